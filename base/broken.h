@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Switches that break one safety rule on purpose (DESIGN section 5), so that t/ can show that the checker
+// catches it. Off in every program that is installed; on only in the t/broken_* test programs.
+#pragma once
+
+namespace farcached::broken {
+
+#ifdef FARCACHED_BREAK_S1
+constexpr bool s1_overwrite_in_place = true;  // a set of equal size writes into the published item
+#else
+constexpr bool s1_overwrite_in_place = false;
+#endif
+
+#ifdef FARCACHED_BREAK_S4
+constexpr bool s4_skip_key = true;  // a matching tag is taken for a matching key
+#else
+constexpr bool s4_skip_key = false;
+#endif
+
+#ifdef FARCACHED_BREAK_S5
+constexpr bool s5_skip_recheck = true;  // nothing is looked at again after the copy
+#else
+constexpr bool s5_skip_recheck = false;
+#endif
+
+#ifdef FARCACHED_BREAK_S5_EPOCH
+constexpr bool s5_skip_page_epoch = true;  // a page that changed class under the reader goes unnoticed
+#else
+constexpr bool s5_skip_page_epoch = false;
+#endif
+
+#ifdef FARCACHED_BREAK_S7
+constexpr bool s7_publish_before_flip = true;  // the new item is found before the old one is dead
+#else
+constexpr bool s7_publish_before_flip = false;
+#endif
+
+#ifdef FARCACHED_BREAK_S10
+constexpr bool s10_trust_lengths = true;  // lengths read from the region are not checked
+#else
+constexpr bool s10_trust_lengths = false;
+#endif
+
+#ifdef FARCACHED_BREAK_S11
+constexpr bool s11_forget_floor = true;  // flush_all leaves items readable without the lock
+#else
+constexpr bool s11_forget_floor = false;
+#endif
+
+#ifdef FARCACHED_BREAK_S13
+constexpr bool s13_ignore_exptime = true;  // lock-free readers serve expired items
+#else
+constexpr bool s13_ignore_exptime = false;
+#endif
+
+}  // namespace farcached::broken

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Counter cells: one writer each, any number of readers, no lock and no locked instruction.
+//
+// Modules declare their counters once, in an X-macro table (name, kind, unit, help), and build from it
+// the struct of cells, the stats output and the documentation.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+namespace farcached {
+
+class Cell {
+  public:
+    // Only the owning thread (or the holder of the owning lock) adds.
+    void add(uint64_t n) {
+        value_.store(value_.load(std::memory_order_relaxed) + n, std::memory_order_relaxed);
+    }
+    void sub(uint64_t n) {
+        value_.store(value_.load(std::memory_order_relaxed) - n, std::memory_order_relaxed);
+    }
+    void set(uint64_t n) { value_.store(n, std::memory_order_relaxed); }
+    uint64_t get() const { return value_.load(std::memory_order_relaxed); }
+
+  private:
+    std::atomic<uint64_t> value_{0};
+};
+
+}  // namespace farcached

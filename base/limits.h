@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Limits that more than one folder relies on, each with its reason.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace farcached::limits {
+
+constexpr uint32_t key_bytes_max = 250;             // protocol.txt "Keys"
+constexpr uint32_t opaque_bytes_max = 31;           // memcached 1.6.45: 'O' and 31 characters
+constexpr uint32_t text_line_bytes_max = 2048;      // longer without a newline, not get/gets: close
+constexpr uint64_t item_bytes_max_default = 1 << 20;  // -I
+constexpr uint32_t workers_max = 64;                // -t; memcached warns above it
+
+static_assert(text_line_bytes_max > 3 * key_bytes_max, "a line holds an encoded key and its flags");
+
+}  // namespace farcached::limits

@@ -1,0 +1,16 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# base/: contracts, counters, clocks, buffers. No I/O. One file per line, sorted; headers too.
+noinst_LIBRARIES += base/libbase.a
+
+base_libbase_a_SOURCES = \
+	base/broken.h \
+	base/check.cc \
+	base/check.h \
+	base/counters.h \
+	base/function_ref.h \
+	base/hash.cc \
+	base/hash.h \
+	base/limits.h \
+	base/node_clock.h \
+	base/out_buffer.cc \
+	base/out_buffer.h

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Mapping: an owned memory mapping, reserved at once and backed by the kernel page by page on first touch.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace farcached {
+
+class Mapping {
+  public:
+    enum class Kind : uint8_t {
+        private_memory,  // anonymous, never seen by another process
+        shared_memory    // a memfd, so that it can be handed to other processes
+    };
+    // `bytes` of zeros. huge_pages: ask for transparent huge pages; refused silently where there are none.
+    // Throws std::system_error naming what could not be had.
+    Mapping(Kind kind, size_t bytes, bool huge_pages);
+    ~Mapping();
+    Mapping(const Mapping&) = delete;
+    Mapping& operator=(const Mapping&) = delete;
+
+    char* data() const { return data_; }
+    size_t size() const { return bytes_; }
+
+  private:
+    char* data_ = nullptr;
+    size_t bytes_ = 0;
+    int fd_ = -1;
+};
+
+}  // namespace farcached

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The node's clock: whole seconds since just before the process started, as memcached counts them.
+//
+// I1  NodeSeconds is never 0 or 1 in a running daemon (it starts at 2), so 0 can mean "never expires"
+//     and 1 "expired long ago".
+// I2  It does not go back: it follows CLOCK_BOOTTIME, not the wall clock.
+#pragma once
+
+#include <cstdint>
+
+namespace farcached {
+
+using NodeSeconds = uint32_t;
+
+constexpr NodeSeconds never_expires = 0;
+constexpr NodeSeconds long_expired = 1;
+constexpr int64_t relative_exptime_max = 60 * 60 * 24 * 30;  // protocol.txt: above it, Unix time
+
+// Converts a client's exptime (protocol.txt "Expiration times") to the node's clock.
+// exptime: seconds from now if 1..30 days, Unix time above, 0 never, negative already expired.
+// now: the node's clock; started_unix: the Unix time at which the node's clock read 0.
+constexpr NodeSeconds to_node_seconds(int64_t exptime, NodeSeconds now, int64_t started_unix) {
+    if (exptime == 0) return never_expires;
+    if (exptime < 0) return long_expired;
+    if (exptime <= relative_exptime_max) return now + NodeSeconds(exptime);
+    if (exptime <= started_unix + int64_t(long_expired)) return long_expired;
+    int64_t at = exptime - started_unix;
+    return at >= INT64_C(0xffffffff) ? NodeSeconds(0xffffffff) : NodeSeconds(at);
+}
+
+constexpr bool has_expired(NodeSeconds exptime, NodeSeconds now) {
+    return exptime != never_expires && exptime <= now;
+}
+
+}  // namespace farcached

@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# bench/: farbench, and the scripts that compare.

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "conf/check_settings.h"
+
+#include "base/limits.h"
+#include "conf/kinds.h"
+
+namespace farcached::conf {
+
+namespace {
+
+Refusal check_item_size(const Settings& settings) {
+    uint64_t item = settings.memory.item_bytes_max;
+    if (item > settings.memory.bytes_max / 2) {
+        return Problem{exit_usage,
+                       "Cannot set item size limit higher than 1/2 of memory max.\n"};
+    }
+    // Only one that was asked for: what memcached chooses by itself gives way to any -I.
+    std::string chunk_text = compat_value(settings, "slab_chunk_max");
+    if (chunk_text == "524288" || chunk_text == "1048576") return {};
+    uint64_t chunk = std::stoull(chunk_text);
+    if (chunk > item || item % chunk != 0) {
+        return Problem{exit_usage, "-I (item_size_max: " + std::to_string(item) +
+                                       ") must be evenly divisible by slab_chunk_max (bytes: " +
+                                       chunk_text + ")\n"};
+    }
+    return {};
+}
+
+}  // namespace
+
+Refusal check_settings(const Settings& settings) {
+    if (Refusal refusal = check_item_size(settings)) return refusal;
+    if (compat_real_value(settings, "hot_lru_pct") + compat_real_value(settings, "warm_lru_pct") > 80) {
+        return Problem{exit_usage,
+                       "hot_lru_pct + warm_lru_pct cannot be more than 80% combined\n"};
+    }
+    if (compat_real_value(settings, "num_napi_ids") > settings.session.threads) {
+        return Problem{exit_usage, "Number of napi_ids(" + compat_value(settings, "num_napi_ids") +
+                                       ") cannot be greater than number of threads(" +
+                                       std::to_string(settings.session.threads) + ")\n"};
+    }
+    return {};
+}
+
+std::string remarks(const Settings& settings) {
+    std::string text;
+    if (settings.session.threads > limits::workers_max) {
+        text += "WARNING: Setting a high number of workerthreads is not recommended.\n"
+                " Set this value to the number of cores in your machine or less.\n";
+    }
+    if (settings.listen.port == 0 && settings.listen.unix_path.empty()) {
+        text += "WARNING: Listening on nothing: -p 0 and no -s.\n";
+    }
+    return text;
+}
+
+}  // namespace farcached::conf

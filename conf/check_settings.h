@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What options say about each other, after all have been read.
+#pragma once
+
+#include "conf/exit_status.h"
+#include "conf/settings.h"
+
+namespace farcached::conf {
+
+Refusal check_settings(const Settings& settings);
+
+// Not refused, but worth a line on stderr; empty if nothing is.
+std::string remarks(const Settings& settings);
+
+}  // namespace farcached::conf

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Reading the command line. getopt_long and getsubopt do the cutting, since what scripts write was tried
+// against them: abbreviated long flags, -vv, -p11211, options after arguments.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+
+#include "conf/settings.h"
+
+namespace farcached::conf {
+
+struct CommandLine {
+    Settings settings;
+    // Set: do not run; print both and exit with it. (getopt prints its own complaints to stderr before.)
+    std::optional<int> exit_status;
+    std::string out;  // for stdout
+    std::string err;  // for stderr; warnings when running
+};
+
+// argv[0] is the program's name. Not reentrant: getopt's state is the process's.
+CommandLine parse_command_line(std::span<const char* const> argv);
+
+}  // namespace farcached::conf

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "conf/help.h"
+
+#include <algorithm>
+#include <string_view>
+#include <vector>
+
+#include "conf/option.h"
+#include "conf/version.h"
+
+namespace farcached::conf {
+
+std::string_view farcached_version() { return PACKAGE_VERSION; }
+
+namespace {
+
+constexpr size_t help_column = 29;
+
+std::vector<std::string_view> lines_of(std::string_view text) {
+    std::vector<std::string_view> lines;
+    for (;;) {
+        size_t end = text.find('\n');
+        lines.push_back(text.substr(0, end));
+        if (end == std::string_view::npos) return lines;
+        text.remove_prefix(end + 1);
+    }
+}
+
+// "-p, --port=<num>", "-D <char>", "slab_automove[=<0|1|2>]", "[no_]lru_crawler".
+std::string usage_of(const Option& option) {
+    std::string argument(option.argument);
+    if (option.where == Where::suboption) {
+        std::string text = (option.negatable ? "[no_]" : "") + std::string(option.name);
+        if (argument.empty()) return text;
+        return text + (option.argument_optional ? "[=" + argument + "]" : "=" + argument);
+    }
+    std::string text;
+    if (option.flag != 0) text = std::string{'-', option.flag};
+    if (option.name.empty()) return argument.empty() ? text : text + " " + argument;
+    text += (text.empty() ? "--" : ", --") + std::string(option.name);
+    return argument.empty() ? text : text + "=" + argument;
+}
+
+// Worth saying: it takes an argument, and has a value when it is not given.
+bool has_default(const Option& option) {
+    return !option.argument.empty() && !option.initial.empty() && option.kind.set != nullptr &&
+           option.refusal.find("not there") == std::string_view::npos;
+}
+
+std::string help_of(const Option& option) {
+    std::string text(option.help);
+    if (has_default(option)) text += " (default: " + std::string(option.initial) + ")";
+    return text;
+}
+
+void append_option(const Option& option, std::string& out) {
+    std::string line = "  " + usage_of(option);
+    for (std::string_view help : lines_of(help_of(option))) {
+        if (line.size() >= help_column) {
+            out += line + "\n";
+            line.clear();
+        }
+        line.resize(help_column, ' ');
+        out += line.append(help) + "\n";
+        line.clear();
+    }
+}
+
+// Flags before suboptions, flags by letter with lower case first, suboptions as in the table.
+std::vector<const Option*> rows_of(Section section) {
+    std::vector<const Option*> rows;
+    for (const Option& option : option_table()) {
+        if (option.section == section && option.where != Where::stat) rows.push_back(&option);
+    }
+    auto rank = [](const Option* option) {
+        if (option->where == Where::suboption) return 1000;
+        if (option->flag == 0) return 999;
+        return std::tolower(option->flag) * 2 + (std::isupper(option->flag) ? 1 : 0);
+    };
+    std::stable_sort(rows.begin(), rows.end(),
+                     [&](const Option* a, const Option* b) { return rank(a) < rank(b); });
+    return rows;
+}
+
+// A hyphen in roff is a hyphen, not the minus that one types; a point at a line's start is a request.
+std::string roff(std::string_view text) {
+    std::string out;
+    bool line_start = true;
+    for (char c : text) {
+        if (c == '-') {
+            out += "\\-";
+        } else if (c == '\\') {
+            out += "\\e";
+        } else {
+            if (line_start && (c == '.' || c == '\'')) out += "\\&";
+            out += c;
+        }
+        line_start = c == '\n';
+    }
+    return out;
+}
+
+}  // namespace
+
+std::string help_text() {
+    std::string out = version_text();
+    out += "Usage: farcached [option]...\n";
+    for (size_t i = 0; i < sections_count; i++) {
+        Section section = Section(i);
+        if (section == Section::hidden) continue;
+        out += "\n" + std::string(title(section)) + ":\n";
+        for (const Option* option : rows_of(section)) append_option(*option, out);
+    }
+    return out;
+}
+
+std::string options_man() {
+    std::string out;
+    for (size_t i = 0; i < sections_count; i++) {
+        Section section = Section(i);
+        if (section == Section::hidden) continue;
+        out += ".SS \"" + roff(title(section)) + "\"\n";
+        for (const Option* option : rows_of(section)) {
+            out += ".TP\n.B " + roff(usage_of(*option)) + "\n" + roff(help_of(*option)) + "\n";
+        }
+    }
+    return out;
+}
+
+std::string version_text() { return "memcached " + std::string(memcached_version) + "\n"; }
+
+std::string full_version_text() {
+    return version_text() + "farcached " + std::string(farcached_version()) + "\n";
+}
+
+}  // namespace farcached::conf

@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Texts made from the option table: --help and the options of the man page; and the versions and licences.
+#pragma once
+
+#include <string>
+
+namespace farcached::conf {
+
+std::string help_text();
+std::string license_text();
+std::string version_text();
+std::string full_version_text();
+std::string options_man();  // roff: .SS and .TP, to be placed under OPTIONS
+
+}  // namespace farcached::conf

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The kinds of values that options take: how each is read, checked and shown. The templates bind a kind to
+// one field of Settings: number<&Settings::session, &SessionSettings::threads>(1, 1024).
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <string_view>
+
+#include "conf/option.h"
+
+namespace farcached::conf {
+
+template <auto module, auto field>
+auto& at(Settings& settings) {
+    return (settings.*module).*field;
+}
+template <auto module, auto field>
+const auto& at(const Settings& settings) {
+    return (settings.*module).*field;
+}
+
+// -- What they have in common (conf/kinds.cc) ----------------------------------------------------------
+
+struct NumberRead {
+    bool good = false;        // a number within the option's range
+    int64_t value = 0;        // in the option's unit
+};
+// Reads the leading digits, as memcached does; says so in warnings when something follows them.
+NumberRead read_number(const Option& option, const char* text, std::string& warnings);
+bool read_real(const Option& option, const char* text, double& value);
+bool read_octal(const Option& option, const char* text, uint32_t& value);
+// "512", "512k", "1m".
+bool read_size(const char* text, uint64_t& bytes);
+
+std::string fixed(double value, int digits);  // "%.*f"
+std::string yes_no(bool value);
+
+// -- Kinds bound to a field ----------------------------------------------------------------------------
+
+// Without argument sets `given`; the default is written yes or no, and so is what no_<name> passes.
+template <auto module, auto field, bool given = true>
+constexpr Kind toggle() {
+    return {[](const Option&, Settings& settings, const char* text, std::string&) -> Refusal {
+                at<module, field>(settings) = text == nullptr ? given : std::string_view(text) == "yes";
+                return {};
+            },
+            [](const Option&, const Settings& settings) { return yes_no(at<module, field>(settings)); }};
+}
+
+template <auto module, auto field>
+constexpr Kind number(double min, double max, uint64_t scale = 1) {
+    return {[](const Option& option, Settings& settings, const char* text,
+               std::string& warnings) -> Refusal {
+                NumberRead read = read_number(option, text, warnings);
+                if (!read.good) return refuse(option, text);
+                auto& value = at<module, field>(settings);
+                value = std::remove_reference_t<decltype(value)>(read.value * int64_t(option.kind.scale));
+                return {};
+            },
+            [](const Option&, const Settings& settings) {
+                return std::to_string(at<module, field>(settings));
+            },
+            min, max, scale};
+}
+
+// Above min and below max; shown with two digits.
+template <auto module, auto field>
+constexpr Kind real(double min, double max) {
+    return {[](const Option& option, Settings& settings, const char* text, std::string&) -> Refusal {
+                double value = 0;
+                if (!read_real(option, text, value)) return refuse(option, text);
+                at<module, field>(settings) = value;
+                return {};
+            },
+            [](const Option&, const Settings& settings) { return fixed(at<module, field>(settings), 2); },
+            min, max};
+}
+
+template <auto module, auto field>
+constexpr Kind text() {
+    return {[](const Option&, Settings& settings, const char* value, std::string&) -> Refusal {
+                at<module, field>(settings) = value;
+                return {};
+            },
+            [](const Option&, const Settings& settings) { return at<module, field>(settings); }};
+}
+
+// -- Kinds that only `stats settings` shows again (Settings::compat) ------------------------------------
+
+constexpr double any_u32 = std::numeric_limits<uint32_t>::max();
+
+Set set_compat_toggle, set_compat_number, set_compat_real, set_compat_text, set_nothing;
+Show show_compat;
+
+constexpr Kind compat_toggle{set_compat_toggle, show_compat};
+constexpr Kind compat_text{set_compat_text, show_compat};
+constexpr Kind ignored{set_nothing};  // any argument or none
+constexpr Kind compat_number(double min, double max, uint64_t scale = 1) {
+    return {set_compat_number, show_compat, min, max, scale};
+}
+// Above min and below max; `digits` are shown after the point.
+constexpr Kind compat_real(double min, double max, uint64_t digits) {
+    return {set_compat_real, show_compat, min, max, digits};
+}
+
+// Under which name a row's value is kept.
+std::string_view compat_name(const Option& option);
+std::string compat_value(const Settings& settings, std::string_view name);
+double compat_real_value(const Settings& settings, std::string_view name);
+
+// -- Kinds of one option each (conf/kinds_single.cc) -----------------------------------------------------
+
+Set set_udp_port, set_interfaces, set_unix_mode, set_protocol, set_item_size, set_delimiter, set_louder,
+    set_hash_algorithm, set_slab_automove, set_temporary_ttl, set_tls_version, set_no_chunked_items,
+    set_modern, set_deprecated, set_unavailable;
+Show show_unix_mode, show_protocol, show_evictions, show_threads_per_udp, show_lru_segmented, show_initial;
+// What kind.show says, or memcached's word where that is nothing: it has two.
+Show show_or_null, show_or_bracketed_null;
+
+constexpr Kind udp_port{set_udp_port, show_initial};
+constexpr Kind interfaces{set_interfaces, text<&Settings::listen, &ListenSettings::interfaces>().show};
+constexpr Kind unix_mode{set_unix_mode, show_unix_mode, 0, 0777};
+constexpr Kind protocol_name{set_protocol, show_protocol};
+constexpr Kind item_size{set_item_size, number<&Settings::memory, &MemorySettings::item_bytes_max>(0, 0).show,
+                         1024, 1024.0 * 1024 * 1024};
+constexpr Kind delimiter{set_delimiter, text<&Settings::admin, &AdminSettings::prefix_delimiter>().show};
+constexpr Kind louder{set_louder, number<&Settings::process, &ProcessSettings::verbosity>(0, 0).show};
+constexpr Kind hash_algorithm{set_hash_algorithm, show_compat};
+constexpr Kind slab_automove{set_slab_automove, show_compat, 0, 2};
+constexpr Kind temporary_ttl{set_temporary_ttl, show_compat, 0, any_u32};
+constexpr Kind tls_version{set_tls_version, show_compat, 0, 3};
+constexpr Kind no_chunked_items{set_no_chunked_items};
+constexpr Kind modern{set_modern};
+constexpr Kind deprecated{set_deprecated};
+// memcached has it, farcached does not yet; shown as `initial`.
+constexpr Kind unavailable{set_unavailable, show_initial};
+// Never set; shown as `initial`.
+constexpr Kind constant{nullptr, show_initial};
+
+}  // namespace farcached::conf

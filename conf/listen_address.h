@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// -l, -p and -B turned into the addresses to listen on.
+#pragma once
+
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "conf/exit_status.h"
+#include "conf/settings.h"
+
+namespace farcached::conf {
+
+struct ListenAddress {
+    std::string host;        // empty: all interfaces
+    uint16_t port = 0;       // 0: one that the kernel chooses
+    Protocol protocol = Protocol::any;
+    std::string tag;         // as given; nothing reads it yet
+};
+
+// None with -s or -p 0.
+std::variant<std::vector<ListenAddress>, Problem> listen_addresses(const ListenSettings& settings);
+
+}  // namespace farcached::conf

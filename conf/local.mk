@@ -1,0 +1,25 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# conf/: the option tables and the reading of the configuration.
+noinst_LIBRARIES += conf/libconf.a
+
+conf_libconf_a_SOURCES = \
+	conf/check_settings.cc \
+	conf/check_settings.h \
+	conf/command_line.cc \
+	conf/command_line.h \
+	conf/exit_status.h \
+	conf/help.cc \
+	conf/help.h \
+	conf/kinds.cc \
+	conf/kinds.h \
+	conf/kinds_single.cc \
+	conf/license.cc \
+	conf/listen_address.cc \
+	conf/listen_address.h \
+	conf/option.cc \
+	conf/option.h \
+	conf/option_table.cc \
+	conf/settings.h \
+	conf/settings_stats.cc \
+	conf/settings_stats.h \
+	conf/version.h

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "daemon/engine.h"
+
+#include <array>
+#include <cstddef>
+#include <cstring>
+
+namespace farcached::daemon {
+
+// proxy::SeenAccess is node::Access for those who do not know node/.
+static_assert(sizeof(proxy::SeenAccess) == sizeof(node::Access));
+static_assert(offsetof(proxy::SeenAccess, slot_word) == offsetof(node::Access, slot_word));
+static_assert(offsetof(proxy::SeenAccess, guard_word) == offsetof(node::Access, guard_word));
+static_assert(offsetof(proxy::SeenAccess, hash) == offsetof(node::Access, hash));
+
+void Context::record_accesses() {
+    std::span<proxy::SeenAccess> seen = local.take_accesses();
+    if (seen.empty()) return;
+    std::array<node::Access, proxy::LocalGet::accesses_max> accesses;
+    std::memcpy(accesses.data(), seen.data(), seen.size_bytes());
+    node.record(std::span(accesses).first(seen.size()), now);
+}
+
+}  // namespace farcached::daemon

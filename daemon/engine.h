@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Engine: the seam between a session, which moves bytes, and a protocol, which gives them meaning.
+//
+// A session receives bytes, calls the engine of its protocol with all it has, sends what the engine appended
+// to `out`, and keeps what was not consumed. Engines hold no state between calls but SessionState.
+//
+// E1  An engine consumes whole requests only, except while `swallow` counts down and inside a GetLine.
+// E2  It never blocks and never touches the socket.
+// E3  It stops after `budget` requests, or as soon as `out` holds out_bytes_soft_max, with Next::yield.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "base/node_clock.h"
+#include "base/out_buffer.h"
+#include "daemon/watch.h"
+#include "daemon/worker_counters.h"
+#include "node/node.h"
+#include "proxy/local_get.h"
+
+namespace farcached::daemon {
+
+constexpr size_t out_bytes_soft_max = 1 << 20;
+
+// What commands other than the cache's own need: implemented by the daemon (daemon/admin.h).
+// Every text it appends is a whole reply, CRLF included, exactly as memcached 1.6.45 words it.
+class Admin {
+  public:
+    virtual ~Admin() = default;
+    // `stats <args>`: appends STAT lines and END (or RESET, OK, ERROR...). args without leading spaces.
+    virtual void stats_text(std::string_view args, OutBuffer& out) = 0;
+    // Binary STAT: calls emit(name, value) for each; false if there is no such group.
+    virtual bool stats_binary(std::string_view group,
+                              FunctionRef<void(std::string_view name, std::string_view value)> emit) = 0;
+    virtual void verbosity(uint32_t level) = 0;
+    // cache_memlimit, slabs, lru, lru_crawler (but the dumps), refresh_certs: `line` is the whole command.
+    virtual void tune(std::string_view line, OutBuffer& out) = 0;
+    virtual void flush_at(NodeSeconds when) = 0;  // a flush_all with a delay
+    virtual void shutdown(bool graceful) = 0;     // after the caller checked that it is allowed
+    // Key-level accounting for `stats detail`; cheap no-ops while it is off.
+    virtual void detail_get(std::string_view key, bool hit) = 0;
+    virtual void detail_set(std::string_view key) = 0;
+    virtual void detail_delete(std::string_view key) = 0;
+};
+
+// An option that an operator may turn while workers read it. Copying takes the value of the moment.
+class Switch {
+  public:
+    Switch(bool on) : on_(on) {}  // NOLINT: implicit on purpose, it is a bool
+    Switch(const Switch& other) : on_(bool(other)) {}
+    Switch& operator=(const Switch& other) { return *this = bool(other); }
+    Switch& operator=(bool on) {
+        on_.store(on, std::memory_order_relaxed);
+        return *this;
+    }
+    operator bool() const { return on_.load(std::memory_order_relaxed); }
+
+  private:
+    std::atomic<bool> on_;
+};
+
+struct EngineOptions {
+    bool cas_enabled = true;
+    bool flush_enabled = true;
+    bool dump_enabled = true;
+    bool watch_enabled = true;
+    bool shutdown_enabled = false;
+    Switch detail_enabled = false;  // stats detail: changes at run time
+    uint64_t item_bytes_max = 0;
+};
+
+// One per worker, lent to every engine call.
+struct Context {
+    node::Node& node;
+    proxy::LocalGet& local;
+    WorkerCounters& counters;
+    const EngineOptions& options;
+    Admin& admin;
+    WatchLog& watch;
+    NodeSeconds now = 0;        // refreshed by the worker each tick
+    int64_t started_unix = 0;   // Unix time at which the node's clock read 0
+
+    NodeSeconds seconds(int64_t exptime) const {
+        return to_node_seconds(exptime, now, started_unix);
+    }
+    // Hands the accesses seen so far to the node. Engines call it before a locked operation whose answer
+    // shows access times (mg h, l, t; me) and whenever local.accesses_full().
+    void record_accesses();
+};
+
+// A get line that is answered key by key, because it or its reply is too long to be held at once.
+struct GetLine {
+    enum class Kind : uint8_t { none, get, gets, gat, gats, discard } kind = Kind::none;
+    bool any_key = false;         // one has been seen
+    NodeSeconds touch = 0;        // gat, gats
+};
+
+// Per connection, owned by the session, for the engines.
+struct SessionState {
+    int fd = -1;                  // named in watch lines
+    uint64_t swallow = 0;         // bytes of a refused value still to be thrown away
+    GetLine line;                 // the front of the input is inside this line
+};
+
+enum class Next : uint8_t {
+    more,        // all whole requests are done: receive more. `want` > 0: bytes needed in all for the next
+    yield,       // the budget or the output bound was reached: call again after sending
+    close,       // send what is in `out`, then close
+    watch,       // this connection becomes a watcher (Progress::watch_flags)
+    dump,        // lru_crawler metadump/mgdump: stream it (Progress::dump), then go on
+};
+
+struct Progress {
+    size_t consumed = 0;          // bytes of input done with
+    size_t want = 0;              // Next::more: total size of the request at the front, when known
+    Next next = Next::more;
+    uint32_t requests = 0;        // executed
+    uint32_t watch_flags = 0;
+    bool mgdump = false;          // Next::dump: which of the two formats
+    bool hash_order = false;      // Next::dump: asked for `hash` instead of classes
+    uint64_t dump_classes = 0;    // Next::dump: bit per 1-based class; ~0 for all
+};
+
+// `input` is everything received and not consumed. More input of the same request only ever extends it.
+Progress run_text(Context& context, SessionState& session, std::string_view input, OutBuffer& out,
+                  uint32_t budget);
+Progress run_binary(Context& context, SessionState& session, std::string_view input, OutBuffer& out,
+                    uint32_t budget);
+
+}  // namespace farcached::daemon

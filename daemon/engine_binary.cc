@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The binary engine's loop: parse the request at the front, execute it, go on behind it. And the requests that
+// are not about one key.
+#include "daemon/engine_binary.h"
+
+#include "base/check.h"
+
+namespace farcached::daemon {
+
+namespace binary {
+
+using protocol::BinaryParse;
+using protocol::BinaryReply;
+using protocol::BinaryRequest;
+using protocol::BinaryStatus;
+using protocol::BinaryVerb;
+
+void answer(OutBuffer& out, BinaryReply reply, std::string_view key, std::string_view value) {
+    reply.key_bytes = uint16_t(key.size());
+    reply.value_bytes = uint32_t(value.size());
+    protocol::write_binary_header(out.reserve(protocol::binary_header_bytes), reply);
+    out.commit(protocol::binary_header_bytes);
+    if (!key.empty()) out.append(key);
+    if (!value.empty()) out.append(value);
+}
+
+void answer_ok(Call& call, const BinaryRequest& request, uint64_t cas, std::string_view value) {
+    if (request.quiet) return;
+    BinaryReply reply = reply_to(request);
+    reply.cas = cas;
+    answer(call.out, reply, "", value);
+}
+
+void answer_error(Call& call, const BinaryRequest& request, BinaryStatus status,
+                  std::string_view text) {
+    BinaryReply reply = reply_to(request);
+    reply.status = status;
+    answer(call.out, reply, "", text);
+}
+
+namespace {
+
+// What clients split on dots and compare: memcached's, whose behaviour this is.
+constexpr std::string_view version = "1.6.45";
+
+// A name in a STAT reply is a key there, and its length has 16 bits.
+constexpr size_t stat_name_bytes_max = 0xffff;
+
+void run_flush(Call& call, const BinaryRequest& request) {
+    Context& context = call.context;
+    if (!context.options.flush_enabled) return answer_error(call, request, BinaryStatus::auth);
+    context.counters.cmd_flush.add(1);
+    NodeSeconds when = context.seconds(request.exptime);
+    if (request.exptime == 0)
+        context.node.flush_all(context.now);
+    else if (when > context.now)
+        context.admin.flush_at(when);
+    // A moment that has passed: nothing is older than what was to be flushed then.
+    answer_ok(call, request, 0);
+}
+
+// One packet per statistic, then one with neither key nor value.
+void run_stat(Call& call, const BinaryRequest& request) {
+    const BinaryReply reply = reply_to(request);
+    const size_t before = call.out.size();
+    auto emit = [&](std::string_view name, std::string_view value) {
+        answer(call.out, reply, name.substr(0, stat_name_bytes_max), value);
+    };
+    if (!call.context.admin.stats_binary(request.key, emit)) {
+        call.out.truncate(before);
+        return answer_error(call, request, BinaryStatus::not_found);
+    }
+    answer(call.out, reply, "", "");
+}
+
+void execute(Call& call, const BinaryRequest& request) {
+    switch (request.verb) {
+        case BinaryVerb::touch:
+        case BinaryVerb::gat: return run_touch(call, request);
+        case BinaryVerb::del: return run_delete(call, request);
+        case BinaryVerb::incr:
+        case BinaryVerb::decr: return run_arith(call, request);
+        case BinaryVerb::flush: return run_flush(call, request);
+        case BinaryVerb::stat: return run_stat(call, request);
+        case BinaryVerb::noop: return answer_ok(call, request, 0);
+        case BinaryVerb::version: return answer_ok(call, request, 0, version);
+        case BinaryVerb::quit: call.progress.next = Next::close; return answer_ok(call, request, 0);
+        case BinaryVerb::unknown: return answer_error(call, request, BinaryStatus::unknown_command);
+        case BinaryVerb::get:
+        case BinaryVerb::set:
+        case BinaryVerb::add:
+        case BinaryVerb::replace:
+        case BinaryVerb::append:
+        case BinaryVerb::prepend: break;
+    }
+    panic("a request that take_request() runs itself", __FILE__, __LINE__);
+}
+
+// False if the request at the front has not come as far as it is needed.
+bool take_request(Call& call, uint32_t budget_left) {
+    const BinaryParse parse = protocol::parse_binary(call.input);
+    switch (parse.status) {
+        case BinaryParse::Status::need_more: call.progress.want = parse.head_bytes; return false;
+        case BinaryParse::Status::request: break;
+        case BinaryParse::Status::error:
+            answer_error(call, parse.request, parse.error);
+            call.progress.requests++;
+            [[fallthrough]];
+        case BinaryParse::Status::close:
+            call.progress.next = Next::close;
+            call.consume(call.input.size());
+            return true;
+    }
+    if (parse.request.verb == BinaryVerb::get) {
+        run_gets(call, parse, budget_left);
+        return true;
+    }
+    if (protocol::binary_takes_value(parse.request.verb)) {
+        if (!run_store(call, parse)) return false;
+    } else {
+        execute(call, parse.request);
+        call.consume(parse.head_bytes);
+        call.swallow(parse.value_bytes);
+    }
+    call.progress.requests++;
+    return true;
+}
+
+}  // namespace
+
+}  // namespace binary
+
+Progress run_binary(Context& context, SessionState& session, std::string_view input, OutBuffer& out,
+                    uint32_t budget) {
+    Progress progress;
+    binary::Call call{context, session, out, input, progress};
+    call.swallow(session.swallow);
+    while (progress.next == Next::more && !call.input.empty()) {
+        if (progress.requests >= budget || out.size() >= out_bytes_soft_max) {
+            progress.next = Next::yield;
+            break;
+        }
+        if (!binary::take_request(call, budget - progress.requests)) break;
+    }
+    context.counters.requests.add(progress.requests);
+    return progress;
+}
+
+}  // namespace farcached::daemon

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What the parts of the binary engine share: engine_binary.cc (the loop), engine_binary_get.cc and
+// engine_binary_store.cc. For nobody else.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include "daemon/engine.h"
+#include "protocol/binary.h"
+#include "protocol/op.h"
+
+namespace farcached::daemon::binary {
+
+struct Call {
+    Context& context;
+    SessionState& session;
+    OutBuffer& out;
+    std::string_view input;  // what is left: from the front request's first byte
+    Progress& progress;
+
+    // Is done with `bytes` of what is left.
+    void consume(size_t bytes) {
+        progress.consumed += bytes;
+        input.remove_prefix(bytes);
+    }
+    // The value of a request is not wanted: throws away what has come of it, the rest when it comes.
+    void swallow(uint64_t bytes) {
+        uint64_t here = bytes < input.size() ? bytes : input.size();
+        consume(size_t(here));
+        session.swallow = bytes - here;
+    }
+};
+
+inline ClassCounters& class_counters(Context& context, uint8_t size_class) {
+    return context.counters.classes[size_class & 63];
+}
+
+inline protocol::Key key_of(const Context& context, std::string_view bytes) {
+    return {bytes, context.local.hash(bytes)};
+}
+
+// A reply that repeats what the request wants repeated.
+inline protocol::BinaryReply reply_to(const protocol::BinaryRequest& request) {
+    protocol::BinaryReply reply;
+    reply.opcode = request.opcode;
+    reply.opaque = request.opaque;
+    return reply;
+}
+
+// Appends a whole reply without extras.
+void answer(OutBuffer& out, protocol::BinaryReply reply, std::string_view key,
+            std::string_view value);
+
+// Success: nothing at all when the request is quiet.
+void answer_ok(Call& call, const protocol::BinaryRequest& request, uint64_t cas,
+               std::string_view value = {});
+
+// Errors are answered whether the request is quiet or not.
+void answer_error(Call& call, const protocol::BinaryRequest& request, protocol::BinaryStatus status,
+                  std::string_view text);
+inline void answer_error(Call& call, const protocol::BinaryRequest& request,
+                         protocol::BinaryStatus status) {
+    answer_error(call, request, status, protocol::binary_status_text(status));
+}
+
+// ---- engine_binary_get.cc -----------------------------------------------------------------------------
+// The get at the front and those that follow it at once, `most` at most; consumes and counts them.
+void run_gets(Call& call, const protocol::BinaryParse& first, uint32_t most);
+void run_touch(Call& call, const protocol::BinaryRequest& request);
+
+// ---- engine_binary_store.cc ---------------------------------------------------------------------------
+// False if the value has not come yet.
+bool run_store(Call& call, const protocol::BinaryParse& parse);
+void run_delete(Call& call, const protocol::BinaryRequest& request);
+void run_arith(Call& call, const protocol::BinaryRequest& request);
+
+}  // namespace farcached::daemon::binary

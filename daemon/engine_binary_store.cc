@@ -1,0 +1,235 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// SET ADD REPLACE APPEND PREPEND, DELETE, INCR DECR, and their quiet twins.
+#include "daemon/engine_binary.h"
+#include "protocol/layout.h"
+
+namespace farcached::daemon::binary {
+
+namespace {
+
+using protocol::ArithReply;
+using protocol::BinaryParse;
+using protocol::BinaryRequest;
+using protocol::BinaryStatus;
+using protocol::BinaryVerb;
+using protocol::DeleteReply;
+using protocol::StoreOp;
+using protocol::StoreReply;
+
+StoreOp::Mode mode_of(BinaryVerb verb) {
+    switch (verb) {
+        case BinaryVerb::add: return StoreOp::Mode::add;
+        case BinaryVerb::replace: return StoreOp::Mode::replace;
+        case BinaryVerb::append: return StoreOp::Mode::append;
+        case BinaryVerb::prepend: return StoreOp::Mode::prepend;
+        default: return StoreOp::Mode::set;
+    }
+}
+
+bool extends(BinaryVerb verb) { return verb == BinaryVerb::append || verb == BinaryVerb::prepend; }
+
+// With a CAS, set, add and replace are all the same cas; append and prepend stay and compare. Without CAS in
+// the cache there is nothing to compare with, and memcached stores.
+void apply_cas(StoreOp& op, const BinaryRequest& request, bool cas_enabled) {
+    if (request.cas == 0 || !cas_enabled) return;
+    op.cas_compare = request.cas;
+    if (!extends(request.verb)) op.mode = StoreOp::Mode::cas;
+}
+
+std::string_view mode_word(StoreOp::Mode mode) {
+    switch (mode) {
+        case StoreOp::Mode::set: return "set";
+        case StoreOp::Mode::add: return "add";
+        case StoreOp::Mode::replace: return "replace";
+        case StoreOp::Mode::append: return "append";
+        case StoreOp::Mode::prepend: return "prepend";
+        case StoreOp::Mode::cas: break;
+    }
+    return "cas";
+}
+
+std::string_view status_word(StoreReply::Status status) {
+    switch (status) {
+        case StoreReply::Status::stored: return "stored";
+        case StoreReply::Status::not_stored: return "not_stored";
+        case StoreReply::Status::exists: return "exists";
+        case StoreReply::Status::not_found: return "not_found";
+        case StoreReply::Status::too_large: return "too_large";
+        case StoreReply::Status::no_memory: break;
+    }
+    return "no_memory";
+}
+
+void watch_store(Call& call, const StoreOp& op, const StoreReply& reply) {
+    Context& context = call.context;
+    if (!context.watch.wants(watch_mutations)) return;
+    const bool refused = reply.status == StoreReply::Status::too_large ||
+                         reply.status == StoreReply::Status::no_memory;
+    const int64_t ttl = op.exptime <= context.now ? 0 : int64_t(op.exptime - context.now);
+    context.watch.item_store(op.key.bytes, status_word(reply.status), mode_word(op.mode),
+                             refused ? 0 : ttl, refused ? 0 : reply.size_class, call.session.fd,
+                             refused ? 0 : uint32_t(op.value.size()));
+}
+
+void count_store(Context& context, const StoreOp& op, const StoreReply& reply) {
+    if (reply.status == StoreReply::Status::too_large)
+        return context.counters.store_too_large.add(1);
+    if (reply.status == StoreReply::Status::no_memory)
+        return context.counters.store_no_memory.add(1);
+    ClassCounters& counters = class_counters(context, reply.size_class);
+    counters.cmd_set.add(1);
+    if (op.mode != StoreOp::Mode::cas) return;
+    if (reply.status == StoreReply::Status::stored) counters.cas_hits.add(1);
+    if (reply.status == StoreReply::Status::exists) counters.cas_badval.add(1);
+    if (reply.status == StoreReply::Status::not_found) context.counters.cas_misses.add(1);
+}
+
+void answer_store(Call& call, const BinaryRequest& request, const StoreReply& reply) {
+    switch (reply.status) {
+        case StoreReply::Status::stored: return answer_ok(call, request, reply.cas);
+        case StoreReply::Status::exists: return answer_error(call, request, BinaryStatus::exists);
+        case StoreReply::Status::not_found:
+            return answer_error(call, request, BinaryStatus::not_found);
+        case StoreReply::Status::too_large:
+            return answer_error(call, request, BinaryStatus::too_large);
+        case StoreReply::Status::no_memory:
+            return answer_error(call, request, BinaryStatus::no_memory,
+                                "Out of memory allocating item");
+        case StoreReply::Status::not_stored: break;
+    }
+    switch (request.verb) {
+        case BinaryVerb::add: return answer_error(call, request, BinaryStatus::exists);
+        case BinaryVerb::replace: return answer_error(call, request, BinaryStatus::not_found);
+        default: return answer_error(call, request, BinaryStatus::not_stored);
+    }
+}
+
+StoreReply execute_store(Call& call, const BinaryRequest& request, const StoreOp& op) {
+    Context& context = call.context;
+    StoreReply reply = context.node.store(op, context.now);
+    // The whole of an append may outgrow what one item may be: not stored, and the old one stays.
+    if (reply.status == StoreReply::Status::too_large && extends(request.verb))
+        reply.status = StoreReply::Status::not_stored;
+    // As memcached: a set that found no room must not leave the old value behind.
+    if (reply.status == StoreReply::Status::no_memory && request.verb == BinaryVerb::set)
+        context.node.forget(op.key, context.now);
+    return reply;
+}
+
+void watch_delete(Call& call, std::string_view key, const DeleteReply& reply) {
+    if (!call.context.watch.wants(watch_deletions)) return;
+    const uint64_t without_value = layout::item_bytes(key.size(), 0);
+    const uint32_t value_len =
+        reply.item_bytes < without_value ? 0 : uint32_t(reply.item_bytes - without_value);
+    call.context.watch.deleted(key, "delete", reply.size_class, call.session.fd, value_len);
+}
+
+// What incr and decr create is stored, and watched, as by add.
+void watch_created(Call& call, const protocol::ArithOp& op, const ArithReply& reply) {
+    if (!call.context.watch.wants(watch_mutations)) return;
+    const NodeSeconds exptime = *op.vivify;
+    const NodeSeconds now = call.context.now;
+    call.context.watch.item_store(op.key.bytes, "stored", mode_word(StoreOp::Mode::add),
+                                  exptime <= now ? 0 : int64_t(exptime - now),
+                                  reply.meta.size_class, call.session.fd, reply.meta.value_len);
+}
+
+void count_arith(Call& call, const protocol::ArithOp& op, const ArithReply& reply) {
+    Context& context = call.context;
+    if (reply.status == ArithReply::Status::ok) {
+        ClassCounters& counters = class_counters(context, reply.meta.size_class);
+        (op.decrement ? counters.decr_hits : counters.incr_hits).add(1);
+    } else if (reply.status == ArithReply::Status::not_found) {
+        (op.decrement ? context.counters.decr_misses : context.counters.incr_misses).add(1);
+    } else if (reply.status == ArithReply::Status::vivified) {
+        watch_created(call, op, reply);
+    }
+}
+
+}  // namespace
+
+bool run_store(Call& call, const BinaryParse& parse) {
+    Context& context = call.context;
+    const BinaryRequest& request = parse.request;
+    StoreOp op;
+    op.mode = mode_of(request.verb);
+    apply_cas(op, request, context.options.cas_enabled);
+    StoreReply reply;
+    // Decided before the value comes, and without a byte of room for it.
+    const bool refused = context.node.too_large(request.key.size(), parse.value_bytes);
+    const uint64_t total_bytes = parse.head_bytes + uint64_t(parse.value_bytes);
+    if (!refused && call.input.size() < total_bytes) {
+        call.progress.want = size_t(total_bytes);
+        return false;
+    }
+    if (context.options.detail_enabled) context.admin.detail_set(request.key);
+    op.key = key_of(context, request.key);
+    if (refused) {
+        reply.status = StoreReply::Status::too_large;
+        if (request.verb == BinaryVerb::set) context.node.forget(op.key, context.now);
+    } else {
+        op.value = call.input.substr(parse.head_bytes, parse.value_bytes);
+        op.flags = request.flags;
+        op.exptime = context.seconds(request.exptime);
+        reply = execute_store(call, request, op);
+    }
+    count_store(context, op, reply);
+    watch_store(call, op, reply);
+    answer_store(call, request, reply);
+    call.consume(parse.head_bytes);
+    call.swallow(parse.value_bytes);
+    return true;
+}
+
+void run_delete(Call& call, const BinaryRequest& request) {
+    Context& context = call.context;
+    if (context.options.detail_enabled) context.admin.detail_delete(request.key);
+    protocol::DeleteOp op;
+    op.key = key_of(context, request.key);
+    if (request.cas != 0) op.cas_compare = request.cas;
+    DeleteReply reply = context.node.remove(op, context.now);
+    switch (reply.status) {
+        case DeleteReply::Status::deleted:
+            class_counters(context, reply.size_class).delete_hits.add(1);
+            watch_delete(call, request.key, reply);
+            return answer_ok(call, request, 0);
+        case DeleteReply::Status::exists: return answer_error(call, request, BinaryStatus::exists);
+        case DeleteReply::Status::no_memory:  // removing needs none
+        case DeleteReply::Status::not_found: break;
+    }
+    context.counters.delete_misses.add(1);
+    answer_error(call, request, BinaryStatus::not_found);
+}
+
+void run_arith(Call& call, const BinaryRequest& request) {
+    Context& context = call.context;
+    protocol::ArithOp op;
+    op.key = key_of(context, request.key);
+    op.decrement = request.verb == BinaryVerb::decr;
+    op.delta = request.delta;
+    if (request.exptime != protocol::binary_no_create) {
+        op.vivify = context.seconds(request.exptime);
+        op.initial = request.initial;
+    }
+    if (request.cas != 0) op.cas_compare = request.cas;
+    ArithReply reply = context.node.arith(op, context.now);
+    count_arith(call, op, reply);
+    switch (reply.status) {
+        case ArithReply::Status::ok:
+        case ArithReply::Status::vivified: {
+            char number[sizeof reply.value];
+            protocol::write_big_endian(number, reply.value);
+            return answer_ok(call, request, reply.meta.cas,
+                             std::string_view(number, sizeof number));
+        }
+        case ArithReply::Status::not_found:
+            return answer_error(call, request, BinaryStatus::not_found);
+        case ArithReply::Status::non_numeric:
+            return answer_error(call, request, BinaryStatus::non_numeric);
+        case ArithReply::Status::exists: return answer_error(call, request, BinaryStatus::exists);
+        case ArithReply::Status::no_memory: break;
+    }
+    answer_error(call, request, BinaryStatus::no_memory, "Out of memory incrementing value");
+}
+
+}  // namespace farcached::daemon::binary

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The text engine's loop: parse the request at the front, execute it, go on behind it.
+#include "daemon/engine.h"
+
+#include <algorithm>
+
+#include "daemon/engine_text.h"
+
+namespace farcached::daemon {
+
+namespace text {
+
+namespace {
+
+using protocol::TextParse;
+using protocol::TextVerb;
+
+Turn execute(Call& call, const TextParse& parse) {
+    const protocol::TextRequest& request = parse.request;
+    switch (request.verb) {
+        case TextVerb::get:
+        case TextVerb::gets:
+        case TextVerb::gat:
+        case TextVerb::gats: return run_get(call, parse);
+        case TextVerb::set:
+        case TextVerb::add:
+        case TextVerb::replace:
+        case TextVerb::append:
+        case TextVerb::prepend:
+        case TextVerb::cas: return run_store(call, parse);
+        case TextVerb::mg:
+        case TextVerb::ms:
+        case TextVerb::md:
+        case TextVerb::ma:
+        case TextVerb::me: return run_meta(call, parse);
+        default: break;
+    }
+    call.progress.consumed += parse.line_bytes;
+    switch (request.verb) {
+        case TextVerb::mn: say(call.out, "MN"); return Turn::done;
+        case TextVerb::del: run_delete(call, request); return Turn::done;
+        case TextVerb::incr:
+        case TextVerb::decr: run_arith(call, request); return Turn::done;
+        case TextVerb::touch: run_touch(call, request); return Turn::done;
+        default: return run_admin(call, request);
+    }
+}
+
+Turn take_request(Call& call) {
+    TextParse parse = protocol::parse_text(call.input);
+    switch (parse.status) {
+        case TextParse::Status::need_more: return Turn::wait;
+        case TextParse::Status::request:
+        case TextParse::Status::keys: return execute(call, parse);
+        case TextParse::Status::error:
+            if (!parse.error.empty()) say(call.out, parse.error);
+            call.session.swallow = parse.swallow;
+            call.progress.consumed += parse.line_bytes;
+            return Turn::done;
+        case TextParse::Status::close: break;
+    }
+    call.progress.consumed += call.input.size();
+    call.progress.next = Next::close;
+    return Turn::stop;
+}
+
+void swallow(SessionState& session, std::string_view input, Progress& progress) {
+    uint64_t size = std::min<uint64_t>(session.swallow, input.size() - progress.consumed);
+    session.swallow -= size;
+    progress.consumed += size_t(size);
+}
+
+}  // namespace
+
+}  // namespace text
+
+Progress run_text(Context& context, SessionState& session, std::string_view input, OutBuffer& out,
+                  uint32_t budget) {
+    Progress progress;
+    uint32_t spent = 0;  // of the budget: requests, and turns inside a long get line
+    while (progress.consumed < input.size()) {
+        if (session.swallow != 0) {
+            text::swallow(session, input, progress);
+            continue;
+        }
+        if (spent >= budget || out.size() >= out_bytes_soft_max) {
+            progress.next = Next::yield;
+            break;
+        }
+        text::Call call{context, session, out, input.substr(progress.consumed), progress};
+        bool in_line = session.line.kind != GetLine::Kind::none;
+        if (!in_line) {
+            uint32_t gets = text::run_plain_gets(call, budget - spent);
+            spent += gets;
+            progress.requests += gets;
+            if (gets != 0) continue;
+        }
+        text::Turn turn = in_line ? text::continue_get_line(call) : text::take_request(call);
+        if (turn == text::Turn::wait) break;
+        spent++;
+        if (session.line.kind == GetLine::Kind::none) progress.requests++;
+        if (turn == text::Turn::stop) break;
+    }
+    context.counters.requests.add(progress.requests);
+    return progress;
+}
+
+}  // namespace farcached::daemon

@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Text commands that are not about one key: flush_all, version, verbosity, stats, watch, dumps,
+// shutdown, quit, and those that only Admin understands.
+#include "daemon/engine_text.h"
+#include "protocol/text_number.h"
+
+namespace farcached::daemon::text {
+
+namespace {
+
+using protocol::TextRequest;
+using protocol::TextVerb;
+
+// What clients split on dots and compare: memcached's, whose behaviour this is.
+constexpr std::string_view version_line = "VERSION 1.6.45";
+
+std::string_view first_word(std::string_view args) { return args.substr(0, args.find(' ')); }
+
+// Does an answer to an earlier request wait to be sent, or could one have?
+bool pipelined(const Call& call) { return call.progress.requests != 0 || !call.out.empty(); }
+
+void flush_all(Call& call, const TextRequest& request) {
+    Context& context = call.context;
+    context.counters.cmd_flush.add(1);
+    if (!context.options.flush_enabled)
+        return say_unless(request.noreply, call.out, "CLIENT_ERROR flush_all not allowed");
+    int64_t delay = 0;
+    std::string_view word = first_word(request.args);
+    bool given = !word.empty() && request.args != "noreply";
+    if (given && !protocol::parse_int32(word, delay))
+        return say_unless(request.noreply, call.out, "CLIENT_ERROR invalid exptime argument");
+    NodeSeconds when = context.seconds(delay);
+    if (delay <= 0)
+        context.node.flush_all(context.now);
+    else if (when > context.now)
+        context.admin.flush_at(when);
+    // A moment that has passed: nothing is older than what was to be flushed then.
+    say_unless(request.noreply, call.out, "OK");
+}
+
+// `shutdown` and `shutdown graceful`: true if the connection ends with it.
+bool shut_down(Call& call, const TextRequest& request) {
+    if (!call.context.options.shutdown_enabled) {
+        say_unless(request.noreply, call.out, "SERVER_ERROR: shutdown not enabled");
+        return false;
+    }
+    if (!request.args.empty() && request.args != "graceful") {
+        say_unless(request.noreply, call.out, "CLIENT_ERROR invalid shutdown mode");
+        return false;
+    }
+    call.context.admin.shutdown(!request.args.empty());
+    return true;
+}
+
+struct WatchWord {
+    std::string_view word;
+    uint32_t flags;
+};
+
+// Those without flags are accepted and stay silent: this daemon has no such events.
+constexpr WatchWord watch_words[] = {
+    {"fetchers", watch_fetchers},   {"mutations", watch_mutations},
+    {"evictions", watch_evictions}, {"deletions", watch_deletions},
+    {"connevents", watch_connevents},
+    {"rawcmds", 0},  {"sysevents", 0}, {"proxyreqs", 0}, {"proxyevents", 0}, {"proxyuser", 0},
+};
+
+bool add_watch_word(std::string_view word, uint32_t& flags) {
+    for (const WatchWord& known : watch_words) {
+        if (known.word != word) continue;
+        flags |= known.flags;
+        return true;
+    }
+    return false;
+}
+
+bool parse_watch(std::string_view args, uint32_t& flags) {
+    if (args.empty()) flags = watch_fetchers;
+    while (!args.empty()) {
+        std::string_view word = first_word(args);
+        if (!add_watch_word(word, flags)) return false;
+        args.remove_prefix(word.size());
+        while (!args.empty() && args.front() == ' ') args.remove_prefix(1);
+    }
+    return true;
+}
+
+Turn watch(Call& call, const TextRequest& request) {
+    std::string_view refusal;
+    if (!call.context.options.watch_enabled)
+        refusal = "CLIENT_ERROR watch commands not allowed";
+    else if (pipelined(call))
+        refusal = "ERROR cannot pipeline other commands before watch";
+    else if (!parse_watch(request.args, call.progress.watch_flags))
+        refusal = "ERROR";
+    if (!refusal.empty()) {
+        say(call.out, refusal);
+        return Turn::done;
+    }
+    call.progress.next = Next::watch;
+    return Turn::stop;
+}
+
+// "all", "hash", or size classes separated by commas.
+bool parse_dump_classes(std::string_view text, Progress& progress) {
+    progress.dump_classes = ~UINT64_C(0);
+    progress.hash_order = text == "hash";
+    if (text == "all" || text == "hash") return true;
+    progress.dump_classes = 0;
+    while (!text.empty()) {
+        std::string_view word = text.substr(0, text.find(','));
+        uint64_t size_class = 0;
+        if (!protocol::parse_digits(word, 63, size_class)) return false;
+        if (size_class == 0) return false;
+        progress.dump_classes |= UINT64_C(1) << size_class;
+        text.remove_prefix(word.size() == text.size() ? word.size() : word.size() + 1);
+    }
+    return true;
+}
+
+Turn dump(Call& call, const TextRequest& request) {
+    std::string_view refusal;
+    if (!call.context.options.dump_enabled)
+        refusal = request.mgdump ? "ERROR key dump not allowed" : "ERROR metadump not allowed";
+    else if (pipelined(call))
+        refusal = request.mgdump ? "ERROR cannot pipeline other commands before mgdump"
+                                 : "ERROR cannot pipeline other commands before metadump";
+    else if (!parse_dump_classes(request.args, call.progress))
+        refusal = "BADCLASS invalid class id";
+    if (!refusal.empty()) {
+        say_unless(request.noreply, call.out, refusal);
+        return Turn::done;
+    }
+    call.progress.mgdump = request.mgdump;
+    call.progress.next = Next::dump;
+    return Turn::stop;
+}
+
+void tune(Call& call, const TextRequest& request) {
+    size_t before = call.out.size();
+    call.context.admin.tune(request.line, call.out);
+    if (request.noreply) call.out.truncate(before);
+}
+
+Turn close(Call& call) {
+    call.progress.next = Next::close;
+    return Turn::stop;
+}
+
+}  // namespace
+
+Turn run_admin(Call& call, const TextRequest& request) {
+    switch (request.verb) {
+        case TextVerb::flush_all: flush_all(call, request); return Turn::done;
+        case TextVerb::version: say(call.out, version_line); return Turn::done;
+        case TextVerb::verbosity:
+            call.context.admin.verbosity(uint32_t(request.number));
+            say_unless(request.noreply, call.out, "OK");
+            return Turn::done;
+        case TextVerb::stats:
+            call.context.admin.stats_text(request.args, call.out);
+            return Turn::done;
+        case TextVerb::tune: tune(call, request); return Turn::done;
+        case TextVerb::watch: return watch(call, request);
+        case TextVerb::dump: return dump(call, request);
+        case TextVerb::shutdown: return shut_down(call, request) ? close(call) : Turn::done;
+        default: CHECK(request.verb == TextVerb::quit); return close(call);
+    }
+}
+
+}  // namespace farcached::daemon::text

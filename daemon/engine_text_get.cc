@@ -1,0 +1,310 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// get, gets, gat, gats, touch.
+//
+// A get is first tried without a lock; header and value go straight into the output, and are
+// committed only if the read proves a hit. Everything else is asked again under the lock.
+#include <algorithm>
+#include <cstring>
+
+#include "daemon/engine_text.h"
+#include "protocol/text_keys.h"
+
+namespace farcached::daemon::text {
+
+namespace {
+
+using protocol::KeyCursor;
+using protocol::TextVerb;
+
+// A line longer than this gives way to other connections after so many keys.
+constexpr uint32_t keys_per_turn = 1024;
+
+// "VALUE ", key, three numbers with spaces, CRLF, and the value's CRLF.
+constexpr size_t value_line_bytes_max = 6 + limits::key_bytes_max + 3 * 21 + 2 + 2;
+
+// What is asked of each key of a line.
+struct Asked {
+    bool with_cas;
+    bool touching;
+    NodeSeconds touch;
+};
+
+// A VALUE line being written behind the end of `out`. Nothing of it counts until finish().
+class ValueLine {
+  public:
+    ValueLine(OutBuffer& out, std::string_view key, bool with_cas)
+        : out_(out), key_(key), with_cas_(with_cas) {}
+
+    // Meta: fabric::ReadMeta or protocol::ItemMeta. Returns where the value goes.
+    template <class Meta>
+    char* begin(const Meta& meta) {
+        start_ = out_.reserve(value_line_bytes_max + meta.value_len);
+        char* at = start_;
+        std::memcpy(at, "VALUE ", 6);
+        at += 6;
+        std::memcpy(at, key_.data(), key_.size());
+        at += key_.size();
+        *at++ = ' ';
+        at = meta.flags == 0 ? (*at = '0', at + 1) : write_number(at, meta.flags);
+        *at++ = ' ';
+        at = write_number(at, meta.value_len);
+        if (with_cas_) {
+            *at++ = ' ';
+            at = write_number(at, meta.cas);
+        }
+        std::memcpy(at, "\r\n", 2);
+        at += 2;
+        value_len_ = meta.value_len;
+        size_class_ = meta.size_class;
+        end_ = at + meta.value_len;
+        return at;
+    }
+    void finish() {
+        std::memcpy(end_, "\r\n", 2);
+        out_.commit(size_t(end_ + 2 - start_));
+    }
+    uint32_t value_len() const { return value_len_; }
+    uint8_t size_class() const { return size_class_; }
+
+  private:
+    OutBuffer& out_;
+    std::string_view key_;
+    bool with_cas_;
+    uint8_t size_class_ = 0;
+    uint32_t value_len_ = 0;
+    char* start_ = nullptr;
+    char* end_ = nullptr;
+};
+
+// The rare followers of a lookup, kept out of the way.
+void account_get(Call& call, std::string_view key, protocol::Miss why, const ValueLine& line) {
+    if (call.context.options.detail_enabled)
+        call.context.admin.detail_get(key, why == protocol::Miss::none);
+    watch_get(call, key, why, line.size_class(), line.value_len());
+}
+
+void get_locked(Call& call, const protocol::Key& key, const Asked& asked) {
+    Context& context = call.context;
+    ValueLine line(call.out, key.bytes, asked.with_cas);
+    protocol::GetOp op;
+    op.key = key;
+    if (asked.touching) op.touch = asked.touch;
+    auto sink = [&](const protocol::ItemMeta& meta) { return line.begin(meta); };
+    protocol::GetReply reply = context.node.get(op, context.now, sink);
+    bool hit = reply.status == protocol::GetReply::Status::hit;
+    if (hit) {
+        line.finish();
+        ClassCounters& counters = class_counters(context, line.size_class());
+        (asked.touching ? counters.touch_hits : counters.get_hits).add(1);
+    } else {
+        (asked.touching ? context.counters.touch_misses : context.counters.get_misses).add(1);
+        count_miss(context, reply.why);
+    }
+    account_get(call, key.bytes, hit ? protocol::Miss::none : reply.why, line);
+}
+
+void get_one(Call& call, const protocol::Key& key, const Asked& asked) {
+    Context& context = call.context;
+    if (context.local.accesses_full()) [[unlikely]]
+        context.record_accesses();
+    ValueLine line(call.out, key.bytes, asked.with_cas);
+    auto sink = [&](const fabric::ReadMeta& meta) { return line.begin(meta); };
+    fabric::Outcome outcome = context.local.read(key.bytes, key.hash, context.now,
+                                                 /* tokens_matter= */ false,
+                                                 /* count_access= */ true, sink);
+    if (outcome != fabric::Outcome::hit) return get_locked(call, key, asked);
+    line.finish();
+    class_counters(context, line.size_class()).get_hits.add(1);
+    account_get(call, key.bytes, protocol::Miss::none, line);
+}
+
+// Up to prefetch_window keys, so that the memory of all is on its way before the first is read.
+struct Window {
+    static constexpr uint32_t size_max = proxy::LocalGet::prefetch_window;
+    protocol::Key keys[size_max];
+    uint32_t size = 0;
+    KeyCursor::Step ended = KeyCursor::Step::key;  // key: the window is full
+
+    void fill(KeyCursor& cursor) {
+        size = 0;
+        while (size < size_max) {
+            ended = cursor.next(keys[size].bytes);
+            if (ended != KeyCursor::Step::key) return;
+            size++;
+        }
+    }
+    // The same from gets of one key each, at most `most` of them; `ends`: where each ends in
+    // `input`.
+    void fill(std::string_view input, uint32_t most, size_t (&ends)[size_max]) {
+        size_t end = 0;
+        for (size = 0; size < std::min(most, size_max); size++) {
+            size_t bytes = protocol::take_plain_get(input.substr(end), keys[size].bytes);
+            if (bytes == 0) return;
+            ends[size] = end += bytes;
+        }
+    }
+    void fetch(const proxy::LocalGet& local) {
+        for (uint32_t i = 0; i < size; i++) {
+            keys[i].hash = local.hash(keys[i].bytes);
+            if (size > 1) local.prefetch_bucket(keys[i].hash);
+        }
+        if (size == 1) return;
+        for (uint32_t i = 0; i < size; i++) local.prefetch_item(keys[i].hash);
+    }
+};
+
+void count_asked(Context& context, const Asked& asked, uint32_t keys) {
+    (asked.touching ? context.counters.cmd_touch : context.counters.get_cmds).add(keys);
+}
+
+// Answers the window's keys until the output is full; how many.
+uint32_t answer(Call& call, const Window& window, const Asked& asked) {
+    uint32_t i = 0;
+    for (; i < window.size; i++) {
+        if (i != 0 && call.out.size() >= out_bytes_soft_max) break;
+        if (asked.touching)
+            get_locked(call, window.keys[i], asked);
+        else
+            get_one(call, window.keys[i], asked);
+    }
+    count_asked(call.context, asked, i);
+    return i;
+}
+
+// The end of a line's keys, of whichever kind. True if the line is finished.
+bool end_line(Call& call, GetLine& line, KeyCursor::Step step) {
+    if (step == KeyCursor::Step::line_end) {
+        say(call.out, line.any_key ? "END" : protocol::bad_format);
+        line = GetLine();
+        return true;
+    }
+    CHECK(step == KeyCursor::Step::too_long);
+    say(call.out, protocol::bad_format);
+    line = GetLine();
+    line.kind = GetLine::Kind::discard;
+    return false;
+}
+
+Asked asked_of(const GetLine& line) {
+    using Kind = GetLine::Kind;
+    bool touching = line.kind == Kind::gat || line.kind == Kind::gats;
+    return {line.kind == Kind::gets || line.kind == Kind::gats, touching, line.touch};
+}
+
+// Goes through the keys in `text`, the front of what is left of the session's line. Returns what is
+// consumed.
+size_t answer_keys(Call& call, std::string_view text, Turn& turn) {
+    GetLine& line = call.session.line;
+    const Asked asked = asked_of(line);
+    KeyCursor cursor(text);
+    Window window;
+    turn = Turn::done;
+    for (uint32_t keys = 0; keys < keys_per_turn; keys += window.size) {
+        window.fill(cursor);
+        window.fetch(call.context.local);
+        if (window.size != 0) line.any_key = true;
+        uint32_t answered = answer(call, window, asked);
+        if (answered < window.size) {
+            std::string_view last = window.keys[answered - 1].bytes;
+            return size_t(last.data() + last.size() - text.data());
+        }
+        if (window.ended == KeyCursor::Step::key) {
+            if (call.out.size() >= out_bytes_soft_max) break;
+            continue;
+        }
+        if (window.ended == KeyCursor::Step::need_more) turn = Turn::wait;
+        else end_line(call, line, window.ended);
+        break;
+    }
+    return cursor.consumed();
+}
+
+}  // namespace
+
+void count_miss(Context& context, protocol::Miss why) {
+    if (why == protocol::Miss::expired) context.counters.get_expired.add(1);
+    if (why == protocol::Miss::flushed) context.counters.get_flushed.add(1);
+}
+
+void watch_get(Call& call, std::string_view key, protocol::Miss why, uint8_t size_class,
+               uint32_t value_len) {
+    if (!call.context.watch.wants(watch_fetchers)) return;
+    bool hit = why == protocol::Miss::none;
+    std::string_view status = hit                                ? "found"
+                              : why == protocol::Miss::expired ? "expired"
+                              : why == protocol::Miss::flushed ? "flushed"
+                                                               : "not_found";
+    call.context.watch.item_get(key, status, hit ? size_class : 0, call.session.fd,
+                                hit ? value_len : 0);
+}
+
+uint32_t run_plain_gets(Call& call, uint32_t most) {
+    Window window;
+    size_t ends[Window::size_max];
+    window.fill(call.input, most, ends);
+    if (window.size == 0) return 0;
+    window.fetch(call.context.local);
+    const Asked plain{/* with_cas= */ false, /* touching= */ false, never_expires};
+    uint32_t i = 0;
+    do {
+        get_one(call, window.keys[i], plain);
+        std::memcpy(call.out.reserve(5), "END\r\n", 5);
+        call.out.commit(5);
+        i++;
+    } while (i < window.size && call.out.size() < out_bytes_soft_max);
+    count_asked(call.context, plain, i);
+    call.progress.consumed += ends[i - 1];
+    return i;
+}
+
+Turn run_get(Call& call, const protocol::TextParse& parse) {
+    const protocol::TextRequest& request = parse.request;
+    GetLine& line = call.session.line;
+    line = GetLine();
+    switch (request.verb) {
+        case TextVerb::get: line.kind = GetLine::Kind::get; break;
+        case TextVerb::gets: line.kind = GetLine::Kind::gets; break;
+        case TextVerb::gat: line.kind = GetLine::Kind::gat; break;
+        default: line.kind = GetLine::Kind::gats; break;
+    }
+    line.touch = call.context.seconds(request.exptime);
+    call.progress.consumed += size_t(request.args.data() - call.input.data());
+    Turn turn;
+    call.progress.consumed += answer_keys(call, request.args, turn);
+    return turn;
+}
+
+Turn continue_get_line(Call& call) {
+    GetLine& line = call.session.line;
+    Turn turn;
+    if (line.kind == GetLine::Kind::discard) {
+        bool ended = false;
+        call.progress.consumed += protocol::skip_line(call.input, ended);
+        if (ended) line = GetLine();
+        return Turn::done;
+    }
+    call.progress.consumed += answer_keys(call, call.input, turn);
+    return turn;
+}
+
+void run_touch(Call& call, const protocol::TextRequest& request) {
+    Context& context = call.context;
+    protocol::GetOp op;
+    op.key = key_of(context, request.key);
+    op.touch = context.seconds(request.exptime);
+    auto sink = [](const protocol::ItemMeta&) -> char* { return nullptr; };
+    protocol::GetReply reply = context.node.get(op, context.now, sink);
+    context.counters.cmd_touch.add(1);
+    bool hit = reply.status == protocol::GetReply::Status::hit;
+    if (hit) {
+        class_counters(context, reply.meta.size_class).touch_hits.add(1);
+    } else {
+        context.counters.touch_misses.add(1);
+        count_miss(context, reply.why);
+    }
+    watch_get(call, request.key, hit ? protocol::Miss::none : reply.why, reply.meta.size_class,
+              reply.meta.value_len);
+    say_unless(request.noreply, call.out, hit ? "TOUCHED" : "NOT_FOUND");
+}
+
+}  // namespace farcached::daemon::text

@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# daemon/: workers, sessions, listeners, admin; and the program.
+noinst_LIBRARIES += daemon/libdaemon.a
+
+daemon_libdaemon_a_SOURCES = \
+	daemon/admin.cc \
+	daemon/admin.h \
+	daemon/crawler.cc \
+	daemon/crawler.h \
+	daemon/detail.cc \
+	daemon/detail.h \
+	daemon/dump.cc \
+	daemon/dump.h \
+	daemon/server_view.h \
+	daemon/stats.h \
+	daemon/stats_general.cc \
+	daemon/stats_items.cc \
+	daemon/stats_sample.cc \
+	daemon/stats_sample.h \
+	daemon/stats_settings.h \
+	daemon/stats_words.h \
+	daemon/tune.cc \
+	daemon/tune.h \
+	daemon/watch.cc \
+	daemon/watch_hub.h \
+	daemon/engine.cc \
+	daemon/engine_binary.cc \
+	daemon/engine_binary.h \
+	daemon/engine_binary_get.cc \
+	daemon/engine_binary_store.cc \
+	daemon/engine_meta.cc \
+	daemon/engine_text.cc \
+	daemon/engine_text.h \
+	daemon/engine_text_admin.cc \
+	daemon/engine_text_get.cc \
+	daemon/engine_text_store.cc \
+	daemon/engine.h \
+	daemon/watch.h \
+	daemon/worker_counters.h
+
+bin_PROGRAMS += farcached
+farcached_SOURCES = daemon/main.cc
+farcached_LDADD = $(LDADD) $(ALLOCATOR_LIBS)

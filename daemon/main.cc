@@ -1,0 +1,3 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// farcached's main.
+int main() { return 0; }

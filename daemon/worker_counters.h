@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What each worker counts of the requests it serves; `stats` prints the sums over workers.
+// Owner: one worker each; read by anybody (base/counters.h).
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+#include "base/counters.h"
+
+namespace farcached::daemon {
+
+//        name               help (names are memcached's, doc/protocol.txt "Statistics")
+#define WORKER_COUNTERS(X)                                                                      \
+    X(cmd_flush, "flush_all requests")                                                          \
+    X(cmd_touch, "touch and get-and-touch requests")                                            \
+    X(cmd_meta, "meta commands")                                                                \
+    X(get_cmds, "keys asked for")                                                               \
+    X(get_misses, "keys asked for and not found")                                               \
+    X(get_expired, "keys asked for that had expired")                                           \
+    X(get_flushed, "keys asked for that had been flushed")                                      \
+    X(delete_misses, "deletes of missing keys")                                                 \
+    X(incr_misses, "incr of missing keys")                                                      \
+    X(decr_misses, "decr of missing keys")                                                      \
+    X(cas_misses, "cas of missing keys")                                                        \
+    X(touch_misses, "touches of missing keys")                                                  \
+    X(store_too_large, "stores refused because the item exceeds item_size_max")                 \
+    X(store_no_memory, "stores refused because there was no memory")                            \
+    X(auth_cmds, "authentication commands")                                                     \
+    X(auth_errors, "failed authentications")                                                    \
+    X(idle_kicks, "connections closed by idle_timeout")                                         \
+    X(bytes_read, "bytes received from clients")                                                \
+    X(bytes_written, "bytes sent to clients")                                                   \
+    X(conn_yields, "times a connection gave way after reqs_per_event requests")                 \
+    X(read_calls, "recv system calls")                                                          \
+    X(write_calls, "sendmsg system calls")                                                      \
+    X(requests, "requests executed")
+
+//        name          help; per size class, as `stats slabs` prints them
+#define CLASS_COUNTERS(X)                                   \
+    X(get_hits, "keys found")                               \
+    X(cmd_set, "storage requests")                          \
+    X(delete_hits, "deletes that removed an item")          \
+    X(incr_hits, "incr that succeeded")                     \
+    X(decr_hits, "decr that succeeded")                     \
+    X(cas_hits, "cas that stored")                          \
+    X(cas_badval, "cas whose unique did not match")         \
+    X(touch_hits, "touches of present keys")
+
+struct ClassCounters {
+#define X(name, help) Cell name;
+    CLASS_COUNTERS(X)
+#undef X
+};
+
+struct WorkerCounters {
+#define X(name, help) Cell name;
+    WORKER_COUNTERS(X)
+#undef X
+    std::array<ClassCounters, 64> classes;  // by 1-based size class
+};
+
+}  // namespace farcached::daemon

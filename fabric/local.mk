@@ -1,0 +1,9 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# fabric/: memory and messages between processes.
+noinst_LIBRARIES += fabric/libfabric.a
+
+fabric_libfabric_a_SOURCES = \
+	fabric/local_read.cc \
+	fabric/local_read.h \
+	fabric/region_view.h \
+	fabric/validate.h

@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The lock-free, lease-less read of a region mapped in this process (DESIGN: S4, S5, S13).
+//
+// It copies the item out by word-sized relaxed atomics between two looks at everything that could change:
+// page epoch, index slot, guard, flush floor. Then validate() decides. It proves a hit, never a miss; it
+// never loops and never makes anybody wait: what fails goes to the locked path, once.
+#pragma once
+
+#include <atomic>
+#include <cstring>
+#include <string_view>
+
+#include "base/hash.h"
+#include "base/node_clock.h"
+#include "fabric/region_view.h"
+#include "fabric/validate.h"
+#include "protocol/words.h"
+
+namespace farcached::fabric {
+
+// What a reader knows of the item it is reading; to be believed only if the read ends in Outcome::hit.
+struct ReadMeta {
+    uint64_t cas;
+    uint32_t value_len;
+    uint32_t flags;
+    NodeSeconds exptime;  // a lower bound; 0 never
+    uint8_t size_class;
+    bool key_binary;
+};
+
+// Where it was found, for access reports.
+struct Found {
+    layout::Slot slot;
+    layout::Guard guard;
+};
+
+// Tests stop a reader at every step: they pass a callable that is told where it is.
+enum class Step : uint8_t { count_read, slot_read, epoch_read, guard_read, header_read, key_read, word_copied, copied };
+struct NoSteps {
+    void operator()(Step) const {}
+};
+inline constexpr NoSteps no_steps;
+
+constexpr uint32_t overflow_hops_max = 8;  // a longer chain is left to the locked path
+
+void prefetch_bucket(const RegionView& view, uint64_t hash);
+void prefetch_item(const RegionView& view, uint64_t hash);
+
+namespace detail {
+
+inline const layout::Bucket* bucket_at(const RegionView& view, uint64_t offset, uint64_t number) {
+    return reinterpret_cast<const layout::Bucket*>(view.base + offset) + number;
+}
+
+// Where an item lies and how long it can be; false if the slot points nowhere.
+inline bool locate(const RegionView& view, layout::Slot slot, uint64_t& page, uint64_t& capacity) {
+    uint64_t offset = slot.offset();
+    page = offset / layout::page_bytes;
+    if (offset >= view.arena_bytes) return false;
+    if (slot.size_class() == layout::large_class) {
+        uint64_t pages = __atomic_load_n(&view.pages[page].run_pages, __ATOMIC_RELAXED);
+        capacity = pages * layout::page_bytes;
+    } else {
+        if (slot.size_class() >= 64) return false;
+        capacity = view.header->class_bytes[slot.size_class()];
+    }
+    if (capacity < sizeof(layout::ItemHeader)) return false;
+    return capacity <= view.arena_bytes - offset;
+}
+
+inline layout::ItemHeader load_header(const uint64_t* item, uint64_t guard) {
+    uint64_t w[5] = {guard, 0, words::load_relaxed(item + 2), words::load_relaxed(item + 3),
+                     words::load_relaxed(item + 4)};
+    layout::ItemHeader header;
+    static_assert(sizeof w == sizeof header);
+    std::memcpy(&header, w, sizeof header);
+    return header;
+}
+
+// The item at one slot whose tag matched. key_differs: not ours, go on probing.
+template <class Sink, class Steps>
+Outcome read_item(const RegionView& view, const layout::PartitionEntry& partition, const uint64_t* slot,
+                  std::string_view key, const Expect& expect, Sink& sink, Found& found, Steps& steps,
+                  bool& key_differs) {
+    Seen seen;
+    uint64_t page = 0;
+    seen.slot_before = {words::load_acquire(slot)};
+    if (!locate(view, seen.slot_before, page, seen.capacity_bytes)) return Outcome::bounds;
+    steps(Step::slot_read);
+    seen.epoch_before = words::load_acquire(&view.pages[page].epoch);
+    steps(Step::epoch_read);
+    const uint64_t* item = view.arena + seen.slot_before.offset() / 8;
+    seen.guard_before = {words::load_acquire(item)};
+    if (seen.guard_before.state() != layout::GuardState::live) return Outcome::guard_dead;
+    steps(Step::guard_read);
+    seen.header = load_header(item, seen.guard_before.word);
+    steps(Step::header_read);
+    if (!lengths_fit(seen.header, seen.capacity_bytes)) return Outcome::bounds;
+    seen.key_equal = broken::s4_skip_key ||
+                     (seen.header.key_len == key.size() &&
+                      words::equal(item, sizeof(layout::ItemHeader), key.data(), key.size()));
+    if (!seen.key_equal) {
+        key_differs = true;
+        return Outcome::not_found;
+    }
+    steps(Step::key_read);
+    ReadMeta meta{seen.header.cas,     seen.header.value_len, seen.header.flags,
+                  seen.header.exptime, seen.slot_before.size_class(),
+                  (seen.header.format & layout::format_key_binary) != 0};
+    char* to = sink(static_cast<const ReadMeta&>(meta));
+    if (to != nullptr)
+        words::copy_out(to, item, sizeof(layout::ItemHeader) + seen.header.key_len,
+                        seen.header.value_len, [&] { steps(Step::word_copied); });
+    steps(Step::copied);
+    std::atomic_thread_fence(std::memory_order_acquire);
+    seen.guard_after = {words::load_relaxed(item)};
+    seen.slot_after = {words::load_relaxed(slot)};
+    seen.epoch_after = words::load_relaxed(&view.pages[page].epoch);
+    seen.flush_floor = words::load_relaxed(&partition.flush_floor);
+    found = {seen.slot_before, seen.guard_before};
+    return validate(expect, seen);
+}
+
+}  // namespace detail
+
+// Looks `key` up and copies its value. `sink(const ReadMeta&) -> char*` is called at most once, when the key
+// has matched: it returns where the value goes (value_len bytes), or nullptr for none. Unless the outcome is
+// hit, whatever sink and the copy wrote is garbage.
+template <class Sink, class Steps>
+Outcome local_read(const RegionView& view, std::string_view key, uint64_t hash, NodeSeconds now,
+                   bool tokens_matter, Sink&& sink, Found& found, Steps&& steps) {
+    const layout::PartitionEntry& partition =
+        view.partitions[layout::partition_of(hash, view.partition_count_log2)];
+    uint32_t count = uint32_t(words::load_acquire(&partition.bucket_count));
+    steps(Step::count_read);
+    const layout::Bucket* bucket =
+        detail::bucket_at(view, partition.buckets_offset, layout::bucket_of(hash, count));
+    const uint32_t tag = layout::tag_of(hash);
+    const Expect expect{uint32_t(key.size()), now, tokens_matter};
+    for (uint32_t hop = 0; hop <= overflow_hops_max; hop++) {
+        for (const uint64_t& slot : bucket->slots) {
+            layout::Slot seen{words::load_relaxed(&slot)};
+            if (seen.empty() || seen.tag() != tag) continue;
+            bool key_differs = false;
+            Outcome outcome = detail::read_item(view, partition, &slot, key, expect, sink, found,
+                                                steps, key_differs);
+            if (!key_differs) return outcome;
+        }
+        uint64_t link = words::load_acquire(&bucket->overflow);
+        if (link == 0) return Outcome::not_found;
+        if (link > partition.overflow_max) return Outcome::bounds;
+        bucket = detail::bucket_at(view, partition.overflow_offset, link - 1);
+    }
+    return Outcome::not_found;
+}
+
+}  // namespace farcached::fabric

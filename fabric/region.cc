@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "fabric/region.h"
+
+#include <new>
+
+namespace farcached::fabric {
+
+namespace {
+
+struct Offsets {
+    uint64_t partitions, pages, buckets, overflow, arena, end;
+};
+
+constexpr uint64_t round_up(uint64_t n, uint64_t to) { return (n + to - 1) / to * to; }
+
+Offsets plan(const RegionShape& shape) {
+    const uint64_t partition_count = UINT64_C(1) << shape.partition_count_log2;
+    Offsets at{};
+    at.partitions = round_up(sizeof(layout::RegionHeader), 64);
+    at.pages = at.partitions + partition_count * sizeof(layout::PartitionEntry);
+    at.buckets = round_up(at.pages + shape.page_count * sizeof(layout::PageEntry), 4096);
+    at.overflow = at.buckets + partition_count * shape.buckets_max * sizeof(layout::Bucket);
+    uint64_t index_end = at.overflow + partition_count * shape.overflow_max * sizeof(layout::Bucket);
+    at.arena = round_up(index_end, UINT64_C(2) << 20);  // so that the arena can use huge pages
+    at.end = at.arena + shape.page_count * layout::page_bytes;
+    return at;
+}
+
+}  // namespace
+
+Region::Region(const RegionShape& shape)
+    : mapping_(Mapping::Kind::shared_memory, plan(shape).end, shape.huge_pages) {
+    const Offsets at = plan(shape);
+    char* base = mapping_.data();
+    header_ = new (base) layout::RegionHeader{};
+    partitions_ = reinterpret_cast<layout::PartitionEntry*>(base + at.partitions);
+    pages_ = reinterpret_cast<layout::PageEntry*>(base + at.pages);
+    arena_ = reinterpret_cast<uint64_t*>(base + at.arena);
+
+    header_->magic = layout::region_magic;
+    header_->version = layout::layout_version;
+    header_->partition_count_log2 = shape.partition_count_log2;
+    header_->incarnation = shape.incarnation;
+    header_->region_bytes = at.end;
+    header_->partitions_offset = at.partitions;
+    header_->pages_offset = at.pages;
+    header_->page_count = shape.page_count;
+    header_->arena_offset = at.arena;
+    header_->hash_seed = shape.hash_seed;
+    for (uint32_t i = 0; i < UINT32_C(1) << shape.partition_count_log2; i++) {
+        layout::PartitionEntry& entry = partitions_[i];
+        entry.bucket_count = 1;
+        entry.buckets_offset = at.buckets + i * shape.buckets_max * sizeof(layout::Bucket);
+        entry.overflow_offset = at.overflow + i * shape.overflow_max * sizeof(layout::Bucket);
+        entry.buckets_max = shape.buckets_max;
+        entry.overflow_max = shape.overflow_max;
+    }
+
+    view_.header = header_;
+    view_.partitions = partitions_;
+    view_.pages = pages_;
+    view_.arena = arena_;
+    view_.base = base;
+    view_.arena_bytes = shape.page_count * layout::page_bytes;
+    view_.hash_seed = shape.hash_seed;
+    view_.partition_count_log2 = shape.partition_count_log2;
+}
+
+layout::Bucket* Region::buckets(uint32_t partition) {
+    return reinterpret_cast<layout::Bucket*>(mapping_.data() + partitions_[partition].buckets_offset);
+}
+
+layout::Bucket* Region::overflow(uint32_t partition) {
+    return reinterpret_cast<layout::Bucket*>(mapping_.data() + partitions_[partition].overflow_offset);
+}
+
+}  // namespace farcached::fabric

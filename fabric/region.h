@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Region: one node's readable memory, laid out as protocol/layout.h says: header, partition table, page table,
+// index, arena, in one mapping. Owner: the node; everything is zero at first but the header and the tables'
+// fixed fields.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "base/mapping.h"
+#include "fabric/region_view.h"
+
+namespace farcached::fabric {
+
+struct RegionShape {
+    uint64_t page_count = 0;             // pages reserved for the arena
+    uint32_t partition_count_log2 = 0;
+    uint64_t buckets_max = 0;            // per partition
+    uint64_t overflow_max = 0;           // per partition
+    bool huge_pages = false;
+    uint64_t incarnation = 0;
+    uint64_t hash_seed = 0;
+};
+
+class Region {
+  public:
+    explicit Region(const RegionShape& shape);
+
+    const RegionView& view() const { return view_; }
+
+    // For the owner, who may write.
+    layout::RegionHeader& header() { return *header_; }
+    layout::PartitionEntry& partition(uint32_t number) { return partitions_[number]; }
+    layout::PageEntry& page(uint64_t number) { return pages_[number]; }
+    layout::Bucket* buckets(uint32_t partition);
+    layout::Bucket* overflow(uint32_t partition);
+    uint64_t* arena() { return arena_; }
+
+  private:
+    Mapping mapping_;
+    layout::RegionHeader* header_;
+    layout::PartitionEntry* partitions_;
+    layout::PageEntry* pages_;
+    uint64_t* arena_;
+    RegionView view_;
+};
+
+}  // namespace farcached::fabric

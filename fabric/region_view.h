@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// RegionView: where the parts of a node's region are in this process's address space. Plain pointers into a
+// mapping that outlives it; the same view serves the node's own process and one that maps it read-only.
+#pragma once
+
+#include <cstdint>
+
+#include "protocol/layout.h"
+
+namespace farcached::fabric {
+
+struct RegionView {
+    const layout::RegionHeader* header = nullptr;
+    const layout::PartitionEntry* partitions = nullptr;
+    const layout::PageEntry* pages = nullptr;
+    const uint64_t* arena = nullptr;       // words; offsets into it are in bytes, multiples of 16
+    const char* base = nullptr;            // start of the region
+    uint64_t arena_bytes = 0;
+    uint64_t hash_seed = 0;
+    uint32_t partition_count_log2 = 0;
+};
+
+}  // namespace farcached::fabric

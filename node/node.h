@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Node: the cache itself. Owns the memory, executes the operations of protocol/op.h, and lets its items be
+// read without a lock (fabric/local_read.h) by this process and, over a fabric, by others.
+//
+// Every call is safe from any thread. Mutations run in the calling thread, under the lock of the key's
+// partition; nothing here blocks on I/O and nobody waits for readers (DESIGN: safety rules S1-S13 are
+// cited where they are kept).
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/function_ref.h"
+#include "base/node_clock.h"
+#include "fabric/region_view.h"
+#include "protocol/op.h"
+
+namespace farcached::node {
+
+struct Config {
+    uint64_t memory_bytes = UINT64_C(64) << 20;  // -m: limit on the arena, whole pages
+    uint64_t item_bytes_max = 1 << 20;           // -I: header, key and value together
+    double growth_factor = 1.25;                 // -f: from one size class to the next
+    uint32_t chunk_bytes_min = 48;               // -n: key and value of the smallest class
+    bool evict = true;                           // false: -M, a full cache answers no_memory
+    bool cas = true;                             // false: -C, every cas reads 0
+    bool huge_pages = false;                     // -L: try for huge pages
+    uint32_t partitions = 0;                     // power of two; 0: chosen from workers and memory
+    uint32_t workers = 4;                        // threads that will call
+};
+
+// Told of what a node does by itself. Called under a partition's lock: copy and return, never call back.
+class Observer {
+  public:
+    virtual ~Observer() = default;
+    // A live item is removed to make room.
+    virtual void evicted(std::string_view key, const protocol::ItemMeta& meta, NodeSeconds now) = 0;
+};
+
+// One size class, summed over partitions. `stats items` and `stats slabs` are printed from it.
+struct ClassStats {
+    uint32_t slot_bytes = 0;   // 0 for the class of large items
+    uint64_t pages = 0;
+    uint64_t slots_used = 0;
+    uint64_t slots_total = 0;
+    uint64_t bytes_requested = 0;   // header, key and value of live items
+    uint64_t age_oldest_s = 0;      // since last access of the item next to go
+    uint64_t evicted = 0, evicted_nonzero = 0, evicted_unfetched = 0, evicted_active = 0;
+    uint64_t evicted_age_s = 0;     // since last access, of the newest eviction
+    uint64_t out_of_memory = 0;
+    uint64_t reclaimed = 0;         // expired or flushed items whose memory a store reused
+    uint64_t expired_unfetched = 0;
+    uint64_t crawler_reclaimed = 0;
+    uint64_t crawler_checked = 0;
+    uint64_t kept = 0;              // second chances given at eviction
+};
+
+struct Stats {
+    uint64_t items = 0, items_total = 0;
+    uint64_t bytes = 0;             // of live items: header, key and value
+    uint64_t memory_limit_bytes = 0;
+    uint64_t pages_used = 0, pages_limit = 0;
+    uint64_t pages_moved = 0;       // taken from one class for another, or for a large item
+    uint64_t index_buckets = 0;
+    uint64_t index_bytes = 0;
+    uint64_t flushes = 0;
+    uint64_t overflow_evictions = 0;  // items that went because their bucket chain was full
+    std::vector<ClassStats> classes;  // index 0 is unused: classes are 1-based
+};
+
+// What a walk shows of one item. Valid during the visit only.
+struct ItemView {
+    std::string_view key;
+    protocol::ItemMeta meta;
+};
+
+// One access to report (proxy/access_batch.h). 16 bytes.
+struct Access {
+    uint64_t slot_word;   // layout::Slot: where it was read
+    uint64_t guard_word;  // layout::Guard: which generation
+    uint64_t hash;
+};
+
+class Node {
+  public:
+    // Maps the region. Throws std::system_error when the memory cannot be had.
+    explicit Node(const Config& config);
+    ~Node();
+    Node(const Node&) = delete;
+    Node& operator=(const Node&) = delete;
+
+    const Config& config() const;
+    // What lock-free readers need; valid as long as the node.
+    const fabric::RegionView& view() const;
+    protocol::Key key(std::string_view bytes) const;
+
+    // Set before the first operation from another thread; nullptr turns it off. Borrowed.
+    void observe(Observer* observer);
+
+    // The locked path. `value` is called on a hit, under the lock, with the item's meta; it returns where to
+    // copy the value (meta.value_len bytes), or nullptr for no value. It must not call back into the node.
+    using ValueSink = FunctionRef<char*(const protocol::ItemMeta&)>;
+    protocol::GetReply get(const protocol::GetOp& op, NodeSeconds now, ValueSink value);
+
+    protocol::StoreReply store(const protocol::StoreOp& op, NodeSeconds now);
+    protocol::DeleteReply remove(const protocol::DeleteOp& op, NodeSeconds now);
+    protocol::ArithReply arith(const protocol::ArithOp& op, NodeSeconds now);
+
+    // Would an item of this size be refused as too large?
+    bool too_large(size_t key_bytes, uint64_t value_bytes) const;
+    // For a set whose value is refused before it was read: the old item must not survive it.
+    void forget(const protocol::Key& key, NodeSeconds now);
+
+    // Everything stored before this call is gone for every reader when it returns (S11).
+    void flush_all(NodeSeconds now);
+
+    // Applies accesses seen by lock-free readers, each of at most one partition lock per run of equal
+    // partitions; sorts `accesses` in place.
+    void record(std::span<Access> accesses, NodeSeconds now);
+
+    // Visits the live items of one page under its owner's lock. Pages are 0 .. page_count()-1; an empty page
+    // visits nothing. A walk over all pages sees every item that stays put meanwhile.
+    uint64_t page_count() const;
+    void visit_page(uint64_t page, NodeSeconds now, FunctionRef<void(const ItemView&)> visit);
+    // Removes expired and flushed items of one page; returns {checked, removed}.
+    struct Swept {
+        uint64_t checked, removed;
+    };
+    Swept sweep_page(uint64_t page, NodeSeconds now);
+
+    // cache_memlimit. False when it cannot be set (below what is needed or above what was reserved).
+    bool set_memory_limit(uint64_t bytes, NodeSeconds now);
+
+    Stats stats(NodeSeconds now) const;
+
+  private:
+    struct Impl;
+    std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace farcached::node

@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The binary protocol: from bytes to requests, and from replies to bytes. Pure: no clock, no sockets, no state
+// between calls.
+//
+//  0      1       2        4       5         6        8        12      16           24
+//  | 0x80 | opcode| key len| extras| datatype| vbucket| body   | opaque| cas        | extras, key, value |
+//  | 0x81 |       |        | len   |         | status | len    |       |            |
+//
+// All numbers are big-endian; the body length counts extras, key and value.
+//
+// parse_binary() is given every byte received and not yet consumed. It looks at the head of one request only:
+// header, extras and key. What the header promises beyond them, the value, may be any length up to 4 GiB: the
+// caller decides on it before a byte of it has come.
+//
+// P1  The same bytes give the same requests however they arrive.
+// P2  The answer to a header that cannot be is given when the header is whole: nothing that it promises is
+//     waited for.
+// P3  need_more never asks for more than binary_head_bytes_max bytes.
+// P4  The views of a request point into the input.
+#pragma once
+
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <string_view>
+
+#include "base/limits.h"
+
+namespace farcached::protocol {
+
+static_assert(std::endian::native == std::endian::little, "as the layouts that others READ");
+
+constexpr uint8_t binary_request_magic = 0x80;  // no text command begins with it
+constexpr uint8_t binary_reply_magic = 0x81;
+constexpr size_t binary_header_bytes = 24;
+constexpr size_t binary_extras_bytes_max = 20;  // incr, decr: delta, initial, expiration
+constexpr size_t binary_head_bytes_max =
+    binary_header_bytes + binary_extras_bytes_max + limits::key_bytes_max;
+// The expiration with which incr and decr do not create.
+constexpr uint32_t binary_no_create = 0xffffffff;
+
+enum class BinaryStatus : uint16_t {
+    ok = 0,
+    not_found = 1,
+    exists = 2,
+    too_large = 3,
+    invalid = 4,
+    not_stored = 5,
+    non_numeric = 6,
+    auth = 0x20,
+    unknown_command = 0x81,
+    no_memory = 0x82,
+};
+
+// What memcached says with each; empty for ok.
+std::string_view binary_status_text(BinaryStatus status);
+
+// With what of a request each is executed, besides cas.
+enum class BinaryVerb : uint8_t {
+    unknown,  // nothing: refused, its body thrown away
+    get,      // key
+    touch,    // key, exptime
+    gat,      // key, exptime
+    set,      // key, value, flags, exptime; add and replace, too
+    add,
+    replace,
+    append,  // key, value; prepend, too
+    prepend,
+    del,    // key
+    incr,   // key, delta, initial, exptime; decr, too
+    decr,
+    quit,   // nothing; noop and version, too
+    noop,
+    version,
+    flush,  // exptime: the delay, 0 if there is none
+    stat,   // key: the group, may be empty
+};
+
+struct BinaryRequest {
+    BinaryVerb verb = BinaryVerb::unknown;
+    bool quiet = false;     // say nothing on success, or on the miss of a get
+    bool with_key = false;  // get, gat: the key is part of the reply
+    uint8_t opcode = 0;     // as it came: replies repeat it
+    uint32_t opaque = 0;    // the client's; replies repeat it
+    uint64_t cas = 0;       // 0: none
+    uint32_t flags = 0;
+    uint32_t exptime = 0;  // never negative
+    uint64_t delta = 0;
+    uint64_t initial = 0;
+    std::string_view key;
+};
+
+struct BinaryParse {
+    enum class Status : uint8_t {
+        need_more,  // of the head; head_bytes: how many bytes it has, as far as is known
+        request,    // `request`; the input holds head_bytes of head, then value_bytes come
+        error,      // answer `error`, then close; opcode and opaque of `request` are set
+        close,      // these bytes are not the binary protocol
+    } status = Status::need_more;
+    BinaryStatus error = BinaryStatus::ok;
+    size_t head_bytes = 0;
+    uint32_t value_bytes = 0;  // as promised: believe nothing
+    BinaryRequest request;
+};
+
+BinaryParse parse_binary(std::string_view input);
+
+// Has the request a value that it is executed with? What the others bring along is thrown away.
+constexpr bool binary_takes_value(BinaryVerb verb) {
+    return verb >= BinaryVerb::set && verb <= BinaryVerb::prepend;
+}
+
+// ---- replies ----------------------------------------------------------------------------------------
+
+struct BinaryReply {
+    uint8_t opcode = 0;
+    BinaryStatus status = BinaryStatus::ok;
+    uint16_t key_bytes = 0;
+    uint8_t extras_bytes = 0;
+    uint32_t value_bytes = 0;  // what follows extras and key
+    uint32_t opaque = 0;
+    uint64_t cas = 0;
+};
+
+// Write one big-endian number at `to`; return the end. Inline, as is the header: they are part of every hit.
+inline char* write_big_endian(char* to, uint16_t n) {
+    n = __builtin_bswap16(n);
+    std::memcpy(to, &n, sizeof n);
+    return to + sizeof n;
+}
+inline char* write_big_endian(char* to, uint32_t n) {
+    n = __builtin_bswap32(n);
+    std::memcpy(to, &n, sizeof n);
+    return to + sizeof n;
+}
+inline char* write_big_endian(char* to, uint64_t n) {
+    n = __builtin_bswap64(n);
+    std::memcpy(to, &n, sizeof n);
+    return to + sizeof n;
+}
+
+// Writes binary_header_bytes at `to`; returns the end.
+inline char* write_binary_header(char* to, const BinaryReply& reply) {
+    *to++ = char(binary_reply_magic);
+    *to++ = char(reply.opcode);
+    to = write_big_endian(to, reply.key_bytes);
+    *to++ = char(reply.extras_bytes);
+    *to++ = 0;  // datatype
+    to = write_big_endian(to, uint16_t(reply.status));
+    to = write_big_endian(to, reply.extras_bytes + reply.key_bytes + reply.value_bytes);
+    to = write_big_endian(to, reply.opaque);
+    return write_big_endian(to, reply.cas);
+}
+
+}  // namespace farcached::protocol

@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "protocol/meta.h"
+
+#include <cstring>
+
+#include "base/out_buffer.h"
+#include "protocol/text_number.h"
+
+namespace farcached::protocol {
+
+namespace {
+
+// memcached counts the verb, the key and ms's length too, and takes 20 words in all.
+constexpr uint32_t words_max = 20;
+
+constexpr MetaSet plain_letters("bcfhIkLlOPqstuvx");
+
+constexpr std::string_view bad_token = "CLIENT_ERROR bad token in command line format";
+
+// Takes the next word off `words`; empty at the end.
+std::string_view take_word(std::string_view& words) {
+    size_t start = 0;
+    while (start < words.size() && words[start] == ' ') start++;
+    size_t end = start;
+    while (end < words.size() && words[end] != ' ') end++;
+    std::string_view word = words.substr(start, end - start);
+    words.remove_prefix(end);
+    return word;
+}
+
+// A flag's token; what is wrong with it, if anything. "" with `bad`: as bad_format.
+std::string_view take_token(MetaFlags& f, char letter, std::string_view token) {
+    switch (letter) {
+        case 'N': return parse_exptime(token, f.vivify) ? "" : bad_token;
+        case 'T': return parse_exptime(token, f.ttl) ? "" : bad_token;
+        case 'R': return parse_exptime(token, f.recache) ? "" : bad_token;
+        case 'C': return parse_u64(token, f.cas_compare) ? "" : bad_token;
+        case 'E': return parse_u64(token, f.cas_set) ? "" : bad_token;
+        case 'F': return parse_flags(token, f.client_flags) ? "" : bad_format;
+        case 'J':
+            return parse_u64(token, f.initial) ? "" : "CLIENT_ERROR invalid numeric initial value";
+        case 'D':
+            return parse_u64(token, f.delta) ? "" : "CLIENT_ERROR invalid numeric delta value";
+        case 'M':
+            f.mode = token.empty() ? ' ' : token.front();
+            return "";
+        default: return "";
+    }
+}
+
+std::string_view mode_error(TextVerb verb, char mode) {
+    if (mode == 0) return "";
+    if (verb == TextVerb::ms && std::strchr("EAPRS", mode) == nullptr)
+        return "CLIENT_ERROR invalid mode for ms M token";
+    if (verb == TextVerb::ma && std::strchr("I+D-", mode) == nullptr)
+        return "CLIENT_ERROR invalid mode for ma M token";
+    return "";
+}
+
+// The flags up to the first that cannot stand; then its error. Errors in tokens do not stop the
+// reading: the last one is told.
+std::string_view read_flags(MetaFlags& f, std::string_view& key, char* decoded,
+                            std::string_view& too_late) {
+    std::string_view error;
+    std::string_view rest = f.words;
+    for (std::string_view word = take_word(rest); !word.empty(); word = take_word(rest)) {
+        char letter = word.front();
+        if (letter < 'A') return "CLIENT_ERROR invalid flag";  // digits
+        if (f.set.has(letter)) return "CLIENT_ERROR duplicate flag";
+        if (!plain_letters.has(letter) && std::strchr("NTRCEFJDM", letter) == nullptr)
+            return "CLIENT_ERROR invalid flag";
+        f.set.add(letter);
+        std::string_view wrong = take_token(f, letter, word.substr(1));
+        if (letter == 'O' && word.size() > 1 + limits::opaque_bytes_max)
+            too_late = "CLIENT_ERROR opaque token too long";
+        if (letter == 'b') {
+            size_t size = base64_decode(key, decoded);
+            if (size == 0) wrong = "CLIENT_ERROR error decoding key";
+            else key = std::string_view(decoded, size);
+        }
+        if (!wrong.empty()) error = wrong;
+    }
+    return error;
+}
+
+uint32_t count_words(std::string_view words) {
+    uint32_t count = 0;
+    while (!take_word(words).empty()) count++;
+    return count;
+}
+
+char* write_flag(char* to, char letter) {
+    *to++ = ' ';
+    *to++ = letter;
+    return to;
+}
+
+char* write_bytes(char* to, std::string_view bytes) {
+    std::memcpy(to, bytes.data(), bytes.size());
+    return to + bytes.size();
+}
+
+char* write_signed(char* to, int64_t n) {
+    if (n < 0) {
+        *to++ = '-';
+        n = -n;
+    }
+    return write_number(to, uint64_t(n));
+}
+
+char* write_key(char* to, const MetaShown& shown) {
+    to = write_flag(to, 'k');
+    if (!shown.key_binary) return write_bytes(to, shown.key);
+    return write_flag(base64_encode(shown.key, to), 'b');
+}
+
+}  // namespace
+
+MetaFlags parse_meta_flags(TextVerb verb, std::string_view words, std::string_view& key,
+                           char* decoded) {
+    MetaFlags f;
+    f.words = words;
+    if (words.empty()) return f;
+    std::string_view too_late;
+    uint32_t before = verb == TextVerb::ms ? 3 : 2;
+    if (count_words(words) + before > words_max)
+        f.error = "CLIENT_ERROR options flags are too long";
+    else
+        f.error = read_flags(f, key, decoded, too_late);
+    if (verb == TextVerb::ma && !f.error.empty())
+        f.error = "CLIENT_ERROR invalid or duplicate flag";
+    if (f.error.empty()) f.error = mode_error(verb, f.mode);
+    if (f.error.empty()) f.error = too_late;
+    return f;
+}
+
+char* write_meta_flags(char* to, std::string_view words, const MetaShown& shown) {
+    for (std::string_view word = take_word(words); !word.empty(); word = take_word(words)) {
+        char letter = word.front();
+        if (letter == 'O') {
+            *to++ = ' ';
+            to = write_bytes(to, word);
+            continue;
+        }
+        if (!shown.show.has(letter)) continue;
+        if (letter == 'k') {
+            to = write_key(to, shown);
+            continue;
+        }
+        if (shown.item == nullptr) continue;
+        to = write_flag(to, letter);
+        switch (letter) {
+            case 's': to = write_number(to, shown.item->value_len); break;
+            case 't': to = write_signed(to, shown.ttl_s); break;
+            case 'c': to = write_number(to, shown.item->cas); break;
+            case 'f': to = write_number(to, shown.item->flags); break;
+            case 'l': to = write_signed(to, shown.idle_s); break;
+            case 'h': *to++ = shown.item->fetched ? '1' : '0'; break;
+            default: break;
+        }
+    }
+    return to;
+}
+
+}  // namespace farcached::protocol

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What a cache can be asked, apart from how it was asked: one struct per operation and its reply.
+// Text, meta and binary are all turned into these; a node executes them (node/node.h).
+//
+// Times are NodeSeconds (base/node_clock.h): whoever parses converts with to_node_seconds().
+// Keys and values are borrowed until the call that takes them returns.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+#include "base/node_clock.h"
+
+namespace farcached::protocol {
+
+// A key of 1 to limits::key_bytes_max bytes, any bytes, with its hash under the node's seed.
+struct Key {
+    std::string_view bytes;
+    uint64_t hash;
+};
+
+// What is known of an item when it is answered. The access fields are as they were before the operation.
+struct ItemMeta {
+    uint64_t cas = 0;           // 0 when CAS is disabled
+    uint32_t value_len = 0;     // bytes, without any trailing CRLF
+    uint32_t flags = 0;         // the client's
+    uint32_t item_bytes = 0;    // header, key and value
+    NodeSeconds exptime = 0;    // after the operation's own touch
+    NodeSeconds last_access = 0;
+    uint8_t size_class = 0;     // 1-based, as in stats slabs
+    bool fetched = false;       // had been fetched before
+    bool stale = false;         // meta: X
+    bool win = false;           // meta: W, this caller is to recache
+    bool win_sent = false;      // meta: Z, somebody else already has the token
+    bool key_binary = false;    // meta: the key was stored as base64 and is printed so
+};
+
+enum class Miss : uint8_t { none, absent, expired, flushed };
+
+// get, gat, mg, me, touch: a lookup that may touch, vivify or ask to recache.
+struct GetOp {
+    Key key;
+    bool peek = false;                        // me: change nothing, not even access times
+    bool no_bump = false;                     // mg u: do not count as an access
+    bool win_tokens = false;                  // mg: take part in win/stale; classic and binary gets do not
+    std::optional<NodeSeconds> touch;         // gat, touch, mg T
+    std::optional<NodeSeconds> vivify;        // mg N: on a miss create an empty item with this exptime
+    std::optional<NodeSeconds> recache_before;  // mg R: win if the item expires before this moment
+    std::optional<uint64_t> cas_set;          // mg E: the CAS a vivified item gets
+    bool key_binary = false;                  // mg b: marks a vivified item
+};
+
+struct GetReply {
+    enum class Status : uint8_t {
+        hit,
+        miss,
+        no_memory  // a vivify could not be stored
+    } status = Status::miss;
+    Miss why = Miss::absent;  // none on a hit
+    bool vivified = false;    // a hit on an item that this very call created
+    ItemMeta meta;
+};
+
+// set add replace append prepend cas, and ms.
+struct StoreOp {
+    enum class Mode : uint8_t { set, add, replace, append, prepend, cas };
+    Key key;
+    Mode mode = Mode::set;
+    std::string_view value;
+    uint32_t flags = 0;                       // ignored by append and prepend
+    NodeSeconds exptime = never_expires;      // ignored by append and prepend
+    std::optional<uint64_t> cas_compare;      // mode cas: required; append/prepend: must match if given
+    std::optional<uint64_t> cas_set;          // ms E
+    bool invalidate = false;                  // ms I: with an older cas_compare store, but as stale
+    std::optional<NodeSeconds> vivify;        // ms N with append/prepend: a miss is stored as by set
+    bool key_binary = false;                  // ms b
+};
+
+struct StoreReply {
+    enum class Status : uint8_t {
+        stored,
+        not_stored,  // add: it exists; replace, append, prepend: it does not
+        exists,      // cas did not match
+        not_found,   // cas of a missing key
+        too_large,   // the item would exceed item_size_max; set has removed the old item
+        no_memory    // -M and full, or every page pinned
+    } status = Status::not_stored;
+    uint64_t cas = 0;         // of the stored item
+    uint32_t item_bytes = 0;
+    uint32_t value_len = 0;   // of the stored item (append and prepend: the whole)
+    uint8_t size_class = 0;   // of the stored item; of the one that did not match for `exists`
+};
+
+// delete, md.
+struct DeleteOp {
+    Key key;
+    std::optional<uint64_t> cas_compare;
+    std::optional<uint64_t> cas_set;      // md E, with invalidate or remove_value
+    std::optional<NodeSeconds> touch;     // md T, with invalidate
+    bool invalidate = false;              // md I: mark stale instead of removing
+    bool remove_value = false;            // md x: keep the item, empty its value and flags; exptime is
+                                          // `touch`, or never
+};
+
+struct DeleteReply {
+    enum class Status : uint8_t { deleted, not_found, exists, no_memory } status = Status::not_found;
+    uint8_t size_class = 0;
+    uint32_t item_bytes = 0;
+};
+
+// incr, decr, ma.
+struct ArithOp {
+    Key key;
+    bool decrement = false;
+    uint64_t delta = 1;
+    std::optional<NodeSeconds> vivify;    // on a miss store `initial` with this exptime
+    uint64_t initial = 0;
+    std::optional<uint64_t> cas_compare;
+    std::optional<uint64_t> cas_set;
+    std::optional<NodeSeconds> touch;     // ma T
+    bool key_binary = false;              // ma b: marks a vivified item
+};
+
+struct ArithReply {
+    enum class Status : uint8_t { ok, vivified, not_found, non_numeric, exists, no_memory };
+    Status status = Status::not_found;
+    uint64_t value = 0;
+    ItemMeta meta;  // of the new item
+};
+
+}  // namespace farcached::protocol

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The text protocol, classic and meta: from bytes to requests. Pure: no clock, no limits but those
+// of the protocol, no state between calls.
+//
+// parse_text() is given every byte received and not yet consumed. It looks at one line only; a
+// value that follows the line is split off by parse_value(), so that a caller may refuse its size
+// before it has come.
+//
+// P1  The same bytes give the same requests however they arrive, with one exception that memcached
+//     makes too: a line other than get and gets that is still unfinished after text_line_bytes_max
+//     bytes closes the connection.
+// P2  Nothing is looked at twice but the line at the front, which is bounded (get lines longer than
+//     that are handed out as Status::keys, to be read by KeyCursor bit by bit).
+// P3  The views of a request point into the input.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+namespace farcached::protocol {
+
+enum class TextVerb : uint8_t {
+    get, gets, gat, gats,                     // args: the keys; gat: exptime
+    set, add, replace, append, prepend, cas,  // key, flags, exptime, value_bytes; cas: number
+    del, incr, decr, touch,                   // key; incr, decr: number; touch: exptime
+    mg, ms, md, ma, me,                       // key, args: the flags; ms: value_bytes
+    mn, version, quit,                        // nothing
+    verbosity,                                // number
+    flush_all,                                // args: the delay, if there is one
+    stats, watch, shutdown,                   // args: the words after the verb
+    dump,                                     // args: the classes; lru_crawler metadump, mgdump
+    tune,                                     // line: cache_memlimit, slabs, lru, lru_crawler...
+};
+
+struct TextRequest {
+    TextRequest() {}  // not constexpr: else g++ clears it by `rep stos`, a third of a parse
+
+    TextVerb verb = TextVerb::get;
+    bool noreply = false;
+    bool mgdump = false;          // dump
+    uint32_t value_bytes = 0;     // without the CRLF behind it
+    uint32_t flags = 0;
+    int64_t exptime = 0;          // as to_node_seconds() takes it
+    uint64_t number = 0;          // cas unique, delta, level
+    std::string_view key;
+    std::string_view args;        // no spaces at either end; get family: the keys and the line's end
+    std::string_view line;        // without its end
+};
+
+struct TextParse {
+    TextParse() {}  // as TextRequest's
+
+    enum class Status : uint8_t {
+        need_more,
+        request,
+        // a get line too long to wait for: verb is get or gets, args what has come of its keys
+        keys,
+        error,  // say `error` (unless empty), then throw `swallow` bytes away
+        close,
+    } status = Status::need_more;
+    size_t line_bytes = 0;        // request, error: the line with its end; keys: the verb
+    uint64_t swallow = 0;         // error: bytes of a value that follows the line
+    std::string_view error;       // without CRLF; empty: noreply
+    TextRequest request;
+};
+
+TextParse parse_text(std::string_view input);
+
+// If the input begins with a whole get of one key: its bytes, and the key. Else 0: ask
+// parse_text().
+size_t take_plain_get(std::string_view input, std::string_view& key);
+
+// The value behind a storage line.
+struct ValueParse {
+    enum class Status : uint8_t { need_more, good, bad_chunk } status = Status::need_more;
+    size_t total_bytes = 0;       // line and value with its CRLF: want, or what to consume
+    std::string_view value;
+};
+ValueParse parse_value(std::string_view input, size_t line_bytes, uint32_t value_bytes);
+
+constexpr std::string_view bad_format = "CLIENT_ERROR bad command line format";
+
+}  // namespace farcached::protocol

@@ -1,0 +1,7 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# proxy/: local reads, routing, exchanges.
+noinst_LIBRARIES += proxy/libproxy.a
+
+proxy_libproxy_a_SOURCES = \
+	proxy/local_get.cc \
+	proxy/local_get.h

@@ -1,0 +1,364 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "t/consistency_load.h"
+
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+
+namespace consistency {
+
+constexpr uint32_t hot_keys_per_thread = 4;
+constexpr uint32_t mixed_operations = 250;  // per thread and round
+constexpr uint32_t chain_records_max = 8;
+constexpr uint64_t added_bytes_max = 2000;
+constexpr int64_t ttl_slack_ms =
+    3000;  // memcached's clock ticks in seconds, and the answer takes its time
+constexpr uint32_t faults_told_max = 20;
+
+int64_t now_ms() {
+    return std::chrono::duration_cast<std::chrono::milliseconds>(
+               std::chrono::steady_clock::now().time_since_epoch())
+        .count();
+}
+
+void Faults::add(Fault kind, const std::string& what) {
+    counts_[size_t(kind)].fetch_add(1);
+    const std::lock_guard hold(lock_);
+    if (told_++ >= faults_told_max) return;
+    std::printf("# fault: %s\n", what.c_str());
+    std::fflush(stdout);
+}
+
+std::string key_name(const Shared& shared, uint32_t key) {
+    const char* kind = key >= history_key_first ? "h" : key >= shared.single_keys ? "t" : "s";
+    std::string name = kind + std::to_string(key);
+    if (key % 7 == 0) name.append(key % 230, 'x');
+    return name;
+}
+
+Worker::Worker(Shared& shared, uint32_t index)
+    : shared_(shared),
+      index_(index),
+      random_(mix(shared.options.seed, index)),
+      client_(shared.options.port) {}
+
+void Worker::round(uint32_t number) {
+    random_ = Random(mix(mix(shared_.options.seed, index_), number));
+    const uint32_t group = index_ / history_group;
+    const auto history = [&] {
+        seen_.clear();
+        for (uint32_t i = 0; i < history_operations && !shared_.stop; i++) {
+            const uint32_t n = (number * 64 + group) * history_keys_per_group;
+            history_operation(history_key_first + n +
+                              uint32_t(random_.below(history_keys_per_group)));
+        }
+    };
+    // Half of the groups record their histories while the others press on memory.
+    if ((group + number) % 2 == 0) history();
+    for (uint32_t i = 0; i < mixed_operations && !shared_.stop; i++) mixed_operation();
+    if ((group + number) % 2 == 1) history();
+}
+
+void Worker::mixed_operation() {
+    const uint64_t what = random_.below(1000);
+    if (what < 400) {
+        write_one(own_key());
+    } else if (what < 420) {
+        store_with_ttl();
+    } else if (what < 750) {
+        read_one();
+    } else if (what < 900) {
+        read_many();
+    } else if (what < 999) {
+        count();
+    } else if (random_.one_in(10)) {
+        flush();
+    }
+}
+
+uint32_t Worker::any_key() {
+    const uint32_t hot = hot_keys_per_thread * shared_.options.threads;
+    return uint32_t(random_.one_in(2) ? random_.below(std::min(hot, shared_.all_keys))
+                                      : random_.below(shared_.all_keys));
+}
+
+uint32_t Worker::own_key() {
+    const uint32_t threads = shared_.options.threads;
+    const uint64_t mine = random_.one_in(2) ? hot_keys_per_thread : shared_.single_keys / threads;
+    return uint32_t(random_.below(mine)) * threads + index_;
+}
+
+// From nothing to the most, small ones as likely as large ones.
+uint64_t Worker::any_size() {
+    const double most = std::log(double(shared_.options.value_bytes_max));
+    return uint64_t(std::exp(most * double(random_.below(1'000'000)) / 1e6)) - 1;
+}
+
+std::string Worker::record(uint32_t key, uint64_t sequence, uint64_t previous, int64_t gone_at_ms,
+                           uint64_t bytes) const {
+    std::string value;
+    append_record(value, {0, key, index_, sequence, previous, gone_at_ms, bytes, 0});
+    return value;
+}
+
+// -- Mutations of a key that only we write
+// -----------------------------------------------------------
+
+void Worker::write_one(uint32_t key) {
+    Own& own = own_[key];
+    const uint64_t sequence = issue(key);
+    shared_.mutations++;
+    switch (random_.below(12)) {
+        case 0:
+        case 1:
+            add_to(key, own, sequence);
+            break;
+        case 2:
+            remove(key, own, sequence);
+            break;
+        case 3:
+            return store_by_cas(key, own, sequence);
+        case 4:
+            store_gone(key, own, sequence);
+            break;
+        case 5:
+            if (client_.touch(any_wire(), key_name(shared_, key), 1000) == Answer::ok &&
+                !own.may_exist) {
+                shared_.faults.add(Fault::stale,
+                                   "touch found " + key_name(shared_, key) + ", which is gone");
+            }
+            return;  // changes no bytes: this sequence number stays unused
+        default:
+            store(key, own, sequence);
+            break;
+    }
+    acknowledge(key, sequence);
+}
+
+void Worker::store(uint32_t key, Own& own, uint64_t sequence) {
+    const std::string name = key_name(shared_, key);
+    std::string value;
+    if (random_.one_in(30)) {
+        shared_.keys[key].empty.store(sequence);
+        own = {true, 0, 0};
+    } else {
+        value = record(key, sequence, 0, 0, any_size());
+        own = {true, 1, sequence};
+    }
+    if (random_.one_in(8)) return client_.store_quietly(any_wire(), name, value);
+    const Answer answer =
+        client_.store(any_wire(), Verb::set, name, value, random_.one_in(3) ? 1000 : 0, 0);
+    if (answer != Answer::ok) shared_.faults.add(Fault::reply, "a set was refused");
+}
+
+void Worker::add_to(uint32_t key, Own& own, uint64_t sequence) {
+    if (own.records >= chain_records_max) return store(key, own, sequence);
+    const std::string value =
+        record(key, sequence, own.newest_record, 0, random_.below(added_bytes_max));
+    const Verb verb = random_.one_in(3) ? Verb::prepend : Verb::append;
+    const std::string name = key_name(shared_, key);
+    if (client_.store(any_wire(), verb, name, value, 0, 0) != Answer::ok) {
+        own = {};
+        return;
+    }
+    if (!own.may_exist)
+        shared_.faults.add(Fault::stale, "append found " + name + ", which is gone");
+    own = {true, own.records + 1, sequence};
+}
+
+void Worker::store_by_cas(uint32_t key, Own& own, uint64_t sequence) {
+    const std::string name = key_name(shared_, key);
+    const Found before = checked_get(key);
+    if (!before.hit) {
+        store(key, own, sequence);
+        return acknowledge(key, sequence);
+    }
+    const bool stale = random_.one_in(3);
+    if (stale) {
+        store(key, own, sequence);
+        acknowledge(key, sequence);
+        sequence = issue(key);
+    }
+    const std::string value = record(key, sequence, 0, 0, any_size());
+    const Answer answer = client_.store(any_wire(), Verb::cas, name, value, 0, before.cas);
+    if (answer == Answer::ok) own = {true, 1, sequence};
+    if (answer == Answer::absent) own = {};
+    if (answer == (stale ? Answer::ok : Answer::exists) || answer == Answer::refused) {
+        shared_.faults.add(Fault::stale,
+                           std::string("cas with ") + (stale ? "a stale" : "the right") +
+                               " unique answered " + std::to_string(int(answer)) + " for " + name);
+    }
+    if (answer != Answer::exists) acknowledge(key, sequence);  // else the value before it stays
+}
+
+// Stored as expired already: takes effect, and is never seen.
+void Worker::store_gone(uint32_t key, Own& own, uint64_t sequence) {
+    const Wire wire = random_.one_in(2) ? Wire::text : Wire::meta;
+    const std::string value = record(key, sequence, 0, 0, any_size());
+    client_.store(wire, Verb::set, key_name(shared_, key), value, -1, 0);
+    own = {};
+    acknowledge(key, issue(key));
+}
+
+void Worker::remove(uint32_t key, Own& own, uint64_t sequence) {
+    const std::string name = key_name(shared_, key);
+    if (client_.remove(any_wire(), name) == Answer::ok && !own.may_exist) {
+        shared_.faults.add(Fault::stale, "delete found " + name + ", which is gone");
+    }
+    own = {};
+    acknowledge(key, sequence);
+    acknowledge(key, issue(key));  // and the value before it has an end of its own
+}
+
+void Worker::store_with_ttl() {
+    const uint32_t key = shared_.single_keys + index_ * ttl_keys_per_thread +
+                         uint32_t(random_.below(ttl_keys_per_thread));
+    const uint64_t sequence = issue(key);
+    const uint32_t ttl_s = 1 + uint32_t(random_.below(2));
+    const int64_t gone_at_ms = now_ms() + ttl_s * 1000 + ttl_slack_ms;
+    const std::string value = record(key, sequence, 0, gone_at_ms, any_size() / 16);
+    client_.store(any_wire(), Verb::set, key_name(shared_, key), value, ttl_s, 0);
+    acknowledge(key, sequence);
+}
+
+// -- Reads
+// --------------------------------------------------------------------------------------------
+
+void Worker::check(uint32_t key, uint64_t floor, int64_t started_ms, const Found& found) {
+    shared_.gets++;
+    if (!found.hit) return;
+    shared_.hits++;
+    KeyState& state = shared_.keys[key];
+    const std::string name = key_name(shared_, key);
+    if (found.value.empty()) {
+        if (state.empty < floor)
+            shared_.faults.add(Fault::stale, name + " is empty and was not since");
+        return;
+    }
+    const Chain chain = read_chain(found.value, key);
+    const std::string wrong = chain.wrong.empty() ? broken_link(chain) : chain.wrong;
+    if (!wrong.empty()) return shared_.faults.add(Fault::torn, name + ": " + wrong);
+    const uint64_t newest = chain.newest();
+    if (newest < floor) {
+        shared_.faults.add(Fault::stale, name + ": saw " + std::to_string(newest) + " after " +
+                                             std::to_string(floor));
+    } else if (newest > state.issued) {
+        shared_.faults.add(Fault::torn,
+                           name + ": saw " + std::to_string(newest) + ", which was never stored");
+    }
+    for (const RecordHead& r : chain.records) {
+        if (r.gone_at_ms != 0 && started_ms > r.gone_at_ms) {
+            shared_.faults.add(Fault::expired, name + ": seen " +
+                                                   std::to_string(started_ms - r.gone_at_ms) +
+                                                   " ms after its end and slack");
+        }
+    }
+    raise_to(state.known, newest);
+}
+
+Found Worker::checked_get(uint32_t key) {
+    const uint64_t floor = shared_.keys[key].floor();
+    const int64_t started_ms = now_ms();
+    Found found = client_.get(any_wire(), key_name(shared_, key));
+    check(key, floor, started_ms, found);
+    return found;
+}
+
+void Worker::read_one() { checked_get(any_key()); }
+
+void Worker::read_many() {
+    std::vector<uint32_t> keys(2 + random_.below(random_.one_in(5) ? 60 : 12));
+    std::vector<std::string> names;
+    std::vector<uint64_t> floors;
+    for (uint32_t& key : keys) {
+        key = any_key();
+        names.push_back(key_name(shared_, key));
+        floors.push_back(shared_.keys[key].floor());
+    }
+    const int64_t started_ms = now_ms();
+    const std::vector<Found> found = client_.get_many(any_wire(), names);
+    for (size_t i = 0; i < keys.size(); i++) check(keys[i], floors[i], started_ms, found[i]);
+}
+
+// -- Counters and flushes
+// -------------------------------------------------------------------------------
+
+void Worker::count() {
+    const uint32_t n = uint32_t(random_.below(counters_count));
+    const std::string name = "c" + std::to_string(n);
+    uint64_t value = 0;
+    if (client_.increment(any_wire(), name, value) == Answer::absent) {
+        const uint64_t base = shared_.ticket.fetch_add(1)
+                              << 24;  // a new one each time: ranges do not meet
+        client_.store(any_wire(), Verb::add, name, std::to_string(base), 0, 0);
+        return;
+    }
+    const std::lock_guard hold(shared_.lock);
+    if (!shared_.counted[n].insert(value).second) {
+        shared_.faults.add(Fault::counter, name + " returned " + std::to_string(value) + " twice");
+    }
+}
+
+void Worker::flush() {
+    std::vector<uint64_t> before(shared_.all_keys);
+    for (uint32_t k = 0; k < shared_.all_keys; k++) before[k] = shared_.keys[k].known;
+    Operation op{Kind::flush, Outcome::done};
+    op.sent = shared_.ticket.fetch_add(1);
+    client_.flush_all(any_wire());
+    op.answered = shared_.ticket.fetch_add(1);
+    for (uint32_t k = 0; k < shared_.all_keys; k++) raise_to(shared_.keys[k].flushed, before[k]);
+    const std::lock_guard hold(shared_.lock);
+    shared_.flushes.push_back(op);
+}
+
+// -- Histories
+// --------------------------------------------------------------------------------------------
+
+void Worker::history_operation(uint32_t key) {
+    const std::string name = key_name(shared_, key);
+    const uint64_t sequence = mix(key, ++history_sequence_) >> 1;
+    const std::string value = record(key, sequence, 0, 0, any_size() / 4);
+    const uint64_t what = random_.below(20);
+    const bool can_cas = seen_.contains(key);
+    Operation op{Kind::get, Outcome::done};
+    op.record = mix(index_, sequence);
+    const Wire wire = any_wire();
+    Answer answer = Answer::ok;
+    op.sent = shared_.ticket.fetch_add(1);
+    if (what < 5) {
+        op.kind = Kind::set;
+        answer = client_.store(wire, Verb::set, name, value, 0, 0);
+    } else if (what < 7) {
+        op.kind = Kind::add;
+        answer = client_.store(wire, Verb::add, name, value, 0, 0);
+    } else if (what < 8) {
+        op.kind = Kind::append;
+        answer = client_.store(wire, Verb::append, name, value, 0, 0);
+        if (answer == Answer::refused) answer = Answer::absent;
+    } else if (what < 10) {
+        op.kind = Kind::remove;
+        answer = client_.remove(wire, name);
+    } else if (what < 11) {
+        op.kind = Kind::touch;
+        answer = client_.touch(wire, name, 1000);
+    } else if (what < 14 && can_cas) {
+        op.kind = Kind::cas;
+        op.expected = seen_[key].identity;
+        answer = client_.store(wire, Verb::cas, name, value, 0, seen_[key].cas);
+    } else {
+        const Found found = client_.get(wire, name);
+        answer = found.hit ? Answer::ok : Answer::absent;
+        const Chain chain = read_chain(found.value, key);
+        if (!chain.wrong.empty()) shared_.faults.add(Fault::torn, name + ": " + chain.wrong);
+        op.expected = chain.identity();
+        if (found.hit) seen_[key] = {found.cas, op.expected};
+    }
+    op.answered = shared_.ticket.fetch_add(1);
+    op.outcome = answer == Answer::ok       ? Outcome::done
+                 : answer == Answer::absent ? Outcome::absent
+                                            : Outcome::refused;
+    const std::lock_guard hold(shared_.lock);
+    shared_.histories[key].push_back(op);
+}
+
+}  // namespace consistency

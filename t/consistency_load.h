@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What the threads of the consistency load share, and what one of them does.
+//
+// C1  A key `s<n>` has one writer: thread n modulo threads. Every mutation takes the next sequence
+// number
+//     before it is sent (`issued`) and publishes it once it is answered (`acknowledged`). Whoever
+//     sends a GET after that may see a miss (evictions), but nothing older; nor anything older than
+//     what anybody saw.
+// C2  What was acknowledged before a flush_all was sent is not seen once the flush_all is answered.
+// C3  A key `t<n>` is stored with a short time to live, and not seen long after it.
+// C4  Counters are shared: no two increments ever return the same number (bases never repeat).
+// C5  Keys `h<n>` are written by several threads at once; their histories are recorded and must be
+//     linearizable (consistency_history.h).
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <string>
+#include <unordered_set>
+#include <vector>
+
+#include "t/consistency_client.h"
+#include "t/consistency_history.h"
+#include "t/consistency_value.h"
+
+namespace consistency {
+
+struct Options {
+    uint16_t port = 0;
+    uint64_t seed = 1;
+    uint32_t threads = 16;
+    uint32_t seconds = 5;
+    uint32_t keys = 2000;
+    uint32_t value_bytes_max = 200'000;
+};
+
+enum class Fault : uint8_t { torn, stale, history, counter, expired, reply, count };
+
+// Counted by kind, and the first few told in full.
+class Faults {
+  public:
+    void add(Fault kind, const std::string& what);
+    uint64_t of(Fault kind) const { return counts_[size_t(kind)].load(); }
+
+  private:
+    std::array<std::atomic<uint64_t>, size_t(Fault::count)> counts_{};
+    std::mutex lock_;
+    uint32_t told_ = 0;
+};
+
+struct KeyState {
+    std::atomic<uint64_t> issued{0};
+    std::atomic<uint64_t> known{0};    // the newest that was acknowledged or seen
+    std::atomic<uint64_t> flushed{0};  // known when a flush_all was sent that is answered now
+    std::atomic<uint64_t> empty{0};    // the newest mutation that stored no bytes at all
+
+    // The oldest that a GET sent from now on may return.
+    uint64_t floor() const { return std::max(known.load(), flushed.load() + 1); }
+};
+
+inline void raise_to(std::atomic<uint64_t>& cell, uint64_t value) {
+    uint64_t now = cell.load();
+    while (now < value && !cell.compare_exchange_weak(now, value)) {
+    }
+}
+
+constexpr uint32_t counters_count = 8;
+constexpr uint32_t ttl_keys_per_thread = 4;
+constexpr uint32_t history_key_first = 1'000'000;
+constexpr uint32_t history_group = 4;  // threads that share
+constexpr uint32_t history_keys_per_group = 2;
+constexpr uint32_t history_operations = 24;  // per thread and round
+
+struct Shared {
+    explicit Shared(const Options& o)
+        : options(o),
+          single_keys(o.keys),
+          all_keys(o.keys + o.threads * ttl_keys_per_thread),
+          keys(all_keys) {}
+
+    const Options options;
+    const uint32_t single_keys;
+    const uint32_t all_keys;  // the ones with a time to live come last
+    Faults faults;
+    std::vector<KeyState> keys;
+    std::atomic<uint64_t> ticket{1};
+    std::atomic<uint64_t> gets{0}, hits{0}, mutations{0};
+    std::atomic<bool> stop{false};
+
+    std::mutex lock;  // of what follows
+    std::array<std::unordered_set<uint64_t>, counters_count> counted;
+    std::map<uint32_t, std::vector<Operation>> histories;  // of this round, by key
+    std::vector<Operation> flushes;
+};
+
+std::string key_name(const Shared& shared, uint32_t key);
+int64_t now_ms();
+
+class Worker {
+  public:
+    Worker(Shared& shared, uint32_t index);  // shared outlives this
+
+    void round(uint32_t number);
+
+  private:
+    // What the writer of a key knows of it.
+    struct Own {
+        bool may_exist = false;
+        uint32_t records = 0;
+        uint64_t newest_record = 0;
+    };
+
+    void mixed_operation();
+    void write_one(uint32_t key);
+    void store(uint32_t key, Own& own, uint64_t sequence);
+    void add_to(uint32_t key, Own& own, uint64_t sequence);
+    void store_by_cas(uint32_t key, Own& own, uint64_t sequence);
+    void store_gone(uint32_t key, Own& own, uint64_t sequence);
+    void remove(uint32_t key, Own& own, uint64_t sequence);
+    void store_with_ttl();
+    void read_one();
+    void read_many();
+    void count();
+    void flush();
+    Found checked_get(uint32_t key);
+    void check(uint32_t key, uint64_t floor, int64_t started_ms, const Found& found);
+    void history_operation(uint32_t key);
+
+    uint32_t any_key();
+    uint32_t own_key();
+    Wire any_wire() { return Wire(random_.below(3)); }
+    uint64_t any_size();
+    uint64_t issue(uint32_t key) { return shared_.keys[key].issued.fetch_add(1) + 1; }
+    void acknowledge(uint32_t key, uint64_t sequence) {
+        raise_to(shared_.keys[key].known, sequence);
+    }
+    std::string record(uint32_t key, uint64_t sequence, uint64_t previous, int64_t gone_at_ms,
+                       uint64_t bytes) const;
+
+    struct Seen {
+        uint64_t cas;
+        uint64_t identity;
+    };
+
+    Shared& shared_;
+    const uint32_t index_;
+    Random random_;
+    Client client_;
+    std::map<uint32_t, Own> own_;
+    std::map<uint32_t, Seen> seen_;  // history keys: the last gets
+    uint64_t history_sequence_ = 0;
+};
+
+}  // namespace consistency

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Two sessions that hear the same bytes, one of them in pieces, for the fuzz targets of the text
+// protocol.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "base/check.h"
+#include "base/limits.h"
+#include "t/unit_text_fixture.h"
+
+namespace fuzz {
+
+using namespace farcached;
+
+// A session that can be used again: an empty cache, and nothing that depends on what came before
+// (no cas) or on how it arrives (watch and the dumps mind what is pipelined).
+class Session {
+  public:
+    Session() : talk_(config()) {
+        talk_.options.watch_enabled = false;
+        talk_.options.dump_enabled = false;
+    }
+    fixture::Talk& fresh() {
+        talk_.node.flush_all(talk_.context.now);
+        talk_.session = daemon::SessionState();
+        talk_.closed = false;
+        talk_.drop_held();
+        talk_.admin.told.clear();
+        return talk_;
+    }
+
+  private:
+    static node::Config config() {
+        node::Config c = fixture::small_config();
+        c.cas = false;
+        return c;
+    }
+    fixture::Talk talk_;
+};
+
+// Lines longer than a line may be are closed or not as their end arrives in time: nothing to
+// compare.
+inline bool comparable(std::string_view said) {
+    size_t line = 0;
+    for (char c : said) {
+        line = c == '\n' ? 0 : line + 1;
+        if (line > limits::text_line_bytes_max) return false;
+    }
+    return true;
+}
+
+inline void compare(std::string_view said, uint8_t cut) {
+    static Session one, other;
+    fixture::Talk& whole = one.fresh();
+    fixture::Talk& pieces = other.fresh();
+    const std::string want = whole.say(said);
+    const std::string got = cut == 0 ? pieces.say_in_pieces(said, 1)
+                                     : pieces.say_cut(said, std::min<size_t>(cut, said.size()));
+    if (!comparable(said)) return;
+    CHECK(got == want);
+    CHECK(whole.closed == pieces.closed);
+    if (whole.closed) return;
+    CHECK(whole.held() == pieces.held());
+    CHECK(whole.session.swallow == pieces.session.swallow);
+    CHECK(whole.admin.told == pieces.admin.told);
+}
+
+}  // namespace fuzz

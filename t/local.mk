@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# t/: the tests. All speak TAP and run from one TESTS list, by `make check`.
+#
+# A unit program:   check_PROGRAMS += t/x    TESTS += t/x     t_x_SOURCES = t/x.cc t/tap.h
+#                   It links all folder libraries (LDADD). Its log is t/x.log.
+# A Python script:  test_scripts += t/y.py   Run by $(PYTHON) with the environment below; it need not be
+#                   executable. No two tests may share a name: t/x and t/x.py have one log.
+# A fuzz target:    fuzz_targets += t/fuzz/z
+#                   t_fuzz_z_SOURCES = t/fuzz/z.cc $(fuzz_main)    t_fuzz_z_LDFLAGS = $(fuzz_ldflags)
+#                   t/fuzz/z.cc defines LLVMFuzzerTestOneInput; seeds are files in t/fuzz/corpus/z/.
+# A broken build:   t_break_s1_SOURCES = t/x.cc $(node_libnode_a_SOURCES)
+#                   t_break_s1_CPPFLAGS = $(AM_CPPFLAGS) -DFARCACHED_BREAK_S1
+test_scripts =
+fuzz_targets =
+
+TEST_EXTENSIONS = .py .sh
+TAP_DRIVER = env AM_TAP_AWK='$(AWK)' $(SHELL) $(top_srcdir)/build-aux/tap-driver.sh
+LOG_DRIVER = $(TAP_DRIVER)
+PY_LOG_DRIVER = $(TAP_DRIVER)
+PY_LOG_COMPILER = $(PYTHON)
+SH_LOG_DRIVER = $(TAP_DRIVER)
+SH_LOG_COMPILER = $(SHELL)
+
+AM_TESTS_ENVIRONMENT = \
+	top_srcdir='$(top_srcdir)'; export top_srcdir; \
+	abs_top_srcdir='$(abs_top_srcdir)'; export abs_top_srcdir; \
+	abs_top_builddir='$(abs_top_builddir)'; export abs_top_builddir; \
+	FARCACHED='$(abs_top_builddir)/farcached$(EXEEXT)'; export FARCACHED; \
+	FUZZ_TARGETS='$(fuzz_targets)'; export FUZZ_TARGETS; \
+	CXX='$(CXX)'; export CXX; \
+	TEST_CPPFLAGS='-std=c++20 $(AM_CPPFLAGS)'; export TEST_CPPFLAGS; \
+	FARCACHED_TEST_SLOW="$${FARCACHED_TEST_SLOW:-$(TEST_SLOW)}"; export FARCACHED_TEST_SLOW; \
+	ALLOCATOR_LIBS='$(ALLOCATOR_LIBS)'; export ALLOCATOR_LIBS; \
+	PYTHONDONTWRITEBYTECODE=1; export PYTHONDONTWRITEBYTECODE; \
+	ASAN_OPTIONS="abort_on_error=1:detect_stack_use_after_return=1:$$ASAN_OPTIONS"; export ASAN_OPTIONS; \
+	UBSAN_OPTIONS="print_stacktrace=1:halt_on_error=1:$$UBSAN_OPTIONS"; export UBSAN_OPTIONS; \
+	TSAN_OPTIONS="halt_on_error=1:second_deadlock_stack=1:$$TSAN_OPTIONS"; export TSAN_OPTIONS;
+
+# -- Fuzz targets: libFuzzer programs under --enable-fuzz, else replayed and mutated by a small main ---
+if FUZZ
+fuzz_main =
+fuzz_ldflags = $(AM_LDFLAGS) $(FUZZ_LDFLAGS)
+else
+fuzz_main = t/fuzz/replay_main.cc
+fuzz_ldflags = $(AM_LDFLAGS)
+endif
+test_scripts += t/fuzz.py
+EXTRA_DIST += t/fuzz/replay_main.cc t/fuzz/corpus
+
+# Longer: `make fuzz FUZZ_SECONDS=600`. Per target; see t/fuzz.py.
+FUZZ_SECONDS = 60
+.PHONY: fuzz
+fuzz: $(fuzz_targets)
+	@$(AM_TESTS_ENVIRONMENT) FUZZ_SECONDS='$(FUZZ_SECONDS)' $(PYTHON) $(top_srcdir)/t/fuzz.py
+
+# -- Unit programs ----------------------------------------------------------------------------------
+
+check_PROGRAMS += t/unit_tap
+TESTS += t/unit_tap
+t_unit_tap_SOURCES = t/unit_tap.cc t/tap.h
+
+check_PROGRAMS += t/unit_text_parse t/unit_text_engine t/unit_meta_engine
+TESTS += t/unit_text_parse t/unit_text_engine t/unit_meta_engine
+t_unit_text_parse_SOURCES = t/unit_text_parse.cc t/tap.h
+t_unit_text_engine_SOURCES = t/unit_text_engine.cc t/unit_text_fixture.h t/tap.h
+t_unit_meta_engine_SOURCES = t/unit_meta_engine.cc t/unit_text_fixture.h t/tap.h
+
+fuzz_targets += t/fuzz/text t/fuzz/meta
+t_fuzz_text_SOURCES = t/fuzz/text.cc t/fuzz/text_session.h t/unit_text_fixture.h $(fuzz_main)
+t_fuzz_text_LDFLAGS = $(fuzz_ldflags)
+t_fuzz_meta_SOURCES = t/fuzz/meta.cc t/fuzz/text_session.h t/unit_text_fixture.h $(fuzz_main)
+t_fuzz_meta_LDFLAGS = $(fuzz_ldflags)
+
+check_PROGRAMS += t/unit_binary_parse t/unit_binary_engine
+TESTS += t/unit_binary_parse t/unit_binary_engine
+t_unit_binary_parse_SOURCES = t/unit_binary_parse.cc t/unit_binary_packets.h t/tap.h
+t_unit_binary_engine_SOURCES = t/unit_binary_engine.cc t/unit_binary_fixture.h t/unit_binary_packets.h \
+	t/unit_text_fixture.h t/tap.h
+
+fuzz_targets += t/fuzz/binary
+t_fuzz_binary_SOURCES = t/fuzz/binary.cc t/unit_binary_fixture.h t/unit_binary_packets.h t/unit_text_fixture.h \
+	$(fuzz_main)
+t_fuzz_binary_LDFLAGS = $(fuzz_ldflags)
+
+# -- Scripts ----------------------------------------------------------------------------------------
+
+EXTRA_DIST += \
+	t/lib/binary_client.py \
+	t/lib/conversation.py \
+	t/lib/cxx_source.py \
+	t/lib/farcached.py \
+	t/lib/tap_output.py
+
+# The sources themselves: style, arrows, lists; every header alone.
+style_scripts = t/tidy.py t/headers.py
+test_scripts += $(style_scripts)
+
+test_scripts += t/conv_text.py t/conv_text_options.py t/conv_meta.py
+
+test_scripts += t/conv_binary.py t/conv_binary_options.py
+
+# Memory, many connections, the stats as monitors read them; a load whose every answer is checked.
+test_scripts += t/conv_size_shift.py t/conv_memory_limit.py t/conv_idle.py t/client_stats_tools.py
+test_scripts += t/consistency.py t/soak_churn.py
+check_PROGRAMS += t/consistency
+t_consistency_SOURCES = t/consistency.cc t/consistency_client.cc t/consistency_client.h \
+	t/consistency_history.h t/consistency_load.cc t/consistency_load.h t/consistency_value.h t/tap.h
+
+# Real clients and tools: needs registries, so contrib/check runs it and `make check` does not.
+EXTRA_DIST += \
+	t/clients/run \
+	t/clients/tools.py \
+	t/clients/packages \
+	t/clients/bmemcached/client.py \
+	t/clients/bmemcached/requirements.txt \
+	t/clients/gomemcache/go.mod \
+	t/clients/gomemcache/go.sum \
+	t/clients/gomemcache/main.go \
+	t/clients/memcached_exporter/version \
+	t/clients/memjs/client.js \
+	t/clients/memjs/package-lock.json \
+	t/clients/memjs/package.json \
+	t/clients/php-memcached/client.php \
+	t/clients/pylibmc/client.py \
+	t/clients/pymemcache/client.py \
+	t/clients/pymemcache/requirements.txt \
+	t/clients/ruby-dalli/client.rb
+
+# -- Last: what the lists above add up to -----------------------------------------------------------
+check_PROGRAMS += $(fuzz_targets)
+TESTS += $(test_scripts)
+EXTRA_DIST += $(test_scripts)
+
+# What a sanitizer can find something in: all but the tests of the sources and of the documents.
+.PHONY: check-sanitizer
+check-sanitizer:
+	$(MAKE) $(AM_MAKEFLAGS) check TESTS='$(filter-out $(style_scripts),$(TESTS))'

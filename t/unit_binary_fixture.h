@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What the binary engine's tests and fuzz target run it in: a small real node and a session's buffers.
+#pragma once
+
+#include <cstdlib>
+#include <string>
+#include <string_view>
+
+#include "t/unit_binary_packets.h"
+#include "t/unit_text_fixture.h"
+
+namespace fixture {
+
+// Knows the groups "" and "many"; writes down what it is told.
+class BinaryAdmin final : public daemon::Admin {
+  public:
+    static constexpr int many = 1000;
+    std::string told;
+
+    bool stats_binary(std::string_view group,
+                      FunctionRef<void(std::string_view, std::string_view)> emit) override {
+        if (group.empty()) {
+            emit("pid", "42");
+            emit("empty", "");
+            return true;
+        }
+        if (group == "reset") return true;
+        if (group != "many") return false;
+        for (int i = 0; i < many; i++) emit("name" + std::to_string(i), std::string(100, 'v'));
+        return true;
+    }
+    void flush_at(NodeSeconds when) override { told += "flush_at" + std::to_string(when); }
+    void detail_get(std::string_view key, bool hit) override {
+        told += (hit ? "+" : "-") + std::string(key);
+    }
+    void detail_set(std::string_view key) override { told += "set:" + std::string(key); }
+    void detail_delete(std::string_view key) override { told += "del:" + std::string(key); }
+    void stats_text(std::string_view, OutBuffer&) override { std::abort(); }
+    void verbosity(uint32_t) override { std::abort(); }
+    void tune(std::string_view, OutBuffer&) override { std::abort(); }
+    void shutdown(bool) override { std::abort(); }
+};
+
+// One client's binary conversation with one worker on one node.
+class BinaryTalk {
+  public:
+    static constexpr NodeSeconds start = 1000;
+    static constexpr int64_t started_unix = 1'700'000'000;
+
+    explicit BinaryTalk(const node::Config& config = small_config())
+        : node(config),
+          local(node.view()),
+          counters(std::make_unique<daemon::WorkerCounters>()),
+          context{node, local, *counters, options, admin, watch, start, started_unix} {
+        session.fd = 7;
+        options.cas_enabled = config.cas;
+        options.item_bytes_max = config.item_bytes_max;
+    }
+
+    node::Node node;
+    proxy::LocalGet local;
+    std::unique_ptr<daemon::WorkerCounters> counters;
+    daemon::EngineOptions options;
+    BinaryAdmin admin;
+    RecordingWatch watch;
+    daemon::Context context;
+    daemon::SessionState session;
+    daemon::Progress last;  // of the latest engine call
+    bool closed = false;
+    uint64_t requests = 0, yields = 0;
+    size_t want_peak = 0, out_peak = 0;
+    uint32_t budget = 1000;
+
+    // As a session does: all of `bytes` arrive at once. Returns what is sent back.
+    std::string say(std::string_view bytes) {
+        std::string sent;
+        if (closed) return sent;
+        input_.append(bytes);
+        do {
+            last = daemon::run_binary(context, session, input_, out_, budget);
+            keep_promises();
+            requests += last.requests;
+            input_.erase(0, last.consumed);
+            sent.append(out_.data(), out_.size());
+            out_.clear(1 << 16);
+            context.record_accesses();
+            if (last.next == daemon::Next::close) closed = true;
+            if (last.next == daemon::Next::yield) yields++;
+        } while (last.next == daemon::Next::yield);
+        return sent;
+    }
+    std::string say(const packets::Packet& p) { return say(p.bytes()); }
+    std::string say_in_pieces(std::string_view bytes, size_t size) {
+        std::string sent;
+        for (size_t at = 0; at < bytes.size(); at += size) sent += say(bytes.substr(at, size));
+        return sent;
+    }
+    size_t held() const { return input_.size(); }
+    void forget_input() { input_.clear(); }
+    uint64_t class_sum(Cell daemon::ClassCounters::*counter) const {
+        uint64_t sum = 0;
+        for (const daemon::ClassCounters& c : counters->classes) sum += (c.*counter).get();
+        return sum;
+    }
+
+  private:
+    // The engine's side of daemon/engine.h, whatever it was given.
+    void keep_promises() {
+        if (last.consumed > input_.size()) std::abort();
+        if (last.requests > budget) std::abort();
+        if (session.swallow != 0 && last.consumed != input_.size()) std::abort();
+        if (last.want > want_peak) want_peak = last.want;
+        if (out_.size() > out_peak) out_peak = out_.size();
+        bool waiting = last.next == daemon::Next::more && last.consumed < input_.size();
+        if (waiting && last.want <= input_.size() - last.consumed) std::abort();
+    }
+
+    std::string input_;
+    OutBuffer out_;
+};
+
+}  // namespace fixture
