@@ -11,6 +11,8 @@ base_libbase_a_SOURCES = \
 	base/hash.cc \
 	base/hash.h \
 	base/limits.h \
+	base/mapping.cc \
+	base/mapping.h \
 	base/node_clock.h \
 	base/out_buffer.cc \
 	base/out_buffer.h

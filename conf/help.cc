@@ -15,6 +15,7 @@ std::string_view farcached_version() { return PACKAGE_VERSION; }
 namespace {
 
 constexpr size_t help_column = 29;
+constexpr size_t help_width = 60;
 
 std::vector<std::string_view> lines_of(std::string_view text) {
     std::vector<std::string_view> lines;
@@ -49,13 +50,16 @@ bool has_default(const Option& option) {
 
 std::string help_of(const Option& option) {
     std::string text(option.help);
-    if (has_default(option)) text += " (default: " + std::string(option.initial) + ")";
-    return text;
+    if (!has_default(option)) return text;
+    std::string initial = "(default: " + std::string(option.initial) + ")";
+    size_t last_line = text.size() - (text.rfind('\n') + 1);
+    return text + (last_line + 1 + initial.size() > help_width ? "\n" : " ") + initial;
 }
 
 void append_option(const Option& option, std::string& out) {
     std::string line = "  " + usage_of(option);
-    for (std::string_view help : lines_of(help_of(option))) {
+    const std::string text = help_of(option);
+    for (std::string_view help : lines_of(text)) {
         if (line.size() >= help_column) {
             out += line + "\n";
             line.clear();

@@ -139,9 +139,9 @@ Refusal set_modern(const Option&, Settings& settings, const char* text, std::str
     if (text == nullptr) return {};
     CHECK(std::string_view(text) == "no");
     settings.session.reject_over_limit = false;
-    for (const char* name : {"slab_reassign", "lru_crawler", "lru_maintainer_thread"}) {
-        settings.compat[name] = "no";
-    }
+    settings.crawler.enabled = false;
+    settings.compat["slab_reassign"] = "no";
+    settings.compat["lru_maintainer_thread"] = "no";
     settings.compat["slab_automove"] = "0";
     settings.compat["slab_chunk_max"] = "1048576";
     settings.compat["hash_algorithm"] = "jenkins";

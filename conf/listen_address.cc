@@ -111,6 +111,7 @@ std::variant<std::vector<ListenAddress>, Problem> listen_addresses(const ListenS
         addresses.push_back(std::move(address));
     }
     if (settings.interfaces.empty()) addresses.push_back(fallback);
+    if (addresses.empty()) return cannot_listen("No address to listen on", settings);
     return addresses;
 }
 

@@ -17,6 +17,7 @@ using L = ListenSettings;
 using N = SessionSettings;
 using P = ProcessSettings;
 using A = AdminSettings;
+using C = CrawlerSettings;
 
 constexpr Where suboption = Where::suboption;
 constexpr Where stat = Where::stat;
@@ -45,7 +46,7 @@ constexpr Option table[] = {
      .kind = number<&S::listen, &L::port>(-1, 65535), .section = network, .stat = "tcpport",
      .exit_status = exit_usage, .refusal = "ERROR: Invalid port number {}.\n",
      .help = "TCP port; 0: none; -1: one that the kernel chooses,\n"
-             "written to the file named by $MEMCACHED_PORT_FILENAME"},
+             "written to the file that $MEMCACHED_PORT_FILENAME names"},
     {.flag = 'U', .name = "udp-port", .argument = "<num>", .initial = "0", .kind = udp_port,
      .section = network, .stat = "udpport", .exit_status = exit_usage,
      .refusal = "ERROR: UDP is not supported: -U takes nothing but 0, not {}.\n",
@@ -107,7 +108,7 @@ constexpr Option table[] = {
     {.flag = 'B', .name = "protocol", .argument = "<name>", .initial = "auto", .kind = protocol_name,
      .section = network, .stat = "binding_protocol", .exit_status = exit_usage,
      .refusal = "Invalid value for binding protocol: {}\n -- should be one of auto, binary, or ascii\n",
-     .help = "ascii, binary, or auto: as each client's first byte says"},
+     .help = "ascii, binary, or auto: what a client's first byte says"},
     {.flag = 'S', .name = "enable-sasl", .initial = "no", .kind = unavailable, .section = security,
      .stat = "auth_enabled_sasl", .exit_status = exit_usage,
      .refusal = "-S (--enable-sasl): SASL authentication is not there yet.\n",
@@ -143,21 +144,22 @@ constexpr Option table[] = {
      .refusal = "slab_automove_window must be > 2\n", .help = "seconds looked at to move a page"},
     {.where = suboption, .name = "slab_chunk_max", .argument = "<size>", .initial = "524288",
      .kind = compat_number(1, any_u32), .section = compat, .stat = "slab_chunk_max",
-     .help = "largest chunk; the item size must be a multiple of it"},
+     .help = "largest chunk; -I must be a multiple of it"},
     {.where = suboption, .name = "lru_crawler", .negatable = true, .initial = "yes",
-     .kind = compat_toggle, .section = compat, .stat = "lru_crawler",
-     .help = "the background search for expired items"},
+     .kind = toggle<&S::crawler, &C::enabled>(), .section = extended, .stat = "lru_crawler",
+     .help = "search for expired items in the background"},
     {.where = suboption, .name = "lru_crawler_sleep", .argument = "<us>", .initial = "100",
-     .kind = compat_number(0, 1000000), .section = compat, .stat = "lru_crawler_sleep",
-     .refusal = "LRU crawler sleep must be between 0 and 1 second\n", .help = "its pause between items"},
+     .kind = number<&S::crawler, &C::sleep_us>(0, 1000000), .section = extended,
+     .stat = "lru_crawler_sleep", .refusal = "LRU crawler sleep must be between 0 and 1 second\n",
+     .help = "pause of that search between portions"},
     {.where = suboption, .name = "lru_crawler_tocrawl", .argument = "<num>", .initial = "0",
-     .kind = compat_number(0, any_u32), .section = compat, .stat = "lru_crawler_tocrawl",
-     .refusal = "lru_crawler_tocrawl takes a numeric 32bit value\n",
-     .help = "items that it looks at in one run; 0: all"},
+     .kind = number<&S::crawler, &C::items_max>(0, any_u32), .section = extended,
+     .stat = "lru_crawler_tocrawl", .refusal = "lru_crawler_tocrawl takes a numeric 32bit value\n",
+     .help = "items of a size class that it looks at in one run; 0: all"},
     {.where = suboption, .name = "tail_repair_time", .argument = "<s>", .initial = "0",
      .kind = compat_number(10, any_u32), .section = compat, .stat = "tail_repair_time",
      .refusal = "Cannot set tail_repair_time to less than 10 seconds\n",
-     .help = "when items whose count of users is wrong are taken back"},
+     .help = "when items that are wrongly in use are taken back"},
     {.flag = 'F', .name = "disable-flush-all", .initial = "yes",
      .kind = toggle<&S::admin, &A::flush, false>(), .section = commands, .stat = "flush_enabled",
      .help = "refuse flush_all"},
@@ -317,7 +319,7 @@ constexpr Option table[] = {
      .help = "large items are in one piece"},
     {.where = suboption, .name = "modern", .negatable = true, .kind = modern, .section = compat,
      .help = "what will be the default; no_modern: as memcached 1.4,\n"
-             "where it has a meaning here: no_maxconns_fast"},
+             "where it has a meaning here: no_maxconns_fast,no_lru_crawler"},
     {.where = suboption, .name = "drop_privileges", .negatable = true, .kind = ignored,
      .section = compat, .help = "forbid system calls that are not needed"},
     {.where = suboption, .name = "relaxed_privileges", .kind = ignored, .section = compat,

@@ -63,6 +63,13 @@ struct AdminSettings {
     uint64_t worker_log_bytes = 0;
 };
 
+// The background search for expired items.
+struct CrawlerSettings {
+    bool enabled = false;
+    uint32_t sleep_us = 0;       // pause between portions
+    uint32_t items_max = 0;      // of a size class in one run; 0: all
+};
+
 // Options of memcached that nothing here reads: `stats settings` shows them. By the name shown there, or by
 // the option's own where none is shown; the value as it is shown.
 using CompatSettings = std::map<std::string, std::string, std::less<>>;
@@ -73,6 +80,7 @@ struct Settings {
     SessionSettings session;
     ProcessSettings process;
     AdminSettings admin;
+    CrawlerSettings crawler;
     CompatSettings compat;
 };
 

@@ -36,6 +36,7 @@ AdminImpl::AdminImpl(node::Node& node, ServerView& server, WatchHub& watch, Craw
       settings_(options_.settings),
       prefixes_(options_.prefix_delimiter) {
     prefixes_.turn(engine_options_.detail_enabled);
+    engine_options_.crawler_enabled = crawler_.enabled();
 }
 
 // ---- stats --------------------------------------------------------------------------------------------
@@ -161,6 +162,7 @@ void AdminImpl::verbosity(uint32_t level) {
 
 void AdminImpl::tune(std::string_view line, OutBuffer& out) {
     say(out, daemon::tune({node_, crawler_, settings_, server_.now()}, line));
+    engine_options_.crawler_enabled = crawler_.enabled();
 }
 
 void AdminImpl::flush_at(NodeSeconds when) { crawler_.flush_at(when); }

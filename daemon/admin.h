@@ -35,7 +35,8 @@ struct AdminOptions {
 
 class AdminImpl final : public Admin {
   public:
-    // All outlive this. engine_options.detail_enabled is turned on and off by `stats detail`.
+    // All outlive this. engine_options.detail_enabled is turned on and off by `stats detail`,
+    // crawler_enabled by `lru_crawler`.
     AdminImpl(node::Node& node, ServerView& server, WatchHub& watch, Crawler& crawler,
               EngineOptions& engine_options, AdminOptions options);
 

@@ -193,8 +193,7 @@ void Crawler::run_pass(Held& held, Pass& pass) {
         if (!many && work < milliseconds(1)) continue;
         Clock::duration rest = std::max<Clock::duration>(microseconds(sleep_us_),
                                                          work * (work_share - 1));
-        // Not a wait for work, and nothing is lost if it ends early.
-        if (!pass.asked || sleep_us_ != 0) work_.wait_for(held, rest);
+        if (!pass.asked || sleep_us_ != 0) take_rest(held, pass, rest);
         rested_at = pass.checked;
         worked_from = Clock::now();
     }
@@ -202,6 +201,16 @@ void Crawler::run_pass(Held& held, Pass& pass) {
     if (!pass.asked) schedule_next(pass);
     // Unless the next one has been asked for meanwhile.
     running_.store(asked_classes_ != 0, std::memory_order_relaxed);
+}
+
+// Between two parts of a pass. A flush does not wait for its end.
+void Crawler::take_rest(Held& held, const Pass& pass, Clock::duration rest) {
+    Clock::time_point end = Clock::now() + rest;
+    while (may_go_on(pass) && Clock::now() < end) {
+        if (flush_if_due(held)) continue;
+        Clock::time_point look = flush_when_ == 0 ? end : Clock::now() + flush_tick;
+        work_.wait_until(held, std::min(look, end));
+    }
 }
 
 // Often while much expires, seldom while nothing does.

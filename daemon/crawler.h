@@ -81,6 +81,7 @@ class Crawler {
     bool flush_if_due(Held& held);
     bool take_pass(Pass& pass);
     void run_pass(Held& held, Pass& pass);
+    void take_rest(Held& held, const Pass& pass, Clock::duration rest);
     bool may_go_on(const Pass& pass) const;
     void schedule_next(const Pass& pass);
     // Without it.

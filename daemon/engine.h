@@ -67,6 +67,7 @@ struct EngineOptions {
     bool cas_enabled = true;
     bool flush_enabled = true;
     bool dump_enabled = true;
+    Switch crawler_enabled = true;  // lru_crawler: without it there are no dumps; changes at run time
     bool watch_enabled = true;
     bool shutdown_enabled = false;
     Switch detail_enabled = false;  // stats detail: changes at run time

@@ -120,7 +120,9 @@ bool parse_dump_classes(std::string_view text, Progress& progress) {
 
 Turn dump(Call& call, const TextRequest& request) {
     std::string_view refusal;
-    if (!call.context.options.dump_enabled)
+    if (!call.context.options.crawler_enabled)
+        refusal = "CLIENT_ERROR lru crawler disabled";
+    else if (!call.context.options.dump_enabled)
         refusal = request.mgdump ? "ERROR key dump not allowed" : "ERROR metadump not allowed";
     else if (pipelined(call))
         refusal = request.mgdump ? "ERROR cannot pipeline other commands before mgdump"

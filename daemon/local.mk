@@ -11,7 +11,20 @@ daemon_libdaemon_a_SOURCES = \
 	daemon/detail.h \
 	daemon/dump.cc \
 	daemon/dump.h \
+	daemon/own_stats.h \
+	daemon/process.cc \
+	daemon/process.h \
 	daemon/server_view.h \
+	daemon/listen.cc \
+	daemon/listen.h \
+	daemon/node_time.cc \
+	daemon/node_time.h \
+	daemon/server.cc \
+	daemon/server.h \
+	daemon/session.h \
+	daemon/session_end.h \
+	daemon/worker.cc \
+	daemon/worker.h \
 	daemon/stats.h \
 	daemon/stats_general.cc \
 	daemon/stats_items.cc \
@@ -21,7 +34,7 @@ daemon_libdaemon_a_SOURCES = \
 	daemon/stats_words.h \
 	daemon/tune.cc \
 	daemon/tune.h \
-	daemon/watch.cc \
+	daemon/watch_hub.cc \
 	daemon/watch_hub.h \
 	daemon/engine.cc \
 	daemon/engine_binary.cc \

@@ -1,3 +1,233 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// farcached's main.
-int main() { return 0; }
+// farcached's main: the program in the order in which it is built, and its exit status.
+//
+// Sockets are bound while the process still may, before it gives up root; memory, threads and files come
+// after, in the process that stays when -d makes another one of it.
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+#include <system_error>
+
+#include "conf/command_line.h"
+#include "conf/listen_address.h"
+#include "conf/settings_stats.h"
+#include "conf/version.h"
+#include "daemon/admin.h"
+#include "daemon/crawler.h"
+#include "daemon/engine.h"
+#include "daemon/node_time.h"
+#include "daemon/process.h"
+#include "daemon/server.h"
+#include "daemon/watch_hub.h"
+#include "node/node.h"
+
+namespace farcached::daemon {
+
+namespace {
+
+// Descriptors that are not clients' (standard streams, listeners, event loops, watchers), with some to spare.
+constexpr uint64_t files_per_thread = 4;
+constexpr uint64_t files_other = 96;
+
+// -- What refuses to start ------------------------------------------------------------------------------
+
+[[noreturn]] void give_up(const conf::Problem& problem) {
+    std::fputs(problem.text.c_str(), stderr);
+    std::exit(problem.exit_status);
+}
+
+void or_give_up(const conf::Refusal& refusal) {
+    if (refusal) give_up(*refusal);
+}
+
+template <class Value>
+Value or_give_up(std::variant<Value, conf::Problem> result) {
+    if (auto* problem = std::get_if<conf::Problem>(&result)) give_up(*problem);
+    return std::move(std::get<Value>(result));
+}
+
+conf::Settings settings_or_exit(int argc, char** argv) {
+    conf::CommandLine line = conf::parse_command_line({argv, size_t(argc)});
+    std::fputs(line.err.c_str(), stderr);
+    std::fputs(line.out.c_str(), stdout);
+    if (line.exit_status) std::exit(*line.exit_status);
+    return std::move(line.settings);
+}
+
+// -- What each module is told ----------------------------------------------------------------------------
+
+SessionProtocol session_protocol(conf::Protocol protocol) {
+    if (protocol == conf::Protocol::text) return SessionProtocol::text;
+    if (protocol == conf::Protocol::binary) return SessionProtocol::binary;
+    return SessionProtocol::any;
+}
+
+ServerOptions server_options(const conf::ListenSettings& listen, const conf::SessionSettings& session) {
+    ServerOptions options;
+    for (conf::ListenAddress& address : or_give_up(conf::listen_addresses(listen))) {
+        options.tcp.push_back(
+            {std::move(address.host), address.port, session_protocol(address.protocol)});
+    }
+    options.unix_path = listen.unix_path;
+    options.unix_mode = listen.unix_mode;
+    options.named_interfaces = !listen.interfaces.empty();
+    options.backlog = listen.backlog;
+    options.protocol = session_protocol(listen.protocol);
+    options.threads = session.threads;
+    options.connections_max = session.connections_max;
+    options.reject_over_limit = session.reject_over_limit;
+    options.worker.requests_per_event = session.requests_per_event;
+    options.worker.idle_timeout_s = session.idle_timeout_s;
+    return options;
+}
+
+node::Config node_config(const conf::MemorySettings& memory, uint32_t threads) {
+    node::Config config;
+    config.memory_bytes = memory.bytes_max;
+    config.item_bytes_max = memory.item_bytes_max;
+    config.growth_factor = memory.growth_factor;
+    config.chunk_bytes_min = memory.chunk_bytes_min;
+    config.evict = memory.evict;
+    config.cas = memory.cas;
+    config.huge_pages = memory.huge_pages;
+    config.workers = threads;
+    return config;
+}
+
+EngineOptions engine_options(const conf::Settings& settings) {
+    EngineOptions options;
+    options.cas_enabled = settings.memory.cas;
+    options.item_bytes_max = settings.memory.item_bytes_max;
+    options.flush_enabled = settings.admin.flush;
+    options.dump_enabled = settings.admin.dump;
+    options.crawler_enabled = settings.crawler.enabled;
+    options.watch_enabled = settings.admin.watch;
+    options.shutdown_enabled = settings.admin.shutdown;
+    options.detail_enabled = settings.admin.detail;
+    return options;
+}
+
+AdminOptions admin_options(const conf::Settings& settings) {
+    AdminOptions options;
+    conf::settings_stats(settings, [&](std::string_view name, std::string_view value) {
+        options.settings.push_back({std::string(name), std::string(value)});
+    });
+    options.max_connections = settings.session.connections_max;
+    options.maxconns_fast = settings.session.reject_over_limit;
+    options.idle_timeout = settings.session.idle_timeout_s != 0;
+    options.track_sizes = settings.admin.track_sizes;
+    options.prefix_delimiter = settings.admin.prefix_delimiter.front();
+    options.own_version = conf::farcached_version();
+    return options;
+}
+
+CrawlerOptions crawler_options(const conf::CrawlerSettings& crawler) {
+    CrawlerOptions options;
+    options.enabled = crawler.enabled;
+    options.sleep_us = crawler.sleep_us;
+    options.to_crawl = crawler.items_max;
+    return options;
+}
+
+WatchLimits watch_limits(const conf::AdminSettings& admin) {
+    WatchLimits limits;
+    limits.pending_bytes_max = admin.worker_log_bytes;
+    limits.watcher_bytes_max = admin.watcher_log_bytes;
+    return limits;
+}
+
+// -- The process -----------------------------------------------------------------------------------------
+
+void raise_limits(const conf::Settings& settings) {
+    if (settings.process.core_dumps) or_give_up(raise_core_limit());
+    or_give_up(raise_file_limit(settings.session.connections_max,
+                                settings.session.threads * files_per_thread + files_other));
+}
+
+void settle(const conf::ProcessSettings& process, const Identity& identity) {
+    or_give_up(drop_privileges(identity, process.core_dumps));
+    if (process.daemonize) or_give_up(go_to_background(process.core_dumps, process.verbosity > 0));
+    if (process.lock_memory) std::fputs(lock_memory().c_str(), stderr);
+}
+
+void wait_for_the_end(Signals& signals, uint32_t verbosity) {
+    for (;;) {
+        switch (signals.next()) {
+            case Signals::Meaning::reload:
+                if (verbosity > 0) std::fputs("SIGHUP: there is nothing to reload\n", stderr);
+                break;
+            case Signals::Meaning::stop_gracefully:
+                std::fputs("Gracefully stopping\n", stderr);
+                return;
+            case Signals::Meaning::stop:
+                return;
+        }
+    }
+}
+
+// Nobody waits for threads that did start while others could not: the process ends at once.
+template <class Start>
+void start_or_exit(Start start) {
+    try {
+        start();
+    } catch (const std::system_error& error) {
+        std::fprintf(stderr, "failed to start threads: %s\n", error.what());
+        std::_Exit(conf::exit_system);
+    }
+}
+
+std::unique_ptr<node::Node> node_or_exit(const conf::Settings& settings) {
+    try {
+        return std::make_unique<node::Node>(node_config(settings.memory, settings.session.threads));
+    } catch (const std::system_error& error) {
+        give_up({conf::exit_system, "failed to get " + std::to_string(settings.memory.bytes_max >> 20) +
+                                        " megabytes of memory: " + error.what() + "\n"});
+    }
+}
+
+// From here on the process is the one that stays.
+void serve(const conf::Settings& settings, Server& server, Signals& signals) {
+    const std::unique_ptr<node::Node> owned_node = node_or_exit(settings);
+    node::Node& node = *owned_node;
+    EngineOptions engine = engine_options(settings);
+    WatchHub watch(watch_limits(settings.admin));
+    Crawler crawler(node, node_now, crawler_options(settings.crawler));
+    AdminImpl admin(node, server, watch, crawler, engine, admin_options(settings));
+
+    PidFile pid_file(settings.process.pid_file);
+    write_port_file(std::getenv("MEMCACHED_PORT_FILENAME"), server.ports());
+    node.observe(&watch);
+    server.set_verbosity(settings.process.verbosity);
+    start_or_exit([&] {
+        watch.start();
+        crawler.start();
+        server.start(node, engine, admin, watch);
+    });
+
+    wait_for_the_end(signals, settings.process.verbosity);
+    server.stop();
+    crawler.stop();
+    watch.stop();
+}
+
+}  // namespace
+
+int run(int argc, char** argv) {
+    const conf::Settings settings = settings_or_exit(argc, argv);
+    ServerOptions options = server_options(settings.listen, settings.session);
+    Identity identity = or_give_up(find_identity(settings.process.user));
+    raise_limits(settings);
+
+    Signals signals;
+    Server server(options);
+    or_give_up(server.listen());
+    if (!options.unix_path.empty()) give_away(options.unix_path, identity);
+    settle(settings.process, identity);
+    serve(settings, server, signals);
+    if (settings.process.verbosity > 0) std::fputs("Exiting normally\n", stderr);
+    return conf::exit_ok;
+}
+
+}  // namespace farcached::daemon
+
+int main(int argc, char** argv) { return farcached::daemon::run(argc, argv); }

@@ -2,6 +2,7 @@
 #include <map>
 #include <string>
 
+#include "daemon/own_stats.h"
 #include "daemon/stats.h"
 #include "protocol/layout.h"
 
@@ -122,17 +123,10 @@ void write_proxy(StatWriter out, const Sample& sample) {
 #define X(name, help) out.number(#name, sample.local.name);
     LOCAL_GET_COUNTERS(X)
 #undef X
-    out.number("requests", sample.workers.requests);
-    out.number("read_calls", sample.workers.read_calls);
-    out.number("write_calls", sample.workers.write_calls);
+#define X(name, help, value) out.number(#name, value);
+    OWN_STATS(X)
+#undef X
     for (const auto& [name, count] : sample.close_reasons) out.number("close_" + name, count);
-    out.number("node_pages_used", sample.node.pages_used);
-    out.number("node_pages_limit", sample.node.pages_limit);
-    out.number("node_pages_moved", sample.node.pages_moved);
-    out.number("node_index_buckets", sample.node.index_buckets);
-    out.number("node_index_bytes", sample.node.index_bytes);
-    out.number("node_overflow_evictions", sample.node.overflow_evictions);
-    out.number("node_flushes", sample.node.flushes);
 }
 
 }  // namespace farcached::daemon

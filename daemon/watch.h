@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // WatchLog: what `watch` shows. Engines, sessions and the node's observer write lines while anybody watches;
-// the hub (daemon/watch.cc) numbers them and hands them to the watchers.
+// the hub (daemon/watch_hub.cc) numbers them and hands them to the watchers.
 #pragma once
 
 #include <atomic>

@@ -5,5 +5,7 @@ noinst_LIBRARIES += fabric/libfabric.a
 fabric_libfabric_a_SOURCES = \
 	fabric/local_read.cc \
 	fabric/local_read.h \
+	fabric/region.cc \
+	fabric/region.h \
 	fabric/region_view.h \
 	fabric/validate.h

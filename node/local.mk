@@ -3,4 +3,18 @@
 noinst_LIBRARIES += node/libnode.a
 
 node_libnode_a_SOURCES = \
-	node/node.h
+	node/arena.cc \
+	node/arena.h \
+	node/impl.h \
+	node/index.cc \
+	node/index.h \
+	node/node.cc \
+	node/node.h \
+	node/partition.cc \
+	node/partition.h \
+	node/partition_memory.cc \
+	node/policy.cc \
+	node/policy.h \
+	node/size_classes.cc \
+	node/size_classes.h \
+	node/store.cc

@@ -21,6 +21,8 @@
 
 namespace farcached::node {
 
+enum class EvictionPolicy : uint8_t { lru, strict_lru };  // node/policy.h
+
 struct Config {
     uint64_t memory_bytes = UINT64_C(64) << 20;  // -m: limit on the arena, whole pages
     uint64_t item_bytes_max = 1 << 20;           // -I: header, key and value together
@@ -31,6 +33,7 @@ struct Config {
     bool huge_pages = false;                     // -L: try for huge pages
     uint32_t partitions = 0;                     // power of two; 0: chosen from workers and memory
     uint32_t workers = 4;                        // threads that will call
+    EvictionPolicy policy = EvictionPolicy::lru;
 };
 
 // Told of what a node does by itself. Called under a partition's lock: copy and return, never call back.
@@ -137,8 +140,10 @@ class Node {
 
     Stats stats(NodeSeconds now) const;
 
+    struct Impl;  // node/impl.h
+    Impl& impl() { return *impl_; }
+
   private:
-    struct Impl;
     std::unique_ptr<Impl> impl_;
 };
 

@@ -38,6 +38,7 @@ struct Guard {
     }
     constexpr uint64_t generation() const { return word >> 2; }
     constexpr GuardState state() const { return GuardState(word & 3); }
+    constexpr Guard dead() const { return make(generation(), GuardState::dead); }
     constexpr bool operator==(const Guard&) const = default;
 };
 

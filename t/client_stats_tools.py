@@ -127,6 +127,11 @@ def exporter(d):
     tap.diag("memcached_exporter would give %d samples for %d and %d classes" % (count, len(items), len(slabs)))
 
 
+# What phpMemcachedAdmin takes for the end of any reply.
+PHP_ADMIN_END = re.compile(
+    rb"(END|DELETED|OK|ERROR|SERVER_ERROR|CLIENT_ERROR|NOT_FOUND|STORED|RESET|TOUCHED)\r\n")
+
+
 def line_readers(d):
     lines = stat_lines(d)
     tap.ok(all(len(line.split(" ")) == 3 for line in lines), "telegraf: exactly three words in every line",
@@ -137,7 +142,7 @@ def line_readers(d):
     with d.client() as c:
         for sub in ("", " settings", " slabs", " items"):
             c.send("stats%s\r\n" % sub)
-            text = c.until(re.compile(rb"(END|DELETED|OK|ERROR|SERVER_ERROR|CLIENT_ERROR|NOT_FOUND|STORED|RESET|TOUCHED)\r\n"))
+            text = c.until(PHP_ADMIN_END)
             tap.ok(text.endswith(b"END\r\n") and c.is_idle(), "phpMemcachedAdmin: `stats%s` ends where it thinks" % sub)
     slabs = d.stats("slabs")
     tap.ok({"active_slabs", "total_malloced"} <= set(slabs), "phpMemcachedAdmin: active_slabs and total_malloced")
@@ -190,8 +195,8 @@ def memcached_tool(d):
     with d.client() as c:
         lines = c.ask("lru_crawler metadump all", end="END")[:-1]
     keys = [line for line in lines if line != "OK"]
-    tap.ok(keys and all(re.match(r"^key=(\S+) exp=(-?\d+) .*", line) for line in keys), "memcached-tool dump: its pattern",
-           keys[:3])
+    tap.ok(keys and all(re.match(r"^key=(\S+) exp=(-?\d+) .*", line) for line in keys),
+           "memcached-tool dump: its pattern", keys[:3])
     tap.is_(len(keys), int(d.stats()["curr_items"]), "memcached-tool dump: every item")
 
 

@@ -4,8 +4,7 @@
 // told.
 //
 //     consistency PORT [--seed N] [--seconds N] [--threads N] [--keys N] [--value-bytes N]
-//     consistency --self     the checks themselves, on values and histories that are wrong on
-//     purpose
+//     consistency --self     the checks themselves, on values and histories wrong on purpose
 //
 // Started by consistency.py, which starts the daemon. What each thread does follows from the seed.
 #include <barrier>

@@ -82,6 +82,21 @@ t_fuzz_binary_SOURCES = t/fuzz/binary.cc t/unit_binary_fixture.h t/unit_binary_p
 	$(fuzz_main)
 t_fuzz_binary_LDFLAGS = $(fuzz_ldflags)
 
+check_PROGRAMS += t/unit_stats t/unit_stats_crawler t/unit_stats_tune t/unit_stats_watch
+TESTS += t/unit_stats t/unit_stats_crawler t/unit_stats_tune t/unit_stats_watch
+t_unit_stats_SOURCES = t/unit_stats.cc t/unit_stats_fixture.h t/tap.h
+t_unit_stats_crawler_SOURCES = t/unit_stats_crawler.cc t/unit_stats_fixture.h t/tap.h
+t_unit_stats_tune_SOURCES = t/unit_stats_tune.cc t/unit_stats_fixture.h t/tap.h
+t_unit_stats_watch_SOURCES = t/unit_stats_watch.cc t/unit_stats_fixture.h t/tap.h
+
+check_PROGRAMS += t/unit_conf
+TESTS += t/unit_conf
+t_unit_conf_SOURCES = t/unit_conf.cc t/unit_conf_words.h t/tap.h
+
+check_PROGRAMS += t/unit_conf_listen
+TESTS += t/unit_conf_listen
+t_unit_conf_listen_SOURCES = t/unit_conf_listen.cc t/tap.h
+
 # -- Scripts ----------------------------------------------------------------------------------------
 
 EXTRA_DIST += \
@@ -92,7 +107,7 @@ EXTRA_DIST += \
 	t/lib/tap_output.py
 
 # The sources themselves: style, arrows, lists; every header alone.
-style_scripts = t/tidy.py t/headers.py
+style_scripts = t/tidy.py t/headers.py t/docs.py
 test_scripts += $(style_scripts)
 
 test_scripts += t/conv_text.py t/conv_text_options.py t/conv_meta.py
@@ -125,6 +140,10 @@ EXTRA_DIST += \
 	t/clients/pymemcache/client.py \
 	t/clients/pymemcache/requirements.txt \
 	t/clients/ruby-dalli/client.rb
+
+test_scripts += t/conv_stats.py t/conv_watch.py t/conv_crawler.py
+
+test_scripts += t/conv_cli.py t/conv_process.py
 
 # -- Last: what the lists above add up to -----------------------------------------------------------
 check_PROGRAMS += $(fuzz_targets)

@@ -108,8 +108,8 @@ def main():
         if is_sanitized():
             tap.skip("resident memory stopped growing", "a sanitizer build keeps memory of its own")
         else:
-            tap.ok(measure(d)[0] - grown_from <= GROWTH_MAX_MB, "resident memory stopped growing after the first quarter",
-                   "from %.1f to %.1f MB" % (grown_from, measure(d)[0]))
+            tap.ok(measure(d)[0] - grown_from <= GROWTH_MAX_MB,
+                   "resident memory stopped growing after the first quarter", "from %.1f to %.1f MB" % (grown_from, measure(d)[0]))
     tap.done()
 
 

@@ -25,6 +25,7 @@ ARROWS = {
     "conf": {"base", "conf"},
     "daemon": {"base", "protocol", "fabric", "node", "proxy", "conf", "daemon"},
     "bench": {"base", "protocol", "fabric", "node", "proxy", "conf", "bench"},
+    "man": {"base", "fabric", "proxy", "daemon"},
     "t": {"base", "protocol", "fabric", "node", "proxy", "conf", "daemon", "bench", "t"},
 }
 

@@ -130,6 +130,21 @@ void stops_at_once() {
     tap::ok(std::chrono::steady_clock::now() - before < 900ms, "stop() does not wait for a rest to end");
 }
 
+// The crawler rests for a second at a time; a flush does not wait for it.
+void flush_during_a_rest() {
+    Rig rig(on_demand());
+    rig.tune("lru_crawler sleep 1000000");
+    rig.crawler.start();
+    for (int i = 0; i < 5000; i++) rig.store("k" + std::to_string(i), "x");
+    rig.tune("lru_crawler crawl all");
+    until([&] { return rig.stat("crawler_items_checked") != "0"; });
+    rig.admin->flush_at(rig.server.now() + 1);
+    auto before = std::chrono::steady_clock::now();
+    rig.server.clock += 1;
+    tap::ok(until([&] { return !is_there(rig, "k0"); }), "a delayed flush during a pass");
+    tap::ok(std::chrono::steady_clock::now() - before < 700ms, "does not wait for a rest to end");
+}
+
 }  // namespace
 
 int main() {
@@ -137,6 +152,7 @@ int main() {
     by_itself();
     limited();
     delayed_flush();
+    flush_during_a_rest();
     stops_at_once();
     return tap::done();
 }

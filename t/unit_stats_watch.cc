@@ -5,8 +5,6 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <regex>
-
 #include "t/unit_stats_fixture.h"
 
 using farcached::daemon::WatchHub;
@@ -72,11 +70,14 @@ struct Hub {
     }
 };
 
-// What follows `ts=... gid=...`; the line itself if it does not begin so.
+// What follows `ts=<digits>.<6 digits> gid=<digits> `; the line itself if it does not begin so.
 std::string tail(const std::string& line) {
-    static const std::regex form("^ts=\\d+\\.\\d{6} gid=\\d+ (type=.*)$");
-    std::smatch m;
-    return std::regex_match(line, m, form) ? m[1].str() : line;
+    long long seconds = 0;
+    unsigned microseconds = 0, number = 0;
+    int dot = 0, fraction = 0, start = 0;
+    std::sscanf(line.c_str(), "ts=%lld%n.%u%n gid=%u %n", &seconds, &dot, &microseconds, &fraction,
+                &number, &start);
+    return start != 0 && fraction - dot == 7 ? line.substr(size_t(start)) : line;
 }
 
 void formats() {
@@ -225,8 +226,9 @@ void node_tells_of_evictions() {
     std::string value(10000, 'v');
     for (int i = 0; i < 4000; i++) rig.store("evict" + std::to_string(i), value);
     std::string got = tail(l.line());
-    tap::ok(std::regex_match(got, std::regex("type=eviction key=evict\\d+ fetch=no ttl=-1 la=0 clsid=\\d+ size=10000")),
-            "an eviction by the node: " + got);
+    tap::ok(got.starts_with("type=eviction key=evict"), "an eviction by the node: " + got);
+    tap::ok(got.find(" fetch=no ttl=-1 la=0 clsid=") != std::string::npos, "with what is known of the item");
+    tap::ok(got.ends_with(" size=10000"), "and its size");
     tap::ok(rig.stat("evictions") != "0", "stats: evictions");
     tap::is(rig.stat("log_watchers"), "1", "stats: log_watchers");
     rig.node.observe(nullptr);

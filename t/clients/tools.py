@@ -127,7 +127,8 @@ def memcached_tool(work):
         rows = re.findall(r"^\s*(\d+)\s+(\S+[BKM])\s+(\d+)s\s+(\d+)\s+(\d+)\s+(yes|no)\s+\d+\s+\d+\s+\d+$", text, re.M)
         tap.ok(status == 0 and rows and sum(int(r[4]) for r in rows) == stored,
                "memcached-tool display: every item is in a class with its size, age and pages", text)
-        tap.is_(text.splitlines()[:1], tool_output(stock, "display")[1].splitlines()[:1], "memcached-tool display: head")
+        tap.is_(text.splitlines()[:1], tool_output(stock, "display")[1].splitlines()[:1],
+                "memcached-tool display: head")
         stats, settings = tool_output(d, "stats"), tool_output(d, "settings")
         missing = set(names_of(tool_output(stock, "stats")[1])) - set(names_of(stats[1]))
         tap.ok(stats[0] == 0 and missing <= {"slab_reassign_evictions_nomem", "#127.0.0.1:%d" % stock.port},

@@ -22,9 +22,9 @@ A step is an optional client name (a connection of its own; default `main`), an 
     =   half-close: nothing more will be sent (no argument)
     #   a comment
 
-Escapes in > and <: \\r \\n \\t \\0 \\\\ \\xNN; {x*300} is 300 times x (any bytes without braces). Steps that follow each
-other with the same operator just add up. Nothing is added: a line's CRLF is written out. After the last step a
-meta no-op proves on every connection still open that no byte more was sent; `fence=False` leaves it out.
+Escapes in > and <: \\r \\n \\t \\0 \\\\ \\xNN; {x*300} is 300 times x (any bytes without braces). Steps that follow
+each other with the same operator just add up. Nothing is added: a line's CRLF is written out. After the last
+step a meta no-op proves on every connection still open that no byte more was sent; `fence=False` leaves it out.
 """
 import re
 

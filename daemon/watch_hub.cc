@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include "daemon/watch_hub.h"
+
 #include <poll.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
@@ -15,7 +17,6 @@
 #include "base/check.h"
 #include "base/out_buffer.h"
 #include "daemon/dump.h"
-#include "daemon/watch_hub.h"
 
 namespace farcached::daemon {
 

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Which key comes next: uniform, or Zipf with any exponent. Immutable; one serves all threads.
+//
+// D1  rank() draws rank r (0 is the most popular) with a probability proportional to 1 / (r + 1)^theta.
+// D2  key() sends ranks to keys one to one, so that popular keys are not neighbours in memory because they
+//     were stored one after the other.
+#pragma once
+
+#include <cstdint>
+
+#include "bench/random.h"
+
+namespace farcached::bench {
+
+class Distribution {
+  public:
+    // theta 0: uniform.
+    Distribution(uint64_t keys, double theta);
+
+    uint64_t keys() const { return keys_; }
+    uint64_t rank(Random& random) const { return theta_ == 0 ? random.below(keys_) : zipf(random); }
+    uint64_t key(Random& random) const { return key_of_rank(rank(random)); }
+    uint64_t key_of_rank(uint64_t rank) const {
+        return uint64_t((unsigned __int128)(rank)*stride_ % keys_);
+    }
+
+  private:
+    uint64_t zipf(Random& random) const;
+    double area(double x) const;
+    double area_inverse(double y) const;
+
+    uint64_t keys_;
+    double theta_;
+    uint64_t stride_;  // coprime to keys_
+    double area_first_ = 0, area_last_ = 0, shortcut_ = 0;
+};
+
+}  // namespace farcached::bench

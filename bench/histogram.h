@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Histogram of durations: 128 steps per power of two, so that a quantile is off by less than 0.4 %.
+//
+// Owner: one thread; merge() brings those of several together.
+// H1  Values below 256 are exact; count, sum and maximum are exact always.
+// H2  Memory is fixed; what lies above value_max is counted there.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+
+namespace farcached::bench {
+
+class Histogram {
+  public:
+    static constexpr uint32_t steps = 128;
+    static constexpr uint64_t value_max = (UINT64_C(1) << 40) - 1;  // ns: 18 minutes
+
+    void add(uint64_t value) {
+        counts_[index_of(std::min(value, value_max))]++;
+        count_++;
+        sum_ += value;
+        max_ = std::max(max_, value);
+    }
+
+    void merge(const Histogram& other) {
+        for (size_t i = 0; i < counts_.size(); i++) counts_[i] += other.counts_[i];
+        count_ += other.count_;
+        sum_ += other.sum_;
+        max_ = std::max(max_, other.max_);
+    }
+
+    uint64_t count() const { return count_; }
+    uint64_t max() const { return max_; }
+    double mean() const { return count_ == 0 ? 0.0 : double(sum_) / double(count_); }
+
+    // The smallest value that at least this share of the values does not exceed; 0 if there are none.
+    uint64_t quantile(double share) const {
+        uint64_t wanted = std::max<uint64_t>(1, uint64_t(std::ceil(share * double(count_))));
+        uint64_t seen = 0;
+        for (size_t i = 0; i < counts_.size(); i++) {
+            seen += counts_[i];
+            if (seen >= wanted) return std::min(middle_of(i), max_);
+        }
+        return max_;
+    }
+
+  private:
+    static constexpr size_t index_of(uint64_t value) {
+        uint32_t shift = value < 2 * steps ? 0 : uint32_t(std::bit_width(value)) - 8;
+        return size_t(shift) * steps + (value >> shift);
+    }
+    static constexpr uint64_t middle_of(size_t index) {
+        if (index < 2 * steps) return index;
+        uint32_t shift = uint32_t(index / steps) - 1;
+        uint64_t low = (index - size_t(shift) * steps) << shift;
+        return low + (UINT64_C(1) << shift) / 2;
+    }
+
+    std::array<uint64_t, index_of(value_max) + 1> counts_{};
+    uint64_t count_ = 0, sum_ = 0, max_ = 0;
+};
+static_assert(Histogram::steps * 2 == 256);  // index_of() keeps 8 significant bits
+
+}  // namespace farcached::bench

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The values that the load stores. To be verified they say themselves what they are:
+//
+//  0      8          16      24
+//  | key  | sequence | check | filler ... |
+//
+// check covers the filler, the length, key and sequence. The filler differs from one sequence to the next,
+// so bytes of two values put together do not pass for one.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+namespace farcached::bench {
+
+class Values {
+  public:
+    static constexpr uint32_t verified_bytes_min = 24;
+
+    Values(uint32_t bytes_min, uint32_t bytes_max, bool verified);
+
+    // How long the value of this sequence number is.
+    uint32_t size(uint64_t sequence) const;
+    // Writes `bytes` bytes at `to`.
+    void fill(char* to, uint32_t bytes, uint64_t key, uint64_t sequence) const;
+    // Is this a value that fill() made for this key? True as well when values are not verified and the length
+    // is possible.
+    bool good(std::string_view value, uint64_t key) const;
+
+  private:
+    uint32_t bytes_min_, bytes_max_;
+    bool verified_;
+    std::vector<char> filler_;
+};
+
+}  // namespace farcached::bench

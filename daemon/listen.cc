@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "daemon/listen.h"
+
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <memory>
+
+namespace farcached::daemon {
+
+namespace {
+
+void set_flag(int fd, int level, int name) {
+    int on = 1;
+    (void)setsockopt(fd, level, name, &on, sizeof on);
+}
+
+conf::Problem failed(const std::string& host, uint16_t port, bool named, int error) {
+    std::string what = named ? "failed to listen on one of interface(s) " + host
+                             : "failed to listen on TCP port " + std::to_string(port);
+    return {conf::exit_system, what + ": " + std::strerror(error) + "\n"};
+}
+
+// -1 and errno when the address cannot be had.
+int bind_one(const addrinfo& at, int backlog) {
+    int fd = socket(at.ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (fd < 0) return -1;
+    set_flag(fd, SOL_SOCKET, SO_REUSEADDR);
+    set_flag(fd, SOL_SOCKET, SO_KEEPALIVE);
+    set_flag(fd, IPPROTO_TCP, TCP_NODELAY);
+    if (at.ai_family == AF_INET6) set_flag(fd, IPPROTO_IPV6, IPV6_V6ONLY);
+    if (bind(fd, at.ai_addr, at.ai_addrlen) == 0)
+        if (::listen(fd, backlog) == 0) return fd;
+    int error = errno;
+    close(fd);
+    errno = error;
+    return -1;
+}
+
+Listening describe_listener(int fd) {
+    sockaddr_storage bound{};
+    socklen_t size = sizeof bound;
+    (void)getsockname(fd, reinterpret_cast<sockaddr*>(&bound), &size);
+    Listening one;
+    one.fd = fd;
+    one.ipv6 = bound.ss_family == AF_INET6;
+    one.port = one.ipv6 ? ntohs(reinterpret_cast<sockaddr_in6&>(bound).sin6_port)
+                        : ntohs(reinterpret_cast<sockaddr_in&>(bound).sin_port);
+    one.address = describe(bound, "");
+    return one;
+}
+
+}  // namespace
+
+std::variant<std::vector<Listening>, conf::Problem> listen_on_tcp(const std::string& host,
+                                                                  uint16_t port, int backlog,
+                                                                  bool named_interfaces) {
+    addrinfo hints{};
+    hints.ai_flags = AI_PASSIVE;
+    hints.ai_family = AF_UNSPEC;
+    hints.ai_socktype = SOCK_STREAM;
+    addrinfo* found = nullptr;
+    int error = getaddrinfo(host.empty() ? nullptr : host.c_str(), std::to_string(port).c_str(),
+                            &hints, &found);
+    if (error != 0) {
+        conf::Problem problem = failed(host, port, named_interfaces, errno == 0 ? EINVAL : errno);
+        const char* why = error == EAI_SYSTEM ? std::strerror(errno) : gai_strerror(error);
+        problem.text = std::string("getaddrinfo(): ") + why + "\n" + problem.text;
+        return problem;
+    }
+    std::unique_ptr<addrinfo, decltype(&freeaddrinfo)> free_later(found, &freeaddrinfo);
+    std::vector<Listening> all;
+    int last_error = EADDRNOTAVAIL;
+    for (const addrinfo* at = found; at != nullptr; at = at->ai_next) {
+        int fd = bind_one(*at, backlog);
+        if (fd >= 0) {
+            all.push_back(describe_listener(fd));
+            continue;
+        }
+        last_error = errno;
+        if (errno != EADDRINUSE) continue;  // an address family that this host lacks
+        for (const Listening& one : all) close(one.fd);
+        return failed(host, port, named_interfaces, EADDRINUSE);
+    }
+    if (all.empty()) return failed(host, port, named_interfaces, last_error);
+    return all;
+}
+
+std::variant<Listening, conf::Problem> listen_on_unix(const std::string& path, uint32_t mode,
+                                                      int backlog) {
+    auto refuse = [&](const char* call) {
+        std::string why = std::strerror(errno);
+        return conf::Problem{conf::exit_system, std::string(call) + ": " + why +
+                                                    "\nfailed to listen on UNIX socket: " + path +
+                                                    ": " + why + "\n"};
+    };
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    if (path.size() >= sizeof address.sun_path) {
+        errno = ENAMETOOLONG;
+        return refuse("bind()");
+    }
+    std::memcpy(address.sun_path, path.c_str(), path.size() + 1);
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (fd < 0) return refuse("socket()");
+    struct stat old {};
+    if (lstat(path.c_str(), &old) == 0)
+        if (S_ISSOCK(old.st_mode)) unlink(path.c_str());
+    mode_t before = umask(mode_t(~mode & 0777));
+    int bound = bind(fd, reinterpret_cast<sockaddr*>(&address), sizeof address);
+    umask(before);
+    if (bound != 0 || ::listen(fd, backlog) != 0) {
+        conf::Problem problem = refuse(bound != 0 ? "bind()" : "listen()");
+        close(fd);
+        return problem;
+    }
+    Listening one;
+    one.fd = fd;
+    one.address = "unix:" + path;
+    return one;
+}
+
+std::string describe(const sockaddr_storage& address, const std::string& unix_path) {
+    if (address.ss_family == AF_UNIX) return "unix:" + unix_path;
+    char host[NI_MAXHOST] = "?";
+    char port[NI_MAXSERV] = "0";
+    (void)getnameinfo(reinterpret_cast<const sockaddr*>(&address), sizeof address, host, sizeof host,
+                      port, sizeof port, NI_NUMERICHOST | NI_NUMERICSERV);
+    if (address.ss_family == AF_INET6) return std::string("tcp6:[") + host + "]:" + port;
+    return std::string("tcp:") + host + ":" + port;
+}
+
+std::string watch_words(const std::string& described) {
+    size_t kind = described.find(':');
+    std::string transport = described.substr(0, kind);
+    if (transport == "unix") return " rip=unix rport=0 transport=unix";
+    size_t port = described.rfind(':');
+    std::string host = described.substr(kind + 1, port - kind - 1);
+    if (host.size() > 1 && host.front() == '[') host = host.substr(1, host.size() - 2);
+    return " rip=" + host + " rport=" + described.substr(port + 1) + " transport=" + transport;
+}
+
+}  // namespace farcached::daemon

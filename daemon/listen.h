@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Sockets to listen on, and what addresses look like in stats and watch lines.
+#pragma once
+
+#include <sys/socket.h>
+
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "conf/exit_status.h"
+
+namespace farcached::daemon {
+
+struct Listening {
+    int fd = -1;
+    bool ipv6 = false;
+    uint16_t port = 0;
+    std::string address;  // "tcp:127.0.0.1:11211"
+};
+
+// One socket for each address that `host` (empty: all interfaces) means. A problem if there is none.
+std::variant<std::vector<Listening>, conf::Problem> listen_on_tcp(const std::string& host,
+                                                                  uint16_t port, int backlog,
+                                                                  bool named_interfaces);
+// A stale socket file is replaced; any other file is not.
+std::variant<Listening, conf::Problem> listen_on_unix(const std::string& path, uint32_t mode,
+                                                      int backlog);
+
+// "tcp:127.0.0.1:40950", "tcp6:[::1]:40950", "unix:/path".
+std::string describe(const sockaddr_storage& address, const std::string& unix_path);
+// " rip=127.0.0.1 rport=40950 transport=tcp" of a described address.
+std::string watch_words(const std::string& described);
+
+}  // namespace farcached::daemon

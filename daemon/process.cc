@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "daemon/process.h"
+
+#include <fcntl.h>
+#include <grp.h>
+#include <pwd.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <optional>
+
+#include "base/check.h"
+
+namespace farcached::daemon {
+
+using conf::Problem;
+using conf::Refusal;
+
+namespace {
+
+std::string error_text() { return std::strerror(errno); }
+
+void complain(const std::string& line) { std::fputs(line.c_str(), stderr); }
+
+}  // namespace
+
+// -- Limits ---------------------------------------------------------------------------------------------
+
+Refusal raise_core_limit() {
+    rlimit unlimited{RLIM_INFINITY, RLIM_INFINITY};
+    if (setrlimit(RLIMIT_CORE, &unlimited) == 0) return {};
+    rlimit limit{};
+    if (getrlimit(RLIMIT_CORE, &limit) == 0) {
+        limit.rlim_cur = limit.rlim_max;
+        if (setrlimit(RLIMIT_CORE, &limit) == 0 && limit.rlim_cur != 0) return {};
+    }
+    return Problem{conf::exit_system, "failed to ensure corefile creation\n"};
+}
+
+Refusal raise_file_limit(uint64_t connections, uint64_t others) {
+    rlimit limit{};
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0) {
+        return Problem{conf::exit_system, "failed to getrlimit number of files\n"};
+    }
+    rlim_t wanted = connections + others;
+    if (limit.rlim_cur >= wanted) return {};
+    rlimit raised{wanted, std::max(limit.rlim_max, wanted)};
+    if (setrlimit(RLIMIT_NOFILE, &raised) == 0) return {};
+    // Not allowed to raise the hard limit: what is within it must do.
+    if (limit.rlim_max >= connections) {
+        raised = {std::min(limit.rlim_max, wanted), limit.rlim_max};
+        if (setrlimit(RLIMIT_NOFILE, &raised) == 0) return {};
+    }
+    return Problem{conf::exit_system,
+                   "failed to set rlimit for open files. Try starting as root or requesting smaller "
+                   "maxconns value.\n"};
+}
+
+// -- Who it is ------------------------------------------------------------------------------------------
+
+std::variant<Identity, Problem> find_identity(const std::string& user) {
+    Identity identity;
+    if (getuid() != 0 && geteuid() != 0) return identity;
+    if (user.empty()) return Problem{conf::exit_usage, "must add '-u root' to start as root\n"};
+    const passwd* entry = getpwnam(user.c_str());
+    if (entry == nullptr) {
+        return Problem{conf::exit_no_user, "can't find the user " + user + " to switch to\n"};
+    }
+    identity.user = user;
+    identity.uid = entry->pw_uid;
+    identity.gid = entry->pw_gid;
+    identity.change = true;
+    return identity;
+}
+
+void give_away(const std::string& path, const Identity& identity) {
+    if (!identity.change) return;
+    if (lchown(path.c_str(), identity.uid, identity.gid) == 0) return;
+    complain("failed to give " + path + " to " + identity.user + ": " + error_text() + "\n");
+}
+
+Refusal drop_privileges(const Identity& identity, bool core_dumps) {
+    if (!identity.change) return {};
+    // EPERM: in a container that has few privileges already.
+    if (setgroups(0, nullptr) < 0 && errno != EPERM) {
+        return Problem{conf::exit_system, "failed to drop supplementary groups: " + error_text() + "\n"};
+    }
+    if (setgid(identity.gid) < 0 || setuid(identity.uid) < 0) {
+        return Problem{conf::exit_system,
+                       "failed to assume identity of user " + identity.user + ": " + error_text() + "\n"};
+    }
+    // A change of user forbids core dumps.
+    if (core_dumps) prctl(PR_SET_DUMPABLE, 1, 0, 0, 0);
+    return {};
+}
+
+// -- Where it runs --------------------------------------------------------------------------------------
+
+Refusal go_to_background(bool keep_folder, bool keep_output) {
+    std::fflush(nullptr);
+    pid_t child = fork();
+    if (child < 0) {
+        return Problem{conf::exit_illegal,
+                       "failed to daemon() in order to daemonize: " + error_text() + "\n"};
+    }
+    if (child > 0) _exit(conf::exit_ok);
+    if (setsid() < 0) {
+        return Problem{conf::exit_illegal,
+                       "failed to daemon() in order to daemonize: " + error_text() + "\n"};
+    }
+    if (!keep_folder && chdir("/") != 0) complain("chdir: " + error_text() + "\n");
+    if (keep_output) return {};
+    int nothing = open("/dev/null", O_RDWR);
+    if (nothing < 0) return {};
+    for (int standard : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) dup2(nothing, standard);
+    if (nothing > STDERR_FILENO) close(nothing);
+    return {};
+}
+
+std::string lock_memory() {
+    if (mlockall(MCL_CURRENT | MCL_FUTURE) == 0) return {};
+    return "warning: -k invalid, mlockall() failed: " + error_text() + "\n";
+}
+
+// -- Files ----------------------------------------------------------------------------------------------
+
+namespace {
+
+// The process id that a file holds.
+std::optional<pid_t> pid_in(const std::string& path) {
+    FILE* file = std::fopen(path.c_str(), "re");
+    if (file == nullptr) return {};
+    char line[32];
+    bool read = std::fgets(line, sizeof line, file) != nullptr;
+    std::fclose(file);
+    if (!read) return {};
+    char* end = nullptr;
+    long pid = std::strtol(line, &end, 10);
+    if (end == line || pid <= 0) return {};
+    return pid_t(pid);
+}
+
+// Nobody ever sees a part of it: it is written beside and then renamed. False: errno says why; `what` was
+// being done.
+bool write_whole(const std::string& path, const std::string& beside, const std::string& text,
+                 const char*& what) {
+    what = "open";
+    FILE* file = std::fopen(beside.c_str(), "we");
+    if (file == nullptr) return false;
+    what = "write";
+    bool written = std::fputs(text.c_str(), file) >= 0;
+    if (std::fclose(file) != 0) written = false;
+    if (written) {
+        what = "rename";
+        if (std::rename(beside.c_str(), path.c_str()) == 0) return true;
+    }
+    int saved = errno;
+    unlink(beside.c_str());
+    errno = saved;
+    return false;
+}
+
+}  // namespace
+
+PidFile::PidFile(std::string path) : path_(std::move(path)) {
+    if (path_.empty()) return;
+    if (std::optional<pid_t> other = pid_in(path_); other && kill(*other, 0) == 0) {
+        complain("WARNING: The pid file contained the following (running) pid: " +
+                 std::to_string(*other) + "\n");
+    }
+    const char* what = nullptr;
+    if (write_whole(path_, path_ + ".tmp", std::to_string(getpid()) + "\n", what)) return;
+    complain("Could not " + std::string(what) + " the pid file " + path_ +
+             (std::strcmp(what, "open") == 0 ? ".tmp for writing: " : ": ") + error_text() + "\n");
+    path_.clear();
+}
+
+PidFile::~PidFile() {
+    if (path_.empty() || pid_in(path_) != getpid()) return;
+    if (unlink(path_.c_str()) == 0) return;
+    complain("Could not remove the pid file " + path_ + ": " + error_text() + "\n");
+}
+
+void write_port_file(const char* path, std::span<const BoundPort> ports) {
+    if (path == nullptr || *path == '\0' || ports.empty()) return;
+    std::string text;
+    for (const BoundPort& bound : ports) {
+        text += (bound.ipv6 ? "TCP INET6: " : "TCP INET: ") + std::to_string(bound.port) + "\n";
+    }
+    const char* what = nullptr;
+    std::string beside = std::string(path) + ".lck";
+    if (write_whole(path, beside, text, what)) return;
+    complain("Failed to " + std::string(what) + " \"" + beside + "\": " + error_text() + "\n");
+}
+
+// -- Signals --------------------------------------------------------------------------------------------
+
+Signals::Signals() {
+    std::signal(SIGPIPE, SIG_IGN);
+    sigemptyset(&awaited_);
+    for (int number : {SIGTERM, SIGINT, SIGUSR1, SIGHUP}) sigaddset(&awaited_, number);
+    CHECK(pthread_sigmask(SIG_BLOCK, &awaited_, nullptr) == 0);
+}
+
+Signals::Meaning Signals::next() {
+    for (;;) {
+        int number = sigwaitinfo(&awaited_, nullptr);
+        if (number == SIGUSR1) return Meaning::stop_gracefully;
+        if (number == SIGHUP) return Meaning::reload;
+        if (number == SIGTERM || number == SIGINT) return Meaning::stop;
+        CHECK(number < 0);
+        CHECK(errno == EINTR);
+    }
+}
+
+void Signals::ask_to_stop(bool graceful) { kill(getpid(), graceful ? SIGUSR1 : SIGTERM); }
+
+}  // namespace farcached::daemon

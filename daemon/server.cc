@@ -1,0 +1,277 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "daemon/server.h"
+
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <system_error>
+
+#include "base/check.h"
+#include "daemon/listen.h"
+#include "daemon/node_time.h"
+
+namespace farcached::daemon {
+
+namespace {
+
+constexpr int accepts_per_readiness = 64;
+constexpr timeval retry_after{0, 10'000};
+constexpr std::string_view too_many = "ERROR Too many open connections\r\n";
+
+uint64_t clock_us() {
+    auto since = std::chrono::steady_clock::now().time_since_epoch();
+    return uint64_t(std::chrono::duration_cast<std::chrono::microseconds>(since).count());
+}
+
+std::string_view shown_state(uint8_t state) {
+    switch (ShownState(state)) {
+        case ShownState::waiting: return "conn_read";
+        case ShownState::parsing: return "conn_parse_cmd";
+        case ShownState::receiving_value: return "conn_nread";
+        case ShownState::swallowing: return "conn_swallow";
+        case ShownState::writing: return "conn_mwrite";
+    }
+    return "conn_read";
+}
+
+}  // namespace
+
+Server::Server(const ServerOptions& options) : options_(options) { (void)node_now(); }
+
+Server::~Server() {
+    for (auto& listener : listeners_)
+        if (listener->fd >= 0) ::close(listener->fd);
+    if (wake_fd_ >= 0) ::close(wake_fd_);
+}
+
+conf::Refusal Server::listen() {
+    if (!options_.unix_path.empty()) return listen_unix();
+    for (const ListenAt& at : options_.tcp)
+        if (conf::Refusal refusal = listen_tcp(at)) return refusal;
+    return {};
+}
+
+conf::Refusal Server::listen_tcp(const ListenAt& at) {
+    auto result = listen_on_tcp(at.host, at.port, options_.backlog, options_.named_interfaces);
+    if (auto* problem = std::get_if<conf::Problem>(&result)) return *problem;
+    for (Listening& one : std::get<std::vector<Listening>>(result)) {
+        ports_.push_back({one.ipv6, one.port});
+        add_listener(one.fd, at.protocol, std::move(one.address));
+    }
+    return {};
+}
+
+conf::Refusal Server::listen_unix() {
+    auto result = listen_on_unix(options_.unix_path, options_.unix_mode, options_.backlog);
+    if (auto* problem = std::get_if<conf::Problem>(&result)) return *problem;
+    Listening& one = std::get<Listening>(result);
+    add_listener(one.fd, options_.protocol, std::move(one.address));
+    return {};
+}
+
+void Server::add_listener(int fd, SessionProtocol protocol, std::string address) {
+    auto listener = std::make_unique<Listener>();
+    listener->server = this;
+    listener->fd = fd;
+    listener->protocol = protocol;
+    listener->address = std::move(address);
+    listeners_.push_back(std::move(listener));
+}
+
+void Server::start(node::Node& node, const EngineOptions& engine, Admin& admin, WatchHub& watch) {
+    watch_ = &watch;
+    base_.reset(event_base_new());
+    if (base_ == nullptr) throw std::system_error(errno, std::generic_category(), "event_base_new");
+    wake_fd_ = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+    if (wake_fd_ < 0) throw std::system_error(errno, std::generic_category(), "eventfd");
+    event_assign(&wake_event_, base_.get(), wake_fd_, EV_READ | EV_PERSIST, on_wake, this);
+    event_add(&wake_event_, nullptr);
+    event_assign(&retry_event_, base_.get(), -1, 0, on_retry, this);
+    for (auto& listener : listeners_) {
+        event_assign(&listener->readiness, base_.get(), listener->fd, EV_READ | EV_PERSIST, on_accept,
+                     listener.get());
+        event_add(&listener->readiness, nullptr);
+    }
+    for (uint32_t i = 0; i < options_.threads; i++)
+        workers_.push_back(
+            std::make_unique<Worker>(node, engine, admin, watch, *this, options_.worker));
+    for (auto& worker : workers_) worker->start();
+    thread_ = std::thread([this] { event_base_dispatch(base_.get()); });
+}
+
+void Server::stop() {
+    if (!thread_.joinable()) return;
+    stopping_ = true;
+    uint64_t one = 1;
+    (void)!write(wake_fd_, &one, sizeof one);
+    thread_.join();
+    for (auto& listener : listeners_) {
+        ::close(listener->fd);
+        listener->fd = -1;
+    }
+    for (auto& worker : workers_) worker->stop();
+    for (auto& worker : workers_) worker->join();
+    if (!options_.unix_path.empty()) unlink(options_.unix_path.c_str());
+}
+
+void Server::on_wake(evutil_socket_t fd, short, void* argument) {
+    Server& server = *static_cast<Server*>(argument);
+    uint64_t count = 0;
+    (void)!read(fd, &count, sizeof count);
+    if (server.stopping_)
+        event_base_loopbreak(server.base_.get());
+    else
+        server.resume();
+}
+
+void Server::on_retry(evutil_socket_t, short, void* argument) {
+    static_cast<Server*>(argument)->resume();
+}
+
+void Server::on_accept(evutil_socket_t, short, void* argument) {
+    Listener& listener = *static_cast<Listener*>(argument);
+    listener.server->accept_some(listener);
+}
+
+void Server::accept_some(Listener& listener) {
+    for (int i = 0; i < accepts_per_readiness; i++) {
+        sockaddr_storage address{};
+        socklen_t size = sizeof address;
+        int fd = accept4(listener.fd, reinterpret_cast<sockaddr*>(&address), &size,
+                         SOCK_NONBLOCK | SOCK_CLOEXEC);
+        if (fd < 0) {
+            if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM)
+                suspend(true);
+            return;
+        }
+        total_.fetch_add(1, std::memory_order_relaxed);
+        if (!admit(fd)) continue;
+        if (address.ss_family != AF_UNIX) {
+            int on = 1;
+            (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+            (void)setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
+        }
+        NewConnection connection{fd, listener.protocol, describe(address, options_.unix_path),
+                                 listener.address};
+        workers_[next_worker_++ % workers_.size()]->give(std::move(connection));
+        if (!options_.reject_over_limit && connections_.load() >= options_.connections_max) {
+            suspend(false);
+            return;
+        }
+    }
+}
+
+// Counts the connection in, or tells it that there are too many (R1).
+bool Server::admit(int fd) {
+    if (connections_.fetch_add(1) < options_.connections_max) return true;
+    connections_.fetch_sub(1);
+    rejected_.fetch_add(1, std::memory_order_relaxed);
+    (void)send(fd, too_many.data(), too_many.size(), MSG_NOSIGNAL);
+    ::close(fd);
+    return false;
+}
+
+void Server::suspend(bool for_a_moment) {
+    if (accepting_.exchange(false)) {
+        disabled_num_.fetch_add(1, std::memory_order_relaxed);
+        disabled_since_us_ = clock_us();
+        for (auto& listener : listeners_) event_del(&listener->readiness);
+    }
+    if (for_a_moment) {
+        event_add(&retry_event_, &retry_after);
+        return;
+    }
+    if (connections_.load() < options_.connections_max) resume();  // one left in the meantime
+}
+
+void Server::resume() {
+    if (accepting_.exchange(true)) return;
+    disabled_us_.fetch_add(clock_us() - disabled_since_us_, std::memory_order_relaxed);
+    for (auto& listener : listeners_) event_add(&listener->readiness, nullptr);
+}
+
+void Server::opened(Session& session) {
+    {
+        std::lock_guard hold(lock_);
+        sessions_.insert(&session);
+    }
+    if (!watch_->wants(watch_connevents)) return;
+    watch_->connection("type=conn_new" + watch_words(session.address) +
+                       " cfd=" + std::to_string(session.state.fd));
+}
+
+void Server::closed(Session& session, SessionEnd why) {
+    {
+        std::lock_guard hold(lock_);
+        sessions_.erase(&session);
+    }
+    ends_[size_t(why)].fetch_add(1, std::memory_order_relaxed);
+    if (!watch_->wants(watch_connevents)) return;
+    watch_->connection("type=conn_close" + watch_words(session.address) +
+                       " reason=" + std::string(session_end_text(why)) +
+                       " cfd=" + std::to_string(session.state.fd));
+}
+
+void Server::descriptor_closed() {
+    connections_.fetch_sub(1);
+    if (accepting_.load()) return;
+    uint64_t one = 1;
+    (void)!write(wake_fd_, &one, sizeof one);
+}
+
+NodeSeconds Server::now() const { return node_now(); }
+int64_t Server::started_unix() const { return node_started_unix(); }
+
+const WorkerCounters& Server::worker_counters(uint32_t worker) const {
+    return workers_[worker]->counters();
+}
+
+const proxy::LocalGetCounters& Server::local_counters(uint32_t worker) const {
+    return workers_[worker]->local_counters();
+}
+
+ServerNumbers Server::numbers() const {
+    ServerNumbers numbers;
+    numbers.total_connections = total_.load(std::memory_order_relaxed);
+    numbers.rejected_connections = rejected_.load(std::memory_order_relaxed);
+    numbers.listen_disabled_num = disabled_num_.load(std::memory_order_relaxed);
+    numbers.time_in_listen_disabled_us = disabled_us_.load(std::memory_order_relaxed);
+    numbers.curr_connections = connections_.load(std::memory_order_relaxed);
+    numbers.accepting_conns = accepting_.load(std::memory_order_relaxed);
+    // Per worker: its loop, its event descriptor; the acceptor's two; standard streams.
+    numbers.reserved_fds = workers_.size() * 2 + 2 + 3 + listeners_.size();
+    std::lock_guard hold(lock_);
+    numbers.connection_structures = sessions_.size() + listeners_.size();
+    for (const Session* session : sessions_) {
+        uint8_t state = session->shown.state.load(std::memory_order_relaxed);
+        if (ShownState(state) == ShownState::writing) numbers.response_count++;
+        if (ShownState(state) == ShownState::receiving_value) numbers.read_buf_count++;
+    }
+    return numbers;
+}
+
+void Server::each_connection(FunctionRef<void(const ConnectionInfo&)> visit) const {
+    for (const auto& listener : listeners_)
+        visit({listener->fd, listener->address, "", "conn_listening", node_now()});
+    const NodeSeconds at = node_now();
+    std::lock_guard hold(lock_);
+    for (const Session* session : sessions_) {
+        NodeSeconds last = session->shown.last_command.load(std::memory_order_relaxed);
+        uint8_t state = session->shown.state.load(std::memory_order_relaxed);
+        visit({session->state.fd, session->address, session->listen_address, shown_state(state),
+               at > last ? at - last : 0});
+    }
+}
+
+void Server::each_close_reason(
+    FunctionRef<void(std::string_view name, uint64_t count)> visit) const {
+    for (size_t i = 0; i < ends_.size(); i++)
+        visit(session_end_name(SessionEnd(i)), ends_[i].load(std::memory_order_relaxed));
+}
+
+}  // namespace farcached::daemon

@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Server: the listeners, the thread that accepts, the workers, and the table of connections.
+//
+// Owner: main, which calls listen(), start(), stop() once each, in this order, from one thread.
+// R1  At most connections_max clients at a time: one more is told so and closed, or, without
+//     reject_over_limit, not accepted until another leaves.
+// R2  A session is in the table from before its first byte is read until after its last is written.
+#pragma once
+
+#include <event2/event.h>
+#include <event2/event_struct.h>
+
+#include <array>
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <unordered_set>
+#include <vector>
+
+#include "conf/exit_status.h"
+#include "daemon/process.h"
+#include "daemon/server_view.h"
+#include "daemon/worker.h"
+
+namespace farcached::daemon {
+
+struct ListenAt {
+    std::string host;      // empty: all interfaces, IPv4 and IPv6
+    uint16_t port = 0;     // 0: one that the kernel chooses
+    SessionProtocol protocol = SessionProtocol::any;
+};
+
+struct ServerOptions {
+    std::vector<ListenAt> tcp;
+    std::string unix_path;          // not empty: instead of tcp
+    uint32_t unix_mode = 0700;
+    bool named_interfaces = false;  // -l was given: the message about a failure says so
+    int backlog = 1024;
+    SessionProtocol protocol = SessionProtocol::any;
+    uint32_t threads = 4;
+    uint32_t connections_max = 1024;
+    bool reject_over_limit = true;
+    WorkerOptions worker;
+};
+
+class Server final : public ServerView, public SessionEvents {
+  public:
+    explicit Server(const ServerOptions& options);
+    ~Server() override;
+    Server(const Server&) = delete;
+    Server& operator=(const Server&) = delete;
+
+    // Binds and listens. The problem's text and status are memcached's.
+    conf::Refusal listen();
+    const std::vector<BoundPort>& ports() const { return ports_; }
+
+    // All outlive the server. Throws std::system_error when threads cannot be had.
+    void start(node::Node& node, const EngineOptions& engine, Admin& admin, WatchHub& watch);
+    void stop();
+
+    NodeSeconds now() const override;
+    int64_t started_unix() const override;
+    uint32_t worker_count() const override { return uint32_t(workers_.size()); }
+    const WorkerCounters& worker_counters(uint32_t worker) const override;
+    const proxy::LocalGetCounters& local_counters(uint32_t worker) const override;
+    ServerNumbers numbers() const override;
+    void each_connection(FunctionRef<void(const ConnectionInfo&)> visit) const override;
+    void each_close_reason(
+        FunctionRef<void(std::string_view name, uint64_t count)> visit) const override;
+    void set_verbosity(uint32_t level) override { verbosity_.store(level); }
+    void shut_down(bool graceful) override { Signals::ask_to_stop(graceful); }
+
+  private:
+    struct Listener {
+        Server* server = nullptr;
+        int fd = -1;
+        SessionProtocol protocol = SessionProtocol::any;
+        std::string address;
+        event readiness{};
+    };
+    struct FreeBase {
+        void operator()(event_base* base) const { event_base_free(base); }
+    };
+
+    static void on_accept(evutil_socket_t, short, void* listener);
+    static void on_wake(evutil_socket_t, short, void* server);
+    static void on_retry(evutil_socket_t, short, void* server);
+
+    conf::Refusal listen_tcp(const ListenAt& at);
+    conf::Refusal listen_unix();
+    void add_listener(int fd, SessionProtocol protocol, std::string address);
+    void accept_some(Listener& listener);
+    bool admit(int fd);
+    void suspend(bool for_a_moment);
+    void resume();
+
+    void opened(Session& session) override;
+    void closed(Session& session, SessionEnd why) override;
+    void descriptor_closed() override;
+
+    const ServerOptions options_;
+    std::vector<BoundPort> ports_;
+    std::vector<std::unique_ptr<Listener>> listeners_;
+    std::unique_ptr<event_base, FreeBase> base_;
+    event wake_event_{}, retry_event_{};
+    int wake_fd_ = -1;
+    std::thread thread_;
+    std::atomic<bool> stopping_{false};
+    std::vector<std::unique_ptr<Worker>> workers_;
+    size_t next_worker_ = 0;
+    WatchHub* watch_ = nullptr;
+    std::atomic<uint32_t> verbosity_{0};
+
+    std::atomic<uint64_t> connections_{0}, total_{0}, rejected_{0};
+    std::atomic<uint64_t> disabled_num_{0}, disabled_us_{0};
+    std::atomic<bool> accepting_{true};
+    uint64_t disabled_since_us_ = 0;
+    std::array<std::atomic<uint64_t>, size_t(SessionEnd::count)> ends_{};
+
+    mutable std::mutex lock_;
+    std::unordered_set<Session*> sessions_;  // under lock_
+};
+
+}  // namespace farcached::daemon

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Session: one client's connection. Owner: its worker's thread; only `shown` is read by others.
+//
+// N1  An idle session holds no buffer: what was received whole has been answered, what was answered is sent.
+// N2  `input` is the beginning of a request that is not whole yet; it grows as bytes arrive, never by what a
+//     client announced.
+// N3  While `output` is not empty the session is not read: a client that does not read is not served.
+// N4  A session is on its worker's list, least recently active first, from its opening to its end.
+#pragma once
+
+#include <event2/event_struct.h>
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "daemon/dump.h"
+#include "daemon/engine.h"
+
+namespace farcached::daemon {
+
+class Worker;
+
+enum class SessionProtocol : uint8_t { any, text, binary };
+
+// For `stats conns`: written by the worker, read by anybody.
+struct SessionShown {
+    std::atomic<NodeSeconds> last_command{0};
+    std::atomic<uint8_t> state{0};  // ShownState
+};
+
+enum class ShownState : uint8_t { waiting, parsing, receiving_value, swallowing, writing };
+
+struct Session {
+    Session(Worker& owner, int socket, SessionProtocol speaks);
+
+    std::string_view unread() const { return std::string_view(input).substr(input_start); }
+
+    Worker& worker;
+    event readiness;
+    SessionState state;
+    SessionProtocol protocol;
+    bool closing = false;       // once `output` is sent
+    bool queued = false;        // on the worker's ready list
+    bool writing = false;       // waits for the socket to take `output`
+    uint32_t watch_flags = 0;   // not 0: becomes a watcher once `output` is sent
+
+    std::string input;          // N2
+    size_t input_start = 0;     // of it, consumed already
+    size_t input_want = 0;      // no use parsing before so many bytes are there
+    std::string output;         // not yet taken by the socket
+    size_t output_start = 0;
+    std::unique_ptr<DumpWalk> dump;
+
+    NodeSeconds last_active = 0;
+    Session* older = nullptr;
+    Session* newer = nullptr;
+
+    std::string address;         // "tcp:127.0.0.1:40950"
+    std::string listen_address;
+    SessionShown shown;
+};
+
+}  // namespace farcached::daemon

@@ -1,0 +1,411 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "daemon/worker.h"
+
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <system_error>
+
+#include "base/check.h"
+#include "daemon/node_time.h"
+
+namespace farcached::daemon {
+
+namespace {
+
+// One recv: large enough for a deep pipeline, small enough to stay in the second-level cache.
+constexpr size_t receive_bytes_max = 64 << 10;
+constexpr size_t out_bytes_kept = 256 << 10;      // of the shared output buffer, between ticks
+constexpr size_t session_bytes_kept = 16 << 10;   // of a session's own input buffer, while in use
+constexpr timeval stop_deadline{2, 0};
+constexpr timeval one_second{1, 0};
+constexpr timeval at_once{0, 0};
+constexpr unsigned char binary_magic = 0x80;
+
+}  // namespace
+
+Session::Session(Worker& owner, int socket, SessionProtocol speaks) : worker(owner), protocol(speaks) {
+    state.fd = socket;
+}
+
+Worker::Worker(node::Node& node, const EngineOptions& engine, Admin& admin, WatchHub& watch,
+               SessionEvents& events, const WorkerOptions& options)
+    : node_(node),
+      watch_(watch),
+      events_(events),
+      options_(options),
+      local_(node.view()),
+      context_{node, local_, counters_, engine, admin, watch, node_now(), node_started_unix()},
+      in_(new char[receive_bytes_max]) {
+    std::unique_ptr<event_config, decltype(&event_config_free)> config(event_config_new(),
+                                                                       &event_config_free);
+    CHECK(config != nullptr);
+    event_config_set_flag(config.get(), EVENT_BASE_FLAG_NOLOCK);
+    base_.reset(event_base_new_with_config(config.get()));
+    if (base_ == nullptr) throw std::system_error(errno, std::generic_category(), "event_base_new");
+    wake_fd_ = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+    if (wake_fd_ < 0) throw std::system_error(errno, std::generic_category(), "eventfd");
+    event_assign(&wake_event_, base_.get(), wake_fd_, EV_READ | EV_PERSIST, on_wake, this);
+    event_add(&wake_event_, nullptr);
+    event_assign(&second_event_, base_.get(), -1, EV_PERSIST, on_second, this);
+    if (options_.idle_timeout_s != 0) event_add(&second_event_, &one_second);
+    event_assign(&turn_event_, base_.get(), -1, 0, on_turn, this);
+    event_assign(&deadline_event_, base_.get(), -1, 0, on_deadline, this);
+}
+
+Worker::~Worker() {
+    CHECK(!thread_.joinable());
+    ::close(wake_fd_);
+}
+
+void Worker::start() { thread_ = std::thread([this] { run(); }); }
+
+void Worker::run() { event_base_dispatch(base_.get()); }
+
+void Worker::give(NewConnection connection) {
+    std::lock_guard hold(lock_);
+    arriving_.push_back(std::move(connection));
+    uint64_t one = 1;
+    (void)!write(wake_fd_, &one, sizeof one);
+}
+
+void Worker::stop() {
+    std::lock_guard hold(lock_);
+    stop_asked_ = true;
+    uint64_t one = 1;
+    (void)!write(wake_fd_, &one, sizeof one);
+}
+
+void Worker::join() {
+    if (thread_.joinable()) thread_.join();
+}
+
+void Worker::on_wake(evutil_socket_t fd, short, void* argument) {
+    Worker& worker = *static_cast<Worker*>(argument);
+    uint64_t count = 0;
+    (void)!read(fd, &count, sizeof count);
+    std::vector<NewConnection> arriving;
+    bool stop = false;
+    {
+        std::lock_guard hold(worker.lock_);
+        arriving.swap(worker.arriving_);
+        stop = worker.stop_asked_;
+    }
+    for (NewConnection& connection : arriving) worker.open(std::move(connection));
+    if (stop && !worker.stopping_) worker.begin_stop();
+}
+
+void Worker::open(NewConnection connection) {
+    auto* session = new Session(*this, connection.fd, connection.protocol);
+    session->address = std::move(connection.address);
+    session->listen_address = std::move(connection.listen_address);
+    context_.now = node_now();
+    session->last_active = context_.now;
+    session->shown.last_command.store(context_.now, std::memory_order_relaxed);
+    event_assign(&session->readiness, base_.get(), connection.fd, EV_READ | EV_PERSIST, on_ready, session);
+    event_add(&session->readiness, nullptr);
+    list_newest(*session);
+    events_.opened(*session);
+}
+
+// What a client sent after its last answer is read away first: closing over unread input makes the kernel
+// send a reset, and the answer may be lost.
+void Worker::close(Session& session, SessionEnd why) {
+    event_del(&session.readiness);
+    unlist(session);
+    if (session.queued) std::erase(ready_, &session);
+    events_.closed(session, why);
+    if (why == SessionEnd::protocol_close) {
+        ::shutdown(session.state.fd, SHUT_WR);
+        constexpr int reads_max = 8;
+        for (int i = 0; i < reads_max; i++)
+            if (recv(session.state.fd, in_.get(), receive_bytes_max, MSG_DONTWAIT) <= 0) break;
+    }
+    if (why != SessionEnd::became_watcher) {
+        ::close(session.state.fd);
+        events_.descriptor_closed();
+    }
+    delete &session;
+    if (stopping_ && oldest_ == nullptr) event_base_loopbreak(base_.get());
+}
+
+void Worker::begin_stop() {
+    stopping_ = true;
+    event_add(&deadline_event_, &stop_deadline);
+    for (Session* session = oldest_; session != nullptr;) {
+        Session* next = session->newer;
+        if (!session->writing) readable(*session);
+        session = next;
+    }
+    for (Session* session = oldest_; session != nullptr;) {
+        Session* next = session->newer;
+        session->closing = true;
+        if (!session->writing) close(*session, SessionEnd::server_stopped);
+        session = next;
+    }
+    if (oldest_ == nullptr) event_base_loopbreak(base_.get());
+}
+
+void Worker::on_deadline(evutil_socket_t, short, void* argument) {
+    Worker& worker = *static_cast<Worker*>(argument);
+    while (worker.oldest_ != nullptr) worker.close(*worker.oldest_, SessionEnd::server_stopped);
+    event_base_loopbreak(worker.base_.get());
+}
+
+void Worker::on_second(evutil_socket_t, short, void* argument) {
+    Worker& worker = *static_cast<Worker*>(argument);
+    const NodeSeconds now = node_now();
+    const uint32_t limit = worker.options_.idle_timeout_s;
+    while (worker.oldest_ != nullptr) {
+        Session& session = *worker.oldest_;
+        if (now - session.last_active <= limit) return;
+        worker.counters_.idle_kicks.add(1);
+        worker.close(session, SessionEnd::idle_timeout);
+    }
+}
+
+void Worker::on_ready(evutil_socket_t, short what, void* argument) {
+    Session& session = *static_cast<Session*>(argument);
+    if ((what & EV_WRITE) != 0)
+        session.worker.writable(session);
+    else
+        session.worker.readable(session);
+}
+
+void Worker::touch(Session& session) {
+    context_.now = node_now();
+    if (session.last_active == context_.now) return;
+    session.last_active = context_.now;
+    session.shown.last_command.store(context_.now, std::memory_order_relaxed);
+    unlist(session);
+    list_newest(session);
+}
+
+void Worker::readable(Session& session) {
+    if (session.queued) return;  // what was received before comes first
+    std::string_view input;
+    bool stashed = false;
+    if (!receive(session, input, stashed)) return;
+    touch(session);
+    if (input.size() < session.input_want) {
+        stash(session, input, stashed);
+        return;
+    }
+    serve(session, input, stashed);
+}
+
+bool Worker::receive(Session& session, std::string_view& input, bool& stashed) {
+    ssize_t got = recv(session.state.fd, in_.get(), receive_bytes_max, 0);
+    counters_.read_calls.add(1);
+    if (got == 0) {
+        close(session, SessionEnd::client_closed);
+        return false;
+    }
+    if (got < 0) {
+        if (errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR)
+            close(session, SessionEnd::peer_reset);
+        return false;
+    }
+    counters_.bytes_read.add(uint64_t(got));
+    stashed = !session.unread().empty();
+    if (!stashed) {
+        input = {in_.get(), size_t(got)};
+        return true;
+    }
+    session.input.append(in_.get(), size_t(got));
+    input = session.unread();
+    return true;
+}
+
+bool Worker::serve(Session& session, std::string_view input, bool stashed) {
+    if (session.protocol == SessionProtocol::any) {
+        bool binary = static_cast<unsigned char>(input[0]) == binary_magic;
+        session.protocol = binary ? SessionProtocol::binary : SessionProtocol::text;
+    }
+    auto* engine = session.protocol == SessionProtocol::binary ? run_binary : run_text;
+    Progress progress =
+        engine(context_, session.state, input, out_, options_.requests_per_event);
+    CHECK(progress.consumed <= input.size());
+    session.input_want = progress.next == Next::more ? progress.want : 0;
+    stash(session, input.substr(progress.consumed), stashed);
+    if (progress.next == Next::close) session.closing = true;
+    if (progress.next == Next::watch) session.watch_flags = progress.watch_flags;
+    if (progress.next == Next::dump) {
+        session.dump = std::make_unique<DumpWalk>(progress.mgdump, progress.dump_classes);
+        queue(session);
+    }
+    if (progress.next == Next::yield) {
+        counters_.conn_yields.add(1);
+        queue(session);
+    }
+    return send_replies(session);
+}
+
+// Keeps what was not consumed. `rest` may lie in the session's own buffer (stashed) or in the shared one.
+void Worker::stash(Session& session, std::string_view rest, bool stashed) {
+    if (rest.empty()) {
+        session.input_start = 0;
+        if (session.input.capacity() != 0) std::string().swap(session.input);
+        show(session, ShownState::waiting);
+        return;
+    }
+    show(session, session.state.swallow != 0 ? ShownState::swallowing : ShownState::receiving_value);
+    if (!stashed) {
+        session.input.assign(rest);
+        session.input_start = 0;
+        return;
+    }
+    session.input_start = session.input.size() - rest.size();
+    if (session.input_start > rest.size() && session.input_start > session_bytes_kept) {
+        session.input.erase(0, session.input_start);
+        session.input_start = 0;
+    }
+}
+
+void Worker::queue(Session& session) {
+    if (session.queued) return;
+    session.queued = true;
+    if (ready_.empty()) event_add(&turn_event_, &at_once);
+    ready_.push_back(&session);
+}
+
+// The turn of those that gave way: once each, after the sockets that were ready with them.
+void Worker::on_turn(evutil_socket_t, short, void* argument) {
+    Worker& worker = *static_cast<Worker*>(argument);
+    std::vector<Session*> turn;
+    turn.swap(worker.ready_);
+    worker.context_.now = node_now();
+    for (Session* session : turn) {
+        session->queued = false;
+        if (session->writing) continue;  // goes on when the socket has taken its output
+        if (session->dump != nullptr)
+            worker.stream_dump(*session);
+        else if (!session->unread().empty())
+            worker.serve(*session, session->unread(), true);
+    }
+}
+
+bool Worker::send_replies(Session& session) {
+    context_.record_accesses();
+    if (out_.empty()) return after_sending(session);
+    iovec part{const_cast<char*>(out_.data()), out_.size()};
+    msghdr message{};
+    message.msg_iov = &part;
+    message.msg_iovlen = 1;
+    ssize_t sent = sendmsg(session.state.fd, &message, MSG_NOSIGNAL);
+    counters_.write_calls.add(1);
+    if (sent < 0) {
+        if (errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR) {
+            out_.clear(out_bytes_kept);
+            close(session, SessionEnd::send_failed);
+            return false;
+        }
+        sent = 0;
+    }
+    counters_.bytes_written.add(uint64_t(sent));
+    if (size_t(sent) < out_.size()) {
+        session.output.assign(out_.data() + sent, out_.size() - size_t(sent));
+        session.output_start = 0;
+        out_.clear(out_bytes_kept);
+        wait_to_write(session);
+        return true;
+    }
+    out_.clear(out_bytes_kept);
+    return after_sending(session);
+}
+
+// What a session does once all its replies are with the socket. False when it is gone.
+bool Worker::after_sending(Session& session) {
+    if (session.watch_flags != 0) return become_watcher(session);
+    if (!session.closing) return true;
+    close(session, stopping_ ? SessionEnd::server_stopped : SessionEnd::protocol_close);
+    return false;
+}
+
+// One portion; the rest in later turns. What the client sent behind the command waits for the end of it.
+bool Worker::stream_dump(Session& session) {
+    bool more = session.dump->more(out_, node_, context_.now, context_.started_unix, out_bytes_kept);
+    if (!more) session.dump.reset();
+    if (more || !session.unread().empty()) queue(session);
+    return send_replies(session);
+}
+
+bool Worker::become_watcher(Session& session) {
+    uint32_t flags = session.watch_flags;
+    session.watch_flags = 0;
+    event_del(&session.readiness);
+    SessionEvents& events = events_;
+    if (watch_.adopt(session.state.fd, flags, [&events] { events.descriptor_closed(); })) {
+        close(session, SessionEnd::became_watcher);
+        return false;
+    }
+    event_add(&session.readiness, nullptr);
+    out_.append(WatchHub::too_many);
+    return send_replies(session);
+}
+
+void Worker::wait_to_write(Session& session) {
+    if (session.writing) return;
+    session.writing = true;
+    show(session, ShownState::writing);
+    event_del(&session.readiness);
+    event_assign(&session.readiness, base_.get(), session.state.fd, EV_WRITE | EV_PERSIST, on_ready,
+                 &session);
+    event_add(&session.readiness, nullptr);
+}
+
+void Worker::wait_to_read(Session& session) {
+    session.writing = false;
+    show(session, ShownState::waiting);
+    event_del(&session.readiness);
+    event_assign(&session.readiness, base_.get(), session.state.fd, EV_READ | EV_PERSIST, on_ready,
+                 &session);
+    event_add(&session.readiness, nullptr);
+}
+
+bool Worker::send_pending(Session& session) {
+    std::string_view rest = std::string_view(session.output).substr(session.output_start);
+    ssize_t sent = send(session.state.fd, rest.data(), rest.size(), MSG_NOSIGNAL);
+    counters_.write_calls.add(1);
+    if (sent < 0) {
+        if (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR) return false;
+        close(session, SessionEnd::send_failed);
+        return false;
+    }
+    counters_.bytes_written.add(uint64_t(sent));
+    session.output_start += size_t(sent);
+    if (session.output_start < session.output.size()) return false;
+    std::string().swap(session.output);
+    session.output_start = 0;
+    return true;
+}
+
+void Worker::writable(Session& session) {
+    touch(session);
+    if (!send_pending(session)) return;
+    wait_to_read(session);
+    if (session.closing || session.watch_flags != 0) {
+        after_sending(session);
+        return;
+    }
+    if (session.dump != nullptr || !session.unread().empty()) queue(session);
+}
+
+void Worker::list_newest(Session& session) {
+    session.older = newest_;
+    session.newer = nullptr;
+    if (newest_ != nullptr) newest_->newer = &session;
+    newest_ = &session;
+    if (oldest_ == nullptr) oldest_ = &session;
+}
+
+void Worker::unlist(Session& session) {
+    (session.older != nullptr ? session.older->newer : oldest_) = session.newer;
+    (session.newer != nullptr ? session.newer->older : newest_) = session.older;
+    session.older = session.newer = nullptr;
+}
+
+}  // namespace farcached::daemon

@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Worker: a thread with an event loop and the sessions that were given to it.
+//
+// A readable session costs one recv into the worker's shared buffer, the engine's work on it, and one sendmsg
+// of all the replies; whatever is left over goes to the session (N1).
+//
+// W1  All but give(), stop() and the counters belongs to the worker's thread.
+// W2  Accesses seen by lock-free reads are handed to the node before the replies they belong to are sent.
+// W3  A session that used up its turn (-R requests, or a full output buffer) waits behind the others.
+#pragma once
+
+#include <event2/event.h>
+
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "daemon/engine.h"
+#include "daemon/session.h"
+#include "daemon/session_end.h"
+#include "daemon/watch_hub.h"
+
+namespace farcached::daemon {
+
+struct WorkerOptions {
+    uint32_t requests_per_event = 20;
+    uint32_t idle_timeout_s = 0;
+};
+
+// An accepted socket on its way to a worker.
+struct NewConnection {
+    int fd = -1;
+    SessionProtocol protocol = SessionProtocol::any;
+    std::string address, listen_address;
+};
+
+// What a worker tells the server.
+class SessionEvents {
+  public:
+    virtual ~SessionEvents() = default;
+    virtual void opened(Session& session) = 0;
+    virtual void closed(Session& session, SessionEnd why) = 0;
+    virtual void descriptor_closed() = 0;  // once for every session's socket, also a watcher's
+};
+
+class Worker {
+  public:
+    Worker(node::Node& node, const EngineOptions& engine, Admin& admin, WatchHub& watch,
+           SessionEvents& events, const WorkerOptions& options);
+    ~Worker();
+    Worker(const Worker&) = delete;
+    Worker& operator=(const Worker&) = delete;
+
+    void start();
+    void give(NewConnection connection);
+    // Serves what has been received, sends what has been answered for a bounded time, ends all sessions.
+    void stop();
+    void join();
+
+    const WorkerCounters& counters() const { return counters_; }
+    const proxy::LocalGetCounters& local_counters() const { return local_.counters(); }
+
+  private:
+    struct FreeBase {
+        void operator()(event_base* base) const { event_base_free(base); }
+    };
+
+    static void on_ready(evutil_socket_t, short what, void* session);
+    static void on_wake(evutil_socket_t, short, void* worker);
+    static void on_second(evutil_socket_t, short, void* worker);
+    static void on_turn(evutil_socket_t, short, void* worker);
+    static void on_deadline(evutil_socket_t, short, void* worker);
+
+    void run();
+    void open(NewConnection connection);
+    void close(Session& session, SessionEnd why);
+    void begin_stop();
+    void readable(Session& session);
+    bool receive(Session& session, std::string_view& input, bool& stashed);
+    // Executes what is whole in `input`; false when the session is gone.
+    bool serve(Session& session, std::string_view input, bool stashed);
+    void stash(Session& session, std::string_view rest, bool stashed);
+    bool send_replies(Session& session);
+    bool send_pending(Session& session);
+    void writable(Session& session);
+    bool after_sending(Session& session);
+    bool stream_dump(Session& session);
+    bool become_watcher(Session& session);
+    void wait_to_write(Session& session);
+    void wait_to_read(Session& session);
+    void queue(Session& session);
+    void touch(Session& session);
+    void list_newest(Session& session);
+    void unlist(Session& session);
+    void show(Session& session, ShownState state) {
+        session.shown.state.store(uint8_t(state), std::memory_order_relaxed);
+    }
+
+    node::Node& node_;
+    WatchHub& watch_;
+    SessionEvents& events_;
+    const WorkerOptions options_;
+    WorkerCounters counters_;
+    proxy::LocalGet local_;
+    Context context_;
+    OutBuffer out_;
+    std::unique_ptr<char[]> in_;
+
+    std::unique_ptr<event_base, FreeBase> base_;
+    event wake_event_, second_event_, turn_event_, deadline_event_;
+    int wake_fd_ = -1;
+    std::thread thread_;
+
+    Session* oldest_ = nullptr;
+    Session* newest_ = nullptr;
+    std::vector<Session*> ready_;
+    bool stopping_ = false;
+
+    std::mutex lock_;
+    std::vector<NewConnection> arriving_;  // under lock_
+    bool stop_asked_ = false;              // under lock_
+};
+
+}  // namespace farcached::daemon

@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "node/arena.h"
+
+#include <algorithm>
+#include <atomic>
+
+#include "base/check.h"
+#include "protocol/words.h"
+
+namespace farcached::node {
+
+Arena::Arena(fabric::Region& region, const SizeClasses& classes, uint64_t reserved_pages,
+             uint64_t limit_pages)
+    : region_(region),
+      classes_(classes),
+      reserved_(reserved_pages),
+      descriptor_memory_(Mapping::Kind::private_memory,
+                         reserved_pages * layout::page_slots_max * sizeof(Descriptor), false),
+      descriptors_(reinterpret_cast<Descriptor*>(descriptor_memory_.data())),
+      page_memory_(Mapping::Kind::private_memory, reserved_pages * sizeof(Page), false),
+      pages_(reinterpret_cast<Page*>(page_memory_.data())),
+      free_((reserved_pages + 63) / 64, ~UINT64_C(0)),
+      limit_(limit_pages) {
+    CHECK(reserved_pages <= arena_pages_max);
+    CHECK(limit_pages <= reserved_pages);
+    for (uint64_t i = 0; i < reserved_pages; i++) new (&pages_[i]) Page();
+}
+
+void Arena::set_free_locked(uint64_t number, bool is_free) {
+    uint64_t bit = UINT64_C(1) << (number % 64);
+    if (is_free)
+        free_[number / 64] |= bit;
+    else
+        free_[number / 64] &= ~bit;
+}
+
+bool Arena::take_page(uint64_t& number) {
+    std::lock_guard hold(pool_lock_);
+    if (out_ >= limit_) return false;
+    for (uint64_t tried = 0; tried < limit_; hint_ = hint_ + 1 >= limit_ ? 0 : hint_ + 1, tried++) {
+        if (!free_locked(hint_)) continue;
+        if (hint_ >= window_first_ && hint_ < window_end_) continue;
+        number = hint_;
+        set_free_locked(number, false);
+        out_++;
+        return true;
+    }
+    return false;
+}
+
+bool Arena::take_run(uint64_t pages, uint64_t& first) {
+    std::lock_guard hold(pool_lock_);
+    if (out_ + pages > limit_) return false;
+    uint64_t have = 0;
+    for (uint64_t at = limit_; at-- > 0;) {  // from the top: single pages are taken from below
+        have = free_locked(at) ? have + 1 : 0;
+        if (have < pages) continue;
+        first = at;
+        for (uint64_t i = 0; i < pages; i++) set_free_locked(first + i, false);
+        out_ += pages;
+        return true;
+    }
+    return false;
+}
+
+void Arena::give_back(uint64_t first, uint64_t pages) {
+    std::lock_guard hold(pool_lock_);
+    for (uint64_t i = 0; i < pages; i++) {
+        CHECK(!free_locked(first + i));
+        set_free_locked(first + i, true);
+    }
+    out_ -= pages;
+    hint_ = first < limit_ ? first : 0;
+}
+
+void Arena::want_window(uint64_t first, uint64_t pages) {
+    std::lock_guard hold(pool_lock_);
+    window_first_ = first;
+    window_end_ = first + pages;
+}
+
+bool Arena::claim_window(uint64_t first, uint64_t pages) {
+    std::lock_guard hold(pool_lock_);
+    if (out_ + pages > limit_) return false;
+    for (uint64_t i = 0; i < pages; i++)
+        if (!free_locked(first + i)) return false;
+    for (uint64_t i = 0; i < pages; i++) set_free_locked(first + i, false);
+    out_ += pages;
+    return true;
+}
+
+void Arena::drop_window() { want_window(0, 0); }
+
+bool Arena::is_free(uint64_t number) {
+    std::lock_guard hold(pool_lock_);
+    return free_locked(number);
+}
+
+void Arena::set_limit(uint64_t pages) {
+    std::lock_guard hold(pool_lock_);
+    CHECK(pages <= reserved_);
+    limit_ = pages;
+    hint_ = 0;
+}
+
+uint64_t Arena::limit_pages() const {
+    std::lock_guard hold(pool_lock_);
+    return limit_;
+}
+
+uint64_t Arena::pages_out() const {
+    std::lock_guard hold(pool_lock_);
+    return out_;
+}
+
+void Arena::cut(uint64_t first, uint64_t pages, uint8_t size_class, uint16_t owner) {
+    for (uint64_t number = first; number < first + pages; number++) {
+        layout::PageEntry& entry = region_.page(number);
+        words::store_release(&entry.epoch, entry.epoch + 1);
+        std::atomic_thread_fence(std::memory_order_release);
+        __atomic_store_n(&entry.size_class, size_class, __ATOMIC_RELAXED);
+        uint32_t run = size_class == layout::large_class && number == first ? uint32_t(pages) : 0;
+        __atomic_store_n(&entry.run_pages, run, __ATOMIC_RELAXED);
+        Page& page = pages_[number];
+        page.size_class = size_class;
+        page.live = 0;
+        page.fresh = 0;
+        page.partial = 0;
+        page.free_head = nil;
+        page.prev = page.next = nil;
+        page.run_head = uint32_t(first);
+        __atomic_store_n(&page.owner, owner, __ATOMIC_RELAXED);
+    }
+}
+
+void Arena::uncut(uint64_t first) {
+    uint64_t pages = 1;
+    if (pages_[first].size_class == layout::large_class) pages = region_.page(first).run_pages;
+    for (uint64_t number = first; number < first + pages; number++) {
+        CHECK(pages_[number].live == 0);
+        __atomic_store_n(&pages_[number].owner, Page::no_owner, __ATOMIC_RELAXED);
+    }
+    give_back(first, pages);
+}
+
+}  // namespace farcached::node

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Arena: the pages of item memory, who owns each, and the descriptors of their slots.
+//
+// A page is free, or owned by one partition and cut into slots of one size class, or part of a run that holds
+// one large item. Pages and descriptors are found by arithmetic alone; there are no pointers into either.
+//
+// A1  At most limit_pages() pages are out of the pool at any time: -m is a limit on item memory.
+// A2  What belongs to a page with an owner is touched only under that owner's lock; the pool has a lock of its
+//     own, the innermost of all.
+// A3  A page's epoch goes up before its strides change (DESIGN: S5).
+#pragma once
+
+#include <cstdint>
+#include <mutex>
+#include <new>
+#include <vector>
+
+#include "base/mapping.h"
+#include "fabric/region.h"
+#include "node/size_classes.h"
+
+namespace farcached::node {
+
+// A slot: page << 10 | number within the page.
+using Ref = uint32_t;
+constexpr Ref nil = UINT32_MAX;
+constexpr uint64_t arena_pages_max = (UINT64_C(1) << 22) - 1;
+
+constexpr uint64_t page_of(Ref ref) { return ref >> 10; }
+constexpr uint32_t slot_of(Ref ref) { return ref & 1023; }
+constexpr Ref make_ref(uint64_t page, uint32_t slot) { return Ref(page << 10 | slot); }
+
+enum class SlotState : uint8_t { free, live };
+
+enum DescriptorFlag : uint8_t {
+    item_fetched = 1,     // read at least once
+    item_stale = 2,       // meta: X
+    item_win_sent = 4,    // meta: a recache token is out
+    item_referenced = 8,  // read since the clock's hand passed
+};
+
+// Everything about an item that changes after it was published. Never readable from outside.
+struct Descriptor {
+    Ref prev, next;         // policy list; next also links free slots
+    uint32_t exptime;       // the true one
+    uint32_t last_access;   // NodeSeconds
+    uint32_t lease_end;     // NodeSeconds; 0: never leased
+    uint16_t access_count;  // saturating
+    SlotState state;
+    uint8_t flags;
+};
+static_assert(sizeof(Descriptor) == 24);
+
+struct Page {
+    static constexpr uint16_t no_owner = UINT16_MAX;
+    uint16_t owner = no_owner;  // partition; read without its lock as a hint (atomically)
+    uint8_t size_class = 0;
+    uint16_t live = 0;          // slots in use
+    uint16_t fresh = 0;         // slots never used since the page was cut
+    uint16_t partial = 0;       // 1: on its class's list of pages with room
+    Ref free_head = nil;
+    uint32_t prev = nil, next = nil;  // that list
+    uint32_t run_head = 0;      // large_class: first page of the run
+};
+
+class Arena {
+  public:
+    Arena(fabric::Region& region, const SizeClasses& classes, uint64_t reserved_pages,
+          uint64_t limit_pages);
+
+    const SizeClasses& classes() const { return classes_; }
+    Page& page(uint64_t number) { return pages_[number]; }
+    Descriptor& descriptor(Ref ref) {
+        return descriptors_[page_of(ref) * layout::page_slots_max + slot_of(ref)];
+    }
+    uint64_t offset(Ref ref) {  // bytes from the arena's start
+        return page_of(ref) * layout::page_bytes +
+               uint64_t(slot_of(ref)) * classes_.slot_bytes(pages_[page_of(ref)].size_class);
+    }
+    uint64_t* words(Ref ref) { return region_.arena() + offset(ref) / 8; }
+    layout::ItemHeader& header(Ref ref) {
+        return *reinterpret_cast<layout::ItemHeader*>(words(ref));
+    }
+    // The slot at an offset that came from the index or from a reader; its page must have an owner.
+    Ref ref_at(uint64_t at) {
+        uint64_t number = at / layout::page_bytes;
+        uint32_t bytes = classes_.slot_bytes(pages_[number].size_class);
+        return make_ref(number, bytes == 0 ? 0 : uint32_t(at % layout::page_bytes) / bytes);
+    }
+    uint64_t capacity(Ref ref) {
+        const Page& at = pages_[page_of(ref)];
+        if (at.size_class != layout::large_class) return classes_.slot_bytes(at.size_class);
+        return uint64_t(region_.page(page_of(ref)).run_pages) * layout::page_bytes;
+    }
+    uint16_t owner_hint(uint64_t number) const {
+        return __atomic_load_n(&pages_[number].owner, __ATOMIC_RELAXED);
+    }
+
+    // The pool. A page or run taken belongs to the caller until it is cut, or given back.
+    bool take_page(uint64_t& number);
+    bool take_run(uint64_t pages, uint64_t& first);
+    void give_back(uint64_t first, uint64_t pages);
+    // While a window is wanted its pages are not handed out; claim takes all of it once all are free.
+    void want_window(uint64_t first, uint64_t pages);
+    bool claim_window(uint64_t first, uint64_t pages);
+    void drop_window();
+    bool is_free(uint64_t number);
+    // Lowers or raises the limit; pages above it that are in use must be emptied by the caller. 
+    void set_limit(uint64_t pages);
+
+    uint64_t reserved_pages() const { return reserved_; }
+    uint64_t limit_pages() const;
+    uint64_t pages_out() const;
+
+    // Makes a taken page (or run of pages) ready for items of a class. Bumps the epochs (A3).
+    void cut(uint64_t first, uint64_t pages, uint8_t size_class, uint16_t owner);
+    // The opposite, when nothing lives there any more: back to the pool.
+    void uncut(uint64_t first);
+
+  private:
+    bool free_locked(uint64_t number) const { return (free_[number / 64] >> (number % 64) & 1) != 0; }
+    void set_free_locked(uint64_t number, bool is_free);
+
+    fabric::Region& region_;
+    const SizeClasses& classes_;
+    const uint64_t reserved_;
+    Mapping descriptor_memory_;
+    Descriptor* descriptors_;
+    Mapping page_memory_;
+    Page* pages_;
+
+    mutable std::mutex pool_lock_;
+    std::vector<uint64_t> free_;  // bit per page
+    uint64_t limit_ = 0;
+    uint64_t out_ = 0;
+    uint64_t hint_ = 0;
+    uint64_t window_first_ = 0, window_end_ = 0;
+};
+
+}  // namespace farcached::node

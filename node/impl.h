@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What a Node is made of; for node/*.cc and the tests that stop writers half-way.
+//
+// Lock order: reserve_lock, then one partition's lock, then the arena's pool. No two partitions' locks at once.
+#pragma once
+
+#include <array>
+#include <mutex>
+
+#include "fabric/region.h"
+#include "node/arena.h"
+#include "node/node.h"
+#include "node/partition.h"
+#include "node/size_classes.h"
+
+namespace farcached::node {
+
+struct Node::Impl {
+    explicit Impl(const Config& wanted);
+
+    Partition& partition(uint64_t hash) {
+        return partitions[layout::partition_of(hash, partition_count_log2)];
+    }
+    // Takes pages from the pool or, evicting, from partitions. Call without any partition's lock.
+    bool reserve(uint64_t pages, NodeSeconds now, Reservation& reserved);
+    void give_back(Reservation& reserved);
+
+    Config config;
+    uint32_t partition_count_log2;
+    SizeClasses classes;
+    fabric::Region region;
+    Arena arena;
+    std::array<Partition, layout::partitions_max> partitions;
+    std::mutex reserve_lock;
+    uint64_t window_cursor = 0;  // under reserve_lock
+    std::atomic<uint64_t> pages_moved{0};
+    std::atomic<uint64_t> flushes{0};
+
+  private:
+    bool empty_window(uint64_t first, uint64_t pages, NodeSeconds now);
+    uint64_t choose_window(uint64_t pages, NodeSeconds now);
+    double window_heat(uint64_t first, uint64_t pages, NodeSeconds now);
+};
+
+}  // namespace farcached::node

@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "node/index.h"
+
+#include "base/check.h"
+#include "base/hash.h"
+#include "protocol/words.h"
+
+namespace farcached::node {
+
+namespace {
+
+// Slots of seven that are filled on average before a bucket is added: 4.5 leaves about 4 % of buckets with an
+// overflow link, and a lookup at 1.04 cache lines.
+constexpr uint64_t load_numerator = 9, load_denominator = 2;
+// A split needs at most as many overflow buckets as the chain it splits; it is put off when few are left.
+constexpr uint64_t overflow_spare = 64;
+
+}  // namespace
+
+void Index::attach(fabric::Region& region, Arena& arena, uint32_t partition) {
+    region_ = &region;
+    arena_ = &arena;
+    entry_ = &region.partition(partition);
+    buckets_ = region.buckets(partition);
+    overflow_ = region.overflow(partition);
+    hash_seed_ = region.view().hash_seed;
+}
+
+layout::Bucket* Index::first(uint64_t hash) const {
+    return buckets_ + layout::bucket_of(hash, uint32_t(count_));
+}
+
+layout::Bucket* Index::next(const layout::Bucket* bucket) const {
+    return bucket->overflow == 0 ? nullptr : overflow_ + (bucket->overflow - 1);
+}
+
+uint64_t Index::hash_of(layout::Slot slot) const {
+    const uint64_t* item = region_->arena() + slot.offset() / 8;
+    const auto* header = reinterpret_cast<const layout::ItemHeader*>(item);
+    const char* key = reinterpret_cast<const char*>(item) + sizeof *header;
+    return hash_key({key, header->key_len}, hash_seed_);
+}
+
+Index::Place Index::find(uint64_t hash, std::string_view key) const {
+    const uint32_t tag = layout::tag_of(hash);
+    for (layout::Bucket* bucket = first(hash); bucket != nullptr; bucket = next(bucket)) {
+        for (uint64_t& word : bucket->slots) {
+            layout::Slot slot{word};
+            if (slot.empty() || slot.tag() != tag) continue;
+            const uint64_t* item = region_->arena() + slot.offset() / 8;
+            const auto* header = reinterpret_cast<const layout::ItemHeader*>(item);
+            if (header->key_len != key.size()) continue;
+            if (!words::equal(item, sizeof *header, key.data(), key.size())) continue;
+            return {&word, arena_->ref_at(slot.offset())};
+        }
+    }
+    return {};
+}
+
+uint64_t* Index::find_offset(uint64_t hash, layout::Slot slot) const {
+    for (layout::Bucket* bucket = first(hash); bucket != nullptr; bucket = next(bucket))
+        for (uint64_t& word : bucket->slots)
+            if (word == slot.word) return &word;
+    return nullptr;
+}
+
+layout::Slot Index::any_of_chain(uint64_t hash) const {
+    for (layout::Bucket* bucket = first(hash); bucket != nullptr; bucket = next(bucket))
+        for (uint64_t word : bucket->slots)
+            if (word != 0) return {word};
+    return {0};
+}
+
+uint64_t* Index::empty_slot(layout::Bucket* bucket) const {
+    for (uint64_t& word : bucket->slots)
+        if (word == 0) return &word;
+    return nullptr;
+}
+
+uint64_t* Index::add_overflow(layout::Bucket* last) {
+    uint64_t number = 0;
+    if (overflow_free_ != 0) {
+        number = overflow_free_;
+        overflow_free_ = overflow_[number - 1].overflow;
+    } else {
+        if (overflow_fresh_ == entry_->overflow_max) return nullptr;
+        number = ++overflow_fresh_;
+    }
+    layout::Bucket& added = overflow_[number - 1];
+    words::store_relaxed(&added.overflow, 0);
+    overflow_used_++;
+    words::store_release(&last->overflow, number);
+    return &added.slots[0];
+}
+
+bool Index::insert(uint64_t hash, layout::Slot slot) {
+    layout::Bucket* bucket = first(hash);
+    uint32_t hops = 0;
+    for (;; hops++) {
+        if (uint64_t* empty = empty_slot(bucket)) {
+            words::store_release(empty, slot.word);
+            break;
+        }
+        layout::Bucket* following = next(bucket);
+        if (following != nullptr) {
+            bucket = following;
+            continue;
+        }
+        uint64_t* added = add_overflow(bucket);
+        if (added == nullptr) return false;
+        words::store_release(added, slot.word);
+        break;
+    }
+    items_++;
+    if (items_ * load_denominator > count_ * load_numerator)
+        if (count_ < entry_->buckets_max)
+            if (overflow_fresh_ + hops + overflow_spare <= entry_->overflow_max) split();
+    return true;
+}
+
+void Index::replace(uint64_t* place, layout::Slot slot) { words::store_release(place, slot.word); }
+
+void Index::erase(uint64_t* place) {
+    words::store_release(place, 0);
+    CHECK(items_ > 0);
+    items_--;
+}
+
+// Adds bucket number count_ and moves to it, from the one it splits, what now belongs there. Each item is
+// stored in its new place before it leaves the old one.
+void Index::split() {
+    const uint64_t added = count_;
+    uint64_t mask = added == 0 ? 0 : (UINT64_C(1) << (63 - __builtin_clzll(added))) - 1;
+    layout::Bucket* from = buckets_ + (added & mask);
+    layout::Bucket* to = buckets_ + added;
+    for (layout::Bucket* bucket = from; bucket != nullptr; bucket = next(bucket)) {
+        for (uint64_t& word : bucket->slots) {
+            if (word == 0) continue;
+            if (layout::bucket_of(hash_of({word}), uint32_t(added + 1)) != added) continue;
+            uint64_t* empty = empty_slot(to);
+            if (empty == nullptr) {
+                layout::Bucket* following = next(to);
+                if (following != nullptr) {
+                    to = following;
+                    empty = empty_slot(to);
+                }
+            }
+            if (empty == nullptr) empty = add_overflow(to);
+            CHECK(empty != nullptr);  // insert() saw to overflow_spare
+            words::store_release(empty, word);
+            words::store_release(&word, 0);
+        }
+    }
+    count_ = added + 1;
+    words::store_release(&entry_->bucket_count, count_);
+    compact(from);
+}
+
+// Pulls what hangs on overflow buckets forward into holes and frees the overflow buckets left empty.
+void Index::compact(layout::Bucket* head) {
+    while (head->overflow != 0) {
+        layout::Bucket* before = head;
+        layout::Bucket* last = next(head);
+        while (layout::Bucket* following = next(last)) {
+            before = last;
+            last = following;
+        }
+        for (uint64_t& word : last->slots) {
+            if (word == 0) continue;
+            uint64_t* hole = nullptr;
+            for (layout::Bucket* at = head; at != last && hole == nullptr; at = next(at))
+                hole = empty_slot(at);
+            if (hole == nullptr) return;
+            words::store_release(hole, word);
+            words::store_release(&word, 0);
+        }
+        uint64_t number = before->overflow;
+        words::store_release(&before->overflow, 0);
+        words::store_relaxed(&last->overflow, overflow_free_);
+        overflow_free_ = number;
+        overflow_used_--;
+    }
+}
+
+}  // namespace farcached::node

@@ -1,0 +1,256 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "node/node.h"
+
+#include <sys/random.h>
+
+#include <algorithm>
+#include <stdexcept>
+
+#include "base/check.h"
+#include "base/hash.h"
+#include "node/impl.h"
+
+namespace farcached::node {
+
+namespace {
+
+// Virtual memory is reserved for growth by cache_memlimit, real memory is not.
+constexpr uint64_t growth_factor_reserved = 4;
+constexpr uint64_t reserved_bytes_min = UINT64_C(1) << 30;
+constexpr uint32_t pages_per_partition_min = 32;
+
+uint64_t random_word() {
+    uint64_t word = 0;
+    while (getrandom(&word, sizeof word, 0) != ssize_t(sizeof word)) {
+    }
+    return word;
+}
+
+uint64_t pages_limit(const Config& config) {
+    return std::max<uint64_t>(1, config.memory_bytes / layout::page_bytes);
+}
+
+uint64_t pages_reserved(const Config& config) {
+    uint64_t bytes = std::max(config.memory_bytes * growth_factor_reserved, reserved_bytes_min);
+    uint64_t pages = std::min(bytes / layout::page_bytes, arena_pages_max);
+    if (pages_limit(config) > pages)
+        throw std::length_error("memory limit above 256 GiB: one node's arena cannot be larger");
+    return pages;
+}
+
+// Four partitions a worker keep two workers from meeting often; each has enough pages for its classes.
+uint32_t choose_partitions_log2(const Config& config) {
+    if (config.partitions != 0) return uint32_t(__builtin_ctz(config.partitions));
+    uint64_t wanted = std::max<uint64_t>(4 * config.workers, 4);
+    uint64_t fit = std::max<uint64_t>(1, pages_limit(config) / pages_per_partition_min);
+    uint64_t count = std::min<uint64_t>({wanted, fit, layout::partitions_max});
+    return uint32_t(63 - __builtin_clzll(count));
+}
+
+fabric::RegionShape shape(const Config& config) {
+    fabric::RegionShape shape;
+    shape.page_count = pages_reserved(config);
+    shape.partition_count_log2 = choose_partitions_log2(config);
+    uint64_t items_max = shape.page_count * layout::page_slots_max >> shape.partition_count_log2;
+    shape.buckets_max = std::clamp<uint64_t>(items_max / 4, 64, UINT32_MAX);
+    shape.overflow_max = shape.buckets_max / 4 + 256;
+    shape.huge_pages = config.huge_pages;
+    shape.incarnation = random_word();
+    shape.hash_seed = random_word();
+    return shape;
+}
+
+}  // namespace
+
+Node::Impl::Impl(const Config& wanted)
+    : config(wanted),
+      partition_count_log2(choose_partitions_log2(wanted)),
+      classes(wanted.chunk_bytes_min, wanted.growth_factor),
+      region(shape(wanted)),
+      arena(region, classes, pages_reserved(wanted), pages_limit(wanted)) {
+    const uint64_t secret = random_word();
+    const uint64_t first_generation = random_word() >> 6 | 1;  // room for 2^58 mutations above it
+    for (uint32_t i = 0; i < UINT32_C(1) << partition_count_log2; i++)
+        partitions[i].attach(region, arena, config, i, UINT32_C(1) << partition_count_log2, secret,
+                             first_generation >> 2);
+    for (uint8_t i = 1; i <= classes.count(); i++)
+        region.header().class_bytes[i] = classes.slot_bytes(i);
+}
+
+void Node::Impl::give_back(Reservation& reserved) {
+    if (reserved.pages != 0) arena.give_back(reserved.first, reserved.pages);
+    reserved.pages = 0;
+}
+
+bool Node::Impl::reserve(uint64_t pages, NodeSeconds now, Reservation& reserved) {
+    give_back(reserved);
+    std::lock_guard hold(reserve_lock);
+    if (pages > arena.limit_pages()) return false;
+    constexpr uint32_t windows_max = 16;
+    for (uint32_t i = 0; i < windows_max; i++) {
+        uint64_t first = 0;
+        if (arena.take_run(pages, first)) {
+            reserved = {first, pages};
+            return true;
+        }
+        if (!config.evict) return false;
+        first = choose_window(pages, now);
+        arena.want_window(first, pages);
+        bool emptied = empty_window(first, pages, now) && arena.claim_window(first, pages);
+        arena.drop_window();
+        if (!emptied) continue;
+        reserved = {first, pages};
+        return true;
+    }
+    return false;
+}
+
+// Of a few windows spread over the arena, the one that loses least.
+uint64_t Node::Impl::choose_window(uint64_t pages, NodeSeconds now) {
+    constexpr uint32_t candidates = 12;
+    const uint64_t positions = arena.limit_pages() - pages + 1;
+    uint64_t best = 0;
+    double best_heat = 0;
+    for (uint32_t i = 0; i < candidates; i++) {
+        window_cursor += std::max<uint64_t>(1, positions / candidates) + 1;
+        uint64_t first = window_cursor % positions;
+        double heat = window_heat(first, pages, now);
+        if (i != 0 && heat >= best_heat) continue;
+        best = first;
+        best_heat = heat;
+    }
+    return best;
+}
+
+double Node::Impl::window_heat(uint64_t first, uint64_t pages, NodeSeconds now) {
+    double heat = 0;
+    for (uint64_t page = first; page < first + pages; page++) {
+        if (arena.is_free(page)) continue;
+        uint16_t owner = arena.owner_hint(page);
+        if (owner == Page::no_owner) {
+            heat += double(pages);  // being filled: cannot be had
+            continue;
+        }
+        std::lock_guard hold(partitions[owner].lock);
+        if (arena.owner_hint(page) == owner) heat += partitions[owner].page_heat(page, now);
+    }
+    return heat;
+}
+
+bool Node::Impl::empty_window(uint64_t first, uint64_t pages, NodeSeconds now) {
+    for (uint64_t page = first; page < first + pages; page++) {
+        constexpr uint32_t tries_max = 8;
+        uint32_t tries = 0;
+        while (!arena.is_free(page)) {
+            if (tries++ == tries_max) return false;
+            uint16_t owner = arena.owner_hint(page);
+            if (owner == Page::no_owner) return false;
+            std::lock_guard hold(partitions[owner].lock);
+            if (arena.owner_hint(page) != owner) continue;
+            uint64_t target = page;
+            if (arena.page(page).size_class == layout::large_class)
+                target = arena.page(page).run_head;
+            partitions[owner].empty_page(target, nil, now);
+            pages_moved.fetch_add(1, std::memory_order_relaxed);
+        }
+    }
+    return true;
+}
+
+Node::Node(const Config& config) : impl_(std::make_unique<Impl>(config)) {}
+Node::~Node() = default;
+
+const Config& Node::config() const { return impl_->config; }
+const fabric::RegionView& Node::view() const { return impl_->region.view(); }
+
+protocol::Key Node::key(std::string_view bytes) const {
+    return {bytes, hash_key(bytes, impl_->region.view().hash_seed)};
+}
+
+void Node::observe(Observer* observer) {
+    for (Partition& partition : impl_->partitions) {
+        std::lock_guard hold(partition.lock);
+        partition.observer = observer;
+    }
+}
+
+void Node::flush_all(NodeSeconds) {
+    for (uint32_t i = 0; i < UINT32_C(1) << impl_->partition_count_log2; i++) {
+        std::lock_guard hold(impl_->partitions[i].lock);
+        impl_->partitions[i].flush();
+    }
+    impl_->flushes.fetch_add(1, std::memory_order_relaxed);
+}
+
+void Node::record(std::span<Access> accesses, NodeSeconds now) {
+    if (accesses.size() > 1)
+        std::sort(accesses.begin(), accesses.end(),
+                  [](const Access& a, const Access& b) { return a.hash < b.hash; });
+    for (size_t i = 0; i < accesses.size();) {
+        Partition& partition = impl_->partition(accesses[i].hash);
+        std::lock_guard hold(partition.lock);
+        for (; i < accesses.size() && &impl_->partition(accesses[i].hash) == &partition; i++)
+            partition.record(accesses[i], now);
+    }
+}
+
+uint64_t Node::page_count() const { return impl_->arena.limit_pages(); }
+
+void Node::visit_page(uint64_t page, NodeSeconds now, FunctionRef<void(const ItemView&)> visit) {
+    uint16_t owner = impl_->arena.owner_hint(page);
+    if (owner == Page::no_owner) return;
+    Partition& partition = impl_->partitions[owner];
+    std::lock_guard hold(partition.lock);
+    if (impl_->arena.owner_hint(page) != owner) return;
+    if (impl_->arena.page(page).run_head != page) return;
+    partition.visit_page(page, now, visit);
+}
+
+Node::Swept Node::sweep_page(uint64_t page, NodeSeconds now) {
+    uint16_t owner = impl_->arena.owner_hint(page);
+    if (owner == Page::no_owner) return {0, 0};
+    Partition& partition = impl_->partitions[owner];
+    std::lock_guard hold(partition.lock);
+    if (impl_->arena.owner_hint(page) != owner) return {0, 0};
+    if (impl_->arena.page(page).run_head != page) return {0, 0};
+    return partition.sweep_page(page, now);
+}
+
+bool Node::set_memory_limit(uint64_t bytes, NodeSeconds now) {
+    const uint64_t pages = bytes / layout::page_bytes;
+    if (pages == 0) return false;
+    if (pages > impl_->arena.reserved_pages()) return false;
+    if (bytes < impl_->config.item_bytes_max * 2) return false;
+    std::lock_guard hold(impl_->reserve_lock);
+    const uint64_t before = impl_->arena.limit_pages();
+    impl_->arena.set_limit(pages);
+    for (uint64_t page = pages; page < before; page++) {
+        uint16_t owner = impl_->arena.owner_hint(page);
+        if (owner == Page::no_owner) continue;
+        Partition& partition = impl_->partitions[owner];
+        std::lock_guard hold_partition(partition.lock);
+        if (impl_->arena.owner_hint(page) != owner) continue;
+        partition.empty_page(impl_->arena.page(page).run_head, nil, now);
+    }
+    return true;
+}
+
+Stats Node::stats(NodeSeconds now) const {
+    Stats stats;
+    stats.classes.resize(64);
+    for (uint8_t i = 1; i <= impl_->classes.count(); i++)
+        stats.classes[i].slot_bytes = impl_->classes.slot_bytes(i);
+    for (uint32_t i = 0; i < UINT32_C(1) << impl_->partition_count_log2; i++) {
+        const Partition& partition = impl_->partitions[i];
+        std::lock_guard hold(partition.lock);
+        partition.add_stats(stats, now);
+    }
+    stats.pages_limit = impl_->arena.limit_pages();
+    stats.pages_used = impl_->arena.pages_out();
+    stats.memory_limit_bytes = stats.pages_limit * layout::page_bytes;
+    stats.pages_moved += impl_->pages_moved.load(std::memory_order_relaxed);
+    stats.flushes = impl_->flushes.load(std::memory_order_relaxed);
+    return stats;
+}
+
+}  // namespace farcached::node

@@ -1,0 +1,259 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "node/partition.h"
+
+#include <algorithm>
+
+#include "base/broken.h"
+#include "base/check.h"
+#include "base/hash.h"
+#include "protocol/words.h"
+
+namespace farcached::node {
+
+void Partition::attach(fabric::Region& region, Arena& arena, const Config& config, uint32_t which,
+                       uint32_t partition_count, uint64_t secret, uint64_t first_generation) {
+    number = uint16_t(which);
+    region_ = &region;
+    arena_ = &arena;
+    entry_ = &region.partition(which);
+    index_.attach(region, arena, which);
+    evict_ = config.evict;
+    cas_ = config.cas;
+    if (config.policy == EvictionPolicy::strict_lru) policy_ = StrictLru{};
+    partition_count_ = partition_count;
+    secret_ = secret;
+    generation_ = first_generation / layout::partitions_max * layout::partitions_max + which;
+    words::store_release(&entry_->flush_floor, generation_);
+}
+
+uint64_t Partition::next_cas() {
+    if (!cas_) return 0;
+    return ++cas_issued_ * partition_count_ + number;
+}
+
+std::string_view Partition::key_of(Ref ref) const {
+    const layout::ItemHeader& header = arena_->header(ref);
+    return {reinterpret_cast<const char*>(&header + 1), header.key_len};
+}
+
+std::string_view Partition::value_of(Ref ref) const {
+    const layout::ItemHeader& header = arena_->header(ref);
+    return {reinterpret_cast<const char*>(&header + 1) + header.key_len, header.value_len};
+}
+
+bool Partition::flushed(Ref ref) const {
+    layout::Guard guard{arena_->header(ref).guard};
+    return guard.generation() < entry_->flush_floor;
+}
+
+bool Partition::dead_by_time(Ref ref, NodeSeconds now) const {
+    return has_expired(arena_->descriptor(ref).exptime, now);
+}
+
+protocol::ItemMeta Partition::meta(Ref ref) const {
+    const layout::ItemHeader& header = arena_->header(ref);
+    const Descriptor& item = arena_->descriptor(ref);
+    protocol::ItemMeta meta;
+    meta.cas = cas_ ? header.cas : 0;
+    meta.value_len = header.value_len;
+    meta.flags = header.flags;
+    meta.item_bytes = uint32_t(layout::item_bytes(header.key_len, header.value_len));
+    meta.exptime = item.exptime;
+    meta.last_access = item.last_access;
+    meta.size_class = arena_->page(page_of(ref)).size_class;
+    meta.fetched = (item.flags & item_fetched) != 0;
+    meta.stale = (item.flags & item_stale) != 0;
+    meta.win_sent = (item.flags & item_win_sent) != 0;
+    meta.key_binary = (header.format & layout::format_key_binary) != 0;
+    return meta;
+}
+
+layout::Slot Partition::slot_word(Ref ref, uint64_t hash) const {
+    return layout::Slot::make(layout::tag_of(hash), arena_->page(page_of(ref)).size_class,
+                              arena_->offset(ref));
+}
+
+// Where the index points at a live item (P1).
+Index::Place Partition::place_of(Ref ref) const {
+    std::string_view key = key_of(ref);
+    Index::Place place = index_.find(hash_key(key, region_->view().hash_seed), key);
+    CHECK(place.ref == ref);
+    return place;
+}
+
+Partition::Found Partition::find(const protocol::Key& key, NodeSeconds now) {
+    Index::Place place = index_.find(key.hash, key.bytes);
+    if (place.slot == nullptr) return {};
+    if (flushed(place.ref)) {
+        kill(place.ref, place.slot, Gone::reclaimed, now);
+        return {{}, protocol::Miss::flushed};
+    }
+    if (dead_by_time(place.ref, now)) {
+        kill(place.ref, place.slot, Gone::reclaimed, now);
+        return {{}, protocol::Miss::expired};
+    }
+    return {place, protocol::Miss::none};
+}
+
+// Guard last, by a release store: whoever sees it live sees the rest.
+void Partition::write(Ref ref, const NewItem& item, NodeSeconds now) {
+    uint64_t* at = arena_->words(ref);
+    const uint64_t generation = generation_ += layout::partitions_max;
+    CHECK(generation <= layout::generation_max);
+    const uint64_t value_len = item.value.size() + item.value_tail.size();
+    layout::ItemHeader header{};
+    header.cas = item.cas;
+    header.value_len = uint32_t(value_len);
+    header.flags = item.flags;
+    header.exptime = item.exptime;
+    header.key_len = uint16_t(item.key.bytes.size());
+    header.format = item.format;
+    std::atomic_thread_fence(std::memory_order_release);  // after the guard that died here
+    words::Writer body(at + 2);
+    body.append(reinterpret_cast<const char*>(&header.cas), sizeof header - offsetof(layout::ItemHeader, cas));
+    body.append(item.key.bytes.data(), item.key.bytes.size());
+    body.append(item.value.data(), item.value.size());
+    body.append(item.value_tail.data(), item.value_tail.size());
+    body.finish();
+    uint64_t below = item.bytes() - offsetof(layout::ItemHeader, cas);
+    uint64_t seed = secret_ ^ generation * UINT64_C(0x9e3779b97f4a7c15) ^ arena_->offset(ref);
+    words::store_relaxed(at + 1, hash_bytes(at + 2, below, seed));
+    words::store_release(at, layout::Guard::make(generation, layout::GuardState::live).word);
+
+    Descriptor& descriptor = arena_->descriptor(ref);
+    descriptor.exptime = item.exptime;
+    descriptor.last_access = now;
+    descriptor.lease_end = 0;
+    descriptor.access_count = 0;
+    descriptor.flags = item.descriptor_flags;
+    descriptor.state = SlotState::live;
+}
+
+void Partition::put(Ref ref, const NewItem& item, NodeSeconds now, Index::Place old) {
+    write(ref, item, now);
+    const uint8_t size_class = arena_->page(page_of(ref)).size_class;
+    std::visit([&](auto& policy) { policy.inserted(*arena_, lists_[size_class], ref); }, policy_);
+    tally_[size_class].requested += item.bytes();
+    items_++;
+    items_total_++;
+    bytes_ += item.bytes();
+    layout::Slot word = slot_word(ref, item.key.hash);
+    if (old.slot != nullptr) {
+        if (broken::s7_publish_before_flip) {
+            Index::replace(old.slot, word);
+            if (test_hook != nullptr) test_hook(test_hook_argument);
+            kill(old.ref, nullptr, Gone::replaced, now);
+            return;
+        }
+        words::store_release(arena_->words(old.ref),
+                             layout::Guard{arena_->header(old.ref).guard}.dead().word);
+        if (test_hook != nullptr) test_hook(test_hook_argument);
+        Index::replace(old.slot, word);
+        kill(old.ref, nullptr, Gone::replaced, now);
+        return;
+    }
+    while (!index_.insert(item.key.hash, word)) {
+        layout::Slot victim = index_.any_of_chain(item.key.hash);
+        CHECK(!victim.empty());
+        Ref gone = arena_->ref_at(victim.offset());
+        overflow_evictions_++;
+        kill(gone, index_.find_offset(item.key.hash, victim), Gone::evicted, now);
+    }
+}
+
+void Partition::kill(Ref ref, uint64_t* place, Gone why, NodeSeconds now) {
+    uint64_t* at = arena_->words(ref);
+    words::store_release(at, layout::Guard{words::load_relaxed(at)}.dead().word);
+    std::atomic_thread_fence(std::memory_order_release);
+    if (place != nullptr) index_.erase(place);
+    tally_gone(ref, why, now);
+    const layout::ItemHeader& header = arena_->header(ref);
+    const uint64_t bytes = layout::item_bytes(header.key_len, header.value_len);
+    const uint8_t size_class = arena_->page(page_of(ref)).size_class;
+    std::visit([&](auto& policy) { policy.removed(*arena_, lists_[size_class], ref); }, policy_);
+    tally_[size_class].requested -= bytes;
+    items_--;
+    bytes_ -= bytes;
+    release_slot(ref);
+}
+
+void Partition::tally_gone(Ref ref, Gone why, NodeSeconds now) {
+    ClassTally& tally = tally_[arena_->page(page_of(ref)).size_class];
+    const Descriptor& item = arena_->descriptor(ref);
+    const bool fetched = (item.flags & item_fetched) != 0;
+    if (why == Gone::crawled) tally.crawler_reclaimed++;
+    if (why == Gone::reclaimed || why == Gone::crawled)
+        if (!fetched) tally.expired_unfetched++;
+    if (why != Gone::evicted) return;
+    tally.evicted++;
+    evictions_++;
+    tally.evicted_age_s = now - item.last_access;
+    if (item.exptime != never_expires) tally.evicted_nonzero++;
+    if (!fetched) tally.evicted_unfetched++;
+    if ((item.flags & item_referenced) != 0) tally.evicted_active++;
+    if (observer != nullptr) observer->evicted(key_of(ref), meta(ref), now);
+}
+
+Index::Place Partition::rewrite(Index::Place at, const NewItem& changed, NodeSeconds now) {
+    const Descriptor before = arena_->descriptor(at.ref);
+    Reservation none;
+    uint64_t need = 0;
+    Ref ref = changed.bytes() > layout::page_bytes
+                  ? nil
+                  : allocate(changed.bytes(), now, at.ref, none, need);
+    if (ref != nil) {
+        put(ref, changed, now, at);
+        Descriptor& item = arena_->descriptor(ref);
+        item.access_count = before.access_count;
+        item.last_access = before.last_access;
+        items_total_--;
+        return {at.slot, ref};
+    }
+    CHECK(before.lease_end == 0);
+    const uint64_t bytes_before = meta(at.ref).item_bytes;
+    CHECK(changed.bytes() <= bytes_before);
+    uint64_t* words_at = arena_->words(at.ref);
+    words::store_release(words_at, layout::Guard{words::load_relaxed(words_at)}.dead().word);
+    const std::string key(changed.key.bytes);
+    NewItem copy = changed;
+    const std::string value(changed.value);  // its bytes are about to be written where they are
+    copy.key.bytes = key;
+    copy.value = value;
+    write(at.ref, copy, now);
+    tally_[arena_->page(page_of(at.ref)).size_class].requested -= bytes_before - copy.bytes();
+    bytes_ -= bytes_before - copy.bytes();
+    Descriptor& item = arena_->descriptor(at.ref);
+    item.prev = before.prev;
+    item.next = before.next;
+    item.access_count = before.access_count;
+    item.last_access = before.last_access;
+    return at;
+}
+
+void Partition::access(Ref ref, NodeSeconds now) {
+    Descriptor& item = arena_->descriptor(ref);
+    item.last_access = now;
+    item.flags |= item_fetched;
+    if (item.access_count != UINT16_MAX) item.access_count++;
+    const uint8_t size_class = arena_->page(page_of(ref)).size_class;
+    std::visit([&](auto& policy) { policy.accessed(*arena_, lists_[size_class], ref); }, policy_);
+}
+
+void Partition::record(const Access& seen, NodeSeconds now) {
+    layout::Slot slot{seen.slot_word};
+    const uint64_t number_of_page = slot.offset() / layout::page_bytes;
+    const Page& page = arena_->page(number_of_page);
+    if (arena_->owner_hint(number_of_page) != number) return;
+    if (page.size_class != slot.size_class()) return;
+    Ref ref = arena_->ref_at(slot.offset());
+    if (arena_->descriptor(ref).state != SlotState::live) return;
+    if (words::load_relaxed(arena_->words(ref)) != seen.guard_word) return;
+    access(ref, now);
+}
+
+void Partition::flush() {
+    if (broken::s11_forget_floor) return;
+    words::store_release(&entry_->flush_floor, generation_ + layout::partitions_max);
+}
+
+}  // namespace farcached::node

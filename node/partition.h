@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Partition: one share of the keys with all that belongs to it: index, pages, policy lists, counters. Whoever
+// holds its lock owns it; every member below but `lock` asks for that.
+//
+// P1  An item is in the index, on its class's policy list and in a live slot, or in none of them.
+// P2  A guard flips to dead before its slot leaves the index or is replaced there, and before the caller can
+//     acknowledge (DESIGN: S1, S7).
+// P3  Generations only go up and are never used twice; the low bits are the partition's number.
+// P4  A mutation is written to a free slot. The one exception is rewrite() when there is no free slot: it
+//     reclaims the item's own slot, which is allowed because no lease on it was granted (S2), and every
+//     reader under way sees the guard change.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <mutex>
+#include <string>
+#include <string_view>
+
+#include "node/index.h"
+#include "node/node.h"
+#include "node/policy.h"
+
+namespace farcached::node {
+
+// Pages taken from the pool by somebody who held no partition's lock, for the next allocate().
+struct Reservation {
+    uint64_t first = 0;
+    uint64_t pages = 0;  // 0: none
+};
+
+// What goes into a new item. The value is the two parts, one after the other.
+struct NewItem {
+    protocol::Key key;
+    std::string_view value, value_tail;
+    uint32_t flags = 0;
+    NodeSeconds exptime = never_expires;
+    uint64_t cas = 0;
+    uint16_t format = layout::format_plain;
+    uint8_t descriptor_flags = 0;
+
+    uint64_t bytes() const {
+        return layout::item_bytes(key.bytes.size(), value.size() + value_tail.size());
+    }
+};
+
+struct ClassTally {
+    uint32_t partial_head = nil;  // pages with room
+    uint64_t pages = 0, used = 0, requested = 0;
+    uint64_t evicted = 0, evicted_nonzero = 0, evicted_unfetched = 0, evicted_active = 0;
+    uint64_t evicted_age_s = 0, out_of_memory = 0, reclaimed = 0, expired_unfetched = 0;
+    uint64_t crawler_reclaimed = 0, crawler_checked = 0;
+};
+
+enum class Gone : uint8_t { replaced, deleted, evicted, reclaimed, crawled };
+
+class alignas(64) Partition {
+  public:
+    mutable std::mutex lock;
+
+    void attach(fabric::Region& region, Arena& arena, const Config& config, uint32_t number,
+                uint32_t partition_count, uint64_t secret, uint64_t first_generation);
+
+    struct Found {
+        Index::Place place;  // slot null: a miss
+        protocol::Miss why = protocol::Miss::absent;
+    };
+    // A live, unexpired, unflushed item; what is found dead is removed.
+    Found find(const protocol::Key& key, NodeSeconds now);
+
+    // A free slot for `bytes`, evicting if need be but never `pinned`. nil: `need_pages` is what to reserve
+    // (without this lock) before another try, or 0 if there is no memory to be had (-M).
+    Ref allocate(uint64_t bytes, NodeSeconds now, Ref pinned, Reservation& reserved,
+                 uint64_t& need_pages);
+    // Writes and publishes `item` in `ref`, in the place of `old` if that is there.
+    void put(Ref ref, const NewItem& item, NodeSeconds now, Index::Place old);
+    // Unpublishes and frees an item.
+    void kill(Ref ref, uint64_t* place, Gone why, NodeSeconds now);
+    // The same item with a changed header: out of place if there is room, else in its own slot (P4).
+    Index::Place rewrite(Index::Place at, const NewItem& header, NodeSeconds now);
+
+    void access(Ref ref, NodeSeconds now);
+    void record(const Access& access, NodeSeconds now);
+    void flush();
+    // Removes every item of a page that this partition owns; the page goes back to the pool.
+    void empty_page(uint64_t page, Ref pinned, NodeSeconds now);
+    Node::Swept sweep_page(uint64_t page, NodeSeconds now);
+    void visit_page(uint64_t page, NodeSeconds now, FunctionRef<void(const ItemView&)> visit);
+
+    protocol::ItemMeta meta(Ref ref) const;
+    std::string_view key_of(Ref ref) const;
+    std::string_view value_of(Ref ref) const;
+    uint64_t next_cas();
+    bool dead_by_time(Ref ref, NodeSeconds now) const;
+    bool flushed(Ref ref) const;
+    void add_stats(Stats& stats, NodeSeconds now) const;
+    // How much would be lost with a page: share in use, weighted by recency. 0 to 1.
+    double page_heat(uint64_t page, NodeSeconds now) const;
+
+    Observer* observer = nullptr;
+    uint16_t number = 0;
+    // Tests stop a replacement between its two stores.
+    void (*test_hook)(void*) = nullptr;
+    void* test_hook_argument = nullptr;
+
+  private:
+    static constexpr uint32_t reclaim_tries = 4;
+    static constexpr uint64_t balance_every = 16;  // evictions between looks at the other classes
+
+    Index::Place place_of(Ref ref) const;
+    Ref take_slot(uint8_t size_class);
+    void adopt_page(uint64_t page, uint8_t size_class);
+    void release_slot(Ref ref);
+    void drop_partial(uint64_t page);
+    bool reclaim_tail(uint8_t size_class, NodeSeconds now, Ref pinned);
+    bool evict_one(uint8_t size_class, NodeSeconds now, Ref pinned);
+    uint8_t coldest_class(uint8_t except, NodeSeconds now, uint32_t& age) const;
+    bool move_page(uint8_t to, NodeSeconds now, Ref pinned);
+    bool should_move_page(uint8_t to, NodeSeconds now) const;
+    Ref allocate_run(uint64_t bytes, Reservation& reserved, uint64_t& need_pages);
+    void tally_gone(Ref ref, Gone why, NodeSeconds now);
+    void write(Ref ref, const NewItem& item, NodeSeconds now);
+    layout::Slot slot_word(Ref ref, uint64_t hash) const;
+    template <class Visit>
+    void for_live(uint64_t page, Visit&& visit) const;
+
+    fabric::Region* region_ = nullptr;
+    Arena* arena_ = nullptr;
+    layout::PartitionEntry* entry_ = nullptr;
+    Index index_;
+    Policy policy_;
+    std::array<ItemList, 64> lists_;
+    std::array<ClassTally, 64> tally_;
+    bool evict_ = true;
+    bool cas_ = true;
+    uint32_t partition_count_ = 1;
+    uint64_t secret_ = 0;
+    uint64_t generation_ = 0;
+    uint64_t cas_issued_ = 0;
+    uint64_t items_ = 0, items_total_ = 0, bytes_ = 0;
+    uint64_t pages_moved_ = 0, evictions_ = 0, overflow_evictions_ = 0;
+};
+
+}  // namespace farcached::node

@@ -1,0 +1,299 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Where a partition's slots come from and go: pages, eviction, balance between size classes, walks.
+#include <algorithm>
+
+#include "base/check.h"
+#include "node/partition.h"
+#include "protocol/words.h"
+
+namespace farcached::node {
+
+template <class Visit>
+void Partition::for_live(uint64_t page, Visit&& visit) const {
+    const Page& at = arena_->page(page);
+    const uint32_t used = at.size_class == layout::large_class ? 1 : at.fresh;
+    for (uint32_t slot = 0; slot < used; slot++) {
+        Ref ref = make_ref(page, slot);
+        if (arena_->descriptor(ref).state == SlotState::live) visit(ref);
+        if (arena_->owner_hint(page) != number) return;  // the visit freed the page's last item
+    }
+}
+
+Ref Partition::take_slot(uint8_t size_class) {
+    ClassTally& tally = tally_[size_class];
+    if (tally.partial_head == nil) return nil;
+    const uint64_t number_of_page = tally.partial_head;
+    Page& page = arena_->page(number_of_page);
+    Ref ref = page.free_head;
+    if (ref != nil)
+        page.free_head = arena_->descriptor(ref).next;
+    else
+        ref = make_ref(number_of_page, page.fresh++);
+    page.live++;
+    tally.used++;
+    if (page.live == arena_->classes().slots(size_class)) drop_partial(number_of_page);
+    return ref;
+}
+
+void Partition::drop_partial(uint64_t number_of_page) {
+    Page& page = arena_->page(number_of_page);
+    if (page.partial == 0) return;
+    ClassTally& tally = tally_[page.size_class];
+    if (page.prev != nil)
+        arena_->page(page.prev).next = page.next;
+    else
+        tally.partial_head = page.next;
+    if (page.next != nil) arena_->page(page.next).prev = page.prev;
+    page.partial = 0;
+    page.prev = page.next = nil;
+}
+
+void Partition::adopt_page(uint64_t number_of_page, uint8_t size_class) {
+    arena_->cut(number_of_page, 1, size_class, number);
+    Page& page = arena_->page(number_of_page);
+    ClassTally& tally = tally_[size_class];
+    page.partial = 1;
+    page.next = tally.partial_head;
+    if (tally.partial_head != nil) arena_->page(tally.partial_head).prev = uint32_t(number_of_page);
+    tally.partial_head = uint32_t(number_of_page);
+    tally.pages++;
+}
+
+void Partition::release_slot(Ref ref) {
+    const uint64_t number_of_page = page_of(ref);
+    Page& page = arena_->page(number_of_page);
+    ClassTally& tally = tally_[page.size_class];
+    Descriptor& item = arena_->descriptor(ref);
+    item.state = SlotState::free;
+    CHECK(page.live > 0);
+    page.live--;
+    tally.used--;
+    if (page.size_class == layout::large_class) {
+        tally.pages -= region_->page(number_of_page).run_pages;
+        arena_->uncut(number_of_page);
+        return;
+    }
+    item.next = page.free_head;
+    page.free_head = ref;
+    if (page.live == 0) {
+        drop_partial(number_of_page);
+        tally.pages--;
+        arena_->uncut(number_of_page);
+        return;
+    }
+    if (page.partial == 0) {
+        page.partial = 1;
+        page.prev = nil;
+        page.next = tally.partial_head;
+        if (tally.partial_head != nil)
+            arena_->page(tally.partial_head).prev = uint32_t(number_of_page);
+        tally.partial_head = uint32_t(number_of_page);
+    }
+}
+
+Ref Partition::allocate(uint64_t bytes, NodeSeconds now, Ref pinned, Reservation& reserved,
+                        uint64_t& need_pages) {
+    need_pages = 0;
+    const uint8_t size_class = arena_->classes().of(bytes);
+    if (size_class == layout::large_class) return allocate_run(bytes, reserved, need_pages);
+    constexpr uint32_t tries_max = 4;
+    for (uint32_t attempt = 0; attempt < tries_max; attempt++) {
+        if (Ref ref = take_slot(size_class); ref != nil) return ref;
+        uint64_t page = 0;
+        if (arena_->take_page(page)) {
+            adopt_page(page, size_class);
+            continue;
+        }
+        if (reserved.pages == 1) {
+            adopt_page(reserved.first, size_class);
+            reserved.pages = 0;
+            continue;
+        }
+        if (reclaim_tail(size_class, now, pinned)) continue;
+        if (!evict_) break;
+        if (should_move_page(size_class, now))
+            if (move_page(size_class, now, pinned)) continue;
+        if (evict_one(size_class, now, pinned)) continue;
+        if (move_page(size_class, now, pinned)) continue;
+        break;
+    }
+    if (evict_)
+        need_pages = 1;
+    else
+        tally_[size_class].out_of_memory++;
+    return nil;
+}
+
+Ref Partition::allocate_run(uint64_t bytes, Reservation& reserved, uint64_t& need_pages) {
+    const uint64_t pages = (bytes + layout::page_bytes - 1) / layout::page_bytes;
+    if (reserved.pages < pages) {
+        need_pages = pages;
+        return nil;
+    }
+    if (reserved.pages > pages)
+        arena_->give_back(reserved.first + pages, reserved.pages - pages);
+    arena_->cut(reserved.first, pages, layout::large_class, number);
+    Page& page = arena_->page(reserved.first);
+    page.live = 1;
+    page.fresh = 1;
+    reserved.pages = 0;
+    tally_[layout::large_class].pages += pages;
+    tally_[layout::large_class].used++;
+    return make_ref(reserved.first, 0);
+}
+
+// Frees an expired or flushed item among the last few of a class.
+bool Partition::reclaim_tail(uint8_t size_class, NodeSeconds now, Ref pinned) {
+    Ref ref = lists_[size_class].tail;
+    for (uint32_t i = 0; i < reclaim_tries; i++) {
+        if (ref == nil) return false;
+        Ref before = arena_->descriptor(ref).prev;
+        if (ref != pinned)
+            if (flushed(ref) || dead_by_time(ref, now)) {
+                Index::Place place = place_of(ref);
+                tally_[size_class].reclaimed++;
+                kill(ref, place.slot, Gone::reclaimed, now);
+                return true;
+            }
+        ref = before;
+    }
+    return false;
+}
+
+bool Partition::evict_one(uint8_t size_class, NodeSeconds now, Ref pinned) {
+    Ref victim = std::visit(
+        [&](auto& policy) { return policy.victim(*arena_, lists_[size_class], pinned); }, policy_);
+    if (victim == nil) return false;
+    Index::Place place = place_of(victim);
+    kill(victim, place.slot, Gone::evicted, now);
+    return true;
+}
+
+// The class whose next victim was used longest ago; 0 if no other class has a page.
+uint8_t Partition::coldest_class(uint8_t except, NodeSeconds now, uint32_t& age) const {
+    uint8_t coldest = 0;
+    age = 0;
+    for (uint8_t i = 1; i <= arena_->classes().count(); i++) {
+        Ref tail = lists_[i].tail;
+        if (i == except || tail == nil) continue;
+        uint32_t tail_age = now - arena_->descriptor(tail).last_access;
+        if (coldest != 0 && tail_age <= age) continue;
+        coldest = i;
+        age = tail_age;
+    }
+    return coldest;
+}
+
+// A class that evicts what was used recently, while another keeps what was not, is owed a page.
+bool Partition::should_move_page(uint8_t to, NodeSeconds now) const {
+    if (lists_[to].tail == nil) return true;
+    if (evictions_ % balance_every != 0) return false;
+    uint32_t other_age = 0;
+    if (coldest_class(to, now, other_age) == 0) return false;
+    uint32_t age = now - arena_->descriptor(lists_[to].tail).last_access;
+    return other_age > 2 * age + 1;
+}
+
+bool Partition::move_page(uint8_t to, NodeSeconds now, Ref pinned) {
+    uint32_t age = 0;
+    uint8_t from = coldest_class(to, now, age);
+    if (from == 0) return false;
+    constexpr uint32_t candidates = 4;  // of the pages with the oldest items, the one that loses least
+    uint64_t best = nil;
+    Ref ref = lists_[from].tail;
+    for (uint32_t i = 0; i < candidates; i++) {
+        if (ref == nil) break;
+        uint64_t page = page_of(ref);
+        bool holds_pinned = pinned != nil && page_of(pinned) == page;
+        if (!holds_pinned)
+            if (best == nil || arena_->page(page).live < arena_->page(best).live) best = page;
+        ref = arena_->descriptor(ref).prev;
+    }
+    if (best == nil) return false;
+    empty_page(best, pinned, now);
+    pages_moved_++;
+    return true;
+}
+
+void Partition::empty_page(uint64_t page, Ref pinned, NodeSeconds now) {
+    for_live(page, [&](Ref ref) {
+        if (ref == pinned) return;
+        Index::Place place = place_of(ref);
+        bool dead = flushed(ref) || dead_by_time(ref, now);
+        kill(ref, place.slot, dead ? Gone::reclaimed : Gone::evicted, now);
+    });
+}
+
+Node::Swept Partition::sweep_page(uint64_t page, NodeSeconds now) {
+    Node::Swept swept{0, 0};
+    for_live(page, [&](Ref ref) {
+        swept.checked++;
+        tally_[arena_->page(page).size_class].crawler_checked++;
+        if (!flushed(ref))
+            if (!dead_by_time(ref, now)) return;
+        Index::Place place = place_of(ref);
+        kill(ref, place.slot, Gone::crawled, now);
+        swept.removed++;
+    });
+    return swept;
+}
+
+void Partition::visit_page(uint64_t page, NodeSeconds now,
+                           FunctionRef<void(const ItemView&)> visit) {
+    for_live(page, [&](Ref ref) {
+        if (flushed(ref)) return;
+        if (dead_by_time(ref, now)) return;
+        visit(ItemView{key_of(ref), meta(ref)});
+    });
+}
+
+double Partition::page_heat(uint64_t page, NodeSeconds now) const {
+    const Page& at = arena_->page(page);
+    if (at.size_class == layout::large_class)
+        return 1.0 / (1.0 + double(now - arena_->descriptor(make_ref(at.run_head, 0)).last_access));
+    constexpr uint32_t samples = 8;
+    const uint32_t step = std::max<uint32_t>(1, at.fresh / samples);
+    double heat = 0;
+    uint32_t taken = 0;
+    for (uint32_t slot = 0; slot < at.fresh; slot += step, taken++) {
+        Ref ref = make_ref(page, slot);
+        if (arena_->descriptor(ref).state != SlotState::live) continue;
+        heat += 1.0 / (1.0 + double(now - arena_->descriptor(ref).last_access));
+    }
+    return taken == 0 ? 0 : heat / taken;
+}
+
+void Partition::add_stats(Stats& stats, NodeSeconds now) const {
+    stats.items += items_;
+    stats.items_total += items_total_;
+    stats.bytes += bytes_;
+    stats.pages_moved += pages_moved_;
+    stats.overflow_evictions += overflow_evictions_;
+    stats.index_buckets += index_.bucket_count();
+    stats.index_bytes += index_.buckets_used() * sizeof(layout::Bucket);
+    for (size_t i = 1; i < lists_.size(); i++) {
+        ClassStats& sum = stats.classes[i];
+        const ClassTally& mine = tally_[i];
+        sum.pages += mine.pages;
+        sum.slots_used += mine.used;
+        sum.slots_total += i == layout::large_class ? mine.used : mine.pages * arena_->classes().slots(uint8_t(i));
+        sum.bytes_requested += mine.requested;
+        if (lists_[i].tail != nil) {
+            uint64_t age = now - arena_->descriptor(lists_[i].tail).last_access;
+            sum.age_oldest_s = std::max(sum.age_oldest_s, age);
+        }
+        sum.evicted += mine.evicted;
+        sum.evicted_nonzero += mine.evicted_nonzero;
+        sum.evicted_unfetched += mine.evicted_unfetched;
+        sum.evicted_active += mine.evicted_active;
+        sum.evicted_age_s = std::max(sum.evicted_age_s, mine.evicted_age_s);
+        sum.out_of_memory += mine.out_of_memory;
+        sum.reclaimed += mine.reclaimed;
+        sum.expired_unfetched += mine.expired_unfetched;
+        sum.crawler_reclaimed += mine.crawler_reclaimed;
+        sum.crawler_checked += mine.crawler_checked;
+        sum.kept += lists_[i].kept;
+    }
+}
+
+}  // namespace farcached::node

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Eviction policies: which item of a (partition, size class) goes next. A policy decides, the partition acts.
+// All calls under the partition's lock. Each policy has the same four functions; the choice is a variant.
+#pragma once
+
+#include <variant>
+
+#include "node/arena.h"
+
+namespace farcached::node {
+
+// Items of one class in one partition, newest at the head.
+struct ItemList {
+    Ref head = nil, tail = nil;
+    uint64_t count = 0;
+    uint64_t kept = 0;  // second chances given
+
+    void push_head(Arena& arena, Ref ref);
+    void unlink(Arena& arena, Ref ref);
+};
+
+// `lru`, clock-like: a hit only marks the item; an item found marked at the tail goes round once more. One
+// store per hit instead of the six of a linked-list move, and no order to keep among readers. Its hit ratio
+// stands beside a true LRU's in bench/hitratio_lru.
+struct ClockLru {
+    static constexpr uint32_t chances_max = 64;  // then the tail goes whatever its mark: O(1)
+
+    void inserted(Arena& arena, ItemList& list, Ref ref) const { list.push_head(arena, ref); }
+    void accessed(Arena& arena, ItemList&, Ref ref) const {
+        arena.descriptor(ref).flags |= item_referenced;
+    }
+    void removed(Arena& arena, ItemList& list, Ref ref) const { list.unlink(arena, ref); }
+    Ref victim(Arena& arena, ItemList& list, Ref pinned) const;
+};
+
+// `strict_lru`: every hit moves the item to the head.
+struct StrictLru {
+    void inserted(Arena& arena, ItemList& list, Ref ref) const { list.push_head(arena, ref); }
+    void accessed(Arena& arena, ItemList& list, Ref ref) const {
+        list.unlink(arena, ref);
+        list.push_head(arena, ref);
+    }
+    void removed(Arena& arena, ItemList& list, Ref ref) const { list.unlink(arena, ref); }
+    Ref victim(Arena& arena, ItemList& list, Ref pinned) const;
+};
+
+using Policy = std::variant<ClockLru, StrictLru>;
+
+}  // namespace farcached::node
