@@ -187,7 +187,11 @@ Piece next_line_piece(Wire wire, Asked asked, std::string_view input) {
     std::string_view line = input.substr(0, end);
     size_t bytes = end + 2;
     bool reading = asked != Asked::set;
-    if (is_refusal(line)) return plain(Piece::Kind::refused, bytes, line);
+    if (is_refusal(line)) {
+        Piece piece = plain(Piece::Kind::refused, bytes, line);
+        piece.last = wire != Wire::meta || asked != Asked::get_many;  // else the MN is still to come
+        return piece;
+    }
     if (wire == Wire::text) {
         if (reading && line.starts_with("VALUE ")) return text_value(input, line);
         if (reading && line == "END") return plain(Piece::Kind::end, bytes);

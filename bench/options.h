@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The options of `farbench load`: one table, from which arguments are read and help is printed.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "bench/wire.h"
+
+namespace farcached::bench {
+
+struct Target {
+    std::string host;
+    std::string port;
+    std::string unix_path;  // if not empty, instead of host and port
+    Wire wire = Wire::text;
+    std::vector<int> server_pids;  // whose CPU time is reported
+};
+
+struct Shape {
+    uint32_t threads = 0;
+    uint32_t connections = 0;
+    uint32_t pipeline = 0;
+    uint32_t multiget = 0;
+};
+
+struct Bounds {
+    double seconds = 0;     // 0: no bound but requests
+    uint64_t requests = 0;  // 0: no bound but seconds
+    double warmup_s = 0;
+    double stall_s = 0;
+};
+
+struct Mix {
+    uint32_t sets = 0, gets = 0;  // set:get
+    uint64_t keys = 0;
+    std::string key_prefix;
+    bool zipf = false;
+    double theta = 0;
+    uint32_t value_bytes_min = 0, value_bytes_max = 0;
+    bool verify = false;
+    bool preload = false;
+    uint64_t seed = 0;
+};
+
+struct Output {
+    std::string json_path;
+    std::string csv_path;
+    bool progress = false;
+};
+
+struct LoadOptions {
+    Target target;
+    Shape shape;
+    Bounds bounds;
+    Mix mix;
+    Output output;
+};
+
+struct Option {
+    const char* name;      // without the dashes
+    const char* value;     // what its value is called; nullptr: it takes none
+    const char* standard;  // the value that it has unless given; nullptr: none
+    const char* help;
+    // Returns what is wrong with the text, or nullptr.
+    const char* (*set)(LoadOptions& options, const std::string& text);
+};
+
+std::span<const Option> load_options();
+
+// Reads the arguments behind `load`. Returns what is wrong, or an empty string.
+std::string read_load_options(std::span<char* const> arguments, LoadOptions& options);
+
+}  // namespace farcached::bench
