@@ -51,16 +51,19 @@ void Batch::check_value(const Request& request, const Piece& piece, Failures& fa
     uint64_t number = keys_[request.first_key];
     if (piece.has_key) {
         if (!writer_.key_number(piece.key, number))
-            return failures.note(&Failures::wrong_values, "a key that was not asked for", piece.key);
-        while (key_next_ < request.keys && keys_[request.first_key + key_next_] != number) key_next_++;
+            return failures.note(&Failures::wrong_values, "a key that was not asked for",
+                                 piece.key);
+        while (key_next_ < request.keys && keys_[request.first_key + key_next_] != number)
+            key_next_++;
         if (key_next_ == request.keys)
-            return failures.note(&Failures::wrong_values, "a key that was not asked for", piece.key);
+            return failures.note(&Failures::wrong_values, "a key that was not asked for",
+                                 piece.key);
         key_next_++;
     }
     if (!values_.good(piece.value, number))
-        return failures.note(&Failures::wrong_values, "a value that was not stored under its key",
-                             "key " + std::to_string(number) + ", " + std::to_string(piece.value.size()) +
-                                 " bytes");
+        return failures.note(
+            &Failures::wrong_values, "a value that was not stored under its key",
+            "key " + std::to_string(number) + ", " + std::to_string(piece.value.size()) + " bytes");
     hits_++;
 }
 
@@ -78,7 +81,8 @@ Batch::Step Batch::step(std::string_view input, Failures& failures) {
         step.broken = true;
         return step;
     }
-    if (piece.kind == Piece::Kind::refused) failures.note(&Failures::refused, "an error reply", piece.value);
+    if (piece.kind == Piece::Kind::refused)
+        failures.note(&Failures::refused, "an error reply", piece.value);
     if (piece.kind == Piece::Kind::value) check_value(request, piece, failures);
     step.bytes = piece.bytes;
     if (piece.last) {

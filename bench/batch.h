@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Batch: the requests that one connection has sent together, and which of them have been answered. Matches
-// replies to requests and checks them. No socket, no clock.
+// Batch: the requests that one connection has sent together, and which of them have been answered.
+// Matches replies to requests and checks them. No socket, no clock.
 //
 // Owner: a Connection.
 // B1  Replies come in the order of the requests; what does not match is a failure, never skipped.
@@ -52,8 +52,8 @@ class Batch {
     void add_get(OutBuffer& out, std::span<const uint64_t> keys);
 
     struct Step {
-        size_t bytes = 0;    // of the input that are done with
-        size_t wanted = 0;   // more than 0: nothing goes on before the input has so many bytes
+        size_t bytes = 0;   // of the input that are done with
+        size_t wanted = 0;  // more than 0: nothing goes on before the input has so many bytes
         bool broken = false;
         bool answered = false;  // `answer` is valid
         Answered answer;

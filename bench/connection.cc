@@ -22,7 +22,7 @@ namespace farcached::bench {
 
 namespace {
 
-constexpr size_t in_bytes_start = 16 * 1024;
+constexpr size_t in_bytes_start = 64 * 1024;
 constexpr size_t out_bytes_kept = 1024 * 1024;
 
 [[noreturn]] void fail(const std::string& where, const std::string& why) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Connection: a non-blocking socket with what is still to be sent, what was received and not yet understood,
-// and the batch under way.
+// Connection: a non-blocking socket with what is still to be sent, what was received and not yet
+// understood, and the batch under way.
 //
 // Owner: a Worker's thread.
 // N1  A batch goes out in one write, if the kernel takes it; the rest when the socket is writable.
@@ -16,7 +16,8 @@
 
 namespace farcached::bench {
 
-// Connects, waiting at most `wait_s` for it. Throws std::runtime_error saying what could not be had.
+// Connects, waiting at most `wait_s` for it. Throws std::runtime_error saying what could not be
+// had.
 int connect_to(const Target& target, double wait_s);
 
 class Connection {

@@ -38,7 +38,8 @@ class Histogram {
     uint64_t max() const { return max_; }
     double mean() const { return count_ == 0 ? 0.0 : double(sum_) / double(count_); }
 
-    // The smallest value that at least this share of the values does not exceed; 0 if there are none.
+    // The smallest value that at least this share of the values does not exceed; 0 if there are
+    // none.
     uint64_t quantile(double share) const {
         uint64_t wanted = std::max<uint64_t>(1, uint64_t(std::ceil(share * double(count_))));
         uint64_t seen = 0;

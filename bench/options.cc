@@ -54,7 +54,8 @@ const char* to_pids(std::string_view text, std::vector<int>& pids) {
     while (!text.empty()) {
         size_t comma = text.find(',');
         int pid = 0;
-        if (const char* wrong = to_number<int>(text.substr(0, comma), 1, 1 << 30, pid)) return wrong;
+        if (const char* wrong = to_number<int>(text.substr(0, comma), 1, 1 << 30, pid))
+            return wrong;
         pids.push_back(pid);
         text.remove_prefix(comma == text.npos ? text.size() : comma + 1);
     }
@@ -68,8 +69,11 @@ const char* to_ratio(const std::string& text, Mix& mix) {
 }
 
 const char* to_value_bytes(const std::string& text, Mix& mix) {
-    if (const char* wrong = to_pair(text, value_bytes_max, mix.value_bytes_min, mix.value_bytes_max)) return wrong;
-    return mix.value_bytes_min > mix.value_bytes_max ? "is a range that ends before it begins" : nullptr;
+    if (const char* wrong =
+            to_pair(text, value_bytes_max, mix.value_bytes_min, mix.value_bytes_max))
+        return wrong;
+    return mix.value_bytes_min > mix.value_bytes_max ? "is a range that ends before it begins"
+                                                     : nullptr;
 }
 
 const char* to_prefix(const std::string& text, Mix& mix) {
@@ -92,13 +96,24 @@ using S = const std::string;
 
 const Option table[] = {
     {"host", "NAME", "127.0.0.1", "the server's name or address",
-     [](L& l, S& t) -> const char* { l.target.host = t; return nullptr; }},
+     [](L& l, S& t) -> const char* {
+         l.target.host = t;
+         return nullptr;
+     }},
     {"port", "PORT", "11211", "the server's port",
-     [](L& l, S& t) -> const char* { l.target.port = t; return nullptr; }},
+     [](L& l, S& t) -> const char* {
+         l.target.port = t;
+         return nullptr;
+     }},
     {"unix", "PATH", nullptr, "a Unix socket instead",
-     [](L& l, S& t) -> const char* { l.target.unix_path = t; return nullptr; }},
-    {"protocol", "P", "text", "text, meta or binary", [](L& l, S& t) { return to_wire(t, l.target.wire); }},
-    {"server-pid", "PID[,PID]", nullptr, "report the CPU time and context switches of these processes",
+     [](L& l, S& t) -> const char* {
+         l.target.unix_path = t;
+         return nullptr;
+     }},
+    {"protocol", "P", "text", "text, meta or binary",
+     [](L& l, S& t) { return to_wire(t, l.target.wire); }},
+    {"server-pid", "PID[,PID]", nullptr,
+     "report the CPU time and context switches of these processes",
      [](L& l, S& t) { return to_pids(t, l.target.server_pids); }},
     {"threads", "N", "2", "threads, each with its own connections",
      [](L& l, S& t) { return to_number<uint32_t>(t, 1, threads_max, l.shape.threads); }},
@@ -116,26 +131,46 @@ const Option table[] = {
      [](L& l, S& t) { return to_number<double>(t, 0, seconds_max, l.bounds.warmup_s); }},
     {"stall", "S", "10", "give up when no reply has come for so long",
      [](L& l, S& t) { return to_number<double>(t, 0.1, seconds_max, l.bounds.stall_s); }},
-    {"ratio", "SET:GET", "5:95", "how many sets to how many gets", [](L& l, S& t) { return to_ratio(t, l.mix); }},
+    {"ratio", "SET:GET", "5:95", "how many sets to how many gets",
+     [](L& l, S& t) { return to_ratio(t, l.mix); }},
     {"keys", "N", "10000", "different keys",
      [](L& l, S& t) { return to_number<uint64_t>(t, 1, UINT64_C(1) << 40, l.mix.keys); }},
     {"key-prefix", "TEXT", "farbench-", "what keys begin with; a number follows",
      [](L& l, S& t) { return to_prefix(t, l.mix); }},
-    {"value-bytes", "N[:M]", "64", "length of values; N:M: each from N to M", [](L& l, S& t) { return to_value_bytes(t, l.mix); }},
-    {"distribution", "D", "uniform", "of keys: uniform or zipf", [](L& l, S& t) { return to_distribution(t, l.mix); }},
-    {"theta", "X", "0.99", "exponent of zipf", [](L& l, S& t) { return to_number<double>(t, 0.01, 10, l.mix.theta); }},
+    {"value-bytes", "N[:M]", "64", "length of values; N:M: each from N to M",
+     [](L& l, S& t) { return to_value_bytes(t, l.mix); }},
+    {"distribution", "D", "uniform", "of keys: uniform or zipf",
+     [](L& l, S& t) { return to_distribution(t, l.mix); }},
+    {"theta", "X", "0.99", "exponent of zipf",
+     [](L& l, S& t) { return to_number<double>(t, 0.01, 10, l.mix.theta); }},
     {"preload", nullptr, nullptr, "store every key once before all else",
-     [](L& l, S&) -> const char* { l.mix.preload = true; return nullptr; }},
-    {"verify", nullptr, nullptr, "values carry key, sequence number and checksum, and gets check them",
-     [](L& l, S&) -> const char* { l.mix.verify = true; return nullptr; }},
+     [](L& l, S&) -> const char* {
+         l.mix.preload = true;
+         return nullptr;
+     }},
+    {"verify", nullptr, nullptr,
+     "values carry key, sequence number and checksum, and gets check them",
+     [](L& l, S&) -> const char* {
+         l.mix.verify = true;
+         return nullptr;
+     }},
     {"seed", "N", "1", "of the random choices",
      [](L& l, S& t) { return to_number<uint64_t>(t, 0, UINT64_MAX, l.mix.seed); }},
     {"json", "FILE", nullptr, "write the results as JSON, too",
-     [](L& l, S& t) -> const char* { l.output.json_path = t; return nullptr; }},
+     [](L& l, S& t) -> const char* {
+         l.output.json_path = t;
+         return nullptr;
+     }},
     {"csv", "FILE", nullptr, "append the results as a line of CSV, under a head if the file is new",
-     [](L& l, S& t) -> const char* { l.output.csv_path = t; return nullptr; }},
+     [](L& l, S& t) -> const char* {
+         l.output.csv_path = t;
+         return nullptr;
+     }},
     {"progress", nullptr, nullptr, "a line a second on stderr, even if that is no terminal",
-     [](L& l, S&) -> const char* { l.output.progress = true; return nullptr; }},
+     [](L& l, S&) -> const char* {
+         l.output.progress = true;
+         return nullptr;
+     }},
 };
 
 const Option* find_option(std::string_view name) {
@@ -151,7 +186,8 @@ std::string settle(LoadOptions& options) {
     Shape& shape = options.shape;
     shape.threads = std::min(shape.threads, shape.connections);
     if (options.mix.verify && options.mix.value_bytes_min < Values::verified_bytes_min)
-        return "--verify needs --value-bytes of at least " + std::to_string(Values::verified_bytes_min);
+        return "--verify needs --value-bytes of at least " +
+               std::to_string(Values::verified_bytes_min);
     return {};
 }
 
@@ -166,11 +202,14 @@ std::string read_load_options(std::span<char* const> arguments, LoadOptions& opt
         std::string_view argument = arguments[i];
         if (!argument.starts_with("--")) return "there is no option " + std::string(argument);
         size_t equals = argument.find('=');
-        const Option* option = find_option(argument.substr(2, equals == argument.npos ? equals : equals - 2));
-        if (option == nullptr) return "there is no option " + std::string(argument.substr(0, equals));
+        const Option* option =
+            find_option(argument.substr(2, equals == argument.npos ? equals : equals - 2));
+        if (option == nullptr)
+            return "there is no option " + std::string(argument.substr(0, equals));
         std::string text;
         if (equals != argument.npos) {
-            if (option->value == nullptr) return "--" + std::string(option->name) + " takes no value";
+            if (option->value == nullptr)
+                return "--" + std::string(option->name) + " takes no value";
             text = argument.substr(equals + 1);
         } else if (option->value != nullptr) {
             if (++i == arguments.size()) return "--" + std::string(option->name) + " needs a value";

@@ -28,7 +28,10 @@ uint64_t check_of(const Head& head, std::string_view filler) {
 }  // namespace
 
 Values::Values(uint32_t bytes_min, uint32_t bytes_max, bool verified)
-    : bytes_min_(bytes_min), bytes_max_(bytes_max), verified_(verified), filler_(bytes_max + shifts) {
+    : bytes_min_(bytes_min),
+      bytes_max_(bytes_max),
+      verified_(verified),
+      filler_(bytes_max + shifts) {
     CHECK(bytes_min <= bytes_max);
     if (verified) CHECK(bytes_min >= verified_bytes_min);
     Random random(1);

@@ -4,8 +4,8 @@
 //  0      8          16      24
 //  | key  | sequence | check | filler ... |
 //
-// check covers the filler, the length, key and sequence. The filler differs from one sequence to the next,
-// so bytes of two values put together do not pass for one.
+// check covers the filler, the length, key and sequence. The filler differs from one sequence to
+// the next, so bytes of two values put together do not pass for one.
 #pragma once
 
 #include <cstdint>
@@ -24,8 +24,8 @@ class Values {
     uint32_t size(uint64_t sequence) const;
     // Writes `bytes` bytes at `to`.
     void fill(char* to, uint32_t bytes, uint64_t key, uint64_t sequence) const;
-    // Is this a value that fill() made for this key? True as well when values are not verified and the length
-    // is possible.
+    // Is this a value that fill() made for this key? True as well when values are not verified and
+    // the length is possible.
     bool good(std::string_view value, uint64_t key) const;
 
   private:

@@ -13,7 +13,7 @@ namespace farcached::bench {
 namespace {
 
 constexpr uint8_t opcode_get = 0x00, opcode_set = 0x01, opcode_noop = 0x0a, opcode_getkq = 0x0d;
-constexpr uint8_t set_extras_bytes = 8;  // flags, expiration
+constexpr uint8_t set_extras_bytes = 8;                           // flags, expiration
 constexpr size_t request_bytes_max = 64 + limits::key_bytes_max;  // without a value
 constexpr size_t line_bytes_max = 2048;
 
@@ -24,13 +24,17 @@ char* put(char* to, std::string_view bytes) {
 
 }  // namespace
 
-// ---- requests ---------------------------------------------------------------------------------------
+// ---- requests
+// ---------------------------------------------------------------------------------------
 
-RequestWriter::RequestWriter(Wire wire, std::string key_prefix) : wire_(wire), prefix_(std::move(key_prefix)) {
+RequestWriter::RequestWriter(Wire wire, std::string key_prefix)
+    : wire_(wire), prefix_(std::move(key_prefix)) {
     CHECK(prefix_.size() + 20 <= limits::key_bytes_max);
 }
 
-char* RequestWriter::write_key(char* to, uint64_t key) const { return write_number(put(to, prefix_), key); }
+char* RequestWriter::write_key(char* to, uint64_t key) const {
+    return write_number(put(to, prefix_), key);
+}
 
 // Header, no extras yet, key. Returns the end of the key.
 char* RequestWriter::write_packet(char* to, uint8_t opcode, uint64_t key, uint8_t extras_bytes,
@@ -51,9 +55,15 @@ void RequestWriter::get(OutBuffer& out, uint64_t key) const {
     char* start = out.reserve(request_bytes_max);
     char* at = start;
     switch (wire_) {
-        case Wire::text: at = put(write_key(put(at, "get "), key), "\r\n"); break;
-        case Wire::meta: at = put(write_key(put(at, "mg "), key), " v\r\n"); break;
-        case Wire::binary: at = write_packet(at, opcode_get, key, 0, 0); break;
+        case Wire::text:
+            at = put(write_key(put(at, "get "), key), "\r\n");
+            break;
+        case Wire::meta:
+            at = put(write_key(put(at, "mg "), key), " v\r\n");
+            break;
+        case Wire::binary:
+            at = write_packet(at, opcode_get, key, 0, 0);
+            break;
     }
     out.commit(size_t(at - start));
 }
@@ -64,15 +74,27 @@ void RequestWriter::get_many(OutBuffer& out, std::span<const uint64_t> keys) con
     if (wire_ == Wire::text) at = put(at, "get");
     for (uint64_t key : keys) {
         switch (wire_) {
-            case Wire::text: at = write_key(put(at, " "), key); break;
-            case Wire::meta: at = put(write_key(put(at, "mg "), key), " k v q\r\n"); break;
-            case Wire::binary: at = write_packet(at, opcode_getkq, key, 0, 0); break;
+            case Wire::text:
+                at = write_key(put(at, " "), key);
+                break;
+            case Wire::meta:
+                at = put(write_key(put(at, "mg "), key), " k v q\r\n");
+                break;
+            case Wire::binary:
+                at = write_packet(at, opcode_getkq, key, 0, 0);
+                break;
         }
     }
     switch (wire_) {
-        case Wire::text: at = put(at, "\r\n"); break;
-        case Wire::meta: at = put(at, "mn\r\n"); break;
-        case Wire::binary: at = write_packet(at, opcode_noop, 0, 0, 0); break;
+        case Wire::text:
+            at = put(at, "\r\n");
+            break;
+        case Wire::meta:
+            at = put(at, "mn\r\n");
+            break;
+        case Wire::binary:
+            at = write_packet(at, opcode_noop, 0, 0, 0);
+            break;
     }
     out.commit(size_t(at - start));
 }
@@ -82,9 +104,15 @@ void RequestWriter::set(OutBuffer& out, uint64_t key, uint32_t value_bytes,
     char* start = out.reserve(request_bytes_max + value_bytes);
     char* at = start;
     switch (wire_) {
-        case Wire::text: at = put(write_key(put(at, "set "), key), " 0 0 "); break;
-        case Wire::meta: at = put(write_key(put(at, "ms "), key), " "); break;
-        case Wire::binary: at = write_packet(at, opcode_set, key, set_extras_bytes, value_bytes); break;
+        case Wire::text:
+            at = put(write_key(put(at, "set "), key), " 0 0 ");
+            break;
+        case Wire::meta:
+            at = put(write_key(put(at, "ms "), key), " ");
+            break;
+        case Wire::binary:
+            at = write_packet(at, opcode_set, key, set_extras_bytes, value_bytes);
+            break;
     }
     if (wire_ != Wire::binary) at = put(write_number(at, value_bytes), "\r\n");
     fill(at);
@@ -101,7 +129,8 @@ bool RequestWriter::key_number(std::string_view key, uint64_t& number) const {
     return stop == end;
 }
 
-// ---- replies ----------------------------------------------------------------------------------------
+// ---- replies
+// ----------------------------------------------------------------------------------------
 
 namespace {
 
@@ -138,7 +167,8 @@ bool to_size(std::string_view word, size_t& n) {
 Piece value_behind(std::string_view input, size_t line_bytes, size_t value_bytes) {
     size_t total = line_bytes + value_bytes + 2;
     if (input.size() < total) return need(total);
-    if (input.substr(total - 2, 2) != "\r\n") return plain(Piece::Kind::broken, 0, "a value's end is missing");
+    if (input.substr(total - 2, 2) != "\r\n")
+        return plain(Piece::Kind::broken, 0, "a value's end is missing");
     return plain(Piece::Kind::value, total, input.substr(line_bytes, value_bytes));
 }
 
@@ -173,15 +203,16 @@ Piece meta_value(std::string_view input, std::string_view line, Asked asked) {
 }
 
 bool is_refusal(std::string_view line) {
-    return line.starts_with("SERVER_ERROR") || line.starts_with("CLIENT_ERROR") || line == "ERROR" ||
-           line == "NOT_STORED" || line == "EXISTS" || line == "NOT_FOUND" || line == "NS" || line == "EX" ||
-           line == "NF";
+    return line.starts_with("SERVER_ERROR") || line.starts_with("CLIENT_ERROR") ||
+           line == "ERROR" || line == "NOT_STORED" || line == "EXISTS" || line == "NOT_FOUND" ||
+           line == "NS" || line == "EX" || line == "NF";
 }
 
 Piece next_line_piece(Wire wire, Asked asked, std::string_view input) {
     size_t end = input.substr(0, line_bytes_max).find("\r\n");
     if (end == input.npos) {
-        if (input.size() >= line_bytes_max) return plain(Piece::Kind::broken, 0, "a line that does not end");
+        if (input.size() >= line_bytes_max)
+            return plain(Piece::Kind::broken, 0, "a line that does not end");
         return need(input.size() + 1);
     }
     std::string_view line = input.substr(0, end);
@@ -189,7 +220,8 @@ Piece next_line_piece(Wire wire, Asked asked, std::string_view input) {
     bool reading = asked != Asked::set;
     if (is_refusal(line)) {
         Piece piece = plain(Piece::Kind::refused, bytes, line);
-        piece.last = wire != Wire::meta || asked != Asked::get_many;  // else the MN is still to come
+        piece.last =
+            wire != Wire::meta || asked != Asked::get_many;  // else the MN is still to come
         return piece;
     }
     if (wire == Wire::text) {
@@ -215,13 +247,15 @@ Number from_big_endian(const char* at) {
 Piece next_packet_piece(Asked asked, std::string_view input) {
     using protocol::binary_header_bytes;
     if (input.empty()) return need(binary_header_bytes);
-    if (uint8_t(input[0]) != protocol::binary_reply_magic) return plain(Piece::Kind::broken, 0, "not a reply packet");
+    if (uint8_t(input[0]) != protocol::binary_reply_magic)
+        return plain(Piece::Kind::broken, 0, "not a reply packet");
     if (input.size() < binary_header_bytes) return need(binary_header_bytes);
     size_t key_bytes = from_big_endian<uint16_t>(input.data() + 2);
     size_t extras_bytes = uint8_t(input[4]);
     uint16_t status = from_big_endian<uint16_t>(input.data() + 6);
     size_t body_bytes = from_big_endian<uint32_t>(input.data() + 8);
-    if (body_bytes < key_bytes + extras_bytes) return plain(Piece::Kind::broken, 0, "a packet's lengths contradict");
+    if (body_bytes < key_bytes + extras_bytes)
+        return plain(Piece::Kind::broken, 0, "a packet's lengths contradict");
     size_t total = binary_header_bytes + body_bytes;
     if (input.size() < total) return need(total);
 
@@ -230,7 +264,8 @@ Piece next_packet_piece(Asked asked, std::string_view input) {
     uint8_t opcode = uint8_t(input[1]);
     constexpr uint8_t opcodes[] = {opcode_set, opcode_get, opcode_getkq};  // by Asked
     bool ends_many = asked == Asked::get_many && opcode == opcode_noop;
-    if (opcode != opcodes[size_t(asked)] && !ends_many) return plain(Piece::Kind::broken, 0, "another command's reply");
+    if (opcode != opcodes[size_t(asked)] && !ends_many)
+        return plain(Piece::Kind::broken, 0, "another command's reply");
     if (ends_many) return plain(Piece::Kind::end, total);
     if (status == 1 && asked == Asked::get) return plain(Piece::Kind::end, total);
     if (status != 0) {

@@ -33,14 +33,16 @@ class RequestWriter {
     void get(OutBuffer& out, uint64_t key) const;
     void get_many(OutBuffer& out, std::span<const uint64_t> keys) const;
     // fill: writes the value where it is told to.
-    void set(OutBuffer& out, uint64_t key, uint32_t value_bytes, FunctionRef<void(char*)> fill) const;
+    void set(OutBuffer& out, uint64_t key, uint32_t value_bytes,
+             FunctionRef<void(char*)> fill) const;
 
     // The number of a key that we wrote; false if we cannot have written it.
     bool key_number(std::string_view key, uint64_t& number) const;
 
   private:
     char* write_key(char* to, uint64_t key) const;
-    char* write_packet(char* to, uint8_t opcode, uint64_t key, uint8_t extras_bytes, uint32_t value_bytes) const;
+    char* write_packet(char* to, uint8_t opcode, uint64_t key, uint8_t extras_bytes,
+                       uint32_t value_bytes) const;
 
     Wire wire_;
     std::string prefix_;

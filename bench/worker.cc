@@ -45,8 +45,8 @@ Worker::Worker(Plan& plan, uint32_t number, uint32_t connections)
     try {
         for (uint32_t i = 0; i < connections; i++) {
             int fd = connect_to(plan.options.target, connect_wait_s);
-            connections_.push_back(
-                std::make_unique<Connection>(fd, plan.options.target.wire, plan.writer, plan.values));
+            connections_.push_back(std::make_unique<Connection>(fd, plan.options.target.wire,
+                                                                plan.writer, plan.values));
             epoll_event event{};
             event.events = EPOLLIN;
             event.data.ptr = connections_.back().get();
@@ -83,7 +83,8 @@ void Worker::load(const Window& window) {
         if (now >= window.from_ns && left != UINT64_MAX) left -= count;
         for (uint32_t i = 0; i < count; i++) {
             if (random_.below(parts) < mix.sets) {
-                connection.batch.add_set(connection.out, plan_.distribution.key(random_), sequence_++);
+                connection.batch.add_set(connection.out, plan_.distribution.key(random_),
+                                         sequence_++);
                 continue;
             }
             for (uint64_t& key : keys_) key = plan_.distribution.key(random_);
@@ -103,8 +104,10 @@ void Worker::drive(Fill fill) {
     while (active_ > 0 && !plan_.stop.load(std::memory_order_relaxed)) {
         int n = epoll_wait(epoll_fd_, events, events_max, wait_ms);
         if (n < 0 && errno != EINTR) return break_off(std::strerror(errno));
-        for (int i = 0; i < n; i++) serve(*static_cast<Connection*>(events[i].data.ptr), events[i].events, fill);
-        if (n <= 0 && now_ns() - last_reply_ns_ > stall_ns) return break_off("no more replies come");
+        for (int i = 0; i < n; i++)
+            serve(*static_cast<Connection*>(events[i].data.ptr), events[i].events, fill);
+        if (n <= 0 && now_ns() - last_reply_ns_ > stall_ns)
+            return break_off("no more replies come");
     }
 }
 
@@ -123,9 +126,12 @@ void Worker::serve(Connection& connection, uint32_t events, Fill& fill) {
     if ((events & EPOLLOUT) != 0) flush(connection);
     if ((events & (EPOLLIN | EPOLLHUP | EPOLLERR)) == 0) return;
     switch (connection.receive()) {
-        case Connection::Io::blocked: return;
-        case Connection::Io::closed: return break_off("the server closed a connection");
-        case Connection::Io::good: break;
+        case Connection::Io::blocked:
+            return;
+        case Connection::Io::closed:
+            return break_off("the server closed a connection");
+        case Connection::Io::good:
+            break;
     }
     if (connection.batch.done()) return break_off("the server sent more than was asked for");
     take_replies(connection);

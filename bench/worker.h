@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Worker: one thread of a load and its connections. Each connection has at most one batch under way and gets
-// the next when all of it is answered (a closed loop).
+// Worker: one thread of a load and its connections. Each connection has at most one batch under way
+// and gets the next when all of it is answered (a closed loop).
 //
 // Owner: load.cc; run by one thread at a time.
-// K1  run() ends: nothing is begun after its window, and it gives up when no reply comes for stall_s, or as
+// K1  run() ends: nothing is begun after its window, and it gives up when no reply comes for
+// stall_s, or as
 //     soon as any worker has met a broken connection.
 #pragma once
 
@@ -43,11 +44,11 @@ struct Window {
 
 // What one worker has measured.
 struct Tally {
-    Histogram sets, gets;     // ns from the write of the batch
-    uint64_t keys_read = 0;   // asked for by gets
+    Histogram sets, gets;    // ns from the write of the batch
+    uint64_t keys_read = 0;  // asked for by gets
     uint64_t hits = 0;
     uint64_t last_reply_ns = 0;
-    Failures failures;        // of any time, measured or not
+    Failures failures;  // of any time, measured or not
 };
 
 class Worker {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The text engine's loop: parse the request at the front, execute it, go on behind it.
-#include "daemon/engine.h"
+#include "daemon/engine_text.h"
 
 #include <algorithm>
 
-#include "daemon/engine_text.h"
+#include "daemon/engine.h"
 
 namespace farcached::daemon {
 

@@ -129,9 +129,9 @@ CrawlerOptions crawler_options(const conf::CrawlerSettings& crawler) {
     return options;
 }
 
-WatchLimits watch_limits(const conf::AdminSettings& admin) {
+WatchLimits watch_limits(const conf::AdminSettings& admin, uint32_t threads) {
     WatchLimits limits;
-    limits.pending_bytes_max = admin.worker_log_bytes;
+    limits.pending_bytes_max = admin.worker_log_bytes * threads;
     limits.watcher_bytes_max = admin.watcher_log_bytes;
     return limits;
 }
@@ -190,7 +190,7 @@ void serve(const conf::Settings& settings, Server& server, Signals& signals) {
     const std::unique_ptr<node::Node> owned_node = node_or_exit(settings);
     node::Node& node = *owned_node;
     EngineOptions engine = engine_options(settings);
-    WatchHub watch(watch_limits(settings.admin));
+    WatchHub watch(watch_limits(settings.admin, settings.session.threads));
     Crawler crawler(node, node_now, crawler_options(settings.crawler));
     AdminImpl admin(node, server, watch, crawler, engine, admin_options(settings));
 

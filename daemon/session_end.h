@@ -7,19 +7,19 @@
 
 namespace farcached::daemon {
 
-//        name          reason in `watch connevents`, as memcached words it
-#define SESSION_ENDS(X)                \
-    X(client_closed, "normal")         \
-    X(protocol_close, "normal")        \
-    X(peer_reset, "error")             \
-    X(send_failed, "error")            \
-    X(idle_timeout, "idle_timeout")    \
-    X(became_watcher, "normal")        \
-    X(no_memory, "error")              \
-    X(server_stopped, "shutdown")
+//        name          reason in `watch connevents`, as memcached words it; help
+#define SESSION_ENDS(X)                                                                       \
+    X(client_closed, "normal", "the client closed the connection")                            \
+    X(protocol_close, "normal", "the client said quit, or sent what is no request")          \
+    X(peer_reset, "error", "the connection was reset, or receiving failed")                   \
+    X(send_failed, "error", "sending failed")                                                 \
+    X(idle_timeout, "idle_timeout", "nothing was received for idle_timeout seconds")          \
+    X(became_watcher, "normal", "the connection was handed over to `watch`")                  \
+    X(no_memory, "error", "there was no memory for the connection's buffers")                 \
+    X(server_stopped, "shutdown", "the server stopped")
 
 enum class SessionEnd : uint8_t {
-#define X(name, text) name,
+#define X(name, text, help) name,
     SESSION_ENDS(X)
 #undef X
         count
@@ -27,7 +27,7 @@ enum class SessionEnd : uint8_t {
 
 constexpr std::string_view session_end_name(SessionEnd end) {
     constexpr std::string_view names[] = {
-#define X(name, text) #name,
+#define X(name, text, help) #name,
         SESSION_ENDS(X)
 #undef X
     };
@@ -36,7 +36,7 @@ constexpr std::string_view session_end_name(SessionEnd end) {
 
 constexpr std::string_view session_end_text(SessionEnd end) {
     constexpr std::string_view texts[] = {
-#define X(name, text) text,
+#define X(name, text, help) text,
         SESSION_ENDS(X)
 #undef X
     };

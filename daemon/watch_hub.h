@@ -26,7 +26,7 @@
 namespace farcached::daemon {
 
 struct WatchLimits {
-    size_t pending_bytes_max = 64 << 10;   // worker_logbuf_size: lines not yet taken by the hub
+    size_t pending_bytes_max = 64 << 10;   // worker_logbuf_size of all workers: not yet taken by the hub
     size_t watcher_bytes_max = 256 << 10;  // watcher_logbuf_size: lines not yet taken by one watcher
 };
 

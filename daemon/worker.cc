@@ -226,6 +226,7 @@ bool Worker::serve(Session& session, std::string_view input, bool stashed) {
         session.protocol = binary ? SessionProtocol::binary : SessionProtocol::text;
     }
     auto* engine = session.protocol == SessionProtocol::binary ? run_binary : run_text;
+    show(session, ShownState::parsing);
     Progress progress =
         engine(context_, session.state, input, out_, options_.requests_per_event);
     CHECK(progress.consumed <= input.size());

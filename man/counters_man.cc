@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "daemon/own_stats.h"
+#include "daemon/session_end.h"
 #include "daemon/worker_counters.h"
 #include "proxy/local_get.h"
 
@@ -28,6 +29,10 @@ int main() {
     LOCAL_GET_COUNTERS(X)
     heading("stats proxy: sessions and memory");
     OWN_STATS(X)
+    heading("stats proxy: why connections ended");
+#define X_END(name, text, help) row("close_" #name, help);
+    SESSION_ENDS(X_END)
+#undef X_END
     heading("stats: what workers count");
     WORKER_COUNTERS(X)
     heading("stats slabs: per size class");

@@ -10,6 +10,7 @@
 // A3  A page's epoch goes up before its strides change (DESIGN: S5).
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <mutex>
 #include <new>
@@ -61,6 +62,7 @@ struct Page {
     Ref free_head = nil;
     uint32_t prev = nil, next = nil;  // that list
     uint32_t run_head = 0;      // large_class: first page of the run
+    uint64_t born = 0;          // large_class: the run's place in the order of all runs
 };
 
 class Arena {
@@ -105,8 +107,12 @@ class Arena {
     bool claim_window(uint64_t first, uint64_t pages);
     void drop_window();
     bool is_free(uint64_t number);
-    // Lowers or raises the limit; pages above it that are in use must be emptied by the caller. 
+    // Lowers or raises the limit; pages above it that are in use must be emptied by the caller.
     void set_limit(uint64_t pages);
+
+    // Runs are numbered as they come: finer than seconds when many are stored in one.
+    uint64_t next_birth() { return births_.fetch_add(1, std::memory_order_relaxed) + 1; }
+    uint64_t births() const { return births_.load(std::memory_order_relaxed); }
 
     uint64_t reserved_pages() const { return reserved_; }
     uint64_t limit_pages() const;
@@ -129,6 +135,7 @@ class Arena {
     Mapping page_memory_;
     Page* pages_;
 
+    std::atomic<uint64_t> births_{0};
     mutable std::mutex pool_lock_;
     std::vector<uint64_t> free_;  // bit per page
     uint64_t limit_ = 0;

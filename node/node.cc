@@ -107,19 +107,28 @@ bool Node::Impl::reserve(uint64_t pages, NodeSeconds now, Reservation& reserved)
 
 // Of a few windows spread over the arena, the one that loses least.
 uint64_t Node::Impl::choose_window(uint64_t pages, NodeSeconds now) {
-    constexpr uint32_t candidates = 12;
+    constexpr uint32_t candidates = 32;
     const uint64_t positions = arena.limit_pages() - pages + 1;
     uint64_t best = 0;
     double best_heat = 0;
     for (uint32_t i = 0; i < candidates; i++) {
         window_cursor += std::max<uint64_t>(1, positions / candidates) + 1;
-        uint64_t first = window_cursor % positions;
+        uint64_t first = std::min(run_head(window_cursor % positions), positions - 1);
         double heat = window_heat(first, pages, now);
         if (i != 0 && heat >= best_heat) continue;
         best = first;
         best_heat = heat;
     }
     return best;
+}
+
+// A window that begins inside a large item's run would evict that item and its neighbour for one run.
+uint64_t Node::Impl::run_head(uint64_t page) {
+    uint16_t owner = arena.owner_hint(page);
+    if (owner == Page::no_owner) return page;
+    std::lock_guard hold(partitions[owner].lock);
+    if (arena.owner_hint(page) != owner) return page;
+    return arena.page(page).size_class == layout::large_class ? arena.page(page).run_head : page;
 }
 
 double Node::Impl::window_heat(uint64_t first, uint64_t pages, NodeSeconds now) {

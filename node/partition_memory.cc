@@ -136,6 +136,7 @@ Ref Partition::allocate_run(uint64_t bytes, Reservation& reserved, uint64_t& nee
     Page& page = arena_->page(reserved.first);
     page.live = 1;
     page.fresh = 1;
+    page.born = arena_->next_birth();
     reserved.pages = 0;
     tally_[layout::large_class].pages += pages;
     tally_[layout::large_class].used++;
@@ -173,7 +174,7 @@ bool Partition::evict_one(uint8_t size_class, NodeSeconds now, Ref pinned) {
 uint8_t Partition::coldest_class(uint8_t except, NodeSeconds now, uint32_t& age) const {
     uint8_t coldest = 0;
     age = 0;
-    for (uint8_t i = 1; i <= arena_->classes().count(); i++) {
+    for (uint8_t i = 1; i <= layout::large_class; i++) {
         Ref tail = lists_[i].tail;
         if (i == except || tail == nil) continue;
         uint32_t tail_age = now - arena_->descriptor(tail).last_access;
@@ -249,8 +250,11 @@ void Partition::visit_page(uint64_t page, NodeSeconds now,
 
 double Partition::page_heat(uint64_t page, NodeSeconds now) const {
     const Page& at = arena_->page(page);
-    if (at.size_class == layout::large_class)
-        return 1.0 / (1.0 + double(now - arena_->descriptor(make_ref(at.run_head, 0)).last_access));
+    if (at.size_class == layout::large_class) {
+        const uint32_t last = arena_->descriptor(make_ref(at.run_head, 0)).last_access;
+        const double youth = double(arena_->page(at.run_head).born) / double(arena_->births());
+        return (0.01 + 0.99 * youth) / (1.0 + double(now - last));
+    }
     constexpr uint32_t samples = 8;
     const uint32_t step = std::max<uint32_t>(1, at.fresh / samples);
     double heat = 0;

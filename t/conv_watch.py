@@ -168,6 +168,7 @@ def limits(daemon, client):
         client.get("first")
         expect(w, r"type=item_get key=first .*", "what a watcher says is not executed")
         tap.is_(client.get("executed"), None, "nor stored")
+        expect(w, r"type=item_get key=executed status=not_found .*", "and it goes on watching")
         w.client.shutdown_send()
         tap.ok(w.client.is_closed(), "it is closed when it says no more")
 

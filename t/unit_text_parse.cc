@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The text parser by itself: numbers, base64, keys, one line of every form.
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -91,6 +92,15 @@ struct Line {
 
 const std::string key250(250, 'k'), key251(251, 'k');
 
+void test_refused(std::span<const Line> lines) {
+    for (const Line& l : lines) {
+        TextParse p = parse_text(l.line);
+        bool good = p.status == l.status && p.error == l.error && p.swallow == l.swallow &&
+                    (p.status == Status::close || p.line_bytes == l.line.size());
+        tap::ok(good, "refused: " + tap::show(l.line.substr(0, 40)));
+    }
+}
+
 void test_refusals() {
     constexpr std::string_view format = bad_format;
     const std::string long_get = "get " + key251 + "\r\n";
@@ -145,6 +155,9 @@ void test_refusals() {
         {"incr a x noreply\r\n", Status::error, "", 0},
         {"touch a\r\n", Status::error, format, 0},
         {"touch a x\r\n", Status::error, "CLIENT_ERROR invalid exptime argument", 0},
+    };
+    test_refused(lines);
+    const Line others[] = {
         {"verbosity\r\n", Status::error, format, 0},
         {"verbosity x\r\n", Status::error, format, 0},
         {"mg\r\n", Status::error, format, 0},
@@ -159,12 +172,7 @@ void test_refusals() {
         {"POST / HTTP/1.0\r\n", Status::close, "", 0},
         {"HTTP/1.1\r\n", Status::error, "ERROR", 0},
     };
-    for (const Line& l : lines) {
-        TextParse p = parse_text(l.line);
-        bool good = p.status == l.status && p.error == l.error && p.swallow == l.swallow &&
-                    (p.status == Status::close || p.line_bytes == l.line.size());
-        tap::ok(good, "refused: " + tap::show(l.line.substr(0, 40)));
-    }
+    test_refused(others);
 }
 
 void test_storage() {

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// farbench: the measuring tool. One command so far: load.
+//
+// Exit status: 0 when all went well; 1 when the load met an error, a wrong value or a broken
+// connection, or could not begin; 64 for arguments that it does not understand.
+#include <cstdio>
+#include <cstring>
+#include <exception>
+#include <span>
+#include <string>
+
+#include "bench/load.h"
+#include "bench/options.h"
+#include "bench/report.h"
+
+namespace farcached::bench {
+
+namespace {
+
+enum ExitStatus : int { exit_good = 0, exit_failed = 1, exit_usage = 64 };
+
+int load_command(std::span<char* const> arguments) {
+    LoadOptions options;
+    std::string wrong = read_load_options(arguments, options);
+    if (!wrong.empty()) {
+        std::fprintf(stderr, "farbench load: %s\nTry farbench --help.\n", wrong.c_str());
+        return exit_usage;
+    }
+    Results results = run_load(options);
+    std::fputs(text_report(options, results).c_str(), stdout);
+    if (!options.output.json_path.empty()) write_json(options.output.json_path, options, results);
+    if (!options.output.csv_path.empty()) append_csv(options.output.csv_path, options, results);
+    return results.total.failures.total() == 0 ? exit_good : exit_failed;
+}
+
+struct Command {
+    const char* name;
+    const char* help;
+    std::span<const Option> options;
+    int (*run)(std::span<char* const> arguments);
+};
+
+const Command commands[] = {
+    {"load",
+     "Load on a memcached server, in a closed loop: throughput, latency, hit ratio, server CPU.",
+     load_options(), load_command},
+};
+
+int print_help() {
+    std::printf("Usage: farbench COMMAND [OPTION]...\n");
+    for (const Command& command : commands) {
+        std::printf("\nfarbench %s\n  %s\n\n", command.name, command.help);
+        for (const Option& option : command.options) {
+            std::string left = std::string("--") + option.name;
+            if (option.value != nullptr) left += std::string(" ") + option.value;
+            std::printf("  %-26s %s", left.c_str(), option.help);
+            if (option.standard != nullptr) std::printf(" [%s]", option.standard);
+            std::printf("\n");
+        }
+    }
+    std::printf(
+        "\nIn brackets: the value unless given. An option may be written --name=value, too.\n");
+    return exit_good;
+}
+
+int run(std::span<char* const> arguments) {
+    const char* name = arguments.empty() ? "" : arguments[0];
+    for (const Command& command : commands)
+        if (std::strcmp(name, command.name) == 0) {
+            for (const char* argument : arguments)
+                if (std::strcmp(argument, "--help") == 0) return print_help();
+            return command.run(arguments.subspan(1));
+        }
+    for (const char* help : {"--help", "-h", "help"})
+        if (std::strcmp(name, help) == 0) return print_help();
+    std::fprintf(stderr, "farbench: there is no command \"%s\".\nTry farbench --help.\n", name);
+    return exit_usage;
+}
+
+}  // namespace
+
+}  // namespace farcached::bench
+
+int main(int argc, char** argv) {
+    try {
+        return farcached::bench::run(
+            std::span<char* const>(argv, size_t(argc)).subspan(argc > 0 ? 1 : 0));
+    } catch (const std::exception& e) {
+        std::fprintf(stderr, "farbench: %s\n", e.what());
+        return 1;
+    }
+}

@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "bench/report.h"
+
+#include <cstdarg>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <stdexcept>
+#include <string_view>
+#include <vector>
+
+namespace farcached::bench {
+
+namespace {
+
+constexpr std::string_view wire_names[] = {"text", "meta", "binary"};  // by Wire
+
+std::string form(const char* format, ...) {
+    char text[256];
+    va_list arguments;
+    va_start(arguments, format);
+    std::vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    return text;
+}
+
+double micro(double ns) { return ns / 1e3; }
+
+double ratio(double a, double b) { return b == 0 ? 0 : a / b; }
+
+Histogram all_of(const Results& results) {
+    Histogram all = results.total.sets;
+    all.merge(results.total.gets);
+    return all;
+}
+
+double keys_touched(const Results& results) {
+    return double(results.total.keys_read) + double(results.total.sets.count());
+}
+
+struct Field {
+    std::string name;
+    std::string value;
+    bool quoted = false;
+};
+using Fields = std::vector<Field>;
+
+void add(Fields& fields, const char* name, double value) {
+    fields.push_back({name, form("%.9g", value)});
+}
+void add(Fields& fields, const char* name, uint64_t value) {
+    fields.push_back({name, std::to_string(value)});
+}
+void add_text(Fields& fields, const char* name, std::string_view value) {
+    fields.push_back({name, std::string(value), true});
+}
+
+void add_latency(Fields& fields, const std::string& what, const Histogram& histogram) {
+    add(fields, (what + "_mean_us").c_str(), micro(histogram.mean()));
+    add(fields, (what + "_p50_us").c_str(), micro(double(histogram.quantile(0.5))));
+    add(fields, (what + "_p99_us").c_str(), micro(double(histogram.quantile(0.99))));
+    add(fields, (what + "_p999_us").c_str(), micro(double(histogram.quantile(0.999))));
+    add(fields, (what + "_max_us").c_str(), micro(double(histogram.max())));
+}
+
+void add_options(Fields& fields, const LoadOptions& options) {
+    add_text(fields, "protocol", wire_names[size_t(options.target.wire)]);
+    add(fields, "threads", uint64_t(options.shape.threads));
+    add(fields, "connections", uint64_t(options.shape.connections));
+    add(fields, "pipeline", uint64_t(options.shape.pipeline));
+    add(fields, "multiget", uint64_t(options.shape.multiget));
+    add_text(fields, "ratio", form("%u:%u", options.mix.sets, options.mix.gets));
+    add(fields, "keys", options.mix.keys);
+    add_text(fields, "distribution",
+             options.mix.zipf ? form("zipf %g", options.mix.theta) : "uniform");
+    add(fields, "value_bytes_min", uint64_t(options.mix.value_bytes_min));
+    add(fields, "value_bytes_max", uint64_t(options.mix.value_bytes_max));
+    add_text(fields, "verify", options.mix.verify ? "yes" : "no");
+    add(fields, "seed", options.mix.seed);
+}
+
+Fields fields_of(const LoadOptions& options, const Results& results) {
+    Fields fields;
+    add_options(fields, options);
+    const Tally& total = results.total;
+    double operations = double(results.operations());
+    add(fields, "preload_s", results.preload_s);
+    add(fields, "measured_s", results.measured_s);
+    add(fields, "operations", results.operations());
+    add(fields, "sets", total.sets.count());
+    add(fields, "gets", total.gets.count());
+    add(fields, "keys_read", total.keys_read);
+    add(fields, "hits", total.hits);
+    add(fields, "hit_ratio", ratio(double(total.hits), double(total.keys_read)));
+    add(fields, "operations_per_s", ratio(operations, results.measured_s));
+    add(fields, "keys_per_s", ratio(keys_touched(results), results.measured_s));
+    add_latency(fields, "all", all_of(results));
+    add_latency(fields, "get", total.gets);
+    add_latency(fields, "set", total.sets);
+    add(fields, "client_cpu_s", results.client_cpu_s);
+    bool known = !options.target.server_pids.empty();
+    add_text(fields, "server_measured", known ? "yes" : "no");
+    add(fields, "server_cpu_s", results.server.cpu_s);
+    add(fields, "server_cpu_s_per_million_operations",
+        ratio(results.server.cpu_s * 1e6, operations));
+    add(fields, "server_cpu_s_per_million_keys",
+        ratio(results.server.cpu_s * 1e6, keys_touched(results)));
+    add(fields, "server_context_switches", results.server.context_switches);
+    add(fields, "server_context_switches_per_operation",
+        ratio(double(results.server.context_switches), operations));
+    add(fields, "error_replies", total.failures.refused);
+    add(fields, "wrong_values", total.failures.wrong_values);
+    add(fields, "broken_connections", total.failures.broken);
+    add_text(fields, "first_error", total.failures.first);
+    return fields;
+}
+
+// All our texts are printable ASCII, first_error by Failures::note.
+std::string quote(const std::string& text, bool json) {
+    std::string quoted = "\"";
+    for (char c : text) {
+        if (c == '"') quoted += json ? '\\' : '"';
+        if (c == '\\' && json) quoted += '\\';
+        quoted += c;
+    }
+    return quoted + "\"";
+}
+
+std::string latency_line(const char* what, const Histogram& h, double measured_s) {
+    return form("%-6s %12llu %12.0f %10.1f %9.1f %9.1f %9.1f %9.1f\n", what,
+                (unsigned long long)h.count(), ratio(double(h.count()), measured_s),
+                micro(h.mean()), micro(double(h.quantile(0.5))), micro(double(h.quantile(0.99))),
+                micro(double(h.quantile(0.999))), micro(double(h.max())));
+}
+
+std::string server_lines(const Results& results) {
+    double operations = double(results.operations());
+    return form("server: %.2f CPU seconds, %.3f per million operations, %.3f per million keys\n",
+                results.server.cpu_s, ratio(results.server.cpu_s * 1e6, operations),
+                ratio(results.server.cpu_s * 1e6, keys_touched(results))) +
+           form("server: %llu context switches, %.4f per operation\n",
+                (unsigned long long)results.server.context_switches,
+                ratio(double(results.server.context_switches), operations));
+}
+
+void write_file(const std::string& path, const std::string& text, std::ios::openmode mode) {
+    std::ofstream file(path, mode);
+    file << text;
+    file.close();
+    if (!file) throw std::runtime_error("cannot write " + path);
+}
+
+}  // namespace
+
+std::string text_report(const LoadOptions& options, const Results& results) {
+    const Shape& shape = options.shape;
+    const Mix& mix = options.mix;
+    std::string text =
+        form("%s, %u threads, %u connections, pipeline %u, %u keys per get, set:get %u:%u\n",
+             wire_names[size_t(options.target.wire)].data(), shape.threads, shape.connections,
+             shape.pipeline, shape.multiget, mix.sets, mix.gets);
+    text += form("%llu keys, %s, values of %u to %u bytes%s\n", (unsigned long long)mix.keys,
+                 mix.zipf ? form("zipf %g", mix.theta).c_str() : "uniform", mix.value_bytes_min,
+                 mix.value_bytes_max, mix.verify ? ", verified" : "");
+    if (mix.preload) text += form("preloaded in %.2f s\n", results.preload_s);
+    text += form("measured for %.2f s\n\n", results.measured_s);
+    text += form("%-6s %12s %12s %10s %9s %9s %9s %9s\n", "", "operations", "per second", "mean us",
+                 "p50 us", "p99 us", "p99.9 us", "max us");
+    text += latency_line("sets", results.total.sets, results.measured_s);
+    text += latency_line("gets", results.total.gets, results.measured_s);
+    text += latency_line("all", all_of(results), results.measured_s);
+    text += form("\nkeys: %.0f read and stored per second, hit ratio %.4f\n",
+                 ratio(keys_touched(results), results.measured_s),
+                 ratio(double(results.total.hits), double(results.total.keys_read)));
+    if (!options.target.server_pids.empty()) text += server_lines(results);
+    text += form("client: %.2f CPU seconds\n", results.client_cpu_s);
+    const Failures& failures = results.total.failures;
+    text += form("failures: %llu error replies, %llu wrong values, %llu broken connections\n",
+                 (unsigned long long)failures.refused, (unsigned long long)failures.wrong_values,
+                 (unsigned long long)failures.broken);
+    if (failures.total() > 0) text += "the first: " + failures.first + "\n";
+    return text;
+}
+
+std::string json_report(const LoadOptions& options, const Results& results) {
+    std::string text = "{\n";
+    Fields fields = fields_of(options, results);
+    for (size_t i = 0; i < fields.size(); i++) {
+        const Field& field = fields[i];
+        text +=
+            "  \"" + field.name + "\": " + (field.quoted ? quote(field.value, true) : field.value);
+        text += i + 1 < fields.size() ? ",\n" : "\n";
+    }
+    return text + "}\n";
+}
+
+void write_json(const std::string& path, const LoadOptions& options, const Results& results) {
+    write_file(path, json_report(options, results), std::ios::trunc);
+}
+
+void append_csv(const std::string& path, const LoadOptions& options, const Results& results) {
+    std::error_code absent;
+    uintmax_t bytes = std::filesystem::file_size(path, absent);
+    std::string head, line;
+    for (const Field& field : fields_of(options, results)) {
+        head += (head.empty() ? "" : ",") + field.name;
+        line +=
+            (line.empty() ? "" : ",") + (field.quoted ? quote(field.value, false) : field.value);
+    }
+    bool is_new = absent || bytes == 0;
+    write_file(path, (is_new ? head + "\n" : "") + line + "\n", std::ios::app);
+}
+
+}  // namespace farcached::bench

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The results of a load, for people and for programs.
+//
+// R1  JSON and CSV have the same fields, from one list.
+#pragma once
+
+#include <string>
+
+#include "bench/load.h"
+
+namespace farcached::bench {
+
+std::string text_report(const LoadOptions& options, const Results& results);
+std::string json_report(const LoadOptions& options, const Results& results);
+
+// Both throw std::runtime_error if the file cannot be written.
+void write_json(const std::string& path, const LoadOptions& options, const Results& results);
+void append_csv(const std::string& path, const LoadOptions& options, const Results& results);
+
+}  // namespace farcached::bench

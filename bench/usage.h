@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What processes have used of the machine, from /proc.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+namespace farcached::bench {
+
+struct Usage {
+    double cpu_s = 0;  // user and system, in steps of the kernel's tick (10 ms)
+    uint64_t context_switches = 0;
+
+    Usage operator-(const Usage& earlier) const {
+        return {cpu_s - earlier.cpu_s, context_switches - earlier.context_switches};
+    }
+};
+
+// Of all together. Throws std::runtime_error if there is no such process.
+Usage usage_of(std::span<const int> pids);
+
+// CPU time of this process.
+double own_cpu_s();
+
+}  // namespace farcached::bench
