@@ -23,12 +23,6 @@ constexpr bool s5_skip_recheck = true;  // nothing is looked at again after the 
 constexpr bool s5_skip_recheck = false;
 #endif
 
-#ifdef FARCACHED_BREAK_S5_EPOCH
-constexpr bool s5_skip_page_epoch = true;  // a page that changed class under the reader goes unnoticed
-#else
-constexpr bool s5_skip_page_epoch = false;
-#endif
-
 #ifdef FARCACHED_BREAK_S7
 constexpr bool s7_publish_before_flip = true;  // the new item is found before the old one is dead
 #else

@@ -18,7 +18,8 @@ namespace farcached::bench {
 class Histogram {
   public:
     static constexpr uint32_t steps = 128;
-    static constexpr uint64_t value_max = (UINT64_C(1) << 40) - 1;  // ns: 18 minutes
+    static constexpr uint32_t value_bits = 40;  // ns: 18 minutes
+    static constexpr uint64_t value_max = (UINT64_C(1) << value_bits) - 1;
 
     void add(uint64_t value) {
         counts_[index_of(std::min(value, value_max))]++;
@@ -62,7 +63,7 @@ class Histogram {
         return low + (UINT64_C(1) << shift) / 2;
     }
 
-    std::array<uint64_t, index_of(value_max) + 1> counts_{};
+    std::array<uint64_t, (value_bits - 8) * steps + 2 * steps> counts_{};
     uint64_t count_ = 0, sum_ = 0, max_ = 0;
 };
 static_assert(Histogram::steps * 2 == 256);  // index_of() keeps 8 significant bits

@@ -1,2 +1,43 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# bench/: farbench, and the scripts that compare.
+# bench/: farbench, and the scripts and small programs that compare.
+noinst_LIBRARIES += bench/libbench.a
+
+bench_libbench_a_SOURCES = \
+	bench/batch.cc \
+	bench/batch.h \
+	bench/connection.cc \
+	bench/connection.h \
+	bench/distribution.cc \
+	bench/distribution.h \
+	bench/histogram.h \
+	bench/load.cc \
+	bench/load.h \
+	bench/options.cc \
+	bench/options.h \
+	bench/random.h \
+	bench/report.cc \
+	bench/report.h \
+	bench/usage.cc \
+	bench/usage.h \
+	bench/value.cc \
+	bench/value.h \
+	bench/wire.cc \
+	bench/wire.h \
+	bench/worker.cc \
+	bench/worker.h
+
+bin_PROGRAMS += farbench
+farbench_SOURCES = bench/farbench.cc
+farbench_LDADD = bench/libbench.a $(LDADD)
+
+# Measurements behind choices that the sources cite. Built, not installed.
+noinst_PROGRAMS += bench/prefetch_window bench/hitratio_lru
+bench_prefetch_window_SOURCES = bench/prefetch_window.cc
+bench_prefetch_window_LDADD = bench/libbench.a $(LDADD)
+bench_hitratio_lru_SOURCES = bench/hitratio_lru.cc
+bench_hitratio_lru_LDADD = bench/libbench.a $(LDADD)
+
+EXTRA_DIST += \
+	bench/compare \
+	bench/compare_report.py \
+	bench/compare_servers.py

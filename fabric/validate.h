@@ -51,8 +51,7 @@ inline Outcome validate(const Expect& expect, const Seen& seen) {
     if (!broken::s5_skip_recheck) {
         if (seen.guard_after != seen.guard_before) return Outcome::moved;
         if (seen.slot_after != seen.slot_before) return Outcome::moved;
-        if (!broken::s5_skip_page_epoch && seen.epoch_after != seen.epoch_before)
-            return Outcome::moved;
+        if (seen.epoch_after != seen.epoch_before) return Outcome::moved;
     }
     if (!lengths_fit(seen.header, seen.capacity_bytes)) return Outcome::bounds;
     if (!broken::s4_skip_key) {

@@ -275,17 +275,6 @@ def test_limits():
     with Daemon("-r", *command) as d:
         soft, hard = limits_of(d.pid)["Max core file size"]
         tap.is_(soft, hard, "-r: core files as large as allowed")
-    before = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if not ROOT:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (256, 1024))
-        try:
-            status, _, err = run_binary("-c", "5000", *command)
-            tap.is_(status, 71, "-c above the hard limit is refused")
-            tap.like(err, "failed to set rlimit for open files", "and told of")
-            with Daemon("-c", "1024", *command) as d:
-                works(d.client(), "-c as large as the hard limit is not")
-        finally:
-            resource.setrlimit(resource.RLIMIT_NOFILE, (before[0], 1024))
     with Daemon("-k", "-m", "8", *command) as d:
         works(d.client(), "-k starts, locked or with a warning")
         told = b"warning: -k invalid, mlockall() failed" in d.stderr()
@@ -293,6 +282,21 @@ def test_limits():
         tap.ok(told or locked[0] > 0, "-k locks or says that it cannot", d.stderr())
     with Daemon("-L", *command) as d:
         works(d.client(), "-L starts, with huge pages or without")
+
+
+def test_hard_limit():
+    """Comes last: a hard limit that was lowered stays so."""
+    command = ["-l", "127.0.0.1", "-p", "-1"]
+    if ROOT:
+        tap.skip("the hard limit on files", "root may raise it")
+        return
+    resource.setrlimit(resource.RLIMIT_NOFILE, (256, 1024))
+    status, _, err = run_binary("-c", "5000", *command)
+    tap.is_(status, 71, "-c above the hard limit is refused")
+    tap.like(err, "failed to set rlimit for open files", "and told of")
+    with Daemon("-c", "1024", *command) as d:
+        works(d.client(), "-c as large as the hard limit is not")
+        tap.is_(limits_of(d.pid)["Max open files"][0], "1024", "and has what there is")
 
 
 # -- Settings --------------------------------------------------------------------------------------------
@@ -347,6 +351,7 @@ try:
     test_shutdown()
     test_limits()
     test_settings()
+    test_hard_limit()
 finally:
     shutil.rmtree(FOLDER, ignore_errors=True)
 tap.done()

@@ -89,9 +89,9 @@ def watched():
                      r"type=item_get key=w1 status=found clsid=\d+ cfd=\d+ size=5",
                      r"type=item_store key=w1 status=not_stored cmd=add ttl=0 clsid=\d+ cfd=\d+ size=1",
                      r"type=item_store key=w2 status=not_found cmd=cas ttl=0 clsid=\d+ cfd=\d+ size=1",
-                     r"type=deleted key=w1 cmd=delete clsid=\d+ cfd=\d+ size=5",
+                     r"type=deleted key=w1 cmd=delete clsid=\d+ size=5",
                      r"type=item_store key=w3 status=stored cmd=set ttl=0 clsid=\d+ cfd=\d+ size=1",
-                     r"type=deleted key=w3 cmd=md clsid=\d+ cfd=\d+ size=1"):
+                     r"type=deleted key=w3 cmd=md clsid=\d+ size=1"):
             line = watcher.line().decode("latin-1").rstrip("\r\n")
             tap.ok(re.fullmatch(r"ts=\d+\.\d+ gid=\d+ " + want, line), "watched: " + want.split(" clsid")[0],
                    "got: " + line)

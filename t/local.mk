@@ -154,3 +154,40 @@ EXTRA_DIST += $(test_scripts)
 .PHONY: check-sanitizer
 check-sanitizer:
 	$(MAKE) $(AM_MAKEFLAGS) check TESTS='$(filter-out $(style_scripts),$(TESTS))'
+
+check_PROGRAMS += t/unit_node t/unit_node_safety
+TESTS += t/unit_node t/unit_node_safety
+t_unit_node_SOURCES = t/unit_node.cc t/tap.h
+t_unit_node_safety_SOURCES = t/unit_node_safety.cc t/tap.h
+
+# The same checker on a node with one safety rule broken on purpose: each must be caught.
+broken_sources = t/unit_node_safety.cc t/tap.h $(node_libnode_a_SOURCES) $(fabric_libfabric_a_SOURCES)
+broken_cppflags = $(AM_CPPFLAGS) -DFARCACHED_BROKEN
+check_PROGRAMS += t/broken_s1
+TESTS += t/broken_s1
+t_broken_s1_SOURCES = $(broken_sources)
+t_broken_s1_CPPFLAGS = $(broken_cppflags) -DFARCACHED_BREAK_S1
+check_PROGRAMS += t/broken_s4
+TESTS += t/broken_s4
+t_broken_s4_SOURCES = $(broken_sources)
+t_broken_s4_CPPFLAGS = $(broken_cppflags) -DFARCACHED_BREAK_S4
+check_PROGRAMS += t/broken_s5
+TESTS += t/broken_s5
+t_broken_s5_SOURCES = $(broken_sources)
+t_broken_s5_CPPFLAGS = $(broken_cppflags) -DFARCACHED_BREAK_S5
+check_PROGRAMS += t/broken_s7
+TESTS += t/broken_s7
+t_broken_s7_SOURCES = $(broken_sources)
+t_broken_s7_CPPFLAGS = $(broken_cppflags) -DFARCACHED_BREAK_S7
+check_PROGRAMS += t/broken_s10
+TESTS += t/broken_s10
+t_broken_s10_SOURCES = $(broken_sources)
+t_broken_s10_CPPFLAGS = $(broken_cppflags) -DFARCACHED_BREAK_S10
+check_PROGRAMS += t/broken_s11
+TESTS += t/broken_s11
+t_broken_s11_SOURCES = $(broken_sources)
+t_broken_s11_CPPFLAGS = $(broken_cppflags) -DFARCACHED_BREAK_S11
+check_PROGRAMS += t/broken_s13
+TESTS += t/broken_s13
+t_broken_s13_SOURCES = $(broken_sources)
+t_broken_s13_CPPFLAGS = $(broken_cppflags) -DFARCACHED_BREAK_S13

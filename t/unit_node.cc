@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The node by its public surface: the index grows, memory stays within its limit, sizes shift, walks see all,
+// and threads that read and write at once never see a byte that was not stored under the key.
+#include <atomic>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "fabric/local_read.h"
+#include "node/node.h"
+#include "t/tap.h"
+
+using namespace farcached;
+
+namespace {
+
+constexpr NodeSeconds now = 100;
+
+node::Config with_memory(uint64_t mebibytes) {
+    node::Config config;
+    config.memory_bytes = mebibytes << 20;
+    return config;
+}
+
+protocol::StoreReply::Status set(node::Node& cache, std::string_view key, std::string_view value) {
+    protocol::StoreOp op;
+    op.key = cache.key(key);
+    op.value = value;
+    return cache.store(op, now).status;
+}
+
+bool get(node::Node& cache, std::string_view key, std::string& value) {
+    protocol::GetOp op;
+    op.key = cache.key(key);
+    auto sink = [&](const protocol::ItemMeta& meta) {
+        value.resize(meta.value_len);
+        return value.data();
+    };
+    return cache.get(op, now, sink).status == protocol::GetReply::Status::hit;
+}
+
+bool read(node::Node& cache, std::string_view key, std::string& value) {
+    fabric::Found found;
+    auto sink = [&](const fabric::ReadMeta& meta) {
+        value.resize(meta.value_len);
+        return value.data();
+    };
+    return fabric::local_read(cache.view(), key, cache.key(key).hash, now, false, sink, found,
+                              fabric::no_steps) == fabric::Outcome::hit;
+}
+
+void index_grows() {
+    node::Node cache(with_memory(64));
+    constexpr int count = 200'000;
+    for (int i = 0; i < count; i++) set(cache, "key:" + std::to_string(i), std::to_string(i));
+    int locked = 0, lock_free = 0;
+    std::string value;
+    for (int i = 0; i < count; i++) {
+        std::string key = "key:" + std::to_string(i), want = std::to_string(i);
+        if (get(cache, key, value) && value == want) locked++;
+        if (read(cache, key, value) && value == want) lock_free++;
+    }
+    tap::is(locked, count, "every item is found under the lock");
+    tap::is(lock_free, count, "and without it");
+    node::Stats stats = cache.stats(now);
+    tap::is(stats.items, uint64_t(count), "and counted");
+    tap::ok(stats.index_buckets > count / 7, "the index grew with them");
+    uint64_t walked = 0;
+    for (uint64_t page = 0; page < cache.page_count(); page++)
+        cache.visit_page(page, now, [&](const node::ItemView&) { walked++; });
+    tap::is(walked, uint64_t(count), "a walk sees each once");
+    cache.flush_all(now);
+    tap::ok(!read(cache, "key:1", value), "a flush is seen without the lock");
+    uint64_t removed = 0;
+    for (uint64_t page = 0; page < cache.page_count(); page++)
+        removed += cache.sweep_page(page, now).removed;
+    tap::is(removed, uint64_t(count), "and a sweep removes what it left");
+    tap::is(cache.stats(now).pages_used, UINT64_C(0), "whose pages are free then");
+}
+
+void sizes_shift() {
+    node::Node cache(with_memory(16));
+    int refused = 0;
+    auto fill = [&](int count, size_t size) {
+        const std::string value(size, 'v');
+        for (int i = 0; i < count; i++)
+            if (set(cache, std::to_string(size) + ":" + std::to_string(i), value) !=
+                protocol::StoreReply::Status::stored)
+                refused++;
+    };
+    fill(200'000, 100);
+    fill(4'000, 10'000);
+    fill(100, 900'000);
+    fill(200, 70'000);
+    fill(200'000, 100);
+    tap::is(refused, 0, "no set is refused while the sizes of values shift");
+    node::Stats stats = cache.stats(now);
+    tap::ok(stats.pages_used <= stats.pages_limit, "and the limit on memory holds");
+    tap::ok(stats.pages_moved > 0, "because whole pages were moved");
+}
+
+void nothing_is_evicted_with_dash_m() {
+    node::Config config = with_memory(4);
+    config.evict = false;
+    node::Node cache(config);
+    const std::string value(1000, 'v');
+    int stored = 0;
+    while (stored < 100'000 && set(cache, "k" + std::to_string(stored), value) ==
+                                   protocol::StoreReply::Status::stored)
+        stored++;
+    tap::ok(stored > 2'000, "a cache that does not evict takes what fits");
+    tap::ok(stored < 4'100, "and no more");
+    int kept = 0;
+    std::string got;
+    for (int i = 0; i < stored; i++)
+        if (get(cache, "k" + std::to_string(i), got)) kept++;
+    tap::is(kept, stored, "and loses nothing");
+}
+
+std::string stamped(int key, int round) {
+    std::string stamp = std::to_string(key) + "/" + std::to_string(round) + ";";
+    std::string value;
+    const int repeats = 1 + (key * 31 + round * 7) % 60;
+    for (int i = 0; i < repeats; i++) value += stamp;
+    return value;
+}
+
+// A whole number of equal stamps that begin with the key's number.
+bool is_stamped(const std::string& value, int key) {
+    size_t end = value.find(';');
+    if (end == std::string::npos) return false;
+    const std::string stamp = value.substr(0, end + 1);
+    if (stamp.rfind(std::to_string(key) + "/", 0) != 0) return false;
+    if (value.size() % stamp.size() != 0) return false;
+    for (size_t at = 0; at < value.size(); at += stamp.size())
+        if (value.compare(at, stamp.size(), stamp) != 0) return false;
+    int round = std::stoi(stamp.substr(stamp.find('/') + 1));
+    return value == stamped(key, round);
+}
+
+void threads_never_see_foreign_bytes() {
+    node::Config config = with_memory(4);  // small: evictions and page moves all the time
+    node::Node cache(config);
+    constexpr int threads = 4, keys = 3'000, rounds = 60'000;
+    std::atomic<int> wrong{0}, hits{0};
+    auto work = [&](int seed) {
+        uint64_t state = uint64_t(seed) * 2654435761u + 1;
+        std::string value;
+        for (int i = 0; i < rounds; i++) {
+            state = state * 6364136223846793005u + 1442695040888963407u;
+            const int key = int(state >> 33) % keys;
+            const std::string name = "key" + std::to_string(key);
+            const int what = int(state >> 20) % 100;
+            if (what < 30) {
+                set(cache, name, stamped(key, i));
+            } else if (what < 33) {
+                protocol::DeleteOp op;
+                op.key = cache.key(name);
+                cache.remove(op, now);
+            } else if (what == 33 && i % 64 == 0) {
+                cache.flush_all(now);
+            } else if (what < 90) {
+                if (!read(cache, name, value)) continue;
+                hits++;
+                if (!is_stamped(value, key)) wrong++;
+            } else if (get(cache, name, value)) {
+                if (!is_stamped(value, key)) wrong++;
+            }
+        }
+    };
+    std::vector<std::thread> all;
+    for (int i = 0; i < threads; i++) all.emplace_back(work, i + 1);
+    for (std::thread& one : all) one.join();
+    tap::is(wrong.load(), 0, "no thread sees a byte that was not stored under its key");
+    tap::ok(hits.load() > 1'000, "while lock-free reads do hit");
+}
+
+}  // namespace
+
+int main() {
+    index_grows();
+    sizes_shift();
+    nothing_is_evicted_with_dash_m();
+    threads_never_see_foreign_bytes();
+    return tap::done();
+}
