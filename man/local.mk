@@ -7,11 +7,12 @@ CLEANFILES += man/farcached.1 man/options.roff man/counters.roff
 noinst_PROGRAMS += man/counters_man
 man_counters_man_SOURCES = man/counters_man.cc
 
+# [V]: else configure would fill it in here.
 man/farcached.1: man/farcached.1.in farcached$(EXEEXT) man/counters_man$(EXEEXT)
 	$(AM_V_GEN)$(MKDIR_P) man && \
 	./farcached$(EXEEXT) --print-options-man >man/options.roff && \
 	man/counters_man$(EXEEXT) >man/counters.roff && \
-	$(SED) -e 's/@VERSION@/$(PACKAGE_VERSION)/' \
+	$(SED) -e 's/@[V]ERSION@/$(PACKAGE_VERSION)/' \
 		-e '/^@OPTIONS@$$/{' -e 'r man/options.roff' -e 'd' -e '}' \
 		-e '/^@COUNTERS@$$/{' -e 'r man/counters.roff' -e 'd' -e '}' \
 		$(top_srcdir)/man/farcached.1.in >$@.new && \

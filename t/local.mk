@@ -121,6 +121,13 @@ check_PROGRAMS += t/consistency
 t_consistency_SOURCES = t/consistency.cc t/consistency_client.cc t/consistency_client.h \
 	t/consistency_history.h t/consistency_load.cc t/consistency_load.h t/consistency_value.h t/tap.h
 
+# farbench: its pure parts, and a verified load in each protocol.
+check_PROGRAMS += t/unit_bench
+TESTS += t/unit_bench
+t_unit_bench_SOURCES = t/unit_bench.cc t/tap.h
+t_unit_bench_LDADD = bench/libbench.a $(LDADD)
+test_scripts += t/bench_smoke.py
+
 # Real clients and tools: needs registries, so contrib/check runs it and `make check` does not.
 EXTRA_DIST += \
 	t/clients/run \

@@ -108,7 +108,6 @@ void test_refusals() {
     const std::string long_set = "set " + key251 + " 0 0 5\r\n";
     const std::string long_quiet = "set " + key251 + " 0 0 5 noreply\r\n";
     const std::string long_delete = "delete " + key251 + "\r\n";
-    const std::string long_ms = "ms " + key251 + " 3\r\n";
     const Line lines[] = {
         {"\r\n", Status::error, format, 0},
         {"\n", Status::error, format, 0},
@@ -157,6 +156,11 @@ void test_refusals() {
         {"touch a x\r\n", Status::error, "CLIENT_ERROR invalid exptime argument", 0},
     };
     test_refused(lines);
+}
+
+void test_other_refusals() {
+    constexpr std::string_view format = bad_format;
+    const std::string long_ms = "ms " + key251 + " 3\r\n";
     const Line others[] = {
         {"verbosity\r\n", Status::error, format, 0},
         {"verbosity x\r\n", Status::error, format, 0},
@@ -353,6 +357,7 @@ int main() {
     test_numbers();
     test_base64();
     test_refusals();
+    test_other_refusals();
     test_storage();
     test_other_lines();
     test_long_lines();

@@ -1,0 +1,278 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// farbench's pure parts: histogram, distributions, values, options, and replies at every split.
+#include <algorithm>
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "bench/batch.h"
+#include "bench/distribution.h"
+#include "bench/histogram.h"
+#include "bench/options.h"
+#include "bench/value.h"
+#include "bench/wire.h"
+#include "t/tap.h"
+
+namespace farcached::bench {
+
+namespace {
+
+// ---- histogram
+// --------------------------------------------------------------------------------------
+
+void check_histogram() {
+    double error_max = 0;
+    for (uint64_t value = 1; value < Histogram::value_max; value += 1 + value / 7) {
+        Histogram h;
+        h.add(value);
+        h.add(Histogram::value_max);  // so that the maximum does not correct the middle
+        error_max =
+            std::max(error_max, std::abs(double(h.quantile(0.5)) - double(value)) / double(value));
+    }
+    tap::note("largest error of a quantile: %.5f", error_max);
+    tap::ok(error_max < 0.004, "a quantile is off by less than 0.4 %");
+
+    Histogram a, b;
+    for (uint64_t i = 1; i <= 500; i++) a.add(i * 1000);
+    for (uint64_t i = 501; i <= 1000; i++) b.add(i * 1000);
+    a.merge(b);
+    tap::is(a.count(), 1000u, "merged: the count");
+    tap::is(a.max(), 1000000u, "the maximum");
+    tap::ok(a.mean() == 500500.0, "the mean is exact");
+    tap::ok(std::abs(double(a.quantile(0.99)) - 990000) < 4000, "the 99th percentile");
+    tap::is(Histogram().quantile(0.99), 0u, "nothing was counted");
+    Histogram beyond;
+    beyond.add(UINT64_MAX / 2);
+    tap::is(beyond.count(), 1u, "a value above all is counted");
+}
+
+// ---- distributions
+// ----------------------------------------------------------------------------------
+
+void check_zipf(double theta) {
+    constexpr uint64_t keys = 1000;
+    constexpr int draws = 400'000;
+    Distribution distribution(keys, theta);
+    Random random(3);
+    std::vector<int> seen(keys);
+    for (int i = 0; i < draws; i++) seen[distribution.rank(random)]++;
+    double sum = 0, chi = 0;
+    for (uint64_t r = 0; r < keys; r++) sum += std::pow(double(r + 1), -theta);
+    for (uint64_t r = 0; r < keys; r++) {
+        double wanted = draws * std::pow(double(r + 1), -theta) / sum;
+        chi += (seen[r] - wanted) * (seen[r] - wanted) / wanted;
+    }
+    // 999 degrees of freedom: mean 999, standard deviation 45.
+    tap::note("theta %g: chi squared %.1f", theta, chi);
+    tap::ok(chi < 999 + 6 * 45, "zipf " + std::to_string(theta) + " is as it should be");
+}
+
+void check_keys() {
+    for (uint64_t keys : {1u, 2u, 3u, 10u, 1000u, 65536u}) {
+        Distribution distribution(keys, 0);
+        std::vector<bool> seen(keys);
+        for (uint64_t rank = 0; rank < keys; rank++) seen[distribution.key_of_rank(rank)] = true;
+        tap::ok(std::find(seen.begin(), seen.end(), false) == seen.end(),
+                "each of " + std::to_string(keys) + " keys has a rank");
+    }
+}
+
+// ---- values
+// -----------------------------------------------------------------------------------------
+
+void check_values() {
+    Values values(24, 200, true);
+    int good = 0, accepted = 0;
+    for (uint64_t sequence = 0; sequence < 200; sequence++) {
+        std::string value(values.size(sequence), 0);
+        values.fill(value.data(), uint32_t(value.size()), 7, sequence);
+        good += values.good(value, 7);
+        accepted += values.good(value, 8);
+        for (size_t i = 0; i < value.size(); i++) {
+            value[i] = char(value[i] ^ 1);
+            accepted += values.good(value, 7);
+            value[i] = char(value[i] ^ 1);
+        }
+        accepted += values.good(value.substr(0, value.size() - 1), 7);
+        accepted += values.good(value + "x", 7);
+    }
+    tap::is(good, 200, "every value is recognised under its key");
+    tap::is(accepted, 0, "and none with another key, another byte, another length");
+}
+
+// ---- replies
+// ----------------------------------------------------------------------------------------
+
+std::string value_of(const Values& values, uint64_t key) {
+    std::string value(values.size(key), 0);
+    values.fill(value.data(), uint32_t(value.size()), key, key);
+    return value;
+}
+
+std::string packet(uint8_t opcode, uint16_t status, std::string_view key, std::string_view extras,
+                   std::string_view value) {
+    size_t body = key.size() + extras.size() + value.size();
+    std::string p(24, 0);
+    p[0] = char(0x81);
+    p[1] = char(opcode);
+    p[3] = char(key.size());
+    p[4] = char(extras.size());
+    p[7] = char(status);
+    p[10] = char(body >> 8);
+    p[11] = char(body);
+    return p.append(extras).append(key).append(value);
+}
+
+// One batch: a set, a get that hits, one that misses, a multi-get of 1..4 of which 1 and 3 hit.
+std::string replies(Wire wire, const Values& values) {
+    std::string a = value_of(values, 1), b = value_of(values, 3), n = std::to_string(a.size());
+    auto text = [&](int key, const std::string& value) {
+        return "VALUE k" + std::to_string(key) + " 0 " + n + "\r\n" + value + "\r\n";
+    };
+    auto meta = [&](int key, const std::string& value) {
+        return "VA " + n + " kk" + std::to_string(key) + "\r\n" + value + "\r\n";
+    };
+    std::string flags(4, 0);
+    switch (wire) {
+        case Wire::text:
+            return "STORED\r\n" + text(1, a) + "END\r\nEND\r\n" + text(1, a) + text(3, b) +
+                   "END\r\n";
+        case Wire::meta:
+            return "HD\r\nVA " + n + "\r\n" + a + "\r\nEN\r\n" + meta(1, a) + meta(3, b) + "MN\r\n";
+        case Wire::binary:
+            break;
+    }
+    return packet(1, 0, "", "", "") + packet(0, 0, "", flags, a) +
+           packet(0, 1, "", "", "Not found") + packet(13, 0, "k1", flags, a) +
+           packet(13, 0, "k3", flags, b) + packet(10, 0, "", "", "");
+}
+
+struct Heard {
+    std::string answers;  // keys/hits of each
+    Failures failures;
+    bool broken = false;
+    bool done = false;
+    size_t left = 0;
+};
+
+// Feeds `input` in two parts.
+Heard hear(Wire wire, const Values& values, const std::string& input, size_t cut) {
+    RequestWriter writer(wire, "k");
+    Batch batch(wire, writer, values);
+    OutBuffer out;
+    const uint64_t one[] = {1}, two[] = {2}, many[] = {1, 2, 3, 4};
+    batch.add_set(out, 1, 1);
+    batch.add_get(out, one);
+    batch.add_get(out, two);
+    batch.add_get(out, many);
+    Heard heard;
+    size_t at = 0;
+    for (size_t end : {cut, input.size()}) {
+        while (!batch.done() && !heard.broken) {
+            Batch::Step step =
+                batch.step(std::string_view(input).substr(at, end - at), heard.failures);
+            if (step.wanted > 0) break;
+            heard.broken = step.broken;
+            at += step.bytes;
+            if (step.answered)
+                heard.answers +=
+                    std::to_string(step.answer.keys) + "/" + std::to_string(step.answer.hits) + " ";
+        }
+    }
+    heard.done = batch.done();
+    heard.left = input.size() - at;
+    return heard;
+}
+
+void check_replies(Wire wire, const char* name) {
+    Values values(40, 40, true);
+    std::string input = replies(wire, values);
+    int bad = 0;
+    for (size_t cut = 0; cut <= input.size(); cut++) {
+        Heard heard = hear(wire, values, input, cut);
+        bad += heard.answers != "1/0 1/1 1/0 4/2 " || heard.failures.total() != 0 || !heard.done ||
+               heard.left != 0;
+    }
+    tap::is(bad, 0, std::string(name) + ": replies are understood at every split");
+
+    int unnoticed = 0;
+    for (size_t at = 0; at < input.size(); at++) {
+        std::string changed = input;
+        changed[at] = char(changed[at] ^ 0x10);
+        Heard heard = hear(wire, values, changed, changed.size());
+        bool noticed = heard.failures.total() > 0 || heard.broken || !heard.done ||
+                       heard.left != 0 || heard.answers != "1/0 1/1 1/0 4/2 ";
+        unnoticed += !noticed;
+    }
+    // What nobody looks at: client flags; in packets also data type, opaque, cas and texts of
+    // errors.
+    tap::note("%s: %d of %zu changed bytes go unnoticed", name, unnoticed, input.size());
+    tap::ok(unnoticed <= (wire == Wire::binary ? 6 * 18 + 3 * 4 + 9 : 3),
+            std::string(name) + ": a changed byte is noticed");
+}
+
+void check_failures() {
+    Values values(40, 40, true);
+    std::string value = value_of(values, 1);
+    Heard heard = hear(Wire::text, values,
+                       "SERVER_ERROR out of memory storing object\r\nEND\r\nEND\r\nEND\r\n", 0);
+    tap::is(heard.failures.refused, 1u, "an error reply is counted");
+    tap::is(heard.failures.first, "an error reply: SERVER_ERROR out of memory storing object",
+            "and told");
+    tap::ok(heard.done, "and the rest is heard");
+    heard = hear(Wire::text, values,
+                 "STORED\r\nVALUE k2 0 40\r\n" + value + "\r\nEND\r\nEND\r\nEND\r\n", 0);
+    tap::is(heard.failures.wrong_values, 1u, "a key that was not asked for is a wrong value");
+    heard = hear(Wire::text, values, "HELLO\r\n", 0);
+    tap::ok(heard.broken, "another protocol is noticed");
+    heard = hear(Wire::meta, values, std::string(5000, 'x'), 0);
+    tap::ok(heard.broken, "a line that does not end is not waited for");
+}
+
+// ---- options
+// ----------------------------------------------------------------------------------------
+
+std::string read_options(std::vector<std::string> words, LoadOptions& options) {
+    std::vector<char*> arguments;
+    for (std::string& word : words) arguments.push_back(word.data());
+    return read_load_options(arguments, options);
+}
+
+void check_options() {
+    LoadOptions options;
+    tap::is(read_options({}, options), "", "no option is needed");
+    tap::ok(options.bounds.seconds == 10, "and a load ends by itself");
+    tap::is(options.mix.gets, 95u, "the table's values hold");
+    tap::is(read_options({"--value-bytes=100:200", "--ratio", "1:0", "--verify"}, options), "",
+            "both ways of writing");
+    tap::is(options.mix.value_bytes_max, 200u, "a range is read");
+    for (const char* wrong :
+         {"--port", "--nothing", "port", "--verify=1", "--pipeline=0", "--pipeline=x", "--ratio=5",
+          "--ratio=0:0", "--value-bytes=9:8", "--server-pid=,", "--theta=nan", "--keys=-1",
+          "--distribution=normal", "--protocol=http", "--key-prefix=a b"})
+        tap::ok(!read_options({wrong}, options).empty(), std::string("refused: ") + wrong);
+    LoadOptions small;
+    tap::ok(!read_options({"--verify", "--value-bytes", "23"}, small).empty(),
+            "too short a value to verify");
+    for (const Option& option : load_options())
+        if (std::string_view(option.help).size() < 8)
+            tap::ok(false, std::string(option.name) + " has a help text");
+}
+
+}  // namespace
+
+}  // namespace farcached::bench
+
+int main() {
+    using namespace farcached::bench;
+    check_histogram();
+    for (double theta : {0.5, 0.8, 0.99, 1.0, 1.1, 2.0}) check_zipf(theta);
+    check_keys();
+    check_values();
+    check_replies(Wire::text, "text");
+    check_replies(Wire::meta, "meta");
+    check_replies(Wire::binary, "binary");
+    check_failures();
+    check_options();
+    return tap::done();
+}
