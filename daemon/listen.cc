@@ -21,9 +21,9 @@ void set_flag(int fd, int level, int name) {
     (void)setsockopt(fd, level, name, &on, sizeof on);
 }
 
-conf::Problem failed(const std::string& host, uint16_t port, bool named, int error) {
-    std::string what = named ? "failed to listen on one of interface(s) " + host
-                             : "failed to listen on TCP port " + std::to_string(port);
+conf::Problem failed(const std::string& interfaces, uint16_t port, int error) {
+    std::string what = interfaces.empty() ? "failed to listen on TCP port " + std::to_string(port)
+                                          : "failed to listen on one of interface(s) " + interfaces;
     return {conf::exit_system, what + ": " + std::strerror(error) + "\n"};
 }
 
@@ -60,7 +60,7 @@ Listening describe_listener(int fd) {
 
 std::variant<std::vector<Listening>, conf::Problem> listen_on_tcp(const std::string& host,
                                                                   uint16_t port, int backlog,
-                                                                  bool named_interfaces) {
+                                                                  const std::string& interfaces) {
     addrinfo hints{};
     hints.ai_flags = AI_PASSIVE;
     hints.ai_family = AF_UNSPEC;
@@ -69,7 +69,7 @@ std::variant<std::vector<Listening>, conf::Problem> listen_on_tcp(const std::str
     int error = getaddrinfo(host.empty() ? nullptr : host.c_str(), std::to_string(port).c_str(),
                             &hints, &found);
     if (error != 0) {
-        conf::Problem problem = failed(host, port, named_interfaces, errno == 0 ? EINVAL : errno);
+        conf::Problem problem = failed(interfaces, port, errno == 0 ? EINVAL : errno);
         const char* why = error == EAI_SYSTEM ? std::strerror(errno) : gai_strerror(error);
         problem.text = std::string("getaddrinfo(): ") + why + "\n" + problem.text;
         return problem;
@@ -86,9 +86,9 @@ std::variant<std::vector<Listening>, conf::Problem> listen_on_tcp(const std::str
         last_error = errno;
         if (errno != EADDRINUSE) continue;  // an address family that this host lacks
         for (const Listening& one : all) close(one.fd);
-        return failed(host, port, named_interfaces, EADDRINUSE);
+        return failed(interfaces, port, EADDRINUSE);
     }
-    if (all.empty()) return failed(host, port, named_interfaces, last_error);
+    if (all.empty()) return failed(interfaces, port, last_error);
     return all;
 }
 

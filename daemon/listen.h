@@ -4,6 +4,7 @@
 
 #include <sys/socket.h>
 
+#include <cstdint>
 #include <string>
 #include <variant>
 #include <vector>
@@ -19,10 +20,11 @@ struct Listening {
     std::string address;  // "tcp:127.0.0.1:11211"
 };
 
-// One socket for each address that `host` (empty: all interfaces) means. A problem if there is none.
+// One socket for each address that `host` (empty: all interfaces) means. A problem if there is none; its text
+// names `interfaces`, all of what -l said, or the port if that is empty.
 std::variant<std::vector<Listening>, conf::Problem> listen_on_tcp(const std::string& host,
                                                                   uint16_t port, int backlog,
-                                                                  bool named_interfaces);
+                                                                  const std::string& interfaces);
 // A stale socket file is replaced; any other file is not.
 std::variant<Listening, conf::Problem> listen_on_unix(const std::string& path, uint32_t mode,
                                                       int backlog);

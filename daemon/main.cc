@@ -70,7 +70,7 @@ ServerOptions server_options(const conf::ListenSettings& listen, const conf::Ses
     }
     options.unix_path = listen.unix_path;
     options.unix_mode = listen.unix_mode;
-    options.named_interfaces = !listen.interfaces.empty();
+    options.interfaces = listen.interfaces;
     options.backlog = listen.backlog;
     options.protocol = session_protocol(listen.protocol);
     options.threads = session.threads;

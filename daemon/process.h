@@ -8,6 +8,7 @@
 #include <sys/types.h>
 
 #include <csignal>
+#include <cstdint>
 #include <span>
 #include <string>
 #include <string_view>

@@ -57,7 +57,7 @@ conf::Refusal Server::listen() {
 }
 
 conf::Refusal Server::listen_tcp(const ListenAt& at) {
-    auto result = listen_on_tcp(at.host, at.port, options_.backlog, options_.named_interfaces);
+    auto result = listen_on_tcp(at.host, at.port, options_.backlog, options_.interfaces);
     if (auto* problem = std::get_if<conf::Problem>(&result)) return *problem;
     for (Listening& one : std::get<std::vector<Listening>>(result)) {
         ports_.push_back({one.ipv6, one.port});

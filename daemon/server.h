@@ -36,7 +36,7 @@ struct ServerOptions {
     std::vector<ListenAt> tcp;
     std::string unix_path;          // not empty: instead of tcp
     uint32_t unix_mode = 0700;
-    bool named_interfaces = false;  // -l was given: the message about a failure says so
+    std::string interfaces;         // what -l said, for the message about a failure
     int backlog = 1024;
     SessionProtocol protocol = SessionProtocol::any;
     uint32_t threads = 4;

@@ -44,6 +44,8 @@ else:
 taken, port = occupied()
 ends("-l 127.0.0.1 -p %d" % port, 71,
      "failed to listen on one of interface(s) 127.0.0.1: Address already in use\n", name="port in use")
+ends("-l 127.0.0.2:0,127.0.0.1:%d -p -1" % port, 71, "failed to listen on one of interface(s) "
+     "127.0.0.2:0,127.0.0.1:%d: Address already in use\n" % port, name="one of two ports in use")
 ends("-l 127.0.0.1 -p %d -d" % port, 71,
      "failed to listen on one of interface(s) 127.0.0.1: Address already in use\n",
      name="port in use, in the background")

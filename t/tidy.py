@@ -126,6 +126,24 @@ def check_cycles(sources):
     report(found, "no header includes itself by a detour")
 
 
+def check_integer_types(sources):
+    """<cstdint> comes by accident with one compiler and not with the next."""
+    known = {}
+
+    def brings(path):
+        if path not in known:
+            known[path] = False
+            source = sources.get(path)
+            known[path] = source is not None and (
+                any(name in ("cstdint", "stdint.h") for _, name in source.system_includes)
+                or any(brings(name) for _, name in source.quoted_includes))
+        return known[path]
+
+    report([path for path, source in sources.items()
+            if re.search(r"\bu?int(8|16|32|64)_t\b", source.code) and not brings(path)],
+           "who names uint32_t and its like includes <cstdint>")
+
+
 def check_own_header_first(sources):
     found = []
     for path, source in sources.items():
@@ -212,6 +230,7 @@ def main():
     check_arrows(sources)
     check_forbidden(sources)
     check_cycles(sources)
+    check_integer_types(sources)
     check_own_header_first(sources)
     check_pragma_once(sources)
     check_functions(texts, sources)
