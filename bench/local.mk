@@ -39,5 +39,6 @@ bench_hitratio_lru_LDADD = bench/libbench.a $(LDADD)
 
 EXTRA_DIST += \
 	bench/compare \
+	bench/compare_load.py \
 	bench/compare_report.py \
 	bench/compare_servers.py

@@ -51,6 +51,9 @@ std::string remarks(const Settings& settings) {
     if (settings.listen.port == 0 && settings.listen.unix_path.empty()) {
         text += "WARNING: Listening on nothing: -p 0 and no -s.\n";
     }
+    if (!compat_value(settings, "ssl_chain_cert").empty() || !compat_value(settings, "ssl_key").empty()) {
+        text += "WARNING: The ssl_ options have no effect: TLS is not there yet.\n";
+    }
     return text;
 }
 

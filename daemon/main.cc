@@ -5,6 +5,7 @@
 // after, in the process that stays when -d makes another one of it.
 #include <cstdio>
 #include <cstdlib>
+#include <exception>
 #include <memory>
 #include <system_error>
 
@@ -179,7 +180,7 @@ void start_or_exit(Start start) {
 std::unique_ptr<node::Node> node_or_exit(const conf::Settings& settings) {
     try {
         return std::make_unique<node::Node>(node_config(settings.memory, settings.session.threads));
-    } catch (const std::system_error& error) {
+    } catch (const std::exception& error) {  // the system has none, or a node cannot have so much
         give_up({conf::exit_system, "failed to get " + std::to_string(settings.memory.bytes_max >> 20) +
                                         " megabytes of memory: " + error.what() + "\n"});
     }

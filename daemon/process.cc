@@ -125,7 +125,8 @@ Refusal go_to_background(bool keep_folder, bool keep_output) {
 }
 
 std::string lock_memory() {
-    if (mlockall(MCL_CURRENT | MCL_FUTURE) == 0) return {};
+    // On fault: address space that is only reserved (the arena's room to grow, stacks) takes no memory.
+    if (mlockall(MCL_CURRENT | MCL_FUTURE | MCL_ONFAULT) == 0) return {};
     return "warning: -k invalid, mlockall() failed: " + error_text() + "\n";
 }
 

@@ -8,6 +8,7 @@ import sys
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"))
 from farcached import run_binary, tap  # noqa: E402
 
+TOP = os.environ.get("abs_top_srcdir") or os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 ROOT = os.geteuid() == 0
 LOOPBACK = ["-l", "127.0.0.1", "-p", "-1"]
 
@@ -82,6 +83,10 @@ ends(["-l", "127.0.0.1:x"], 71, "failed to listen on one of interface(s) 127.0.0
 ends(["-c", "2000000000"], 71, "failed to set rlimit for open files. Try starting as root or requesting "
      "smaller maxconns value.\n", name="-c above what the system can do")
 
+status, out, err = run_binary(*LOOPBACK, "-m", "1000000000")
+tap.is_(status, 71, "-m above what there can be: exit status")
+tap.like(err, r"\Afailed to get 1000000000 megabytes of memory: ", "-m above what there can be: message")
+
 # -- What answers and ends -----------------------------------------------------------------------------
 
 ends(["-V"], 0, out=b"memcached 1.6.45\n", as_is=True)
@@ -97,7 +102,8 @@ for flag in ("-h", "--help"):
 for flag in ("-i", "--license"):
     status, out, err = run_binary(flag, as_is=True)
     tap.is_(status, 0, flag + ": exit status")
-    tap.like(out, "Redistribution and use in source and binary forms", flag + " prints the licence")
+    with open(os.path.join(TOP, "LICENSE"), "rb") as f:
+        tap.ok(f.read() in out, flag + " prints LICENSE")
 status, out, err = run_binary("--print-options-man", as_is=True)
 tap.like(out, r"(?m)^\.SS ", "--print-options-man prints roff")
 tap.ok(b"print-options-man" not in run_binary("-h", as_is=True)[1], "which is not in the help")

@@ -337,6 +337,8 @@ void test_warnings() {
             "-t 65 is not recommended");
     tap::ok(!parse({"-p", "0"}).err.empty(), "listening on nothing is remarked");
     tap::is(parse({"-p", "0", "-s", "/x"}).err, "", "a Unix socket is something");
+    tap::ok(parse({"-o", "ssl_key=k"}).err.find("TLS is not there yet") != std::string::npos,
+            "a key without TLS is remarked");
     tap::ok(parse({"-o", "resp_obj_mem_limit"}).err.starts_with("DEPRECATED: resp_obj_mem_limit"),
             "resp_obj_mem_limit is deprecated");
 }

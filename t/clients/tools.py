@@ -18,7 +18,7 @@ TOOL_SECONDS = 120
 
 # memccapable expects bare ERROR where memcached has answered CLIENT_ERROR since 1.6.40. These two tests fail
 # on memcached 1.6.45 and must fail here: 52 of 54.
-FAIL_AS_MEMCACHED_DOES = {"ascii get", "ascii gets", "ascii verbosity"}
+FAIL_AS_MEMCACHED_DOES = {"ascii delete", "ascii delete noreply"}  # 1.6.45 takes extra arguments
 CAPABLE_TOTAL = 54
 CAPABLE_PASSED_MIN = 52
 
@@ -38,6 +38,7 @@ def capable_results(binary, flag):
         _, text = output_of(["memccapable", "-h", "127.0.0.1", "-p", d.port, "-t", "20", flag])
         with d.client() as c:
             tap.ok(c.is_idle(), "memccapable %s: %s goes on" % (flag, os.path.basename(binary)))
+    text = re.sub(r"\d+ of \d+ tests failed\s*", "", text)  # from stderr, in the middle of a line
     return {name.strip(): verdict == "pass"
             for name, verdict in re.findall(r"^((?:ascii|binary) [\w ]+?)\s*\[(pass|FAIL)\]", text, re.M)}, text
 
@@ -91,7 +92,8 @@ def libmemcached_session(d, protocol, small, big):
     tap.ok(run("memcexist", "absent")[0] != 0, title + "memcexist of what is not")
     tap.ok(run("memctouch", "--expire=1000", "small")[0] == 0, title + "memctouch")
     status, text = run("memcstat")
-    tap.ok(status == 0 and re.search(r"curr_items:\s*2\b", text), title + "memcstat", text)
+    # memcexist adds an item that has expired already: it counts until the crawler comes by.
+    tap.ok(status == 0 and re.search(r"curr_items:\s*[23]\b", text), title + "memcstat", text)
     if not protocol:
         tap.ok(run("memcping")[0] == 0, title + "memcping")
     tap.ok(run("memcrm", "small")[0] == 0 and run("memcexist", "small")[0] != 0, title + "memcrm")
