@@ -73,7 +73,10 @@ int run(std::span<char* const> arguments) {
         }
     for (const char* help : {"--help", "-h", "help"})
         if (std::strcmp(name, help) == 0) return print_help();
-    std::fprintf(stderr, "farbench: there is no command \"%s\".\nTry farbench --help.\n", name);
+    if (arguments.empty())
+        std::fprintf(stderr, "farbench: say which command.\nTry farbench --help.\n");
+    else
+        std::fprintf(stderr, "farbench: there is no command \"%s\".\nTry farbench --help.\n", name);
     return exit_usage;
 }
 

@@ -61,7 +61,6 @@ class Progress {
   public:
     Progress(const Workers& workers, const LoadOptions& options)
         : workers_(workers),
-          options_(options),
           terminal_(isatty(STDERR_FILENO) == 1),
           shown_(terminal_ || options.output.progress),
           last_ns_(now_ns()) {}
@@ -110,7 +109,6 @@ class Progress {
     }
 
     const Workers& workers_;
-    const LoadOptions& options_;
     bool terminal_, shown_;
     uint64_t last_ns_;
     uint64_t operations_ = 0, keys_read_ = 0, hits_ = 0;

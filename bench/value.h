@@ -24,8 +24,8 @@ class Values {
     uint32_t size(uint64_t sequence) const;
     // Writes `bytes` bytes at `to`.
     void fill(char* to, uint32_t bytes, uint64_t key, uint64_t sequence) const;
-    // Is this a value that fill() made for this key? Values that are not verified are all good: others may
-    // have stored them.
+    // Is this a value that fill() made for this key? Values that are not verified are all good:
+    // others may have stored them.
     bool good(std::string_view value, uint64_t key) const;
 
   private:
