@@ -4,6 +4,7 @@
 // told.
 //
 //     consistency PORT [--seed N] [--seconds N] [--threads N] [--keys N] [--value-bytes N]
+//                 [--mutations N]    go on until so many were made, within six more times the seconds
 //     consistency --self     the checks themselves, on values and histories wrong on purpose
 //
 // Started by consistency.py, which starts the daemon. What each thread does follows from the seed.
@@ -22,6 +23,7 @@
 namespace consistency {
 namespace {
 
+constexpr int64_t late_factor_max = 6;   // of the seconds asked for
 constexpr size_t tries_max = 2'000'000;  // of one history's search
 
 struct Checked {
@@ -71,8 +73,16 @@ void check_histories(Shared& shared, Checked& checked) {
     shared.flushes.clear();
 }
 
-// All threads do a round, thread 0 judges its histories while the others wait, until the time is
-// up.
+// The time is up, and as much was done as was asked for; a machine that is too slow for that stops
+// later, but stops.
+bool is_over(const Shared& shared, int64_t end_ms) {
+    const int64_t now = now_ms();
+    if (now < end_ms) return false;
+    if (shared.mutations >= shared.options.mutations_min) return true;
+    return now >= end_ms + int64_t(shared.options.seconds) * 1000 * late_factor_max;
+}
+
+// All threads do a round, thread 0 judges its histories while the others wait, until it is over.
 void run_thread(Shared& shared, uint32_t index, std::barrier<>& gate, Checked& checked,
                 int64_t end_ms) {
     std::unique_ptr<Worker> worker;
@@ -88,7 +98,7 @@ void run_thread(Shared& shared, uint32_t index, std::barrier<>& gate, Checked& c
         gate.arrive_and_wait();
         if (index == 0) {
             check_histories(shared, checked);
-            if (now_ms() >= end_ms || shared.faults.of(Fault::history) > 0) shared.stop = true;
+            if (shared.faults.of(Fault::history) > 0 || is_over(shared, end_ms)) shared.stop = true;
         }
         gate.arrive_and_wait();
     }
@@ -251,6 +261,7 @@ bool parse(int argc, char** argv, Options& options) {
                           : name == "--seconds" ? number_of(argv[i + 1], options.seconds)
                           : name == "--threads" ? number_of(argv[i + 1], options.threads)
                           : name == "--keys"    ? number_of(argv[i + 1], options.keys)
+                          : name == "--mutations" ? number_of(argv[i + 1], options.mutations_min)
                           : name == "--value-bytes"
                               ? number_of(argv[i + 1], options.value_bytes_max)
                               : false;
@@ -268,7 +279,7 @@ int main(int argc, char** argv) {
     if (!consistency::parse(argc, argv, options)) {
         std::fprintf(stderr,
                      "usage: consistency PORT [--seed N] [--seconds N] [--threads N] [--keys N] "
-                     "[--value-bytes N] | --self\n");
+                     "[--value-bytes N] [--mutations N] | --self\n");
         return 64;
     }
     return consistency::run(options);

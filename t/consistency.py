@@ -15,10 +15,10 @@ from farcached import Daemon, deadline, default_binary, tap  # noqa: E402
 
 # What the load asks of memory differs; so do the workers it meets.
 SHAPES = [
-    ("values to 200 KB, 16 MB", ["-m", "16", "-t", "4"], ["--keys", "2000", "--value-bytes", "200000"]),
+    ("values to 200 KB, 16 MB", ["-m", "16", "-t", "4"], ["--keys", "2000", "--value-bytes", "200000", "--mutations", "3000"]),
     ("few hot keys, small values", ["-m", "8", "-t", "4"], ["--keys", "64", "--value-bytes", "1000"]),
     ("many keys, one worker, one request at a time", ["-m", "8", "-t", "1", "-R", "1"],
-     ["--keys", "20000", "--value-bytes", "40000"]),
+     ["--keys", "20000", "--value-bytes", "100000", "--mutations", "3000"]),
 ]
 # Shapes in which memory must have run out.
 EVICTING = {"values to 200 KB, 16 MB", "many keys, one worker, one request at a time"}

@@ -36,6 +36,7 @@ struct Options {
     uint32_t seconds = 5;
     uint32_t keys = 2000;
     uint32_t value_bytes_max = 200'000;
+    uint64_t mutations_min = 0;
 };
 
 enum class Fault : uint8_t { torn, stale, history, counter, expired, reply, count };
