@@ -138,7 +138,8 @@ EXTRA_DIST += \
 	t/clients/gomemcache/go.mod \
 	t/clients/gomemcache/go.sum \
 	t/clients/gomemcache/main.go \
-	t/clients/memcached_exporter/version \
+	t/clients/memcached_exporter/go.mod \
+	t/clients/memcached_exporter/go.sum \
 	t/clients/memjs/client.js \
 	t/clients/memjs/package-lock.json \
 	t/clients/memjs/package.json \
