@@ -44,6 +44,7 @@ std::string_view shown_state(uint8_t state) {
 Server::Server(const ServerOptions& options) : options_(options) { (void)node_now(); }
 
 Server::~Server() {
+    base_.reset();
     for (auto& listener : listeners_)
         if (listener->fd >= 0) ::close(listener->fd);
     if (wake_fd_ >= 0) ::close(wake_fd_);
@@ -110,10 +111,8 @@ void Server::stop() {
     uint64_t one = 1;
     (void)!write(wake_fd_, &one, sizeof one);
     thread_.join();
-    for (auto& listener : listeners_) {
-        ::close(listener->fd);
-        listener->fd = -1;
-    }
+    // Nobody connects any more; the descriptors are named in `stats conns` as long as workers run.
+    for (auto& listener : listeners_) ::shutdown(listener->fd, SHUT_RDWR);
     for (auto& worker : workers_) worker->stop();
     for (auto& worker : workers_) worker->join();
     if (!options_.unix_path.empty()) unlink(options_.unix_path.c_str());
@@ -149,8 +148,8 @@ void Server::accept_some(Listener& listener) {
                 suspend(true);
             return;
         }
-        total_.fetch_add(1, std::memory_order_relaxed);
         if (!admit(fd)) continue;
+        total_.fetch_add(1, std::memory_order_relaxed);
         if (address.ss_family != AF_UNIX) {
             int on = 1;
             (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
@@ -186,10 +185,12 @@ void Server::suspend(bool for_a_moment) {
         event_add(&retry_event_, &retry_after);
         return;
     }
-    if (connections_.load() < options_.connections_max) resume();  // one left in the meantime
+    resume();  // one may have left in the meantime
 }
 
+// Unless there is no room: then whoever leaves calls again.
 void Server::resume() {
+    if (!options_.reject_over_limit && connections_.load() >= options_.connections_max) return;
     if (accepting_.exchange(true)) return;
     disabled_us_.fetch_add(clock_us() - disabled_since_us_, std::memory_order_relaxed);
     for (auto& listener : listeners_) event_add(&listener->readiness, nullptr);
@@ -211,7 +212,7 @@ void Server::closed(Session& session, SessionEnd why) {
         sessions_.erase(&session);
     }
     ends_[size_t(why)].fetch_add(1, std::memory_order_relaxed);
-    if (!watch_->wants(watch_connevents)) return;
+    if (why == SessionEnd::became_watcher || !watch_->wants(watch_connevents)) return;
     watch_->connection("type=conn_close" + watch_words(session.address) +
                        " reason=" + std::string(session_end_text(why)) +
                        " cfd=" + std::to_string(session.state.fd));

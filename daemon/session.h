@@ -6,6 +6,7 @@
 //     client announced.
 // N3  While `output` is not empty the session is not read: a client that does not read is not served.
 // N4  A session is on its worker's list, least recently active first, from its opening to its end.
+// N5  A session waits for its turn (queued) or for its socket to take `output` (writing), never for both.
 #pragma once
 
 #include <event2/event_struct.h>
@@ -44,6 +45,8 @@ struct Session {
     bool closing = false;       // once `output` is sent
     bool queued = false;        // on the worker's ready list
     bool writing = false;       // waits for the socket to take `output`
+    bool unserved = false;      // `input` may hold whole requests
+    bool drained = false;       // the worker stops, and has taken what the socket held
     uint32_t watch_flags = 0;   // not 0: becomes a watcher once `output` is sent
 
     std::string input;          // N2

@@ -179,7 +179,6 @@ bool WatchHub::adopt(int fd, uint32_t flags, std::function<void()> closed) {
         std::lock_guard held(lock_);
         if (!running_) return false;
         if (watcher_count_ == watchers_max) return false;
-        watcher_count_++;
         Watcher watcher;
         watcher.fd = fd;
         watcher.flags = flags;
@@ -187,6 +186,7 @@ bool WatchHub::adopt(int fd, uint32_t flags, std::function<void()> closed) {
         watcher.closed = std::move(closed);
         watcher.out = "OK\r\n";
         arriving_.push_back(std::move(watcher));
+        watcher_count_++;
         // Before the OK can be seen: who has seen it misses nothing.
         wanted_.store(flags_of_all(), std::memory_order_relaxed);
         watching_.store(watcher_count_, std::memory_order_relaxed);
@@ -299,14 +299,15 @@ void WatchHub::read_and_discard(Watcher& watcher) {
 }
 
 void WatchHub::remove_dead() {
-    auto first_dead = std::stable_partition(watchers_.begin(), watchers_.end(),
-                                            [](const Watcher& w) { return !w.dead; });
-    if (first_dead == watchers_.end()) return;
-    std::vector<Watcher> dead(std::make_move_iterator(first_dead),
-                              std::make_move_iterator(watchers_.end()));
-    watchers_.erase(first_dead, watchers_.end());
+    if (std::none_of(watchers_.begin(), watchers_.end(), [](const Watcher& w) { return w.dead; }))
+        return;
+    std::vector<Watcher> dead;
     {
         std::lock_guard held(lock_);
+        auto first_dead = std::stable_partition(watchers_.begin(), watchers_.end(),
+                                                [](const Watcher& w) { return !w.dead; });
+        dead.assign(std::make_move_iterator(first_dead), std::make_move_iterator(watchers_.end()));
+        watchers_.erase(first_dead, watchers_.end());
         watcher_count_ -= dead.size();
         wanted_.store(flags_of_all(), std::memory_order_relaxed);
         watching_.store(watcher_count_, std::memory_order_relaxed);

@@ -8,7 +8,8 @@
 // W2  A watcher that does not read loses lines, never its connection: they are counted, and `skipped=n`
 //     precedes the next one it gets.
 // W3  A watcher sees only lines written after it was adopted.
-// W4  Only the hub's thread touches watchers_ and their sockets; pending_ and arriving_ are under lock_.
+// W4  Only the hub's thread touches watchers_ and their sockets; pending_ and arriving_ are under lock_, and so
+//     is who is in watchers_: adopt() reads their flags.
 #pragma once
 
 #include <atomic>

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <new>
 #include <system_error>
 
 #include "base/check.h"
@@ -58,6 +59,7 @@ Worker::Worker(node::Node& node, const EngineOptions& engine, Admin& admin, Watc
 
 Worker::~Worker() {
     CHECK(!thread_.joinable());
+    base_.reset();
     ::close(wake_fd_);
 }
 
@@ -105,10 +107,9 @@ void Worker::open(NewConnection connection) {
     context_.now = node_now();
     session->last_active = context_.now;
     session->shown.last_command.store(context_.now, std::memory_order_relaxed);
-    event_assign(&session->readiness, base_.get(), connection.fd, EV_READ | EV_PERSIST, on_ready, session);
-    event_add(&session->readiness, nullptr);
     list_newest(*session);
     events_.opened(*session);
+    wait_for(*session, EV_READ);
 }
 
 // What a client sent after its last answer is read away first: closing over unread input makes the kernel
@@ -118,7 +119,7 @@ void Worker::close(Session& session, SessionEnd why) {
     unlist(session);
     if (session.queued) std::erase(ready_, &session);
     events_.closed(session, why);
-    if (why == SessionEnd::protocol_close) {
+    if (why == SessionEnd::protocol_close || why == SessionEnd::server_stopped) {
         ::shutdown(session.state.fd, SHUT_WR);
         constexpr int reads_max = 8;
         for (int i = 0; i < reads_max; i++)
@@ -135,17 +136,8 @@ void Worker::close(Session& session, SessionEnd why) {
 void Worker::begin_stop() {
     stopping_ = true;
     event_add(&deadline_event_, &stop_deadline);
-    for (Session* session = oldest_; session != nullptr;) {
-        Session* next = session->newer;
-        if (!session->writing) readable(*session);
-        session = next;
-    }
-    for (Session* session = oldest_; session != nullptr;) {
-        Session* next = session->newer;
-        session->closing = true;
-        if (!session->writing) close(*session, SessionEnd::server_stopped);
-        session = next;
-    }
+    for (Session* session = oldest_; session != nullptr; session = session->newer)
+        if (!session->writing) queue(*session);
     if (oldest_ == nullptr) event_base_loopbreak(base_.get());
 }
 
@@ -190,11 +182,10 @@ void Worker::readable(Session& session) {
     bool stashed = false;
     if (!receive(session, input, stashed)) return;
     touch(session);
-    if (input.size() < session.input_want) {
-        stash(session, input, stashed);
-        return;
-    }
-    serve(session, input, stashed);
+    if (input.size() >= session.input_want)
+        serve(session, input, stashed);
+    else if (stash(session, input, stashed))
+        after_sending(session);
 }
 
 bool Worker::receive(Session& session, std::string_view& input, bool& stashed) {
@@ -207,17 +198,32 @@ bool Worker::receive(Session& session, std::string_view& input, bool& stashed) {
     if (got < 0) {
         if (errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR)
             close(session, SessionEnd::peer_reset);
+        else if (stopping_)
+            close(session, SessionEnd::server_stopped);
         return false;
     }
     counters_.bytes_read.add(uint64_t(got));
+    session.drained = stopping_ && size_t(got) < receive_bytes_max;
     stashed = !session.unread().empty();
     if (!stashed) {
         input = {in_.get(), size_t(got)};
         return true;
     }
-    session.input.append(in_.get(), size_t(got));
+    if (!take_memory(session, [&] { session.input.append(in_.get(), size_t(got)); })) return false;
     input = session.unread();
     return true;
+}
+
+template <class Take>
+bool Worker::take_memory(Session& session, Take take) {
+    try {
+        take();
+        return true;
+    } catch (const std::bad_alloc&) {
+        out_.clear(0);
+        close(session, SessionEnd::no_memory);
+        return false;
+    }
 }
 
 bool Worker::serve(Session& session, std::string_view input, bool stashed) {
@@ -231,42 +237,43 @@ bool Worker::serve(Session& session, std::string_view input, bool stashed) {
         engine(context_, session.state, input, out_, options_.requests_per_event);
     CHECK(progress.consumed <= input.size());
     session.input_want = progress.next == Next::more ? progress.want : 0;
-    stash(session, input.substr(progress.consumed), stashed);
+    session.unserved = progress.next != Next::more && progress.consumed < input.size();
+    if (!stash(session, input.substr(progress.consumed), stashed)) return false;
     if (progress.next == Next::close) session.closing = true;
     if (progress.next == Next::watch) session.watch_flags = progress.watch_flags;
-    if (progress.next == Next::dump) {
+    if (progress.next == Next::dump)
         session.dump = std::make_unique<DumpWalk>(progress.mgdump, progress.dump_classes);
-        queue(session);
-    }
-    if (progress.next == Next::yield) {
-        counters_.conn_yields.add(1);
-        queue(session);
-    }
+    if (progress.next == Next::yield) counters_.conn_yields.add(1);
     return send_replies(session);
 }
 
 // Keeps what was not consumed. `rest` may lie in the session's own buffer (stashed) or in the shared one.
-void Worker::stash(Session& session, std::string_view rest, bool stashed) {
+// What a large value or a deep pipeline made room for is given back with what it was needed for.
+bool Worker::stash(Session& session, std::string_view rest, bool stashed) {
+    show_resting(session);
     if (rest.empty()) {
         session.input_start = 0;
-        if (session.input.capacity() != 0) std::string().swap(session.input);
-        show(session, ShownState::waiting);
-        return;
+        std::string().swap(session.input);
+        return true;
     }
-    show(session, session.state.swallow != 0 ? ShownState::swallowing : ShownState::receiving_value);
-    if (!stashed) {
-        session.input.assign(rest);
-        session.input_start = 0;
-        return;
-    }
+    if (!stashed) return take_memory(session, [&] { session.input.assign(rest); });
     session.input_start = session.input.size() - rest.size();
-    if (session.input_start > rest.size() && session.input_start > session_bytes_kept) {
-        session.input.erase(0, session.input_start);
+    if (session.input_start <= std::max(rest.size(), session_bytes_kept)) return true;
+    return take_memory(session, [&] {
+        std::string(rest).swap(session.input);
         session.input_start = 0;
-    }
+    });
+}
+
+void Worker::show_resting(Session& session) {
+    if (session.state.swallow != 0)
+        show(session, ShownState::swallowing);
+    else
+        show(session, session.input_want != 0 ? ShownState::receiving_value : ShownState::waiting);
 }
 
 void Worker::queue(Session& session) {
+    CHECK(!session.writing);
     if (session.queued) return;
     session.queued = true;
     if (ready_.empty()) event_add(&turn_event_, &at_once);
@@ -281,12 +288,18 @@ void Worker::on_turn(evutil_socket_t, short, void* argument) {
     worker.context_.now = node_now();
     for (Session* session : turn) {
         session->queued = false;
-        if (session->writing) continue;  // goes on when the socket has taken its output
-        if (session->dump != nullptr)
-            worker.stream_dump(*session);
-        else if (!session->unread().empty())
-            worker.serve(*session, session->unread(), true);
+        worker.take_turn(*session);
     }
+}
+
+void Worker::take_turn(Session& session) {
+    CHECK(!session.writing);
+    if (session.dump != nullptr)
+        stream_dump(session);
+    else if (session.unserved)
+        serve(session, session.unread(), true);
+    else
+        readable(session);  // the worker stops: is there anything more?
 }
 
 bool Worker::send_replies(Session& session) {
@@ -307,31 +320,45 @@ bool Worker::send_replies(Session& session) {
         sent = 0;
     }
     counters_.bytes_written.add(uint64_t(sent));
-    if (size_t(sent) < out_.size()) {
-        session.output.assign(out_.data() + sent, out_.size() - size_t(sent));
-        session.output_start = 0;
+    if (size_t(sent) == out_.size()) {
         out_.clear(out_bytes_kept);
-        wait_to_write(session);
-        return true;
+        return after_sending(session);
     }
+    auto keep = [&] { session.output.assign(out_.data() + sent, out_.size() - size_t(sent)); };
+    if (!take_memory(session, keep)) return false;
     out_.clear(out_bytes_kept);
-    return after_sending(session);
+    session.output_start = 0;
+    session.writing = true;
+    show(session, ShownState::writing);
+    event_del(&session.readiness);
+    return wait_for(session, EV_WRITE);
 }
 
-// What a session does once all its replies are with the socket. False when it is gone.
+// What a session does once all its replies are with the socket.
 bool Worker::after_sending(Session& session) {
     if (session.watch_flags != 0) return become_watcher(session);
-    if (!session.closing) return true;
-    close(session, stopping_ ? SessionEnd::server_stopped : SessionEnd::protocol_close);
+    if (session.closing) {
+        close(session, SessionEnd::protocol_close);
+        return false;
+    }
+    if (session.dump != nullptr || session.unserved) {
+        queue(session);
+        return true;
+    }
+    if (!stopping_) return true;
+    if (!session.drained) {
+        queue(session);
+        return true;
+    }
+    close(session, SessionEnd::server_stopped);
     return false;
 }
 
 // One portion; the rest in later turns. What the client sent behind the command waits for the end of it.
-bool Worker::stream_dump(Session& session) {
+void Worker::stream_dump(Session& session) {
     bool more = session.dump->more(out_, node_, context_.now, context_.started_unix, out_bytes_kept);
     if (!more) session.dump.reset();
-    if (more || !session.unread().empty()) queue(session);
-    return send_replies(session);
+    send_replies(session);
 }
 
 bool Worker::become_watcher(Session& session) {
@@ -343,28 +370,17 @@ bool Worker::become_watcher(Session& session) {
         close(session, SessionEnd::became_watcher);
         return false;
     }
-    event_add(&session.readiness, nullptr);
+    if (!wait_for(session, EV_READ)) return false;
     out_.append(WatchHub::too_many);
     return send_replies(session);
 }
 
-void Worker::wait_to_write(Session& session) {
-    if (session.writing) return;
-    session.writing = true;
-    show(session, ShownState::writing);
-    event_del(&session.readiness);
-    event_assign(&session.readiness, base_.get(), session.state.fd, EV_WRITE | EV_PERSIST, on_ready,
+bool Worker::wait_for(Session& session, short what) {
+    event_assign(&session.readiness, base_.get(), session.state.fd, short(what | EV_PERSIST), on_ready,
                  &session);
-    event_add(&session.readiness, nullptr);
-}
-
-void Worker::wait_to_read(Session& session) {
-    session.writing = false;
-    show(session, ShownState::waiting);
-    event_del(&session.readiness);
-    event_assign(&session.readiness, base_.get(), session.state.fd, EV_READ | EV_PERSIST, on_ready,
-                 &session);
-    event_add(&session.readiness, nullptr);
+    if (event_add(&session.readiness, nullptr) == 0) return true;
+    close(session, SessionEnd::no_memory);
+    return false;
 }
 
 bool Worker::send_pending(Session& session) {
@@ -387,12 +403,10 @@ bool Worker::send_pending(Session& session) {
 void Worker::writable(Session& session) {
     touch(session);
     if (!send_pending(session)) return;
-    wait_to_read(session);
-    if (session.closing || session.watch_flags != 0) {
-        after_sending(session);
-        return;
-    }
-    if (session.dump != nullptr || !session.unread().empty()) queue(session);
+    session.writing = false;
+    show_resting(session);
+    event_del(&session.readiness);
+    if (wait_for(session, EV_READ)) after_sending(session);
 }
 
 void Worker::list_newest(Session& session) {

@@ -7,6 +7,8 @@
 // W1  All but give(), stop() and the counters belongs to the worker's thread.
 // W2  Accesses seen by lock-free reads are handed to the node before the replies they belong to are sent.
 // W3  A session that used up its turn (-R requests, or a full output buffer) waits behind the others.
+// W4  What a client makes its session hold is the session's risk: when there is no memory for it, that session
+//     ends and the others go on.
 #pragma once
 
 #include <event2/event.h>
@@ -55,7 +57,8 @@ class Worker {
 
     void start();
     void give(NewConnection connection);
-    // Serves what has been received, sends what has been answered for a bounded time, ends all sessions.
+    // Serves what has been received, by the kernel too, and sends the answers, for a bounded time; then ends
+    // all sessions.
     void stop();
     void join();
 
@@ -77,26 +80,31 @@ class Worker {
     void open(NewConnection connection);
     void close(Session& session, SessionEnd why);
     void begin_stop();
+    void take_turn(Session& session);
     void readable(Session& session);
-    bool receive(Session& session, std::string_view& input, bool& stashed);
-    // Executes what is whole in `input`; false when the session is gone.
-    bool serve(Session& session, std::string_view input, bool stashed);
-    void stash(Session& session, std::string_view rest, bool stashed);
-    bool send_replies(Session& session);
-    bool send_pending(Session& session);
     void writable(Session& session);
+    void stream_dump(Session& session);
+
+    // These return false when the session is gone.
+    bool receive(Session& session, std::string_view& input, bool& stashed);
+    bool serve(Session& session, std::string_view input, bool stashed);
+    bool stash(Session& session, std::string_view rest, bool stashed);
+    bool send_replies(Session& session);
     bool after_sending(Session& session);
-    bool stream_dump(Session& session);
     bool become_watcher(Session& session);
-    void wait_to_write(Session& session);
-    void wait_to_read(Session& session);
+    bool wait_for(Session& session, short what);
+    template <class Take>
+    bool take_memory(Session& session, Take take);
+
+    bool send_pending(Session& session);
     void queue(Session& session);
     void touch(Session& session);
     void list_newest(Session& session);
     void unlist(Session& session);
-    void show(Session& session, ShownState state) {
+    static void show(Session& session, ShownState state) {
         session.shown.state.store(uint8_t(state), std::memory_order_relaxed);
     }
+    static void show_resting(Session& session);
 
     node::Node& node_;
     WatchHub& watch_;

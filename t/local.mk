@@ -101,6 +101,7 @@ t_unit_conf_listen_SOURCES = t/unit_conf_listen.cc t/tap.h
 
 EXTRA_DIST += \
 	t/lib/binary_client.py \
+	t/lib/connections.py \
 	t/lib/conversation.py \
 	t/lib/cxx_source.py \
 	t/lib/farcached.py \
@@ -152,6 +153,8 @@ EXTRA_DIST += \
 test_scripts += t/conv_stats.py t/conv_watch.py t/conv_crawler.py
 
 test_scripts += t/conv_cli.py t/conv_process.py
+
+test_scripts += t/conv_connections.py t/conv_connection_limits.py
 
 # -- Last: what the lists above add up to -----------------------------------------------------------
 check_PROGRAMS += $(fuzz_targets)

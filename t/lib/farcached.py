@@ -18,6 +18,7 @@ H4  Ports are chosen by the kernel; every file lives in a temporary folder that 
 Which program is tested: Daemon(binary=...), else $FARCACHED, else $abs_top_builddir/farcached, else ./farcached.
 `FARCACHED=/usr/bin/memcached python3 t/conv_x.py` asks the same questions of memcached.
 """
+import contextlib
 import ctypes
 import os
 import re
@@ -202,6 +203,15 @@ class Daemon:
     def signal(self, number):
         if self.alive():
             os.kill(self.pid, number)
+
+    @contextlib.contextmanager
+    def stopped(self):
+        """Nothing runs in the daemon meanwhile; what is sent to it waits in its kernel."""
+        self.signal(signals.SIGSTOP)
+        try:
+            yield
+        finally:
+            self.signal(signals.SIGCONT)
 
     def wait(self, timeout=None):
         """Wait for the daemon's own end; its exit status (negative: by that signal), None if it goes on."""
