@@ -121,7 +121,7 @@ bool AdminImpl::stats_binary(std::string_view group, StatWriter::Emit emit) {
         if (!engine_options_.dump_enabled) return false;
         OutBuffer text;
         prefixes_.dump(text);
-        emit("detail", std::string_view(text.data(), text.size()));
+        emit("detailed", std::string_view(text.data(), text.size()));
         return true;
     }
     return write_group(group, StatWriter(emit));
@@ -166,6 +166,12 @@ void AdminImpl::tune(std::string_view line, OutBuffer& out) {
 }
 
 void AdminImpl::flush_at(NodeSeconds when) { crawler_.flush_at(when); }
+
+// memcached's clock reads a minute more than its uptime, and `oldest` is the last second to be flushed.
+void AdminImpl::flushed(NodeSeconds when) {
+    constexpr uint64_t clock_ahead_s = 60;
+    settings_.set("oldest", std::to_string(when + clock_ahead_s - 1));
+}
 
 void AdminImpl::shutdown(bool graceful) { server_.shut_down(graceful); }
 

@@ -45,6 +45,7 @@ class AdminImpl final : public Admin {
     void verbosity(uint32_t level) override;
     void tune(std::string_view line, OutBuffer& out) override;
     void flush_at(NodeSeconds when) override;
+    void flushed(NodeSeconds when) override;
     void shutdown(bool graceful) override;
     void detail_get(std::string_view key, bool hit) override;
     void detail_set(std::string_view key) override;

@@ -40,6 +40,8 @@ class Admin {
     // cache_memlimit, slabs, lru, lru_crawler (but the dumps), refresh_certs: `line` is the whole command.
     virtual void tune(std::string_view line, OutBuffer& out) = 0;
     virtual void flush_at(NodeSeconds when) = 0;  // a flush_all with a delay
+    // Told of every flush: what is older than `when` is gone, or will be then.
+    virtual void flushed([[maybe_unused]] NodeSeconds when) {}
     virtual void shutdown(bool graceful) = 0;     // after the caller checked that it is allowed
     // Key-level accounting for `stats detail`; cheap no-ops while it is off.
     virtual void detail_get(std::string_view key, bool hit) = 0;

@@ -56,6 +56,7 @@ void run_flush(Call& call, const BinaryRequest& request) {
     else if (when > context.now)
         context.admin.flush_at(when);
     // A moment that has passed: nothing is older than what was to be flushed then.
+    context.admin.flushed(request.exptime == 0 ? context.now : when);
     answer_ok(call, request, 0);
 }
 

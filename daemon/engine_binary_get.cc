@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "daemon/engine_binary.h"
+#include "daemon/engine_watch.h"
 
 namespace farcached::daemon::binary {
 
@@ -54,24 +55,11 @@ class HitReply {
     uint32_t value_len_ = 0;
 };
 
-std::string_view watch_word(Miss why) {
-    switch (why) {
-        case Miss::none: return "found";
-        case Miss::absent: return "not_found";
-        case Miss::expired: return "expired";
-        case Miss::flushed: break;
-    }
-    return "flushed";
-}
-
 // The rare followers of a lookup, kept out of the way.
 void account(Call& call, const BinaryRequest& request, Miss why, const HitReply& reply) {
     Context& context = call.context;
     if (context.options.detail_enabled) context.admin.detail_get(request.key, why == Miss::none);
-    if (!context.watch.wants(watch_fetchers)) return;
-    const bool hit = why == Miss::none;
-    context.watch.item_get(request.key, watch_word(why), hit ? reply.size_class() : 0,
-                           call.session.fd, hit ? reply.value_len() : 0);
+    watch_get(context, call.session.fd, request.key, why, reply.size_class(), reply.value_len());
 }
 
 // A miss is silent when it may be; the others say "Not found", or the key if that was asked for.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // SET ADD REPLACE APPEND PREPEND, DELETE, INCR DECR, and their quiet twins.
 #include "daemon/engine_binary.h"
-#include "protocol/layout.h"
+#include "daemon/engine_watch.h"
 
 namespace farcached::daemon::binary {
 
@@ -36,46 +36,10 @@ void apply_cas(StoreOp& op, const BinaryRequest& request, bool cas_enabled) {
     if (!extends(request.verb)) op.mode = StoreOp::Mode::cas;
 }
 
-std::string_view mode_word(StoreOp::Mode mode) {
-    switch (mode) {
-        case StoreOp::Mode::set: return "set";
-        case StoreOp::Mode::add: return "add";
-        case StoreOp::Mode::replace: return "replace";
-        case StoreOp::Mode::append: return "append";
-        case StoreOp::Mode::prepend: return "prepend";
-        case StoreOp::Mode::cas: break;
-    }
-    return "cas";
-}
-
-std::string_view status_word(StoreReply::Status status) {
-    switch (status) {
-        case StoreReply::Status::stored: return "stored";
-        case StoreReply::Status::not_stored: return "not_stored";
-        case StoreReply::Status::exists: return "exists";
-        case StoreReply::Status::not_found: return "not_found";
-        case StoreReply::Status::too_large: return "too_large";
-        case StoreReply::Status::no_memory: break;
-    }
-    return "no_memory";
-}
-
-void watch_store(Call& call, const StoreOp& op, const StoreReply& reply) {
-    Context& context = call.context;
-    if (!context.watch.wants(watch_mutations)) return;
-    const bool refused = reply.status == StoreReply::Status::too_large ||
-                         reply.status == StoreReply::Status::no_memory;
-    const int64_t ttl = op.exptime <= context.now ? 0 : int64_t(op.exptime - context.now);
-    context.watch.item_store(op.key.bytes, status_word(reply.status), mode_word(op.mode),
-                             refused ? 0 : ttl, refused ? 0 : reply.size_class, call.session.fd,
-                             refused ? 0 : uint32_t(op.value.size()));
-}
-
+// What found no room is counted by the text protocol only, in memcached.
 void count_store(Context& context, const StoreOp& op, const StoreReply& reply) {
-    if (reply.status == StoreReply::Status::too_large)
-        return context.counters.store_too_large.add(1);
-    if (reply.status == StoreReply::Status::no_memory)
-        return context.counters.store_no_memory.add(1);
+    if (reply.status == StoreReply::Status::too_large) return;
+    if (reply.status == StoreReply::Status::no_memory) return;
     ClassCounters& counters = class_counters(context, reply.size_class);
     counters.cmd_set.add(1);
     if (op.mode != StoreOp::Mode::cas) return;
@@ -106,6 +70,7 @@ void answer_store(Call& call, const BinaryRequest& request, const StoreReply& re
 
 StoreReply execute_store(Call& call, const BinaryRequest& request, const StoreOp& op) {
     Context& context = call.context;
+    watch_lookup(context, call.session.fd, op.key);
     StoreReply reply = context.node.store(op, context.now);
     // The whole of an append may outgrow what one item may be: not stored, and the old one stays.
     if (reply.status == StoreReply::Status::too_large && extends(request.verb))
@@ -116,24 +81,6 @@ StoreReply execute_store(Call& call, const BinaryRequest& request, const StoreOp
     return reply;
 }
 
-void watch_delete(Call& call, std::string_view key, const DeleteReply& reply) {
-    if (!call.context.watch.wants(watch_deletions)) return;
-    const uint64_t without_value = layout::item_bytes(key.size(), 0);
-    const uint32_t value_len =
-        reply.item_bytes < without_value ? 0 : uint32_t(reply.item_bytes - without_value);
-    call.context.watch.deleted(key, "delete", reply.size_class, call.session.fd, value_len);
-}
-
-// What incr and decr create is stored, and watched, as by add.
-void watch_created(Call& call, const protocol::ArithOp& op, const ArithReply& reply) {
-    if (!call.context.watch.wants(watch_mutations)) return;
-    const NodeSeconds exptime = *op.vivify;
-    const NodeSeconds now = call.context.now;
-    call.context.watch.item_store(op.key.bytes, "stored", mode_word(StoreOp::Mode::add),
-                                  exptime <= now ? 0 : int64_t(exptime - now),
-                                  reply.meta.size_class, call.session.fd, reply.meta.value_len);
-}
-
 void count_arith(Call& call, const protocol::ArithOp& op, const ArithReply& reply) {
     Context& context = call.context;
     if (reply.status == ArithReply::Status::ok) {
@@ -142,7 +89,7 @@ void count_arith(Call& call, const protocol::ArithOp& op, const ArithReply& repl
     } else if (reply.status == ArithReply::Status::not_found) {
         (op.decrement ? context.counters.decr_misses : context.counters.incr_misses).add(1);
     } else if (reply.status == ArithReply::Status::vivified) {
-        watch_created(call, op, reply);
+        watch_created(context, call.session.fd, op, reply, *op.vivify);
     }
 }
 
@@ -166,7 +113,6 @@ bool run_store(Call& call, const BinaryParse& parse) {
     op.key = key_of(context, request.key);
     if (refused) {
         reply.status = StoreReply::Status::too_large;
-        if (request.verb == BinaryVerb::set) context.node.forget(op.key, context.now);
     } else {
         op.value = call.input.substr(parse.head_bytes, parse.value_bytes);
         op.flags = request.flags;
@@ -174,7 +120,11 @@ bool run_store(Call& call, const BinaryParse& parse) {
         reply = execute_store(call, request, op);
     }
     count_store(context, op, reply);
-    watch_store(call, op, reply);
+    watch_store(context, call.session.fd, op, reply);
+    if (refused && request.verb == BinaryVerb::set) {
+        watch_lookup(context, call.session.fd, op.key);
+        context.node.forget(op.key, context.now);
+    }
     answer_store(call, request, reply);
     call.consume(parse.head_bytes);
     call.swallow(parse.value_bytes);
@@ -187,11 +137,12 @@ void run_delete(Call& call, const BinaryRequest& request) {
     protocol::DeleteOp op;
     op.key = key_of(context, request.key);
     if (request.cas != 0) op.cas_compare = request.cas;
+    watch_lookup(context, call.session.fd, op.key);
     DeleteReply reply = context.node.remove(op, context.now);
     switch (reply.status) {
         case DeleteReply::Status::deleted:
             class_counters(context, reply.size_class).delete_hits.add(1);
-            watch_delete(call, request.key, reply);
+            watch_delete(context, call.session.fd, request.key, "delete", reply);
             return answer_ok(call, request, 0);
         case DeleteReply::Status::exists: return answer_error(call, request, BinaryStatus::exists);
         case DeleteReply::Status::no_memory:  // removing needs none
@@ -212,6 +163,7 @@ void run_arith(Call& call, const BinaryRequest& request) {
         op.initial = request.initial;
     }
     if (request.cas != 0) op.cas_compare = request.cas;
+    watch_lookup(context, call.session.fd, op.key);
     ArithReply reply = context.node.arith(op, context.now);
     count_arith(call, op, reply);
     switch (reply.status) {

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "daemon/engine_text.h"
+#include "daemon/engine_watch.h"
 #include "protocol/base64.h"
 #include "protocol/meta.h"
 
@@ -51,6 +52,7 @@ struct Meta {
         flags = protocol::parse_meta_flags(request.verb, words, key, decoded);
     }
     Context& context() const { return call.context; }
+    int fd() const { return call.session.fd; }
     NodeSeconds seconds(int64_t exptime) const { return call.context.seconds(exptime); }
     std::optional<NodeSeconds> seconds_if(char letter, int64_t exptime) const {
         if (!flags.has(letter)) return std::nullopt;
@@ -143,7 +145,8 @@ class MetaHit {
     char* end_ = nullptr;
 };
 
-void count_hit(const Meta& meta, const MetaHit& hit) {
+// `why`: not none for what this very request created; it counts as a hit all the same.
+void count_hit(const Meta& meta, const MetaHit& hit, protocol::Miss why) {
     Context& context = meta.context();
     ClassCounters& counters = class_counters(context, hit.size_class());
     if (meta.flags.has('T')) {
@@ -153,7 +156,7 @@ void count_hit(const Meta& meta, const MetaHit& hit) {
         context.counters.get_cmds.add(1);
         counters.get_hits.add(1);
     }
-    watch_get(meta.call, meta.key, protocol::Miss::none, hit.size_class(), hit.value_len());
+    watch_get(context, meta.fd(), meta.key, why, hit.size_class(), hit.value_len());
 }
 
 bool get_lock_free(const Meta& meta, uint64_t hash) {
@@ -174,7 +177,7 @@ bool get_lock_free(const Meta& meta, uint64_t hash) {
                                                  /* count_access= */ true, sink);
     if (outcome != fabric::Outcome::hit) return false;
     hit.finish();
-    count_hit(meta, hit);
+    count_hit(meta, hit, protocol::Miss::none);
     return true;
 }
 
@@ -204,12 +207,29 @@ std::optional<int64_t> ttl_before_touch(const Meta& meta, const protocol::Key& k
     return ttl_of(reply.meta, meta.context().now);
 }
 
+// When what N creates shall expire: N and T take effect in the order of the request.
+std::optional<NodeSeconds> vivify_exptime(const Meta& meta) {
+    const bool touched_last = asked_before(meta.flags, 'N', 'T');
+    return meta.seconds_if('N', touched_last ? meta.flags.ttl : meta.flags.vivify);
+}
+
+// And what `t` shows of it: before N and T, of an item that never expires.
+int64_t vivified_ttl(const Meta& meta) {
+    const MetaFlags& flags = meta.flags;
+    const bool touched = asked_before(flags, 'T', 't');
+    const bool created = asked_before(flags, 'N', 't');
+    if (!touched && !created) return -1;
+    const bool by_touch = touched && (!created || asked_before(flags, 'N', 'T'));
+    const NodeSeconds exptime = meta.seconds(by_touch ? flags.ttl : flags.vivify);
+    return exptime == never_expires ? -1 : seconds_left(exptime, meta.context().now);
+}
+
 void get_miss(const Meta& meta, protocol::Miss why) {
     Context& context = meta.context();
     context.counters.get_cmds.add(1);
     context.counters.get_misses.add(1);
     count_miss(context, why);
-    watch_get(meta.call, meta.key, why, 0, 0);
+    watch_get(context, meta.fd(), meta.key, why, 0, 0);
     if (!meta.flags.has('q')) reply_bare(meta, "EN");
 }
 
@@ -225,8 +245,9 @@ void run_mg(const Meta& meta) {
     op.no_bump = flags.has('u');
     op.win_tokens = true;
     op.touch = meta.seconds_if('T', flags.ttl);
-    op.vivify = meta.seconds_if('N', flags.vivify);
+    op.vivify = vivify_exptime(meta);
     op.recache_before = meta.seconds_if('R', flags.recache);
+    op.recache_first = asked_before(flags, 'R', 'T');
     op.cas_set = meta.number_if('E', flags.cas_set);
     op.key_binary = flags.has('b');
     MetaHit hit(meta);
@@ -235,10 +256,9 @@ void run_mg(const Meta& meta) {
     };
     protocol::GetReply reply = context.node.get(op, context.now, sink);
     if (reply.status != protocol::GetReply::Status::hit) return get_miss(meta, reply.why);
-    // What N creates expires when N is reached: a t before it sees an item that never does.
-    if (reply.vivified && asked_before(flags, 't', 'N')) hit.begin(reply.meta, /* ttl_s= */ -1);
+    if (reply.vivified && flags.has('t')) hit.begin(reply.meta, vivified_ttl(meta));
     hit.finish();
-    count_hit(meta, hit);
+    count_hit(meta, hit, reply.vivified ? protocol::Miss::absent : protocol::Miss::none);
 }
 
 // ---- me ---------------------------------------------------------------------------------------
@@ -251,6 +271,7 @@ void run_me(const Meta& meta) {
     protocol::GetOp op;
     op.key = key_of(context, meta.key);
     op.peek = true;
+    watch_lookup(context, meta.fd(), op.key);
     auto sink = [](const protocol::ItemMeta&) -> char* { return nullptr; };
     protocol::GetReply reply = context.node.get(op, context.now, sink);
     if (reply.status != protocol::GetReply::Status::hit) return say(out, "EN");
@@ -355,12 +376,14 @@ Turn run_ms(Call& call, const protocol::TextParse& parse) {
     }
     call.progress.consumed += value.total_bytes;
     if (value.status == protocol::ValueParse::Status::bad_chunk) {
+        count_bad_chunk(call.context, meta.key, request.value_bytes);
         say(call.out, "CLIENT_ERROR bad data chunk");
         return Turn::done;
     }
     StoreOp op = store_op(meta);
     op.value = value.value;
-    reply_store(meta, op, execute_store(call, op));
+    // Unlike the classic commands, whatever the mode.
+    reply_store(meta, op, execute_store(call, op, /* forget= */ true));
     return Turn::done;
 }
 
@@ -377,12 +400,13 @@ void run_md(const Meta& meta) {
     op.touch = meta.seconds_if('T', flags.ttl);
     op.invalidate = flags.has('I');
     op.remove_value = flags.has('x');
+    watch_lookup(context, meta.fd(), op.key);
     protocol::DeleteReply reply = context.node.remove(op, context.now);
     switch (reply.status) {
         case Status::deleted:
             if (!op.invalidate) {
                 class_counters(context, reply.size_class).delete_hits.add(1);
-                watch_delete(meta.call, meta.key, "md", reply);
+                watch_delete(context, meta.fd(), meta.key, "md", reply);
             }
             if (!flags.has('q')) reply_bare(meta, "HD");
             return;
@@ -394,7 +418,7 @@ void run_md(const Meta& meta) {
     }
 }
 
-void reply_number(const Meta& meta, const protocol::ArithReply& reply) {
+void reply_number(const Meta& meta, const protocol::ArithReply& reply, int64_t ttl_s) {
     char digits[20];
     size_t size = size_t(write_number(digits, reply.value) - digits);
     char status[status_bytes_max];
@@ -406,7 +430,7 @@ void reply_number(const Meta& meta, const protocol::ArithReply& reply) {
     shown.key = meta.key;
     shown.key_binary = meta.flags.has('b');
     shown.show = shown_by_ma;
-    shown.ttl_s = ttl_of(reply.meta, meta.context().now);
+    shown.ttl_s = ttl_s;
     reply_line(meta, std::string_view(status, size_t(end - status)), shown);
     if (with_value) say(meta.call.out, std::string_view(digits, size));
 }
@@ -419,19 +443,25 @@ void run_ma(const Meta& meta) {
     op.key = key_of(context, meta.key);
     op.decrement = flags.mode == 'D' || flags.mode == '-';
     op.delta = flags.delta;
-    op.vivify = meta.seconds_if('N', flags.vivify);
+    op.vivify = vivify_exptime(meta);
     op.initial = flags.initial;
     if (flags.cas_compare != 0) op.cas_compare = flags.cas_compare;  // 0 compares with nothing
     op.cas_set = meta.number_if('E', flags.cas_set);
     op.touch = meta.seconds_if('T', flags.ttl);
     op.key_binary = flags.has('b');
+    watch_lookup(context, meta.fd(), op.key);
+    std::optional<int64_t> old_ttl = ttl_before_touch(meta, op.key);
     protocol::ArithReply reply = context.node.arith(op, context.now);
     count_arith(meta.call, op.decrement, reply);
     switch (reply.status) {
-        case Status::ok:
         case Status::vivified:
-            if (!flags.has('q')) reply_number(meta, reply);
-            return;
+            // memcached sets the exptime after the store that watchers see.
+            watch_created(context, meta.fd(), op, reply, never_expires);
+            old_ttl = vivified_ttl(meta);
+            break;  // which q does not silence
+        case Status::ok:
+            if (flags.has('q')) return;
+            break;
         case Status::not_found: return reply_bare(meta, "NF");
         case Status::exists: return reply_bare(meta, "EX");
         case Status::non_numeric:
@@ -439,6 +469,7 @@ void run_ma(const Meta& meta) {
                        "CLIENT_ERROR cannot increment or decrement non-numeric value");
         case Status::no_memory: return say(meta.call.out, "SERVER_ERROR out of memory");
     }
+    reply_number(meta, reply, old_ttl ? *old_ttl : ttl_of(reply.meta, context.now));
 }
 
 }  // namespace

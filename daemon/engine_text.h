@@ -61,8 +61,6 @@ Turn continue_get_line(Call& call);
 void run_touch(Call& call, const protocol::TextRequest& request);
 // Counts a miss by its reason.
 void count_miss(Context& context, protocol::Miss why);
-void watch_get(Call& call, std::string_view key, protocol::Miss why, uint8_t size_class,
-               uint32_t value_len);
 
 // ---- engine_text_store.cc ---------------------------------------------------------------------
 Turn run_store(Call& call, const protocol::TextParse& parse);
@@ -70,11 +68,11 @@ void run_delete(Call& call, const protocol::TextRequest& request);
 void run_arith(Call& call, const protocol::TextRequest& request);
 // The value that was announced will never be wanted.
 void refuse_too_large(Call& call, const protocol::StoreOp& op, bool forget, uint32_t value_bytes);
-// Executes and counts; the caller words the reply.
-protocol::StoreReply execute_store(Call& call, const protocol::StoreOp& op);
+// A value that did not end where it was said to: it counts as a store all the same.
+void count_bad_chunk(Context& context, std::string_view key, uint32_t value_bytes);
+// Executes and counts; the caller words the reply. forget: without memory, the old item goes too.
+protocol::StoreReply execute_store(Call& call, const protocol::StoreOp& op, bool forget);
 void count_arith(Call& call, bool decrement, const protocol::ArithReply& reply);
-void watch_delete(Call& call, std::string_view key, std::string_view command,
-                  const protocol::DeleteReply& reply);
 
 // ---- engine_text_admin.cc ---------------------------------------------------------------------
 Turn run_admin(Call& call, const protocol::TextRequest& request);

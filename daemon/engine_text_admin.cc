@@ -35,6 +35,7 @@ void flush_all(Call& call, const TextRequest& request) {
     else if (when > context.now)
         context.admin.flush_at(when);
     // A moment that has passed: nothing is older than what was to be flushed then.
+    context.admin.flushed(delay <= 0 ? context.now : when);
     say_unless(request.noreply, call.out, "OK");
 }
 

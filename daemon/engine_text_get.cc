@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "daemon/engine_text.h"
+#include "daemon/engine_watch.h"
 #include "protocol/text_keys.h"
 
 namespace farcached::daemon::text {
@@ -80,7 +81,7 @@ class ValueLine {
 void account_get(Call& call, std::string_view key, protocol::Miss why, const ValueLine& line) {
     if (call.context.options.detail_enabled)
         call.context.admin.detail_get(key, why == protocol::Miss::none);
-    watch_get(call, key, why, line.size_class(), line.value_len());
+    watch_get(call.context, call.session.fd, key, why, line.size_class(), line.value_len());
 }
 
 void get_locked(Call& call, const protocol::Key& key, const Asked& asked) {
@@ -226,18 +227,6 @@ void count_miss(Context& context, protocol::Miss why) {
     if (why == protocol::Miss::flushed) context.counters.get_flushed.add(1);
 }
 
-void watch_get(Call& call, std::string_view key, protocol::Miss why, uint8_t size_class,
-               uint32_t value_len) {
-    if (!call.context.watch.wants(watch_fetchers)) return;
-    bool hit = why == protocol::Miss::none;
-    std::string_view status = hit                                ? "found"
-                              : why == protocol::Miss::expired ? "expired"
-                              : why == protocol::Miss::flushed ? "flushed"
-                                                               : "not_found";
-    call.context.watch.item_get(key, status, hit ? size_class : 0, call.session.fd,
-                                hit ? value_len : 0);
-}
-
 uint32_t run_plain_gets(Call& call, uint32_t most) {
     Window window;
     size_t ends[Window::size_max];
@@ -302,8 +291,8 @@ void run_touch(Call& call, const protocol::TextRequest& request) {
         context.counters.touch_misses.add(1);
         count_miss(context, reply.why);
     }
-    watch_get(call, request.key, hit ? protocol::Miss::none : reply.why, reply.meta.size_class,
-              reply.meta.value_len);
+    watch_get(context, call.session.fd, request.key, hit ? protocol::Miss::none : reply.why,
+              reply.meta.size_class, reply.meta.value_len);
     say_unless(request.noreply, call.out, hit ? "TOUCHED" : "NOT_FOUND");
 }
 

@@ -2,7 +2,7 @@
 // set add replace append prepend cas, delete, incr, decr; and what meta's ms, md, ma share with
 // them.
 #include "daemon/engine_text.h"
-#include "protocol/layout.h"
+#include "daemon/engine_watch.h"
 
 namespace farcached::daemon::text {
 
@@ -27,30 +27,6 @@ bool extends(StoreOp::Mode mode) {
     return mode == StoreOp::Mode::append || mode == StoreOp::Mode::prepend;
 }
 
-std::string_view name_of(StoreOp::Mode mode) {
-    switch (mode) {
-        case StoreOp::Mode::set: return "set";
-        case StoreOp::Mode::add: return "add";
-        case StoreOp::Mode::replace: return "replace";
-        case StoreOp::Mode::append: return "append";
-        case StoreOp::Mode::prepend: return "prepend";
-        case StoreOp::Mode::cas: break;
-    }
-    return "cas";
-}
-
-std::string_view status_name(StoreReply::Status status) {
-    switch (status) {
-        case StoreReply::Status::stored: return "stored";
-        case StoreReply::Status::not_stored: return "not_stored";
-        case StoreReply::Status::exists: return "exists";
-        case StoreReply::Status::not_found: return "not_found";
-        case StoreReply::Status::too_large: return "too_large";
-        case StoreReply::Status::no_memory: break;
-    }
-    return "no_memory";
-}
-
 std::string_view answer_to(StoreReply::Status status) {
     switch (status) {
         case StoreReply::Status::stored: return "STORED";
@@ -61,16 +37,6 @@ std::string_view answer_to(StoreReply::Status status) {
         case StoreReply::Status::no_memory: break;
     }
     return "SERVER_ERROR out of memory storing object";
-}
-
-void watch_store(Call& call, const StoreOp& op, const StoreReply& reply) {
-    if (!call.context.watch.wants(watch_mutations)) return;
-    bool refused = reply.status == StoreReply::Status::too_large ||
-                   reply.status == StoreReply::Status::no_memory;
-    int64_t ttl = op.exptime == never_expires ? 0 : seconds_left(op.exptime, call.context.now);
-    call.context.watch.item_store(op.key.bytes, status_name(reply.status), name_of(op.mode),
-                                  refused ? 0 : ttl, refused ? 0 : reply.size_class,
-                                  call.session.fd, refused ? 0 : uint32_t(op.value.size()));
 }
 
 void count_store(Context& context, const StoreOp& op, const StoreReply& reply) {
@@ -92,18 +58,23 @@ void count_store(Context& context, const StoreOp& op, const StoreReply& reply) {
 
 }  // namespace
 
-protocol::StoreReply execute_store(Call& call, const StoreOp& op) {
+protocol::StoreReply execute_store(Call& call, const StoreOp& op, bool forget) {
     Context& context = call.context;
+    watch_lookup(context, call.session.fd, op.key);
     StoreReply reply = context.node.store(op, context.now);
     // The whole of an append may outgrow what one item may be: not stored, and the old one stays.
     if (reply.status == StoreReply::Status::too_large && extends(op.mode))
         reply.status = StoreReply::Status::not_stored;
-    // As memcached: a set that found no room must not leave the old value behind.
-    if (reply.status == StoreReply::Status::no_memory && op.mode == StoreOp::Mode::set)
+    // As memcached: what found no room must not leave the old value behind.
+    if (reply.status == StoreReply::Status::no_memory && forget)
         context.node.forget(op.key, context.now);
     count_store(context, op, reply);
-    watch_store(call, op, reply);
+    watch_store(context, call.session.fd, op, reply);
     return reply;
+}
+
+void count_bad_chunk(Context& context, std::string_view key, uint32_t value_bytes) {
+    class_counters(context, context.node.size_class(key.size(), value_bytes)).cmd_set.add(1);
 }
 
 void refuse_too_large(Call& call, const StoreOp& op, bool forget, uint32_t value_bytes) {
@@ -111,8 +82,11 @@ void refuse_too_large(Call& call, const StoreOp& op, bool forget, uint32_t value
     StoreReply reply;
     reply.status = StoreReply::Status::too_large;
     count_store(context, op, reply);
-    watch_store(call, op, reply);
-    if (forget) context.node.forget(op.key, context.now);
+    watch_store(context, call.session.fd, op, reply);
+    if (forget) {
+        watch_lookup(context, call.session.fd, op.key);
+        context.node.forget(op.key, context.now);
+    }
     call.session.swallow = uint64_t(value_bytes) + 2;
 }
 
@@ -138,6 +112,7 @@ Turn run_store(Call& call, const protocol::TextParse& parse) {
     call.progress.consumed += value.total_bytes;
     if (context.options.detail_enabled) context.admin.detail_set(request.key);
     if (value.status == protocol::ValueParse::Status::bad_chunk) {
+        count_bad_chunk(context, request.key, request.value_bytes);
         say_unless(request.noreply, call.out, "CLIENT_ERROR bad data chunk");
         return Turn::done;
     }
@@ -146,18 +121,9 @@ Turn run_store(Call& call, const protocol::TextParse& parse) {
     op.flags = request.flags;
     op.exptime = context.seconds(request.exptime);
     if (op.mode == StoreOp::Mode::cas) op.cas_compare = request.number;
-    StoreReply reply = execute_store(call, op);
+    StoreReply reply = execute_store(call, op, /* forget= */ op.mode == StoreOp::Mode::set);
     say_unless(request.noreply, call.out, answer_to(reply.status));
     return Turn::done;
-}
-
-void watch_delete(Call& call, std::string_view key, std::string_view command,
-                  const protocol::DeleteReply& reply) {
-    if (!call.context.watch.wants(watch_deletions)) return;
-    uint64_t without_value = layout::item_bytes(key.size(), 0);
-    uint32_t value_len =
-        reply.item_bytes < without_value ? 0 : uint32_t(reply.item_bytes - without_value);
-    call.context.watch.deleted(key, command, reply.size_class, call.session.fd, value_len);
 }
 
 void run_delete(Call& call, const protocol::TextRequest& request) {
@@ -165,11 +131,12 @@ void run_delete(Call& call, const protocol::TextRequest& request) {
     if (context.options.detail_enabled) context.admin.detail_delete(request.key);
     protocol::DeleteOp op;
     op.key = key_of(context, request.key);
+    watch_lookup(context, call.session.fd, op.key);
     protocol::DeleteReply reply = context.node.remove(op, context.now);
     bool deleted = reply.status == protocol::DeleteReply::Status::deleted;
     if (deleted) {
         class_counters(context, reply.size_class).delete_hits.add(1);
-        watch_delete(call, request.key, "delete", reply);
+        watch_delete(context, call.session.fd, request.key, "delete", reply);
     } else {
         context.counters.delete_misses.add(1);
     }
@@ -194,6 +161,7 @@ void run_arith(Call& call, const protocol::TextRequest& request) {
     op.key = key_of(context, request.key);
     op.decrement = request.verb == TextVerb::decr;
     op.delta = request.number;
+    watch_lookup(context, call.session.fd, op.key);
     protocol::ArithReply reply = context.node.arith(op, context.now);
     count_arith(call, op.decrement, reply);
     if (request.noreply) return;

@@ -47,6 +47,8 @@ daemon_libdaemon_a_SOURCES = \
 	daemon/engine_text_admin.cc \
 	daemon/engine_text_get.cc \
 	daemon/engine_text_store.cc \
+	daemon/engine_watch.cc \
+	daemon/engine_watch.h \
 	daemon/engine.h \
 	daemon/watch.h \
 	daemon/worker_counters.h

@@ -92,7 +92,7 @@ std::string_view automove(const TuneTargets& t, const LineWords& words) {
         return ok;
     }
     if (words[2] == "window") {
-        if (!parse_number(words[3], number)) return error;
+        if (!parse_number(words[3], number)) return bad_format;
         t.settings.set("slab_automove_window", std::to_string(number));
         return ok;
     }

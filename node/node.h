@@ -115,6 +115,8 @@ class Node {
 
     // Would an item of this size be refused as too large?
     bool too_large(size_t key_bytes, uint64_t value_bytes) const;
+    // The class that such an item would be of, as in stats slabs.
+    uint8_t size_class(size_t key_bytes, uint64_t value_bytes) const;
     // For a set whose value is refused before it was read: the old item must not survive it.
     void forget(const protocol::Key& key, NodeSeconds now);
 

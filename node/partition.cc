@@ -135,7 +135,7 @@ void Partition::put(Ref ref, const NewItem& item, NodeSeconds now, Index::Place 
     std::visit([&](auto& policy) { policy.inserted(*arena_, lists_[size_class], ref); }, policy_);
     tally_[size_class].requested += item.bytes();
     items_++;
-    items_total_++;
+    if (item.counts_as_new) items_total_++;
     bytes_ += item.bytes();
     layout::Slot word = slot_word(ref, item.key.hash);
     if (old.slot != nullptr) {
@@ -202,11 +202,12 @@ Index::Place Partition::rewrite(Index::Place at, const NewItem& changed, NodeSec
                   ? nil
                   : allocate(changed.bytes(), now, at.ref, none, need);
     if (ref != nil) {
-        put(ref, changed, now, at);
+        NewItem again = changed;
+        again.counts_as_new = false;
+        put(ref, again, now, at);
         Descriptor& item = arena_->descriptor(ref);
         item.access_count = before.access_count;
         item.last_access = before.last_access;
-        items_total_--;
         return {at.slot, ref};
     }
     CHECK(before.lease_end == 0);
@@ -231,9 +232,13 @@ Index::Place Partition::rewrite(Index::Place at, const NewItem& changed, NodeSec
 }
 
 void Partition::access(Ref ref, NodeSeconds now) {
+    arena_->descriptor(ref).flags |= item_fetched;
+    bump(ref, now);
+}
+
+void Partition::bump(Ref ref, NodeSeconds now) {
     Descriptor& item = arena_->descriptor(ref);
     item.last_access = now;
-    item.flags |= item_fetched;
     if (item.access_count != UINT16_MAX) item.access_count++;
     const uint8_t size_class = arena_->page(page_of(ref)).size_class;
     std::visit([&](auto& policy) { policy.accessed(*arena_, lists_[size_class], ref); }, policy_);

@@ -38,6 +38,7 @@ struct NewItem {
     uint64_t cas = 0;
     uint16_t format = layout::format_plain;
     uint8_t descriptor_flags = 0;
+    bool counts_as_new = true;  // in items_total: not what memcached would have changed in place
 
     uint64_t bytes() const {
         return layout::item_bytes(key.bytes.size(), value.size() + value_tail.size());
@@ -79,7 +80,8 @@ class alignas(64) Partition {
     // The same item with a changed header: out of place if there is room, else in its own slot (P4).
     Index::Place rewrite(Index::Place at, const NewItem& header, NodeSeconds now);
 
-    void access(Ref ref, NodeSeconds now);
+    void access(Ref ref, NodeSeconds now);  // the item was read
+    void bump(Ref ref, NodeSeconds now);    // it was met by a change, which is not a read
     void record(const Access& access, NodeSeconds now);
     void flush();
     // Removes every item of a page that this partition owns; the page goes back to the pool.

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The operations of protocol/op.h, with memcached's meaning, over one partition's primitives.
+#include <algorithm>
 #include <charconv>
+#include <string>
 
 #include "base/broken.h"
 #include "base/check.h"
@@ -111,6 +113,7 @@ bool vivify(Partition& partition, const GetOp& op, NodeSeconds now, Reservation&
     reply.meta.win = true;
     reply.meta.win_sent = false;
     value(reply.meta);
+    if (!op.no_bump) partition.access(ref, now);
     return true;
 }
 
@@ -122,6 +125,7 @@ StoreReply stored_reply(const Partition& partition, Ref ref) {
     reply.item_bytes = meta.item_bytes;
     reply.value_len = meta.value_len;
     reply.size_class = meta.size_class;
+    reply.exptime = meta.exptime;
     return reply;
 }
 
@@ -174,8 +178,10 @@ NewItem compose(const StoreOp& op, const Partition& partition, const Partition::
         item.value = append ? partition.value_of(old) : op.value;
         item.value_tail = append ? op.value : partition.value_of(old);
     }
-    if (as_stale) {
-        item.descriptor_flags |= item_stale;
+    if (as_stale) {  // it lives no longer for that, and its win was handed out if it was
+        const Descriptor& old = arena.descriptor(found.place.ref);
+        item.exptime = old.exptime;
+        item.descriptor_flags = uint8_t(item_stale | (old.flags & item_win_sent));
         item.format |= layout::format_tokens;
     }
     return item;
@@ -210,11 +216,13 @@ GetReply Node::get(const GetOp& op, NodeSeconds now, ValueSink value) {
         reply.status = GetReply::Status::hit;
         reply.why = protocol::Miss::none;
         reply.meta = partition.meta(at.ref);
+        const bool tokens_first = op.win_tokens && op.recache_first;
+        if (tokens_first) at = hand_out_tokens(*impl_, partition, at, op, now, reply);
         if (op.touch.has_value()) {
             at = touch(*impl_, partition, at, op.key, *op.touch, now);
             reply.meta.exptime = *op.touch;
         }
-        if (op.win_tokens) at = hand_out_tokens(*impl_, partition, at, op, now, reply);
+        if (op.win_tokens && !tokens_first) at = hand_out_tokens(*impl_, partition, at, op, now, reply);
         std::string_view bytes = partition.value_of(at.ref);
         if (char* to = value(reply.meta)) std::memcpy(to, bytes.data(), bytes.size());
         if (!op.peek)
@@ -242,8 +250,9 @@ StoreReply Node::store(const StoreOp& op, NodeSeconds now) {
         if (status != StoreReply::Status::stored) {
             reply = {};
             reply.status = status;
-            reply.size_class = old.size_class;
-            if (op.mode == StoreOp::Mode::add) partition.access(found.place.ref, now);
+            reply.size_class =
+                exists ? old.size_class : size_class(op.key.bytes.size(), op.value.size());
+            if (op.mode == StoreOp::Mode::add) partition.bump(found.place.ref, now);
             return true;
         }
         NewItem item = compose(op, partition, found, impl_->arena, as_stale);
@@ -322,14 +331,15 @@ DeleteReply Node::remove(const DeleteOp& op, NodeSeconds now) {
 
 namespace {
 
-// Digits with leading spaces allowed and trailing spaces ignored, as memcached reads them; at most 20 bytes.
+// A number as memcached reads one: white space and a sign before it, then digits up to the end, white
+// space or a NUL. False: another thing, or more than 64 bits.
 bool read_number(std::string_view text, uint64_t& number) {
-    constexpr size_t digits_max = 20;
-    if (text.size() > digits_max) return false;
-    while (!text.empty() && text.front() == ' ') text.remove_prefix(1);
-    while (!text.empty() && text.back() == ' ') text.remove_suffix(1);
+    constexpr std::string_view space = " \t\n\v\f\r";
+    text.remove_prefix(std::min(text.find_first_not_of(space), text.size()));
+    if (text.starts_with('+')) text.remove_prefix(1);
     auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-    return error == std::errc() && end == text.data() + text.size() && !text.empty();
+    if (error != std::errc()) return false;
+    return end == text.data() + text.size() || *end == 0 || space.find(*end) != space.npos;
 }
 
 uint64_t apply(const ArithOp& op, uint64_t number) {
@@ -370,6 +380,13 @@ ArithReply Node::arith(const ArithOp& op, NodeSeconds now) {
         char digits[20];
         char* end = std::to_chars(digits, digits + sizeof digits, reply.value).ptr;
         item.value = {digits, size_t(end - digits)};
+        // memcached writes a number that did not grow where the old one was, and pads it.
+        std::string padding;
+        if (exists && reply.meta.value_len >= item.value.size()) {
+            padding.assign(reply.meta.value_len - item.value.size(), ' ');
+            item.value_tail = padding;
+            item.counts_as_new = false;
+        }
         if (!exists) item.exptime = *op.vivify;
         if (exists && op.touch.has_value()) item.exptime = *op.touch;
         Ref pinned = exists ? found.place.ref : nil;
@@ -379,7 +396,7 @@ ArithReply Node::arith(const ArithOp& op, NodeSeconds now) {
         partition.put(ref, item, now, found.place);
         reply.status = exists ? ArithReply::Status::ok : ArithReply::Status::vivified;
         reply.meta = partition.meta(ref);
-        if (exists) partition.access(ref, now);
+        if (exists) partition.bump(ref, now);
         return true;
     };
     if (!with_memory(*impl_, op.key.hash, now, body)) reply.status = ArithReply::Status::no_memory;
@@ -388,6 +405,10 @@ ArithReply Node::arith(const ArithOp& op, NodeSeconds now) {
 
 bool Node::too_large(size_t key_bytes, uint64_t value_bytes) const {
     return layout::item_bytes(key_bytes, value_bytes) > impl_->config.item_bytes_max;
+}
+
+uint8_t Node::size_class(size_t key_bytes, uint64_t value_bytes) const {
+    return impl_->classes.of(layout::item_bytes(key_bytes, value_bytes));
 }
 
 void Node::forget(const protocol::Key& key, NodeSeconds now) {

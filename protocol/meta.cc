@@ -128,7 +128,7 @@ MetaFlags parse_meta_flags(TextVerb verb, std::string_view words, std::string_vi
     else
         f.error = read_flags(f, key, decoded, too_late);
     if (verb == TextVerb::ma && !f.error.empty())
-        f.error = "CLIENT_ERROR invalid or duplicate flag";
+        f.error = bad_ma_flags;
     if (f.error.empty()) f.error = mode_error(verb, f.mode);
     if (f.error.empty()) f.error = too_late;
     return f;

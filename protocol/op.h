@@ -47,6 +47,7 @@ struct GetOp {
     std::optional<NodeSeconds> touch;         // gat, touch, mg T
     std::optional<NodeSeconds> vivify;        // mg N: on a miss create an empty item with this exptime
     std::optional<NodeSeconds> recache_before;  // mg R: win if the item expires before this moment
+    bool recache_first = false;               // that is asked of the item as it was before `touch`
     std::optional<uint64_t> cas_set;          // mg E: the CAS a vivified item gets
     bool key_binary = false;                  // mg b: marks a vivified item
 };
@@ -89,7 +90,8 @@ struct StoreReply {
     uint64_t cas = 0;         // of the stored item
     uint32_t item_bytes = 0;
     uint32_t value_len = 0;   // of the stored item (append and prepend: the whole)
-    uint8_t size_class = 0;   // of the stored item; of the one that did not match for `exists`
+    uint8_t size_class = 0;   // of the stored item; else of the one that is there, or that was to be
+    NodeSeconds exptime = never_expires;  // of the stored item
 };
 
 // delete, md.

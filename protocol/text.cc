@@ -157,7 +157,8 @@ void parse_meta_line(TextParse& p, Words words) {
         r.value_bytes = uint32_t(value_bytes);
         p.swallow = value_bytes + value_end_bytes;
     }
-    if (r.key.size() > limits::key_bytes_max) return fail_format(p);
+    if (r.key.size() > limits::key_bytes_max)
+        return r.verb == TextVerb::ma ? fail(p, bad_ma_flags) : fail_format(p);
     p.swallow = 0;
     p.status = Status::request;
 }
@@ -245,8 +246,8 @@ constexpr Verb verbs[] = {
     {"verbosity", TextVerb::verbosity, parse_verbosity},
 };
 
-constexpr std::string_view tune_verbs[] = {"cache_memlimit", "slabs", "lru", "lru_crawler",
-                                           "refresh_certs"};
+constexpr std::string_view tune_verbs[] = {"cache_memlimit", "slabs",    "lru",
+                                           "lru_crawler",    "extstore", "refresh_certs"};
 
 void dispatch_meta(TextParse& p, Words words, char letter) {
     switch (letter) {

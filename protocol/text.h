@@ -80,5 +80,7 @@ struct ValueParse {
 ValueParse parse_value(std::string_view input, size_t line_bytes, uint32_t value_bytes);
 
 constexpr std::string_view bad_format = "CLIENT_ERROR bad command line format";
+// ma tells nothing more of what is wrong with its key or flags.
+constexpr std::string_view bad_ma_flags = "CLIENT_ERROR invalid or duplicate flag";
 
 }  // namespace farcached::protocol

@@ -207,7 +207,7 @@ def binary(daemon, client):
         tap.is_(b.stat(b"foo")[0], status.NOT_FOUND, "binary STAT of an unknown group: Not found")
         tap.is_(b.stat(b"detail on"), (status.OK, {}), "binary STAT detail on")
         client.get("bin:1")
-        tap.is_(b.stat(b"detail dump"), (status.OK, {"detail": "PREFIX bin get 1 hit 0 set 0 del 0\r\nEND\r\n"}),
+        tap.is_(b.stat(b"detail dump"), (status.OK, {"detailed": "PREFIX bin get 1 hit 0 set 0 del 0\r\nEND\r\n"}),
                 "binary STAT detail dump")
         tap.is_(b.stat(b"detail off"), (status.OK, {}), "binary STAT detail off")
         tap.is_(b.stat(b"reset"), (status.OK, {}), "binary STAT reset")

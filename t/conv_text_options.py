@@ -84,13 +84,20 @@ def watched():
         client.send(b"get a%01b\r\nset w1 0 60 5\r\nhello\r\nget w1\r\nadd w1 0 0 1\r\nx\r\ncas w2 0 0 1 5\r\nx\r\n"
                     b"delete w1\r\nms w3 1\r\nx\r\nmd w3\r\nmn\r\n")
         client.until(b"MN\r\n")
-        for want in (r"type=item_get key=a%2501b status=not_found clsid=0 cfd=\d+ size=0",
+        found, missing = r" status=found clsid=\d+ cfd=\d+ size=", r" status=not_found clsid=0 cfd=\d+ size=0"
+        for want in (r"type=item_get key=a%2501b" + missing,
+                     r"type=item_get key=w1" + missing,
                      r"type=item_store key=w1 status=stored cmd=set ttl=60 clsid=\d+ cfd=\d+ size=5",
-                     r"type=item_get key=w1 status=found clsid=\d+ cfd=\d+ size=5",
+                     r"type=item_get key=w1" + found + "5",
+                     r"type=item_get key=w1" + found + "5",
                      r"type=item_store key=w1 status=not_stored cmd=add ttl=0 clsid=\d+ cfd=\d+ size=1",
+                     r"type=item_get key=w2" + missing,
                      r"type=item_store key=w2 status=not_found cmd=cas ttl=0 clsid=\d+ cfd=\d+ size=1",
+                     r"type=item_get key=w1" + found + "5",
                      r"type=deleted key=w1 cmd=delete clsid=\d+ size=5",
+                     r"type=item_get key=w3" + missing,
                      r"type=item_store key=w3 status=stored cmd=set ttl=0 clsid=\d+ cfd=\d+ size=1",
+                     r"type=item_get key=w3" + found + "1",
                      r"type=deleted key=w3 cmd=md clsid=\d+ size=1"):
             line = watcher.line().decode("latin-1").rstrip("\r\n")
             tap.ok(re.fullmatch(r"ts=\d+\.\d+ gid=\d+ " + want, line), "watched: " + want.split(" clsid")[0],

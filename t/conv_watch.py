@@ -45,6 +45,7 @@ def fetchers(daemon, client):
     with Watcher(daemon) as w:
         tap.is_(w.reply, "OK", "watch: OK")
         client.set("watched", "value", flags=3)
+        expect(w, r"type=item_get key=watched status=not_found clsid=0 cfd=\d+ size=0", "a store looks its key up")
         client.get_many(["watched", "missing"])
         expect(w, r"type=item_get key=watched status=found clsid=\d+ cfd=\d+ size=5", "bare watch shows fetchers: a hit")
         expect(w, r"type=item_get key=missing status=not_found clsid=0 cfd=\d+ size=0", "a miss")
@@ -53,6 +54,7 @@ def fetchers(daemon, client):
         client.get("a%\x01b")
         expect(w, r"type=item_get key=a%25%01b status=not_found .*", "the key is URI-encoded")
         client.set("gone", "x", exptime=-1)
+        expect(w, r"type=item_get key=gone status=not_found clsid=0 .*", "another store")
         client.get("gone")
         expect(w, r"type=item_get key=gone status=(expired|not_found) .*", "an expired item")
 

@@ -133,6 +133,7 @@ test_scripts += t/bench_smoke.py
 EXTRA_DIST += \
 	t/clients/run \
 	t/clients/tools.py \
+	t/clients/differential.py \
 	t/clients/packages \
 	t/clients/bmemcached/client.py \
 	t/clients/bmemcached/requirements.txt \

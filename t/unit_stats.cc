@@ -216,7 +216,7 @@ void detail() {
     admin.detail_delete("user:1");
     admin.detail_set("nodelimiter");
     tap::is(rig.stats("detail dump"), "PREFIX user get 2 hit 1 set 1 del 1\r\nEND\r\n", "counts by prefix");
-    tap::is(rig.stat("detail", "detail dump"), "PREFIX user get 2 hit 1 set 1 del 1\r\nEND\r\n",
+    tap::is(rig.stat("detailed", "detail dump"), "PREFIX user get 2 hit 1 set 1 del 1\r\nEND\r\n",
             "over binary it is one value");
     rig.stats("reset");
     tap::is(rig.stats("detail dump"), "END\r\n", "a reset forgets the prefixes");

@@ -39,7 +39,7 @@ constexpr Exchange exchanges[] = {
     {"slabs automove ratio x", "ERROR"},
     {"slabs automove ratio 0.5", "OK"},
     {"slabs automove freeratio 0.25", "OK"},
-    {"slabs automove window", "ERROR"},
+    {"slabs automove window", "CLIENT_ERROR bad command line format"},
     {"slabs automove window 12", "OK"},
     {"lru", "ERROR"},
     {"lru foo", "ERROR"},

@@ -102,6 +102,18 @@ const Conversation arithmetic[] = {
      "STORED\r\n15\r\n0\r\n0\r\n"},
     {"incr wraps at 64 bits", "set n 0 0 20\r\n18446744073709551615\r\nincr n 1\r\n",
      "STORED\r\n0\r\n"},
+    {"a number keeps the width of the one before",
+     "set n 0 0 3\r\n100\r\ndecr n 1\r\nget n\r\nincr n 1\r\nget n\r\nincr n 1000\r\nget n\r\n",
+     "STORED\r\n99\r\nVALUE n 0 3\r\n99 \r\nEND\r\n100\r\nVALUE n 0 3\r\n100\r\nEND\r\n"
+     "1100\r\nVALUE n 0 4\r\n1100\r\nEND\r\n"},
+    {"what counts as a number",
+     "set n 0 0 7\r\n\t+0 \0x \r\nincr n 7\r\nget n\r\nset n 0 0 5\r\n5 abc\r\nincr n 1\r\nget n\r\n"
+     "set n 0 0 3\r\n5ab\r\nincr n 1\r\nset n 0 0 20\r\n18446744073709551616\r\nincr n 1\r\n"
+     "set n 0 0 2\r\n+-\r\nincr n 1\r\n"sv,
+     "STORED\r\n7\r\nVALUE n 0 7\r\n7      \r\nEND\r\nSTORED\r\n6\r\nVALUE n 0 5\r\n6    \r\nEND\r\n"
+     "STORED\r\nCLIENT_ERROR cannot increment or decrement non-numeric value\r\n"
+     "STORED\r\nCLIENT_ERROR cannot increment or decrement non-numeric value\r\n"
+     "STORED\r\nCLIENT_ERROR cannot increment or decrement non-numeric value\r\n"},
     {"incr of nothing", "incr n 1\r\ndecr n 1\r\n", "NOT_FOUND\r\nNOT_FOUND\r\n"},
     {"incr of what is no number",
      "set n 0 0 1\r\nx\r\nincr n 1\r\nset n 0 0 0\r\n\r\nincr n 1\r\nset n 0 0 2\r\n-1\r\n"
@@ -201,15 +213,21 @@ void test_watch_lines() {
              "cas b 0 0 1 5\r\nx\r\nset e 0 -1 1\r\nx\r\ngets e\r\nset big 0 0 99999999\r\n");
     tap::is(talk.watch.lines,
             "get a not_found 7 0\n"
+            "get a not_found 7 0\n"
             "store a stored set 9 3\n"
+            "get a found 7 3\n"
             "get a found 7 3\n"
             "store a not_stored add 0 1\n"
             "get a found 7 3\n"
+            "get a found 7 3\n"
             "deleted a delete 3\n"
+            "get b not_found 7 0\n"
             "store b not_found cas 0 1\n"
+            "get e not_found 7 0\n"
             "store e stored set 0 1\n"
             "get e expired 7 0\n"
-            "store big too_large set 0 0\n",
+            "store big too_large set 0 0\n"
+            "get big not_found 7 0\n",
             "what watchers are told");
     tap::is(talk.admin.told, "-aset:a+aset:adel:aset:bset:e-eset:big", "what stats detail is told");
 }
