@@ -28,6 +28,11 @@ constexpr NodeSeconds to_node_seconds(int64_t exptime, NodeSeconds now, int64_t 
     return at >= INT64_C(0xffffffff) ? NodeSeconds(0xffffffff) : NodeSeconds(at);
 }
 
+// Threads read the clock once a turn, so one may have noted a moment that another has not reached yet.
+constexpr NodeSeconds seconds_since(NodeSeconds then, NodeSeconds now) {
+    return now > then ? now - then : 0;
+}
+
 constexpr bool has_expired(NodeSeconds exptime, NodeSeconds now) {
     return exptime != never_expires && exptime <= now;
 }

@@ -2,6 +2,7 @@
 #include "base/out_buffer.h"
 
 #include <charconv>
+#include <new>
 
 namespace farcached {
 
@@ -9,7 +10,7 @@ void OutBuffer::grow(size_t n) {
     size_t capacity = capacity_ == 0 ? 4096 : capacity_;
     while (capacity - size_ < n) capacity *= 2;
     char* data = static_cast<char*>(std::realloc(data_, capacity));
-    CHECK(data != nullptr);
+    if (data == nullptr) throw std::bad_alloc();
     data_ = data;
     capacity_ = capacity;
 }

@@ -157,7 +157,7 @@ void AdminImpl::stats_cachedump(std::string_view size_class, std::string_view it
 void AdminImpl::verbosity(uint32_t level) {
     level = std::min(level, verbosity_max);
     settings_.set("verbosity", std::to_string(level));
-    server_.set_verbosity(level);
+    engine_options_.trace = level >= 2;
 }
 
 void AdminImpl::tune(std::string_view line, OutBuffer& out) {

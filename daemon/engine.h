@@ -73,6 +73,7 @@ struct EngineOptions {
     bool watch_enabled = true;
     bool shutdown_enabled = false;
     Switch detail_enabled = false;  // stats detail: changes at run time
+    Switch trace = false;           // -vv, verbosity 2: daemon/trace.h; changes at run time
     uint64_t item_bytes_max = 0;
 };
 

@@ -2,6 +2,7 @@
 // The binary engine's loop: parse the request at the front, execute it, go on behind it. And the requests that
 // are not about one key.
 #include "daemon/engine_binary.h"
+#include "daemon/trace.h"
 
 #include "base/check.h"
 
@@ -51,12 +52,12 @@ void run_flush(Call& call, const BinaryRequest& request) {
     if (!context.options.flush_enabled) return answer_error(call, request, BinaryStatus::auth);
     context.counters.cmd_flush.add(1);
     NodeSeconds when = context.seconds(request.exptime);
-    if (request.exptime == 0)
+    const bool at_once = request.exptime == 0 || when <= context.now;
+    if (at_once)
         context.node.flush_all(context.now);
-    else if (when > context.now)
+    else
         context.admin.flush_at(when);
-    // A moment that has passed: nothing is older than what was to be flushed then.
-    context.admin.flushed(request.exptime == 0 ? context.now : when);
+    context.admin.flushed(at_once ? context.now : when);
     answer_ok(call, request, 0);
 }
 
@@ -141,7 +142,15 @@ Progress run_binary(Context& context, SessionState& session, std::string_view in
             progress.next = Next::yield;
             break;
         }
-        if (!binary::take_request(call, budget - progress.requests)) break;
+        if (!context.options.trace) [[likely]] {
+            if (!binary::take_request(call, budget - progress.requests)) break;
+            continue;
+        }
+        const std::string_view asked = call.input;
+        const size_t answered = out.size();
+        if (!binary::take_request(call, 1)) break;
+        trace_request(session.fd, asked);
+        trace_reply(session.fd, std::string_view(out.data(), out.size()).substr(answered));
     }
     context.counters.requests.add(progress.requests);
     return progress;

@@ -145,7 +145,6 @@ void run_delete(Call& call, const BinaryRequest& request) {
             watch_delete(context, call.session.fd, request.key, "delete", reply);
             return answer_ok(call, request, 0);
         case DeleteReply::Status::exists: return answer_error(call, request, BinaryStatus::exists);
-        case DeleteReply::Status::no_memory:  // removing needs none
         case DeleteReply::Status::not_found: break;
     }
     context.counters.delete_misses.add(1);

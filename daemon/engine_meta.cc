@@ -116,7 +116,7 @@ class MetaHit {
         shown.key_binary = item.key_binary;
         shown.show = shown_by_mg;
         shown.ttl_s = ttl_s;
-        shown.idle_s = int64_t(meta_.context().now) - int64_t(item.last_access);
+        shown.idle_s = seconds_since(item.last_access, meta_.context().now);
         at = write_meta_flags(at, meta_.flags.words, shown);
         if (item.win_sent) at = write_text(at, " Z");
         if (item.stale) at = write_text(at, " X");
@@ -283,7 +283,7 @@ void run_me(const Meta& meta) {
     at = item.exptime == never_expires
              ? write_text(at, "-1")
              : write_number(at, uint64_t(seconds_left(item.exptime, context.now)));
-    at = write_number(write_text(at, " la="), uint64_t(context.now - item.last_access));
+    at = write_number(write_text(at, " la="), seconds_since(item.last_access, context.now));
     at = write_number(write_text(at, " cas="), item.cas);
     at = write_text(at, item.fetched ? " fetch=yes" : " fetch=no");
     at = write_number(write_text(at, " cls="), item.size_class);
@@ -414,7 +414,6 @@ void run_md(const Meta& meta) {
         case Status::exists:
             context.counters.delete_misses.add(1);
             return reply_bare(meta, reply.status == Status::exists ? "EX" : "NF");
-        case Status::no_memory: return say(meta.call.out, "SERVER_ERROR out of memory");
     }
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The text engine's loop: parse the request at the front, execute it, go on behind it.
 #include "daemon/engine_text.h"
+#include "daemon/trace.h"
 
 #include <algorithm>
 
@@ -89,14 +90,20 @@ Progress run_text(Context& context, SessionState& session, std::string_view inpu
         }
         text::Call call{context, session, out, input.substr(progress.consumed), progress};
         bool in_line = session.line.kind != GetLine::Kind::none;
-        if (!in_line) {
+        const bool trace = context.options.trace;
+        if (!in_line && !trace) {
             uint32_t gets = text::run_plain_gets(call, budget - spent);
             spent += gets;
             progress.requests += gets;
             if (gets != 0) continue;
         }
+        const size_t answered = out.size();
         text::Turn turn = in_line ? text::continue_get_line(call) : text::take_request(call);
         if (turn == text::Turn::wait) break;
+        if (trace) [[unlikely]] {
+            if (!in_line) trace_request(session.fd, call.input);
+            trace_reply(session.fd, std::string_view(out.data(), out.size()).substr(answered));
+        }
         spent++;
         if (session.line.kind == GetLine::Kind::none) progress.requests++;
         if (turn == text::Turn::stop) break;

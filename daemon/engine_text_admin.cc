@@ -30,12 +30,12 @@ void flush_all(Call& call, const TextRequest& request) {
     if (given && !protocol::parse_int32(word, delay))
         return say_unless(request.noreply, call.out, "CLIENT_ERROR invalid exptime argument");
     NodeSeconds when = context.seconds(delay);
-    if (delay <= 0)
+    const bool at_once = delay <= 0 || when <= context.now;
+    if (at_once)
         context.node.flush_all(context.now);
-    else if (when > context.now)
+    else
         context.admin.flush_at(when);
-    // A moment that has passed: nothing is older than what was to be flushed then.
-    context.admin.flushed(delay <= 0 ? context.now : when);
+    context.admin.flushed(at_once ? context.now : when);
     say_unless(request.noreply, call.out, "OK");
 }
 
@@ -58,12 +58,13 @@ struct WatchWord {
     uint32_t flags;
 };
 
-// Those without flags are accepted and stay silent: this daemon has no such events.
 constexpr WatchWord watch_words[] = {
     {"fetchers", watch_fetchers},   {"mutations", watch_mutations},
     {"evictions", watch_evictions}, {"deletions", watch_deletions},
     {"connevents", watch_connevents},
-    {"rawcmds", 0},  {"sysevents", 0}, {"proxyreqs", 0}, {"proxyevents", 0}, {"proxyuser", 0},
+    {"rawcmds", watch_silent},      {"sysevents", watch_silent},
+    {"proxyreqs", watch_silent},    {"proxyevents", watch_silent},
+    {"proxyuser", watch_silent},
 };
 
 bool add_watch_word(std::string_view word, uint32_t& flags) {

@@ -56,6 +56,14 @@ Listening describe_listener(int fd) {
     return one;
 }
 
+// A name may mean one address twice, as when /etc/hosts has it on two lines.
+bool named_before(const addrinfo* first, const addrinfo* at) {
+    for (; first != at; first = first->ai_next)
+        if (first->ai_addrlen == at->ai_addrlen)
+            if (std::memcmp(first->ai_addr, at->ai_addr, at->ai_addrlen) == 0) return true;
+    return false;
+}
+
 }  // namespace
 
 std::variant<std::vector<Listening>, conf::Problem> listen_on_tcp(const std::string& host,
@@ -78,6 +86,7 @@ std::variant<std::vector<Listening>, conf::Problem> listen_on_tcp(const std::str
     std::vector<Listening> all;
     int last_error = EADDRNOTAVAIL;
     for (const addrinfo* at = found; at != nullptr; at = at->ai_next) {
+        if (named_before(found, at)) continue;
         int fd = bind_one(*at, backlog);
         if (fd >= 0) {
             all.push_back(describe_listener(fd));
@@ -123,7 +132,18 @@ std::variant<Listening, conf::Problem> listen_on_unix(const std::string& path, u
     Listening one;
     one.fd = fd;
     one.address = "unix:" + path;
+    struct stat made {};
+    if (lstat(path.c_str(), &made) == 0) {
+        one.device = made.st_dev;
+        one.inode = made.st_ino;
+    }
     return one;
+}
+
+void remove_unix_socket(const std::string& path, const Listening& ours) {
+    struct stat there {};
+    if (lstat(path.c_str(), &there) != 0) return;
+    if (there.st_dev == ours.device && there.st_ino == ours.inode) unlink(path.c_str());
 }
 
 std::string describe(const sockaddr_storage& address, const std::string& unix_path) {

@@ -18,6 +18,7 @@ struct Listening {
     bool ipv6 = false;
     uint16_t port = 0;
     std::string address;  // "tcp:127.0.0.1:11211"
+    uint64_t device = 0, inode = 0;  // of a Unix socket
 };
 
 // One socket for each address that `host` (empty: all interfaces) means. A problem if there is none; its text
@@ -28,6 +29,9 @@ std::variant<std::vector<Listening>, conf::Problem> listen_on_tcp(const std::str
 // A stale socket file is replaced; any other file is not.
 std::variant<Listening, conf::Problem> listen_on_unix(const std::string& path, uint32_t mode,
                                                       int backlog);
+
+// Unless somebody else has put another one there since.
+void remove_unix_socket(const std::string& path, const Listening& ours);
 
 // "tcp:127.0.0.1:40950", "tcp6:[::1]:40950", "unix:/path".
 std::string describe(const sockaddr_storage& address, const std::string& unix_path);

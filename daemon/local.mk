@@ -49,6 +49,8 @@ daemon_libdaemon_a_SOURCES = \
 	daemon/engine_text_store.cc \
 	daemon/engine_watch.cc \
 	daemon/engine_watch.h \
+	daemon/trace.cc \
+	daemon/trace.h \
 	daemon/engine.h \
 	daemon/watch.h \
 	daemon/worker_counters.h

@@ -104,6 +104,7 @@ EngineOptions engine_options(const conf::Settings& settings) {
     options.crawler_enabled = settings.crawler.enabled;
     options.watch_enabled = settings.admin.watch;
     options.shutdown_enabled = settings.admin.shutdown;
+    options.trace = settings.process.verbosity >= 2;
     options.detail_enabled = settings.admin.detail;
     return options;
 }
@@ -198,7 +199,6 @@ void serve(const conf::Settings& settings, Server& server, Signals& signals) {
     PidFile pid_file(settings.process.pid_file);
     write_port_file(std::getenv("MEMCACHED_PORT_FILENAME"), server.ports());
     node.observe(&watch);
-    server.set_verbosity(settings.process.verbosity);
     start_or_exit([&] {
         watch.start();
         crawler.start();

@@ -71,6 +71,7 @@ conf::Refusal Server::listen_unix() {
     auto result = listen_on_unix(options_.unix_path, options_.unix_mode, options_.backlog);
     if (auto* problem = std::get_if<conf::Problem>(&result)) return *problem;
     Listening& one = std::get<Listening>(result);
+    unix_socket_ = one;
     add_listener(one.fd, options_.protocol, std::move(one.address));
     return {};
 }
@@ -115,7 +116,7 @@ void Server::stop() {
     for (auto& listener : listeners_) ::shutdown(listener->fd, SHUT_RDWR);
     for (auto& worker : workers_) worker->stop();
     for (auto& worker : workers_) worker->join();
-    if (!options_.unix_path.empty()) unlink(options_.unix_path.c_str());
+    if (!options_.unix_path.empty()) remove_unix_socket(options_.unix_path, unix_socket_);
 }
 
 void Server::on_wake(evutil_socket_t fd, short, void* argument) {

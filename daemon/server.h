@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "conf/exit_status.h"
+#include "daemon/listen.h"
 #include "daemon/process.h"
 #include "daemon/server_view.h"
 #include "daemon/worker.h"
@@ -69,7 +70,6 @@ class Server final : public ServerView, public SessionEvents {
     void each_connection(FunctionRef<void(const ConnectionInfo&)> visit) const override;
     void each_close_reason(
         FunctionRef<void(std::string_view name, uint64_t count)> visit) const override;
-    void set_verbosity(uint32_t level) override { verbosity_.store(level); }
     void shut_down(bool graceful) override { Signals::ask_to_stop(graceful); }
 
   private:
@@ -103,6 +103,7 @@ class Server final : public ServerView, public SessionEvents {
     const ServerOptions options_;
     std::vector<BoundPort> ports_;
     std::vector<std::unique_ptr<Listener>> listeners_;
+    Listening unix_socket_;
     std::unique_ptr<event_base, FreeBase> base_;
     event wake_event_{}, retry_event_{};
     int wake_fd_ = -1;
@@ -111,7 +112,6 @@ class Server final : public ServerView, public SessionEvents {
     std::vector<std::unique_ptr<Worker>> workers_;
     size_t next_worker_ = 0;
     WatchHub* watch_ = nullptr;
-    std::atomic<uint32_t> verbosity_{0};
 
     std::atomic<uint64_t> connections_{0}, total_{0}, rejected_{0};
     std::atomic<uint64_t> disabled_num_{0}, disabled_us_{0};

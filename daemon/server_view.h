@@ -61,7 +61,6 @@ class ServerView {
     virtual void each_close_reason(
         FunctionRef<void(std::string_view name, uint64_t count)> visit) const = 0;
 
-    virtual void set_verbosity(uint32_t level) = 0;
     virtual void shut_down(bool graceful) = 0;  // asks; returns before it is done
 };
 

@@ -49,7 +49,10 @@ std::string_view tune_memory_limit(const TuneTargets& t, const LineWords& words)
     constexpr uint32_t megabytes_max = 1'000'000'000;
     uint32_t megabytes = 0;
     if (words.size() < 2 || words.size() > 3) return error;
-    if (!parse_number(words[1], megabytes)) return error;
+    if (!parse_number(words[1], megabytes)) {
+        const bool digits = words[1].find_first_not_of("0123456789") == words[1].npos;
+        return digits ? "MEMLIMIT_ADJUST_FAILED input value is megabytes not bytes" : error;
+    }
     if (megabytes < 8) return "MEMLIMIT_TOO_SMALL cannot set maxbytes to less than 8m";
     if (megabytes > megabytes_max)
         return "MEMLIMIT_ADJUST_FAILED input value is megabytes not bytes";

@@ -19,6 +19,7 @@ enum WatchFlag : uint32_t {
     watch_evictions = 4,
     watch_deletions = 8,
     watch_connevents = 16,
+    watch_silent = 32,  // accepted, and never written: this daemon has no such events
 };
 
 class WatchLog {

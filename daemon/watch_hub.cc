@@ -130,7 +130,7 @@ void WatchHub::eviction(std::string_view key, const protocol::ItemMeta& meta, in
     append_key(line, "type=eviction", key);
     line.append(meta.fetched ? " fetch=yes ttl=" : " fetch=no ttl=");
     append_signed(line, ttl);
-    append_field(line, " la=", now > meta.last_access ? now - meta.last_access : 0);
+    append_field(line, " la=", seconds_since(meta.last_access, now));
     append_field(line, " clsid=", meta.size_class);
     append_field(line, " size=", meta.value_len);
     write(watch_evictions, text_of(line));

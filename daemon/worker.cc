@@ -12,6 +12,7 @@
 
 #include "base/check.h"
 #include "daemon/node_time.h"
+#include "daemon/trace.h"
 
 namespace farcached::daemon {
 
@@ -25,6 +26,15 @@ constexpr timeval stop_deadline{2, 0};
 constexpr timeval one_second{1, 0};
 constexpr timeval at_once{0, 0};
 constexpr unsigned char binary_magic = 0x80;
+
+std::string_view new_connection_words(SessionProtocol protocol) {
+    switch (protocol) {
+        case SessionProtocol::any: return "new auto-negotiating client connection";
+        case SessionProtocol::text: return "new ascii client connection.";
+        case SessionProtocol::binary: break;
+    }
+    return "new binary client connection.";
+}
 
 }  // namespace
 
@@ -109,6 +119,7 @@ void Worker::open(NewConnection connection) {
     session->shown.last_command.store(context_.now, std::memory_order_relaxed);
     list_newest(*session);
     events_.opened(*session);
+    if (context_.options.trace) trace_connection(connection.fd, new_connection_words(connection.protocol));
     wait_for(*session, EV_READ);
 }
 
@@ -119,6 +130,7 @@ void Worker::close(Session& session, SessionEnd why) {
     unlist(session);
     if (session.queued) std::erase(ready_, &session);
     events_.closed(session, why);
+    if (context_.options.trace) trace_connection(session.state.fd, "connection closed.");
     if (why == SessionEnd::protocol_close || why == SessionEnd::server_stopped) {
         ::shutdown(session.state.fd, SHUT_WR);
         constexpr int reads_max = 8;
@@ -233,8 +245,11 @@ bool Worker::serve(Session& session, std::string_view input, bool stashed) {
     }
     auto* engine = session.protocol == SessionProtocol::binary ? run_binary : run_text;
     show(session, ShownState::parsing);
-    Progress progress =
-        engine(context_, session.state, input, out_, options_.requests_per_event);
+    Progress progress;
+    if (!take_memory(session, [&] {
+            progress = engine(context_, session.state, input, out_, options_.requests_per_event);
+        }))
+        return false;
     CHECK(progress.consumed <= input.size());
     session.input_want = progress.next == Next::more ? progress.want : 0;
     session.unserved = progress.next != Next::more && progress.consumed < input.size();
@@ -242,7 +257,10 @@ bool Worker::serve(Session& session, std::string_view input, bool stashed) {
     if (progress.next == Next::close) session.closing = true;
     if (progress.next == Next::watch) session.watch_flags = progress.watch_flags;
     if (progress.next == Next::dump)
-        session.dump = std::make_unique<DumpWalk>(progress.mgdump, progress.dump_classes);
+        if (!take_memory(session, [&] {
+                session.dump = std::make_unique<DumpWalk>(progress.mgdump, progress.dump_classes);
+            }))
+            return false;
     if (progress.next == Next::yield) counters_.conn_yields.add(1);
     return send_replies(session);
 }
@@ -356,7 +374,11 @@ bool Worker::after_sending(Session& session) {
 
 // One portion; the rest in later turns. What the client sent behind the command waits for the end of it.
 void Worker::stream_dump(Session& session) {
-    bool more = session.dump->more(out_, node_, context_.now, context_.started_unix, out_bytes_kept);
+    bool more = false;
+    if (!take_memory(session, [&] {
+            more = session.dump->more(out_, node_, context_.now, context_.started_unix, out_bytes_kept);
+        }))
+        return;
     if (!more) session.dump.reset();
     send_replies(session);
 }

@@ -38,7 +38,7 @@ struct Node::Impl {
 
   private:
     bool empty_window(uint64_t first, uint64_t pages, NodeSeconds now);
-    uint64_t choose_window(uint64_t pages, NodeSeconds now);
+    bool choose_window(uint64_t pages, const Reservation& wanted, NodeSeconds now, uint64_t& best);
     uint64_t run_head(uint64_t page);
     double window_heat(uint64_t first, uint64_t pages, NodeSeconds now);
 };

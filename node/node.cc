@@ -84,42 +84,54 @@ void Node::Impl::give_back(Reservation& reserved) {
 
 bool Node::Impl::reserve(uint64_t pages, NodeSeconds now, Reservation& reserved) {
     give_back(reserved);
+    const Reservation wanted = reserved;
     std::lock_guard hold(reserve_lock);
     if (pages > arena.limit_pages()) return false;
     constexpr uint32_t windows_max = 16;
     for (uint32_t i = 0; i < windows_max; i++) {
         uint64_t first = 0;
         if (arena.take_run(pages, first)) {
-            reserved = {first, pages};
+            reserved.first = first;
+            reserved.pages = pages;
             return true;
         }
         if (!config.evict) return false;
-        first = choose_window(pages, now);
+        if (!choose_window(pages, wanted, now, first)) return false;
         arena.want_window(first, pages);
         bool emptied = empty_window(first, pages, now) && arena.claim_window(first, pages);
         arena.drop_window();
         if (!emptied) continue;
-        reserved = {first, pages};
+        reserved.first = first;
+        reserved.pages = pages;
         return true;
     }
     return false;
 }
 
-// Of a few windows spread over the arena, the one that loses least.
-uint64_t Node::Impl::choose_window(uint64_t pages, NodeSeconds now) {
+// Of a few windows spread over the arena, the one that loses least. False: each would take what is kept.
+bool Node::Impl::choose_window(uint64_t pages, const Reservation& wanted, NodeSeconds now,
+                               uint64_t& best) {
     constexpr uint32_t candidates = 32;
     const uint64_t positions = arena.limit_pages() - pages + 1;
-    uint64_t best = 0;
+    bool any = false;
     double best_heat = 0;
-    for (uint32_t i = 0; i < candidates; i++) {
-        window_cursor += std::max<uint64_t>(1, positions / candidates) + 1;
-        uint64_t first = std::min(run_head(window_cursor % positions), positions - 1);
+    auto consider = [&](uint64_t first) {
+        if (!wanted.spares(first, pages)) return;
         double heat = window_heat(first, pages, now);
-        if (i != 0 && heat >= best_heat) continue;
+        if (any && heat >= best_heat) return;
+        any = true;
         best = first;
         best_heat = heat;
+    };
+    for (uint32_t i = 0; i < candidates; i++) {
+        window_cursor += std::max<uint64_t>(1, positions / candidates) + 1;
+        consider(std::min(run_head(window_cursor % positions), positions - 1));
     }
-    return best;
+    if (any) return true;
+    // Where little is left beside what is kept, both ends of the memory are the widest.
+    consider(0);
+    consider(positions - 1);
+    return any;
 }
 
 // A window that begins inside a large item's run would evict that item and its neighbour for one run.
@@ -133,7 +145,8 @@ uint64_t Node::Impl::run_head(uint64_t page) {
 
 double Node::Impl::window_heat(uint64_t first, uint64_t pages, NodeSeconds now) {
     double heat = 0;
-    for (uint64_t page = first; page < first + pages; page++) {
+    for (uint64_t page = first, end; page < first + pages; page = end) {
+        end = page + 1;
         if (arena.is_free(page)) continue;
         uint16_t owner = arena.owner_hint(page);
         if (owner == Page::no_owner) {
@@ -141,7 +154,7 @@ double Node::Impl::window_heat(uint64_t first, uint64_t pages, NodeSeconds now) 
             continue;
         }
         std::lock_guard hold(partitions[owner].lock);
-        if (arena.owner_hint(page) == owner) heat += partitions[owner].page_heat(page, now);
+        if (arena.owner_hint(page) == owner) heat += partitions[owner].page_heat(page, now, end);
     }
     return heat;
 }

@@ -187,7 +187,7 @@ void Partition::tally_gone(Ref ref, Gone why, NodeSeconds now) {
     if (why != Gone::evicted) return;
     tally.evicted++;
     evictions_++;
-    tally.evicted_age_s = now - item.last_access;
+    tally.evicted_age_s = seconds_since(item.last_access, now);
     if (item.exptime != never_expires) tally.evicted_nonzero++;
     if (!fetched) tally.evicted_unfetched++;
     if ((item.flags & item_referenced) != 0) tally.evicted_active++;
@@ -213,13 +213,13 @@ Index::Place Partition::rewrite(Index::Place at, const NewItem& changed, NodeSec
     CHECK(before.lease_end == 0);
     const uint64_t bytes_before = meta(at.ref).item_bytes;
     CHECK(changed.bytes() <= bytes_before);
-    uint64_t* words_at = arena_->words(at.ref);
-    words::store_release(words_at, layout::Guard{words::load_relaxed(words_at)}.dead().word);
     const std::string key(changed.key.bytes);
-    NewItem copy = changed;
     const std::string value(changed.value);  // its bytes are about to be written where they are
+    NewItem copy = changed;
     copy.key.bytes = key;
     copy.value = value;
+    uint64_t* words_at = arena_->words(at.ref);
+    words::store_release(words_at, layout::Guard{words::load_relaxed(words_at)}.dead().word);
     write(at.ref, copy, now);
     tally_[arena_->page(page_of(at.ref)).size_class].requested -= bytes_before - copy.bytes();
     bytes_ -= bytes_before - copy.bytes();

@@ -27,6 +27,12 @@ namespace farcached::node {
 struct Reservation {
     uint64_t first = 0;
     uint64_t pages = 0;  // 0: none
+    // What must not be evicted to make room: the item that the new one is made from.
+    uint64_t keep_first = 0, keep_pages = 0;
+
+    bool spares(uint64_t window_first, uint64_t window_pages) const {
+        return window_first + window_pages <= keep_first || keep_first + keep_pages <= window_first;
+    }
 };
 
 // What goes into a new item. The value is the two parts, one after the other.
@@ -70,9 +76,14 @@ class alignas(64) Partition {
     Found find(const protocol::Key& key, NodeSeconds now);
 
     // A free slot for `bytes`, evicting if need be but never `pinned`. nil: `need_pages` is what to reserve
-    // (without this lock) before another try, or 0 if there is no memory to be had (-M).
+    // (without this lock) before another try, or 0 if there is no memory to be had (-M). What is reserved then
+    // spares the pages of `pinned`, if `made_of_pinned`.
     Ref allocate(uint64_t bytes, NodeSeconds now, Ref pinned, Reservation& reserved,
-                 uint64_t& need_pages);
+                 uint64_t& need_pages, bool made_of_pinned = false);
+    // Counts a store that found no memory.
+    void count_no_memory(uint64_t bytes) {
+        tally_[arena_->classes().of(bytes)].out_of_memory++;
+    }
     // Writes and publishes `item` in `ref`, in the place of `old` if that is there.
     void put(Ref ref, const NewItem& item, NodeSeconds now, Index::Place old);
     // Unpublishes and frees an item.
@@ -96,8 +107,9 @@ class alignas(64) Partition {
     bool dead_by_time(Ref ref, NodeSeconds now) const;
     bool flushed(Ref ref) const;
     void add_stats(Stats& stats, NodeSeconds now) const;
-    // How much would be lost with a page: share in use, weighted by recency. 0 to 1.
-    double page_heat(uint64_t page, NodeSeconds now) const;
+    // How much would be lost with a page: share in use, weighted by recency, 0 to 1. With any page of a large
+    // item all of it is lost: that much times its pages, and `end` is behind the last of them.
+    double page_heat(uint64_t page, NodeSeconds now, uint64_t& end) const;
 
     Observer* observer = nullptr;
     uint16_t number = 0;
@@ -111,7 +123,7 @@ class alignas(64) Partition {
 
     Index::Place place_of(Ref ref) const;
     Ref take_slot(uint8_t size_class);
-    void adopt_page(uint64_t page, uint8_t size_class);
+    bool adopt_page(uint64_t page, uint8_t size_class);
     void release_slot(Ref ref);
     void drop_partial(uint64_t page);
     bool reclaim_tail(uint8_t size_class, NodeSeconds now, Ref pinned);

@@ -48,8 +48,13 @@ void Partition::drop_partial(uint64_t number_of_page) {
     page.prev = page.next = nil;
 }
 
-void Partition::adopt_page(uint64_t number_of_page, uint8_t size_class) {
+// False: the limit was lowered below that page in the meantime, and whoever lowered it saw no owner.
+bool Partition::adopt_page(uint64_t number_of_page, uint8_t size_class) {
     arena_->cut(number_of_page, 1, size_class, number);
+    if (number_of_page >= arena_->limit_pages()) {
+        arena_->uncut(number_of_page);
+        return false;
+    }
     Page& page = arena_->page(number_of_page);
     ClassTally& tally = tally_[size_class];
     page.partial = 1;
@@ -57,6 +62,7 @@ void Partition::adopt_page(uint64_t number_of_page, uint8_t size_class) {
     if (tally.partial_head != nil) arena_->page(tally.partial_head).prev = uint32_t(number_of_page);
     tally.partial_head = uint32_t(number_of_page);
     tally.pages++;
+    return true;
 }
 
 void Partition::release_slot(Ref ref) {
@@ -92,8 +98,12 @@ void Partition::release_slot(Ref ref) {
 }
 
 Ref Partition::allocate(uint64_t bytes, NodeSeconds now, Ref pinned, Reservation& reserved,
-                        uint64_t& need_pages) {
+                        uint64_t& need_pages, bool made_of_pinned) {
     need_pages = 0;
+    if (made_of_pinned) {
+        reserved.keep_first = arena_->page(page_of(pinned)).run_head;
+        reserved.keep_pages = std::max(UINT32_C(1), region_->page(reserved.keep_first).run_pages);
+    }
     const uint8_t size_class = arena_->classes().of(bytes);
     if (size_class == layout::large_class) return allocate_run(bytes, reserved, need_pages);
     constexpr uint32_t tries_max = 4;
@@ -101,12 +111,12 @@ Ref Partition::allocate(uint64_t bytes, NodeSeconds now, Ref pinned, Reservation
         if (Ref ref = take_slot(size_class); ref != nil) return ref;
         uint64_t page = 0;
         if (arena_->take_page(page)) {
-            adopt_page(page, size_class);
+            if (adopt_page(page, size_class)) return take_slot(size_class);
             continue;
         }
         if (reserved.pages == 1) {
-            adopt_page(reserved.first, size_class);
             reserved.pages = 0;
+            if (adopt_page(reserved.first, size_class)) return take_slot(size_class);
             continue;
         }
         if (reclaim_tail(size_class, now, pinned)) continue;
@@ -117,10 +127,7 @@ Ref Partition::allocate(uint64_t bytes, NodeSeconds now, Ref pinned, Reservation
         if (move_page(size_class, now, pinned)) continue;
         break;
     }
-    if (evict_)
-        need_pages = 1;
-    else
-        tally_[size_class].out_of_memory++;
+    if (evict_) need_pages = 1;
     return nil;
 }
 
@@ -132,12 +139,17 @@ Ref Partition::allocate_run(uint64_t bytes, Reservation& reserved, uint64_t& nee
     }
     if (reserved.pages > pages)
         arena_->give_back(reserved.first + pages, reserved.pages - pages);
+    reserved.pages = 0;
     arena_->cut(reserved.first, pages, layout::large_class, number);
+    if (reserved.first + pages > arena_->limit_pages()) {  // lowered in the meantime
+        arena_->uncut(reserved.first);
+        need_pages = pages;
+        return nil;
+    }
     Page& page = arena_->page(reserved.first);
     page.live = 1;
     page.fresh = 1;
     page.born = arena_->next_birth();
-    reserved.pages = 0;
     tally_[layout::large_class].pages += pages;
     tally_[layout::large_class].used++;
     return make_ref(reserved.first, 0);
@@ -177,7 +189,7 @@ uint8_t Partition::coldest_class(uint8_t except, NodeSeconds now, uint32_t& age)
     for (uint8_t i = 1; i <= layout::large_class; i++) {
         Ref tail = lists_[i].tail;
         if (i == except || tail == nil) continue;
-        uint32_t tail_age = now - arena_->descriptor(tail).last_access;
+        uint32_t tail_age = seconds_since(arena_->descriptor(tail).last_access, now);
         if (coldest != 0 && tail_age <= age) continue;
         coldest = i;
         age = tail_age;
@@ -191,7 +203,7 @@ bool Partition::should_move_page(uint8_t to, NodeSeconds now) const {
     if (evictions_ % balance_every != 0) return false;
     uint32_t other_age = 0;
     if (coldest_class(to, now, other_age) == 0) return false;
-    uint32_t age = now - arena_->descriptor(lists_[to].tail).last_access;
+    uint32_t age = seconds_since(arena_->descriptor(lists_[to].tail).last_access, now);
     return other_age > 2 * age + 1;
 }
 
@@ -248,12 +260,15 @@ void Partition::visit_page(uint64_t page, NodeSeconds now,
     });
 }
 
-double Partition::page_heat(uint64_t page, NodeSeconds now) const {
+double Partition::page_heat(uint64_t page, NodeSeconds now, uint64_t& end) const {
     const Page& at = arena_->page(page);
+    end = page + 1;
     if (at.size_class == layout::large_class) {
+        const uint64_t pages = region_->page(at.run_head).run_pages;
+        end = at.run_head + pages;
         const uint32_t last = arena_->descriptor(make_ref(at.run_head, 0)).last_access;
         const double youth = double(arena_->page(at.run_head).born) / double(arena_->births());
-        return (0.01 + 0.99 * youth) / (1.0 + double(now - last));
+        return double(pages) * (0.01 + 0.99 * youth) / (1.0 + double(seconds_since(last, now)));
     }
     constexpr uint32_t samples = 8;
     const uint32_t step = std::max<uint32_t>(1, at.fresh / samples);
@@ -262,7 +277,7 @@ double Partition::page_heat(uint64_t page, NodeSeconds now) const {
     for (uint32_t slot = 0; slot < at.fresh; slot += step, taken++) {
         Ref ref = make_ref(page, slot);
         if (arena_->descriptor(ref).state != SlotState::live) continue;
-        heat += 1.0 / (1.0 + double(now - arena_->descriptor(ref).last_access));
+        heat += 1.0 / (1.0 + double(seconds_since(arena_->descriptor(ref).last_access, now)));
     }
     return taken == 0 ? 0 : heat / taken;
 }
@@ -283,7 +298,7 @@ void Partition::add_stats(Stats& stats, NodeSeconds now) const {
         sum.slots_total += i == layout::large_class ? mine.used : mine.pages * arena_->classes().slots(uint8_t(i));
         sum.bytes_requested += mine.requested;
         if (lists_[i].tail != nil) {
-            uint64_t age = now - arena_->descriptor(lists_[i].tail).last_access;
+            uint64_t age = seconds_since(arena_->descriptor(lists_[i].tail).last_access, now);
             sum.age_oldest_s = std::max(sum.age_oldest_s, age);
         }
         sum.evicted += mine.evicted;

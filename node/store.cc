@@ -28,6 +28,11 @@ template <class Body>
 bool with_memory(Node::Impl& impl, uint64_t hash, NodeSeconds now, Body&& body) {
     constexpr uint32_t tries_max = 8;
     Reservation reserved;
+    struct GiveBack {
+        Node::Impl& impl;
+        Reservation& reserved;
+        ~GiveBack() { impl.give_back(reserved); }
+    } give_back{impl, reserved};
     bool done = false;
     for (uint32_t i = 0; i < tries_max; i++) {
         uint64_t need_pages = 0;
@@ -39,7 +44,6 @@ bool with_memory(Node::Impl& impl, uint64_t hash, NodeSeconds now, Body&& body) 
         if (done || need_pages == 0) break;
         if (!impl.reserve(need_pages, now, reserved)) break;
     }
-    impl.give_back(reserved);
     return done;
 }
 
@@ -102,7 +106,10 @@ bool vivify(Partition& partition, const GetOp& op, NodeSeconds now, Reservation&
     item.format = layout::format_tokens;
     if (op.key_binary) item.format |= layout::format_key_binary;
     Ref ref = partition.allocate(item.bytes(), now, nil, reserved, need_pages);
-    if (ref == nil) return false;
+    if (ref == nil) {
+        if (need_pages == 0) partition.count_no_memory(item.bytes());
+        return false;
+    }
     item.cas = op.cas_set.value_or(0);
     if (!op.cas_set.has_value()) item.cas = partition.next_cas();
     partition.put(ref, item, now, {});
@@ -265,8 +272,13 @@ StoreReply Node::store(const StoreOp& op, NodeSeconds now) {
             return true;
         }
         Ref pinned = exists ? found.place.ref : nil;
-        Ref ref = partition.allocate(item.bytes(), now, pinned, reserved, need_pages);
-        if (ref == nil) return false;
+        // A set may as well lose what it replaces; the others were promised that it is there.
+        const bool keeps = exists && op.mode != StoreOp::Mode::set;
+        Ref ref = partition.allocate(item.bytes(), now, pinned, reserved, need_pages, keeps);
+        if (ref == nil) {
+            if (need_pages == 0) partition.count_no_memory(item.bytes());
+            return false;
+        }
         item.cas = op.cas_set.has_value() ? *op.cas_set : partition.next_cas();
         partition.put(ref, item, now, found.place);
         reply = stored_reply(partition, ref);
@@ -278,54 +290,41 @@ StoreReply Node::store(const StoreOp& op, NodeSeconds now) {
 
 DeleteReply Node::remove(const DeleteOp& op, NodeSeconds now) {
     DeleteReply reply;
-    auto body = [&](Partition& partition, Reservation& reserved, uint64_t& need_pages) {
-        reply = {};
-        Partition::Found found = partition.find(op.key, now);
-        if (found.place.slot == nullptr) return true;
-        const Ref ref = found.place.ref;
-        const protocol::ItemMeta old = partition.meta(ref);
-        reply.size_class = old.size_class;
-        reply.item_bytes = old.item_bytes;
-        if (op.cas_compare.has_value())
-            if (*op.cas_compare != old.cas || old.cas == 0) {
-                reply.status = DeleteReply::Status::exists;
-                return true;
-            }
-        reply.status = DeleteReply::Status::deleted;
-        if (!op.invalidate && !op.remove_value) {
-            partition.kill(ref, found.place.slot, Gone::deleted, now);
-            return true;
+    Partition& partition = impl_->partition(op.key.hash);
+    std::lock_guard hold(partition.lock);
+    Partition::Found found = partition.find(op.key, now);
+    if (found.place.slot == nullptr) return reply;
+    const Ref ref = found.place.ref;
+    const protocol::ItemMeta old = partition.meta(ref);
+    reply.size_class = old.size_class;
+    reply.item_bytes = old.item_bytes;
+    if (op.cas_compare.has_value())
+        if (*op.cas_compare != old.cas || old.cas == 0) {
+            reply.status = DeleteReply::Status::exists;
+            return reply;
         }
-        NewItem item = same_item(partition, op.key, ref, impl_->arena.header(ref),
-                                 impl_->arena.descriptor(ref));
-        if (op.remove_value) {
-            item.value = {};
-            item.flags = 0;
-            item.exptime = never_expires;
-            item.descriptor_flags = 0;
-            item.format &= layout::format_key_binary;
-        }
-        if (op.touch.has_value()) item.exptime = *op.touch;
-        if (op.invalidate) {
-            item.descriptor_flags = uint8_t((item.descriptor_flags | item_stale) & ~item_win_sent);
-            item.format |= layout::format_tokens;
-            if (!op.cas_set.has_value()) item.cas = partition.next_cas();
-        }
-        if (op.cas_set.has_value()) item.cas = *op.cas_set;
-        if (item.bytes() <= layout::page_bytes) {
-            partition.rewrite(found.place, item, now);
-            return true;
-        }
-        Ref moved = partition.allocate(item.bytes(), now, ref, reserved, need_pages);
-        if (moved == nil) {
-            if (need_pages != 0) return false;
-            partition.kill(ref, found.place.slot, Gone::deleted, now);
-            return true;
-        }
-        partition.put(moved, item, now, found.place);
-        return true;
-    };
-    if (!with_memory(*impl_, op.key.hash, now, body)) reply.status = DeleteReply::Status::no_memory;
+    reply.status = DeleteReply::Status::deleted;
+    if (!op.invalidate && !op.remove_value) {
+        partition.kill(ref, found.place.slot, Gone::deleted, now);
+        return reply;
+    }
+    NewItem item = same_item(partition, op.key, ref, impl_->arena.header(ref),
+                             impl_->arena.descriptor(ref));
+    if (op.remove_value) {
+        item.value = {};
+        item.flags = 0;
+        item.exptime = never_expires;
+        item.descriptor_flags = 0;
+        item.format &= layout::format_key_binary;
+    }
+    if (op.touch.has_value()) item.exptime = *op.touch;
+    if (op.invalidate) {
+        item.descriptor_flags = uint8_t((item.descriptor_flags | item_stale) & ~item_win_sent);
+        item.format |= layout::format_tokens;
+        if (!op.cas_set.has_value()) item.cas = partition.next_cas();
+    }
+    if (op.cas_set.has_value()) item.cas = *op.cas_set;
+    partition.rewrite(found.place, item, now);
     return reply;
 }
 
@@ -389,11 +388,19 @@ ArithReply Node::arith(const ArithOp& op, NodeSeconds now) {
         }
         if (!exists) item.exptime = *op.vivify;
         if (exists && op.touch.has_value()) item.exptime = *op.touch;
-        Ref pinned = exists ? found.place.ref : nil;
-        Ref ref = partition.allocate(item.bytes(), now, pinned, reserved, need_pages);
-        if (ref == nil) return false;
         item.cas = op.cas_set.has_value() ? *op.cas_set : partition.next_cas();
-        partition.put(ref, item, now, found.place);
+        Ref ref = nil;
+        if (exists && item.bytes() <= reply.meta.item_bytes) {
+            ref = partition.rewrite(found.place, item, now).ref;
+        } else {
+            Ref pinned = exists ? found.place.ref : nil;
+            ref = partition.allocate(item.bytes(), now, pinned, reserved, need_pages, exists);
+            if (ref == nil) {
+                if (need_pages == 0) partition.count_no_memory(item.bytes());
+                return false;
+            }
+            partition.put(ref, item, now, found.place);
+        }
         reply.status = exists ? ArithReply::Status::ok : ArithReply::Status::vivified;
         reply.meta = partition.meta(ref);
         if (exists) partition.bump(ref, now);

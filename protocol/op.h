@@ -106,7 +106,7 @@ struct DeleteOp {
 };
 
 struct DeleteReply {
-    enum class Status : uint8_t { deleted, not_found, exists, no_memory } status = Status::not_found;
+    enum class Status : uint8_t { deleted, not_found, exists } status = Status::not_found;
     uint8_t size_class = 0;
     uint32_t item_bytes = 0;
 };

@@ -112,7 +112,6 @@ tap.ok(b"print-options-man" not in run_binary("-h", as_is=True)[1], "which is no
 
 for args, what in (("-S", "SASL authentication is not there yet"), ("-Y /nonexist", "is not there yet"),
                    ("-Z", "TLS is not there yet"), ("-e /tmp/x", "is not there yet"),
-                   ("-o ext_path=/tmp/x:1g", "external storage is not there yet"),
                    ("-o proxy_config=/tmp/x", "is not there"),
                    ("-U 11211", "UDP is not supported")):
     status, out, err = run_binary(*(LOOPBACK + args.split()))

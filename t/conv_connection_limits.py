@@ -104,6 +104,7 @@ def no_memory():
         return
     with Daemon("-t", "1", "-m", "256", "-I", "100m") as d, d.client() as asker:
         asker.set("k", "v")
+        asker.set("large", b"x" * 40000000)
         with open("/proc/%d/status" % d.pid) as f:
             size = int(re.search(r"VmSize:\s+(\d+) kB", f.read()).group(1)) << 10
         resource.prlimit(d.pid, resource.RLIMIT_AS, (size + 24 * MB, -1))
@@ -111,8 +112,19 @@ def no_memory():
             sender = Sender(c, b"set big 0 0 90000000\r\n" + b"x" * 90000000 + b"\r\n")
             tap.ok(c.is_closed(), name + " closes that client")
             sender.join(deadline())
-        tap.is_(asker.get("k"), b"v", "others are served")
         tap.is_(endings(asker)["no_memory"], 1, "and it is counted")
+        # Halves of values hold what there is; what they leave is too little for a reply.
+        halves = [d.client() for _ in range(12)]
+        senders = [Sender(c, b"set half 0 0 90000000\r\n" + b"x" * 20 * MB) for c in halves]
+        for sender in senders:
+            sender.join(deadline())
+        until(lambda: sum(unsent(c) for c in halves), lambda n: n == 0)
+        with d.client() as c:
+            c.send(b"get large\r\n")
+            tap.ok(c.is_closed(), "a reply for which it has none closes that client")
+        for c in halves:
+            c.close()
+        tap.is_(asker.get("k"), b"v", "others are served")
 
 
 def idle_timeout():

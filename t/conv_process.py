@@ -3,6 +3,7 @@
 and `stats settings` of what the command line said."""
 import os
 import pwd
+import re
 import resource
 import shutil
 import signal
@@ -118,6 +119,10 @@ def test_unix_socket():
         tap.is_(oct(os.stat(path).st_mode & 0o777), oct(0o755), "-a 0755")
         tap.ok(stat.S_ISSOCK(os.stat(path).st_mode), "an old socket was replaced")
         works(d.client(), "and answers")
+        with Daemon("-s", path) as successor:
+            d.stop()
+            works(successor.client(), "a daemon that stops leaves its successor's socket alone")
+    tap.ok(not os.path.exists(path), "and removes its own")
     if not ROOT:
         tap.skip("the socket belongs to -u", "not root")
         return
@@ -343,8 +348,22 @@ def test_settings():
         text.send(b"version\r\n" * 4)
         tap.ok(text.is_closed(), "-B binary closes on text")
     with Daemon("-vv") as d:
-        works(d.client(), "-vv starts")
+        c = d.client()
+        works(c, "-vv starts")
         tap.is_(d.stats("settings").get("verbosity"), "2", "stats settings: verbosity")
+        c.send(b"set k\x01 0 0 3\r\nabc\r\nget k\x01 none\r\n").until(b"END\r\n")
+        with d.client() as b:
+            b.send(b"\x80\x0a" + b"\0" * 22).read(24)
+        until(d.stderr, lambda text: b"connection closed." in text)
+        shown = d.stderr().decode()
+        for line in (r"<\d+ new auto-negotiating client connection", r"<\d+ set k\\x01 0 0 3", r">\d+ STORED",
+                     r"<\d+ get k\\x01 none", r">\d+ VALUE k\\x01 0 3", r"<\d+ binary opcode 0x0a, body of 0 bytes",
+                     r">\d+ binary opcode 0x0a, body of 0 bytes, status 0x0000", r"<\d+ connection closed\."):
+            tap.ok(re.search("(?m)^" + line + "$", shown), "-vv shows " + line)
+        c.ask("verbosity 1")
+        before = len(d.stderr())
+        c.ask("version")
+        tap.is_(len(d.stderr()), before, "verbosity 1 ends it")
 
 
 try:

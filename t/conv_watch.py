@@ -97,6 +97,12 @@ def connections(daemon):
         tap.like(line, r"^type=conn_close rip=127\.0\.0\.1 rport=\d+ transport=tcp reason=normal cfd=\d+$", "its end")
 
 
+def silent(daemon):
+    for words in ("rawcmds", "sysevents", "proxyreqs proxyevents proxyuser"):
+        with Watcher(daemon, words) as w:
+            tap.is_(w.reply, "OK", "watch %s: accepted, though there are none" % words)
+
+
 def several(daemon, client):
     with Watcher(daemon, "fetchers") as one, Watcher(daemon, "mutations deletions") as two, \
             Watcher(daemon, "fetchers mutations evictions deletions connevents rawcmds sysevents") as all_of:
@@ -201,6 +207,7 @@ def main():
         deletions(daemon, client)
         connections(daemon)
         daemon.until_stat("log_watchers", lambda n: n == "0")
+        silent(daemon)
         several(daemon, client)
         limits(daemon, client)
         conversations(daemon, REFUSED)

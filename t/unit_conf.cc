@@ -279,7 +279,6 @@ const Refused refused[] = {
     {"-Y /x", 64, "-Y (--auth-file): authentication of text clients is not there yet.\n"},
     {"-Z", 64, "-Z (--enable-ssl): TLS is not there yet.\n"},
     {"-e /x", 64, "-e (--memory-file): keeping the cache over a restart is not there yet.\n"},
-    {"-o ext_path=/x:1g", 64, "ext_path: external storage is not there yet.\n"},
     {"-o proxy_config=/x", 64, "proxy_config: memcached's built-in proxy is not there.\n"},
     {"-o foo", 1, "Illegal suboption \"foo\"\n"},
     {"-o foo=bar", 1, "Illegal suboption \"foo=bar\"\n"},

@@ -99,6 +99,57 @@ void sizes_shift() {
     tap::ok(stats.pages_moved > 0, "because whole pages were moved");
 }
 
+// What an append, a replace or a cas is made of is not evicted to make room for it.
+void what_is_changed_is_kept() {
+    node::Config config = with_memory(8);
+    config.item_bytes_max = 4 << 20;
+    node::Node cache(config);
+    std::string got;
+    int lost = 0;
+    for (int round = 0; round < 20; round++) {
+        for (int i = 0; i < 30; i++) set(cache, "filler" + std::to_string(i), std::string(200'000, 'f'));
+        set(cache, "large", std::string(1'500'000, 'x'));
+        protocol::StoreOp op;
+        op.key = cache.key("large");
+        op.mode = protocol::StoreOp::Mode::append;
+        op.value = "tail";
+        if (cache.store(op, now).status != protocol::StoreReply::Status::stored) lost++;
+        op.mode = protocol::StoreOp::Mode::replace;
+        const std::string other(1'600'000, 'y');
+        op.value = other;
+        if (cache.store(op, now).status != protocol::StoreReply::Status::stored) lost++;
+        if (!get(cache, "large", got) || got != other) lost++;
+    }
+    tap::is(lost, 0, "a large item is not evicted by its own append or replace");
+}
+
+// A full cache that does not evict can still change what it holds where it lies.
+void changes_in_place_when_full() {
+    node::Config config = with_memory(4);
+    config.evict = false;
+    node::Node cache(config);
+    set(cache, "n", "1000");
+    set(cache, "large", std::string(200'000, 'l'));
+    for (int i = 0; i < 100'000; i++) set(cache, "k" + std::to_string(i), std::string(size_t(i % 300), 'v'));
+    for (int i = 0; i < 100; i++) set(cache, "l" + std::to_string(i), std::string(60'000, 'v'));
+    protocol::ArithOp add;
+    add.key = cache.key("n");
+    protocol::ArithReply counted = cache.arith(add, now);
+    tap::ok(counted.status == protocol::ArithReply::Status::ok && counted.value == 1001,
+            "a number is counted up in a full cache");
+    protocol::DeleteOp stale;
+    stale.key = cache.key("large");
+    stale.invalidate = true;
+    cache.remove(stale, now);
+    protocol::GetOp op;
+    op.key = cache.key("large");
+    op.win_tokens = true;
+    auto sink = [](const protocol::ItemMeta&) -> char* { return nullptr; };
+    const protocol::GetReply reply = cache.get(op, now, sink);
+    tap::ok(reply.status == protocol::GetReply::Status::hit && reply.meta.stale && reply.meta.win,
+            "a large item is marked stale there");
+}
+
 void nothing_is_evicted_with_dash_m() {
     node::Config config = with_memory(4);
     config.evict = false;
@@ -181,6 +232,8 @@ int main() {
     index_grows();
     sizes_shift();
     nothing_is_evicted_with_dash_m();
+    what_is_changed_is_kept();
+    changes_in_place_when_full();
     threads_never_see_foreign_bytes();
     return tap::done();
 }

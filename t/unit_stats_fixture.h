@@ -26,7 +26,6 @@ class FakeServer final : public daemon::ServerView {
     daemon::ServerNumbers fixed;
     std::vector<daemon::ConnectionInfo> connections;
     uint64_t client_quit = 0;
-    uint32_t verbosity = 0;
     std::string shut;
 
     NodeSeconds now() const override { return clock.load(); }
@@ -45,7 +44,6 @@ class FakeServer final : public daemon::ServerView {
     void each_close_reason(FunctionRef<void(std::string_view, uint64_t)> visit) const override {
         visit("client_quit", client_quit);
     }
-    void set_verbosity(uint32_t level) override { verbosity = level; }
     void shut_down(bool graceful) override { shut = graceful ? "graceful" : "now"; }
 };
 

@@ -182,7 +182,7 @@ void test_watch_and_dump() {
         talk.last.next == daemon::Next::watch && talk.last.watch_flags == daemon::watch_fetchers,
         "watch: fetchers");
     talk.say("watch mutations  evictions rawcmds connevents deletions\r\n");
-    tap::is(talk.last.watch_flags, 2u + 4 + 8 + 16, "watch: several");
+    tap::is(talk.last.watch_flags, 2u + 4 + 8 + 16 + 32, "watch: several, and what there is none of");
     talk.say("lru_crawler metadump all\r\n");
     tap::ok(talk.last.next == daemon::Next::dump && talk.last.dump_classes == ~UINT64_C(0) &&
                 !talk.last.mgdump && !talk.last.hash_order,
@@ -203,6 +203,16 @@ void test_watch_and_dump() {
     tap::is(talk.last.dump_classes, UINT64_C(1) << 63 | 2, "metadump of two classes");
     tap::is(talk.say("stats items\r\nstats\r\n"), "END\r\nEND\r\n", "stats");
     tap::is(talk.admin.told, "stats[items]stats[]", "is Admin's");
+}
+
+void test_flush_of_the_past() {
+    Talk talk;
+    talk.context.started_unix = 1'700'000'000;
+    talk.context.now = 1000;
+    talk.say("set a 0 0 1\r\nx\r\n");
+    talk.context.now = 1010;
+    tap::is(talk.say("flush_all 1700001005\r\nget a\r\n"), "OK\r\nEND\r\n",
+            "flush_all of a moment that has passed is one of now");
 }
 
 void test_watch_lines() {
@@ -376,6 +386,7 @@ int main() {
     fixture::hold(administration);
     test_options();
     test_watch_and_dump();
+    test_flush_of_the_past();
     test_watch_lines();
     test_counters();
     test_too_large();

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 module farcached.test/gomemcache
 
 go 1.18

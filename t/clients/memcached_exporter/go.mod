@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 module farcached/clients/memcached_exporter
 
 go 1.21
