@@ -149,11 +149,12 @@ def keyed(dice):
 def number(dice):
     key = dice.choice(NUMBERS)
     renew = "set %s 0 0 4\r\n%s\r\n" % (key, dice.choice(["1000", "9999", " 12 ", "+7 x", "0010", "-100", "x   "]))
+    # A number that grows is stored anew, and 1.6.18 then touches the old one: no T where it might.
     return dice.choice([
         renew, "incr %s %d%s\r\n" % (key, dice.choice([1, 5, 10**6]), noreply(dice)),
         "decr %s %d\r\n" % (key, dice.choice([1, 10**9])),
-        "ma %s%s\r\n" % (key, some(dice, ["v", "t", "c", "k", "Ozz", "MI", "D7", "N1000", "J50", "T5000"])),
-        "ma %s MD D%d%s\r\n" % (key, dice.choice([1, 10**9]), some(dice, ["q", "v", "N0"])),
+        "ma %s%s\r\n" % (key, some(dice, ["v", "t", "c", "k", "Ozz", "MI", "D7", "N1000", "J50"])),
+        "ma %s MD D%d%s\r\n" % (key, dice.choice([1, 10**9]), some(dice, ["q", "v", "N0", "T5000", "t"])),
         "delete %s\r\n" % key, "incr %s x\r\n" % key, "incr %s 18446744073709551616\r\n" % key])
 
 
