@@ -11,6 +11,12 @@ constexpr bool s1_overwrite_in_place = true;  // a set of equal size writes into
 constexpr bool s1_overwrite_in_place = false;
 #endif
 
+#ifdef FARCACHED_BREAK_S2
+constexpr bool s2_free_leased = true;  // what dies under a lease is reused at once
+#else
+constexpr bool s2_free_leased = false;
+#endif
+
 #ifdef FARCACHED_BREAK_S4
 constexpr bool s4_skip_key = true;  // a matching tag is taken for a matching key
 #else
@@ -27,6 +33,12 @@ constexpr bool s5_skip_recheck = false;
 constexpr bool s7_publish_before_flip = true;  // the new item is found before the old one is dead
 #else
 constexpr bool s7_publish_before_flip = false;
+#endif
+
+#ifdef FARCACHED_BREAK_S8
+constexpr bool s8_lease_anywhere = true;  // every page is leasable
+#else
+constexpr bool s8_lease_anywhere = false;
 #endif
 
 #ifdef FARCACHED_BREAK_S10

@@ -4,13 +4,14 @@
 #include <algorithm>
 #include <atomic>
 
+#include "base/broken.h"
 #include "base/check.h"
 #include "protocol/words.h"
 
 namespace farcached::node {
 
 Arena::Arena(fabric::Region& region, const SizeClasses& classes, uint64_t reserved_pages,
-             uint64_t limit_pages)
+             uint64_t limit_pages, double lease_share, uint64_t unleased_min)
     : region_(region),
       classes_(classes),
       reserved_(reserved_pages),
@@ -19,6 +20,9 @@ Arena::Arena(fabric::Region& region, const SizeClasses& classes, uint64_t reserv
       descriptors_(reinterpret_cast<Descriptor*>(descriptor_memory_.data())),
       page_memory_(Mapping::Kind::private_memory, reserved_pages * sizeof(Page), false),
       pages_(reinterpret_cast<Page*>(page_memory_.data())),
+      lease_share_(lease_share),
+      unleased_min_(unleased_min),
+      zone_(zone_for(limit_pages)),
       free_((reserved_pages + 63) / 64, ~UINT64_C(0)),
       limit_(limit_pages) {
     CHECK(reserved_pages <= arena_pages_max);
@@ -34,18 +38,36 @@ void Arena::set_free_locked(uint64_t number, bool is_free) {
         free_[number / 64] &= ~bit;
 }
 
-bool Arena::take_page(uint64_t& number) {
-    std::lock_guard hold(pool_lock_);
+uint64_t Arena::zone_for(uint64_t limit) const {
+    if (broken::s8_lease_anywhere) return limit;
+    if (limit <= unleased_min_) return 0;
+    return std::min(uint64_t(double(limit) * lease_share_), limit - unleased_min_);
+}
+
+bool Arena::take_between(uint64_t begin, uint64_t end, uint64_t& hint, uint64_t& number) {
     if (out_ >= limit_) return false;
-    for (uint64_t tried = 0; tried < limit_; hint_ = hint_ + 1 >= limit_ ? 0 : hint_ + 1, tried++) {
-        if (!free_locked(hint_)) continue;
-        if (hint_ >= window_first_ && hint_ < window_end_) continue;
-        number = hint_;
+    if (hint < begin || hint >= end) hint = begin;
+    for (uint64_t tried = begin; tried < end; hint = hint + 1 >= end ? begin : hint + 1, tried++) {
+        if (!free_locked(hint)) continue;
+        if (hint >= window_first_ && hint < window_end_) continue;
+        number = hint;
         set_free_locked(number, false);
         out_++;
         return true;
     }
     return false;
+}
+
+bool Arena::take_page(uint64_t& number) {
+    std::lock_guard hold(pool_lock_);
+    const uint64_t zone = lease_zone();
+    if (take_between(zone, limit_, hint_, number)) return true;
+    return take_between(0, zone, zone_hint_, number);
+}
+
+bool Arena::take_zone_page(uint64_t& number) {
+    std::lock_guard hold(pool_lock_);
+    return take_between(0, lease_zone(), zone_hint_, number);
 }
 
 bool Arena::take_run(uint64_t pages, uint64_t& first) {
@@ -70,7 +92,7 @@ void Arena::give_back(uint64_t first, uint64_t pages) {
         set_free_locked(first + i, true);
     }
     out_ -= pages;
-    hint_ = first < limit_ ? first : 0;
+    (first < lease_zone() ? zone_hint_ : hint_) = first;
 }
 
 void Arena::want_window(uint64_t first, uint64_t pages) {
@@ -100,7 +122,7 @@ void Arena::set_limit(uint64_t pages) {
     std::lock_guard hold(pool_lock_);
     CHECK(pages <= reserved_);
     limit_ = pages;
-    hint_ = 0;
+    zone_.store(zone_for(pages), std::memory_order_relaxed);
 }
 
 uint64_t Arena::limit_pages() const {
@@ -129,6 +151,8 @@ void Arena::cut(uint64_t first, uint64_t pages, uint8_t size_class, uint16_t own
         page.free_head = nil;
         page.prev = page.next = nil;
         page.run_head = uint32_t(first);
+        page.lease_end = 0;
+        page.listed = 0;
         __atomic_store_n(&page.owner, owner, __ATOMIC_RELAXED);
     }
 }

@@ -8,6 +8,9 @@
 // A2  What belongs to a page with an owner is touched only under that owner's lock; the pool has a lock of its
 //     own, the innermost of all.
 // A3  A page's epoch goes up before its strides change (DESIGN: S5).
+// A4  Only items of the lease zone, the pages below lease_zone(), are ever leased: every other page can be
+//     emptied at once, so that a set finds room whatever is leased (S8). Single pages and runs for other items
+//     are taken from outside the zone while there are any.
 #pragma once
 
 #include <atomic>
@@ -31,13 +34,18 @@ constexpr uint64_t page_of(Ref ref) { return ref >> 10; }
 constexpr uint32_t slot_of(Ref ref) { return ref & 1023; }
 constexpr Ref make_ref(uint64_t page, uint32_t slot) { return Ref(page << 10 | slot); }
 
-enum class SlotState : uint8_t { free, live };
+enum class SlotState : uint8_t {
+    free,
+    live,
+    pending,  // dead, and not reused before its lease has ended (S2)
+};
 
 enum DescriptorFlag : uint8_t {
     item_fetched = 1,     // read at least once
     item_stale = 2,       // meta: X
     item_win_sent = 4,    // meta: a recache token is out
     item_referenced = 8,  // read since the clock's hand passed
+    item_lease_wasted = 16,  // lease_end is that of the item replaced: none is granted before (S8)
 };
 
 // Everything about an item that changes after it was published. Never readable from outside.
@@ -45,7 +53,7 @@ struct Descriptor {
     Ref prev, next;         // policy list; next also links free slots
     uint32_t exptime;       // the true one
     uint32_t last_access;   // NodeSeconds
-    uint32_t lease_end;     // NodeSeconds; 0: never leased
+    uint32_t lease_end;     // NodeSeconds, grace included; 0: never leased
     uint16_t access_count;  // saturating
     SlotState state;
     uint8_t flags;
@@ -58,17 +66,20 @@ struct Page {
     uint8_t size_class = 0;
     uint16_t live = 0;          // slots in use
     uint16_t fresh = 0;         // slots never used since the page was cut
-    uint16_t partial = 0;       // 1: on its class's list of pages with room
+    uint16_t partial = 0;       // not 0: on one of its class's two lists of pages with room
     Ref free_head = nil;
     uint32_t prev = nil, next = nil;  // that list
     uint32_t run_head = 0;      // large_class: first page of the run
     uint64_t born = 0;          // large_class: the run's place in the order of all runs
+    uint8_t listed = 0;         // among its partition's pages that leases may run in
+    uint32_t lease_end = 0;     // the latest of all items that were ever in it as it is cut now
 };
 
 class Arena {
   public:
+    // lease_share: of the limit; lease_zone() leaves at least `unleased_min` pages outside.
     Arena(fabric::Region& region, const SizeClasses& classes, uint64_t reserved_pages,
-          uint64_t limit_pages);
+          uint64_t limit_pages, double lease_share, uint64_t unleased_min);
 
     const SizeClasses& classes() const { return classes_; }
     Page& page(uint64_t number) { return pages_[number]; }
@@ -100,6 +111,7 @@ class Arena {
 
     // The pool. A page or run taken belongs to the caller until it is cut, or given back.
     bool take_page(uint64_t& number);
+    bool take_zone_page(uint64_t& number);  // of the lease zone, or none
     bool take_run(uint64_t pages, uint64_t& first);
     void give_back(uint64_t first, uint64_t pages);
     // While a window is wanted its pages are not handed out; claim takes all of it once all are free.
@@ -117,6 +129,8 @@ class Arena {
     uint64_t reserved_pages() const { return reserved_; }
     uint64_t limit_pages() const;
     uint64_t pages_out() const;
+    uint64_t lease_zone() const { return zone_.load(std::memory_order_relaxed); }
+    bool leasable(Ref ref) const { return page_of(ref) < lease_zone(); }
 
     // Makes a taken page (or run of pages) ready for items of a class. Bumps the epochs (A3).
     void cut(uint64_t first, uint64_t pages, uint8_t size_class, uint16_t owner);
@@ -124,6 +138,8 @@ class Arena {
     void uncut(uint64_t first);
 
   private:
+    uint64_t zone_for(uint64_t limit) const;
+    bool take_between(uint64_t begin, uint64_t end, uint64_t& hint, uint64_t& number);
     bool free_locked(uint64_t number) const { return (free_[number / 64] >> (number % 64) & 1) != 0; }
     void set_free_locked(uint64_t number, bool is_free);
 
@@ -135,12 +151,15 @@ class Arena {
     Mapping page_memory_;
     Page* pages_;
 
+    const double lease_share_;
+    const uint64_t unleased_min_;
+    std::atomic<uint64_t> zone_;
     std::atomic<uint64_t> births_{0};
     mutable std::mutex pool_lock_;
     std::vector<uint64_t> free_;  // bit per page
     uint64_t limit_ = 0;
     uint64_t out_ = 0;
-    uint64_t hint_ = 0;
+    uint64_t hint_ = 0, zone_hint_ = 0;
     uint64_t window_first_ = 0, window_end_ = 0;
 };
 

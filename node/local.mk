@@ -12,6 +12,7 @@ node_libnode_a_SOURCES = \
 	node/node.h \
 	node/partition.cc \
 	node/partition.h \
+	node/partition_lease.cc \
 	node/partition_memory.cc \
 	node/policy.cc \
 	node/policy.h \

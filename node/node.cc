@@ -47,6 +47,13 @@ uint32_t choose_partitions_log2(const Config& config) {
     return uint32_t(63 - __builtin_clzll(count));
 }
 
+double lease_share(const Config& config) { return config.lease.enabled ? config.lease.share : 0; }
+
+// What the largest item needs finds room outside the lease zone, beside another one (S8).
+uint64_t pages_unleased_min(const Config& config) {
+    return 2 * (config.item_bytes_max / layout::page_bytes + 1);
+}
+
 fabric::RegionShape shape(const Config& config) {
     fabric::RegionShape shape;
     shape.page_count = pages_reserved(config);
@@ -67,7 +74,8 @@ Node::Impl::Impl(const Config& wanted)
       partition_count_log2(choose_partitions_log2(wanted)),
       classes(wanted.chunk_bytes_min, wanted.growth_factor),
       region(shape(wanted)),
-      arena(region, classes, pages_reserved(wanted), pages_limit(wanted)) {
+      arena(region, classes, pages_reserved(wanted), pages_limit(wanted), lease_share(wanted),
+            pages_unleased_min(wanted)) {
     const uint64_t secret = random_word();
     const uint64_t first_generation = random_word() >> 6 | 1;  // room for 2^58 mutations above it
     for (uint32_t i = 0; i < UINT32_C(1) << partition_count_log2; i++)
@@ -112,7 +120,9 @@ bool Node::Impl::reserve(uint64_t pages, NodeSeconds now, Reservation& reserved)
 bool Node::Impl::choose_window(uint64_t pages, const Reservation& wanted, NodeSeconds now,
                                uint64_t& best) {
     constexpr uint32_t candidates = 32;
-    const uint64_t positions = arena.limit_pages() - pages + 1;
+    const uint64_t limit = arena.limit_pages(), zone = arena.lease_zone();
+    const uint64_t begin = limit - zone >= pages ? zone : 0;  // where no lease can run
+    const uint64_t positions = limit - begin - pages + 1;
     bool any = false;
     double best_heat = 0;
     auto consider = [&](uint64_t first) {
@@ -125,12 +135,13 @@ bool Node::Impl::choose_window(uint64_t pages, const Reservation& wanted, NodeSe
     };
     for (uint32_t i = 0; i < candidates; i++) {
         window_cursor += std::max<uint64_t>(1, positions / candidates) + 1;
-        consider(std::min(run_head(window_cursor % positions), positions - 1));
+        uint64_t first = run_head(begin + window_cursor % positions);
+        consider(std::clamp(first, begin, begin + positions - 1));
     }
     if (any) return true;
     // Where little is left beside what is kept, both ends of the memory are the widest.
-    consider(0);
-    consider(positions - 1);
+    consider(begin);
+    consider(begin + positions - 1);
     return any;
 }
 
@@ -196,10 +207,17 @@ void Node::observe(Observer* observer) {
     }
 }
 
-void Node::flush_all(NodeSeconds) {
+void Node::end_leases_before(NodeSeconds when) {
+    for (Partition& partition : impl_->partitions) {
+        std::lock_guard hold(partition.lock);
+        partition.end_leases_before(when);
+    }
+}
+
+void Node::flush_all(NodeSeconds now) {
     for (uint32_t i = 0; i < UINT32_C(1) << impl_->partition_count_log2; i++) {
         std::lock_guard hold(impl_->partitions[i].lock);
-        impl_->partitions[i].flush();
+        impl_->partitions[i].flush(now);
     }
     impl_->flushes.fetch_add(1, std::memory_order_relaxed);
 }

@@ -23,6 +23,15 @@ namespace farcached::node {
 
 enum class EvictionPolicy : uint8_t { lru, strict_lru };  // node/policy.h
 
+// Leases on items that others read one-sided, of one term for all.
+struct LeaseConfig {
+    bool enabled = false;
+    uint32_t term_ms = 4000;     // 1 to 256'000
+    uint32_t grace_ms = 600;     // 1 to 60'000: memory is kept so much longer than the lease (S2)
+    double share = 0.5;          // 0 to 0.9 of all pages may hold leased items (S8)
+    uint32_t from_touches = 2;   // counting the set that stored the item
+};
+
 struct Config {
     uint64_t memory_bytes = UINT64_C(64) << 20;  // -m: limit on the arena, whole pages
     uint64_t item_bytes_max = 1 << 20;           // -I: header, key and value together
@@ -34,6 +43,7 @@ struct Config {
     uint32_t partitions = 0;                     // power of two; 0: chosen from workers and memory
     uint32_t workers = 4;                        // threads that will call
     EvictionPolicy policy = EvictionPolicy::lru;
+    LeaseConfig lease;
 };
 
 // Told of what a node does by itself. Called under a partition's lock: copy and return, never call back.
@@ -42,6 +52,18 @@ class Observer {
     virtual ~Observer() = default;
     // A live item is removed to make room.
     virtual void evicted(std::string_view key, const protocol::ItemMeta& meta, NodeSeconds now) = 0;
+};
+
+struct LeaseStats {
+    uint64_t granted = 0, renewed = 0;
+    uint64_t denied_young = 0;      // touched too seldom
+    uint64_t denied_wasted = 0;     // replaces one that died under its lease
+    uint64_t denied_no_room = 0;    // outside the lease zone, and the zone had no slot
+    uint64_t denied_short = 0;      // expires too soon
+    uint64_t moved = 0;             // into the lease zone
+    uint64_t bytes = 0;             // of items whose lease runs
+    uint64_t pending_bytes = 0;     // of items that died under a lease that runs
+    uint64_t pending_slots = 0;
 };
 
 // One size class, summed over partitions. `stats items` and `stats slabs` are printed from it.
@@ -72,6 +94,7 @@ struct Stats {
     uint64_t index_bytes = 0;
     uint64_t flushes = 0;
     uint64_t overflow_evictions = 0;  // items that went because their bucket chain was full
+    LeaseStats leases;
     std::vector<ClassStats> classes;  // index 0 is unused: classes are 1-based
 };
 
@@ -120,6 +143,8 @@ class Node {
     // For a set whose value is refused before it was read: the old item must not survive it.
     void forget(const protocol::Key& key, NodeSeconds now);
 
+    // Leases granted from now on end before this moment, a scheduled flush; 0: none is scheduled.
+    void end_leases_before(NodeSeconds when);
     // Everything stored before this call is gone for every reader when it returns (S11).
     void flush_all(NodeSeconds now);
 

@@ -19,6 +19,8 @@ void Partition::attach(fabric::Region& region, Arena& arena, const Config& confi
     index_.attach(region, arena, which);
     evict_ = config.evict;
     cas_ = config.cas;
+    lease_ = config.lease;
+    if (lease_.enabled) leased_in_.resize(lease_seconds_max);
     if (config.policy == EvictionPolicy::strict_lru) policy_ = StrictLru{};
     partition_count_ = partition_count;
     secret_ = secret;
@@ -39,6 +41,20 @@ std::string_view Partition::key_of(Ref ref) const {
 std::string_view Partition::value_of(Ref ref) const {
     const layout::ItemHeader& header = arena_->header(ref);
     return {reinterpret_cast<const char*>(&header + 1) + header.key_len, header.value_len};
+}
+
+NewItem Partition::same_item(const protocol::Key& key, Ref ref) const {
+    const layout::ItemHeader& header = arena_->header(ref);
+    const Descriptor& descriptor = arena_->descriptor(ref);
+    NewItem item;
+    item.key = key;
+    item.value = value_of(ref);
+    item.flags = header.flags;
+    item.exptime = descriptor.exptime;
+    item.cas = header.cas;
+    item.format = header.format;
+    item.descriptor_flags = uint8_t(descriptor.flags & ~item_lease_wasted);
+    return item;
 }
 
 bool Partition::flushed(Ref ref) const {
@@ -131,6 +147,15 @@ void Partition::write(Ref ref, const NewItem& item, NodeSeconds now) {
 
 void Partition::put(Ref ref, const NewItem& item, NodeSeconds now, Index::Place old) {
     write(ref, item, now);
+    if (old.slot != nullptr) {
+        const Descriptor& before = arena_->descriptor(old.ref);
+        arena_->descriptor(ref).access_count =
+            uint16_t(std::min<uint32_t>(before.access_count + 1, UINT16_MAX));
+        if (before.lease_end != 0 && before.lease_end >= now) {
+            arena_->descriptor(ref).lease_end = before.lease_end;
+            arena_->descriptor(ref).flags |= item_lease_wasted;
+        }
+    }
     const uint8_t size_class = arena_->page(page_of(ref)).size_class;
     std::visit([&](auto& policy) { policy.inserted(*arena_, lists_[size_class], ref); }, policy_);
     tally_[size_class].requested += item.bytes();
@@ -174,7 +199,7 @@ void Partition::kill(Ref ref, uint64_t* place, Gone why, NodeSeconds now) {
     tally_[size_class].requested -= bytes;
     items_--;
     bytes_ -= bytes;
-    release_slot(ref);
+    retire(ref, bytes, now);
 }
 
 void Partition::tally_gone(Ref ref, Gone why, NodeSeconds now) {
@@ -210,7 +235,7 @@ Index::Place Partition::rewrite(Index::Place at, const NewItem& changed, NodeSec
         item.last_access = before.last_access;
         return {at.slot, ref};
     }
-    CHECK(before.lease_end == 0);
+    if (lease_runs(at.ref, now)) return {nullptr, at.ref};
     const uint64_t bytes_before = meta(at.ref).item_bytes;
     CHECK(changed.bytes() <= bytes_before);
     const std::string key(changed.key.bytes);
@@ -256,8 +281,19 @@ void Partition::record(const Access& seen, NodeSeconds now) {
     access(ref, now);
 }
 
-void Partition::flush() {
+void Partition::flush(NodeSeconds now) {
     if (broken::s11_forget_floor) return;
+    lease_before_ = 0;
+    std::vector<uint32_t> pages;
+    pages.swap(pinned_pages_);
+    for (uint32_t page : pages) {
+        if (arena_->owner_hint(page) != number) continue;
+        if (arena_->page(page).listed == 0) continue;
+        arena_->page(page).listed = 0;
+        for_live(page, [&](Ref ref) {
+            if (lease_runs(ref, now)) kill(ref, place_of(ref).slot, Gone::reclaimed, now);
+        });
+    }
     words::store_release(&entry_->flush_floor, generation_ + layout::partitions_max);
 }
 

@@ -7,15 +7,23 @@
 //     acknowledge (DESIGN: S1, S7).
 // P3  Generations only go up and are never used twice; the low bits are the partition's number.
 // P4  A mutation is written to a free slot. The one exception is rewrite() when there is no free slot: it
-//     reclaims the item's own slot, which is allowed because no lease on it was granted (S2), and every
+//     reclaims the item's own slot, which is allowed only while no lease on it runs (S2), and every
 //     reader under way sees the guard change.
+// P5  A slot whose item died under a lease is pending: counted in its page, in no list, and free again only
+//     when the lease and its grace have ended on a clock that was read later (S2).
+// P6  `now` is read after the request that it serves was received: what a proxy counts from its sending is then
+//     over before what is counted here (S3).
 #pragma once
 
 #include <array>
 #include <atomic>
+#include <functional>
 #include <mutex>
+#include <optional>
+#include <queue>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "node/index.h"
 #include "node/node.h"
@@ -52,7 +60,7 @@ struct NewItem {
 };
 
 struct ClassTally {
-    uint32_t partial_head = nil;  // pages with room
+    uint32_t partial_head[2] = {nil, nil};  // pages with room: outside the lease zone, and in it
     uint64_t pages = 0, used = 0, requested = 0;
     uint64_t evicted = 0, evicted_nonzero = 0, evicted_unfetched = 0, evicted_active = 0;
     uint64_t evicted_age_s = 0, out_of_memory = 0, reclaimed = 0, expired_unfetched = 0;
@@ -88,13 +96,21 @@ class alignas(64) Partition {
     void put(Ref ref, const NewItem& item, NodeSeconds now, Index::Place old);
     // Unpublishes and frees an item.
     void kill(Ref ref, uint64_t* place, Gone why, NodeSeconds now);
-    // The same item with a changed header: out of place if there is room, else in its own slot (P4).
+    // The same item with a changed header: out of place if there is room, else in its own slot (P4). If neither
+    // can be, because a lease runs, nothing is changed and there is no slot in the place.
     Index::Place rewrite(Index::Place at, const NewItem& header, NodeSeconds now);
+
+    // A lease on a live item, moved for it if need be (then `at` changes); none: the policy says no.
+    std::optional<protocol::Grant> grant(Index::Place& at, NodeSeconds now);
+    void end_leases_before(NodeSeconds when) { lease_before_ = when; }
+    // Frees the slots whose leases have ended; how many.
+    uint32_t reclaim_pending(NodeSeconds now);
+    bool lease_runs(Ref ref, NodeSeconds now) const;
 
     void access(Ref ref, NodeSeconds now);  // the item was read
     void bump(Ref ref, NodeSeconds now);    // it was met by a change, which is not a read
     void record(const Access& access, NodeSeconds now);
-    void flush();
+    void flush(NodeSeconds now);
     // Removes every item of a page that this partition owns; the page goes back to the pool.
     void empty_page(uint64_t page, Ref pinned, NodeSeconds now);
     Node::Swept sweep_page(uint64_t page, NodeSeconds now);
@@ -103,6 +119,9 @@ class alignas(64) Partition {
     protocol::ItemMeta meta(Ref ref) const;
     std::string_view key_of(Ref ref) const;
     std::string_view value_of(Ref ref) const;
+    // The item as it is, to be written again. Its value lies where it lay.
+    NewItem same_item(const protocol::Key& key, Ref ref) const;
+    Index::Place locate(const protocol::Key& key) { return index_.find(key.hash, key.bytes); }
     uint64_t next_cas();
     bool dead_by_time(Ref ref, NodeSeconds now) const;
     bool flushed(Ref ref) const;
@@ -118,12 +137,25 @@ class alignas(64) Partition {
     void* test_hook_argument = nullptr;
 
   private:
+    static constexpr uint16_t in_other_list = 1, in_zone_list = 2;  // Page::partial
     static constexpr uint32_t reclaim_tries = 4;
     static constexpr uint64_t balance_every = 16;  // evictions between looks at the other classes
 
     Index::Place place_of(Ref ref) const;
-    Ref take_slot(uint8_t size_class);
+    Ref take_slot(uint8_t size_class, bool in_zone);
+    Ref take_zone_slot(uint8_t size_class, NodeSeconds now);
+    bool move_to_zone(Index::Place& at, NodeSeconds now);
+    void retire(Ref ref, uint64_t bytes, NodeSeconds now);
+    void count_leased(Ref ref, uint32_t lease_end, NodeSeconds now);
+    void uncount_leased(Ref ref);
+    uint64_t leased_bytes(NodeSeconds now) const;
+    void add_lease_stats(LeaseStats& sum, NodeSeconds now) const;
+    bool page_pinned(uint64_t page, NodeSeconds now) const;
+    void add_partial(uint64_t page);
+    void note_pinned(uint64_t page, uint32_t lease_end, NodeSeconds now);
+    uint32_t lease_term_ms(Ref ref, NodeSeconds now) const;
     bool adopt_page(uint64_t page, uint8_t size_class);
+    Ref first_slot(uint64_t page, uint8_t size_class);
     void release_slot(Ref ref);
     void drop_partial(uint64_t page);
     bool reclaim_tail(uint8_t size_class, NodeSeconds now, Ref pinned);
@@ -153,6 +185,36 @@ class alignas(64) Partition {
     uint64_t cas_issued_ = 0;
     uint64_t items_ = 0, items_total_ = 0, bytes_ = 0;
     uint64_t pages_moved_ = 0, evictions_ = 0, overflow_evictions_ = 0;
+
+    LeaseConfig lease_;
+    LeaseStats leases_;  // but `bytes`
+    NodeSeconds lease_before_ = 0;  // a scheduled flush
+    // Bytes of the live items whose leases end in a second; what has passed is overwritten.
+    struct LeasedIn {
+        uint32_t second = 0;
+        uint64_t bytes = 0;
+    };
+    static constexpr uint32_t lease_seconds_max = 1024;
+    std::vector<uint32_t> pinned_pages_;  // every page of ours that a lease may run in; others too
+    size_t pinned_compact_at_ = 64;
+    std::vector<LeasedIn> leased_in_;
+    struct Pending {
+        uint32_t lease_end;
+        Ref ref;
+        bool operator>(const Pending& other) const { return lease_end > other.lease_end; }
+    };
+    std::priority_queue<Pending, std::vector<Pending>, std::greater<>> pending_;
 };
+
+template <class Visit>
+void Partition::for_live(uint64_t page, Visit&& visit) const {
+    const Page& at = arena_->page(page);
+    const uint32_t used = at.size_class == layout::large_class ? 1 : at.fresh;
+    for (uint32_t slot = 0; slot < used; slot++) {
+        Ref ref = make_ref(page, slot);
+        if (arena_->descriptor(ref).state == SlotState::live) visit(ref);
+        if (arena_->owner_hint(page) != number) return;  // the visit freed the page's last item
+    }
+}
 
 }  // namespace farcached::node

@@ -8,21 +8,10 @@
 
 namespace farcached::node {
 
-template <class Visit>
-void Partition::for_live(uint64_t page, Visit&& visit) const {
-    const Page& at = arena_->page(page);
-    const uint32_t used = at.size_class == layout::large_class ? 1 : at.fresh;
-    for (uint32_t slot = 0; slot < used; slot++) {
-        Ref ref = make_ref(page, slot);
-        if (arena_->descriptor(ref).state == SlotState::live) visit(ref);
-        if (arena_->owner_hint(page) != number) return;  // the visit freed the page's last item
-    }
-}
-
-Ref Partition::take_slot(uint8_t size_class) {
+Ref Partition::take_slot(uint8_t size_class, bool in_zone) {
     ClassTally& tally = tally_[size_class];
-    if (tally.partial_head == nil) return nil;
-    const uint64_t number_of_page = tally.partial_head;
+    if (tally.partial_head[in_zone] == nil) return nil;
+    const uint64_t number_of_page = tally.partial_head[in_zone];
     Page& page = arena_->page(number_of_page);
     Ref ref = page.free_head;
     if (ref != nil)
@@ -42,10 +31,21 @@ void Partition::drop_partial(uint64_t number_of_page) {
     if (page.prev != nil)
         arena_->page(page.prev).next = page.next;
     else
-        tally.partial_head = page.next;
+        tally.partial_head[page.partial == in_zone_list] = page.next;
     if (page.next != nil) arena_->page(page.next).prev = page.prev;
     page.partial = 0;
     page.prev = page.next = nil;
+}
+
+void Partition::add_partial(uint64_t number_of_page) {
+    Page& page = arena_->page(number_of_page);
+    const bool in_zone = number_of_page < arena_->lease_zone();
+    uint32_t& head = tally_[page.size_class].partial_head[in_zone];
+    page.partial = in_zone ? in_zone_list : in_other_list;
+    page.prev = nil;
+    page.next = head;
+    if (head != nil) arena_->page(head).prev = uint32_t(number_of_page);
+    head = uint32_t(number_of_page);
 }
 
 // False: the limit was lowered below that page in the meantime, and whoever lowered it saw no owner.
@@ -55,13 +55,8 @@ bool Partition::adopt_page(uint64_t number_of_page, uint8_t size_class) {
         arena_->uncut(number_of_page);
         return false;
     }
-    Page& page = arena_->page(number_of_page);
-    ClassTally& tally = tally_[size_class];
-    page.partial = 1;
-    page.next = tally.partial_head;
-    if (tally.partial_head != nil) arena_->page(tally.partial_head).prev = uint32_t(number_of_page);
-    tally.partial_head = uint32_t(number_of_page);
-    tally.pages++;
+    add_partial(number_of_page);
+    tally_[size_class].pages++;
     return true;
 }
 
@@ -87,14 +82,13 @@ void Partition::release_slot(Ref ref) {
         arena_->uncut(number_of_page);
         return;
     }
-    if (page.partial == 0) {
-        page.partial = 1;
-        page.prev = nil;
-        page.next = tally.partial_head;
-        if (tally.partial_head != nil)
-            arena_->page(tally.partial_head).prev = uint32_t(number_of_page);
-        tally.partial_head = uint32_t(number_of_page);
-    }
+    if (page.partial == 0) add_partial(number_of_page);
+}
+
+// Of a page taken from the pool.
+Ref Partition::first_slot(uint64_t number_of_page, uint8_t size_class) {
+    if (!adopt_page(number_of_page, size_class)) return nil;
+    return take_slot(size_class, arena_->page(number_of_page).partial == in_zone_list);
 }
 
 Ref Partition::allocate(uint64_t bytes, NodeSeconds now, Ref pinned, Reservation& reserved,
@@ -104,21 +98,23 @@ Ref Partition::allocate(uint64_t bytes, NodeSeconds now, Ref pinned, Reservation
         reserved.keep_first = arena_->page(page_of(pinned)).run_head;
         reserved.keep_pages = std::max(UINT32_C(1), region_->page(reserved.keep_first).run_pages);
     }
+    reclaim_pending(now);
     const uint8_t size_class = arena_->classes().of(bytes);
     if (size_class == layout::large_class) return allocate_run(bytes, reserved, need_pages);
     constexpr uint32_t tries_max = 4;
     for (uint32_t attempt = 0; attempt < tries_max; attempt++) {
-        if (Ref ref = take_slot(size_class); ref != nil) return ref;
+        if (Ref ref = take_slot(size_class, /* in_zone= */ false); ref != nil) return ref;
         uint64_t page = 0;
         if (arena_->take_page(page)) {
-            if (adopt_page(page, size_class)) return take_slot(size_class);
+            if (Ref ref = first_slot(page, size_class); ref != nil) return ref;
             continue;
         }
         if (reserved.pages == 1) {
             reserved.pages = 0;
-            if (adopt_page(reserved.first, size_class)) return take_slot(size_class);
+            if (Ref ref = first_slot(reserved.first, size_class); ref != nil) return ref;
             continue;
         }
+        if (Ref ref = take_slot(size_class, /* in_zone= */ true); ref != nil) return ref;
         if (reclaim_tail(size_class, now, pinned)) continue;
         if (!evict_) break;
         if (should_move_page(size_class, now))
@@ -161,7 +157,7 @@ bool Partition::reclaim_tail(uint8_t size_class, NodeSeconds now, Ref pinned) {
     for (uint32_t i = 0; i < reclaim_tries; i++) {
         if (ref == nil) return false;
         Ref before = arena_->descriptor(ref).prev;
-        if (ref != pinned)
+        if (ref != pinned && !lease_runs(ref, now))
             if (flushed(ref) || dead_by_time(ref, now)) {
                 Index::Place place = place_of(ref);
                 tally_[size_class].reclaimed++;
@@ -174,8 +170,9 @@ bool Partition::reclaim_tail(uint8_t size_class, NodeSeconds now, Ref pinned) {
 }
 
 bool Partition::evict_one(uint8_t size_class, NodeSeconds now, Ref pinned) {
+    auto may_go = [&](Ref ref) { return ref != pinned && !lease_runs(ref, now); };
     Ref victim = std::visit(
-        [&](auto& policy) { return policy.victim(*arena_, lists_[size_class], pinned); }, policy_);
+        [&](auto& policy) { return policy.victim(*arena_, lists_[size_class], may_go); }, policy_);
     if (victim == nil) return false;
     Index::Place place = place_of(victim);
     kill(victim, place.slot, Gone::evicted, now);
@@ -217,8 +214,8 @@ bool Partition::move_page(uint8_t to, NodeSeconds now, Ref pinned) {
     for (uint32_t i = 0; i < candidates; i++) {
         if (ref == nil) break;
         uint64_t page = page_of(ref);
-        bool holds_pinned = pinned != nil && page_of(pinned) == page;
-        if (!holds_pinned)
+        bool stays = (pinned != nil && page_of(pinned) == page) || page_pinned(page, now);
+        if (!stays)
             if (best == nil || arena_->page(page).live < arena_->page(best).live) best = page;
         ref = arena_->descriptor(ref).prev;
     }
@@ -238,6 +235,8 @@ void Partition::empty_page(uint64_t page, Ref pinned, NodeSeconds now) {
 }
 
 Node::Swept Partition::sweep_page(uint64_t page, NodeSeconds now) {
+    reclaim_pending(now);
+    if (arena_->owner_hint(page) != number) return {0, 0};
     Node::Swept swept{0, 0};
     for_live(page, [&](Ref ref) {
         swept.checked++;
@@ -263,6 +262,7 @@ void Partition::visit_page(uint64_t page, NodeSeconds now,
 double Partition::page_heat(uint64_t page, NodeSeconds now, uint64_t& end) const {
     const Page& at = arena_->page(page);
     end = page + 1;
+    if (page_pinned(at.run_head, now)) return double(layout::page_bytes);  // cannot be had
     if (at.size_class == layout::large_class) {
         const uint64_t pages = region_->page(at.run_head).run_pages;
         end = at.run_head + pages;
@@ -288,6 +288,7 @@ void Partition::add_stats(Stats& stats, NodeSeconds now) const {
     stats.bytes += bytes_;
     stats.pages_moved += pages_moved_;
     stats.overflow_evictions += overflow_evictions_;
+    add_lease_stats(stats.leases, now);
     stats.index_buckets += index_.bucket_count();
     stats.index_bytes += index_.buckets_used() * sizeof(layout::Bucket);
     for (size_t i = 1; i < lists_.size(); i++) {

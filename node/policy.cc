@@ -29,25 +29,40 @@ void ItemList::unlink(Arena& arena, Ref ref) {
     count--;
 }
 
-Ref ClockLru::victim(Arena& arena, ItemList& list, Ref pinned) const {
+namespace {
+
+constexpr uint32_t depth_max = 64;  // how far from the tail a victim is looked for
+
+// The one nearest to the tail that may go.
+Ref last_that_may(Arena& arena, const ItemList& list, FunctionRef<bool(Ref)> may_go) {
+    Ref ref = list.tail;
+    for (uint32_t depth = 0; ref != nil && depth < depth_max; depth++) {
+        if (may_go(ref)) return ref;
+        ref = arena.descriptor(ref).prev;
+    }
+    return nil;
+}
+
+}  // namespace
+
+Ref ClockLru::victim(Arena& arena, ItemList& list, FunctionRef<bool(Ref)> may_go) const {
     for (uint32_t chance = 0; chance < chances_max; chance++) {
         Ref ref = list.tail;
         if (ref == nil) return nil;
         Descriptor& item = arena.descriptor(ref);
         if ((item.flags & item_referenced) == 0)
-            if (ref != pinned) return ref;
-        if (list.count == 1) return ref == pinned ? nil : ref;
+            if (may_go(ref)) return ref;
+        if (list.count == 1) return may_go(ref) ? ref : nil;
         item.flags &= uint8_t(~item_referenced);
         list.unlink(arena, ref);
         list.push_head(arena, ref);
         list.kept++;
     }
-    return list.tail == pinned ? arena.descriptor(list.tail).prev : list.tail;
+    return last_that_may(arena, list, may_go);
 }
 
-Ref StrictLru::victim(Arena& arena, ItemList& list, Ref pinned) const {
-    if (list.tail == nil) return nil;
-    return list.tail == pinned ? arena.descriptor(list.tail).prev : list.tail;
+Ref StrictLru::victim(Arena& arena, ItemList& list, FunctionRef<bool(Ref)> may_go) const {
+    return last_that_may(arena, list, may_go);
 }
 
 }  // namespace farcached::node

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Eviction policies: which item of a (partition, size class) goes next. A policy decides, the partition acts.
 // All calls under the partition's lock. Each policy has the same four functions; the choice is a variant.
+// victim: the next to go of those that may; nil when none of the last few may.
 #pragma once
 
 #include <variant>
+
+#include "base/function_ref.h"
 
 #include "node/arena.h"
 
@@ -34,7 +37,7 @@ struct ClockLru {
         arena.descriptor(ref).flags |= item_referenced;
     }
     void removed(Arena& arena, ItemList& list, Ref ref) const { list.unlink(arena, ref); }
-    Ref victim(Arena& arena, ItemList& list, Ref pinned) const;
+    Ref victim(Arena& arena, ItemList& list, FunctionRef<bool(Ref)> may_go) const;
 };
 
 // `strict_lru`: every hit moves the item to the head.
@@ -45,7 +48,7 @@ struct StrictLru {
         list.push_head(arena, ref);
     }
     void removed(Arena& arena, ItemList& list, Ref ref) const { list.unlink(arena, ref); }
-    Ref victim(Arena& arena, ItemList& list, Ref pinned) const;
+    Ref victim(Arena& arena, ItemList& list, FunctionRef<bool(Ref)> may_go) const;
 };
 
 using Policy = std::variant<ClockLru, StrictLru>;

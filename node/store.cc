@@ -47,34 +47,32 @@ bool with_memory(Node::Impl& impl, uint64_t hash, NodeSeconds now, Body&& body) 
     return done;
 }
 
-// What a rewritten item keeps.
-NewItem same_item(const Partition& partition, const protocol::Key& key, Ref ref,
-                  const layout::ItemHeader& header, const Descriptor& descriptor) {
-    NewItem item;
-    item.key = key;
-    item.value = partition.value_of(ref);
-    item.flags = header.flags;
-    item.exptime = descriptor.exptime;
-    item.cas = header.cas;
-    item.format = header.format;
-    item.descriptor_flags = descriptor.flags;
-    return item;
+// What must not stay as it is goes, if it can neither be written anew nor where it is leased; its bytes stay until
+// the lease has ended. No slot in the place then.
+Index::Place rewrite_or_evict(Partition& partition, Index::Place at, const NewItem& item,
+                              NodeSeconds now) {
+    Index::Place place = partition.rewrite(at, item, now);
+    if (place.slot == nullptr) partition.kill(at.ref, at.slot, Gone::evicted, now);
+    return place;
 }
 
-// A touch that lengthens changes only the descriptor, one that shortens is a mutation (S1).
+// A touch that lengthens changes only the descriptor, one that shortens is a mutation (S1); so is one to a moment
+// that a running lease would outlive (S3).
 Index::Place touch(Node::Impl& impl, Partition& partition, Index::Place at, const protocol::Key& key,
                    NodeSeconds exptime, NodeSeconds now) {
     const layout::ItemHeader& header = impl.arena.header(at.ref);
     Descriptor& descriptor = impl.arena.descriptor(at.ref);
     bool lengthens = exptime == never_expires ||
                      (header.exptime != never_expires && exptime >= header.exptime);
+    if (partition.lease_runs(at.ref, now))
+        if (exptime != never_expires && exptime < descriptor.lease_end) lengthens = false;
     if (lengthens) {
         descriptor.exptime = exptime;
         return at;
     }
-    NewItem item = same_item(partition, key, at.ref, header, descriptor);
+    NewItem item = partition.same_item(key, at.ref);
     item.exptime = exptime;
-    return partition.rewrite(at, item, now);
+    return rewrite_or_evict(partition, at, item, now);
 }
 
 // Win and stale tokens (meta W, X, Z). The item is marked so that lock-free mg readers come here.
@@ -90,11 +88,11 @@ Index::Place hand_out_tokens(Node::Impl& impl, Partition& partition, Index::Plac
         if (!sent && descriptor.exptime != never_expires)
             if (descriptor.exptime < *op.recache_before) win = true;
     reply.meta.win = win;
-    if (!win) return at;
-    NewItem item = same_item(partition, op.key, at.ref, impl.arena.header(at.ref), descriptor);
+    if (!win || at.slot == nullptr) return at;
+    NewItem item = partition.same_item(op.key, at.ref);
     item.descriptor_flags |= item_win_sent;
     item.format |= layout::format_tokens;
-    return partition.rewrite(at, item, now);
+    return rewrite_or_evict(partition, at, item, now);
 }
 
 bool vivify(Partition& partition, const GetOp& op, NodeSeconds now, Reservation& reserved,
@@ -178,7 +176,7 @@ NewItem compose(const StoreOp& op, const Partition& partition, const Partition::
     if (joins && found.place.slot == nullptr) item.exptime = *op.vivify;
     if (joins && found.place.slot != nullptr) {
         const Ref old = found.place.ref;
-        item = same_item(partition, op.key, old, arena.header(old), arena.descriptor(old));
+        item = partition.same_item(op.key, old);
         item.descriptor_flags = 0;
         item.format &= layout::format_key_binary;
         const bool append = op.mode == StoreOp::Mode::append;
@@ -232,8 +230,10 @@ GetReply Node::get(const GetOp& op, NodeSeconds now, ValueSink value) {
         if (op.win_tokens && !tokens_first) at = hand_out_tokens(*impl_, partition, at, op, now, reply);
         std::string_view bytes = partition.value_of(at.ref);
         if (char* to = value(reply.meta)) std::memcpy(to, bytes.data(), bytes.size());
+        if (at.slot == nullptr) return true;
         if (!op.peek)
             if (!op.no_bump) partition.access(at.ref, now);
+        if (op.lease) reply.grant = partition.grant(at, now);
         return true;
     };
     if (!with_memory(*impl_, op.key.hash, now, body)) reply.status = GetReply::Status::no_memory;
@@ -282,6 +282,10 @@ StoreReply Node::store(const StoreOp& op, NodeSeconds now) {
         item.cas = op.cas_set.has_value() ? *op.cas_set : partition.next_cas();
         partition.put(ref, item, now, found.place);
         reply = stored_reply(partition, ref);
+        if (op.lease) {
+            Index::Place at = partition.locate(op.key);
+            reply.grant = partition.grant(at, now);
+        }
         return true;
     };
     with_memory(*impl_, op.key.hash, now, body);
@@ -308,8 +312,7 @@ DeleteReply Node::remove(const DeleteOp& op, NodeSeconds now) {
         partition.kill(ref, found.place.slot, Gone::deleted, now);
         return reply;
     }
-    NewItem item = same_item(partition, op.key, ref, impl_->arena.header(ref),
-                             impl_->arena.descriptor(ref));
+    NewItem item = partition.same_item(op.key, ref);
     if (op.remove_value) {
         item.value = {};
         item.flags = 0;
@@ -324,7 +327,7 @@ DeleteReply Node::remove(const DeleteOp& op, NodeSeconds now) {
         if (!op.cas_set.has_value()) item.cas = partition.next_cas();
     }
     if (op.cas_set.has_value()) item.cas = *op.cas_set;
-    partition.rewrite(found.place, item, now);
+    rewrite_or_evict(partition, found.place, item, now);
     return reply;
 }
 
@@ -373,8 +376,7 @@ ArithReply Node::arith(const ArithOp& op, NodeSeconds now) {
                 return true;
             }
             reply.value = apply(op, number);
-            item = same_item(partition, op.key, old, impl_->arena.header(old),
-                             impl_->arena.descriptor(old));
+            item = partition.same_item(op.key, old);
         }
         char digits[20];
         char* end = std::to_chars(digits, digits + sizeof digits, reply.value).ptr;
@@ -391,8 +393,10 @@ ArithReply Node::arith(const ArithOp& op, NodeSeconds now) {
         item.cas = op.cas_set.has_value() ? *op.cas_set : partition.next_cas();
         Ref ref = nil;
         if (exists && item.bytes() <= reply.meta.item_bytes) {
-            ref = partition.rewrite(found.place, item, now).ref;
-        } else {
+            const Index::Place place = partition.rewrite(found.place, item, now);
+            if (place.slot != nullptr) ref = place.ref;
+        }
+        if (ref == nil) {
             Ref pinned = exists ? found.place.ref : nil;
             ref = partition.allocate(item.bytes(), now, pinned, reserved, need_pages, exists);
             if (ref == nil) {

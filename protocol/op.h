@@ -36,6 +36,16 @@ struct ItemMeta {
     bool key_binary = false;    // meta: the key was stored as base64 and is printed so
 };
 
+// Where an item lies in the node's memory, and for how long it stays there as it is: a remote pointer under a
+// lease (DESIGN: S2, S3). The term counts from the first sending of the request that earned it.
+struct Grant {
+    uint32_t region = 0;      // number, as in the handshake
+    uint64_t offset = 0;      // bytes from the region's start
+    uint32_t length = 0;      // bytes: header, key and value
+    uint64_t generation = 0;
+    uint32_t term_ms = 0;
+};
+
 enum class Miss : uint8_t { none, absent, expired, flushed };
 
 // get, gat, mg, me, touch: a lookup that may touch, vivify or ask to recache.
@@ -50,6 +60,7 @@ struct GetOp {
     bool recache_first = false;               // that is asked of the item as it was before `touch`
     std::optional<uint64_t> cas_set;          // mg E: the CAS a vivified item gets
     bool key_binary = false;                  // mg b: marks a vivified item
+    bool lease = false;                       // the caller can read one-sided: grant, if the policy does
 };
 
 struct GetReply {
@@ -61,6 +72,7 @@ struct GetReply {
     Miss why = Miss::absent;  // none on a hit
     bool vivified = false;    // a hit on an item that this very call created
     ItemMeta meta;
+    std::optional<Grant> grant;
 };
 
 // set add replace append prepend cas, and ms.
@@ -76,6 +88,7 @@ struct StoreOp {
     bool invalidate = false;                  // ms I: with an older cas_compare store, but as stale
     std::optional<NodeSeconds> vivify;        // ms N with append/prepend: a miss is stored as by set
     bool key_binary = false;                  // ms b
+    bool lease = false;                       // as in GetOp
 };
 
 struct StoreReply {
@@ -92,6 +105,7 @@ struct StoreReply {
     uint32_t value_len = 0;   // of the stored item (append and prepend: the whole)
     uint8_t size_class = 0;   // of the stored item; else of the one that is there, or that was to be
     NodeSeconds exptime = never_expires;  // of the stored item
+    std::optional<Grant> grant;
 };
 
 // delete, md.

@@ -171,6 +171,9 @@ check_PROGRAMS += t/unit_node t/unit_node_safety
 TESTS += t/unit_node t/unit_node_safety
 t_unit_node_SOURCES = t/unit_node.cc t/tap.h
 t_unit_node_safety_SOURCES = t/unit_node_safety.cc t/tap.h
+check_PROGRAMS += t/unit_node_lease
+TESTS += t/unit_node_lease
+t_unit_node_lease_SOURCES = t/unit_node_lease.cc t/tap.h
 
 # The same checker on a node with one safety rule broken on purpose: each must be caught.
 # Only what reads a switch is compiled again (base/broken.h); the rest comes from the libraries.
@@ -180,6 +183,15 @@ check_PROGRAMS += t/broken_s1
 TESTS += t/broken_s1
 t_broken_s1_SOURCES = $(broken_sources)
 t_broken_s1_CPPFLAGS = $(broken_cppflags) -DFARCACHED_BREAK_S1
+broken_lease_sources = t/unit_node_lease.cc t/tap.h node/arena.cc node/partition_lease.cc
+check_PROGRAMS += t/broken_s2
+TESTS += t/broken_s2
+t_broken_s2_SOURCES = $(broken_lease_sources)
+t_broken_s2_CPPFLAGS = $(broken_cppflags) -DFARCACHED_BREAK_S2
+check_PROGRAMS += t/broken_s8
+TESTS += t/broken_s8
+t_broken_s8_SOURCES = $(broken_lease_sources)
+t_broken_s8_CPPFLAGS = $(broken_cppflags) -DFARCACHED_BREAK_S8
 check_PROGRAMS += t/broken_s4
 TESTS += t/broken_s4
 t_broken_s4_SOURCES = $(broken_sources)

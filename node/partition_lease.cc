@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Leases of a partition: granting, and keeping memory until they have ended (DESIGN: S2, S3, S8).
+#include <algorithm>
+
+#include "base/broken.h"
+#include "base/check.h"
+#include "base/hash.h"
+#include "node/partition.h"
+
+namespace farcached::node {
+
+namespace {
+
+constexpr uint32_t term_ms_min = 200;  // a shorter lease would be over before its pointer is used
+
+}  // namespace
+
+bool Partition::lease_runs(Ref ref, NodeSeconds now) const {
+    const Descriptor& item = arena_->descriptor(ref);
+    return item.lease_end >= now && item.lease_end != 0 && (item.flags & item_lease_wasted) == 0;
+}
+
+bool Partition::page_pinned(uint64_t page, NodeSeconds now) const {
+    const uint32_t lease_end = arena_->page(page).lease_end;
+    return lease_end != 0 && lease_end >= now;
+}
+
+// How long a lease may be: it ends before the item expires and before a scheduled flush. `now` has been cut off
+// to seconds, so one of those that are left may be over already.
+uint32_t Partition::lease_term_ms(Ref ref, NodeSeconds now) const {
+    uint64_t term_ms = lease_.term_ms;
+    for (NodeSeconds end : {NodeSeconds(arena_->descriptor(ref).exptime), lease_before_})
+        if (end != never_expires)
+            term_ms = end <= now ? 0 : std::min<uint64_t>(term_ms, (uint64_t(end) - now - 1) * 1000);
+    return uint32_t(term_ms);
+}
+
+std::optional<protocol::Grant> Partition::grant(Index::Place& at, NodeSeconds now) {
+    if (!lease_.enabled) return std::nullopt;
+    const Descriptor before = arena_->descriptor(at.ref);
+    if ((before.flags & (item_stale | item_win_sent)) != 0) return std::nullopt;
+    auto denied = [](uint64_t& why) {
+        why++;
+        return std::nullopt;
+    };
+    if (uint32_t(before.access_count) + 1 < lease_.from_touches) return denied(leases_.denied_young);
+    if ((before.flags & item_lease_wasted) != 0 && before.lease_end >= now)
+        return denied(leases_.denied_wasted);
+    const uint32_t term_ms = lease_term_ms(at.ref, now);
+    if (term_ms < std::min(term_ms_min, lease_.term_ms)) return denied(leases_.denied_short);
+    if (!arena_->leasable(at.ref))
+        if (!move_to_zone(at, now)) return denied(leases_.denied_no_room);
+    const uint32_t lease_end = now + (term_ms + lease_.grace_ms + 999) / 1000 + 1;
+    count_leased(at.ref, lease_end, now);
+    protocol::Grant granted;
+    granted.offset = region_->header().arena_offset + arena_->offset(at.ref);
+    granted.length = meta(at.ref).item_bytes;
+    granted.generation = layout::Guard{arena_->header(at.ref).guard}.generation();
+    granted.term_ms = term_ms;
+    return granted;
+}
+
+void Partition::count_leased(Ref ref, uint32_t lease_end, NodeSeconds now) {
+    Descriptor& item = arena_->descriptor(ref);
+    if (lease_runs(ref, now)) {
+        leases_.renewed++;
+        lease_end = std::max(lease_end, item.lease_end);
+        uncount_leased(ref);
+    } else {
+        leases_.granted++;
+    }
+    item.flags &= uint8_t(~item_lease_wasted);
+    item.lease_end = lease_end;
+    LeasedIn& in = leased_in_[lease_end % lease_seconds_max];
+    if (in.second != lease_end) in = {lease_end, 0};
+    in.bytes += meta(ref).item_bytes;
+    note_pinned(arena_->page(page_of(ref)).run_head, lease_end, now);
+}
+
+void Partition::uncount_leased(Ref ref) {
+    const Descriptor& item = arena_->descriptor(ref);
+    LeasedIn& in = leased_in_[item.lease_end % lease_seconds_max];
+    if (in.second != item.lease_end) return;
+    const uint64_t bytes = meta(ref).item_bytes;
+    CHECK(in.bytes >= bytes);
+    in.bytes -= bytes;
+}
+
+uint64_t Partition::leased_bytes(NodeSeconds now) const {
+    uint64_t bytes = 0;
+    for (const LeasedIn& in : leased_in_)
+        if (in.second >= now) bytes += in.bytes;
+    return bytes;
+}
+
+void Partition::note_pinned(uint64_t number_of_page, uint32_t lease_end, NodeSeconds now) {
+    Page& page = arena_->page(number_of_page);
+    page.lease_end = std::max(page.lease_end, lease_end);
+    if (page.listed != 0) return;
+    if (pinned_pages_.size() >= pinned_compact_at_) {
+        std::erase_if(pinned_pages_, [&](uint32_t other) {
+            if (arena_->owner_hint(other) != number) return true;
+            if (page_pinned(other, now)) return false;
+            arena_->page(other).listed = 0;
+            return true;
+        });
+        pinned_compact_at_ = std::max<size_t>(64, 2 * pinned_pages_.size());
+    }
+    page.listed = 1;
+    pinned_pages_.push_back(uint32_t(number_of_page));
+}
+
+// The same bytes as a new generation in the lease zone, so that all other pages stay free of leases (S8).
+bool Partition::move_to_zone(Index::Place& at, NodeSeconds now) {
+    const Descriptor before = arena_->descriptor(at.ref);
+    const uint8_t size_class = arena_->page(page_of(at.ref)).size_class;
+    if (size_class == layout::large_class) return false;
+    Ref to = take_zone_slot(size_class, now);
+    if (to == nil) return false;
+    const std::string_view key = key_of(at.ref);
+    NewItem item = same_item({key, hash_key(key, region_->view().hash_seed)}, at.ref);
+    item.counts_as_new = false;
+    put(to, item, now, at);
+    Descriptor& moved = arena_->descriptor(to);
+    moved.access_count = before.access_count;
+    moved.last_access = before.last_access;
+    at.ref = to;
+    leases_.moved++;
+    return true;
+}
+
+Ref Partition::take_zone_slot(uint8_t size_class, NodeSeconds now) {
+    if (Ref ref = take_slot(size_class, /* in_zone= */ true); ref != nil) return ref;
+    uint64_t page = 0;
+    if (arena_->take_zone_page(page)) {
+        if (Ref ref = first_slot(page, size_class); ref != nil) return ref;
+    }
+    if (!evict_) return nil;
+    constexpr uint32_t depth_max = 32;  // an item of the zone that is not leased, among the last of the class
+    Ref ref = lists_[size_class].tail;
+    for (uint32_t depth = 0; ref != nil && depth < depth_max; depth++) {
+        const Ref next = arena_->descriptor(ref).prev;
+        if (arena_->leasable(ref) && !lease_runs(ref, now)) {
+            kill(ref, place_of(ref).slot, Gone::evicted, now);
+            return take_slot(size_class, /* in_zone= */ true);
+        }
+        ref = next;
+    }
+    return nil;
+}
+
+void Partition::retire(Ref ref, uint64_t bytes, NodeSeconds now) {
+    if (!lease_runs(ref, now) || broken::s2_free_leased) {
+        release_slot(ref);
+        return;
+    }
+    uncount_leased(ref);
+    Descriptor& item = arena_->descriptor(ref);
+    item.state = SlotState::pending;
+    pending_.push({item.lease_end, ref});
+    leases_.pending_bytes += bytes;
+    leases_.pending_slots++;
+}
+
+uint32_t Partition::reclaim_pending(NodeSeconds now) {
+    uint32_t freed = 0;
+    while (!pending_.empty()) {
+        const Pending next = pending_.top();
+        if (next.lease_end >= now) break;
+        pending_.pop();
+        const layout::ItemHeader& header = arena_->header(next.ref);
+        CHECK(arena_->descriptor(next.ref).state == SlotState::pending);
+        CHECK(layout::Guard{header.guard}.state() == layout::GuardState::dead);
+        leases_.pending_bytes -= layout::item_bytes(header.key_len, header.value_len);
+        leases_.pending_slots--;
+        release_slot(next.ref);
+        freed++;
+    }
+    return freed;
+}
+
+void Partition::add_lease_stats(LeaseStats& sum, NodeSeconds now) const {
+    sum.granted += leases_.granted;
+    sum.renewed += leases_.renewed;
+    sum.denied_young += leases_.denied_young;
+    sum.denied_wasted += leases_.denied_wasted;
+    sum.denied_no_room += leases_.denied_no_room;
+    sum.denied_short += leases_.denied_short;
+    sum.moved += leases_.moved;
+    sum.bytes += leased_bytes(now);
+    sum.pending_bytes += leases_.pending_bytes;
+    sum.pending_slots += leases_.pending_slots;
+}
+
+}  // namespace farcached::node

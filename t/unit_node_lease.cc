@@ -1,0 +1,359 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Leases on the node's side (S1, S2, S3, S7, S8, S11): what is granted and what is not; that a leased item's
+// bytes stay as they are until the lease has ended, whatever happens to the item; that its guard is dead once
+// the item is; that no set is refused because of leases. Built again with a rule broken on purpose
+// (t/broken_s2, t/broken_s8): there a violation must be found, and the program says so by its one check.
+#include <cstring>
+#include <map>
+#include <optional>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "node/impl.h"
+#include "t/tap.h"
+
+using namespace farcached;
+
+namespace {
+
+constexpr NodeSeconds at_start = 1000;
+int violations = 0;
+
+void violation(const std::string& what) {
+    if (violations++ < 5) std::printf("# violation: %s\n", what.c_str());
+}
+
+node::Config with_leases(uint64_t megabytes, uint32_t term_ms = 4000) {
+    node::Config config;
+    config.memory_bytes = megabytes << 20;
+    config.workers = 1;
+    config.lease.enabled = true;
+    config.lease.term_ms = term_ms;
+    return config;
+}
+
+#ifndef FARCACHED_BROKEN
+// How long the node keeps what it leased, from the second of the grant: both of them, cut off and rounded up.
+NodeSeconds kept_for(const node::Config& config) {
+    return (config.lease.term_ms + config.lease.grace_ms + 999) / 1000 + 1;
+}
+#endif
+
+using Status = protocol::StoreReply::Status;
+
+protocol::StoreReply set(node::Node& cache, std::string_view key, std::string_view value, NodeSeconds now,
+                         NodeSeconds exptime = never_expires, bool lease = true) {
+    protocol::StoreOp op;
+    op.key = cache.key(key);
+    op.value = value;
+    op.exptime = exptime;
+    op.lease = lease;
+    return cache.store(op, now);
+}
+
+// By somebody who cannot read one-sided.
+protocol::StoreReply plain_set(node::Node& cache, std::string_view key, std::string_view value,
+                               NodeSeconds now) {
+    return set(cache, key, value, now, never_expires, /* lease= */ false);
+}
+
+std::optional<protocol::Grant> get(node::Node& cache, std::string_view key, NodeSeconds now,
+                                   std::optional<NodeSeconds> touch = std::nullopt) {
+    protocol::GetOp op;
+    op.key = cache.key(key);
+    op.lease = true;
+    op.touch = touch;
+    auto sink = [](const protocol::ItemMeta&) -> char* { return nullptr; };
+    return cache.get(op, now, sink).grant;
+}
+
+void remove(node::Node& cache, std::string_view key, NodeSeconds now) {
+    protocol::DeleteOp op;
+    op.key = cache.key(key);
+    cache.remove(op, now);
+}
+
+// What a proxy sees that READs by the pointer.
+struct Bytes {
+    layout::Guard guard{};
+    std::string rest;
+};
+
+Bytes read(node::Node& cache, const protocol::Grant& grant) {
+    const char* at = cache.view().base + grant.offset;
+    Bytes bytes;
+    std::memcpy(&bytes.guard.word, at, 8);
+    bytes.rest.assign(at + 8, grant.length - 8);
+    return bytes;
+}
+
+bool alive(node::Node& cache, const protocol::Grant& grant) {
+    return read(cache, grant).guard == layout::Guard::make(grant.generation, layout::GuardState::live);
+}
+
+#ifndef FARCACHED_BROKEN
+
+void grants() {
+    const node::Config config = with_leases(4);
+    node::Node cache(config);
+    tap::ok(!set(cache, "k", "value", at_start).grant.has_value(), "the first touch earns no lease");
+    auto grant = get(cache, "k", at_start);
+    tap::ok(grant.has_value(), "the second does");
+    if (!grant) return;
+    tap::is(grant->term_ms, config.lease.term_ms, "of the configured term");
+    const Bytes bytes = read(cache, *grant);
+    tap::ok(alive(cache, *grant), "the pointer names a live item of its generation");
+    tap::is(bytes.rest.substr(bytes.rest.size() - 6), "kvalue", "with this key and value");
+    tap::is(cache.stats(at_start).leases.bytes, uint64_t(grant->length), "its bytes are counted");
+    auto again = get(cache, "k", at_start + 1);
+    tap::ok(again && again->offset == grant->offset && again->generation == grant->generation,
+            "a renewal leaves it where it is");
+    tap::is(cache.stats(at_start + 1).leases.renewed, 1u, "and is counted");
+    tap::is(cache.stats(at_start + 1 + kept_for(config)).leases.bytes, uint64_t(grant->length), "it runs");
+    tap::is(cache.stats(at_start + 2 + kept_for(config)).leases.bytes, 0u, "and ends");
+
+    node::Config plain = config;
+    plain.lease.enabled = false;
+    node::Node other(plain);
+    set(other, "k", "value", at_start);
+    tap::ok(!get(other, "k", at_start), "without leases there are none");
+}
+
+void refusals() {
+    const node::Config config = with_leases(4);
+    node::Node cache(config);
+    set(cache, "k", "value", at_start, at_start + 3);
+    auto grant = get(cache, "k", at_start);
+    tap::ok(grant && grant->term_ms == 2000, "a lease ends before the item expires");
+    set(cache, "short", "value", at_start, at_start + 1);
+    tap::ok(!get(cache, "short", at_start), "there is none for what expires within the second");
+    cache.end_leases_before(at_start + 2);
+    set(cache, "f", "value", at_start);
+    grant = get(cache, "f", at_start);
+    tap::ok(grant && grant->term_ms == 1000, "a lease ends before a scheduled flush");
+    cache.flush_all(at_start + 2);
+
+    set(cache, "w", "1", at_start + 10);
+    tap::ok(get(cache, "w", at_start + 10).has_value(), "a lease,");
+    tap::ok(!set(cache, "w", "2", at_start + 11).grant, "wasted by an overwrite:");
+    const NodeSeconds over = at_start + 10 + kept_for(config);
+    tap::ok(!get(cache, "w", over), "none for the new item while the old one's would run");
+    tap::ok(get(cache, "w", over + 1).has_value(), "and one after that");
+
+    protocol::DeleteOp stale;
+    stale.key = cache.key("w");
+    stale.invalidate = true;
+    cache.remove(stale, over + 1);
+    tap::ok(!get(cache, "w", over + 1 + kept_for(config) + 1), "none for a stale item");
+}
+
+void mutations_flip_and_keep() {
+    const node::Config config = with_leases(4);
+    struct Case {
+        const char* name;
+        void (*change)(node::Node&, NodeSeconds);
+    };
+    const Case cases[] = {
+        {"set", [](node::Node& c, NodeSeconds now) { set(c, "k", "other", now); }},
+        {"delete", [](node::Node& c, NodeSeconds now) { remove(c, "k", now); }},
+        {"flush_all", [](node::Node& c, NodeSeconds now) { c.flush_all(now); }},
+        {"a touch to a moment within the lease",
+         [](node::Node& c, NodeSeconds now) { get(c, "k", now, now + 2); }},
+        {"a value refused", [](node::Node& c, NodeSeconds now) { c.forget(c.key("k"), now); }},
+    };
+    for (const Case& one : cases) {
+        node::Node cache(config);
+        set(cache, "k", "value", at_start);
+        auto grant = get(cache, "k", at_start);
+        if (!grant) return violation("no lease");
+        const Bytes before = read(cache, *grant);
+        one.change(cache, at_start);
+        tap::ok(!alive(cache, *grant), std::string(one.name) + ": the guard is dead when it returns");
+        const std::string filler(4, 'x');
+        bool kept = true;
+        for (NodeSeconds now = at_start; now <= at_start + kept_for(config); now++)
+            for (int i = 0; i < 2000; i++) {
+                plain_set(cache, "filler" + std::to_string(i % 500), filler, now);
+                kept = kept && read(cache, *grant).rest == before.rest;
+            }
+        tap::ok(kept, std::string(one.name) + ": its bytes stay while the lease and its grace run");
+        tap::is(cache.stats(at_start).leases.pending_slots, 1u, std::string(one.name) + ": it is pending");
+        for (uint64_t page = 0; page < cache.page_count(); page++)
+            cache.sweep_page(page, at_start + kept_for(config) + 1);
+        tap::is(cache.stats(at_start).leases.pending_slots, 0u, std::string(one.name) + ": and then free");
+    }
+}
+
+// Everything small is leased at the longest term and renewed; large values come.
+void sets_never_fail() {
+    node::Config config = with_leases(16, 256'000);
+    config.workers = 4;
+    node::Node cache(config);
+    int refused = 0;
+    auto stored = [&](const protocol::StoreReply& reply) {
+        if (reply.status != Status::stored) refused++;
+    };
+    const std::string small(100, 's'), large(900'000, 'l'), middle(10'000, 'm');
+    const int keys = 120'000;
+    uint64_t leased = 0;
+    for (int i = 0; i < keys; i++) {
+        const std::string key = "s" + std::to_string(i);
+        stored(set(cache, key, small, at_start));
+        if (get(cache, key, at_start)) leased++;
+    }
+    const node::Stats full = cache.stats(at_start);
+    tap::ok(leased > 20'000, "tens of thousands of items are leased");
+    tap::ok(full.leases.bytes < full.memory_limit_bytes * config.lease.share, "within the share");
+    for (int i = 0; i < 50; i++) stored(set(cache, "l" + std::to_string(i), large, at_start + 1));
+    for (int i = 0; i < 2000; i++) stored(set(cache, "m" + std::to_string(i), middle, at_start + 1));
+    for (int i = 0; i < keys; i++) stored(set(cache, "t" + std::to_string(i), small, at_start + 1));
+    for (int i = 0; i < 50; i++) stored(set(cache, "l" + std::to_string(i), large, at_start + 2));
+    tap::is(refused, 0, "no set is refused");
+    const node::Stats after = cache.stats(at_start + 2);
+    tap::ok(after.pages_used <= after.pages_limit, "and the limit on memory holds");
+}
+
+#endif
+
+// Random operations under a clock of our own, and a proxy that never forgets a pointer whose lease runs.
+class History {
+  public:
+    explicit History(uint64_t seed, const node::Config& config) : config_(config), cache_(config), dice_(seed) {}
+
+    void run(int steps) {
+        for (int i = 0; i < steps; i++) {
+            step();
+            if (i % 16 == 0) check();
+        }
+        now_ += 600;
+        for (int i = 0; i < 64; i++) plain_set(cache_, key(), "end", now_);
+        for (uint64_t page = 0; page < cache_.page_count(); page++) cache_.sweep_page(page, now_);
+        const node::LeaseStats last = cache_.stats(now_).leases;
+        if (last.bytes != 0 || last.pending_bytes != 0 || last.pending_slots != 0)
+            violation("something is leased or pending for ever");
+        granted_ = last.granted;
+    }
+    uint64_t granted() const { return granted_; }
+
+  private:
+    struct Held {
+        std::string key;
+        protocol::Grant grant;
+        std::string rest;
+        NodeSeconds from;
+        bool dead = false;  // the key was changed since
+    };
+
+    std::string key() { return "key" + std::to_string(dice_() % 300); }
+    std::string value() {
+        static constexpr size_t sizes[] = {0, 1, 30, 100, 100, 100, 1000, 5000, 70'000, 400'000};
+        return std::string(sizes[dice_() % 10], char('a' + dice_() % 26));
+    }
+    void changed(const std::string& key) {
+        for (Held& held : held_)
+            if (held.key == key) held.dead = true;
+    }
+    void hold(const std::string& key, const std::optional<protocol::Grant>& grant) {
+        if (!grant) return;
+        const Bytes bytes = read(cache_, *grant);
+        if (!alive(cache_, *grant)) return violation("a grant of what is not live");
+        if (bytes.rest.substr(32, key.size()) != key) return violation("a grant of another key");
+        // A lease moves nothing that is leased, but what it moves is another generation now.
+        for (Held& held : held_)
+            if (held.key == key && held.grant.generation != grant->generation) held.dead = true;
+        held_.push_back({key, *grant, bytes.rest, now_});
+    }
+    void step() {
+        const std::string k = key();
+        switch (dice_() % 40) {
+            case 0: now_ += dice_() % 3; return;
+            case 1: remove(cache_, k, now_); return changed(k);
+            case 2: {
+                const auto grant = get(cache_, k, now_, dice_() % 2 ? now_ + 2 : never_expires);
+                return hold(k, grant);
+            }
+            case 3:
+                if (dice_() % 40 != 0) return;
+                cache_.flush_all(now_);
+                for (Held& held : held_) held.dead = true;
+                return;
+            case 4: case 5: case 6: case 7: case 8: case 9: case 10: case 11: case 12: {
+                const NodeSeconds exptime = dice_() % 4 == 0 ? now_ + 1 + dice_() % 8 : never_expires;
+                const protocol::StoreReply reply = set(cache_, k, value(), now_, exptime);
+                if (reply.status != Status::stored) violation("a set was refused");
+                changed(k);
+                return hold(k, reply.grant);
+            }
+            default: return hold(k, get(cache_, k, now_));
+        }
+    }
+    void check() {
+        std::erase_if(held_, [&](const Held& held) {
+            return now_ > held.from + (held.grant.term_ms + config_.lease.grace_ms + 999) / 1000;
+        });
+        for (const Held& held : held_) {
+            const Bytes bytes = read(cache_, held.grant);
+            if (bytes.rest != held.rest) violation("bytes of " + held.key + " changed under a lease");
+            if (bytes.guard.generation() != held.grant.generation)
+                violation("memory of " + held.key + " was reused under a lease");
+            if (held.dead && bytes.guard.state() == layout::GuardState::live)
+                violation("a change of " + held.key + " left its guard live");
+        }
+    }
+
+    const node::Config config_;
+    node::Node cache_;
+    std::mt19937_64 dice_;
+    NodeSeconds now_ = at_start;
+    std::vector<Held> held_;
+    uint64_t granted_ = 0;
+};
+
+uint64_t histories(uint64_t seeds, int steps) {
+    uint64_t granted = 0;
+    for (uint64_t seed = 1; seed <= seeds; seed++) {
+        node::Config config = with_leases(seed % 2 ? 4 : 8, seed % 3 ? 4000 : 30'000);
+        config.evict = seed != 6;
+        if (!config.evict) config.memory_bytes = UINT64_C(256) << 20;
+        History history(seed, config);
+        history.run(steps);
+        granted += history.granted();
+    }
+    return granted;
+}
+
+// What a broken build is asked: fewer, and all at once.
+void all_as_one() {
+    histories(1, 4000);
+    node::Config config = with_leases(8, 256'000);
+    node::Node cache(config);
+    for (int i = 0; i < 40'000; i++) {
+        const std::string key = std::to_string(i);
+        set(cache, key, std::string(100, 's'), at_start);
+        get(cache, key, at_start);
+    }
+    for (int i = 0; i < 3; i++)
+        if (set(cache, "l" + std::to_string(i), std::string(900'000, 'l'), at_start).status != Status::stored)
+            violation("a set was refused because of leases");
+}
+
+}  // namespace
+
+int main() {
+#ifdef FARCACHED_BROKEN
+    all_as_one();
+    tap::ok(violations > 0, "the broken rule is caught");
+#else
+    grants();
+    refusals();
+    mutations_flip_and_keep();
+    sets_never_fail();
+    const uint64_t granted = histories(6, 20'000);
+    tap::ok(granted > 1000, "histories with thousands of leases");
+    tap::is(violations, 0, "and no violation of a safety rule");
+    all_as_one();
+    tap::is(violations, 0, "nor where a broken build shows one");
+#endif
+    return tap::done();
+}
