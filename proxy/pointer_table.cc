@@ -39,6 +39,15 @@ uint64_t PointerTable::worth(const EntryCopy& copy, uint64_t now_ns) const {
 }
 
 bool PointerTable::drop(uint64_t key_hash, uint64_t incarnation, uint64_t generation) {
+    return drop_if(key_hash, incarnation, generation);
+}
+
+bool PointerTable::forget(uint64_t key_hash, uint64_t incarnation) {
+    return drop_if(key_hash, incarnation, std::nullopt);
+}
+
+bool PointerTable::drop_if(uint64_t key_hash, uint64_t incarnation,
+                           std::optional<uint64_t> generation) {
     const SetPlace set = set_of(key_hash, entries_);
     bool dropped = false;
     NoPause unwatched;
@@ -47,7 +56,7 @@ bool PointerTable::drop(uint64_t key_hash, uint64_t incarnation, uint64_t genera
         const EntryCopy copy = load_entry(entry, unwatched);
         if (copy[word_key_hash] != key_hash) continue;
         if (copy[word_incarnation] != incarnation) continue;
-        if (copy[word_generation] != generation) continue;
+        if (generation && copy[word_generation] != *generation) continue;
         if (entry_state(copy, seed_) != EntryState::whole) continue;
         // Exchanged, not stored: whoever put something else there in between keeps it.
         uint64_t check = copy[word_check];

@@ -152,6 +152,9 @@ void dropping() {
     tap::is(table->find(key, one_node, now).found, Found::miss, "and gone");
     tap::ok(!table->drop(key, one_node, 7), "once");
     tap::is(table->put(key, derived(key, 6), now), Put::stored, "after which any may come");
+    tap::ok(!table->forget(key, one_node + 1), "another incarnation's pointer is not forgotten with it");
+    tap::ok(table->forget(key, one_node), "a pointer is forgotten whatever its generation");
+    tap::is(table->find(key, one_node, now).found, Found::miss, "and gone");
 }
 
 void malformed() {
