@@ -47,6 +47,12 @@ constexpr bool s10_trust_lengths = true;  // lengths read from the region are no
 constexpr bool s10_trust_lengths = false;
 #endif
 
+#ifdef FARCACHED_BREAK_S10_POINTER
+constexpr bool s10_accept_unchecked = true;  // an entry of the pointer table is taken without its check
+#else
+constexpr bool s10_accept_unchecked = false;
+#endif
+
 #ifdef FARCACHED_BREAK_S11
 constexpr bool s11_forget_floor = true;  // flush_all leaves items readable without the lock
 #else

@@ -8,4 +8,5 @@ fabric_libfabric_a_SOURCES = \
 	fabric/region.cc \
 	fabric/region.h \
 	fabric/region_view.h \
+	fabric/remote_ptr.h \
 	fabric/validate.h

@@ -216,3 +216,15 @@ check_PROGRAMS += t/broken_s13
 TESTS += t/broken_s13
 t_broken_s13_SOURCES = $(broken_sources)
 t_broken_s13_CPPFLAGS = $(broken_cppflags) -DFARCACHED_BREAK_S13
+
+check_PROGRAMS += t/unit_pointer_table t/unit_pointer_table_open t/unit_pointer_table_safety
+TESTS += t/unit_pointer_table t/unit_pointer_table_open t/unit_pointer_table_safety
+t_unit_pointer_table_open_SOURCES = t/unit_pointer_table_open.cc t/unit_pointer_table_fixture.h t/tap.h
+t_unit_pointer_table_SOURCES = t/unit_pointer_table.cc t/unit_pointer_table_fixture.h t/tap.h
+t_unit_pointer_table_safety_SOURCES = t/unit_pointer_table_safety.cc t/unit_pointer_table_fixture.h t/tap.h
+
+# And with the check of its entries ignored: each of those tests must notice.
+check_PROGRAMS += t/broken_s10_pointer
+TESTS += t/broken_s10_pointer
+t_broken_s10_pointer_SOURCES = $(t_unit_pointer_table_safety_SOURCES) proxy/pointer_table.cc
+t_broken_s10_pointer_CPPFLAGS = $(broken_cppflags) -DFARCACHED_BREAK_S10_POINTER

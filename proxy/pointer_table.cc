@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "proxy/pointer_table.h"
+
+#include <sys/mman.h>
+
+#include <algorithm>
+
+#include "base/check.h"
+
+namespace farcached::proxy {
+
+PointerTable::PointerTable(void* mapping, uint64_t entries, uint64_t seed, bool created)
+    : mapping_(mapping), entries_(entries), seed_(seed), created_(created) {
+    // 0 is nobody; after 65535 more have attached a number comes again, which only miscounts shared hits.
+    const uint64_t before = __atomic_fetch_add(&header()->fillers, 1, __ATOMIC_RELAXED);
+    filler_ = uint16_t(1 + before % 0xffff);
+}
+
+PointerTable::~PointerTable() { munmap(mapping_, table_bytes(entries_)); }
+
+bool PointerTable::serves_as_well(const EntryCopy& copy, const fabric::LeasedPtr& leased,
+                                  uint64_t now_ns) const {
+    if (entry_state(copy, seed_) != EntryState::whole) return false;
+    if (copy[word_valid_until] <= now_ns) return false;
+    if (copy[word_generation] != leased.ptr.generation)
+        return copy[word_generation] > leased.ptr.generation;
+    return copy[word_valid_until] >= leased.valid_until_ns;
+}
+
+uint64_t PointerTable::worth(const EntryCopy& copy, uint64_t now_ns) const {
+    enum : uint64_t { free_entry, expired_entry, torn_entry, live_entries };
+    switch (entry_state(copy, seed_)) {
+        case EntryState::free: return free_entry;
+        case EntryState::torn: return torn_entry;  // somebody may be about to complete it
+        case EntryState::whole: break;
+    }
+    if (copy[word_valid_until] <= now_ns) return expired_entry;
+    return std::max<uint64_t>(copy[word_valid_until], live_entries);
+}
+
+bool PointerTable::drop(uint64_t key_hash, uint64_t incarnation, uint64_t generation) {
+    return drop_if(key_hash, incarnation, generation);
+}
+
+bool PointerTable::forget(uint64_t key_hash, uint64_t incarnation) {
+    return drop_if(key_hash, incarnation, std::nullopt);
+}
+
+bool PointerTable::drop_if(uint64_t key_hash, uint64_t incarnation,
+                           std::optional<uint64_t> generation) {
+    const SetPlace set = set_of(key_hash, entries_);
+    bool dropped = false;
+    NoPause unwatched;
+    for (uint32_t n = 0; n < set_ways; n++) {  // all: two may have put it at once
+        uint64_t* entry = at(set.way(n));
+        const EntryCopy copy = load_entry(entry, unwatched);
+        if (copy[word_key_hash] != key_hash) continue;
+        if (copy[word_incarnation] != incarnation) continue;
+        if (generation && copy[word_generation] != *generation) continue;
+        if (entry_state(copy, seed_) != EntryState::whole) continue;
+        // Exchanged, not stored: whoever put something else there in between keeps it.
+        uint64_t check = copy[word_check];
+        if (__atomic_compare_exchange_n(entry + word_check, &check, 0, false, __ATOMIC_RELAXED,
+                                        __ATOMIC_RELAXED))
+            dropped = true;
+    }
+    return dropped;
+}
+
+namespace {
+
+PointerTable::Record record_of(const EntryCopy& copy) {
+    return {copy[word_key_hash], unpack_entry(copy), filler_of(copy), copy[word_accesses]};
+}
+
+}  // namespace
+
+void PointerTable::walk(uint64_t first, uint64_t count, Visit visit) const {
+    CHECK(first <= entries_);
+    CHECK(count <= entries_ - first);
+    NoPause unwatched;
+    for (uint64_t number = first; number < first + count; number++) {
+        if (words::load_relaxed(at(number) + word_check) == 0) continue;
+        const EntryCopy copy = load_entry(at(number), unwatched);
+        if (entry_state(copy, seed_) == EntryState::whole) visit(record_of(copy));
+    }
+}
+
+void PointerTable::take_accesses(uint64_t first, uint64_t count, uint64_t incarnation,
+                                 Visit visit) {
+    CHECK(first <= entries_);
+    CHECK(count <= entries_ - first);
+    NoPause unwatched;
+    for (uint64_t number = first; number < first + count; number++) {
+        uint64_t* entry = at(number);
+        if (words::load_relaxed(entry + word_accesses) == 0) continue;
+        if (words::load_relaxed(entry + word_incarnation) != incarnation) continue;
+        EntryCopy copy = load_entry(entry, unwatched);
+        if (copy[word_incarnation] != incarnation) continue;
+        if (entry_state(copy, seed_) != EntryState::whole) continue;
+        copy[word_accesses] = __atomic_exchange_n(entry + word_accesses, 0, __ATOMIC_RELAXED);
+        if (copy[word_accesses] != 0) visit(record_of(copy));
+    }
+}
+
+void PointerTable::add_occupancy(uint64_t first, uint64_t count, uint64_t now_ns,
+                                 Occupancy& sum) const {
+    CHECK(first <= entries_);
+    CHECK(count <= entries_ - first);
+    NoPause unwatched;
+    sum.entries += count;
+    for (uint64_t number = first; number < first + count; number++) {
+        const EntryCopy copy = load_entry(at(number), unwatched);
+        const EntryState state = entry_state(copy, seed_);
+        if (state == EntryState::free) sum.free++;
+        if (state == EntryState::torn) sum.torn++;
+        if (state != EntryState::whole) continue;
+        sum.accesses += copy[word_accesses];
+        if (copy[word_valid_until] <= now_ns) {
+            sum.expired++;
+            continue;
+        }
+        sum.live++;
+        sum.own += filler_of(copy) == filler_;
+        const uint64_t left_s = (copy[word_valid_until] - now_ns) / UINT64_C(1'000'000'000);
+        const auto* bound =
+            std::upper_bound(lease_left_bounds_s.begin(), lease_left_bounds_s.end(), left_s);
+        sum.lease_left[size_t(bound - lease_left_bounds_s.begin())]++;
+    }
+}
+
+}  // namespace farcached::proxy

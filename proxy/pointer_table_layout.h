@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The shapes of the remote-pointer table, a shared-memory object that several processes map at once.
+// Little-endian, pinned here and by t/unit_pointer_table.cc. Change one and table_version goes up.
+//
+//   | header, padded to a page | entries, 64 bytes each, in sets of four |
+//
+// An entry is eight words. Each is loaded and stored whole, in any order, by anybody at any time; what makes
+// an entry one thing is `check`, a keyed hash of the six words before it. So a mixture of two pointers, left
+// by writers who overtook one another or died, is an entry whose check does not match: no pointer at all.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+
+#include "base/broken.h"
+#include "base/hash.h"
+#include "fabric/remote_ptr.h"
+#include "protocol/words.h"
+
+namespace farcached::proxy {
+
+constexpr uint64_t table_magic = 0x3130727470726166;  // "farptr01" in memory order
+constexpr uint32_t table_version = 1;
+constexpr uint64_t table_entries_offset = 4096;  // bytes from the start; entries begin on a page
+constexpr uint64_t table_entries_min = 64;
+constexpr uint64_t table_entries_max = UINT64_C(1) << 30;  // 64 GiB
+
+// ---- entry ------------------------------------------------------------------------------------------
+//
+//  0         8            16                     24                               32          40           48     56
+//  | key hash| incarnation| region:16, offset:48 | reserved:16, filler:16, len:32 | generation| valid until| check| accesses |
+//
+// filler: which process stored it, by the number it got when it attached. check: 0 in a free or dropped
+// entry, never else. accesses: how often it was used, for reports; not under the check, since it changes alone.
+enum Word : uint32_t {
+    word_key_hash,
+    word_incarnation,
+    word_place,
+    word_extent,
+    word_generation,
+    word_valid_until,
+    word_check,
+    word_accesses,
+};
+constexpr uint32_t entry_words = 8;
+constexpr uint32_t checked_words = 6;
+static_assert(word_check == checked_words);
+static_assert(word_accesses + 1 == entry_words);
+
+using EntryCopy = std::array<uint64_t, entry_words>;
+static_assert(sizeof(EntryCopy) == 64, "an entry is one cache line");
+
+// Never 0, which says "free".
+inline uint64_t entry_check(const EntryCopy& copy, uint64_t seed) {
+    uint64_t check = hash_bytes(copy.data(), checked_words * sizeof(uint64_t), seed);
+    return check == 0 ? 1 : check;
+}
+
+// `leased.ptr` is well_formed(); otherwise it would not fit.
+inline EntryCopy pack_entry(uint64_t key_hash, const fabric::LeasedPtr& leased, uint16_t filler,
+                            uint64_t seed) {
+    const fabric::RemotePtr& ptr = leased.ptr;
+    EntryCopy copy{};
+    copy[word_key_hash] = key_hash;
+    copy[word_incarnation] = ptr.incarnation;
+    copy[word_place] = uint64_t(ptr.region) << 48 | ptr.offset;
+    copy[word_extent] = uint64_t(filler) << 32 | ptr.length;
+    copy[word_generation] = ptr.generation;
+    copy[word_valid_until] = leased.valid_until_ns;
+    copy[word_check] = entry_check(copy, seed);
+    return copy;
+}
+
+inline fabric::LeasedPtr unpack_entry(const EntryCopy& copy) {
+    fabric::LeasedPtr leased;
+    leased.ptr.incarnation = copy[word_incarnation];
+    leased.ptr.offset = copy[word_place] & fabric::remote_offset_max;
+    leased.ptr.generation = copy[word_generation];
+    leased.ptr.region = uint32_t(copy[word_place] >> 48);
+    leased.ptr.length = uint32_t(copy[word_extent]);
+    leased.valid_until_ns = copy[word_valid_until];
+    return leased;
+}
+
+inline uint16_t filler_of(const EntryCopy& copy) { return uint16_t(copy[word_extent] >> 32); }
+
+enum class EntryState : uint8_t {
+    free,  // never filled, or dropped
+    torn,  // being written, left half written, or damaged: nothing in it may be used
+    whole,
+};
+
+inline EntryState entry_state(const EntryCopy& copy, uint64_t seed) {
+    if (copy[word_check] == 0) return EntryState::free;
+    if (broken::s10_accept_unchecked) return EntryState::whole;
+    return copy[word_check] == entry_check(copy, seed) ? EntryState::whole : EntryState::torn;
+}
+
+// `pause(n)` is called before the load or store number n: tests stop or kill there.
+template <class Pause>
+EntryCopy load_entry(const uint64_t* shared, Pause& pause) {
+    EntryCopy copy;
+    for (uint32_t n = 0; n < entry_words; n++) {
+        pause(n);
+        copy[n] = words::load_relaxed(shared + n);
+    }
+    return copy;
+}
+
+// The accesses too, if they were somebody else's.
+template <class Pause>
+void store_entry(uint64_t* shared, const EntryCopy& copy, bool reset_accesses, Pause& pause) {
+    const uint32_t count = reset_accesses ? entry_words : entry_words - 1;
+    for (uint32_t n = 0; n < count; n++) {
+        pause(n);
+        words::store_relaxed(shared + n, copy[n]);
+    }
+}
+
+// Four neighbours are a set; a key is in the set of its hash's low bits, at home in one of the four by the top
+// bits, so that a hit usually touches one line. By Poisson, of the pointers held at half load 4 % do not fit
+// in their set, against 21 % with sets of one and 10 % of two; sets of eight would make a miss twice as dear.
+constexpr uint32_t set_ways = 4;
+
+struct SetPlace {
+    uint64_t first;  // entry number
+    uint32_t home;   // 0 to 3; probing goes home ^ 0, home ^ 1, ...
+
+    constexpr uint64_t way(uint32_t n) const { return first + (home ^ n); }
+};
+constexpr SetPlace set_of(uint64_t key_hash, uint64_t entries) {
+    return {(key_hash & (entries / set_ways - 1)) * set_ways, uint32_t(key_hash >> 62)};
+}
+
+// ---- header -----------------------------------------------------------------------------------------
+struct alignas(64) TableHeader {
+    uint64_t magic;
+    uint32_t version;
+    uint32_t header_bytes;  // this struct's
+    uint64_t
+        layout_hash;  // of sizes and places: two builds that disagree differ here, version or not
+    uint64_t boot_id[2];  // of the kernel's run: lease ends are on its clock
+    uint64_t clock_id;    // of the time namespace, whose CLOCK_BOOTTIME lease ends are on
+    uint64_t seed;        // of the checks; random
+    uint64_t entries;     // a power of two
+    uint64_t check;       // hash of everything above, under the magic
+    uint64_t fillers;     // how many processes have attached; the only word that changes
+    uint64_t reserved[6];
+};
+static_assert(sizeof(TableHeader) == 128);
+static_assert(sizeof(TableHeader) <= table_entries_offset);
+static_assert(offsetof(TableHeader, layout_hash) == 16);
+static_assert(offsetof(TableHeader, boot_id) == 24);
+static_assert(offsetof(TableHeader, seed) == 48);
+static_assert(offsetof(TableHeader, check) == 64);
+static_assert(offsetof(TableHeader, fillers) == 72);
+static_assert(std::is_trivially_copyable_v<TableHeader>);
+
+constexpr uint64_t table_bytes(uint64_t entries) {
+    return table_entries_offset + entries * sizeof(EntryCopy);
+}
+
+inline uint64_t header_check(const TableHeader& header) {
+    return hash_bytes(&header, offsetof(TableHeader, check), table_magic);
+}
+
+// FNV-1a over all that a reader of the table relies on.
+constexpr uint64_t table_layout_hash() {
+    uint64_t hash = UINT64_C(0xcbf29ce484222325);
+    for (uint64_t n : {uint64_t(table_version), uint64_t(sizeof(TableHeader)), table_entries_offset,
+                       uint64_t(sizeof(EntryCopy)), uint64_t(set_ways), uint64_t(checked_words),
+                       uint64_t(word_key_hash), uint64_t(word_incarnation), uint64_t(word_place),
+                       uint64_t(word_extent), uint64_t(word_generation), uint64_t(word_valid_until),
+                       uint64_t(word_check), uint64_t(word_accesses), fabric::remote_offset_max,
+                       uint64_t(layout::stride_bytes), layout::generation_max}) {
+        for (unsigned shift = 0; shift < 64; shift += 8)
+            hash = (hash ^ (n >> shift & 0xff)) * UINT64_C(0x100000001b3);
+    }
+    return hash;
+}
+
+}  // namespace farcached::proxy
