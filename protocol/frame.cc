@@ -53,7 +53,8 @@ FrameError judge(const FrameHeader& header, const FrameLimits& limits) {
     const KindRule& rule = rules[header.kind];
     if (!may_send(rule.from, limits.sender)) return FrameError::kind_unexpected;
     if ((rule.when == When::open) != limits.greeted) return FrameError::kind_unexpected;
-    if (header.body_bytes > limits.frame_bytes_max - sizeof header) return FrameError::frame_too_long;
+    if (header.body_bytes > limits.frame_bytes_max - sizeof header)
+        return FrameError::frame_too_long;
     if ((rule.entry_min != 0) != (header.count != 0)) return FrameError::count_wrong;
     const uint64_t least = rule.body_min + uint64_t(rule.entry_min) * header.count;
     if (header.body_bytes < least) return FrameError::body_short;
@@ -198,7 +199,8 @@ FrameError lease_return_at(const Frame& frame, uint32_t index, LeaseReturnRecord
     CHECK(frame.kind == FrameKind::lease_returns);
     entry = entry_at<LeaseReturnRecord>(frame, index);
     if (entry.reserved != 0) return FrameError::reserved_set;
-    return entry.generation <= layout::generation_max ? FrameError::none : FrameError::entry_invalid;
+    return entry.generation <= layout::generation_max ? FrameError::none
+                                                      : FrameError::entry_invalid;
 }
 
 FrameError access_at(const Frame& frame, uint32_t index, AccessRecord& entry) {

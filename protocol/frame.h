@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Frames between a proxy (farcached) and a node (farnode): the same bytes in shared-memory rings, over a
-// stream, and as single messages. Here: the parser and the frames without operations. Requests and replies are
-// in protocol/frame_request.h and frame_reply.h, the greeting in protocol/handshake.h, all records in
-// protocol/frame_layout.h.
+// Frames between a proxy (farcached) and a node (farnode): the same bytes in shared-memory rings,
+// over a stream, and as single messages. Here: the parser and the frames without operations.
+// Requests and replies are in protocol/frame_request.h and frame_reply.h, the greeting in
+// protocol/handshake.h, all records in protocol/frame_layout.h.
 //
 //  0          4      6       8          16
 //  | body     | kind | count | sequence | body ...                   little-endian
@@ -20,16 +20,18 @@
 //  lease_returns proxy   `count` pointers whose leases are no longer needed
 //  accesses      proxy   `count` accesses that the node did not see
 //
-// A frame is never longer than the greeting agreed (frame_bytes_max), so that a receiver's buffer, a ring and
-// a posted receive have one size, and a small request never waits behind a large value. A value that does not
-// fit into a frame together with its request or reply is announced there (its length, and that it follows) and
-// travels in chunks, in order, each copied or received straight to where the value belongs; other frames may
-// come between. A request whose value follows is executed when its last byte has come; who needs an order
-// between it and another request waits for its reply.
+// A frame is never longer than the greeting agreed (frame_bytes_max), so that a receiver's buffer,
+// a ring and a posted receive have one size, and a small request never waits behind a large value.
+// A value that does not fit into a frame together with its request or reply is announced there (its
+// length, and that it follows) and travels in chunks, in order, each copied or received straight to
+// where the value belongs; other frames may come between. A request whose value follows is executed
+// when its last byte has come; who needs an order between it and another request waits for its
+// reply.
 //
 // F1  Nothing is believed: every length is compared with what is there before it is used (S10).
 // F2  The same bytes give the same frames however they arrive.
-// F3  Whether a frame can be is decided on its header: nothing that it promises is waited for first.
+// F3  Whether a frame can be is decided on its header: nothing that it promises is waited for
+//     first.
 // F4  The views of a frame point into the input.
 // F5  Reserved fields are written as zero and refused otherwise.
 #pragma once
@@ -46,8 +48,8 @@
 
 namespace farcached::protocol {
 
-constexpr uint32_t frame_bytes_lowest = 4 * 1024;            // holds any greeting and any request's head
-constexpr uint32_t frame_bytes_default = 64 * 1024;          // some hundred small requests; stays in a cache
+constexpr uint32_t frame_bytes_lowest = 4 * 1024;  // holds any greeting and any request's head
+constexpr uint32_t frame_bytes_default = 64 * 1024;  // a thousand small requests; stays in a cache
 constexpr uint32_t frame_bytes_highest = 16 * 1024 * 1024;
 constexpr uint64_t value_bytes_highest = UINT64_C(1) << 30;  // the largest -I
 constexpr uint32_t stats_bytes_max = 4 * 1024 * 1024;        // the text of a stats reply
@@ -59,10 +61,10 @@ enum class Sender : uint8_t { proxy, node };
 
 // What the receiver goes by. As it is: the greeting.
 struct FrameLimits {
-    Sender sender = Sender::proxy;                   // at the other end
-    bool greeted = false;                            // after the greeting
-    uint32_t frame_bytes_max = frame_bytes_lowest;   // header and body
-    uint64_t value_bytes_max = 0;                    // of an item
+    Sender sender = Sender::proxy;                  // at the other end
+    bool greeted = false;                           // after the greeting
+    uint32_t frame_bytes_max = frame_bytes_lowest;  // header and body
+    uint64_t value_bytes_max = 0;                   // of an item
 };
 
 struct Frame {
@@ -79,7 +81,7 @@ struct FrameParse {
         bad,        // `error`
     } status = Status::need_more;
     FrameError error = FrameError::none;
-    bool header_known = false;  // all but the body of `frame` is set, and the header is one that can be
+    bool header_known = false;  // all of `frame` but its body is set, by a header that can be
     size_t bytes = sizeof(FrameHeader);
     Frame frame;
 };
@@ -112,7 +114,8 @@ struct ValueProgress {
     uint64_t received = 0;  // the next chunk begins here
 
     bool whole() const { return received == total; }
-    // Takes the chunk, or says why it is not the next one. Of an abandoned value nothing counts any more.
+    // Takes the chunk, or says why it is not the next one. Of an abandoned value nothing counts any
+    // more.
     FrameError accept(const Chunk& chunk);
 };
 
@@ -134,11 +137,11 @@ void append_pong(OutBuffer& out, uint64_t sequence, NodeSeconds now);
 FrameError parse_pong(const Frame& frame, NodeSeconds& now);
 
 //        name            text
-#define GOODBYES(X)                                                          \
-    X(stopping, "the process stops")                                         \
-    X(draining, "the operator drains it; what is in flight is answered")     \
-    X(idle, "nothing was heard for too long")                                \
-    X(protocol_error, "the other end sent what is no frame")                 \
+#define GOODBYES(X)                                                      \
+    X(stopping, "the process stops")                                     \
+    X(draining, "the operator drains it; what is in flight is answered") \
+    X(idle, "nothing was heard for too long")                            \
+    X(protocol_error, "the other end sent what is no frame")             \
     X(no_memory, "there was no memory for the connection")
 
 enum class Goodbye : uint16_t {

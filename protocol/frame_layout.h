@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The records that frames between a proxy and a node are made of. Little-endian, without padding, at any
-// alignment; pinned here and, byte by byte, by t/unit_frame. Change one and protocol_version goes up.
+// The records that frames between a proxy and a node are made of. Little-endian, without padding,
+// at any alignment; pinned here and, byte by byte, by t/unit_frame. Change one and protocol_version
+// goes up.
 //
 //   frame    | FrameHeader | body                                              |
 //   requests | FrameHeader | request | request | ...                           |
@@ -69,9 +70,9 @@ static_assert(offsetof(RequestHeader, tag) == 12);
 
 enum class RequestKind : uint8_t {
     get = 1,
-    store = 2,   // fixed part: StoreRecord
+    store = 2,  // fixed part: StoreRecord
     remove = 3,
-    arith = 4,   // fixed part: ArithRecord
+    arith = 4,  // fixed part: ArithRecord
     forget = 5,
     flush = 6,
     flush_at = 7,  // fixed part: ClockRecord, the moment
@@ -80,9 +81,9 @@ enum class RequestKind : uint8_t {
 
 // The presence of each optional, in the order in which they lie, and what is a yes or a no.
 enum class RequestFlag : uint32_t {
-    cas_compare = 1u << 0,     // u64
-    cas_set = 1u << 1,         // u64
-    touch = 1u << 2,           // u32, NodeSeconds, as the next two
+    cas_compare = 1u << 0,  // u64
+    cas_set = 1u << 1,      // u64
+    touch = 1u << 2,        // u32, NodeSeconds, as the next two
     vivify = 1u << 3,
     recache_before = 1u << 4,
     key_binary = 1u << 8,
@@ -115,9 +116,9 @@ static_assert(sizeof(ArithRecord) == 16);
 //  0      1        2      3   4       8           12    16
 //  | kind | status | miss | 0 | flags | value_len | tag |
 struct ReplyHeader {
-    uint8_t kind;        // ReplyKind
-    uint8_t status;      // the Status of that reply; of refused: RequestRefusal; else 0
-    uint8_t miss;        // of a get: Miss
+    uint8_t kind;    // ReplyKind
+    uint8_t status;  // the Status of that reply; of refused: RequestRefusal; else 0
+    uint8_t miss;    // of a get: Miss
     uint8_t reserved;
     uint32_t flags;      // ReplyFlag
     uint32_t value_len;  // bytes, here or in chunks
@@ -152,11 +153,11 @@ struct MetaRecord {
     uint64_t cas;
     uint32_t flags;
     uint32_t item_bytes;
-    uint32_t exptime;      // NodeSeconds, as the next
+    uint32_t exptime;  // NodeSeconds, as the next
     uint32_t last_access;
     uint32_t value_len;
     uint8_t size_class;
-    uint8_t bits;          // MetaBit
+    uint8_t bits;  // MetaBit
     uint16_t reserved;
 };
 static_assert(sizeof(MetaRecord) == 32);
@@ -202,11 +203,11 @@ static_assert(sizeof(ArithReplyRecord) == 40);
 //  0        8            16       20       24        28  32
 //  | offset | generation | region | length | term_ms | 0 |
 struct GrantRecord {
-    uint64_t offset;      // of the item, from the region's start
+    uint64_t offset;  // of the item, from the region's start
     uint64_t generation;
     uint32_t region;
-    uint32_t length;      // header, key and value
-    uint32_t term_ms;     // of the lease; 0: the whole record is empty
+    uint32_t length;   // header, key and value
+    uint32_t term_ms;  // of the lease; 0: the whole record is empty
     uint32_t reserved;
 };
 static_assert(sizeof(GrantRecord) == 32);
@@ -257,30 +258,31 @@ static_assert(sizeof(LeaseReturnRecord) == 24);
 //  0      8            16       24       28      32
 //  | hash | generation | offset | region | count |
 struct AccessRecord {
-    uint64_t hash;        // of the key, under the node's seed
+    uint64_t hash;  // of the key, under the node's seed
     uint64_t generation;
-    uint64_t offset;      // of the item, from the region's start
+    uint64_t offset;  // of the item, from the region's start
     uint32_t region;
-    uint32_t count;       // accesses that the node did not see; at least 1
+    uint32_t count;  // accesses that the node did not see; at least 1
 };
 static_assert(sizeof(AccessRecord) == 32);
 
 // ---- the greeting -----------------------------------------------------------------------------------
 //
-// hello: | HelloRecord | name | HelloLimits | host |. The record and the name stay what they are in every
-// version, so that any node can say to any proxy which versions would do. A later version may add behind.
+// hello: | HelloRecord | name | HelloLimits | host |. The record and the name stay what they are in
+// every version, so that any node can say to any proxy which versions would do. A later version may
+// add behind.
 //
 //  0       8         12        16       20       22  24            32
 //  | magic | version | lowest  | layout | name   | 0 | layout hash |
 //  |       |         | version | version| bytes  |   |             |
 struct HelloRecord {
     uint64_t magic;
-    uint32_t version;         // the highest that the proxy speaks
+    uint32_t version;  // the highest that the proxy speaks
     uint32_t version_lowest;
     uint32_t layout_version;  // protocol/layout.h
     uint16_t name_bytes;
     uint16_t reserved;
-    uint64_t layout_hash;     // protocol/layout_hash.h
+    uint64_t layout_hash;  // protocol/layout_hash.h
 };
 static_assert(sizeof(HelloRecord) == 32);
 static_assert(offsetof(HelloRecord, layout_version) == 16);

@@ -24,12 +24,18 @@ uint32_t value_flags(ValueForm form) {
 }
 
 MetaRecord record_of(const ItemMeta& meta) {
-    const uint8_t bits = uint8_t(
-        bit_if(meta.fetched, MetaBit::fetched) | bit_if(meta.stale, MetaBit::stale) |
-        bit_if(meta.win, MetaBit::win) | bit_if(meta.win_sent, MetaBit::win_sent) |
-        bit_if(meta.key_binary, MetaBit::key_binary));
-    return {meta.cas,         meta.flags,     meta.item_bytes, meta.exptime,
-            meta.last_access, meta.value_len, meta.size_class, bits,
+    const uint8_t bits =
+        uint8_t(bit_if(meta.fetched, MetaBit::fetched) | bit_if(meta.stale, MetaBit::stale) |
+                bit_if(meta.win, MetaBit::win) | bit_if(meta.win_sent, MetaBit::win_sent) |
+                bit_if(meta.key_binary, MetaBit::key_binary));
+    return {meta.cas,
+            meta.flags,
+            meta.item_bytes,
+            meta.exptime,
+            meta.last_access,
+            meta.value_len,
+            meta.size_class,
+            bits,
             0};
 }
 
@@ -76,7 +82,8 @@ size_t reply_head_bytes(const GetReply& reply, const ReplyOptions& options) {
     return is_hit(reply) ? hit_head_bytes(options.has_grant_record()) : sizeof(ReplyHeader);
 }
 size_t reply_head_bytes(const StoreReply& reply, const ReplyOptions& options) {
-    return sizeof(ReplyHeader) + sizeof(StoredRecord) + (is_stored(reply) ? grant_bytes(options) : 0);
+    return sizeof(ReplyHeader) + sizeof(StoredRecord) +
+           (is_stored(reply) ? grant_bytes(options) : 0);
 }
 size_t reply_head_bytes(const DeleteReply&, const ReplyOptions&) {
     return sizeof(ReplyHeader) + sizeof(RemovedRecord);
@@ -89,8 +96,13 @@ size_t reply_head_bytes(const StatsReply&, const ReplyOptions&) { return sizeof(
 size_t reply_head_bytes(const RefusedReply&, const ReplyOptions&) { return sizeof(ReplyHeader); }
 
 char* write_reply_head(char* to, const GetReply& reply, const ReplyOptions& options) {
-    ReplyHeader header{uint8_t(ReplyKind::get), uint8_t(reply.status), uint8_t(reply.why), 0,
-                       bit_if(reply.vivified, Flag::vivified), 0, options.tag};
+    ReplyHeader header{uint8_t(ReplyKind::get),
+                       uint8_t(reply.status),
+                       uint8_t(reply.why),
+                       0,
+                       bit_if(reply.vivified, Flag::vivified),
+                       0,
+                       options.tag};
     if (!is_hit(reply)) return wire::put(to, header);
     const bool has_value = options.value != ValueForm::none;
     header.flags |= bit_if(!has_value, Flag::no_value) | value_flags(options.value) |
@@ -103,9 +115,11 @@ char* write_reply_head(char* to, const GetReply& reply, const ReplyOptions& opti
 
 char* write_reply_head(char* to, const StoreReply& reply, const ReplyOptions& options) {
     const bool grants = is_stored(reply) && options.has_grant_record();
-    to = put_header(to, ReplyKind::store, uint8_t(reply.status), bit_if(grants, Flag::grant), options.tag);
-    to = wire::put(to, StoredRecord{reply.cas, reply.item_bytes, reply.value_len, reply.exptime,
-                                    reply.size_class, {}});
+    to = put_header(to, ReplyKind::store, uint8_t(reply.status), bit_if(grants, Flag::grant),
+                    options.tag);
+    to = wire::put(
+        to, StoredRecord{
+                reply.cas, reply.item_bytes, reply.value_len, reply.exptime, reply.size_class, {}});
     return grants ? put_grant(to, options) : to;
 }
 
@@ -151,23 +165,25 @@ constexpr uint32_t get_flags =
 // By ReplyKind.
 constexpr KindRule rules[] = {
     {},
-    {uint8_t(GetReply::Status::no_memory) + 1, sizeof(MetaRecord), get_flags},         // get
+    {uint8_t(GetReply::Status::no_memory) + 1, sizeof(MetaRecord), get_flags},             // get
     {uint8_t(StoreReply::Status::no_memory) + 1, sizeof(StoredRecord), bit(Flag::grant)},  // store
-    {uint8_t(DeleteReply::Status::no_memory) + 1, sizeof(RemovedRecord), 0},           // remove
-    {uint8_t(ArithReply::Status::no_memory) + 1, sizeof(ArithReplyRecord), 0},         // arith
-    {1, 0, 0},                                                                         // done
-    {1, 0, bit(Flag::value_follows)},                                                  // stats
-    {uint8_t(RequestRefusal::count), 0, 0},                                            // refused
+    {uint8_t(DeleteReply::Status::no_memory) + 1, sizeof(RemovedRecord), 0},               // remove
+    {uint8_t(ArithReply::Status::no_memory) + 1, sizeof(ArithReplyRecord), 0},             // arith
+    {1, 0, 0},                                                                             // done
+    {1, 0, bit(Flag::value_follows)},                                                      // stats
+    {uint8_t(RequestRefusal::count), 0, 0},  // refused
 };
 constexpr size_t rules_known = sizeof rules / sizeof rules[0];
 static_assert(rules_known == size_t(ReplyKind::refused) + 1);
 
 bool is(const ReplyHeader& header, Flag flag) { return (header.flags & bit(flag)) != 0; }
 bool is_hit(const ReplyHeader& header) {
-    return header.kind == uint8_t(ReplyKind::get) && header.status == uint8_t(GetReply::Status::hit);
+    return header.kind == uint8_t(ReplyKind::get) &&
+           header.status == uint8_t(GetReply::Status::hit);
 }
 bool is_stored(const ReplyHeader& header) {
-    return header.kind == uint8_t(ReplyKind::store) && header.status == uint8_t(StoreReply::Status::stored);
+    return header.kind == uint8_t(ReplyKind::store) &&
+           header.status == uint8_t(StoreReply::Status::stored);
 }
 
 FrameError judge_value(const ReplyHeader& header, uint64_t value_bytes_max) {
@@ -177,7 +193,8 @@ FrameError judge_value(const ReplyHeader& header, uint64_t value_bytes_max) {
         constexpr uint32_t of_a_hit = bit(Flag::value_follows) | bit(Flag::no_value);
         return (header.flags & of_a_hit) == 0 ? FrameError::none : FrameError::flag_unknown;
     }
-    if (is(header, Flag::value_follows) && header.value_len == 0) return FrameError::value_unexpected;
+    if (is(header, Flag::value_follows) && header.value_len == 0)
+        return FrameError::value_unexpected;
     if (is(header, Flag::no_value) && header.value_len != 0) return FrameError::value_unexpected;
     const uint64_t most = stats ? stats_bytes_max : value_bytes_max;
     return header.value_len <= most ? FrameError::none : FrameError::value_too_long;
@@ -189,10 +206,12 @@ FrameError judge(const ReplyHeader& header, uint64_t value_bytes_max) {
     const KindRule& rule = rules[header.kind];
     if (header.status >= rule.statuses) return FrameError::status_unknown;
     if (header.miss > uint8_t(Miss::flushed)) return FrameError::status_unknown;
-    if (header.miss != 0 && header.kind != uint8_t(ReplyKind::get)) return FrameError::status_unknown;
+    if (header.miss != 0 && header.kind != uint8_t(ReplyKind::get))
+        return FrameError::status_unknown;
     if (header.reserved != 0) return FrameError::reserved_set;
     if ((header.flags & ~rule.flags) != 0) return FrameError::flag_unknown;
-    if (is(header, Flag::grant) && !is_hit(header) && !is_stored(header)) return FrameError::flag_unknown;
+    if (is(header, Flag::grant) && !is_hit(header) && !is_stored(header))
+        return FrameError::flag_unknown;
     return judge_value(header, value_bytes_max);
 }
 
@@ -233,7 +252,9 @@ FrameError read_grant(const GrantRecord& record, uint32_t value_len, std::option
     return FrameError::none;
 }
 
-bool reserved_set(const uint8_t (&reserved)[3]) { return (reserved[0] | reserved[1] | reserved[2]) != 0; }
+bool reserved_set(const uint8_t (&reserved)[3]) {
+    return (reserved[0] | reserved[1] | reserved[2]) != 0;
+}
 
 // What stands behind the header of the reply under way.
 struct Behind {
@@ -253,7 +274,8 @@ FrameError read_get(GetReply& reply, const ReplyHeader& header, const Behind& be
     if (!is(header, Flag::no_value) && header.value_len != reply.meta.value_len)
         return FrameError::value_mismatch;
     if (!is(header, Flag::grant)) return FrameError::none;
-    return read_grant(wire::get<GrantRecord>(behind.at + sizeof record), record.value_len, behind.grant);
+    return read_grant(wire::get<GrantRecord>(behind.at + sizeof record), record.value_len,
+                      behind.grant);
 }
 
 FrameError read_store(StoreReply& reply, const ReplyHeader& header, const Behind& behind) {
@@ -268,7 +290,8 @@ FrameError read_store(StoreReply& reply, const ReplyHeader& header, const Behind
     reply.size_class = record.size_class;
     reply.exptime = record.exptime;
     if (!is(header, Flag::grant)) return FrameError::none;
-    return read_grant(wire::get<GrantRecord>(behind.at + sizeof record), record.value_len, behind.grant);
+    return read_grant(wire::get<GrantRecord>(behind.at + sizeof record), record.value_len,
+                      behind.grant);
 }
 
 FrameError read_remove(DeleteReply& reply, const ReplyHeader& header, const Behind& behind) {
@@ -290,12 +313,20 @@ FrameError read_arith(ArithReply& reply, const ReplyHeader& header, const Behind
 
 FrameError read_record(NodeReply& reply, const ReplyHeader& header, const Behind& behind) {
     switch (ReplyKind(header.kind)) {
-        case ReplyKind::get: return read_get(reply.op.emplace<GetReply>(), header, behind);
-        case ReplyKind::store: return read_store(reply.op.emplace<StoreReply>(), header, behind);
-        case ReplyKind::remove: return read_remove(reply.op.emplace<DeleteReply>(), header, behind);
-        case ReplyKind::arith: return read_arith(reply.op.emplace<ArithReply>(), header, behind);
-        case ReplyKind::done: reply.op.emplace<DoneReply>(); break;
-        case ReplyKind::stats: reply.op.emplace<StatsReply>(); break;
+        case ReplyKind::get:
+            return read_get(reply.op.emplace<GetReply>(), header, behind);
+        case ReplyKind::store:
+            return read_store(reply.op.emplace<StoreReply>(), header, behind);
+        case ReplyKind::remove:
+            return read_remove(reply.op.emplace<DeleteReply>(), header, behind);
+        case ReplyKind::arith:
+            return read_arith(reply.op.emplace<ArithReply>(), header, behind);
+        case ReplyKind::done:
+            reply.op.emplace<DoneReply>();
+            break;
+        case ReplyKind::stats:
+            reply.op.emplace<StatsReply>();
+            break;
         case ReplyKind::refused:
             reply.op.emplace<RefusedReply>().reason = RequestRefusal(header.status);
             break;

@@ -23,11 +23,19 @@ constexpr uint32_t bits(Flags... flags) {
 
 constexpr uint32_t wide_optionals = bits(Flag::cas_compare, Flag::cas_set);
 constexpr uint32_t narrow_optionals = bits(Flag::touch, Flag::vivify, Flag::recache_before);
+constexpr uint32_t all_optionals = wide_optionals | narrow_optionals;
 
-constexpr uint32_t optional_bytes(uint32_t flags) {
-    return uint32_t(std::popcount(flags & wide_optionals)) * 8 +
-           uint32_t(std::popcount(flags & narrow_optionals)) * 4;
-}
+// Bytes of the optionals that are present, by their flags, which are the lowest.
+constexpr auto optional_sizes = [] {
+    std::array<uint8_t, all_optionals + 1> sizes{};
+    for (uint32_t flags = 0; flags <= all_optionals; flags++)
+        sizes[flags] = uint8_t(std::popcount(flags & wide_optionals) * 8 +
+                               std::popcount(flags & narrow_optionals) * 4);
+    return sizes;
+}();
+static_assert(optional_sizes.size() == 32);
+
+constexpr uint32_t optional_bytes(uint32_t flags) { return optional_sizes[flags & all_optionals]; }
 
 // ---- what each kind looks like ----------------------------------------------------------------------
 
@@ -46,8 +54,9 @@ constexpr std::array<KindRule, 9> rules = {{
     {},
     // get
     {KeyRule::must, false, 1, 0,
-     bits(Flag::cas_set, Flag::touch, Flag::vivify, Flag::recache_before, Flag::key_binary, Flag::peek,
-          Flag::no_bump, Flag::win_tokens, Flag::recache_first, Flag::no_value, Flag::want_grant)},
+     bits(Flag::cas_set, Flag::touch, Flag::vivify, Flag::recache_before, Flag::key_binary,
+          Flag::peek, Flag::no_bump, Flag::win_tokens, Flag::recache_first, Flag::no_value,
+          Flag::want_grant)},
     // store
     {KeyRule::must, true, uint8_t(StoreOp::Mode::cas) + 1, sizeof(StoreRecord),
      bits(Flag::cas_compare, Flag::cas_set, Flag::vivify, Flag::key_binary, Flag::invalidate,
@@ -57,7 +66,8 @@ constexpr std::array<KindRule, 9> rules = {{
      bits(Flag::cas_compare, Flag::cas_set, Flag::touch, Flag::invalidate, Flag::remove_value)},
     // arith
     {KeyRule::must, false, 1, sizeof(ArithRecord),
-     bits(Flag::cas_compare, Flag::cas_set, Flag::touch, Flag::vivify, Flag::key_binary, Flag::decrement)},
+     bits(Flag::cas_compare, Flag::cas_set, Flag::touch, Flag::vivify, Flag::key_binary,
+          Flag::decrement)},
     {KeyRule::must, false, 1, 0, 0},                    // forget
     {KeyRule::none, false, 1, 0, 0},                    // flush
     {KeyRule::none, false, 1, sizeof(ClockRecord), 0},  // flush_at
@@ -65,7 +75,7 @@ constexpr std::array<KindRule, 9> rules = {{
 }};
 static_assert(rules.size() == size_t(RequestKind::stats) + 1);
 static_assert(sizeof(FrameHeader) + sizeof(RequestHeader) + sizeof(ArithRecord) +
-                      optional_bytes(wide_optionals | narrow_optionals) + limits::key_bytes_max <=
+                      optional_bytes(all_optionals) + limits::key_bytes_max <=
                   frame_bytes_lowest,
               "a frame holds any request without its value");
 
@@ -80,22 +90,24 @@ bool key_fits(KeyRule rule, size_t key_len) {
 // ---- writing ----------------------------------------------------------------------------------------
 
 uint32_t presence(const GetOp& op) {
-    return bit_if(op.cas_set.has_value(), Flag::cas_set) | bit_if(op.touch.has_value(), Flag::touch) |
-           bit_if(op.vivify.has_value(), Flag::vivify) |
+    return bit_if(op.cas_set.has_value(), Flag::cas_set) |
+           bit_if(op.touch.has_value(), Flag::touch) | bit_if(op.vivify.has_value(), Flag::vivify) |
            bit_if(op.recache_before.has_value(), Flag::recache_before);
 }
 uint32_t presence(const StoreOp& op) {
     return bit_if(op.cas_compare.has_value(), Flag::cas_compare) |
-           bit_if(op.cas_set.has_value(), Flag::cas_set) | bit_if(op.vivify.has_value(), Flag::vivify);
+           bit_if(op.cas_set.has_value(), Flag::cas_set) |
+           bit_if(op.vivify.has_value(), Flag::vivify);
 }
 uint32_t presence(const DeleteOp& op) {
     return bit_if(op.cas_compare.has_value(), Flag::cas_compare) |
-           bit_if(op.cas_set.has_value(), Flag::cas_set) | bit_if(op.touch.has_value(), Flag::touch);
+           bit_if(op.cas_set.has_value(), Flag::cas_set) |
+           bit_if(op.touch.has_value(), Flag::touch);
 }
 uint32_t presence(const ArithOp& op) {
     return bit_if(op.cas_compare.has_value(), Flag::cas_compare) |
-           bit_if(op.cas_set.has_value(), Flag::cas_set) | bit_if(op.touch.has_value(), Flag::touch) |
-           bit_if(op.vivify.has_value(), Flag::vivify);
+           bit_if(op.cas_set.has_value(), Flag::cas_set) |
+           bit_if(op.touch.has_value(), Flag::touch) | bit_if(op.vivify.has_value(), Flag::vivify);
 }
 
 size_t head_bytes(RequestKind kind, uint32_t flags, size_t key_len) {
@@ -105,7 +117,8 @@ size_t head_bytes(RequestKind kind, uint32_t flags, size_t key_len) {
 char* put_header(char* to, RequestKind kind, std::string_view key, uint32_t flags,
                  const RequestOptions& options) {
     CHECK(key_fits(rule_of(kind).key, key.size()));
-    return wire::put(to, RequestHeader{uint8_t(kind), 0, uint16_t(key.size()), flags, 0, options.tag});
+    return wire::put(to,
+                     RequestHeader{uint8_t(kind), 0, uint16_t(key.size()), flags, 0, options.tag});
 }
 
 template <class T>
@@ -156,12 +169,13 @@ char* write_request_head(char* to, const StoreOp& op, const RequestOptions& opti
     CHECK(!options.value_follows || !op.value.empty());
     CHECK(op.mode != StoreOp::Mode::cas || op.cas_compare.has_value());
     CHECK(key_fits(KeyRule::must, op.key.bytes.size()));
-    const uint32_t flags =
-        presence(op) | bit_if(op.key_binary, Flag::key_binary) | bit_if(op.invalidate, Flag::invalidate) |
-        bit_if(options.want_grant, Flag::want_grant) | bit_if(options.value_follows, Flag::value_follows);
+    const uint32_t flags = presence(op) | bit_if(op.key_binary, Flag::key_binary) |
+                           bit_if(op.invalidate, Flag::invalidate) |
+                           bit_if(options.want_grant, Flag::want_grant) |
+                           bit_if(options.value_follows, Flag::value_follows);
     to = wire::put(to, RequestHeader{uint8_t(RequestKind::store), uint8_t(op.mode),
-                                     uint16_t(op.key.bytes.size()), flags, uint32_t(op.value.size()),
-                                     options.tag});
+                                     uint16_t(op.key.bytes.size()), flags,
+                                     uint32_t(op.value.size()), options.tag});
     to = wire::put(to, StoreRecord{op.flags, op.exptime});
     to = put_if(to, op.cas_compare);
     to = put_if(to, op.cas_set);
@@ -227,7 +241,8 @@ FrameError judge(const RequestHeader& header, uint64_t value_bytes_max) {
 // What lies behind a header that was found good: taken in order, from bytes that are all there.
 class Fields {
   public:
-    Fields(const RequestHeader& header, std::string_view bytes) : flags_(header.flags), at_(bytes.data()) {}
+    Fields(const RequestHeader& header, std::string_view bytes)
+        : flags_(header.flags), at_(bytes.data()) {}
 
     template <class T>
     T take() {
@@ -302,7 +317,9 @@ void fill(ArithOp& op, Fields& fields, const RequestHeader& header) {
 
 FrameError fill(RequestOp& op, Fields& fields, const RequestHeader& header) {
     switch (RequestKind(header.op)) {
-        case RequestKind::get: fill(op.emplace<GetOp>(), fields, header); break;
+        case RequestKind::get:
+            fill(op.emplace<GetOp>(), fields, header);
+            break;
         case RequestKind::store: {
             StoreOp& store = op.emplace<StoreOp>();
             fill(store, fields, header);
@@ -310,19 +327,27 @@ FrameError fill(RequestOp& op, Fields& fields, const RequestHeader& header) {
                 return FrameError::cas_missing;
             break;
         }
-        case RequestKind::remove: fill(op.emplace<DeleteOp>(), fields, header); break;
-        case RequestKind::arith: fill(op.emplace<ArithOp>(), fields, header); break;
+        case RequestKind::remove:
+            fill(op.emplace<DeleteOp>(), fields, header);
+            break;
+        case RequestKind::arith:
+            fill(op.emplace<ArithOp>(), fields, header);
+            break;
         case RequestKind::forget:
             op.emplace<ForgetOp>().key = {fields.take_bytes(header.key_len), 0};
             break;
-        case RequestKind::flush: op.emplace<FlushOp>(); break;
+        case RequestKind::flush:
+            op.emplace<FlushOp>();
+            break;
         case RequestKind::flush_at: {
             const ClockRecord record = fields.take<ClockRecord>();
             if (record.reserved != 0) return FrameError::reserved_set;
             op.emplace<FlushOp>().at = record.now;
             break;
         }
-        case RequestKind::stats: op.emplace<StatsOp>().group = fields.take_bytes(header.key_len); break;
+        case RequestKind::stats:
+            op.emplace<StatsOp>().group = fields.take_bytes(header.key_len);
+            break;
     }
     return FrameError::none;
 }
@@ -351,8 +376,8 @@ FrameError RequestReader::read(NodeRequest& request) {
     FrameError error = judge(header, value_bytes_max_);
     if (error != FrameError::none) return error;
     const bool follows = (header.flags & bit(Flag::value_follows)) != 0;
-    const size_t size = head_bytes(RequestKind(header.op), header.flags, header.key_len) - sizeof header +
-                        (follows ? 0 : header.value_len);
+    const size_t size = head_bytes(RequestKind(header.op), header.flags, header.key_len) -
+                        sizeof header + (follows ? 0 : header.value_len);
     std::string_view bytes;
     if (!at_.take_bytes(size, bytes)) return FrameError::entry_truncated;
     request.options.tag = header.tag;

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Requests of a frame: the operations of protocol/op.h one to one, and what else a proxy asks of a node.
+// Requests of a frame: the operations of protocol/op.h one to one, and what else a proxy asks of a
+// node.
 //
-// The key's hash is not sent: a request that was read has hash 0, and the node hashes with its own seed.
-// Times are on the node's clock.
+// The key's hash is not sent: a request that was read has hash 0, and the node hashes with its own
+// seed. Times are on the node's clock.
 //
-// R1  What next() hands out has the shape that a node relies on: keys of 1 to key_bytes_max bytes, a cas with
-//     a number to compare with, a known mode, only the flags of its operation.
-// R2  A value that follows in chunks is announced by value_bytes; `value` of its StoreOp is empty meanwhile.
+// R1  What next() hands out has the shape that a node relies on: keys of 1 to key_bytes_max bytes,
+//     a cas with a number to compare with, a known mode, only the flags of its operation.
+// R2  A value that follows in chunks is announced by value_bytes; `value` of its StoreOp is empty
+//     meanwhile.
 #pragma once
 
 #include <cstddef>
@@ -42,9 +44,9 @@ using RequestOp = std::variant<GetOp, StoreOp, DeleteOp, ArithOp, ForgetOp, Flus
 // What is sent beside an operation.
 struct RequestOptions {
     uint32_t tag = 0;
-    bool no_value = false;      // get: the reply need not bring the value
-    bool want_grant = false;    // get, store: the reply may bring pointer and lease
-    bool value_follows = false; // store: only the value's length is sent, the bytes come in chunks
+    bool no_value = false;       // get: the reply need not bring the value
+    bool want_grant = false;     // get, store: the reply may bring pointer and lease
+    bool value_follows = false;  // store: only the value's length is sent, the bytes come in chunks
 };
 
 struct NodeRequest {
@@ -55,8 +57,8 @@ struct NodeRequest {
 
 // ---- writing ----------------------------------------------------------------------------------------
 //
-// The head is all but the value of a store. Both take the key's length etc. as given: a key that the protocols
-// would refuse is our own bug (CHECK).
+// The head is all but the value of a store. A key or a value that the protocols would refuse is our
+// own bug (CHECK).
 
 size_t request_head_bytes(const GetOp& op);
 size_t request_head_bytes(const StoreOp& op);

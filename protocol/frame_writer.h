@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Writers of frames with entries, into an OutBuffer that nobody else appends to while a frame is open.
+// Writers of frames with entries, into an OutBuffer that nobody else appends to while a frame is
+// open.
 //
 // W1  No frame is longer than frame_bytes_max, values that are gathered from elsewhere included.
 // W2  What is in the OutBuffer is a frame only after end().
@@ -21,7 +22,8 @@ namespace farcached::protocol {
 class FrameWriter {
   public:
     // `out` outlives this.
-    FrameWriter(OutBuffer& out, uint32_t frame_bytes_max) : out_(out), frame_bytes_max_(frame_bytes_max) {
+    FrameWriter(OutBuffer& out, uint32_t frame_bytes_max)
+        : out_(out), frame_bytes_max_(frame_bytes_max) {
         CHECK(frame_bytes_max >= frame_bytes_lowest);
         CHECK(frame_bytes_max <= frame_bytes_highest);
     }
@@ -32,8 +34,8 @@ class FrameWriter {
     bool open() const { return open_; }
     uint16_t count() const { return header_.count; }
 
-    // Room for one more entry of `bytes` here and `gathered` bytes that the caller sends right behind them, or
-    // nullptr: the frame is full. To be written and committed before the next call.
+    // Room for one more entry of `bytes` here and `gathered` bytes that the caller sends right
+    // behind them, or nullptr: the frame is full. To be written and committed before the next call.
     char* room(size_t bytes, size_t gathered = 0);
     void commit(size_t bytes, size_t gathered = 0);
 
@@ -47,7 +49,8 @@ class FrameWriter {
         commit(bytes);
         return true;
     }
-    // As add(), without a store's value, which the caller sends right behind what is in the OutBuffer then.
+    // As add(), without a store's value, which the caller sends right behind what is in the
+    // OutBuffer then.
     bool add_gathered(const StoreOp& op, const RequestOptions& options) {
         const size_t bytes = request_head_bytes(op);
         char* to = room(bytes, op.value.size());
@@ -89,14 +92,19 @@ class ReplyWriter {
   public:
     // now: the node's clock, read after the requests had come.
     ReplyWriter(OutBuffer& out, uint32_t frame_bytes_max, uint64_t sequence, NodeSeconds now)
-        : frame_(out, frame_bytes_max), frame_bytes_max_(frame_bytes_max), sequence_(sequence), now_(now) {}
+        : frame_(out, frame_bytes_max),
+          frame_bytes_max_(frame_bytes_max),
+          sequence_(sequence),
+          now_(now) {}
 
     // Must the value of a reply with such a head follow in chunks?
     bool must_follow(size_t head_bytes, uint64_t value_bytes) const {
-        return sizeof(FrameHeader) + sizeof(ClockRecord) + head_bytes + value_bytes > frame_bytes_max_;
+        return sizeof(FrameHeader) + sizeof(ClockRecord) + head_bytes + value_bytes >
+               frame_bytes_max_;
     }
 
-    // Room for one more reply that need not follow; to be written and committed before the next call.
+    // Room for one more reply that need not follow; to be written and committed before the next
+    // call.
     char* room(size_t bytes, size_t gathered = 0);
     void commit(size_t bytes, size_t gathered = 0) { frame_.commit(bytes, gathered); }
 

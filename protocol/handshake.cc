@@ -10,7 +10,8 @@
 
 namespace farcached::protocol {
 
-static_assert(sizeof(FrameHeader) + sizeof(HelloRecord) + sizeof(HelloLimits) + 2 * name_bytes_max <=
+static_assert(sizeof(FrameHeader) + sizeof(HelloRecord) + sizeof(HelloLimits) +
+                  2 * name_bytes_max <=
               frame_bytes_lowest);
 static_assert(sizeof(FrameHeader) + sizeof(WelcomeRecord) + regions_max * sizeof(RegionRecord) +
                       name_bytes_max <=
@@ -39,9 +40,9 @@ bool overlap(const Versions& a, const Versions& b) {
 
 Refuse refuse_protocol(const std::string& node, const Versions& nodes, const Hello& hello) {
     return {Refusal::protocol_mismatch,
-            "node " + node + " speaks protocol version " + range(nodes.protocol_lowest, nodes.protocol) +
-                ", proxy " + hello.name + " speaks " +
-                range(hello.speaks.protocol_lowest, hello.speaks.protocol)};
+            "node " + node + " speaks protocol version " +
+                range(nodes.protocol_lowest, nodes.protocol) + ", proxy " + hello.name +
+                " speaks " + range(hello.speaks.protocol_lowest, hello.speaks.protocol)};
 }
 
 Refuse refuse_layout(const std::string& node, uint32_t version, uint64_t hash, const Hello& hello) {
@@ -56,16 +57,18 @@ bool limits_work(uint32_t frame_bytes_max, uint32_t credits) {
 
 Refuse refuse_limits(const Welcome& facts, const Hello& hello) {
     return {Refusal::limits, "node " + facts.name + " needs frames of at least " +
-                                 std::to_string(frame_bytes_lowest) + " bytes and 1 credit, proxy " +
-                                 hello.name + " wants " + std::to_string(hello.frame_bytes_max) +
-                                 " bytes and " + std::to_string(hello.credits) + " credits"};
+                                 std::to_string(frame_bytes_lowest) +
+                                 " bytes and 1 credit, proxy " + hello.name + " wants " +
+                                 std::to_string(hello.frame_bytes_max) + " bytes and " +
+                                 std::to_string(hello.credits) + " credits"};
 }
 
 // ---- bytes ------------------------------------------------------------------------------------------
 
 void append_header(OutBuffer& out, FrameKind kind, size_t body_bytes) {
     CHECK(body_bytes <= frame_bytes_lowest - sizeof(FrameHeader));
-    write_frame_header(out.reserve(sizeof(FrameHeader)), {uint32_t(body_bytes), uint16_t(kind), 0, 0});
+    write_frame_header(out.reserve(sizeof(FrameHeader)),
+                       {uint32_t(body_bytes), uint16_t(kind), 0, 0});
     out.commit(sizeof(FrameHeader));
 }
 
@@ -147,7 +150,8 @@ bool is_name(std::string_view name) {
 
 // ---- the decisions ----------------------------------------------------------------------------------
 
-std::variant<Welcome, Refuse> check(const Hello& hello, const Welcome& facts, const Versions& speaks) {
+std::variant<Welcome, Refuse> check(const Hello& hello, const Welcome& facts,
+                                    const Versions& speaks) {
     if (!overlap(hello.speaks, speaks)) return refuse_protocol(facts.name, speaks, hello);
     if (hello.speaks.layout != speaks.layout || hello.speaks.layout_hash != speaks.layout_hash)
         return refuse_layout(facts.name, speaks.layout, speaks.layout_hash, hello);
@@ -162,13 +166,14 @@ std::variant<Welcome, Refuse> check(const Hello& hello, const Welcome& facts, co
 }
 
 std::optional<Refuse> check_welcome(const Welcome& welcome, const Hello& hello) {
-    const Versions chosen{welcome.version, welcome.version, welcome.layout_version, welcome.layout_hash};
+    const Versions chosen{welcome.version, welcome.version, welcome.layout_version,
+                          welcome.layout_hash};
     if (!overlap(chosen, hello.speaks)) return refuse_protocol(welcome.name, chosen, hello);
     if (chosen.layout != hello.speaks.layout || chosen.layout_hash != hello.speaks.layout_hash)
         return refuse_layout(welcome.name, chosen.layout, chosen.layout_hash, hello);
     if (welcome.frame_bytes_max > hello.frame_bytes_max || welcome.credits > hello.credits)
-        return Refuse{Refusal::limits,
-                      "node " + welcome.name + " agreed to more than proxy " + hello.name + " wanted"};
+        return Refuse{Refusal::limits, "node " + welcome.name + " agreed to more than proxy " +
+                                           hello.name + " wanted"};
     return std::nullopt;
 }
 
@@ -181,8 +186,9 @@ FrameLimits agreed_limits(const Welcome& welcome, Sender sender) {
 void append_hello(OutBuffer& out, const Hello& hello) {
     CHECK(is_name(hello.name));
     CHECK(is_name(hello.host));
-    append_header(out, FrameKind::hello,
-                  sizeof(HelloRecord) + hello.name.size() + sizeof(HelloLimits) + hello.host.size());
+    append_header(
+        out, FrameKind::hello,
+        sizeof(HelloRecord) + hello.name.size() + sizeof(HelloLimits) + hello.host.size());
     append_record(out, HelloRecord{hello_magic, hello.speaks.protocol, hello.speaks.protocol_lowest,
                                    hello.speaks.layout, uint16_t(hello.name.size()), 0,
                                    hello.speaks.layout_hash});
@@ -201,7 +207,8 @@ FrameError parse_hello(const Frame& frame, Hello& hello, const Versions& speaks)
     if (record.reserved != 0) return FrameError::reserved_set;
     if (record.version_lowest > record.version) return FrameError::facts_invalid;
     hello = {};
-    hello.speaks = {record.version, record.version_lowest, record.layout_version, record.layout_hash};
+    hello.speaks = {record.version, record.version_lowest, record.layout_version,
+                    record.layout_hash};
     FrameError error = take_name(at, record.name_bytes, hello.name);
     if (error != FrameError::none) return error;
     if (!overlap(hello.speaks, speaks)) return FrameError::none;
@@ -234,8 +241,9 @@ void append_welcome(OutBuffer& out, const Welcome& welcome) {
     record.region_count = uint16_t(welcome.regions.size());
     CHECK(welcome.regions.size() <= regions_max);
     CHECK(facts_possible(record));
-    append_header(out, FrameKind::welcome,
-                  sizeof record + welcome.regions.size() * sizeof(RegionRecord) + welcome.name.size());
+    append_header(
+        out, FrameKind::welcome,
+        sizeof record + welcome.regions.size() * sizeof(RegionRecord) + welcome.name.size());
     append_record(out, record);
     for (const RegionFact& region : welcome.regions)
         append_record(out, RegionRecord{region.bytes, region.id, uint32_t(region.access)});

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// wire: numbers and records in byte strings that are not aligned for them. Little-endian, as memory is.
+// wire: numbers and records in byte strings that are not aligned for them. Little-endian, as memory
+// is.
 #pragma once
 
 #include <bit>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Frames: what is written is what is read, however it arrives; the bytes themselves, pinned. Bytes that are no
-// frames are in t/unit_frame_bad, the greeting in t/unit_handshake.
+// Frames: what is written is what is read, however it arrives; the bytes themselves, pinned. Bytes
+// that are no frames are in t/unit_frame_bad, the greeting in t/unit_handshake.
 #include <cstdint>
 #include <cstring>
 #include <memory>
@@ -39,7 +39,8 @@ bool alone(const Op& op, const RequestOptions& options) {
     if (!writer.add(op, options)) return false;
     writer.end();
     if (out.size() != sizeof(FrameHeader) + request_bytes(op, options)) return false;
-    return read_all(bytes_of(out), from_proxy) == "requests 7: " + describe(as_read(op, options)) + "\n\n";
+    return read_all(bytes_of(out), from_proxy) ==
+           "requests 7: " + describe(as_read(op, options)) + "\n\n";
 }
 
 template <class T>
@@ -191,7 +192,8 @@ void frames_fill() {
     int requests = 0;
     while (writer.add(get_of("0123456789"), RequestOptions{})) requests++;
     writer.end();
-    tap::is(requests, int((frame_bytes_lowest - 16) / 26), "a frame takes requests until it is full");
+    tap::is(requests, int((frame_bytes_lowest - 16) / 26),
+            "a frame takes requests until it is full");
     tap::is(writer.count(), uint16_t(requests), "and knows how many");
 
     OutBuffer many;
@@ -199,7 +201,8 @@ void frames_fill() {
     for (int i = 0; i < 1000; i++) replies.add(DoneReply(), ReplyOptions{});
     replies.end();
     size_t longest = 0;
-    tap::is(count_frames(bytes_of(many), from_node, longest), size_t(4), "1000 replies take four small frames");
+    tap::is(count_frames(bytes_of(many), from_node, longest), size_t(4),
+            "1000 replies take four small frames");
     tap::ok(longest <= frame_bytes_lowest, "none longer than agreed");
 
     OutBuffer returns;
@@ -242,7 +245,8 @@ void a_value_that_just_fits() {
     gathered.append(op.value);
     tap::is(read_all(bytes_of(gathered), limits), whole, "and the bytes are the same");
     limits.value_bytes_max--;
-    tap::ok(read_all(bytes_of(out), limits).ends_with("!value_too_long\n"), "a longer value than agreed is not");
+    tap::ok(read_all(bytes_of(out), limits).ends_with("!value_too_long\n"),
+            "a longer value than agreed is not");
 
     op.value = value;
     tap::ok(must_follow(op, frame_bytes_lowest), "one byte more must follow");
@@ -317,12 +321,14 @@ void chunks_out_of_order() {
     tap::is(accept(10, 4, {1, false, 3, 6, ""}), "chunk_order4", "a piece again");
     tap::is(accept(10, 4, {1, false, 5, 5, ""}), "chunk_order4", "a piece left out");
     tap::is(accept(10, 4, {1, false, 4, 7, ""}), "chunk_overrun4", "too long a piece");
-    tap::is(accept(10, 10, {1, false, 10, 1, ""}), "chunk_overrun10", "a piece behind the last one");
+    tap::is(accept(10, 10, {1, false, 10, 1, ""}), "chunk_overrun10",
+            "a piece behind the last one");
     tap::is(accept(10, 4, {1, true, 0, 0, ""}), "none4", "an abandoned value");
     OutBuffer out;
     append_abandoned(out, 5, 77);
     tap::is(read_all(bytes_of(out), from_proxy),
-            "chunk 5:  tag=77 abandoned=1 offset=0 size=0 bytes=''\n", "is said in a chunk without bytes");
+            "chunk 5:  tag=77 abandoned=1 offset=0 size=0 bytes=''\n",
+            "is said in a chunk without bytes");
 }
 
 // ---- streams ----------------------------------------------------------------------------------------
@@ -359,6 +365,12 @@ std::string hex(std::string_view bytes) {
     return text;
 }
 
+// Hexadecimal digits as they are written below, in words.
+std::string words(std::string text) {
+    std::erase(text, ' ');
+    return text;
+}
+
 void the_bytes_of_a_get() {
     OutBuffer out;
     FrameWriter writer(out, frame_bytes_default);
@@ -369,29 +381,41 @@ void the_bytes_of_a_get() {
     writer.add(get, RequestOptions{0xa1a2a3a4, false, true, false});
     writer.end();
     tap::is(hex(bytes_of(out)),
-            "17000000" "0400" "0100" "8877665544332211"
-            "01" "00" "0300" "04000200" "00000000" "a4a3a2a1" "04030201" "6b6579",
+            words("17000000 0400 0100 8877665544332211 "    // FrameHeader
+                  "01 00 0300 04000200 00000000 a4a3a2a1 "  // RequestHeader
+                  "04030201 6b6579"),                       // touch, key
             "the bytes of a get");
+}
 
-    OutBuffer back;
-    ReplyWriter replies(back, frame_bytes_default, 2, 0x05);
+void the_bytes_of_a_hit() {
+    OutBuffer out;
+    ReplyWriter replies(out, frame_bytes_default, 2, 0x05);
     GetReply hit;
     hit.status = GetReply::Status::hit;
     hit.why = Miss::none;
-    hit.meta = {0x0102030405060708, 2, 0x11121314, 0x21222324, 0x31323334, 0x41424344, 9,
-                true, false, true, false, true};
+    hit.meta.cas = 0x0102030405060708;
+    hit.meta.value_len = 2;
+    hit.meta.flags = 0x11121314;
+    hit.meta.item_bytes = 0x21222324;
+    hit.meta.exptime = 0x31323334;
+    hit.meta.last_access = 0x41424344;
+    hit.meta.size_class = 9;
+    hit.meta.fetched = hit.meta.win = hit.meta.key_binary = true;
     ReplyOptions options;
     options.tag = 0xb1b2b3b4;
     options.value = ValueForm::here;
     options.grant = Grant{0x10, 3, 1, 45, 4000};
     replies.add(hit, options, "vv");
     replies.end();
-    tap::is(hex(bytes_of(back)),
-            "5a000000" "0500" "0100" "0200000000000000" "05000000" "00000000"
-            "01" "00" "00" "00" "02000000" "02000000" "b4b3b2b1"
-            "0807060504030201" "14131211" "24232221" "34333231" "44434241" "02000000" "09" "15" "0000"
-            "1000000000000000" "0300000000000000" "01000000" "2d000000" "a00f0000" "00000000"
-            "7676",
+    tap::is(hex(bytes_of(out)),
+            words("5a000000 0500 0100 0200000000000000 "          // FrameHeader
+                  "05000000 00000000 "                            // ClockRecord
+                  "01 00 00 00 02000000 02000000 b4b3b2b1 "       // ReplyHeader
+                  "0807060504030201 14131211 24232221 34333231 "  // MetaRecord
+                  "44434241 02000000 09 15 0000 "
+                  "1000000000000000 0300000000000000 "  // GrantRecord
+                  "01000000 2d000000 a00f0000 00000000 "
+                  "7676"),  // value
             "the bytes of a hit with a grant");
 }
 
@@ -400,7 +424,8 @@ void the_bytes_of_all() {
     std::string all;
     for (const Stream& stream : streams(200)) all += stream.bytes;
     tap::is(protocol_version, 1u, "protocol version 1");
-    tap::is(hash_bytes(all.data(), all.size(), 0), UINT64_C(11267669948110996839), "and what it looks like");
+    tap::is(hash_bytes(all.data(), all.size(), 0), UINT64_C(11267669948110996839),
+            "and what it looks like");
 }
 
 }  // namespace
@@ -420,6 +445,7 @@ int main() {
     chunks_out_of_order();
     every_split();
     the_bytes_of_a_get();
+    the_bytes_of_a_hit();
     the_bytes_of_all();
     return tap::done();
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Bytes that are no frames: what is cut short or corrupted is refused by name, or read within its bounds.
+// Bytes that are no frames: what is cut short or corrupted is refused by name, or read within its
+// bounds.
 #include <cstdint>
 #include <cstring>
 #include <set>
@@ -13,8 +14,8 @@ namespace {
 
 using namespace frame_streams;
 
-// A frame cut short waits for more; one whose header says that it was so short is refused, or is whole by
-// chance.
+// A frame cut short waits for more; one whose header says that it was so short is refused, or is
+// whole by chance.
 void every_truncation() {
     int wrong = 0, refused = 0;
     for (const Stream& stream : streams(3, true)) {
@@ -53,7 +54,8 @@ void note_reason(std::string_view seen) {
 // What came of one frame: a reason, or what was read; "more" when it is not whole.
 std::string outcome(std::string_view bytes, const FrameLimits& limits) {
     FrameParse parse = parse_frame(bytes, limits);
-    if (parse.status == FrameParse::Status::need_more) return parse.bytes > bytes.size() ? "more" : "!stuck";
+    if (parse.status == FrameParse::Status::need_more)
+        return parse.bytes > bytes.size() ? "more" : "!stuck";
     if (parse.status == FrameParse::Status::bad) return bad(parse.error);
     return read_frame(parse.frame, limits);
 }
@@ -96,17 +98,21 @@ void headers_that_cannot_be() {
     };
     const uint32_t most = frame_bytes_default - sizeof(FrameHeader);
     tap::is(said(most, FrameKind::requests, 1, from_proxy), "more", "the longest frame");
-    tap::is(said(most + 1, FrameKind::requests, 1, from_proxy), "!frame_too_long", "one byte longer");
-    tap::is(said(UINT32_MAX, FrameKind::chunk, 0, from_proxy), "!frame_too_long", "the longest that can be said");
+    tap::is(said(most + 1, FrameKind::requests, 1, from_proxy), "!frame_too_long",
+            "one byte longer");
+    tap::is(said(UINT32_MAX, FrameKind::chunk, 0, from_proxy), "!frame_too_long",
+            "the longest that can be said");
     tap::is(said(0, FrameKind(0), 0, from_proxy), "!kind_unknown", "no kind");
     tap::is(said(0, FrameKind(12), 0, from_proxy), "!kind_unknown", "one kind too many");
     tap::is(said(0, FrameKind(0xffff), 0, from_proxy), "!kind_unknown", "the last kind");
     tap::is(said(16, FrameKind::requests, 0, from_proxy), "!count_wrong", "no requests");
     tap::is(said(0, FrameKind::ping, 1, from_proxy), "!count_wrong", "a ping with an entry");
-    tap::is(said(31, FrameKind::requests, 2, from_proxy), "!body_short", "too few bytes for two requests");
+    tap::is(said(31, FrameKind::requests, 2, from_proxy), "!body_short",
+            "too few bytes for two requests");
     tap::is(said(16, FrameKind::requests, 65535, from_proxy), "!body_short", "nor for many");
     tap::is(said(1, FrameKind::ping, 0, from_proxy), "!body_excess", "a ping with a body");
-    tap::is(said(49, FrameKind::lease_returns, 2, from_proxy), "!body_excess", "a list that is not of its entries");
+    tap::is(said(49, FrameKind::lease_returns, 2, from_proxy), "!body_excess",
+            "a list that is not of its entries");
 }
 
 // Who may send what, and when.
@@ -117,7 +123,8 @@ void kinds_by_sender_and_moment() {
         std::string kinds;
         for (uint16_t kind = 1; kind <= uint16_t(FrameKind::accesses); kind++) {
             FrameParse parse = parse_frame(header(200, kind, 1), limits);
-            if (parse.error != FrameError::kind_unexpected) kinds += frame_kind_name(FrameKind(kind)), kinds += " ";
+            if (parse.error != FrameError::kind_unexpected)
+                kinds += frame_kind_name(FrameKind(kind)), kinds += " ";
         }
         return kinds;
     };
@@ -147,7 +154,8 @@ constexpr uint8_t op(ReplyKind kind) { return uint8_t(kind); }
 
 void requests_that_cannot_be() {
     auto said = [](const RequestHeader& entry, const std::string& behind) {
-        const std::string seen = outcome(frame_of(FrameKind::requests, 1, raw(entry) + behind), from_proxy);
+        const std::string seen =
+            outcome(frame_of(FrameKind::requests, 1, raw(entry) + behind), from_proxy);
         note_reason(seen);
         return seen.substr(seen.find(':') + 2);
     };
@@ -159,21 +167,27 @@ void requests_that_cannot_be() {
     tap::is(said({9, 0, 1, 0, 0, 0}, "k"), "!op_unknown", "one operation too many");
     tap::is(said({op(K::get), 1, 1, 0, 0, 0}, "k"), "!mode_unknown", "a get with a mode");
     tap::is(said({op(K::store), 6, 1, 0, 0, 0}, fixed + "k"), "!mode_unknown", "one mode too many");
-    tap::is(said({op(K::get), 0, 1, compare, 0, 0}, "12345678k"), "!flag_unknown", "a get that compares");
-    tap::is(said({op(K::flush), 0, 0, UINT32_MAX, 0, 0}, ""), "!flag_unknown", "a flush with all flags");
+    tap::is(said({op(K::get), 0, 1, compare, 0, 0}, "12345678k"), "!flag_unknown",
+            "a get that compares");
+    tap::is(said({op(K::flush), 0, 0, UINT32_MAX, 0, 0}, ""), "!flag_unknown",
+            "a flush with all flags");
     tap::is(said({op(K::get), 0, 0, 0, 0, 0}, ""), "!key_length", "no key");
-    tap::is(said({op(K::get), 0, 251, 0, 0, 0}, std::string(251, 'k')), "!key_length", "too long a key");
+    tap::is(said({op(K::get), 0, 251, 0, 0, 0}, std::string(251, 'k')), "!key_length",
+            "too long a key");
     tap::is(said({op(K::flush), 0, 1, 0, 0, 0}, "k"), "!key_length", "a flush with a key");
     tap::is(said({op(K::get), 0, 1, 0, 1, 0}, "kv"), "!value_unexpected", "a get with a value");
     tap::is(said({op(K::store), 0, 1, follows, 0, 0}, fixed + "k"), "!value_unexpected",
             "a value that follows and is none");
     tap::is(said({op(K::store), 0, 1, follows, 3001, 0}, fixed + "k"), "!value_too_long",
             "one that follows and is too long");
-    tap::is(said({op(K::store), 5, 1, 0, 0, 0}, fixed + "k"), "!cas_missing", "a cas without a number");
-    tap::is(said({op(K::store), 0, 1, 0, 9, 0}, fixed + "k12345678"), "!entry_truncated", "a value cut short");
-    tap::is(said({op(K::flush_at), 0, 0, 0, 0, 0}, std::string("\1\0\0\0\1\0\0\0", 8)), "!reserved_set",
-            "a reserved field");
-    tap::ok(said({op(K::get), 0, 1, 0, 0, 0}, "k?").ends_with("!body_excess"), "a byte behind the last request");
+    tap::is(said({op(K::store), 5, 1, 0, 0, 0}, fixed + "k"), "!cas_missing",
+            "a cas without a number");
+    tap::is(said({op(K::store), 0, 1, 0, 9, 0}, fixed + "k12345678"), "!entry_truncated",
+            "a value cut short");
+    tap::is(said({op(K::flush_at), 0, 0, 0, 0, 0}, std::string("\1\0\0\0\1\0\0\0", 8)),
+            "!reserved_set", "a reserved field");
+    tap::ok(said({op(K::get), 0, 1, 0, 0, 0}, "k?").ends_with("!body_excess"),
+            "a byte behind the last request");
 }
 
 // Two readings of a count: too many and too few.
@@ -186,7 +200,8 @@ void counts_that_lie() {
     writer.end();
     std::string bytes(bytes_of(out));
     bytes[6] = 1;
-    tap::ok(outcome(bytes, from_proxy).ends_with("!body_excess"), "one request that was not counted");
+    tap::ok(outcome(bytes, from_proxy).ends_with("!body_excess"),
+            "one request that was not counted");
     bytes[6] = 3;
     tap::ok(outcome(bytes, from_proxy).ends_with("!entry_truncated"), "one that is not there");
 }
@@ -205,9 +220,12 @@ void replies_that_cannot_be() {
     meta.value_len = 3;
     tap::is(reply_said({0, 0, 0, 0, 0, 0, 0}, ""), "!op_unknown", "no kind of reply");
     tap::is(reply_said({8, 0, 0, 0, 0, 0, 0}, ""), "!op_unknown", "one kind too many");
-    tap::is(reply_said({op(K::get), 3, 0, 0, 0, 0, 0}, ""), "!status_unknown", "one status too many");
-    tap::is(reply_said({op(K::get), 1, 4, 0, 0, 0, 0}, ""), "!status_unknown", "one cause of a miss too many");
-    tap::is(reply_said({op(K::done), 0, 1, 0, 0, 0, 0}, ""), "!status_unknown", "a cause where there is no miss");
+    tap::is(reply_said({op(K::get), 3, 0, 0, 0, 0, 0}, ""), "!status_unknown",
+            "one status too many");
+    tap::is(reply_said({op(K::get), 1, 4, 0, 0, 0, 0}, ""), "!status_unknown",
+            "one cause of a miss too many");
+    tap::is(reply_said({op(K::done), 0, 1, 0, 0, 0, 0}, ""), "!status_unknown",
+            "a cause where there is no miss");
     tap::is(reply_said({op(K::refused), uint8_t(RequestRefusal::count), 0, 0, 0, 0, 0}, ""),
             "!status_unknown", "one refusal too many");
     tap::is(reply_said({op(K::get), 1, 0, 1, 0, 0, 0}, ""), "!reserved_set", "a reserved field");
@@ -215,23 +233,29 @@ void replies_that_cannot_be() {
             "a miss with a grant");
     tap::is(reply_said({op(K::get), 1, 0, 0, flag(ReplyFlag::no_value), 0, 0}, ""), "!flag_unknown",
             "a miss without a value");
-    tap::is(reply_said({op(K::done), 0, 0, 0, 16, 0, 0}, ""), "!flag_unknown", "a flag that is none");
-    tap::is(reply_said({op(K::get), 1, 0, 0, 0, 3, 0}, "abc"), "!value_unexpected", "a miss with a value");
-    tap::is(reply_said({op(K::get), 0, 0, 0, 0, 3001, 0}, raw(meta)), "!value_too_long", "too long a value");
+    tap::is(reply_said({op(K::done), 0, 0, 0, 16, 0, 0}, ""), "!flag_unknown",
+            "a flag that is none");
+    tap::is(reply_said({op(K::get), 1, 0, 0, 0, 3, 0}, "abc"), "!value_unexpected",
+            "a miss with a value");
+    tap::is(reply_said({op(K::get), 0, 0, 0, 0, 3001, 0}, raw(meta)), "!value_too_long",
+            "too long a value");
     tap::is(reply_said({op(K::get), 0, 0, 0, 0, 4, 0}, raw(meta) + "abcd"), "!value_mismatch",
             "a value that is not as long as its item");
-    tap::is(reply_said({op(K::get), 0, 0, 0, 0, 3, 0}, raw(meta) + "ab"), "!entry_truncated", "a value cut short");
+    tap::is(reply_said({op(K::get), 0, 0, 0, 0, 3, 0}, raw(meta) + "ab"), "!entry_truncated",
+            "a value cut short");
     tap::is(reply_said({op(K::stats), 0, 0, 0, 0, stats_bytes_max + 1, 0}, ""), "!value_too_long",
             "too long a text");
     meta.bits = 0x20;
-    tap::is(reply_said({op(K::get), 0, 0, 0, 0, 3, 0}, raw(meta) + "abc"), "!meta_invalid", "a bit that is none");
+    tap::is(reply_said({op(K::get), 0, 0, 0, 0, 3, 0}, raw(meta) + "abc"), "!meta_invalid",
+            "a bit that is none");
     meta.bits = 0;
     meta.size_class = layout::large_class + 1;
-    tap::is(reply_said({op(K::get), 0, 0, 0, 0, 3, 0}, raw(meta) + "abc"), "!meta_invalid", "one class too many");
+    tap::is(reply_said({op(K::get), 0, 0, 0, 0, 3, 0}, raw(meta) + "abc"), "!meta_invalid",
+            "one class too many");
     meta.size_class = 0;
     meta.value_len = 3001;
-    tap::is(reply_said({op(K::get), 0, 0, 0, flag(ReplyFlag::no_value), 0, 0}, raw(meta)), "!meta_invalid",
-            "an item larger than any, whose value is left out");
+    tap::is(reply_said({op(K::get), 0, 0, 0, flag(ReplyFlag::no_value), 0, 0}, raw(meta)),
+            "!meta_invalid", "an item larger than any, whose value is left out");
 }
 
 void grants_that_cannot_be() {
@@ -282,28 +306,34 @@ void small_frames_that_cannot_be() {
     tap::is(said(K::pong, 0, raw(ClockRecord{0, 1})), "!reserved_set", "a pong's reserved field");
     tap::is(said(K::chunk, 0, raw(ChunkHeader{0, 2, 0}) + "x"), "!flag_unknown", "a chunk's flag");
     tap::is(said(K::chunk, 0, raw(ChunkHeader{0, 0, 0})), "!chunk_empty", "an empty chunk");
-    tap::is(said(K::chunk, 0, raw(ChunkHeader{0, 1, 0}) + "x"), "!chunk_empty", "bytes of an abandoned value");
-    tap::is(said(K::goodbye, 0, raw(SentenceRecord{0, 2, 0}) + "x"), "!body_short", "a sentence cut short");
-    tap::is(said(K::goodbye, 0, raw(SentenceRecord{0, 1, 0}) + "xy"), "!body_excess", "bytes behind it");
-    tap::is(said(K::goodbye, 0, raw(SentenceRecord{0, 1, 0}) + "\n"), "!text_invalid", "a control character");
-    tap::is(said(K::goodbye, 0, raw(SentenceRecord{0, 513, 0}) + std::string(513, 'x')), "!text_invalid",
-            "too long a sentence");
-    tap::is(said(K::goodbye, 0, raw(SentenceRecord{999, 1, 0}) + "x"), "goodbye 1: stopping text='x'",
-            "a reason from the future");
-    tap::is(said(K::lease_returns, 1, raw(LeaseReturnRecord{0, UINT64_MAX, 0, 0})), "!entry_invalid",
-            "a lease of no item");
-    tap::is(said(K::lease_returns, 1, raw(LeaseReturnRecord{0, 1, 0, 1})), "!reserved_set", "its reserved field");
-    tap::is(said(K::accesses, 1, raw(AccessRecord{0, 1, 0, 0, 0})), "!entry_invalid", "no accesses");
+    tap::is(said(K::chunk, 0, raw(ChunkHeader{0, 1, 0}) + "x"), "!chunk_empty",
+            "bytes of an abandoned value");
+    tap::is(said(K::goodbye, 0, raw(SentenceRecord{0, 2, 0}) + "x"), "!body_short",
+            "a sentence cut short");
+    tap::is(said(K::goodbye, 0, raw(SentenceRecord{0, 1, 0}) + "xy"), "!body_excess",
+            "bytes behind it");
+    tap::is(said(K::goodbye, 0, raw(SentenceRecord{0, 1, 0}) + "\n"), "!text_invalid",
+            "a control character");
+    tap::is(said(K::goodbye, 0, raw(SentenceRecord{0, 513, 0}) + std::string(513, 'x')),
+            "!text_invalid", "too long a sentence");
+    tap::is(said(K::goodbye, 0, raw(SentenceRecord{999, 1, 0}) + "x"),
+            "goodbye 1: stopping text='x'", "a reason from the future");
+    tap::is(said(K::lease_returns, 1, raw(LeaseReturnRecord{0, UINT64_MAX, 0, 0})),
+            "!entry_invalid", "a lease of no item");
+    tap::is(said(K::lease_returns, 1, raw(LeaseReturnRecord{0, 1, 0, 1})), "!reserved_set",
+            "its reserved field");
+    tap::is(said(K::accesses, 1, raw(AccessRecord{0, 1, 0, 0, 0})), "!entry_invalid",
+            "no accesses");
     tap::is(said(K::accesses, 1, raw(AccessRecord{0, UINT64_MAX, 0, 0, 1})), "!entry_invalid",
             "accesses to no item");
 }
 
-// Every reason that a reader gives was given above. The others are for who keeps the exchanges, or of the
-// greeting.
+// Every reason that a reader gives was given above. The others are for who keeps the exchanges, or
+// of the greeting.
 void every_reason() {
-    const std::set<std::string> elsewhere = {"none",          "chunk_order",  "chunk_overrun", "chunk_stranger",
-                                             "reply_stranger", "magic_wrong", "name_invalid",
-                                             "version_wrong", "facts_invalid", "credits_exceeded"};
+    const std::set<std::string> elsewhere = {
+        "none",        "chunk_order",  "chunk_overrun", "chunk_stranger", "reply_stranger",
+        "magic_wrong", "name_invalid", "version_wrong", "facts_invalid",  "credits_exceeded"};
     std::string missing;
     for (size_t i = 0; i < size_t(FrameError::count); i++) {
         const std::string name(frame_error_name(FrameError(i)));

@@ -35,9 +35,12 @@ class Draw {
     template <class T>
     T number() {
         switch (below(4)) {
-            case 0: return T(below(4));
-            case 1: return T(~T(0) - T(below(3)));
-            default: return T(random_());
+            case 0:
+                return T(below(4));
+            case 1:
+                return T(~T(0) - T(below(3)));
+            default:
+                return T(random_());
         }
     }
     template <class T>
@@ -119,13 +122,20 @@ class Draw {
     }
     RequestOp request() {
         switch (below(7)) {
-            case 0: return get();
-            case 1: return store();
-            case 2: return remove();
-            case 3: return arith();
-            case 4: return ForgetOp{key()};
-            case 5: return FlushOp{maybe<NodeSeconds>()};
-            default: return StatsOp{text(0, 30)};
+            case 0:
+                return get();
+            case 1:
+                return store();
+            case 2:
+                return remove();
+            case 3:
+                return arith();
+            case 4:
+                return ForgetOp{key()};
+            case 5:
+                return FlushOp{maybe<NodeSeconds>()};
+            default:
+                return StatsOp{text(0, 30)};
         }
     }
     // Such as make sense for the operation, and no others.
@@ -181,10 +191,13 @@ class Draw {
         reply.tag = number<uint32_t>();
         switch (below(7)) {
             case 0:
-            case 1: got(reply); break;
+            case 1:
+                got(reply);
+                break;
             case 2: {
                 const StoreReply op = stored();
-                if (op.status == StoreReply::Status::stored && coin()) reply.grant = grant(op.value_len);
+                if (op.status == StoreReply::Status::stored && coin())
+                    reply.grant = grant(op.value_len);
                 reply.op = op;
                 break;
             }
@@ -196,8 +209,11 @@ class Draw {
                 reply.op = ArithReply{of(ArithReply::Status::no_memory), number<uint64_t>(),
                                       meta(uint32_t(below(21)))};
                 break;
-            case 5: reply.op = DoneReply(); break;
-            default: reply.op = RefusedReply{RequestRefusal(below(uint64_t(RequestRefusal::count)))};
+            case 5:
+                reply.op = DoneReply();
+                break;
+            default:
+                reply.op = RefusedReply{RequestRefusal(below(uint64_t(RequestRefusal::count)))};
         }
         return reply;
     }

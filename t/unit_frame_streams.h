@@ -21,8 +21,10 @@ namespace frame_streams {
 using namespace frame_words;
 using frame_random::Draw;
 
-constexpr FrameLimits from_proxy{Sender::proxy, true, frame_bytes_default, frame_random::value_bytes_max};
-constexpr FrameLimits from_node{Sender::node, true, frame_bytes_default, frame_random::value_bytes_max};
+constexpr FrameLimits from_proxy{Sender::proxy, true, frame_bytes_default,
+                                 frame_random::value_bytes_max};
+constexpr FrameLimits from_node{Sender::node, true, frame_bytes_default,
+                                frame_random::value_bytes_max};
 
 inline std::string_view bytes_of(const OutBuffer& out) { return {out.data(), out.size()}; }
 
@@ -94,7 +96,8 @@ inline void add_reply(ReplyWriter& writer, const NodeReply& reply, bool grant_ro
 inline std::string write_replies(OutBuffer& out, Draw& draw, uint64_t sequence) {
     const NodeSeconds now = draw.number<NodeSeconds>();
     ReplyWriter writer(out, frame_bytes_default, sequence, now);
-    std::string want = "replies " + std::to_string(sequence) + ": " + Words()("now", now).take() + "\n";
+    std::string want =
+        "replies " + std::to_string(sequence) + ": " + Words()("now", now).take() + "\n";
     size_t left = frame_bytes_default / 2;  // all in one frame
     for (uint64_t n = draw.entries(); n > 0; n--) {
         const NodeReply reply = draw.reply();
@@ -107,7 +110,8 @@ inline std::string write_replies(OutBuffer& out, Draw& draw, uint64_t sequence) 
     return want + "\n";
 }
 
-// One of each kind that this side may send after the greeting, with requests and replies of every operation.
+// One of each kind that this side may send after the greeting, with requests and replies of every
+// operation.
 inline void write_stream(OutBuffer& out, Sender sender, Draw& draw, int lists) {
     append_ping(out, 1);
     for (int i = 0; i < lists; i++) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The greeting: facts arrive as they were told, versions and limits are agreed or refused in a sentence, and no
-// bytes that are none are believed.
+// The greeting: facts arrive as they were told, versions and limits are agreed or refused in a
+// sentence, and no bytes that are none are believed.
 #include <cstdint>
 #include <cstring>
 #include <memory>
@@ -43,7 +43,8 @@ Welcome some_facts() {
     facts.term_ms_min = 4000;
     facts.term_ms_max = 256'000;
     facts.grace_ms = 1100;
-    facts.regions = {{0, UINT64_C(1) << 36, RegionAccess::mapped}, {7, 65536, RegionAccess::rdma_read}};
+    facts.regions = {{0, UINT64_C(1) << 36, RegionAccess::mapped},
+                     {7, 65536, RegionAccess::rdma_read}};
     return facts;
 }
 
@@ -60,7 +61,8 @@ std::string bytes_of(const Refuse& refuse) { return bytes_of<Refuse>(append_refu
 // What is said of one frame: a reason, or what was read.
 std::string outcome(std::string_view bytes, const FrameLimits& limits) {
     FrameParse parse = parse_frame(bytes, limits);
-    if (parse.status == FrameParse::Status::need_more) return parse.bytes > bytes.size() ? "more" : "!stuck";
+    if (parse.status == FrameParse::Status::need_more)
+        return parse.bytes > bytes.size() ? "more" : "!stuck";
     if (parse.status == FrameParse::Status::bad) return bad(parse.error);
     const std::string seen = read_frame(parse.frame, limits);
     return seen.substr(seen.find(':') + 2);
@@ -68,13 +70,15 @@ std::string outcome(std::string_view bytes, const FrameLimits& limits) {
 
 void told_as_it_is() {
     const Hello hello = some_hello();
-    tap::is(outcome(bytes_of(hello), greeting_proxy), describe(hello), "a hello arrives as it was said");
+    tap::is(outcome(bytes_of(hello), greeting_proxy), describe(hello),
+            "a hello arrives as it was said");
     const Welcome facts = some_facts();
     tap::is(outcome(bytes_of(facts), greeting_node), describe(facts), "so does a welcome");
     Welcome bare = facts;
     bare.regions.clear();
     bare.term_ms_min = bare.term_ms_max = bare.grace_ms = 0;
-    tap::is(outcome(bytes_of(bare), greeting_node), describe(bare), "and one without regions and leases");
+    tap::is(outcome(bytes_of(bare), greeting_node), describe(bare),
+            "and one without regions and leases");
     const Refuse refuse{Refusal::full, "no more than 3 proxies"};
     tap::is(outcome(bytes_of(refuse), greeting_node), describe(refuse), "and a refusal");
 }
@@ -83,7 +87,8 @@ void the_largest_greeting() {
     Welcome facts = some_facts();
     facts.name = std::string(name_bytes_max, 'n');
     facts.regions.clear();
-    for (uint32_t i = 0; i < regions_max; i++) facts.regions.push_back({i, UINT64_MAX, RegionAccess::mapped});
+    for (uint32_t i = 0; i < regions_max; i++)
+        facts.regions.push_back({i, UINT64_MAX, RegionAccess::mapped});
     tap::is(outcome(bytes_of(facts), greeting_node), describe(facts), "the largest welcome fits");
     Hello hello = some_hello();
     hello.name = std::string(name_bytes_max, 'p');
@@ -92,7 +97,8 @@ void the_largest_greeting() {
     hello.speaks.layout = UINT32_MAX;
     auto answer = check(hello, facts);
     const Refuse* refuse = std::get_if<Refuse>(&answer);
-    tap::ok(refuse != nullptr && refuse->text.size() <= text_bytes_max, "the longest sentence is not cut");
+    tap::ok(refuse != nullptr && refuse->text.size() <= text_bytes_max,
+            "the longest sentence is not cut");
     tap::ok(refuse != nullptr && printable(refuse->text), "and printable");
 }
 
@@ -104,7 +110,8 @@ void limits_are_the_smaller() {
     auto answer = check(hello, facts);
     const Welcome* welcome = std::get_if<Welcome>(&answer);
     if (!tap::ok(welcome != nullptr, "a proxy of the same build is welcome")) return;
-    tap::is(welcome->frame_bytes_max, 32u * 1024, "the frame limit is the proxy's, which is smaller");
+    tap::is(welcome->frame_bytes_max, 32u * 1024,
+            "the frame limit is the proxy's, which is smaller");
     tap::is(welcome->credits, 8u, "the credits are the node's, which are fewer");
     tap::is(welcome->version, protocol_version, "the version is both sides'");
     tap::ok(!check_welcome(*welcome, hello).has_value(), "the proxy agrees");
@@ -165,10 +172,12 @@ void layouts_differ() {
             "so is the same number of a different layout");
     Welcome welcome = some_facts();
     welcome.layout_hash ^= 1;
-    tap::ok(check_welcome(welcome, some_hello()).has_value(), "a proxy does not go on with one either");
+    tap::ok(check_welcome(welcome, some_hello()).has_value(),
+            "a proxy does not go on with one either");
     welcome = some_facts();
     welcome.version = protocol_version + 1;
-    tap::ok(check_welcome(welcome, some_hello()).has_value(), "nor with a version that it did not offer");
+    tap::ok(check_welcome(welcome, some_hello()).has_value(),
+            "nor with a version that it did not offer");
 }
 
 void too_small_limits() {
@@ -185,13 +194,15 @@ void too_small_limits() {
     tap::is(text_of(check(hello, some_facts())), "welcome 1", "who wants all gets what there is");
 }
 
-// A hello from a version to come: more may stand behind what we know, and nothing but its beginning is ours.
+// A hello from a version to come: more may stand behind what we know, and nothing but its beginning
+// is ours.
 void hellos_from_the_future() {
     Hello hello = some_hello();
     hello.speaks.protocol = 9;
     std::string bytes = bytes_of(hello) + "more";
     bytes[0] = char(bytes[0] + 4);
-    tap::is(outcome(bytes, greeting_proxy), describe(hello), "what a later version adds is passed over");
+    tap::is(outcome(bytes, greeting_proxy), describe(hello),
+            "what a later version adds is passed over");
     hello.speaks.protocol_lowest = 9;
     OutBuffer out;
     append_hello(out, hello);
@@ -227,40 +238,56 @@ void hellos_that_cannot_be() {
     tap::is(said(put_at(0, uint8_t(0))), "!magic_wrong", "another magic");
     tap::is(said(put_at(offsetof(HelloRecord, version_lowest), uint32_t(2))), "!facts_invalid",
             "a lowest version above the highest");
-    tap::is(said(put_at(offsetof(HelloRecord, name_bytes), uint16_t(0))), "!name_invalid", "no name");
-    tap::is(said(put_at(offsetof(HelloRecord, name_bytes), uint16_t(129))), "!name_invalid", "too long a name");
-    tap::is(said(put_at(offsetof(HelloRecord, name_bytes), uint16_t(100))), "!body_short", "a name cut short");
+    tap::is(said(put_at(offsetof(HelloRecord, name_bytes), uint16_t(0))), "!name_invalid",
+            "no name");
+    tap::is(said(put_at(offsetof(HelloRecord, name_bytes), uint16_t(129))), "!name_invalid",
+            "too long a name");
+    tap::is(said(put_at(offsetof(HelloRecord, name_bytes), uint16_t(100))), "!body_short",
+            "a name cut short");
     tap::is(said(put_at(sizeof(HelloRecord), char(' '))), "!name_invalid", "a blank in it");
     tap::is(said(put_at(sizeof(HelloRecord), '\n')), "!name_invalid", "a line feed in it");
-    tap::is(said(put_at(offsetof(HelloRecord, reserved), uint16_t(1))), "!reserved_set", "a reserved field");
-    tap::is(said(put_at(limits + offsetof(HelloLimits, reserved), uint16_t(1))), "!reserved_set", "another");
+    tap::is(said(put_at(offsetof(HelloRecord, reserved), uint16_t(1))), "!reserved_set",
+            "a reserved field");
+    tap::is(said(put_at(limits + offsetof(HelloLimits, reserved), uint16_t(1))), "!reserved_set",
+            "another");
     tap::is(said(put_at(limits + offsetof(HelloLimits, host_bytes), uint16_t(12))), "!body_excess",
             "a byte behind the host");
-    tap::is(outcome("get key\r\nget key\r\n", greeting_proxy), "!kind_unknown", "a memcached client");
-    tap::is(outcome("ERROR\r\nERROR\r\nERROR\r\n", greeting_node), "!kind_unknown", "a memcached server");
+    tap::is(outcome("get key\r\nget key\r\n", greeting_proxy), "!kind_unknown",
+            "a memcached client");
+    tap::is(outcome("ERROR\r\nERROR\r\nERROR\r\n", greeting_node), "!kind_unknown",
+            "a memcached server");
 }
 
 void welcomes_that_cannot_be() {
     const Welcome facts = some_facts();
     auto said = [&](auto change) { return changed(facts, greeting_node, change); };
     tap::is(said(put_at(0, uint8_t(0))), "!magic_wrong", "another magic");
-    tap::is(said(put_at(offsetof(WelcomeRecord, version), uint32_t(2))), "!version_wrong", "a version to come");
-    tap::is(said(put_at(offsetof(WelcomeRecord, version), uint32_t(0))), "!version_wrong", "version 0");
-    tap::is(said(put_at(offsetof(WelcomeRecord, reserved), uint32_t(1))), "!reserved_set", "a reserved field");
+    tap::is(said(put_at(offsetof(WelcomeRecord, version), uint32_t(2))), "!version_wrong",
+            "a version to come");
+    tap::is(said(put_at(offsetof(WelcomeRecord, version), uint32_t(0))), "!version_wrong",
+            "version 0");
+    tap::is(said(put_at(offsetof(WelcomeRecord, reserved), uint32_t(1))), "!reserved_set",
+            "a reserved field");
     auto invalid = [&](auto change) { return said(change) == "!facts_invalid"; };
     tap::ok(invalid(put_at(offsetof(WelcomeRecord, incarnation), uint64_t(0))), "incarnation 0");
-    tap::ok(invalid(put_at(offsetof(WelcomeRecord, frame_bytes_max), uint32_t(4095))), "frames too small");
-    tap::ok(invalid(put_at(offsetof(WelcomeRecord, frame_bytes_max), UINT32_MAX)), "frames too large");
+    tap::ok(invalid(put_at(offsetof(WelcomeRecord, frame_bytes_max), uint32_t(4095))),
+            "frames too small");
+    tap::ok(invalid(put_at(offsetof(WelcomeRecord, frame_bytes_max), UINT32_MAX)),
+            "frames too large");
     tap::ok(invalid(put_at(offsetof(WelcomeRecord, credits), uint32_t(0))), "no credits");
     tap::ok(invalid(put_at(offsetof(WelcomeRecord, credits), UINT32_MAX)), "too many credits");
     tap::ok(invalid(put_at(offsetof(WelcomeRecord, item_bytes_max), uint64_t(0))), "no items");
-    tap::ok(invalid(put_at(offsetof(WelcomeRecord, item_bytes_max), value_bytes_highest + 1)), "too large items");
-    tap::ok(invalid(put_at(offsetof(WelcomeRecord, term_ms_min), uint32_t(256'001))), "terms that cross");
+    tap::ok(invalid(put_at(offsetof(WelcomeRecord, item_bytes_max), value_bytes_highest + 1)),
+            "too large items");
+    tap::ok(invalid(put_at(offsetof(WelcomeRecord, term_ms_min), uint32_t(256'001))),
+            "terms that cross");
     tap::ok(invalid(put_at(offsetof(WelcomeRecord, term_ms_max), UINT32_MAX)), "a lease of weeks");
-    tap::ok(invalid(put_at(offsetof(WelcomeRecord, region_count), uint16_t(65))), "too many regions");
+    tap::ok(invalid(put_at(offsetof(WelcomeRecord, region_count), uint16_t(65))),
+            "too many regions");
     tap::ok(invalid(put_at(sizeof(WelcomeRecord) + offsetof(RegionRecord, access), uint32_t(3))),
             "an access that is none");
-    tap::ok(invalid(put_at(sizeof(WelcomeRecord) + offsetof(RegionRecord, id), uint32_t(7))), "a region twice");
+    tap::ok(invalid(put_at(sizeof(WelcomeRecord) + offsetof(RegionRecord, id), uint32_t(7))),
+            "a region twice");
     tap::is(said(put_at(offsetof(WelcomeRecord, region_count), uint16_t(3))), "!body_short",
             "a region that is not there");
     tap::is(said(put_at(offsetof(WelcomeRecord, name_bytes), uint16_t(5))), "!body_excess",
@@ -268,15 +295,18 @@ void welcomes_that_cannot_be() {
 }
 
 void refusals_from_the_future() {
-    const std::string seen = changed(Refuse{Refusal::full, "text"}, greeting_node, put_at(0, uint16_t(500)));
-    tap::is(seen, "refuse unknown text='text'", "a reason that we do not know is unknown, its text is kept");
+    const std::string seen =
+        changed(Refuse{Refusal::full, "text"}, greeting_node, put_at(0, uint16_t(500)));
+    tap::is(seen, "refuse unknown text='text'",
+            "a reason that we do not know is unknown, its text is kept");
     std::string help;
     for (size_t i = 0; i < size_t(Refusal::count); i++)
         if (refusal_help(Refusal(i)).empty()) help += refusal_name(Refusal(i));
     tap::is(help, "", "every refusal has a help text");
 }
 
-// Every prefix waits, or is refused when its header says that this is all; every byte takes every other value.
+// Every prefix waits, or is refused when its header says that this is all; every byte takes every
+// other value.
 void cut_and_corrupted() {
     int wrong = 0, refused = 0;
     const std::vector<std::string> greetings = {bytes_of(some_hello()), bytes_of(some_facts()),
@@ -303,7 +333,8 @@ void cut_and_corrupted() {
         }
     }
     tap::note("%d refused", refused);
-    tap::is(wrong, 0, "every truncation is refused or waits, every corruption is refused or read in bounds");
+    tap::is(wrong, 0,
+            "every truncation is refused or waits, every corruption is refused or read in bounds");
 }
 
 // ---- pinned -----------------------------------------------------------------------------------------
@@ -313,12 +344,17 @@ void the_bytes() {
     hello.speaks = {2, 1, 3, 0x1122334455667788};
     OutBuffer out;
     append_hello(out, hello);
-    std::string want("\x44\0\0\0\1\0\0\0\0\0\0\0\0\0\0\0" "fachhello\0\0\0", 16);
-    want += std::string("fachhelo\2\0\0\0\1\0\0\0\3\0\0\0\7\0\0\0\x88\x77\x66\x55\x44\x33\x22\x11", 32);
+    std::string want(
+        "\x44\0\0\0\1\0\0\0\0\0\0\0\0\0\0\0"
+        "fachhello\0\0\0",
+        16);
+    want +=
+        std::string("fachhelo\2\0\0\0\1\0\0\0\3\0\0\0\7\0\0\0\x88\x77\x66\x55\x44\x33\x22\x11", 32);
     want += "proxy-a";
     want += std::string("\x67\x12\0\0\0\x80\0\0\x11\0\0\0\x0d\0\0\0", 16);
     want += "5f1d2c7e-boot";
-    tap::is(std::string_view(out.data(), out.size()), std::string_view(want), "the bytes of a hello");
+    tap::is(std::string_view(out.data(), out.size()), std::string_view(want),
+            "the bytes of a hello");
     tap::is(bytes_of(some_facts()).substr(16, 8), "fachcome", "a welcome begins with its magic");
 }
 

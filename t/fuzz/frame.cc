@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Fuzz target: frames as either side receives them, of the greeting and after it. The first byte of the input
-// says which. Checked: pieces change nothing of what is seen; nothing is read outside of the input; requests and
-// replies that were read are written as what is read again.
+// Fuzz target: frames as either side receives them, of the greeting and after it. The first byte of
+// the input says which. Checked: pieces change nothing of what is seen; nothing is read outside of
+// the input; requests and replies that were read are written as what is read again.
 #include <cstdint>
 #include <cstdlib>
 #include <string>
@@ -26,7 +26,8 @@ FrameLimits limits_of(uint8_t choice) {
     return limits;
 }
 
-// The frame's requests once more, as they were read; those of an announced value with a value of that length.
+// The frame's requests once more, as they were read; those of an announced value with a value of
+// that length.
 void write_again(const Frame& frame, const FrameLimits& limits) {
     static const std::string any_value(1000, 'v');
     OutBuffer out;
@@ -37,7 +38,8 @@ void write_again(const Frame& frame, const FrameLimits& limits) {
     FrameStep step;
     while ((step = reader.next(request)) == FrameStep::entry) {
         StoreOp* store = std::get_if<StoreOp>(&request.op);
-        if (request.options.value_follows) store->value = std::string_view(any_value).substr(0, request.value_bytes);
+        if (request.options.value_follows)
+            store->value = std::string_view(any_value).substr(0, request.value_bytes);
         std::visit([&](const auto& op) { insist(writer.add(op, request.options)); }, request.op);
     }
     if (step == FrameStep::bad) return;
