@@ -42,6 +42,11 @@ class OutBuffer {
         size_ += bytes.size();
     }
     void append(char c) { append(std::string_view(&c, 1)); }
+    // To change what was committed: the byte at `offset`, valid until the next reserve().
+    char* at(size_t offset) {
+        CHECK(offset <= size_);
+        return data_ + offset;
+    }
     void truncate(size_t size) {
         CHECK(size <= size_);
         size_ = size;

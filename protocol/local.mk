@@ -7,6 +7,18 @@ protocol_libprotocol_a_SOURCES = \
 	protocol/base64.h \
 	protocol/binary.cc \
 	protocol/binary.h \
+	protocol/frame.cc \
+	protocol/frame.h \
+	protocol/frame_error.h \
+	protocol/frame_layout.h \
+	protocol/frame_reply.cc \
+	protocol/frame_reply.h \
+	protocol/frame_request.cc \
+	protocol/frame_request.h \
+	protocol/frame_writer.cc \
+	protocol/frame_writer.h \
+	protocol/handshake.cc \
+	protocol/handshake.h \
 	protocol/meta.cc \
 	protocol/meta.h \
 	protocol/text.cc \
@@ -14,5 +26,7 @@ protocol_libprotocol_a_SOURCES = \
 	protocol/text_keys.h \
 	protocol/text_number.h \
 	protocol/layout.h \
+	protocol/layout_hash.h \
 	protocol/op.h \
+	protocol/wire.h \
 	protocol/words.h

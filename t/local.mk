@@ -82,6 +82,20 @@ t_fuzz_binary_SOURCES = t/fuzz/binary.cc t/unit_binary_fixture.h t/unit_binary_p
 	$(fuzz_main)
 t_fuzz_binary_LDFLAGS = $(fuzz_ldflags)
 
+check_PROGRAMS += t/unit_frame t/unit_frame_bad
+TESTS += t/unit_frame t/unit_frame_bad
+frame_headers = t/unit_frame_random.h t/unit_frame_streams.h t/unit_frame_words.h t/tap.h
+t_unit_frame_SOURCES = t/unit_frame.cc $(frame_headers)
+t_unit_frame_bad_SOURCES = t/unit_frame_bad.cc $(frame_headers)
+
+check_PROGRAMS += t/unit_handshake
+TESTS += t/unit_handshake
+t_unit_handshake_SOURCES = t/unit_handshake.cc $(frame_headers)
+
+fuzz_targets += t/fuzz/frame
+t_fuzz_frame_SOURCES = t/fuzz/frame.cc $(frame_headers) $(fuzz_main)
+t_fuzz_frame_LDFLAGS = $(fuzz_ldflags)
+
 check_PROGRAMS += t/unit_stats t/unit_stats_crawler t/unit_stats_tune t/unit_stats_watch
 TESTS += t/unit_stats t/unit_stats_crawler t/unit_stats_tune t/unit_stats_watch
 t_unit_stats_SOURCES = t/unit_stats.cc t/unit_stats_fixture.h t/tap.h

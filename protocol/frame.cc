@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "protocol/frame.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+#include "base/check.h"
+#include "protocol/layout.h"
+#include "protocol/wire.h"
+
+namespace farcached::protocol {
+
+namespace {
+
+enum class From : uint8_t { proxy, node, either };
+enum class When : uint8_t { greeting, open };
+
+struct KindRule {
+    std::string_view name;
+    From from = From::either;
+    When when = When::open;
+    uint32_t body_min = 0;   // without entries
+    uint32_t entry_min = 0;  // 0: no entries
+    bool exact = false;      // the body is exactly that, and entries of exactly that size
+};
+
+// By FrameKind.
+constexpr std::array<KindRule, 12> rules = {{
+    {},
+    {"hello", From::proxy, When::greeting, sizeof(HelloRecord), 0, false},
+    {"welcome", From::node, When::greeting, sizeof(WelcomeRecord), 0, false},
+    {"refuse", From::node, When::greeting, sizeof(SentenceRecord), 0, false},
+    {"requests", From::proxy, When::open, 0, sizeof(RequestHeader), false},
+    {"replies", From::node, When::open, sizeof(ClockRecord), sizeof(ReplyHeader), false},
+    {"chunk", From::either, When::open, sizeof(ChunkHeader), 0, false},
+    {"ping", From::either, When::open, 0, 0, true},
+    {"pong", From::either, When::open, sizeof(ClockRecord), 0, true},
+    {"goodbye", From::either, When::open, sizeof(SentenceRecord), 0, false},
+    {"lease_returns", From::proxy, When::open, 0, sizeof(LeaseReturnRecord), true},
+    {"accesses", From::proxy, When::open, 0, sizeof(AccessRecord), true},
+}};
+static_assert(rules.size() == size_t(FrameKind::accesses) + 1);
+
+bool may_send(From from, Sender sender) {
+    if (from == From::either) return true;
+    return (from == From::proxy) == (sender == Sender::proxy);
+}
+
+// A header by itself (F3).
+FrameError judge(const FrameHeader& header, const FrameLimits& limits) {
+    if (header.kind == 0 || header.kind >= rules.size()) return FrameError::kind_unknown;
+    const KindRule& rule = rules[header.kind];
+    if (!may_send(rule.from, limits.sender)) return FrameError::kind_unexpected;
+    if ((rule.when == When::open) != limits.greeted) return FrameError::kind_unexpected;
+    if (header.body_bytes > limits.frame_bytes_max - sizeof header)
+        return FrameError::frame_too_long;
+    if ((rule.entry_min != 0) != (header.count != 0)) return FrameError::count_wrong;
+    const uint64_t least = rule.body_min + uint64_t(rule.entry_min) * header.count;
+    if (header.body_bytes < least) return FrameError::body_short;
+    if (rule.exact && header.body_bytes > least) return FrameError::body_excess;
+    return FrameError::none;
+}
+
+void append_header(OutBuffer& out, FrameKind kind, uint64_t sequence, size_t body_bytes) {
+    char* to = out.reserve(sizeof(FrameHeader));
+    write_frame_header(to, {uint32_t(body_bytes), uint16_t(kind), 0, sequence});
+    out.commit(sizeof(FrameHeader));
+}
+
+template <class Record>
+void append_record(OutBuffer& out, const Record& record) {
+    wire::put(out.reserve(sizeof record), record);
+    out.commit(sizeof record);
+}
+
+template <class Record>
+Record entry_at(const Frame& frame, uint32_t index) {
+    CHECK(index < frame.count);
+    CHECK((size_t(index) + 1) * sizeof(Record) <= frame.body.size());
+    return wire::get<Record>(frame.body.data() + size_t(index) * sizeof(Record));
+}
+
+}  // namespace
+
+std::string_view frame_kind_name(FrameKind kind) {
+    return size_t(kind) < rules.size() ? rules[size_t(kind)].name : std::string_view();
+}
+
+FrameParse parse_frame(std::string_view input, const FrameLimits& limits) {
+    CHECK(limits.frame_bytes_max >= frame_bytes_lowest);
+    FrameParse parse;
+    if (input.size() < sizeof(FrameHeader)) return parse;
+    const FrameHeader header = wire::get<FrameHeader>(input.data());
+    parse.error = judge(header, limits);
+    if (parse.error != FrameError::none) {
+        parse.status = FrameParse::Status::bad;
+        return parse;
+    }
+    parse.header_known = true;
+    parse.bytes += header.body_bytes;
+    parse.frame.kind = FrameKind(header.kind);
+    parse.frame.count = header.count;
+    parse.frame.sequence = header.sequence;
+    if (input.size() < parse.bytes) return parse;
+    parse.frame.body = input.substr(sizeof header, header.body_bytes);
+    parse.status = FrameParse::Status::frame;
+    return parse;
+}
+
+// ---- chunks -----------------------------------------------------------------------------------------
+
+FrameError parse_chunk(std::string_view body, size_t body_bytes, Chunk& chunk) {
+    if (body.size() < sizeof(ChunkHeader)) return FrameError::body_short;
+    if (body_bytes < body.size()) return FrameError::body_excess;
+    const ChunkHeader header = wire::get<ChunkHeader>(body.data());
+    if ((header.flags & ~chunk_abandoned) != 0) return FrameError::flag_unknown;
+    chunk.tag = header.tag;
+    chunk.abandoned = (header.flags & chunk_abandoned) != 0;
+    chunk.offset = header.offset;
+    chunk.size = uint32_t(body_bytes - sizeof header);
+    chunk.bytes = body.substr(sizeof header);
+    return chunk.abandoned == (chunk.size == 0) ? FrameError::none : FrameError::chunk_empty;
+}
+
+FrameError ValueProgress::accept(const Chunk& chunk) {
+    CHECK(received <= total);
+    if (chunk.abandoned) return FrameError::none;
+    if (chunk.offset != received) return FrameError::chunk_order;
+    if (chunk.size > total - received) return FrameError::chunk_overrun;
+    received += chunk.size;
+    return FrameError::none;
+}
+
+char* write_chunk_head(char* to, uint64_t sequence, uint32_t tag, uint64_t offset, uint32_t size) {
+    CHECK(size != 0);
+    const uint32_t body_bytes = uint32_t(sizeof(ChunkHeader)) + size;
+    to = write_frame_header(to, {body_bytes, uint16_t(FrameKind::chunk), 0, sequence});
+    return wire::put(to, ChunkHeader{tag, 0, offset});
+}
+
+void append_abandoned(OutBuffer& out, uint64_t sequence, uint32_t tag) {
+    append_header(out, FrameKind::chunk, sequence, sizeof(ChunkHeader));
+    append_record(out, ChunkHeader{tag, chunk_abandoned, 0});
+}
+
+// ---- small frames -----------------------------------------------------------------------------------
+
+void append_ping(OutBuffer& out, uint64_t sequence) {
+    append_header(out, FrameKind::ping, sequence, 0);
+}
+
+void append_pong(OutBuffer& out, uint64_t sequence, NodeSeconds now) {
+    append_header(out, FrameKind::pong, sequence, sizeof(ClockRecord));
+    append_record(out, ClockRecord{now, 0});
+}
+
+FrameError parse_pong(const Frame& frame, NodeSeconds& now) {
+    CHECK(frame.kind == FrameKind::pong);
+    const ClockRecord record = wire::get<ClockRecord>(frame.body.data());
+    if (record.reserved != 0) return FrameError::reserved_set;
+    now = record.now;
+    return FrameError::none;
+}
+
+std::string_view goodbye_name(Goodbye reason) {
+    constexpr std::string_view names[] = {
+#define X(name, text) #name,
+        GOODBYES(X)
+#undef X
+    };
+    CHECK(reason < Goodbye::count);
+    return names[size_t(reason)];
+}
+
+std::string_view goodbye_text(Goodbye reason) {
+    constexpr std::string_view texts[] = {
+#define X(name, text) text,
+        GOODBYES(X)
+#undef X
+    };
+    CHECK(reason < Goodbye::count);
+    return texts[size_t(reason)];
+}
+
+void append_goodbye(OutBuffer& out, Goodbye reason, std::string_view text) {
+    append_sentence(out, FrameKind::goodbye, uint16_t(reason), text);
+}
+
+FrameError parse_goodbye(const Frame& frame, GoodbyeFrame& goodbye) {
+    CHECK(frame.kind == FrameKind::goodbye);
+    uint16_t reason = 0;
+    FrameError error = parse_sentence(frame, reason, goodbye.text);
+    goodbye.reason = reason < uint16_t(Goodbye::count) ? Goodbye(reason) : Goodbye::stopping;
+    return error;
+}
+
+FrameError lease_return_at(const Frame& frame, uint32_t index, LeaseReturnRecord& entry) {
+    CHECK(frame.kind == FrameKind::lease_returns);
+    entry = entry_at<LeaseReturnRecord>(frame, index);
+    if (entry.reserved != 0) return FrameError::reserved_set;
+    return entry.generation <= layout::generation_max ? FrameError::none
+                                                      : FrameError::entry_invalid;
+}
+
+FrameError access_at(const Frame& frame, uint32_t index, AccessRecord& entry) {
+    CHECK(frame.kind == FrameKind::accesses);
+    entry = entry_at<AccessRecord>(frame, index);
+    if (entry.generation > layout::generation_max) return FrameError::entry_invalid;
+    return entry.count != 0 ? FrameError::none : FrameError::entry_invalid;
+}
+
+bool printable(std::string_view text) {
+    return std::all_of(text.begin(), text.end(), [](char c) { return c >= 0x20 && c < 0x7f; });
+}
+
+void append_sentence(OutBuffer& out, FrameKind kind, uint16_t reason, std::string_view text) {
+    CHECK(printable(text));
+    text = text.substr(0, text_bytes_max);
+    append_header(out, kind, 0, sizeof(SentenceRecord) + text.size());
+    append_record(out, SentenceRecord{reason, uint16_t(text.size()), 0});
+    out.append(text);
+}
+
+FrameError parse_sentence(const Frame& frame, uint16_t& reason, std::string_view& text) {
+    wire::Cursor at(frame.body);
+    SentenceRecord record;
+    if (!at.take(record)) return FrameError::body_short;
+    if (record.reserved != 0) return FrameError::reserved_set;
+    if (record.text_bytes > text_bytes_max) return FrameError::text_invalid;
+    std::string_view sentence;
+    if (!at.take_bytes(record.text_bytes, sentence)) return FrameError::body_short;
+    if (at.left() != 0) return FrameError::body_excess;
+    if (!printable(sentence)) return FrameError::text_invalid;
+    reason = record.reason;
+    text = sentence;
+    return FrameError::none;
+}
+
+}  // namespace farcached::protocol

@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Frames between a proxy (farcached) and a node (farnode): the same bytes in shared-memory rings,
+// over a stream, and as single messages. Here: the parser and the frames without operations.
+// Requests and replies are in protocol/frame_request.h and frame_reply.h, the greeting in
+// protocol/handshake.h, all records in protocol/frame_layout.h.
+//
+//  0          4      6       8          16
+//  | body     | kind | count | sequence | body ...                   little-endian
+//  | bytes    |      |       |          |
+//
+//  kind          from    body
+//  hello         proxy   who it is, which versions it speaks          \  the greeting: one frame each way
+//  welcome       node    what it serves, and under which limits        > before any other
+//  refuse        node    a reason and a sentence                      /
+//  requests      proxy   `count` requests; the sequence names the exchange
+//  replies       node    clock, then `count` replies to requests of that sequence; one frame or several
+//  chunk         either  a piece of a value that was announced in a frame of that sequence
+//  ping, pong    either  the pong repeats the sequence; a node's tells its clock
+//  goodbye       either  a reason and a sentence; nothing new is asked or begun after it
+//  lease_returns proxy   `count` pointers whose leases are no longer needed
+//  accesses      proxy   `count` accesses that the node did not see
+//
+// A frame is never longer than the greeting agreed (frame_bytes_max), so that a receiver's buffer,
+// a ring and a posted receive have one size, and a small request never waits behind a large value.
+// A value that does not fit into a frame together with its request or reply is announced there (its
+// length, and that it follows) and travels in chunks, in order, each copied or received straight to
+// where the value belongs; other frames may come between. A request whose value follows is executed
+// when its last byte has come; who needs an order between it and another request waits for its
+// reply.
+//
+// F1  Nothing is believed: every length is compared with what is there before it is used (S10).
+// F2  The same bytes give the same frames however they arrive.
+// F3  Whether a frame can be is decided on its header: nothing that it promises is waited for
+//     first.
+// F4  The views of a frame point into the input.
+// F5  Reserved fields are written as zero and refused otherwise.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <string_view>
+
+#include "base/node_clock.h"
+#include "base/out_buffer.h"
+#include "protocol/frame_error.h"
+#include "protocol/frame_layout.h"
+
+namespace farcached::protocol {
+
+constexpr uint32_t frame_bytes_lowest = 4 * 1024;  // holds any greeting and any request's head
+constexpr uint32_t frame_bytes_default = 64 * 1024;  // a thousand small requests; stays in a cache
+constexpr uint32_t frame_bytes_highest = 16 * 1024 * 1024;
+constexpr uint64_t value_bytes_highest = UINT64_C(1) << 30;  // the largest -I
+constexpr uint32_t stats_bytes_max = 4 * 1024 * 1024;        // the text of a stats reply
+constexpr uint32_t text_bytes_max = 512;                     // of a sentence
+
+std::string_view frame_kind_name(FrameKind kind);
+
+enum class Sender : uint8_t { proxy, node };
+
+// What the receiver goes by. As it is: the greeting.
+struct FrameLimits {
+    Sender sender = Sender::proxy;                  // at the other end
+    bool greeted = false;                           // after the greeting
+    uint32_t frame_bytes_max = frame_bytes_lowest;  // header and body
+    uint64_t value_bytes_max = 0;                   // of an item
+};
+
+struct Frame {
+    FrameKind kind = FrameKind::ping;
+    uint16_t count = 0;
+    uint64_t sequence = 0;
+    std::string_view body;
+};
+
+struct FrameParse {
+    enum class Status : uint8_t {
+        need_more,  // the frame has at least `bytes`, as far as is known
+        frame,      // `frame`; it has `bytes` of the input
+        bad,        // `error`
+    } status = Status::need_more;
+    FrameError error = FrameError::none;
+    bool header_known = false;  // all of `frame` but its body is set, by a header that can be
+    size_t bytes = sizeof(FrameHeader);
+    Frame frame;
+};
+
+// `input`: every byte received and not yet consumed.
+FrameParse parse_frame(std::string_view input, const FrameLimits& limits);
+
+// ---- pieces of a large value ------------------------------------------------------------------------
+
+constexpr size_t chunk_head_bytes = sizeof(FrameHeader) + sizeof(ChunkHeader);
+
+struct Chunk {
+    uint32_t tag = 0;
+    bool abandoned = false;
+    uint64_t offset = 0;
+    uint32_t size = 0;       // bytes of the value in this chunk
+    std::string_view bytes;  // as many of them as the input has
+};
+
+// `frame.body` may be cut anywhere behind the ChunkHeader, when `size` is to be received elsewhere;
+// `body_bytes` is what the frame's header says.
+FrameError parse_chunk(std::string_view body, size_t body_bytes, Chunk& chunk);
+inline FrameError parse_chunk(const Frame& frame, Chunk& chunk) {
+    return parse_chunk(frame.body, frame.body.size(), chunk);
+}
+
+// Where the receiver of a large value has got to.
+struct ValueProgress {
+    uint64_t total = 0;     // as announced
+    uint64_t received = 0;  // the next chunk begins here
+
+    bool whole() const { return received == total; }
+    // Takes the chunk, or says why it is not the next one. Of an abandoned value nothing counts any
+    // more.
+    FrameError accept(const Chunk& chunk);
+};
+
+// How many bytes of a value the next chunk should have.
+constexpr uint32_t chunk_size(uint64_t left, uint32_t frame_bytes_max) {
+    const uint64_t most = frame_bytes_max - chunk_head_bytes;
+    return uint32_t(left < most ? left : most);
+}
+// Writes what is before the bytes, chunk_head_bytes, at `to`; returns the end.
+char* write_chunk_head(char* to, uint64_t sequence, uint32_t tag, uint64_t offset, uint32_t size);
+void append_abandoned(OutBuffer& out, uint64_t sequence, uint32_t tag);
+
+// ---- frames without entries -------------------------------------------------------------------------
+
+void append_ping(OutBuffer& out, uint64_t sequence);
+
+// now: the node's clock; from a proxy 0.
+void append_pong(OutBuffer& out, uint64_t sequence, NodeSeconds now);
+FrameError parse_pong(const Frame& frame, NodeSeconds& now);
+
+//        name            text
+#define GOODBYES(X)                                                      \
+    X(stopping, "the process stops")                                     \
+    X(draining, "the operator drains it; what is in flight is answered") \
+    X(idle, "nothing was heard for too long")                            \
+    X(protocol_error, "the other end sent what is no frame")             \
+    X(no_memory, "there was no memory for the connection")
+
+enum class Goodbye : uint16_t {
+#define X(name, text) name,
+    GOODBYES(X)
+#undef X
+        count
+};
+std::string_view goodbye_name(Goodbye reason);
+std::string_view goodbye_text(Goodbye reason);
+
+struct GoodbyeFrame {
+    Goodbye reason = Goodbye::stopping;  // one that we do not know is read as this
+    std::string_view text;               // printable
+};
+// Longer text is cut.
+void append_goodbye(OutBuffer& out, Goodbye reason, std::string_view text);
+FrameError parse_goodbye(const Frame& frame, GoodbyeFrame& goodbye);
+
+// ---- lists that a proxy sends unasked ---------------------------------------------------------------
+
+// The `index`th entry of a frame that parse_frame returned; index < frame.count.
+FrameError lease_return_at(const Frame& frame, uint32_t index, LeaseReturnRecord& entry);
+FrameError access_at(const Frame& frame, uint32_t index, AccessRecord& entry);
+
+// ---- for those who write frames ---------------------------------------------------------------------
+
+inline char* write_frame_header(char* to, const FrameHeader& header) {
+    std::memcpy(to, &header, sizeof header);
+    return to + sizeof header;
+}
+
+// Printable ASCII and blanks only: fit for a log line.
+bool printable(std::string_view text);
+
+// A frame of kind goodbye or refuse.
+void append_sentence(OutBuffer& out, FrameKind kind, uint16_t reason, std::string_view text);
+FrameError parse_sentence(const Frame& frame, uint16_t& reason, std::string_view& text);
+
+}  // namespace farcached::protocol

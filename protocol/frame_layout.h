@@ -1,0 +1,336 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The records that frames between a proxy and a node are made of. Little-endian, without padding,
+// at any alignment; pinned here and, byte by byte, by t/unit_frame. Change one and protocol_version
+// goes up.
+//
+//   frame    | FrameHeader | body                                              |
+//   requests | FrameHeader | request | request | ...                           |
+//   request  | RequestHeader | fixed part of the operation | optionals | key | value |
+//   replies  | FrameHeader | ClockRecord | reply | reply | ...                 |
+//   reply    | ReplyHeader | record of the kind | GrantRecord | value          |
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+
+namespace farcached::protocol {
+
+// Negotiated by the greeting (protocol/handshake.h).
+constexpr uint32_t protocol_version = 1;
+constexpr uint32_t protocol_version_lowest = 1;
+
+// ---- every frame ------------------------------------------------------------------------------------
+//
+//  0          4      6       8          16
+//  | body     | kind | count | sequence |
+//  | bytes    |      |       |          |
+struct FrameHeader {
+    uint32_t body_bytes;  // behind this header
+    uint16_t kind;        // FrameKind
+    uint16_t count;       // entries in the body; 0 in kinds without entries
+    uint64_t sequence;    // the exchange, as its proxy numbers them
+};
+static_assert(sizeof(FrameHeader) == 16);
+static_assert(offsetof(FrameHeader, kind) == 4);
+static_assert(offsetof(FrameHeader, count) == 6);
+static_assert(offsetof(FrameHeader, sequence) == 8);
+
+enum class FrameKind : uint16_t {
+    hello = 1,
+    welcome = 2,
+    refuse = 3,
+    requests = 4,
+    replies = 5,
+    chunk = 6,
+    ping = 7,
+    pong = 8,
+    goodbye = 9,
+    lease_returns = 10,
+    accesses = 11,
+};
+
+// ---- requests ---------------------------------------------------------------------------------------
+//
+//  0    1      2         4       8           12    16
+//  | op | mode | key_len | flags | value_len | tag |
+struct RequestHeader {
+    uint8_t op;          // RequestKind
+    uint8_t mode;        // of a store: StoreOp::Mode; else 0
+    uint16_t key_len;    // bytes; of stats: the group's name
+    uint32_t flags;      // RequestFlag
+    uint32_t value_len;  // bytes, here or in chunks
+    uint32_t tag;        // the proxy's; its reply repeats it
+};
+static_assert(sizeof(RequestHeader) == 16);
+static_assert(offsetof(RequestHeader, key_len) == 2);
+static_assert(offsetof(RequestHeader, flags) == 4);
+static_assert(offsetof(RequestHeader, value_len) == 8);
+static_assert(offsetof(RequestHeader, tag) == 12);
+
+enum class RequestKind : uint8_t {
+    get = 1,
+    store = 2,  // fixed part: StoreRecord
+    remove = 3,
+    arith = 4,  // fixed part: ArithRecord
+    forget = 5,
+    flush = 6,
+    flush_at = 7,  // fixed part: ClockRecord, the moment
+    stats = 8,
+};
+
+// The presence of each optional, in the order in which they lie, and what is a yes or a no.
+enum class RequestFlag : uint32_t {
+    cas_compare = 1u << 0,  // u64
+    cas_set = 1u << 1,      // u64
+    touch = 1u << 2,        // u32, NodeSeconds, as the next two
+    vivify = 1u << 3,
+    recache_before = 1u << 4,
+    key_binary = 1u << 8,
+    peek = 1u << 9,
+    no_bump = 1u << 10,
+    win_tokens = 1u << 11,
+    recache_first = 1u << 12,
+    invalidate = 1u << 13,
+    remove_value = 1u << 14,
+    decrement = 1u << 15,
+    no_value = 1u << 16,       // get: the reply need not bring the value
+    want_grant = 1u << 17,     // get, store: the reply may bring pointer and lease
+    value_follows = 1u << 18,  // store: in chunks
+};
+
+struct StoreRecord {
+    uint32_t flags;    // the client's
+    uint32_t exptime;  // NodeSeconds
+};
+static_assert(sizeof(StoreRecord) == 8);
+
+struct ArithRecord {
+    uint64_t delta;
+    uint64_t initial;
+};
+static_assert(sizeof(ArithRecord) == 16);
+
+// ---- replies ----------------------------------------------------------------------------------------
+//
+//  0      1        2      3   4       8           12    16
+//  | kind | status | miss | 0 | flags | value_len | tag |
+struct ReplyHeader {
+    uint8_t kind;    // ReplyKind
+    uint8_t status;  // the Status of that reply; of refused: RequestRefusal; else 0
+    uint8_t miss;    // of a get: Miss
+    uint8_t reserved;
+    uint32_t flags;      // ReplyFlag
+    uint32_t value_len;  // bytes, here or in chunks
+    uint32_t tag;        // the request's
+};
+static_assert(sizeof(ReplyHeader) == 16);
+static_assert(offsetof(ReplyHeader, flags) == 4);
+static_assert(offsetof(ReplyHeader, value_len) == 8);
+static_assert(offsetof(ReplyHeader, tag) == 12);
+
+enum class ReplyKind : uint8_t {
+    get = 1,     // MetaRecord on a hit
+    store = 2,   // StoredRecord
+    remove = 3,  // RemovedRecord
+    arith = 4,   // ArithReplyRecord
+    done = 5,    // forget, flush
+    stats = 6,   // the text is the value
+    refused = 7,
+};
+
+enum class ReplyFlag : uint32_t {
+    vivified = 1u << 0,
+    grant = 1u << 1,          // a GrantRecord, which may be empty
+    value_follows = 1u << 2,  // in chunks
+    no_value = 1u << 3,       // a hit whose value is neither here nor in chunks
+};
+
+//  0     8       16          20       24        28         32           36     37     38  40
+//  | cas | flags | item_bytes | exptime | last_    | value_len | class | bits | 0 |
+//  |     | u32   |            |         | access   |           |       |      |   |
+struct MetaRecord {
+    uint64_t cas;
+    uint32_t flags;
+    uint32_t item_bytes;
+    uint32_t exptime;  // NodeSeconds, as the next
+    uint32_t last_access;
+    uint32_t value_len;
+    uint8_t size_class;
+    uint8_t bits;  // MetaBit
+    uint16_t reserved;
+};
+static_assert(sizeof(MetaRecord) == 32);
+static_assert(offsetof(MetaRecord, flags) == 8);
+static_assert(offsetof(MetaRecord, value_len) == 24);
+static_assert(offsetof(MetaRecord, size_class) == 28);
+
+enum class MetaBit : uint8_t {
+    fetched = 1u << 0,
+    stale = 1u << 1,
+    win = 1u << 2,
+    win_sent = 1u << 3,
+    key_binary = 1u << 4,
+};
+constexpr uint8_t meta_bits_all = 0x1f;
+
+//  0     8            12          16        20      21  24
+//  | cas | item_bytes | value_len | exptime | class | 0 |
+struct StoredRecord {
+    uint64_t cas;
+    uint32_t item_bytes;
+    uint32_t value_len;
+    uint32_t exptime;
+    uint8_t size_class;
+    uint8_t reserved[3];
+};
+static_assert(sizeof(StoredRecord) == 24);
+static_assert(offsetof(StoredRecord, size_class) == 20);
+
+struct RemovedRecord {
+    uint32_t item_bytes;
+    uint8_t size_class;
+    uint8_t reserved[3];
+};
+static_assert(sizeof(RemovedRecord) == 8);
+
+struct ArithReplyRecord {
+    uint64_t value;
+    MetaRecord meta;
+};
+static_assert(sizeof(ArithReplyRecord) == 40);
+
+//  0        8            16       20       24        28  32
+//  | offset | generation | region | length | term_ms | 0 |
+struct GrantRecord {
+    uint64_t offset;  // of the item, from the region's start
+    uint64_t generation;
+    uint32_t region;
+    uint32_t length;   // header, key and value
+    uint32_t term_ms;  // of the lease; 0: the whole record is empty
+    uint32_t reserved;
+};
+static_assert(sizeof(GrantRecord) == 32);
+static_assert(offsetof(GrantRecord, region) == 16);
+static_assert(offsetof(GrantRecord, term_ms) == 24);
+
+// Opens the body of replies; the body of a pong.
+struct ClockRecord {
+    uint32_t now;  // NodeSeconds at the node, read after what is answered had come; from a proxy 0
+    uint32_t reserved;
+};
+static_assert(sizeof(ClockRecord) == 8);
+
+// ---- pieces of a large value, then the small frames -------------------------------------------------
+//
+//  0     4       8        16
+//  | tag | flags | offset | bytes
+struct ChunkHeader {
+    uint32_t tag;     // of the request, or of the reply, that announced the value
+    uint32_t flags;   // chunk_abandoned or nothing
+    uint64_t offset;  // of the first byte, in the value
+};
+static_assert(sizeof(ChunkHeader) == 16);
+static_assert(offsetof(ChunkHeader, offset) == 8);
+
+// The sender gives the value up: no bytes, no more chunks of it. A node answers the request with
+// RequestRefusal::abandoned.
+constexpr uint32_t chunk_abandoned = 1;
+
+// goodbye, refuse: | reason | text bytes | 0 | text
+struct SentenceRecord {
+    uint16_t reason;
+    uint16_t text_bytes;
+    uint32_t reserved;
+};
+static_assert(sizeof(SentenceRecord) == 8);
+
+//  0        8            16       20  24
+//  | offset | generation | region | 0 |
+struct LeaseReturnRecord {
+    uint64_t offset;
+    uint64_t generation;
+    uint32_t region;
+    uint32_t reserved;
+};
+static_assert(sizeof(LeaseReturnRecord) == 24);
+
+//  0      8            16       24       28      32
+//  | hash | generation | offset | region | count |
+struct AccessRecord {
+    uint64_t hash;  // of the key, under the node's seed
+    uint64_t generation;
+    uint64_t offset;  // of the item, from the region's start
+    uint32_t region;
+    uint32_t count;  // accesses that the node did not see; at least 1
+};
+static_assert(sizeof(AccessRecord) == 32);
+
+// ---- the greeting -----------------------------------------------------------------------------------
+//
+// hello: | HelloRecord | name | HelloLimits | host |. The record and the name stay what they are in
+// every version, so that any node can say to any proxy which versions would do. A later version may
+// add behind.
+//
+//  0       8         12        16       20       22  24            32
+//  | magic | version | lowest  | layout | name   | 0 | layout hash |
+//  |       |         | version | version| bytes  |   |             |
+struct HelloRecord {
+    uint64_t magic;
+    uint32_t version;  // the highest that the proxy speaks
+    uint32_t version_lowest;
+    uint32_t layout_version;  // protocol/layout.h
+    uint16_t name_bytes;
+    uint16_t reserved;
+    uint64_t layout_hash;  // protocol/layout_hash.h
+};
+static_assert(sizeof(HelloRecord) == 32);
+static_assert(offsetof(HelloRecord, layout_version) == 16);
+static_assert(offsetof(HelloRecord, layout_hash) == 24);
+
+struct HelloLimits {
+    uint32_t pid;
+    uint32_t frame_bytes_max;
+    uint32_t credits;
+    uint16_t host_bytes;
+    uint16_t reserved;
+};
+static_assert(sizeof(HelloLimits) == 16);
+
+constexpr uint64_t hello_magic = 0x6f6c656868636166;    // "fachhelo" in memory order
+constexpr uint64_t welcome_magic = 0x656d6f6368636166;  // "fachcome" in memory order
+
+// welcome: | WelcomeRecord | RegionRecord ... | name |
+struct WelcomeRecord {
+    uint64_t magic;
+    uint32_t version;  // that both will speak
+    uint32_t layout_version;
+    uint64_t layout_hash;
+    uint64_t incarnation;
+    uint64_t hash_seed;
+    uint64_t check_secret;
+    int64_t started_unix;
+    uint64_t item_bytes_max;
+    uint32_t now;
+    uint32_t frame_bytes_max;
+    uint32_t credits;
+    uint32_t term_ms_min;
+    uint32_t term_ms_max;
+    uint32_t grace_ms;
+    uint16_t name_bytes;
+    uint16_t region_count;
+    uint32_t reserved;
+};
+static_assert(sizeof(WelcomeRecord) == 96);
+static_assert(offsetof(WelcomeRecord, incarnation) == 24);
+static_assert(offsetof(WelcomeRecord, item_bytes_max) == 56);
+static_assert(offsetof(WelcomeRecord, name_bytes) == 88);
+
+struct RegionRecord {
+    uint64_t bytes;
+    uint32_t id;
+    uint32_t access;  // RegionAccess
+};
+static_assert(sizeof(RegionRecord) == 16);
+
+}  // namespace farcached::protocol

@@ -1,0 +1,391 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "protocol/frame_reply.h"
+
+#include "base/check.h"
+#include "base/limits.h"
+
+namespace farcached::protocol {
+
+namespace {
+
+using Flag = ReplyFlag;
+
+constexpr uint32_t bit(Flag flag) { return uint32_t(flag); }
+constexpr uint32_t bit_if(bool set, Flag flag) { return set ? bit(flag) : 0; }
+constexpr uint8_t bit_if(bool set, MetaBit flag) { return set ? uint8_t(flag) : 0; }
+
+bool is_hit(const GetReply& reply) { return reply.status == GetReply::Status::hit; }
+bool is_stored(const StoreReply& reply) { return reply.status == StoreReply::Status::stored; }
+
+// ---- writing ----------------------------------------------------------------------------------------
+
+uint32_t value_flags(ValueForm form) {
+    return bit_if(form == ValueForm::follows, Flag::value_follows);
+}
+
+MetaRecord record_of(const ItemMeta& meta) {
+    const uint8_t bits =
+        uint8_t(bit_if(meta.fetched, MetaBit::fetched) | bit_if(meta.stale, MetaBit::stale) |
+                bit_if(meta.win, MetaBit::win) | bit_if(meta.win_sent, MetaBit::win_sent) |
+                bit_if(meta.key_binary, MetaBit::key_binary));
+    return {meta.cas,
+            meta.flags,
+            meta.item_bytes,
+            meta.exptime,
+            meta.last_access,
+            meta.value_len,
+            meta.size_class,
+            bits,
+            0};
+}
+
+char* put_header(char* to, ReplyKind kind, uint8_t status, uint32_t flags, uint32_t tag) {
+    return wire::put(to, ReplyHeader{uint8_t(kind), status, 0, 0, flags, 0, tag});
+}
+
+char* put_grant(char* to, const ReplyOptions& options) {
+    if (!options.has_grant_record()) return to;
+    if (!options.grant.has_value()) return wire::put(to, GrantRecord{});
+    const Grant& grant = *options.grant;
+    CHECK(grant.term_ms != 0);
+    return wire::put(to, GrantRecord{grant.offset, grant.generation, grant.region, grant.length,
+                                     grant.term_ms, 0});
+}
+
+size_t grant_bytes(const ReplyOptions& options) {
+    return options.has_grant_record() ? sizeof(GrantRecord) : 0;
+}
+
+}  // namespace
+
+std::string_view request_refusal_name(RequestRefusal reason) {
+    constexpr std::string_view names[] = {
+#define X(name, help) #name,
+        REQUEST_REFUSALS(X)
+#undef X
+    };
+    CHECK(reason < RequestRefusal::count);
+    return names[size_t(reason)];
+}
+
+std::string_view request_refusal_help(RequestRefusal reason) {
+    constexpr std::string_view helps[] = {
+#define X(name, help) help,
+        REQUEST_REFUSALS(X)
+#undef X
+    };
+    CHECK(reason < RequestRefusal::count);
+    return helps[size_t(reason)];
+}
+
+size_t reply_head_bytes(const GetReply& reply, const ReplyOptions& options) {
+    return is_hit(reply) ? hit_head_bytes(options.has_grant_record()) : sizeof(ReplyHeader);
+}
+size_t reply_head_bytes(const StoreReply& reply, const ReplyOptions& options) {
+    return sizeof(ReplyHeader) + sizeof(StoredRecord) +
+           (is_stored(reply) ? grant_bytes(options) : 0);
+}
+size_t reply_head_bytes(const DeleteReply&, const ReplyOptions&) {
+    return sizeof(ReplyHeader) + sizeof(RemovedRecord);
+}
+size_t reply_head_bytes(const ArithReply&, const ReplyOptions&) {
+    return sizeof(ReplyHeader) + sizeof(ArithReplyRecord);
+}
+size_t reply_head_bytes(const DoneReply&, const ReplyOptions&) { return sizeof(ReplyHeader); }
+size_t reply_head_bytes(const StatsReply&, const ReplyOptions&) { return sizeof(ReplyHeader); }
+size_t reply_head_bytes(const RefusedReply&, const ReplyOptions&) { return sizeof(ReplyHeader); }
+
+char* write_reply_head(char* to, const GetReply& reply, const ReplyOptions& options) {
+    ReplyHeader header{uint8_t(ReplyKind::get),
+                       uint8_t(reply.status),
+                       uint8_t(reply.why),
+                       0,
+                       bit_if(reply.vivified, Flag::vivified),
+                       0,
+                       options.tag};
+    if (!is_hit(reply)) return wire::put(to, header);
+    const bool has_value = options.value != ValueForm::none;
+    header.flags |= bit_if(!has_value, Flag::no_value) | value_flags(options.value) |
+                    bit_if(options.has_grant_record(), Flag::grant);
+    header.value_len = has_value ? reply.meta.value_len : 0;
+    to = wire::put(to, header);
+    to = wire::put(to, record_of(reply.meta));
+    return put_grant(to, options);
+}
+
+char* write_reply_head(char* to, const StoreReply& reply, const ReplyOptions& options) {
+    const bool grants = is_stored(reply) && options.has_grant_record();
+    to = put_header(to, ReplyKind::store, uint8_t(reply.status), bit_if(grants, Flag::grant),
+                    options.tag);
+    to = wire::put(
+        to, StoredRecord{
+                reply.cas, reply.item_bytes, reply.value_len, reply.exptime, reply.size_class, {}});
+    return grants ? put_grant(to, options) : to;
+}
+
+char* write_reply_head(char* to, const DeleteReply& reply, const ReplyOptions& options) {
+    to = put_header(to, ReplyKind::remove, uint8_t(reply.status), 0, options.tag);
+    return wire::put(to, RemovedRecord{reply.item_bytes, reply.size_class, {}});
+}
+
+char* write_reply_head(char* to, const ArithReply& reply, const ReplyOptions& options) {
+    to = put_header(to, ReplyKind::arith, uint8_t(reply.status), 0, options.tag);
+    return wire::put(to, ArithReplyRecord{reply.value, record_of(reply.meta)});
+}
+
+char* write_reply_head(char* to, const DoneReply&, const ReplyOptions& options) {
+    return put_header(to, ReplyKind::done, 0, 0, options.tag);
+}
+
+char* write_reply_head(char* to, const RefusedReply& reply, const ReplyOptions& options) {
+    CHECK(reply.reason < RequestRefusal::count);
+    return put_header(to, ReplyKind::refused, uint8_t(reply.reason), 0, options.tag);
+}
+
+char* write_stats_head(char* to, uint32_t text_bytes, const ReplyOptions& options) {
+    CHECK(text_bytes <= stats_bytes_max);
+    CHECK((text_bytes == 0) == (options.value == ValueForm::none));
+    return wire::put(to, ReplyHeader{uint8_t(ReplyKind::stats), 0, 0, 0, value_flags(options.value),
+                                     text_bytes, options.tag});
+}
+
+// ---- reading ----------------------------------------------------------------------------------------
+
+namespace {
+
+struct KindRule {
+    uint8_t statuses = 1;       // 0 .. statuses - 1
+    uint32_t record_bytes = 0;  // of a get: of a hit
+    uint32_t flags = 0;         // that it may have
+};
+
+constexpr uint32_t get_flags =
+    bit(Flag::vivified) | bit(Flag::grant) | bit(Flag::value_follows) | bit(Flag::no_value);
+
+// By ReplyKind.
+constexpr KindRule rules[] = {
+    {},
+    {uint8_t(GetReply::Status::no_memory) + 1, sizeof(MetaRecord), get_flags},             // get
+    {uint8_t(StoreReply::Status::no_memory) + 1, sizeof(StoredRecord), bit(Flag::grant)},  // store
+    {uint8_t(DeleteReply::Status::no_memory) + 1, sizeof(RemovedRecord), 0},               // remove
+    {uint8_t(ArithReply::Status::no_memory) + 1, sizeof(ArithReplyRecord), 0},             // arith
+    {1, 0, 0},                                                                             // done
+    {1, 0, bit(Flag::value_follows)},                                                      // stats
+    {uint8_t(RequestRefusal::count), 0, 0},  // refused
+};
+constexpr size_t rules_known = sizeof rules / sizeof rules[0];
+static_assert(rules_known == size_t(ReplyKind::refused) + 1);
+
+bool is(const ReplyHeader& header, Flag flag) { return (header.flags & bit(flag)) != 0; }
+bool is_hit(const ReplyHeader& header) {
+    return header.kind == uint8_t(ReplyKind::get) &&
+           header.status == uint8_t(GetReply::Status::hit);
+}
+bool is_stored(const ReplyHeader& header) {
+    return header.kind == uint8_t(ReplyKind::store) &&
+           header.status == uint8_t(StoreReply::Status::stored);
+}
+
+FrameError judge_value(const ReplyHeader& header, uint64_t value_bytes_max) {
+    const bool stats = header.kind == uint8_t(ReplyKind::stats);
+    if (!stats && !is_hit(header)) {
+        if (header.value_len != 0) return FrameError::value_unexpected;
+        constexpr uint32_t of_a_hit = bit(Flag::value_follows) | bit(Flag::no_value);
+        return (header.flags & of_a_hit) == 0 ? FrameError::none : FrameError::flag_unknown;
+    }
+    if (is(header, Flag::value_follows) && header.value_len == 0)
+        return FrameError::value_unexpected;
+    if (is(header, Flag::no_value) && header.value_len != 0) return FrameError::value_unexpected;
+    const uint64_t most = stats ? stats_bytes_max : value_bytes_max;
+    return header.value_len <= most ? FrameError::none : FrameError::value_too_long;
+}
+
+// A header by itself.
+FrameError judge(const ReplyHeader& header, uint64_t value_bytes_max) {
+    if (header.kind == 0 || header.kind >= rules_known) return FrameError::op_unknown;
+    const KindRule& rule = rules[header.kind];
+    if (header.status >= rule.statuses) return FrameError::status_unknown;
+    if (header.miss > uint8_t(Miss::flushed)) return FrameError::status_unknown;
+    if (header.miss != 0 && header.kind != uint8_t(ReplyKind::get))
+        return FrameError::status_unknown;
+    if (header.reserved != 0) return FrameError::reserved_set;
+    if ((header.flags & ~rule.flags) != 0) return FrameError::flag_unknown;
+    if (is(header, Flag::grant) && !is_hit(header) && !is_stored(header))
+        return FrameError::flag_unknown;
+    return judge_value(header, value_bytes_max);
+}
+
+FrameError read_meta(const MetaRecord& record, uint64_t value_bytes_max, ItemMeta& meta) {
+    if (record.reserved != 0) return FrameError::reserved_set;
+    if (record.value_len > value_bytes_max) return FrameError::meta_invalid;
+    if ((record.bits & ~meta_bits_all) != 0) return FrameError::meta_invalid;
+    if (record.size_class > layout::large_class) return FrameError::meta_invalid;
+    auto has = [&](MetaBit flag) { return (record.bits & uint8_t(flag)) != 0; };
+    meta.cas = record.cas;
+    meta.value_len = record.value_len;
+    meta.flags = record.flags;
+    meta.item_bytes = record.item_bytes;
+    meta.exptime = record.exptime;
+    meta.last_access = record.last_access;
+    meta.size_class = record.size_class;
+    meta.fetched = has(MetaBit::fetched);
+    meta.stale = has(MetaBit::stale);
+    meta.win = has(MetaBit::win);
+    meta.win_sent = has(MetaBit::win_sent);
+    meta.key_binary = has(MetaBit::key_binary);
+    return FrameError::none;
+}
+
+FrameError read_grant(const GrantRecord& record, uint32_t value_len, std::optional<Grant>& grant) {
+    if (record.reserved != 0) return FrameError::reserved_set;
+    if (record.term_ms == 0) {
+        const bool empty = (record.offset | record.generation | record.region | record.length) == 0;
+        return empty ? FrameError::none : FrameError::grant_invalid;
+    }
+    if (record.term_ms > term_ms_highest) return FrameError::grant_invalid;
+    if (record.generation > layout::generation_max) return FrameError::grant_invalid;
+    if (record.offset % layout::stride_bytes != 0) return FrameError::grant_invalid;
+    const uint64_t shortest = layout::item_bytes(1, value_len);
+    const uint64_t longest = layout::item_bytes(limits::key_bytes_max, value_len);
+    if (record.length < shortest || record.length > longest) return FrameError::grant_invalid;
+    grant = Grant{record.offset, record.generation, record.region, record.length, record.term_ms};
+    return FrameError::none;
+}
+
+bool reserved_set(const uint8_t (&reserved)[3]) {
+    return (reserved[0] | reserved[1] | reserved[2]) != 0;
+}
+
+// What stands behind the header of the reply under way.
+struct Behind {
+    const char* at;
+    uint64_t value_bytes_max;
+    std::optional<Grant>& grant;
+};
+
+FrameError read_get(GetReply& reply, const ReplyHeader& header, const Behind& behind) {
+    reply.status = GetReply::Status(header.status);
+    reply.why = Miss(header.miss);
+    reply.vivified = is(header, Flag::vivified);
+    if (!is_hit(header)) return FrameError::none;
+    const MetaRecord record = wire::get<MetaRecord>(behind.at);
+    FrameError error = read_meta(record, behind.value_bytes_max, reply.meta);
+    if (error != FrameError::none) return error;
+    if (!is(header, Flag::no_value) && header.value_len != reply.meta.value_len)
+        return FrameError::value_mismatch;
+    if (!is(header, Flag::grant)) return FrameError::none;
+    return read_grant(wire::get<GrantRecord>(behind.at + sizeof record), record.value_len,
+                      behind.grant);
+}
+
+FrameError read_store(StoreReply& reply, const ReplyHeader& header, const Behind& behind) {
+    const StoredRecord record = wire::get<StoredRecord>(behind.at);
+    if (reserved_set(record.reserved)) return FrameError::reserved_set;
+    if (record.value_len > behind.value_bytes_max) return FrameError::meta_invalid;
+    if (record.size_class > layout::large_class) return FrameError::meta_invalid;
+    reply.status = StoreReply::Status(header.status);
+    reply.cas = record.cas;
+    reply.item_bytes = record.item_bytes;
+    reply.value_len = record.value_len;
+    reply.size_class = record.size_class;
+    reply.exptime = record.exptime;
+    if (!is(header, Flag::grant)) return FrameError::none;
+    return read_grant(wire::get<GrantRecord>(behind.at + sizeof record), record.value_len,
+                      behind.grant);
+}
+
+FrameError read_remove(DeleteReply& reply, const ReplyHeader& header, const Behind& behind) {
+    const RemovedRecord record = wire::get<RemovedRecord>(behind.at);
+    if (reserved_set(record.reserved)) return FrameError::reserved_set;
+    if (record.size_class > layout::large_class) return FrameError::meta_invalid;
+    reply.status = DeleteReply::Status(header.status);
+    reply.size_class = record.size_class;
+    reply.item_bytes = record.item_bytes;
+    return FrameError::none;
+}
+
+FrameError read_arith(ArithReply& reply, const ReplyHeader& header, const Behind& behind) {
+    const ArithReplyRecord record = wire::get<ArithReplyRecord>(behind.at);
+    reply.status = ArithReply::Status(header.status);
+    reply.value = record.value;
+    return read_meta(record.meta, behind.value_bytes_max, reply.meta);
+}
+
+FrameError read_record(NodeReply& reply, const ReplyHeader& header, const Behind& behind) {
+    switch (ReplyKind(header.kind)) {
+        case ReplyKind::get:
+            return read_get(reply.op.emplace<GetReply>(), header, behind);
+        case ReplyKind::store:
+            return read_store(reply.op.emplace<StoreReply>(), header, behind);
+        case ReplyKind::remove:
+            return read_remove(reply.op.emplace<DeleteReply>(), header, behind);
+        case ReplyKind::arith:
+            return read_arith(reply.op.emplace<ArithReply>(), header, behind);
+        case ReplyKind::done:
+            reply.op.emplace<DoneReply>();
+            break;
+        case ReplyKind::stats:
+            reply.op.emplace<StatsReply>();
+            break;
+        case ReplyKind::refused:
+            reply.op.emplace<RefusedReply>().reason = RequestRefusal(header.status);
+            break;
+    }
+    return FrameError::none;
+}
+
+// Bytes of record and grant behind a header that was found good.
+size_t size_behind(const ReplyHeader& header) {
+    const bool get = header.kind == uint8_t(ReplyKind::get);
+    const size_t record = get && !is_hit(header) ? 0 : rules[header.kind].record_bytes;
+    return record + (is(header, Flag::grant) ? sizeof(GrantRecord) : 0);
+}
+
+ValueForm form_of(const ReplyHeader& header) {
+    if (is(header, Flag::value_follows)) return ValueForm::follows;
+    if (is_hit(header)) return is(header, Flag::no_value) ? ValueForm::none : ValueForm::here;
+    return header.value_len != 0 ? ValueForm::here : ValueForm::none;
+}
+
+}  // namespace
+
+ReplyReader::ReplyReader(const Frame& frame, const FrameLimits& limits)
+    : at_(frame.body), value_bytes_max_(limits.value_bytes_max), left_(frame.count) {
+    CHECK(frame.kind == FrameKind::replies);
+    ClockRecord clock;
+    CHECK(at_.take(clock));  // parse_frame saw it
+    if (clock.reserved != 0) error_ = FrameError::reserved_set;
+    now_ = clock.now;
+}
+
+FrameStep ReplyReader::next(NodeReply& reply) {
+    if (error_ == FrameError::none && left_ == 0) {
+        if (at_.left() == 0) return FrameStep::end;
+        error_ = FrameError::body_excess;
+    }
+    if (error_ == FrameError::none) error_ = read(reply);
+    if (error_ != FrameError::none) return FrameStep::bad;
+    left_--;
+    return FrameStep::entry;
+}
+
+FrameError ReplyReader::read(NodeReply& reply) {
+    ReplyHeader header;
+    if (!at_.take(header)) return FrameError::entry_truncated;
+    FrameError error = judge(header, value_bytes_max_);
+    if (error != FrameError::none) return error;
+    std::string_view record;
+    if (!at_.take_bytes(size_behind(header), record)) return FrameError::entry_truncated;
+    reply.tag = header.tag;
+    reply.form = form_of(header);
+    reply.value_bytes = header.value_len;
+    reply.value = {};
+    reply.grant.reset();
+    error = read_record(reply, header, {record.data(), value_bytes_max_, reply.grant});
+    if (error != FrameError::none) return error;
+    if (reply.form == ValueForm::here && !at_.take_bytes(header.value_len, reply.value))
+        return FrameError::entry_truncated;
+    return FrameError::none;
+}
+
+}  // namespace farcached::protocol

@@ -1,0 +1,392 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "protocol/frame_request.h"
+
+#include <array>
+#include <bit>
+
+#include "base/check.h"
+#include "base/limits.h"
+
+namespace farcached::protocol {
+
+namespace {
+
+using Flag = RequestFlag;
+
+constexpr uint32_t bit(Flag flag) { return uint32_t(flag); }
+constexpr uint32_t bit_if(bool set, Flag flag) { return set ? bit(flag) : 0; }
+
+template <class... Flags>
+constexpr uint32_t bits(Flags... flags) {
+    return (bit(flags) | ...);
+}
+
+constexpr uint32_t wide_optionals = bits(Flag::cas_compare, Flag::cas_set);
+constexpr uint32_t narrow_optionals = bits(Flag::touch, Flag::vivify, Flag::recache_before);
+constexpr uint32_t all_optionals = wide_optionals | narrow_optionals;
+
+// Bytes of the optionals that are present, by their flags, which are the lowest.
+constexpr auto optional_sizes = [] {
+    std::array<uint8_t, all_optionals + 1> sizes{};
+    for (uint32_t flags = 0; flags <= all_optionals; flags++)
+        sizes[flags] = uint8_t(std::popcount(flags & wide_optionals) * 8 +
+                               std::popcount(flags & narrow_optionals) * 4);
+    return sizes;
+}();
+static_assert(optional_sizes.size() == 32);
+
+constexpr uint32_t optional_bytes(uint32_t flags) { return optional_sizes[flags & all_optionals]; }
+
+// ---- what each kind looks like ----------------------------------------------------------------------
+
+enum class KeyRule : uint8_t { none, must, may };
+
+struct KindRule {
+    KeyRule key = KeyRule::none;
+    bool value = false;
+    uint8_t modes = 1;         // 0 .. modes - 1
+    uint32_t fixed_bytes = 0;  // before the optionals
+    uint32_t flags = 0;        // that it may have
+};
+
+// By RequestKind.
+constexpr std::array<KindRule, 9> rules = {{
+    {},
+    // get
+    {KeyRule::must, false, 1, 0,
+     bits(Flag::cas_set, Flag::touch, Flag::vivify, Flag::recache_before, Flag::key_binary,
+          Flag::peek, Flag::no_bump, Flag::win_tokens, Flag::recache_first, Flag::no_value,
+          Flag::want_grant)},
+    // store
+    {KeyRule::must, true, uint8_t(StoreOp::Mode::cas) + 1, sizeof(StoreRecord),
+     bits(Flag::cas_compare, Flag::cas_set, Flag::vivify, Flag::key_binary, Flag::invalidate,
+          Flag::want_grant, Flag::value_follows)},
+    // remove
+    {KeyRule::must, false, 1, 0,
+     bits(Flag::cas_compare, Flag::cas_set, Flag::touch, Flag::invalidate, Flag::remove_value)},
+    // arith
+    {KeyRule::must, false, 1, sizeof(ArithRecord),
+     bits(Flag::cas_compare, Flag::cas_set, Flag::touch, Flag::vivify, Flag::key_binary,
+          Flag::decrement)},
+    {KeyRule::must, false, 1, 0, 0},                    // forget
+    {KeyRule::none, false, 1, 0, 0},                    // flush
+    {KeyRule::none, false, 1, sizeof(ClockRecord), 0},  // flush_at
+    {KeyRule::may, false, 1, 0, 0},                     // stats
+}};
+static_assert(rules.size() == size_t(RequestKind::stats) + 1);
+static_assert(sizeof(FrameHeader) + sizeof(RequestHeader) + sizeof(ArithRecord) +
+                      optional_bytes(all_optionals) + limits::key_bytes_max <=
+                  frame_bytes_lowest,
+              "a frame holds any request without its value");
+
+constexpr const KindRule& rule_of(RequestKind kind) { return rules[size_t(kind)]; }
+
+bool key_fits(KeyRule rule, size_t key_len) {
+    if (key_len > limits::key_bytes_max) return false;
+    if (rule == KeyRule::must) return key_len != 0;
+    return rule == KeyRule::may || key_len == 0;
+}
+
+// ---- writing ----------------------------------------------------------------------------------------
+
+uint32_t presence(const GetOp& op) {
+    return bit_if(op.cas_set.has_value(), Flag::cas_set) |
+           bit_if(op.touch.has_value(), Flag::touch) | bit_if(op.vivify.has_value(), Flag::vivify) |
+           bit_if(op.recache_before.has_value(), Flag::recache_before);
+}
+uint32_t presence(const StoreOp& op) {
+    return bit_if(op.cas_compare.has_value(), Flag::cas_compare) |
+           bit_if(op.cas_set.has_value(), Flag::cas_set) |
+           bit_if(op.vivify.has_value(), Flag::vivify);
+}
+uint32_t presence(const DeleteOp& op) {
+    return bit_if(op.cas_compare.has_value(), Flag::cas_compare) |
+           bit_if(op.cas_set.has_value(), Flag::cas_set) |
+           bit_if(op.touch.has_value(), Flag::touch);
+}
+uint32_t presence(const ArithOp& op) {
+    return bit_if(op.cas_compare.has_value(), Flag::cas_compare) |
+           bit_if(op.cas_set.has_value(), Flag::cas_set) |
+           bit_if(op.touch.has_value(), Flag::touch) | bit_if(op.vivify.has_value(), Flag::vivify);
+}
+
+size_t head_bytes(RequestKind kind, uint32_t flags, size_t key_len) {
+    return sizeof(RequestHeader) + rule_of(kind).fixed_bytes + optional_bytes(flags) + key_len;
+}
+
+char* put_header(char* to, RequestKind kind, std::string_view key, uint32_t flags,
+                 const RequestOptions& options) {
+    CHECK(key_fits(rule_of(kind).key, key.size()));
+    return wire::put(to,
+                     RequestHeader{uint8_t(kind), 0, uint16_t(key.size()), flags, 0, options.tag});
+}
+
+template <class T>
+char* put_if(char* to, const std::optional<T>& value) {
+    return value.has_value() ? wire::put(to, *value) : to;
+}
+
+}  // namespace
+
+size_t request_head_bytes(const GetOp& op) {
+    return head_bytes(RequestKind::get, presence(op), op.key.bytes.size());
+}
+size_t request_head_bytes(const StoreOp& op) {
+    return head_bytes(RequestKind::store, presence(op), op.key.bytes.size());
+}
+size_t request_head_bytes(const DeleteOp& op) {
+    return head_bytes(RequestKind::remove, presence(op), op.key.bytes.size());
+}
+size_t request_head_bytes(const ArithOp& op) {
+    return head_bytes(RequestKind::arith, presence(op), op.key.bytes.size());
+}
+size_t request_head_bytes(const ForgetOp& op) {
+    return head_bytes(RequestKind::forget, 0, op.key.bytes.size());
+}
+size_t request_head_bytes(const FlushOp& op) {
+    return head_bytes(op.at.has_value() ? RequestKind::flush_at : RequestKind::flush, 0, 0);
+}
+size_t request_head_bytes(const StatsOp& op) {
+    return head_bytes(RequestKind::stats, 0, op.group.size());
+}
+
+char* write_request_head(char* to, const GetOp& op, const RequestOptions& options) {
+    const uint32_t flags =
+        presence(op) | bit_if(op.key_binary, Flag::key_binary) | bit_if(op.peek, Flag::peek) |
+        bit_if(op.no_bump, Flag::no_bump) | bit_if(op.win_tokens, Flag::win_tokens) |
+        bit_if(op.recache_first, Flag::recache_first) | bit_if(options.no_value, Flag::no_value) |
+        bit_if(options.want_grant, Flag::want_grant);
+    to = put_header(to, RequestKind::get, op.key.bytes, flags, options);
+    to = put_if(to, op.cas_set);
+    to = put_if(to, op.touch);
+    to = put_if(to, op.vivify);
+    to = put_if(to, op.recache_before);
+    return wire::put_bytes(to, op.key.bytes);
+}
+
+char* write_request_head(char* to, const StoreOp& op, const RequestOptions& options) {
+    CHECK(op.value.size() <= value_bytes_highest);
+    CHECK(!options.value_follows || !op.value.empty());
+    CHECK(op.mode != StoreOp::Mode::cas || op.cas_compare.has_value());
+    CHECK(key_fits(KeyRule::must, op.key.bytes.size()));
+    const uint32_t flags = presence(op) | bit_if(op.key_binary, Flag::key_binary) |
+                           bit_if(op.invalidate, Flag::invalidate) |
+                           bit_if(options.want_grant, Flag::want_grant) |
+                           bit_if(options.value_follows, Flag::value_follows);
+    to = wire::put(to, RequestHeader{uint8_t(RequestKind::store), uint8_t(op.mode),
+                                     uint16_t(op.key.bytes.size()), flags,
+                                     uint32_t(op.value.size()), options.tag});
+    to = wire::put(to, StoreRecord{op.flags, op.exptime});
+    to = put_if(to, op.cas_compare);
+    to = put_if(to, op.cas_set);
+    to = put_if(to, op.vivify);
+    return wire::put_bytes(to, op.key.bytes);
+}
+
+char* write_request_head(char* to, const DeleteOp& op, const RequestOptions& options) {
+    const uint32_t flags = presence(op) | bit_if(op.invalidate, Flag::invalidate) |
+                           bit_if(op.remove_value, Flag::remove_value);
+    to = put_header(to, RequestKind::remove, op.key.bytes, flags, options);
+    to = put_if(to, op.cas_compare);
+    to = put_if(to, op.cas_set);
+    to = put_if(to, op.touch);
+    return wire::put_bytes(to, op.key.bytes);
+}
+
+char* write_request_head(char* to, const ArithOp& op, const RequestOptions& options) {
+    const uint32_t flags = presence(op) | bit_if(op.key_binary, Flag::key_binary) |
+                           bit_if(op.decrement, Flag::decrement);
+    to = put_header(to, RequestKind::arith, op.key.bytes, flags, options);
+    to = wire::put(to, ArithRecord{op.delta, op.initial});
+    to = put_if(to, op.cas_compare);
+    to = put_if(to, op.cas_set);
+    to = put_if(to, op.touch);
+    to = put_if(to, op.vivify);
+    return wire::put_bytes(to, op.key.bytes);
+}
+
+char* write_request_head(char* to, const ForgetOp& op, const RequestOptions& options) {
+    to = put_header(to, RequestKind::forget, op.key.bytes, 0, options);
+    return wire::put_bytes(to, op.key.bytes);
+}
+
+char* write_request_head(char* to, const FlushOp& op, const RequestOptions& options) {
+    if (!op.at.has_value()) return put_header(to, RequestKind::flush, {}, 0, options);
+    to = put_header(to, RequestKind::flush_at, {}, 0, options);
+    return wire::put(to, ClockRecord{*op.at, 0});
+}
+
+char* write_request_head(char* to, const StatsOp& op, const RequestOptions& options) {
+    to = put_header(to, RequestKind::stats, op.group, 0, options);
+    return wire::put_bytes(to, op.group);
+}
+
+// ---- reading ----------------------------------------------------------------------------------------
+
+namespace {
+
+// A header against its kind's rule: all that can be said before the rest is looked at.
+FrameError judge(const RequestHeader& header, uint64_t value_bytes_max) {
+    if (header.op == 0 || header.op >= rules.size()) return FrameError::op_unknown;
+    const KindRule& rule = rules[header.op];
+    if (header.mode >= rule.modes) return FrameError::mode_unknown;
+    if ((header.flags & ~rule.flags) != 0) return FrameError::flag_unknown;
+    if (!key_fits(rule.key, header.key_len)) return FrameError::key_length;
+    if (!rule.value && header.value_len != 0) return FrameError::value_unexpected;
+    if ((header.flags & bit(Flag::value_follows)) != 0 && header.value_len == 0)
+        return FrameError::value_unexpected;
+    return header.value_len <= value_bytes_max ? FrameError::none : FrameError::value_too_long;
+}
+
+// What lies behind a header that was found good: taken in order, from bytes that are all there.
+class Fields {
+  public:
+    Fields(const RequestHeader& header, std::string_view bytes)
+        : flags_(header.flags), at_(bytes.data()) {}
+
+    template <class T>
+    T take() {
+        T value = wire::get<T>(at_);
+        at_ += sizeof(T);
+        return value;
+    }
+    template <class T>
+    void take_if(Flag flag, std::optional<T>& value) {
+        if (is(flag)) value = take<T>();
+    }
+    std::string_view take_bytes(size_t size) {
+        std::string_view bytes(at_, size);
+        at_ += size;
+        return bytes;
+    }
+    bool is(Flag flag) const { return (flags_ & bit(flag)) != 0; }
+
+  private:
+    uint32_t flags_;
+    const char* at_;
+};
+
+void fill(GetOp& op, Fields& fields, const RequestHeader& header) {
+    fields.take_if(Flag::cas_set, op.cas_set);
+    fields.take_if(Flag::touch, op.touch);
+    fields.take_if(Flag::vivify, op.vivify);
+    fields.take_if(Flag::recache_before, op.recache_before);
+    op.peek = fields.is(Flag::peek);
+    op.no_bump = fields.is(Flag::no_bump);
+    op.win_tokens = fields.is(Flag::win_tokens);
+    op.recache_first = fields.is(Flag::recache_first);
+    op.key_binary = fields.is(Flag::key_binary);
+    op.key = {fields.take_bytes(header.key_len), 0};
+}
+
+void fill(StoreOp& op, Fields& fields, const RequestHeader& header) {
+    const StoreRecord record = fields.take<StoreRecord>();
+    op.mode = StoreOp::Mode(header.mode);
+    op.flags = record.flags;
+    op.exptime = record.exptime;
+    fields.take_if(Flag::cas_compare, op.cas_compare);
+    fields.take_if(Flag::cas_set, op.cas_set);
+    fields.take_if(Flag::vivify, op.vivify);
+    op.invalidate = fields.is(Flag::invalidate);
+    op.key_binary = fields.is(Flag::key_binary);
+    op.key = {fields.take_bytes(header.key_len), 0};
+    if (!fields.is(Flag::value_follows)) op.value = fields.take_bytes(header.value_len);
+}
+
+void fill(DeleteOp& op, Fields& fields, const RequestHeader& header) {
+    fields.take_if(Flag::cas_compare, op.cas_compare);
+    fields.take_if(Flag::cas_set, op.cas_set);
+    fields.take_if(Flag::touch, op.touch);
+    op.invalidate = fields.is(Flag::invalidate);
+    op.remove_value = fields.is(Flag::remove_value);
+    op.key = {fields.take_bytes(header.key_len), 0};
+}
+
+void fill(ArithOp& op, Fields& fields, const RequestHeader& header) {
+    const ArithRecord record = fields.take<ArithRecord>();
+    op.delta = record.delta;
+    op.initial = record.initial;
+    fields.take_if(Flag::cas_compare, op.cas_compare);
+    fields.take_if(Flag::cas_set, op.cas_set);
+    fields.take_if(Flag::touch, op.touch);
+    fields.take_if(Flag::vivify, op.vivify);
+    op.decrement = fields.is(Flag::decrement);
+    op.key_binary = fields.is(Flag::key_binary);
+    op.key = {fields.take_bytes(header.key_len), 0};
+}
+
+FrameError fill(RequestOp& op, Fields& fields, const RequestHeader& header) {
+    switch (RequestKind(header.op)) {
+        case RequestKind::get:
+            fill(op.emplace<GetOp>(), fields, header);
+            break;
+        case RequestKind::store: {
+            StoreOp& store = op.emplace<StoreOp>();
+            fill(store, fields, header);
+            if (store.mode == StoreOp::Mode::cas && !store.cas_compare.has_value())
+                return FrameError::cas_missing;
+            break;
+        }
+        case RequestKind::remove:
+            fill(op.emplace<DeleteOp>(), fields, header);
+            break;
+        case RequestKind::arith:
+            fill(op.emplace<ArithOp>(), fields, header);
+            break;
+        case RequestKind::forget:
+            op.emplace<ForgetOp>().key = {fields.take_bytes(header.key_len), 0};
+            break;
+        case RequestKind::flush:
+            op.emplace<FlushOp>();
+            break;
+        case RequestKind::flush_at: {
+            const ClockRecord record = fields.take<ClockRecord>();
+            if (record.reserved != 0) return FrameError::reserved_set;
+            op.emplace<FlushOp>().at = record.now;
+            break;
+        }
+        case RequestKind::stats:
+            op.emplace<StatsOp>().group = fields.take_bytes(header.key_len);
+            break;
+    }
+    return FrameError::none;
+}
+
+}  // namespace
+
+RequestReader::RequestReader(const Frame& frame, const FrameLimits& limits)
+    : at_(frame.body), value_bytes_max_(limits.value_bytes_max), left_(frame.count) {
+    CHECK(frame.kind == FrameKind::requests);
+}
+
+FrameStep RequestReader::next(NodeRequest& request) {
+    if (error_ == FrameError::none && left_ == 0) {
+        if (at_.left() == 0) return FrameStep::end;
+        error_ = FrameError::body_excess;
+    }
+    if (error_ == FrameError::none) error_ = read(request);
+    if (error_ != FrameError::none) return FrameStep::bad;
+    left_--;
+    return FrameStep::entry;
+}
+
+FrameError RequestReader::read(NodeRequest& request) {
+    RequestHeader header;
+    if (!at_.take(header)) return FrameError::entry_truncated;
+    FrameError error = judge(header, value_bytes_max_);
+    if (error != FrameError::none) return error;
+    const bool follows = (header.flags & bit(Flag::value_follows)) != 0;
+    const size_t size = head_bytes(RequestKind(header.op), header.flags, header.key_len) -
+                        sizeof header + (follows ? 0 : header.value_len);
+    std::string_view bytes;
+    if (!at_.take_bytes(size, bytes)) return FrameError::entry_truncated;
+    request.options.tag = header.tag;
+    request.options.no_value = (header.flags & bit(Flag::no_value)) != 0;
+    request.options.want_grant = (header.flags & bit(Flag::want_grant)) != 0;
+    request.options.value_follows = follows;
+    request.value_bytes = header.value_len;
+    Fields fields(header, bytes);
+    return fill(request.op, fields, header);
+}
+
+}  // namespace farcached::protocol

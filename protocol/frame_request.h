@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Requests of a frame: the operations of protocol/op.h one to one, and what else a proxy asks of a
+// node.
+//
+// The key's hash is not sent: a request that was read has hash 0, and the node hashes with its own
+// seed. Times are on the node's clock.
+//
+// R1  What next() hands out has the shape that a node relies on: keys of 1 to key_bytes_max bytes,
+//     a cas with a number to compare with, a known mode, only the flags of its operation.
+// R2  A value that follows in chunks is announced by value_bytes; `value` of its StoreOp is empty
+//     meanwhile.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string_view>
+#include <variant>
+
+#include "base/node_clock.h"
+#include "protocol/frame.h"
+#include "protocol/op.h"
+#include "protocol/wire.h"
+
+namespace farcached::protocol {
+
+// The old item must not survive a set whose value was refused unread (node::Node::forget).
+struct ForgetOp {
+    Key key;
+};
+
+// flush_all, at once or at a later moment.
+struct FlushOp {
+    std::optional<NodeSeconds> at;
+};
+
+// The statistics of a group, as text; the empty name is the general one.
+struct StatsOp {
+    std::string_view group;
+};
+
+using RequestOp = std::variant<GetOp, StoreOp, DeleteOp, ArithOp, ForgetOp, FlushOp, StatsOp>;
+
+// What is sent beside an operation.
+struct RequestOptions {
+    uint32_t tag = 0;
+    bool no_value = false;       // get: the reply need not bring the value
+    bool want_grant = false;     // get, store: the reply may bring pointer and lease
+    bool value_follows = false;  // store: only the value's length is sent, the bytes come in chunks
+};
+
+struct NodeRequest {
+    RequestOptions options;
+    uint32_t value_bytes = 0;  // store: of its value, here or in chunks
+    RequestOp op;
+};
+
+// ---- writing ----------------------------------------------------------------------------------------
+//
+// The head is all but the value of a store. A key or a value that the protocols would refuse is our
+// own bug (CHECK).
+
+size_t request_head_bytes(const GetOp& op);
+size_t request_head_bytes(const StoreOp& op);
+size_t request_head_bytes(const DeleteOp& op);
+size_t request_head_bytes(const ArithOp& op);
+size_t request_head_bytes(const ForgetOp& op);
+size_t request_head_bytes(const FlushOp& op);
+size_t request_head_bytes(const StatsOp& op);
+
+// Write exactly request_head_bytes(op) at `to`; return the end.
+char* write_request_head(char* to, const GetOp& op, const RequestOptions& options);
+char* write_request_head(char* to, const StoreOp& op, const RequestOptions& options);
+char* write_request_head(char* to, const DeleteOp& op, const RequestOptions& options);
+char* write_request_head(char* to, const ArithOp& op, const RequestOptions& options);
+char* write_request_head(char* to, const ForgetOp& op, const RequestOptions& options);
+char* write_request_head(char* to, const FlushOp& op, const RequestOptions& options);
+char* write_request_head(char* to, const StatsOp& op, const RequestOptions& options);
+
+// The whole request, with a store's value unless it follows.
+template <class Op>
+size_t request_bytes(const Op& op, const RequestOptions&) {
+    return request_head_bytes(op);
+}
+inline size_t request_bytes(const StoreOp& op, const RequestOptions& options) {
+    return request_head_bytes(op) + (options.value_follows ? 0 : op.value.size());
+}
+
+template <class Op>
+char* write_request(char* to, const Op& op, const RequestOptions& options) {
+    return write_request_head(to, op, options);
+}
+inline char* write_request(char* to, const StoreOp& op, const RequestOptions& options) {
+    to = write_request_head(to, op, options);
+    return options.value_follows ? to : wire::put_bytes(to, op.value);
+}
+
+// ---- reading ----------------------------------------------------------------------------------------
+
+enum class FrameStep : uint8_t {
+    entry,  // there is one
+    end,    // there were `count`, and nothing is behind them
+    bad,    // error() says why
+};
+
+// Over the requests of one frame, which outlives it. Views point into the frame's body.
+class RequestReader {
+  public:
+    RequestReader(const Frame& frame, const FrameLimits& limits);
+
+    FrameStep next(NodeRequest& request);
+    FrameError error() const { return error_; }
+
+  private:
+    FrameError read(NodeRequest& request);
+
+    wire::Cursor at_;
+    uint64_t value_bytes_max_;
+    uint32_t left_;
+    FrameError error_ = FrameError::none;
+};
+
+}  // namespace farcached::protocol

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Writers of frames with entries, into an OutBuffer that nobody else appends to while a frame is
+// open.
+//
+// W1  No frame is longer than frame_bytes_max, values that are gathered from elsewhere included.
+// W2  What is in the OutBuffer is a frame only after end().
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+#include "base/check.h"
+#include "base/out_buffer.h"
+#include "protocol/frame.h"
+#include "protocol/frame_reply.h"
+#include "protocol/frame_request.h"
+#include "protocol/wire.h"
+
+namespace farcached::protocol {
+
+class FrameWriter {
+  public:
+    // `out` outlives this.
+    FrameWriter(OutBuffer& out, uint32_t frame_bytes_max)
+        : out_(out), frame_bytes_max_(frame_bytes_max) {
+        CHECK(frame_bytes_max >= frame_bytes_lowest);
+        CHECK(frame_bytes_max <= frame_bytes_highest);
+    }
+
+    // requests, lease_returns, accesses.
+    void begin(FrameKind kind, uint64_t sequence);
+    void begin_replies(uint64_t sequence, NodeSeconds now);
+    bool open() const { return open_; }
+    uint16_t count() const { return header_.count; }
+
+    // Room for one more entry of `bytes` here and `gathered` bytes that the caller sends right
+    // behind them, or nullptr: the frame is full. To be written and committed before the next call.
+    char* room(size_t bytes, size_t gathered = 0);
+    void commit(size_t bytes, size_t gathered = 0);
+
+    // One more request; false: the frame is full, end it and begin another.
+    template <class Op>
+    bool add(const Op& op, const RequestOptions& options) {
+        const size_t bytes = request_bytes(op, options);
+        char* to = room(bytes);
+        if (to == nullptr) return false;
+        write_request(to, op, options);
+        commit(bytes);
+        return true;
+    }
+    // As add(), without a store's value, which the caller sends right behind what is in the
+    // OutBuffer then.
+    bool add_gathered(const StoreOp& op, const RequestOptions& options) {
+        const size_t bytes = request_head_bytes(op);
+        char* to = room(bytes, op.value.size());
+        if (to == nullptr) return false;
+        write_request_head(to, op, options);
+        commit(bytes, op.value.size());
+        return true;
+    }
+    bool add(const LeaseReturnRecord& entry) { return add_record(entry); }
+    bool add(const AccessRecord& entry) { return add_record(entry); }
+
+    // Completes the frame, which has an entry at least.
+    void end();
+
+  private:
+    template <class Record>
+    bool add_record(const Record& entry) {
+        char* to = room(sizeof entry);
+        if (to == nullptr) return false;
+        wire::put(to, entry);
+        commit(sizeof entry);
+        return true;
+    }
+
+    OutBuffer& out_;
+    uint32_t frame_bytes_max_;
+    bool open_ = false;
+    size_t start_ = 0;  // of the frame in out_
+    FrameHeader header_{};
+};
+
+// Does the value of this request have to follow in chunks, however empty its frame is?
+inline bool must_follow(const StoreOp& op, uint32_t frame_bytes_max) {
+    return sizeof(FrameHeader) + request_head_bytes(op) + op.value.size() > frame_bytes_max;
+}
+
+// The replies to one frame of requests: begins frames as they fill.
+class ReplyWriter {
+  public:
+    // now: the node's clock, read after the requests had come.
+    ReplyWriter(OutBuffer& out, uint32_t frame_bytes_max, uint64_t sequence, NodeSeconds now)
+        : frame_(out, frame_bytes_max),
+          frame_bytes_max_(frame_bytes_max),
+          sequence_(sequence),
+          now_(now) {}
+
+    // Must the value of a reply with such a head follow in chunks?
+    bool must_follow(size_t head_bytes, uint64_t value_bytes) const {
+        return sizeof(FrameHeader) + sizeof(ClockRecord) + head_bytes + value_bytes >
+               frame_bytes_max_;
+    }
+
+    // Room for one more reply that need not follow; to be written and committed before the next
+    // call.
+    char* room(size_t bytes, size_t gathered = 0);
+    void commit(size_t bytes, size_t gathered = 0) { frame_.commit(bytes, gathered); }
+
+    // One more reply. `value`: copied behind it if options.value is `here`.
+    template <class Reply>
+    void add(const Reply& reply, const ReplyOptions& options, std::string_view value = {}) {
+        const size_t head = reply_head_bytes(reply, options);
+        const bool here = options.value == ValueForm::here;
+        const size_t bytes = head + (here ? value.size() : 0);
+        char* to = write_reply_head(room(bytes), reply, options);
+        if (here) wire::put_bytes(to, value);
+        commit(bytes);
+    }
+    // The text, or, if it must follow, its announcement: the caller sends the chunks after end().
+    void add_stats(uint32_t tag, std::string_view text);
+
+    // Completes the last frame, if there is one.
+    void end();
+
+  private:
+    FrameWriter frame_;
+    uint32_t frame_bytes_max_;
+    uint64_t sequence_;
+    NodeSeconds now_;
+};
+
+}  // namespace farcached::protocol

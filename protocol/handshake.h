@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The greeting on a connection between a proxy and a node: hello, then welcome or refuse. Pure:
+// bytes to facts, facts to bytes, and the decisions of both sides.
+//
+// H1  A proxy that cannot be served is told so in a sentence with both sides' versions, whatever
+//     version it is of: the beginning of a hello never changes (HelloRecord).
+// H2  Of all versions that both speak, the highest is chosen; its number is in the welcome.
+// H3  Agreed limits are the smaller of both sides'.
+// H4  A welcome tells secrets of the incarnation (hash seed, check secret): nothing of it is ever
+//     logged whole.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "base/node_clock.h"
+#include "base/out_buffer.h"
+#include "protocol/frame.h"
+#include "protocol/layout.h"
+#include "protocol/layout_hash.h"
+
+namespace farcached::protocol {
+
+constexpr uint32_t name_bytes_max = 128;  // of a proxy, a host, a node: two fit into a sentence
+constexpr uint32_t credits_highest = 1 << 16;
+constexpr uint32_t credits_default = 256;
+constexpr uint32_t regions_max = 64;
+
+struct Versions {
+    uint32_t protocol = protocol_version;
+    uint32_t protocol_lowest = protocol_version_lowest;
+    uint32_t layout = layout::layout_version;
+    uint64_t layout_hash = layout::layout_hash;
+};
+
+struct Hello {
+    Versions speaks;
+    std::string name;  // of the proxy, for logs and farctl; printable, without blanks
+    // What follows is only there if the proxy speaks a version that we speak.
+    std::string host;  // tells one host from another, as the boot id does
+    uint32_t pid = 0;
+    uint32_t frame_bytes_max = frame_bytes_default;  // wanted; header and body
+    uint32_t credits = credits_default;              // wanted: frames of requests in flight
+};
+
+enum class RegionAccess : uint32_t {
+    none,    // every read is two-sided
+    mapped,  // the descriptor came over the Unix socket
+    rdma_read,
+};
+
+struct RegionFact {
+    uint32_t id = 0;
+    uint64_t bytes = 0;
+    RegionAccess access = RegionAccess::none;
+};
+
+struct Welcome {
+    uint32_t version = protocol_version;  // that both speak from here on
+    uint32_t layout_version = layout::layout_version;
+    uint64_t layout_hash = layout::layout_hash;
+    std::string name;           // of the node
+    uint64_t incarnation = 0;   // random, not 0
+    uint64_t hash_seed = 0;     // of the key hash
+    uint64_t check_secret = 0;  // of the check in each item
+    NodeSeconds now = 0;        // the node's clock, read after the hello had come
+    int64_t started_unix = 0;   // Unix time at which that clock read 0
+    uint64_t item_bytes_max = 0;
+    uint32_t frame_bytes_max =
+        frame_bytes_default;             // of a node's facts: offered; of an answer: agreed
+    uint32_t credits = credits_default;  // likewise
+    uint32_t term_ms_min = 0;  // the shortest and the longest lease; 0 and 0: none are granted
+    uint32_t term_ms_max = 0;
+    uint32_t grace_ms = 0;  // from the end of the last lease until memory is used again
+    std::vector<RegionFact> regions;
+};
+
+//        name              help
+#define REFUSALS(X)                                                            \
+    X(protocol_mismatch, "proxy and node speak no common protocol version")    \
+    X(layout_mismatch, "proxy and node were built for different item layouts") \
+    X(limits, "the limits that the proxy wants are too small to work with")    \
+    X(full, "the node has as many connections as it may have")                 \
+    X(stopping, "the node stops")                                              \
+    X(unknown, "the node gave a reason that this version does not know")
+
+enum class Refusal : uint16_t {
+#define X(name, help) name,
+    REFUSALS(X)
+#undef X
+        count
+};
+std::string_view refusal_name(Refusal reason);
+std::string_view refusal_help(Refusal reason);
+
+struct Refuse {
+    Refusal reason = Refusal::unknown;
+    std::string text;  // one printable sentence for the other side's log
+};
+
+// ---- the decisions ----------------------------------------------------------------------------------
+
+// The node's. `facts`: what it would tell, with the limits that it offers.
+std::variant<Welcome, Refuse> check(const Hello& hello, const Welcome& facts,
+                                    const Versions& speaks = Versions());
+
+// The proxy's, on a welcome that was parsed: why it cannot go on, or nothing. The hello is the one
+// it sent.
+std::optional<Refuse> check_welcome(const Welcome& welcome, const Hello& hello);
+
+// What the receiver of `sender`'s frames goes by from here on.
+FrameLimits agreed_limits(const Welcome& welcome, Sender sender);
+
+// ---- bytes ------------------------------------------------------------------------------------------
+
+// Append one frame. Names that do not fit are our own bug (CHECK); a sentence is cut.
+void append_hello(OutBuffer& out, const Hello& hello);
+void append_welcome(OutBuffer& out, const Welcome& welcome);
+void append_refuse(OutBuffer& out, const Refuse& refuse);
+
+// Of a frame of that kind. On an error the result is unspecified.
+// `speaks`: ours; of a hello in which no version is ours, only versions and name are read.
+FrameError parse_hello(const Frame& frame, Hello& hello, const Versions& speaks = Versions());
+FrameError parse_welcome(const Frame& frame, Welcome& welcome);
+FrameError parse_refuse(const Frame& frame, Refuse& refuse);
+
+// 1 to name_bytes_max printable bytes without blanks.
+bool is_name(std::string_view name);
+
+}  // namespace farcached::protocol

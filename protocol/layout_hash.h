@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// layout_hash: one number for all of protocol/layout.h, so that a proxy and a node that were built
+// from different layouts notice although somebody forgot to raise layout_version. It is told in the
+// greeting and pinned, together with the version, by t/unit_handshake.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "protocol/layout.h"
+
+namespace farcached::layout {
+
+namespace detail {
+
+// FNV-1a over whole numbers: it tells builds apart, it does not keep secrets.
+constexpr uint64_t mix(uint64_t hash, uint64_t number) {
+    for (int i = 0; i < 8; i++) {
+        hash ^= (number >> (8 * i)) & 0xff;
+        hash *= UINT64_C(0x100000001b3);
+    }
+    return hash;
+}
+
+template <class... Numbers>
+constexpr uint64_t mix_all(Numbers... numbers) {
+    uint64_t hash = UINT64_C(0xcbf29ce484222325);
+    ((hash = mix(hash, uint64_t(numbers))), ...);
+    return hash;
+}
+
+}  // namespace detail
+
+constexpr uint64_t layout_hash = detail::mix_all(
+    // the whole
+    region_magic, layout_version, stride_bytes, page_bytes, slot_bytes_min, partitions_max,
+    large_class,
+    // guard
+    Guard::make(generation_max, GuardState::dead).word, GuardState::free, GuardState::live,
+    GuardState::dead,
+    // item
+    sizeof(ItemHeader), offsetof(ItemHeader, guard), offsetof(ItemHeader, check),
+    offsetof(ItemHeader, cas), offsetof(ItemHeader, value_len), offsetof(ItemHeader, flags),
+    offsetof(ItemHeader, exptime), offsetof(ItemHeader, key_len), offsetof(ItemHeader, format),
+    format_key_binary, format_tokens,
+    // index: what a slot and a hash are made of is told by examples
+    sizeof(Bucket), offsetof(Bucket, overflow), bucket_slots,
+    Slot::make(0xabcde, 0x5a, 0x123456780).word, partition_of(UINT64_C(0xfedcba9876543210), 6),
+    tag_of(UINT64_C(0xfedcba9876543210)), bucket_of(UINT64_C(0xfedcba9876543210), 1000),
+    // partition table
+    sizeof(PartitionEntry), offsetof(PartitionEntry, bucket_count),
+    offsetof(PartitionEntry, flush_floor), offsetof(PartitionEntry, buckets_offset),
+    offsetof(PartitionEntry, overflow_offset), offsetof(PartitionEntry, buckets_max),
+    offsetof(PartitionEntry, overflow_max),
+    // page table
+    sizeof(PageEntry), offsetof(PageEntry, epoch), offsetof(PageEntry, size_class),
+    offsetof(PageEntry, run_pages),
+    // region header
+    sizeof(RegionHeader), offsetof(RegionHeader, version),
+    offsetof(RegionHeader, partition_count_log2), offsetof(RegionHeader, incarnation),
+    offsetof(RegionHeader, owner), offsetof(RegionHeader, region_bytes),
+    offsetof(RegionHeader, partitions_offset), offsetof(RegionHeader, pages_offset),
+    offsetof(RegionHeader, page_count), offsetof(RegionHeader, arena_offset),
+    offsetof(RegionHeader, hash_seed), offsetof(RegionHeader, class_bytes));
+
+}  // namespace farcached::layout

@@ -1,0 +1,360 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Bytes that are no frames: what is cut short or corrupted is refused by name, or read within its
+// bounds.
+#include <cstdint>
+#include <cstring>
+#include <set>
+#include <string>
+#include <string_view>
+
+#include "t/tap.h"
+#include "t/unit_frame_streams.h"
+
+namespace {
+
+using namespace frame_streams;
+
+// A frame cut short waits for more; one whose header says that it was so short is refused, or is
+// whole by chance.
+void every_truncation() {
+    int wrong = 0, refused = 0;
+    for (const Stream& stream : streams(3, true)) {
+        for (std::string_view frame : frames_of(stream)) {
+            for (size_t size = 0; size < frame.size(); size++) {
+                Exact cut(frame.substr(0, size));
+                FrameParse parse = parse_frame(cut.view(), stream.limits);
+                if (parse.status != FrameParse::Status::need_more || parse.bytes <= size) wrong++;
+                if (size < sizeof(FrameHeader)) continue;
+                const uint32_t body_bytes = uint32_t(size - sizeof(FrameHeader));
+                std::memcpy(cut.data.get(), &body_bytes, sizeof body_bytes);
+                parse = parse_frame(cut.view(), stream.limits);
+                if (parse.status == FrameParse::Status::need_more) wrong++;
+                const bool bad = parse.status == FrameParse::Status::bad ||
+                                 is_bad(read_frame(parse.frame, stream.limits));
+                if (bad) refused++;
+                // The bytes of a chunk are as many as there are.
+                if (!bad && parse.frame.kind != FrameKind::chunk) wrong++;
+            }
+        }
+    }
+    tap::note("%d refused", refused);
+    tap::is(wrong, 0, "every truncation waits for more or, when its header lies, is refused");
+}
+
+// Every reason that was seen, from anywhere in this program.
+std::set<std::string> reasons;
+
+void note_reason(std::string_view seen) {
+    const size_t at = seen.find(bad_mark);
+    if (at == std::string_view::npos) return;
+    seen.remove_prefix(at + 1);
+    reasons.insert(std::string(seen.substr(0, seen.find('\n'))));
+}
+
+// What came of one frame: a reason, or what was read; "more" when it is not whole.
+std::string outcome(std::string_view bytes, const FrameLimits& limits) {
+    FrameParse parse = parse_frame(bytes, limits);
+    if (parse.status == FrameParse::Status::need_more)
+        return parse.bytes > bytes.size() ? "more" : "!stuck";
+    if (parse.status == FrameParse::Status::bad) return bad(parse.error);
+    return read_frame(parse.frame, limits);
+}
+
+void every_corruption() {
+    size_t corrupted = 0, refused = 0, wrong = 0;
+    for (const Stream& stream : streams(4, true)) {
+        for (std::string_view frame : frames_of(stream)) {
+            Exact copy(frame);
+            for (size_t at = 0; at < frame.size(); at++) {
+                for (int change = 1; change < 256; change++, corrupted++) {
+                    copy.data[at] = char(frame[at] ^ change);
+                    const std::string seen = outcome(copy.view(), stream.limits);
+                    if (seen == "!stuck") wrong++;
+                    if (is_bad(seen)) refused++;
+                    note_reason(seen);
+                }
+                copy.data[at] = frame[at];
+            }
+        }
+    }
+    tap::note("%zu corrupted frames, %zu refused", corrupted, refused);
+    tap::ok(corrupted > 100'000, "every byte of every frame took every other value");
+    tap::is(wrong, size_t(0), "each was refused, read within its bounds, or waits for more");
+}
+
+// ---- headers ----------------------------------------------------------------------------------------
+
+std::string header(uint32_t body_bytes, uint16_t kind, uint16_t count) {
+    std::string bytes(sizeof(FrameHeader), '\0');
+    write_frame_header(bytes.data(), {body_bytes, kind, count, 1});
+    return bytes;
+}
+
+void headers_that_cannot_be() {
+    auto said = [](uint32_t body_bytes, FrameKind kind, uint16_t count, const FrameLimits& limits) {
+        const std::string seen = outcome(header(body_bytes, uint16_t(kind), count), limits);
+        note_reason(seen);
+        return seen;
+    };
+    const uint32_t most = frame_bytes_default - sizeof(FrameHeader);
+    tap::is(said(most, FrameKind::requests, 1, from_proxy), "more", "the longest frame");
+    tap::is(said(most + 1, FrameKind::requests, 1, from_proxy), "!frame_too_long",
+            "one byte longer");
+    tap::is(said(UINT32_MAX, FrameKind::chunk, 0, from_proxy), "!frame_too_long",
+            "the longest that can be said");
+    tap::is(said(0, FrameKind(0), 0, from_proxy), "!kind_unknown", "no kind");
+    tap::is(said(0, FrameKind(12), 0, from_proxy), "!kind_unknown", "one kind too many");
+    tap::is(said(0, FrameKind(0xffff), 0, from_proxy), "!kind_unknown", "the last kind");
+    tap::is(said(16, FrameKind::requests, 0, from_proxy), "!count_wrong", "no requests");
+    tap::is(said(0, FrameKind::ping, 1, from_proxy), "!count_wrong", "a ping with an entry");
+    tap::is(said(31, FrameKind::requests, 2, from_proxy), "!body_short",
+            "too few bytes for two requests");
+    tap::is(said(16, FrameKind::requests, 65535, from_proxy), "!body_short", "nor for many");
+    tap::is(said(1, FrameKind::ping, 0, from_proxy), "!body_excess", "a ping with a body");
+    tap::is(said(49, FrameKind::lease_returns, 2, from_proxy), "!body_excess",
+            "a list that is not of its entries");
+}
+
+// Who may send what, and when.
+void kinds_by_sender_and_moment() {
+    const FrameLimits greeting_proxy{Sender::proxy, false, frame_bytes_lowest, 0};
+    const FrameLimits greeting_node{Sender::node, false, frame_bytes_lowest, 0};
+    auto accepted = [](const FrameLimits& limits) {
+        std::string kinds;
+        for (uint16_t kind = 1; kind <= uint16_t(FrameKind::accesses); kind++) {
+            FrameParse parse = parse_frame(header(200, kind, 1), limits);
+            if (parse.error != FrameError::kind_unexpected)
+                kinds += frame_kind_name(FrameKind(kind)), kinds += " ";
+        }
+        return kinds;
+    };
+    tap::is(accepted(greeting_proxy), "hello ", "a proxy greets");
+    tap::is(accepted(greeting_node), "welcome refuse ", "a node answers");
+    tap::is(accepted(from_proxy), "requests chunk ping pong goodbye lease_returns accesses ",
+            "what a proxy sends then");
+    tap::is(accepted(from_node), "replies chunk ping pong goodbye ", "what a node sends then");
+    note_reason(outcome(header(200, uint16_t(FrameKind::hello), 0), from_proxy));
+}
+
+// ---- entries that cannot be -------------------------------------------------------------------------
+
+std::string frame_of(FrameKind kind, uint16_t count, const std::string& body) {
+    return header(uint32_t(body.size()), uint16_t(kind), count) + body;
+}
+
+template <class Record>
+std::string raw(const Record& record) {
+    std::string bytes(sizeof record, '\0');
+    wire::put(bytes.data(), record);
+    return bytes;
+}
+
+constexpr uint8_t op(RequestKind kind) { return uint8_t(kind); }
+constexpr uint8_t op(ReplyKind kind) { return uint8_t(kind); }
+
+void requests_that_cannot_be() {
+    auto said = [](const RequestHeader& entry, const std::string& behind) {
+        const std::string seen =
+            outcome(frame_of(FrameKind::requests, 1, raw(entry) + behind), from_proxy);
+        note_reason(seen);
+        return seen.substr(seen.find(':') + 2);
+    };
+    using K = RequestKind;
+    const uint32_t compare = uint32_t(RequestFlag::cas_compare);
+    const uint32_t follows = uint32_t(RequestFlag::value_follows);
+    const std::string fixed(sizeof(StoreRecord), '\0');
+    tap::is(said({0, 0, 1, 0, 0, 0}, "k"), "!op_unknown", "no operation");
+    tap::is(said({9, 0, 1, 0, 0, 0}, "k"), "!op_unknown", "one operation too many");
+    tap::is(said({op(K::get), 1, 1, 0, 0, 0}, "k"), "!mode_unknown", "a get with a mode");
+    tap::is(said({op(K::store), 6, 1, 0, 0, 0}, fixed + "k"), "!mode_unknown", "one mode too many");
+    tap::is(said({op(K::get), 0, 1, compare, 0, 0}, "12345678k"), "!flag_unknown",
+            "a get that compares");
+    tap::is(said({op(K::flush), 0, 0, UINT32_MAX, 0, 0}, ""), "!flag_unknown",
+            "a flush with all flags");
+    tap::is(said({op(K::get), 0, 0, 0, 0, 0}, ""), "!key_length", "no key");
+    tap::is(said({op(K::get), 0, 251, 0, 0, 0}, std::string(251, 'k')), "!key_length",
+            "too long a key");
+    tap::is(said({op(K::flush), 0, 1, 0, 0, 0}, "k"), "!key_length", "a flush with a key");
+    tap::is(said({op(K::get), 0, 1, 0, 1, 0}, "kv"), "!value_unexpected", "a get with a value");
+    tap::is(said({op(K::store), 0, 1, follows, 0, 0}, fixed + "k"), "!value_unexpected",
+            "a value that follows and is none");
+    tap::is(said({op(K::store), 0, 1, follows, 3001, 0}, fixed + "k"), "!value_too_long",
+            "one that follows and is too long");
+    tap::is(said({op(K::store), 5, 1, 0, 0, 0}, fixed + "k"), "!cas_missing",
+            "a cas without a number");
+    tap::is(said({op(K::store), 0, 1, 0, 9, 0}, fixed + "k12345678"), "!entry_truncated",
+            "a value cut short");
+    tap::is(said({op(K::flush_at), 0, 0, 0, 0, 0}, std::string("\1\0\0\0\1\0\0\0", 8)),
+            "!reserved_set", "a reserved field");
+    tap::ok(said({op(K::get), 0, 1, 0, 0, 0}, "k?").ends_with("!body_excess"),
+            "a byte behind the last request");
+}
+
+// Two readings of a count: too many and too few.
+void counts_that_lie() {
+    OutBuffer out;
+    FrameWriter writer(out, frame_bytes_default);
+    writer.begin(FrameKind::requests, 1);
+    writer.add(get_of("a key of some length, so that there are bytes"), RequestOptions{});
+    writer.add(get_of("key"), RequestOptions{});
+    writer.end();
+    std::string bytes(bytes_of(out));
+    bytes[6] = 1;
+    tap::ok(outcome(bytes, from_proxy).ends_with("!body_excess"),
+            "one request that was not counted");
+    bytes[6] = 3;
+    tap::ok(outcome(bytes, from_proxy).ends_with("!entry_truncated"), "one that is not there");
+}
+
+std::string reply_said(const ReplyHeader& entry, const std::string& behind) {
+    const std::string body = raw(ClockRecord{50, 0}) + raw(entry) + behind;
+    const std::string seen = outcome(frame_of(FrameKind::replies, 1, body), from_node);
+    note_reason(seen);
+    return seen.substr(seen.find('\n') + 1);
+}
+
+void replies_that_cannot_be() {
+    using K = ReplyKind;
+    auto flag = [](ReplyFlag f) { return uint32_t(f); };
+    MetaRecord meta{};
+    meta.value_len = 3;
+    tap::is(reply_said({0, 0, 0, 0, 0, 0, 0}, ""), "!op_unknown", "no kind of reply");
+    tap::is(reply_said({8, 0, 0, 0, 0, 0, 0}, ""), "!op_unknown", "one kind too many");
+    tap::is(reply_said({op(K::get), 3, 0, 0, 0, 0, 0}, ""), "!status_unknown",
+            "one status too many");
+    tap::is(reply_said({op(K::get), 1, 4, 0, 0, 0, 0}, ""), "!status_unknown",
+            "one cause of a miss too many");
+    tap::is(reply_said({op(K::done), 0, 1, 0, 0, 0, 0}, ""), "!status_unknown",
+            "a cause where there is no miss");
+    tap::is(reply_said({op(K::refused), uint8_t(RequestRefusal::count), 0, 0, 0, 0, 0}, ""),
+            "!status_unknown", "one refusal too many");
+    tap::is(reply_said({op(K::get), 1, 0, 1, 0, 0, 0}, ""), "!reserved_set", "a reserved field");
+    tap::is(reply_said({op(K::get), 1, 0, 0, flag(ReplyFlag::grant), 0, 0}, ""), "!flag_unknown",
+            "a miss with a grant");
+    tap::is(reply_said({op(K::get), 1, 0, 0, flag(ReplyFlag::no_value), 0, 0}, ""), "!flag_unknown",
+            "a miss without a value");
+    tap::is(reply_said({op(K::done), 0, 0, 0, 16, 0, 0}, ""), "!flag_unknown",
+            "a flag that is none");
+    tap::is(reply_said({op(K::get), 1, 0, 0, 0, 3, 0}, "abc"), "!value_unexpected",
+            "a miss with a value");
+    tap::is(reply_said({op(K::get), 0, 0, 0, 0, 3001, 0}, raw(meta)), "!value_too_long",
+            "too long a value");
+    tap::is(reply_said({op(K::get), 0, 0, 0, 0, 4, 0}, raw(meta) + "abcd"), "!value_mismatch",
+            "a value that is not as long as its item");
+    tap::is(reply_said({op(K::get), 0, 0, 0, 0, 3, 0}, raw(meta) + "ab"), "!entry_truncated",
+            "a value cut short");
+    tap::is(reply_said({op(K::stats), 0, 0, 0, 0, stats_bytes_max + 1, 0}, ""), "!value_too_long",
+            "too long a text");
+    meta.bits = 0x20;
+    tap::is(reply_said({op(K::get), 0, 0, 0, 0, 3, 0}, raw(meta) + "abc"), "!meta_invalid",
+            "a bit that is none");
+    meta.bits = 0;
+    meta.size_class = layout::large_class + 1;
+    tap::is(reply_said({op(K::get), 0, 0, 0, 0, 3, 0}, raw(meta) + "abc"), "!meta_invalid",
+            "one class too many");
+    meta.size_class = 0;
+    meta.value_len = 3001;
+    tap::is(reply_said({op(K::get), 0, 0, 0, flag(ReplyFlag::no_value), 0, 0}, raw(meta)),
+            "!meta_invalid", "an item larger than any, whose value is left out");
+}
+
+void grants_that_cannot_be() {
+    MetaRecord meta{};
+    meta.value_len = 3;
+    const ReplyHeader hit{op(ReplyKind::get), 0, 0, 0, uint32_t(ReplyFlag::grant), 3, 0};
+    auto said = [&](const GrantRecord& grant) {
+        const std::string seen = reply_said(hit, raw(meta) + raw(grant) + "abc");
+        return seen.substr(0, seen.find(' '));
+    };
+    const GrantRecord good{4096, 7, 0, 44, 4000, 0};
+    tap::is(said(good), "got", "a grant");
+    GrantRecord grant = good;
+    grant.offset = 4097;
+    tap::is(said(grant), "!grant_invalid", "not on a stride");
+    grant = good;
+    grant.generation = layout::generation_max + 1;
+    tap::is(said(grant), "!grant_invalid", "a generation of too many bits");
+    grant = good;
+    grant.length = 43;
+    tap::is(said(grant), "!grant_invalid", "shorter than the item");
+    grant.length = 40 + 250 + 3;
+    tap::is(said(grant), "got", "as long as it can be");
+    grant.length++;
+    tap::is(said(grant), "!grant_invalid", "longer than the item");
+    grant = good;
+    grant.term_ms = term_ms_highest + 1;
+    tap::is(said(grant), "!grant_invalid", "a lease of more than a day");
+    grant.term_ms = 0;
+    tap::is(said(grant), "!grant_invalid", "a pointer without a lease");
+    grant = good;
+    grant.reserved = 1;
+    tap::is(said(grant), "!reserved_set", "a reserved field");
+    const Grant at_the_end{4096, 7, 0, 44, 4000};
+    tap::ok(grant_fits(at_the_end, 4140), "a grant that ends where its region ends");
+    tap::ok(!grant_fits(at_the_end, 4139), "one that does not fit");
+    tap::ok(!grant_fits(at_the_end, 43), "nor in a region that is smaller than the item");
+    tap::ok(!grant_fits({UINT64_MAX - 15, 7, 0, 44, 4000}, 1 << 20), "offsets do not wrap");
+}
+
+void small_frames_that_cannot_be() {
+    auto said = [](FrameKind kind, uint16_t count, const std::string& body) {
+        const std::string seen = outcome(frame_of(kind, count, body), from_proxy);
+        note_reason(seen);
+        return seen.substr(is_bad(seen) ? seen.find(bad_mark) : 0);
+    };
+    using K = FrameKind;
+    tap::is(said(K::pong, 0, raw(ClockRecord{0, 1})), "!reserved_set", "a pong's reserved field");
+    tap::is(said(K::chunk, 0, raw(ChunkHeader{0, 2, 0}) + "x"), "!flag_unknown", "a chunk's flag");
+    tap::is(said(K::chunk, 0, raw(ChunkHeader{0, 0, 0})), "!chunk_empty", "an empty chunk");
+    tap::is(said(K::chunk, 0, raw(ChunkHeader{0, 1, 0}) + "x"), "!chunk_empty",
+            "bytes of an abandoned value");
+    tap::is(said(K::goodbye, 0, raw(SentenceRecord{0, 2, 0}) + "x"), "!body_short",
+            "a sentence cut short");
+    tap::is(said(K::goodbye, 0, raw(SentenceRecord{0, 1, 0}) + "xy"), "!body_excess",
+            "bytes behind it");
+    tap::is(said(K::goodbye, 0, raw(SentenceRecord{0, 1, 0}) + "\n"), "!text_invalid",
+            "a control character");
+    tap::is(said(K::goodbye, 0, raw(SentenceRecord{0, 513, 0}) + std::string(513, 'x')),
+            "!text_invalid", "too long a sentence");
+    tap::is(said(K::goodbye, 0, raw(SentenceRecord{999, 1, 0}) + "x"),
+            "goodbye 1: stopping text='x'", "a reason from the future");
+    tap::is(said(K::lease_returns, 1, raw(LeaseReturnRecord{0, UINT64_MAX, 0, 0})),
+            "!entry_invalid", "a lease of no item");
+    tap::is(said(K::lease_returns, 1, raw(LeaseReturnRecord{0, 1, 0, 1})), "!reserved_set",
+            "its reserved field");
+    tap::is(said(K::accesses, 1, raw(AccessRecord{0, 1, 0, 0, 0})), "!entry_invalid",
+            "no accesses");
+    tap::is(said(K::accesses, 1, raw(AccessRecord{0, UINT64_MAX, 0, 0, 1})), "!entry_invalid",
+            "accesses to no item");
+}
+
+// Every reason that a reader gives was given above. The others are for who keeps the exchanges, or
+// of the greeting.
+void every_reason() {
+    const std::set<std::string> elsewhere = {
+        "none",        "chunk_order",  "chunk_overrun", "chunk_stranger", "reply_stranger",
+        "magic_wrong", "name_invalid", "version_wrong", "facts_invalid",  "credits_exceeded"};
+    std::string missing;
+    for (size_t i = 0; i < size_t(FrameError::count); i++) {
+        const std::string name(frame_error_name(FrameError(i)));
+        if (frame_error_help(FrameError(i)).empty()) missing += name + " has no help ";
+        if (elsewhere.count(name) == 0 && reasons.count(name) == 0) missing += name + " ";
+    }
+    tap::is(missing, "", "every reason to end a connection was met");
+}
+
+}  // namespace
+
+int main() {
+    every_truncation();
+    every_corruption();
+    headers_that_cannot_be();
+    kinds_by_sender_and_moment();
+    requests_that_cannot_be();
+    counts_that_lie();
+    replies_that_cannot_be();
+    grants_that_cannot_be();
+    small_frames_that_cannot_be();
+    every_reason();
+    return tap::done();
+}

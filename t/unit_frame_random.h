@@ -1,0 +1,247 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Operations and replies drawn at random, with every optional present or absent, by seed.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <optional>
+#include <random>
+#include <string>
+#include <string_view>
+
+#include "base/limits.h"
+#include "protocol/frame_reply.h"
+#include "protocol/frame_request.h"
+#include "protocol/layout.h"
+
+namespace frame_random {
+
+using namespace farcached;
+using namespace farcached::protocol;
+
+constexpr uint32_t value_bytes_max = 3000;
+
+class Draw {
+  public:
+    // brief: short keys and values, few of them.
+    explicit Draw(uint64_t seed, bool brief = false) : random_(seed), brief_(brief) {}
+
+    uint64_t entries() { return 1 + below(brief_ ? 5 : 20); }
+
+    uint64_t below(uint64_t n) { return random_() % n; }
+    bool coin() { return below(2) == 0; }
+
+    // Of any size, the ends more often than chance would have them.
+    template <class T>
+    T number() {
+        switch (below(4)) {
+            case 0:
+                return T(below(4));
+            case 1:
+                return T(~T(0) - T(below(3)));
+            default:
+                return T(random_());
+        }
+    }
+    template <class T>
+    std::optional<T> maybe() {
+        if (coin()) return std::nullopt;
+        return number<T>();
+    }
+    template <class Enum>
+    Enum of(Enum last) {
+        return Enum(below(uint64_t(last) + 1));
+    }
+    // Lives until the Draw's next `kept_max` texts.
+    std::string_view text(size_t low, size_t high) {
+        std::string& kept = kept_[next_++ % kept_max];
+        kept.resize(low + below(high - low + 1));
+        for (char& c : kept) c = char(random_());
+        return kept;
+    }
+    Key key() {
+        if (brief_) return {text(1, 10), 0};
+        return {text(1, coin() ? 20 : limits::key_bytes_max), 0};
+    }
+    std::string_view value() {
+        if (brief_) return text(0, 10);
+        return text(0, coin() ? 100 : value_bytes_max);
+    }
+
+    GetOp get() {
+        GetOp op;
+        op.key = key();
+        op.peek = coin();
+        op.no_bump = coin();
+        op.win_tokens = coin();
+        op.touch = maybe<NodeSeconds>();
+        op.vivify = maybe<NodeSeconds>();
+        op.recache_before = maybe<NodeSeconds>();
+        op.recache_first = coin();
+        op.cas_set = maybe<uint64_t>();
+        op.key_binary = coin();
+        return op;
+    }
+    StoreOp store() {
+        StoreOp op;
+        op.key = key();
+        op.mode = of(StoreOp::Mode::cas);
+        op.value = value();
+        op.flags = number<uint32_t>();
+        op.exptime = number<NodeSeconds>();
+        op.cas_compare = maybe<uint64_t>();
+        if (op.mode == StoreOp::Mode::cas) op.cas_compare = number<uint64_t>();
+        op.cas_set = maybe<uint64_t>();
+        op.invalidate = coin();
+        op.vivify = maybe<NodeSeconds>();
+        op.key_binary = coin();
+        return op;
+    }
+    DeleteOp remove() {
+        DeleteOp op;
+        op.key = key();
+        op.cas_compare = maybe<uint64_t>();
+        op.cas_set = maybe<uint64_t>();
+        op.touch = maybe<NodeSeconds>();
+        op.invalidate = coin();
+        op.remove_value = coin();
+        return op;
+    }
+    ArithOp arith() {
+        ArithOp op;
+        op.key = key();
+        op.decrement = coin();
+        op.delta = number<uint64_t>();
+        op.vivify = maybe<NodeSeconds>();
+        op.initial = number<uint64_t>();
+        op.cas_compare = maybe<uint64_t>();
+        op.cas_set = maybe<uint64_t>();
+        op.touch = maybe<NodeSeconds>();
+        op.key_binary = coin();
+        return op;
+    }
+    RequestOp request() {
+        switch (below(7)) {
+            case 0:
+                return get();
+            case 1:
+                return store();
+            case 2:
+                return remove();
+            case 3:
+                return arith();
+            case 4:
+                return ForgetOp{key()};
+            case 5:
+                return FlushOp{maybe<NodeSeconds>()};
+            default:
+                return StatsOp{text(0, 30)};
+        }
+    }
+    // Such as make sense for the operation, and no others.
+    RequestOptions options(const RequestOp& op) {
+        RequestOptions options;
+        options.tag = number<uint32_t>();
+        const StoreOp* store = std::get_if<StoreOp>(&op);
+        const bool get = std::holds_alternative<GetOp>(op);
+        options.no_value = get && coin();
+        options.want_grant = (get || store != nullptr) && coin();
+        options.value_follows = store != nullptr && !store->value.empty() && below(4) == 0;
+        return options;
+    }
+
+    ItemMeta meta(uint32_t value_len) {
+        ItemMeta meta;
+        meta.cas = number<uint64_t>();
+        meta.value_len = value_len;
+        meta.flags = number<uint32_t>();
+        meta.item_bytes = number<uint32_t>();
+        meta.exptime = number<NodeSeconds>();
+        meta.last_access = number<NodeSeconds>();
+        meta.size_class = uint8_t(below(layout::large_class + 1));
+        meta.fetched = coin();
+        meta.stale = coin();
+        meta.win = coin();
+        meta.win_sent = coin();
+        meta.key_binary = coin();
+        return meta;
+    }
+    Grant grant(uint32_t value_len) {
+        Grant grant;
+        grant.offset = number<uint64_t>() & ~uint64_t(layout::stride_bytes - 1);
+        grant.generation = number<uint64_t>() & layout::generation_max;
+        grant.region = number<uint32_t>();
+        grant.length = uint32_t(layout::item_bytes(1 + below(limits::key_bytes_max), value_len));
+        grant.term_ms = uint32_t(1 + below(term_ms_highest));
+        return grant;
+    }
+    StoreReply stored() {
+        StoreReply reply;
+        reply.status = of(StoreReply::Status::no_memory);
+        reply.cas = number<uint64_t>();
+        reply.item_bytes = number<uint32_t>();
+        reply.value_len = uint32_t(below(value_bytes_max + 1));
+        reply.size_class = uint8_t(below(layout::large_class + 1));
+        reply.exptime = number<NodeSeconds>();
+        return reply;
+    }
+    // A reply as its reader will hand it out.
+    NodeReply reply() {
+        NodeReply reply;
+        reply.tag = number<uint32_t>();
+        switch (below(7)) {
+            case 0:
+            case 1:
+                got(reply);
+                break;
+            case 2: {
+                const StoreReply op = stored();
+                if (op.status == StoreReply::Status::stored && coin())
+                    reply.grant = grant(op.value_len);
+                reply.op = op;
+                break;
+            }
+            case 3:
+                reply.op = DeleteReply{of(DeleteReply::Status::no_memory),
+                                       uint8_t(below(layout::large_class + 1)), number<uint32_t>()};
+                break;
+            case 4:
+                reply.op = ArithReply{of(ArithReply::Status::no_memory), number<uint64_t>(),
+                                      meta(uint32_t(below(21)))};
+                break;
+            case 5:
+                reply.op = DoneReply();
+                break;
+            default:
+                reply.op = RefusedReply{RequestRefusal(below(uint64_t(RequestRefusal::count)))};
+        }
+        return reply;
+    }
+
+  private:
+    void got(NodeReply& reply) {
+        GetReply op;
+        op.status = of(GetReply::Status::no_memory);
+        op.why = of(Miss::flushed);
+        op.vivified = coin();
+        if (op.status == GetReply::Status::hit) {
+            reply.form = of(ValueForm::follows);
+            const std::string_view bytes = value();
+            if (bytes.empty() && reply.form == ValueForm::follows) reply.form = ValueForm::here;
+            op.meta = meta(uint32_t(bytes.size()));
+            reply.value_bytes = reply.form == ValueForm::none ? 0 : uint32_t(bytes.size());
+            if (reply.form == ValueForm::here) reply.value = bytes;
+            if (coin()) reply.grant = grant(op.meta.value_len);
+        }
+        reply.op = op;
+    }
+
+    static constexpr size_t kept_max = 64;
+
+    std::mt19937_64 random_;
+    bool brief_;
+    std::string kept_[kept_max];
+    size_t next_ = 0;
+};
+
+}  // namespace frame_random
