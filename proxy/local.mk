@@ -4,4 +4,6 @@ noinst_LIBRARIES += proxy/libproxy.a
 
 proxy_libproxy_a_SOURCES = \
 	proxy/local_get.cc \
-	proxy/local_get.h
+	proxy/local_get.h \
+	proxy/placement.cc \
+	proxy/placement.h
