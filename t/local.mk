@@ -83,6 +83,10 @@ t_unit_nearest_SOURCES = t/unit_nearest.cc t/tap.h
 t_unit_placement_SOURCES = t/unit_placement.cc t/tap.h
 t_unit_placement_LDADD = $(LDADD) $(LIBMEMCACHED_LIBS)
 
+check_PROGRAMS += t/unit_conf_nodes
+TESTS += t/unit_conf_nodes
+t_unit_conf_nodes_SOURCES = t/unit_conf_nodes.cc t/tap.h
+
 fuzz_targets += t/fuzz/binary
 t_fuzz_binary_SOURCES = t/fuzz/binary.cc t/unit_binary_fixture.h t/unit_binary_packets.h t/unit_text_fixture.h \
 	$(fuzz_main)
