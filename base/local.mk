@@ -13,6 +13,9 @@ base_libbase_a_SOURCES = \
 	base/limits.h \
 	base/mapping.cc \
 	base/mapping.h \
+	base/nearest.cc \
+	base/nearest.h \
 	base/node_clock.h \
 	base/out_buffer.cc \
-	base/out_buffer.h
+	base/out_buffer.h \
+	base/placement_words.h

@@ -31,11 +31,13 @@ farbench_SOURCES = bench/farbench.cc
 farbench_LDADD = bench/libbench.a $(LDADD)
 
 # Measurements behind choices that the sources cite. Built, not installed.
-noinst_PROGRAMS += bench/prefetch_window bench/hitratio_lru
+noinst_PROGRAMS += bench/prefetch_window bench/hitratio_lru bench/placement_lookup
 bench_prefetch_window_SOURCES = bench/prefetch_window.cc
 bench_prefetch_window_LDADD = bench/libbench.a $(LDADD)
 bench_hitratio_lru_SOURCES = bench/hitratio_lru.cc
 bench_hitratio_lru_LDADD = bench/libbench.a $(LDADD)
+bench_placement_lookup_SOURCES = bench/placement_lookup.cc
+bench_placement_lookup_LDADD = $(LDADD) $(LIBMEMCACHED_LIBS)
 
 EXTRA_DIST += \
 	bench/compare \

@@ -8,8 +8,10 @@
 
 #include "base/check.h"
 #include "conf/check_settings.h"
+#include "conf/config_file.h"
 #include "conf/help.h"
 #include "conf/kinds.h"
+#include "conf/nodes.h"
 #include "conf/option.h"
 
 namespace farcached::conf {
@@ -25,9 +27,8 @@ struct Flags {
     std::vector<option> longs;
 };
 
-Flags flags_of_table() {
+Flags flags_of(std::span<const Option> table) {
     Flags flags;
-    std::span<const Option> table = option_table();
     flags.names.reserve(table.size());
     for (size_t row = 0; row < table.size(); row++) {
         const Option& o = table[row];
@@ -46,8 +47,7 @@ Flags flags_of_table() {
     return flags;
 }
 
-const Option* find_flag(int answer) {
-    std::span<const Option> table = option_table();
+const Option* find_flag(int answer, std::span<const Option> table) {
     if (answer >= first_long_answer) return &table[size_t(answer - first_long_answer)];
     for (const Option& o : table) {
         if (o.where == Where::flag && o.flag == answer) return &o;
@@ -66,9 +66,9 @@ struct Suboptions {
     std::vector<char*> tokens;
 };
 
-Suboptions suboptions_of_table() {
+Suboptions suboptions_of(std::span<const Option> table) {
     Suboptions found;
-    for (const Option& o : option_table()) {
+    for (const Option& o : table) {
         if (o.where != Where::suboption) continue;
         found.rows.push_back({&o, false});
         found.names.emplace_back(o.name);
@@ -91,8 +91,8 @@ Refusal set_suboption(const Suboptions::Token& token, const char* value, Command
     return o.kind.set(o, line.settings, value, line.err);
 }
 
-Refusal set_suboptions(const char* list, CommandLine& line) {
-    Suboptions known = suboptions_of_table();
+Refusal set_suboptions(const char* list, std::span<const Option> table, CommandLine& line) {
+    Suboptions known = suboptions_of(table);
     std::string writable(list);
     char* rest = writable.data();
     while (*rest != '\0') {
@@ -106,13 +106,13 @@ Refusal set_suboptions(const char* list, CommandLine& line) {
     return {};
 }
 
-void answer(Action action, CommandLine& line) {
+void answer(Action action, std::span<const Option> table, CommandLine& line) {
     line.exit_status = exit_ok;
-    if (action == Action::help) line.out = help_text();
+    if (action == Action::help) line.out = help_text(table);
     if (action == Action::license) line.out = license_text();
     if (action == Action::version) line.out = version_text();
     if (action == Action::version_full) line.out = full_version_text();
-    if (action == Action::options_man) line.out = options_man();
+    if (action == Action::options_man) line.out = options_man(table);
 }
 
 void fail(const Problem& problem, CommandLine& line) {
@@ -121,25 +121,64 @@ void fail(const Problem& problem, CommandLine& line) {
 }
 
 // False: what ends the parsing is in the line.
-bool take(const Option& option, const char* text, CommandLine& line) {
+bool take(const Option& option, const char* text, std::span<const Option> table, CommandLine& line) {
     if (option.action != Action::none && option.action != Action::extended) {
-        answer(option.action, line);
+        answer(option.action, table, line);
         return false;
     }
     Refusal refusal = option.action == Action::extended
-                          ? set_suboptions(text, line)
+                          ? set_suboptions(text, table, line)
                           : option.kind.set(option, line.settings, text, line.err);
     if (refusal) fail(*refusal, line);
     return !refusal;
 }
 
+// Sets what the words say. False: what ends the parsing is in the line.
+bool take_words(std::span<const char* const> argv, std::span<const Option> table, CommandLine& line) {
+    Flags flags = flags_of(table);
+    // getopt_long reorders the pointers, never the characters.
+    std::vector<char*> words;
+    for (const char* word : argv) words.push_back(const_cast<char*>(word));
+    words.push_back(nullptr);
+    optind = 0;  // start anew
+    for (;;) {
+        int found = getopt_long(int(argv.size()), words.data(), flags.letters.c_str(),
+                                flags.longs.data(), nullptr);
+        if (found == -1) return true;
+        const Option* option = find_flag(found, table);
+        if (option == nullptr) {
+            fail({exit_illegal, "Illegal argument \"?\"\n"}, line);
+            return false;
+        }
+        if (!take(*option, optarg, table, line)) return false;
+    }
+}
+
+// The file's keys under the words, which are taken a second time: a word says otherwise than the file.
+bool take_file(std::span<const char* const> argv, std::span<const Option> table, CommandLine& line) {
+    const std::string path = line.settings.process.config_path;
+    line = {defaults(table), {}, {}, {}};
+    std::string lines;
+    for (const std::string& error : read_config_file(path, table, line.settings)) lines += error + "\n";
+    if (lines.empty()) return take_words(argv, table, line);
+    fail({exit_usage, lines}, line);
+    return false;
+}
+
+Refusal check_nodes_of(const Settings& settings) {
+    std::string lines;
+    for (const std::string& complaint : check_nodes(settings.proxy)) lines += complaint + "\n";
+    if (lines.empty()) return {};
+    return Problem{exit_usage, lines};
+}
+
 }  // namespace
 
-Settings defaults() {
+Settings defaults(std::span<const Option> table) {
     Settings settings;
     // Rows for `stats settings` alone come last: they hold what options imply when they are given.
     for (bool alone : {false, true}) {
-        for (const Option& o : option_table()) {
+        for (const Option& o : table) {
             if ((o.where == Where::stat) != alone || o.initial.empty()) continue;
             if (o.kind.set == nullptr || o.kind.show == show_initial) continue;  // always as in the row
             std::string initial(o.initial), warnings;
@@ -151,28 +190,16 @@ Settings defaults() {
     return settings;
 }
 
-CommandLine parse_command_line(std::span<const char* const> argv) {
+Settings defaults() { return defaults(option_table()); }
+
+CommandLine parse_command_line(std::span<const char* const> argv, std::span<const Option> table) {
     CHECK(!argv.empty());
     CommandLine line;
-    line.settings = defaults();
-    Flags flags = flags_of_table();
-    // getopt_long reorders the pointers, never the characters.
-    std::vector<char*> words;
-    for (const char* word : argv) words.push_back(const_cast<char*>(word));
-    words.push_back(nullptr);
-    optind = 0;  // start anew
-    for (;;) {
-        int found = getopt_long(int(argv.size()), words.data(), flags.letters.c_str(),
-                                flags.longs.data(), nullptr);
-        if (found == -1) break;
-        const Option* option = find_flag(found);
-        if (option == nullptr) {
-            fail({exit_illegal, "Illegal argument \"?\"\n"}, line);
-            return line;
-        }
-        if (!take(*option, optarg, line)) return line;
-    }
+    line.settings = defaults(table);
+    if (!take_words(argv, table, line)) return line;
+    if (!line.settings.process.config_path.empty() && !take_file(argv, table, line)) return line;
     if (Refusal refusal = check_settings(line.settings)) fail(*refusal, line);
+    if (Refusal refusal = check_nodes_of(line.settings)) fail(*refusal, line);
     if (!line.exit_status) line.err += remarks(line.settings);
     return line;
 }

@@ -7,6 +7,7 @@
 #include <span>
 #include <string>
 
+#include "conf/option.h"
 #include "conf/settings.h"
 
 namespace farcached::conf {
@@ -20,6 +21,9 @@ struct CommandLine {
 };
 
 // argv[0] is the program's name. Not reentrant: getopt's state is the process's.
-CommandLine parse_command_line(std::span<const char* const> argv);
+// The options are the rows of the table. With --config the file's keys are settings first, and the words
+// of the command line then say otherwise; nodes of both are in the list.
+CommandLine parse_command_line(std::span<const char* const> argv,
+                               std::span<const Option> table = option_table());
 
 }  // namespace farcached::conf

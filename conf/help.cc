@@ -71,9 +71,9 @@ void append_option(const Option& option, std::string& out) {
 }
 
 // Flags before suboptions, flags by letter with lower case first, suboptions as in the table.
-std::vector<const Option*> rows_of(Section section) {
+std::vector<const Option*> rows_of(Section section, std::span<const Option> table) {
     std::vector<const Option*> rows;
-    for (const Option& option : option_table()) {
+    for (const Option& option : table) {
         if (option.section == section && option.where != Where::stat) rows.push_back(&option);
     }
     auto rank = [](const Option* option) {
@@ -106,25 +106,27 @@ std::string roff(std::string_view text) {
 
 }  // namespace
 
-std::string help_text() {
+std::string help_text(std::span<const Option> table) {
     std::string out = version_text();
     out += "Usage: farcached [option]...\n";
     for (size_t i = 0; i < sections_count; i++) {
         Section section = Section(i);
-        if (section == Section::hidden) continue;
+        std::vector<const Option*> rows = rows_of(section, table);
+        if (section == Section::hidden || rows.empty()) continue;
         out += "\n" + std::string(title(section)) + ":\n";
-        for (const Option* option : rows_of(section)) append_option(*option, out);
+        for (const Option* option : rows) append_option(*option, out);
     }
     return out;
 }
 
-std::string options_man() {
+std::string options_man(std::span<const Option> table) {
     std::string out;
     for (size_t i = 0; i < sections_count; i++) {
         Section section = Section(i);
-        if (section == Section::hidden) continue;
+        std::vector<const Option*> rows = rows_of(section, table);
+        if (section == Section::hidden || rows.empty()) continue;
         out += ".SS \"" + roff(title(section)) + "\"\n";
-        for (const Option* option : rows_of(section)) {
+        for (const Option* option : rows) {
             out += ".TP\n.B " + roff(usage_of(*option)) + "\n" + roff(help_of(*option)) + "\n";
         }
     }

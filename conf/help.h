@@ -1,15 +1,18 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Texts made from the option table: --help and the options of the man page; and the versions and licences.
+// Texts made from an option table: --help and the options of the man page; and the versions and licences.
 #pragma once
 
+#include <span>
 #include <string>
+
+#include "conf/option.h"
 
 namespace farcached::conf {
 
-std::string help_text();
+std::string help_text(std::span<const Option> table);
 std::string license_text();
 std::string version_text();
 std::string full_version_text();
-std::string options_man();  // roff: .SS and .TP, to be placed under OPTIONS
+std::string options_man(std::span<const Option> table);  // roff: .SS and .TP, to be placed under OPTIONS
 
 }  // namespace farcached::conf

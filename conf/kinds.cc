@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "conf/kinds.h"
 
+#include <bit>
 #include <cerrno>
 #include <cstdlib>
 
@@ -26,6 +27,7 @@ NumberRead read_number(const Option& option, const char* text, std::string& warn
     if (errno == ERANGE) return {};
     bool in_range = double(value) >= option.kind.min && double(value) <= option.kind.max;
     if (!in_range && option.initial != text) return {};
+    if (option.kind.power_of_two && !std::has_single_bit(uint64_t(value))) return {};
     if (!only_blanks(end)) {
         warnings += "WARNING: " + spelled(option) + ": '" + text + "' is read as " +
                     std::to_string(value) + "\n";

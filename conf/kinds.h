@@ -3,11 +3,14 @@
 // one field of Settings: number<&Settings::session, &SessionSettings::threads>(1, 1024).
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <limits>
+#include <span>
 #include <string>
 #include <string_view>
+#include <type_traits>
 
 #include "conf/option.h"
 
@@ -47,7 +50,8 @@ constexpr Kind toggle() {
                 at<module, field>(settings) = text == nullptr ? given : std::string_view(text) == "yes";
                 return {};
             },
-            [](const Option&, const Settings& settings) { return yes_no(at<module, field>(settings)); }};
+            [](const Option&, const Settings& settings) { return yes_no(at<module, field>(settings)); },
+            0, 0, 1, Value::boolean};
 }
 
 template <auto module, auto field>
@@ -63,7 +67,7 @@ constexpr Kind number(double min, double max, uint64_t scale = 1) {
             [](const Option&, const Settings& settings) {
                 return std::to_string(at<module, field>(settings));
             },
-            min, max, scale};
+            min, max, scale, Value::integer};
 }
 
 // Above min and below max; shown with two digits.
@@ -76,7 +80,7 @@ constexpr Kind real(double min, double max) {
                 return {};
             },
             [](const Option&, const Settings& settings) { return fixed(at<module, field>(settings), 2); },
-            min, max};
+            min, max, 1, Value::real};
 }
 
 template <auto module, auto field>
@@ -85,7 +89,47 @@ constexpr Kind text() {
                 at<module, field>(settings) = value;
                 return {};
             },
-            [](const Option&, const Settings& settings) { return at<module, field>(settings); }};
+            [](const Option&, const Settings& settings) { return at<module, field>(settings); },
+            0, 0, 1, Value::text};
+}
+
+// A text that is `good`; the row says in `allowed` what that is.
+template <auto module, auto field>
+constexpr Kind checked_text(bool (*good)(std::string_view)) {
+    Kind kind = text<module, field>();
+    kind.good = good;
+    kind.set = [](const Option& option, Settings& settings, const char* value, std::string&) -> Refusal {
+        if (!option.kind.good(value)) return refuse(option, value);
+        at<module, field>(settings) = value;
+        return {};
+    };
+    return kind;
+}
+
+// One of a few words; the field is an enumeration in their order.
+template <auto module, auto field>
+constexpr Kind choice(std::span<const std::string_view> words) {
+    return {.set = [](const Option& option, Settings& settings, const char* value,
+                      std::string&) -> Refusal {
+                const auto words_of_it = option.kind.choices;
+                auto found = std::find(words_of_it.begin(), words_of_it.end(), std::string_view(value));
+                if (found == words_of_it.end()) return refuse(option, value);
+                auto& chosen = at<module, field>(settings);
+                chosen = std::remove_reference_t<decltype(chosen)>(found - words_of_it.begin());
+                return {};
+            },
+            .show = [](const Option& option, const Settings& settings) {
+                return std::string(option.kind.choices[size_t(at<module, field>(settings))]);
+            },
+            .value = Value::text,
+            .choices = words};
+}
+
+template <auto module, auto field>
+constexpr Kind power_of_two(double min, double max) {
+    Kind kind = number<module, field>(min, max);
+    kind.power_of_two = true;
+    return kind;
 }
 
 // -- Kinds that only `stats settings` shows again (Settings::compat) ------------------------------------

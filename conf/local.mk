@@ -7,6 +7,8 @@ conf_libconf_a_SOURCES = \
 	conf/check_settings.h \
 	conf/command_line.cc \
 	conf/command_line.h \
+	conf/config_file.cc \
+	conf/config_file.h \
 	conf/exit_status.h \
 	conf/help.cc \
 	conf/help.h \
@@ -16,10 +18,18 @@ conf_libconf_a_SOURCES = \
 	conf/license.cc \
 	conf/listen_address.cc \
 	conf/listen_address.h \
+	conf/nodes.cc \
+	conf/nodes.h \
 	conf/option.cc \
 	conf/option.h \
 	conf/option_table.cc \
+	conf/proxy_option_table.cc \
+	conf/proxy_option_table.h \
+	conf/proxy_settings.h \
 	conf/settings.h \
 	conf/settings_stats.cc \
 	conf/settings_stats.h \
 	conf/version.h
+
+# Samples; a test loads each.
+EXTRA_DIST += conf/farcached.toml

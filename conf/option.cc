@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "conf/option.h"
 
+#include "base/nearest.h"
 #include "conf/kinds.h"
 
 namespace farcached::conf {
@@ -12,12 +13,37 @@ std::string spelled(const Option& option) {
     return option.name.empty() ? text : text + ", --" + std::string(option.name);
 }
 
+namespace {
+
+// Of a number: "number from 1 to 9".
+std::string range(const Option& option) {
+    std::string what = option.kind.power_of_two ? "power of two" : "number";
+    return what + " from " + fixed(option.kind.min, 0) + " to " + fixed(option.kind.max, 0);
+}
+
+}  // namespace
+
+std::string allowed_text(const Option& option) {
+    if (!option.allowed.empty()) return std::string(option.allowed);
+    if (!option.kind.choices.empty()) return "one of " + listed(option.kind.choices);
+    if (option.kind.value == Value::boolean) return "true or false";
+    if (option.kind.value == Value::integer) return "a " + range(option);
+    if (option.kind.value == Value::real) return "a " + range(option) + ", without the ends";
+    return "text";
+}
+
+std::string complaint(const Option& option, std::string_view value) {
+    constexpr size_t value_bytes_max = 64;
+    if (!option.kind.choices.empty()) return unknown_word("word", value, option.kind.choices);
+    std::string found = "'" + std::string(value.substr(0, value_bytes_max)) + "'";
+    if (option.allowed.empty()) return found + " is no " + range(option);
+    return "found " + found + "; allowed: " + std::string(option.allowed);
+}
+
 Problem refuse(const Option& option, std::string_view value) {
     if (option.refusal.empty()) {
-        return {option.exit_status, "could not parse argument to " + std::string(option.name) + ": '" +
-                                        std::string(value) + "' is no number from " +
-                                        fixed(option.kind.min, 0) + " to " + fixed(option.kind.max, 0) +
-                                        "\n"};
+        return {option.exit_status, "could not parse argument to " + std::string(option.name) + ": " +
+                                        complaint(option, value) + "\n"};
     }
     std::string text(option.refusal);
     if (size_t at = text.find("{}"); at != std::string::npos) text.replace(at, 2, value);

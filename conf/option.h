@@ -7,6 +7,7 @@
 // I3  A row with neither flag nor suboption is there for `stats settings` alone.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -18,8 +19,10 @@
 namespace farcached::conf {
 
 // Where help prints it. Each has a title (option_table.cc).
-enum class Section : uint8_t { network, memory, process, commands, security, extended, compat, hidden };
-constexpr size_t sections_count = 8;
+enum class Section : uint8_t {
+    network, memory, nodes, process, commands, security, extended, compat, hidden
+};
+constexpr size_t sections_count = 9;
 std::string_view title(Section section);
 
 enum class Where : uint8_t {
@@ -30,6 +33,9 @@ enum class Where : uint8_t {
 
 // What parsing ends with, instead of running.
 enum class Action : uint8_t { none, help, license, version, version_full, options_man, extended };
+
+// What a file must hold where the command line has text.
+enum class Value : uint8_t { none, text, integer, real, boolean, tables };
 
 struct Option;
 
@@ -44,6 +50,10 @@ struct Kind {
     Show* show = nullptr;      // nullptr: is not shown
     double min = 0, max = 0;   // of the number as it is written
     uint64_t scale = 1;        // its unit
+    Value value = Value::none;
+    std::span<const std::string_view> choices = {};  // the words it takes, if it takes few
+    bool (*good)(std::string_view) = nullptr;        // whether a text is allowed
+    bool power_of_two = false;                       // and no other number
 };
 
 struct Option {
@@ -57,17 +67,26 @@ struct Option {
     Kind kind{};
     Action action = Action::none;
     Section section = Section::hidden;
+    bool in_file = false;              // a key of the file of --config, by its name; a dot is a table's
     std::string_view stat = {};             // name in `stats settings`; empty: not shown
     Show* stat_show = nullptr;         // instead of kind.show
     int exit_status = exit_illegal;    // of a refused value
-    std::string_view refusal = {};          // its text; {} is the value; empty: made from the range
+    std::string_view refusal = {};          // its text; {} is the value; empty: made from what is allowed
+    std::string_view allowed = {};          // of a text, for messages; numbers and choices say it themselves
     std::string_view help = {};             // \n begins a new line
 };
 
-std::span<const Option> option_table();
+std::span<const Option> option_table();  // farcached's own
+
+// As if a command line with these options were empty.
+Settings defaults(std::span<const Option> table);
 
 // "-p, --port" or "-o hashpower", for messages.
 std::string spelled(const Option& option);
+// "a whole number from 1 to 1024", "true or false", "one of rpc, index".
+std::string allowed_text(const Option& option);
+// What is wrong with a value that was refused: "'0' is no number from 1 to 1024".
+std::string complaint(const Option& option, std::string_view value);
 // The refusal of a value, in the option's words.
 Problem refuse(const Option& option, std::string_view value);
 

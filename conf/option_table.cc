@@ -360,6 +360,7 @@ static_assert(count_stats() == 77, "as many lines as memcached's `stats settings
 constexpr std::array<std::string_view, sections_count> titles = {
     "Network and clients",
     "Memory",
+    "Nodes: flags, -o options, and the same keys in the file of --config",
     "The process",
     "Commands",
     "Security",

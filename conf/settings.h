@@ -11,6 +11,8 @@
 #include <string>
 #include <string_view>
 
+#include "conf/proxy_settings.h"
+
 namespace farcached::conf {
 
 enum class Protocol : uint8_t { any, text, binary };
@@ -49,6 +51,7 @@ struct ProcessSettings {
     uint32_t verbosity = 0;
     std::string user;
     std::string pid_file;
+    std::string config_path;     // a file read before the command line; empty: none
 };
 
 struct AdminSettings {
@@ -81,10 +84,11 @@ struct Settings {
     ProcessSettings process;
     AdminSettings admin;
     CrawlerSettings crawler;
+    ProxySettings proxy;
     CompatSettings compat;
 };
 
-// As if the command line were empty.
+// As if farcached's command line were empty.
 Settings defaults();
 
 }  // namespace farcached::conf

@@ -77,6 +77,16 @@ t_unit_binary_parse_SOURCES = t/unit_binary_parse.cc t/unit_binary_packets.h t/t
 t_unit_binary_engine_SOURCES = t/unit_binary_engine.cc t/unit_binary_fixture.h t/unit_binary_packets.h \
 	t/unit_text_fixture.h t/tap.h
 
+check_PROGRAMS += t/unit_placement t/unit_nearest
+TESTS += t/unit_placement t/unit_nearest
+t_unit_nearest_SOURCES = t/unit_nearest.cc t/tap.h
+t_unit_placement_SOURCES = t/unit_placement.cc t/tap.h
+t_unit_placement_LDADD = $(LDADD) $(LIBMEMCACHED_LIBS)
+
+check_PROGRAMS += t/unit_conf_nodes
+TESTS += t/unit_conf_nodes
+t_unit_conf_nodes_SOURCES = t/unit_conf_nodes.cc t/tap.h
+
 fuzz_targets += t/fuzz/binary
 t_fuzz_binary_SOURCES = t/fuzz/binary.cc t/unit_binary_fixture.h t/unit_binary_packets.h t/unit_text_fixture.h \
 	$(fuzz_main)

@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "conf/nodes.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <sys/un.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <map>
+
+#include "base/limits.h"
+#include "base/nearest.h"
+
+namespace farcached::conf {
+
+namespace {
+
+constexpr size_t path_bytes_max = sizeof(sockaddr_un::sun_path) - 1;
+constexpr size_t host_bytes_max = 253;     // of a name in the DNS
+constexpr size_t hash_as_bytes_max = 260;  // such a name and a port
+static_assert(limits::node_weight_max == 65535, "said in the table below");
+static_assert(limits::node_name_bytes_max == 63, "said in the table below");
+
+constexpr std::array<std::string_view, 2> channel_names = {"shm", "tcp"};
+
+std::string quoted(std::string_view text) { return "'" + std::string(text) + "'"; }
+
+bool is_name_character(char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' ||
+           c == '_' || c == '-';
+}
+bool is_printable(char c) { return c > ' ' && c < 0x7f; }
+bool is_host_character(char c) { return is_printable(c) && c != ',' && c != '[' && c != ']'; }
+
+template <class Number>
+bool parse_whole(std::string_view text, uint64_t min, uint64_t max, Number& number) {
+    uint64_t value = 0;
+    auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+    if (error != std::errc() || end != text.data() + text.size()) return false;
+    if (value < min || value > max) return false;
+    number = Number(value);
+    return true;
+}
+
+Refused take_name(NodeSpec& spec, std::string_view text) {
+    if (text.empty() || text.size() > limits::node_name_bytes_max) return "";
+    if (!std::all_of(text.begin(), text.end(), is_name_character)) return "";
+    spec.name = text;
+    return {};
+}
+
+Refused take_path(NodeSpec& spec, std::string_view path) {
+    if (path.empty()) return "shm: needs the path of the node's Unix socket, as in shm:/run/farnode/a.sock";
+    if (path.size() > path_bytes_max) {
+        return "the path of a Unix socket has " + std::to_string(path_bytes_max) + " bytes at most, " +
+               quoted(path) + " has " + std::to_string(path.size());
+    }
+    spec.channel = NodeChannel::shm;
+    spec.path = path;
+    return {};
+}
+
+bool is_ipv6(std::string_view text) {
+    std::string address(text.substr(0, text.find('%')));  // a zone may follow
+    in6_addr bytes;
+    return inet_pton(AF_INET6, address.c_str(), &bytes) == 1;
+}
+
+// HOST:PORT or [IPV6]:PORT.
+Refused take_host_and_port(NodeSpec& spec, std::string_view text) {
+    size_t colon = text.rfind(':');
+    std::string_view host = text.substr(0, colon);
+    if (text.starts_with('[')) {
+        size_t close = text.find(']');
+        if (close == std::string_view::npos) return "the bracket of " + quoted(text) + " is not closed";
+        host = text.substr(1, close - 1);
+        if (!is_ipv6(host)) return quoted(host) + " is no IPv6 address, but stands in brackets";
+        colon = close + 1;
+        if (colon == text.size()) return "tcp: needs a port after " + quoted(text);
+        if (text[colon] != ':') {
+            return quoted(text.substr(colon)) + " follows the bracket where a :PORT should";
+        }
+    } else if (is_ipv6(text) || host.find(':') != std::string_view::npos) {
+        return "an IPv6 address needs brackets, as in tcp:[::1]:11300; found " + quoted(text);
+    } else if (colon == std::string_view::npos) {
+        return "tcp: needs a host and a port, as in tcp:10.0.0.1:11300; found " + quoted(text);
+    }
+    if (host.empty() || host.size() > host_bytes_max ||
+        !std::all_of(host.begin(), host.end(), is_host_character)) {
+        return quoted(host) + " is no host";
+    }
+    if (!parse_whole(text.substr(colon + 1), 1, 65535, spec.port)) {
+        return quoted(text.substr(colon + 1)) + " is no port; allowed: 1 to 65535";
+    }
+    spec.channel = NodeChannel::tcp;
+    spec.host = host;
+    return {};
+}
+
+Refused take_address(NodeSpec& spec, std::string_view text) {
+    size_t colon = text.find(':');
+    if (colon == std::string_view::npos) return "";
+    std::string_view channel = text.substr(0, colon), rest = text.substr(colon + 1);
+    if (channel == "shm") return take_path(spec, rest);
+    if (channel == "tcp") return take_host_and_port(spec, rest);
+    if (channel == "verbs") {
+        return "verbs: (RDMA) is not there yet; use tcp:HOST:PORT, or shm:PATH on the same host";
+    }
+    return unknown_word("channel", channel, channel_names);
+}
+
+Refused take_weight(NodeSpec& spec, std::string_view text) {
+    if (!parse_whole(text, 1, limits::node_weight_max, spec.weight)) return "";
+    return {};
+}
+
+Refused take_hash_as(NodeSpec& spec, std::string_view text) {
+    if (text.empty() || text.size() > hash_as_bytes_max) return "";
+    if (!std::all_of(text.begin(), text.end(), is_printable)) return "";
+    spec.hash_as = text;
+    return {};
+}
+
+constexpr NodeKey keys[] = {
+    {.name = "name", .required = true, .allowed = "1 to 63 letters, digits, and any of . _ -",
+     .help = "what it is called in messages and statistics, and hashed by", .take = take_name},
+    {.name = "address", .required = true,
+     .allowed = "shm:PATH, or tcp:HOST:PORT with brackets around an IPv6 address",
+     .help = "shm:PATH, the node's Unix socket, when it is on this host; tcp:HOST:PORT",
+     .take = take_address},
+    {.name = "weight", .value = Value::integer, .allowed = "a whole number from 1 to 65535",
+     .help = "its share of the keys beside the others'; 1 when not given", .take = take_weight},
+    {.name = "hash_as", .allowed = "HOST:PORT, up to 260 characters without blanks",
+     .help = "be hashed as this and not by name: HOST:PORT as clients of libmemcached or nutcracker\n"
+             "have it, so that keys stay where they put them",
+     .take = take_hash_as},
+};
+
+constexpr size_t given_bytes_max = 64;  // of a value repeated in a message
+
+std::string origin_or_name(const NodeSpec& node) {
+    return node.origin.empty() ? "node " + quoted(node.name) : node.origin;
+}
+
+}  // namespace
+
+std::span<const NodeKey> node_keys() { return keys; }
+
+std::vector<std::string_view> node_key_names() {
+    std::vector<std::string_view> names;
+    for (const NodeKey& key : keys) names.push_back(key.name);
+    return names;
+}
+
+void take_node_key(const NodeKey& key, std::string_view text, NodeSpec& spec, Complaints& complaints) {
+    Refused why = key.take(spec, text);
+    if (!why) return;
+    std::string complaint = std::string(key.name) + ": ";
+    complaint += why->empty() ? "found " + quoted(text.substr(0, given_bytes_max)) + "; allowed: " +
+                                    std::string(key.allowed)
+                              : *why;
+    complaints.push_back(std::move(complaint));
+}
+
+std::variant<NodeSpec, Complaints> parse_node(std::string_view text) {
+    NodeSpec spec;
+    Complaints complaints;
+    size_t equals = text.find('=');
+    if (equals == std::string_view::npos) {
+        return Complaints{"found " + quoted(text.substr(0, given_bytes_max)) +
+                          "; allowed: NAME=ADDRESS[,weight=N][,hash_as=HOST:PORT]"};
+    }
+    take_node_key(keys[0], text.substr(0, equals), spec, complaints);
+    std::string_view rest = text.substr(equals + 1);
+    size_t comma = rest.find(',');
+    take_node_key(keys[1], rest.substr(0, comma), spec, complaints);
+    const std::vector<std::string_view> all = node_key_names();
+    const std::span<const std::string_view> further = std::span(all).subspan(2);
+    std::vector<std::string_view> met;
+    while (comma != std::string_view::npos) {
+        rest.remove_prefix(comma + 1);
+        comma = rest.find(',');
+        std::string_view pair = rest.substr(0, comma);
+        std::string_view name = pair.substr(0, pair.find('='));
+        auto known = std::find_if(std::begin(keys) + 2, std::end(keys),
+                                  [&](const NodeKey& key) { return key.name == name; });
+        if (known == std::end(keys)) {
+            complaints.push_back(unknown_word("key", name, further));
+        } else if (std::find(met.begin(), met.end(), name) != met.end()) {
+            complaints.push_back(std::string(name) + " is given twice");
+        } else {
+            std::string_view value = pair.size() > name.size() ? pair.substr(name.size() + 1) : "";
+            take_node_key(*known, value, spec, complaints);
+        }
+        met.push_back(name);
+    }
+    if (!complaints.empty()) return complaints;
+    spec.origin = "--node " + std::string(text);
+    return spec;
+}
+
+std::string address_of(const NodeSpec& spec) {
+    if (spec.channel == NodeChannel::shm) return "shm:" + spec.path;
+    bool ipv6 = spec.host.find(':') != std::string::npos;
+    return "tcp:" + (ipv6 ? "[" + spec.host + "]" : spec.host) + ":" + std::to_string(spec.port);
+}
+
+Complaints check_nodes(const ProxySettings& settings) {
+    Complaints complaints;
+    if (settings.nodes.size() > limits::nodes_max) {
+        complaints.push_back(std::to_string(settings.nodes.size()) + " nodes; allowed: up to " +
+                             std::to_string(limits::nodes_max));
+    }
+    bool weighs = settings.distribution == Distribution::ketama ||
+                  settings.distribution == Distribution::ketama_weighted;
+    std::map<std::string, const NodeSpec*> names, addresses;
+    for (const NodeSpec& node : settings.nodes) {
+        auto [named, new_name] = names.emplace(node.name, &node);
+        if (!new_name) {
+            complaints.push_back(origin_or_name(node) + ": the name " + quoted(node.name) +
+                                 " is taken by " + origin_or_name(*named->second));
+        }
+        auto [reached, new_address] = addresses.emplace(address_of(node), &node);
+        if (!new_address) {
+            complaints.push_back(origin_or_name(node) + ": the address " + reached->first +
+                                 " is that of " + origin_or_name(*reached->second) + " already");
+        }
+        if (node.weight != 1 && !weighs) {
+            complaints.push_back(origin_or_name(node) + ": weight " + std::to_string(node.weight) +
+                                 " means nothing to distribution '" +
+                                 std::string(name_of(settings.distribution)) +
+                                 "'; allowed: 1, or a distribution that weighs: ketama, ketama_weighted");
+        }
+    }
+    return complaints;
+}
+
+}  // namespace farcached::conf

@@ -1,0 +1,259 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "proxy/placement.h"
+
+#include <libhashkit/hashkit.h>
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <bitset>
+#include <charconv>
+#include <cmath>
+#include <map>
+
+#include "base/check.h"
+#include "base/limits.h"
+
+namespace farcached::proxy {
+
+namespace {
+
+constexpr uint32_t points_plain = 100;     // of a node, in libmemcached's unweighted ring
+constexpr uint32_t points_weighted = 160;  // of a node on average, in its weighted one
+constexpr uint32_t points_per_digest = 4;  // words of an md5
+constexpr uint32_t port_unsaid = 11211;    // left out of what is hashed
+
+// In the order of KeyHash, whose first is no function.
+constexpr std::array algorithms = {
+    HASHKIT_HASH_DEFAULT,  HASHKIT_HASH_MD5,     HASHKIT_HASH_CRC,      HASHKIT_HASH_FNV1_64,
+    HASHKIT_HASH_FNV1A_64, HASHKIT_HASH_FNV1_32, HASHKIT_HASH_FNV1A_32, HASHKIT_HASH_HSIEH,
+    HASHKIT_HASH_MURMUR,   HASHKIT_HASH_JENKINS, HASHKIT_HASH_MURMUR3,
+};
+static_assert(algorithms.size() + 1 == key_hash_names.size());
+
+hashkit_hash_algorithm_t algorithm_of(KeyHash hash, Distribution distribution) {
+    if (hash != KeyHash::automatic) return algorithms[size_t(hash) - 1];
+    return distribution == Distribution::ketama_weighted ? HASHKIT_HASH_MD5 : HASHKIT_HASH_DEFAULT;
+}
+
+uint32_t digest(std::string_view text, hashkit_hash_algorithm_t algorithm) {
+    return libhashkit_digest(text.data(), text.size(), algorithm);
+}
+
+bool parse_port(std::string_view text, uint32_t& port) {
+    auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), port);
+    return error == std::errc() && end == text.data() + text.size();
+}
+
+// What a node's points are hashed from, without the number of the point. "[::1]:11300" is
+// "::1:11300".
+std::string hashed_name(const PlacementNode& node) {
+    if (node.hash_as.empty()) return node.name;
+    std::string_view host = node.hash_as;
+    size_t colon = host.rfind(':');
+    uint32_t port = port_unsaid;
+    if (colon != std::string_view::npos && parse_port(host.substr(colon + 1), port)) {
+        host = host.substr(0, colon);
+    }
+    if (host.size() > 2 && host.front() == '[' && host.back() == ']')
+        host = host.substr(1, host.size() - 2);
+    std::string name(host);
+    return port == port_unsaid ? name : name + ":" + std::to_string(port);
+}
+
+// As many points as libmemcached gives it, whose arithmetic is in floats.
+uint32_t points_of(uint32_t weight, uint64_t total_weight, size_t nodes) {
+    float share = float(weight) / float(total_weight);
+    float digests = share * float(points_weighted) / float(points_per_digest) * float(nodes);
+    return uint32_t(std::floor(digests + 0.0000000001F)) * points_per_digest;
+}
+
+std::string quoted(std::string_view text) { return "'" + std::string(text) + "'"; }
+
+}  // namespace
+
+// What make() works on: the list, what is wrong with it, and the ring as it grows.
+struct Placement::Draft {
+    std::span<const PlacementNode> nodes;
+    const PlacementOptions& options;
+    Errors errors;
+    hashkit_hash_algorithm_t algorithm = HASHKIT_HASH_DEFAULT;
+    std::vector<Point> ring;
+
+    void check_options();
+    void check_nodes();
+    void check_weight(const PlacementNode& node);
+    bool ketama() const {
+        return options.distribution == Distribution::ketama ||
+               options.distribution == Distribution::ketama_weighted;
+    }
+    bool weighted() const;
+    void build_plain();
+    void build_weighted();
+};
+
+void Placement::Draft::check_options() {
+    algorithm = algorithm_of(options.hash, options.distribution);
+    if (!libhashkit_has_algorithm(algorithm)) {
+        errors.push_back("hash function " + quoted(name_of(options.hash)) +
+                         " is not in this system's libhashkit, which was built without it");
+    }
+    if (!options.hash_tag.empty() && options.hash_tag.size() != 2) {
+        errors.push_back("hash tag " + quoted(options.hash_tag) +
+                         " is not two characters, such as {}: one that opens and one that closes");
+    }
+}
+
+void Placement::Draft::check_weight(const PlacementNode& node) {
+    if (node.weight >= 1 && node.weight <= limits::node_weight_max) return;
+    errors.push_back("node " + quoted(node.name) + " has weight " + std::to_string(node.weight) +
+                     "; allowed: 1 to " + std::to_string(limits::node_weight_max));
+}
+
+void Placement::Draft::check_nodes() {
+    if (nodes.empty()) errors.push_back("no nodes: at least one is needed");
+    if (nodes.size() > limits::nodes_max) {
+        errors.push_back(std::to_string(nodes.size()) + " nodes are too many; allowed: up to " +
+                         std::to_string(limits::nodes_max));
+    }
+    std::map<std::string, size_t> names, hashed;
+    for (size_t i = 0; i < nodes.size(); i++) {
+        const PlacementNode& node = nodes[i];
+        check_weight(node);
+        if (node.name.empty())
+            errors.push_back("node " + std::to_string(i + 1) + " of the list has no name");
+        if (!names.emplace(node.name, i).second) {
+            errors.push_back("two nodes are named " + quoted(node.name));
+            continue;
+        }
+        auto [same, fresh] = hashed.emplace(hashed_name(node), i);
+        if (fresh || !ketama()) continue;
+        errors.push_back("nodes " + quoted(nodes[same->second].name) + " and " + quoted(node.name) +
+                         " are both hashed as " + quoted(same->first) +
+                         ": one would never get a key");
+    }
+}
+
+bool Placement::Draft::weighted() const {
+    if (options.distribution == Distribution::ketama_weighted) return true;
+    return std::any_of(nodes.begin(), nodes.end(),
+                       [](const PlacementNode& n) { return n.weight > 1; });
+}
+
+void Placement::Draft::build_plain() {
+    for (uint32_t node = 0; node < nodes.size(); node++) {
+        std::string prefix = hashed_name(nodes[node]) + "-";
+        for (uint32_t i = 0; i < points_plain; i++) {
+            ring.push_back({digest(prefix + std::to_string(i), algorithm), node});
+        }
+    }
+}
+
+void Placement::Draft::build_weighted() {
+    uint64_t total = 0;
+    for (const PlacementNode& node : nodes) total += node.weight;
+    for (uint32_t node = 0; node < nodes.size(); node++) {
+        uint32_t points = points_of(nodes[node].weight, total, nodes.size());
+        if (points == 0) {
+            errors.push_back("node " + quoted(nodes[node].name) +
+                             " would never get a key: its weight " +
+                             std::to_string(nodes[node].weight) + " is too small a part of " +
+                             std::to_string(total) + ", all nodes' together");
+        }
+        std::string prefix = hashed_name(nodes[node]) + "-";
+        for (uint32_t i = 0; i < points / points_per_digest; i++) {
+            std::string text = prefix + std::to_string(i);
+            std::array<unsigned char, 16> md5;
+            libhashkit_md5_signature(reinterpret_cast<const unsigned char*>(text.data()),
+                                     text.size(), md5.data());
+            for (uint32_t word = 0; word < points_per_digest; word++) {
+                const unsigned char* at = &md5[word * 4];  // the lowest byte first
+                uint32_t value =
+                    uint32_t(at[3]) << 24 | uint32_t(at[2]) << 16 | uint32_t(at[1]) << 8 | at[0];
+                ring.push_back({value, node});
+            }
+        }
+    }
+}
+
+Placement::Result Placement::make(std::span<const PlacementNode> nodes,
+                                  const PlacementOptions& options) {
+    Draft draft{nodes, options, {}, {}, {}};
+    draft.check_options();
+    draft.check_nodes();
+    if (!draft.errors.empty()) return std::move(draft.errors);
+    if (draft.ketama()) {
+        draft.weighted() ? draft.build_weighted() : draft.build_plain();
+        if (!draft.errors.empty()) return std::move(draft.errors);
+    }
+    std::shared_ptr<Placement> made(new Placement);
+    made->nodes_ = uint32_t(nodes.size());
+    made->by_chance_ = options.distribution == Distribution::random;
+    if (!options.hash_tag.empty()) {
+        made->tag_open_ = options.hash_tag[0];
+        made->tag_close_ = options.hash_tag[1];
+    }
+    made->hash_ = draft.algorithm;
+    made->ring_ = std::move(draft.ring);
+    if (made->has_ring()) made->index_ring();
+    return std::shared_ptr<const Placement>(std::move(made));
+}
+
+uint32_t Placement::spot_of(std::string_view key, uint32_t chance) const {
+    if (nodes_ == 1) return 0;
+    if (by_chance_) return chance;
+    if (tag_open_ != 0) {
+        size_t open = key.find(tag_open_);
+        size_t close = open == std::string_view::npos ? open : key.find(tag_close_, open + 1);
+        if (close != std::string_view::npos && close > open + 1)
+            key = key.substr(open + 1, close - open - 1);
+    }
+    return digest(key, hashkit_hash_algorithm_t(hash_));
+}
+
+// The first point at the spot or after it; past the last comes the first. The top bits say between
+// which two starts it is: one point or two on a good ring, and a binary search where a poor hash
+// crowds them.
+size_t Placement::first_point(uint32_t spot) const {
+    size_t part = size_t(spot >> part_shift_);
+    auto begin = ring_.begin() + starts_[part], end = ring_.begin() + starts_[part + 1];
+    auto found = std::lower_bound(
+        begin, end, spot, [](const Point& point, uint32_t value) { return point.value < value; });
+    return found == ring_.end() ? 0 : size_t(found - ring_.begin());
+}
+
+// Sorts the points; starts_[p] is the first at p << part_shift_ or after it.
+void Placement::index_ring() {
+    std::sort(ring_.begin(), ring_.end());
+    uint32_t parts = std::bit_ceil(uint32_t(ring_.size()) + 1);
+    part_shift_ = 32 - std::countr_zero(parts);
+    size_t point = 0;
+    for (uint32_t part = 0; part < parts; part++) {
+        while (point < ring_.size() && ring_[point].value >> part_shift_ < part) point++;
+        starts_.push_back(uint32_t(point));
+    }
+    starts_.push_back(uint32_t(ring_.size()));
+}
+
+uint32_t Placement::node_at(uint32_t spot) const {
+    return has_ring() ? ring_[first_point(spot)].node : spot % nodes_;
+}
+
+uint32_t Placement::walk(uint32_t spot, uint32_t i) const {
+    CHECK(i < nodes_);
+    if (!has_ring()) return (spot % nodes_ + i) % nodes_;
+    std::bitset<limits::nodes_max> met;
+    size_t at = first_point(spot);
+    for (size_t steps = 0; steps < ring_.size(); steps++) {
+        uint32_t node = ring_[at].node;
+        if (!met[node]) {
+            if (i == 0) return node;
+            i--;
+            met.set(node);
+        }
+        at = at + 1 == ring_.size() ? 0 : at + 1;
+    }
+    panic("a node without a point on the ring", __FILE__, __LINE__);
+}
+
+}  // namespace farcached::proxy
