@@ -31,6 +31,7 @@ bool is_name_character(char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' ||
            c == '_' || c == '-';
 }
+bool is_control(char c) { return (c >= 0 && c < ' ') || c == 0x7f; }
 bool is_printable(char c) { return c > ' ' && c < 0x7f; }
 bool is_host_character(char c) { return is_printable(c) && c != ',' && c != '[' && c != ']'; }
 
@@ -56,6 +57,9 @@ Refused take_path(NodeSpec& spec, std::string_view path) {
     if (path.size() > path_bytes_max) {
         return "the path of a Unix socket has " + std::to_string(path_bytes_max) + " bytes at most, " +
                quoted(path) + " has " + std::to_string(path.size());
+    }
+    if (std::any_of(path.begin(), path.end(), is_control)) {
+        return "the path has a character that cannot be printed";
     }
     spec.channel = NodeChannel::shm;
     spec.path = path;

@@ -86,6 +86,9 @@ t_unit_placement_LDADD = $(LDADD) $(LIBMEMCACHED_LIBS)
 check_PROGRAMS += t/unit_conf_nodes
 TESTS += t/unit_conf_nodes
 t_unit_conf_nodes_SOURCES = t/unit_conf_nodes.cc t/tap.h
+fuzz_targets += t/fuzz/config
+t_fuzz_config_SOURCES = t/fuzz/config.cc $(fuzz_main)
+t_fuzz_config_LDFLAGS = $(fuzz_ldflags)
 
 fuzz_targets += t/fuzz/binary
 t_fuzz_binary_SOURCES = t/fuzz/binary.cc t/unit_binary_fixture.h t/unit_binary_packets.h t/unit_text_fixture.h \

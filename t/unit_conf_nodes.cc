@@ -89,6 +89,7 @@ void test_node_words() {
         {"a=shm:", "address: shm: needs the path of the node's Unix socket, as in shm:/run/farnode/a.sock\n"},
         {"a=shm:" + path + "p", "address: the path of a Unix socket has 107 bytes at most, '" + path +
                                     "p' has 108\n"},
+        {"a=shm:/x\ny", "address: the path has a character that cannot be printed\n"},
         {"a=tpc:h:5", "address: unknown channel 'tpc', did you mean 'tcp'? Allowed: shm, tcp\n"},
         {"a=udp:h:5", "address: unknown channel 'udp'. Allowed: shm, tcp\n"},
         {"a=verbs:h:5", "address: verbs: (RDMA) is not there yet; use tcp:HOST:PORT, or shm:PATH on the "
@@ -368,12 +369,14 @@ void test_file_and_words() {
 }
 
 std::string read_sample() {
-    const char* top = std::getenv("abs_top_srcdir");
-    std::ifstream file(std::string(top == nullptr ? "." : top) + "/conf/farcached.toml");
+    std::ifstream file(std::string(std::getenv("abs_top_srcdir")) + "/conf/farcached.toml");
     return {std::istreambuf_iterator<char>(file), {}};
 }
 
 void test_sample() {
+    if (std::getenv("abs_top_srcdir") == nullptr) {
+        return tap::skip(1, "the sample file is found by abs_top_srcdir, which make check sets");
+    }
     std::string sample = read_sample();
     tap::ok(!sample.empty(), "the sample file is there");
     Settings settings = defaults(table);
