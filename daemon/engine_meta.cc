@@ -24,7 +24,6 @@ constexpr MetaSet lock_free_flags("bcfkOqsv");
 
 constexpr MetaSet shown_by_mg("kstcflh");
 constexpr MetaSet shown_by_ms("kcs");
-constexpr MetaSet shown_by_md("k");
 constexpr MetaSet shown_by_ma("kct");
 
 constexpr size_t status_bytes_max = 3 + 10;  // "VA ", length

@@ -167,7 +167,7 @@ constexpr KindRule rules[] = {
     {},
     {uint8_t(GetReply::Status::no_memory) + 1, sizeof(MetaRecord), get_flags},             // get
     {uint8_t(StoreReply::Status::no_memory) + 1, sizeof(StoredRecord), bit(Flag::grant)},  // store
-    {uint8_t(DeleteReply::Status::no_memory) + 1, sizeof(RemovedRecord), 0},               // remove
+    {uint8_t(DeleteReply::Status::exists) + 1, sizeof(RemovedRecord), 0},                  // remove
     {uint8_t(ArithReply::Status::no_memory) + 1, sizeof(ArithReplyRecord), 0},             // arith
     {1, 0, 0},                                                                             // done
     {1, 0, bit(Flag::value_follows)},                                                      // stats

@@ -59,16 +59,6 @@ struct RefusedReply {
 using ReplyOp = std::variant<GetReply, StoreReply, DeleteReply, ArithReply, DoneReply, StatsReply,
                              RefusedReply>;
 
-// Remote pointer and lease. term_ms counts from the first sending of the frame of the request that
-// earned it (S3).
-struct Grant {
-    uint64_t offset = 0;  // of the item, bytes from the region's start
-    uint64_t generation = 0;
-    uint32_t region = 0;  // RegionFact::id
-    uint32_t length = 0;  // header, key and value
-    uint32_t term_ms = 0;
-};
-
 constexpr uint32_t term_ms_highest = 24 * 60 * 60 * 1000;
 
 inline bool grant_fits(const Grant& grant, uint64_t region_bytes) {

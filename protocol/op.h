@@ -39,10 +39,10 @@ struct ItemMeta {
 // Where an item lies in the node's memory, and for how long it stays there as it is: a remote pointer under a
 // lease (DESIGN: S2, S3). The term counts from the first sending of the request that earned it.
 struct Grant {
-    uint32_t region = 0;      // number, as in the handshake
-    uint64_t offset = 0;      // bytes from the region's start
-    uint32_t length = 0;      // bytes: header, key and value
+    uint64_t offset = 0;  // of the item, bytes from the region's start
     uint64_t generation = 0;
+    uint32_t region = 0;  // RegionFact::id of the handshake
+    uint32_t length = 0;  // bytes: header, key and value
     uint32_t term_ms = 0;
 };
 

@@ -202,7 +202,7 @@ class Draw {
                 break;
             }
             case 3:
-                reply.op = DeleteReply{of(DeleteReply::Status::no_memory),
+                reply.op = DeleteReply{of(DeleteReply::Status::exists),
                                        uint8_t(below(layout::large_class + 1)), number<uint32_t>()};
                 break;
             case 4:
