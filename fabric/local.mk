@@ -3,6 +3,7 @@
 noinst_LIBRARIES += fabric/libfabric.a
 
 fabric_libfabric_a_SOURCES = \
+	fabric/channel.h \
 	fabric/local_read.cc \
 	fabric/local_read.h \
 	fabric/region.cc \

@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Channel: one connection between a worker of a proxy and a node. Frames travel over it in order, both ways; where
+// the node's memory can be reached, the proxy's side also reads it one-sided. The same class stands at both ends.
+//
+// Nothing here waits. Whoever owns a channel polls fd(), calls ready() when it is readable (or, while
+// wants_write(), writable) and flush() once at the end of a tick in which out() was appended to. What happens is
+// told through ChannelEvents, from within ready() and flush() and from nowhere else.
+//
+// C1  A channel belongs to one thread.
+// C2  What arrives is copied out of shared memory before anybody looks at it (S10).
+// C3  Buffers are bounded: received() is shown at most input_bytes_max unconsumed bytes; out() is bounded by who
+//     appends, who looks at out_pending() and stops asking (back-pressure).
+// C4  After ended() nothing is told any more, no read completes, and the channel is only good for destruction. It is
+//     told once, and never from within the constructor.
+// C5  A landing buffer belongs to the channel from post_read() until its read_done() or until ended() (S12).
+// C6  A read proves nothing by itself: its bytes are to be validated (S4), on a clock read after read_done().
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/out_buffer.h"
+#include "fabric/region_view.h"
+#include "fabric/remote_ptr.h"
+
+namespace farcached::fabric {
+
+//        name             help
+#define CHANNEL_ENDS(X)                                                            \
+    X(closed, "this side closed the connection")                                   \
+    X(peer_closed, "the other end closed the connection")                          \
+    X(refused, "nobody listens there")                                             \
+    X(unreachable, "the address cannot be reached")                                \
+    X(timed_out, "the connection was not made, or not answered, in time")          \
+    X(reset, "the connection was reset")                                           \
+    X(handshake, "the other end does not speak this transport's handshake")        \
+    X(permission, "the other end belongs to another user, or may not be opened")   \
+    X(owner_dead, "the process that owns the mapped memory is dead")               \
+    X(no_memory, "there was no memory for the connection")                         \
+    X(system, "the operating system refused")
+
+enum class ChannelEnd : uint8_t {
+#define X(name, help) name,
+    CHANNEL_ENDS(X)
+#undef X
+        count
+};
+std::string_view channel_end_name(ChannelEnd end);
+std::string_view channel_end_help(ChannelEnd end);
+
+// How a posted read ended.
+enum class ReadStatus : uint8_t {
+    done,        // the landing buffer holds what was there at some time since the posting, perhaps torn
+    owner_dead,  // the process that owns the memory is dead (S9)
+    failed,      // the transport refused, or completed with an error
+};
+
+class ChannelEvents {
+  public:
+    virtual ~ChannelEvents() = default;
+    // A proxy's side: the transport is up, and it may say hello.
+    virtual void connected() = 0;
+    // All that has come and is not consumed yet; returns how much of it is. More of it only ever extends it.
+    virtual size_t received(std::string_view bytes) = 0;
+    virtual void read_done(uint64_t token, ReadStatus status) = 0;
+    virtual void ended(ChannelEnd why, const std::string& text) = 0;  // the text: a sentence with address and cause
+};
+
+// A one-sided read of ptr.length bytes into `landing`, 8-byte aligned, with room for ptr.length rounded up to 8.
+struct ReadRequest {
+    RemotePtr ptr;
+    uint64_t* landing = nullptr;
+    uint64_t token = 0;
+};
+
+class Channel {
+  public:
+    virtual ~Channel() = default;
+
+    // Polled for reading, edge or level. One descriptor for the whole life of the channel.
+    virtual int fd() const = 0;
+    virtual bool wants_write() const = 0;
+    virtual void ready() = 0;
+
+    // Frames to be sent: append, then flush(). Whole frames only are in it at flush().
+    OutBuffer& out() { return out_; }
+    // Sends what the transport takes now; the rest stays in out().
+    virtual void flush() = 0;
+    size_t out_pending() const { return out_.size(); }
+
+    // The node's regions, mapped read-only into this process; nullptr: they can only be asked for (two-sided), or
+    // read by post_read().
+    virtual const RegionView* mapped_region(uint32_t region) const = 0;
+    // Is the owner of the mapped regions alive and the one of the incarnation that was welcomed? To be asked after a
+    // copy from a mapped region (S9).
+    virtual bool owner_alive() const = 0;
+    virtual bool can_read() const = 0;
+    // Only if can_read(), and for a pointer that is well_formed() and inside() its region. False: too many are under
+    // way, try again after the next read_done().
+    virtual bool post_read(const ReadRequest& request) = 0;
+
+    virtual void close() = 0;               // ended(closed) is told at the next ready() or flush()
+    virtual std::string describe() const = 0;  // "tcp:127.0.0.1:11300", "shm:/run/farnode/a.sock"
+
+  protected:
+    OutBuffer out_;
+};
+
+// A node's side: accepts connections. Owner: one thread; what it accepts may be given to another.
+class ChannelListener {
+  public:
+    virtual ~ChannelListener() = default;
+    virtual int fd() const = 0;
+    // The next connection, or nullptr if there is none now. `events` is told from the first ready() on. May be called
+    // until it returns nullptr.
+    virtual std::unique_ptr<Channel> accept(ChannelEvents& events) = 0;
+    virtual std::string describe() const = 0;
+};
+
+}  // namespace farcached::fabric
