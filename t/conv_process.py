@@ -304,6 +304,8 @@ def test_limits():
             tap.skip("-k locks or says that it cannot", "sanitizers make mlockall do nothing")
         else:
             tap.ok(told or locked[0] > 0, "-k locks or says that it cannot", d.stderr())
+    with Daemon("-N", "2") as d:
+        tap.is_(d.stats("settings").get("num_napi_ids"), "2", "-N is reported back")
     with Daemon("-L", *command) as d:
         works(d.client(), "-L starts, with huge pages or without")
 
