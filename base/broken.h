@@ -17,10 +17,28 @@ constexpr bool s2_free_leased = true;  // what dies under a lease is reused at o
 constexpr bool s2_free_leased = false;
 #endif
 
+#ifdef FARCACHED_BREAK_S3
+constexpr bool s3_count_from_reply = true;  // a lease is counted from its reply, not from what earned it
+#else
+constexpr bool s3_count_from_reply = false;
+#endif
+
 #ifdef FARCACHED_BREAK_S4
 constexpr bool s4_skip_key = true;  // a matching tag is taken for a matching key
 #else
 constexpr bool s4_skip_key = false;
+#endif
+
+#ifdef FARCACHED_BREAK_S4_GUARD
+constexpr bool s4_skip_guard = true;  // what a pointer leads to is taken whatever its guard says
+#else
+constexpr bool s4_skip_guard = false;
+#endif
+
+#ifdef FARCACHED_BREAK_S4_LEASE
+constexpr bool s4_skip_lease = true;  // no clock is looked at when a read has completed
+#else
+constexpr bool s4_skip_lease = false;
 #endif
 
 #ifdef FARCACHED_BREAK_S5
@@ -41,6 +59,12 @@ constexpr bool s8_lease_anywhere = true;  // every page is leasable
 constexpr bool s8_lease_anywhere = false;
 #endif
 
+#ifdef FARCACHED_BREAK_S9
+constexpr bool s9_trust_pointer = true;  // a pointer is read wherever it leads
+#else
+constexpr bool s9_trust_pointer = false;
+#endif
+
 #ifdef FARCACHED_BREAK_S10
 constexpr bool s10_trust_lengths = true;  // lengths read from the region are not checked
 #else
@@ -57,6 +81,12 @@ constexpr bool s10_accept_unchecked = false;
 constexpr bool s11_forget_floor = true;  // flush_all leaves items readable without the lock
 #else
 constexpr bool s11_forget_floor = false;
+#endif
+
+#ifdef FARCACHED_BREAK_S12
+constexpr bool s12_reuse_at_timeout = true;  // a landing buffer is free when its reader gave up
+#else
+constexpr bool s12_reuse_at_timeout = false;
 #endif
 
 #ifdef FARCACHED_BREAK_S13

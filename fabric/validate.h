@@ -21,15 +21,28 @@ enum class Outcome : uint8_t {
     flushed,     // stored before the last flush
     tokens,      // stale or win state, and the caller cares
     bounds,      // a length or offset that cannot be
+    lease,       // of a pointer: its lease was over before the copy was complete
+    generation,  // another generation lies where it leads
+    key,         // another key does
+    check,       // the bytes are not what was written there
+};
+
+// How a read was found by a remote pointer: what must be there, and until when.
+struct ByPointer {
+    uint64_t generation = 0;
+    uint32_t length = 0;          // bytes: header, key and value
+    uint64_t valid_until_ns = 0;  // CLOCK_BOOTTIME
 };
 
 struct Expect {
     uint32_t key_len = 0;
     NodeSeconds now = 0;
     bool tokens_matter = false;
+    const ByPointer* pointer = nullptr;  // nullptr: found by the index; borrowed
 };
 
-// What the reader saw. "after" was loaded after an acquire fence behind the copy.
+// What the reader saw. "after" was loaded after an acquire fence behind the copy. By a pointer it saw a private copy
+// and nothing else: guards, slots and epochs before and after are the same.
 struct Seen {
     layout::Slot slot_before{}, slot_after{};
     layout::Guard guard_before{}, guard_after{};
@@ -37,6 +50,8 @@ struct Seen {
     uint64_t flush_floor = 0;    // after the copy
     uint64_t capacity_bytes = 0; // of the slot or run
     bool key_equal = false;
+    bool check_equal = true;     // as far as it was looked at
+    uint64_t now_ns = 0;         // by a pointer: CLOCK_BOOTTIME, read when the copy was complete
     layout::ItemHeader header{};
 };
 
@@ -46,7 +61,27 @@ inline bool lengths_fit(const layout::ItemHeader& header, uint64_t capacity_byte
     return layout::item_bytes(header.key_len, header.value_len) <= capacity_bytes;
 }
 
+// What is asked of a read by pointer besides. The lease first: what is seen after its end says nothing.
+inline Outcome validate_pointer(const ByPointer& pointer, const Expect& expect, const Seen& seen) {
+    if (!broken::s4_skip_lease && seen.now_ns >= pointer.valid_until_ns) return Outcome::lease;
+    if (!broken::s4_skip_guard) {
+        if (seen.guard_before.generation() != pointer.generation) return Outcome::generation;
+        if (seen.guard_before.state() != layout::GuardState::live) return Outcome::guard_dead;
+    }
+    if (layout::item_bytes(seen.header.key_len, seen.header.value_len) != pointer.length)
+        return Outcome::bounds;
+    if (!broken::s4_skip_key) {
+        if (seen.header.key_len != expect.key_len) return Outcome::key;
+        if (!seen.key_equal) return Outcome::key;
+    }
+    if (!seen.check_equal) return Outcome::check;
+    if (expect.tokens_matter && (seen.header.format & layout::format_tokens) != 0)
+        return Outcome::tokens;
+    return Outcome::hit;
+}
+
 inline Outcome validate(const Expect& expect, const Seen& seen) {
+    if (expect.pointer != nullptr) return validate_pointer(*expect.pointer, expect, seen);
     if (seen.guard_before.state() != layout::GuardState::live) return Outcome::guard_dead;
     if (!broken::s5_skip_recheck) {
         if (seen.guard_after != seen.guard_before) return Outcome::moved;

@@ -6,6 +6,7 @@
 #include "base/broken.h"
 #include "base/check.h"
 #include "base/hash.h"
+#include "protocol/item_check.h"
 #include "protocol/words.h"
 
 namespace farcached::node {
@@ -131,9 +132,8 @@ void Partition::write(Ref ref, const NewItem& item, NodeSeconds now) {
     body.append(item.value.data(), item.value.size());
     body.append(item.value_tail.data(), item.value_tail.size());
     body.finish();
-    uint64_t below = item.bytes() - offsetof(layout::ItemHeader, cas);
-    uint64_t seed = secret_ ^ generation * UINT64_C(0x9e3779b97f4a7c15) ^ arena_->offset(ref);
-    words::store_relaxed(at + 1, hash_bytes(at + 2, below, seed));
+    const uint64_t offset = region_->header().arena_offset + arena_->offset(ref);
+    words::store_relaxed(at + 1, layout::item_check(at, item.bytes(), secret_, generation, offset));
     words::store_release(at, layout::Guard::make(generation, layout::GuardState::live).word);
 
     Descriptor& descriptor = arena_->descriptor(ref);

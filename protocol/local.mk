@@ -25,6 +25,7 @@ protocol_libprotocol_a_SOURCES = \
 	protocol/text.h \
 	protocol/text_keys.h \
 	protocol/text_number.h \
+	protocol/item_check.h \
 	protocol/layout.h \
 	protocol/layout_hash.h \
 	protocol/op.h \

@@ -1,13 +1,33 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# proxy/: local reads, routing, exchanges.
+# proxy/: local reads, routing, remote pointers, links to nodes.
 noinst_LIBRARIES += proxy/libproxy.a
 
 proxy_libproxy_a_SOURCES = \
+	proxy/ask.h \
+	proxy/exchange.cc \
+	proxy/exchange.h \
+	proxy/far_clock.cc \
+	proxy/far_clock.h \
+	proxy/frames_out.cc \
+	proxy/frames_out.h \
+	proxy/key_order.h \
+	proxy/landing.cc \
+	proxy/landing.h \
+	proxy/link_counters.h \
 	proxy/local_get.cc \
 	proxy/local_get.h \
+	proxy/node_link.cc \
+	proxy/node_link.h \
+	proxy/node_link_ask.cc \
 	proxy/placement.cc \
 	proxy/placement.h \
+	proxy/pointer_get.cc \
+	proxy/pointer_get.h \
 	proxy/pointer_table.cc \
 	proxy/pointer_table.h \
 	proxy/pointer_table_layout.h \
-	proxy/pointer_table_open.cc
+	proxy/pointer_table_open.cc \
+	proxy/reconnect.cc \
+	proxy/reconnect.h \
+	proxy/replies_in.cc \
+	proxy/replies_in.h

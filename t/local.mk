@@ -255,3 +255,9 @@ check_PROGRAMS += t/broken_s10_pointer
 TESTS += t/broken_s10_pointer
 t_broken_s10_pointer_SOURCES = $(t_unit_pointer_table_safety_SOURCES) proxy/pointer_table.cc
 t_broken_s10_pointer_CPPFLAGS = $(broken_cppflags) -DFARCACHED_BREAK_S10_POINTER
+
+# A worker's link to a node, over a channel in memory.
+link_headers = t/link_channel.h t/link_fixture.h t/link_node.h t/unit_pointer_table_fixture.h t/tap.h
+check_PROGRAMS += t/unit_node_link
+TESTS += t/unit_node_link
+t_unit_node_link_SOURCES = t/unit_node_link.cc $(link_headers)

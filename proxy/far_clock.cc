@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "proxy/far_clock.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+
+namespace farcached::proxy {
+
+namespace {
+
+constexpr int64_t second_ns = 1'000'000'000;
+
+constexpr int64_t floor_s(int64_t ns) {
+    const int64_t cut = ns / second_ns;
+    return cut * second_ns > ns ? cut - 1 : cut;
+}
+constexpr int64_t ceil_s(int64_t ns) { return -floor_s(-ns); }
+static_assert(floor_s(-1) == -1);
+static_assert(ceil_s(1) == 1);
+static_assert(ceil_s(-1) == 0);
+
+NodeSeconds clamped(int64_t seconds) {
+    return NodeSeconds(std::clamp<int64_t>(seconds, long_expired, INT64_C(0xffffffff)));
+}
+
+}  // namespace
+
+int64_t FarClock::high_ns(int64_t at_ns) const {
+    const int64_t since = std::max<int64_t>(at_ns - high_at_ns_, 0);
+    return high_ns_ + since + since / clock_rate_error;
+}
+
+int64_t FarClock::low_ns(int64_t at_ns) const {
+    const int64_t since = std::max<int64_t>(at_ns - low_at_ns_, 0);
+    return low_ns_ + since - since / clock_rate_error;
+}
+
+void FarClock::greeted(NodeSeconds now, uint64_t sent_ns, uint64_t received_ns) {
+    high_ns_ = (int64_t(now) + 1) * second_ns;
+    high_at_ns_ = int64_t(sent_ns);
+    low_ns_ = int64_t(now) * second_ns;
+    low_at_ns_ = int64_t(received_ns);
+    const int64_t at = low_at_ns_;
+    offset_s_ = ceil_s(high_ns(at) - (at - host_zero_ns_));
+}
+
+void FarClock::saw(NodeSeconds now, uint64_t sent_ns, uint64_t received_ns) {
+    CHECK(sent_ns <= received_ns);
+    const int64_t at = int64_t(received_ns);
+    const int64_t sent = int64_t(sent_ns);
+    const int64_t high = (int64_t(now) + 1) * second_ns;
+    if (high + (at - sent) + (at - sent) / clock_rate_error < high_ns(at)) {
+        high_ns_ = high;
+        high_at_ns_ = sent;
+    }
+    const int64_t low = int64_t(now) * second_ns;
+    if (low > low_ns(at)) {
+        low_ns_ = low;
+        low_at_ns_ = at;
+    }
+    settle(at);
+}
+
+// Down when the node is certainly less ahead than it was taken to be, up when it is certainly more.
+void FarClock::settle(int64_t at_ns) {
+    const int64_t host_ns = at_ns - host_zero_ns_;
+    offset_s_ = std::min(offset_s_, ceil_s(high_ns(at_ns) - host_ns));
+    offset_s_ = std::max(offset_s_, ceil_s(low_ns(at_ns) - host_ns));
+}
+
+NodeSeconds FarClock::latest(uint64_t at_ns) const { return clamped(ceil_s(high_ns(int64_t(at_ns)))); }
+
+NodeSeconds FarClock::earliest(uint64_t at_ns) const {
+    return clamped(floor_s(low_ns(int64_t(at_ns))));
+}
+
+NodeSeconds FarClock::to_node(NodeSeconds host) const {
+    if (host <= long_expired) return host;
+    return clamped(int64_t(host) + offset_s_);
+}
+
+NodeSeconds FarClock::to_host(NodeSeconds node) const {
+    if (node <= long_expired) return node;
+    return clamped(int64_t(node) - offset_s_);
+}
+
+}  // namespace farcached::proxy

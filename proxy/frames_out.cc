@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "proxy/frames_out.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+
+namespace farcached::proxy {
+
+namespace {
+
+constexpr size_t building_kept_bytes = 256 * 1024;  // memory for frames that is kept between ticks
+
+}  // namespace
+
+FramesOut::FramesOut(uint32_t frame_bytes_max, uint32_t credits)
+    : frame_bytes_max_(frame_bytes_max), credits_(credits), writer_(building_, frame_bytes_max) {
+    CHECK(credits > 0);
+    static_assert(request_bytes_most + sizeof(protocol::FrameHeader) <= protocol::frame_bytes_lowest);
+}
+
+bool FramesOut::room_for(size_t bytes) const {
+    if (unanswered_ < credits_) return true;
+    if (!writer_.open()) return false;
+    if (writer_.count() == UINT16_MAX) return false;
+    return building_.size() - current_start_ + bytes <= frame_bytes_max_;
+}
+
+bool FramesOut::begin_frame() {
+    if (unanswered_ == credits_) return false;
+    if (free_.empty()) {
+        frames_.emplace_back();
+        free_.push_back(uint32_t(frames_.size() - 1));
+    }
+    current_ = free_.back();
+    free_.pop_back();
+    frames_[current_] = {++sequence_, 0, 0, false};
+    unsent_.push_back(current_);
+    unanswered_++;
+    current_start_ = building_.size();
+    writer_.begin(protocol::FrameKind::requests, sequence_);
+    return true;
+}
+
+FramesOut::Place FramesOut::place_of_current() {
+    frames_[current_].requests++;
+    return {frames_[current_].sequence, current_};
+}
+
+void FramesOut::answered(uint32_t number) {
+    Frame& frame = frames_[number];
+    CHECK(frame.sent);
+    CHECK(frame.requests > 0);
+    if (--frame.requests > 0) return;
+    CHECK(unanswered_ > 0);
+    unanswered_--;
+    free_.push_back(number);
+}
+
+uint32_t FramesOut::send(OutBuffer& out, uint64_t now_ns) {
+    if (writer_.open()) writer_.end();
+    const uint32_t count = uint32_t(unsent_.size());
+    for (uint32_t number : unsent_) {
+        frames_[number].sent_ns = now_ns;
+        frames_[number].sent = true;
+    }
+    unsent_.clear();
+    for (OutBuffer* whole : {&building_, &small_}) {
+        if (!whole->empty()) out.append({whole->data(), whole->size()});
+        whole->clear(building_kept_bytes);
+    }
+    return count;
+}
+
+void FramesOut::stop_following(Exchange& exchange) {
+    auto at = std::find(following_.begin(), following_.end(), &exchange);
+    if (at == following_.end()) return;
+    following_.erase(at);
+    protocol::append_abandoned(small_, exchange.sequence, exchange.tag);
+}
+
+bool FramesOut::feed(OutBuffer& out, size_t unsent) {
+    const size_t ahead_bytes = 2 * size_t(frame_bytes_max_);
+    bool fed = false;
+    while (!following_.empty() && unsent + out.size() < ahead_bytes) {
+        Exchange& exchange = *following_.front();
+        if (!frames_[exchange.frame].sent) break;
+        const uint64_t left = exchange.value.size() - exchange.value_sent;
+        const uint32_t size = protocol::chunk_size(left, frame_bytes_max_);
+        char* to = out.reserve(protocol::chunk_head_bytes + size);
+        to = protocol::write_chunk_head(to, exchange.sequence, exchange.tag, exchange.value_sent, size);
+        protocol::wire::put_bytes(to, exchange.value.substr(exchange.value_sent, size));
+        out.commit(protocol::chunk_head_bytes + size);
+        exchange.value_sent += size;
+        if (exchange.value_sent == exchange.value.size()) following_.pop_front();
+        fed = true;
+    }
+    return fed;
+}
+
+}  // namespace farcached::proxy

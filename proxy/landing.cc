@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "proxy/landing.h"
+
+#include <bit>
+
+#include "base/check.h"
+
+namespace farcached::proxy {
+
+namespace {
+
+constexpr size_t block_bytes = size_t(1) << LandingPool::buffer_bytes_min_log2;
+constexpr size_t pool_bytes_max = size_t(1) << 32;
+
+}  // namespace
+
+LandingPool::LandingPool(size_t bytes)
+    : memory_(Mapping::Kind::private_memory, bytes, /* huge_pages= */ false) {
+    CHECK(std::has_single_bit(bytes));
+    CHECK(bytes >= block_bytes);
+    CHECK(bytes <= pool_bytes_max);
+    blocks_.resize(bytes / block_bytes);
+    free_.fill(nil);
+    order_top_ = uint8_t(std::countr_zero(bytes) - int(buffer_bytes_min_log2));
+    put_free(0, order_top_);
+}
+
+void LandingPool::put_free(uint32_t number, uint8_t order) {
+    Block& block = blocks_[number];
+    block = {free_[order], nil, order, Use::free};
+    if (block.next != nil) blocks_[block.next].previous = number;
+    free_[order] = number;
+}
+
+void LandingPool::take_free(uint32_t number) {
+    Block& block = blocks_[number];
+    CHECK(block.use == Use::free);
+    if (block.previous != nil) blocks_[block.previous].next = block.next;
+    if (block.previous == nil) free_[block.order] = block.next;
+    if (block.next != nil) blocks_[block.next].previous = block.previous;
+    block.use = Use::inner;
+}
+
+uint64_t* LandingPool::lend(size_t bytes) {
+    CHECK(bytes > 0);
+    if (bytes > memory_.size()) return nullptr;
+    const size_t blocks = std::bit_ceil((bytes + block_bytes - 1) / block_bytes);
+    const uint8_t wanted = uint8_t(std::countr_zero(blocks));
+    uint8_t order = wanted;
+    while (order <= order_top_ && free_[order] == nil) order++;
+    if (order > order_top_) return nullptr;
+    const uint32_t number = free_[order];
+    take_free(number);
+    while (order > wanted) {  // the upper half goes back
+        order--;
+        put_free(number + (UINT32_C(1) << order), order);
+    }
+    blocks_[number].order = order;
+    blocks_[number].use = Use::lent;
+    lent_bytes_ += block_bytes << order;
+    return reinterpret_cast<uint64_t*>(memory_.data() + size_t(number) * block_bytes);
+}
+
+void LandingPool::give_back(const uint64_t* buffer) {
+    const size_t offset = size_t(reinterpret_cast<const char*>(buffer) - memory_.data());
+    CHECK(offset < memory_.size());
+    CHECK(offset % block_bytes == 0);
+    uint32_t number = uint32_t(offset / block_bytes);
+    CHECK(blocks_[number].use == Use::lent);
+    uint8_t order = blocks_[number].order;
+    blocks_[number].use = Use::inner;
+    lent_bytes_ -= block_bytes << order;
+    for (; order < order_top_; order++) {
+        const uint32_t buddy = number ^ UINT32_C(1) << order;
+        if (blocks_[buddy].use != Use::free || blocks_[buddy].order != order) break;
+        take_free(buddy);
+        number &= ~(UINT32_C(1) << order);
+    }
+    put_free(number, order);
+}
+
+}  // namespace farcached::proxy

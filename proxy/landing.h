@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// LandingPool: the memory into which one-sided READs land. One piece, taken at start, so that it can be registered
+// once, and lent out in buffers of a power of two bytes. What it cannot lend is read two-sided.
+//
+// Owner: a worker; its links share it. It outlives their channels.
+// L1  A buffer is lent to one reader, and belongs to its channel from post_read() until its completion or until the
+//     channel is destroyed (S12): who gives it back says that this is over.
+// L2  Free neighbours are one buffer again as soon as both are free: nothing is lost to fragments for good.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "base/mapping.h"
+
+namespace farcached::proxy {
+
+class LandingPool {
+  public:
+    static constexpr uint32_t buffer_bytes_min_log2 = 9;
+
+    // bytes: a power of two, at least one smallest buffer, at most 4 GiB.
+    explicit LandingPool(size_t bytes);
+    LandingPool(const LandingPool&) = delete;
+    LandingPool& operator=(const LandingPool&) = delete;
+
+    // Room for `bytes`, aligned to 8 at least and not initialised, or nullptr: there is no such room now.
+    uint64_t* lend(size_t bytes);
+    void give_back(const uint64_t* buffer);
+
+    char* data() const { return memory_.data(); }
+    size_t size() const { return memory_.size(); }
+    size_t lent_bytes() const { return lent_bytes_; }
+
+  private:
+    static constexpr uint32_t orders_max = 33 - buffer_bytes_min_log2;
+    static constexpr uint32_t nil = UINT32_MAX;
+    enum class Use : uint8_t { inner, free, lent };  // inner: not the first block of a buffer
+
+    // By number of the smallest block.
+    struct Block {
+        uint32_t next = nil;  // in the list of free buffers of its order
+        uint32_t previous = nil;
+        uint8_t order = 0;
+        Use use = Use::inner;
+    };
+
+    void put_free(uint32_t block, uint8_t order);
+    void take_free(uint32_t block);
+
+    Mapping memory_;
+    std::vector<Block> blocks_;
+    std::array<uint32_t, orders_max> free_;  // head of each order's list
+    uint8_t order_top_ = 0;
+    size_t lent_bytes_ = 0;
+};
+
+}  // namespace farcached::proxy

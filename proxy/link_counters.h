@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What a worker counts of its connection to one node, and why such a connection went down. `stats proxy` prints sums
+// over workers and nodes, `stats nodes` those of each node.
+// Owner: one NodeLink each; read by anybody (base/counters.h).
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+#include "base/counters.h"
+#include "fabric/channel.h"
+#include "protocol/frame_error.h"
+
+namespace farcached::proxy {
+
+//        name                     help
+#define LINK_COUNTERS(X)                                                                              \
+    X(get_onesided, "GETs answered by a one-sided read through a remote pointer")                     \
+    X(get_twosided, "GETs that were sent to their node")                                              \
+    X(set_twosided, "stores of every mode that were sent to their node")                              \
+    X(other_twosided, "other requests that were sent to their node")                                  \
+    X(pointer_hits, "GETs that found a remote pointer under a lease")                                 \
+    X(pointer_misses, "GETs that found no remote pointer")                                            \
+    X(pointer_expired, "GETs that found a remote pointer whose lease was over")                       \
+    X(pointer_stale, "GETs whose remote pointer led to an item already replaced, deleted or gone")    \
+    X(pointer_shared_hits, "GETs that found a remote pointer which another process had got")          \
+    X(pointer_bypassed, "GETs sent to their node because a change of their key was under way")        \
+    X(read_invalid_generation, "one-sided reads that found another generation of memory")             \
+    X(read_invalid_dead, "one-sided reads that found an item already replaced or deleted")            \
+    X(read_invalid_key, "one-sided reads that found another key")                                     \
+    X(read_invalid_length, "one-sided reads whose lengths or place could not be")                     \
+    X(read_invalid_crc, "one-sided reads whose bytes did not match the item's check")                 \
+    X(read_invalid_lease, "one-sided reads that completed when their lease was over")                 \
+    X(read_tokens, "one-sided mg reads that met a stale or win state")                                \
+    X(read_failed, "one-sided reads that the transport refused or broke off")                         \
+    X(read_late, "one-sided reads that completed after their request had been given up")              \
+    X(read_unposted, "one-sided reads for which there was no room under way")                         \
+    X(lease_granted, "replies that brought a remote pointer under a lease")                           \
+    X(lease_denied, "replies that could have brought one and did not")                                \
+    X(lease_unusable, "remote pointers in replies that could not be or led nowhere")                  \
+    X(node_connects, "connections to a node that were begun")                                         \
+    X(node_reconnects, "connections to a node that came up after one had been lost")                  \
+    X(node_timeouts, "requests whose answer did not come in time")                                    \
+    X(replies_late, "replies that came after their request had been given up")                        \
+    X(node_failures, "requests that failed because their node was down or went down")                 \
+    X(node_refusals, "requests that their node refused to execute")                                   \
+    X(node_busy, "requests put off because too much was under way to their node")                     \
+    X(node_ordered, "requests put off until another of their key was answered")                       \
+    X(node_frames, "frames of requests that were sent")                                               \
+    X(values_sent, "values that were sent in pieces")                                                 \
+    X(values_received, "values and texts that came in pieces and came whole")                         \
+    X(values_no_memory, "values that came in pieces and found no memory")
+
+// Why a connection to a node was given up.
+//
+//        name               help
+#define LINK_DOWNS(X)                                                                  \
+    X(channel_ended, "the connection ended by itself: channel_end_* says how")         \
+    X(connect_timeout, "it was not made, or the node did not greet, in time")          \
+    X(mismatch, "proxy and node are of versions that do not meet")                     \
+    X(refused, "the node refused the greeting for another reason")                     \
+    X(bad_frame, "what came was no frame: frame_* says why")                           \
+    X(silent, "the node was asked and said nothing for too long")                      \
+    X(goodbye, "the node said goodbye")                                                \
+    X(no_channel, "there was no descriptor or memory for the connection")              \
+    X(stopped, "this side gave the connection up")
+
+enum class LinkDown : uint8_t {
+#define X(name, help) name,
+    LINK_DOWNS(X)
+#undef X
+        count
+};
+
+constexpr std::string_view link_down_name(LinkDown why) {
+    constexpr std::string_view names[] = {
+#define X(name, help) #name,
+        LINK_DOWNS(X)
+#undef X
+    };
+    return names[size_t(why)];
+}
+
+struct LinkCounters {
+#define X(name, help) Cell name;
+    LINK_COUNTERS(X)
+#undef X
+    std::array<Cell, size_t(LinkDown::count)> downs;
+    std::array<Cell, size_t(fabric::ChannelEnd::count)> channel_ends;
+    std::array<Cell, size_t(protocol::FrameError::count)> frame_errors;
+};
+
+}  // namespace farcached::proxy

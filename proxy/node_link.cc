@@ -1,0 +1,399 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "proxy/node_link.h"
+
+#include <algorithm>
+#include <array>
+
+#include "base/check.h"
+
+namespace farcached::proxy {
+
+namespace {
+
+using protocol::FrameError;
+
+constexpr uint8_t bit(LinkState state) { return uint8_t(1u << unsigned(state)); }
+
+// By the state that is left.
+constexpr std::array<uint8_t, 6> edges = {
+    /* idle       -> */ bit(LinkState::connecting),
+    /* connecting -> */ uint8_t(bit(LinkState::greeting) | bit(LinkState::waiting) | bit(LinkState::idle)),
+    /* greeting   -> */ uint8_t(bit(LinkState::up) | bit(LinkState::waiting) | bit(LinkState::idle)),
+    /* up         -> */ uint8_t(bit(LinkState::leaving) | bit(LinkState::waiting) | bit(LinkState::idle)),
+    /* leaving    -> */ uint8_t(bit(LinkState::waiting) | bit(LinkState::idle)),
+    /* waiting    -> */ uint8_t(bit(LinkState::connecting) | bit(LinkState::idle)),
+};
+
+constexpr protocol::FrameLimits greeting_limits{protocol::Sender::node, /* greeted= */ false,
+                                                protocol::frame_bytes_lowest, 0};
+
+LinkDown down_of(const protocol::Refuse& refuse) {
+    const bool versions = refuse.reason == protocol::Refusal::protocol_mismatch ||
+                          refuse.reason == protocol::Refusal::layout_mismatch;
+    return versions ? LinkDown::mismatch : LinkDown::refused;
+}
+
+}  // namespace
+
+std::string_view link_state_name(LinkState state) {
+    constexpr std::string_view names[] = {"idle", "connecting", "greeting", "up", "leaving", "waiting"};
+    return names[size_t(state)];
+}
+
+NodeLink::NodeLink(const LinkConfig& config, const Surroundings& around)
+    : config_(config),
+      around_(around),
+      clock_(config.host_zero_ns),
+      exchanges_(config.under_way),
+      pointers_(around.table, around.landing, order_, clock_, counters_, config.reads_max,
+                config.verify_check),
+      reconnect_(config.reconnect, config.seed) {}
+
+NodeLink::~NodeLink() { CHECK(state_ == LinkState::idle); }
+
+void NodeLink::enter(LinkState next) {
+    CHECK((edges[size_t(state_)] & bit(next)) != 0);
+    state_ = next;
+}
+
+// ---- connecting, and going down ---------------------------------------------------------------------
+
+void NodeLink::start(uint64_t now_ns) { connect(now_ns); }
+
+void NodeLink::connect(uint64_t now_ns) {
+    CHECK(!inside_);
+    enter(LinkState::connecting);
+    counters_.node_connects.add(1);
+    deadline_ns_ = now_ns + config_.connect_timeout_ns;
+    limits_ = greeting_limits;
+    heard_ns_ = asked_since_ns_ = ping_sent_ns_ = 0;
+    std::string error;
+    channel_ = around_.make_channel(*this, error);
+    if (channel_ == nullptr) {
+        break_off(LinkDown::no_channel, std::move(error));
+        go_down(now_ns);
+        return;
+    }
+    around_.events.watch(channel_->fd());
+}
+
+void NodeLink::stop(uint64_t now_ns) {
+    CHECK(!inside_);
+    if (state_ == LinkState::idle) return;
+    if (up()) {
+        protocol::append_goodbye(frames_->small(), protocol::Goodbye::stopping, {});
+        send(now_ns);
+    }
+    counters_.downs[size_t(LinkDown::stopped)].add(1);
+    down_.reset();
+    enter(LinkState::idle);
+    destroy_channel();
+    fail_everything(AskFailure::node_down);
+    tell_room();
+}
+
+void NodeLink::break_off(LinkDown why, std::string text) {
+    if (!down_.has_value()) down_ = Down{why, std::move(text)};
+}
+
+void NodeLink::break_off(FrameError error) {
+    counters_.frame_errors[size_t(error)].add(1);
+    break_off(LinkDown::bad_frame,
+              channel_->describe() + ": " + std::string(protocol::frame_error_help(error)));
+}
+
+void NodeLink::go_down(uint64_t now_ns) {
+    CHECK(!inside_);
+    const Down down = *down_;
+    down_.reset();
+    const bool was_up = state_ == LinkState::up || state_ == LinkState::leaving;
+    if (was_up && now_ns >= up_since_ns_ + config_.steady_ns) reconnect_.recovered();
+    const bool mismatch = down.why == LinkDown::mismatch;
+    deadline_ns_ = now_ns + (mismatch ? reconnect_.mismatched() : reconnect_.failed());
+    enter(LinkState::waiting);
+    counters_.downs[size_t(down.why)].add(1);
+    destroy_channel();
+    fail_everything(down.why == LinkDown::bad_frame ? AskFailure::bad_reply : AskFailure::node_down);
+    say(down, was_up);
+    tell_room();
+}
+
+void NodeLink::say(const Down& down, bool was_up) {
+    const bool news = !said_.has_value() || said_->why != down.why || said_->text != down.text;
+    said_ = down;
+    if (was_up || news) around_.events.went_down(down.why, down.text);
+}
+
+void NodeLink::destroy_channel() {
+    if (channel_ == nullptr) return;
+    around_.events.unwatch(channel_->fd());
+    channel_.reset();
+}
+
+void NodeLink::fail_everything(AskFailure why) {
+    const Failed failed{why, std::nullopt};
+    pointers_.fail_all(failed);
+    exchanges_.for_each([&](Exchange& exchange) {
+        if (!exchange.late()) counters_.node_failures.add(1);
+        replies_->fail(exchange, failed);
+        exchanges_.close(exchange);
+    });
+    CHECK(exchanges_.live() == 0);
+    CHECK(pointers_.live() == 0);
+    for (auto kind : {KeyOrder::Kind::read, KeyOrder::Kind::mutation, KeyOrder::Kind::large})
+        CHECK(order_.all(kind) == 0);
+    replies_.reset();
+    frames_.reset();
+    told_ = true;
+}
+
+// ---- what the channel tells -------------------------------------------------------------------------
+
+void NodeLink::connected() {
+    if (down_.has_value()) return;
+    enter(LinkState::greeting);
+    hello_sent_ns_ = around_.clock();
+    protocol::append_hello(channel_->out(), config_.hello);
+    told_ = true;
+}
+
+size_t NodeLink::received(std::string_view bytes) {
+    const uint64_t now_ns = around_.clock();
+    heard_ns_ = now_ns;
+    size_t taken = 0;
+    while (!down_.has_value()) {
+        const protocol::FrameParse parse = protocol::parse_frame(bytes.substr(taken), limits_);
+        if (parse.status == protocol::FrameParse::Status::need_more) return taken;
+        FrameError error = parse.error;
+        if (parse.status == protocol::FrameParse::Status::frame) {
+            error = take_frame(parse.frame, now_ns);
+            taken += parse.bytes;
+        }
+        told_ = true;
+        if (error != FrameError::none) break_off(error);
+    }
+    return bytes.size();  // of no use any more
+}
+
+void NodeLink::read_done(uint64_t token, fabric::ReadStatus status) {
+    pointers_.completed(token, status);
+}
+
+void NodeLink::ended(fabric::ChannelEnd why, const std::string& text) {
+    counters_.channel_ends[size_t(why)].add(1);
+    break_off(LinkDown::channel_ended, text);
+}
+
+FrameError NodeLink::take_frame(const protocol::Frame& frame, uint64_t now_ns) {
+    using protocol::FrameKind;
+    switch (frame.kind) {
+        case FrameKind::welcome: return take_welcome(frame, now_ns);
+        case FrameKind::refuse: return take_refuse(frame);
+        case FrameKind::replies: return replies_->replies(frame, now_ns);
+        case FrameKind::chunk: return replies_->chunk(frame);
+        case FrameKind::ping:
+            protocol::append_pong(frames_->small(), frame.sequence, 0);
+            return FrameError::none;
+        case FrameKind::pong: return take_pong(frame, now_ns);
+        case FrameKind::goodbye: return take_goodbye(frame);
+        case FrameKind::hello:
+        case FrameKind::requests:
+        case FrameKind::lease_returns:
+        case FrameKind::accesses: break;  // parse_frame() takes none of these from a node
+    }
+    return FrameError::kind_unexpected;
+}
+
+FrameError NodeLink::take_welcome(const protocol::Frame& frame, uint64_t now_ns) {
+    if (state_ != LinkState::greeting) return FrameError::kind_unexpected;
+    protocol::Welcome welcome;
+    const FrameError error = protocol::parse_welcome(frame, welcome);
+    if (error != FrameError::none) return error;
+    if (auto refuse = protocol::check_welcome(welcome, config_.hello)) {
+        break_off(down_of(*refuse), refuse->text);
+        return FrameError::none;
+    }
+    welcome_ = std::move(welcome);
+    limits_ = protocol::agreed_limits(welcome_, protocol::Sender::node);
+    clock_.greeted(welcome_.now, hello_sent_ns_, now_ns);
+    frames_.emplace(welcome_.frame_bytes_max, welcome_.credits);
+    replies_.emplace(RepliesIn::Parts{exchanges_, *frames_, pointers_, order_, clock_, counters_},
+                     limits_, config_.large_bytes_max + 2 * welcome_.item_bytes_max);
+    pointers_.greeted(welcome_);
+    enter(LinkState::up);
+    up_since_ns_ = now_ns;
+    if (was_up_before_) counters_.node_reconnects.add(1);
+    was_up_before_ = true;
+    said_.reset();
+    around_.events.came_up();
+    return FrameError::none;
+}
+
+FrameError NodeLink::take_refuse(const protocol::Frame& frame) {
+    if (state_ != LinkState::greeting) return FrameError::kind_unexpected;
+    protocol::Refuse refuse;
+    const FrameError error = protocol::parse_refuse(frame, refuse);
+    if (error != FrameError::none) return error;
+    const bool silent = refuse.text.empty();
+    break_off(down_of(refuse),
+              silent ? std::string(protocol::refusal_help(refuse.reason)) : refuse.text);
+    return FrameError::none;
+}
+
+FrameError NodeLink::take_pong(const protocol::Frame& frame, uint64_t now_ns) {
+    NodeSeconds now = 0;
+    const FrameError error = protocol::parse_pong(frame, now);
+    if (error != FrameError::none) return error;
+    if (ping_sent_ns_ == 0) return FrameError::reply_stranger;
+    if (frame.sequence != ping_sequence_) return FrameError::reply_stranger;
+    clock_.saw(now, ping_sent_ns_, now_ns);
+    ping_sent_ns_ = 0;
+    return FrameError::none;
+}
+
+FrameError NodeLink::take_goodbye(const protocol::Frame& frame) {
+    protocol::GoodbyeFrame goodbye;
+    const FrameError error = protocol::parse_goodbye(frame, goodbye);
+    if (error != FrameError::none) return error;
+    if (state_ != LinkState::up) return FrameError::kind_unexpected;
+    goodbye_ = channel_->describe() + ": " + std::string(protocol::goodbye_text(goodbye.reason));
+    if (!goodbye.text.empty()) goodbye_ += ": " + std::string(goodbye.text);
+    enter(LinkState::leaving);
+    return FrameError::none;
+}
+
+// ---- ticks ------------------------------------------------------------------------------------------
+
+void NodeLink::ready(uint64_t now_ns) {
+    if (channel_ == nullptr) return;
+    CHECK(!inside_);
+    told_ = false;
+    inside_ = true;
+    channel_->ready();
+    inside_ = false;
+    settle(now_ns);
+}
+
+bool NodeLink::flush(uint64_t now_ns) {
+    if (channel_ == nullptr) return false;
+    told_ = false;
+    send(now_ns);
+    settle(now_ns);
+    pointers_.count_accesses();
+    return told_;
+}
+
+void NodeLink::send(uint64_t now_ns) {
+    CHECK(!inside_);
+    inside_ = true;
+    if (frames_.has_value()) {
+        const uint32_t count = frames_->send(channel_->out(), now_ns);
+        counters_.node_frames.add(count);
+        const bool asks = count > 0 || ping_sent_ns_ != 0;
+        if (asks && asked_since_ns_ == 0) asked_since_ns_ = now_ns;
+    }
+    do {
+        feed_values();
+        channel_->flush();
+    } while (!down_.has_value() && feed_values());
+    inside_ = false;
+}
+
+bool NodeLink::feed_values() {
+    if (!frames_.has_value()) return false;
+    OutBuffer& out = channel_->out();
+    return frames_->feed(out, channel_->out_pending() - out.size());
+}
+
+// What was left to be done when the channel's calls had returned.
+void NodeLink::settle(uint64_t now_ns) {
+    if (pointers_.anything_completed()) {
+        pointers_.settle(around_.clock());
+        told_ = true;
+    }
+    if (exchanges_.live() == 0 && ping_sent_ns_ == 0) asked_since_ns_ = 0;
+    if (!down_.has_value()) ask_fallbacks();
+    if (state_ == LinkState::leaving && requests_under_way() == 0)
+        break_off(LinkDown::goodbye, goodbye_);
+    if (down_.has_value()) {
+        go_down(now_ns);
+        return;
+    }
+    if ((was_busy_ && can_ask()) || (was_ordered_ && told_)) tell_room();
+}
+
+void NodeLink::tell_room() {
+    if (!was_busy_ && !was_ordered_) return;
+    was_busy_ = was_ordered_ = false;
+    around_.events.room();
+}
+
+uint64_t NodeLink::tick(uint64_t now_ns) {
+    CHECK(!inside_);
+    told_ = false;
+    switch (state_) {
+        case LinkState::idle: break;
+        case LinkState::waiting:
+            if (now_ns >= deadline_ns_) connect(now_ns);
+            break;
+        case LinkState::connecting:
+        case LinkState::greeting:
+            if (now_ns >= deadline_ns_)
+                break_off(LinkDown::connect_timeout, channel_->describe() + ": no greeting in time");
+            settle(now_ns);
+            break;
+        case LinkState::up:
+        case LinkState::leaving:
+            expire(now_ns);
+            look_for_life(now_ns);
+            settle(now_ns);
+            if (frames_.has_value() && frames_->anything_to_send()) flush(now_ns);
+            break;
+    }
+    return next_tick_ns();
+}
+
+uint64_t NodeLink::next_tick_ns() const {
+    switch (state_) {
+        case LinkState::idle: return UINT64_MAX;
+        case LinkState::waiting:
+        case LinkState::connecting:
+        case LinkState::greeting: return deadline_ns_;
+        case LinkState::up:
+        case LinkState::leaving: break;
+    }
+    return std::min({exchanges_.next_deadline_ns(), pointers_.next_deadline_ns(), silent_at_ns(),
+                     ping_at_ns()});
+}
+
+void NodeLink::expire(uint64_t now_ns) {
+    exchanges_.expire(now_ns, [&](Exchange& exchange) {
+        counters_.node_timeouts.add(1);
+        frames_->stop_following(exchange);
+        told_ = true;
+        replies_->fail(exchange, {AskFailure::timed_out, std::nullopt});
+    });
+    pointers_.expire(now_ns);
+}
+
+uint64_t NodeLink::silent_at_ns() const {
+    if (asked_since_ns_ == 0) return UINT64_MAX;
+    return std::max(asked_since_ns_, heard_ns_) + config_.silence_ns;
+}
+
+uint64_t NodeLink::ping_at_ns() const {
+    if (config_.ping_ns == 0 || !up()) return UINT64_MAX;
+    return asked_since_ns_ == 0 ? heard_ns_ + config_.ping_ns : UINT64_MAX;
+}
+
+void NodeLink::look_for_life(uint64_t now_ns) {
+    if (now_ns >= silent_at_ns()) {
+        break_off(LinkDown::silent, channel_->describe() + ": the node was asked and is silent");
+        return;
+    }
+    if (now_ns < ping_at_ns()) return;
+    ping_sent_ns_ = now_ns;
+    protocol::append_ping(frames_->small(), ++ping_sequence_);
+}
+
+}  // namespace farcached::proxy

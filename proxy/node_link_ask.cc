@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// NodeLink: how requests become entries of frames, or one-sided reads.
+#include "base/check.h"
+#include "base/hash.h"
+#include "proxy/node_link.h"
+
+namespace farcached::proxy {
+
+namespace {
+
+using protocol::ArithOp;
+using protocol::DeleteOp;
+using protocol::FlushOp;
+using protocol::ForgetOp;
+using protocol::GetOp;
+using protocol::RequestKind;
+using protocol::StatsOp;
+using protocol::StoreOp;
+
+// What the link must know of an operation.
+struct Nature {
+    RequestKind kind;
+    const protocol::Key* key;  // nullptr: it has none
+    bool mutation;
+    bool wants_grant = false;
+};
+
+Nature nature(const GetOp& op) {
+    return {RequestKind::get, &op.key, /* mutation= */ op.touch.has_value(), op.lease};
+}
+Nature nature(const StoreOp& op) { return {RequestKind::store, &op.key, true, op.lease}; }
+Nature nature(const DeleteOp& op) { return {RequestKind::remove, &op.key, true}; }
+Nature nature(const ArithOp& op) { return {RequestKind::arith, &op.key, true}; }
+Nature nature(const ForgetOp& op) { return {RequestKind::forget, &op.key, true}; }
+Nature nature(const FlushOp& op) {
+    return {op.at.has_value() ? RequestKind::flush_at : RequestKind::flush, nullptr, true};
+}
+Nature nature(const StatsOp&) { return {RequestKind::stats, nullptr, false}; }
+
+// The same operation with its times on the node's clock.
+using Times = const FarClock&;
+void convert(std::optional<NodeSeconds>& moment, Times clock) {
+    if (moment.has_value()) moment = clock.to_node(*moment);
+}
+void to_node_times(GetOp& op, Times clock) {
+    convert(op.touch, clock);
+    convert(op.vivify, clock);
+    convert(op.recache_before, clock);
+}
+void to_node_times(StoreOp& op, Times clock) {
+    op.exptime = clock.to_node(op.exptime);
+    convert(op.vivify, clock);
+}
+void to_node_times(DeleteOp& op, Times clock) { convert(op.touch, clock); }
+void to_node_times(ArithOp& op, Times clock) {
+    convert(op.vivify, clock);
+    convert(op.touch, clock);
+}
+void to_node_times(FlushOp& op, Times clock) { convert(op.at, clock); }
+void to_node_times(ForgetOp&, Times) {}
+void to_node_times(StatsOp&, Times) {}
+
+// May something that is under way overtake this, or be overtaken by it (K3)?
+bool must_wait(const Nature& of, uint64_t key_hash, const KeyOrder& order) {
+    using Kind = KeyOrder::Kind;
+    if (of.key == nullptr) return of.mutation && order.all(Kind::large) + order.all(Kind::read) != 0;
+    if (order.any(Kind::large, key_hash)) return true;
+    return of.mutation && order.any(Kind::read, key_hash);
+}
+
+// The value of a store that has one to follow.
+std::string_view following_value(const StoreOp& op, uint32_t frame_bytes_max) {
+    return must_follow(op, frame_bytes_max) ? op.value : std::string_view();
+}
+template <class Op>
+std::string_view following_value(const Op&, uint32_t) {
+    return {};
+}
+
+}  // namespace
+
+bool NodeLink::value_follows(const StoreOp& op) const {
+    CHECK(up());
+    return protocol::must_follow(op, frames_->frame_bytes_max());
+}
+
+bool NodeLink::can_ask() const {
+    if (!up() || down_.has_value()) return false;
+    if (!exchanges_.room() || !frames_->room()) return false;
+    return channel_->out_pending() < config_.unsent_bytes_max;
+}
+
+uint64_t NodeLink::bytes_under_way() const {
+    uint64_t bytes = exchanges_.bytes();
+    if (replies_.has_value()) bytes += replies_->large_bytes();
+    if (channel_ != nullptr) bytes += channel_->out_pending();
+    return bytes;
+}
+
+bool NodeLink::reads_possible() const { return pointers_.enabled() && channel_->can_read(); }
+
+template <class Op>
+Asked NodeLink::ask_any(const Op& op, const AskOptions& options, ReplySink& sink) {
+    if (!up() || down_.has_value()) return Asked::down;
+    if (!can_ask()) {
+        counters_.node_busy.add(1);
+        was_busy_ = true;
+        return Asked::busy;
+    }
+    Op hashed = op;
+    if constexpr (requires { hashed.key; })
+        hashed.key.hash = hash_key(hashed.key.bytes, welcome_.hash_seed);
+    const Nature of = nature(hashed);
+    if (must_wait(of, of.key == nullptr ? 0 : of.key->hash, order_)) {
+        counters_.node_ordered.add(1);
+        was_ordered_ = true;
+        return Asked::busy;
+    }
+    return write(hashed, options, sink);
+}
+
+// Puts the request into the frame of this tick. Its key's hash is set.
+template <class Op>
+Asked NodeLink::write(const Op& op, const AskOptions& options, ReplySink& sink) {
+    const Nature of = nature(op);
+    const std::string_view follows = following_value(op, frames_->frame_bytes_max());
+    CHECK(follows.empty() || options.value != nullptr);
+    protocol::RequestOptions with;
+    with.tag = exchanges_.next_tag();
+    with.no_value = options.no_value && of.kind == RequestKind::get;
+    with.want_grant = of.wants_grant && reads_possible();
+    with.value_follows = !follows.empty();
+    Op there = op;
+    to_node_times(there, clock_);
+    FramesOut::Place place;
+    if (!frames_->add(there, with, place)) {
+        counters_.node_busy.add(1);
+        was_busy_ = true;
+        return Asked::busy;
+    }
+    const size_t bytes = protocol::request_bytes(there, with) + follows.size();
+    Exchange& exchange = exchanges_.open(options, sink, uint32_t(bytes));
+    exchange.kind = of.kind;
+    exchange.mutation = of.mutation && of.key != nullptr;
+    exchange.wants_grant = with.want_grant;
+    exchange.sequence = place.sequence;
+    exchange.frame = place.frame;
+    if (of.key != nullptr) {
+        exchange.key_hash = of.key->hash;
+        exchange.key_len = uint16_t(of.key->bytes.size());
+    }
+    if (exchange.mutation) {
+        exchange.order = follows.empty() ? KeyOrder::Kind::mutation : KeyOrder::Kind::large;
+        order_.begun(*exchange.order, exchange.key_hash);
+    }
+    if (!follows.empty()) {
+        counters_.values_sent.add(1);
+        exchange.value_owner = options.value;
+        exchange.value = follows;
+        frames_->follow(exchange);
+    }
+    if (of.kind == RequestKind::get)
+        counters_.get_twosided.add(1);
+    else if (of.kind == RequestKind::store)
+        counters_.set_twosided.add(1);
+    else
+        counters_.other_twosided.add(1);
+    return Asked::accepted;
+}
+
+Asked NodeLink::ask(const GetOp& op, const AskOptions& options, ReplySink& sink) {
+    return ask_any(op, options, sink);
+}
+Asked NodeLink::ask(const StoreOp& op, const AskOptions& options, ReplySink& sink) {
+    return ask_any(op, options, sink);
+}
+Asked NodeLink::ask(const DeleteOp& op, const AskOptions& options, ReplySink& sink) {
+    return ask_any(op, options, sink);
+}
+Asked NodeLink::ask(const ArithOp& op, const AskOptions& options, ReplySink& sink) {
+    return ask_any(op, options, sink);
+}
+Asked NodeLink::ask(const ForgetOp& op, const AskOptions& options, ReplySink& sink) {
+    return ask_any(op, options, sink);
+}
+Asked NodeLink::ask(const FlushOp& op, const AskOptions& options, ReplySink& sink) {
+    return ask_any(op, options, sink);
+}
+Asked NodeLink::ask(const StatsOp& op, const AskOptions& options, ReplySink& sink) {
+    return ask_any(op, options, sink);
+}
+
+Asked NodeLink::get(const GetOp& op, const AskOptions& options, ReplySink& sink, uint64_t now_ns) {
+    if (!up() || down_.has_value()) return Asked::down;
+    if (!options.one_sided || !op.lease || !reads_possible()) return ask(op, options, sink);
+    CHECK(!op.touch.has_value());
+    CHECK(!op.vivify.has_value());
+    CHECK(!op.recache_before.has_value());
+    CHECK(!op.peek);
+    GetOp hashed = op;
+    hashed.key.hash = hash_key(op.key.bytes, welcome_.hash_seed);
+    const uint64_t key_hash = hashed.key.hash;
+    if (order_.any(KeyOrder::Kind::mutation, key_hash) || order_.any(KeyOrder::Kind::large, key_hash)) {
+        counters_.pointer_bypassed.add(1);
+        return ask(op, options, sink);
+    }
+    if (pointers_.begin(*channel_, hashed, options, sink, now_ns)) return Asked::accepted;
+    return ask(op, options, sink);
+}
+
+void NodeLink::ask_fallbacks() {
+    if (!pointers_.anything_to_ask()) return;
+    if (state_ == LinkState::leaving) {
+        pointers_.fail_unasked({AskFailure::node_down, std::nullopt});
+        told_ = true;
+        return;
+    }
+    pointers_.ask_two_sided([&](const PointerGets::Fallback& get) {
+        if (!can_ask()) return false;
+        if (write(get.op, get.options, get.sink) != Asked::accepted) return false;
+        told_ = true;  // for flush(): there is something to be sent
+        return true;
+    });
+}
+
+void NodeLink::forget_sink(const ReplySink& sink) {
+    exchanges_.forget_sink(sink);
+    pointers_.forget_sink(sink);
+}
+
+}  // namespace farcached::proxy

@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "proxy/replies_in.h"
+
+#include <cstring>
+#include <new>
+
+#include "base/check.h"
+
+namespace farcached::proxy {
+
+namespace {
+
+using protocol::FrameError;
+using protocol::RequestKind;
+using protocol::ValueForm;
+
+bool is_answer_to(RequestKind kind, const protocol::ReplyOp& op) {
+    if (std::holds_alternative<protocol::RefusedReply>(op)) return true;
+    switch (kind) {
+        case RequestKind::get: return std::holds_alternative<protocol::GetReply>(op);
+        case RequestKind::store: return std::holds_alternative<protocol::StoreReply>(op);
+        case RequestKind::remove: return std::holds_alternative<protocol::DeleteReply>(op);
+        case RequestKind::arith: return std::holds_alternative<protocol::ArithReply>(op);
+        case RequestKind::forget:
+        case RequestKind::flush:
+        case RequestKind::flush_at: return std::holds_alternative<protocol::DoneReply>(op);
+        case RequestKind::stats: return std::holds_alternative<protocol::StatsReply>(op);
+    }
+    return false;
+}
+
+bool is_hit(const protocol::ReplyOp& op) {
+    const auto* get = std::get_if<protocol::GetReply>(&op);
+    return get != nullptr && get->status == protocol::GetReply::Status::hit;
+}
+
+uint32_t value_len_of(const protocol::ReplyOp& op) {
+    if (const auto* get = std::get_if<protocol::GetReply>(&op)) return get->meta.value_len;
+    if (const auto* store = std::get_if<protocol::StoreReply>(&op)) return store->value_len;
+    return 0;
+}
+
+}  // namespace
+
+Exchange* RepliesIn::answered_exchange(const protocol::NodeReply& reply, uint64_t sequence) {
+    Exchange* exchange = parts_.exchanges.find(reply.tag, sequence);
+    if (exchange == nullptr) return nullptr;
+    if (exchange->state != Exchange::State::asked) return nullptr;
+    if (!parts_.frames.was_sent(exchange->frame)) return nullptr;
+    return is_answer_to(exchange->kind, reply.op) ? exchange : nullptr;
+}
+
+FrameError RepliesIn::replies(const protocol::Frame& frame, uint64_t now_ns) {
+    protocol::ReplyReader reader(frame, limits_);
+    protocol::NodeReply reply;
+    bool clock_seen = false;
+    for (;;) {
+        const protocol::FrameStep step = reader.next(reply);
+        if (step == protocol::FrameStep::end) return FrameError::none;
+        if (step == protocol::FrameStep::bad) return reader.error();
+        Exchange* exchange = answered_exchange(reply, frame.sequence);
+        if (exchange == nullptr) return FrameError::reply_stranger;
+        if (!clock_seen)
+            parts_.clock.saw(reader.now(), parts_.frames.sent_ns(exchange->frame), now_ns);
+        clock_seen = true;
+        if (exchange->late()) parts_.counters.replies_late.add(1);
+        if (exchange->value_sent < exchange->value.size()) parts_.frames.stop_following(*exchange);
+        note_pointer(*exchange, reply, now_ns);
+        to_host_times(reply.op);
+        settle(*exchange, reply);
+    }
+}
+
+void RepliesIn::note_pointer(Exchange& exchange, const protocol::NodeReply& reply, uint64_t now_ns) {
+    if (reply.grant.has_value() && exchange.wants_grant) {
+        parts_.pointers.keep(*reply.grant,
+                             {exchange.key_hash, exchange.key_len, value_len_of(reply.op),
+                              parts_.frames.sent_ns(exchange.frame), now_ns});
+        return;
+    }
+    if (exchange.wants_grant && is_hit(reply.op)) parts_.counters.lease_denied.add(1);
+    if (exchange.mutation) parts_.pointers.forget(exchange.key_hash);
+}
+
+void RepliesIn::to_host_times(protocol::ReplyOp& op) const {
+    const FarClock& clock = parts_.clock;
+    auto convert = [&](protocol::ItemMeta& meta) {
+        meta.exptime = clock.to_host(meta.exptime);
+        meta.last_access = clock.to_host(meta.last_access);
+    };
+    if (auto* get = std::get_if<protocol::GetReply>(&op)) convert(get->meta);
+    if (auto* arith = std::get_if<protocol::ArithReply>(&op)) convert(arith->meta);
+    if (auto* store = std::get_if<protocol::StoreReply>(&op))
+        store->exptime = clock.to_host(store->exptime);
+}
+
+void RepliesIn::settle(Exchange& exchange, protocol::NodeReply& reply) {
+    if (reply.form == ValueForm::follows) {
+        exchange.state = Exchange::State::receiving;
+        exchange.head = std::move(reply.op);
+        exchange.progress = {reply.value_bytes, 0};
+        return;
+    }
+    if (const auto* refused = std::get_if<protocol::RefusedReply>(&reply.op)) {
+        if (!exchange.late()) parts_.counters.node_refusals.add(1);
+        fail(exchange, {AskFailure::refused, refused->reason});
+        close(exchange);
+        return;
+    }
+    const bool misses_value = is_hit(reply.op) && reply.form == ValueForm::none &&
+                              value_len_of(reply.op) != 0 && !exchange.no_value;
+    if (misses_value) {
+        fail(exchange, {AskFailure::bad_reply, std::nullopt});
+        close(exchange);
+        return;
+    }
+    tell(exchange, std::move(reply.op), reply.value, nullptr);
+}
+
+FrameError RepliesIn::chunk(const protocol::Frame& frame) {
+    protocol::Chunk chunk;
+    FrameError error = protocol::parse_chunk(frame, chunk);
+    if (error != FrameError::none) return error;
+    Exchange* exchange = parts_.exchanges.find(chunk.tag, frame.sequence);
+    if (exchange == nullptr) return FrameError::chunk_stranger;
+    if (exchange->state != Exchange::State::receiving) return FrameError::chunk_stranger;
+    error = exchange->progress.accept(chunk);
+    if (error != FrameError::none) return error;
+    if (chunk.abandoned) {
+        fail(*exchange, {AskFailure::refused, protocol::RequestRefusal::abandoned});
+        close(*exchange);
+        return FrameError::none;
+    }
+    if (!exchange->late() && exchange->received == nullptr && !take_room(*exchange)) {
+        parts_.counters.values_no_memory.add(1);
+        fail(*exchange, {AskFailure::no_memory, std::nullopt});
+    }
+    if (exchange->received != nullptr)
+        std::memcpy(exchange->received.get() + chunk.offset, chunk.bytes.data(), chunk.bytes.size());
+    if (!exchange->progress.whole()) return FrameError::none;
+    parts_.counters.values_received.add(1);
+    if (exchange->late()) {
+        close(*exchange);
+        return FrameError::none;
+    }
+    const std::string_view value(exchange->received.get(), exchange->progress.total);
+    tell(*exchange, std::move(exchange->head), value, std::move(exchange->received));
+    return FrameError::none;
+}
+
+bool RepliesIn::take_room(Exchange& exchange) {
+    const uint64_t bytes = exchange.progress.total;
+    if (large_bytes_ != 0 && large_bytes_ + bytes > large_bytes_max_) return false;
+    exchange.received.reset(new (std::nothrow) char[bytes]);
+    if (exchange.received == nullptr) return false;
+    large_bytes_ += bytes;
+    return true;
+}
+
+void RepliesIn::drop_received(Exchange& exchange) {
+    if (exchange.received == nullptr) return;
+    large_bytes_ -= exchange.progress.total;
+    exchange.received.reset();
+}
+
+void RepliesIn::fail(Exchange& exchange, const Failed& why) {
+    drop_received(exchange);
+    const Exchanges::Sink to = parts_.exchanges.take_sink(exchange);
+    if (exchange.order.has_value()) parts_.order.over(*exchange.order, exchange.key_hash);
+    exchange.order.reset();
+    if (exchange.mutation) parts_.pointers.forget(exchange.key_hash);
+    if (to.sink != nullptr) to.sink->failed(to.cookie, why);
+}
+
+// The slot is free again when the sink is told: it may ask at once.
+void RepliesIn::tell(Exchange& exchange, protocol::ReplyOp&& op, std::string_view value,
+                     std::unique_ptr<char[]> owned) {
+    if (owned != nullptr) large_bytes_ -= exchange.progress.total;
+    const Exchanges::Sink to = parts_.exchanges.take_sink(exchange);
+    const protocol::ReplyOp told = std::move(op);
+    close(exchange);
+    if (to.sink == nullptr) return;
+    Answer answer{told, value, /* one_sided= */ false, std::move(owned)};
+    to.sink->answered(to.cookie, answer);
+}
+
+void RepliesIn::close(Exchange& exchange) {
+    if (exchange.order.has_value()) parts_.order.over(*exchange.order, exchange.key_hash);
+    parts_.frames.answered(exchange.frame);
+    parts_.exchanges.close(exchange);
+    closed_ = true;
+}
+
+}  // namespace farcached::proxy

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// RepliesIn: frames of replies and pieces of values of one connection, matched with the exchanges that they answer.
+//
+// Owner: a NodeLink, one per connection.
+// A1  A reply is believed only if it is to a request that was sent, of its kind, and the first to it; else the
+//     connection ends (reply_stranger).
+// A2  A value that follows in pieces is put together here and told whole. Memory is taken when its first piece comes;
+//     all of them together take no more than large_bytes_max beyond one value, and what finds no room fails and is
+//     thrown away as it comes.
+// A3  Sinks are told from within; what they ask meanwhile is only written down.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string_view>
+#include <utility>
+
+#include "protocol/frame.h"
+#include "proxy/exchange.h"
+#include "proxy/far_clock.h"
+#include "proxy/frames_out.h"
+#include "proxy/link_counters.h"
+#include "proxy/pointer_get.h"
+
+namespace farcached::proxy {
+
+class RepliesIn {
+  public:
+    // All outlive this.
+    struct Parts {
+        Exchanges& exchanges;
+        FramesOut& frames;
+        PointerGets& pointers;
+        KeyOrder& order;
+        FarClock& clock;
+        LinkCounters& counters;
+    };
+    RepliesIn(const Parts& parts, const protocol::FrameLimits& limits, uint64_t large_bytes_max)
+        : parts_(parts), limits_(limits), large_bytes_max_(large_bytes_max) {}
+    RepliesIn(const RepliesIn&) = delete;
+    RepliesIn& operator=(const RepliesIn&) = delete;
+
+    // now_ns: read after the frame had come.
+    protocol::FrameError replies(const protocol::Frame& frame, uint64_t now_ns);
+    protocol::FrameError chunk(const protocol::Frame& frame);
+
+    // Ends an exchange without an answer: its sink is told, if it was not. The exchange stays, late.
+    void fail(Exchange& exchange, const Failed& why);
+
+    uint64_t large_bytes() const { return large_bytes_; }
+    // Has any exchange been closed since this was last asked?
+    bool take_closed() { return std::exchange(closed_, false); }
+
+  private:
+    Exchange* answered_exchange(const protocol::NodeReply& reply, uint64_t sequence);
+    void note_pointer(Exchange& exchange, const protocol::NodeReply& reply, uint64_t now_ns);
+    void settle(Exchange& exchange, protocol::NodeReply& reply);
+    void to_host_times(protocol::ReplyOp& op) const;
+    bool take_room(Exchange& exchange);
+    void drop_received(Exchange& exchange);
+    void tell(Exchange& exchange, protocol::ReplyOp&& op, std::string_view value,
+              std::unique_ptr<char[]> owned);
+    void close(Exchange& exchange);
+
+    Parts parts_;
+    protocol::FrameLimits limits_;
+    uint64_t large_bytes_max_;
+    uint64_t large_bytes_ = 0;
+    bool closed_ = false;
+};
+
+}  // namespace farcached::proxy

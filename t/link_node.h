@@ -1,0 +1,288 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// A node for tests of the proxy's side: executes frames on a node::Node, in the way that the test wants.
+#pragma once
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "node/node.h"
+#include "protocol/frame_writer.h"
+#include "protocol/handshake.h"
+#include "t/link_channel.h"
+#include "t/tap.h"
+
+namespace link_test {
+
+using protocol::Frame;
+using protocol::FrameKind;
+
+constexpr uint64_t ms = 1'000'000;
+constexpr uint64_t second = 1000 * ms;
+constexpr uint64_t start_ns = 5000 * second;
+
+inline node::Config node_config() {
+    node::Config config;
+    config.memory_bytes = 16 << 20;
+    config.item_bytes_max = 4 << 20;
+    config.workers = 1;
+    config.lease.enabled = true;
+    return config;
+}
+
+// Executes frames; one connection at a time.
+class FakeNode {
+  public:
+    FakeNode() : cache(std::make_unique<node::Node>(node_config())) {}
+
+    NodeSeconds now(uint64_t now_ns) const { return NodeSeconds((now_ns - zero_ns) / second); }
+
+    // Takes what came over the wire and answers; less of it if `requests_most` says so.
+    void serve(Wire& wire, uint64_t now_ns) {
+        while (!wire.ended) {
+            const protocol::FrameParse parse = protocol::parse_frame(wire.to_node, limits_);
+            if (parse.status == protocol::FrameParse::Status::need_more) return;
+            if (parse.status == protocol::FrameParse::Status::bad) {
+                bad_frames++;
+                tap::note("the node got a bad frame: %s",
+                          std::string(protocol::frame_error_name(parse.error)).c_str());
+                wire.end = fabric::ChannelEnd::peer_closed;
+                return;
+            }
+            if (parse.frame.kind == FrameKind::requests && hold) return;
+            take(wire, parse.frame, now_ns);
+            wire.to_node.erase(0, parse.bytes);
+        }
+    }
+    void forget_connection() {
+        limits_ = {protocol::Sender::proxy, false, protocol::frame_bytes_lowest, 0};
+        incoming_.clear();
+    }
+    // Another run of it.
+    void restart() {
+        cache = std::make_unique<node::Node>(node_config());
+        incarnation++;
+        forget_connection();
+    }
+
+    std::unique_ptr<node::Node> cache;
+    uint64_t incarnation = 0xabc0;
+    uint64_t zero_ns = start_ns - 1234 * second - 300 * ms;  // when its clock read 0
+    uint32_t frame_bytes_max = protocol::frame_bytes_default;
+    uint32_t credits = 8;
+    std::optional<protocol::Refuse> refuse;  // instead of a welcome
+    uint32_t layout_version = layout::layout_version;
+    bool mute = false;       // greets nobody
+    bool hold = false;       // requests stay where they are
+    bool backwards = false;  // replies of a frame in the wrong order, each in a frame of its own
+    bool no_welcome_regions = false;
+    uint64_t bad_frames = 0, requests = 0, frames = 0, pings = 0, goodbyes = 0, abandoned = 0;
+    uint32_t in_flight_most = 0;
+    std::map<uint64_t, uint64_t> granted_ns;  // by generation: when its latest lease was granted
+    uint32_t term_ms = node_config().lease.term_ms;
+
+  private:
+    struct Incoming {
+        std::string key, value;
+        protocol::StoreOp op;
+        protocol::ValueProgress progress;
+    };
+
+    void take(Wire& wire, const Frame& frame, uint64_t now_ns) {
+        OutBuffer out;
+        switch (frame.kind) {
+            case FrameKind::hello: greet(frame, now_ns, out); break;
+            case FrameKind::requests: execute(frame, now_ns, out); break;
+            case FrameKind::chunk: chunk(frame, now_ns, out); break;
+            case FrameKind::ping:
+                pings++;
+                protocol::append_pong(out, frame.sequence, now(now_ns));
+                break;
+            case FrameKind::goodbye: goodbyes++; break;
+            default: break;
+        }
+        wire.to_proxy.append(out.data(), out.size());
+    }
+
+    void greet(const Frame& frame, uint64_t now_ns, OutBuffer& out) {
+        protocol::Hello hello;
+        if (mute || protocol::parse_hello(frame, hello) != protocol::FrameError::none) return;
+        if (refuse.has_value()) return protocol::append_refuse(out, *refuse);
+        protocol::Welcome facts;
+        facts.layout_version = layout_version;
+        facts.name = "one";
+        facts.incarnation = incarnation;
+        facts.hash_seed = cache->view().hash_seed;
+        facts.now = now(now_ns);
+        facts.item_bytes_max = cache->config().item_bytes_max;
+        facts.frame_bytes_max = frame_bytes_max;
+        facts.credits = credits;
+        facts.term_ms_min = facts.term_ms_max = term_ms;
+        if (!no_welcome_regions)
+            facts.regions.push_back(
+                {0, cache->view().header->region_bytes, protocol::RegionAccess::mapped});
+        if (layout_version == layout::layout_version) {
+            auto answer = protocol::check(hello, facts);
+            facts = std::get<protocol::Welcome>(answer);
+            limits_ = protocol::agreed_limits(facts, protocol::Sender::proxy);
+        }
+        protocol::append_welcome(out, facts);
+    }
+
+    void execute(const Frame& frame, uint64_t now_ns, OutBuffer& out) {
+        frames++;
+        protocol::RequestReader reader(frame, limits_);
+        protocol::NodeRequest request;
+        std::vector<std::string> made;
+        while (reader.next(request) == protocol::FrameStep::entry) {
+            requests++;
+            OutBuffer one;
+            run(frame.sequence, request, now_ns, one);
+            if (!one.empty()) made.emplace_back(one.data(), one.size());
+        }
+        if (reader.error() != protocol::FrameError::none) bad_frames++;
+        if (backwards) std::reverse(made.begin(), made.end());
+        for (const std::string& reply : made) out.append(reply);
+    }
+
+    void run(uint64_t sequence, protocol::NodeRequest& request, uint64_t now_ns, OutBuffer& out) {
+        protocol::ReplyWriter writer(out, limits_.frame_bytes_max, sequence, now(now_ns));
+        protocol::ReplyOptions with;
+        with.tag = request.options.tag;
+        const NodeSeconds at = now(now_ns);
+        auto keyed = [&](auto& op) { op.key = cache->key(op.key.bytes); };
+        if (auto* get = std::get_if<protocol::GetOp>(&request.op)) {
+            keyed(*get);
+            return answer_get(sequence, *get, request.options, now_ns, out);
+        }
+        if (auto* store = std::get_if<protocol::StoreOp>(&request.op)) {
+            if (request.options.value_follows) {
+                Incoming& in = incoming_[{sequence, with.tag}];
+                in.key = store->key.bytes;
+                in.op = *store;
+                in.op.lease = request.options.want_grant;
+                in.progress.total = request.value_bytes;
+                return;
+            }
+            keyed(*store);
+            store->lease = request.options.want_grant;
+            return answer_store(sequence, with.tag, *store, now_ns, out);
+        }
+        if (auto* remove = std::get_if<protocol::DeleteOp>(&request.op)) {
+            keyed(*remove);
+            writer.add(cache->remove(*remove, at), with);
+        } else if (auto* arith = std::get_if<protocol::ArithOp>(&request.op)) {
+            keyed(*arith);
+            writer.add(cache->arith(*arith, at), with);
+        } else if (auto* forget = std::get_if<protocol::ForgetOp>(&request.op)) {
+            keyed(*forget);
+            cache->forget(forget->key, at);
+            writer.add(protocol::DoneReply(), with);
+        } else if (auto* flush = std::get_if<protocol::FlushOp>(&request.op)) {
+            if (!flush->at.has_value()) cache->flush_all(at);
+            flushed_at = flush->at;
+            writer.add(protocol::DoneReply(), with);
+        } else if (auto* stats = std::get_if<protocol::StatsOp>(&request.op)) {
+            if (stats->group == "none") {
+                writer.add(protocol::RefusedReply{protocol::RequestRefusal::stats_unknown}, with);
+            } else {
+                const std::string text(stats->group == "long" ? 300'000 : 20, 's');
+                writer.add_stats(with.tag, text);
+                writer.end();
+                if (stats->group == "long") add_chunks(sequence, with.tag, text, out);
+                return;
+            }
+        }
+        writer.end();
+    }
+
+    void answer_get(uint64_t sequence, protocol::GetOp op, const protocol::RequestOptions& options,
+                    uint64_t now_ns, OutBuffer& out) {
+        protocol::ReplyWriter writer(out, limits_.frame_bytes_max, sequence, now(now_ns));
+        op.lease = options.want_grant;
+        std::string value;
+        const protocol::GetReply reply =
+            cache->get(op, now(now_ns), [&](const protocol::ItemMeta& meta) -> char* {
+                value.resize(meta.value_len);
+                return value.data();
+            });
+        protocol::ReplyOptions with;
+        with.tag = options.tag;
+        with.grant = reply.grant;
+        if (reply.grant.has_value()) granted_ns[reply.grant->generation] = now_ns;
+        const bool hit = reply.status == protocol::GetReply::Status::hit;
+        if (hit && !options.no_value) with.value = protocol::ValueForm::here;
+        if (writer.must_follow(protocol::hit_head_bytes(true), value.size()) && !options.no_value)
+            with.value = protocol::ValueForm::follows;
+        writer.add(reply, with, value);
+        writer.end();
+        if (with.value == protocol::ValueForm::follows) add_chunks(sequence, with.tag, value, out);
+    }
+
+    void answer_store(uint64_t sequence, uint32_t tag, const protocol::StoreOp& op, uint64_t now_ns,
+                      OutBuffer& out) {
+        protocol::ReplyWriter writer(out, limits_.frame_bytes_max, sequence, now(now_ns));
+        const protocol::StoreReply reply = cache->store(op, now(now_ns));
+        protocol::ReplyOptions with;
+        with.tag = tag;
+        with.grant = reply.grant;
+        if (reply.grant.has_value()) granted_ns[reply.grant->generation] = now_ns;
+        writer.add(reply, with);
+        writer.end();
+    }
+
+    void add_chunks(uint64_t sequence, uint32_t tag, std::string_view value, OutBuffer& out) {
+        for (uint64_t at = 0; at < value.size();) {
+            const uint32_t size = protocol::chunk_size(value.size() - at, limits_.frame_bytes_max);
+            char* to = out.reserve(protocol::chunk_head_bytes + size);
+            to = protocol::write_chunk_head(to, sequence, tag, at, size);
+            std::memcpy(to, value.data() + at, size);
+            out.commit(protocol::chunk_head_bytes + size);
+            at += size;
+        }
+    }
+
+    void chunk(const Frame& frame, uint64_t now_ns, OutBuffer& out) {
+        protocol::Chunk piece;
+        if (protocol::parse_chunk(frame, piece) != protocol::FrameError::none) bad_frames++;
+        auto at = incoming_.find({frame.sequence, piece.tag});
+        if (at == incoming_.end()) {
+            bad_frames++;
+            return;
+        }
+        Incoming& in = at->second;
+        if (in.progress.accept(piece) != protocol::FrameError::none) bad_frames++;
+        in.value.append(piece.bytes);
+        if (piece.abandoned) {
+            abandoned++;
+            protocol::ReplyWriter writer(out, limits_.frame_bytes_max, frame.sequence, now(now_ns));
+            protocol::ReplyOptions with;
+            with.tag = piece.tag;
+            writer.add(protocol::RefusedReply{protocol::RequestRefusal::abandoned}, with);
+            writer.end();
+        } else if (in.progress.whole()) {
+            in.op.key = cache->key(in.key);
+            in.op.value = in.value;
+            answer_store(frame.sequence, piece.tag, in.op, now_ns, out);
+        } else {
+            return;
+        }
+        incoming_.erase(at);
+    }
+
+  public:
+    std::optional<NodeSeconds> flushed_at;
+
+  private:
+    protocol::FrameLimits limits_{protocol::Sender::proxy, false, protocol::frame_bytes_lowest, 0};
+    std::map<std::pair<uint64_t, uint32_t>, Incoming> incoming_;
+};
+
+}  // namespace link_test
