@@ -202,6 +202,14 @@ check_PROGRAMS += t/unit_node_lease
 TESTS += t/unit_node_lease
 t_unit_node_lease_SOURCES = t/unit_node_lease.cc t/tap.h
 
+# The node's side of a connection.
+check_PROGRAMS += t/unit_node_service t/unit_node_service_bad
+TESTS += t/unit_node_service t/unit_node_service_bad
+t_unit_node_service_bad_SOURCES = t/unit_node_service_bad.cc t/unit_node_service_fixture.h \
+	t/unit_frame_random.h t/unit_frame_words.h t/tap.h
+t_unit_node_service_SOURCES = t/unit_node_service.cc t/unit_node_service_fixture.h \
+	t/unit_frame_random.h t/unit_frame_words.h t/tap.h
+
 # The same checker on a node with one safety rule broken on purpose: each must be caught.
 # Only what reads a switch is compiled again (base/broken.h); the rest comes from the libraries.
 broken_sources = t/unit_node_safety.cc t/tap.h node/partition.cc node/store.cc
