@@ -263,3 +263,8 @@ check_PROGRAMS += t/broken_s10_pointer
 TESTS += t/broken_s10_pointer
 t_broken_s10_pointer_SOURCES = $(t_unit_pointer_table_safety_SOURCES) proxy/pointer_table.cc
 t_broken_s10_pointer_CPPFLAGS = $(broken_cppflags) -DFARCACHED_BREAK_S10_POINTER
+
+# Channels: one suite over every transport, and what each adds.
+check_PROGRAMS += t/unit_channel
+TESTS += t/unit_channel
+t_unit_channel_SOURCES = t/unit_channel.cc t/unit_channel_fixture.h t/tap.h
