@@ -3,7 +3,11 @@
 noinst_LIBRARIES += fabric/libfabric.a
 
 fabric_libfabric_a_SOURCES = \
+	fabric/accept.cc \
+	fabric/accept.h \
+	fabric/channel.cc \
 	fabric/channel.h \
+	fabric/descriptor.h \
 	fabric/local_read.cc \
 	fabric/local_read.h \
 	fabric/pointer_read.cc \
@@ -12,4 +16,11 @@ fabric_libfabric_a_SOURCES = \
 	fabric/region.h \
 	fabric/region_view.h \
 	fabric/remote_ptr.h \
+	fabric/socket_address.cc \
+	fabric/socket_address.h \
+	fabric/stream_buffers.h \
+	fabric/stream_channel.cc \
+	fabric/stream_channel.h \
+	fabric/tcp_channel.cc \
+	fabric/tcp_channel.h \
 	fabric/validate.h

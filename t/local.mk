@@ -202,6 +202,14 @@ check_PROGRAMS += t/unit_node_lease
 TESTS += t/unit_node_lease
 t_unit_node_lease_SOURCES = t/unit_node_lease.cc t/tap.h
 
+# The node's side of a connection.
+check_PROGRAMS += t/unit_node_service t/unit_node_service_bad
+TESTS += t/unit_node_service t/unit_node_service_bad
+t_unit_node_service_bad_SOURCES = t/unit_node_service_bad.cc t/unit_node_service_fixture.h \
+	t/unit_frame_random.h t/unit_frame_words.h t/tap.h
+t_unit_node_service_SOURCES = t/unit_node_service.cc t/unit_node_service_fixture.h \
+	t/unit_frame_random.h t/unit_frame_words.h t/tap.h
+
 # The same checker on a node with one safety rule broken on purpose: each must be caught.
 # Only what reads a switch is compiled again (base/broken.h); the rest comes from the libraries.
 broken_sources = t/unit_node_safety.cc t/tap.h node/partition.cc node/store.cc
@@ -261,3 +269,8 @@ link_headers = t/link_channel.h t/link_fixture.h t/link_node.h t/unit_pointer_ta
 check_PROGRAMS += t/unit_node_link
 TESTS += t/unit_node_link
 t_unit_node_link_SOURCES = t/unit_node_link.cc $(link_headers)
+
+# Channels: one suite over every transport, and what each adds.
+check_PROGRAMS += t/unit_channel
+TESTS += t/unit_channel
+t_unit_channel_SOURCES = t/unit_channel.cc t/unit_channel_fixture.h t/tap.h
