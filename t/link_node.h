@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -83,6 +84,7 @@ class FakeNode {
     bool hold = false;       // requests stay where they are
     bool backwards = false;  // replies of a frame in the wrong order, each in a frame of its own
     bool no_welcome_regions = false;
+    std::function<void()> executed;  // called after each request
     uint64_t bad_frames = 0, requests = 0, frames = 0, pings = 0, goodbyes = 0, abandoned = 0;
     uint32_t in_flight_most = 0;
     std::map<uint64_t, uint64_t> granted_ns;  // by generation: when its latest lease was granted
@@ -145,6 +147,7 @@ class FakeNode {
             requests++;
             OutBuffer one;
             run(frame.sequence, request, now_ns, one);
+            if (executed) executed();
             if (!one.empty()) made.emplace_back(one.data(), one.size());
         }
         if (reader.error() != protocol::FrameError::none) bad_frames++;
@@ -271,6 +274,7 @@ class FakeNode {
             in.op.key = cache->key(in.key);
             in.op.value = in.value;
             answer_store(frame.sequence, piece.tag, in.op, now_ns, out);
+            if (executed) executed();
         } else {
             return;
         }
