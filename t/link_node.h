@@ -87,7 +87,7 @@ class FakeNode {
     std::function<void()> executed;  // called after each request
     uint64_t bad_frames = 0, requests = 0, frames = 0, pings = 0, goodbyes = 0, abandoned = 0;
     uint32_t in_flight_most = 0;
-    std::map<uint64_t, uint64_t> granted_ns;  // by generation: when its latest lease was granted
+    std::map<std::string, uint64_t> granted_ns;  // by key: when its latest lease was granted
     uint32_t term_ms = node_config().lease.term_ms;
 
   private:
@@ -219,7 +219,7 @@ class FakeNode {
         protocol::ReplyOptions with;
         with.tag = options.tag;
         with.grant = reply.grant;
-        if (reply.grant.has_value()) granted_ns[reply.grant->generation] = now_ns;
+        if (reply.grant.has_value()) granted_ns[std::string(op.key.bytes)] = now_ns;
         const bool hit = reply.status == protocol::GetReply::Status::hit;
         if (hit && !options.no_value) with.value = protocol::ValueForm::here;
         if (writer.must_follow(protocol::hit_head_bytes(true), value.size()) && !options.no_value)
@@ -236,7 +236,7 @@ class FakeNode {
         protocol::ReplyOptions with;
         with.tag = tag;
         with.grant = reply.grant;
-        if (reply.grant.has_value()) granted_ns[reply.grant->generation] = now_ns;
+        if (reply.grant.has_value()) granted_ns[std::string(op.key.bytes)] = now_ns;
         writer.add(reply, with);
         writer.end();
     }

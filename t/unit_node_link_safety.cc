@@ -340,6 +340,8 @@ class History {
             asked.judged = true;
             const Sink::Told& told = world_.sink[cookie];
             if (!asked.get || told.failed) continue;
+            if (told.one_sided && world_.now_ns > world_.node.granted_ns[asked.key] + world_.node.term_ms * ms)
+                violation("a one-sided read of " + asked.key + " after the node's lease was over");
             if (!held(asked.key, told.value, asked.step))
                 violation("a get of " + asked.key + " brought what it did not hold: " +
                           told.value.substr(0, 20) + (told.one_sided ? " one-sided" : ""));
