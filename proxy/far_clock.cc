@@ -10,6 +10,7 @@ namespace farcached::proxy {
 namespace {
 
 constexpr int64_t second_ns = 1'000'000'000;
+constexpr int64_t early_ns_max = 50'000'000;  // lest two clocks' drift moves every moment to and fro
 
 constexpr int64_t floor_s(int64_t ns) {
     const int64_t cut = ns / second_ns;
@@ -62,11 +63,11 @@ void FarClock::saw(NodeSeconds now, uint64_t sent_ns, uint64_t received_ns) {
     settle(at);
 }
 
-// Down when the node is certainly less ahead than it was taken to be, up when it is certainly more.
 void FarClock::settle(int64_t at_ns) {
-    const int64_t host_ns = at_ns - host_zero_ns_;
-    offset_s_ = std::min(offset_s_, ceil_s(high_ns(at_ns) - host_ns));
-    offset_s_ = std::max(offset_s_, ceil_s(low_ns(at_ns) - host_ns));
+    const int64_t ahead_ns = high_ns(at_ns) - (at_ns - host_zero_ns_);
+    const bool less = ceil_s(ahead_ns) < offset_s_;
+    const bool more = ahead_ns > offset_s_ * second_ns + early_ns_max;
+    if (less || more) offset_s_ = ceil_s(ahead_ns);
 }
 
 NodeSeconds FarClock::latest(uint64_t at_ns) const { return clamped(ceil_s(high_ns(int64_t(at_ns)))); }

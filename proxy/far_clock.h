@@ -7,8 +7,8 @@
 //
 // N1  latest() is never behind the node's clock (S13), earliest() never ahead of it.
 // N2  to_node() errs to the late side, by less than two seconds and, once readings have come in every phase of the
-//     second, by less than one: no item dies before its client said. It jumps back by a second at most while readings
-//     narrow it down, and otherwise stays, so that what was told comes back the same.
+//     second, by less than one; never by more than 50 ms to the early side. It changes, by a second, only when a
+//     reading shows that it must, so that what was told comes back the same.
 #pragma once
 
 #include <cstdint>

@@ -194,6 +194,7 @@ class World final : public proxy::LinkEvents {
         return found.leased;
     }
     proxy::PointerTable& table() { return *table_; }
+    const table_test::Name& table_name() const { return name_; }
     proxy::LandingPool& landing() { return landing_; }
 
     // proxy::LinkEvents

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -83,9 +84,10 @@ class FakeNode {
     bool hold = false;       // requests stay where they are
     bool backwards = false;  // replies of a frame in the wrong order, each in a frame of its own
     bool no_welcome_regions = false;
+    std::function<void()> executed;  // called after each request
     uint64_t bad_frames = 0, requests = 0, frames = 0, pings = 0, goodbyes = 0, abandoned = 0;
     uint32_t in_flight_most = 0;
-    std::map<uint64_t, uint64_t> granted_ns;  // by generation: when its latest lease was granted
+    std::map<std::string, uint64_t> granted_ns;  // by key: when its latest lease was granted
     uint32_t term_ms = node_config().lease.term_ms;
 
   private:
@@ -145,6 +147,7 @@ class FakeNode {
             requests++;
             OutBuffer one;
             run(frame.sequence, request, now_ns, one);
+            if (executed) executed();
             if (!one.empty()) made.emplace_back(one.data(), one.size());
         }
         if (reader.error() != protocol::FrameError::none) bad_frames++;
@@ -216,7 +219,7 @@ class FakeNode {
         protocol::ReplyOptions with;
         with.tag = options.tag;
         with.grant = reply.grant;
-        if (reply.grant.has_value()) granted_ns[reply.grant->generation] = now_ns;
+        if (reply.grant.has_value()) granted_ns[std::string(op.key.bytes)] = now_ns;
         const bool hit = reply.status == protocol::GetReply::Status::hit;
         if (hit && !options.no_value) with.value = protocol::ValueForm::here;
         if (writer.must_follow(protocol::hit_head_bytes(true), value.size()) && !options.no_value)
@@ -233,7 +236,7 @@ class FakeNode {
         protocol::ReplyOptions with;
         with.tag = tag;
         with.grant = reply.grant;
-        if (reply.grant.has_value()) granted_ns[reply.grant->generation] = now_ns;
+        if (reply.grant.has_value()) granted_ns[std::string(op.key.bytes)] = now_ns;
         writer.add(reply, with);
         writer.end();
     }
@@ -271,6 +274,7 @@ class FakeNode {
             in.op.key = cache->key(in.key);
             in.op.value = in.value;
             answer_store(frame.sequence, piece.tag, in.op, now_ns, out);
+            if (executed) executed();
         } else {
             return;
         }

@@ -266,11 +266,41 @@ t_broken_s10_pointer_CPPFLAGS = $(broken_cppflags) -DFARCACHED_BREAK_S10_POINTER
 
 # A worker's link to a node, over a channel in memory.
 link_headers = t/link_channel.h t/link_fixture.h t/link_node.h t/unit_pointer_table_fixture.h t/tap.h
-check_PROGRAMS += t/unit_node_link
-TESTS += t/unit_node_link
+check_PROGRAMS += t/unit_link_parts t/unit_node_link t/unit_node_link_reads t/unit_node_link_safety
+TESTS += t/unit_link_parts t/unit_node_link t/unit_node_link_reads t/unit_node_link_safety
+t_unit_node_link_safety_SOURCES = t/unit_node_link_safety.cc $(link_headers)
+t_unit_link_parts_SOURCES = t/unit_link_parts.cc t/tap.h
+t_unit_node_link_reads_SOURCES = t/unit_node_link_reads.cc $(link_headers)
 t_unit_node_link_SOURCES = t/unit_node_link.cc $(link_headers)
 
 # Channels: one suite over every transport, and what each adds.
 check_PROGRAMS += t/unit_channel
 TESTS += t/unit_channel
 t_unit_channel_SOURCES = t/unit_channel.cc t/unit_channel_fixture.h t/tap.h
+
+# And with a rule of one-sided reads broken on purpose.
+broken_link_sources = $(t_unit_node_link_safety_SOURCES) fabric/pointer_read.cc proxy/pointer_get.cc
+check_PROGRAMS += t/broken_s3
+TESTS += t/broken_s3
+t_broken_s3_SOURCES = $(broken_link_sources)
+t_broken_s3_CPPFLAGS = $(broken_cppflags) -DFARCACHED_BREAK_S3
+check_PROGRAMS += t/broken_s4_guard
+TESTS += t/broken_s4_guard
+t_broken_s4_guard_SOURCES = $(broken_link_sources)
+t_broken_s4_guard_CPPFLAGS = $(broken_cppflags) -DFARCACHED_BREAK_S4_GUARD
+check_PROGRAMS += t/broken_s4_lease
+TESTS += t/broken_s4_lease
+t_broken_s4_lease_SOURCES = $(broken_link_sources)
+t_broken_s4_lease_CPPFLAGS = $(broken_cppflags) -DFARCACHED_BREAK_S4_LEASE
+check_PROGRAMS += t/broken_s4_key
+TESTS += t/broken_s4_key
+t_broken_s4_key_SOURCES = $(broken_link_sources)
+t_broken_s4_key_CPPFLAGS = $(broken_cppflags) -DFARCACHED_BREAK_S4
+check_PROGRAMS += t/broken_s9
+TESTS += t/broken_s9
+t_broken_s9_SOURCES = $(broken_link_sources)
+t_broken_s9_CPPFLAGS = $(broken_cppflags) -DFARCACHED_BREAK_S9
+check_PROGRAMS += t/broken_s12
+TESTS += t/broken_s12
+t_broken_s12_SOURCES = $(broken_link_sources)
+t_broken_s12_CPPFLAGS = $(broken_cppflags) -DFARCACHED_BREAK_S12
