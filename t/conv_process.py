@@ -107,6 +107,13 @@ def test_port_file_fails():
 
 # -- Unix sockets --------------------------------------------------------------------------------------
 
+def inode(path):
+    try:
+        return os.stat(path).st_ino
+    except FileNotFoundError:
+        return None
+
+
 def test_unix_socket():
     path = os.path.join(FOLDER, "socket")
     with Daemon("-s", path) as d:
@@ -119,7 +126,9 @@ def test_unix_socket():
         tap.is_(oct(os.stat(path).st_mode & 0o777), oct(0o755), "-a 0755")
         tap.ok(stat.S_ISSOCK(os.stat(path).st_mode), "an old socket was replaced")
         works(d.client(), "and answers")
+        first = inode(path)
         with Daemon("-s", path) as successor:
+            until(lambda: inode(path), lambda now: now not in (None, first))  # until then d answers there
             d.stop()
             works(successor.client(), "a daemon that stops leaves its successor's socket alone")
     tap.ok(not os.path.exists(path), "and removes its own")
