@@ -41,6 +41,12 @@ constexpr bool s8_lease_anywhere = true;  // every page is leasable
 constexpr bool s8_lease_anywhere = false;
 #endif
 
+#ifdef FARCACHED_BREAK_S9
+constexpr bool s9_ignore_owner = true;  // a dead node's memory is read as if it lived
+#else
+constexpr bool s9_ignore_owner = false;
+#endif
+
 #ifdef FARCACHED_BREAK_S10
 constexpr bool s10_trust_lengths = true;  // lengths read from the region are not checked
 #else

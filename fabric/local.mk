@@ -10,10 +10,22 @@ fabric_libfabric_a_SOURCES = \
 	fabric/descriptor.h \
 	fabric/local_read.cc \
 	fabric/local_read.h \
+	fabric/mapped_region.cc \
+	fabric/mapped_region.h \
+	fabric/owner.cc \
+	fabric/owner.h \
 	fabric/region.cc \
 	fabric/region.h \
 	fabric/region_view.h \
 	fabric/remote_ptr.h \
+	fabric/shm_channel.cc \
+	fabric/shm_channel.h \
+	fabric/shm_greeting.cc \
+	fabric/shm_greeting.h \
+	fabric/shm_internal.h \
+	fabric/shm_listener.cc \
+	fabric/shm_ring.cc \
+	fabric/shm_ring.h \
 	fabric/socket_address.cc \
 	fabric/socket_address.h \
 	fabric/stream_buffers.h \

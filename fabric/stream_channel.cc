@@ -10,6 +10,7 @@ namespace farcached::fabric {
 namespace {
 
 constexpr int rounds_max = 8;  // buffers full that one call receives before others get their turn
+constexpr int passes_max = 4;  // likewise, when there is a little more each time
 constexpr size_t out_keep_bytes = 256 * 1024;  // memory that an empty out() keeps
 
 }  // namespace
@@ -85,12 +86,14 @@ void StreamChannel::turn() {
     woken();
     if (ending_) return;
     tell_reads();
-    if (ending_) return;
-    send_unsent();
-    if (ending_) return;
-    const bool again = receive();
-    if (ending_) return;
-    watch({!input_.full(), !unsent_.empty(), again});
+    for (int pass = 1;; pass++) {
+        if (ending_) return;
+        send_unsent();
+        if (ending_) return;
+        const bool again = receive() || pass == passes_max;
+        if (ending_) return;
+        if (watch({!input_.full(), !unsent_.empty(), again})) return;
+    }
 }
 
 // True: more is there than one call should receive.
@@ -144,7 +147,7 @@ void StreamChannel::send_flushed() {
     if (!open_ || ending_) return;
     // Whoever stopped consuming because too much was pending may want to go on.
     const bool again = !input_.empty() && unsent_.empty();
-    watch({!input_.full(), !unsent_.empty(), again});
+    if (!watch({!input_.full(), !unsent_.empty(), again})) watch({false, false, true});
 }
 
 }  // namespace farcached::fabric

@@ -49,11 +49,12 @@ class StreamChannel : public Channel {
     // Nothing is pulled because the buffer is full: is the other end still there? May end the
     // channel.
     virtual void look_for_end() = 0;
-    // From here on fd() is readable when there is something to do. `again`: there is, so now.
+    // From here on fd() is readable when there is something to do; `again`: there is, so now.
+    // False: not so, since something has come meanwhile.
     struct Interest {
         bool input, output, again;
     };
-    virtual void watch(const Interest& interest) = 0;
+    virtual bool watch(const Interest& interest) = 0;
     // Makes fd() readable, for good.
     virtual void hang_up() = 0;
     // Posted reads that are done.

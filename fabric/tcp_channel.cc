@@ -57,7 +57,7 @@ class TcpChannel final : public StreamChannel {
     size_t pull(char* to, size_t room) override;
     size_t push(std::string_view bytes) override;
     void look_for_end() override;
-    void watch(const Interest& interest) override;
+    bool watch(const Interest& interest) override;
     void hang_up() override { (void)shutdown(socket_.get(), SHUT_RDWR); }
     int socket_error() const;
 
@@ -126,15 +126,16 @@ void TcpChannel::look_for_end() {
     if (error != 0) end_with_errno(channel_end_of(error), error);
 }
 
-void TcpChannel::watch(const Interest& interest) {
+bool TcpChannel::watch(const Interest& interest) {
     // An idle stream can be written to: that is what calls us again at once.
     const uint32_t wanted = (interest.input ? uint32_t(EPOLLIN) : 0) |
                             (interest.output || interest.again ? uint32_t(EPOLLOUT) : 0);
-    if (wanted == watched_ && !interest.again) return;
+    if (wanted == watched_ && !interest.again) return true;
     epoll_event event{};
     event.events = wanted;
     CHECK(epoll_ctl(poller(), EPOLL_CTL_MOD, socket_.get(), &event) == 0);
     watched_ = wanted;
+    return true;
 }
 
 std::string no_descriptors(const std::string& name) {

@@ -13,9 +13,11 @@
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <functional>
 #include <initializer_list>
 #include <memory>
+#include <optional>
 #include <random>
 #include <string>
 #include <string_view>
@@ -24,6 +26,10 @@
 
 #include "base/hash.h"
 #include "fabric/channel.h"
+#include "fabric/mapped_region.h"
+#include "fabric/owner.h"
+#include "fabric/region.h"
+#include "fabric/shm_channel.h"
 #include "fabric/tcp_channel.h"
 #include "t/tap.h"
 
@@ -224,7 +230,6 @@ inline void serve_echo(End& end, Messages& messages) {
 
 struct Transport {
     std::string name;
-    bool ends_peer_killed_with_owner = false;  // a node's death is told as owner_dead
     std::unique_ptr<ChannelListener> listener;
     std::function<std::unique_ptr<Channel>(ChannelEvents&)> connect;
 };
@@ -242,6 +247,66 @@ inline Transport tcp_transport(const char* host, size_t input_bytes_max = input_
         return connect_tcp(address, events, why, input_bytes_max);
     };
     return tcp;
+}
+
+// A folder of its own, gone with this.
+class Folder {
+  public:
+    Folder() {
+        const char* top = std::getenv("TMPDIR");
+        path_ = std::string(top == nullptr ? "/tmp" : top) + "/farcached-channel-XXXXXX";
+        if (mkdtemp(path_.data()) == nullptr) tap::bail_out("mkdtemp " + path_);
+    }
+    ~Folder() {
+        std::error_code ignored;
+        if (made_by_ == getpid()) std::filesystem::remove_all(path_, ignored);
+    }
+    Folder(const Folder&) = delete;
+    Folder& operator=(const Folder&) = delete;
+    std::string operator/(const char* name) const { return path_ + "/" + name; }
+
+  private:
+    std::string path_;
+    pid_t made_by_ = getpid();
+};
+
+inline RegionShape small_region(uint64_t incarnation) {
+    RegionShape shape;
+    shape.page_count = 4;
+    shape.buckets_max = 16;
+    shape.overflow_max = 4;
+    shape.incarnation = incarnation;
+    shape.hash_seed = 7;
+    return shape;
+}
+
+// A node's side of shm: a small region, owned by this thread, and its listener.
+struct ShmNode {
+    explicit ShmNode(const std::string& path, const ShmOptions& options = {},
+                     uint64_t incarnation = 4711)
+        : region(small_region(incarnation)) {
+        std::string error;
+        auto name = NameLock::take(path, error);
+        if (name == nullptr) tap::bail_out(error);
+        owner.emplace(region.header(), std::move(name));
+        listener = ShmListener::listen(*owner, &region, options, 16, error);
+        if (listener == nullptr) tap::bail_out(error);
+    }
+    Region region;
+    std::optional<Owner> owner;
+    std::unique_ptr<ShmListener> listener;
+};
+
+inline Transport shm_transport(ShmNode& node, MappedRegions& regions,
+                               const ShmOptions& options = {}) {
+    Transport shm;
+    shm.name = "shm";
+    shm.listener = std::move(node.listener);
+    shm.connect = [path = node.owner->path(), &regions, options](ChannelEvents& events) {
+        std::string why;
+        return connect_shm(path, regions, events, options, why);
+    };
+    return shm;
 }
 
 // Two ends that know each other.
