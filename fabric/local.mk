@@ -8,6 +8,8 @@ fabric_libfabric_a_SOURCES = \
 	fabric/channel.cc \
 	fabric/channel.h \
 	fabric/descriptor.h \
+	fabric/fault_channel.cc \
+	fabric/fault_channel.h \
 	fabric/local_read.cc \
 	fabric/local_read.h \
 	fabric/mapped_region.cc \

@@ -277,6 +277,14 @@ t_unit_node_link_SOURCES = t/unit_node_link.cc $(link_headers)
 check_PROGRAMS += t/unit_channel
 TESTS += t/unit_channel
 t_unit_channel_SOURCES = t/unit_channel.cc t/unit_channel_fixture.h t/tap.h
+check_PROGRAMS += t/unit_shm t/unit_owner
+TESTS += t/unit_shm t/unit_owner
+t_unit_shm_SOURCES = t/unit_shm.cc t/unit_channel_fixture.h t/tap.h
+t_unit_owner_SOURCES = t/unit_owner.cc t/unit_channel_fixture.h t/tap.h
+check_PROGRAMS += t/broken_s9_owner
+TESTS += t/broken_s9_owner
+t_broken_s9_owner_SOURCES = $(t_unit_owner_SOURCES) fabric/mapped_region.cc
+t_broken_s9_owner_CPPFLAGS = $(broken_cppflags) -DFARCACHED_BREAK_S9_OWNER
 
 # And with a rule of one-sided reads broken on purpose.
 broken_link_sources = $(t_unit_node_link_safety_SOURCES) fabric/pointer_read.cc proxy/pointer_get.cc
