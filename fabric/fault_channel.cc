@@ -93,6 +93,7 @@ void FaultChannel::ready() {
     refused_ = false;
     if (!silent() && !ending_) inner_->ready();
     if (!silent()) send_held();
+    count_unsent();
     if (!silent()) show();
     if (!silent() && !ending_) tell_reads();
     settle();
@@ -110,14 +111,16 @@ void FaultChannel::flush() {
         } else if (send_at_ns_ == 0) {
             send_at_ns_ = delay(send_dice_, plan_.delay_send);
         }
-        show_again_ = !in_.empty();
     }
     if (!silent()) send_held();
+    if (!silent()) inner_->flush();  // posted reads
     settle();
 }
 
 void FaultChannel::close() {
     if (silent()) return;
+    send_at_ns_ = 0;
+    send_held();  // what was flushed before is on its way
     closing_ = true;
     ending_ = Ending{ChannelEnd::closed,
                      describe() + ": " + std::string(channel_end_help(ChannelEnd::closed))};
@@ -128,14 +131,18 @@ void FaultChannel::close() {
 void FaultChannel::send_held() {
     if (ending_ || send_at_ns_ > now()) return;  // what is said to nobody stays unsaid
     send_at_ns_ = 0;
-    if (!held_out_.empty()) inner_->out().append(held_out_);
+    if (held_out_.empty()) return;
+    inner_->out().append(held_out_);
     held_out_.clear();
     inner_->flush();
+    show_again_ = !in_.empty();  // whoever stopped consuming may want to go on
 }
+
+void FaultChannel::count_unsent() { unsent_bytes_ = held_out_.size() + inner_->out_pending(); }
 
 // Last in every turn: what has ended is told, and nothing is touched after that.
 void FaultChannel::settle() {
-    unsent_bytes_ = held_out_.size() + inner_->out_pending();
+    count_unsent();
     if (ending_ && (silent() || in_.empty())) {
         over_ = true;
         const Ending ending = std::move(*ending_);

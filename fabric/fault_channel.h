@@ -100,6 +100,7 @@ class FaultChannel final : public Channel, private ChannelEvents {
     bool silent() const { return over_ || dropped_ || closing_; }
     void show();
     void send_held();
+    void count_unsent();
     void tell_reads();
     void copy_lines(const ReadRequest& request, const std::vector<uint32_t>& lines);
     void plan_copy(HeldRead& read, bool torn);

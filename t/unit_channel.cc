@@ -293,5 +293,15 @@ int main() {
         transport.name = "shm with small rings";
         suite(std::move(transport), 20'000);
     }
+    FaultPlan plan;
+    plan.delay_send = plan.delay_receive = 0.1;
+    plan.split_receive = 0.3;
+    plan.delay_ns_max = 300'000;
+    suite(faulty(tcp_transport("127.0.0.1"), plan), 3000);
+    {
+        ShmNode node(folder / "fault.sock");
+        MappedRegions regions;
+        suite(faulty(shm_transport(node, regions), plan), 3000);
+    }
     return tap::done();
 }

@@ -26,6 +26,7 @@
 
 #include "base/hash.h"
 #include "fabric/channel.h"
+#include "fabric/fault_channel.h"
 #include "fabric/mapped_region.h"
 #include "fabric/owner.h"
 #include "fabric/region.h"
@@ -307,6 +308,34 @@ inline Transport shm_transport(ShmNode& node, MappedRegions& regions,
         return connect_shm(path, regions, events, options, why);
     };
     return shm;
+}
+
+// What accepts channels that go wrong.
+class FaultListener : public ChannelListener {
+  public:
+    FaultListener(std::unique_ptr<ChannelListener> inner, const FaultPlan& plan)
+        : inner_(std::move(inner)), plan_(plan) {}
+    int fd() const override { return inner_->fd(); }
+    std::unique_ptr<Channel> accept(ChannelEvents& events) override {
+        plan_.seed++;
+        return FaultChannel::wrap(plan_, events,
+                                  [&](ChannelEvents& e) { return inner_->accept(e); });
+    }
+    std::string describe() const override { return inner_->describe(); }
+
+  private:
+    std::unique_ptr<ChannelListener> inner_;
+    FaultPlan plan_;
+};
+
+inline Transport faulty(Transport transport, FaultPlan plan) {
+    transport.name = "fault over " + transport.name;
+    transport.listener = std::make_unique<FaultListener>(std::move(transport.listener), plan);
+    plan.seed += 1000;
+    transport.connect = [connect = std::move(transport.connect), plan](ChannelEvents& events) {
+        return FaultChannel::wrap(plan, events, connect);
+    };
+    return transport;
 }
 
 // Two ends that know each other.
