@@ -107,10 +107,12 @@ def test_port_file_fails():
 
 # -- Unix sockets --------------------------------------------------------------------------------------
 
-def inode(path):
+def pid_that_answers(d):
+    """Of whoever listens at its socket by now; None if nobody does."""
     try:
-        return os.stat(path).st_ino
-    except FileNotFoundError:
+        with d.client() as c:
+            return c.stats()["pid"]
+    except OSError:
         return None
 
 
@@ -126,9 +128,8 @@ def test_unix_socket():
         tap.is_(oct(os.stat(path).st_mode & 0o777), oct(0o755), "-a 0755")
         tap.ok(stat.S_ISSOCK(os.stat(path).st_mode), "an old socket was replaced")
         works(d.client(), "and answers")
-        first = inode(path)
         with Daemon("-s", path) as successor:
-            until(lambda: inode(path), lambda now: now not in (None, first))  # until then d answers there
+            until(lambda: pid_that_answers(successor), lambda pid: pid == str(successor.pid))
             d.stop()
             works(successor.client(), "a daemon that stops leaves its successor's socket alone")
     tap.ok(not os.path.exists(path), "and removes its own")
@@ -303,6 +304,8 @@ def test_limits():
             tap.skip("-k locks or says that it cannot", "sanitizers make mlockall do nothing")
         else:
             tap.ok(told or locked[0] > 0, "-k locks or says that it cannot", d.stderr())
+    with Daemon("-N", "2") as d:
+        tap.is_(d.stats("settings").get("num_napi_ids"), "2", "-N is reported back")
     with Daemon("-L", *command) as d:
         works(d.client(), "-L starts, with huge pages or without")
 
