@@ -36,4 +36,4 @@ conf_libconf_a_SOURCES = \
 	conf/version.h
 
 # Samples; a test loads each.
-EXTRA_DIST += conf/farcached.toml
+EXTRA_DIST += conf/farcached.toml conf/farnode.toml

@@ -26,6 +26,19 @@ struct Loop::Connection {
     Connections::iterator self{};
 };
 
+namespace {
+
+void say_end(const fabric::Channel& channel, const NodeService& service) {
+    if (!service.close_wanted()) return;
+    const std::string name = channel.describe() + ": ";
+    const std::string peer = service.peer().empty() ? "who did not greet" : "proxy " + service.peer();
+    std::string why = service.end_text();
+    if (why.starts_with(name)) why.erase(0, name.size());  // a channel's own sentence
+    std::fprintf(stderr, "%s%s: %s\n", name.c_str(), peer.c_str(), why.c_str());
+}
+
+}  // namespace
+
 EventBase make_event_base() {
     EventBase base(event_base_new());
     if (base == nullptr) throw std::system_error(errno, std::generic_category(), "event_base_new");
@@ -153,9 +166,7 @@ void Loop::settle(Connection& connection) {
 }
 
 void Loop::remove(Connection& connection) {
-    if (talks_ && connection.service->close_wanted())
-        std::fprintf(stderr, "%s: proxy %s: %s\n", connection.channel->describe().c_str(),
-                     connection.service->peer().c_str(), connection.service->end_text().c_str());
+    if (talks_) say_end(*connection.channel, *connection.service);
     event_del(&connection.readable);
     event_del(&connection.writable);
     std::erase(wanting_, &connection);

@@ -26,7 +26,7 @@ ARROWS = {
     "process": {"base", "conf", "process"},
     "daemon": {"base", "protocol", "fabric", "node", "proxy", "conf", "process", "daemon"},
     "bench": {"base", "protocol", "fabric", "node", "proxy", "conf", "bench"},
-    "man": {"base", "fabric", "proxy", "daemon"},
+    "man": {"base", "protocol", "fabric", "node", "proxy", "daemon"},
     "t": {"base", "protocol", "fabric", "node", "proxy", "conf", "process", "daemon", "bench", "t"},
 }
 
