@@ -8,12 +8,8 @@ namespace farcached::conf {
 
 namespace {
 
-Refusal check_item_size(const Settings& settings) {
+Refusal check_chunk_size(const Settings& settings) {
     uint64_t item = settings.memory.item_bytes_max;
-    if (item > settings.memory.bytes_max / 2) {
-        return Problem{exit_usage,
-                       "Cannot set item size limit higher than 1/2 of memory max.\n"};
-    }
     // Only one that was asked for: what memcached chooses by itself gives way to any -I.
     std::string chunk_text = compat_value(settings, "slab_chunk_max");
     if (chunk_text == "524288" || chunk_text == "1048576") return {};
@@ -28,8 +24,14 @@ Refusal check_item_size(const Settings& settings) {
 
 }  // namespace
 
+Refusal check_item_size(const Settings& settings) {
+    if (settings.memory.item_bytes_max <= settings.memory.bytes_max / 2) return {};
+    return Problem{exit_usage, "Cannot set item size limit higher than 1/2 of memory max.\n"};
+}
+
 Refusal check_settings(const Settings& settings) {
     if (Refusal refusal = check_item_size(settings)) return refusal;
+    if (Refusal refusal = check_chunk_size(settings)) return refusal;
     if (compat_real_value(settings, "hot_lru_pct") + compat_real_value(settings, "warm_lru_pct") > 80) {
         return Problem{exit_usage,
                        "hot_lru_pct + warm_lru_pct cannot be more than 80% combined\n"};

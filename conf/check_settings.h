@@ -8,6 +8,7 @@
 namespace farcached::conf {
 
 Refusal check_settings(const Settings& settings);
+Refusal check_item_size(const Settings& settings);  // of it, what every daemon asks for
 
 // Not refused, but worth a line on stderr; empty if nothing is.
 std::string remarks(const Settings& settings);

@@ -18,6 +18,12 @@ namespace farcached::conf {
 
 namespace {
 
+// What is written in: the options, and whose they are.
+struct Grammar {
+    std::span<const Option> table;
+    const Program& program;
+};
+
 // What getopt_long answers for a row without a letter: above every character.
 constexpr int first_long_answer = 256;
 
@@ -106,11 +112,12 @@ Refusal set_suboptions(const char* list, std::span<const Option> table, CommandL
     return {};
 }
 
-void answer(Action action, std::span<const Option> table, CommandLine& line) {
+void answer(Action action, const Grammar& grammar, CommandLine& line) {
+    const std::span<const Option> table = grammar.table;
     line.exit_status = exit_ok;
-    if (action == Action::help) line.out = help_text(table);
+    if (action == Action::help) line.out = help_text(table, grammar.program);
     if (action == Action::license) line.out = license_text();
-    if (action == Action::version) line.out = version_text();
+    if (action == Action::version) line.out = grammar.program.version();
     if (action == Action::version_full) line.out = full_version_text();
     if (action == Action::options_man) line.out = options_man(table);
 }
@@ -121,21 +128,21 @@ void fail(const Problem& problem, CommandLine& line) {
 }
 
 // False: what ends the parsing is in the line.
-bool take(const Option& option, const char* text, std::span<const Option> table, CommandLine& line) {
+bool take(const Option& option, const char* text, const Grammar& grammar, CommandLine& line) {
     if (option.action != Action::none && option.action != Action::extended) {
-        answer(option.action, table, line);
+        answer(option.action, grammar, line);
         return false;
     }
     Refusal refusal = option.action == Action::extended
-                          ? set_suboptions(text, table, line)
+                          ? set_suboptions(text, grammar.table, line)
                           : option.kind.set(option, line.settings, text, line.err);
     if (refusal) fail(*refusal, line);
     return !refusal;
 }
 
 // Sets what the words say. False: what ends the parsing is in the line.
-bool take_words(std::span<const char* const> argv, std::span<const Option> table, CommandLine& line) {
-    Flags flags = flags_of(table);
+bool take_words(std::span<const char* const> argv, const Grammar& grammar, CommandLine& line) {
+    Flags flags = flags_of(grammar.table);
     // getopt_long reorders the pointers, never the characters.
     std::vector<char*> words;
     for (const char* word : argv) words.push_back(const_cast<char*>(word));
@@ -145,22 +152,22 @@ bool take_words(std::span<const char* const> argv, std::span<const Option> table
         int found = getopt_long(int(argv.size()), words.data(), flags.letters.c_str(),
                                 flags.longs.data(), nullptr);
         if (found == -1) return true;
-        const Option* option = find_flag(found, table);
+        const Option* option = find_flag(found, grammar.table);
         if (option == nullptr) {
             fail({exit_illegal, "Illegal argument \"?\"\n"}, line);
             return false;
         }
-        if (!take(*option, optarg, table, line)) return false;
+        if (!take(*option, optarg, grammar, line)) return false;
     }
 }
 
 // The file's keys under the words, which are taken a second time: a word says otherwise than the file.
-bool take_file(std::span<const char* const> argv, std::span<const Option> table, CommandLine& line) {
+bool take_file(std::span<const char* const> argv, const Grammar& grammar, CommandLine& line) {
     const std::string path = line.settings.process.config_path;
-    line = {defaults(table), {}, {}, {}};
+    line = {defaults(grammar.table), {}, {}, {}};
     std::string lines;
-    for (const std::string& error : read_config_file(path, table, line.settings)) lines += error + "\n";
-    if (lines.empty()) return take_words(argv, table, line);
+    for (const std::string& error : read_config_file(path, grammar.table, line.settings)) lines += error + "\n";
+    if (lines.empty()) return take_words(argv, grammar, line);
     fail({exit_usage, lines}, line);
     return false;
 }
@@ -192,16 +199,23 @@ Settings defaults(std::span<const Option> table) {
 
 Settings defaults() { return defaults(option_table()); }
 
-CommandLine parse_command_line(std::span<const char* const> argv, std::span<const Option> table) {
+CommandLine parse_command_line(std::span<const char* const> argv, std::span<const Option> table,
+                               const Program& program) {
     CHECK(!argv.empty());
+    const Grammar grammar{table, program};
     CommandLine line;
     line.settings = defaults(table);
-    if (!take_words(argv, table, line)) return line;
-    if (!line.settings.process.config_path.empty() && !take_file(argv, table, line)) return line;
-    if (Refusal refusal = check_settings(line.settings)) fail(*refusal, line);
+    if (!take_words(argv, grammar, line)) return line;
+    if (!line.settings.process.config_path.empty() && !take_file(argv, grammar, line)) return line;
+    if (Refusal refusal = program.check(line.settings)) fail(*refusal, line);
     if (Refusal refusal = check_nodes_of(line.settings)) fail(*refusal, line);
-    if (!line.exit_status) line.err += remarks(line.settings);
+    if (!line.exit_status) line.err += program.remarks(line.settings);
     return line;
+}
+
+const Program& farcached_program() {
+    static constexpr Program program{"farcached", version_text, check_settings, remarks};
+    return program;
 }
 
 }  // namespace farcached::conf

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "conf/option.h"
+#include "conf/program.h"
 #include "conf/settings.h"
 
 namespace farcached::conf {
@@ -24,6 +25,7 @@ struct CommandLine {
 // The options are the rows of the table. With --config the file's keys are settings first, and the words
 // of the command line then say otherwise; nodes of both are in the list.
 CommandLine parse_command_line(std::span<const char* const> argv,
-                               std::span<const Option> table = option_table());
+                               std::span<const Option> table = option_table(),
+                               const Program& program = farcached_program());
 
 }  // namespace farcached::conf

@@ -106,9 +106,9 @@ std::string roff(std::string_view text) {
 
 }  // namespace
 
-std::string help_text(std::span<const Option> table) {
-    std::string out = version_text();
-    out += "Usage: farcached [option]...\n";
+std::string help_text(std::span<const Option> table, const Program& program) {
+    std::string out = program.version();
+    out += "Usage: " + std::string(program.name) + " [option]...\n";
     for (size_t i = 0; i < sections_count; i++) {
         Section section = Section(i);
         std::vector<const Option*> rows = rows_of(section, table);

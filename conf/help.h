@@ -6,10 +6,11 @@
 #include <string>
 
 #include "conf/option.h"
+#include "conf/program.h"
 
 namespace farcached::conf {
 
-std::string help_text(std::span<const Option> table);
+std::string help_text(std::span<const Option> table, const Program& program = farcached_program());
 std::string license_text();
 std::string version_text();
 std::string full_version_text();

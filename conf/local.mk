@@ -18,11 +18,15 @@ conf_libconf_a_SOURCES = \
 	conf/license.cc \
 	conf/listen_address.cc \
 	conf/listen_address.h \
+	conf/node_option_table.cc \
+	conf/node_option_table.h \
+	conf/node_settings.h \
 	conf/nodes.cc \
 	conf/nodes.h \
 	conf/option.cc \
 	conf/option.h \
 	conf/option_table.cc \
+	conf/program.h \
 	conf/proxy_option_table.cc \
 	conf/proxy_option_table.h \
 	conf/proxy_settings.h \
@@ -32,4 +36,4 @@ conf_libconf_a_SOURCES = \
 	conf/version.h
 
 # Samples; a test loads each.
-EXTRA_DIST += conf/farcached.toml
+EXTRA_DIST += conf/farcached.toml conf/farnode.toml

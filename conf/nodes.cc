@@ -45,9 +45,60 @@ bool parse_whole(std::string_view text, uint64_t min, uint64_t max, Number& numb
     return true;
 }
 
+bool is_ipv6(std::string_view text) {
+    std::string address(text.substr(0, text.find('%')));  // a zone may follow
+    in6_addr bytes;
+    return inet_pton(AF_INET6, address.c_str(), &bytes) == 1;
+}
+
+}  // namespace
+
+bool is_node_name(std::string_view text) {
+    if (text.empty() || text.size() > limits::node_name_bytes_max) return false;
+    return std::all_of(text.begin(), text.end(), is_name_character);
+}
+
+bool is_socket_path(std::string_view path) {
+    if (path.empty() || path.size() > path_bytes_max) return false;
+    return std::none_of(path.begin(), path.end(), is_control);
+}
+
+Refused parse_host_and_port(std::string_view text, std::string_view channel, uint16_t port_min,
+                            std::string& host, uint16_t& port) {
+    const std::string prefix(channel), lead = channel.empty() ? "" : prefix + " ";
+    size_t colon = text.rfind(':');
+    std::string_view found = text.substr(0, colon);
+    if (text.starts_with('[')) {
+        size_t close = text.find(']');
+        if (close == std::string_view::npos) return "the bracket of " + quoted(text) + " is not closed";
+        found = text.substr(1, close - 1);
+        if (!is_ipv6(found)) return quoted(found) + " is no IPv6 address, but stands in brackets";
+        colon = close + 1;
+        if (colon == text.size()) return lead + "needs a port after " + quoted(text);
+        if (text[colon] != ':') {
+            return quoted(text.substr(colon)) + " follows the bracket where a :PORT should";
+        }
+    } else if (is_ipv6(text) || found.find(':') != std::string_view::npos) {
+        return "an IPv6 address needs brackets, as in " + prefix + "[::1]:11300; found " + quoted(text);
+    } else if (colon == std::string_view::npos) {
+        return lead + "needs a host and a port, as in " + prefix + "10.0.0.1:11300; found " + quoted(text);
+    }
+    if (found.empty() || found.size() > host_bytes_max ||
+        !std::all_of(found.begin(), found.end(), is_host_character)) {
+        return quoted(found) + " is no host";
+    }
+    if (!parse_whole(text.substr(colon + 1), port_min, 65535, port)) {
+        return quoted(text.substr(colon + 1)) + " is no port; allowed: " + std::to_string(port_min) +
+               " to 65535";
+    }
+    host = found;
+    return {};
+}
+
+namespace {
+
 Refused take_name(NodeSpec& spec, std::string_view text) {
-    if (text.empty() || text.size() > limits::node_name_bytes_max) return "";
-    if (!std::all_of(text.begin(), text.end(), is_name_character)) return "";
+    if (!is_node_name(text)) return "";
     spec.name = text;
     return {};
 }
@@ -66,41 +117,10 @@ Refused take_path(NodeSpec& spec, std::string_view path) {
     return {};
 }
 
-bool is_ipv6(std::string_view text) {
-    std::string address(text.substr(0, text.find('%')));  // a zone may follow
-    in6_addr bytes;
-    return inet_pton(AF_INET6, address.c_str(), &bytes) == 1;
-}
-
-// HOST:PORT or [IPV6]:PORT.
 Refused take_host_and_port(NodeSpec& spec, std::string_view text) {
-    size_t colon = text.rfind(':');
-    std::string_view host = text.substr(0, colon);
-    if (text.starts_with('[')) {
-        size_t close = text.find(']');
-        if (close == std::string_view::npos) return "the bracket of " + quoted(text) + " is not closed";
-        host = text.substr(1, close - 1);
-        if (!is_ipv6(host)) return quoted(host) + " is no IPv6 address, but stands in brackets";
-        colon = close + 1;
-        if (colon == text.size()) return "tcp: needs a port after " + quoted(text);
-        if (text[colon] != ':') {
-            return quoted(text.substr(colon)) + " follows the bracket where a :PORT should";
-        }
-    } else if (is_ipv6(text) || host.find(':') != std::string_view::npos) {
-        return "an IPv6 address needs brackets, as in tcp:[::1]:11300; found " + quoted(text);
-    } else if (colon == std::string_view::npos) {
-        return "tcp: needs a host and a port, as in tcp:10.0.0.1:11300; found " + quoted(text);
-    }
-    if (host.empty() || host.size() > host_bytes_max ||
-        !std::all_of(host.begin(), host.end(), is_host_character)) {
-        return quoted(host) + " is no host";
-    }
-    if (!parse_whole(text.substr(colon + 1), 1, 65535, spec.port)) {
-        return quoted(text.substr(colon + 1)) + " is no port; allowed: 1 to 65535";
-    }
-    spec.channel = NodeChannel::tcp;
-    spec.host = host;
-    return {};
+    Refused wrong = parse_host_and_port(text, "tcp:", 1, spec.host, spec.port);
+    if (!wrong) spec.channel = NodeChannel::tcp;
+    return wrong;
 }
 
 Refused take_address(NodeSpec& spec, std::string_view text) {

@@ -37,6 +37,17 @@ void take_node_key(const NodeKey& key, std::string_view text, NodeSpec& spec, Co
 // NAME=ADDRESS[,KEY=VALUE]... as --node takes it. All that is wrong with it is told.
 std::variant<NodeSpec, Complaints> parse_node(std::string_view text);
 
+// 1 to limits::node_name_bytes_max letters, digits and ._-
+bool is_node_name(std::string_view text);
+
+// Can a Unix socket have this path?
+bool is_socket_path(std::string_view path);
+
+// "10.0.0.1:11300", "[::1]:11300": the host without brackets, not looked up. `channel`: what stands before it where
+// it is written, "tcp:" or nothing, for messages.
+Refused parse_host_and_port(std::string_view text, std::string_view channel, uint16_t port_min,
+                            std::string& host, uint16_t& port);
+
 // "shm:/run/a.sock", "tcp:[::1]:11300".
 std::string address_of(const NodeSpec& spec);
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Settings: everything the command line can say, one small struct per module that reads it.
 //
-// I1  Members hold no defaults: those are in the option table (conf/option_table.cc), and conf::defaults()
+// I1  Members hold no defaults: those are in the option tables (conf/*option_table.cc), and conf::defaults()
 //     applies them. A Settings that did not come from there or from parse_command_line() is all zeros.
 // I2  A module is given its own struct, or what main makes of it, never all of Settings.
 #pragma once
@@ -11,6 +11,7 @@
 #include <string>
 #include <string_view>
 
+#include "conf/node_settings.h"
 #include "conf/proxy_settings.h"
 
 namespace farcached::conf {
@@ -85,6 +86,7 @@ struct Settings {
     AdminSettings admin;
     CrawlerSettings crawler;
     ProxySettings proxy;
+    NodeSettings node;
     CompatSettings compat;
 };
 

@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Prints the man page's description of statistics, from the tables that declare them. Runs during the build.
+// Prints the description of statistics for the man page of the program that is named, from the tables that declare
+// them. Runs during the build.
 #include <cstdio>
+#include <string>
 #include <string_view>
 
 #include "daemon/own_stats.h"
 #include "daemon/session_end.h"
 #include "daemon/worker_counters.h"
+#include "node/node_stats.h"
+#include "node/service_counters.h"
 #include "proxy/local_get.h"
 
 namespace {
@@ -21,9 +25,7 @@ void row(std::string_view name, std::string_view help) {
     std::putchar('\n');
 }
 
-}  // namespace
-
-int main() {
+void farcached_rows() {
 #define X(name, help, ...) row(#name, help);
     heading("stats proxy: hits without a lock");
     LOCAL_GET_COUNTERS(X)
@@ -38,5 +40,49 @@ int main() {
     heading("stats slabs: per size class");
     CLASS_COUNTERS(X)
 #undef X
+}
+
+void farnode_rows() {
+#define X(name, help, ...) row(#name, help);
+    heading("Groups");
+    NODE_STAT_GROUPS(X)
+    heading("general: what connections asked for");
+    SERVICE_COUNTERS(X)
+#undef X
+#define X(name, value, help) row(#name, help);
+    heading("general: items and memory");
+    NODE_STATS(X)
+    heading("general and leases");
+    LEASE_STATS(X)
+    heading("general, summed over size classes, and classes");
+    NODE_CLASS_SUMS(X)
+    heading("classes");
+    NODE_CLASS_STATS(X)
+#undef X
+    heading("connections: why they ended");
+#define X(name, help) row("end_" #name, help);
+    SERVICE_ENDS(X)
+#undef X
+#define X(name, help) row("channel_end_" #name, help);
+    CHANNEL_ENDS(X)
+#undef X
+#define X(name, help) row("refusal_" #name, help);
+    REFUSALS(X)
+#undef X
+#define X(name, help) row("frame_" #name, help);
+    FRAME_ERRORS(X)
+#undef X
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+    const std::string_view program = argc == 2 ? argv[1] : "";
+    if (program == "farcached")
+        farcached_rows();
+    else if (program == "farnode")
+        farnode_rows();
+    else
+        return 2;
     return std::fflush(stdout) == 0 && !std::ferror(stdout) ? 0 : 1;
 }

@@ -1,19 +1,25 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # man/: the man pages. Options and statistics are printed by what was built, so that there is one list of each.
-man_MANS += man/farcached.1
-EXTRA_DIST += man/farcached.1.in
-CLEANFILES += man/farcached.1 man/options.roff man/counters.roff
+man_MANS += man/farcached.1 man/farnode.1
+EXTRA_DIST += man/farcached.1.in man/farnode.1.in
+CLEANFILES += man/farcached.1 man/farcached.1.options.roff man/farcached.1.counters.roff \
+	man/farnode.1 man/farnode.1.options.roff man/farnode.1.counters.roff
 
 noinst_PROGRAMS += man/counters_man
 man_counters_man_SOURCES = man/counters_man.cc
 
-# [V]: else configure would fill it in here.
-man/farcached.1: man/farcached.1.in farcached$(EXEEXT) man/counters_man$(EXEEXT)
-	$(AM_V_GEN)$(MKDIR_P) man && \
-	./farcached$(EXEEXT) --print-options-man >man/options.roff && \
-	man/counters_man$(EXEEXT) >man/counters.roff && \
+# Of the program that the page is of. [V]: else configure would fill it in here.
+make_page = $(AM_V_GEN)$(MKDIR_P) man && \
+	./$(@F:.1=)$(EXEEXT) --print-options-man >$@.options.roff && \
+	man/counters_man$(EXEEXT) $(@F:.1=) >$@.counters.roff && \
 	$(SED) -e 's/@[V]ERSION@/$(PACKAGE_VERSION)/' \
-		-e '/^@OPTIONS@$$/{' -e 'r man/options.roff' -e 'd' -e '}' \
-		-e '/^@COUNTERS@$$/{' -e 'r man/counters.roff' -e 'd' -e '}' \
-		$(top_srcdir)/man/farcached.1.in >$@.new && \
+		-e '/^@OPTIONS@$$/{' -e 'r $@.options.roff' -e 'd' -e '}' \
+		-e '/^@COUNTERS@$$/{' -e 'r $@.counters.roff' -e 'd' -e '}' \
+		$(top_srcdir)/$@.in >$@.new && \
 	mv $@.new $@
+
+man/farcached.1: man/farcached.1.in farcached$(EXEEXT) man/counters_man$(EXEEXT)
+	$(make_page)
+
+man/farnode.1: man/farnode.1.in farnode$(EXEEXT) man/counters_man$(EXEEXT)
+	$(make_page)

@@ -27,3 +27,13 @@ node_libnode_a_SOURCES = \
 	node/size_classes.cc \
 	node/size_classes.h \
 	node/store.cc
+
+# The node as a daemon of its own.
+bin_PROGRAMS += farnode
+farnode_SOURCES = \
+	node/farnode.cc \
+	node/farnode_loop.cc \
+	node/farnode_loop.h \
+	node/farnode_server.cc \
+	node/farnode_server.h
+farnode_LDADD = $(LDADD) $(ALLOCATOR_LIBS)

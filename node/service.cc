@@ -47,19 +47,18 @@ protocol::Welcome welcome_facts(const Node& node, const NodeFacts& facts, protoc
 }
 
 NodeService::NodeService(ServiceShared& shared, ServiceCounters& counters)
-    : shared_(shared), counters_(counters) {
-    counters_.connections_opened.add(1);
-}
+    : shared_(shared), counters_(counters) {}
 
 NodeService::~NodeService() {
     if (seated_) shared_.welcomed.fetch_sub(1, std::memory_order_relaxed);
-    counters_.connections_over.add(1);
+    if (channel_ != nullptr) counters_.connections_over.add(1);
 }
 
 void NodeService::attach(fabric::Channel& channel, protocol::RegionAccess access) {
     CHECK(channel_ == nullptr);
     channel_ = &channel;
     access_ = access;
+    counters_.connections_opened.add(1);
 }
 
 // ---- turns ------------------------------------------------------------------------------------------

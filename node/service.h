@@ -74,13 +74,13 @@ struct ServiceShared {
 
 class NodeService final : public fabric::ChannelEvents {
   public:
-    // All outlive this. The counters are this thread's.
+    // All outlive this. The counters are those of the thread that will attach.
     NodeService(ServiceShared& shared, ServiceCounters& counters);
     ~NodeService() override;
     NodeService(const NodeService&) = delete;
     NodeService& operator=(const NodeService&) = delete;
 
-    // Before the first turn. The channel outlives this.
+    // Before the first turn, in the thread that will have them all. The channel outlives this, or its last use.
     void attach(fabric::Channel& channel, protocol::RegionAccess access);
 
     // The channel is ready, or a turn was wanted.

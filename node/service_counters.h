@@ -28,7 +28,7 @@ namespace farcached::node {
     X(get_hits, "keys asked for and found")                                                       \
     X(get_misses, "keys asked for and not found")                                                 \
     X(cmd_set, "stores of every mode")                                                            \
-    X(cmd_delete, "deletes")                                                                      \
+    X(cmd_delete, "deletes, of every kind")                                                                      \
     X(cmd_arith, "increments and decrements")                                                     \
     X(cmd_forget, "items given up for a value that was refused before it was sent")               \
     X(cmd_flush, "flushes, at once or scheduled")                                                 \
@@ -63,7 +63,7 @@ enum class ServiceEnd : uint8_t {
 //
 //        name                   value                      help
 #define NODE_STATS(X)                                                                                    \
-    X(curr_items, s.items, "items")                                                                      \
+    X(curr_items, s.items, "items there are")                                                                      \
     X(total_items, s.items_total, "items ever stored")                                                   \
     X(bytes, s.bytes, "bytes of live items: header, key and value")                                      \
     X(limit_maxbytes, s.memory_limit_bytes, "bytes that items may take")                                 \
@@ -104,7 +104,7 @@ enum class ServiceEnd : uint8_t {
     X(crawler_checked, c.crawler_checked, "items that the search for expired ones looked at")
 #define NODE_CLASS_STATS(X)                                                             \
     X(slot_bytes, c.slot_bytes, "bytes of a slot; 0: items of more than a page")        \
-    X(pages, c.pages, "pages")                                                          \
+    X(pages, c.pages, "pages of 64 KiB")                                                          \
     X(slots_used, c.slots_used, "slots in use")                                         \
     X(slots_total, c.slots_total, "slots there are")                                    \
     X(bytes_requested, c.bytes_requested, "bytes of live items")                        \

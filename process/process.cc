@@ -8,6 +8,7 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -15,6 +16,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <optional>
+#include <utility>
 
 #include "base/check.h"
 
@@ -103,24 +105,68 @@ Refusal drop_privileges(const Identity& identity, bool core_dumps) {
 
 // -- Where it runs --------------------------------------------------------------------------------------
 
+namespace {
+
+void leave_terminal_output() {
+    int nothing = open("/dev/null", O_RDWR);
+    if (nothing < 0) return;
+    for (int standard : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) dup2(nothing, standard);
+    if (nothing > STDERR_FILENO) close(nothing);
+}
+
+Problem no_background() {
+    return {conf::exit_illegal, "failed to daemon() in order to daemonize: " + error_text() + "\n"};
+}
+
+// A byte: the child is ready. None: it has ended, and its status is ours.
+[[noreturn]] void exit_as(pid_t child, int told) {
+    char byte = 0;
+    ssize_t got = 0;
+    do got = read(told, &byte, 1);
+    while (got < 0 && errno == EINTR);
+    if (got == 1) _exit(conf::exit_ok);
+    int status = 0;
+    while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
+    }
+    if (WIFEXITED(status)) _exit(WEXITSTATUS(status));
+    complain("the program ended by signal " + std::to_string(WTERMSIG(status)) + "\n");
+    _exit(conf::exit_system);
+}
+
+}  // namespace
+
+Refusal Background::start() {
+    int ends[2];
+    if (pipe2(ends, O_CLOEXEC) != 0) return no_background();
+    std::fflush(nullptr);
+    const pid_t child = fork();
+    if (child < 0) return no_background();
+    if (child > 0) {
+        close(ends[1]);
+        exit_as(child, ends[0]);
+    }
+    close(ends[0]);
+    tell_ = ends[1];
+    if (setsid() < 0) return no_background();
+    return {};
+}
+
+void Background::ready(bool keep_output) {
+    if (tell_ < 0) return;
+    if (chdir("/") != 0) complain("chdir: " + error_text() + "\n");
+    if (!keep_output) leave_terminal_output();
+    (void)!write(tell_, "", 1);
+    close(std::exchange(tell_, -1));
+}
+
 Refusal go_to_background(bool keep_folder, bool keep_output) {
     std::fflush(nullptr);
     pid_t child = fork();
-    if (child < 0) {
-        return Problem{conf::exit_illegal,
-                       "failed to daemon() in order to daemonize: " + error_text() + "\n"};
-    }
+    if (child < 0) return no_background();
     if (child > 0) _exit(conf::exit_ok);
-    if (setsid() < 0) {
-        return Problem{conf::exit_illegal,
-                       "failed to daemon() in order to daemonize: " + error_text() + "\n"};
-    }
+    if (setsid() < 0) return no_background();
     if (!keep_folder && chdir("/") != 0) complain("chdir: " + error_text() + "\n");
-    if (keep_output) return {};
-    int nothing = open("/dev/null", O_RDWR);
-    if (nothing < 0) return {};
-    for (int standard : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) dup2(nothing, standard);
-    if (nothing > STDERR_FILENO) close(nothing);
+    if (!keep_output) leave_terminal_output();
     return {};
 }
 

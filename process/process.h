@@ -49,6 +49,20 @@ conf::Refusal drop_privileges(const Identity& identity, bool core_dumps);
 // Returns in a child without a terminal; the parent exits with 0. Call before any thread starts.
 conf::Refusal go_to_background(bool keep_folder, bool keep_output);
 
+// The background for a program that says when it serves: until then its parent waits, and what it complains of is
+// seen where it was started.
+class Background {
+  public:
+    // Returns in a child without a terminal. The parent exits with 0 when the child is ready(), or with its exit
+    // status. Call before any thread starts.
+    conf::Refusal start();
+    // Does nothing if not started.
+    void ready(bool keep_output);
+
+  private:
+    int tell_ = -1;  // the parent reads its other end
+};
+
 // A warning, or empty. Call in the process that shall be locked: locks are not inherited.
 std::string lock_memory();
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What the program says of itself: every option and counter has a help text, and the man page says the same.
+"""What the programs say of themselves: every option and counter has a help text, and the man page says the same.
 
 The tables are looked at through what they produce: --help, --print-options-man, `stats proxy`, man/farcached.1.
 """
@@ -85,7 +85,26 @@ def check_page(page):
         tap.ok("\n.SH %s\n" % section in page, "it has the section %s" % section)
 
 
+def check_node():
+    """farnode's page, made as farcached's is."""
+    binary = os.path.join(BUILD, "farnode")
+    page = read(BUILD, "man", "farnode.1")
+    check_page(page)
+    status, options, _ = run_binary("--print-options-man", as_is=True, binary=binary)
+    tap.is_(status, 0, "farnode --print-options-man ends well")
+    tap.ok(options.decode().strip() in page, "its man page holds the options that it prints")
+    status, help_text, _ = run_binary("--help", as_is=True, binary=binary)
+    described = terms(options.decode())
+    tap.ok(status == 0 and len(described) > 12, "farnode --help ends well")
+    check_none([term for term in described if term not in help_text.decode()], "--help lists what its man page does")
+    rows = terms(page)
+    check_none([term for term, text in rows.items() if len(text) < 8], "everything in it is described")
+    for name in ("curr_items", "cmd_get", "lease_granted", "end_bad_frame", "channel_end_reset", "evictions"):
+        tap.ok(name in rows, "it describes %s" % name)
+
+
 def main():
+    check_node()
     page = read(BUILD, "man", "farcached.1")
     check_page(page)
     check_options(page)

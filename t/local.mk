@@ -124,6 +124,10 @@ check_PROGRAMS += t/unit_conf_listen
 TESTS += t/unit_conf_listen
 t_unit_conf_listen_SOURCES = t/unit_conf_listen.cc t/tap.h
 
+check_PROGRAMS += t/unit_conf_farnode
+TESTS += t/unit_conf_farnode
+t_unit_conf_farnode_SOURCES = t/unit_conf_farnode.cc t/tap.h
+
 # -- Scripts ----------------------------------------------------------------------------------------
 
 EXTRA_DIST += \
@@ -132,6 +136,7 @@ EXTRA_DIST += \
 	t/lib/conversation.py \
 	t/lib/cxx_source.py \
 	t/lib/farcached.py \
+	t/lib/farnode.py \
 	t/lib/tap_output.py
 
 # The sources themselves: style, arrows, lists; every header alone.
@@ -181,6 +186,11 @@ EXTRA_DIST += \
 test_scripts += t/conv_stats.py t/conv_watch.py t/conv_crawler.py
 
 test_scripts += t/conv_cli.py t/conv_process.py
+
+# farnode, and a proxy's conversation with it.
+check_PROGRAMS += t/farnode_probe
+t_farnode_probe_SOURCES = t/farnode_probe.cc
+test_scripts += t/conv_farnode.py
 
 test_scripts += t/conv_connections.py t/conv_connection_limits.py
 

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "conf/node_option_table.h"
+
+#include "base/limits.h"
+#include "conf/check_settings.h"
+#include "conf/kinds.h"
+#include "conf/nodes.h"
+#include "conf/program.h"
+#include "conf/version.h"
+
+namespace farcached::conf {
+
+namespace {
+
+using S = Settings;
+using M = MemorySettings;
+using N = NodeSettings;
+using P = ProcessSettings;
+
+constexpr double megabytes_max = 256.0 * 1024;  // what one node's index can point into
+
+Refusal set_tcp(const Option& option, Settings& settings, const char* text, std::string&) {
+    Refused wrong = parse_host_and_port(text, "", 0, settings.node.tcp_host, settings.node.tcp_port);
+    if (!wrong) return {};
+    return Problem{option.exit_status, spelled(option) + " " + text + ": " + *wrong + "\n"};
+}
+constexpr Kind tcp_address{.set = set_tcp, .value = Value::text};
+
+// Given, or said to be so in the file, it turns leases off.
+Refusal set_no_lease(const Option&, Settings& settings, const char* text, std::string&) {
+    settings.node.lease = text != nullptr && std::string_view(text) == "no";
+    return {};
+}
+constexpr Kind no_lease{.set = set_no_lease, .value = Value::boolean};
+
+constexpr Kind item_size_as_text() {
+    Kind kind = item_size;
+    kind.value = Value::text;
+    return kind;
+}
+
+constexpr Option table[] = {
+    {.name = "name", .argument = "<name>", .kind = checked_text<&S::node, &N::name>(is_node_name),
+     .section = Section::network, .in_file = true, .exit_status = exit_usage,
+     .allowed = "1 to 63 letters, digits, and any of . _ -",
+     .help = "what it is called in messages and statistics; if none is\n"
+             "given, made of the host's name and the port of --tcp"},
+    {.name = "shm", .argument = "<path>", .kind = checked_text<&S::node, &N::shm_path>(is_socket_path),
+     .section = Section::network, .in_file = true, .exit_status = exit_usage,
+     .allowed = "the path of a Unix socket, 1 to 107 bytes that can be printed",
+     .help = "serve proxies of this host, which read the node's memory\n"
+             "themselves; the Unix socket at which they find it. Beside it\n"
+             "<path>.lock keeps a second node away"},
+    {.name = "tcp", .argument = "<addr>:<port>", .kind = tcp_address, .section = Section::network,
+     .in_file = true, .exit_status = exit_usage,
+     .allowed = "ADDR:PORT, with brackets around an IPv6 address; port 0 to 65535",
+     .help = "serve proxies over TCP at this address: a name, an IPv4\n"
+             "address, an IPv6 one in brackets, or * for all; port 0: one\n"
+             "that the kernel chooses, written to the file that\n"
+             "$FARNODE_PORT_FILENAME names"},
+    {.flag = 'c', .name = "conn-limit", .argument = "<num>", .initial = "1024",
+     .kind = number<&S::session, &SessionSettings::connections_max>(1, 1 << 20),
+     .section = Section::network, .in_file = true, .exit_status = exit_usage,
+     .help = "how many connections of proxies may be welcome at once; a\n"
+             "proxy has one for each of its threads"},
+    {.flag = 'm', .name = "memory-limit", .argument = "<megabytes>", .initial = "64",
+     .kind = number<&S::memory, &M::bytes_max>(1, megabytes_max, 1 << 20), .section = Section::memory,
+     .in_file = true, .exit_status = exit_usage, .help = "limit on the memory that items take"},
+    {.flag = 'I', .name = "max-item-size", .argument = "<size>", .initial = "1m",
+     .kind = item_size_as_text(), .section = Section::memory, .in_file = true,
+     .exit_status = exit_usage, .allowed = "a number of bytes, or one with k or m, from 1k to 1024m",
+     .help = "largest item, key and all, in bytes or with k or m:\n"
+             "1k to 1024m, and half of -m at most; in the file a text"},
+    {.flag = 'L', .name = "enable-largepages", .initial = "no",
+     .kind = toggle<&S::memory, &M::huge_pages>(), .section = Section::memory, .in_file = true,
+     .help = "use huge pages if there are any"},
+    {.name = "lease-ms", .argument = "<ms>", .initial = "4000",
+     .kind = number<&S::node, &N::lease_ms>(1, 256'000), .section = Section::memory, .in_file = true,
+     .exit_status = exit_usage,
+     .help = "for how long a proxy may read an item where it lies without\n"
+             "asking, from the second touch of the item on"},
+    {.name = "no-lease", .initial = "no", .kind = no_lease, .section = Section::memory, .in_file = true,
+     .help = "grant no leases: each get asks the node, or its index"},
+    {.flag = 't', .name = "threads", .argument = "<num>", .initial = "4",
+     .kind = number<&S::session, &SessionSettings::threads>(1, limits::workers_max),
+     .section = Section::process, .in_file = true, .exit_status = exit_usage,
+     .help = "threads that serve connections"},
+    {.flag = 'd', .name = "daemon", .initial = "no", .kind = toggle<&S::process, &P::daemonize>(),
+     .section = Section::process, .in_file = true,
+     .help = "run in the background; returns when the node serves"},
+    {.flag = 'u', .name = "user", .argument = "<name>", .kind = text<&S::process, &P::user>(),
+     .section = Section::process, .in_file = true, .help = "whom to become; root must say"},
+    {.flag = 'P', .name = "pidfile", .argument = "<path>", .kind = text<&S::process, &P::pid_file>(),
+     .section = Section::process, .in_file = true, .help = "write the process id there"},
+    {.flag = 'v', .name = "verbose", .kind = louder, .section = Section::process,
+     .help = "say on stderr who connects and why connections end"},
+    {.name = "config", .argument = "<file>", .kind = text<&S::process, &P::config_path>(),
+     .section = Section::process,
+     .help = "read this TOML file before the other options; its keys are\n"
+             "the long options, by their names without --"},
+    {.flag = 'h', .name = "help", .action = Action::help, .section = Section::process,
+     .help = "print this and exit"},
+    {.flag = 'V', .name = "version", .action = Action::version, .section = Section::process,
+     .help = "print the version and exit"},
+    {.name = "print-options-man", .action = Action::options_man},
+};
+static_assert(limits::node_name_bytes_max == 63, "said in the table");
+
+Refusal check_node_settings(const Settings& settings) {
+    if (Refusal refusal = check_item_size(settings)) return refusal;
+    if (!settings.node.shm_path.empty() || !settings.node.tcp_host.empty()) return {};
+    return Problem{exit_usage,
+                   "There is nothing to listen at: give --shm <path>, --tcp <addr>:<port>, or both.\n"};
+}
+
+std::string version_line() { return "farnode " + std::string(farcached_version()) + "\n"; }
+std::string no_remarks(const Settings&) { return {}; }
+
+}  // namespace
+
+std::span<const Option> node_option_table() { return table; }
+
+const Program& farnode_program() {
+    static constexpr Program program{"farnode", version_line, check_node_settings, no_remarks};
+    return program;
+}
+
+}  // namespace farcached::conf

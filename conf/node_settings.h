@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What a farnode is told beside what every daemon is: who it is, where it listens, for how long it leases. The words,
+// bounds and defaults are in the option table (conf/node_option_table.cc).
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace farcached::conf {
+
+struct NodeSettings {
+    std::string name;            // empty: to be made up
+    std::string shm_path;        // of the Unix socket; empty: none
+    std::string tcp_host;        // a name or an address without brackets, "*": all; empty: no TCP
+    uint16_t tcp_port = 0;       // 0: one that the kernel chooses
+    uint32_t lease_ms = 0;
+    bool lease = false;
+};
+
+}  // namespace farcached::conf

@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// farnode's main: the program in the order in which it is built, and its exit status.
+//
+// Addresses are bound while the process still may, before it gives up root; the memory, its name's lock and the
+// socket of its name belong to whom it has become, and are made in the process that stays when -d makes another one.
+#include <netdb.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <exception>
+#include <memory>
+#include <string>
+#include <system_error>
+#include <variant>
+#include <vector>
+
+#include "conf/command_line.h"
+#include "conf/node_option_table.h"
+#include "conf/nodes.h"
+#include "fabric/owner.h"
+#include "fabric/shm_channel.h"
+#include "fabric/tcp_channel.h"
+#include "node/farnode_server.h"
+#include "node/impl.h"
+#include "node/node.h"
+#include "node/node_stats.h"
+#include "process/node_time.h"
+#include "process/process.h"
+
+namespace farcached::node {
+
+namespace {
+
+using process::Signals;
+using TcpListeners = std::vector<std::unique_ptr<fabric::TcpListener>>;
+
+constexpr int backlog = 1024;
+constexpr uint64_t files_per_connection = 6;  // socket, poller, and what the two ends of a channel share
+constexpr uint64_t files_other = 256;
+constexpr uint32_t patience_ms = 1000;           // for proxies to go when the node stops
+constexpr uint32_t patience_graceful_ms = 10'000;
+
+// -- What refuses to start ------------------------------------------------------------------------------
+
+[[noreturn]] void give_up(const conf::Problem& problem) {
+    std::fputs(problem.text.c_str(), stderr);
+    std::exit(problem.exit_status);
+}
+[[noreturn]] void give_up(const std::string& sentence) {
+    give_up(conf::Problem{conf::exit_system, sentence + "\n"});
+}
+
+void or_give_up(const conf::Refusal& refusal) {
+    if (refusal) give_up(*refusal);
+}
+template <class Value>
+Value or_give_up(std::variant<Value, conf::Problem> result) {
+    if (auto* problem = std::get_if<conf::Problem>(&result)) give_up(*problem);
+    return std::move(std::get<Value>(result));
+}
+
+conf::Settings settings_or_exit(int argc, char** argv) {
+    conf::CommandLine line =
+        conf::parse_command_line({argv, size_t(argc)}, conf::node_option_table(), conf::farnode_program());
+    std::fputs(line.err.c_str(), stderr);
+    std::fputs(line.out.c_str(), stdout);
+    if (line.exit_status) std::exit(*line.exit_status);
+    return std::move(line.settings);
+}
+
+// -- Where it listens -----------------------------------------------------------------------------------
+
+// One listener for each address that the host means. A port that the kernel chooses is another one for each.
+TcpListeners listen_tcp(const conf::NodeSettings& settings) {
+    TcpListeners listeners;
+    if (settings.tcp_host.empty()) return listeners;
+    addrinfo hints{};
+    hints.ai_flags = AI_PASSIVE;
+    hints.ai_socktype = SOCK_STREAM;
+    addrinfo* found = nullptr;
+    const bool all = settings.tcp_host == "*";
+    const std::string port = std::to_string(settings.tcp_port);
+    const int failure = getaddrinfo(all ? nullptr : settings.tcp_host.c_str(), port.c_str(), &hints, &found);
+    if (failure != 0)
+        give_up("--tcp " + settings.tcp_host + ":" + port + ": the host is not known (" +
+                (failure == EAI_SYSTEM ? std::strerror(errno) : gai_strerror(failure)) + ")");
+    const std::unique_ptr<addrinfo, decltype(&freeaddrinfo)> free_later(found, &freeaddrinfo);
+    std::string error = "--tcp " + settings.tcp_host + ": the host has no address";
+    std::vector<fabric::SocketAddress> tried;
+    for (const addrinfo* at = found; at != nullptr; at = at->ai_next) {
+        fabric::SocketAddress address;
+        if (at->ai_addrlen > sizeof address.storage) continue;
+        std::memcpy(&address.storage, at->ai_addr, at->ai_addrlen);
+        address.size = at->ai_addrlen;
+        bool again = false;  // /etc/hosts may say one address twice
+        for (const fabric::SocketAddress& other : tried) again = again || other == address;
+        tried.push_back(address);
+        if (again) continue;
+        if (auto listener = fabric::TcpListener::listen(address, backlog, error)) {
+            listeners.push_back(std::move(listener));
+        } else if (error.ends_with(std::strerror(EADDRINUSE))) {
+            give_up(error);  // any other refusal may be of a family that this host lacks
+        }
+    }
+    if (listeners.empty()) give_up(error);
+    return listeners;
+}
+
+// Under the name's lock, so that the socket that may lie there is a dead node's.
+std::unique_ptr<fabric::ChannelListener> listen_shm(const fabric::Owner& owner, const fabric::Region& region) {
+    std::string error;
+    auto listener = fabric::ShmListener::listen(owner, &region, fabric::ShmOptions(), backlog, error);
+    if (listener == nullptr) give_up(error);
+    return listener;
+}
+
+void write_ports(const TcpListeners& listeners) {
+    std::vector<process::BoundPort> ports;
+    for (const auto& one : listeners)
+        ports.push_back({one->address().storage.ss_family == AF_INET6, one->address().port()});
+    process::write_port_file(std::getenv("FARNODE_PORT_FILENAME"), ports);
+}
+
+// -- What the node is told --------------------------------------------------------------------------------
+
+Config node_config(const conf::Settings& settings) {
+    Config config;
+    config.memory_bytes = settings.memory.bytes_max;
+    config.item_bytes_max = settings.memory.item_bytes_max;
+    config.huge_pages = settings.memory.huge_pages;
+    config.workers = settings.session.threads;
+    config.lease.enabled = settings.node.lease;
+    config.lease.term_ms = settings.node.lease_ms;
+    return config;
+}
+
+std::unique_ptr<Node> node_or_exit(const conf::Settings& settings) {
+    try {
+        return std::make_unique<Node>(node_config(settings));
+    } catch (const std::exception& error) {
+        give_up("failed to get " + std::to_string(settings.memory.bytes_max >> 20) +
+                " megabytes of memory: " + error.what());
+    }
+}
+
+// "host-11300", or "node" where that is no name.
+std::string made_up_name(const TcpListeners& listeners) {
+    char host[256] = "";
+    if (listeners.empty()) return "node";
+    if (gethostname(host, sizeof host - 1) != 0) return "node";
+    const std::string name = std::string(host) + "-" + std::to_string(listeners.front()->address().port());
+    return conf::is_node_name(name) ? name : "node";
+}
+
+NodeFacts facts_of(const conf::Settings& settings, const TcpListeners& listeners) {
+    NodeFacts facts;
+    facts.name = settings.node.name.empty() ? made_up_name(listeners) : settings.node.name;
+    facts.started_unix = process::node_started_unix();
+    facts.connections_max = settings.session.connections_max;
+    return facts;
+}
+
+// -- The process --------------------------------------------------------------------------------------------
+
+Signals::Meaning wait_for_the_end(Signals& signals, uint32_t verbosity) {
+    for (;;) {
+        const Signals::Meaning meaning = signals.next();
+        if (meaning != Signals::Meaning::reload) return meaning;
+        if (verbosity > 0) std::fputs("SIGHUP: there is nothing to reload\n", stderr);
+    }
+}
+
+// From here on the process is the one that stays, and its user the one it shall be.
+void serve(const conf::Settings& settings, TcpListeners listeners, process::Background& background,
+           Signals& signals) {
+    const bool talks = settings.process.verbosity > 0;
+    std::string error;
+    std::unique_ptr<fabric::NameLock> name;
+    if (!settings.node.shm_path.empty()) {
+        name = fabric::NameLock::take(settings.node.shm_path, error);
+        if (name == nullptr) give_up(error);
+    }
+    const std::unique_ptr<Node> owned = node_or_exit(settings);
+    Node& node = *owned;
+    fabric::Region& region = node.impl().region;
+    const NodeFacts facts = facts_of(settings, listeners);
+    NodeStats stats(node, facts.name, process::node_now());
+    write_ports(listeners);
+
+    std::unique_ptr<fabric::Owner> owner;
+    std::unique_ptr<FarnodeServer> server;
+    try {
+        server = std::make_unique<FarnodeServer>(
+            node, stats, facts, process::node_now, FarnodeServer::Options{settings.session.threads, talks});
+        for (auto& listener : listeners) server->add(std::move(listener), protocol::RegionAccess::none);
+        if (name != nullptr) {
+            owner = std::make_unique<fabric::Owner>(region.header(), std::move(name));
+            server->add(listen_shm(*owner, region), protocol::RegionAccess::mapped);
+        }
+        server->start();
+    } catch (const std::system_error& failed) {
+        // Nobody waits for threads that did start while others could not.
+        std::fprintf(stderr, "failed to start: %s\n", failed.what());
+        std::_Exit(conf::exit_system);
+    }
+    const process::PidFile pid_file(settings.process.pid_file);
+    background.ready(talks);
+
+    const bool graceful = wait_for_the_end(signals, settings.process.verbosity) == Signals::Meaning::stop_gracefully;
+    if (graceful) std::fputs("Gracefully stopping\n", stderr);
+    server->stop(graceful ? protocol::Goodbye::draining : protocol::Goodbye::stopping,
+                 graceful ? patience_graceful_ms : patience_ms);
+}
+
+}  // namespace
+
+int run(int argc, char** argv) {
+    const conf::Settings settings = settings_or_exit(argc, argv);
+    (void)process::node_now();  // starts the clock
+    const process::Identity identity = or_give_up(process::find_identity(settings.process.user));
+    or_give_up(process::raise_file_limit(settings.session.connections_max,
+                                         settings.session.connections_max * (files_per_connection - 1) +
+                                             files_other));
+    Signals signals;
+    process::Background background;
+    if (settings.process.daemonize) or_give_up(background.start());
+    TcpListeners listeners = listen_tcp(settings.node);
+    or_give_up(process::drop_privileges(identity, /* core_dumps= */ false));
+    serve(settings, std::move(listeners), background, signals);
+    if (settings.process.verbosity > 0) std::fputs("Exiting normally\n", stderr);
+    return conf::exit_ok;
+}
+
+}  // namespace farcached::node
+
+int main(int argc, char** argv) { return farcached::node::run(argc, argv); }

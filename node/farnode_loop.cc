@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "node/farnode_loop.h"
+
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <string>
+#include <system_error>
+
+#include "base/check.h"
+
+namespace farcached::node {
+
+struct Loop::Connection {
+    Loop& loop;
+    // The channel goes first: while it lives it may tell the service.
+    std::unique_ptr<NodeService> service;
+    std::unique_ptr<fabric::Channel> channel;
+    event readable{}, writable{};
+    bool awaits_room = false;  // writable is watched
+    bool wants_turn = false;   // it is in wanting_
+    bool introduced = false;   // it was said who it is
+    Connections::iterator self{};
+};
+
+namespace {
+
+void say_end(const fabric::Channel& channel, const NodeService& service) {
+    if (!service.close_wanted()) return;
+    const std::string name = channel.describe() + ": ";
+    const std::string peer = service.peer().empty() ? "who did not greet" : "proxy " + service.peer();
+    std::string why = service.end_text();
+    if (why.starts_with(name)) why.erase(0, name.size());  // a channel's own sentence
+    std::fprintf(stderr, "%s%s: %s\n", name.c_str(), peer.c_str(), why.c_str());
+}
+
+}  // namespace
+
+EventBase make_event_base() {
+    EventBase base(event_base_new());
+    if (base == nullptr) throw std::system_error(errno, std::generic_category(), "event_base_new");
+    return base;
+}
+
+Loop::Loop(ServiceShared& shared, bool talks)
+    : shared_(shared), talks_(talks), base_(make_event_base()) {
+    wake_fd_ = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+    if (wake_fd_ < 0) throw std::system_error(errno, std::generic_category(), "eventfd");
+    event_assign(&wake_event_, base_.get(), wake_fd_, EV_READ | EV_PERSIST, on_wake, this);
+    event_add(&wake_event_, nullptr);
+    event_assign(&deadline_event_, base_.get(), -1, 0, on_deadline, this);
+}
+
+Loop::~Loop() {
+    CHECK(!thread_.joinable());
+    while (!connections_.empty()) remove(connections_.front());
+    base_.reset();
+    close(wake_fd_);
+}
+
+void Loop::start() { thread_ = std::thread(&Loop::run, this); }
+
+void Loop::join() {
+    if (thread_.joinable()) thread_.join();
+}
+
+void Loop::wake() {
+    const uint64_t one = 1;
+    (void)!write(wake_fd_, &one, sizeof one);
+}
+
+void Loop::give(Arrival arrival) {
+    {
+        std::lock_guard hold(lock_);
+        arriving_.push_back(std::move(arrival));
+    }
+    wake();
+}
+
+void Loop::stop(protocol::Goodbye why, uint32_t patience_ms) {
+    {
+        std::lock_guard hold(lock_);
+        order_ = StopOrder{why, patience_ms};
+    }
+    wake();
+}
+
+// ---- the thread ---------------------------------------------------------------------------------------
+
+void Loop::run() {
+    bool busy = false;
+    for (;;) {
+        if (stopping_ && (connections_.empty() || given_up_)) return;
+        active_.clear();
+        event_base_loop(base_.get(), busy ? EVLOOP_ONCE | EVLOOP_NONBLOCK : EVLOOP_ONCE);
+        go_on();
+        busy = !wanting_.empty() || linger();
+    }
+}
+
+void Loop::on_wake(evutil_socket_t fd, short, void* argument) {
+    uint64_t count = 0;
+    (void)!read(fd, &count, sizeof count);
+    static_cast<Loop*>(argument)->take_orders();
+}
+
+void Loop::on_ready(evutil_socket_t, short, void* argument) {
+    Connection& connection = *static_cast<Connection*>(argument);
+    connection.loop.turn(connection);
+}
+
+void Loop::take_orders() {
+    std::vector<Arrival> arriving;
+    std::optional<StopOrder> order;
+    {
+        std::lock_guard hold(lock_);
+        arriving.swap(arriving_);
+        order = std::exchange(order_, std::nullopt);
+    }
+    for (Arrival& arrival : arriving) open(std::move(arrival));
+    if (order) begin_stop(order->why, order->patience_ms);
+}
+
+void Loop::open(Arrival arrival) {
+    connections_.push_back({*this, std::move(arrival.service), std::move(arrival.channel)});
+    Connection& connection = connections_.back();
+    connection.self = std::prev(connections_.end());
+    connection.service->attach(*connection.channel, arrival.access);
+    const int fd = connection.channel->fd();
+    event_assign(&connection.readable, base_.get(), fd, EV_READ | EV_PERSIST, on_ready, &connection);
+    event_assign(&connection.writable, base_.get(), fd, EV_WRITE | EV_PERSIST, on_ready, &connection);
+    event_add(&connection.readable, nullptr);
+    turn(connection);
+}
+
+void Loop::turn(Connection& connection) {
+    connection.service->turn();
+    if (active_.size() < 2 && std::find(active_.begin(), active_.end(), &connection) == active_.end())
+        active_.push_back(&connection);
+    settle(connection);
+}
+
+// After whatever may have changed it. The connection may be gone behind this.
+void Loop::settle(Connection& connection) {
+    const NodeService& service = *connection.service;
+    if (talks_ && !connection.introduced && !service.peer().empty()) {
+        connection.introduced = true;
+        std::fprintf(stderr, "%s: proxy %s\n", connection.channel->describe().c_str(),
+                     service.peer().c_str());
+    }
+    if (service.close_wanted()) return remove(connection);
+    const bool awaits_room = connection.channel->wants_write();
+    if (awaits_room != connection.awaits_room) {
+        connection.awaits_room = awaits_room;
+        if (awaits_room)
+            event_add(&connection.writable, nullptr);
+        else
+            event_del(&connection.writable);
+    }
+    if (!service.turn_wanted() || connection.wants_turn) return;
+    connection.wants_turn = true;
+    wanting_.push_back(&connection);
+}
+
+void Loop::remove(Connection& connection) {
+    if (talks_) say_end(*connection.channel, *connection.service);
+    event_del(&connection.readable);
+    event_del(&connection.writable);
+    std::erase(wanting_, &connection);
+    std::erase(active_, &connection);
+    connections_.erase(connection.self);
+}
+
+// Those that wanted another turn when the others had theirs.
+void Loop::go_on() {
+    std::vector<Connection*> wanting;
+    wanting.swap(wanting_);
+    for (Connection* connection : wanting) connection->wants_turn = false;
+    for (Connection* connection : wanting) turn(*connection);
+}
+
+bool Loop::linger() {
+    if (active_.size() != 1) return false;
+    Connection& connection = *active_.front();
+    if (!connection.channel->linger()) return false;
+    turn(connection);
+    return true;
+}
+
+// ---- the end --------------------------------------------------------------------------------------------
+
+void Loop::begin_stop(protocol::Goodbye why, uint32_t patience_ms) {
+    stopping_ = true;
+    for (auto at = connections_.begin(); at != connections_.end();) {
+        Connection& connection = *at++;
+        connection.service->stop(why);
+        settle(connection);
+    }
+    const timeval patience{time_t(patience_ms / 1000), suseconds_t(patience_ms % 1000 * 1000)};
+    event_add(&deadline_event_, &patience);
+}
+
+void Loop::on_deadline(evutil_socket_t, short, void* argument) {
+    Loop& loop = *static_cast<Loop*>(argument);
+    loop.given_up_ = true;
+    while (!loop.connections_.empty()) {
+        Connection& connection = loop.connections_.front();
+        connection.service->give_up();
+        loop.remove(connection);
+    }
+}
+
+}  // namespace farcached::node

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "node/farnode_server.h"
+
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <system_error>
+
+#include "base/check.h"
+
+namespace farcached::node {
+
+namespace {
+
+constexpr timeval flush_tick{0, 20'000};  // how late a scheduled flush is when nobody asks for anything
+constexpr int accepts_per_readiness = 64;
+
+}  // namespace
+
+FarnodeServer::FarnodeServer(Node& node, NodeStats& stats, const NodeFacts& facts,
+                             NodeSeconds (*clock)(), const Options& options)
+    : flushes_(node, [this] { wake(); }),
+      shared_{node, flushes_, stats, facts, clock},
+      base_(make_event_base()) {
+    wake_fd_ = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+    if (wake_fd_ < 0) throw std::system_error(errno, std::generic_category(), "eventfd");
+    event_assign(&wake_event_, base_.get(), wake_fd_, EV_READ | EV_PERSIST, on_wake, this);
+    event_add(&wake_event_, nullptr);
+    event_assign(&flush_event_, base_.get(), -1, EV_PERSIST, on_flush_tick, this);
+    for (uint32_t i = 0; i < options.threads; i++) {
+        loops_.push_back(std::make_unique<Loop>(shared_, options.talks));
+        stats.include(loops_.back()->counters());
+    }
+}
+
+FarnodeServer::~FarnodeServer() {
+    CHECK(!thread_.joinable());
+    base_.reset();
+    if (wake_fd_ >= 0) close(wake_fd_);
+}
+
+void FarnodeServer::add(std::unique_ptr<fabric::ChannelListener> listener,
+                        protocol::RegionAccess access) {
+    listeners_.push_back({*this, std::move(listener), access});
+    Listener& added = listeners_.back();
+    event_assign(&added.readable, base_.get(), added.listener->fd(), EV_READ | EV_PERSIST, on_accept,
+                 &added);
+    event_add(&added.readable, nullptr);
+}
+
+void FarnodeServer::start() {
+    for (auto& loop : loops_) loop->start();
+    thread_ = std::thread([this] { event_base_dispatch(base_.get()); });
+}
+
+void FarnodeServer::stop(protocol::Goodbye why, uint32_t patience_ms) {
+    if (!thread_.joinable()) return;
+    stopping_ = true;
+    wake();
+    thread_.join();
+    for (Listener& one : listeners_) event_del(&one.readable);
+    listeners_.clear();
+    for (auto& loop : loops_) loop->stop(why, patience_ms);
+    for (auto& loop : loops_) loop->join();
+}
+
+void FarnodeServer::wake() {
+    const uint64_t one = 1;
+    (void)!write(wake_fd_, &one, sizeof one);
+}
+
+void FarnodeServer::on_wake(evutil_socket_t fd, short, void* argument) {
+    FarnodeServer& server = *static_cast<FarnodeServer*>(argument);
+    uint64_t count = 0;
+    (void)!read(fd, &count, sizeof count);
+    if (server.stopping_)
+        event_base_loopbreak(server.base_.get());
+    else if (server.flushes_.scheduled() != 0)
+        event_add(&server.flush_event_, &flush_tick);
+}
+
+void FarnodeServer::on_flush_tick(evutil_socket_t, short, void* argument) {
+    FarnodeServer& server = *static_cast<FarnodeServer*>(argument);
+    server.flushes_.due(server.shared_.clock());
+    if (server.flushes_.scheduled() == 0) event_del(&server.flush_event_);
+}
+
+void FarnodeServer::on_accept(evutil_socket_t, short, void* argument) {
+    Listener& listener = *static_cast<Listener*>(argument);
+    listener.server.accept_from(listener);
+}
+
+void FarnodeServer::accept_from(Listener& from) {
+    for (int i = 0; i < accepts_per_readiness; i++) {
+        Loop& loop = *loops_[next_loop_ % loops_.size()];
+        Arrival arrival{loop.make_service(), nullptr, from.access};
+        arrival.channel = from.listener->accept(*arrival.service);
+        if (arrival.channel == nullptr) return;
+        next_loop_++;
+        loop.give(std::move(arrival));
+    }
+}
+
+}  // namespace farcached::node

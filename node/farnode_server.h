@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// FarnodeServer: farnode's listeners, the thread that accepts, and the loops that serve.
+//
+// Owner: main, from one thread: add listeners, start(), stop() once each. Connections are given to the loops in turns.
+// The thread that accepts also carries out a scheduled flush when nobody asks for anything.
+#pragma once
+
+#include <cstdint>
+#include <list>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "fabric/channel.h"
+#include "node/farnode_loop.h"
+#include "node/flush_schedule.h"
+#include "node/node_stats.h"
+#include "node/service.h"
+
+namespace farcached::node {
+
+class FarnodeServer {
+  public:
+    struct Options {
+        uint32_t threads = 4;
+        bool talks = false;  // on stderr
+    };
+    // Node, stats and facts outlive this. Throws std::system_error.
+    FarnodeServer(Node& node, NodeStats& stats, const NodeFacts& facts, NodeSeconds (*clock)(),
+                  const Options& options);
+    ~FarnodeServer();
+    FarnodeServer(const FarnodeServer&) = delete;
+    FarnodeServer& operator=(const FarnodeServer&) = delete;
+
+    void add(std::unique_ptr<fabric::ChannelListener> listener, protocol::RegionAccess access);
+    // Throws std::system_error when threads cannot be had.
+    void start();
+    // Nobody is accepted any more; every proxy is told, and waited for so long.
+    void stop(protocol::Goodbye why, uint32_t patience_ms);
+
+  private:
+    struct Listener {
+        FarnodeServer& server;
+        std::unique_ptr<fabric::ChannelListener> listener;
+        protocol::RegionAccess access;
+        event readable{};
+    };
+    static void on_accept(evutil_socket_t, short, void* listener);
+    static void on_wake(evutil_socket_t, short, void* server);
+    static void on_flush_tick(evutil_socket_t, short, void* server);
+    void accept_from(Listener& from);
+    void wake();
+
+    FlushSchedule flushes_;
+    ServiceShared shared_;
+    EventBase base_;
+    event wake_event_{}, flush_event_{};
+    int wake_fd_ = -1;
+    std::atomic<bool> stopping_{false};
+    std::list<Listener> listeners_;
+    std::vector<std::unique_ptr<Loop>> loops_;
+    size_t next_loop_ = 0;
+    std::thread thread_;
+};
+
+}  // namespace farcached::node

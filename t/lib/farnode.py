@@ -1,0 +1,161 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""A farnode under test, and a proxy's end of a TCP connection to it: as much of the frames (protocol/frame_layout.h)
+as tests of the process need, written here a second time.
+
+    with Farnode("--tcp", "127.0.0.1:0") as node:
+        with NodeClient(node.port) as c:
+            c.greet()
+            c.set(b"key", b"value")
+"""
+import os
+import re
+import socket
+import struct
+
+from farcached import Client, Daemon, connect, default_binary
+
+FRAME = struct.Struct("<IHHQ")
+HELLO = struct.Struct("<QIIIHHQ")
+HELLO_LIMITS = struct.Struct("<IIIHH")
+WELCOME = struct.Struct("<QIIQQQQqQIIIIIIHHI")
+REGION = struct.Struct("<QII")
+REQUEST = struct.Struct("<BBHIII")
+REPLY = struct.Struct("<BBBBIII")
+SENTENCE = struct.Struct("<HHI")
+META_BYTES, STORED_BYTES = 32, 24
+
+KINDS = {2: "welcome", 3: "refuse", 5: "replies", 6: "chunk", 8: "pong", 9: "goodbye"}
+GOODBYES = ["stopping", "draining", "idle", "protocol_error", "no_memory"]
+REFUSALS = ["protocol_mismatch", "layout_mismatch", "limits", "full", "stopping"]
+
+
+def farnode_binary():
+    return os.path.join(os.path.dirname(default_binary()), "farnode")
+
+
+class Farnode(Daemon):
+    """A running farnode; unless the arguments hold --tcp or --shm it listens on a port of 127.0.0.1."""
+
+    def __init__(self, *args, **more):
+        super().__init__(*args, binary=more.pop("binary", None) or farnode_binary(), **more)
+
+    def command(self):
+        args = list(self.args)
+        self.env = {**self.env, "FARNODE_PORT_FILENAME": self.port_file}
+        if "--shm" in args:
+            self.path = args[args.index("--shm") + 1]
+        elif "--tcp" not in args and "--config" not in args:
+            args += ["--tcp", "127.0.0.1:0"]
+        if self.threads is not None:
+            args += ["-t", str(self.threads)]
+        return [self.binary] + self.user + args
+
+    def _reachable(self):
+        self.ports = self.read_ports()
+        if self.ports:
+            self.port = self.ports[0][1]
+        try:
+            if self.path is not None and not self._at_path():
+                return False
+            if self.path is None or "--tcp" in self.args:
+                connect(("127.0.0.1", self.port or 0), 1.0).close()
+        except OSError:
+            return False
+        return True
+
+    def _at_path(self):
+        """Is it this node that listens there, and no dead one's socket?"""
+        with open(self.path + ".lock") as lock:
+            if lock.read().strip() != str(self.pid):
+                return False
+        with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as s:
+            s.connect(self.path)
+        return True
+
+    def node_client(self):
+        return NodeClient(self.port)
+
+
+class Frame:
+    def __init__(self, kind, count, sequence, body):
+        self.kind, self.count, self.sequence, self.body = KINDS.get(kind, kind), count, sequence, body
+
+    def sentence(self):
+        """(reason, text) of a refuse or a goodbye."""
+        reason, size, _ = SENTENCE.unpack_from(self.body)
+        names = GOODBYES if self.kind == "goodbye" else REFUSALS
+        return names[reason], self.body[SENTENCE.size:SENTENCE.size + size].decode()
+
+
+class NodeClient(Client):
+    layout = None  # (version, hash), as a node said
+
+    def frame(self):
+        """The next frame."""
+        size, kind, count, sequence = FRAME.unpack(self.read(FRAME.size))
+        return Frame(kind, count, sequence, self.read(size))
+
+    def send_frame(self, kind, count, sequence, body):
+        return self.send(FRAME.pack(len(body), kind, count, sequence) + body)
+
+    def hello(self, layout, version=1, frame_bytes=65536, credits=16, name=b"test"):
+        """The answer to it."""
+        body = HELLO.pack(0x6f6c656868636166, version, version, layout[0], len(name), 0, layout[1]) + name
+        body += HELLO_LIMITS.pack(os.getpid(), frame_bytes, credits, len(name), 0) + name
+        return self.send_frame(1, 0, 0, body).frame()
+
+    def learn_layout(self):
+        """From the sentence of a node that refuses another one; that connection is over."""
+        reason, text = self.hello((1, 1)).sentence()
+        found = re.search(r"item layout version (\d+) \(([0-9a-f]{16})\), proxy", text)
+        NodeClient.layout = (int(found.group(1)), int(found.group(2), 16))
+        return reason, text
+
+    def greet(self, **more):
+        """Facts of the welcome."""
+        if NodeClient.layout is None:
+            peer = self.socket.getpeername()
+            with NodeClient(peer[1], host=peer[0]) as other:
+                other.learn_layout()
+        answer = self.hello(NodeClient.layout, **more)
+        if answer.kind != "welcome":
+            raise AssertionError("no welcome: %s" % (answer.sentence(),))
+        (_, version, _, _, incarnation, _, _, _, item_max, now, frame_max, credits, _, term_max, grace, name_bytes,
+         regions, _) = WELCOME.unpack_from(answer.body)
+        at = WELCOME.size + regions * REGION.size
+        return {"version": version, "incarnation": incarnation, "item_bytes_max": item_max, "now": now,
+                "frame_bytes_max": frame_max, "credits": credits, "term_ms": term_max, "grace_ms": grace,
+                "regions": [REGION.unpack_from(answer.body, WELCOME.size + i * REGION.size) for i in range(regions)],
+                "name": answer.body[at:at + name_bytes].decode()}
+
+    def request(self, op, key=b"", fixed=b"", value=b"", flags=0, tag=7, sequence=1):
+        """The frame of one request."""
+        head = REQUEST.pack(op, 0, len(key), flags, len(value), tag)
+        return self.send_frame(4, 1, sequence, head + fixed + key + value)
+
+    def reply(self):
+        """(kind, status, value) of one reply in a frame of its own, its value with it, here or in chunks."""
+        frame = self.frame()
+        if frame.kind != "replies":
+            return frame.kind, frame.sentence()[0] if frame.kind == "goodbye" else None, b""
+        kind, status, _, _, flags, size, _ = REPLY.unpack_from(frame.body, 8)
+        if flags & 4:
+            value = b""
+            while len(value) < size:
+                value += self.frame().body[16:]
+            return kind, status, value
+        return kind, status, frame.body[len(frame.body) - size:]
+
+    def set(self, key, value):
+        """True: stored."""
+        return self.request(2, key, struct.pack("<II", 0, 0), value).reply()[:2] == (2, 0)
+
+    def get(self, key):
+        """The value, or None."""
+        kind, status, value = self.request(1, key).reply()
+        return value if (kind, status) == (1, 0) else None
+
+    def node_stats(self, group=b""):
+        """{name: value}."""
+        text = self.request(8, group).reply()[2].decode()
+        return dict(line.split(" ", 1) for line in text.splitlines())
