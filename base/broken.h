@@ -65,6 +65,12 @@ constexpr bool s9_trust_pointer = true;  // a pointer is read wherever it leads
 constexpr bool s9_trust_pointer = false;
 #endif
 
+#ifdef FARCACHED_BREAK_S9_OWNER
+constexpr bool s9_ignore_owner = true;  // a dead node's memory is read as if it lived
+#else
+constexpr bool s9_ignore_owner = false;
+#endif
+
 #ifdef FARCACHED_BREAK_S10
 constexpr bool s10_trust_lengths = true;  // lengths read from the region are not checked
 #else

@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "base/mapping.h"
 
+#include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <string>
 #include <system_error>
+
+#include "base/check.h"
 
 namespace farcached {
 
@@ -43,6 +46,22 @@ Mapping::Mapping(Kind kind, size_t bytes, bool huge_pages) : bytes_(bytes) {
     }
     data_ = static_cast<char*>(at);
     if (huge_pages) (void)madvise(at, bytes, MADV_HUGEPAGE);  // best effort: -L says "try"
+}
+
+int Mapping::open_read_only() const {
+    CHECK(fd_ >= 0);
+    auto failed = [](const std::string& what) {
+        throw std::system_error(errno, std::generic_category(), what);
+    };
+    constexpr int seals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE;
+    if ((fcntl(fd_, F_GET_SEALS) & seals) != seals)
+        if (fcntl(fd_, F_ADD_SEALS, seals | F_SEAL_SEAL) != 0)
+            failed("cannot seal memory for others to read (Linux 5.1 or newer is needed)");
+    // The descriptor that we have may write: only one opened anew may not.
+    const std::string path = "/proc/self/fd/" + std::to_string(fd_);
+    const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+    if (fd < 0) failed(path + ": cannot open memory for others to read");
+    return fd;
 }
 
 Mapping::~Mapping() {

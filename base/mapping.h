@@ -20,6 +20,11 @@ class Mapping {
     Mapping(const Mapping&) = delete;
     Mapping& operator=(const Mapping&) = delete;
 
+    // Of shared memory: a descriptor through which it can be mapped for reading and in no other way, for another
+    // process; the caller closes it. From the first one on the memory cannot change its size, nor be written but
+    // through this mapping (S10). Throws std::system_error.
+    int open_read_only() const;
+
     char* data() const { return data_; }
     size_t size() const { return bytes_; }
 

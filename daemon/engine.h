@@ -92,7 +92,8 @@ struct Context {
         return to_node_seconds(exptime, now, started_unix);
     }
     // Hands the accesses seen so far to the node. Engines call it before a locked operation whose answer
-    // shows access times (mg h, l, t; me) and whenever local.accesses_full().
+    // shows access times (mg h, l, t; me), or that writes the item anew with its history (touch, incr, append,
+    // md I), and whenever local.accesses_full().
     void record_accesses();
 };
 

@@ -80,6 +80,7 @@ void run_locked(Call& call, const BinaryRequest& request, const protocol::Key& k
     if (touching) op.touch = context.seconds(request.exptime);
     HitReply hit(call.out, request);
     auto sink = [&](const protocol::ItemMeta& meta) { return hit.begin(meta); };
+    if (op.touch.has_value()) context.record_accesses();
     protocol::GetReply reply = context.node.get(op, context.now, sink);
     if (reply.status == protocol::GetReply::Status::hit) {
         hit.finish();

@@ -71,6 +71,7 @@ void answer_store(Call& call, const BinaryRequest& request, const StoreReply& re
 StoreReply execute_store(Call& call, const BinaryRequest& request, const StoreOp& op) {
     Context& context = call.context;
     watch_lookup(context, call.session.fd, op.key);
+    if (extends(request.verb)) context.record_accesses();
     StoreReply reply = context.node.store(op, context.now);
     // The whole of an append may outgrow what one item may be: not stored, and the old one stays.
     if (reply.status == StoreReply::Status::too_large && extends(request.verb))
@@ -163,6 +164,7 @@ void run_arith(Call& call, const BinaryRequest& request) {
     }
     if (request.cas != 0) op.cas_compare = request.cas;
     watch_lookup(context, call.session.fd, op.key);
+    context.record_accesses();
     ArithReply reply = context.node.arith(op, context.now);
     count_arith(call, op, reply);
     switch (reply.status) {

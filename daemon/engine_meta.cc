@@ -237,7 +237,7 @@ void run_mg(const Meta& meta) {
     const MetaFlags& flags = meta.flags;
     protocol::Key key = key_of(context, meta.key);
     if (flags.set.within(lock_free_flags) && get_lock_free(meta, key.hash)) return;
-    if (flags.has('h') || flags.has('l') || flags.has('t')) context.record_accesses();
+    if (!flags.set.within(lock_free_flags)) context.record_accesses();
     std::optional<int64_t> old_ttl = ttl_before_touch(meta, key);
     protocol::GetOp op;
     op.key = key;
@@ -400,6 +400,7 @@ void run_md(const Meta& meta) {
     op.invalidate = flags.has('I');
     op.remove_value = flags.has('x');
     watch_lookup(context, meta.fd(), op.key);
+    if (op.invalidate) context.record_accesses();
     protocol::DeleteReply reply = context.node.remove(op, context.now);
     switch (reply.status) {
         case Status::deleted:
@@ -449,6 +450,7 @@ void run_ma(const Meta& meta) {
     op.key_binary = flags.has('b');
     watch_lookup(context, meta.fd(), op.key);
     std::optional<int64_t> old_ttl = ttl_before_touch(meta, op.key);
+    context.record_accesses();
     protocol::ArithReply reply = context.node.arith(op, context.now);
     count_arith(meta.call, op.decrement, reply);
     switch (reply.status) {

@@ -91,6 +91,7 @@ void get_locked(Call& call, const protocol::Key& key, const Asked& asked) {
     op.key = key;
     if (asked.touching) op.touch = asked.touch;
     auto sink = [&](const protocol::ItemMeta& meta) { return line.begin(meta); };
+    if (asked.touching) context.record_accesses();
     protocol::GetReply reply = context.node.get(op, context.now, sink);
     bool hit = reply.status == protocol::GetReply::Status::hit;
     if (hit) {
@@ -282,6 +283,7 @@ void run_touch(Call& call, const protocol::TextRequest& request) {
     op.key = key_of(context, request.key);
     op.touch = context.seconds(request.exptime);
     auto sink = [](const protocol::ItemMeta&) -> char* { return nullptr; };
+    context.record_accesses();
     protocol::GetReply reply = context.node.get(op, context.now, sink);
     context.counters.cmd_touch.add(1);
     bool hit = reply.status == protocol::GetReply::Status::hit;

@@ -61,6 +61,7 @@ void count_store(Context& context, const StoreOp& op, const StoreReply& reply) {
 protocol::StoreReply execute_store(Call& call, const StoreOp& op, bool forget) {
     Context& context = call.context;
     watch_lookup(context, call.session.fd, op.key);
+    if (extends(op.mode)) context.record_accesses();
     StoreReply reply = context.node.store(op, context.now);
     // The whole of an append may outgrow what one item may be: not stored, and the old one stays.
     if (reply.status == StoreReply::Status::too_large && extends(op.mode))
@@ -162,6 +163,7 @@ void run_arith(Call& call, const protocol::TextRequest& request) {
     op.decrement = request.verb == TextVerb::decr;
     op.delta = request.number;
     watch_lookup(context, call.session.fd, op.key);
+    context.record_accesses();
     protocol::ArithReply reply = context.node.arith(op, context.now);
     count_arith(call, op.decrement, reply);
     if (request.noreply) return;

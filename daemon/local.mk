@@ -12,13 +12,9 @@ daemon_libdaemon_a_SOURCES = \
 	daemon/dump.cc \
 	daemon/dump.h \
 	daemon/own_stats.h \
-	daemon/process.cc \
-	daemon/process.h \
 	daemon/server_view.h \
 	daemon/listen.cc \
 	daemon/listen.h \
-	daemon/node_time.cc \
-	daemon/node_time.h \
 	daemon/server.cc \
 	daemon/server.h \
 	daemon/session.h \

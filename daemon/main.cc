@@ -16,13 +16,17 @@
 #include "daemon/admin.h"
 #include "daemon/crawler.h"
 #include "daemon/engine.h"
-#include "daemon/node_time.h"
-#include "daemon/process.h"
 #include "daemon/server.h"
 #include "daemon/watch_hub.h"
 #include "node/node.h"
+#include "process/node_time.h"
+#include "process/process.h"
 
 namespace farcached::daemon {
+
+using process::Identity;
+using process::PidFile;
+using process::Signals;
 
 namespace {
 
@@ -141,15 +145,15 @@ WatchLimits watch_limits(const conf::AdminSettings& admin, uint32_t threads) {
 // -- The process -----------------------------------------------------------------------------------------
 
 void raise_limits(const conf::Settings& settings) {
-    if (settings.process.core_dumps) or_give_up(raise_core_limit());
-    or_give_up(raise_file_limit(settings.session.connections_max,
+    if (settings.process.core_dumps) or_give_up(process::raise_core_limit());
+    or_give_up(process::raise_file_limit(settings.session.connections_max,
                                 settings.session.threads * files_per_thread + files_other));
 }
 
-void settle(const conf::ProcessSettings& process, const Identity& identity) {
-    or_give_up(drop_privileges(identity, process.core_dumps));
-    if (process.daemonize) or_give_up(go_to_background(process.core_dumps, process.verbosity > 0));
-    if (process.lock_memory) std::fputs(lock_memory().c_str(), stderr);
+void settle(const conf::ProcessSettings& settings, const Identity& identity) {
+    or_give_up(process::drop_privileges(identity, settings.core_dumps));
+    if (settings.daemonize) or_give_up(process::go_to_background(settings.core_dumps, settings.verbosity > 0));
+    if (settings.lock_memory) std::fputs(process::lock_memory().c_str(), stderr);
 }
 
 void wait_for_the_end(Signals& signals, uint32_t verbosity) {
@@ -193,11 +197,11 @@ void serve(const conf::Settings& settings, Server& server, Signals& signals) {
     node::Node& node = *owned_node;
     EngineOptions engine = engine_options(settings);
     WatchHub watch(watch_limits(settings.admin, settings.session.threads));
-    Crawler crawler(node, node_now, crawler_options(settings.crawler));
+    Crawler crawler(node, process::node_now, crawler_options(settings.crawler));
     AdminImpl admin(node, server, watch, crawler, engine, admin_options(settings));
 
     PidFile pid_file(settings.process.pid_file);
-    write_port_file(std::getenv("MEMCACHED_PORT_FILENAME"), server.ports());
+    process::write_port_file(std::getenv("MEMCACHED_PORT_FILENAME"), server.ports());
     node.observe(&watch);
     start_or_exit([&] {
         watch.start();
@@ -216,13 +220,13 @@ void serve(const conf::Settings& settings, Server& server, Signals& signals) {
 int run(int argc, char** argv) {
     const conf::Settings settings = settings_or_exit(argc, argv);
     ServerOptions options = server_options(settings.listen, settings.session);
-    Identity identity = or_give_up(find_identity(settings.process.user));
+    Identity identity = or_give_up(process::find_identity(settings.process.user));
     raise_limits(settings);
 
     Signals signals;
     Server server(options);
     or_give_up(server.listen());
-    if (!options.unix_path.empty()) give_away(options.unix_path, identity);
+    if (!options.unix_path.empty()) process::give_away(options.unix_path, identity);
     settle(settings.process, identity);
     serve(settings, server, signals);
     if (settings.process.verbosity > 0) std::fputs("Exiting normally\n", stderr);

@@ -13,9 +13,12 @@
 
 #include "base/check.h"
 #include "daemon/listen.h"
-#include "daemon/node_time.h"
+#include "process/node_time.h"
 
 namespace farcached::daemon {
+
+using process::node_now;
+using process::node_started_unix;
 
 namespace {
 

@@ -21,9 +21,9 @@
 
 #include "conf/exit_status.h"
 #include "daemon/listen.h"
-#include "daemon/process.h"
 #include "daemon/server_view.h"
 #include "daemon/worker.h"
+#include "process/process.h"
 
 namespace farcached::daemon {
 
@@ -55,7 +55,7 @@ class Server final : public ServerView, public SessionEvents {
 
     // Binds and listens. The problem's text and status are memcached's.
     conf::Refusal listen();
-    const std::vector<BoundPort>& ports() const { return ports_; }
+    const std::vector<process::BoundPort>& ports() const { return ports_; }
 
     // All outlive the server. Throws std::system_error when threads cannot be had.
     void start(node::Node& node, const EngineOptions& engine, Admin& admin, WatchHub& watch);
@@ -70,7 +70,7 @@ class Server final : public ServerView, public SessionEvents {
     void each_connection(FunctionRef<void(const ConnectionInfo&)> visit) const override;
     void each_close_reason(
         FunctionRef<void(std::string_view name, uint64_t count)> visit) const override;
-    void shut_down(bool graceful) override { Signals::ask_to_stop(graceful); }
+    void shut_down(bool graceful) override { process::Signals::ask_to_stop(graceful); }
 
   private:
     struct Listener {
@@ -101,7 +101,7 @@ class Server final : public ServerView, public SessionEvents {
     void descriptor_closed() override;
 
     const ServerOptions options_;
-    std::vector<BoundPort> ports_;
+    std::vector<process::BoundPort> ports_;
     std::vector<std::unique_ptr<Listener>> listeners_;
     Listening unix_socket_;
     std::unique_ptr<event_base, FreeBase> base_;

@@ -11,10 +11,13 @@
 #include <system_error>
 
 #include "base/check.h"
-#include "daemon/node_time.h"
 #include "daemon/trace.h"
+#include "process/node_time.h"
 
 namespace farcached::daemon {
+
+using process::node_now;
+using process::node_started_unix;
 
 namespace {
 

@@ -3,15 +3,17 @@
 // the node's memory can be reached, the proxy's side also reads it one-sided. The same class stands at both ends.
 //
 // Nothing here waits. Whoever owns a channel polls fd(), calls ready() when it is readable (or, while
-// wants_write(), writable) and flush() once at the end of a tick in which out() was appended to. What happens is
-// told through ChannelEvents, from within ready() and flush() and from nowhere else.
+// wants_write(), writable) and flush() once at the end of a tick in which out() was appended to or a read was
+// posted. What happens is told through ChannelEvents: ended() from within ready() and flush(), all else from within
+// ready() alone, so that flush() never makes anybody append to what it sends.
 //
 // C1  A channel belongs to one thread.
 // C2  What arrives is copied out of shared memory before anybody looks at it (S10).
-// C3  Buffers are bounded: received() is shown at most input_bytes_max unconsumed bytes; out() is bounded by who
-//     appends, who looks at out_pending() and stops asking (back-pressure).
-// C4  After ended() nothing is told any more, no read completes, and the channel is only good for destruction. It is
-//     told once, and never from within the constructor.
+// C3  Buffers are bounded: received() is shown at most input_bytes_max unconsumed bytes, then nothing more is taken
+//     from the transport; out() is bounded by who appends, who looks at out_pending() and stops asking or consuming
+//     (back-pressure). When what was pending has been sent, what was left unconsumed is shown again.
+// C4  After ended() nothing is told any more, no read completes, and the channel is only good for destruction, from
+//     within ended() at the earliest. It is told once, and never from within the constructor.
 // C5  A landing buffer belongs to the channel from post_read() until its read_done() or until ended() (S12).
 // C6  A read proves nothing by itself: its bytes are to be validated (S4), on a clock read after read_done().
 #pragma once
@@ -40,6 +42,7 @@ namespace farcached::fabric {
     X(handshake, "the other end does not speak this transport's handshake")        \
     X(permission, "the other end belongs to another user, or may not be opened")   \
     X(owner_dead, "the process that owns the mapped memory is dead")               \
+    X(corrupt, "the other end wrote what cannot be into the memory of the channel") \
     X(no_memory, "there was no memory for the connection")                         \
     X(system, "the operating system refused")
 
@@ -51,6 +54,10 @@ enum class ChannelEnd : uint8_t {
 };
 std::string_view channel_end_name(ChannelEnd end);
 std::string_view channel_end_help(ChannelEnd end);
+
+// Unconsumed bytes that a channel shows at most, unless its maker is told otherwise: two frames of the usual size. Not
+// less than one frame and eight bytes of the next.
+constexpr size_t input_bytes_default = 128 * 1024;
 
 // How a posted read ended.
 enum class ReadStatus : uint8_t {
@@ -64,7 +71,8 @@ class ChannelEvents {
     virtual ~ChannelEvents() = default;
     // A proxy's side: the transport is up, and it may say hello.
     virtual void connected() = 0;
-    // All that has come and is not consumed yet; returns how much of it is. More of it only ever extends it.
+    // All that has come and is not consumed yet; returns how much of it is. More of it only ever extends it. May be
+    // shown without anything new in it.
     virtual size_t received(std::string_view bytes) = 0;
     virtual void read_done(uint64_t token, ReadStatus status) = 0;
     virtual void ended(ChannelEnd why, const std::string& text) = 0;  // the text: a sentence with address and cause
@@ -84,13 +92,16 @@ class Channel {
     // Polled for reading, edge or level. One descriptor for the whole life of the channel.
     virtual int fd() const = 0;
     virtual bool wants_write() const = 0;
-    virtual void ready() = 0;
+    virtual void ready() = 0;  // may be called at any time
 
-    // Frames to be sent: append, then flush(). Whole frames only are in it at flush().
+    // Frames to be sent: append, then flush(). Whole frames only are in it at flush(), and nothing is after it.
     OutBuffer& out() { return out_; }
-    // Sends what the transport takes now; the rest stays in out().
+    // Sends what the transport takes now; the rest is kept and leaves as soon as it can.
     virtual void flush() = 0;
-    size_t out_pending() const { return out_.size(); }
+    size_t out_pending() const { return out_.size() + unsent_bytes_; }
+    // For the end of a tick, after flush(), if there is nothing else to do: looks for a moment whether more comes, if
+    // that has paid lately. True: call ready() again before sleeping. Never needed.
+    virtual bool linger() { return false; }
 
     // The node's regions, mapped read-only into this process; nullptr: they can only be asked for (two-sided), or
     // read by post_read().
@@ -98,7 +109,7 @@ class Channel {
     // Is the owner of the mapped regions alive and the one of the incarnation that was welcomed? To be asked after a
     // copy from a mapped region (S9).
     virtual bool owner_alive() const = 0;
-    virtual bool can_read() const = 0;
+    virtual bool can_read() const = 0;  // by post_read()
     // Only if can_read(), and for a pointer that is well_formed() and inside() its region. False: too many are under
     // way, try again after the next read_done().
     virtual bool post_read(const ReadRequest& request) = 0;
@@ -108,6 +119,7 @@ class Channel {
 
   protected:
     OutBuffer out_;
+    size_t unsent_bytes_ = 0;  // flushed, and not taken by the transport yet
 };
 
 // A node's side: accepts connections. Owner: one thread; what it accepts may be given to another.

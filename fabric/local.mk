@@ -3,13 +3,38 @@
 noinst_LIBRARIES += fabric/libfabric.a
 
 fabric_libfabric_a_SOURCES = \
+	fabric/accept.cc \
+	fabric/accept.h \
+	fabric/channel.cc \
 	fabric/channel.h \
+	fabric/descriptor.h \
+	fabric/fault_channel.cc \
+	fabric/fault_channel.h \
 	fabric/local_read.cc \
 	fabric/local_read.h \
+	fabric/mapped_region.cc \
+	fabric/mapped_region.h \
+	fabric/owner.cc \
+	fabric/owner.h \
 	fabric/pointer_read.cc \
 	fabric/pointer_read.h \
 	fabric/region.cc \
 	fabric/region.h \
 	fabric/region_view.h \
 	fabric/remote_ptr.h \
+	fabric/shm_channel.cc \
+	fabric/shm_channel.h \
+	fabric/shm_greeting.cc \
+	fabric/shm_greeting.h \
+	fabric/shm_internal.h \
+	fabric/shm_listener.cc \
+	fabric/shm_ring.cc \
+	fabric/shm_ring.h \
+	fabric/socket_address.cc \
+	fabric/socket_address.h \
+	fabric/stream_buffers.h \
+	fabric/stream_channel.cc \
+	fabric/stream_channel.h \
+	fabric/tcp_channel.cc \
+	fabric/tcp_channel.h \
 	fabric/validate.h

@@ -6,10 +6,10 @@ namespace farcached::fabric {
 namespace {
 
 const layout::Bucket* first_bucket(const RegionView& view, uint64_t hash) {
-    const layout::PartitionEntry& partition =
-        view.partitions[layout::partition_of(hash, view.partition_count_log2)];
-    uint32_t count = uint32_t(words::load_relaxed(&partition.bucket_count));
-    return detail::bucket_at(view, partition.buckets_offset, layout::bucket_of(hash, count));
+    const uint32_t number = layout::partition_of(hash, view.partition_count_log2);
+    const IndexShape& shape = view.shapes[number];
+    const uint32_t count = detail::bucket_count(view.partitions[number], shape);
+    return detail::bucket_at(view, shape.buckets_offset, layout::bucket_of(hash, count));
 }
 
 }  // namespace

@@ -52,6 +52,12 @@ inline const layout::Bucket* bucket_at(const RegionView& view, uint64_t offset, 
     return reinterpret_cast<const layout::Bucket*>(view.base + offset) + number;
 }
 
+// How many buckets are in use; never more than there are.
+inline uint32_t bucket_count(const layout::PartitionEntry& partition, const IndexShape& shape) {
+    const uint64_t count = words::load_acquire(&partition.bucket_count);
+    return uint32_t(count < shape.buckets_max ? count : shape.buckets_max);
+}
+
 // Where an item lies and how long it can be; false if the slot points nowhere.
 inline bool locate(const RegionView& view, layout::Slot slot, uint64_t& page, uint64_t& capacity) {
     uint64_t offset = slot.offset();
@@ -62,7 +68,7 @@ inline bool locate(const RegionView& view, layout::Slot slot, uint64_t& page, ui
         capacity = pages * layout::page_bytes;
     } else {
         if (slot.size_class() >= 64) return false;
-        capacity = view.header->class_bytes[slot.size_class()];
+        capacity = __atomic_load_n(&view.header->class_bytes[slot.size_class()], __ATOMIC_RELAXED);
     }
     if (capacity < sizeof(layout::ItemHeader)) return false;
     return capacity <= view.arena_bytes - offset;
@@ -130,12 +136,13 @@ Outcome read_item(const RegionView& view, const layout::PartitionEntry& partitio
 template <class Sink, class Steps>
 Outcome local_read(const RegionView& view, std::string_view key, uint64_t hash, NodeSeconds now,
                    bool tokens_matter, Sink&& sink, Found& found, Steps&& steps) {
-    const layout::PartitionEntry& partition =
-        view.partitions[layout::partition_of(hash, view.partition_count_log2)];
-    uint32_t count = uint32_t(words::load_acquire(&partition.bucket_count));
+    const uint32_t number = layout::partition_of(hash, view.partition_count_log2);
+    const layout::PartitionEntry& partition = view.partitions[number];
+    const IndexShape& shape = view.shapes[number];
+    const uint32_t count = detail::bucket_count(partition, shape);
     steps(Step::count_read);
     const layout::Bucket* bucket =
-        detail::bucket_at(view, partition.buckets_offset, layout::bucket_of(hash, count));
+        detail::bucket_at(view, shape.buckets_offset, layout::bucket_of(hash, count));
     const uint32_t tag = layout::tag_of(hash);
     const Expect expect{uint32_t(key.size()), now, tokens_matter};
     for (uint32_t hop = 0; hop <= overflow_hops_max; hop++) {
@@ -149,8 +156,8 @@ Outcome local_read(const RegionView& view, std::string_view key, uint64_t hash, 
         }
         uint64_t link = words::load_acquire(&bucket->overflow);
         if (link == 0) return Outcome::not_found;
-        if (link > partition.overflow_max) return Outcome::bounds;
-        bucket = detail::bucket_at(view, partition.overflow_offset, link - 1);
+        if (link > shape.overflow_max) return Outcome::bounds;
+        bucket = detail::bucket_at(view, shape.overflow_offset, link - 1);
     }
     return Outcome::not_found;
 }

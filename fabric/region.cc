@@ -54,13 +54,17 @@ Region::Region(const RegionShape& shape)
         entry.overflow_offset = at.overflow + i * shape.overflow_max * sizeof(layout::Bucket);
         entry.buckets_max = shape.buckets_max;
         entry.overflow_max = shape.overflow_max;
+        shapes_[i] = {entry.buckets_offset, entry.overflow_offset, entry.buckets_max,
+                      entry.overflow_max};
     }
 
     view_.header = header_;
     view_.partitions = partitions_;
+    view_.shapes = shapes_.data();
     view_.pages = pages_;
     view_.arena = arena_;
     view_.base = base;
+    view_.region_bytes = at.end;
     view_.arena_bytes = shape.page_count * layout::page_bytes;
     view_.hash_seed = shape.hash_seed;
     view_.partition_count_log2 = shape.partition_count_log2;

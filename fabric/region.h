@@ -4,6 +4,7 @@
 // fixed fields.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <span>
 
@@ -27,6 +28,8 @@ class Region {
     explicit Region(const RegionShape& shape);
 
     const RegionView& view() const { return view_; }
+    // For another process to map, see Mapping. The caller closes it.
+    int open_read_only() const { return mapping_.open_read_only(); }
 
     // For the owner, who may write.
     layout::RegionHeader& header() { return *header_; }
@@ -42,6 +45,7 @@ class Region {
     layout::PartitionEntry* partitions_;
     layout::PageEntry* pages_;
     uint64_t* arena_;
+    std::array<IndexShape, layout::partitions_max> shapes_{};
     RegionView view_;
 };
 

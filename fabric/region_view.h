@@ -9,12 +9,23 @@
 
 namespace farcached::fabric {
 
+// Where one partition's part of the index lies. Checked once and kept in this process's own memory, so that nothing
+// another process writes into the region can send a reader outside of it (S10).
+struct IndexShape {
+    uint64_t buckets_offset = 0;  // bytes from the region's start
+    uint64_t overflow_offset = 0;
+    uint64_t buckets_max = 0;     // at least 1
+    uint64_t overflow_max = 0;
+};
+
 struct RegionView {
     const layout::RegionHeader* header = nullptr;
     const layout::PartitionEntry* partitions = nullptr;
+    const IndexShape* shapes = nullptr;    // one for each partition
     const layout::PageEntry* pages = nullptr;
     const uint64_t* arena = nullptr;       // words; offsets into it are in bytes, multiples of 16
     const char* base = nullptr;            // start of the region
+    uint64_t region_bytes = 0;
     uint64_t arena_bytes = 0;
     uint64_t hash_seed = 0;
     uint32_t partition_count_log2 = 0;

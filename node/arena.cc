@@ -47,13 +47,19 @@ uint64_t Arena::zone_for(uint64_t limit) const {
 bool Arena::take_between(uint64_t begin, uint64_t end, uint64_t& hint, uint64_t& number) {
     if (out_ >= limit_) return false;
     if (hint < begin || hint >= end) hint = begin;
-    for (uint64_t tried = begin; tried < end; hint = hint + 1 >= end ? begin : hint + 1, tried++) {
-        if (!free_locked(hint)) continue;
-        if (hint >= window_first_ && hint < window_end_) continue;
-        number = hint;
-        set_free_locked(number, false);
-        out_++;
-        return true;
+    for (uint64_t tried = begin; tried < end;) {
+        const uint64_t left = free_[hint / 64] >> (hint % 64);  // of this word, from hint on
+        const bool wanted = hint >= window_first_ && hint < window_end_;
+        if ((left & 1) != 0 && !wanted) {
+            number = hint;
+            set_free_locked(number, false);
+            out_++;
+            return true;
+        }
+        uint64_t step = 1;
+        if (left == 0) step = std::min(64 - hint % 64, end - hint);
+        tried += step;
+        hint = hint + step >= end ? begin : hint + step;
     }
     return false;
 }
@@ -75,6 +81,11 @@ bool Arena::take_run(uint64_t pages, uint64_t& first) {
     if (out_ + pages > limit_) return false;
     uint64_t have = 0;
     for (uint64_t at = limit_; at-- > 0;) {  // from the top: single pages are taken from below
+        if (at % 64 == 63 && free_[at / 64] == 0) {
+            at -= 63;
+            have = 0;
+            continue;
+        }
         have = free_locked(at) ? have + 1 : 0;
         if (have < pages) continue;
         first = at;

@@ -30,6 +30,7 @@ struct Node::Impl {
     SizeClasses classes;
     fabric::Region region;
     Arena arena;
+    const uint64_t secret;  // of the check in each item
     std::array<Partition, layout::partitions_max> partitions;
     std::mutex reserve_lock;
     uint64_t window_cursor = 0;  // under reserve_lock

@@ -5,17 +5,25 @@ noinst_LIBRARIES += node/libnode.a
 node_libnode_a_SOURCES = \
 	node/arena.cc \
 	node/arena.h \
+	node/flush_schedule.cc \
+	node/flush_schedule.h \
 	node/impl.h \
 	node/index.cc \
 	node/index.h \
 	node/node.cc \
 	node/node.h \
+	node/node_stats.cc \
+	node/node_stats.h \
 	node/partition.cc \
 	node/partition.h \
 	node/partition_lease.cc \
 	node/partition_memory.cc \
 	node/policy.cc \
 	node/policy.h \
+	node/service.cc \
+	node/service.h \
+	node/service_counters.h \
+	node/service_ops.cc \
 	node/size_classes.cc \
 	node/size_classes.h \
 	node/store.cc

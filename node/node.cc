@@ -75,8 +75,8 @@ Node::Impl::Impl(const Config& wanted)
       classes(wanted.chunk_bytes_min, wanted.growth_factor),
       region(shape(wanted)),
       arena(region, classes, pages_reserved(wanted), pages_limit(wanted), lease_share(wanted),
-            pages_unleased_min(wanted)) {
-    const uint64_t secret = random_word();
+            pages_unleased_min(wanted)),
+      secret(random_word()) {
     const uint64_t first_generation = random_word() >> 6 | 1;  // room for 2^58 mutations above it
     for (uint32_t i = 0; i < UINT32_C(1) << partition_count_log2; i++)
         partitions[i].attach(region, arena, config, i, UINT32_C(1) << partition_count_log2, secret,
@@ -195,6 +195,8 @@ Node::~Node() = default;
 
 const Config& Node::config() const { return impl_->config; }
 const fabric::RegionView& Node::view() const { return impl_->region.view(); }
+
+uint64_t Node::check_secret() const { return impl_->secret; }
 
 protocol::Key Node::key(std::string_view bytes) const {
     return {bytes, hash_key(bytes, impl_->region.view().hash_seed)};

@@ -23,6 +23,8 @@ namespace farcached::node {
 
 enum class EvictionPolicy : uint8_t { lru, strict_lru };  // node/policy.h
 
+constexpr uint32_t lease_term_ms_min = 200;  // a shorter lease would be over before its pointer is used
+
 // Leases on items that others read one-sided, of one term for all.
 struct LeaseConfig {
     bool enabled = false;
@@ -122,6 +124,8 @@ class Node {
     const Config& config() const;
     // What lock-free readers need; valid as long as the node.
     const fabric::RegionView& view() const;
+    // Of the check in each item; for those who are welcomed, and nobody else.
+    uint64_t check_secret() const;
     protocol::Key key(std::string_view bytes) const;
 
     // Set before the first operation from another thread; nullptr turns it off. Borrowed.

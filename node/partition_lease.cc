@@ -9,12 +9,6 @@
 
 namespace farcached::node {
 
-namespace {
-
-constexpr uint32_t term_ms_min = 200;  // a shorter lease would be over before its pointer is used
-
-}  // namespace
-
 bool Partition::lease_runs(Ref ref, NodeSeconds now) const {
     const Descriptor& item = arena_->descriptor(ref);
     return item.lease_end >= now && item.lease_end != 0 && (item.flags & item_lease_wasted) == 0;
@@ -47,7 +41,7 @@ std::optional<protocol::Grant> Partition::grant(Index::Place& at, NodeSeconds no
     if ((before.flags & item_lease_wasted) != 0 && before.lease_end >= now)
         return denied(leases_.denied_wasted);
     const uint32_t term_ms = lease_term_ms(at.ref, now);
-    if (term_ms < std::min(term_ms_min, lease_.term_ms)) return denied(leases_.denied_short);
+    if (term_ms < std::min(lease_term_ms_min, lease_.term_ms)) return denied(leases_.denied_short);
     if (!arena_->leasable(at.ref))
         if (!move_to_zone(at, now)) return denied(leases_.denied_no_room);
     const uint32_t lease_end = now + (term_ms + lease_.grace_ms + 999) / 1000 + 1;

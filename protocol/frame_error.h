@@ -37,6 +37,7 @@ namespace farcached::protocol {
     X(chunk_empty, "a piece of a value was empty, or an abandoned value had one more")            \
     X(chunk_stranger, "a piece came of a value that was not announced")                           \
     X(reply_stranger, "a reply came to what was not asked")                                       \
+    X(request_repeated, "a request had the sequence, or sequence and tag, of one in flight")      \
     X(credits_exceeded, "more frames of requests were in flight than agreed")                     \
     X(magic_wrong, "the other end is not farcached's")                                            \
     X(name_invalid, "a name was empty, too long, or not printable")                               \

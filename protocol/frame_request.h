@@ -110,6 +110,10 @@ class RequestReader {
 
     FrameStep next(NodeRequest& request);
     FrameError error() const { return error_; }
+    // Of the frame's body, behind the request that was read last; and how many requests they are. Who stops in
+    // the middle goes on with a reader over a frame of just them.
+    size_t bytes_left() const { return at_.left(); }
+    uint16_t requests_left() const { return uint16_t(left_); }
 
   private:
     FrameError read(NodeRequest& request);

@@ -136,7 +136,7 @@ struct alignas(64) RegionHeader {
     uint32_t version;
     uint32_t partition_count_log2;
     uint64_t incarnation;      // random; never reused
-    uint64_t owner;            // owner word (S9); used once regions are mapped by others
+    uint64_t owner;            // owner word (S9, fabric/owner.h): thread id of a living owner, marked at its death
     uint64_t region_bytes;
     uint64_t partitions_offset;
     uint64_t pages_offset;

@@ -24,8 +24,6 @@ namespace farcached::proxy {
 constexpr uint64_t table_magic = 0x3130727470726166;  // "farptr01" in memory order
 constexpr uint32_t table_version = 1;
 constexpr uint64_t table_entries_offset = 4096;  // bytes from the start; entries begin on a page
-constexpr uint64_t table_entries_min = 64;
-constexpr uint64_t table_entries_max = UINT64_C(1) << 30;  // 64 GiB
 
 // ---- entry ------------------------------------------------------------------------------------------
 //

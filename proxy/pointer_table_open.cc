@@ -16,6 +16,7 @@
 #include <system_error>
 
 #include "base/check.h"
+#include "base/limits.h"
 #include "proxy/pointer_table.h"
 
 namespace farcached::proxy {
@@ -71,12 +72,12 @@ Failure check_options(const TableOptions& options) {
         return TableFailure{TableRefusal::bad_name,
                             "pointer table \"" + name + "\": its name must be a slash and a file name of at most"
                             " 254 bytes without another, such as /farcached; set pointer_table.path"};
-    if (!std::has_single_bit(options.entries) || options.entries < table_entries_min ||
-        options.entries > table_entries_max)
+    if (!std::has_single_bit(options.entries) || options.entries < limits::pointer_table_entries_min ||
+        options.entries > limits::pointer_table_entries_max)
         return refused(TableRefusal::bad_entries, path_of(options),
                        std::to_string(options.entries) + " entries: must be a power of two from " +
-                           std::to_string(table_entries_min) + " to " +
-                           std::to_string(table_entries_max) + "; set pointer_table.entries");
+                           std::to_string(limits::pointer_table_entries_min) + " to " +
+                           std::to_string(limits::pointer_table_entries_max) + "; set pointer_table.entries");
     return {};
 }
 
@@ -124,8 +125,8 @@ Failure check_header(const TableHeader& header, uint64_t file_bytes, const Table
                 " as this farcached, but its sizes or places differ: another build made it");
     if (header.check != header_check(header))
         return refuse(TableRefusal::corrupt, "the check of its header does not match");
-    if (!std::has_single_bit(header.entries) || header.entries < table_entries_min ||
-        header.entries > table_entries_max)
+    if (!std::has_single_bit(header.entries) || header.entries < limits::pointer_table_entries_min ||
+        header.entries > limits::pointer_table_entries_max)
         return refuse(TableRefusal::corrupt, "cannot have " + std::to_string(header.entries) +
                                                  " entries, as its header says");
     if (file_bytes < table_bytes(header.entries))

@@ -3,7 +3,7 @@
 // daemon that is short of memory, and the checks of consistency_load.h on everything that they are
 // told.
 //
-//     consistency PORT [--seed N] [--seconds N] [--threads N] [--keys N] [--value-bytes N]
+//     consistency PORT[,PORT...] [--seed N] [--seconds N] [--threads N] [--keys N] [--value-bytes N]
 //                 [--mutations N]    go on until so many were made, within six more times the seconds
 //     consistency --self     the checks themselves, on values and histories wrong on purpose
 //
@@ -111,7 +111,7 @@ int run(const Options& options) {
     std::fflush(stdout);
     Shared shared(options);
     Checked checked;
-    Client(options.port).flush_all(Wire::text);
+    Client(options.ports.front()).flush_all(Wire::text);
     std::barrier<> gate(std::ptrdiff_t(options.threads));
     const int64_t end_ms = now_ms() + int64_t(options.seconds) * 1000;
     std::vector<std::thread> threads;
@@ -254,7 +254,13 @@ bool parse(int argc, char** argv, Options& options) {
         const auto [at, error] = std::from_chars(text, end, out);
         return error == std::errc() && at == end;
     };
-    if (argc < 2 || !number_of(argv[1], options.port)) return false;
+    if (argc < 2) return false;
+    for (std::string_view left = argv[1]; !left.empty();) {
+        const std::string word(left.substr(0, left.find(',')));
+        left.remove_prefix(std::min(word.size() + 1, left.size()));
+        if (!number_of(word.c_str(), options.ports.emplace_back())) return false;
+    }
+    if (options.ports.empty()) return false;
     for (int i = 2; i + 1 < argc; i += 2) {
         const std::string name = argv[i];
         const bool good = name == "--seed"      ? number_of(argv[i + 1], options.seed)
@@ -278,7 +284,7 @@ int main(int argc, char** argv) {
     consistency::Options options;
     if (!consistency::parse(argc, argv, options)) {
         std::fprintf(stderr,
-                     "usage: consistency PORT [--seed N] [--seconds N] [--threads N] [--keys N] "
+                     "usage: consistency PORT[,PORT...] [--seed N] [--seconds N] [--threads N] [--keys N] "
                      "[--value-bytes N] [--mutations N] | --self\n");
         return 64;
     }

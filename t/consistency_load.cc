@@ -40,7 +40,7 @@ Worker::Worker(Shared& shared, uint32_t index)
     : shared_(shared),
       index_(index),
       random_(mix(shared.options.seed, index)),
-      client_(shared.options.port) {}
+      client_(shared.options.ports[index % shared.options.ports.size()]) {}
 
 void Worker::round(uint32_t number) {
     random_ = Random(mix(mix(shared_.options.seed, index_), number));

@@ -30,7 +30,7 @@
 namespace consistency {
 
 struct Options {
-    uint16_t port = 0;
+    std::vector<uint16_t> ports;  // of proxies of the same cache; threads take turns
     uint64_t seed = 1;
     uint32_t threads = 16;
     uint32_t seconds = 5;

@@ -174,7 +174,7 @@ def fairness():
 
 def stop_answers(number, name):
     """All that the server's kernel has taken is answered, however many turns it takes."""
-    count = 3000
+    count = 300
     with Daemon("-t", "2", "-R", "1") as d:
         clients = [d.client() for _ in range(16)]
         for i, c in enumerate(clients):

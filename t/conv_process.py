@@ -107,6 +107,15 @@ def test_port_file_fails():
 
 # -- Unix sockets --------------------------------------------------------------------------------------
 
+def pid_that_answers(d):
+    """Of whoever listens at its socket by now; None if nobody does."""
+    try:
+        with d.client() as c:
+            return c.stats()["pid"]
+    except OSError:
+        return None
+
+
 def test_unix_socket():
     path = os.path.join(FOLDER, "socket")
     with Daemon("-s", path) as d:
@@ -120,6 +129,7 @@ def test_unix_socket():
         tap.ok(stat.S_ISSOCK(os.stat(path).st_mode), "an old socket was replaced")
         works(d.client(), "and answers")
         with Daemon("-s", path) as successor:
+            until(lambda: pid_that_answers(successor), lambda pid: pid == str(successor.pid))
             d.stop()
             works(successor.client(), "a daemon that stops leaves its successor's socket alone")
     tap.ok(not os.path.exists(path), "and removes its own")
@@ -294,6 +304,8 @@ def test_limits():
             tap.skip("-k locks or says that it cannot", "sanitizers make mlockall do nothing")
         else:
             tap.ok(told or locked[0] > 0, "-k locks or says that it cannot", d.stderr())
+    with Daemon("-N", "2") as d:
+        tap.is_(d.stats("settings").get("num_napi_ids"), "2", "-N is reported back")
     with Daemon("-L", *command) as d:
         works(d.client(), "-L starts, with huge pages or without")
 

@@ -202,6 +202,14 @@ check_PROGRAMS += t/unit_node_lease
 TESTS += t/unit_node_lease
 t_unit_node_lease_SOURCES = t/unit_node_lease.cc t/tap.h
 
+# The node's side of a connection.
+check_PROGRAMS += t/unit_node_service t/unit_node_service_bad
+TESTS += t/unit_node_service t/unit_node_service_bad
+t_unit_node_service_bad_SOURCES = t/unit_node_service_bad.cc t/unit_node_service_fixture.h \
+	t/unit_frame_random.h t/unit_frame_words.h t/tap.h
+t_unit_node_service_SOURCES = t/unit_node_service.cc t/unit_node_service_fixture.h \
+	t/unit_frame_random.h t/unit_frame_words.h t/tap.h
+
 # The same checker on a node with one safety rule broken on purpose: each must be caught.
 # Only what reads a switch is compiled again (base/broken.h); the rest comes from the libraries.
 broken_sources = t/unit_node_safety.cc t/tap.h node/partition.cc node/store.cc
@@ -267,6 +275,19 @@ t_unit_link_parts_SOURCES = t/unit_link_parts.cc t/tap.h
 t_unit_node_link_ends_SOURCES = t/unit_node_link_ends.cc $(link_headers)
 t_unit_node_link_reads_SOURCES = t/unit_node_link_reads.cc $(link_headers)
 t_unit_node_link_SOURCES = t/unit_node_link.cc $(link_headers)
+
+# Channels: one suite over every transport, and what each adds.
+check_PROGRAMS += t/unit_channel
+TESTS += t/unit_channel
+t_unit_channel_SOURCES = t/unit_channel.cc t/unit_channel_fixture.h t/tap.h
+check_PROGRAMS += t/unit_shm t/unit_owner
+TESTS += t/unit_shm t/unit_owner
+t_unit_shm_SOURCES = t/unit_shm.cc t/unit_channel_fixture.h t/tap.h
+t_unit_owner_SOURCES = t/unit_owner.cc t/unit_channel_fixture.h t/tap.h
+check_PROGRAMS += t/broken_s9_owner
+TESTS += t/broken_s9_owner
+t_broken_s9_owner_SOURCES = $(t_unit_owner_SOURCES) fabric/mapped_region.cc
+t_broken_s9_owner_CPPFLAGS = $(broken_cppflags) -DFARCACHED_BREAK_S9_OWNER
 
 # And with a rule of one-sided reads broken on purpose.
 broken_link_sources = $(t_unit_node_link_safety_SOURCES) fabric/pointer_read.cc proxy/pointer_get.cc

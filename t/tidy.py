@@ -23,10 +23,11 @@ ARROWS = {
     "node": {"base", "protocol", "fabric", "node"},
     "proxy": {"base", "protocol", "fabric", "proxy"},
     "conf": {"base", "conf"},
-    "daemon": {"base", "protocol", "fabric", "node", "proxy", "conf", "daemon"},
+    "process": {"base", "conf", "process"},
+    "daemon": {"base", "protocol", "fabric", "node", "proxy", "conf", "process", "daemon"},
     "bench": {"base", "protocol", "fabric", "node", "proxy", "conf", "bench"},
     "man": {"base", "fabric", "proxy", "daemon"},
-    "t": {"base", "protocol", "fabric", "node", "proxy", "conf", "daemon", "bench", "t"},
+    "t": {"base", "protocol", "fabric", "node", "proxy", "conf", "process", "daemon", "bench", "t"},
 }
 
 # System headers that only some folders may use.

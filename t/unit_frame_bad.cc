@@ -333,7 +333,8 @@ void small_frames_that_cannot_be() {
 void every_reason() {
     const std::set<std::string> elsewhere = {
         "none",        "chunk_order",  "chunk_overrun", "chunk_stranger", "reply_stranger",
-        "magic_wrong", "name_invalid", "version_wrong", "facts_invalid",  "credits_exceeded"};
+        "magic_wrong", "name_invalid", "version_wrong", "facts_invalid",  "credits_exceeded",
+        "request_repeated"};
     std::string missing;
     for (size_t i = 0; i < size_t(FrameError::count); i++) {
         const std::string name(frame_error_name(FrameError(i)));

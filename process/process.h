@@ -16,7 +16,7 @@
 
 #include "conf/exit_status.h"
 
-namespace farcached::daemon {
+namespace farcached::process {
 
 // -- Limits ---------------------------------------------------------------------------------------------
 
@@ -96,4 +96,4 @@ class Signals {
     sigset_t awaited_;
 };
 
-}  // namespace farcached::daemon
+}  // namespace farcached::process

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "daemon/node_time.h"
+#include "process/node_time.h"
 
 #include <ctime>
 
-namespace farcached::daemon {
+namespace farcached::process {
 
 namespace {
 
@@ -34,4 +34,4 @@ NodeSeconds node_now() {
 
 int64_t node_started_unix() { return start().unix_seconds - first_reading; }
 
-}  // namespace farcached::daemon
+}  // namespace farcached::process

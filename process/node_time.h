@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The node's clock as the daemon reads it (base/node_clock.h says what it means).
+// The node's clock as the daemons read it (base/node_clock.h says what it means).
 #pragma once
 
 #include <cstdint>
 
 #include "base/node_clock.h"
 
-namespace farcached::daemon {
+namespace farcached::process {
 
 // Reads 2 in the second the process started. Any thread.
 NodeSeconds node_now();
 // The Unix time at which the node's clock read 0.
 int64_t node_started_unix();
 
-}  // namespace farcached::daemon
+}  // namespace farcached::process

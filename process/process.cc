@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "daemon/process.h"
+#include "process/process.h"
 
 #include <fcntl.h>
 #include <grp.h>
@@ -18,7 +18,7 @@
 
 #include "base/check.h"
 
-namespace farcached::daemon {
+namespace farcached::process {
 
 using conf::Problem;
 using conf::Refusal;
@@ -223,4 +223,4 @@ Signals::Meaning Signals::next() {
 
 void Signals::ask_to_stop(bool graceful) { kill(getpid(), graceful ? SIGUSR1 : SIGTERM); }
 
-}  // namespace farcached::daemon
+}  // namespace farcached::process

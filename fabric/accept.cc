@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "fabric/accept.h"
+
+#include <fcntl.h>
+#include <sys/epoll.h>
+
+#include <cerrno>
+
+namespace farcached::fabric {
+
+Descriptor reserve_descriptor() { return Descriptor(::open("/dev/null", O_RDONLY | O_CLOEXEC)); }
+
+Descriptor accept_one(int listener, Descriptor& reserve, SocketAddress* from) {
+    for (;;) {
+        SocketAddress peer;
+        peer.size = sizeof peer.storage;
+        Descriptor taken(accept4(listener, peer.get(), &peer.size, SOCK_NONBLOCK | SOCK_CLOEXEC));
+        if (taken) {
+            if (from != nullptr) *from = peer;
+            if (!reserve) reserve = reserve_descriptor();
+            return taken;
+        }
+        const bool out_of_descriptors = errno == EMFILE || errno == ENFILE;
+        if (out_of_descriptors && reserve) {
+            reserve.reset();
+            Descriptor unwanted(accept4(listener, nullptr, nullptr, SOCK_CLOEXEC));
+            unwanted.reset();
+            reserve = reserve_descriptor();
+            continue;
+        }
+        // Connections that died while they waited are errors of theirs, not of the listener.
+        if (errno == EINTR || errno == ECONNABORTED || errno == EPROTO) continue;
+        return Descriptor();
+    }
+}
+
+Descriptor poller_of(int fd, unsigned events) {
+    Descriptor poller(epoll_create1(EPOLL_CLOEXEC));
+    if (!poller) return poller;
+    epoll_event wanted{};
+    wanted.events = events;
+    wanted.data.fd = fd;
+    if (epoll_ctl(poller.get(), EPOLL_CTL_ADD, fd, &wanted) != 0) poller.reset();
+    return poller;
+}
+
+}  // namespace farcached::fabric

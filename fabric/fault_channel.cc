@@ -1,0 +1,326 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "fabric/fault_channel.h"
+
+#include <sys/epoll.h>
+#include <sys/timerfd.h>
+#include <time.h>
+
+#include <algorithm>
+#include <cstring>
+#include <numeric>
+#include <utility>
+
+#include "base/check.h"
+#include "protocol/words.h"
+
+namespace farcached::fabric {
+
+namespace {
+
+constexpr size_t reads_max = 64;
+constexpr uint64_t never = UINT64_MAX;
+constexpr uint32_t line_bytes = 64;  // what a cache, a bus and a network card move at once
+
+uint64_t boottime_ns() {
+    timespec t{};
+    clock_gettime(CLOCK_BOOTTIME, &t);
+    return uint64_t(t.tv_sec) * 1'000'000'000 + uint64_t(t.tv_nsec);
+}
+
+size_t landing_bytes(const ReadRequest& request) {
+    return (size_t(request.ptr.length) + 7) / 8 * 8;
+}
+
+}  // namespace
+
+FaultChannel::FaultChannel(const FaultPlan& plan, ChannelEvents& events)
+    : plan_(plan),
+      events_(events),
+      poller_(epoll_create1(EPOLL_CLOEXEC)),
+      timer_(timerfd_create(CLOCK_BOOTTIME, TFD_NONBLOCK | TFD_CLOEXEC)),
+      read_dice_(plan.seed * 4 + 0),
+      send_dice_(plan.seed * 4 + 1),
+      receive_dice_(plan.seed * 4 + 2),
+      drop_dice_(plan.seed * 4 + 3) {}
+
+std::unique_ptr<FaultChannel> FaultChannel::wrap(const FaultPlan& plan, ChannelEvents& events,
+                                                 const Maker& make) {
+    std::unique_ptr<FaultChannel> channel(new FaultChannel(plan, events));
+    if (!channel->poller_ || !channel->timer_) return nullptr;
+    channel->inner_ = make(*channel);
+    if (channel->inner_ == nullptr) return nullptr;
+    for (int fd : {channel->inner_->fd(), channel->timer_.get()}) {
+        epoll_event event{};
+        event.events = EPOLLIN;
+        if (epoll_ctl(channel->poller_.get(), EPOLL_CTL_ADD, fd, &event) != 0) return nullptr;
+    }
+    channel->watch_inner();
+    return channel;
+}
+
+// ---- chance and time
+// --------------------------------------------------------------------------------
+
+uint64_t FaultChannel::now() const { return plan_.now_ns ? plan_.now_ns() : boottime_ns(); }
+
+// One throw per question, whatever the answer is used for (F2).
+bool FaultChannel::chance(std::mt19937_64& dice, double probability) {
+    return double(dice() >> 11) * 0x1p-53 < probability;
+}
+
+uint64_t FaultChannel::delay(std::mt19937_64& dice, double probability) {
+    const bool late = chance(dice, probability);
+    const uint64_t ns = dice() % (plan_.delay_ns_max + 1);
+    return late ? now() + ns : 0;
+}
+
+// One more step: is it the one?
+bool FaultChannel::last_step() { return ++steps_ == plan_.drop_at_step; }
+
+void FaultChannel::drop() {
+    dropped_ = true;
+    ending_ = Ending{ChannelEnd::reset, describe() + ": dropped at step " + std::to_string(steps_)};
+    inner_->close();
+}
+
+// ---- what the owner does
+// ------------------------------------------------------------------------------
+
+void FaultChannel::ready() {
+    if (over_) return;
+    uint64_t expirations = 0;
+    (void)!read(timer_.get(), &expirations, sizeof expirations);
+    refused_ = false;
+    if (!silent() && !ending_) inner_->ready();
+    if (!silent()) send_held();
+    if (!silent()) show();
+    if (!silent() && !ending_) tell_reads();
+    settle();
+}
+
+void FaultChannel::flush() {
+    if (over_) return;
+    if (!silent() && !out_.empty()) {
+        held_out_.append(out_.data(), out_.size());
+        out_.clear(0);
+        if (last_step()) {
+            // Whether the last thing said was heard, nobody knows.
+            if (chance(drop_dice_, 0.5)) send_held();
+            drop();
+        } else if (send_at_ns_ == 0) {
+            send_at_ns_ = delay(send_dice_, plan_.delay_send);
+        }
+        show_again_ = !in_.empty();
+    }
+    if (!silent()) send_held();
+    settle();
+}
+
+void FaultChannel::close() {
+    if (silent()) return;
+    closing_ = true;
+    ending_ = Ending{ChannelEnd::closed,
+                     describe() + ": " + std::string(channel_end_help(ChannelEnd::closed))};
+    inner_->close();
+    arm_timer();
+}
+
+void FaultChannel::send_held() {
+    if (ending_ || send_at_ns_ > now()) return;  // what is said to nobody stays unsaid
+    send_at_ns_ = 0;
+    if (!held_out_.empty()) inner_->out().append(held_out_);
+    held_out_.clear();
+    inner_->flush();
+}
+
+// Last in every turn: what has ended is told, and nothing is touched after that.
+void FaultChannel::settle() {
+    unsent_bytes_ = held_out_.size() + inner_->out_pending();
+    if (ending_ && (silent() || in_.empty())) {
+        over_ = true;
+        const Ending ending = std::move(*ending_);
+        events_.ended(ending.why, ending.text);
+        return;
+    }
+    watch_inner();
+    arm_timer();
+}
+
+void FaultChannel::watch_inner() {
+    if (inner_writes_ == inner_->wants_write()) return;
+    inner_writes_ = inner_->wants_write();
+    epoll_event event{};
+    event.events = EPOLLIN | (inner_writes_ ? uint32_t(EPOLLOUT) : 0);
+    CHECK(epoll_ctl(poller_.get(), EPOLL_CTL_MOD, inner_->fd(), &event) == 0);
+}
+
+uint64_t FaultChannel::next_due() const {
+    uint64_t due = never;
+    if (ending_) due = in_.empty() || silent() ? 0 : show_at_ns_;
+    if (!held_out_.empty()) due = std::min(due, send_at_ns_);
+    if (refused_ && in_.size() < input_bytes_default) due = 0;
+    if (show_again_ || in_.size() > shown_) due = std::min(due, show_at_ns_);
+    for (const HeldRead& read : held_reads_)
+        if (read.arrived) due = std::min(due, read.due_ns);
+    return due;
+}
+
+void FaultChannel::arm_timer() {
+    const uint64_t due = next_due(), at = now();
+    itimerspec timer{};
+    if (due != never) {
+        const uint64_t left = due > at ? due - at : 1;
+        timer.it_value.tv_sec = time_t(left / 1'000'000'000);
+        timer.it_value.tv_nsec = long(left % 1'000'000'000);
+    }
+    CHECK(timerfd_settime(timer_.get(), 0, &timer, nullptr) == 0);
+}
+
+// ---- what the channel within tells
+// --------------------------------------------------------------------
+
+void FaultChannel::connected() {
+    if (silent()) return;
+    if (last_step()) return drop();
+    events_.connected();
+}
+
+size_t FaultChannel::received(std::string_view bytes) {
+    if (silent()) return 0;
+    const size_t taken = std::min(bytes.size(), input_bytes_default - in_.size());
+    if (taken == 0) {
+        refused_ = true;
+        return 0;
+    }
+    in_.append(bytes.substr(0, taken));
+    refused_ = taken < bytes.size();
+    if (!last_step()) {
+        if (show_at_ns_ == 0) show_at_ns_ = delay(receive_dice_, plan_.delay_receive);
+        return taken;
+    }
+    if (chance(drop_dice_, 0.5)) {
+        const size_t some = shown_ + drop_dice_() % (in_.size() - shown_ + 1);
+        (void)events_.received(std::string_view(in_).substr(0, some));
+    }
+    drop();
+    return taken;
+}
+
+void FaultChannel::read_done(uint64_t token, ReadStatus status) {
+    for (HeldRead& read : held_reads_) {
+        if (read.request.token != token || read.arrived) continue;
+        read.arrived = true;
+        if (read.status == ReadStatus::done) read.status = status;
+        return;
+    }
+    CHECK(silent());
+}
+
+void FaultChannel::ended(ChannelEnd why, const std::string& text) {
+    if (!ending_) ending_ = Ending{why, text};
+}
+
+// ---- what its owner is told
+// ---------------------------------------------------------------------------
+
+void FaultChannel::show() {
+    if (in_.empty() || show_at_ns_ > now()) return;
+    show_at_ns_ = 0;
+    show_again_ = false;
+    size_t size = in_.size();
+    if (size > shown_ && !ending_ && chance(receive_dice_, plan_.split_receive))
+        size = shown_ + 1 + receive_dice_() % (size - shown_);
+    const size_t consumed = events_.received(std::string_view(in_).substr(0, size));
+    CHECK(consumed <= size);
+    in_.erase(0, consumed);
+    shown_ = size - consumed;
+    if (ending_) in_.clear();  // all was shown
+}
+
+void FaultChannel::tell_reads() {
+    const uint64_t at = now();
+    for (;;) {
+        auto first = held_reads_.end();
+        for (auto read = held_reads_.begin(); read != held_reads_.end(); ++read)
+            if (read->arrived && read->due_ns <= at &&
+                (first == held_reads_.end() || read->due_ns < first->due_ns))
+                first = read;
+        if (first == held_reads_.end()) return;
+        const HeldRead read = std::move(*first);
+        held_reads_.erase(first);
+        if (last_step()) return drop();
+        ReadStatus status = read.status;
+        copy_lines(read.request, read.lines);
+        if (status == ReadStatus::done && !inner_->owner_alive()) status = ReadStatus::owner_dead;
+        if (status != ReadStatus::done)
+            std::memset(read.request.landing, 0xa5, landing_bytes(read.request));
+        events_.read_done(read.request.token, status);
+        if (silent()) return;
+    }
+}
+
+// ---- reads
+// ----------------------------------------------------------------------------------------------
+
+bool FaultChannel::post_read(const ReadRequest& request) {
+    CHECK(can_read());
+    CHECK(well_formed(request.ptr));
+    if (held_reads_.size() == reads_max) return false;
+    if (!silent() && last_step()) drop();
+    if (silent()) {
+        arm_timer();
+        return true;  // never told: the channel has ended
+    }
+    HeldRead read;
+    read.request = request;
+    const bool torn = chance(read_dice_, plan_.tear_read);
+    const bool unlucky = chance(read_dice_, plan_.fail_read);
+    const bool fails = ++reads_ == plan_.fail_read_number || unlucky;
+    read.due_ns = delay(read_dice_, plan_.delay_read);
+    if (fails) read.status = ReadStatus::failed;
+    if (inner_->mapped_region(request.ptr.region) == nullptr) {
+        if (!inner_->post_read(request)) return false;
+    } else {
+        plan_copy(read, torn);
+    }
+    held_reads_.push_back(std::move(read));
+    arm_timer();
+    return true;
+}
+
+// Copies now what is not left for later.
+void FaultChannel::plan_copy(HeldRead& read, bool torn) {
+    const ReadRequest& request = read.request;
+    const RegionView& view = *inner_->mapped_region(request.ptr.region);
+    CHECK(inside(request.ptr, view.region_bytes));
+    read.arrived = true;
+    if (words::load_relaxed(&view.header->incarnation) != request.ptr.incarnation) {
+        read.status = ReadStatus::failed;
+        return;
+    }
+    const uint64_t first = request.ptr.offset / line_bytes;
+    const uint64_t last = (request.ptr.offset + landing_bytes(request) - 1) / line_bytes;
+    std::vector<uint32_t> lines(size_t(last - first + 1));
+    std::iota(lines.begin(), lines.end(), 0U);
+    std::shuffle(lines.begin(), lines.end(), read_dice_);
+    const size_t later = torn ? read_dice_() % (lines.size() + 1) : 0;
+    read.lines.assign(lines.end() - long(later), lines.end());
+    lines.resize(lines.size() - later);
+    copy_lines(request, lines);
+    if (torn && plan_.between) plan_.between();
+}
+
+void FaultChannel::copy_lines(const ReadRequest& request, const std::vector<uint32_t>& lines) {
+    if (lines.empty()) return;
+    const RegionView& view = *inner_->mapped_region(request.ptr.region);
+    const uint64_t begin = request.ptr.offset, end = begin + landing_bytes(request);
+    for (uint32_t line : lines) {
+        const uint64_t from = begin / line_bytes * line_bytes + uint64_t(line) * line_bytes;
+        const uint64_t stop = std::min(from + line_bytes, end);
+        for (uint64_t at = std::max(from, begin); at < stop; at += 8)
+            request.landing[(at - begin) / 8] =
+                words::load_relaxed(reinterpret_cast<const uint64_t*>(view.base + at));
+    }
+}
+
+}  // namespace farcached::fabric

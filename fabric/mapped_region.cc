@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "fabric/mapped_region.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+#include <cerrno>
+#include <cstring>
+
+namespace farcached::fabric {
+
+MappedRegion::MappedRegion(int fd, uint64_t bytes, std::string& error) : bytes_(bytes) {
+    void* at = mmap(nullptr, bytes, PROT_READ, MAP_SHARED | MAP_NORESERVE, fd, 0);
+    if (at == MAP_FAILED) {
+        error = "mmap: cannot map the region: " + std::string(std::strerror(errno));
+        return;
+    }
+    base_ = static_cast<const char*>(at);
+    check(error);
+}
+
+bool MappedRegion::alive() const { return owned_by(*view_.header, owner_, incarnation_); }
+
+MappedRegion::~MappedRegion() {
+    if (base_ != nullptr) munmap(const_cast<char*>(base_), bytes_);
+}
+
+// Do `count` things of `each` bytes lie there, aligned?
+bool MappedRegion::has(uint64_t offset, uint64_t count, uint64_t each, uint64_t align) const {
+    if (offset % align != 0 || offset > bytes_) return false;
+    return count <= (bytes_ - offset) / each;
+}
+
+// Looks at a copy, since the other process may change what it has told (M1).
+void MappedRegion::check(std::string& error) {
+    layout::RegionHeader header;
+    static_assert(sizeof header % 8 == 0);
+    words::copy_out(reinterpret_cast<char*>(&header), reinterpret_cast<const uint64_t*>(base_), 0,
+                    sizeof header, [] {});
+    error = "the region's header is not one";
+    if (header.magic != layout::region_magic) return;
+    if (header.version != layout::layout_version) return;
+    if (header.region_bytes != bytes_) return;
+    if (header.partition_count_log2 > 6) return;
+    static_assert(layout::partitions_max == 1 << 6);
+    const uint32_t partitions = UINT32_C(1) << header.partition_count_log2;
+    error = "the region's header points out of it";
+    if (!has(header.partitions_offset, partitions, sizeof(layout::PartitionEntry), 64)) return;
+    if (!has(header.pages_offset, header.page_count, sizeof(layout::PageEntry), 16)) return;
+    if (!has(header.arena_offset, header.page_count, layout::page_bytes, 64)) return;
+    view_.partitions =
+        reinterpret_cast<const layout::PartitionEntry*>(base_ + header.partitions_offset);
+    for (uint32_t i = 0; i < partitions; i++) {
+        const layout::PartitionEntry& entry = view_.partitions[i];
+        const IndexShape shape{
+            words::load_relaxed(&entry.buckets_offset), words::load_relaxed(&entry.overflow_offset),
+            words::load_relaxed(&entry.buckets_max), words::load_relaxed(&entry.overflow_max)};
+        if (shape.buckets_max == 0 || shape.buckets_max > UINT32_MAX) return;
+        if (!has(shape.buckets_offset, shape.buckets_max, sizeof(layout::Bucket), 64)) return;
+        if (!has(shape.overflow_offset, shape.overflow_max, sizeof(layout::Bucket), 64)) return;
+        shapes_.push_back(shape);
+    }
+    error = "the region has no living owner";
+    if (!names_living_owner(header.owner)) return;
+    error.clear();
+    owner_ = header.owner;
+    incarnation_ = header.incarnation;
+    view_.header = reinterpret_cast<const layout::RegionHeader*>(base_);
+    view_.shapes = shapes_.data();
+    view_.pages = reinterpret_cast<const layout::PageEntry*>(base_ + header.pages_offset);
+    view_.arena = reinterpret_cast<const uint64_t*>(base_ + header.arena_offset);
+    view_.base = base_;
+    view_.region_bytes = bytes_;
+    view_.arena_bytes = header.page_count * layout::page_bytes;
+    view_.hash_seed = header.hash_seed;
+    view_.partition_count_log2 = header.partition_count_log2;
+}
+
+std::shared_ptr<const MappedRegion> MappedRegions::map(const Descriptor& fd, uint64_t bytes,
+                                                       uint64_t incarnation, std::string& error) {
+    struct stat file {};
+    constexpr int sealed = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE;
+    const int seals = fcntl(fd.get(), F_GET_SEALS);
+    const int flags = fcntl(fd.get(), F_GETFL);
+    error = "the region's descriptor is not sealed and for reading only";
+    if (fstat(fd.get(), &file) != 0 || seals < 0 || flags < 0) return nullptr;
+    if ((seals & sealed) != sealed || (flags & O_ACCMODE) != O_RDONLY) return nullptr;
+    error = "the region is not of the size that was said";
+    if (uint64_t(file.st_size) != bytes || bytes < sizeof(layout::RegionHeader) || bytes % 8 != 0)
+        return nullptr;
+    error.clear();
+
+    std::lock_guard hold(lock_);
+    std::erase_if(mapped_, [](const auto& entry) { return entry.second.expired(); });
+    auto& known = mapped_[{uint64_t(file.st_dev), uint64_t(file.st_ino)}];
+    std::shared_ptr<const MappedRegion> region = known.lock();
+    if (region == nullptr) {
+        region.reset(new MappedRegion(fd.get(), bytes, error));
+        if (!error.empty()) return nullptr;
+        known = region;
+    }
+    if (region->incarnation() == incarnation) return region;
+    error = "the region is of another incarnation";
+    return nullptr;
+}
+
+}  // namespace farcached::fabric

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Owner: how other processes see at once that the owner of a region is dead (S9), and how its
+// successor knows.
+//
+// O1  The region header's owner word is a robust futex: the id of a thread that lives as long as
+// its process, which is
+//     to say the main thread. When that thread ends, by SIGKILL or otherwise, the kernel sets a bit
+//     in the word before it gives back the process's files and their locks.
+// O2  Whoever takes over a node's name holds its NameLock before it serves. So when anybody can
+// have been served by a
+//     successor, every reader of the old memory sees that its owner is dead.
+// O3  A reader looks at the word after its copy.
+//
+// The kernel is told of the word by set_robust_list(2), as pthread mutexes do it for themselves,
+// and not through such a mutex: the word alone is in the region, whatever the C library's mutex
+// looks like, and the kernel's list is in memory of its own that is shared, because from private
+// memory of a process that dies for want of memory the kernel may take the pages before it reads
+// the list. In that thread no pthread mutex is robust meanwhile.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "base/broken.h"
+#include "fabric/descriptor.h"
+#include "protocol/layout.h"
+#include "protocol/words.h"
+
+namespace farcached::fabric {
+
+// The right to serve under a name that is a path: a locked file beside it, PATH.lock, which is
+// never removed. A process that forks shares the lock with its child until both have ended or
+// executed something else.
+class NameLock {
+  public:
+    // nullptr: `error` is a sentence that says who holds it, or what the system refused.
+    static std::unique_ptr<NameLock> take(const std::string& path, std::string& error);
+    const std::string& path() const { return path_; }
+
+  private:
+    NameLock(std::string path, Descriptor file) : path_(std::move(path)), file_(std::move(file)) {}
+    std::string path_;
+    Descriptor file_;
+};
+
+// Who owns a region, under a name.
+class Owner {
+  public:
+    // From here on this thread owns the region; one at a time. The header outlives this; made and
+    // destroyed in one thread. Throws std::system_error.
+    Owner(layout::RegionHeader& header, std::unique_ptr<NameLock> name);
+    ~Owner();  // from here on nobody owns it; then the name is free (O2)
+    Owner(const Owner&) = delete;
+    Owner& operator=(const Owner&) = delete;
+
+    const layout::RegionHeader& header() const { return header_; }
+    const std::string& path() const { return name_->path(); }
+
+  private:
+    struct List;
+    std::unique_ptr<NameLock> name_;
+    layout::RegionHeader& header_;
+    List* list_;
+    void* list_before_ = nullptr;
+    int thread_ = 0;
+};
+
+// What an owner word says.
+constexpr uint64_t owner_died_bit = UINT64_C(1) << 30;
+constexpr bool names_living_owner(uint64_t word) {
+    return word != 0 && word < owner_died_bit;  // thread ids are smaller
+}
+
+// Is the region still owned by whom it was when `word` and `incarnation` were read?
+inline bool owned_by(const layout::RegionHeader& header, uint64_t word, uint64_t incarnation) {
+    if (broken::s9_ignore_owner) return true;
+    __atomic_thread_fence(__ATOMIC_ACQUIRE);  // O3
+    if (words::load_acquire(&header.owner) != word) return false;
+    return words::load_relaxed(&header.incarnation) == incarnation;
+}
+
+}  // namespace farcached::fabric

@@ -1,0 +1,334 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "fabric/shm_channel.h"
+
+#include <fcntl.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+#include <vector>
+
+#include "base/check.h"
+#include "fabric/shm_greeting.h"
+#include "fabric/shm_internal.h"
+#include "protocol/layout_hash.h"
+#include "protocol/words.h"
+
+namespace farcached::fabric {
+
+namespace {
+
+constexpr size_t reads_max = 256;     // posted and not told
+constexpr uint32_t spins_least = 16;  // what a try takes after linger() had stopped to pay
+constexpr uint32_t tries_every = 64;  // calls of linger() from one try to the next
+
+void pause_briefly() {
+#if defined(__x86_64__) || defined(__i386__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    asm volatile("yield");
+#endif
+}
+
+}  // namespace
+
+ShmChannel::ShmChannel(Side side, Descriptor socket, Descriptor poller, std::string name,
+                       ChannelEvents& events, const ShmOptions& options)
+    : StreamChannel(std::move(poller), std::move(name), events, options.input_bytes_max),
+      side_(side),
+      options_(options),
+      socket_(std::move(socket)),
+      spins_(options.spins_max) {}
+
+// ---- the connection
+// ---------------------------------------------------------------------------------
+
+void ShmChannel::connect(const sockaddr_un& to, MappedRegions& regions) {
+    regions_ = &regions;
+    ShmHello hello{};
+    hello.magic = shm_hello_magic;
+    hello.version = shm_version;
+    hello.layout_version = layout::layout_version;
+    hello.layout_hash = layout::layout_hash;
+    hello.ring_bytes = options_.ring_bytes;
+    if (::connect(socket_.get(), reinterpret_cast<const sockaddr*>(&to), sizeof to) != 0) {
+        if (errno == EAGAIN)
+            end(ChannelEnd::refused, "its queue of connections is full");
+        else if (errno == EPROTOTYPE)
+            end(ChannelEnd::handshake, "it is another kind of socket");
+        else
+            end_with_errno(channel_end_of(errno), errno);
+    } else if (std::string error; !admitted_peer(socket_.get(), error)) {
+        end(ChannelEnd::permission, error);
+    } else if (!send_hello(socket_.get(), hello)) {
+        end_with_errno(channel_end_of(errno), errno);
+    }
+    if (ending()) hang_up();
+}
+
+void ShmChannel::advance() {
+    if (side_ == Side::node)
+        welcome_proxy();
+    else
+        meet_node();
+}
+
+void ShmChannel::refuse(ShmRefusal reason, ChannelEnd why, const std::string& text) {
+    (void)send_refusal(socket_.get(), reason, text);
+    end(why, text);
+}
+
+void ShmChannel::welcome_proxy() {
+    ShmHello hello{};
+    if (auto no = receive_hello(socket_.get(), hello)) {
+        if (no->yet) return;
+        if (no->why == ChannelEnd::handshake)
+            (void)send_refusal(socket_.get(), ShmRefusal::handshake, no->text);
+        return end(no->why, no->text);
+    }
+    std::string error;
+    if (!admitted_peer(socket_.get(), error))
+        return refuse(ShmRefusal::permission, ChannelEnd::permission, error);
+    const uint32_t ring_bytes = hello.ring_bytes == 0 ? options_.ring_bytes : hello.ring_bytes;
+    if (!ring_bytes_valid(ring_bytes) || hello.reserved != 0)
+        return refuse(ShmRefusal::handshake, ChannelEnd::handshake,
+                      "rings of " + std::to_string(ring_bytes) + " bytes cannot be");
+    ShmWelcome welcome{};
+    welcome.magic = shm_welcome_magic;
+    welcome.version = shm_version;
+    welcome.ring_bytes = std::min(ring_bytes, std::max(options_.ring_bytes, ring_bytes_min));
+    ShmDescriptors given;
+    link_ = LinkMemory::make(welcome.ring_bytes);
+    given.wake_node.reset(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+    given.wake_proxy.reset(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+    const bool region = offer_->fits(hello);
+    if (region) {
+        welcome.region_count = 1;
+        welcome.region_bytes = offer_->region_bytes;
+        welcome.incarnation = offer_->incarnation;
+        given.region.reset(fcntl(offer_->region.get(), F_DUPFD_CLOEXEC, 0));
+    }
+    if (link_ == nullptr || !given.wake_node || !given.wake_proxy || (region && !given.region))
+        return refuse(ShmRefusal::no_memory, ChannelEnd::no_memory, std::strerror(errno));
+    given.link.reset(fcntl(link_->fd(), F_DUPFD_CLOEXEC, 0));
+    if (!given.link || !send_welcome(socket_.get(), welcome, given))
+        return end_with_errno(channel_end_of(errno), errno);
+    start(std::move(given.wake_node), std::move(given.wake_proxy));
+}
+
+void ShmChannel::meet_node() {
+    ShmWelcome welcome{};
+    ShmDescriptors given;
+    if (auto no = receive_welcome(socket_.get(), welcome, given)) {
+        if (!no->yet) end(no->why, no->text);
+        return;
+    }
+    std::string error;
+    link_ = LinkMemory::adopt(std::move(given.link), welcome.ring_bytes, error);
+    if (link_ == nullptr) return end(ChannelEnd::handshake, error);
+    if (given.region) {
+        region_ = regions_->map(given.region, welcome.region_bytes, welcome.incarnation, error);
+        if (region_ == nullptr) return end(ChannelEnd::handshake, error);
+    }
+    // Whatever they are, they must not make us wait.
+    for (const Descriptor* wake : {&given.wake_node, &given.wake_proxy})
+        if (fcntl(wake->get(), F_SETFL, O_NONBLOCK) != 0)
+            return end_with_errno(ChannelEnd::handshake, errno);
+    start(std::move(given.wake_proxy), std::move(given.wake_node));
+    if (ending()) return;
+    events().connected();
+}
+
+void ShmChannel::start(Descriptor wake_me, Descriptor wake_peer) {
+    wake_me_ = std::move(wake_me);
+    wake_peer_ = std::move(wake_peer);
+    epoll_event event{};
+    event.events = EPOLLIN | EPOLLET;  // an edge at each write: it need not be read
+    event.data.fd = wake_me_.get();
+    if (epoll_ctl(poller(), EPOLL_CTL_ADD, wake_me_.get(), &event) != 0)
+        return end_with_errno(ChannelEnd::handshake, errno);
+    link_->close_file();
+    LinkShared& shared = link_->shared();
+    const uint32_t bytes = link_->ring_bytes();
+    const bool node = side_ == Side::node;
+    sleeps_ = node ? &shared.node_sleeps : &shared.proxy_sleeps;
+    peer_sleeps_ = node ? &shared.proxy_sleeps : &shared.node_sleeps;
+    if (node) {
+        reader_.emplace(shared.to_node, link_->ring_to_node(), bytes);
+        writer_.emplace(shared.to_proxy, link_->ring_to_proxy(), bytes);
+    } else {
+        reader_.emplace(shared.to_proxy, link_->ring_to_proxy(), bytes);
+        writer_.emplace(shared.to_node, link_->ring_to_node(), bytes);
+    }
+    opened();
+}
+
+// ---- bytes
+// ------------------------------------------------------------------------------------------
+
+size_t ShmChannel::pull(char* to, size_t room) {
+    const std::optional<size_t> got = reader_->read(to, room);
+    if (!got) {
+        end(ChannelEnd::corrupt, "the writer's position");
+        return 0;
+    }
+    if (*got > 0) wake_peer(sleeps_for_room);
+    if (*got < room && peer_gone_) end_for_gone_peer();
+    return *got;
+}
+
+size_t ShmChannel::push(std::string_view bytes) {
+    const std::optional<size_t> put = writer_->write(bytes);
+    if (!put) {
+        end(ChannelEnd::corrupt, "the reader's position");
+        return 0;
+    }
+    if (*put > 0) wake_peer(sleeps_for_input);
+    return *put;
+}
+
+void ShmChannel::look_for_end() {
+    if (peer_gone_) end_for_gone_peer();
+}
+
+void ShmChannel::end_for_gone_peer() {
+    if (region_ != nullptr && !region_->alive()) return end(ChannelEnd::owner_dead, "");
+    end(ChannelEnd::peer_closed, "");
+}
+
+// ---- sleeping and waking
+// ----------------------------------------------------------------------------
+
+void ShmChannel::wake_peer(uint32_t reason) {
+    __atomic_thread_fence(__ATOMIC_SEQ_CST);  // G3: the position is published
+    if ((__atomic_load_n(peer_sleeps_, __ATOMIC_RELAXED) & reason) == 0) return;
+    if (__atomic_exchange_n(peer_sleeps_, 0, __ATOMIC_RELAXED) == 0) return;
+    counters_.rung++;
+    (void)eventfd_write(wake_peer_.get(), 1);
+}
+
+void ShmChannel::kick() { (void)eventfd_write(wake_me_.get(), 1); }
+
+void ShmChannel::woken() {
+    armed_ = 0;
+    if (std::exchange(lingered_, false)) return;
+    epoll_event seen[2];
+    counters_.woken++;
+    const int count = epoll_wait(poller(), seen, 2, 0);
+    for (int i = 0; i < count; i++) {
+        if (seen[i].data.fd != socket_.get()) continue;
+        char byte;
+        const ssize_t got = recv(socket_.get(), &byte, 1, MSG_DONTWAIT);
+        if (got > 0) return end(ChannelEnd::corrupt, "more than a greeting came over the socket");
+        if (got < 0 && (errno == EAGAIN || errno == EINTR)) continue;
+        peer_gone_ = true;
+    }
+}
+
+bool ShmChannel::anything_for(uint32_t reasons) {
+    if ((reasons & sleeps_for_input) != 0 && reader_->has_bytes()) return true;
+    return (reasons & sleeps_for_room) != 0 && writer_->has_room();
+}
+
+void ShmChannel::stay_awake() {
+    __atomic_store_n(sleeps_, 0, __ATOMIC_RELAXED);
+    armed_ = 0;
+}
+
+bool ShmChannel::watch(const Interest& interest) {
+    if (interest.again) {
+        kick();
+        return true;
+    }
+    const uint32_t reasons =
+        (interest.input ? sleeps_for_input : 0) | (interest.output ? sleeps_for_room : 0);
+    if (armed_ == (reasons | armed_bit))
+        return true;  // whoever wakes us after that has not done so yet
+    __atomic_store_n(sleeps_, reasons, __ATOMIC_RELAXED);
+    __atomic_thread_fence(__ATOMIC_SEQ_CST);  // G3: we have said that we sleep
+    armed_ = reasons | armed_bit;
+    if (!anything_for(reasons)) return true;
+    stay_awake();
+    return false;
+}
+
+bool ShmChannel::linger() {
+    if (!open() || ending() || ended() || armed_ == 0 || options_.spins_max == 0) return false;
+    uint32_t spins = spins_;
+    if (spins < spins_least) {
+        if (++idle_calls_ % tries_every != 0) return false;
+        spins = std::min(spins_least, options_.spins_max);
+    }
+    const uint32_t reasons = armed_ & ~armed_bit;
+    if (__atomic_exchange_n(sleeps_, 0, __ATOMIC_RELAXED) != reasons) return true;  // just woken
+    armed_ = 0;
+    counters_.lingered++;
+    for (uint32_t i = 0; i < spins; i++) {
+        counters_.spins++;
+        if (anything_for(reasons)) {
+            counters_.lingered_paid++;
+            spins_ = std::min(options_.spins_max, std::max(spins, spins_least) * 2);
+            lingered_ = true;
+            return true;
+        }
+        pause_briefly();
+    }
+    spins_ = spins / 2;
+    lingered_ =
+        !watch({(reasons & sleeps_for_input) != 0, (reasons & sleeps_for_room) != 0, false});
+    return lingered_;
+}
+
+void ShmChannel::hang_up() { (void)shutdown(socket_.get(), SHUT_RDWR); }
+
+// ---- reads
+// ------------------------------------------------------------------------------------------
+
+const RegionView* ShmChannel::mapped_region(uint32_t region) const {
+    return region == 0 && region_ != nullptr ? &region_->view() : nullptr;
+}
+
+bool ShmChannel::owner_alive() const { return region_ == nullptr || region_->alive(); }
+
+bool ShmChannel::post_read(const ReadRequest& request) {
+    CHECK(can_read());
+    CHECK(well_formed(request.ptr));
+    if (reads_.size() == reads_max) return false;
+    ReadStatus status = ReadStatus::failed;
+    if (request.ptr.region == 0 && request.ptr.incarnation == region_->incarnation()) {
+        const RegionView& view = region_->view();
+        CHECK(inside(request.ptr, view.region_bytes));
+        const uint64_t* from = reinterpret_cast<const uint64_t*>(view.base + request.ptr.offset);
+        const size_t bytes = (size_t(request.ptr.length) + 7) / 8 * 8;
+        words::copy_out(reinterpret_cast<char*>(request.landing), from, 0, bytes, [] {});
+        status = region_->alive() ? ReadStatus::done : ReadStatus::owner_dead;
+    }
+    reads_.push_back({request.token, status});
+    if (reads_.size() == 1) kick();
+    return true;
+}
+
+void ShmChannel::tell_reads() {
+    std::vector<DoneRead> done;
+    done.swap(reads_);
+    for (const DoneRead& read : done) {
+        if (ending()) return;
+        events().read_done(read.token, read.status);
+    }
+}
+
+// ---- making one
+// -------------------------------------------------------------------------------------
+
+const ShmCounters& shm_counters(const Channel& channel) {
+    const auto* shm = dynamic_cast<const ShmChannel*>(&channel);
+    CHECK(shm != nullptr);
+    return shm->counters();
+}
+
+}  // namespace farcached::fabric

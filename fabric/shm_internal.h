@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// ShmChannel: both sides of a connection over shared memory; made by connect_shm() and ShmListener.
+//
+// K1  Until start(), the poller holds the socket alone; from then on the eventfd that wakes this
+// side, too. K2  armed_ is what this side has said it sleeps for, with armed_bit, and 0 when it is
+// awake. Between two calls of
+//     its owner it is armed, or its own eventfd is set (T2).
+// K3  Nothing is read from shared memory but through reader_, writer_ and the other side's sleep
+// word, of which
+//     any value is as good as any other.
+#pragma once
+
+#include <sys/un.h>
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "fabric/shm_channel.h"
+#include "fabric/shm_greeting.h"
+#include "fabric/shm_ring.h"
+#include "fabric/stream_channel.h"
+
+namespace farcached::fabric {
+
+struct ShmListener::Offer {
+    std::string name;  // "shm:PATH"
+    std::string path;
+    Descriptor region;  // for reading only; none: no region
+    uint64_t region_bytes = 0, incarnation = 0;
+    ShmOptions options;
+
+    // May a proxy that was built like this map the region?
+    bool fits(const ShmHello& hello) const;
+};
+
+class ShmChannel final : public StreamChannel {
+  public:
+    enum class Side : uint8_t { node, proxy };
+    ShmChannel(Side side, Descriptor socket, Descriptor poller, std::string name,
+               ChannelEvents& events, const ShmOptions& options);
+
+    void connect(const sockaddr_un& to, MappedRegions& regions);
+    void accepted(std::shared_ptr<const ShmListener::Offer> offer) { offer_ = std::move(offer); }
+
+    bool linger() override;
+    const RegionView* mapped_region(uint32_t region) const override;
+    bool owner_alive() const override;
+    bool can_read() const override { return region_ != nullptr; }
+    bool post_read(const ReadRequest& request) override;
+    const ShmCounters& counters() const { return counters_; }
+
+  private:
+    static constexpr uint32_t armed_bit = 1U << 31;
+    struct DoneRead {
+        uint64_t token;
+        ReadStatus status;
+    };
+
+    void advance() override;
+    void woken() override;
+    size_t pull(char* to, size_t room) override;
+    size_t push(std::string_view bytes) override;
+    void look_for_end() override;
+    bool watch(const Interest& interest) override;
+    void hang_up() override;
+    void tell_reads() override;
+
+    void welcome_proxy();
+    void meet_node();
+    void refuse(ShmRefusal reason, ChannelEnd why, const std::string& text);
+    void start(Descriptor wake_me, Descriptor wake_peer);
+    void end_for_gone_peer();
+    void wake_peer(uint32_t reason);
+    void kick();
+    bool anything_for(uint32_t reasons);
+    void stay_awake();
+
+    const Side side_;
+    const ShmOptions options_;
+    Descriptor socket_, wake_me_, wake_peer_;
+    std::shared_ptr<const ShmListener::Offer> offer_;  // of a node's side
+    MappedRegions* regions_ = nullptr;                 // of a proxy's
+    std::shared_ptr<const MappedRegion> region_;       // likewise
+    std::unique_ptr<LinkMemory> link_;
+    std::optional<RingReader> reader_;
+    std::optional<RingWriter> writer_;
+    uint32_t* sleeps_ = nullptr;
+    uint32_t* peer_sleeps_ = nullptr;
+    uint32_t armed_ = 0;
+    uint32_t spins_;
+    uint32_t idle_calls_ = 0;
+    bool lingered_ = false;  // the next wake-up is linger()'s: nothing is to be eaten
+    bool peer_gone_ = false;
+    std::vector<DoneRead> reads_;
+    ShmCounters counters_;
+};
+
+}  // namespace farcached::fabric

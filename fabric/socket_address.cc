@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "fabric/socket_address.h"
+
+#include <netdb.h>
+#include <netinet/in.h>
+
+#include <cstring>
+#include <memory>
+
+namespace farcached::fabric {
+
+uint16_t SocketAddress::port() const {
+    if (storage.ss_family == AF_INET)
+        return ntohs(reinterpret_cast<const sockaddr_in&>(storage).sin_port);
+    if (storage.ss_family == AF_INET6)
+        return ntohs(reinterpret_cast<const sockaddr_in6&>(storage).sin6_port);
+    return 0;
+}
+
+bool SocketAddress::operator==(const SocketAddress& other) const {
+    return size == other.size && std::memcmp(&storage, &other.storage, size) == 0;
+}
+
+std::optional<SocketAddress> numeric_address(std::string_view host, uint16_t port) {
+    addrinfo hints{};
+    hints.ai_flags = AI_NUMERICHOST | AI_NUMERICSERV;
+    hints.ai_socktype = SOCK_STREAM;
+    addrinfo* found = nullptr;
+    const std::string name(host);
+    if (getaddrinfo(name.c_str(), std::to_string(port).c_str(), &hints, &found) != 0)
+        return std::nullopt;
+    std::unique_ptr<addrinfo, decltype(&freeaddrinfo)> free_later(found, &freeaddrinfo);
+    SocketAddress address;
+    std::memcpy(&address.storage, found->ai_addr, found->ai_addrlen);
+    address.size = found->ai_addrlen;
+    return address;
+}
+
+std::string to_string(const SocketAddress& address) {
+    char host[NI_MAXHOST], port[NI_MAXSERV];
+    const int error = getnameinfo(address.get(), address.size, host, sizeof host, port, sizeof port,
+                                  NI_NUMERICHOST | NI_NUMERICSERV);
+    if (error != 0) return "?";
+    if (address.storage.ss_family == AF_INET6) return "[" + std::string(host) + "]:" + port;
+    return std::string(host) + ":" + port;
+}
+
+}  // namespace farcached::fabric

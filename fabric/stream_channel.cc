@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "fabric/stream_channel.h"
+
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+namespace farcached::fabric {
+
+namespace {
+
+constexpr int rounds_max = 8;  // buffers full that one call receives before others get their turn
+constexpr int passes_max = 4;  // likewise, when there is a little more each time
+constexpr size_t out_keep_bytes = 256 * 1024;  // memory that an empty out() keeps
+
+}  // namespace
+
+ChannelEnd channel_end_of(int error) {
+    switch (error) {
+        case ECONNREFUSED:
+        case ENOENT:
+            return ChannelEnd::refused;
+        case EHOSTUNREACH:
+        case ENETUNREACH:
+        case EADDRNOTAVAIL:
+        case EAFNOSUPPORT:
+            return ChannelEnd::unreachable;
+        case ETIMEDOUT:
+            return ChannelEnd::timed_out;
+        case ECONNRESET:
+        case EPIPE:
+            return ChannelEnd::reset;
+        case EACCES:
+        case EPERM:
+            return ChannelEnd::permission;
+        case ENOMEM:
+        case ENOBUFS:
+            return ChannelEnd::no_memory;
+        default:
+            return ChannelEnd::system;
+    }
+}
+
+StreamChannel::StreamChannel(Descriptor poller, std::string name, ChannelEvents& events,
+                             size_t input_bytes_max)
+    : poller_(std::move(poller)),
+      name_(std::move(name)),
+      events_(events),
+      input_(input_bytes_max) {}
+
+void StreamChannel::end(ChannelEnd why, std::string_view cause) {
+    if (told_ || ending_) return;
+    std::string text = name_ + ": " + std::string(channel_end_help(why));
+    if (!cause.empty()) text += " (" + std::string(cause) + ")";
+    ending_ = Ending{why, std::move(text)};
+}
+
+void StreamChannel::end_with_errno(ChannelEnd why, int error) { end(why, std::strerror(error)); }
+
+void StreamChannel::close() {
+    if (told_ || ending_) return;
+    end(ChannelEnd::closed, "");
+    hang_up();
+}
+
+void StreamChannel::tell() {
+    told_ = true;
+    const Ending ending = std::move(*ending_);
+    events_.ended(ending.why, ending.text);
+}
+
+void StreamChannel::ready() {
+    if (told_) return;
+    if (!ending_ && !open_) advance();
+    if (!ending_ && open_) turn();
+    if (ending_) tell();
+}
+
+void StreamChannel::flush() {
+    if (told_) return;
+    if (!ending_) send_flushed();
+    if (ending_) tell();
+}
+
+void StreamChannel::turn() {
+    woken();
+    if (ending_) return;
+    tell_reads();
+    for (int pass = 1;; pass++) {
+        if (ending_) return;
+        send_unsent();
+        if (ending_) return;
+        const bool again = receive() || pass == passes_max;
+        if (ending_) return;
+        if (watch({!input_.full(), !unsent_.empty(), again})) return;
+    }
+}
+
+// True: more is there than one call should receive.
+bool StreamChannel::receive() {
+    if (input_.full()) show();
+    for (int round = 0; round < rounds_max; round++) {
+        if (ending_) return false;
+        if (input_.full()) {
+            look_for_end();
+            return false;
+        }
+        size_t room = 0;
+        char* to = input_.room(room);
+        const size_t got = pull(to, room);
+        input_.commit(got);
+        // What came before the end is told, unless it was this side that ended.
+        if (!input_.empty()) show();
+        if (got < room) return false;
+    }
+    return true;
+}
+
+void StreamChannel::show() {
+    const std::string_view bytes = input_.view();
+    const size_t consumed = events_.received(bytes);
+    CHECK(consumed <= bytes.size());
+    input_.consume(consumed);
+}
+
+void StreamChannel::send_unsent() {
+    if (unsent_.empty()) return;
+    const size_t sent = push(unsent_.view());
+    unsent_.consume(sent);
+    unsent_bytes_ = unsent_.size();
+}
+
+void StreamChannel::send_flushed() {
+    const std::string_view bytes(out_.data(), out_.size());
+    if (bytes.empty()) return;
+    if (!open_ || !unsent_.empty()) {
+        unsent_.append(bytes);
+        unsent_bytes_ = unsent_.size();
+        out_.clear(out_keep_bytes);
+        if (open_) send_unsent();
+    } else {
+        const size_t sent = push(bytes);
+        unsent_.append(bytes.substr(sent));
+        unsent_bytes_ = unsent_.size();
+        out_.clear(out_keep_bytes);
+    }
+    if (!open_ || ending_) return;
+    // Whoever stopped consuming because too much was pending may want to go on.
+    const bool again = !input_.empty() && unsent_.empty();
+    if (!watch({!input_.full(), !unsent_.empty(), again})) watch({false, false, true});
+}
+
+}  // namespace farcached::fabric

@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "fabric/tcp_channel.h"
+
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/epoll.h>
+
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "base/check.h"
+#include "fabric/accept.h"
+#include "fabric/stream_channel.h"
+
+namespace farcached::fabric {
+
+namespace {
+
+// A host that is gone without a word is noticed after some two minutes, by whoever only listens,
+// too.
+constexpr int keepalive_idle_s = 60, keepalive_interval_s = 15, keepalive_probes = 4;
+
+void set_option(int fd, int level, int name, int value) {
+    (void)setsockopt(fd, level, name, &value, sizeof value);
+}
+
+void set_stream_options(int fd) {
+    set_option(fd, IPPROTO_TCP, TCP_NODELAY, 1);
+    set_option(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
+    set_option(fd, IPPROTO_TCP, TCP_KEEPIDLE, keepalive_idle_s);
+    set_option(fd, IPPROTO_TCP, TCP_KEEPINTVL, keepalive_interval_s);
+    set_option(fd, IPPROTO_TCP, TCP_KEEPCNT, keepalive_probes);
+}
+
+class TcpChannel final : public StreamChannel {
+  public:
+    TcpChannel(Descriptor socket, Descriptor poller, std::string name, ChannelEvents& events,
+               size_t input_bytes_max)
+        : StreamChannel(std::move(poller), std::move(name), events, input_bytes_max),
+          socket_(std::move(socket)) {}
+
+    void connect(const SocketAddress& to);
+    void accepted() {
+        opened();
+        watched_ = EPOLLIN;
+    }
+
+    const RegionView* mapped_region(uint32_t) const override { return nullptr; }
+    bool owner_alive() const override { return true; }
+    bool can_read() const override { return false; }
+    bool post_read(const ReadRequest&) override { panic("post_read over tcp", __FILE__, __LINE__); }
+
+  private:
+    void advance() override;
+    void woken() override {}
+    size_t pull(char* to, size_t room) override;
+    size_t push(std::string_view bytes) override;
+    void look_for_end() override;
+    bool watch(const Interest& interest) override;
+    void hang_up() override { (void)shutdown(socket_.get(), SHUT_RDWR); }
+    int socket_error() const;
+
+    Descriptor socket_;
+    uint32_t watched_ = EPOLLIN | EPOLLOUT;  // as its poller was told
+};
+
+void TcpChannel::connect(const SocketAddress& to) {
+    if (::connect(socket_.get(), to.get(), to.size) == 0) return;
+    if (errno == EINPROGRESS || errno == EINTR) return;
+    end_with_errno(channel_end_of(errno), errno);
+    hang_up();
+}
+
+int TcpChannel::socket_error() const {
+    int error = 0;
+    socklen_t size = sizeof error;
+    if (getsockopt(socket_.get(), SOL_SOCKET, SO_ERROR, &error, &size) != 0) return errno;
+    return error;
+}
+
+void TcpChannel::advance() {
+    const int error = socket_error();
+    if (error != 0) return end_with_errno(channel_end_of(error), error);
+    SocketAddress here, there;
+    here.size = there.size = sizeof here.storage;
+    if (getpeername(socket_.get(), there.get(), &there.size) != 0) return;  // not yet
+    // A port that nobody listens at, if it is one that the kernel gives to those who connect, can
+    // meet itself.
+    if (getsockname(socket_.get(), here.get(), &here.size) == 0 && here == there)
+        return end(ChannelEnd::refused, "the connection met itself");
+    opened();
+    events().connected();
+}
+
+size_t TcpChannel::pull(char* to, size_t room) {
+    for (;;) {
+        const ssize_t got = recv(socket_.get(), to, room, MSG_DONTWAIT);
+        if (got > 0) return size_t(got);
+        if (got == 0) {
+            end(ChannelEnd::peer_closed, "");
+            return 0;
+        }
+        if (errno == EINTR) continue;
+        if (errno != EAGAIN && errno != EWOULDBLOCK) end_with_errno(channel_end_of(errno), errno);
+        return 0;
+    }
+}
+
+size_t TcpChannel::push(std::string_view bytes) {
+    iovec part{const_cast<char*>(bytes.data()), bytes.size()};
+    msghdr message{};
+    message.msg_iov = &part;
+    message.msg_iovlen = 1;
+    for (;;) {
+        const ssize_t sent = sendmsg(socket_.get(), &message, MSG_DONTWAIT | MSG_NOSIGNAL);
+        if (sent >= 0) return size_t(sent);
+        if (errno == EINTR) continue;
+        if (errno != EAGAIN && errno != EWOULDBLOCK) end_with_errno(channel_end_of(errno), errno);
+        return 0;
+    }
+}
+
+void TcpChannel::look_for_end() {
+    const int error = socket_error();
+    if (error != 0) end_with_errno(channel_end_of(error), error);
+}
+
+bool TcpChannel::watch(const Interest& interest) {
+    // An idle stream can be written to: that is what calls us again at once.
+    const uint32_t wanted = (interest.input ? uint32_t(EPOLLIN) : 0) |
+                            (interest.output || interest.again ? uint32_t(EPOLLOUT) : 0);
+    if (wanted == watched_ && !interest.again) return true;
+    epoll_event event{};
+    event.events = wanted;
+    CHECK(epoll_ctl(poller(), EPOLL_CTL_MOD, socket_.get(), &event) == 0);
+    watched_ = wanted;
+    return true;
+}
+
+std::string no_descriptors(const std::string& name) {
+    return name + ": no descriptor for a connection (" + std::strerror(errno) + ")";
+}
+
+}  // namespace
+
+std::unique_ptr<Channel> connect_tcp(const SocketAddress& to, ChannelEvents& events,
+                                     std::string& error, size_t input_bytes_max) {
+    const std::string name = "tcp:" + to_string(to);
+    Descriptor fd(socket(to.storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+    Descriptor poller;
+    if (fd) poller = poller_of(fd.get(), EPOLLIN | EPOLLOUT);
+    if (!poller) {
+        error = no_descriptors(name);
+        return nullptr;
+    }
+    set_stream_options(fd.get());
+    auto channel = std::make_unique<TcpChannel>(std::move(fd), std::move(poller), name, events,
+                                                input_bytes_max);
+    channel->connect(to);
+    return channel;
+}
+
+// ---- listener
+// ---------------------------------------------------------------------------------------
+
+TcpListener::TcpListener(Descriptor socket, Descriptor reserve, const SocketAddress& address,
+                         size_t input_bytes_max)
+    : socket_(std::move(socket)),
+      reserve_(std::move(reserve)),
+      address_(address),
+      input_bytes_max_(input_bytes_max) {}
+
+std::unique_ptr<TcpListener> TcpListener::listen(const SocketAddress& at, int backlog,
+                                                 std::string& error, size_t input_bytes_max) {
+    auto refuse = [&](const char* call) {
+        error = std::string(call) + ": cannot listen at tcp:" + to_string(at) + ": " +
+                std::strerror(errno);
+        return nullptr;
+    };
+    Descriptor fd(socket(at.storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+    if (!fd) return refuse("socket");
+    set_option(fd.get(), SOL_SOCKET, SO_REUSEADDR, 1);
+    if (at.storage.ss_family == AF_INET6) set_option(fd.get(), IPPROTO_IPV6, IPV6_V6ONLY, 1);
+    if (bind(fd.get(), at.get(), at.size) != 0) return refuse("bind");
+    if (::listen(fd.get(), backlog) != 0) return refuse("listen");
+    SocketAddress bound;
+    bound.size = sizeof bound.storage;
+    if (getsockname(fd.get(), bound.get(), &bound.size) != 0) return refuse("getsockname");
+    return std::unique_ptr<TcpListener>(
+        new TcpListener(std::move(fd), reserve_descriptor(), bound, input_bytes_max));
+}
+
+std::unique_ptr<Channel> TcpListener::accept(ChannelEvents& events) {
+    for (;;) {
+        SocketAddress from;
+        Descriptor fd = accept_one(socket_.get(), reserve_, &from);
+        if (!fd) return nullptr;
+        Descriptor poller = poller_of(fd.get(), EPOLLIN);
+        if (!poller) continue;
+        set_stream_options(fd.get());
+        auto channel = std::make_unique<TcpChannel>(
+            std::move(fd), std::move(poller), "tcp:" + to_string(from), events, input_bytes_max_);
+        channel->accepted();
+        return channel;
+    }
+}
+
+std::string TcpListener::describe() const { return "tcp:" + to_string(address_); }
+
+}  // namespace farcached::fabric

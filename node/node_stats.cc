@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "node/node_stats.h"
+
+#include <unistd.h>
+
+#include <cstdio>
+#include <iterator>
+
+#include "node/node.h"
+
+namespace farcached::node {
+
+namespace {
+
+void line(std::string& text, std::string_view name, std::string_view value) {
+    text.append(name).append(" ").append(value).append("\n");
+}
+
+void line(std::string& text, std::string_view name, uint64_t value) {
+    line(text, name, std::to_string(value));
+}
+
+std::string hex(uint64_t number) {
+    char digits[17];
+    std::snprintf(digits, sizeof digits, "%016llx", static_cast<unsigned long long>(number));
+    return digits;
+}
+
+}  // namespace
+
+NodeStats::NodeStats(const Node& node, std::string name, NodeSeconds started)
+    : node_(node), name_(std::move(name)), started_(started) {}
+
+template <class CellOf>
+uint64_t NodeStats::total(CellOf cell_of) const {
+    uint64_t sum = 0;
+    for (const ServiceCounters* one : counters_) sum += cell_of(*one).get();
+    return sum;
+}
+
+bool NodeStats::append(std::string_view group, NodeSeconds now, std::string& text) const {
+    if (group.empty()) group = "general";
+#define X(name, help) \
+    if (group == #name) return append_##name(now, text), true;
+    NODE_STAT_GROUPS(X)
+#undef X
+    return false;
+}
+
+void NodeStats::append_general(NodeSeconds now, std::string& text) const {
+    line(text, "node", name_);
+    line(text, "incarnation", hex(node_.view().header->incarnation));
+    line(text, "pid", uint64_t(getpid()));
+    line(text, "uptime", seconds_since(started_, now));
+    line(text, "item_size_max", node_.config().item_bytes_max);
+    const Stats s = node_.stats(now);
+#define X(name, value, help) line(text, #name, uint64_t(value));
+    NODE_STATS(X)
+    LEASE_STATS(X)
+#undef X
+#define X(name, value, help)                                    \
+    {                                                           \
+        uint64_t total = 0;                                     \
+        for (const ClassStats& c : s.classes) total += (value); \
+        line(text, #name, total);                               \
+    }
+    NODE_CLASS_SUMS(X)
+#undef X
+#define X(name, help) \
+    line(text, #name, total([](const ServiceCounters& c) -> const Cell& { return c.name; }));
+    SERVICE_COUNTERS(X)
+#undef X
+}
+
+void NodeStats::append_leases(NodeSeconds now, std::string& text) const {
+    const LeaseConfig& config = node_.config().lease;
+    line(text, "lease_enabled", uint64_t(config.enabled));
+    line(text, "lease_term_ms", config.enabled ? config.term_ms : 0);
+    line(text, "lease_grace_ms", config.enabled ? config.grace_ms : 0);
+    const Stats s = node_.stats(now);
+#define X(name, value, help) line(text, #name, uint64_t(value));
+    LEASE_STATS(X)
+#undef X
+}
+
+void NodeStats::append_classes(NodeSeconds now, std::string& text) const {
+    const Stats s = node_.stats(now);
+    for (size_t i = 1; i < s.classes.size(); i++) {
+        const ClassStats& c = s.classes[i];
+        if (c.pages == 0) continue;
+        const std::string prefix = std::to_string(i) + ":";
+#define X(name, value, help) line(text, prefix + #name, uint64_t(value));
+        NODE_CLASS_STATS(X)
+        NODE_CLASS_SUMS(X)
+#undef X
+    }
+}
+
+void NodeStats::append_connections(NodeSeconds, std::string& text) const {
+    auto rows = [&](const char* prefix, const auto& names, auto array) {
+        for (size_t i = 0; i < std::size(names); i++)
+            line(text, prefix + std::string(names[i]),
+                 total([&](const ServiceCounters& c) -> const Cell& { return (c.*array)[i]; }));
+    };
+#define X(name, help) #name,
+    constexpr std::string_view ends[] = {SERVICE_ENDS(X)};
+    constexpr std::string_view channel_ends[] = {CHANNEL_ENDS(X)};
+    constexpr std::string_view refusals[] = {REFUSALS(X)};
+    constexpr std::string_view frame_errors[] = {FRAME_ERRORS(X)};
+#undef X
+    rows("end_", ends, &ServiceCounters::ends);
+    rows("channel_end_", channel_ends, &ServiceCounters::channel_ends);
+    rows("refusal_", refusals, &ServiceCounters::refusals);
+    rows("frame_", frame_errors, &ServiceCounters::frame_errors);
+}
+
+}  // namespace farcached::node

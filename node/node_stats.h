@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// NodeStats: what a node tells of itself, as text: lines "name value", by group. The names are the rows of
+// node/service_counters.h. Numbers of several nodes may be added up by name.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/node_clock.h"
+#include "node/service_counters.h"
+
+namespace farcached::node {
+
+class Node;
+
+//        name         help
+#define NODE_STAT_GROUPS(X)                                                                \
+    X(general, "also asked for by no name: who it is, its items and memory, what was asked") \
+    X(leases, "leases granted and denied, and the memory that waits for them")             \
+    X(classes, "each size class that has pages")                                           \
+    X(connections, "what connections ended of")
+
+class NodeStats {
+  public:
+    // `node` outlives this. `name`: as in the greeting. `started`: the clock when the node began to serve.
+    NodeStats(const Node& node, std::string name, NodeSeconds started);
+
+    // Before any connection is served; the counters outlive this.
+    void include(const ServiceCounters& counters) { counters_.push_back(&counters); }
+
+    // False: there is no such group.
+    bool append(std::string_view group, NodeSeconds now, std::string& text) const;
+
+  private:
+    template <class CellOf>
+    uint64_t total(CellOf cell_of) const;
+    void append_general(NodeSeconds now, std::string& text) const;
+    void append_leases(NodeSeconds now, std::string& text) const;
+    void append_classes(NodeSeconds now, std::string& text) const;
+    void append_connections(NodeSeconds now, std::string& text) const;
+
+    const Node& node_;
+    const std::string name_;
+    const NodeSeconds started_;
+    std::vector<const ServiceCounters*> counters_;
+};
+
+}  // namespace farcached::node

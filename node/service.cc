@@ -1,0 +1,366 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The connection as such: greeting, frames, endings, back-pressure. What is done for a request: service_ops.cc.
+#include "node/service.h"
+
+#include <algorithm>
+#include <variant>
+#include <vector>
+
+#include "base/check.h"
+#include "protocol/layout.h"
+
+namespace farcached::node {
+
+using protocol::Frame;
+using protocol::FrameError;
+using protocol::FrameKind;
+using protocol::FrameParse;
+using protocol::Goodbye;
+using protocol::Refusal;
+using protocol::RequestRefusal;
+
+namespace {
+
+constexpr int rounds_per_turn_max = 8;  // of sending and going on, before other connections have their turn
+
+}  // namespace
+
+protocol::Welcome welcome_facts(const Node& node, const NodeFacts& facts, protocol::RegionAccess access) {
+    const Config& config = node.config();
+    const layout::RegionHeader& header = *node.view().header;
+    protocol::Welcome welcome;
+    welcome.name = facts.name;
+    welcome.incarnation = header.incarnation;
+    welcome.hash_seed = header.hash_seed;
+    welcome.check_secret = node.check_secret();
+    welcome.started_unix = facts.started_unix;
+    welcome.item_bytes_max = config.item_bytes_max;
+    welcome.frame_bytes_max = facts.frame_bytes_max;
+    welcome.credits = facts.credits;
+    if (config.lease.enabled) {
+        welcome.term_ms_min = std::min(lease_term_ms_min, config.lease.term_ms);
+        welcome.term_ms_max = config.lease.term_ms;
+        welcome.grace_ms = config.lease.grace_ms;
+    }
+    welcome.regions = {{0, header.region_bytes, access}};
+    return welcome;
+}
+
+NodeService::NodeService(ServiceShared& shared, ServiceCounters& counters)
+    : shared_(shared), counters_(counters) {
+    counters_.connections_opened.add(1);
+}
+
+NodeService::~NodeService() {
+    if (seated_) shared_.welcomed.fetch_sub(1, std::memory_order_relaxed);
+    counters_.connections_over.add(1);
+}
+
+void NodeService::attach(fabric::Channel& channel, protocol::RegionAccess access) {
+    CHECK(channel_ == nullptr);
+    channel_ = &channel;
+    access_ = access;
+}
+
+// ---- turns ------------------------------------------------------------------------------------------
+
+void NodeService::turn() {
+    CHECK(channel_ != nullptr);
+    if (state_ == State::over) return;
+    channel_->ready();
+    for (int round = 0; round < rounds_per_turn_max; round++) {
+        if (state_ == State::over) return;
+        while (may_go_on_sending() && send_piece()) {
+        }
+        channel_->flush();
+        if (!turn_wanted()) break;
+        if (stalled_) channel_->ready();
+    }
+    advance();
+}
+
+bool NodeService::turn_wanted() const {
+    if (state_ == State::closing || state_ == State::over) return false;
+    if (channel_->out_pending() >= shared_.limits.out_bytes_mark) return false;
+    return stalled_ || !outgoing_.empty();
+}
+
+bool NodeService::may_go_on() const {
+    return may_go_on_sending() && outgoing_bytes_ < shared_.limits.outgoing_bytes_max;
+}
+
+bool NodeService::may_go_on_sending() const {
+    return channel_->out_pending() < shared_.limits.out_bytes_mark;
+}
+
+// Ends what has come to its end. What a bad proxy leaves unread of our last words is not waited for.
+void NodeService::advance() {
+    if (state_ == State::leaving && quiet()) end_with(ServiceEnd::peer_goodbye, "the proxy said goodbye");
+    if (state_ != State::closing) return;
+    channel_->flush();
+    state_ = State::over;
+}
+
+bool NodeService::quiet() const {
+    if (stalled_ || halted_.requests != 0) return false;
+    return in_flight_.empty() && channel_->out_pending() == 0;
+}
+
+void NodeService::stop(Goodbye why) {
+    if (stopping_ || state_ == State::closing || state_ == State::over) return;
+    stopping_ = why;
+    if (state_ != State::open) return;
+    protocol::append_goodbye(channel_->out(), why, protocol::goodbye_text(why));
+    channel_->flush();
+}
+
+void NodeService::give_up() {
+    if (state_ == State::over) return;
+    if (state_ != State::closing) end_with(ServiceEnd::stopped, "the node stops");
+    advance();
+}
+
+// What is told after the first ending does not change it.
+void NodeService::end_with(ServiceEnd why, std::string text) {
+    CHECK(state_ != State::closing);
+    CHECK(state_ != State::over);
+    state_ = State::closing;
+    end_ = why;
+    end_text_ = std::move(text);
+    counters_.ends[size_t(why)].add(1);
+    stalled_ = false;
+    outgoing_.clear();
+    incoming_.clear();
+}
+
+void NodeService::bad(FrameError error) {
+    counters_.frame_errors[size_t(error)].add(1);
+    // Before the greeting there is nothing that the other end would understand.
+    if (state_ != State::greeting)
+        protocol::append_goodbye(channel_->out(), Goodbye::protocol_error,
+                                 protocol::frame_error_help(error));
+    end_with(ServiceEnd::bad_frame, std::string(protocol::frame_error_help(error)));
+}
+
+void NodeService::ended(fabric::ChannelEnd why, const std::string& text) {
+    counters_.channel_ends[size_t(why)].add(1);
+    if (state_ == State::leaving) {
+        end_with(ServiceEnd::peer_goodbye, text);
+    } else if (state_ == State::greeting || state_ == State::open) {
+        end_with(stopping_ ? ServiceEnd::stopped : ServiceEnd::transport, text);
+    }
+    state_ = State::over;
+}
+
+void NodeService::read_done(uint64_t, fabric::ReadStatus) {
+    CHECK(!"a node reads nothing from its proxies");
+}
+
+// ---- frames -----------------------------------------------------------------------------------------
+
+size_t NodeService::received(std::string_view bytes) {
+    size_t used = 0;
+    stalled_ = false;
+    while (state_ != State::closing && state_ != State::over) {
+        if (!may_go_on()) {
+            stalled_ = used < bytes.size();
+            break;
+        }
+        const FrameParse parse = protocol::parse_frame(bytes.substr(used), limits_);
+        if (parse.status == FrameParse::Status::need_more) return used;
+        if (parse.status == FrameParse::Status::bad) {
+            bad(parse.error);
+            break;
+        }
+        take(parse.frame);
+        if (halted_.requests != 0) {
+            stalled_ = true;
+            break;
+        }
+        used += parse.bytes;
+        if (may_go_on_sending()) send_piece();
+    }
+    if (stalled_) counters_.stalls.add(1);
+    return state_ == State::closing || state_ == State::over ? bytes.size() : used;
+}
+
+void NodeService::take(const Frame& frame) {
+    NodeSeconds now = 0;
+    switch (frame.kind) {
+        case FrameKind::hello:
+            return hello(frame);
+        case FrameKind::requests:
+            return requests(frame);
+        case FrameKind::chunk:
+            return chunk(frame);
+        case FrameKind::ping:
+            counters_.pings.add(1);
+            return protocol::append_pong(channel_->out(), frame.sequence, shared_.clock());
+        case FrameKind::pong:
+            if (FrameError error = protocol::parse_pong(frame, now); error != FrameError::none) bad(error);
+            return;
+        case FrameKind::goodbye:
+            return goodbye(frame);
+        case FrameKind::lease_returns:
+            return lease_returns(frame);
+        case FrameKind::accesses:
+            return accesses(frame);
+        case FrameKind::welcome:
+        case FrameKind::refuse:
+        case FrameKind::replies:
+            break;
+    }
+    CHECK(!"parse_frame lets no such frame of a proxy pass");
+}
+
+void NodeService::hello(const Frame& frame) {
+    protocol::Hello hello;
+    if (FrameError error = protocol::parse_hello(frame, hello); error != FrameError::none)
+        return bad(error);
+    peer_ = hello.name;
+    if (!hello.host.empty()) peer_ += "@" + hello.host + ":" + std::to_string(hello.pid);
+    auto refuse = [&](const protocol::Refuse& why) {
+        counters_.refusals[size_t(why.reason)].add(1);
+        protocol::append_refuse(channel_->out(), why);
+        end_with(ServiceEnd::refused, why.text);
+    };
+    const NodeFacts& facts = shared_.facts;
+    auto answer = protocol::check(hello, welcome_facts(shared_.node, facts, access_));
+    if (const auto* why = std::get_if<protocol::Refuse>(&answer)) return refuse(*why);
+    if (stopping_) return refuse({Refusal::stopping, "node " + facts.name + " stops"});
+    if (shared_.welcomed.fetch_add(1, std::memory_order_relaxed) >= facts.connections_max) {
+        shared_.welcomed.fetch_sub(1, std::memory_order_relaxed);
+        return refuse({Refusal::full, "node " + facts.name + " has the " +
+                                          std::to_string(facts.connections_max) +
+                                          " connections that it may have"});
+    }
+    seated_ = true;
+    protocol::Welcome& welcome = std::get<protocol::Welcome>(answer);
+    welcome.now = shared_.clock();
+    protocol::append_welcome(channel_->out(), welcome);
+    limits_ = protocol::agreed_limits(welcome, protocol::Sender::proxy);
+    credits_ = welcome.credits;
+    counters_.connections_welcomed.add(1);
+    state_ = State::open;
+}
+
+void NodeService::goodbye(const Frame& frame) {
+    protocol::GoodbyeFrame said;
+    if (FrameError error = protocol::parse_goodbye(frame, said); error != FrameError::none)
+        return bad(error);
+    if (state_ == State::leaving) return bad(FrameError::kind_unexpected);
+    state_ = State::leaving;
+}
+
+void NodeService::lease_returns(const Frame& frame) {
+    for (uint32_t i = 0; i < frame.count; i++) {
+        protocol::LeaseReturnRecord entry;
+        if (FrameError error = protocol::lease_return_at(frame, i, entry); error != FrameError::none)
+            return bad(error);
+        counters_.lease_returns.add(1);
+    }
+}
+
+// ---- accesses that the node did not see ---------------------------------------------------------------
+
+// Where an item of this node could lie as the record says. Whether it does is for the partition to say, under its
+// lock; what it compares is what is put here.
+bool NodeService::report(const protocol::AccessRecord& record, Access& access) const {
+    const fabric::RegionView& view = shared_.node.view();
+    const uint64_t arena = view.header->arena_offset;
+    if (record.region != 0) return false;
+    if (record.offset < arena) return false;
+    const uint64_t offset = record.offset - arena;
+    if (offset >= view.arena_bytes) return false;
+    const uint32_t size_class =
+        __atomic_load_n(&view.pages[offset / layout::page_bytes].size_class, __ATOMIC_RELAXED);
+    if (size_class == 0 || size_class > layout::large_class) return false;
+    const uint64_t in_page = offset % layout::page_bytes;
+    if (size_class == layout::large_class) {
+        if (in_page != 0) return false;
+    } else {
+        const uint32_t slot_bytes = view.header->class_bytes[size_class];
+        if (slot_bytes == 0) return false;
+        if (in_page % slot_bytes != 0) return false;
+        if (slot_bytes > layout::page_bytes - in_page) return false;
+    }
+    access.slot_word =
+        layout::Slot::make(layout::tag_of(record.hash), uint8_t(size_class), offset).word;
+    access.guard_word = layout::Guard::make(record.generation, layout::GuardState::live).word;
+    access.hash = record.hash;
+    return true;
+}
+
+void NodeService::accesses(const Frame& frame) {
+    constexpr size_t batch_max = 256;
+    Access batch[batch_max];
+    size_t filled = 0;
+    const NodeSeconds now = shared_.clock();
+    for (uint32_t i = 0; i < frame.count; i++) {
+        protocol::AccessRecord record;
+        const FrameError error = protocol::access_at(frame, i, record);
+        if (error != FrameError::none) return bad(error);
+        counters_.accesses.add(1);
+        if (!report(record, batch[filled])) {
+            counters_.accesses_invalid.add(1);
+            continue;
+        }
+        if (++filled < batch_max) continue;
+        shared_.node.record({batch, filled}, now);
+        filled = 0;
+    }
+    if (filled != 0) shared_.node.record({batch, filled}, now);
+}
+
+// ---- values in pieces ---------------------------------------------------------------------------------
+
+void NodeService::chunk(const Frame& frame) {
+    protocol::Chunk piece;
+    FrameError error = protocol::parse_chunk(frame, piece);
+    if (error != FrameError::none) return bad(error);
+    const Address address(frame.sequence, piece.tag);
+    auto found = incoming_.find(address);
+    if (found == incoming_.end()) return bad(FrameError::chunk_stranger);
+    Incoming& incoming = found->second;
+    error = incoming.progress.accept(piece);
+    if (error != FrameError::none) return bad(error);
+    if (!piece.abandoned && incoming.value != nullptr)
+        std::memcpy(incoming.value.get() + piece.offset, piece.bytes.data(), piece.bytes.size());
+    if (!piece.abandoned && !incoming.progress.whole()) return;
+    value_over(address, incoming, piece.abandoned);
+    if (incoming.value != nullptr) incoming_bytes_ -= incoming.progress.total;
+    incoming_.erase(found);
+    answered(address.first);
+}
+
+// One more piece of a value that is being sent, of another one each time. False: there is none.
+bool NodeService::send_piece() {
+    if (outgoing_.empty()) return false;
+    Outgoing next = std::move(outgoing_.front());
+    outgoing_.pop_front();
+    const uint32_t size = protocol::chunk_size(next.size - next.sent, limits_.frame_bytes_max);
+    OutBuffer& out = channel_->out();
+    char* to = out.reserve(protocol::chunk_head_bytes + size);
+    to = protocol::write_chunk_head(to, next.sequence, next.tag, next.sent, size);
+    std::memcpy(to, next.value.get() + next.sent, size);
+    out.commit(protocol::chunk_head_bytes + size);
+    next.sent += size;
+    if (next.sent < next.size) {
+        outgoing_.push_back(std::move(next));
+        return true;
+    }
+    outgoing_bytes_ -= next.size;
+    counters_.values_sent.add(1);
+    answered(next.sequence);
+    return true;
+}
+
+void NodeService::in_flight(uint64_t sequence) { in_flight_[sequence]++; }
+
+void NodeService::answered(uint64_t sequence) {
+    auto found = in_flight_.find(sequence);
+    CHECK(found != in_flight_.end());
+    if (--found->second == 0) in_flight_.erase(found);
+}
+
+}  // namespace farcached::node

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What a node counts of the connections it serves, and the names under which it tells everything it knows of
+// itself: one row each, from which the cells, the text of a stats reply and the man page are made.
+//
+// Owner of a ServiceCounters: one thread, for all connections it serves; read by anybody (base/counters.h).
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+#include "base/counters.h"
+#include "fabric/channel.h"
+#include "protocol/frame_error.h"
+#include "protocol/handshake.h"
+
+namespace farcached::node {
+
+//        name                help
+#define SERVICE_COUNTERS(X)                                                                       \
+    X(connections_opened, "connections that were accepted")                                       \
+    X(connections_welcomed, "connections whose greeting was answered with a welcome")             \
+    X(connections_over, "connections that have ended")                                            \
+    X(request_frames, "frames of requests")                                                       \
+    X(requests, "requests, executed or refused")                                                  \
+    X(cmd_get, "keys asked for two-sided")                                                        \
+    X(get_hits, "keys asked for and found")                                                       \
+    X(get_misses, "keys asked for and not found")                                                 \
+    X(cmd_set, "stores of every mode")                                                            \
+    X(cmd_delete, "deletes")                                                                      \
+    X(cmd_arith, "increments and decrements")                                                     \
+    X(cmd_forget, "items given up for a value that was refused before it was sent")               \
+    X(cmd_flush, "flushes, at once or scheduled")                                                 \
+    X(cmd_stats, "requests for statistics")                                                       \
+    X(requests_refused, "requests that were understood and not executed")                         \
+    X(values_received, "values that came in pieces and came whole")                               \
+    X(values_abandoned, "values that came in pieces and were given up by the proxy")              \
+    X(values_sent, "values and texts that were sent in pieces")                                   \
+    X(accesses, "accesses reported by proxies that read one-sided")                               \
+    X(accesses_invalid, "reported accesses that name no possible item")                           \
+    X(lease_returns, "leases that proxies said they no longer need; their memory waits all the same") \
+    X(pings, "pings that were answered")                                                          \
+    X(stalls, "times that no more was read because replies waited to be sent")
+
+//        name             help
+#define SERVICE_ENDS(X)                                                            \
+    X(transport, "the channel ended by itself: channel_end_* says how")            \
+    X(refused, "the greeting was refused: refusal_* says why")                     \
+    X(bad_frame, "what came was no frame: frame_* says why")                       \
+    X(peer_goodbye, "the proxy said goodbye and had its last replies")             \
+    X(stopped, "the node stopped")                                                 \
+    X(no_memory, "there was no memory for the connection, or the proxy announced too many values")
+
+enum class ServiceEnd : uint8_t {
+#define X(name, help) name,
+    SERVICE_ENDS(X)
+#undef X
+        count
+};
+
+// The rows from here on are shown, not counted here: what is shown is the last word. `s` is a node::Stats.
+//
+//        name                   value                      help
+#define NODE_STATS(X)                                                                                    \
+    X(curr_items, s.items, "items")                                                                      \
+    X(total_items, s.items_total, "items ever stored")                                                   \
+    X(bytes, s.bytes, "bytes of live items: header, key and value")                                      \
+    X(limit_maxbytes, s.memory_limit_bytes, "bytes that items may take")                                 \
+    X(pages_used, s.pages_used, "pages in use")                                                          \
+    X(pages_limit, s.pages_limit, "pages there are")                                                     \
+    X(slab_reassigned, s.pages_moved, "pages taken from one size class for another, or for a large item") \
+    X(hash_buckets, s.index_buckets, "buckets of the index")                                             \
+    X(hash_bytes, s.index_bytes, "bytes of the index")                                                   \
+    X(flushes, s.flushes, "flushes carried out")                                                         \
+    X(index_evictions, s.overflow_evictions, "items that went because their bucket chain was full")
+
+//        name             value                     help
+#define LEASE_STATS(X)                                                                                   \
+    X(lease_granted, s.leases.granted, "leases granted")                                                 \
+    X(lease_renewed, s.leases.renewed, "leases that were granted again while they ran")                  \
+    X(lease_denied_young, s.leases.denied_young, "leases denied: the item was touched too seldom")       \
+    X(lease_denied_wasted, s.leases.denied_wasted,                                                       \
+      "leases denied: the item replaces one that died under its lease")                                  \
+    X(lease_denied_no_room, s.leases.denied_no_room, "leases denied: no room where leased items may lie") \
+    X(lease_denied_short, s.leases.denied_short, "leases denied: the item expires too soon")             \
+    X(lease_moved, s.leases.moved, "items moved to where leased items may lie")                          \
+    X(lease_bytes, s.leases.bytes, "bytes of items whose lease runs")                                    \
+    X(reclaim_pending_bytes, s.leases.pending_bytes, "bytes of items that died under a lease that runs") \
+    X(reclaim_pending_slots, s.leases.pending_slots, "slots of such items")
+
+// Of each size class that has pages, as "class:name"; the first also summed over classes. `c` is a ClassStats.
+//
+//        name                value                  help
+#define NODE_CLASS_SUMS(X)                                                                        \
+    X(evictions, c.evicted, "items evicted")                                                      \
+    X(evicted_unfetched, c.evicted_unfetched, "items evicted that were never fetched")            \
+    X(evicted_active, c.evicted_active, "items evicted that had been fetched lately")             \
+    X(evicted_nonzero, c.evicted_nonzero, "items evicted that would have expired")                \
+    X(expired_unfetched, c.expired_unfetched, "items expired that were never fetched")            \
+    X(reclaimed, c.reclaimed, "items whose memory a store used again after they had expired")     \
+    X(out_of_memory, c.out_of_memory, "stores that found no memory")                              \
+    X(crawler_reclaimed, c.crawler_reclaimed, "items that the search for expired ones removed")   \
+    X(crawler_checked, c.crawler_checked, "items that the search for expired ones looked at")
+#define NODE_CLASS_STATS(X)                                                             \
+    X(slot_bytes, c.slot_bytes, "bytes of a slot; 0: items of more than a page")        \
+    X(pages, c.pages, "pages")                                                          \
+    X(slots_used, c.slots_used, "slots in use")                                         \
+    X(slots_total, c.slots_total, "slots there are")                                    \
+    X(bytes_requested, c.bytes_requested, "bytes of live items")                        \
+    X(age_oldest_s, c.age_oldest_s, "seconds since the next item to go was accessed")   \
+    X(evicted_age_s, c.evicted_age_s, "the same, of the last item evicted")             \
+    X(kept, c.kept, "second chances given at eviction")
+
+struct ServiceCounters {
+#define X(name, help) Cell name;
+    SERVICE_COUNTERS(X)
+#undef X
+    std::array<Cell, size_t(ServiceEnd::count)> ends;
+    std::array<Cell, size_t(protocol::FrameError::count)> frame_errors;
+    std::array<Cell, size_t(protocol::Refusal::count)> refusals;
+    std::array<Cell, size_t(fabric::ChannelEnd::count)> channel_ends;
+};
+
+}  // namespace farcached::node

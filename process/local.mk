@@ -1,0 +1,9 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# process/: what a daemon is to the system it runs on. Used by farcached and farnode.
+noinst_LIBRARIES += process/libprocess.a
+
+process_libprocess_a_SOURCES = \
+	process/node_time.cc \
+	process/node_time.h \
+	process/process.cc \
+	process/process.h
