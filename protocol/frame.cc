@@ -219,7 +219,7 @@ void append_sentence(OutBuffer& out, FrameKind kind, uint16_t reason, std::strin
     text = text.substr(0, text_bytes_max);
     append_header(out, kind, 0, sizeof(SentenceRecord) + text.size());
     append_record(out, SentenceRecord{reason, uint16_t(text.size()), 0});
-    out.append(text);
+    if (!text.empty()) out.append(text);
 }
 
 FrameError parse_sentence(const Frame& frame, uint16_t& reason, std::string_view& text) {

@@ -22,12 +22,12 @@ class KeyOrder {
     static constexpr uint32_t kinds = 3;
 
     void begun(Kind kind, uint64_t key_hash) {
-        at(kind, key_hash)++;
+        cell(kind, key_hash)++;
         all_[uint32_t(kind)]++;
     }
     void over(Kind kind, uint64_t key_hash) {
-        CHECK(at(kind, key_hash) > 0);
-        at(kind, key_hash)--;
+        CHECK(cell(kind, key_hash) > 0);
+        cell(kind, key_hash)--;
         all_[uint32_t(kind)]--;
     }
     bool any(Kind kind, uint64_t key_hash) const {
@@ -35,13 +35,39 @@ class KeyOrder {
     }
     uint32_t all(Kind kind) const { return all_[uint32_t(kind)]; }
 
+    // A change was put off for reads of its key, or of all: until it was asked again, or for some rounds if it is not,
+    // no more of them begin, lest there be one under way forever.
+    void wait_for_reads(uint64_t key_hash) {
+        waiting_[key_hash % cells] = rounds_max;
+        waits_ = rounds_max;
+    }
+    void wait_for_all_reads() { waiting_for_all_ = waits_ = rounds_max; }
+    bool reads_may_begin(uint64_t key_hash) const {
+        if (waits_ == 0) return true;
+        return waiting_[key_hash % cells] == 0 && waiting_for_all_ == 0;
+    }
+    // Something was answered; whoever was put off is told to ask again.
+    void round_over() {
+        if (waits_ == 0) return;
+        waits_--;
+        if (waiting_for_all_ != 0) waiting_for_all_--;
+        for (uint8_t& rounds : waiting_)
+            if (rounds != 0) rounds--;
+    }
+
   private:
     static constexpr uint32_t cells = 256;
+    static constexpr uint8_t rounds_max = 4;
 
-    uint32_t& at(Kind kind, uint64_t key_hash) { return counts_[uint32_t(kind)][key_hash % cells]; }
+    uint32_t& cell(Kind kind, uint64_t key_hash) {
+        return counts_[uint32_t(kind)][key_hash % cells];
+    }
 
     std::array<std::array<uint32_t, cells>, kinds> counts_{};
     std::array<uint32_t, kinds> all_{};
+    std::array<uint8_t, cells> waiting_{};
+    uint8_t waiting_for_all_ = 0;
+    uint8_t waits_ = 0;  // the most of them
 };
 
 }  // namespace farcached::proxy

@@ -26,7 +26,7 @@ namespace farcached::proxy {
     X(pointer_expired, "GETs that found a remote pointer whose lease was over")                       \
     X(pointer_stale, "GETs whose remote pointer led to an item already replaced, deleted or gone")    \
     X(pointer_shared_hits, "GETs that found a remote pointer which another process had got")          \
-    X(pointer_bypassed, "GETs sent to their node because a change of their key was under way")        \
+    X(pointer_bypassed, "GETs sent to their node because a change of their key was under way or waits") \
     X(read_invalid_generation, "one-sided reads that found another generation of memory")             \
     X(read_invalid_dead, "one-sided reads that found an item already replaced or deleted")            \
     X(read_invalid_key, "one-sided reads that found another key")                                     \

@@ -319,6 +319,7 @@ void NodeLink::settle(uint64_t now_ns) {
         go_down(now_ns);
         return;
     }
+    if (told_) order_.round_over();
     if ((was_busy_ && can_ask()) || (was_ordered_ && told_)) tell_room();
 }
 

@@ -60,12 +60,19 @@ void to_node_times(FlushOp& op, Times clock) { convert(op.at, clock); }
 void to_node_times(ForgetOp&, Times) {}
 void to_node_times(StatsOp&, Times) {}
 
-// May something that is under way overtake this, or be overtaken by it (K3)?
-bool must_wait(const Nature& of, uint64_t key_hash, const KeyOrder& order) {
+// May something that is under way overtake this, or be overtaken by it (K3)? Reads make way for who waits for them.
+bool must_wait(const Nature& of, KeyOrder& order) {
     using Kind = KeyOrder::Kind;
-    if (of.key == nullptr) return of.mutation && order.all(Kind::large) + order.all(Kind::read) != 0;
+    if (of.key == nullptr) {
+        if (!of.mutation) return false;
+        if (order.all(Kind::read) != 0) order.wait_for_all_reads();
+        return order.all(Kind::large) + order.all(Kind::read) != 0;
+    }
+    const uint64_t key_hash = of.key->hash;
     if (order.any(Kind::large, key_hash)) return true;
-    return of.mutation && order.any(Kind::read, key_hash);
+    if (!of.mutation || !order.any(Kind::read, key_hash)) return false;
+    order.wait_for_reads(key_hash);
+    return true;
 }
 
 // The value of a store that has one to follow.
@@ -111,7 +118,7 @@ Asked NodeLink::ask_any(const Op& op, const AskOptions& options, ReplySink& sink
     if constexpr (requires { hashed.key; })
         hashed.key.hash = hash_key(hashed.key.bytes, welcome_.hash_seed);
     const Nature of = nature(hashed);
-    if (must_wait(of, of.key == nullptr ? 0 : of.key->hash, order_)) {
+    if (must_wait(of, order_)) {
         counters_.node_ordered.add(1);
         was_ordered_ = true;
         return Asked::busy;
@@ -200,7 +207,9 @@ Asked NodeLink::get(const GetOp& op, const AskOptions& options, ReplySink& sink,
     GetOp hashed = op;
     hashed.key.hash = hash_key(op.key.bytes, welcome_.hash_seed);
     const uint64_t key_hash = hashed.key.hash;
-    if (order_.any(KeyOrder::Kind::mutation, key_hash) || order_.any(KeyOrder::Kind::large, key_hash)) {
+    using Kind = KeyOrder::Kind;
+    const bool behind_change = order_.any(Kind::mutation, key_hash) || order_.any(Kind::large, key_hash);
+    if (behind_change || !order_.reads_may_begin(key_hash)) {
         counters_.pointer_bypassed.add(1);
         return ask(op, options, sink);
     }

@@ -86,10 +86,12 @@ void PointerGets::note_access(uint64_t entry) {
     }
     uses.entry = entry;
     uses.count++;
+    any_uses_ = true;
 }
 
 void PointerGets::count_accesses() {
-    if (table_ == nullptr) return;
+    if (!any_uses_) return;
+    any_uses_ = false;
     for (Uses& uses : uses_) {
         if (uses.count != 0) table_->count_access(uses.entry, uses.count);
         uses.count = 0;
@@ -117,6 +119,7 @@ PointerGets::Read& PointerGets::open(const protocol::GetOp& op, const AskOptions
     read.op.key.bytes = {read.key.data(), op.key.bytes.size()};
     live_++;
     order_.begun(KeyOrder::Kind::read, op.key.hash);
+    read.ordered = true;
     next_deadline_ns_ = std::min(next_deadline_ns_, options.deadline_ns);
     return read;
 }
@@ -125,7 +128,7 @@ void PointerGets::close(Read& read) {
     CHECK(read.state != Read::State::free);
     CHECK(read.sink == nullptr);
     release_landing(read);
-    order_.over(KeyOrder::Kind::read, read.op.key.hash);
+    release_order(read);
     read.state = Read::State::free;
     live_--;
     free_.push_back(read.number);
@@ -134,6 +137,11 @@ void PointerGets::close(Read& read) {
 void PointerGets::release_landing(Read& read) {
     if (read.landing != nullptr) pool_->give_back(read.landing);
     read.landing = nullptr;
+}
+
+void PointerGets::release_order(Read& read) {
+    if (read.ordered) order_.over(KeyOrder::Kind::read, read.op.key.hash);
+    read.ordered = false;
 }
 
 bool PointerGets::begin(fabric::Channel& channel, const protocol::GetOp& op,
@@ -229,6 +237,7 @@ void PointerGets::answer(Read& read, const fabric::PointerRead& judged) {
     Answer told{op, judged.value, /* one_sided= */ true, nullptr};
     ReplySink* sink = read.sink;
     read.sink = nullptr;
+    release_order(read);
     sink->answered(read.options.cookie, told);
     close(read);
 }
@@ -272,6 +281,7 @@ void PointerGets::ask_two_sided(FunctionRef<bool(const Fallback&)> ask) {
 void PointerGets::fail(Read& read, const Failed& why) {
     ReplySink* sink = read.sink;
     read.sink = nullptr;
+    release_order(read);
     sink->failed(read.options.cookie, why);
 }
 
@@ -314,8 +324,11 @@ void PointerGets::fail_all(const Failed& why) {
 }
 
 void PointerGets::forget_sink(const ReplySink& sink) {
-    for (Read& read : reads_)
-        if (read.state != Read::State::free && read.sink == &sink) read.sink = nullptr;
+    for (Read& read : reads_) {
+        if (read.state == Read::State::free || read.sink != &sink) continue;
+        read.sink = nullptr;
+        release_order(read);
+    }
 }
 
 }  // namespace farcached::proxy

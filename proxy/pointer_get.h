@@ -106,6 +106,7 @@ class PointerGets {
         std::array<char, limits::key_bytes_max> key;
         fabric::LeasedPtr leased;
         uint64_t entry = 0;  // of the table
+        bool ordered = false;  // counted in order_: somebody waits for it
         uint64_t* landing = nullptr;
     };
 
@@ -114,6 +115,7 @@ class PointerGets {
     Read& open(const protocol::GetOp& op, const AskOptions& options, ReplySink& sink);
     void close(Read& read);
     void release_landing(Read& read);
+    void release_order(Read& read);
     void settle(Read& read, uint64_t now_ns);
     void answer(Read& read, const fabric::PointerRead& judged);
     void count_invalid(fabric::Outcome outcome);
@@ -145,6 +147,7 @@ class PointerGets {
         uint64_t count = 0;
     };
     std::array<Uses, 64> uses_{};  // by entry
+    bool any_uses_ = false;
 };
 
 }  // namespace farcached::proxy

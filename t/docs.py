@@ -70,7 +70,8 @@ def check_counters(page):
 def check_tables():
     """The X-macro tables themselves: a row without help would print an empty line and pass unseen."""
     found = []
-    for path in ("daemon/worker_counters.h", "daemon/own_stats.h", "daemon/session_end.h", "proxy/local_get.h"):
+    for path in ("daemon/worker_counters.h", "daemon/own_stats.h", "daemon/session_end.h", "proxy/local_get.h",
+                 "proxy/link_counters.h"):
         # The last string of a row is its help.
         rows = re.findall(r'\bX\(\s*(\w+),\s*(?:"\w*",\s*)?("(?:[^"\\]|\\.)*")', read(TOP, path))
         tap.ok(rows, "%s has a table" % path)

@@ -276,10 +276,13 @@ t_broken_s10_pointer_CPPFLAGS = $(broken_cppflags) -DFARCACHED_BREAK_S10_POINTER
 
 # A worker's link to a node, over a channel in memory.
 link_headers = t/link_channel.h t/link_fixture.h t/link_node.h t/unit_pointer_table_fixture.h t/tap.h
-check_PROGRAMS += t/unit_link_parts t/unit_node_link t/unit_node_link_reads t/unit_node_link_safety
-TESTS += t/unit_link_parts t/unit_node_link t/unit_node_link_reads t/unit_node_link_safety
+check_PROGRAMS += t/unit_link_parts t/unit_node_link t/unit_node_link_ends t/unit_node_link_reads \
+	t/unit_node_link_safety
+TESTS += t/unit_link_parts t/unit_node_link t/unit_node_link_ends t/unit_node_link_reads \
+	t/unit_node_link_safety
 t_unit_node_link_safety_SOURCES = t/unit_node_link_safety.cc $(link_headers)
 t_unit_link_parts_SOURCES = t/unit_link_parts.cc t/tap.h
+t_unit_node_link_ends_SOURCES = t/unit_node_link_ends.cc $(link_headers)
 t_unit_node_link_reads_SOURCES = t/unit_node_link_reads.cc $(link_headers)
 t_unit_node_link_SOURCES = t/unit_node_link.cc $(link_headers)
 

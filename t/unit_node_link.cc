@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The connection between one worker and one node: greeting and refusals, every operation, values in pieces both ways,
-// timeouts, back-pressure, reconnecting. One-sided reads are in t/unit_node_link_reads.cc.
+// timeouts, back-pressure, reconnecting. What nodes may do wrong is in t/unit_node_link_ends.cc, one-sided reads in
+// t/unit_node_link_reads.cc.
 #include <string>
 
 #include "t/link_fixture.h"
@@ -395,61 +396,6 @@ void out_of_order() {
     tap::is(world.link->requests_under_way(), 0u, "and what it asked ends");
 }
 
-void bad_nodes() {
-    struct Case {
-        const char* name;
-        std::function<void(World&, OutBuffer&)> bytes;
-    };
-    auto miss = [](OutBuffer& out, uint64_t sequence, uint32_t tag) {
-        protocol::ReplyWriter writer(out, 65536, sequence, 1300);
-        protocol::ReplyOptions with;
-        with.tag = tag;
-        writer.add(protocol::GetReply(), with);
-        writer.end();
-    };
-    const Case cases[] = {
-        {"no frame", [](World&, OutBuffer& out) { out.append(std::string(40, '\xff')); }},
-        {"a reply to what was not asked", [&](World&, OutBuffer& out) { miss(out, 77, 0); }},
-        {"a reply with another tag", [&](World&, OutBuffer& out) { miss(out, 1, 9); }},
-        {"a reply to what was not sent", [&](World& world, OutBuffer& out) {
-             world.get(2, "other");
-             miss(out, 2, 1);
-         }},
-        {"two replies to one request", [&](World&, OutBuffer& out) {
-             miss(out, 1, 0);
-             miss(out, 1, 0);
-         }},
-        {"a reply of another kind", [](World&, OutBuffer& out) {
-             protocol::ReplyWriter writer(out, 65536, 1, 1300);
-             writer.add(protocol::DoneReply(), {});
-             writer.end();
-         }},
-        {"a piece of nothing", [](World&, OutBuffer& out) {
-             char* to = out.reserve(protocol::chunk_head_bytes + 1);
-             *protocol::write_chunk_head(to, 1, 0, 0, 1) = 'x';
-             out.commit(protocol::chunk_head_bytes + 1);
-         }},
-        {"a pong to no ping", [](World&, OutBuffer& out) { protocol::append_pong(out, 1, 1300); }},
-        {"a second welcome", [](World& world, OutBuffer& out) {
-             protocol::append_welcome(out, world.link->welcome());
-         }},
-    };
-    for (const Case& one : cases) {
-        World world(link_config(), false);
-        world.start();
-        world.node.hold = true;
-        world.get(1, "k");
-        world.link->flush(world.now_ns);
-        OutBuffer out;
-        one.bytes(world, out);
-        world.wire->to_proxy.append(out.data(), out.size());
-        world.link->ready(world.now_ns);
-        tap::ok(world.downs.size() == 1 && world.downs[0].first == LinkDown::bad_frame &&
-                    world.sink[1].times == 1 && world.link->requests_under_way() == 0,
-                std::string(one.name) + " ends the connection");
-    }
-}
-
 void goodbye() {
     World world(link_config(), false);
     world.start();
@@ -484,7 +430,6 @@ int main() {
     silence();
     back_pressure();
     out_of_order();
-    bad_nodes();
     goodbye();
     return tap::done();
 }

@@ -288,8 +288,42 @@ void order_of_requests() {
     other.pump();
     tap::is(other.rooms, 1, "and is told when to try again");
     tap::is(other.sink[1].value, "old", "the read saw what was there");
+    other.get(5, "k");
+    tap::is(other.wire->posted.size(), 0u, "meanwhile no other read of that key begins");
+    other.pump();
     tap::ok(other.store("k", "new"), "the set goes");
     tap::is(other.fetch("k"), "new", "and is seen");
+}
+
+// One key, read without end: who waits to change it gets its turn.
+void no_starvation() {
+    World world;
+    world.start();
+    world.hold_pointer("k", "old");
+    uint64_t next = 1;
+    bool stored = false;
+    for (int i = 0; i < 8; i++) world.get(next++, "k");
+    world.sink.then = [&](uint64_t) {
+        if (!stored && next < 5000) world.get(next++, "k");
+    };
+    int tries = 0;
+    for (; tries < 50 && !stored; tries++) {
+        stored = world.set(5000, "k", "new") == Asked::accepted;
+        world.link->flush(world.now_ns);
+        world.node.serve(*world.wire, world.now_ns);
+        if (!world.wire->posted.empty()) world.complete(0);
+        world.link->ready(world.now_ns);
+    }
+    world.sink.then = nullptr;
+    world.pump();
+    tap::ok(stored, "a set of a key that is always being read gets its turn");
+    // Nobody asks again: reads go on after a while.
+    world.hold_pointer("j", "1");
+    world.get(6000, "j");
+    tap::ok(world.set(6001, "j", "2") == Asked::busy, "who was put off");
+    world.pump();
+    for (uint64_t i = 0; i < 10; i++) world.fetch("j");
+    tap::ok(world.sink[world.cookies - 1].one_sided, "and does not come back is not waited for");
 }
 
 void mutations_forget() {
@@ -397,6 +431,7 @@ int main() {
     late_reads();
     no_room();
     order_of_requests();
+    no_starvation();
     mutations_forget();
     grants_checked();
     dropped();
