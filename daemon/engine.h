@@ -7,6 +7,10 @@
 // E1  An engine consumes whole requests only, except while `swallow` counts down and inside a GetLine.
 // E2  It never blocks and never touches the socket.
 // E3  It stops after `budget` requests, or as soon as `out` holds out_bytes_soft_max, with Next::yield.
+// E4  With a Backend, what is not answered at once is parked in the session's ReplyQueue, and the engine goes on
+//     behind it. When that is full it stops with Next::hold.
+// E5  An operation has two halves: one asks, the other counts, tells watchers and writes the reply. The second is the
+//     same code whether the answer comes at once or later (daemon/engine_ask.h).
 #pragma once
 
 #include <atomic>
@@ -23,6 +27,9 @@
 #include "proxy/local_get.h"
 
 namespace farcached::daemon {
+
+class Backend;
+class ReplyQueue;
 
 constexpr size_t out_bytes_soft_max = 1 << 20;
 
@@ -74,6 +81,7 @@ struct EngineOptions {
     bool shutdown_enabled = false;
     Switch detail_enabled = false;  // stats detail: changes at run time
     Switch trace = false;           // -vv, verbosity 2: daemon/trace.h; changes at run time
+    bool unavailable_is_error = false;  // a get whose node does not answer: SERVER_ERROR instead of a miss
     uint64_t item_bytes_max = 0;
 };
 
@@ -87,7 +95,18 @@ struct Context {
     WatchLog& watch;
     NodeSeconds now = 0;        // refreshed by the worker each tick
     int64_t started_unix = 0;   // Unix time at which the node's clock read 0
+    Backend* backend = nullptr;  // null: `node` executes, and answers at once
 
+    // With its hash for `node`; a backend hashes as it needs.
+    protocol::Key key(std::string_view bytes) const {
+        return {bytes, backend == nullptr ? local.hash(bytes) : 0};
+    }
+    // Would an item of this size be refused as too large?
+    bool too_large(size_t key_bytes, uint64_t value_bytes) const {
+        return backend == nullptr ? node.too_large(key_bytes, value_bytes)
+                                  : too_large_for_backend(key_bytes, value_bytes);
+    }
+    bool too_large_for_backend(size_t key_bytes, uint64_t value_bytes) const;
     NodeSeconds seconds(int64_t exptime) const {
         return to_node_seconds(exptime, now, started_unix);
     }
@@ -109,11 +128,13 @@ struct SessionState {
     int fd = -1;                  // named in watch lines
     uint64_t swallow = 0;         // bytes of a refused value still to be thrown away
     GetLine line;                 // the front of the input is inside this line
+    ReplyQueue* replies = nullptr;  // borrowed; set if there is a Backend
 };
 
 enum class Next : uint8_t {
     more,        // all whole requests are done: receive more. `want` > 0: bytes needed in all for the next
     yield,       // the budget or the output bound was reached: call again after sending
+    hold,        // answers must come first: call again when the ReplyQueue has room
     close,       // send what is in `out`, then close
     watch,       // this connection becomes a watcher (Progress::watch_flags)
     dump,        // lru_crawler metadump/mgdump: stream it (Progress::dump), then go on

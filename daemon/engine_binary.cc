@@ -25,18 +25,18 @@ void answer(OutBuffer& out, BinaryReply reply, std::string_view key, std::string
     if (!value.empty()) out.append(value);
 }
 
-void answer_ok(Call& call, const BinaryRequest& request, uint64_t cas, std::string_view value) {
+void answer_ok(OutBuffer& out, const BinaryRequest& request, uint64_t cas, std::string_view value) {
     if (request.quiet) return;
     BinaryReply reply = reply_to(request);
     reply.cas = cas;
-    answer(call.out, reply, "", value);
+    answer(out, reply, "", value);
 }
 
-void answer_error(Call& call, const BinaryRequest& request, BinaryStatus status,
+void answer_error(OutBuffer& out, const BinaryRequest& request, BinaryStatus status,
                   std::string_view text) {
     BinaryReply reply = reply_to(request);
     reply.status = status;
-    answer(call.out, reply, "", text);
+    answer(out, reply, "", text);
 }
 
 namespace {
@@ -47,18 +47,28 @@ constexpr std::string_view version = "1.6.45";
 // A name in a STAT reply is a key there, and its length has 16 bits.
 constexpr size_t stat_name_bytes_max = 0xffff;
 
+class FlushHalf {
+  public:
+    FlushHalf(const Answering& to, std::string_view, const BinaryRequest& request, std::string_view)
+        : to_(to), request_(request) {}
+    void done(const protocol::DoneReply&) { answer_ok(to_.out, request_, 0); }
+    void unavailable() { answer_unavailable(to_, request_); }
+
+  private:
+    Answering to_;
+    const BinaryRequest& request_;
+};
+
 void run_flush(Call& call, const BinaryRequest& request) {
     Context& context = call.context;
-    if (!context.options.flush_enabled) return answer_error(call, request, BinaryStatus::auth);
+    if (!context.options.flush_enabled) return answer_error(call.out, request, BinaryStatus::auth);
     context.counters.cmd_flush.add(1);
     NodeSeconds when = context.seconds(request.exptime);
     const bool at_once = request.exptime == 0 || when <= context.now;
-    if (at_once)
-        context.node.flush_all(context.now);
-    else
-        context.admin.flush_at(when);
+    protocol::FlushOp op;
+    if (!at_once) op.at = when;
+    ask<FlushHalf>(call, op, request);
     context.admin.flushed(at_once ? context.now : when);
-    answer_ok(call, request, 0);
 }
 
 // One packet per statistic, then one with neither key nor value.
@@ -70,9 +80,17 @@ void run_stat(Call& call, const BinaryRequest& request) {
     };
     if (!call.context.admin.stats_binary(request.key, emit)) {
         call.out.truncate(before);
-        return answer_error(call, request, BinaryStatus::not_found);
+        return answer_error(call.out, request, BinaryStatus::not_found);
     }
     answer(call.out, reply, "", "");
+}
+
+// The numbers of STAT tell of all that was asked before, and what is not answered is not counted.
+bool stat_must_wait(Call& call, BinaryVerb verb) {
+    if (verb != BinaryVerb::stat || call.session.replies == nullptr) return false;
+    if (call.session.replies->empty()) return false;
+    call.progress.next = Next::hold;
+    return true;
 }
 
 void execute(Call& call, const BinaryRequest& request) {
@@ -84,10 +102,10 @@ void execute(Call& call, const BinaryRequest& request) {
         case BinaryVerb::decr: return run_arith(call, request);
         case BinaryVerb::flush: return run_flush(call, request);
         case BinaryVerb::stat: return run_stat(call, request);
-        case BinaryVerb::noop: return answer_ok(call, request, 0);
-        case BinaryVerb::version: return answer_ok(call, request, 0, version);
-        case BinaryVerb::quit: call.progress.next = Next::close; return answer_ok(call, request, 0);
-        case BinaryVerb::unknown: return answer_error(call, request, BinaryStatus::unknown_command);
+        case BinaryVerb::noop: return answer_ok(call.out, request, 0);
+        case BinaryVerb::version: return answer_ok(call.out, request, 0, version);
+        case BinaryVerb::quit: call.progress.next = Next::close; return answer_ok(call.out, request, 0);
+        case BinaryVerb::unknown: return answer_error(call.out, request, BinaryStatus::unknown_command);
         case BinaryVerb::get:
         case BinaryVerb::set:
         case BinaryVerb::add:
@@ -105,7 +123,7 @@ bool take_request(Call& call, uint32_t budget_left) {
         case BinaryParse::Status::need_more: call.progress.want = parse.head_bytes; return false;
         case BinaryParse::Status::request: break;
         case BinaryParse::Status::error:
-            answer_error(call, parse.request, parse.error);
+            answer_error(call.out, parse.request, parse.error);
             call.progress.requests++;
             [[fallthrough]];
         case BinaryParse::Status::close:
@@ -120,6 +138,7 @@ bool take_request(Call& call, uint32_t budget_left) {
     if (protocol::binary_takes_value(parse.request.verb)) {
         if (!run_store(call, parse)) return false;
     } else {
+        if (stat_must_wait(call, parse.request.verb)) return false;
         execute(call, parse.request);
         call.consume(parse.head_bytes);
         call.swallow(parse.value_bytes);
@@ -135,11 +154,16 @@ bool take_request(Call& call, uint32_t budget_left) {
 Progress run_binary(Context& context, SessionState& session, std::string_view input, OutBuffer& out,
                     uint32_t budget) {
     Progress progress;
-    binary::Call call{context, session, out, input, progress};
+    const ReplyQueue* const replies = session.replies;
+    binary::Call call{{context, session, out}, input, progress};
     call.swallow(session.swallow);
     while (progress.next == Next::more && !call.input.empty()) {
         if (progress.requests >= budget || out.size() >= out_bytes_soft_max) {
             progress.next = Next::yield;
+            break;
+        }
+        if (replies != nullptr && replies->full()) [[unlikely]] {
+            progress.next = Next::hold;
             break;
         }
         if (!context.options.trace) [[likely]] {

@@ -7,15 +7,14 @@
 #include <string_view>
 
 #include "daemon/engine.h"
+#include "daemon/engine_ask.h"
+#include "daemon/engine_watch.h"
 #include "protocol/binary.h"
 #include "protocol/op.h"
 
 namespace farcached::daemon::binary {
 
-struct Call {
-    Context& context;
-    SessionState& session;
-    OutBuffer& out;
+struct Call : Asker {
     std::string_view input;  // what is left: from the front request's first byte
     Progress& progress;
 
@@ -36,10 +35,6 @@ inline ClassCounters& class_counters(Context& context, uint8_t size_class) {
     return context.counters.classes[size_class & 63];
 }
 
-inline protocol::Key key_of(const Context& context, std::string_view bytes) {
-    return {bytes, context.local.hash(bytes)};
-}
-
 // A reply that repeats what the request wants repeated.
 inline protocol::BinaryReply reply_to(const protocol::BinaryRequest& request) {
     protocol::BinaryReply reply;
@@ -53,15 +48,20 @@ void answer(OutBuffer& out, protocol::BinaryReply reply, std::string_view key,
             std::string_view value);
 
 // Success: nothing at all when the request is quiet.
-void answer_ok(Call& call, const protocol::BinaryRequest& request, uint64_t cas,
+void answer_ok(OutBuffer& out, const protocol::BinaryRequest& request, uint64_t cas,
                std::string_view value = {});
 
 // Errors are answered whether the request is quiet or not.
-void answer_error(Call& call, const protocol::BinaryRequest& request, protocol::BinaryStatus status,
+void answer_error(OutBuffer& out, const protocol::BinaryRequest& request, protocol::BinaryStatus status,
                   std::string_view text);
-inline void answer_error(Call& call, const protocol::BinaryRequest& request,
+inline void answer_error(OutBuffer& out, const protocol::BinaryRequest& request,
                          protocol::BinaryStatus status) {
-    answer_error(call, request, status, protocol::binary_status_text(status));
+    answer_error(out, request, status, protocol::binary_status_text(status));
+}
+// A change whose node did not answer.
+inline void answer_unavailable(const Answering& to, const protocol::BinaryRequest& request) {
+    to.context.counters.change_unavailable.add(1);
+    answer_error(to.out, request, protocol::BinaryStatus::temporary_failure);
 }
 
 // ---- engine_binary_get.cc -----------------------------------------------------------------------------

@@ -6,7 +6,6 @@
 #include <cstring>
 
 #include "daemon/engine_binary.h"
-#include "daemon/engine_watch.h"
 
 namespace farcached::daemon::binary {
 
@@ -55,48 +54,73 @@ class HitReply {
     uint32_t value_len_ = 0;
 };
 
-// The rare followers of a lookup, kept out of the way.
-void account(Call& call, const BinaryRequest& request, Miss why, const HitReply& reply) {
-    Context& context = call.context;
+// Call only if gets_are_told().
+[[gnu::noinline]] void tell_get(Context& context, int fd, const BinaryRequest& request, Miss why, const HitReply& reply) {
     if (context.options.detail_enabled) context.admin.detail_get(request.key, why == Miss::none);
-    watch_get(context, call.session.fd, request.key, why, reply.size_class(), reply.value_len());
+    watch_get(context, fd, request.key, why, reply.size_class(), reply.value_len());
 }
 
 // A miss is silent when it may be; the others say "Not found", or the key if that was asked for.
-void answer_miss(Call& call, const BinaryRequest& request) {
+void answer_miss(OutBuffer& out, const BinaryRequest& request) {
     if (request.quiet) return;
-    if (!request.with_key) return answer_error(call, request, BinaryStatus::not_found);
+    if (!request.with_key) return answer_error(out, request, BinaryStatus::not_found);
     BinaryReply reply = reply_to(request);
     reply.status = BinaryStatus::not_found;
-    answer(call.out, reply, request.key, "");
+    answer(out, reply, request.key, "");
 }
 
-// get, touch and gat under the lock.
+// get, touch and gat under the lock, or elsewhere.
+class GetHalf {
+  public:
+    GetHalf(const Answering& to, std::string_view, const BinaryRequest& request, std::string_view)
+        : to_(to), request_(request), hit_(to.out, request) {}
+    bool wants_value() const { return request_.verb != BinaryVerb::touch; }
+    char* value_at(const protocol::ItemMeta& meta) { return hit_.begin(meta); }
+    void done(const protocol::GetReply& reply) {
+        if (reply.status != protocol::GetReply::Status::hit) return miss(reply.why);
+        hit_.finish();
+        ClassCounters& counters = class_counters(to_.context, hit_.size_class());
+        (touching() ? counters.touch_hits : counters.get_hits).add(1);
+        if (gets_are_told(to_.context)) [[unlikely]]
+            tell_get(to_.context, to_.fd, request_, Miss::none, hit_);
+    }
+    void unavailable() {
+        if (request_.verb == BinaryVerb::touch) return answer_unavailable(to_, request_);
+        to_.context.counters.get_unavailable.add(1);
+        if (!to_.context.options.unavailable_is_error) return miss(Miss::absent);
+        answer_error(to_.out, request_, BinaryStatus::temporary_failure);
+    }
+
+  private:
+    bool touching() const { return request_.verb != BinaryVerb::get; }
+    void miss(Miss why) {
+        WorkerCounters& counters = to_.context.counters;
+        (touching() ? counters.touch_misses : counters.get_misses).add(1);
+        if (why == Miss::expired) counters.get_expired.add(1);
+        if (why == Miss::flushed) counters.get_flushed.add(1);
+        answer_miss(to_.out, request_);
+        if (gets_are_told(to_.context)) [[unlikely]]
+            tell_get(to_.context, to_.fd, request_, why, hit_);
+    }
+
+    Answering to_;
+    const BinaryRequest& request_;
+    HitReply hit_;
+};
+
 void run_locked(Call& call, const BinaryRequest& request, const protocol::Key& key) {
-    Context& context = call.context;
     const bool touching = request.verb != BinaryVerb::get;
     protocol::GetOp op;
     op.key = key;
-    if (touching) op.touch = context.seconds(request.exptime);
-    HitReply hit(call.out, request);
-    auto sink = [&](const protocol::ItemMeta& meta) { return hit.begin(meta); };
-    if (op.touch.has_value()) context.record_accesses();
-    protocol::GetReply reply = context.node.get(op, context.now, sink);
-    if (reply.status == protocol::GetReply::Status::hit) {
-        hit.finish();
-        ClassCounters& counters = class_counters(context, hit.size_class());
-        (touching ? counters.touch_hits : counters.get_hits).add(1);
-        return account(call, request, Miss::none, hit);
-    }
-    (touching ? context.counters.touch_misses : context.counters.get_misses).add(1);
-    if (reply.why == Miss::expired) context.counters.get_expired.add(1);
-    if (reply.why == Miss::flushed) context.counters.get_flushed.add(1);
-    answer_miss(call, request);
-    account(call, request, reply.why, hit);
+    if (touching) op.touch = call.context.seconds(request.exptime);
+    if (touching) call.context.record_accesses();
+    ask_get<GetHalf>(call, op, /* plain= */ !touching, request);
 }
 
 void run_get(Call& call, const BinaryRequest& request, const protocol::Key& key) {
     Context& context = call.context;
+    if (context.backend != nullptr) [[unlikely]]
+        return run_locked(call, request, key);
     if (context.local.accesses_full()) [[unlikely]]
         context.record_accesses();
     HitReply hit(call.out, request);
@@ -107,7 +131,8 @@ void run_get(Call& call, const BinaryRequest& request, const protocol::Key& key)
     if (outcome != fabric::Outcome::hit) return run_locked(call, request, key);
     hit.finish();
     class_counters(context, hit.size_class()).get_hits.add(1);
-    account(call, request, Miss::none, hit);
+    if (gets_are_told(context)) [[unlikely]]
+        tell_get(context, call.session.fd, request, Miss::none, hit);
 }
 
 // The gets of one pipeline, so that the memory of all is on its way before the first is read.
@@ -147,8 +172,9 @@ void look_ahead(Window& window, const proxy::LocalGet& local, std::string_view i
 
 void run_gets(Call& call, const BinaryParse& first, uint32_t most) {
     Context& context = call.context;
-    if (call.input.size() == first.head_bytes) {  // one request, one reply: no window to set up
-        run_get(call, first.request, key_of(context, first.request.key));
+    // One request, one reply, or nothing to fetch: no window to set up.
+    if (call.input.size() == first.head_bytes || context.backend != nullptr) {
+        run_get(call, first.request, context.key(first.request.key));
         call.consume(first.head_bytes);
         context.counters.get_cmds.add(1);
         call.progress.requests++;
@@ -171,7 +197,7 @@ void run_gets(Call& call, const BinaryParse& first, uint32_t most) {
 
 void run_touch(Call& call, const BinaryRequest& request) {
     call.context.counters.cmd_touch.add(1);
-    run_locked(call, request, key_of(call.context, request.key));
+    run_locked(call, request, call.context.key(request.key));
 }
 
 }  // namespace farcached::daemon::binary

@@ -36,15 +36,17 @@ Turn execute(Call& call, const TextParse& parse) {
         case TextVerb::me: return run_meta(call, parse);
         default: break;
     }
-    call.progress.consumed += parse.line_bytes;
+    Turn turn = Turn::done;
     switch (request.verb) {
-        case TextVerb::mn: say(call.out, "MN"); return Turn::done;
-        case TextVerb::del: run_delete(call, request); return Turn::done;
+        case TextVerb::mn: say(call.out, "MN"); break;
+        case TextVerb::del: run_delete(call, request); break;
         case TextVerb::incr:
-        case TextVerb::decr: run_arith(call, request); return Turn::done;
-        case TextVerb::touch: run_touch(call, request); return Turn::done;
-        default: return run_admin(call, request);
+        case TextVerb::decr: run_arith(call, request); break;
+        case TextVerb::touch: run_touch(call, request); break;
+        default: turn = run_admin(call, request); break;
     }
+    if (turn != Turn::wait) call.progress.consumed += parse.line_bytes;
+    return turn;
 }
 
 Turn take_request(Call& call) {
@@ -88,7 +90,11 @@ Progress run_text(Context& context, SessionState& session, std::string_view inpu
             progress.next = Next::yield;
             break;
         }
-        text::Call call{context, session, out, input.substr(progress.consumed), progress};
+        if (session.replies != nullptr && session.replies->full()) [[unlikely]] {
+            progress.next = Next::hold;
+            break;
+        }
+        text::Call call{{context, session, out}, input.substr(progress.consumed), progress};
         bool in_line = session.line.kind != GetLine::Kind::none;
         const bool trace = context.options.trace;
         if (!in_line && !trace) {

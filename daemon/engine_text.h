@@ -7,16 +7,15 @@
 #include <string_view>
 
 #include "daemon/engine.h"
+#include "daemon/engine_ask.h"
+#include "daemon/engine_watch.h"
 #include "protocol/op.h"
 #include "protocol/text.h"
 
 namespace farcached::daemon::text {
 
 // The loop's view of one request.
-struct Call {
-    Context& context;
-    SessionState& session;
-    OutBuffer& out;
+struct Call : Asker {
     std::string_view input;       // from the request's first byte
     Progress& progress;
 };
@@ -24,7 +23,8 @@ struct Call {
 // What became of it.
 enum class Turn : uint8_t {
     done,       // executed or refused; progress.consumed is behind what was used
-    wait,       // more bytes are needed; nothing, or the finished part of a get line, was consumed
+    wait,       // more bytes are needed; nothing, or the finished part of a get line, was consumed. Or earlier
+                // answers are (Next::hold)
     stop,       // progress.next says why
 };
 
@@ -39,18 +39,21 @@ inline void say_unless(bool noreply, OutBuffer& out, std::string_view text) {
     if (!noreply) say(out, text);
 }
 
-inline protocol::Key key_of(Context& context, std::string_view bytes) {
-    return {bytes, context.local.hash(bytes)};
-}
-
 inline ClassCounters& class_counters(Context& context, uint8_t size_class) {
     return context.counters.classes[size_class & 63];
+}
+
+inline bool extends(protocol::StoreOp::Mode mode) {
+    return mode == protocol::StoreOp::Mode::append || mode == protocol::StoreOp::Mode::prepend;
 }
 
 // Seconds from now, as watch lines and mg t show an exptime that is not `never_expires`.
 inline int64_t seconds_left(NodeSeconds exptime, NodeSeconds now) {
     return exptime <= now ? 0 : int64_t(exptime - now);
 }
+
+// What is said when the node that has the key does not answer.
+constexpr std::string_view unavailable_words = "SERVER_ERROR unavailable";
 
 // ---- engine_text_get.cc -----------------------------------------------------------------------
 // The plainest case, in bulk: gets of one key each, one behind the other, whose memory is fetched
@@ -70,9 +73,10 @@ void run_arith(Call& call, const protocol::TextRequest& request);
 void refuse_too_large(Call& call, const protocol::StoreOp& op, bool forget, uint32_t value_bytes);
 // A value that did not end where it was said to: it counts as a store all the same.
 void count_bad_chunk(Context& context, std::string_view key, uint32_t value_bytes);
-// Executes and counts; the caller words the reply. forget: without memory, the old item goes too.
-protocol::StoreReply execute_store(Call& call, const protocol::StoreOp& op, bool forget);
-void count_arith(Call& call, bool decrement, const protocol::ArithReply& reply);
+// Counts and shows what was done. The reply is to be worded from what it leaves in `reply`.
+void count_store(Context& context, int fd, std::string_view key, const StoreShown& shown,
+                 protocol::StoreReply& reply);
+void count_arith(Context& context, bool decrement, const protocol::ArithReply& reply);
 
 // ---- engine_text_admin.cc ---------------------------------------------------------------------
 Turn run_admin(Call& call, const protocol::TextRequest& request);

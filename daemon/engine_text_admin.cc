@@ -17,7 +17,29 @@ constexpr std::string_view version_line = "VERSION 1.6.45";
 std::string_view first_word(std::string_view args) { return args.substr(0, args.find(' ')); }
 
 // Does an answer to an earlier request wait to be sent, or could one have?
-bool pipelined(const Call& call) { return call.progress.requests != 0 || !call.out.empty(); }
+bool pipelined(const Call& call) {
+    if (call.session.replies != nullptr && !call.session.replies->empty()) return true;
+    return call.progress.requests != 0 || !call.out.empty();
+}
+
+struct FlushAsked {
+    bool noreply;
+};
+
+class FlushHalf {
+  public:
+    FlushHalf(const Answering& to, std::string_view, const FlushAsked& asked, std::string_view)
+        : to_(to), asked_(asked) {}
+    void done(const protocol::DoneReply&) { say_unless(asked_.noreply, to_.out, "OK"); }
+    void unavailable() {
+        to_.context.counters.change_unavailable.add(1);
+        say_unless(asked_.noreply, to_.out, unavailable_words);
+    }
+
+  private:
+    Answering to_;
+    FlushAsked asked_;
+};
 
 void flush_all(Call& call, const TextRequest& request) {
     Context& context = call.context;
@@ -31,12 +53,10 @@ void flush_all(Call& call, const TextRequest& request) {
         return say_unless(request.noreply, call.out, "CLIENT_ERROR invalid exptime argument");
     NodeSeconds when = context.seconds(delay);
     const bool at_once = delay <= 0 || when <= context.now;
-    if (at_once)
-        context.node.flush_all(context.now);
-    else
-        context.admin.flush_at(when);
+    protocol::FlushOp op;
+    if (!at_once) op.at = when;
+    ask<FlushHalf>(call, op, FlushAsked{request.noreply});
     context.admin.flushed(at_once ? context.now : when);
-    say_unless(request.noreply, call.out, "OK");
 }
 
 // `shutdown` and `shutdown graceful`: true if the connection ends with it.
@@ -146,6 +166,16 @@ void tune(Call& call, const TextRequest& request) {
     if (request.noreply) call.out.truncate(before);
 }
 
+// The numbers are to tell of all that was asked before, and what is not answered is not counted.
+Turn stats(Call& call, const TextRequest& request) {
+    if (call.session.replies != nullptr && !call.session.replies->empty()) {
+        call.progress.next = Next::hold;
+        return Turn::wait;
+    }
+    call.context.admin.stats_text(request.args, call.out);
+    return Turn::done;
+}
+
 Turn close(Call& call) {
     call.progress.next = Next::close;
     return Turn::stop;
@@ -161,9 +191,7 @@ Turn run_admin(Call& call, const TextRequest& request) {
             call.context.admin.verbosity(uint32_t(request.number));
             say_unless(request.noreply, call.out, "OK");
             return Turn::done;
-        case TextVerb::stats:
-            call.context.admin.stats_text(request.args, call.out);
-            return Turn::done;
+        case TextVerb::stats: return stats(call, request);
         case TextVerb::tune: tune(call, request); return Turn::done;
         case TextVerb::watch: return watch(call, request);
         case TextVerb::dump: return dump(call, request);

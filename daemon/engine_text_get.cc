@@ -24,7 +24,7 @@ constexpr uint32_t keys_per_turn = 1024;
 constexpr size_t value_line_bytes_max = 6 + limits::key_bytes_max + 3 * 21 + 2 + 2;
 
 // What is asked of each key of a line.
-struct Asked {
+struct AskedOfKey {
     bool with_cas;
     bool touching;
     NodeSeconds touch;
@@ -77,35 +77,61 @@ class ValueLine {
     char* end_ = nullptr;
 };
 
-// The rare followers of a lookup, kept out of the way.
-void account_get(Call& call, std::string_view key, protocol::Miss why, const ValueLine& line) {
-    if (call.context.options.detail_enabled)
-        call.context.admin.detail_get(key, why == protocol::Miss::none);
-    watch_get(call.context, call.session.fd, key, why, line.size_class(), line.value_len());
+// Call only if gets_are_told().
+[[gnu::noinline]] void tell_get(Context& context, int fd, std::string_view key, protocol::Miss why,
+                                const ValueLine& line) {
+    if (context.options.detail_enabled) context.admin.detail_get(key, why == protocol::Miss::none);
+    watch_get(context, fd, key, why, line.size_class(), line.value_len());
 }
 
-void get_locked(Call& call, const protocol::Key& key, const Asked& asked) {
-    Context& context = call.context;
-    ValueLine line(call.out, key.bytes, asked.with_cas);
+// One key of a line.
+class KeyHalf {
+  public:
+    KeyHalf(const Answering& to, std::string_view key, const AskedOfKey& asked, std::string_view)
+        : to_(to), key_(key), asked_(asked), line_(to.out, key, asked.with_cas) {}
+    bool wants_value() const { return true; }
+    char* value_at(const protocol::ItemMeta& meta) { return line_.begin(meta); }
+    void done(const protocol::GetReply& reply) {
+        if (reply.status != protocol::GetReply::Status::hit) return miss(reply.why);
+        line_.finish();
+        ClassCounters& counters = class_counters(to_.context, line_.size_class());
+        (asked_.touching ? counters.touch_hits : counters.get_hits).add(1);
+        if (gets_are_told(to_.context)) [[unlikely]]
+            tell_get(to_.context, to_.fd, key_, protocol::Miss::none, line_);
+    }
+    void unavailable() {
+        to_.context.counters.get_unavailable.add(1);
+        if (to_.context.options.unavailable_is_error)
+            to_.carry->line_failed = true;
+        else
+            miss(protocol::Miss::absent);
+    }
+
+  private:
+    void miss(protocol::Miss why) {
+        WorkerCounters& counters = to_.context.counters;
+        (asked_.touching ? counters.touch_misses : counters.get_misses).add(1);
+        count_miss(to_.context, why);
+        if (gets_are_told(to_.context)) [[unlikely]]
+            tell_get(to_.context, to_.fd, key_, why, line_);
+    }
+
+    Answering to_;
+    std::string_view key_;
+    AskedOfKey asked_;
+    ValueLine line_;
+};
+
+void get_locked(Call& call, const protocol::Key& key, const AskedOfKey& asked) {
     protocol::GetOp op;
     op.key = key;
     if (asked.touching) op.touch = asked.touch;
-    auto sink = [&](const protocol::ItemMeta& meta) { return line.begin(meta); };
-    if (asked.touching) context.record_accesses();
-    protocol::GetReply reply = context.node.get(op, context.now, sink);
-    bool hit = reply.status == protocol::GetReply::Status::hit;
-    if (hit) {
-        line.finish();
-        ClassCounters& counters = class_counters(context, line.size_class());
-        (asked.touching ? counters.touch_hits : counters.get_hits).add(1);
-    } else {
-        (asked.touching ? context.counters.touch_misses : context.counters.get_misses).add(1);
-        count_miss(context, reply.why);
-    }
-    account_get(call, key.bytes, hit ? protocol::Miss::none : reply.why, line);
+    if (asked.touching) call.context.record_accesses();
+    ask_get<KeyHalf>(call, op, /* plain= */ !asked.touching, asked);
 }
 
-void get_one(Call& call, const protocol::Key& key, const Asked& asked) {
+// Only of the embedded node.
+void get_one(Call& call, const protocol::Key& key, const AskedOfKey& asked) {
     Context& context = call.context;
     if (context.local.accesses_full()) [[unlikely]]
         context.record_accesses();
@@ -117,7 +143,8 @@ void get_one(Call& call, const protocol::Key& key, const Asked& asked) {
     if (outcome != fabric::Outcome::hit) return get_locked(call, key, asked);
     line.finish();
     class_counters(context, line.size_class()).get_hits.add(1);
-    account_get(call, key.bytes, protocol::Miss::none, line);
+    if (gets_are_told(context)) [[unlikely]]
+        tell_get(context, call.session.fd, key.bytes, protocol::Miss::none, line);
 }
 
 // Up to prefetch_window keys, so that the memory of all is on its way before the first is read.
@@ -155,16 +182,22 @@ struct Window {
     }
 };
 
-void count_asked(Context& context, const Asked& asked, uint32_t keys) {
+void count_asked(Context& context, const AskedOfKey& asked, uint32_t keys) {
     (asked.touching ? context.counters.cmd_touch : context.counters.get_cmds).add(keys);
 }
 
-// Answers the window's keys until the output is full; how many.
-uint32_t answer(Call& call, const Window& window, const Asked& asked) {
+bool no_room(const Call& call) {
+    if (call.out.size() >= out_bytes_soft_max) return true;
+    return call.session.replies != nullptr && call.session.replies->full();
+}
+
+// Answers the window's keys until there is no room; how many.
+uint32_t answer(Call& call, const Window& window, const AskedOfKey& asked) {
+    const bool locked = asked.touching || call.context.backend != nullptr;
     uint32_t i = 0;
     for (; i < window.size; i++) {
-        if (i != 0 && call.out.size() >= out_bytes_soft_max) break;
-        if (asked.touching)
+        if (i != 0 && no_room(call)) break;
+        if (locked)
             get_locked(call, window.keys[i], asked);
         else
             get_one(call, window.keys[i], asked);
@@ -173,10 +206,26 @@ uint32_t answer(Call& call, const Window& window, const Asked& asked) {
     return i;
 }
 
+// The end of a line whose keys may have failed.
+void end_in_turn(ReplySlot&, const Answering& to) {
+    say(to.out, to.carry->line_failed ? unavailable_words : "END");
+    to.carry->line_failed = false;
+}
+
+void say_end(Call& call) {
+    ReplyQueue* replies = call.session.replies;
+    if (replies != nullptr && call.context.options.unavailable_is_error)
+        return replies->park_answered(call.out, end_in_turn);
+    say(call.out, "END");
+}
+
 // The end of a line's keys, of whichever kind. True if the line is finished.
 bool end_line(Call& call, GetLine& line, KeyCursor::Step step) {
     if (step == KeyCursor::Step::line_end) {
-        say(call.out, line.any_key ? "END" : protocol::bad_format);
+        if (line.any_key)
+            say_end(call);
+        else
+            say(call.out, protocol::bad_format);
         line = GetLine();
         return true;
     }
@@ -187,7 +236,7 @@ bool end_line(Call& call, GetLine& line, KeyCursor::Step step) {
     return false;
 }
 
-Asked asked_of(const GetLine& line) {
+AskedOfKey asked_of(const GetLine& line) {
     using Kind = GetLine::Kind;
     bool touching = line.kind == Kind::gat || line.kind == Kind::gats;
     return {line.kind == Kind::gets || line.kind == Kind::gats, touching, line.touch};
@@ -197,13 +246,13 @@ Asked asked_of(const GetLine& line) {
 // consumed.
 size_t answer_keys(Call& call, std::string_view text, Turn& turn) {
     GetLine& line = call.session.line;
-    const Asked asked = asked_of(line);
+    const AskedOfKey asked = asked_of(line);
     KeyCursor cursor(text);
     Window window;
     turn = Turn::done;
     for (uint32_t keys = 0; keys < keys_per_turn; keys += window.size) {
         window.fill(cursor);
-        window.fetch(call.context.local);
+        if (call.context.backend == nullptr) window.fetch(call.context.local);
         if (window.size != 0) line.any_key = true;
         uint32_t answered = answer(call, window, asked);
         if (answered < window.size) {
@@ -211,7 +260,7 @@ size_t answer_keys(Call& call, std::string_view text, Turn& turn) {
             return size_t(last.data() + last.size() - text.data());
         }
         if (window.ended == KeyCursor::Step::key) {
-            if (call.out.size() >= out_bytes_soft_max) break;
+            if (no_room(call)) break;
             continue;
         }
         if (window.ended == KeyCursor::Step::need_more) turn = Turn::wait;
@@ -220,6 +269,43 @@ size_t answer_keys(Call& call, std::string_view text, Turn& turn) {
     }
     return cursor.consumed();
 }
+
+struct TouchAsked {
+    bool noreply;
+};
+
+class TouchHalf {
+  public:
+    TouchHalf(const Answering& to, std::string_view key, const TouchAsked& asked, std::string_view)
+        : to_(to), key_(key), asked_(asked) {}
+    bool wants_value() const { return false; }
+    char* value_at(const protocol::ItemMeta&) { return nullptr; }
+    [[gnu::always_inline]] void done(const protocol::GetReply& reply) {
+        Context& context = to_.context;
+        const bool hit = reply.status == protocol::GetReply::Status::hit;
+        context.counters.cmd_touch.add(1);
+        if (hit) {
+            class_counters(context, reply.meta.size_class).touch_hits.add(1);
+        } else {
+            context.counters.touch_misses.add(1);
+            count_miss(context, reply.why);
+        }
+        watch_get(context, to_.fd, key_, hit ? protocol::Miss::none : reply.why,
+                  reply.meta.size_class, reply.meta.value_len);
+        say_unless(asked_.noreply, to_.out, hit ? "TOUCHED" : "NOT_FOUND");
+    }
+    // A touch changes something: it does not pass for a miss.
+    void unavailable() {
+        to_.context.counters.cmd_touch.add(1);
+        to_.context.counters.change_unavailable.add(1);
+        say_unless(asked_.noreply, to_.out, unavailable_words);
+    }
+
+  private:
+    Answering to_;
+    std::string_view key_;
+    TouchAsked asked_;
+};
 
 }  // namespace
 
@@ -233,15 +319,22 @@ uint32_t run_plain_gets(Call& call, uint32_t most) {
     size_t ends[Window::size_max];
     window.fill(call.input, most, ends);
     if (window.size == 0) return 0;
-    window.fetch(call.context.local);
-    const Asked plain{/* with_cas= */ false, /* touching= */ false, never_expires};
+    const AskedOfKey plain{/* with_cas= */ false, /* touching= */ false, never_expires};
     uint32_t i = 0;
-    do {
-        get_one(call, window.keys[i], plain);
-        std::memcpy(call.out.reserve(5), "END\r\n", 5);
-        call.out.commit(5);
-        i++;
-    } while (i < window.size && call.out.size() < out_bytes_soft_max);
+    if (call.context.backend == nullptr) [[likely]] {
+        window.fetch(call.context.local);
+        do {
+            get_one(call, window.keys[i], plain);
+            std::memcpy(call.out.reserve(5), "END\r\n", 5);
+            call.out.commit(5);
+            i++;
+        } while (i < window.size && call.out.size() < out_bytes_soft_max);
+    } else {
+        do {
+            get_locked(call, window.keys[i++], plain);
+            say_end(call);
+        } while (i < window.size && !no_room(call));
+    }
     count_asked(call.context, plain, i);
     call.progress.consumed += ends[i - 1];
     return i;
@@ -278,24 +371,11 @@ Turn continue_get_line(Call& call) {
 }
 
 void run_touch(Call& call, const protocol::TextRequest& request) {
-    Context& context = call.context;
     protocol::GetOp op;
-    op.key = key_of(context, request.key);
-    op.touch = context.seconds(request.exptime);
-    auto sink = [](const protocol::ItemMeta&) -> char* { return nullptr; };
-    context.record_accesses();
-    protocol::GetReply reply = context.node.get(op, context.now, sink);
-    context.counters.cmd_touch.add(1);
-    bool hit = reply.status == protocol::GetReply::Status::hit;
-    if (hit) {
-        class_counters(context, reply.meta.size_class).touch_hits.add(1);
-    } else {
-        context.counters.touch_misses.add(1);
-        count_miss(context, reply.why);
-    }
-    watch_get(context, call.session.fd, request.key, hit ? protocol::Miss::none : reply.why,
-              reply.meta.size_class, reply.meta.value_len);
-    say_unless(request.noreply, call.out, hit ? "TOUCHED" : "NOT_FOUND");
+    op.key = call.context.key(request.key);
+    op.touch = call.context.seconds(request.exptime);
+    call.context.record_accesses();
+    ask_get<TouchHalf>(call, op, /* plain= */ false, TouchAsked{request.noreply});
 }
 
 }  // namespace farcached::daemon::text

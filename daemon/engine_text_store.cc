@@ -23,10 +23,6 @@ StoreOp::Mode mode_of(TextVerb verb) {
     }
 }
 
-bool extends(StoreOp::Mode mode) {
-    return mode == StoreOp::Mode::append || mode == StoreOp::Mode::prepend;
-}
-
 std::string_view answer_to(StoreReply::Status status) {
     switch (status) {
         case StoreReply::Status::stored: return "STORED";
@@ -39,7 +35,7 @@ std::string_view answer_to(StoreReply::Status status) {
     return "SERVER_ERROR out of memory storing object";
 }
 
-void count_store(Context& context, const StoreOp& op, const StoreReply& reply) {
+void count_status(Context& context, StoreOp::Mode mode, const StoreReply& reply) {
     if (reply.status == StoreReply::Status::too_large) {
         context.counters.store_too_large.add(1);
         return;
@@ -50,28 +46,120 @@ void count_store(Context& context, const StoreOp& op, const StoreReply& reply) {
     }
     ClassCounters& counters = class_counters(context, reply.size_class);
     counters.cmd_set.add(1);
-    if (op.mode != StoreOp::Mode::cas) return;
+    if (mode != StoreOp::Mode::cas) return;
     if (reply.status == StoreReply::Status::stored) counters.cas_hits.add(1);
     if (reply.status == StoreReply::Status::exists) counters.cas_badval.add(1);
     if (reply.status == StoreReply::Status::not_found) context.counters.cas_misses.add(1);
 }
 
+struct StoreAsked {
+    StoreShown shown;
+    bool noreply;
+};
+
+class StoreHalf {
+  public:
+    StoreHalf(const Answering& to, std::string_view key, const StoreAsked& asked, std::string_view)
+        : to_(to), key_(key), asked_(asked) {}
+    void done(StoreReply& reply) {
+        count_store(to_.context, to_.fd, key_, asked_.shown, reply);
+        say_unless(asked_.noreply, to_.out, answer_to(reply.status));
+    }
+    void unavailable() {
+        to_.context.counters.change_unavailable.add(1);
+        say_unless(asked_.noreply, to_.out, unavailable_words);
+    }
+
+  private:
+    Answering to_;
+    std::string_view key_;
+    StoreAsked asked_;
+};
+
+// What a client need not be told; but what follows waits for it.
+class ForgetHalf {
+  public:
+    ForgetHalf(const Answering& to, std::string_view, NoRecord, std::string_view) : to_(to) {}
+    void done(const protocol::DoneReply&) {}
+    void unavailable() { to_.context.counters.change_unavailable.add(1); }
+
+  private:
+    Answering to_;
+};
+
+struct DeleteAsked {
+    bool noreply;
+};
+
+class DeleteHalf {
+  public:
+    DeleteHalf(const Answering& to, std::string_view key, const DeleteAsked& asked, std::string_view)
+        : to_(to), key_(key), asked_(asked) {}
+    [[gnu::always_inline]] void done(const protocol::DeleteReply& reply) {
+        const bool deleted = reply.status == protocol::DeleteReply::Status::deleted;
+        if (deleted) {
+            class_counters(to_.context, reply.size_class).delete_hits.add(1);
+            watch_delete(to_.context, to_.fd, key_, "delete", reply);
+        } else {
+            to_.context.counters.delete_misses.add(1);
+        }
+        say_unless(asked_.noreply, to_.out, deleted ? "DELETED" : "NOT_FOUND");
+    }
+    void unavailable() {
+        to_.context.counters.change_unavailable.add(1);
+        say_unless(asked_.noreply, to_.out, unavailable_words);
+    }
+
+  private:
+    Answering to_;
+    std::string_view key_;
+    DeleteAsked asked_;
+};
+
+struct ArithAsked {
+    bool decrement;
+    bool noreply;
+};
+
+class ArithHalf {
+  public:
+    ArithHalf(const Answering& to, std::string_view, const ArithAsked& asked, std::string_view)
+        : to_(to), asked_(asked) {}
+    [[gnu::always_inline]] void done(const protocol::ArithReply& reply) {
+        using Status = protocol::ArithReply::Status;
+        count_arith(to_.context, asked_.decrement, reply);
+        if (asked_.noreply) return;
+        switch (reply.status) {
+            case Status::ok:
+            case Status::vivified:
+                to_.out.append_number(reply.value);
+                to_.out.append("\r\n");
+                return;
+            case Status::non_numeric:
+                return say(to_.out, "CLIENT_ERROR cannot increment or decrement non-numeric value");
+            case Status::no_memory: return say(to_.out, "SERVER_ERROR out of memory");
+            case Status::not_found:
+            case Status::exists: return say(to_.out, "NOT_FOUND");
+        }
+    }
+    void unavailable() {
+        to_.context.counters.change_unavailable.add(1);
+        say_unless(asked_.noreply, to_.out, unavailable_words);
+    }
+
+  private:
+    Answering to_;
+    ArithAsked asked_;
+};
+
 }  // namespace
 
-protocol::StoreReply execute_store(Call& call, const StoreOp& op, bool forget) {
-    Context& context = call.context;
-    watch_lookup(context, call.session.fd, op.key);
-    if (extends(op.mode)) context.record_accesses();
-    StoreReply reply = context.node.store(op, context.now);
+void count_store(Context& context, int fd, std::string_view key, const StoreShown& shown, StoreReply& reply) {
     // The whole of an append may outgrow what one item may be: not stored, and the old one stays.
-    if (reply.status == StoreReply::Status::too_large && extends(op.mode))
+    if (reply.status == StoreReply::Status::too_large && extends(shown.mode))
         reply.status = StoreReply::Status::not_stored;
-    // As memcached: what found no room must not leave the old value behind.
-    if (reply.status == StoreReply::Status::no_memory && forget)
-        context.node.forget(op.key, context.now);
-    count_store(context, op, reply);
-    watch_store(context, call.session.fd, op, reply);
-    return reply;
+    count_status(context, shown.mode, reply);
+    watch_store(context, fd, key, shown, reply);
 }
 
 void count_bad_chunk(Context& context, std::string_view key, uint32_t value_bytes) {
@@ -79,14 +167,13 @@ void count_bad_chunk(Context& context, std::string_view key, uint32_t value_byte
 }
 
 void refuse_too_large(Call& call, const StoreOp& op, bool forget, uint32_t value_bytes) {
-    Context& context = call.context;
     StoreReply reply;
     reply.status = StoreReply::Status::too_large;
-    count_store(context, op, reply);
-    watch_store(context, call.session.fd, op, reply);
+    count_status(call.context, op.mode, reply);
+    watch_store(call.context, call.session.fd, op.key.bytes, shown_of(op), reply);
     if (forget) {
-        watch_lookup(context, call.session.fd, op.key);
-        context.node.forget(op.key, context.now);
+        watch_lookup(call, op.key);
+        ask<ForgetHalf>(call, protocol::ForgetOp{op.key}, NoRecord());
     }
     call.session.swallow = uint64_t(value_bytes) + 2;
 }
@@ -96,9 +183,9 @@ Turn run_store(Call& call, const protocol::TextParse& parse) {
     const protocol::TextRequest& request = parse.request;
     StoreOp op;
     op.mode = mode_of(request.verb);
-    if (context.node.too_large(request.key.size(), request.value_bytes)) {
+    if (context.too_large(request.key.size(), request.value_bytes)) {
         call.progress.consumed += parse.line_bytes;
-        op.key = key_of(context, request.key);
+        op.key = context.key(request.key);
         refuse_too_large(call, op, op.mode == StoreOp::Mode::set, request.value_bytes);
         if (context.options.detail_enabled) context.admin.detail_set(request.key);
         say_unless(request.noreply, call.out, answer_to(StoreReply::Status::too_large));
@@ -117,13 +204,16 @@ Turn run_store(Call& call, const protocol::TextParse& parse) {
         say_unless(request.noreply, call.out, "CLIENT_ERROR bad data chunk");
         return Turn::done;
     }
-    op.key = key_of(context, request.key);
+    op.key = context.key(request.key);
     op.value = value.value;
     op.flags = request.flags;
     op.exptime = context.seconds(request.exptime);
     if (op.mode == StoreOp::Mode::cas) op.cas_compare = request.number;
-    StoreReply reply = execute_store(call, op, /* forget= */ op.mode == StoreOp::Mode::set);
-    say_unless(request.noreply, call.out, answer_to(reply.status));
+    // As memcached: what found no room must not leave the old value behind.
+    op.forget = op.mode == StoreOp::Mode::set;
+    watch_lookup(call, op.key);
+    if (extends(op.mode)) context.record_accesses();
+    ask<StoreHalf>(call, op, StoreAsked{shown_of(op), request.noreply});
     return Turn::done;
 }
 
@@ -131,22 +221,13 @@ void run_delete(Call& call, const protocol::TextRequest& request) {
     Context& context = call.context;
     if (context.options.detail_enabled) context.admin.detail_delete(request.key);
     protocol::DeleteOp op;
-    op.key = key_of(context, request.key);
-    watch_lookup(context, call.session.fd, op.key);
-    protocol::DeleteReply reply = context.node.remove(op, context.now);
-    bool deleted = reply.status == protocol::DeleteReply::Status::deleted;
-    if (deleted) {
-        class_counters(context, reply.size_class).delete_hits.add(1);
-        watch_delete(context, call.session.fd, request.key, "delete", reply);
-    } else {
-        context.counters.delete_misses.add(1);
-    }
-    say_unless(request.noreply, call.out, deleted ? "DELETED" : "NOT_FOUND");
+    op.key = context.key(request.key);
+    watch_lookup(call, op.key);
+    ask<DeleteHalf>(call, op, DeleteAsked{request.noreply});
 }
 
-void count_arith(Call& call, bool decrement, const protocol::ArithReply& reply) {
+void count_arith(Context& context, bool decrement, const protocol::ArithReply& reply) {
     using Status = protocol::ArithReply::Status;
-    Context& context = call.context;
     if (reply.status == Status::ok) {
         ClassCounters& counters = class_counters(context, reply.meta.size_class);
         (decrement ? counters.decr_hits : counters.incr_hits).add(1);
@@ -156,30 +237,13 @@ void count_arith(Call& call, bool decrement, const protocol::ArithReply& reply) 
 }
 
 void run_arith(Call& call, const protocol::TextRequest& request) {
-    using Status = protocol::ArithReply::Status;
-    Context& context = call.context;
     protocol::ArithOp op;
-    op.key = key_of(context, request.key);
+    op.key = call.context.key(request.key);
     op.decrement = request.verb == TextVerb::decr;
     op.delta = request.number;
-    watch_lookup(context, call.session.fd, op.key);
-    context.record_accesses();
-    protocol::ArithReply reply = context.node.arith(op, context.now);
-    count_arith(call, op.decrement, reply);
-    if (request.noreply) return;
-    switch (reply.status) {
-        case Status::ok:
-        case Status::vivified:
-            call.out.append_number(reply.value);
-            call.out.append("\r\n");
-            return;
-        case Status::non_numeric:
-            return say(call.out,
-                       "CLIENT_ERROR cannot increment or decrement non-numeric value");
-        case Status::no_memory: return say(call.out, "SERVER_ERROR out of memory");
-        case Status::not_found:
-        case Status::exists: return say(call.out, "NOT_FOUND");
-    }
+    watch_lookup(call, op.key);
+    call.context.record_accesses();
+    ask<ArithHalf>(call, op, ArithAsked{op.decrement, request.noreply});
 }
 
 }  // namespace farcached::daemon::text

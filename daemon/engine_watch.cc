@@ -51,6 +51,22 @@ int64_t ttl_of(NodeSeconds exptime, NodeSeconds now) {
     return int64_t(exptime - now);
 }
 
+// What a peek found, for watchers only: whoever does not answer is not mentioned.
+class Lookup {
+  public:
+    Lookup(const Answering& to, std::string_view key, NoRecord, std::string_view) : to_(to), key_(key) {}
+    bool wants_value() const { return false; }
+    char* value_at(const protocol::ItemMeta&) { return nullptr; }
+    void done(const protocol::GetReply& reply) {
+        watching::get(to_.context, to_.fd, key_, reply.why, reply.meta.size_class, reply.meta.value_len);
+    }
+    void unavailable() {}
+
+  private:
+    Answering to_;
+    std::string_view key_;
+};
+
 }  // namespace
 
 namespace watching {
@@ -61,16 +77,15 @@ void get(Context& context, int fd, std::string_view key, Miss why, uint8_t size_
     context.watch.item_get(key, word_of(why), hit ? size_class : 0, fd, hit ? value_len : 0);
 }
 
-void lookup(Context& context, int fd, const protocol::Key& key) {
+void lookup(const Asker& asker, const protocol::Key& key) {
     protocol::GetOp op;
     op.key = key;
     op.peek = true;
-    auto sink = [](const protocol::ItemMeta&) -> char* { return nullptr; };
-    protocol::GetReply reply = context.node.get(op, context.now, sink);
-    get(context, fd, key.bytes, reply.why, reply.meta.size_class, reply.meta.value_len);
+    ask_get<Lookup>(asker, op, /* plain= */ false, NoRecord());
 }
 
-void store(Context& context, int fd, const StoreOp& op, const StoreReply& reply) {
+void store(Context& context, int fd, std::string_view key, const StoreShown& shown,
+           const StoreReply& reply) {
     using Status = StoreReply::Status;
     int64_t ttl = 0;
     uint32_t value_len = 0;
@@ -78,20 +93,20 @@ void store(Context& context, int fd, const StoreOp& op, const StoreReply& reply)
         ttl = ttl_of(reply.exptime, context.now);
         value_len = reply.value_len;
     } else if (reply.status != Status::too_large && reply.status != Status::no_memory) {
-        ttl = ttl_of(op.exptime, context.now);
-        value_len = uint32_t(op.value.size());
+        ttl = ttl_of(shown.exptime, context.now);
+        value_len = shown.value_bytes;
     }
-    context.watch.item_store(op.key.bytes, word_of(reply.status), word_of(op.mode), ttl,
+    context.watch.item_store(key, word_of(reply.status), word_of(shown.mode), ttl,
                              reply.size_class, fd, value_len);
 }
 
 }  // namespace watching
 
-void watch_created(Context& context, int fd, const protocol::ArithOp& op,
-                   const protocol::ArithReply& reply, NodeSeconds exptime) {
-    watch_get(context, fd, op.key.bytes, Miss::absent, 0, 0);
+void watch_created(Context& context, int fd, std::string_view key, const protocol::ArithReply& reply,
+                   NodeSeconds exptime) {
+    watch_get(context, fd, key, Miss::absent, 0, 0);
     if (!context.watch.wants(watch_mutations)) return;
-    context.watch.item_store(op.key.bytes, word_of(StoreReply::Status::stored),
+    context.watch.item_store(key, word_of(StoreReply::Status::stored),
                              word_of(StoreOp::Mode::add), ttl_of(exptime, context.now),
                              reply.meta.size_class, fd, reply.meta.value_len);
 }

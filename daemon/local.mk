@@ -37,7 +37,13 @@ daemon_libdaemon_a_SOURCES = \
 	daemon/engine_binary.h \
 	daemon/engine_binary_get.cc \
 	daemon/engine_binary_store.cc \
+	daemon/backend.h \
+	daemon/engine_ask.h \
 	daemon/engine_meta.cc \
+	daemon/engine_meta.h \
+	daemon/engine_meta_get.cc \
+	daemon/reply_queue.cc \
+	daemon/reply_queue.h \
 	daemon/engine_text.cc \
 	daemon/engine_text.h \
 	daemon/engine_text_admin.cc \

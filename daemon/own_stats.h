@@ -8,6 +8,9 @@
     X(requests, "requests executed", sample.workers.requests)                                        \
     X(read_calls, "recv system calls", sample.workers.read_calls)                                    \
     X(write_calls, "sendmsg system calls", sample.workers.write_calls)                               \
+    X(get_unavailable, "keys asked for whose node did not answer", sample.workers.get_unavailable)   \
+    X(change_unavailable, "changes whose node did not answer: carried out or not, nobody knows",     \
+      sample.workers.change_unavailable)                                                             \
     X(node_pages_used, "pages of the arena that belong to a size class", sample.node.pages_used)     \
     X(node_pages_limit, "pages that -m allows", sample.node.pages_limit)                             \
     X(node_pages_moved, "pages taken from one size class for another, or for a large item",          \

@@ -34,7 +34,10 @@ namespace farcached::daemon {
     X(conn_yields, "times a connection gave way after reqs_per_event requests")                 \
     X(read_calls, "recv system calls")                                                          \
     X(write_calls, "sendmsg system calls")                                                      \
-    X(requests, "requests executed")
+    X(requests, "requests executed")                                                            \
+    X(get_unavailable, "keys asked for whose node did not answer")                              \
+    X(change_unavailable, "changes whose node did not answer: carried out or not, nobody knows") \
+    X(answers_unasked, "answers of nodes to nothing that was asked")
 
 //        name          help; per size class, as `stats slabs` prints them
 #define CLASS_COUNTERS(X)                                   \

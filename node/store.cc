@@ -289,6 +289,7 @@ StoreReply Node::store(const StoreOp& op, NodeSeconds now) {
         return true;
     };
     with_memory(*impl_, op.key.hash, now, body);
+    if (reply.status == StoreReply::Status::no_memory && op.forget) forget(op.key, now);
     return reply;
 }
 

@@ -51,6 +51,7 @@ enum class BinaryStatus : uint16_t {
     auth = 0x20,
     unknown_command = 0x81,
     no_memory = 0x82,
+    temporary_failure = 0x86,
 };
 
 // What memcached says with each; empty for ok.

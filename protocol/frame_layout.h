@@ -97,6 +97,7 @@ enum class RequestFlag : uint32_t {
     no_value = 1u << 16,       // get: the reply need not bring the value
     want_grant = 1u << 17,     // get, store: the reply may bring pointer and lease
     value_follows = 1u << 18,  // store: in chunks
+    forget = 1u << 19,
 };
 
 struct StoreRecord {

@@ -60,7 +60,7 @@ constexpr std::array<KindRule, 9> rules = {{
     // store
     {KeyRule::must, true, uint8_t(StoreOp::Mode::cas) + 1, sizeof(StoreRecord),
      bits(Flag::cas_compare, Flag::cas_set, Flag::vivify, Flag::key_binary, Flag::invalidate,
-          Flag::want_grant, Flag::value_follows)},
+          Flag::forget, Flag::want_grant, Flag::value_follows)},
     // remove
     {KeyRule::must, false, 1, 0,
      bits(Flag::cas_compare, Flag::cas_set, Flag::touch, Flag::invalidate, Flag::remove_value)},
@@ -170,7 +170,7 @@ char* write_request_head(char* to, const StoreOp& op, const RequestOptions& opti
     CHECK(op.mode != StoreOp::Mode::cas || op.cas_compare.has_value());
     CHECK(key_fits(KeyRule::must, op.key.bytes.size()));
     const uint32_t flags = presence(op) | bit_if(op.key_binary, Flag::key_binary) |
-                           bit_if(op.invalidate, Flag::invalidate) |
+                           bit_if(op.invalidate, Flag::invalidate) | bit_if(op.forget, Flag::forget) |
                            bit_if(options.want_grant, Flag::want_grant) |
                            bit_if(options.value_follows, Flag::value_follows);
     to = wire::put(to, RequestHeader{uint8_t(RequestKind::store), uint8_t(op.mode),
@@ -289,6 +289,7 @@ void fill(StoreOp& op, Fields& fields, const RequestHeader& header) {
     fields.take_if(Flag::vivify, op.vivify);
     op.invalidate = fields.is(Flag::invalidate);
     op.key_binary = fields.is(Flag::key_binary);
+    op.forget = fields.is(Flag::forget);
     op.key = {fields.take_bytes(header.key_len), 0};
     if (!fields.is(Flag::value_follows)) op.value = fields.take_bytes(header.value_len);
 }

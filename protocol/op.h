@@ -88,6 +88,7 @@ struct StoreOp {
     bool invalidate = false;                  // ms I: with an older cas_compare store, but as stale
     std::optional<NodeSeconds> vivify;        // ms N with append/prepend: a miss is stored as by set
     bool key_binary = false;                  // ms b
+    bool forget = false;                      // finding no memory: what is stored goes, too
     bool lease = false;                       // as in GetOp
 };
 

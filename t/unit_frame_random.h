@@ -95,6 +95,7 @@ class Draw {
         op.invalidate = coin();
         op.vivify = maybe<NodeSeconds>();
         op.key_binary = coin();
+        op.forget = coin();
         return op;
     }
     DeleteOp remove() {

@@ -64,7 +64,8 @@ inline std::string describe(const StoreOp& op) {
     return "store" +
            Words()("key", op.key.bytes)("mode", op.mode)("value", op.value)("flags", op.flags)(
                "exptime", op.exptime)("compare", op.cas_compare)("cas_set", op.cas_set)(
-               "invalidate", op.invalidate)("vivify", op.vivify)("binary", op.key_binary)
+               "invalidate", op.invalidate)("vivify", op.vivify)("binary", op.key_binary)(
+               "forget", op.forget)
                .take();
 }
 inline std::string describe(const DeleteOp& op) {

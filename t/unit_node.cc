@@ -100,6 +100,24 @@ void sizes_shift() {
 }
 
 // What an append, a replace or a cas is made of is not evicted to make room for it.
+void what_finds_no_room_may_forget() {
+    node::Config config = with_memory(2);
+    config.evict = false;
+    node::Node cache(config);
+    std::string value;
+    set(cache, "key", "old");
+    for (int i = 0; i < 100; i++) set(cache, "other:" + std::to_string(i), std::string(100'000, 'x'));
+    const std::string large(100'000, 'y');
+    protocol::StoreOp op;
+    op.key = cache.key("key");
+    op.value = large;
+    tap::ok(cache.store(op, now).status == protocol::StoreReply::Status::no_memory, "a set without room");
+    tap::ok(get(cache, "key", value) && value == "old", "leaves the old item");
+    op.forget = true;
+    cache.store(op, now);
+    tap::ok(!get(cache, "key", value), "unless it is to be forgotten");
+}
+
 void what_is_changed_is_kept() {
     node::Config config = with_memory(8);
     config.item_bytes_max = 4 << 20;
@@ -232,6 +250,7 @@ int main() {
     index_grows();
     sizes_shift();
     nothing_is_evicted_with_dash_m();
+    what_finds_no_room_may_forget();
     what_is_changed_is_kept();
     changes_in_place_when_full();
     threads_never_see_foreign_bytes();

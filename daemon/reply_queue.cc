@@ -1,0 +1,242 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "daemon/reply_queue.h"
+
+#include <algorithm>
+#include <new>
+
+#include "daemon/engine.h"
+#include "daemon/trace.h"
+
+namespace farcached::daemon {
+
+namespace {
+
+// A ticket is a slot's index and the generation of its use, which wraps after a million million uses of any slots.
+constexpr unsigned index_bits = 24;
+constexpr uint64_t index_mask = (UINT64_C(1) << index_bits) - 1;
+constexpr uint64_t generation_mask = ~UINT64_C(0) >> index_bits;
+
+// What a free slot keeps of its strings.
+constexpr size_t slot_bytes_kept = 1024;
+// With more than so many slots, and all of them free, all are given back.
+constexpr size_t slots_kept = 4096;
+constexpr size_t nowhere_bytes_kept = 4096;
+
+void shrink(std::string& string) {
+    string.clear();
+    if (string.capacity() > slot_bytes_kept) std::string().swap(string);
+}
+
+}  // namespace
+
+std::string_view ReplySlot::value() const {
+    if (owned_ != nullptr) return {owned_.get(), owned_bytes_};
+    return value_;
+}
+
+// ---- ReplyPool --------------------------------------------------------------------------------------
+
+ReplySlot& ReplyPool::open() {
+    if (free_ == nullptr) {
+        CHECK(slots_.size() <= index_mask);
+        free_ = &slots_.emplace_back();
+        free_->index_ = uint32_t(slots_.size() - 1);
+    }
+    ReplySlot& slot = *free_;
+    free_ = slot.next_;
+    slot.next_ = nullptr;
+    slot.state_ = ReplySlot::State::asked;
+    generation_ = (generation_ + 1) & generation_mask;
+    slot.generation_ = generation_;
+    in_use_++;
+    return slot;
+}
+
+void ReplyPool::close(ReplySlot& slot) {
+    slot.state_ = ReplySlot::State::free;
+    slot.queue_ = nullptr;
+    slot.turn_ = nullptr;
+    shrink(slot.request_);
+    shrink(slot.value_);
+    slot.owned_.reset();
+    slot.next_ = free_;
+    free_ = &slot;
+    in_use_--;
+    if (in_use_ != 0 || slots_.size() <= slots_kept) return;
+    free_ = nullptr;
+    slots_.clear();
+}
+
+Ticket ReplyPool::ticket_of(const ReplySlot& slot) const {
+    return Ticket(slot.generation_ << index_bits | slot.index_);
+}
+
+ReplySlot* ReplyPool::find(Ticket ticket) {
+    const uint64_t index = uint64_t(ticket) & index_mask;
+    if (index < slots_.size()) {
+        ReplySlot& slot = slots_[index];
+        const bool asked = slot.state_ == ReplySlot::State::asked;
+        if (asked && slot.generation_ == uint64_t(ticket) >> index_bits) return &slot;
+    }
+    context_.counters.answers_unasked.add(1);
+    return nullptr;
+}
+
+void ReplyPool::answer(Ticket ticket, const protocol::ReplyOp& reply, std::string_view value,
+                       std::unique_ptr<char[]> owned) {
+    ReplySlot* slot = find(ticket);
+    if (slot == nullptr) return;
+    slot->reply_ = reply;
+    slot->owned_ = std::move(owned);
+    slot->owned_bytes_ = value.size();
+    try {
+        if (slot->owned_ == nullptr) slot->value_.assign(value);
+    } catch (const std::bad_alloc&) {
+        return arrived(*slot, ReplySlot::State::unavailable);
+    }
+    arrived(*slot, ReplySlot::State::answered);
+}
+
+void ReplyPool::unavailable(Ticket ticket) {
+    ReplySlot* slot = find(ticket);
+    if (slot != nullptr) arrived(*slot, ReplySlot::State::unavailable);
+}
+
+// A slot without queue and turn is being asked at this moment: park() finds it answered.
+void ReplyPool::arrived(ReplySlot& slot, ReplySlot::State how) {
+    slot.state_ = how;
+    if (slot.queue_ != nullptr)
+        slot.queue_->arrived(slot);
+    else if (slot.turn_ != nullptr)
+        count_only(slot);
+}
+
+// Whatever it does with its output, an answering half tells the truth of what was done.
+void ReplyPool::count_only(ReplySlot& slot) {
+    Carry carry;
+    try {
+        slot.turn_(slot, Answering{context_, slot.fd_, nowhere_, &carry});
+    } catch (const std::bad_alloc&) {
+        context_.counters.answers_unasked.add(1);
+    }
+    nowhere_.clear(nowhere_bytes_kept);
+    close(slot);
+}
+
+void ReplyPool::list(ReplyQueue& queue) {
+    if (queue.listed_) return;
+    queue.listed_ = true;
+    ready_.push_back(&queue);
+    if (ready_.size() == 1 && events_ != nullptr) events_->replies_ready();
+}
+
+std::vector<ReplyQueue*> ReplyPool::take_ready() {
+    std::vector<ReplyQueue*> ready;
+    ready.swap(ready_);
+    for (ReplyQueue* queue : ready) queue->listed_ = false;
+    return ready;
+}
+
+// ---- ReplyQueue -------------------------------------------------------------------------------------
+
+ReplyQueue::~ReplyQueue() {
+    if (listed_) std::erase(pool_.ready_, this);
+    while (head_ != nullptr) {
+        ReplySlot& slot = *head_;
+        head_ = slot.next_;
+        slot.queue_ = nullptr;
+        if (slot.state_ != ReplySlot::State::asked) pool_.count_only(slot);
+    }
+}
+
+void ReplyQueue::append(ReplySlot& slot, const OutBuffer& out, std::string_view key, std::string_view words) {
+    try {
+        slot.request_.reserve(key.size() + words.size());
+    } catch (const std::bad_alloc&) {
+        if (slot.state_ != ReplySlot::State::asked) pool_.close(slot);
+        throw;
+    }
+    slot.request_.append(key).append(words);
+    slot.key_bytes_ = uint16_t(key.size());
+    slot.fd_ = fd_;
+    slot.queue_ = this;
+    slot.text_before_ = text_behind_ + out.size() - out_seen_;
+    text_behind_ = 0;
+    out_seen_ = out.size();
+    (head_ == nullptr ? head_ : tail_->next_) = &slot;
+    tail_ = &slot;
+    slots_++;
+    bytes_ += slot.request_.size();
+    values_asked_ += slot.gets_value_;
+    crowded_ += slot.crowded_;
+    if (slot.state_ != ReplySlot::State::asked) arrived(slot);
+}
+
+void ReplyQueue::park_answered(const OutBuffer& out, ReplySlot::Turn turn) {
+    ReplySlot& slot = pool_.open();
+    slot.state_ = ReplySlot::State::answered;
+    struct {
+    } nothing;
+    park(slot, out, /* crowded= */ false, /* gets_value= */ false, "", "", nothing, turn);
+}
+
+void ReplyQueue::arrived(ReplySlot& slot) {
+    values_asked_ -= slot.gets_value_;
+    crowded_ -= slot.crowded_;
+    if (slot.state_ == ReplySlot::State::answered) {
+        bytes_ += slot.value().size();
+        value_largest_ = std::max(value_largest_, slot.value().size());
+    }
+    if (&slot == head_) pool_.list(*this);
+}
+
+void ReplyQueue::settle(OutBuffer& out) {
+    if (empty()) return;
+    if (text_start_ > text_.size() / 2) {
+        text_.erase(0, text_start_);
+        text_start_ = 0;
+    }
+    text_.append(out.data(), out.size());
+    text_behind_ += out.size() - out_seen_;
+    out_seen_ = 0;
+    out.truncate(0);
+    emit(out);
+}
+
+void ReplyQueue::emit(OutBuffer& out) {
+    while (head_ != nullptr && out.size() < out_bytes_soft_max) {
+        move_text(out, head_->text_before_);
+        head_->text_before_ = 0;
+        if (head_->state_ == ReplySlot::State::asked) return;
+        take_turn(out);
+    }
+    if (head_ != nullptr) return;
+    move_text(out, text_behind_);
+    CHECK(text_start_ == text_.size());
+    CHECK(bytes_ == 0);
+    std::string().swap(text_);
+    text_start_ = 0;
+    text_behind_ = 0;
+    value_largest_ = 0;
+}
+
+void ReplyQueue::move_text(OutBuffer& out, size_t bytes) {
+    if (bytes == 0) return;
+    out.append(std::string_view(text_).substr(text_start_, bytes));
+    text_start_ += bytes;
+}
+
+void ReplyQueue::take_turn(OutBuffer& out) {
+    ReplySlot& slot = *head_;
+    const size_t before = out.size();
+    slot.turn_(slot, Answering{pool_.context_, fd_, out, &carry_});
+    if (pool_.context_.options.trace)
+        trace_reply(fd_, std::string_view(out.data(), out.size()).substr(before));
+    head_ = slot.next_;
+    slots_--;
+    bytes_ -= slot.request_.size();
+    if (slot.state_ == ReplySlot::State::answered) bytes_ -= slot.value().size();
+    pool_.close(slot);
+}
+
+}  // namespace farcached::daemon
