@@ -38,6 +38,7 @@ class OutBuffer {
         size_ += n;
     }
     void append(std::string_view bytes) {
+        if (bytes.empty()) return;  // of nothing there need be no address
         std::memcpy(reserve(bytes.size()), bytes.data(), bytes.size());
         size_ += bytes.size();
     }
