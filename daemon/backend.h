@@ -52,6 +52,10 @@ class Backend {
     virtual Asked ask(const protocol::ForgetOp& op, Ticket ticket) = 0;
     // Done when it is done everywhere.
     virtual Asked ask(const protocol::FlushOp& op, Ticket ticket) = 0;
+    // Statistics of the node of that name, or, with none, of all. Answered by a StatsReply whose value has for each
+    // node, in the order in which they are configured, a line "NAME BYTES\n" and so many bytes of text, lines
+    // "name value\n"; "NAME -\n" for one that did not answer. A name that no node has: an empty value.
+    virtual Asked ask(const protocol::StatsOp& op, std::string_view node, Ticket ticket) = 0;
 
     // Would an item of this size be refused as too large?
     virtual bool too_large(size_t key_bytes, uint64_t value_bytes) const = 0;

@@ -12,6 +12,7 @@ daemon_libdaemon_a_SOURCES = \
 	daemon/dump.cc \
 	daemon/dump.h \
 	daemon/own_stats.h \
+	daemon/nodes_view.h \
 	daemon/server_view.h \
 	daemon/listen.cc \
 	daemon/listen.h \

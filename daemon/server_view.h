@@ -13,6 +13,7 @@
 
 #include "base/function_ref.h"
 #include "base/node_clock.h"
+#include "daemon/nodes_view.h"
 #include "daemon/worker_counters.h"
 #include "proxy/local_get.h"
 
@@ -60,6 +61,9 @@ class ServerView {
     // Why sessions ended, by name: one visit per row of the table, zero or not.
     virtual void each_close_reason(
         FunctionRef<void(std::string_view name, uint64_t count)> visit) const = 0;
+
+    // The nodes behind this process; nullptr: items are in the one embedded node.
+    virtual NodesView* nodes() const { return nullptr; }
 
     virtual void shut_down(bool graceful) = 0;  // asks; returns before it is done
 };

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// NodesView: what statistics and the operator's commands need to know of the nodes behind this process, and may ask
+// of them. The server has one where nodes are configured (ServerView::nodes()).
+//
+// Every call is safe from any thread and blocks on nothing but short locks. Nodes are numbered as they were
+// configured, from 0.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "base/function_ref.h"
+#include "proxy/link_counters.h"
+#include "proxy/local_get.h"
+#include "proxy/pointer_table.h"
+
+namespace farcached::daemon {
+
+enum class NodeState : uint8_t {
+    up,       // some worker's connection is
+    down,
+    drained,  // by the operator: nothing is asked of it
+};
+constexpr std::string_view node_state_name(NodeState state) {
+    constexpr std::string_view names[] = {"up", "down", "drained"};
+    return names[size_t(state)];
+}
+
+struct NodeShown {
+    std::string name;
+    std::string address;        // "shm:/run/a.sock", "tcp:[::1]:11300"
+    uint32_t weight = 1;
+    NodeState state = NodeState::down;
+    uint64_t incarnation = 0;   // of the last greeting; 0: it never greeted
+    uint32_t links = 0;         // one for each worker
+    uint32_t links_up = 0;
+    std::string down_reason;    // why a connection to it went down last; empty: none did
+};
+
+class NodesView {
+  public:
+    virtual ~NodesView() = default;
+
+    virtual uint32_t count() const = 0;
+    virtual NodeShown shown(uint32_t node) const = 0;
+    // Each worker's counters of its connection to the node, and of its reads by the node's mapped index.
+    using LinkVisit = FunctionRef<void(const proxy::LinkCounters&, const proxy::LocalGetCounters&)>;
+    virtual void each_link(uint32_t node, LinkVisit visit) const = 0;
+    // nullptr: there is none, and no one-sided read by pointers.
+    virtual proxy::PointerTable* pointer_table() const = 0;
+
+    // False: there is no node of that name. A drained node is asked for nothing: its keys are answered as a node's
+    // that is down.
+    virtual bool drain(std::string_view name, bool on) = 0;
+};
+
+}  // namespace farcached::daemon
