@@ -13,6 +13,10 @@ daemon_libdaemon_a_SOURCES = \
 	daemon/dump.h \
 	daemon/own_stats.h \
 	daemon/nodes_view.h \
+	daemon/node_numbers.cc \
+	daemon/node_numbers.h \
+	daemon/pointer_survey.cc \
+	daemon/pointer_survey.h \
 	daemon/server_view.h \
 	daemon/listen.cc \
 	daemon/listen.h \
@@ -25,6 +29,7 @@ daemon_libdaemon_a_SOURCES = \
 	daemon/stats.h \
 	daemon/stats_general.cc \
 	daemon/stats_items.cc \
+	daemon/stats_nodes.cc \
 	daemon/stats_sample.cc \
 	daemon/stats_sample.h \
 	daemon/stats_settings.h \
