@@ -187,7 +187,7 @@ EXTRA_DIST += \
 	t/clients/pymemcache/requirements.txt \
 	t/clients/ruby-dalli/client.rb
 
-test_scripts += t/conv_stats.py t/conv_watch.py t/conv_crawler.py
+test_scripts += t/conv_stats.py t/conv_nodes_stats.py t/conv_watch.py t/conv_crawler.py
 
 test_scripts += t/conv_cli.py t/conv_process.py
 
