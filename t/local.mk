@@ -196,6 +196,9 @@ check_PROGRAMS += t/farnode_probe
 t_farnode_probe_SOURCES = t/farnode_probe.cc
 test_scripts += t/conv_farnode.py
 
+# The operator's sockets.
+test_scripts += t/conv_admin.py
+
 test_scripts += t/conv_connections.py t/conv_connection_limits.py
 
 # -- Last: what the lists above add up to -----------------------------------------------------------
