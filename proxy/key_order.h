@@ -18,8 +18,9 @@ class KeyOrder {
         read,      // one-sided: a change asked after it could overtake it
         mutation,  // a one-sided read asked after it could overtake it
         large,     // a mutation in pieces: everything asked after it could overtake it
+        flush,     // as a mutation, of every key; its own key hash says nothing
     };
-    static constexpr uint32_t kinds = 3;
+    static constexpr uint32_t kinds = 4;
 
     void begun(Kind kind, uint64_t key_hash) {
         cell(kind, key_hash)++;
@@ -34,6 +35,10 @@ class KeyOrder {
         return counts_[uint32_t(kind)][key_hash % cells] != 0;
     }
     uint32_t all(Kind kind) const { return all_[uint32_t(kind)]; }
+    // Is a change of that key under way, that a read of memory could overtake?
+    bool changing(uint64_t key_hash) const {
+        return any(Kind::mutation, key_hash) || any(Kind::large, key_hash) || all(Kind::flush) != 0;
+    }
 
     // A change was put off for reads of its key, or of all: until it was asked again, or for some rounds if it is not,
     // no more of them begin, lest there be one under way forever.

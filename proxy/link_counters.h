@@ -40,6 +40,8 @@ namespace farcached::proxy {
     X(lease_granted, "replies that brought a remote pointer under a lease")                           \
     X(lease_denied, "replies that could have brought one and did not")                                \
     X(lease_unusable, "remote pointers in replies that could not be or led nowhere")                  \
+    X(accesses_sent, "accesses that the node did not see and was told of")                            \
+    X(accesses_dropped, "accesses that the node did not see and never hears of")                      \
     X(node_connects, "connections to a node that were begun")                                         \
     X(node_reconnects, "connections to a node that came up after one had been lost")                  \
     X(node_timeouts, "requests whose answer did not come in time")                                    \

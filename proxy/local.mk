@@ -30,4 +30,6 @@ proxy_libproxy_a_SOURCES = \
 	proxy/reconnect.cc \
 	proxy/reconnect.h \
 	proxy/replies_in.cc \
-	proxy/replies_in.h
+	proxy/replies_in.h \
+	proxy/unseen.cc \
+	proxy/unseen.h

@@ -45,7 +45,7 @@ NodeLink::NodeLink(const LinkConfig& config, const Surroundings& around)
       around_(around),
       clock_(config.host_zero_ns),
       exchanges_(config.under_way),
-      pointers_(around.table, around.landing, order_, clock_, counters_, config.reads_max,
+      pointers_({around.table, around.landing, order_, clock_, counters_, unseen_}, config.reads_max,
                 config.verify_check),
       reconnect_(config.reconnect, config.seed) {}
 
@@ -140,8 +140,9 @@ void NodeLink::fail_everything(AskFailure why) {
     });
     CHECK(exchanges_.live() == 0);
     CHECK(pointers_.live() == 0);
-    for (auto kind : {KeyOrder::Kind::read, KeyOrder::Kind::mutation, KeyOrder::Kind::large})
-        CHECK(order_.all(kind) == 0);
+    for (uint32_t kind = 0; kind < KeyOrder::kinds; kind++)
+        CHECK(order_.all(KeyOrder::Kind(kind)) == 0);
+    counters_.accesses_dropped.add(unseen_.drop_all());
     replies_.reset();
     frames_.reset();
     told_ = true;
@@ -287,6 +288,8 @@ void NodeLink::send(uint64_t now_ns) {
     CHECK(!inside_);
     inside_ = true;
     if (frames_.has_value()) {
+        if (frames_->requests_to_send())
+            counters_.accesses_sent.add(unseen_.send(channel_->out(), frames_->frame_bytes_max()));
         const uint32_t count = frames_->send(channel_->out(), now_ns);
         counters_.node_frames.add(count);
         const bool asks = count > 0 || ping_sent_ns_ != 0;

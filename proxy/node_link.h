@@ -42,6 +42,7 @@
 #include "proxy/pointer_table.h"
 #include "proxy/reconnect.h"
 #include "proxy/replies_in.h"
+#include "proxy/unseen.h"
 
 namespace farcached::proxy {
 
@@ -126,6 +127,12 @@ class NodeLink final : private fabric::ChannelEvents {
     Asked ask(const protocol::StatsOp& op, const AskOptions& options, ReplySink& sink);
     // One-sided if options.one_sided, op.lease, and a pointer allow it; else two-sided.
     Asked get(const protocol::GetOp& op, const AskOptions& options, ReplySink& sink, uint64_t now_ns);
+    // No change of this key that was accepted is unanswered: whoever maps the node's memory may read it at once, as if
+    // in its turn. The hash is under welcome().hash_seed.
+    bool read_in_order(uint64_t key_hash) const { return !order_.changing(key_hash); }
+    // Only while up: such a read was a hit on the item `offset` bytes behind the region's start. The node is told in
+    // front of the next request.
+    void note_access(uint64_t key_hash, uint64_t generation, uint64_t offset, uint32_t region);
     // Only while up: must the value of this store be owned by its options?
     bool value_follows(const protocol::StoreOp& op) const;
     // The sink goes away: its requests go on, and nobody is told of them.
@@ -190,6 +197,7 @@ class NodeLink final : private fabric::ChannelEvents {
     LinkCounters counters_;
     KeyOrder order_;
     FarClock clock_;
+    UnseenAccesses unseen_;
     Exchanges exchanges_;
     PointerGets pointers_;
     Reconnect reconnect_;

@@ -156,8 +156,9 @@ Asked NodeLink::write(const Op& op, const AskOptions& options, ReplySink& sink) 
         exchange.key_hash = of.key->hash;
         exchange.key_len = uint16_t(of.key->bytes.size());
     }
-    if (exchange.mutation) {
+    if (of.mutation) {
         exchange.order = follows.empty() ? KeyOrder::Kind::mutation : KeyOrder::Kind::large;
+        if (of.key == nullptr) exchange.order = KeyOrder::Kind::flush;
         order_.begun(*exchange.order, exchange.key_hash);
     }
     if (!follows.empty()) {
@@ -207,9 +208,7 @@ Asked NodeLink::get(const GetOp& op, const AskOptions& options, ReplySink& sink,
     GetOp hashed = op;
     hashed.key.hash = hash_key(op.key.bytes, welcome_.hash_seed);
     const uint64_t key_hash = hashed.key.hash;
-    using Kind = KeyOrder::Kind;
-    const bool behind_change = order_.any(Kind::mutation, key_hash) || order_.any(Kind::large, key_hash);
-    if (behind_change || !order_.reads_may_begin(key_hash)) {
+    if (order_.changing(key_hash) || !order_.reads_may_begin(key_hash)) {
         counters_.pointer_bypassed.add(1);
         return ask(op, options, sink);
     }
@@ -230,6 +229,11 @@ void NodeLink::ask_fallbacks() {
         told_ = true;  // for flush(): there is something to be sent
         return true;
     });
+}
+
+void NodeLink::note_access(uint64_t key_hash, uint64_t generation, uint64_t offset, uint32_t region) {
+    const uint32_t dropped = unseen_.note(key_hash, generation, offset, region);
+    if (dropped != 0) counters_.accesses_dropped.add(dropped);
 }
 
 void NodeLink::forget_sink(const ReplySink& sink) {

@@ -15,14 +15,13 @@ constexpr uint64_t ms_ns = 1'000'000;
 
 }  // namespace
 
-PointerGets::PointerGets(PointerTable* table, LandingPool* pool, KeyOrder& order,
-                         const FarClock& clock, LinkCounters& counters, uint32_t reads_max,
-                         bool verify_check)
-    : table_(table),
-      pool_(pool),
-      order_(order),
-      clock_(clock),
-      counters_(counters),
+PointerGets::PointerGets(const Parts& parts, uint32_t reads_max, bool verify_check)
+    : table_(parts.table),
+      pool_(parts.pool),
+      order_(parts.order),
+      clock_(parts.clock),
+      counters_(parts.counters),
+      unseen_(parts.unseen),
       reads_max_(reads_max),
       verify_check_(verify_check) {}
 
@@ -78,7 +77,13 @@ void PointerGets::forget(uint64_t key_hash) {
     if (table_ != nullptr) table_->forget(key_hash, incarnation_);
 }
 
-void PointerGets::note_access(uint64_t entry) {
+void PointerGets::note_access(const Read& read) {
+    const fabric::RemotePtr& ptr = read.leased.ptr;
+    if (!read.op.no_bump) {
+        const uint32_t dropped = unseen_.note(read.op.key.hash, ptr.generation, ptr.offset, ptr.region);
+        if (dropped != 0) counters_.accesses_dropped.add(dropped);
+    }
+    const uint64_t entry = read.entry;
     Uses& uses = uses_[entry % uses_.size()];
     if (uses.entry != entry && uses.count != 0) {
         table_->count_access(uses.entry, uses.count);
@@ -223,7 +228,7 @@ void PointerGets::settle(Read& read, uint64_t now_ns) {
 
 void PointerGets::answer(Read& read, const fabric::PointerRead& judged) {
     counters_.get_onesided.add(1);
-    note_access(read.entry);
+    note_access(read);
     protocol::GetReply reply;
     reply.status = protocol::GetReply::Status::hit;
     reply.why = protocol::Miss::none;

@@ -35,6 +35,7 @@
 #include "proxy/landing.h"
 #include "proxy/link_counters.h"
 #include "proxy/pointer_table.h"
+#include "proxy/unseen.h"
 
 namespace farcached::proxy {
 
@@ -47,9 +48,16 @@ class PointerGets {
         ReplySink& sink;
     };
 
-    // All references outlive this. table, pool: nullptr turns one-sided reads off.
-    PointerGets(PointerTable* table, LandingPool* pool, KeyOrder& order, const FarClock& clock,
-                LinkCounters& counters, uint32_t reads_max, bool verify_check);
+    // All outlive this.
+    struct Parts {
+        PointerTable* table;  // nullptr, or no pool, turns one-sided reads off
+        LandingPool* pool;
+        KeyOrder& order;
+        const FarClock& clock;
+        LinkCounters& counters;
+        UnseenAccesses& unseen;
+    };
+    PointerGets(const Parts& parts, uint32_t reads_max, bool verify_check);
     PointerGets(const PointerGets&) = delete;
     PointerGets& operator=(const PointerGets&) = delete;
 
@@ -119,7 +127,7 @@ class PointerGets {
     void settle(Read& read, uint64_t now_ns);
     void answer(Read& read, const fabric::PointerRead& judged);
     void count_invalid(fabric::Outcome outcome);
-    void note_access(uint64_t entry);
+    void note_access(const Read& read);
     void fail(Read& read, const Failed& why);
 
     PointerTable* table_;
@@ -127,6 +135,7 @@ class PointerGets {
     KeyOrder& order_;
     const FarClock& clock_;
     LinkCounters& counters_;
+    UnseenAccesses& unseen_;
     uint32_t reads_max_;
     bool verify_check_;
 

@@ -86,6 +86,7 @@ class FakeNode {
     bool no_welcome_regions = false;
     std::function<void()> executed;  // called after each request
     uint64_t bad_frames = 0, requests = 0, frames = 0, pings = 0, goodbyes = 0, abandoned = 0;
+    std::vector<protocol::AccessRecord> accesses;  // that it was told of
     uint32_t in_flight_most = 0;
     std::map<std::string, uint64_t> granted_ns;  // by key: when its latest lease was granted
     uint32_t term_ms = node_config().lease.term_ms;
@@ -108,9 +109,27 @@ class FakeNode {
                 protocol::append_pong(out, frame.sequence, now(now_ns));
                 break;
             case FrameKind::goodbye: goodbyes++; break;
+            case FrameKind::accesses: record(frame, now_ns); break;
             default: break;
         }
         wire.to_proxy.append(out.data(), out.size());
+    }
+
+    void record(const Frame& frame, uint64_t now_ns) {
+        const fabric::RegionView& view = cache->view();
+        for (uint32_t i = 0; i < frame.count; i++) {
+            protocol::AccessRecord record;
+            if (protocol::access_at(frame, i, record) != protocol::FrameError::none) bad_frames++;
+            accesses.push_back(record);
+            const uint64_t offset = record.offset - view.header->arena_offset;
+            const uint32_t size_class = view.pages[offset / layout::page_bytes].size_class;
+            node::Access seen;
+            seen.slot_word =
+                layout::Slot::make(layout::tag_of(record.hash), uint8_t(size_class), offset).word;
+            seen.guard_word = layout::Guard::make(record.generation, layout::GuardState::live).word;
+            seen.hash = record.hash;
+            cache->record({&seen, 1}, now(now_ns));
+        }
     }
 
     void greet(const Frame& frame, uint64_t now_ns, OutBuffer& out) {

@@ -43,6 +43,68 @@ void one_sided() {
             "so is get() where the node's memory cannot be read");
 }
 
+// The node hears of one-sided hits in front of what is asked next, and of nothing by itself.
+void accesses_told() {
+    World world;
+    world.start();
+    world.hold_pointer("k", "value");
+    world.hold_pointer("j", "other");
+    world.now_ns += second;
+    const uint64_t frames = world.node.frames;
+    world.node.accesses.clear();
+    for (int i = 0; i < 7; i++) world.fetch("k");
+    world.fetch("j");
+    protocol::GetOp quiet = World::get_op("j");
+    quiet.no_bump = true;
+    proxy::AskOptions with = world.options(1);
+    with.one_sided = true;
+    world.link->get(quiet, with, world.sink, world.now_ns);
+    world.pump();
+    tap::ok(world.sink[1].one_sided, "a get that is not to count");
+    tap::ok(world.node.frames == frames && world.wire->to_node.empty(), "one-sided hits send nothing");
+    tap::is(world.counters().accesses_sent.get(), 0u, "accesses_sent");
+
+    world.now_ns += second;
+    const uint64_t hit_ns = world.now_ns;
+    world.fetch("k");
+    world.now_ns += 10 * ms;
+    protocol::GetOp meta = World::get_op("k");
+    meta.peek = true;
+    world.link->ask(meta, world.options(2), world.sink);
+    world.pump();
+    tap::is(world.node.accesses.size(), 2u, "the next request is preceded by the items that were read,");
+    uint64_t k = 0, j = 0;
+    for (const protocol::AccessRecord& item : world.node.accesses)
+        (item.hash == world.hash("k") ? k : j) += item.count;
+    tap::ok(k == 8 && j == 1, "each with how often");
+    tap::is(world.counters().accesses_sent.get(), 9u, "all of them are counted");
+    const auto& known = world.sink.reply<protocol::GetReply>(2).meta;
+    const int64_t wrong = int64_t(known.last_access) - int64_t((hit_ns - (start_ns - 100 * second)) / second);
+    tap::ok(known.fetched && wrong >= -1 && wrong <= 1, "and the node answers with the last of them in mind");
+    world.fetch("none");
+    tap::is(world.node.accesses.size(), 2u, "which is told once");
+
+    // Noted by whoever maps the region; more items than are kept.
+    const uint64_t many = 3 * proxy::UnseenAccesses::items_max;
+    const fabric::RemotePtr at = world.pointer("k")->ptr;
+    for (uint64_t i = 0; i < many; i++)
+        world.link->note_access(hash_key(std::to_string(i), 1), at.generation + i, at.offset, 0);
+    world.link->note_access(world.hash("k"), at.generation, at.offset, at.region);
+    const uint64_t dropped = world.counters().accesses_dropped.get();
+    world.node.accesses.clear();
+    world.fetch("none");
+    tap::ok(dropped >= many + 1 - proxy::UnseenAccesses::items_max && dropped < many,
+            "of too many some are dropped, and counted");
+    tap::is(world.node.accesses.size(), many + 1 - dropped, "the others are told, in as many frames as it takes");
+    bool latest = false;
+    for (const protocol::AccessRecord& item : world.node.accesses) latest |= item.generation == at.generation;
+    tap::ok(latest && world.node.bad_frames == 0, "the latest among them");
+    world.fetch("j");
+    world.wire->end = fabric::ChannelEnd::reset;
+    world.link->ready(world.now_ns);
+    tap::is(world.counters().accesses_dropped.get(), dropped + 1, "with the connection they are forgotten");
+}
+
 void shared() {
     World world;
     world.start();
@@ -274,6 +336,26 @@ void order_of_requests() {
     tap::is(world.sink[2].value, "new", "and sees what was set");
     tap::ok(!world.pointer("k") || world.fetch("k") == "new", "the old pointer is forgotten");
 
+    World flushed;
+    flushed.start();
+    flushed.hold_pointer("k", "old");
+    tap::ok(flushed.link->read_in_order(flushed.hash("k")), "nothing under way: a read is in order");
+    flushed.link->ask(protocol::FlushOp{}, flushed.options(1), flushed.sink);
+    tap::ok(!flushed.link->read_in_order(flushed.hash("k")), "behind a flush none is");
+    flushed.get(2, "k");
+    tap::is(flushed.wire->posted.size(), 0u, "nor does a get read one-sided there");
+    flushed.pump();
+    tap::is(flushed.sink[2].value, "", "and it sees what was flushed");
+    tap::ok(flushed.link->read_in_order(flushed.hash("k")), "when it was answered it is");
+    for (const std::string& value : {std::string("small"), std::string(300'000, 'l')}) {
+        flushed.set(value.size(), "k", value);
+        tap::ok(!flushed.link->read_in_order(flushed.hash("k")) &&
+                    flushed.link->read_in_order(flushed.hash("k") + 1),
+                "behind a set of its key none is, of another it is");
+        flushed.pump();
+    }
+    tap::ok(flushed.link->read_in_order(flushed.hash("k")), "and then again");
+
     World other;
     other.start();
     other.hold_pointer("k", "old");
@@ -425,6 +507,7 @@ void dropped() {
 
 int main() {
     one_sided();
+    accesses_told();
     shared();
     leases();
     invalid_reads();
