@@ -140,6 +140,7 @@ EXTRA_DIST += \
 	t/lib/conversation.py \
 	t/lib/cxx_source.py \
 	t/lib/farcached.py \
+	t/lib/farctl.py \
 	t/lib/farnode.py \
 	t/lib/tap_output.py
 
@@ -196,8 +197,12 @@ check_PROGRAMS += t/farnode_probe
 t_farnode_probe_SOURCES = t/farnode_probe.cc
 test_scripts += t/conv_farnode.py
 
-# The operator's sockets.
-test_scripts += t/conv_admin.py
+# The operator's sockets, and his program.
+test_scripts += t/conv_admin.py t/conv_farctl.py
+check_PROGRAMS += t/unit_ctl
+TESTS += t/unit_ctl
+t_unit_ctl_SOURCES = t/unit_ctl.cc t/tap.h
+t_unit_ctl_LDADD = ctl/libctl.a $(LDADD)
 
 test_scripts += t/conv_connections.py t/conv_connection_limits.py
 
