@@ -149,6 +149,7 @@ NODE_TALK = r'''
 <.. END
 == the other groups
 > stats leases\r\n
+<~ STAT incarnation [0-9a-f]{16}
 < STAT lease_enabled 1\r\nSTAT lease_term_ms 3000\r\n
 <.. END
 > stats connections\r\n
@@ -158,7 +159,7 @@ NODE_TALK = r'''
 < END\r\n
 == a group that there is not
 > stats nosuch\r\n
-< CLIENT_ERROR no group of this name; groups: general, leases, classes, connections\r\n
+< CLIENT_ERROR no group of this name; groups: general, leases, classes, all, connections\r\n
 == blanks and bare newlines
 >   stats   classes  \nversion\n
 < END\r\n
