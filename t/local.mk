@@ -136,12 +136,15 @@ t_unit_conf_farnode_SOURCES = t/unit_conf_farnode.cc t/tap.h
 
 EXTRA_DIST += \
 	t/lib/binary_client.py \
+	t/lib/cluster.py \
 	t/lib/connections.py \
+	t/lib/consistency_load.py \
 	t/lib/conversation.py \
 	t/lib/cxx_source.py \
 	t/lib/farcached.py \
 	t/lib/farctl.py \
 	t/lib/farnode.py \
+	t/lib/suite.py \
 	t/lib/tap_output.py
 
 # The sources themselves: style, arrows, lists; every header alone.
@@ -196,6 +199,8 @@ test_scripts += t/conv_cli.py t/conv_process.py
 check_PROGRAMS += t/farnode_probe
 t_farnode_probe_SOURCES = t/farnode_probe.cc
 test_scripts += t/conv_farnode.py
+test_scripts += t/nodes_conv_meta.py t/nodes_conv_binary.py t/nodes_consistency.py
+EXTRA_DIST += t/nodes_conv_text.py t/nodes_conv_connections.py
 
 # The operator's sockets, and his program.
 test_scripts += t/conv_admin.py t/conv_farctl.py
