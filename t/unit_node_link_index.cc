@@ -3,6 +3,7 @@
 // whatever they cannot prove is asked of the node once.
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "t/link_fixture.h"
 
@@ -213,8 +214,10 @@ void overtaken() {
         tap::ok(world.sink[1].times == 1 && world.sink[1].value == one.value, std::string("an item that was ") + one.name);
         tap::is(one.counter(world.counters()), 1u, "is what the counters say");
     }
+}
 
-    // A flush that was acknowledged before the get began; items that expire by what the clock can show.
+// A flush that was acknowledged before the get began; items that expire by what the clock can show.
+void flushed_and_expired() {
     World world(cold());
     world.start();
     set_at_node(world, "k", "value");
@@ -245,13 +248,14 @@ void overtaken() {
 }
 
 // What copies may bring that no node has written, or that was written while they were made.
-void bad_copies() {
-    struct Case {
-        const char* name;
-        int round;  // header, entry, bucket, item
-        std::function<void(char*)> spoil;
-        std::function<uint64_t(const proxy::LinkCounters&)> counter;
-    };
+struct BadCopy {
+    const char* name;
+    int round;  // header, entry, bucket, item
+    std::function<void(char*)> spoil;
+    std::function<uint64_t(const proxy::LinkCounters&)> counter;
+};
+
+std::vector<BadCopy> copies_to_be_refused() {
     using C = const proxy::LinkCounters&;
     const auto put = [](size_t at, uint64_t value) {
         return [=](char* copy) { std::memcpy(copy + at, &value, sizeof value); };
@@ -270,7 +274,7 @@ void bad_copies() {
     const auto length = [](C c) { return c.read_invalid_length.get(); };
     const auto crc = [](C c) { return c.read_invalid_crc.get(); };
     const auto other = [](C c) { return c.index_not_found.get() + c.index_unproven.get(); };
-    const Case cases[] = {
+    return {
         {"a header that is none", 0, put(0, 1), length},
         {"a header of another node", 0, put(offsetof(layout::RegionHeader, incarnation), 77), length},
         {"a header with another seed", 0, put(offsetof(layout::RegionHeader, hash_seed), 77), length},
@@ -303,7 +307,10 @@ void bad_copies() {
         {"another key", 3, [](char* copy) { copy[sizeof(layout::ItemHeader)]++; }, crc},
         {"a value longer than the slot", 3, put(24, 0x7fffffff), length},
     };
-    for (const Case& one : cases) {
+}
+
+void bad_copies() {
+    for (const BadCopy& one : copies_to_be_refused()) {
         World world(cold());
         world.start();
         set_at_node(world, "k", "value");
@@ -479,6 +486,7 @@ int main() {
     growth();
     lengths();
     overtaken();
+    flushed_and_expired();
     bad_copies();
     same_tag();
     failures();
