@@ -42,7 +42,8 @@ class Backend {
   public:
     virtual ~Backend() = default;
 
-    // Called for a hit that is answered at once, before ask() returns, as node::Node::get() calls it.
+    // Called at most once, before ask() returns, as node::Node::get() calls it: for a hit that is answered at once, or
+    // for one that proves to be none. Then what it wrote is taken back.
     using ValueSink = FunctionRef<char*(const protocol::ItemMeta&)>;
     virtual Asked ask(const protocol::GetOp& op, Wanted wanted, Ticket ticket, ValueSink value,
                       protocol::GetReply& now) = 0;

@@ -164,12 +164,14 @@ template <class Half, class Record>
     ReplySlot& slot = queue.open();
     protocol::GetReply now;
     const Wanted wanted{half.wants_value(), plain};
+    const size_t before = asker.out.size();
     const Asked asked = asker.context.backend->ask(op, wanted, queue.ticket_of(slot), sink, now);
     if (asked == Asked::now) {
         queue.drop(slot);
         half.done(now);
         return true;
     }
+    asker.out.truncate(before);  // of a read that proved nothing
     queue.park(slot, asker.out, asked == Asked::crowded, wanted.value, op.key.bytes, words, record,
                &take_get_turn<Half, Record>);
     return false;

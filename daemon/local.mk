@@ -12,7 +12,11 @@ daemon_libdaemon_a_SOURCES = \
 	daemon/dump.cc \
 	daemon/dump.h \
 	daemon/own_stats.h \
+	daemon/nodes.cc \
+	daemon/nodes.h \
 	daemon/nodes_view.h \
+	daemon/remote_backend.cc \
+	daemon/remote_backend.h \
 	daemon/server_view.h \
 	daemon/listen.cc \
 	daemon/listen.h \

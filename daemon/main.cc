@@ -11,11 +11,13 @@
 
 #include "conf/command_line.h"
 #include "conf/listen_address.h"
+#include "conf/proxy_option_table.h"
 #include "conf/settings_stats.h"
 #include "conf/version.h"
 #include "daemon/admin.h"
 #include "daemon/crawler.h"
 #include "daemon/engine.h"
+#include "daemon/nodes.h"
 #include "daemon/server.h"
 #include "daemon/watch_hub.h"
 #include "node/node.h"
@@ -33,6 +35,8 @@ namespace {
 // Descriptors that are not clients' (standard streams, listeners, event loops, watchers), with some to spare.
 constexpr uint64_t files_per_thread = 4;
 constexpr uint64_t files_other = 96;
+constexpr uint64_t files_per_link = 6;  // a connection of a worker to a node: its sockets and what they share
+constexpr uint64_t unused_node_bytes = UINT64_C(1) << 20;
 
 // -- What refuses to start ------------------------------------------------------------------------------
 
@@ -52,7 +56,8 @@ Value or_give_up(std::variant<Value, conf::Problem> result) {
 }
 
 conf::Settings settings_or_exit(int argc, char** argv) {
-    conf::CommandLine line = conf::parse_command_line({argv, size_t(argc)});
+    const std::vector<conf::Option> options = conf::option_table_with_nodes();
+    conf::CommandLine line = conf::parse_command_line({argv, size_t(argc)}, options);
     std::fputs(line.err.c_str(), stderr);
     std::fputs(line.out.c_str(), stdout);
     if (line.exit_status) std::exit(*line.exit_status);
@@ -86,9 +91,10 @@ ServerOptions server_options(const conf::ListenSettings& listen, const conf::Ses
     return options;
 }
 
-node::Config node_config(const conf::MemorySettings& memory, uint32_t threads) {
+// embedded: false if other nodes keep the items, and this one nothing.
+node::Config node_config(const conf::MemorySettings& memory, uint32_t threads, bool embedded) {
     node::Config config;
-    config.memory_bytes = memory.bytes_max;
+    config.memory_bytes = embedded ? memory.bytes_max : unused_node_bytes;
     config.item_bytes_max = memory.item_bytes_max;
     config.growth_factor = memory.growth_factor;
     config.chunk_bytes_min = memory.chunk_bytes_min;
@@ -147,7 +153,9 @@ WatchLimits watch_limits(const conf::AdminSettings& admin, uint32_t threads) {
 void raise_limits(const conf::Settings& settings) {
     if (settings.process.core_dumps) or_give_up(process::raise_core_limit());
     or_give_up(process::raise_file_limit(settings.session.connections_max,
-                                settings.session.threads * files_per_thread + files_other));
+                                settings.session.threads *
+                                        (files_per_thread + settings.proxy.nodes.size() * files_per_link) +
+                                    files_other));
 }
 
 void settle(const conf::ProcessSettings& settings, const Identity& identity) {
@@ -184,15 +192,22 @@ void start_or_exit(Start start) {
 
 std::unique_ptr<node::Node> node_or_exit(const conf::Settings& settings) {
     try {
-        return std::make_unique<node::Node>(node_config(settings.memory, settings.session.threads));
+        return std::make_unique<node::Node>(
+            node_config(settings.memory, settings.session.threads, settings.proxy.nodes.empty()));
     } catch (const std::exception& error) {  // the system has none, or a node cannot have so much
         give_up({conf::exit_system, "failed to get " + std::to_string(settings.memory.bytes_max >> 20) +
                                         " megabytes of memory: " + error.what() + "\n"});
     }
 }
 
+// nullptr: the embedded one is all there is.
+std::unique_ptr<Nodes> nodes_or_exit(const conf::Settings& settings) {
+    if (settings.proxy.nodes.empty()) return nullptr;
+    return or_give_up(Nodes::make(settings.proxy, settings.memory.item_bytes_max));
+}
+
 // From here on the process is the one that stays.
-void serve(const conf::Settings& settings, Server& server, Signals& signals) {
+void serve(const conf::Settings& settings, Nodes* nodes, Server& server, Signals& signals) {
     const std::unique_ptr<node::Node> owned_node = node_or_exit(settings);
     node::Node& node = *owned_node;
     EngineOptions engine = engine_options(settings);
@@ -200,13 +215,19 @@ void serve(const conf::Settings& settings, Server& server, Signals& signals) {
     Crawler crawler(node, process::node_now, crawler_options(settings.crawler));
     AdminImpl admin(node, server, watch, crawler, engine, admin_options(settings));
 
+    if (nodes != nullptr) {
+        const std::string refused = nodes->open_table(settings.proxy);
+        if (!refused.empty())
+            std::fprintf(stderr, "%s\nuntil then every get asks its node\n", refused.c_str());
+    }
+
     PidFile pid_file(settings.process.pid_file);
     process::write_port_file(std::getenv("MEMCACHED_PORT_FILENAME"), server.ports());
     node.observe(&watch);
     start_or_exit([&] {
         watch.start();
         crawler.start();
-        server.start(node, engine, admin, watch);
+        server.start(node, nodes, engine, admin, watch);
     });
 
     wait_for_the_end(signals, settings.process.verbosity);
@@ -222,13 +243,14 @@ int run(int argc, char** argv) {
     ServerOptions options = server_options(settings.listen, settings.session);
     Identity identity = or_give_up(process::find_identity(settings.process.user));
     raise_limits(settings);
+    const std::unique_ptr<Nodes> nodes = nodes_or_exit(settings);
 
     Signals signals;
     Server server(options);
     or_give_up(server.listen());
     if (!options.unix_path.empty()) process::give_away(options.unix_path, identity);
     settle(settings.process, identity);
-    serve(settings, server, signals);
+    serve(settings, nodes.get(), server, signals);
     if (settings.process.verbosity > 0) std::fputs("Exiting normally\n", stderr);
     return conf::exit_ok;
 }

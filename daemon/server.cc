@@ -88,8 +88,9 @@ void Server::add_listener(int fd, SessionProtocol protocol, std::string address)
     listeners_.push_back(std::move(listener));
 }
 
-void Server::start(node::Node& node, const EngineOptions& engine, Admin& admin, WatchHub& watch) {
+void Server::start(node::Node& node, Nodes* nodes, const EngineOptions& engine, Admin& admin, WatchHub& watch) {
     watch_ = &watch;
+    nodes_ = nodes;
     base_.reset(event_base_new());
     if (base_ == nullptr) throw std::system_error(errno, std::generic_category(), "event_base_new");
     wake_fd_ = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
@@ -102,9 +103,12 @@ void Server::start(node::Node& node, const EngineOptions& engine, Admin& admin, 
                      listener.get());
         event_add(&listener->readiness, nullptr);
     }
-    for (uint32_t i = 0; i < options_.threads; i++)
+    WorkerOptions worker_options = options_.worker;
+    for (uint32_t i = 0; i < options_.threads; i++) {
+        worker_options.number = i;
         workers_.push_back(
-            std::make_unique<Worker>(node, engine, admin, watch, *this, options_.worker));
+            std::make_unique<Worker>(node, nodes, engine, admin, watch, *this, worker_options));
+    }
     for (auto& worker : workers_) worker->start();
     thread_ = std::thread([this] { event_base_dispatch(base_.get()); });
 }

@@ -58,7 +58,8 @@ class Server final : public ServerView, public SessionEvents {
     const std::vector<process::BoundPort>& ports() const { return ports_; }
 
     // All outlive the server. Throws std::system_error when threads cannot be had.
-    void start(node::Node& node, const EngineOptions& engine, Admin& admin, WatchHub& watch);
+    // nodes: as for Worker.
+    void start(node::Node& node, Nodes* nodes, const EngineOptions& engine, Admin& admin, WatchHub& watch);
     void stop();
 
     NodeSeconds now() const override;
@@ -70,6 +71,7 @@ class Server final : public ServerView, public SessionEvents {
     void each_connection(FunctionRef<void(const ConnectionInfo&)> visit) const override;
     void each_close_reason(
         FunctionRef<void(std::string_view name, uint64_t count)> visit) const override;
+    NodesView* nodes() const override { return nodes_; }
     void shut_down(bool graceful) override { process::Signals::ask_to_stop(graceful); }
 
   private:
@@ -112,6 +114,7 @@ class Server final : public ServerView, public SessionEvents {
     std::vector<std::unique_ptr<Worker>> workers_;
     size_t next_worker_ = 0;
     WatchHub* watch_ = nullptr;
+    Nodes* nodes_ = nullptr;
 
     std::atomic<uint64_t> connections_{0}, total_{0}, rejected_{0};
     std::atomic<uint64_t> disabled_num_{0}, disabled_us_{0};

@@ -7,6 +7,7 @@
 // N3  While `output` is not empty the session is not read: a client that does not read is not served.
 // N4  A session is on its worker's list, least recently active first, from its opening to its end.
 // N5  A session waits for its turn (queued) or for its socket to take `output` (writing), never for both.
+// N6  While answers are awaited that must come first (held), the session is not read, and its engine not called.
 #pragma once
 
 #include <event2/event_struct.h>
@@ -18,6 +19,7 @@
 
 #include "daemon/dump.h"
 #include "daemon/engine.h"
+#include "daemon/reply_queue.h"
 
 namespace farcached::daemon {
 
@@ -45,6 +47,10 @@ struct Session {
     bool closing = false;       // once `output` is sent
     bool queued = false;        // on the worker's ready list
     bool writing = false;       // waits for the socket to take `output`
+    bool held = false;          // its engine waits for answers (Next::hold)
+    bool paused = false;        // not read
+    bool deaf = false;          // nothing more will come: ends when all is answered
+    uint32_t held_slots = 0;    // unanswered when it was held
     bool unserved = false;      // `input` may hold whole requests
     bool drained = false;       // the worker stops, and has taken what the socket held
     uint32_t watch_flags = 0;   // not 0: becomes a watcher once `output` is sent
@@ -55,6 +61,7 @@ struct Session {
     std::string output;         // not yet taken by the socket
     size_t output_start = 0;
     std::unique_ptr<DumpWalk> dump;
+    std::unique_ptr<ReplyQueue> replies;  // if there is a backend
 
     NodeSeconds last_active = 0;
     Session* older = nullptr;

@@ -28,6 +28,7 @@ constexpr size_t session_bytes_kept = 16 << 10;   // of a session's own input bu
 constexpr timeval stop_deadline{2, 0};
 constexpr timeval one_second{1, 0};
 constexpr timeval at_once{0, 0};
+constexpr int rounds_per_tick = 4;  // of answers to clients who ask again
 constexpr unsigned char binary_magic = 0x80;
 
 std::string_view new_connection_words(SessionProtocol protocol) {
@@ -45,7 +46,7 @@ Session::Session(Worker& owner, int socket, SessionProtocol speaks) : worker(own
     state.fd = socket;
 }
 
-Worker::Worker(node::Node& node, const EngineOptions& engine, Admin& admin, WatchHub& watch,
+Worker::Worker(node::Node& node, Nodes* nodes, const EngineOptions& engine, Admin& admin, WatchHub& watch,
                SessionEvents& events, const WorkerOptions& options)
     : node_(node),
       watch_(watch),
@@ -53,6 +54,7 @@ Worker::Worker(node::Node& node, const EngineOptions& engine, Admin& admin, Watc
       options_(options),
       local_(node.view()),
       context_{node, local_, counters_, engine, admin, watch, node_now(), node_started_unix()},
+      replies_(context_, /* events= */ nullptr),
       in_(new char[receive_bytes_max]) {
     std::unique_ptr<event_config, decltype(&event_config_free)> config(event_config_new(),
                                                                        &event_config_free);
@@ -60,6 +62,10 @@ Worker::Worker(node::Node& node, const EngineOptions& engine, Admin& admin, Watc
     event_config_set_flag(config.get(), EVENT_BASE_FLAG_NOLOCK);
     base_.reset(event_base_new_with_config(config.get()));
     if (base_ == nullptr) throw std::system_error(errno, std::generic_category(), "event_base_new");
+    if (nodes != nullptr) {
+        backend_ = std::make_unique<RemoteBackend>(*nodes, options.number, base_.get(), replies_);
+        context_.backend = backend_.get();
+    }
     wake_fd_ = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
     if (wake_fd_ < 0) throw std::system_error(errno, std::generic_category(), "eventfd");
     event_assign(&wake_event_, base_.get(), wake_fd_, EV_READ | EV_PERSIST, on_wake, this);
@@ -72,13 +78,43 @@ Worker::Worker(node::Node& node, const EngineOptions& engine, Admin& admin, Watc
 
 Worker::~Worker() {
     CHECK(!thread_.joinable());
+    backend_.reset();
     base_.reset();
     ::close(wake_fd_);
 }
 
 void Worker::start() { thread_ = std::thread([this] { run(); }); }
 
-void Worker::run() { event_base_dispatch(base_.get()); }
+void Worker::run() {
+    if (backend_ == nullptr) {
+        event_base_dispatch(base_.get());
+        return;
+    }
+    backend_->start();
+    do {
+        event_base_loop(base_.get(), EVLOOP_ONCE);
+        end_tick();
+    } while (!stopping_ || oldest_ != nullptr);
+    backend_->stop();
+}
+
+// W5. Clients that got their answers may ask again at once, so it goes round; after some rounds others have their turn.
+void Worker::end_tick() {
+    for (int round = 0; round < rounds_per_tick; round++) {
+        backend_->end_tick();
+        const std::vector<ReplyQueue*> ready = replies_.take_ready();
+        if (ready.empty()) return;
+        context_.now = node_now();
+        for (ReplyQueue* queue : ready) deliver(*queue->session());
+    }
+    backend_->end_tick();
+}
+
+// Answers have come for the session; while its socket takes no more they wait.
+void Worker::deliver(Session& session) {
+    if (session.writing || session.queued) return;
+    if (take_memory(session, [&] { session.replies->emit(out_); })) send_replies(session);
+}
 
 void Worker::give(NewConnection connection) {
     std::lock_guard hold(lock_);
@@ -117,6 +153,10 @@ void Worker::open(NewConnection connection) {
     auto* session = new Session(*this, connection.fd, connection.protocol);
     session->address = std::move(connection.address);
     session->listen_address = std::move(connection.listen_address);
+    if (backend_ != nullptr) {
+        session->replies = std::make_unique<ReplyQueue>(replies_, connection.fd, session);
+        session->state.replies = session->replies.get();
+    }
     context_.now = node_now();
     session->last_active = context_.now;
     session->shown.last_command.store(context_.now, std::memory_order_relaxed);
@@ -206,15 +246,17 @@ void Worker::readable(Session& session) {
 bool Worker::receive(Session& session, std::string_view& input, bool& stashed) {
     ssize_t got = recv(session.state.fd, in_.get(), receive_bytes_max, 0);
     counters_.read_calls.add(1);
-    if (got == 0) {
-        close(session, SessionEnd::client_closed);
-        return false;
-    }
-    if (got < 0) {
-        if (errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR)
-            close(session, SessionEnd::peer_reset);
-        else if (stopping_)
+    if (got <= 0) {
+        const bool later = got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR);
+        if (later && !stopping_) return false;
+        if ((got == 0 || later) && session.replies != nullptr && !session.replies->empty()) {
+            session.deaf = true;
+            pause(session);
+        } else if (later) {
             close(session, SessionEnd::server_stopped);
+        } else {
+            close(session, got == 0 ? SessionEnd::client_closed : SessionEnd::peer_reset);
+        }
         return false;
     }
     counters_.bytes_read.add(uint64_t(got));
@@ -251,6 +293,7 @@ bool Worker::serve(Session& session, std::string_view input, bool stashed) {
     Progress progress;
     if (!take_memory(session, [&] {
             progress = engine(context_, session.state, input, out_, options_.requests_per_event);
+            if (session.replies != nullptr) session.replies->settle(out_);
         }))
         return false;
     CHECK(progress.consumed <= input.size());
@@ -265,6 +308,11 @@ bool Worker::serve(Session& session, std::string_view input, bool stashed) {
             }))
             return false;
     if (progress.next == Next::yield) counters_.conn_yields.add(1);
+    if (progress.next == Next::hold && session.unserved) {
+        session.held = true;
+        session.held_slots = session.replies->slots();
+        pause(session);
+    }
     return send_replies(session);
 }
 
@@ -315,7 +363,11 @@ void Worker::on_turn(evutil_socket_t, short, void* argument) {
 
 void Worker::take_turn(Session& session) {
     CHECK(!session.writing);
-    if (session.dump != nullptr)
+    if (session.replies != nullptr && session.replies->ready())
+        return deliver(session);
+    if (session.held || session.deaf)
+        after_sending(session);
+    else if (session.dump != nullptr)
         stream_dump(session);
     else if (session.unserved)
         serve(session, session.unread(), true);
@@ -355,11 +407,48 @@ bool Worker::send_replies(Session& session) {
     return wait_for(session, EV_WRITE);
 }
 
+// The session is not read, for one of the reasons of await_answers() or because there is nothing more to read.
+void Worker::pause(Session& session) {
+    session.paused = true;
+    event_del(&session.readiness);
+}
+
+bool Worker::unpause(Session& session) {
+    if (!session.paused || session.deaf) return true;
+    session.paused = false;
+    return wait_for(session, EV_READ);
+}
+
+// What a session does while some of its replies are still to come.
+bool Worker::await_answers(Session& session) {
+    if (session.replies->ready()) {
+        queue(session);
+        return true;
+    }
+    if (session.closing || session.watch_flags != 0 || session.dump != nullptr) {
+        pause(session);
+        return true;
+    }
+    if (session.held && session.replies->slots() < session.held_slots && session.replies->has_room()) {
+        session.held = false;
+        if (!unpause(session)) return false;
+    }
+    if (session.unserved && !session.held) queue(session);
+    return true;
+}
+
 // What a session does once all its replies are with the socket.
 bool Worker::after_sending(Session& session) {
-    if (session.watch_flags != 0) return become_watcher(session);
+    if (session.replies != nullptr && !session.replies->empty()) return await_answers(session);
     if (session.closing) {
         close(session, SessionEnd::protocol_close);
+        return false;
+    }
+    session.held = false;
+    if (session.watch_flags != 0) return become_watcher(session);
+    if (!unpause(session)) return false;
+    if (session.deaf && !session.unserved && session.dump == nullptr) {
+        close(session, stopping_ ? SessionEnd::server_stopped : SessionEnd::client_closed);
         return false;
     }
     if (session.dump != nullptr || session.unserved) {
@@ -395,6 +484,7 @@ bool Worker::become_watcher(Session& session) {
         close(session, SessionEnd::became_watcher);
         return false;
     }
+    session.paused = false;
     if (!wait_for(session, EV_READ)) return false;
     out_.append(WatchHub::too_many);
     return send_replies(session);
@@ -431,7 +521,7 @@ void Worker::writable(Session& session) {
     session.writing = false;
     show_resting(session);
     event_del(&session.readiness);
-    if (wait_for(session, EV_READ)) after_sending(session);
+    if (session.paused || wait_for(session, EV_READ)) after_sending(session);
 }
 
 void Worker::list_newest(Session& session) {

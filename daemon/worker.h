@@ -9,6 +9,7 @@
 // W3  A session that used up its turn (-R requests, or a full output buffer) waits behind the others.
 // W4  What a client makes its session hold is the session's risk: when there is no memory for it, that session
 //     ends and the others go on.
+// W5  With nodes, what a tick asks of them is sent at its end, and what they answered meanwhile goes to the clients.
 #pragma once
 
 #include <event2/event.h>
@@ -20,6 +21,9 @@
 #include <vector>
 
 #include "daemon/engine.h"
+#include "daemon/nodes.h"
+#include "daemon/remote_backend.h"
+#include "daemon/reply_queue.h"
 #include "daemon/session.h"
 #include "daemon/session_end.h"
 #include "daemon/watch_hub.h"
@@ -29,6 +33,7 @@ namespace farcached::daemon {
 struct WorkerOptions {
     uint32_t requests_per_event = 20;
     uint32_t idle_timeout_s = 0;
+    uint32_t number = 0;  // of the worker
 };
 
 // An accepted socket on its way to a worker.
@@ -49,7 +54,8 @@ class SessionEvents {
 
 class Worker {
   public:
-    Worker(node::Node& node, const EngineOptions& engine, Admin& admin, WatchHub& watch,
+    // nodes: whoever executes what clients ask, instead of `node`; nullptr: nobody does.
+    Worker(node::Node& node, Nodes* nodes, const EngineOptions& engine, Admin& admin, WatchHub& watch,
            SessionEvents& events, const WorkerOptions& options);
     ~Worker();
     Worker(const Worker&) = delete;
@@ -77,6 +83,8 @@ class Worker {
     static void on_deadline(evutil_socket_t, short, void* worker);
 
     void run();
+    void end_tick();
+    void deliver(Session& session);
     void open(NewConnection connection);
     void close(Session& session, SessionEnd why);
     void begin_stop();
@@ -91,6 +99,9 @@ class Worker {
     bool stash(Session& session, std::string_view rest, bool stashed);
     bool send_replies(Session& session);
     bool after_sending(Session& session);
+    bool await_answers(Session& session);
+    void pause(Session& session);
+    bool unpause(Session& session);
     bool become_watcher(Session& session);
     bool wait_for(Session& session, short what);
     template <class Take>
@@ -113,10 +124,12 @@ class Worker {
     WorkerCounters counters_;
     proxy::LocalGet local_;
     Context context_;
+    ReplyPool replies_;  // outlives the backend
     OutBuffer out_;
     std::unique_ptr<char[]> in_;
 
     std::unique_ptr<event_base, FreeBase> base_;
+    std::unique_ptr<RemoteBackend> backend_;
     event wake_event_, second_event_, turn_event_, deadline_event_;
     int wake_fd_ = -1;
     std::thread thread_;

@@ -32,6 +32,8 @@ NodeSeconds node_now() {
     return NodeSeconds(seconds_of(CLOCK_BOOTTIME) - begun + first_reading);
 }
 
+int64_t node_zero_ns() { return (start().boot_seconds - first_reading) * 1'000'000'000; }
+
 int64_t node_started_unix() { return start().unix_seconds - first_reading; }
 
 }  // namespace farcached::process

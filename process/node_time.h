@@ -12,5 +12,7 @@ namespace farcached::process {
 NodeSeconds node_now();
 // The Unix time at which the node's clock read 0.
 int64_t node_started_unix();
+// What CLOCK_BOOTTIME was then, in nanoseconds; perhaps before the host's start.
+int64_t node_zero_ns();
 
 }  // namespace farcached::process

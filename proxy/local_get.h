@@ -54,6 +54,8 @@ class LocalGet {
     static constexpr uint32_t accesses_max = 256;
 
     explicit LocalGet(const fabric::RegionView& view) : view_(view) {}
+    // From now on another region, as long-lived as its reads.
+    void aim(const fabric::RegionView& view) { view_ = view; }
 
     uint64_t hash(std::string_view key) const { return hash_key(key, view_.hash_seed); }
     void prefetch_bucket(uint64_t hash) const { fabric::prefetch_bucket(view_, hash); }
@@ -67,6 +69,16 @@ class LocalGet {
     template <class Sink>
     fabric::Outcome read(std::string_view key, uint64_t hash, NodeSeconds now, bool tokens_matter,
                          bool count_access, Sink&& sink);
+
+    // The same, without remembering the access: `found` is what was read.
+    template <class Sink>
+    fabric::Outcome read(std::string_view key, uint64_t hash, NodeSeconds now, bool tokens_matter,
+                         Sink&& sink, fabric::Found& found) {
+        const fabric::Outcome outcome =
+            fabric::local_read(view_, key, hash, now, tokens_matter, sink, found, fabric::no_steps);
+        count(outcome);
+        return outcome;
+    }
 
     bool accesses_full() const { return access_count_ == accesses_max; }
     std::span<SeenAccess> take_accesses() {
@@ -90,9 +102,7 @@ fabric::Outcome LocalGet::read(std::string_view key, uint64_t hash, NodeSeconds 
                                bool tokens_matter, bool count_access, Sink&& sink) {
     CHECK(access_count_ < accesses_max);
     fabric::Found found;
-    fabric::Outcome outcome =
-        fabric::local_read(view_, key, hash, now, tokens_matter, sink, found, fabric::no_steps);
-    count(outcome);
+    const fabric::Outcome outcome = read(key, hash, now, tokens_matter, sink, found);
     if (outcome == fabric::Outcome::hit)
         if (count_access)
             accesses_[access_count_++] = {found.slot.word, found.guard.word, hash};

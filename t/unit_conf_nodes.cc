@@ -197,15 +197,6 @@ void test_refused_words() {
 }
 
 // Until the daemon serves nodes, its own command line knows none of this.
-void test_own_command_line() {
-    for (const Option& row : proxy_option_table()) {
-        bool known = false;
-        for (const Option& own : option_table()) known |= own.name == row.name;
-        tap::ok(!known, "farcached's own options have no " + std::string(row.name));
-    }
-    tap::ok(help_text(option_table()).find("Nodes") == std::string::npos, "nor their section in the help");
-}
-
 std::string file_errors(std::string_view text) {
     Settings settings = defaults(table);
     std::string lines;
@@ -418,7 +409,6 @@ int main() {
     test_node_words();
     test_command_line();
     test_refused_words();
-    test_own_command_line();
     test_file();
     test_file_errors();
     test_file_and_words();

@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "daemon/nodes.h"
+
+#include <netdb.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+
+#include "base/check.h"
+#include "conf/nodes.h"
+#include "daemon/remote_backend.h"
+#include "fabric/shm_channel.h"
+#include "fabric/tcp_channel.h"
+#include "process/node_time.h"
+
+namespace farcached::daemon {
+
+namespace {
+
+constexpr uint64_t ns_per_ms = 1'000'000;
+constexpr uint64_t silent_timeouts = 3;  // a node that answers nothing for so many is taken for dead
+constexpr uint64_t silence_ns_min = 200 * ns_per_ms;
+
+uint64_t random_word() {
+    uint64_t word = 0;
+    while (word == 0)
+        if (getrandom(&word, sizeof word, 0) != ssize_t(sizeof word)) word = 0;
+    return word;
+}
+
+std::string this_host() {
+    char name[256] = "";
+    if (gethostname(name, sizeof name - 1) != 0) return "unknown";
+    return name;
+}
+
+conf::Problem problem(std::string text) { return {conf::exit_usage, std::move(text)}; }
+
+conf::Refusal look_up(const conf::NodeSpec& spec, std::vector<fabric::SocketAddress>& found) {
+    addrinfo hints{};
+    hints.ai_socktype = SOCK_STREAM;
+    addrinfo* list = nullptr;
+    const std::string port = std::to_string(spec.port);
+    const int failure = getaddrinfo(spec.host.c_str(), port.c_str(), &hints, &list);
+    if (failure != 0)
+        return problem(spec.origin + ": the host " + spec.host + " is not known (" +
+                       (failure == EAI_SYSTEM ? std::strerror(errno) : gai_strerror(failure)) +
+                       "); name one that is, or its address\n");
+    const std::unique_ptr<addrinfo, decltype(&freeaddrinfo)> free_later(list, &freeaddrinfo);
+    for (const addrinfo* at = list; at != nullptr; at = at->ai_next) {
+        fabric::SocketAddress address;
+        if (at->ai_addrlen > sizeof address.storage) continue;
+        std::memcpy(&address.storage, at->ai_addr, at->ai_addrlen);
+        address.size = at->ai_addrlen;
+        bool again = false;
+        for (const fabric::SocketAddress& other : found) again = again || other == address;
+        if (!again) found.push_back(address);
+    }
+    if (found.empty()) return problem(spec.origin + ": the host " + spec.host + " has no address\n");
+    return {};
+}
+
+}  // namespace
+
+Nodes::~Nodes() = default;
+
+conf::Refusal Nodes::add_node(const conf::NodeSpec& spec) {
+    auto one = std::make_unique<One>();
+    one->spec = spec;
+    one->address = conf::address_of(spec);
+    if (spec.channel == conf::NodeChannel::tcp)
+        if (conf::Refusal refusal = look_up(spec, one->at)) return refusal;
+    nodes_.push_back(std::move(one));
+    return {};
+}
+
+Nodes::Made Nodes::make(const conf::ProxySettings& settings, uint64_t item_bytes_max) {
+    std::unique_ptr<Nodes> nodes(new Nodes);
+    nodes->options_.timeout_ns = settings.node_timeout_ms * ns_per_ms;
+    nodes->options_.failover = settings.failover;
+    nodes->options_.local_read = settings.local_read;
+    nodes->options_.cold_index = settings.cold_get == conf::ColdGet::index;
+    nodes->options_.item_bytes_max = item_bytes_max;
+    nodes->host_ = this_host();
+    std::vector<proxy::PlacementNode> places;
+    for (const conf::NodeSpec& spec : settings.nodes) {
+        if (conf::Refusal refusal = nodes->add_node(spec)) return *refusal;
+        places.push_back({spec.name, spec.hash_as, spec.weight});
+    }
+    auto made = proxy::Placement::make(places, {settings.distribution, settings.hash, settings.hash_tag});
+    if (auto* errors = std::get_if<proxy::Placement::Errors>(&made)) {
+        std::string text;
+        for (const std::string& error : *errors) text += error + "\n";
+        return problem(std::move(text));
+    }
+    nodes->placement_ = std::get<std::shared_ptr<const proxy::Placement>>(std::move(made));
+    return nodes;
+}
+
+std::string Nodes::open_table(const conf::ProxySettings& settings) {
+    bool readable = false;
+    for (const auto& node : nodes_) readable = readable || node->spec.channel == conf::NodeChannel::shm;
+    if (!readable || options_.local_read) return {};  // nobody would look into it
+    auto host = proxy::TableHost::of_this_process();
+    if (auto* failure = std::get_if<proxy::TableFailure>(&host)) return failure->message;
+    proxy::TableOptions table;
+    table.name = settings.pointer_table_path;
+    table.entries = settings.pointer_table_entries;
+    table.host = std::get<proxy::TableHost>(host);
+    table.seed = random_word();
+    auto opened = proxy::PointerTable::open(table);
+    if (auto* failure = std::get_if<proxy::TableFailure>(&opened)) return failure->message;
+    table_ = std::get<std::unique_ptr<proxy::PointerTable>>(std::move(opened));
+    return {};
+}
+
+proxy::LinkConfig Nodes::link_config(uint32_t node, uint32_t worker) const {
+    proxy::LinkConfig config;
+    config.hello.name = "farcached";
+    config.hello.host = host_;
+    config.hello.pid = uint32_t(getpid());
+    config.silence_ns = std::max(silent_timeouts * options_.timeout_ns, silence_ns_min);
+    config.connect_timeout_ns = std::max(options_.timeout_ns, silence_ns_min);
+    config.host_zero_ns = process::node_zero_ns();
+    config.seed = random_word() ^ (uint64_t(worker) << 32 | node);
+    return config;
+}
+
+proxy::NodeLink::MakeChannel Nodes::maker(uint32_t node) {
+    One& one = *nodes_[node];
+    if (one.spec.channel == conf::NodeChannel::shm)
+        return [this, &one](fabric::ChannelEvents& events, std::string& error) {
+            return fabric::connect_shm(one.spec.path, regions_, events, fabric::ShmOptions(), error);
+        };
+    return [&one](fabric::ChannelEvents& events, std::string& error) {
+        const uint32_t turn = one.next_address.load(std::memory_order_relaxed);
+        return fabric::connect_tcp(one.at[turn % one.at.size()], events, error);
+    };
+}
+
+void Nodes::came_up(uint32_t node, uint64_t incarnation) {
+    One& one = *nodes_[node];
+    std::lock_guard hold(lock_);
+    one.incarnation.store(incarnation, std::memory_order_relaxed);
+    const bool first = one.links_up.fetch_add(1) == 0;
+    if (!first || !one.told_down) return;
+    one.told_down = false;
+    std::fprintf(stderr, "node %s is up again\n", one.spec.name.c_str());
+}
+
+void Nodes::went_down(uint32_t node, bool was_up, std::string_view reason) {
+    One& one = *nodes_[node];
+    std::lock_guard hold(lock_);
+    if (was_up)
+        one.links_up.fetch_sub(1);
+    else
+        one.next_address.fetch_add(1);  // a host may be reached by another of its addresses
+    one.down_reason = reason;
+    if (one.links_up.load() != 0 || one.told_down) return;
+    one.told_down = true;
+    std::fprintf(stderr, "node %s is down: %.*s\n", one.spec.name.c_str(), int(reason.size()), reason.data());
+}
+
+void Nodes::remove(const RemoteBackend& backend) { std::erase(backends_, &backend); }
+
+NodeShown Nodes::shown(uint32_t node) const {
+    const One& one = *nodes_[node];
+    NodeShown shown;
+    shown.name = one.spec.name;
+    shown.address = one.address;
+    shown.weight = one.spec.weight;
+    shown.incarnation = one.incarnation.load(std::memory_order_relaxed);
+    shown.links = uint32_t(backends_.size());
+    shown.links_up = one.links_up.load();
+    shown.state = shown.links_up != 0 ? NodeState::up : NodeState::down;
+    if (is_drained(node)) shown.state = NodeState::drained;
+    std::lock_guard hold(lock_);
+    shown.down_reason = one.down_reason;
+    return shown;
+}
+
+void Nodes::each_link(uint32_t node, LinkVisit visit) const {
+    for (const RemoteBackend* backend : backends_)
+        visit(backend->link_counters(node), backend->local_counters(node));
+}
+
+bool Nodes::drain(std::string_view name, bool on) {
+    for (auto& one : nodes_) {
+        if (one->spec.name != name) continue;
+        one->drained.store(on, std::memory_order_relaxed);
+        std::fprintf(stderr, "node %s is %s\n", one->spec.name.c_str(), on ? "drained" : "in use again");
+        return true;
+    }
+    return false;
+}
+
+}  // namespace farcached::daemon

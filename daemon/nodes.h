@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Nodes: the nodes behind this process, as all workers share them: what they are called, how they are reached, where
+// keys are placed on them, and what has become of them.
+//
+// Owner: main. Made before the process forks; open() after, as the user that it will be.
+// D1  The list does not change; a node may be drained, which it tells every worker by one atomic.
+// D2  Workers ask without a lock. Their backends report what happened to their connections; of all workers the first
+//     whose connection comes up and the last that loses one are told on stderr.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "conf/exit_status.h"
+#include "conf/proxy_settings.h"
+#include "daemon/nodes_view.h"
+#include "fabric/mapped_region.h"
+#include "fabric/socket_address.h"
+#include "proxy/node_link.h"
+#include "proxy/placement.h"
+
+namespace farcached::daemon {
+
+class RemoteBackend;
+
+class Nodes final : public NodesView {
+  public:
+    struct Options {
+        uint64_t timeout_ns = 1'000'000'000;  // until a request to a node is given up
+        bool failover = false;
+        bool local_read = true;
+        bool cold_index = false;
+        uint64_t item_bytes_max = 0;          // larger items are refused here
+    };
+    using Made = std::variant<std::unique_ptr<Nodes>, conf::Problem>;
+    // Looks up names, and may wait for that.
+    static Made make(const conf::ProxySettings& settings, uint64_t item_bytes_max);
+    ~Nodes() override;
+    Nodes(const Nodes&) = delete;
+    Nodes& operator=(const Nodes&) = delete;
+
+    // Attaches to the pointer table where one is of use. A table that is refused is told in a sentence, else empty:
+    // gets are two-sided then.
+    std::string open_table(const conf::ProxySettings& settings);
+
+    // ---- for workers' backends, any thread ------------------------------------------------------
+    const Options& options() const { return options_; }
+    const proxy::Placement& placement() const { return *placement_; }
+    proxy::LinkConfig link_config(uint32_t node, uint32_t worker) const;
+    proxy::NodeLink::MakeChannel maker(uint32_t node);
+    bool is_drained(uint32_t node) const {
+        return nodes_[node]->drained.load(std::memory_order_relaxed);
+    }
+    void came_up(uint32_t node, uint64_t incarnation);
+    // was_up: this connection had been.
+    void went_down(uint32_t node, bool was_up, std::string_view reason);
+    // Before workers run, and after they have ended.
+    void add(const RemoteBackend& backend) { backends_.push_back(&backend); }
+    void remove(const RemoteBackend& backend);
+
+    // ---- NodesView ------------------------------------------------------------------------------
+    uint32_t count() const override { return uint32_t(nodes_.size()); }
+    NodeShown shown(uint32_t node) const override;
+    void each_link(uint32_t node, LinkVisit visit) const override;
+    proxy::PointerTable* pointer_table() const override { return table_.get(); }
+    bool drain(std::string_view name, bool on) override;
+
+    const std::string& name(uint32_t node) const { return nodes_[node]->spec.name; }
+
+  private:
+    struct One {
+        conf::NodeSpec spec;
+        std::string address;
+        std::vector<fabric::SocketAddress> at;     // tcp
+        std::atomic<uint32_t> next_address{0};     // of these, for the next connection
+        std::atomic<bool> drained{false};
+        std::atomic<uint32_t> links_up{0};
+        std::atomic<uint64_t> incarnation{0};
+        std::string down_reason;  // under lock_
+        bool told_down = false;   // under lock_
+    };
+
+    Nodes() = default;
+    conf::Refusal add_node(const conf::NodeSpec& spec);
+
+    Options options_;
+    std::vector<std::unique_ptr<One>> nodes_;
+    std::shared_ptr<const proxy::Placement> placement_;
+    fabric::MappedRegions regions_;
+    std::unique_ptr<proxy::PointerTable> table_;
+    std::string host_;
+    std::vector<const RemoteBackend*> backends_;
+    mutable std::mutex lock_;
+};
+
+}  // namespace farcached::daemon

@@ -1,0 +1,509 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "daemon/remote_backend.h"
+
+#include <algorithm>
+#include <cstring>
+#include <ctime>
+#include <new>
+
+#include "base/check.h"
+#include "fabric/validate.h"
+#include "protocol/layout.h"
+
+namespace farcached::daemon {
+
+namespace {
+
+constexpr size_t landing_bytes = size_t(4) << 20;  // for one-sided reads of a worker
+constexpr unsigned node_bits = 16;                 // of a gather's cookie
+constexpr int flushes_max = 16;                    // in a row, of one connection that is told more and more
+
+uint64_t boot_ns() {
+    timespec at{};
+    clock_gettime(CLOCK_BOOTTIME, &at);
+    return uint64_t(at.tv_sec) * 1'000'000'000 + uint64_t(at.tv_nsec);
+}
+
+// A key, and for a store its value, that outlive who asked.
+template <class Op>
+void own_key(Op& op, std::string& bytes) {
+    if constexpr (requires { op.key; }) {
+        bytes = op.key.bytes;
+        op.key.bytes = bytes;
+    }
+    if constexpr (requires { op.group; }) {
+        bytes = op.group;
+        op.group = bytes;
+    }
+}
+
+std::shared_ptr<const void> own_value(protocol::StoreOp& op) {
+    if (op.value.empty()) return nullptr;
+    std::shared_ptr<char[]> bytes(new char[op.value.size()]);
+    std::memcpy(bytes.get(), op.value.data(), op.value.size());
+    op.value = {bytes.get(), op.value.size()};
+    return bytes;
+}
+
+}  // namespace
+
+// ---- a node -----------------------------------------------------------------------------------------
+
+// Asked when there is room. Its views lie in `bytes` and in options.value.
+struct RemoteBackend::Postponed {
+    using Op = std::variant<protocol::GetOp, protocol::StoreOp, protocol::DeleteOp, protocol::ArithOp,
+                            protocol::ForgetOp, protocol::FlushOp, protocol::StatsOp>;
+    Op op;
+    std::string bytes;
+    proxy::AskOptions options;
+    proxy::ReplySink* sink;
+    bool gather;
+};
+
+struct RemoteBackend::Node final : proxy::LinkEvents {
+    Node(RemoteBackend& backend, uint32_t which, uint32_t worker)
+        : owner(backend),
+          number(which),
+          local(fabric::RegionView()),
+          link(backend.nodes_.link_config(which, worker),
+               {backend.nodes_.maker(which), boot_ns, *this, backend.nodes_.pointer_table(),
+                &backend.landing_}) {}
+
+    void watch(int fd) override {
+        watched_fd = fd;
+        listen(EV_READ);
+    }
+    void unwatch(int) override {
+        event_del(&readiness);
+        watched_fd = -1;
+        watched_for = 0;
+    }
+    void listen(short what) {
+        if (watched_for == what) return;
+        if (watched_for != 0) event_del(&readiness);
+        watched_for = what;
+        event_assign(&readiness, owner.base_, watched_fd, short(what | EV_PERSIST), on_ready, this);
+        CHECK(event_add(&readiness, nullptr) == 0);
+    }
+    void came_up() override {
+        starting = false;
+        was_up = true;
+        retry = true;
+        owner.nodes_.came_up(number, link.welcome().incarnation);
+        mapped = nullptr;
+        if (owner.nodes_.options().local_read && link.channel() != nullptr)
+            mapped = link.channel()->mapped_region(0);
+        if (mapped != nullptr) local.aim(*mapped);
+    }
+    void went_down(proxy::LinkDown, const std::string& text) override {
+        starting = false;
+        retry = true;
+        mapped = nullptr;
+        owner.nodes_.went_down(number, was_up, text);
+        was_up = false;
+    }
+    void room() override { retry = true; }
+
+    RemoteBackend& owner;
+    const uint32_t number;
+    bool starting = true;   // neither up nor failed yet (M3)
+    bool was_up = false;
+    bool retry = false;     // what is postponed may be asked, or is to be given up
+    bool is_touched = false;
+    const fabric::RegionView* mapped = nullptr;  // while up, if it may be read
+    proxy::LocalGet local;
+    std::deque<Postponed> postponed;
+    event readiness{};
+    int watched_fd = -1;
+    short watched_for = 0;
+    proxy::NodeLink link;
+};
+
+// ---- answers ----------------------------------------------------------------------------------------
+
+class RemoteBackend::TicketSink final : public proxy::ReplySink {
+  public:
+    explicit TicketSink(ReplyPool& pool) : pool_(pool) {}
+    void answered(uint64_t cookie, proxy::Answer& answer) override {
+        pool_.answer(Ticket(cookie), answer.op, answer.value, std::move(answer.owned));
+    }
+    void failed(uint64_t cookie, const proxy::Failed&) override { pool_.unavailable(Ticket(cookie)); }
+
+  private:
+    ReplyPool& pool_;
+};
+
+// What all nodes, or one, were asked for on behalf of one ticket.
+struct RemoteBackend::Gather {
+    struct Part {
+        bool asked = false, ok = false;
+        std::string text;
+    };
+    Ticket ticket;
+    bool stats;
+    uint32_t unanswered;
+    std::vector<Part> parts;
+};
+
+class RemoteBackend::GatherSink final : public proxy::ReplySink {
+  public:
+    explicit GatherSink(RemoteBackend& backend) : backend_(backend) {}
+    void answered(uint64_t cookie, proxy::Answer& answer) override {
+        backend_.gathered(cookie, true, answer.value);
+    }
+    void failed(uint64_t cookie, const proxy::Failed&) override { backend_.gathered(cookie, false, {}); }
+
+  private:
+    RemoteBackend& backend_;
+};
+
+// ---- life -------------------------------------------------------------------------------------------
+
+RemoteBackend::RemoteBackend(Nodes& nodes, uint32_t number, event_base* base, ReplyPool& pool)
+    : nodes_(nodes),
+      base_(base),
+      pool_(pool),
+      landing_(landing_bytes),
+      tickets_(std::make_unique<TicketSink>(pool)),
+      gathers_sink_(std::make_unique<GatherSink>(*this)),
+      chance_(uint32_t(boot_ns()) | 1) {
+    event_assign(&timer_, base_, -1, 0, on_timer, this);
+    for (uint32_t i = 0; i < nodes_.count(); i++) list_.push_back(std::make_unique<Node>(*this, i, number));
+    nodes_.add(*this);
+}
+
+RemoteBackend::~RemoteBackend() {
+    nodes_.remove(*this);
+    list_.clear();
+}
+
+void RemoteBackend::start() {
+    for (auto& node : list_) {
+        node->link.start(now());
+        touched(*node);
+    }
+    end_tick();
+}
+
+void RemoteBackend::stop() {
+    event_del(&timer_);
+    for (auto& node : list_) {
+        node->link.stop(now());
+        give_up_postponed(*node, UINT64_MAX);
+    }
+    CHECK(gathers_.empty());
+}
+
+uint64_t RemoteBackend::now() {
+    if (now_is_old_) {
+        now_ns_ = boot_ns();
+        now_is_old_ = false;
+    }
+    return now_ns_;
+}
+
+void RemoteBackend::touched(Node& node) {
+    if (node.is_touched) return;
+    node.is_touched = true;
+    touched_.push_back(&node);
+}
+
+void RemoteBackend::on_ready(evutil_socket_t, short, void* argument) {
+    Node& node = *static_cast<Node*>(argument);
+    node.owner.touched(node);
+    node.link.ready(node.owner.now());
+}
+
+void RemoteBackend::on_timer(evutil_socket_t, short, void* argument) {
+    RemoteBackend& backend = *static_cast<RemoteBackend*>(argument);
+    backend.timer_at_ns_ = UINT64_MAX;
+    const uint64_t now_ns = backend.now();
+    for (auto& node : backend.list_) {
+        node->link.tick(now_ns);
+        backend.give_up_postponed(*node, now_ns);
+        backend.touched(*node);
+    }
+}
+
+// Sends what was asked, and asks what waited as long as there is room for it.
+void RemoteBackend::end_tick() {
+    for (size_t i = 0; i < touched_.size(); i++) {
+        Node& node = *touched_[i];
+        ask_postponed(node);
+        for (int n = 0; n < flushes_max && node.link.flush(now()); n++) ask_postponed(node);
+        if (node.watched_fd >= 0) node.listen(node.link.wants_write() ? EV_READ | EV_WRITE : EV_READ);
+        node.is_touched = false;
+    }
+    if (!touched_.empty()) {
+        touched_.clear();
+        set_timer();
+    }
+    now_is_old_ = true;
+}
+
+// It rings too early rather than anew for each request.
+void RemoteBackend::set_timer() {
+    uint64_t next = UINT64_MAX;
+    for (const auto& node : list_) {
+        next = std::min(next, node->link.next_tick_ns());
+        if (!node->postponed.empty()) next = std::min(next, node->postponed.front().options.deadline_ns);
+    }
+    if (next >= timer_at_ns_) return;
+    timer_at_ns_ = next;
+    const uint64_t now_ns = boot_ns();
+    const uint64_t us = next > now_ns ? (next - now_ns + 999) / 1000 : 0;
+    const timeval after{time_t(us / 1'000'000), suseconds_t(us % 1'000'000)};
+    event_add(&timer_, &after);
+}
+
+// ---- which node -------------------------------------------------------------------------------------
+
+RemoteBackend::Node* RemoteBackend::usable(uint32_t number) {
+    Node& node = *list_[number];
+    const bool there = node.link.up() || node.starting;
+    return there && !nodes_.is_drained(number) ? &node : nullptr;
+}
+
+// nullptr: none that may be asked.
+RemoteBackend::Node* RemoteBackend::choose(std::string_view key) {
+    chance_ ^= chance_ << 13;
+    chance_ ^= chance_ >> 17;
+    chance_ ^= chance_ << 5;
+    const proxy::Placement& placement = nodes_.placement();
+    if (placement.size() == 1) return usable(0);
+    const uint32_t spot = placement.spot_of(key, chance_);
+    Node* node = usable(placement.node_at(spot));
+    if (node != nullptr || !nodes_.options().failover) return node;
+    for (uint32_t i = 1; i < placement.size(); i++)
+        if ((node = usable(placement.walk(spot, i))) != nullptr) return node;
+    return nullptr;
+}
+
+Asked RemoteBackend::unavailable(Ticket ticket) {
+    pool_.unavailable(ticket);
+    return Asked::later;
+}
+
+proxy::AskOptions RemoteBackend::options(Ticket ticket) {
+    proxy::AskOptions options;
+    options.cookie = uint64_t(ticket);
+    options.deadline_ns = now() + nodes_.options().timeout_ns;
+    return options;
+}
+
+// ---- asking -----------------------------------------------------------------------------------------
+
+template <class Op>
+Asked RemoteBackend::ask_link(Node& node, const Op& op, proxy::AskOptions options, proxy::ReplySink& sink,
+                              Ticket ticket, bool gather) {
+    if (node.postponed.empty() && node.link.up()) {
+        proxy::Asked asked = proxy::Asked::busy;
+        if constexpr (std::is_same_v<Op, protocol::StoreOp>) {
+            if (node.link.value_follows(op)) {
+                protocol::StoreOp owned = op;
+                options.value = own_value(owned);
+                asked = node.link.ask(owned, options, sink);
+            } else {
+                asked = node.link.ask(op, options, sink);
+            }
+        } else if constexpr (std::is_same_v<Op, protocol::GetOp>) {
+            asked = node.link.get(op, options, sink, now());
+        } else {
+            asked = node.link.ask(op, options, sink);
+        }
+        touched(node);
+        if (asked == proxy::Asked::accepted) return Asked::later;
+        if (asked == proxy::Asked::down) return gather ? Asked::now : unavailable(ticket);
+    }
+    Postponed& waits = node.postponed.emplace_back(
+        Postponed{op, std::string(), std::move(options), &sink, gather});
+    Op& kept = std::get<Op>(waits.op);
+    try {
+        own_key(kept, waits.bytes);
+        if constexpr (std::is_same_v<Op, protocol::StoreOp>)
+            if (waits.options.value == nullptr) waits.options.value = own_value(kept);
+    } catch (const std::bad_alloc&) {
+        node.postponed.pop_back();
+        return gather ? Asked::now : unavailable(ticket);
+    }
+    touched(node);
+    return Asked::crowded;
+}
+
+template <class Op>
+Asked RemoteBackend::ask_node(const Op& op, Ticket ticket) {
+    Node* node = choose(op.key.bytes);
+    if (node == nullptr) return unavailable(ticket);
+    return ask_link(*node, op, options(ticket), *tickets_, ticket, /* gather= */ false);
+}
+
+// In order: what waits goes first, and stops at the first that there is no room for.
+void RemoteBackend::ask_postponed(Node& node) {
+    if (!node.retry) return;
+    node.retry = false;
+    if (!node.link.up() && !node.starting) return give_up_postponed(node, UINT64_MAX);
+    while (!node.postponed.empty()) {
+        Postponed& first = node.postponed.front();
+        const proxy::Asked asked = std::visit(
+            [&](const auto& op) {
+                using Op = std::decay_t<decltype(op)>;
+                if constexpr (std::is_same_v<Op, protocol::GetOp>)
+                    return node.link.get(op, first.options, *first.sink, now());
+                else
+                    return node.link.ask(op, first.options, *first.sink);
+            },
+            first.op);
+        if (asked == proxy::Asked::busy) return;
+        if (asked == proxy::Asked::down) give_up(first);
+        node.postponed.pop_front();
+    }
+}
+
+void RemoteBackend::give_up_postponed(Node& node, uint64_t before_ns) {
+    while (!node.postponed.empty() && node.postponed.front().options.deadline_ns <= before_ns) {
+        give_up(node.postponed.front());
+        node.postponed.pop_front();
+    }
+}
+
+void RemoteBackend::give_up(const Postponed& postponed) {
+    if (postponed.gather)
+        gathered(postponed.options.cookie, false, {});
+    else
+        pool_.unavailable(Ticket(postponed.options.cookie));
+}
+
+// ---- one key ----------------------------------------------------------------------------------------
+
+bool RemoteBackend::read_local(Node& node, const protocol::GetOp& op, ValueSink value, protocol::GetReply& reply) {
+    const uint64_t hash = node.local.hash(op.key.bytes);
+    if (!node.link.read_in_order(hash)) return false;
+    protocol::ItemMeta& meta = reply.meta;
+    auto sink = [&](const fabric::ReadMeta& read) {
+        meta.cas = read.cas;
+        meta.flags = read.flags;
+        meta.value_len = read.value_len;
+        meta.size_class = read.size_class;
+        meta.key_binary = read.key_binary;
+        return value(meta);
+    };
+    fabric::Found found;
+    const fabric::Outcome outcome = node.local.read(op.key.bytes, hash, node.link.clock().latest(now()),
+                                                    /* tokens_matter= */ true, sink, found);
+    if (outcome != fabric::Outcome::hit) return false;
+    if (!node.link.channel()->owner_alive()) return false;
+    reply.status = protocol::GetReply::Status::hit;
+    reply.why = protocol::Miss::none;
+    const uint64_t arena_offset = uint64_t(reinterpret_cast<const char*>(node.mapped->arena) - node.mapped->base);
+    node.link.note_access(hash, found.guard.generation(), arena_offset + found.slot.offset(), 0);
+    return true;
+}
+
+Asked RemoteBackend::ask(const protocol::GetOp& op, Wanted wanted, Ticket ticket, ValueSink value,
+                         protocol::GetReply& reply) {
+    Node* node = choose(op.key.bytes);
+    if (node == nullptr) return unavailable(ticket);
+    if (wanted.plain && node->mapped != nullptr && node->postponed.empty() &&
+        read_local(*node, op, value, reply))
+        return Asked::now;
+    proxy::AskOptions with = options(ticket);
+    with.no_value = !wanted.value;
+    with.one_sided = wanted.plain;
+    protocol::GetOp leased = op;
+    leased.lease = node->mapped == nullptr;
+    return ask_link(*node, leased, std::move(with), *tickets_, ticket, /* gather= */ false);
+}
+
+Asked RemoteBackend::ask(const protocol::StoreOp& op, Ticket ticket, protocol::StoreReply&) {
+    Node* node = choose(op.key.bytes);
+    if (node == nullptr) return unavailable(ticket);
+    protocol::StoreOp leased = op;
+    leased.lease = node->mapped == nullptr;
+    return ask_link(*node, leased, options(ticket), *tickets_, ticket, /* gather= */ false);
+}
+
+Asked RemoteBackend::ask(const protocol::DeleteOp& op, Ticket ticket, protocol::DeleteReply&) {
+    return ask_node(op, ticket);
+}
+Asked RemoteBackend::ask(const protocol::ArithOp& op, Ticket ticket, protocol::ArithReply&) {
+    return ask_node(op, ticket);
+}
+Asked RemoteBackend::ask(const protocol::ForgetOp& op, Ticket ticket) { return ask_node(op, ticket); }
+
+bool RemoteBackend::too_large(size_t key_bytes, uint64_t value_bytes) const {
+    return layout::item_bytes(key_bytes, value_bytes) > nodes_.options().item_bytes_max;
+}
+
+// ---- all nodes --------------------------------------------------------------------------------------
+
+template <class Op>
+Asked RemoteBackend::ask_all(const Op& op, Ticket ticket, bool stats, Node* only) {
+    const uint64_t id = next_gather_++;
+    Gather& gather = gathers_[id];
+    gather.ticket = ticket;
+    gather.stats = stats;
+    gather.parts.resize(list_.size());
+    gather.unanswered = 1;  // this call
+    bool crowded = false;
+    for (auto& node : list_) {
+        if (only != nullptr && node.get() != only) continue;
+        gather.parts[node->number].asked = true;
+        if (usable(node->number) == nullptr) continue;
+        proxy::AskOptions with = options(ticket);
+        with.cookie = id << node_bits | node->number;
+        gather.unanswered++;
+        const Asked asked = ask_link(*node, op, std::move(with), *gathers_sink_, ticket, /* gather= */ true);
+        if (asked == Asked::now) gather.unanswered--;
+        if (asked == Asked::crowded) crowded = true;
+    }
+    gathered(id << node_bits | list_.size(), true, {});
+    return crowded ? Asked::crowded : Asked::later;
+}
+
+void RemoteBackend::gathered(uint64_t cookie, bool ok, std::string_view text) {
+    const auto at = gathers_.find(cookie >> node_bits);
+    CHECK(at != gathers_.end());
+    Gather& gather = at->second;
+    const uint64_t number = cookie & ((1 << node_bits) - 1);
+    if (number < gather.parts.size()) {
+        gather.parts[number].ok = ok;
+        gather.parts[number].text = text;
+    }
+    if (--gather.unanswered != 0) return;
+    const Gather done = std::move(gather);
+    gathers_.erase(at);
+    if (done.stats) {
+        std::string told;
+        for (size_t i = 0; i < done.parts.size(); i++) {
+            const Gather::Part& part = done.parts[i];
+            if (!part.asked) continue;
+            told += nodes_.name(uint32_t(i)) + " " + (part.ok ? std::to_string(part.text.size()) : "-") + "\n";
+            told += part.text;
+        }
+        return pool_.answer(done.ticket, protocol::StatsReply(), told);
+    }
+    for (const Gather::Part& part : done.parts)
+        if (part.asked && !part.ok) return pool_.unavailable(done.ticket);
+    pool_.answer(done.ticket, protocol::DoneReply());
+}
+
+Asked RemoteBackend::ask(const protocol::FlushOp& op, Ticket ticket) {
+    return ask_all(op, ticket, /* stats= */ false, nullptr);
+}
+
+Asked RemoteBackend::ask(const protocol::StatsOp& op, std::string_view name, Ticket ticket) {
+    if (name.empty()) return ask_all(op, ticket, /* stats= */ true, nullptr);
+    for (auto& node : list_)
+        if (nodes_.name(node->number) == name) return ask_all(op, ticket, /* stats= */ true, node.get());
+    pool_.answer(ticket, protocol::StatsReply());
+    return Asked::later;
+}
+
+// ---- counters ---------------------------------------------------------------------------------------
+
+const proxy::LinkCounters& RemoteBackend::link_counters(uint32_t node) const { return list_[node]->link.counters(); }
+const proxy::LocalGetCounters& RemoteBackend::local_counters(uint32_t node) const {
+    return list_[node]->local.counters();
+}
+
+}  // namespace farcached::daemon
