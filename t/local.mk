@@ -299,6 +299,10 @@ TESTS += t/unit_link_parts t/unit_node_link t/unit_node_link_ends t/unit_node_li
 	t/unit_node_link_safety
 t_unit_node_link_safety_SOURCES = t/unit_node_link_safety.cc $(link_headers)
 t_unit_link_parts_SOURCES = t/unit_link_parts.cc t/tap.h
+check_PROGRAMS += t/unit_node_link_index t/unit_index_probe
+TESTS += t/unit_node_link_index t/unit_index_probe
+t_unit_index_probe_SOURCES = t/unit_index_probe.cc t/tap.h
+t_unit_node_link_index_SOURCES = t/unit_node_link_index.cc $(link_headers)
 t_unit_node_link_ends_SOURCES = t/unit_node_link_ends.cc $(link_headers)
 t_unit_node_link_reads_SOURCES = t/unit_node_link_reads.cc $(link_headers)
 t_unit_node_link_SOURCES = t/unit_node_link.cc $(link_headers)
@@ -318,7 +322,8 @@ t_broken_s9_owner_SOURCES = $(t_unit_owner_SOURCES) fabric/mapped_region.cc
 t_broken_s9_owner_CPPFLAGS = $(broken_cppflags) -DFARCACHED_BREAK_S9_OWNER
 
 # And with a rule of one-sided reads broken on purpose.
-broken_link_sources = $(t_unit_node_link_safety_SOURCES) fabric/pointer_read.cc proxy/pointer_get.cc
+broken_link_sources = $(t_unit_node_link_safety_SOURCES) fabric/pointer_read.cc \
+	proxy/pointer_get.cc proxy/reads.cc
 check_PROGRAMS += t/broken_s3
 TESTS += t/broken_s3
 t_broken_s3_SOURCES = $(broken_link_sources)
@@ -335,6 +340,12 @@ check_PROGRAMS += t/broken_s4_key
 TESTS += t/broken_s4_key
 t_broken_s4_key_SOURCES = $(broken_link_sources)
 t_broken_s4_key_CPPFLAGS = $(broken_cppflags) -DFARCACHED_BREAK_S4
+check_PROGRAMS += t/broken_s5_index t/broken_s13_index
+TESTS += t/broken_s5_index t/broken_s13_index
+t_broken_s5_index_SOURCES = $(broken_link_sources)
+t_broken_s5_index_CPPFLAGS = $(broken_cppflags) -DFARCACHED_BREAK_S5_INDEX
+t_broken_s13_index_SOURCES = $(broken_link_sources)
+t_broken_s13_index_CPPFLAGS = $(broken_cppflags) -DFARCACHED_BREAK_S13
 check_PROGRAMS += t/broken_s9
 TESTS += t/broken_s9
 t_broken_s9_SOURCES = $(broken_link_sources)
