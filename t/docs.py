@@ -62,6 +62,9 @@ def check_counters(page):
     with Daemon("-m", "16", threads=1) as daemon:
         names = list(daemon.stats("proxy"))
     tap.ok(len(names) > 8, "stats proxy shows our own counters")
+    with Daemon("-m", "16", "--node", "a=shm:/nonexistent/a.sock", threads=1) as daemon:
+        with_nodes = list(daemon.stats("proxy"))
+    names += with_nodes
     check_none([name for name in names if len(described.get(name, "")) < 8], "the man page describes each")
     check_none([name for name in described if re.match(r"^(local|node|close)_\w+$", name) and name not in names],
                "and no other")

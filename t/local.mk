@@ -109,6 +109,10 @@ fuzz_targets += t/fuzz/frame
 t_fuzz_frame_SOURCES = t/fuzz/frame.cc $(frame_headers) $(fuzz_main)
 t_fuzz_frame_LDFLAGS = $(fuzz_ldflags)
 
+check_PROGRAMS += t/unit_stats_nodes
+TESTS += t/unit_stats_nodes
+t_unit_stats_nodes_SOURCES = t/unit_stats_nodes.cc t/unit_stats_nodes_fixture.h t/unit_stats_fixture.h \
+	t/unit_pointer_table_fixture.h t/tap.h
 check_PROGRAMS += t/unit_stats t/unit_stats_crawler t/unit_stats_tune t/unit_stats_watch
 TESTS += t/unit_stats t/unit_stats_crawler t/unit_stats_tune t/unit_stats_watch
 t_unit_stats_SOURCES = t/unit_stats.cc t/unit_stats_fixture.h t/tap.h
@@ -183,7 +187,7 @@ EXTRA_DIST += \
 	t/clients/pymemcache/requirements.txt \
 	t/clients/ruby-dalli/client.rb
 
-test_scripts += t/conv_stats.py t/conv_watch.py t/conv_crawler.py
+test_scripts += t/conv_stats.py t/conv_nodes_stats.py t/conv_watch.py t/conv_crawler.py
 
 test_scripts += t/conv_cli.py t/conv_process.py
 

@@ -18,6 +18,7 @@
 #include "conf/help.h"
 #include "conf/nodes.h"
 #include "conf/proxy_option_table.h"
+#include "conf/settings_stats.h"
 #include "t/tap.h"
 
 using namespace farcached;
@@ -403,9 +404,29 @@ void test_texts() {
     }
 }
 
+// `stats settings` has them behind memcached's, where there are nodes.
+std::string nodes_settings(const Settings& settings) {
+    std::string text;
+    bool behind = false;
+    settings_stats(settings, [&](std::string_view name, std::string_view value) {
+        behind = behind || name == "nodes";
+        if (behind) text.append(name).append(" ").append(value).append("\n");
+    });
+    return text;
+}
+
+void test_settings() {
+    tap::is(nodes_settings(parse({"-o", "distribution=modula"}).settings), "", "stats settings without nodes");
+    tap::is(nodes_settings(parse({"--node", "a=shm:/x y", "--node", "b=tcp:h:1,weight=2"}).settings),
+            "nodes a,b\ndistribution ketama\nhash auto\nhash_tag NULL\nlocal_read yes\ncold_get rpc\n"
+            "pointer_table.path /farcached\npointer_table.entries 1048576\nnode_timeout_ms 1000\nfailover no\n",
+            "stats settings with nodes");
+}
+
 }  // namespace
 
 int main() {
+    test_settings();
     test_node_words();
     test_command_line();
     test_refused_words();
