@@ -136,11 +136,14 @@ t_unit_conf_farnode_SOURCES = t/unit_conf_farnode.cc t/tap.h
 
 EXTRA_DIST += \
 	t/lib/binary_client.py \
+	t/lib/cluster.py \
 	t/lib/connections.py \
+	t/lib/consistency_load.py \
 	t/lib/conversation.py \
 	t/lib/cxx_source.py \
 	t/lib/farcached.py \
 	t/lib/farnode.py \
+	t/lib/suite.py \
 	t/lib/tap_output.py
 
 # The sources themselves: style, arrows, lists; every header alone.
@@ -197,6 +200,10 @@ t_farnode_probe_SOURCES = t/farnode_probe.cc
 test_scripts += t/conv_farnode.py
 
 test_scripts += t/conv_connections.py t/conv_connection_limits.py
+
+# Several processes: farcached in front of nodes.
+test_scripts += t/nodes_conv_text.py t/nodes_conv_meta.py t/nodes_conv_binary.py t/nodes_conv_connections.py
+test_scripts += t/nodes_consistency.py t/nodes_stopped.py
 
 # -- Last: what the lists above add up to -----------------------------------------------------------
 check_PROGRAMS += $(fuzz_targets)
