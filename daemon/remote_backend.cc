@@ -294,18 +294,13 @@ proxy::AskOptions RemoteBackend::options(Ticket ticket) {
 // ---- asking -----------------------------------------------------------------------------------------
 
 template <class Op>
-Asked RemoteBackend::ask_link(Node& node, const Op& op, proxy::AskOptions options, proxy::ReplySink& sink,
-                              Ticket ticket, bool gather) {
+Asked RemoteBackend::ask_link(Node& node, Op op, proxy::AskOptions options, proxy::ReplySink& sink, Ticket ticket,
+                              bool gather) {
     if (node.postponed.empty() && node.link.up()) {
         proxy::Asked asked = proxy::Asked::busy;
         if constexpr (std::is_same_v<Op, protocol::StoreOp>) {
-            if (node.link.value_follows(op)) {
-                protocol::StoreOp owned = op;
-                options.value = own_value(owned);
-                asked = node.link.ask(owned, options, sink);
-            } else {
-                asked = node.link.ask(op, options, sink);
-            }
+            if (node.link.value_follows(op)) options.value = own_value(op);
+            asked = node.link.ask(op, options, sink);
         } else if constexpr (std::is_same_v<Op, protocol::GetOp>) {
             asked = node.link.get(op, options, sink, now());
         } else {
