@@ -192,6 +192,9 @@ check_PROGRAMS += t/farnode_probe
 t_farnode_probe_SOURCES = t/farnode_probe.cc
 test_scripts += t/conv_farnode.py
 
+# farcached in front of nodes.
+test_scripts += t/conv_nodes_clients.py
+
 test_scripts += t/conv_connections.py t/conv_connection_limits.py
 
 # -- Last: what the lists above add up to -----------------------------------------------------------
