@@ -28,6 +28,26 @@ def test_nothing_behind_quit():
         d.wait()
 
 
-for test in (test_nothing_behind_quit,):
+def test_values_nobody_reads():
+    """Gets that were asked before anybody knew how large the values are, by clients that do not read them."""
+    clients, value = 2, 1000000
+    with Farnode("-m", "64") as node, proxy(node, "-o", "node_timeout_ms=10000") as d:
+        with d.client() as c:
+            c.send(b"set large 0 0 %d\r\n" % value + b"v" * value + b"\r\n").line()
+            before = d.memory()["VmRSS"]
+            deaf = [d.client() for _ in range(clients)]
+            with node.stopped():
+                for one in deaf:
+                    one.send("get large\r\n" * 512)
+                c.send("version\r\n").line()
+            got = c.send("get large\r\n").until("END\r\n")  # behind what was asked for them
+            tap.is_(len(got), value + 30, "others have their answers")
+            grown = d.memory()["VmRSS"] - before
+            tap.ok(grown < clients * 80 * value, "clients that do not read cost little", "%d bytes" % grown)
+            for one in deaf:
+                one.close()
+
+
+for test in (test_nothing_behind_quit, test_values_nobody_reads):
     test()
 tap.done()
