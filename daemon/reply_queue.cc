@@ -184,8 +184,13 @@ void ReplyQueue::arrived(ReplySlot& slot) {
     values_asked_ -= slot.gets_value_;
     crowded_ -= slot.crowded_;
     if (slot.state_ == ReplySlot::State::answered) {
-        bytes_ += slot.value().size();
-        value_largest_ = std::max(value_largest_, slot.value().size());
+        const size_t size = slot.value().size();
+        bytes_ += size;
+        value_largest_ = std::max(value_largest_, size);
+        if (size > bytes_max / slots_max)
+            values_max_ = std::min(values_max_, uint32_t(std::max<size_t>(1, bytes_max / size)));
+        else if (slot.gets_value_)
+            values_max_ = std::min(values_max_ + 1, slots_max);
     }
     if (&slot == head_) pool_.list(*this);
 }

@@ -150,6 +150,7 @@ class ReplyQueue {
   public:
     static constexpr uint32_t slots_max = 512;
     static constexpr size_t bytes_max = 4 << 20;
+    static constexpr uint32_t values_at_first = 64;  // asked for before it is known how large they are
 
     // The pool is borrowed; session is who listens in the worker, and may be null.
     ReplyQueue(ReplyPool& pool, int fd, Session* session = nullptr)
@@ -161,9 +162,10 @@ class ReplyQueue {
     Session* session() const { return session_; }
     bool empty() const { return head_ == nullptr; }
     bool ready() const { return head_ != nullptr && head_->state_ != ReplySlot::State::asked; }
-    // Q3. Bytes of values on their way are guessed by the largest that came lately.
+    // Q3. Bytes of values on their way are guessed by the largest that came lately; that there are many on their way
+    // is earned by small ones.
     bool full() const {
-        if (slots_ >= slots_max) return true;
+        if (slots_ >= slots_max || values_asked_ >= values_max_) return true;
         return crowded_ != 0 || bytes() + values_asked_ * value_largest_ >= bytes_max;
     }
     // Worth parsing again after it was full.
@@ -213,6 +215,7 @@ class ReplyQueue {
     uint32_t slots_ = 0;
     uint32_t crowded_ = 0;         // of them
     uint32_t values_asked_ = 0;    // gets of them that are not answered
+    uint32_t values_max_ = values_at_first;  // that may be asked and not answered
     size_t value_largest_ = 0;     // since it was empty
     size_t bytes_ = 0;             // of requests and values in slots
     size_t out_seen_ = 0;          // of this engine call's replies, up to the last slot

@@ -366,7 +366,7 @@ void Worker::take_turn(Session& session) {
     CHECK(!session.writing);
     if (session.replies != nullptr && session.replies->ready())
         return deliver(session);
-    if (session.held || session.deaf)
+    if (session.held || session.deaf || session.closing)
         after_sending(session);
     else if (session.dump != nullptr)
         stream_dump(session);

@@ -259,8 +259,9 @@ FrameError NodeLink::take_goodbye(const protocol::Frame& frame) {
     const FrameError error = protocol::parse_goodbye(frame, goodbye);
     if (error != FrameError::none) return error;
     if (state_ != LinkState::up) return FrameError::kind_unexpected;
-    goodbye_ = channel_->describe() + ": " + std::string(protocol::goodbye_text(goodbye.reason));
-    if (!goodbye.text.empty()) goodbye_ += ": " + std::string(goodbye.text);
+    const std::string_view why = protocol::goodbye_text(goodbye.reason);
+    goodbye_ = channel_->describe() + ": " + std::string(why);
+    if (!goodbye.text.empty() && goodbye.text != why) goodbye_ += ": " + std::string(goodbye.text);
     enter(LinkState::leaving);
     return FrameError::none;
 }

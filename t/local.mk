@@ -209,6 +209,9 @@ TESTS += t/unit_ctl
 t_unit_ctl_SOURCES = t/unit_ctl.cc t/tap.h
 t_unit_ctl_LDADD = ctl/libctl.a $(LDADD)
 
+# farcached in front of nodes.
+test_scripts += t/conv_nodes_clients.py
+
 test_scripts += t/conv_connections.py t/conv_connection_limits.py
 
 # Several processes: farcached in front of nodes.
