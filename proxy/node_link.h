@@ -56,7 +56,7 @@ struct LinkConfig {
     uint64_t silence_ns = 3'000'000'000;  // asked, and heard nothing: the node is taken for dead
     uint64_t ping_ns = 30'000'000'000;    // nothing asked for so long: a ping; 0: none
     Exchanges::Limits under_way;
-    uint32_t reads_max = 256;                            // one-sided reads under way
+    uint32_t reads_max = 1024;                           // one-sided reads under way
     uint64_t large_bytes_max = UINT64_C(8) << 20;        // of values that come in pieces; and two of the largest
     uint64_t unsent_bytes_max = UINT64_C(1) << 20;       // that the transport has not taken
     bool verify_check = false;                           // the item's check also under a lease
