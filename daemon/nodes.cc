@@ -125,6 +125,7 @@ proxy::LinkConfig Nodes::link_config(uint32_t node, uint32_t worker) const {
     config.silence_ns = std::max(silent_timeouts * options_.timeout_ns, silence_ns_min);
     config.connect_timeout_ns = std::max(options_.timeout_ns, silence_ns_min);
     config.host_zero_ns = process::node_zero_ns();
+    config.cold_index = options_.cold_index;
     config.seed = random_word() ^ (uint64_t(worker) << 32 | node);
     return config;
 }

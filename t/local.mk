@@ -199,8 +199,6 @@ test_scripts += t/conv_cli.py t/conv_process.py
 check_PROGRAMS += t/farnode_probe
 t_farnode_probe_SOURCES = t/farnode_probe.cc
 test_scripts += t/conv_farnode.py
-test_scripts += t/nodes_conv_meta.py t/nodes_conv_binary.py t/nodes_consistency.py
-EXTRA_DIST += t/nodes_conv_text.py t/nodes_conv_connections.py
 
 # The operator's sockets, and his program.
 test_scripts += t/conv_admin.py t/conv_farctl.py
