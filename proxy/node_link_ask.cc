@@ -61,7 +61,7 @@ void to_node_times(ForgetOp&, Times) {}
 void to_node_times(StatsOp&, Times) {}
 
 // May something that is under way overtake this, or be overtaken by it (K3)? Reads make way for who waits for them.
-bool must_wait(const Nature& of, KeyOrder& order) {
+bool must_wait(const Nature& of, KeyOrder& order, const PointerGets& reads) {
     using Kind = KeyOrder::Kind;
     if (of.key == nullptr) {
         if (!of.mutation) return false;
@@ -71,6 +71,7 @@ bool must_wait(const Nature& of, KeyOrder& order) {
     const uint64_t key_hash = of.key->hash;
     if (order.any(Kind::large, key_hash)) return true;
     if (!of.mutation || !order.any(Kind::read, key_hash)) return false;
+    if (!reads.awaited(key_hash)) return false;
     order.wait_for_reads(key_hash);
     return true;
 }
@@ -118,7 +119,7 @@ Asked NodeLink::ask_any(const Op& op, const AskOptions& options, ReplySink& sink
     if constexpr (requires { hashed.key; })
         hashed.key.hash = hash_key(hashed.key.bytes, welcome_.hash_seed);
     const Nature of = nature(hashed);
-    if (must_wait(of, order_)) {
+    if (must_wait(of, order_, pointers_)) {
         counters_.node_ordered.add(1);
         was_ordered_ = true;
         return Asked::busy;

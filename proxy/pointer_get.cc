@@ -125,6 +125,8 @@ PointerGets::Read& PointerGets::open(const protocol::GetOp& op, const AskOptions
     live_++;
     order_.begun(KeyOrder::Kind::read, op.key.hash);
     read.ordered = true;
+    read.place = uint32_t(awaited_.size());
+    awaited_.push_back({op.key.hash, read.number});
     next_deadline_ns_ = std::min(next_deadline_ns_, options.deadline_ns);
     return read;
 }
@@ -145,8 +147,18 @@ void PointerGets::release_landing(Read& read) {
 }
 
 void PointerGets::release_order(Read& read) {
-    if (read.ordered) order_.over(KeyOrder::Kind::read, read.op.key.hash);
+    if (!read.ordered) return;
     read.ordered = false;
+    order_.over(KeyOrder::Kind::read, read.op.key.hash);
+    CHECK(awaited_[read.place].number == read.number);
+    awaited_[read.place] = awaited_.back();
+    reads_[awaited_[read.place].number].place = read.place;
+    awaited_.pop_back();
+}
+
+bool PointerGets::awaited(uint64_t key_hash) const {
+    auto is_it = [&](const Awaited& one) { return one.key_hash == key_hash; };
+    return std::any_of(awaited_.begin(), awaited_.end(), is_it);
 }
 
 bool PointerGets::begin(fabric::Channel& channel, const protocol::GetOp& op,

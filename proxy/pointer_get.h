@@ -63,6 +63,8 @@ class PointerGets {
 
     bool enabled() const { return table_ != nullptr && pool_ != nullptr; }
     uint32_t live() const { return live_; }
+    // Does anybody wait for a read of that key? KeyOrder, which is asked first, takes two keys for one now and then.
+    bool awaited(uint64_t key_hash) const;
 
     // A new connection; of the welcome only what pointers need is kept.
     void greeted(const protocol::Welcome& welcome);
@@ -114,7 +116,8 @@ class PointerGets {
         std::array<char, limits::key_bytes_max> key;
         fabric::LeasedPtr leased;
         uint64_t entry = 0;  // of the table
-        bool ordered = false;  // counted in order_: somebody waits for it
+        bool ordered = false;  // counted in order_, and in awaited_: somebody waits for it
+        uint32_t place = 0;    // in awaited_, if so
         uint64_t* landing = nullptr;
     };
 
@@ -148,6 +151,11 @@ class PointerGets {
     std::vector<uint32_t> landed_;
     std::vector<uint32_t> settling_;
     std::deque<uint32_t> two_sided_;
+    struct Awaited {
+        uint64_t key_hash = 0;
+        uint32_t number = 0;
+    };
+    std::vector<Awaited> awaited_;
     uint32_t live_ = 0;
     uint64_t next_deadline_ns_ = UINT64_MAX;
 
