@@ -296,16 +296,12 @@ proxy::AskOptions RemoteBackend::options(Ticket ticket) {
 template <class Op>
 Asked RemoteBackend::ask_link(Node& node, const Op& op, proxy::AskOptions options, proxy::ReplySink& sink,
                               Ticket ticket, bool gather) {
+    Op mine = op;  // of a value that follows it has a copy, which is the one that waits if it must
     if (node.postponed.empty() && node.link.up()) {
         proxy::Asked asked = proxy::Asked::busy;
         if constexpr (std::is_same_v<Op, protocol::StoreOp>) {
-            if (node.link.value_follows(op)) {
-                protocol::StoreOp owned = op;
-                options.value = own_value(owned);
-                asked = node.link.ask(owned, options, sink);
-            } else {
-                asked = node.link.ask(op, options, sink);
-            }
+            if (node.link.value_follows(mine)) options.value = own_value(mine);
+            asked = node.link.ask(mine, options, sink);
         } else if constexpr (std::is_same_v<Op, protocol::GetOp>) {
             asked = node.link.get(op, options, sink, now());
         } else {
@@ -316,7 +312,7 @@ Asked RemoteBackend::ask_link(Node& node, const Op& op, proxy::AskOptions option
         if (asked == proxy::Asked::down) return gather ? Asked::now : unavailable(ticket);
     }
     Postponed& waits = node.postponed.emplace_back(
-        Postponed{op, std::string(), std::move(options), &sink, gather});
+        Postponed{mine, std::string(), std::move(options), &sink, gather});
     Op& kept = std::get<Op>(waits.op);
     try {
         own_key(kept, waits.bytes);
