@@ -1,10 +1,29 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "conf/settings_stats.h"
 
+#include <string>
+
 #include "base/check.h"
 #include "conf/option.h"
+#include "conf/proxy_option_table.h"
 
 namespace farcached::conf {
+
+namespace {
+
+void nodes_stats(const Settings& settings,
+                 FunctionRef<void(std::string_view name, std::string_view value)> visit) {
+    std::string names;
+    for (const NodeSpec& node : settings.proxy.nodes) names += (names.empty() ? "" : ",") + node.name;
+    visit("nodes", names);
+    for (const Option& option : proxy_option_table()) {
+        if (!option.in_file || option.kind.show == nullptr) continue;
+        const std::string value = option.kind.show(option, settings);
+        visit(option.name, value.empty() ? "NULL" : value);
+    }
+}
+
+}  // namespace
 
 void settings_stats(const Settings& settings,
                     FunctionRef<void(std::string_view name, std::string_view value)> visit) {
@@ -14,6 +33,7 @@ void settings_stats(const Settings& settings,
         CHECK(show != nullptr);
         visit(option.stat, show(option, settings));
     }
+    if (!settings.proxy.nodes.empty()) nodes_stats(settings, visit);
 }
 
 }  // namespace farcached::conf

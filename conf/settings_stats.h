@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// `stats settings`: 77 names and values, in memcached 1.6.45's order and formats, from the option table.
+// `stats settings`: 77 names and values, in memcached 1.6.45's order and formats, from the option table; then, where
+// nodes are configured, their names and the options about them.
 #pragma once
 
 #include <string_view>

@@ -1,11 +1,16 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "daemon/admin.h"
 
+#include <time.h>
+
 #include <algorithm>
+#include <iterator>
 
 #include "daemon/dump.h"
+#include "daemon/nodes_view.h"
 #include "daemon/stats_words.h"
 #include "daemon/tune.h"
+#include "node/node_stats.h"
 #include "protocol/text_number.h"
 
 namespace farcached::daemon {
@@ -22,6 +27,55 @@ void say(OutBuffer& out, std::string_view text) {
 
 constexpr std::string_view detail_usage = "CLIENT_ERROR usage: stats detail on|off|dump";
 constexpr std::string_view detail_forbidden = "CLIENT_ERROR stats detail not allowed";
+constexpr std::string_view no_nodes = "CLIENT_ERROR no nodes are configured";
+constexpr std::string_view no_pointer_table = "CLIENT_ERROR no pointer table is in use";
+
+constexpr std::string_view node_groups[] = {
+#define X(name, help) #name,
+    NODE_STAT_GROUPS(X)
+#undef X
+};
+
+bool is_node_group(std::string_view group) {
+    return group.empty() || std::find(std::begin(node_groups), std::end(node_groups), group) != std::end(node_groups);
+}
+
+std::string node_names(const NodesView& nodes) {
+    std::string names;
+    for (uint32_t i = 0; i < nodes.count(); i++) names += (i == 0 ? "" : ", ") + nodes.shown(i).name;
+    return names;
+}
+
+bool has_node(const NodesView& nodes, std::string_view name) {
+    for (uint32_t i = 0; i < nodes.count(); i++)
+        if (nodes.shown(i).name == name) return true;
+    return false;
+}
+
+// Groups that need nodes, but none to be asked: there is nothing to say without.
+bool is_about_nodes(std::string_view group) {
+    return group == "nodes" || group == "leases" || group == "pointers" || group == "node";
+}
+
+const NodeNumbers* find_node(const std::vector<NodeNumbers>& nodes, std::string_view name) {
+    for (const NodeNumbers& node : nodes)
+        if (node.name == name) return &node;
+    return nullptr;
+}
+
+// Less what the same run of the node had counted.
+void subtract_same(NodeNumbers& now, const std::vector<NodeNumbers>& earlier) {
+    const NodeNumbers* same = find_node(earlier, now.name);
+    if (same == nullptr || same->incarnation != now.incarnation) return;
+    subtract(now.stats, same->stats);
+    subtract(now.all_classes, same->all_classes);
+}
+
+uint64_t boottime_ns() {
+    timespec t{};
+    clock_gettime(CLOCK_BOOTTIME, &t);
+    return uint64_t(t.tv_sec) * UINT64_C(1'000'000'000) + uint64_t(t.tv_nsec);
+}
 
 }  // namespace
 
@@ -41,59 +95,134 @@ AdminImpl::AdminImpl(node::Node& node, ServerView& server, WatchHub& watch, Craw
 
 // ---- stats --------------------------------------------------------------------------------------------
 
-Sample AdminImpl::sample() const {
-    Sample now = take_sample(node_, server_, watch_, crawler_);
-    std::lock_guard held(lock_);
-    if (baseline_ != nullptr) subtract(now, *baseline_);
+// A node's counters begin anew with each of its runs.
+AdminImpl::Numbers AdminImpl::numbers(std::string_view told) const {
+    Numbers now = {take_sample(node_, server_, watch_, crawler_), read_numbers(told)};
+    {
+        std::lock_guard held(lock_);
+        if (baseline_ != nullptr) {
+            subtract(now.sample, baseline_->sample);
+            for (NodeNumbers& node : now.nodes) subtract_same(node, baseline_->nodes);
+        }
+    }
+    add_nodes(now.sample, now.nodes);
     return now;
 }
 
-void AdminImpl::reset() {
-    auto now = std::make_unique<const Sample>(take_sample(node_, server_, watch_, crawler_));
+// A node that is unavailable at this moment keeps the baseline it had.
+void AdminImpl::reset(std::string_view told) {
+    auto now = std::make_unique<Numbers>();
+    now->sample = take_sample(node_, server_, watch_, crawler_);
+    now->nodes = read_numbers(told);
     {
         std::lock_guard held(lock_);
+        if (baseline_ != nullptr)
+            for (const NodeNumbers& node : baseline_->nodes)
+                if (find_node(now->nodes, node.name) == nullptr) now->nodes.push_back(node);
         baseline_ = std::move(now);
     }
     prefixes_.clear();
 }
 
-bool AdminImpl::write_group(std::string_view group, StatWriter out) {
+bool AdminImpl::stats_ready(std::string_view args) {
+    NodesView* nodes = server_.nodes();
+    if (nodes == nullptr || LineWords(args)[0] != "pointers") return true;
+    const proxy::PointerTable* table = nodes->pointer_table();
+    return table == nullptr || survey_.step(*table, boottime_ns());
+}
+
+StatsNeed AdminImpl::stats_need(std::string_view args) {
+    const NodesView* nodes = server_.nodes();
+    if (nodes == nullptr) return {};
+    const LineWords words(args);
+    const std::string_view group = words[0];
+    if (group.empty() || group == "proxy") return {true, "general", ""};
+    if (group == "items" || group == "slabs" || group == "reset") return {true, "all", ""};
+    if (group == "leases") return {true, "leases", ""};
+    if (group == "node" && has_node(*nodes, words[1]) && is_node_group(words[2]))
+        return {true, words[2], words[1]};
+    return {};
+}
+
+bool AdminImpl::write_group_of_nodes(NodesView& nodes, std::string_view group, std::string_view told,
+                                     StatWriter out) {
+    if (group == "nodes") {
+        write_nodes(out, sample(""), nodes);
+        return true;
+    }
+    if (group == "leases") {
+        const Numbers now = numbers(told);
+        write_leases(out, now.sample, now.nodes, told);
+        return true;
+    }
+    if (group != "pointers" || nodes.pointer_table() == nullptr) return false;
+    write_pointers(out, survey_.result());
+    return true;
+}
+
+StatsFound AdminImpl::write_one_node(const LineWords& words, std::string_view told, StatWriter out) {
+    const NodesView* nodes = server_.nodes();
+    if (nodes == nullptr || !has_node(*nodes, words[1]) || !is_node_group(words[2])) return StatsFound::unknown;
+    StatsFound found = StatsFound::unavailable;
+    each_told(told, [&](std::string_view, std::optional<std::string_view> text) {
+        if (!text.has_value()) return;
+        found = StatsFound::found;
+        each_line(*text, [&](std::string_view name, std::string_view value) { out.text(name, value); });
+    });
+    return found;
+}
+
+std::string AdminImpl::one_node_refusal(const LineWords& words) const {
+    const NodesView* nodes = server_.nodes();
+    if (nodes == nullptr) return std::string(no_nodes);
+    if (words.size() < 2) return "CLIENT_ERROR usage: stats node NAME [GROUP]";
+    if (!has_node(*nodes, words[1])) return "CLIENT_ERROR no node of this name; nodes: " + node_names(*nodes);
+    if (is_node_group(words[2])) return "SERVER_ERROR node " + std::string(words[1]) + " is unavailable";
+    std::string refusal = "CLIENT_ERROR nodes have no group of this name; groups:";
+    for (std::string_view group : node_groups) refusal.append(" ").append(group);
+    return refusal;
+}
+
+bool AdminImpl::write_group(std::string_view group, std::string_view told, StatWriter out) {
+    NodesView* const nodes = server_.nodes();
+    if (is_about_nodes(group)) return nodes != nullptr && write_group_of_nodes(*nodes, group, told, out);
     if (group.empty()) {
-        GeneralOptions general = {options_.max_connections, options_.maxconns_fast,
-                                  options_.idle_timeout, options_.own_version};
-        write_general(out, sample(), general);
+        GeneralOptions general = {options_.max_connections, options_.maxconns_fast, options_.idle_timeout,
+                                  options_.own_version, nodes != nullptr};
+        write_general(out, sample(told), general);
     } else if (group == "settings") {
         settings_.each([&](std::string_view name, std::string_view value) { out.text(name, value); });
     } else if (group == "items") {
-        write_items(out, sample(), settings_.get("temp_lru") == "yes");
+        write_items(out, sample(told), settings_.get("temp_lru") == "yes");
     } else if (group == "slabs") {
-        write_slabs(out, sample());
+        write_slabs(out, sample(told));
     } else if (group == "sizes") {
-        if (options_.track_sizes)
+        if (options_.track_sizes && nodes == nullptr)
             write_sizes(out, node_, server_.now());
         else
             out.text("sizes_status", "disabled");
     } else if (group == "conns") {
         write_connections(out, server_);
     } else if (group == "proxy") {
-        write_proxy(out, sample());
+        write_proxy(out, sample(told));
     } else {
         return group == "extstore";  // built in, but there is no storage: nothing to say
     }
     return true;
 }
 
-void AdminImpl::stats_text(std::string_view args, OutBuffer& out) {
+void AdminImpl::stats_text(std::string_view args, std::string_view told, OutBuffer& out) {
     LineWords words(args);
     std::string_view group = words[0];
     if (group == "reset") {
-        reset();
+        reset(told);
         return say(out, "RESET");
     }
     if (group == "detail") return stats_detail(words[1], out);
     if (group == "cachedump") {
         if (!engine_options_.dump_enabled)
             return say(out, "CLIENT_ERROR stats cachedump not allowed");
+        if (server_.nodes() != nullptr) return say(out, items_in_nodes);
         if (words.size() < 3) return say(out, "CLIENT_ERROR bad command line");
         return stats_cachedump(words[1], words[2], out);
     }
@@ -104,27 +233,35 @@ void AdminImpl::stats_text(std::string_view args, OutBuffer& out) {
         out.append(value);
         out.append("\r\n");
     };
-    say(out, write_group(group, StatWriter(emit)) ? "END" : "ERROR");
+    if (group == "node") {
+        const bool found = write_one_node(words, told, StatWriter(emit)) == StatsFound::found;
+        return say(out, found ? "END" : one_node_refusal(words));
+    }
+    if (write_group(group, told, StatWriter(emit))) return say(out, "END");
+    if (!is_about_nodes(group)) return say(out, "ERROR");
+    say(out, server_.nodes() == nullptr ? no_nodes : no_pointer_table);
 }
 
-bool AdminImpl::stats_binary(std::string_view group, StatWriter::Emit emit) {
+StatsFound AdminImpl::stats_binary(std::string_view group, std::string_view told, StatWriter::Emit emit) {
     if (group == "reset") {
-        reset();
-        return true;
+        reset(told);
+        return StatsFound::found;
     }
     if (group == "detail on" || group == "detail off") {
-        if (!engine_options_.dump_enabled) return false;
+        if (!engine_options_.dump_enabled) return StatsFound::unknown;
         turn_detail(group == "detail on");
-        return true;
+        return StatsFound::found;
     }
     if (group == "detail dump") {
-        if (!engine_options_.dump_enabled) return false;
+        if (!engine_options_.dump_enabled) return StatsFound::unknown;
         OutBuffer text;
         prefixes_.dump(text);
         emit("detailed", std::string_view(text.data(), text.size()));
-        return true;
+        return StatsFound::found;
     }
-    return write_group(group, StatWriter(emit));
+    const LineWords words(group);
+    if (words[0] == "node") return write_one_node(words, told, StatWriter(emit));
+    return write_group(group, told, StatWriter(emit)) ? StatsFound::found : StatsFound::unknown;
 }
 
 void AdminImpl::turn_detail(bool on) {
@@ -161,6 +298,7 @@ void AdminImpl::verbosity(uint32_t level) {
 }
 
 void AdminImpl::tune(std::string_view line, OutBuffer& out) {
+    if (server_.nodes() != nullptr && tunes_memory(line)) return say(out, items_in_nodes);
     say(out, daemon::tune({node_, crawler_, settings_, server_.now()}, line));
     engine_options_.crawler_enabled = crawler_.enabled();
 }
@@ -171,6 +309,15 @@ void AdminImpl::flush_at(NodeSeconds when) { crawler_.flush_at(when); }
 void AdminImpl::flushed(NodeSeconds when) {
     constexpr uint64_t clock_ahead_s = 60;
     settings_.set("oldest", std::to_string(when + clock_ahead_s - 1));
+}
+
+void AdminImpl::drain(std::string_view node, bool on, OutBuffer& out) {
+    NodesView* nodes = server_.nodes();
+    if (nodes == nullptr) return say(out, "CLIENT_ERROR no nodes are configured");
+    if (nodes->drain(node, on)) return say(out, "OK");
+    std::string names;
+    for (uint32_t i = 0; i < nodes->count(); i++) names += (i == 0 ? "" : ", ") + nodes->shown(i).name;
+    say(out, "CLIENT_ERROR no node of this name; nodes: " + names);
 }
 
 void AdminImpl::shutdown(bool graceful) { server_.shut_down(graceful); }

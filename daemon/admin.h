@@ -4,6 +4,8 @@
 //
 // Any worker may call at any time. Nothing here does I/O; locks are held for copies only. `stats sizes` and
 // `stats cachedump` walk the cache's pages in the calling worker: the operator asked for it.
+//
+// With nodes, what is said of items and their memory is said by them: the embedded node is never looked at.
 #pragma once
 
 #include <memory>
@@ -14,10 +16,13 @@
 #include "daemon/crawler.h"
 #include "daemon/detail.h"
 #include "daemon/engine.h"
+#include "daemon/node_numbers.h"
+#include "daemon/pointer_survey.h"
 #include "daemon/server_view.h"
 #include "daemon/stats.h"
 #include "daemon/stats_sample.h"
 #include "daemon/stats_settings.h"
+#include "daemon/stats_words.h"
 #include "daemon/watch_hub.h"
 #include "node/node.h"
 
@@ -40,22 +45,36 @@ class AdminImpl final : public Admin {
     AdminImpl(node::Node& node, ServerView& server, WatchHub& watch, Crawler& crawler,
               EngineOptions& engine_options, AdminOptions options);
 
-    void stats_text(std::string_view args, OutBuffer& out) override;
-    bool stats_binary(std::string_view group, StatWriter::Emit emit) override;
+    bool stats_ready(std::string_view args) override;
+    StatsNeed stats_need(std::string_view args) override;
+    void stats_text(std::string_view args, std::string_view told, OutBuffer& out) override;
+    StatsFound stats_binary(std::string_view group, std::string_view told, StatWriter::Emit emit) override;
     void verbosity(uint32_t level) override;
     void tune(std::string_view line, OutBuffer& out) override;
     void flush_at(NodeSeconds when) override;
     void flushed(NodeSeconds when) override;
+    void drain(std::string_view node, bool on, OutBuffer& out) override;
     void shutdown(bool graceful) override;
     void detail_get(std::string_view key, bool hit) override;
     void detail_set(std::string_view key) override;
     void detail_delete(std::string_view key) override;
 
   private:
+    struct Numbers {
+        Sample sample;
+        std::vector<NodeNumbers> nodes;  // that answered
+    };
+
     // One of the groups that are nothing but names and values; false if there is none of that name.
-    bool write_group(std::string_view group, StatWriter out);
-    Sample sample() const;
-    void reset();
+    bool write_group(std::string_view group, std::string_view told, StatWriter out);
+    bool write_group_of_nodes(NodesView& nodes, std::string_view group, std::string_view told, StatWriter out);
+    // `stats node NAME [GROUP]`. words: from `node` on.
+    StatsFound write_one_node(const LineWords& words, std::string_view told, StatWriter out);
+    // What a text client hears who asked for that and got nothing.
+    std::string one_node_refusal(const LineWords& words) const;
+    Numbers numbers(std::string_view told) const;
+    Sample sample(std::string_view told) const { return numbers(told).sample; }
+    void reset(std::string_view told);
     void turn_detail(bool on);
     void stats_detail(std::string_view what, OutBuffer& out);
     void stats_cachedump(std::string_view size_class, std::string_view items_max, OutBuffer& out);
@@ -69,8 +88,10 @@ class AdminImpl final : public Admin {
     SettingsTable settings_;
     PrefixStats prefixes_;
 
+    PointerSurvey survey_;
+
     mutable std::mutex lock_;
-    std::unique_ptr<const Sample> baseline_;  // at the last reset; none yet: nullptr
+    std::unique_ptr<const Numbers> baseline_;  // at the last reset; none yet: nullptr
 };
 
 }  // namespace farcached::daemon

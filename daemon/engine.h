@@ -33,22 +33,40 @@ class ReplyQueue;
 
 constexpr size_t out_bytes_soft_max = 1 << 20;
 
+// What nodes are to be asked before a `stats` can be answered.
+struct StatsNeed {
+    bool nodes = false;
+    std::string_view group;  // as a node names it
+    std::string_view node;   // empty: all of them
+};
+
+enum class StatsFound : uint8_t { found, unknown, unavailable };
+
 // What commands other than the cache's own need: implemented by the daemon (daemon/admin.h).
 // Every text it appends is a whole reply, CRLF included, exactly as memcached 1.6.45 words it.
 class Admin {
   public:
     virtual ~Admin() = default;
-    // `stats <args>`: appends STAT lines and END (or RESET, OK, ERROR...). args without leading spaces.
-    virtual void stats_text(std::string_view args, OutBuffer& out) = 0;
-    // Binary STAT: calls emit(name, value) for each; false if there is no such group.
-    virtual bool stats_binary(std::string_view group,
-                              FunctionRef<void(std::string_view name, std::string_view value)> emit) = 0;
+    // With a Backend, before `stats <args>`, or a binary STAT of the key `args`. False: this was a portion of what has
+    // to be counted first; call again in a later turn.
+    virtual bool stats_ready([[maybe_unused]] std::string_view args) { return true; }
+    // Then: its views are of `args`, or constants.
+    virtual StatsNeed stats_need([[maybe_unused]] std::string_view args) { return {}; }
+    // `stats <args>`: appends STAT lines and END (or RESET, OK, ERROR...). args without leading spaces. told: what the
+    // Backend answered, if it was asked and did.
+    virtual void stats_text(std::string_view args, std::string_view told, OutBuffer& out) = 0;
+    // Binary STAT: calls emit(name, value) for each of the group.
+    virtual StatsFound stats_binary(
+        std::string_view group, std::string_view told,
+        FunctionRef<void(std::string_view name, std::string_view value)> emit) = 0;
     virtual void verbosity(uint32_t level) = 0;
     // cache_memlimit, slabs, lru, lru_crawler (but the dumps), refresh_certs: `line` is the whole command.
     virtual void tune(std::string_view line, OutBuffer& out) = 0;
     virtual void flush_at(NodeSeconds when) = 0;  // a flush_all with a delay
     // Told of every flush: what is older than `when` is gone, or will be then.
     virtual void flushed([[maybe_unused]] NodeSeconds when) {}
+    // The operator's `drain NODE` and, without `on`, `undrain NODE`; after the caller checked whose session it is.
+    virtual void drain(std::string_view node, bool on, OutBuffer& out) = 0;
     virtual void shutdown(bool graceful) = 0;     // after the caller checked that it is allowed
     // Key-level accounting for `stats detail`; cheap no-ops while it is off.
     virtual void detail_get(std::string_view key, bool hit) = 0;
@@ -126,6 +144,7 @@ struct GetLine {
 // Per connection, owned by the session, for the engines.
 struct SessionState {
     int fd = -1;                  // named in watch lines
+    bool admin = false;           // the operator's: it came by the socket of --admin
     uint64_t swallow = 0;         // bytes of a refused value still to be thrown away
     GetLine line;                 // the front of the input is inside this line
     ReplyQueue* replies = nullptr;  // borrowed; set if there is a Backend

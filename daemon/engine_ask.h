@@ -203,6 +203,23 @@ inline bool ask_get(const Asker& asker, const protocol::GetOp& op, bool plain, c
     return true;
 }
 
+// Asks nodes for statistics; `turn` writes the reply from stats_told(). With a Backend only.
+template <class Record>
+void ask_stats(const Asker& asker, const StatsNeed& need, std::string_view key, std::string_view words,
+               const Record& record, ReplySlot::Turn turn) {
+    ReplyQueue& queue = *asker.session.replies;
+    ReplySlot& slot = queue.open();
+    const protocol::StatsOp op{need.group};
+    const Asked asked = asker.context.backend->ask(op, need.node, queue.ticket_of(slot));
+    CHECK(asked != Asked::now);
+    queue.park(slot, asker.out, asked == Asked::crowded, /* gets_value= */ true, key, words, record, turn);
+}
+
+// Empty: nothing was answered.
+inline std::string_view stats_told(const ReplySlot& slot) {
+    return slot.available() ? slot.value() : std::string_view();
+}
+
 // A Half whose reply is nothing: for what is asked on behalf of another request.
 struct NoRecord {};
 

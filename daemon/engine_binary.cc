@@ -72,25 +72,39 @@ void run_flush(Call& call, const BinaryRequest& request) {
 }
 
 // One packet per statistic, then one with neither key nor value.
-void run_stat(Call& call, const BinaryRequest& request) {
+void answer_stat(const Answering& to, const BinaryRequest& request, std::string_view told) {
     const BinaryReply reply = reply_to(request);
-    const size_t before = call.out.size();
+    const size_t before = to.out.size();
     auto emit = [&](std::string_view name, std::string_view value) {
-        answer(call.out, reply, name.substr(0, stat_name_bytes_max), value);
+        answer(to.out, reply, name.substr(0, stat_name_bytes_max), value);
     };
-    if (!call.context.admin.stats_binary(request.key, emit)) {
-        call.out.truncate(before);
-        return answer_error(call.out, request, BinaryStatus::not_found);
-    }
-    answer(call.out, reply, "", "");
+    const StatsFound found = to.context.admin.stats_binary(request.key, told, emit);
+    if (found == StatsFound::found) return answer(to.out, reply, "", "");
+    to.out.truncate(before);
+    answer_error(to.out, request,
+                 found == StatsFound::unknown ? BinaryStatus::not_found : BinaryStatus::temporary_failure);
+}
+
+// ReplySlot::Turn.
+void take_stat_turn(ReplySlot& slot, const Answering& to) {
+    answer_stat(to, asking::revived<BinaryRequest>(slot), stats_told(slot));
+}
+
+void run_stat(Call& call, const BinaryRequest& request) {
+    const bool has_backend = call.context.backend != nullptr;
+    const StatsNeed need = has_backend ? call.context.admin.stats_need(request.key) : StatsNeed();
+    if (need.nodes) return ask_stats(call, need, request.key, "", request, &take_stat_turn);
+    answer_stat(call.answering(), request, "");
 }
 
 // The numbers of STAT tell of all that was asked before, and what is not answered is not counted.
-bool stat_must_wait(Call& call, BinaryVerb verb) {
-    if (verb != BinaryVerb::stat || call.session.replies == nullptr) return false;
-    if (call.session.replies->empty()) return false;
-    call.progress.next = Next::hold;
-    return true;
+bool stat_must_wait(Call& call, const BinaryRequest& request) {
+    if (request.verb != BinaryVerb::stat || call.context.backend == nullptr) return false;
+    if (!call.session.replies->empty())
+        call.progress.next = Next::hold;
+    else if (!call.context.admin.stats_ready(request.key))
+        call.progress.next = Next::yield;
+    return call.progress.next != Next::more;
 }
 
 void execute(Call& call, const BinaryRequest& request) {
@@ -138,7 +152,7 @@ bool take_request(Call& call, uint32_t budget_left) {
     if (protocol::binary_takes_value(parse.request.verb)) {
         if (!run_store(call, parse)) return false;
     } else {
-        if (stat_must_wait(call, parse.request.verb)) return false;
+        if (stat_must_wait(call, parse.request)) return false;
         execute(call, parse.request);
         call.consume(parse.head_bytes);
         call.swallow(parse.value_bytes);

@@ -2,6 +2,7 @@
 // Text commands that are not about one key: flush_all, version, verbosity, stats, watch, dumps,
 // shutdown, quit, and those that only Admin understands.
 #include "daemon/engine_text.h"
+#include "daemon/nodes_view.h"
 #include "protocol/text_number.h"
 
 namespace farcached::daemon::text {
@@ -73,6 +74,14 @@ bool shut_down(Call& call, const TextRequest& request) {
     return true;
 }
 
+void drain(Call& call, const TextRequest& request) {
+    if (!call.session.admin) return say_unless(request.noreply, call.out, "ERROR");
+    const bool on = request.verb == TextVerb::drain;
+    if (request.args.empty() || request.args.find(' ') != request.args.npos)
+        return say(call.out, on ? "CLIENT_ERROR usage: drain NODE" : "CLIENT_ERROR usage: undrain NODE");
+    call.context.admin.drain(request.args, on, call.out);
+}
+
 struct WatchWord {
     std::string_view word;
     uint32_t flags;
@@ -142,7 +151,9 @@ bool parse_dump_classes(std::string_view text, Progress& progress) {
 
 Turn dump(Call& call, const TextRequest& request) {
     std::string_view refusal;
-    if (!call.context.options.crawler_enabled)
+    if (call.context.backend != nullptr)
+        refusal = items_in_nodes;
+    else if (!call.context.options.crawler_enabled)
         refusal = "CLIENT_ERROR lru crawler disabled";
     else if (!call.context.options.dump_enabled)
         refusal = request.mgdump ? "ERROR key dump not allowed" : "ERROR metadump not allowed";
@@ -166,13 +177,31 @@ void tune(Call& call, const TextRequest& request) {
     if (request.noreply) call.out.truncate(before);
 }
 
+// ReplySlot::Turn.
+void take_stats_turn(ReplySlot& slot, const Answering& to) {
+    to.context.admin.stats_text(slot.words(), stats_told(slot), to.out);
+}
+
 // The numbers are to tell of all that was asked before, and what is not answered is not counted.
 Turn stats(Call& call, const TextRequest& request) {
-    if (call.session.replies != nullptr && !call.session.replies->empty()) {
+    Admin& admin = call.context.admin;
+    if (call.context.backend == nullptr) {
+        admin.stats_text(request.args, "", call.out);
+        return Turn::done;
+    }
+    if (!call.session.replies->empty()) {
         call.progress.next = Next::hold;
         return Turn::wait;
     }
-    call.context.admin.stats_text(request.args, call.out);
+    if (!admin.stats_ready(request.args)) {
+        call.progress.next = Next::yield;
+        return Turn::wait;
+    }
+    const StatsNeed need = admin.stats_need(request.args);
+    if (need.nodes)
+        ask_stats(call, need, "", request.args, NoRecord{}, &take_stats_turn);
+    else
+        admin.stats_text(request.args, "", call.out);
     return Turn::done;
 }
 
@@ -193,6 +222,8 @@ Turn run_admin(Call& call, const TextRequest& request) {
             return Turn::done;
         case TextVerb::stats: return stats(call, request);
         case TextVerb::tune: tune(call, request); return Turn::done;
+        case TextVerb::drain:
+        case TextVerb::undrain: drain(call, request); return Turn::done;
         case TextVerb::watch: return watch(call, request);
         case TextVerb::dump: return dump(call, request);
         case TextVerb::shutdown: return shut_down(call, request) ? close(call) : Turn::done;

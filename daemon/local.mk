@@ -15,6 +15,10 @@ daemon_libdaemon_a_SOURCES = \
 	daemon/nodes.cc \
 	daemon/nodes.h \
 	daemon/nodes_view.h \
+	daemon/node_numbers.cc \
+	daemon/node_numbers.h \
+	daemon/pointer_survey.cc \
+	daemon/pointer_survey.h \
 	daemon/remote_backend.cc \
 	daemon/remote_backend.h \
 	daemon/server_view.h \
@@ -29,6 +33,7 @@ daemon_libdaemon_a_SOURCES = \
 	daemon/stats.h \
 	daemon/stats_general.cc \
 	daemon/stats_items.cc \
+	daemon/stats_nodes.cc \
 	daemon/stats_sample.cc \
 	daemon/stats_sample.h \
 	daemon/stats_settings.h \

@@ -38,6 +38,9 @@ struct NodeShown {
     std::string down_reason;    // why a connection to it went down last; empty: none did
 };
 
+// What the operator hears who would look at the items of this process, or change the memory for them.
+constexpr std::string_view items_in_nodes = "CLIENT_ERROR items are in the nodes: ask them";
+
 class NodesView {
   public:
     virtual ~NodesView() = default;

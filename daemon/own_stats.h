@@ -1,16 +1,19 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The rows of `stats proxy` that are not LOCAL_GET_COUNTERS or close reasons: declared once, here, for the
-// statistics (daemon/stats_items.cc) and for the man page (man/counters_man.cc).
+// The rows of our own groups that are not counters of a table elsewhere: declared once, here, for the statistics
+// (daemon/stats_items.cc, daemon/stats_nodes.cc) and for the man page (man/counters_man.cc).
 #pragma once
 
 //        name          help                                                      where a Sample has it
 #define OWN_STATS(X)                                                                                 \
+    X(get_local, "the same as local_hits: beside get_onesided, get_index and get_twosided it says how GETs were answered", \
+      sample.local.local_hits)                                                                       \
     X(requests, "requests executed", sample.workers.requests)                                        \
     X(read_calls, "recv system calls", sample.workers.read_calls)                                    \
     X(write_calls, "sendmsg system calls", sample.workers.write_calls)                               \
     X(get_unavailable, "keys asked for whose node did not answer", sample.workers.get_unavailable)   \
     X(change_unavailable, "changes whose node did not answer: carried out or not, nobody knows",     \
       sample.workers.change_unavailable)                                                             \
+    X(answers_unasked, "answers of nodes to nothing that was asked", sample.workers.answers_unasked)  \
     X(node_pages_used, "pages of the arena that belong to a size class", sample.node.pages_used)     \
     X(node_pages_limit, "pages that -m allows", sample.node.pages_limit)                             \
     X(node_pages_moved, "pages taken from one size class for another, or for a large item",          \
@@ -20,3 +23,41 @@
     X(node_overflow_evictions, "items that went because their chain of buckets was full",            \
       sample.node.overflow_evictions)                                                                \
     X(node_flushes, "flush_all that took effect", sample.node.flushes)
+
+// With nodes; LINK_COUNTERS and why connections to nodes ended come before them.
+//
+//        name          help                                                      where a Sample has it
+#define NODES_OWN_STATS(X)                                                                           \
+    X(lease_bytes, "bytes of items whose lease runs, as nodes told; a gauge", sample.node.leases.bytes) \
+    X(reclaim_pending_bytes, "bytes of items that died under a lease that runs, as nodes told; a gauge", \
+      sample.node.leases.pending_bytes)                                                              \
+    X(nodes_unavailable, "nodes that did not tell: down, drained, or silent; they are missing from sums", \
+      sample.nodes_unavailable)
+
+// `stats nodes`, of each node as "node:name"; what is empty is left out. `shown` is a NodeShown.
+//
+//        name          help                                                      text
+#define NODE_ROWS(X)                                                                                 \
+    X(state, "up, down, or drained by the operator", std::string(node_state_name(shown.state)))      \
+    X(address, "where it is, as configured", shown.address)                                          \
+    X(incarnation, "which run of it greeted last, 16 hexadecimal digits; zeros: none did", hex(shown.incarnation)) \
+    X(weight, "its share of the keys beside others'", std::to_string(shown.weight))                  \
+    X(links, "connections to it, one for each worker", std::to_string(shown.links))                  \
+    X(links_up, "of them, those that are up", std::to_string(shown.links_up))                        \
+    X(down_reason, "why a connection to it went down last; not there if none did", shown.down_reason)
+
+// `stats pointers`. `s` is a PointerTable::Occupancy.
+//
+//        name          help                                                      value
+#define POINTER_ROWS(X)                                                                              \
+    X(entries, "entries of the shared pointer table", s.entries)                                     \
+    X(occupied, "entries that are not free", s.entries - s.free)                                     \
+    X(valid, "entries with a pointer whose lease runs", s.live)                                      \
+    X(expired, "entries with a pointer whose lease is over", s.expired)                              \
+    X(torn, "entries left half written, or being written at this moment", s.torn)                    \
+    X(filled_by_this_process, "of the valid, those that this process got", s.own)                    \
+    X(accesses, "uses of pointers that no report has taken yet", s.accesses)
+namespace farcached::daemon {
+constexpr const char lease_left_help[] =
+    "of the valid, those whose lease ends within so many milliseconds: each counts what the ones before it count";
+}  // namespace farcached::daemon

@@ -34,6 +34,7 @@ struct GeneralOptions {
     bool maxconns_fast = true;       // rejected_connections is shown
     bool idle_timeout = false;       // idle_kicks is shown
     std::string_view own_version;    // a stat of its own, after memcached's
+    bool nodes = false;              // there are others than the embedded one: nodes_unavailable is shown
 };
 
 void write_general(StatWriter out, const Sample& sample, const GeneralOptions& options);
@@ -42,7 +43,17 @@ void write_slabs(StatWriter out, const Sample& sample);
 // How many items are of which size, rounded up to 32 bytes: walks the whole cache.
 void write_sizes(StatWriter out, node::Node& node, NodeSeconds now);
 void write_connections(StatWriter out, const ServerView& server);
-// Our own: how GETs were answered, how sessions ended, what the node's memory does.
+// Our own: how GETs were answered, how sessions ended, what the node's memory does, and what was asked of nodes.
 void write_proxy(StatWriter out, const Sample& sample);
+
+// ---- of nodes: daemon/stats_nodes.cc ------------------------------------------------------------------
+// How each is connected, and what was asked of it, as "node:name".
+void write_nodes(StatWriter out, const Sample& sample, const NodesView& nodes);
+// Sums over nodes, then what each told, as "node:name"; counters since the last reset. `nodes`: those that answered.
+void write_leases(StatWriter out, const Sample& sample, const std::vector<NodeNumbers>& nodes,
+                  std::string_view told);
+void write_pointers(StatWriter out, const proxy::PointerTable::Occupancy& s);
+// What is counted of all nodes together, in stats proxy.
+void write_links(StatWriter& out, const Sample& sample);
 
 }  // namespace farcached::daemon

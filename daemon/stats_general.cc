@@ -15,8 +15,6 @@ namespace farcached::daemon {
 
 namespace {
 
-using node::ClassStats;
-
 void write_process(StatWriter& out, const Sample& s) {
     rusage usage{};
     getrusage(RUSAGE_SELF, &usage);
@@ -120,17 +118,17 @@ void write_cache(StatWriter& out, const Sample& s) {
     // Pages that no class holds.
     uint64_t limit = s.node.pages_limit, used = s.node.pages_used;
     out.number("slab_global_page_pool", limit > used ? limit - used : 0);
-    out.number("expired_unfetched", s.node_sum(&ClassStats::expired_unfetched));
-    out.number("evicted_unfetched", s.node_sum(&ClassStats::evicted_unfetched));
-    out.number("evicted_active", s.node_sum(&ClassStats::evicted_active));
-    out.number("evictions", s.node_sum(&ClassStats::evicted));
-    out.number("reclaimed", s.node_sum(&ClassStats::reclaimed));
-    out.number("crawler_reclaimed", s.node_sum(&ClassStats::crawler_reclaimed));
-    out.number("crawler_items_checked", s.node_sum(&ClassStats::crawler_checked));
+    out.number("expired_unfetched", s.node_classes.expired_unfetched);
+    out.number("evicted_unfetched", s.node_classes.evicted_unfetched);
+    out.number("evicted_active", s.node_classes.evicted_active);
+    out.number("evictions", s.node_classes.evicted);
+    out.number("reclaimed", s.node_classes.reclaimed);
+    out.number("crawler_reclaimed", s.node_classes.crawler_reclaimed);
+    out.number("crawler_items_checked", s.node_classes.crawler_checked);
     out.number("lrutail_reflocked", 0);
     out.number("moves_to_cold", 0);
     out.number("moves_to_warm", 0);
-    out.number("moves_within_lru", s.node_sum(&ClassStats::kept));
+    out.number("moves_within_lru", s.node_classes.kept);
     out.number("direct_reclaims", 0);
     out.number("lru_bumps_dropped", 0);
 }
@@ -163,6 +161,7 @@ void write_general(StatWriter out, const Sample& sample, const GeneralOptions& o
     write_state(out, sample);
     write_cache(out, sample);
     if (!options.own_version.empty()) out.text("farcached_version", options.own_version);
+    if (options.nodes) out.number("nodes_unavailable", sample.nodes_unavailable);
 }
 
 }  // namespace farcached::daemon

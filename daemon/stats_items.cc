@@ -77,6 +77,12 @@ void write_slabs_of(StatWriter& out, uint64_t id, const ClassStats& c, const Cla
     put("touch_hits", requests.touch_hits);
 }
 
+// What is missing from a reply by class; nothing, usually.
+void write_incomplete(StatWriter& out, const Sample& sample) {
+    if (sample.nodes_unavailable != 0) out.number("nodes_unavailable", sample.nodes_unavailable);
+    if (sample.nodes_left_out != 0) out.number("nodes_left_out", sample.nodes_left_out);
+}
+
 }  // namespace
 
 void write_items(StatWriter out, const Sample& sample, bool temporary_lru) {
@@ -84,6 +90,7 @@ void write_items(StatWriter out, const Sample& sample, bool temporary_lru) {
         const ClassStats& c = sample.node.classes[id];
         if (c.slots_used != 0) write_items_of(out, id, c, sample.classes[id & 63], temporary_lru);
     }
+    write_incomplete(out, sample);
 }
 
 void write_slabs(StatWriter out, const Sample& sample) {
@@ -96,6 +103,7 @@ void write_slabs(StatWriter out, const Sample& sample) {
     }
     out.number("active_slabs", active);
     out.number("total_malloced", sample.node.pages_used * layout::page_bytes);
+    write_incomplete(out, sample);
 }
 
 void write_sizes(StatWriter out, node::Node& node, NodeSeconds now) {
@@ -126,6 +134,7 @@ void write_proxy(StatWriter out, const Sample& sample) {
 #define X(name, help, value) out.number(#name, value);
     OWN_STATS(X)
 #undef X
+    if (!sample.nodes.empty()) write_links(out, sample);
     for (const auto& [name, count] : sample.close_reasons) out.number("close_" + name, count);
 }
 

@@ -29,24 +29,44 @@ void add_local(LocalTotals& to, const proxy::LocalGetCounters& from) {
 // A counter read twice while its owner adds to it never falls, but sums of several may be read in any order.
 void less(uint64_t& now, uint64_t earlier) { now -= std::min(now, earlier); }
 
-// What of a class counts; the rest of ClassStats are gauges.
-constexpr uint64_t node::ClassStats::* class_counters[] = {
-    &node::ClassStats::evicted,          &node::ClassStats::evicted_nonzero,
-    &node::ClassStats::evicted_unfetched, &node::ClassStats::evicted_active,
-    &node::ClassStats::out_of_memory,    &node::ClassStats::reclaimed,
-    &node::ClassStats::expired_unfetched, &node::ClassStats::crawler_reclaimed,
-    &node::ClassStats::crawler_checked,  &node::ClassStats::kept,
-};
+template <class Totals, class Visit>
+void each_array(Totals& to, const Totals& from, Visit visit) {
+    for (size_t i = 0; i < to.downs.size(); i++) visit(to.downs[i], from.downs[i]);
+    for (size_t i = 0; i < to.channel_ends.size(); i++) visit(to.channel_ends[i], from.channel_ends[i]);
+    for (size_t i = 0; i < to.frame_errors.size(); i++) visit(to.frame_errors[i], from.frame_errors[i]);
+}
 
-void subtract_node(node::Stats& now, const node::Stats& earlier) {
-    less(now.items_total, earlier.items_total);
-    less(now.pages_moved, earlier.pages_moved);
-    less(now.flushes, earlier.flushes);
-    less(now.overflow_evictions, earlier.overflow_evictions);
-    size_t classes = std::min(now.classes.size(), earlier.classes.size());
-    for (size_t i = 0; i < classes; i++)
-        for (uint64_t node::ClassStats::* counter : class_counters)
-            less(now.classes[i].*counter, earlier.classes[i].*counter);
+void add_link(LinkTotals& to, const proxy::LinkCounters& from) {
+#define X(name, help) to.name += from.name.get();
+    LINK_COUNTERS(X)
+#undef X
+    for (size_t i = 0; i < to.downs.size(); i++) to.downs[i] += from.downs[i].get();
+    for (size_t i = 0; i < to.channel_ends.size(); i++) to.channel_ends[i] += from.channel_ends[i].get();
+    for (size_t i = 0; i < to.frame_errors.size(); i++) to.frame_errors[i] += from.frame_errors[i].get();
+}
+
+void subtract_link(LinkTotals& now, const LinkTotals& earlier) {
+#define X(name, help) less(now.name, earlier.name);
+    LINK_COUNTERS(X)
+#undef X
+    each_array(now, earlier, less);
+}
+
+void subtract_local(LocalTotals& now, const LocalTotals& earlier) {
+#define X(name, help) less(now.name, earlier.name);
+    LOCAL_GET_COUNTERS(X)
+#undef X
+}
+
+void add_nodes_counters(Sample& sample, const NodesView& nodes) {
+    for (uint32_t node = 0; node < nodes.count(); node++) {
+        NodeTotals& totals = sample.nodes.emplace_back();
+        nodes.each_link(node, [&](const proxy::LinkCounters& link, const proxy::LocalGetCounters& local) {
+            add_link(totals.link, link);
+            add_local(totals.local, local);
+            add_local(sample.local, local);
+        });
+    }
 }
 
 void subtract_server(ServerNumbers& now, const ServerNumbers& earlier) {
@@ -77,9 +97,14 @@ ClassTotals Sample::all_classes() const {
     return sum;
 }
 
-uint64_t Sample::node_sum(uint64_t node::ClassStats::* counter) const {
-    uint64_t sum = 0;
-    for (const node::ClassStats& one : node.classes) sum += one.*counter;
+LinkTotals Sample::all_links() const {
+    LinkTotals sum;
+    for (const NodeTotals& one : nodes) {
+#define X(name, help) sum.name += one.link.name;
+        LINK_COUNTERS(X)
+#undef X
+        each_array(sum, one.link, [](uint64_t& to, uint64_t from) { to += from; });
+    }
     return sum;
 }
 
@@ -94,10 +119,15 @@ Sample take_sample(const node::Node& node, const ServerView& server, const Watch
         add_local(sample.local, server.local_counters(worker));
     }
     sample.server = server.numbers();
-    sample.node = node.stats(sample.now);
     sample.watch = watch.numbers();
-    sample.crawler_passes = crawler.passes();
-    sample.crawler_running = crawler.running();
+    if (const NodesView* nodes = server.nodes()) {
+        add_nodes_counters(sample, *nodes);
+    } else {
+        sample.node = node.stats(sample.now);
+        for (const node::ClassStats& one : sample.node.classes) add_counters(sample.node_classes, one);
+        sample.crawler_passes = crawler.passes();
+        sample.crawler_running = crawler.running();
+    }
     server.each_close_reason([&](std::string_view name, uint64_t count) {
         sample.close_reasons.emplace_back(name, count);
     });
@@ -113,16 +143,26 @@ void subtract(Sample& sample, const Sample& earlier) {
         CLASS_COUNTERS(X)
 #undef X
     }
-#define X(name, help) less(sample.local.name, earlier.local.name);
-    LOCAL_GET_COUNTERS(X)
-#undef X
+    subtract_local(sample.local, earlier.local);
+    const size_t nodes = std::min(sample.nodes.size(), earlier.nodes.size());
+    for (size_t i = 0; i < nodes; i++) {
+        subtract_link(sample.nodes[i].link, earlier.nodes[i].link);
+        subtract_local(sample.nodes[i].local, earlier.nodes[i].local);
+    }
     subtract_server(sample.server, earlier.server);
-    subtract_node(sample.node, earlier.node);
+    subtract(sample.node, earlier.node);
+    subtract(sample.node_classes, earlier.node_classes);
     subtract_watch(sample.watch, earlier.watch);
     less(sample.crawler_passes, earlier.crawler_passes);
     size_t reasons = std::min(sample.close_reasons.size(), earlier.close_reasons.size());
     for (size_t i = 0; i < reasons; i++)
         less(sample.close_reasons[i].second, earlier.close_reasons[i].second);
+}
+
+void add_nodes(Sample& sample, const std::vector<NodeNumbers>& nodes) {
+    for (const NodeNumbers& one : nodes)
+        if (!add_numbers(sample.node, sample.node_classes, one)) sample.nodes_left_out++;
+    sample.nodes_unavailable = sample.nodes.size() - std::min(sample.nodes.size(), nodes.size());
 }
 
 }  // namespace farcached::daemon

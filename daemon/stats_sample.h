@@ -12,10 +12,12 @@
 #include <vector>
 
 #include "daemon/crawler.h"
+#include "daemon/node_numbers.h"
 #include "daemon/server_view.h"
 #include "daemon/watch_hub.h"
 #include "daemon/worker_counters.h"
 #include "node/node.h"
+#include "proxy/link_counters.h"
 #include "proxy/local_get.h"
 
 namespace farcached::daemon {
@@ -39,6 +41,21 @@ struct LocalTotals {
 #undef X
 };
 
+struct LinkTotals {
+#define X(name, help) uint64_t name = 0;
+    LINK_COUNTERS(X)
+#undef X
+    std::array<uint64_t, size_t(proxy::LinkDown::count)> downs{};
+    std::array<uint64_t, size_t(fabric::ChannelEnd::count)> channel_ends{};
+    std::array<uint64_t, size_t(protocol::FrameError::count)> frame_errors{};
+};
+
+// What this process counted of one node.
+struct NodeTotals {
+    LinkTotals link;
+    LocalTotals local;
+};
+
 struct Sample {
     NodeSeconds now = 0;
     int64_t started_unix = 0;
@@ -47,21 +64,28 @@ struct Sample {
     std::array<ClassTotals, 64> classes;   // by 1-based class; 0: requests that came to no class
     LocalTotals local;
     ServerNumbers server;
-    node::Stats node;
+    node::Stats node;                 // of the embedded node, or sums over the nodes that were asked
+    node::ClassStats node_classes;    // what is counted of classes, summed over them
+    std::vector<NodeTotals> nodes;    // as configured
+    uint64_t nodes_unavailable = 0;   // nodes that did not answer
+    uint64_t nodes_left_out = 0;      // of node.classes: nodes whose size classes are others
     WatchNumbers watch;
     uint64_t crawler_passes = 0;
     bool crawler_running = false;
     std::vector<std::pair<std::string, uint64_t>> close_reasons;
 
     ClassTotals all_classes() const;
-    // The sum over classes of one counter of the node's.
-    uint64_t node_sum(uint64_t node::ClassStats::* counter) const;
+    LinkTotals all_links() const;
 };
 
+// Of what this process counts, and of the embedded node unless the server has others.
 Sample take_sample(const node::Node& node, const ServerView& server, const WatchHub& watch,
                    const Crawler& crawler);
 
 // Counters of `sample` less those of `earlier`; a default Sample changes nothing.
 void subtract(Sample& sample, const Sample& earlier);
+
+// Adds what nodes told, at most each of `nodes` once.
+void add_nodes(Sample& sample, const std::vector<NodeNumbers>& nodes);
 
 }  // namespace farcached::daemon

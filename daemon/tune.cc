@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "daemon/tune.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
+#include <iterator>
 #include <string>
 
 #include "daemon/stats_words.h"
@@ -246,6 +248,11 @@ uint64_t parse_crawl_classes(std::string_view text) {
         text.remove_prefix(word.size() == text.size() ? word.size() : word.size() + 1);
     }
     return classes;
+}
+
+bool tunes_memory(std::string_view line) {
+    constexpr std::string_view commands[] = {"cache_memlimit", "slabs", "lru", "lru_crawler"};
+    return std::find(std::begin(commands), std::end(commands), LineWords(line)[0]) != std::end(commands);
 }
 
 std::string_view tune(const TuneTargets& targets, std::string_view line) {

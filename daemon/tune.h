@@ -21,6 +21,9 @@ struct TuneTargets {
     NodeSeconds now;
 };
 
+// Is it a command about the memory of items, which are elsewhere when there are nodes?
+bool tunes_memory(std::string_view line);
+
 // The answer, without CRLF. `line`: the whole command.
 std::string_view tune(const TuneTargets& targets, std::string_view line);
 

@@ -155,6 +155,7 @@ void Worker::open(NewConnection connection) {
     auto* session = new Session(*this, connection.fd, connection.protocol);
     session->address = std::move(connection.address);
     session->listen_address = std::move(connection.listen_address);
+    session->state.admin = connection.admin;
     if (backend_ != nullptr) {
         session->replies = std::make_unique<ReplyQueue>(replies_, connection.fd, session);
         session->state.replies = session->replies.get();
@@ -184,7 +185,7 @@ void Worker::close(Session& session, SessionEnd why) {
     }
     if (why != SessionEnd::became_watcher) {
         ::close(session.state.fd);
-        events_.descriptor_closed();
+        events_.descriptor_closed(session.state.admin);
     }
     delete &session;
     if (stopping_ && oldest_ == nullptr) event_base_loopbreak(base_.get());
@@ -478,8 +479,8 @@ bool Worker::become_watcher(Session& session) {
     uint32_t flags = session.watch_flags;
     session.watch_flags = 0;
     event_del(&session.readiness);
-    SessionEvents& events = events_;
-    if (watch_.adopt(session.state.fd, flags, [&events] { events.descriptor_closed(); })) {
+    auto closed = [&events = events_, admin = session.state.admin] { events.descriptor_closed(admin); };
+    if (watch_.adopt(session.state.fd, flags, closed)) {
         close(session, SessionEnd::became_watcher);
         return false;
     }

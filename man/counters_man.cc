@@ -10,7 +10,9 @@
 #include "daemon/worker_counters.h"
 #include "node/node_stats.h"
 #include "node/service_counters.h"
+#include "proxy/link_counters.h"
 #include "proxy/local_get.h"
+#include "proxy/pointer_table.h"
 
 namespace {
 
@@ -25,12 +27,38 @@ void row(std::string_view name, std::string_view help) {
     std::putchar('\n');
 }
 
+void lease_rows() {
+#define X(name, value, help) row(#name, help);
+    LEASE_STATS(X)
+#undef X
+}
+
+void node_group_rows() {
+#define X(name, help) row(#name, help);
+    NODE_STAT_GROUPS(X)
+#undef X
+}
+
 void farcached_rows() {
 #define X(name, help, ...) row(#name, help);
     heading("stats proxy: hits without a lock");
     LOCAL_GET_COUNTERS(X)
     heading("stats proxy: sessions and memory");
     OWN_STATS(X)
+    heading("stats proxy, with nodes: what was asked of them; and, of each, in stats nodes");
+    LINK_COUNTERS(X)
+    heading("stats proxy, with nodes: why connections to them ended");
+#define X_DOWN(name, help) row("down_" #name, help);
+    LINK_DOWNS(X_DOWN)
+#undef X_DOWN
+#define X_END(name, help) row("channel_end_" #name, help);
+    CHANNEL_ENDS(X_END)
+#undef X_END
+#define X_ERROR(name, help) row("frame_" #name, help);
+    FRAME_ERRORS(X_ERROR)
+#undef X_ERROR
+    heading("stats proxy, with nodes: what they told");
+    NODES_OWN_STATS(X)
     heading("stats proxy: why connections ended");
 #define X_END(name, text, help) row("close_" #name, help);
     SESSION_ENDS(X_END)
@@ -39,7 +67,17 @@ void farcached_rows() {
     WORKER_COUNTERS(X)
     heading("stats slabs: per size class");
     CLASS_COUNTERS(X)
+    heading("stats nodes: of each, as node:name");
+    NODE_ROWS(X)
+    heading("stats leases: sums over nodes, and of each as node:name");
+    lease_rows();
+    heading("stats pointers");
+    POINTER_ROWS(X)
 #undef X
+    for (uint32_t bound_s : farcached::proxy::PointerTable::lease_left_bounds_s)
+        row("lease_left_le_" + std::to_string(bound_s * 1000), farcached::daemon::lease_left_help);
+    heading("stats node NAME [GROUP]: what farnode(1) tells; its groups");
+    node_group_rows();
 }
 
 void farnode_rows() {

@@ -26,6 +26,15 @@ std::string hex(uint64_t number) {
     return digits;
 }
 
+// Pages go from class to class; what was counted stays.
+bool is_used(const ClassStats& c) {
+    uint64_t counted = 0;
+#define X(name, value, help) counted |= (value);
+    NODE_CLASS_SUMS(X)
+#undef X
+    return c.pages != 0 || counted != 0;
+}
+
 }  // namespace
 
 NodeStats::NodeStats(const Node& node, std::string name, NodeSeconds started)
@@ -74,6 +83,7 @@ void NodeStats::append_general(NodeSeconds now, std::string& text) const {
 
 void NodeStats::append_leases(NodeSeconds now, std::string& text) const {
     const LeaseConfig& config = node_.config().lease;
+    line(text, "incarnation", hex(node_.view().header->incarnation));
     line(text, "lease_enabled", uint64_t(config.enabled));
     line(text, "lease_term_ms", config.enabled ? config.term_ms : 0);
     line(text, "lease_grace_ms", config.enabled ? config.grace_ms : 0);
@@ -87,13 +97,18 @@ void NodeStats::append_classes(NodeSeconds now, std::string& text) const {
     const Stats s = node_.stats(now);
     for (size_t i = 1; i < s.classes.size(); i++) {
         const ClassStats& c = s.classes[i];
-        if (c.pages == 0) continue;
+        if (!is_used(c)) continue;
         const std::string prefix = std::to_string(i) + ":";
 #define X(name, value, help) line(text, prefix + #name, uint64_t(value));
         NODE_CLASS_STATS(X)
         NODE_CLASS_SUMS(X)
 #undef X
     }
+}
+
+void NodeStats::append_all(NodeSeconds now, std::string& text) const {
+    append_general(now, text);
+    append_classes(now, text);
 }
 
 void NodeStats::append_connections(NodeSeconds, std::string& text) const {

@@ -19,7 +19,8 @@ class Node;
 #define NODE_STAT_GROUPS(X)                                                                \
     X(general, "also asked for by no name: who it is, its items and memory, what was asked") \
     X(leases, "leases granted and denied, and the memory that waits for them")             \
-    X(classes, "each size class that has pages")                                           \
+    X(classes, "each size class that has pages, or counted something while it had")        \
+    X(all, "general, then classes: what a proxy answers memcached's statistics from")      \
     X(connections, "what connections ended of")
 
 class NodeStats {
@@ -39,6 +40,7 @@ class NodeStats {
     void append_general(NodeSeconds now, std::string& text) const;
     void append_leases(NodeSeconds now, std::string& text) const;
     void append_classes(NodeSeconds now, std::string& text) const;
+    void append_all(NodeSeconds now, std::string& text) const;
     void append_connections(NodeSeconds now, std::string& text) const;
 
     const Node& node_;

@@ -73,7 +73,8 @@ void NodeService::turn() {
         }
         channel_->flush();
         if (!turn_wanted()) break;
-        if (stalled_) channel_->ready();
+        // Whatever this makes is to be flushed: so not in the last round.
+        if (stalled_ && round + 1 < rounds_per_turn_max) channel_->ready();
     }
     advance();
 }

@@ -89,7 +89,7 @@ enum class ServiceEnd : uint8_t {
     X(reclaim_pending_bytes, s.leases.pending_bytes, "bytes of items that died under a lease that runs") \
     X(reclaim_pending_slots, s.leases.pending_slots, "slots of such items")
 
-// Of each size class that has pages, as "class:name"; the first also summed over classes. `c` is a ClassStats.
+// Of each size class that is or was in use, as "class:name"; the first also summed over classes. `c` is a ClassStats.
 //
 //        name                value                  help
 #define NODE_CLASS_SUMS(X)                                                                        \
@@ -101,7 +101,8 @@ enum class ServiceEnd : uint8_t {
     X(reclaimed, c.reclaimed, "items whose memory a store used again after they had expired")     \
     X(out_of_memory, c.out_of_memory, "stores that found no memory")                              \
     X(crawler_reclaimed, c.crawler_reclaimed, "items that the search for expired ones removed")   \
-    X(crawler_checked, c.crawler_checked, "items that the search for expired ones looked at")
+    X(crawler_checked, c.crawler_checked, "items that the search for expired ones looked at")     \
+    X(kept, c.kept, "second chances given at eviction")
 #define NODE_CLASS_STATS(X)                                                             \
     X(slot_bytes, c.slot_bytes, "bytes of a slot; 0: items of more than a page")        \
     X(pages, c.pages, "pages of 64 KiB")                                                          \
@@ -109,8 +110,7 @@ enum class ServiceEnd : uint8_t {
     X(slots_total, c.slots_total, "slots there are")                                    \
     X(bytes_requested, c.bytes_requested, "bytes of live items")                        \
     X(age_oldest_s, c.age_oldest_s, "seconds since the next item to go was accessed")   \
-    X(evicted_age_s, c.evicted_age_s, "the same, of the last item evicted")             \
-    X(kept, c.kept, "second chances given at eviction")
+    X(evicted_age_s, c.evicted_age_s, "the same, of the last item evicted")
 
 struct ServiceCounters {
 #define X(name, help) Cell name;

@@ -8,6 +8,8 @@ constexpr std::string_view text_verbs[] = {"set", "add", "replace", "append", "p
 constexpr std::string_view meta_modes[] = {"S", "E", "R", "A", "P", "S"};
 constexpr uint8_t opcodes[] = {0x01, 0x02, 0x03, 0x0e, 0x0f, 0x01};
 
+constexpr std::string_view unavailable = "SERVER_ERROR unavailable";
+
 constexpr uint8_t opcode_get = 0x00, opcode_delete = 0x04, opcode_increment = 0x05,
                   opcode_flush = 0x08, opcode_noop = 0x0a, opcode_getkq = 0x0d, opcode_setq = 0x11,
                   opcode_touch = 0x1c;
@@ -26,16 +28,17 @@ Answer Client::word(std::string_view line) {
     if (line == "NOT_STORED") return Answer::refused;
     if (line == "EXISTS") return Answer::exists;
     if (line == "NOT_FOUND") return Answer::absent;
+    if (line == unavailable) return Answer::unknown;
     throw Broken("text reply: " + std::string(line.substr(0, 200)));
 }
 
-Answer Client::meta_word() {
-    const std::string_view line = lines_.line();
+Answer Client::meta_word(std::string_view line) {
     const std::string_view code = line.substr(0, 2);
     if (code == "HD") return Answer::ok;
     if (code == "NS") return Answer::refused;
     if (code == "EX") return Answer::exists;
     if (code == "NF" || code == "EN") return Answer::absent;
+    if (line == unavailable) return Answer::unknown;
     throw Broken("meta reply: " + std::string(line.substr(0, 200)));
 }
 
@@ -49,6 +52,8 @@ Answer Client::status(uint16_t status) {
             return Answer::exists;
         case 5:
             return Answer::refused;
+        case 0x86:
+            return Answer::unknown;
         default:
             throw Broken("binary status " + std::to_string(status));
     }
@@ -87,37 +92,37 @@ Answer Client::store(Wire wire, Verb verb, std::string_view key, std::string_vie
     }
     out_.append("\r\n").append(value).append("\r\n");
     lines_.send_all(out_);
-    return wire == Wire::meta ? meta_word() : word(lines_.line());
+    return wire == Wire::meta ? meta_word(lines_.line()) : word(lines_.line());
 }
 
-void Client::store_quietly(Wire wire, std::string_view key, std::string_view value) {
+Answer Client::store_quietly(Wire wire, std::string_view key, std::string_view value) {
     out_.clear();
     if (wire == Wire::binary) {
         append_packet(out_, opcode_setq, four_bytes(0) + four_bytes(0), key, value);
         append_packet(out_, opcode_noop, {}, {}, {});
         packets_.send_all(out_);
-        const Packet p = read_packet(packets_);
-        if (p.opcode != opcode_noop)
-            throw Broken("SETQ answered: status " + std::to_string(p.status));
-        return;
+        Packet p = read_packet(packets_);
+        if (p.opcode == opcode_noop) return Answer::ok;
+        const Answer answer = status(p.status);
+        p = read_packet(packets_);
+        if (answer != Answer::unknown || p.opcode != opcode_noop) throw Broken("SETQ was answered");
+        return answer;
     }
     if (wire == Wire::meta) {
-        out_.append("ms ")
-            .append(key)
-            .append(" ")
-            .append(std::to_string(value.size()))
-            .append(" q\r\n");
+        out_.append("ms ").append(key).append(" ").append(std::to_string(value.size()));
+        out_.append(" q\r\n");
     } else {
-        out_.append("set ")
-            .append(key)
-            .append(" 0 0 ")
-            .append(std::to_string(value.size()))
-            .append(" noreply\r\n");
+        out_.append("set ").append(key).append(" 0 0 ").append(std::to_string(value.size()));
+        out_.append(" noreply\r\n");
     }
     out_.append(value).append("\r\nmn\r\n");
     lines_.send_all(out_);
-    const std::string_view line = lines_.line();
-    if (line != "MN") throw Broken("quiet store answered: " + std::string(line.substr(0, 200)));
+    std::string line(lines_.line());
+    if (line == "MN") return Answer::ok;
+    const Answer answer = meta_word(line);
+    line = lines_.line();
+    if (answer != Answer::unknown || line != "MN") throw Broken("a quiet store was answered");
+    return answer;
 }
 
 Found Client::text_value() {
@@ -235,7 +240,7 @@ Answer Client::remove(Wire wire, std::string_view key) {
     }
     out_.append(wire == Wire::meta ? "md " : "delete ").append(key).append("\r\n");
     lines_.send_all(out_);
-    return wire == Wire::meta ? meta_word() : word(lines_.line());
+    return wire == Wire::meta ? meta_word(lines_.line()) : word(lines_.line());
 }
 
 Answer Client::touch(Wire wire, std::string_view key, uint32_t exptime) {
@@ -250,7 +255,7 @@ Answer Client::touch(Wire wire, std::string_view key, uint32_t exptime) {
         .append(wire == Wire::meta ? " T" : " ");
     out_.append(std::to_string(exptime)).append("\r\n");
     lines_.send_all(out_);
-    return wire == Wire::meta ? meta_word() : word(lines_.line());
+    return wire == Wire::meta ? meta_word(lines_.line()) : word(lines_.line());
 }
 
 Answer Client::increment(Wire wire, std::string_view key, uint64_t& value) {
@@ -271,29 +276,27 @@ Answer Client::increment(Wire wire, std::string_view key, uint64_t& value) {
         out_.append("ma ").append(key).append(" v\r\n");
         lines_.send_all(out_);
         const std::string_view line = lines_.line();
-        if (line == "NF") return Answer::absent;
-        if (!line.starts_with("VA ")) throw Broken("ma reply: " + std::string(line.substr(0, 200)));
+        if (!line.starts_with("VA ")) return meta_word(line);
         value = number(lines_.line());
         return Answer::ok;
     }
     out_.append("incr ").append(key).append(" 1\r\n");
     lines_.send_all(out_);
     const std::string_view line = lines_.line();
-    if (line == "NOT_FOUND") return Answer::absent;
+    if (line == "NOT_FOUND" || line == unavailable) return word(line);
     value = number(line);
     return Answer::ok;
 }
 
-void Client::flush_all(Wire wire) {
+Answer Client::flush_all(Wire wire) {
     out_.clear();
-    if (wire == Wire::binary) {
-        append_packet(out_, opcode_flush, {}, {}, {});
-        packets_.send_all(out_);
-        if (packet_status() != Answer::ok) throw Broken("FLUSH refused");
-        return;
+    if (wire != Wire::binary) {
+        lines_.send_all("flush_all\r\n");
+        return word(lines_.line());
     }
-    lines_.send_all("flush_all\r\n");
-    if (word(lines_.line()) != Answer::ok) throw Broken("flush_all refused");
+    append_packet(out_, opcode_flush, {}, {}, {});
+    packets_.send_all(out_);
+    return packet_status();
 }
 
 }  // namespace consistency

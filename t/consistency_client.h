@@ -2,7 +2,8 @@
 // A client of the consistency load: one operation at a time, in the protocol that the caller names,
 // over real sockets (one for text and meta, one for binary). Owned by one thread.
 //
-// Anything but a proper reply throws Broken: the load counts that as a failure of the daemon.
+// Anything but a proper reply throws Broken: the load counts that as a failure of the daemon. That a node did not
+// answer is a proper reply to a change, which may have been carried out or not, or will be later: Answer::unknown.
 #pragma once
 
 #include <arpa/inet.h>
@@ -29,7 +30,7 @@ struct Broken : std::runtime_error {
 
 enum class Wire : uint8_t { text, meta, binary };
 enum class Verb : uint8_t { set, add, replace, append, prepend, cas };
-enum class Answer : uint8_t { ok, refused, exists, absent };  // refused: NOT_STORED
+enum class Answer : uint8_t { ok, refused, exists, absent, unknown };  // refused: NOT_STORED
 
 struct Found {
     bool hit = false;
@@ -172,8 +173,8 @@ class Client {
 
     Answer store(Wire wire, Verb verb, std::string_view key, std::string_view value,
                  int64_t exptime, uint64_t cas);
-    // A set that is not answered, and then proof that it was carried out.
-    void store_quietly(Wire wire, std::string_view key, std::string_view value);
+    // A set that is not answered, and then proof that it was carried out; in text there is none where nodes fail.
+    Answer store_quietly(Wire wire, std::string_view key, std::string_view value);
     Found get(Wire wire, std::string_view key);
     // As one request: `get k k k`, pipelined mg, or GETKQ closed by NOOP.
     std::vector<Found> get_many(Wire wire, const std::vector<std::string>& keys);
@@ -181,11 +182,11 @@ class Client {
     Answer touch(Wire wire, std::string_view key, uint32_t exptime);
     // Adds one; the new value, or absent.
     Answer increment(Wire wire, std::string_view key, uint64_t& value);
-    void flush_all(Wire wire);
+    Answer flush_all(Wire wire);
 
   private:
     Answer word(std::string_view line);
-    Answer meta_word();
+    Answer meta_word(std::string_view line);
     Answer status(uint16_t status);
     Answer packet_status();
     Found text_value();  // one VALUE ... after its END was not seen

@@ -8,8 +8,20 @@
 // possible, with the consequence that the key is then absent until stored again. Each step is
 // therefore a function of state. The search is Wing and Gong's with Lowe's memory of {operations
 // placed, state} pairs already tried.
+//
+// A change whose outcome is unknown may have happened at any time since it was sent, or not at all: it may be placed and
+// need not be. That it is tried last costs nothing but order. One whose record no get ever returned can only have
+// stood between two others: all such are one transition to a state that nobody saw, possible at any time since the
+// first was sent, as often as one likes. That is more than they could do together, so no history is refused for it.
+//
+// Why a verdict can be trusted. `linearizable`: the order found is an order of all operations with a known answer, each
+// placed when everything answered before it was sent had been placed, each with the answer that step() allows: the
+// definition. `not_linearizable`: the search leaves out a next operation only where the definition forbids it (something
+// unplaced was answered before it was sent, or step() says no), or where the same set of operations in the same state
+// was tried before and led nowhere; what follows depends on nothing but those two.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -23,9 +35,10 @@ namespace consistency {
 enum class Kind : uint8_t { get, set, add, append, remove, cas, touch, flush };
 enum class Outcome : uint8_t {
     done,
-    refused,
-    absent
-};  // refused: NOT_STORED of add, EXISTS of cas
+    refused,  // NOT_STORED of add, EXISTS of cas
+    absent,
+    unknown,  // carried out, or not, or later
+};
 
 struct Operation {
     Kind kind;
@@ -44,7 +57,7 @@ inline bool step(const Operation& op, uint64_t state, uint64_t& next) {
         next = op.kind == Kind::add ? state : 0;
         return op.kind != Kind::add && op.kind != Kind::set && op.kind != Kind::flush;
     }
-    const bool done = op.outcome == Outcome::done;
+    const bool done = op.outcome == Outcome::done || op.outcome == Outcome::unknown;
     switch (op.kind) {
         case Kind::get:
             return done && state == op.expected;
@@ -74,16 +87,35 @@ inline bool step(const Operation& op, uint64_t state, uint64_t& next) {
 
 enum class Verdict : uint8_t { linearizable, not_linearizable, undecided };
 
+// Puts one transition in the place of all changes of unknown outcome that `observed` knows nothing of, and what is
+// left of the unknown behind everything else.
+template <class Observed>
+void condense(std::vector<Operation>& history, const Observed& observed) {
+    Operation ghost{Kind::set, Outcome::unknown, 0, 0, UINT64_MAX, UINT64_MAX};
+    std::erase_if(history, [&](const Operation& op) {
+        if (op.outcome != Outcome::unknown || observed.contains(op.record)) return false;
+        ghost.sent = std::min(ghost.sent, op.sent);
+        return true;
+    });
+    if (ghost.sent != UINT64_MAX) history.push_back(ghost);
+    std::stable_sort(history.begin(), history.end(), [](const Operation& a, const Operation& b) {
+        const bool last_a = a.outcome == Outcome::unknown, last_b = b.outcome == Outcome::unknown;
+        return last_a != last_b ? last_b : a.sent < b.sent;
+    });
+}
+
 class Linearizer {
   public:
     explicit Linearizer(const std::vector<Operation>& history)
-        : history_(history), placed_(history.size()) {}
+        : history_(history), placed_(history.size()) {
+        for (const Operation& op : history_) missing_ += op.outcome != Outcome::unknown;
+    }
 
     Verdict run(size_t tries_max) {
         std::vector<size_t> order;        // operations placed so far
         std::vector<uint64_t> states{0};  // before each of them, and now
         size_t candidate = 0;
-        for (size_t tries = 0; order.size() < history_.size(); tries++) {
+        for (size_t tries = 0; missing_ > 0; tries++) {
             if (tries == tries_max) return Verdict::undecided;
             if (place(candidate, states)) {
                 order.push_back(candidate);
@@ -96,7 +128,7 @@ class Linearizer {
                 const size_t last = order.back();
                 order.pop_back();
                 states.pop_back();
-                placed_[last] = false;
+                take_back(last);
                 candidate = next_candidate(last);
             }
         }
@@ -104,6 +136,10 @@ class Linearizer {
     }
 
   private:
+    static bool is_ghost(const Operation& op) {
+        return op.outcome == Outcome::unknown && op.record == 0;
+    }
+
     // Places `i` if it may come next: nothing unplaced was answered before it was sent, the answer
     // fits, and this pair of operations and state is new.
     bool place(size_t i, std::vector<uint64_t>& states) {
@@ -112,13 +148,19 @@ class Linearizer {
             !step(history_[i], states.back(), next)) {
             return false;
         }
-        placed_[i] = true;
+        placed_[i] = !is_ghost(history_[i]);
         if (!seen_.insert(fingerprint(next)).second) {
             placed_[i] = false;
             return false;
         }
+        if (history_[i].outcome != Outcome::unknown) missing_--;
         states.push_back(next);
         return true;
+    }
+
+    void take_back(size_t i) {
+        placed_[i] = false;
+        if (history_[i].outcome != Outcome::unknown) missing_++;
     }
 
     size_t next_candidate(size_t i) const {
@@ -147,6 +189,7 @@ class Linearizer {
 
     const std::vector<Operation>& history_;
     std::vector<bool> placed_;
+    size_t missing_ = 0;  // of a known outcome, not placed
     std::unordered_set<std::string> seen_;
 };
 

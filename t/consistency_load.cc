@@ -23,6 +23,7 @@ int64_t now_ms() {
 
 void Faults::add(Fault kind, const std::string& what) {
     counts_[size_t(kind)].fetch_add(1);
+    if (forgiven(kind)) return;
     const std::lock_guard hold(lock_);
     if (told_++ >= faults_told_max) return;
     std::printf("# fault: %s\n", what.c_str());
@@ -34,6 +35,16 @@ std::string key_name(const Shared& shared, uint32_t key) {
     std::string name = kind + std::to_string(key);
     if (key % 7 == 0) name.append(key % 230, 'x');
     return name;
+}
+
+void Shared::doubt(uint32_t key, uint64_t sequence) {
+    const std::lock_guard hold(lock);
+    doubts.insert({key, sequence});
+}
+
+bool Shared::doubted(uint32_t key, uint64_t sequence) {
+    const std::lock_guard hold(lock);
+    return doubts.contains({key, sequence});
 }
 
 Worker::Worker(Shared& shared, uint32_t index)
@@ -104,6 +115,24 @@ std::string Worker::record(uint32_t key, uint64_t sequence, uint64_t previous, i
 // -- Mutations of a key that only we write
 // -----------------------------------------------------------
 
+bool Worker::unknown(Answer answer) {
+    if (answer != Answer::unknown) return false;
+    shared_.unavailable++;
+    if (!shared_.options.outages) shared_.faults.add(Fault::reply, "a node did not answer");
+    return true;
+}
+
+bool Worker::settle(Answer answer, uint32_t key, uint64_t sequence, bool empty) {
+    if (!unknown(answer)) {
+        acknowledge(key, sequence);
+        return true;
+    }
+    shared_.doubt(key, sequence);
+    if (empty) shared_.doubt(key, 0);
+    doubted_.insert(key);
+    return false;
+}
+
 void Worker::write_one(uint32_t key) {
     Own& own = own_[key];
     const uint64_t sequence = issue(key);
@@ -111,57 +140,57 @@ void Worker::write_one(uint32_t key) {
     switch (random_.below(12)) {
         case 0:
         case 1:
-            add_to(key, own, sequence);
-            break;
+            return add_to(key, own, sequence);
         case 2:
-            remove(key, own, sequence);
-            break;
+            return remove(key, own, sequence);
         case 3:
             return store_by_cas(key, own, sequence);
         case 4:
-            store_gone(key, own, sequence);
-            break;
+            return store_gone(key, own, sequence);
         case 5:
-            if (client_.touch(any_wire(), key_name(shared_, key), 1000) == Answer::ok &&
-                !own.may_exist) {
-                shared_.faults.add(Fault::stale,
-                                   "touch found " + key_name(shared_, key) + ", which is gone");
-            }
-            return;  // changes no bytes: this sequence number stays unused
+            return touch(key, own);  // changes no bytes: this sequence number stays unused
         default:
-            store(key, own, sequence);
-            break;
+            return store(key, own, sequence);
     }
-    acknowledge(key, sequence);
 }
 
 void Worker::store(uint32_t key, Own& own, uint64_t sequence) {
     const std::string name = key_name(shared_, key);
+    const bool empty = random_.one_in(30);
     std::string value;
-    if (random_.one_in(30)) {
+    if (empty) {
         shared_.keys[key].empty.store(sequence);
         own = {true, 0, 0};
     } else {
         value = record(key, sequence, 0, 0, any_size());
         own = {true, 1, sequence};
     }
-    if (random_.one_in(8)) return client_.store_quietly(any_wire(), name, value);
-    const Answer answer =
-        client_.store(any_wire(), Verb::set, name, value, random_.one_in(3) ? 1000 : 0, 0);
-    if (answer != Answer::ok) shared_.faults.add(Fault::reply, "a set was refused");
+    Wire wire = any_wire();
+    Answer answer;
+    if (random_.one_in(8)) {
+        if (shared_.options.outages && wire == Wire::text) wire = Wire::meta;
+        answer = client_.store_quietly(wire, name, value);
+    } else {
+        answer = client_.store(wire, Verb::set, name, value, random_.one_in(3) ? 1000 : 0, 0);
+    }
+    if (answer != Answer::ok && answer != Answer::unknown)
+        shared_.faults.add(Fault::reply, "a set was refused");
+    settle(answer, key, sequence, empty);
 }
 
 void Worker::add_to(uint32_t key, Own& own, uint64_t sequence) {
-    if (own.records >= chain_records_max) return store(key, own, sequence);
+    if (own.records >= chain_records_max || doubted_.contains(key)) return store(key, own, sequence);
     const std::string value =
         record(key, sequence, own.newest_record, 0, random_.below(added_bytes_max));
     const Verb verb = random_.one_in(3) ? Verb::prepend : Verb::append;
     const std::string name = key_name(shared_, key);
-    if (client_.store(any_wire(), verb, name, value, 0, 0) != Answer::ok) {
+    const Answer answer = client_.store(any_wire(), verb, name, value, 0, 0);
+    if (!settle(answer, key, sequence)) return;
+    if (answer != Answer::ok) {
         own = {};
         return;
     }
-    if (!own.may_exist)
+    if (!own.may_exist && !is_doubted(key))
         shared_.faults.add(Fault::stale, "append found " + name + ", which is gone");
     own = {true, own.records + 1, sequence};
 }
@@ -169,45 +198,54 @@ void Worker::add_to(uint32_t key, Own& own, uint64_t sequence) {
 void Worker::store_by_cas(uint32_t key, Own& own, uint64_t sequence) {
     const std::string name = key_name(shared_, key);
     const Found before = checked_get(key);
-    if (!before.hit) {
-        store(key, own, sequence);
-        return acknowledge(key, sequence);
-    }
+    if (!before.hit) return store(key, own, sequence);
     const bool stale = random_.one_in(3);
     if (stale) {
         store(key, own, sequence);
-        acknowledge(key, sequence);
         sequence = issue(key);
     }
     const std::string value = record(key, sequence, 0, 0, any_size());
     const Answer answer = client_.store(any_wire(), Verb::cas, name, value, 0, before.cas);
+    if (answer == Answer::exists) {
+        if (!stale && !is_doubted(key))
+            shared_.faults.add(Fault::stale, "cas with the right unique was refused for " + name);
+        return;  // the value before it stays
+    }
+    if (!settle(answer, key, sequence)) return;
     if (answer == Answer::ok) own = {true, 1, sequence};
     if (answer == Answer::absent) own = {};
-    if (answer == (stale ? Answer::ok : Answer::exists) || answer == Answer::refused) {
-        shared_.faults.add(Fault::stale,
-                           std::string("cas with ") + (stale ? "a stale" : "the right") +
-                               " unique answered " + std::to_string(int(answer)) + " for " + name);
+    if (answer == Answer::refused || (stale && answer == Answer::ok && !is_doubted(key))) {
+        shared_.faults.add(Fault::stale, std::string("cas with ") + (stale ? "a stale" : "the right") +
+                                             " unique answered " + std::to_string(int(answer)) +
+                                             " for " + name);
     }
-    if (answer != Answer::exists) acknowledge(key, sequence);  // else the value before it stays
 }
 
 // Stored as expired already: takes effect, and is never seen.
 void Worker::store_gone(uint32_t key, Own& own, uint64_t sequence) {
     const Wire wire = random_.one_in(2) ? Wire::text : Wire::meta;
     const std::string value = record(key, sequence, 0, 0, any_size());
-    client_.store(wire, Verb::set, key_name(shared_, key), value, -1, 0);
+    const Answer answer = client_.store(wire, Verb::set, key_name(shared_, key), value, -1, 0);
     own = {};
-    acknowledge(key, issue(key));
+    if (settle(answer, key, sequence)) acknowledge(key, issue(key));
 }
 
 void Worker::remove(uint32_t key, Own& own, uint64_t sequence) {
     const std::string name = key_name(shared_, key);
-    if (client_.remove(any_wire(), name) == Answer::ok && !own.may_exist) {
+    const Answer answer = client_.remove(any_wire(), name);
+    if (answer == Answer::ok && !own.may_exist && !is_doubted(key)) {
         shared_.faults.add(Fault::stale, "delete found " + name + ", which is gone");
     }
+    if (!settle(answer, key, sequence)) return;
     own = {};
-    acknowledge(key, sequence);
     acknowledge(key, issue(key));  // and the value before it has an end of its own
+}
+
+void Worker::touch(uint32_t key, const Own& own) {
+    const std::string name = key_name(shared_, key);
+    const Answer answer = client_.touch(any_wire(), name, 1000);
+    if (!unknown(answer) && answer == Answer::ok && !own.may_exist && !is_doubted(key))
+        shared_.faults.add(Fault::stale, "touch found " + name + ", which is gone");
 }
 
 void Worker::store_with_ttl() {
@@ -217,12 +255,35 @@ void Worker::store_with_ttl() {
     const uint32_t ttl_s = 1 + uint32_t(random_.below(2));
     const int64_t gone_at_ms = now_ms() + ttl_s * 1000 + ttl_slack_ms;
     const std::string value = record(key, sequence, 0, gone_at_ms, any_size() / 16);
-    client_.store(any_wire(), Verb::set, key_name(shared_, key), value, ttl_s, 0);
-    acknowledge(key, sequence);
+    settle(client_.store(any_wire(), Verb::set, key_name(shared_, key), value, ttl_s, 0), key, sequence);
 }
 
 // -- Reads
 // --------------------------------------------------------------------------------------------
+
+void Worker::check_chain(uint32_t key, uint64_t floor, const Chain& chain) {
+    KeyState& state = shared_.keys[key];
+    const std::string name = key_name(shared_, key);
+    const uint64_t newest = chain.newest();
+    if (newest > state.issued) {
+        shared_.faults.add(Fault::torn,
+                           name + ": saw " + std::to_string(newest) + ", which was never stored");
+    }
+    const std::string broken = broken_link(chain);
+    if (newest >= floor && broken.empty()) return;
+    for (const RecordHead& r : chain.records) {
+        if (shared_.options.outages && shared_.doubted(key, r.sequence)) {
+            shared_.doubts_seen++;
+            return;
+        }
+    }
+    if (newest < floor) {
+        shared_.faults.add(Fault::stale, name + ": saw " + std::to_string(newest) + " after " +
+                                             std::to_string(floor));
+    } else {
+        shared_.faults.add(shared_.options.failover ? Fault::stale : Fault::torn, name + ": " + broken);
+    }
+}
 
 void Worker::check(uint32_t key, uint64_t floor, int64_t started_ms, const Found& found) {
     shared_.gets++;
@@ -231,21 +292,13 @@ void Worker::check(uint32_t key, uint64_t floor, int64_t started_ms, const Found
     KeyState& state = shared_.keys[key];
     const std::string name = key_name(shared_, key);
     if (found.value.empty()) {
-        if (state.empty < floor)
+        if (state.empty < floor && !shared_.doubted(key, 0))
             shared_.faults.add(Fault::stale, name + " is empty and was not since");
         return;
     }
     const Chain chain = read_chain(found.value, key);
-    const std::string wrong = chain.wrong.empty() ? broken_link(chain) : chain.wrong;
-    if (!wrong.empty()) return shared_.faults.add(Fault::torn, name + ": " + wrong);
-    const uint64_t newest = chain.newest();
-    if (newest < floor) {
-        shared_.faults.add(Fault::stale, name + ": saw " + std::to_string(newest) + " after " +
-                                             std::to_string(floor));
-    } else if (newest > state.issued) {
-        shared_.faults.add(Fault::torn,
-                           name + ": saw " + std::to_string(newest) + ", which was never stored");
-    }
+    if (!chain.wrong.empty()) return shared_.faults.add(Fault::torn, name + ": " + chain.wrong);
+    check_chain(key, floor, chain);
     for (const RecordHead& r : chain.records) {
         if (r.gone_at_ms != 0 && started_ms > r.gone_at_ms) {
             shared_.faults.add(Fault::expired, name + ": seen " +
@@ -253,7 +306,7 @@ void Worker::check(uint32_t key, uint64_t floor, int64_t started_ms, const Found
                                                    " ms after its end and slack");
         }
     }
-    raise_to(state.known, newest);
+    raise_to(state.known, chain.newest());
 }
 
 Found Worker::checked_get(uint32_t key) {
@@ -287,10 +340,12 @@ void Worker::count() {
     const uint32_t n = uint32_t(random_.below(counters_count));
     const std::string name = "c" + std::to_string(n);
     uint64_t value = 0;
-    if (client_.increment(any_wire(), name, value) == Answer::absent) {
+    const Answer answer = client_.increment(any_wire(), name, value);
+    if (unknown(answer)) return;
+    if (answer == Answer::absent) {
         const uint64_t base = shared_.ticket.fetch_add(1)
                               << 24;  // a new one each time: ranges do not meet
-        client_.store(any_wire(), Verb::add, name, std::to_string(base), 0, 0);
+        unknown(client_.store(any_wire(), Verb::add, name, std::to_string(base), 0, 0));
         return;
     }
     const std::lock_guard hold(shared_.lock);
@@ -304,7 +359,8 @@ void Worker::flush() {
     for (uint32_t k = 0; k < shared_.all_keys; k++) before[k] = shared_.keys[k].known;
     Operation op{Kind::flush, Outcome::done};
     op.sent = shared_.ticket.fetch_add(1);
-    client_.flush_all(any_wire());
+    // Not known: nothing was promised, and a cache may forget without being told to.
+    if (unknown(client_.flush_all(any_wire()))) return;
     op.answered = shared_.ticket.fetch_add(1);
     for (uint32_t k = 0; k < shared_.all_keys; k++) raise_to(shared_.keys[k].flushed, before[k]);
     const std::lock_guard hold(shared_.lock);
@@ -314,51 +370,74 @@ void Worker::flush() {
 // -- Histories
 // --------------------------------------------------------------------------------------------
 
-void Worker::history_operation(uint32_t key) {
+Answer Worker::history_change(Operation& op, uint32_t key, uint64_t what, const std::string& value) {
     const std::string name = key_name(shared_, key);
+    const Wire wire = any_wire();
+    if (what < 5) {
+        op.kind = Kind::set;
+        return client_.store(wire, Verb::set, name, value, 0, 0);
+    }
+    if (what < 7) {
+        op.kind = Kind::add;
+        return client_.store(wire, Verb::add, name, value, 0, 0);
+    }
+    if (what < 8) {
+        op.kind = Kind::append;
+        const Answer answer = client_.store(wire, Verb::append, name, value, 0, 0);
+        return answer == Answer::refused ? Answer::absent : answer;
+    }
+    if (what < 10) {
+        op.kind = Kind::remove;
+        return client_.remove(wire, name);
+    }
+    if (what < 11) {
+        op.kind = Kind::touch;
+        return client_.touch(wire, name, 1000);
+    }
+    op.kind = Kind::cas;
+    op.expected = seen_[key].identity;
+    return client_.store(wire, Verb::cas, name, value, 0, seen_[key].cas);
+}
+
+void Worker::record_history(uint32_t key, Operation op, Answer answer) {
+    const bool changes_bytes = op.kind != Kind::remove && op.kind != Kind::touch;
+    if (unknown(answer)) {
+        if (!changes_bytes) return;
+        op.answered = UINT64_MAX;
+    }
+    // A miss of a node that may not have been asked says nothing.
+    if (op.kind == Kind::get && answer == Answer::absent && shared_.options.outages) return;
+    op.outcome = answer == Answer::ok        ? Outcome::done
+                 : answer == Answer::absent  ? Outcome::absent
+                 : answer == Answer::unknown ? Outcome::unknown
+                                             : Outcome::refused;
+    const std::lock_guard hold(shared_.lock);
+    shared_.histories[key].push_back(op);
+}
+
+void Worker::history_operation(uint32_t key) {
     const uint64_t sequence = mix(key, ++history_sequence_) >> 1;
     const std::string value = record(key, sequence, 0, 0, any_size() / 4);
     const uint64_t what = random_.below(20);
-    const bool can_cas = seen_.contains(key);
     Operation op{Kind::get, Outcome::done};
     op.record = mix(index_, sequence);
-    const Wire wire = any_wire();
     Answer answer = Answer::ok;
     op.sent = shared_.ticket.fetch_add(1);
-    if (what < 5) {
-        op.kind = Kind::set;
-        answer = client_.store(wire, Verb::set, name, value, 0, 0);
-    } else if (what < 7) {
-        op.kind = Kind::add;
-        answer = client_.store(wire, Verb::add, name, value, 0, 0);
-    } else if (what < 8) {
-        op.kind = Kind::append;
-        answer = client_.store(wire, Verb::append, name, value, 0, 0);
-        if (answer == Answer::refused) answer = Answer::absent;
-    } else if (what < 10) {
-        op.kind = Kind::remove;
-        answer = client_.remove(wire, name);
-    } else if (what < 11) {
-        op.kind = Kind::touch;
-        answer = client_.touch(wire, name, 1000);
-    } else if (what < 14 && can_cas) {
-        op.kind = Kind::cas;
-        op.expected = seen_[key].identity;
-        answer = client_.store(wire, Verb::cas, name, value, 0, seen_[key].cas);
+    if (what < 11 || (what < 14 && seen_.contains(key))) {
+        answer = history_change(op, key, what, value);
     } else {
-        const Found found = client_.get(wire, name);
+        const std::string name = key_name(shared_, key);
+        const Found found = client_.get(any_wire(), name);
         answer = found.hit ? Answer::ok : Answer::absent;
         const Chain chain = read_chain(found.value, key);
         if (!chain.wrong.empty()) shared_.faults.add(Fault::torn, name + ": " + chain.wrong);
         op.expected = chain.identity();
         if (found.hit) seen_[key] = {found.cas, op.expected};
+        const std::lock_guard hold(shared_.lock);
+        for (const RecordHead& r : chain.records) shared_.observed.insert(mix(r.writer, r.sequence));
     }
     op.answered = shared_.ticket.fetch_add(1);
-    op.outcome = answer == Answer::ok       ? Outcome::done
-                 : answer == Answer::absent ? Outcome::absent
-                                            : Outcome::refused;
-    const std::lock_guard hold(shared_.lock);
-    shared_.histories[key].push_back(op);
+    record_history(key, op, answer);
 }
 
 }  // namespace consistency

@@ -11,6 +11,11 @@
 // C4  Counters are shared: no two increments ever return the same number (bases never repeat).
 // C5  Keys `h<n>` are written by several threads at once; their histories are recorded and must be
 //     linearizable (consistency_history.h).
+// C6  Where nodes fail (Options::outages) a change may be answered as unavailable: its outcome is then not known, and
+//     it may take effect at any later time, or never: a *doubt*. Its value may be seen from then on, whatever was
+//     acknowledged since; nothing else that is older may. A miss then says nothing: the node may not have been asked.
+// C7  Where failover is on (Options::failover) a key has several nodes, and what is older may be seen: it is counted, not
+//     held against anybody. Torn and foreign bytes, and what has expired, are.
 #pragma once
 
 #include <algorithm>
@@ -19,8 +24,10 @@
 #include <cstdint>
 #include <map>
 #include <mutex>
+#include <set>
 #include <string>
 #include <unordered_set>
+#include <utility>
 #include <vector>
 
 #include "t/consistency_client.h"
@@ -37,6 +44,9 @@ struct Options {
     uint32_t keys = 2000;
     uint32_t value_bytes_max = 200'000;
     uint64_t mutations_min = 0;
+    uint64_t operations_min = 0;
+    bool outages = false;
+    bool failover = false;
 };
 
 enum class Fault : uint8_t { torn, stale, history, counter, expired, reply, count };
@@ -44,10 +54,15 @@ enum class Fault : uint8_t { torn, stale, history, counter, expired, reply, coun
 // Counted by kind, and the first few told in full.
 class Faults {
   public:
+    explicit Faults(bool failover) : failover_(failover) {}
     void add(Fault kind, const std::string& what);
+    bool forgiven(Fault kind) const {
+        return failover_ && (kind == Fault::stale || kind == Fault::history || kind == Fault::counter);
+    }
     uint64_t of(Fault kind) const { return counts_[size_t(kind)].load(); }
 
   private:
+    const bool failover_;
     std::array<std::atomic<uint64_t>, size_t(Fault::count)> counts_{};
     std::mutex lock_;
     uint32_t told_ = 0;
@@ -81,7 +96,12 @@ struct Shared {
         : options(o),
           single_keys(o.keys),
           all_keys(o.keys + o.threads * ttl_keys_per_thread),
+          faults(o.failover),
           keys(all_keys) {}
+
+    // Remembers a doubt. Sequence 0: a value without bytes.
+    void doubt(uint32_t key, uint64_t sequence);
+    bool doubted(uint32_t key, uint64_t sequence);
 
     const Options options;
     const uint32_t single_keys;
@@ -89,13 +109,16 @@ struct Shared {
     Faults faults;
     std::vector<KeyState> keys;
     std::atomic<uint64_t> ticket{1};
-    std::atomic<uint64_t> gets{0}, hits{0}, mutations{0};
+    std::atomic<uint64_t> gets{0}, hits{0}, mutations{0}, unavailable{0};
+    std::atomic<uint64_t> doubts_seen{0};  // values of unknown outcome that a get returned after newer ones
     std::atomic<bool> stop{false};
 
     std::mutex lock;  // of what follows
     std::array<std::unordered_set<uint64_t>, counters_count> counted;
     std::map<uint32_t, std::vector<Operation>> histories;  // of this round, by key
     std::vector<Operation> flushes;
+    std::unordered_set<uint64_t> observed;                 // records that gets of this round returned
+    std::set<std::pair<uint32_t, uint64_t>> doubts;        // key, sequence
 };
 
 std::string key_name(const Shared& shared, uint32_t key);
@@ -116,12 +139,19 @@ class Worker {
     };
 
     void mixed_operation();
+    // Each takes the sequence number, carries the mutation out and acknowledges it, or doubts it.
     void write_one(uint32_t key);
     void store(uint32_t key, Own& own, uint64_t sequence);
     void add_to(uint32_t key, Own& own, uint64_t sequence);
     void store_by_cas(uint32_t key, Own& own, uint64_t sequence);
     void store_gone(uint32_t key, Own& own, uint64_t sequence);
     void remove(uint32_t key, Own& own, uint64_t sequence);
+    void touch(uint32_t key, const Own& own);
+    // Counts an answer of unknown outcome; true: it is one.
+    bool unknown(Answer answer);
+    bool settle(Answer answer, uint32_t key, uint64_t sequence, bool empty = false);
+    // May it be found although its writer knows that it is gone?
+    bool is_doubted(uint32_t key) const { return doubted_.contains(key) || shared_.options.failover; }
     void store_with_ttl();
     void read_one();
     void read_many();
@@ -129,7 +159,10 @@ class Worker {
     void flush();
     Found checked_get(uint32_t key);
     void check(uint32_t key, uint64_t floor, int64_t started_ms, const Found& found);
+    void check_chain(uint32_t key, uint64_t floor, const Chain& chain);
     void history_operation(uint32_t key);
+    Answer history_change(Operation& op, uint32_t key, uint64_t what, const std::string& value);
+    void record_history(uint32_t key, Operation op, Answer answer);
 
     uint32_t any_key();
     uint32_t own_key();
@@ -152,6 +185,7 @@ class Worker {
     Random random_;
     Client client_;
     std::map<uint32_t, Own> own_;
+    std::unordered_set<uint32_t> doubted_;  // keys that a change of ours with unknown outcome may still change
     std::map<uint32_t, Seen> seen_;  // history keys: the last gets
     uint64_t history_sequence_ = 0;
 };

@@ -122,7 +122,8 @@ inline Chain read_chain(std::string_view value, uint32_t key) {
         } else if (h.key != key) {
             chain.wrong = "record of key " + std::to_string(h.key) + where;
         } else if (h.body_bytes > value.size()) {
-            chain.wrong = "cut body" + where;
+            chain.wrong = "cut body of " + std::to_string(h.body_bytes) + where + ", record " +
+                          std::to_string(h.sequence) + " on " + std::to_string(h.previous);
         } else if (body_hash(value.substr(0, size_t(h.body_bytes)), head_hash(h)) != h.check) {
             chain.wrong = "torn body" + where;
         } else {

@@ -62,6 +62,9 @@ def check_counters(page):
     with Daemon("-m", "16", threads=1) as daemon:
         names = list(daemon.stats("proxy"))
     tap.ok(len(names) > 8, "stats proxy shows our own counters")
+    with Daemon("-m", "16", "--node", "a=shm:/nonexistent/a.sock", threads=1) as daemon:
+        with_nodes = list(daemon.stats("proxy"))
+    names += with_nodes
     check_none([name for name in names if len(described.get(name, "")) < 8], "the man page describes each")
     check_none([name for name in described if re.match(r"^(local|node|close)_\w+$", name) and name not in names],
                "and no other")
@@ -104,8 +107,25 @@ def check_node():
         tap.ok(name in rows, "it describes %s" % name)
 
 
+def check_ctl():
+    """farctl's page: commands and options are one table's."""
+    binary = os.path.join(BUILD, "farctl")
+    page = read(BUILD, "man", "farctl.1")
+    check_none(re.findall(r"@\w+@", page), "nothing is left to be filled in in farctl's page")
+    status, printed, _ = run_binary("--print-man", as_is=True, binary=binary)
+    tap.ok(status == 0 and printed.decode().strip() in page, "it holds what farctl prints")
+    status, help_text, _ = run_binary("--help", as_is=True, binary=binary)
+    described = terms(printed.decode())
+    tap.ok(status == 0 and len(described) > 12, "farctl --help ends well")
+    check_none([term for term in described if term not in help_text.decode()], "--help lists what its man page does")
+    check_none([term for term, text in described.items() if len(text) < 8], "everything in it is described")
+    for command in [term.split(" ")[0] for term in described if not term.startswith("-")]:
+        tap.ok(re.search(r"^\.SH JSON.*^\.BR? .*\b%s\b" % command, page, re.M | re.S), "its JSON is: " + command)
+
+
 def main():
     check_node()
+    check_ctl()
     page = read(BUILD, "man", "farcached.1")
     check_page(page)
     check_options(page)

@@ -113,6 +113,10 @@ fuzz_targets += t/fuzz/frame
 t_fuzz_frame_SOURCES = t/fuzz/frame.cc $(frame_headers) $(fuzz_main)
 t_fuzz_frame_LDFLAGS = $(fuzz_ldflags)
 
+check_PROGRAMS += t/unit_stats_nodes
+TESTS += t/unit_stats_nodes
+t_unit_stats_nodes_SOURCES = t/unit_stats_nodes.cc t/unit_stats_nodes_fixture.h t/unit_stats_fixture.h \
+	t/unit_pointer_table_fixture.h t/tap.h
 check_PROGRAMS += t/unit_stats t/unit_stats_crawler t/unit_stats_tune t/unit_stats_watch
 TESTS += t/unit_stats t/unit_stats_crawler t/unit_stats_tune t/unit_stats_watch
 t_unit_stats_SOURCES = t/unit_stats.cc t/unit_stats_fixture.h t/tap.h
@@ -136,11 +140,15 @@ t_unit_conf_farnode_SOURCES = t/unit_conf_farnode.cc t/tap.h
 
 EXTRA_DIST += \
 	t/lib/binary_client.py \
+	t/lib/cluster.py \
 	t/lib/connections.py \
+	t/lib/consistency_load.py \
 	t/lib/conversation.py \
 	t/lib/cxx_source.py \
 	t/lib/farcached.py \
+	t/lib/farctl.py \
 	t/lib/farnode.py \
+	t/lib/suite.py \
 	t/lib/tap_output.py
 
 # The sources themselves: style, arrows, lists; every header alone.
@@ -187,7 +195,7 @@ EXTRA_DIST += \
 	t/clients/pymemcache/requirements.txt \
 	t/clients/ruby-dalli/client.rb
 
-test_scripts += t/conv_stats.py t/conv_watch.py t/conv_crawler.py
+test_scripts += t/conv_stats.py t/conv_nodes_stats.py t/conv_watch.py t/conv_crawler.py
 
 test_scripts += t/conv_cli.py t/conv_process.py
 
@@ -195,6 +203,15 @@ test_scripts += t/conv_cli.py t/conv_process.py
 check_PROGRAMS += t/farnode_probe
 t_farnode_probe_SOURCES = t/farnode_probe.cc
 test_scripts += t/conv_farnode.py
+test_scripts += t/nodes_conv_meta.py t/nodes_conv_binary.py t/nodes_consistency.py
+EXTRA_DIST += t/nodes_conv_text.py t/nodes_conv_connections.py
+
+# The operator's sockets, and his program.
+test_scripts += t/conv_admin.py t/conv_farctl.py
+check_PROGRAMS += t/unit_ctl
+TESTS += t/unit_ctl
+t_unit_ctl_SOURCES = t/unit_ctl.cc t/tap.h
+t_unit_ctl_LDADD = ctl/libctl.a $(LDADD)
 
 test_scripts += t/conv_connections.py t/conv_connection_limits.py
 

@@ -17,17 +17,18 @@ class BinaryAdmin final : public daemon::Admin {
     static constexpr int many = 1000;
     std::string told;
 
-    bool stats_binary(std::string_view group,
-                      FunctionRef<void(std::string_view, std::string_view)> emit) override {
+    daemon::StatsFound stats_binary(std::string_view group, std::string_view,
+                                    FunctionRef<void(std::string_view, std::string_view)> emit) override {
+        using daemon::StatsFound;
         if (group.empty()) {
             emit("pid", "42");
             emit("empty", "");
-            return true;
+            return StatsFound::found;
         }
-        if (group == "reset") return true;
-        if (group != "many") return false;
+        if (group == "reset") return StatsFound::found;
+        if (group != "many") return StatsFound::unknown;
         for (int i = 0; i < many; i++) emit("name" + std::to_string(i), std::string(100, 'v'));
-        return true;
+        return StatsFound::found;
     }
     void flush_at(NodeSeconds when) override { told += "flush_at" + std::to_string(when); }
     void detail_get(std::string_view key, bool hit) override {
@@ -35,9 +36,10 @@ class BinaryAdmin final : public daemon::Admin {
     }
     void detail_set(std::string_view key) override { told += "set:" + std::string(key); }
     void detail_delete(std::string_view key) override { told += "del:" + std::string(key); }
-    void stats_text(std::string_view, OutBuffer&) override { std::abort(); }
+    void stats_text(std::string_view, std::string_view, OutBuffer&) override { std::abort(); }
     void verbosity(uint32_t) override { std::abort(); }
     void tune(std::string_view, OutBuffer&) override { std::abort(); }
+    void drain(std::string_view, bool, OutBuffer&) override { std::abort(); }
     void shutdown(bool) override { std::abort(); }
 };
 

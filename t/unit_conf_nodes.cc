@@ -18,6 +18,7 @@
 #include "conf/help.h"
 #include "conf/nodes.h"
 #include "conf/proxy_option_table.h"
+#include "conf/settings_stats.h"
 #include "t/tap.h"
 
 using namespace farcached;
@@ -249,9 +250,9 @@ name = "b"
 void test_file_errors() {
     const Row rows[] = {
         {"distributon = \"modula\"",
-         "f:1:1: unknown key 'distributon', did you mean 'distribution'? Allowed: node, distribution, hash, "
+         "f:1:1: unknown key 'distributon', did you mean 'distribution'? Allowed: admin, node, distribution, hash, "
          "hash_tag, local_read, cold_get, pointer_table, node_timeout_ms, failover\n"},
-        {"config = \"x\"", "f:1:1: unknown key 'config'. Allowed: node, distribution, hash, "
+        {"config = \"x\"", "f:1:1: unknown key 'config'. Allowed: admin, node, distribution, hash, "
                            "hash_tag, local_read, cold_get, pointer_table, node_timeout_ms, failover\n"},
         {"hash = \"md6\"",
          "f:1:8: hash: unknown word 'md6', did you mean 'md5'? Allowed: auto, one_at_a_time, md5, crc, "
@@ -279,7 +280,7 @@ void test_file_errors() {
         {"[node]\nname = \"a\"", "f:1:1: node: found a table; allowed: a table [[node]] for each\n"},
         {"node = [1]", "f:1:9: node: found 1; allowed: a table [[node]] for each\n"},
         {"[[nodes]]\nname = \"a\"",
-         "f:1:3: unknown key 'nodes', did you mean 'node'? Allowed: node, distribution, hash, "
+         "f:1:3: unknown key 'nodes', did you mean 'node'? Allowed: admin, node, distribution, hash, "
          "hash_tag, local_read, cold_get, pointer_table, node_timeout_ms, failover\n"},
         {"[[node]]\n",
          "f:1:1: node.name: missing; allowed: 1 to 63 letters, digits, and any of . _ -\n"
@@ -294,7 +295,7 @@ void test_file_errors() {
         // Every error of a file at once, in its order.
         {"wait = 1\nlocal_read = 1\n[[node]]\nadress = \"shm:/x\"\nname = \"a\"\nweight = \"3\"\n"
          "[[node]]\nname = \"\"\naddress = \"tcp:h:0\"\nweight = 0\nhash_as = 7\n",
-         "f:1:1: unknown key 'wait'. Allowed: node, distribution, hash, hash_tag, local_read, cold_get, "
+         "f:1:1: unknown key 'wait'. Allowed: admin, node, distribution, hash, hash_tag, local_read, cold_get, "
          "pointer_table, node_timeout_ms, failover\n"
          "f:2:14: local_read: found 1; allowed: true or false\n"
          "f:3:1: node.address: missing; allowed: shm:PATH, or tcp:HOST:PORT with brackets around an IPv6 "
@@ -403,9 +404,29 @@ void test_texts() {
     }
 }
 
+// `stats settings` has them behind memcached's, where there are nodes.
+std::string nodes_settings(const Settings& settings) {
+    std::string text;
+    bool behind = false;
+    settings_stats(settings, [&](std::string_view name, std::string_view value) {
+        behind = behind || name == "nodes";
+        if (behind) text.append(name).append(" ").append(value).append("\n");
+    });
+    return text;
+}
+
+void test_settings() {
+    tap::is(nodes_settings(parse({"-o", "distribution=modula"}).settings), "", "stats settings without nodes");
+    tap::is(nodes_settings(parse({"--node", "a=shm:/x y", "--node", "b=tcp:h:1,weight=2"}).settings),
+            "nodes a,b\ndistribution ketama\nhash auto\nhash_tag NULL\nlocal_read yes\ncold_get rpc\n"
+            "pointer_table.path /farcached\npointer_table.entries 1048576\nnode_timeout_ms 1000\nfailover no\n",
+            "stats settings with nodes");
+}
+
 }  // namespace
 
 int main() {
+    test_settings();
     test_node_words();
     test_command_line();
     test_refused_words();

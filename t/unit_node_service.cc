@@ -236,6 +236,26 @@ void large_values() {
 }
 
 // Small requests go between the pieces of two large values; both directions at once.
+// More replies than wait to be sent at a time, several times over, from one piece of input: nothing of it may be left
+// lying when the service wants no more turns.
+void long_pipeline() {
+    ServedNode served;
+    Proxy proxy(served);
+    const std::string value = pattern(10'000, 7);
+    proxy.ask(set_of("k", value));
+    const size_t before = proxy.answers.size();
+    for (const uint32_t count : {150u, 200u, 1500u}) {
+        OutBuffer out;
+        for (uint32_t i = 0; i < count; i++) proxy.put(out, get_of("k"), {});
+        proxy.answers.clear();
+        proxy.give(out);
+        size_t right = 0;
+        for (const auto& [address, answer] : proxy.answers) right += answer.value == value;
+        tap::is(right, size_t(count), "a pipeline of " + std::to_string(count) + " gets of 10 KB is answered");
+    }
+    tap::ok(before > 0 && proxy.trouble.empty(), "as frames should be");
+}
+
 void interleaved_values() {
     ServedNode served(node_config(64, 4 << 20));
     Proxy proxy(served);
@@ -475,6 +495,7 @@ int main() {
     random_histories();
     many_in_a_frame();
     large_values();
+    long_pipeline();
     interleaved_values();
     leases();
     clock_after_receipt();

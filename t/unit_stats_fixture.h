@@ -27,7 +27,9 @@ class FakeServer final : public daemon::ServerView {
     std::vector<daemon::ConnectionInfo> connections;
     uint64_t client_quit = 0;
     std::string shut;
+    daemon::NodesView* behind = nullptr;
 
+    daemon::NodesView* nodes() const override { return behind; }
     NodeSeconds now() const override { return clock.load(); }
     int64_t started_unix() const override { return 1'700'000'000; }
     uint32_t worker_count() const override { return 2; }
@@ -104,7 +106,7 @@ struct Rig {
     }
     std::string stats(std::string_view args) {
         OutBuffer out;
-        admin->stats_text(args, out);
+        admin->stats_text(args, "", out);
         return std::string(out.data(), out.size());
     }
     std::string tune(std::string_view line) {
@@ -115,7 +117,7 @@ struct Rig {
     // One value of a group; empty if it is not there.
     std::string stat(std::string_view name, std::string_view group = "") {
         std::string found;
-        admin->stats_binary(group, [&](std::string_view n, std::string_view v) {
+        admin->stats_binary(group, "", [&](std::string_view n, std::string_view v) {
             if (n == name) found = std::string(v);
         });
         return found;

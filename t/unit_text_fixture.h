@@ -25,13 +25,13 @@ class RecordingAdmin final : public daemon::Admin {
   public:
     std::string told;  // one word or line per call
 
-    void stats_text(std::string_view args, OutBuffer& out) override {
+    void stats_text(std::string_view args, std::string_view, OutBuffer& out) override {
         told += "stats[" + std::string(args) + "]";
         out.append("END\r\n");
     }
-    bool stats_binary(std::string_view,
-                      FunctionRef<void(std::string_view, std::string_view)>) override {
-        return false;
+    daemon::StatsFound stats_binary(std::string_view, std::string_view,
+                                    FunctionRef<void(std::string_view, std::string_view)>) override {
+        return daemon::StatsFound::unknown;
     }
     void verbosity(uint32_t level) override { told += "verbosity" + std::to_string(level); }
     void tune(std::string_view line, OutBuffer& out) override {
@@ -39,6 +39,10 @@ class RecordingAdmin final : public daemon::Admin {
         out.append("TUNED\r\n");
     }
     void flush_at(NodeSeconds when) override { told += "flush_at" + std::to_string(when); }
+    void drain(std::string_view node, bool on, OutBuffer& out) override {
+        told += (on ? "drain[" : "undrain[") + std::string(node) + "]";
+        out.append("OK\r\n");
+    }
     void shutdown(bool graceful) override { told += graceful ? "graceful" : "shutdown"; }
     void detail_get(std::string_view key, bool hit) override {
         told += (hit ? "+" : "-") + std::string(key);

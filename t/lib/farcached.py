@@ -14,6 +14,7 @@ H2  A Daemon is ended by its own pid when its `with` block is left, whatever hap
 H3  A daemon that exits with another status than expected, or whose stderr holds a sanitizer's report,
     fails the test even where the script looks at nothing.
 H4  Ports are chosen by the kernel; every file lives in a temporary folder that is removed.
+H5  With $FARCACHED_NODES=MODE every farcached keeps its items in nodes of its own (cluster.py says which).
 
 Which program is tested: Daemon(binary=...), else $FARCACHED, else $abs_top_builddir/farcached, else ./farcached.
 `FARCACHED=/usr/bin/memcached python3 t/conv_x.py` asks the same questions of memcached.
@@ -112,9 +113,10 @@ class Daemon:
         self.path = None
         self.status = None
         self.folder = None
+        self.behind = None
 
     def command(self):
-        args = list(self.args)
+        args = list(self.args) + (self.behind.options() if self.behind else [])
         if "-s" in args:
             self.path = args[args.index("-s") + 1]
         else:
@@ -127,6 +129,8 @@ class Daemon:
         return [self.binary] + self.user + args
 
     def start(self):
+        if os.environ.get("FARCACHED_NODES"):
+            self._start_nodes()
         self.folder = tempfile.mkdtemp(prefix="farcached-test-")
         self.port_file = os.path.join(self.folder, "ports")
         command = self.command()
@@ -137,10 +141,19 @@ class Daemon:
                                             preexec_fn=_die_with_parent)
         try:
             self._wait_until_listening(command)
+            if self.behind:
+                self.behind.until_up(self)
         except BaseException:
             self._end()
             raise
         return self
+
+    def _start_nodes(self):
+        import cluster  # here, because it imports this module
+        mode = cluster.Behind.wanted(self)
+        if mode:
+            self.behind = cluster.Behind(mode, self.args)
+            self.behind.start()
 
     def _wait_until_listening(self, command):
         end = time.monotonic() + deadline()
@@ -247,6 +260,8 @@ class Daemon:
         self.stderr_at_end = self.stderr()
         self.stdout_at_end = self._read("stdout")
         shutil.rmtree(self.folder, ignore_errors=True)
+        if self.behind:
+            self.behind.end()
 
     def _read(self, name):
         try:

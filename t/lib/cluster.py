@@ -1,0 +1,286 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Nodes, and farcached in front of them.
+
+    with Cluster("shm tcp shm", proxies=2, local_read=False) as c:
+        c.proxies[0].client().set("k", "v")
+        node = c.node_of("k")
+        c.kill(node)
+        c.restart(node)
+
+N1  A node's place (its path, its port) and name are its own for the cluster's life, over its restarts.
+N2  Every cluster has a pointer table of its own, which is unlinked at the end.
+N3  Whatever was stopped is continued at the end, so that it can be ended; a node's or proxy's own end is checked as
+    Daemon checks it (H3), but for those that the test killed.
+
+FARCACHED_NODES=MODE puts nodes behind every farcached that a script starts (Behind): MODE is "3shm", "3tcp" or "mix",
+with -o options of farcached behind commas: "mix,no_local_read".
+"""
+import contextlib
+import itertools
+import os
+import re
+import shutil
+import signal
+import tempfile
+
+from binary_client import BinaryClient, op
+from farcached import Closed, Daemon, StartFailed, default_binary, until
+from farnode import Farnode
+
+MIXES = {"mix": ("shm", "tcp", "shm")}
+NUMBERS = itertools.count()
+
+
+def channels_of(word):
+    """"3shm" -> three times shm."""
+    found = re.fullmatch(r"(\d+)(shm|tcp)", word)
+    return (found.group(2),) * int(found.group(1)) if found else MIXES[word]
+
+
+class Table:
+    """The name of a pointer table that nobody else has."""
+
+    def __init__(self, entries=4096):
+        self.name = "/farcached-test-%d-%d" % (os.getpid(), next(NUMBERS))
+        self.entries = entries
+
+    def options(self):
+        return "pointer_table.path=%s,pointer_table.entries=%d" % (self.name, self.entries)
+
+    def exists(self):
+        return os.path.exists("/dev/shm" + self.name)
+
+    def unlink(self):
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink("/dev/shm" + self.name)
+
+
+class Node:
+    """One node's place, and the process that is there now."""
+
+    def __init__(self, name, channel, folder, args):
+        self.name, self.channel, self.args = name, channel, [str(a) for a in args]
+        self.path = os.path.join(folder, name + ".sock")
+        self.port = 0
+        self.process = None
+
+    def start(self):
+        where = ["--shm", self.path] if self.channel == "shm" else ["--tcp", "127.0.0.1:%d" % self.port]
+        self.process = Farnode(*where, "--name", self.name, *self.args)
+        self.process.start()
+        self.port = self.process.port or 0
+        return self
+
+    def end(self, number=signal.SIGTERM):
+        """Ends it, with the checks of its end."""
+        if self.process is None:
+            return
+        self.process.signal(signal.SIGCONT)
+        if number == signal.SIGKILL:
+            self.process.expect_exit = -signal.SIGKILL
+            self.process.stop(number)
+        process, self.process = self.process, None
+        process.__exit__(None, None, None)
+
+    def address(self):
+        return "shm:" + self.path if self.channel == "shm" else "tcp:127.0.0.1:%d" % self.port
+
+    def option(self):
+        return ["--node", "%s=%s" % (self.name, self.address())]
+
+    def cpu_ticks(self):
+        """Clock ticks that the process has used, of user and system together."""
+        with open("/proc/%d/stat" % self.process.pid) as f:
+            words = f.read().rsplit(")", 1)[1].split()
+        return int(words[11]) + int(words[12])
+
+
+class Nodes:
+    """Nodes that are started and ended together, in a folder of their own."""
+
+    def __init__(self, channels, args=()):
+        self.folder = tempfile.mkdtemp(prefix="farcached-nodes-")
+        self.all = [Node("n%d" % i, channel, self.folder, args) for i, channel in enumerate(channels)]
+
+    def start(self):
+        try:
+            for node in self.all:
+                node.start()
+        except BaseException:
+            self.end()
+            raise
+        return self
+
+    def end(self):
+        for node in self.all:
+            node.end()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def options(self):
+        return [word for node in self.all for word in node.option()]
+
+
+def nodes_shown(daemon):
+    """{node: {what: value}} of `stats nodes`, in whichever protocol the daemon speaks."""
+    try:
+        found = daemon.stats("nodes")
+    except Closed:
+        with BinaryClient(daemon.client()) as b:
+            found = b.stat("nodes")[1]
+    shown = {}
+    for key, value in found.items():
+        node, _, what = key.partition(":")
+        shown.setdefault(node, {})[what] = value
+    return shown
+
+
+def all_up(shown):
+    return bool(shown) and all(s["links"] == s["links_up"] and s["state"] == "up" for s in shown.values())
+
+
+def until_up(daemon):
+    """Every worker of the daemon is connected to every node."""
+    if not nodes_shown(daemon): return  # TEMPORARY
+    if not all_up(until(lambda: nodes_shown(daemon), all_up)):
+        raise StartFailed("links did not come up: %s; %s" % (nodes_shown(daemon), daemon.stderr()))
+
+
+class Behind:
+    """What FARCACHED_NODES puts behind one farcached. What of its arguments is about the cache is the nodes', too."""
+
+    OF_THE_CACHE = {"-m": 1, "-I": 1, "-L": 0}
+
+    def __init__(self, mode, daemon_args):
+        word, *self.suboptions = mode.split(",")
+        args, given = ["-t", "2"], [str(a) for a in daemon_args]
+        for i, word_given in enumerate(given):
+            if word_given in self.OF_THE_CACHE:
+                args += given[i:i + 1 + self.OF_THE_CACHE[word_given]]
+        self.table = Table()
+        self.nodes = Nodes(channels_of(word), args)
+
+    def start(self):
+        self.nodes.start()
+
+    def until_up(self, daemon):
+        """And nothing needs the table's name any more: should the test be killed, it leaves none."""
+        until_up(daemon)
+        self.table.unlink()
+
+    def options(self):
+        return self.nodes.options() + ["-o", ",".join([self.table.options()] + self.suboptions)]
+
+    def end(self):
+        self.nodes.end()
+        self.table.unlink()
+
+    @staticmethod
+    def wanted(daemon):
+        """The mode for this daemon, or None: it is no farcached, or has nodes already, or a file that may name some."""
+        mode = os.environ.get("FARCACHED_NODES")
+        if not mode or type(daemon) is not Daemon or daemon.binary != default_binary():
+            return None
+        return None if {"--node", "--config"} & set(daemon.args) else mode
+
+
+class Cluster:
+    """proxies farcached, each with threads workers, in front of nodes; options: of -o, "name=value"."""
+
+    def __init__(self, channels="shm shm shm", proxies=2, local_read=True, options=(), node_args=(), proxy_args=(),
+                 threads=2):
+        self.table = Table()
+        self.nodes_behind = Nodes(channels.split(), node_args)
+        self.nodes = self.nodes_behind.all
+        words = [self.table.options(), "hash_tag={}", "local_read" if local_read else "no_local_read", *options]
+        self.proxy_args = ["-o", ",".join(words), "-t", threads, *proxy_args]
+        self.wanted = proxies
+        self.proxies = []
+        self.tags = {}
+
+    def __enter__(self):
+        try:
+            self.nodes_behind.start()
+            for _ in range(self.wanted):
+                self.proxies.append(self.start_proxy())
+        except BaseException:
+            self.end()
+            raise
+        return self
+
+    def __exit__(self, *_):
+        self.end()
+        return False
+
+    def end(self):
+        for node in self.nodes:
+            if node.process is not None:
+                node.process.signal(signal.SIGCONT)
+        for proxy in self.proxies:
+            self.end_proxy(proxy)
+        self.nodes_behind.end()
+        self.table.unlink()
+
+    @staticmethod
+    def end_proxy(proxy, number=signal.SIGTERM):
+        proxy.signal(signal.SIGCONT)
+        if number == signal.SIGKILL:
+            proxy.expect_exit = -signal.SIGKILL
+            proxy.stop(number)
+        proxy.__exit__(None, None, None)
+
+    def start_proxy(self, *more):
+        proxy = Daemon(*self.nodes_behind.options(), *self.proxy_args, *more).start()
+        try:
+            until_up(proxy)
+        except BaseException:
+            proxy.stop()
+            raise
+        return proxy
+
+    # -- What happens to nodes -----------------------------------------------------------------------
+
+    @staticmethod
+    def kill(node):
+        """SIGKILL, while everybody keeps what they have of it."""
+        node.end(signal.SIGKILL)
+
+    def restart(self, node, wait=True):
+        """A new node at the dead one's place; wait: until all proxies are connected to it."""
+        if node.process is not None:
+            self.kill(node)
+        node.start()
+        if wait:
+            self.until_up()
+
+    def until_up(self):
+        for proxy in self.proxies:
+            if proxy.alive():
+                until_up(proxy)
+
+    def until_seen_down(self, node):
+        """No proxy has a connection to it."""
+        for proxy in self.proxies:
+            until(lambda: nodes_shown(proxy)[node.name]["links_up"], lambda up: up == "0")
+
+    # -- Where keys are ------------------------------------------------------------------------------
+
+    def node_of(self, key):
+        """The node to which a key is sent: the one whose counter of stores moves when it is stored."""
+        daemon = next(p for p in self.proxies if p.alive())
+        before = nodes_shown(daemon)
+        with daemon.client() as c:
+            reply = c.set(key, "where")
+        if reply != "STORED":
+            raise AssertionError("set: " + reply)
+        after = nodes_shown(daemon)
+        moved = [n for n in self.nodes if after[n.name]["set_twosided"] != before[n.name]["set_twosided"]]
+        if len(moved) != 1:
+            raise AssertionError("the set of %s went to %s" % (key, [n.name for n in moved]))
+        return moved[0]
+
+    def key(self, node, name):
+        """A key of that name that is this node's. While all nodes are up, once for each node; later at any time."""
+        for tag in itertools.count():
+            if node in self.tags:
+                return "{%d}%s" % (self.tags[node], name)
+            self.tags.setdefault(self.node_of("{%d}" % tag), tag)

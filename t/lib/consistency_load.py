@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""t/consistency, the load whose every answer is checked (consistency.cc), run against ports, its tests made ours.
+
+Environment: CONSISTENCY_SECONDS of load (default: the caller's; 60 with FARCACHED_TEST_LONG), CONSISTENCY_SEED (default:
+random, printed), CONSISTENCY (the program, default t/consistency of the build).
+"""
+import os
+import re
+import subprocess
+
+from farcached import deadline, default_binary
+from tap_output import tap
+
+
+def program():
+    named = os.environ.get("CONSISTENCY")
+    if named:
+        return named
+    return os.path.join(os.path.dirname(os.path.abspath(default_binary())), "t", "consistency")
+
+
+def seconds(short):
+    return int(os.environ.get("CONSISTENCY_SECONDS") or ("60" if os.environ.get("FARCACHED_TEST_LONG") else short))
+
+
+def seed():
+    found = os.environ.get("CONSISTENCY_SEED") or str(int.from_bytes(os.urandom(4), "little"))
+    tap.diag("CONSISTENCY_SEED=%s" % found)
+    return found
+
+
+def relay(title, text):
+    """Make the program's tests ours; how many there were."""
+    for line in text.splitlines():
+        result = re.match(r"(ok|not ok) \d+ - (.*)", line)
+        if result:
+            tap.ok(result.group(1) == "ok", "%s: %s" % (title, result.group(2)))
+        elif line.startswith("#"):
+            tap.diag(line[1:].strip())
+    return len(re.findall(r"^(?:not )?ok \d+", text, re.M))
+
+
+class Load:
+    """A run in the background: start, then end(title)."""
+
+    def __init__(self, *args, timeout):
+        self.timeout = timeout
+        self.process = subprocess.Popen([program(), *[str(a) for a in args]], stdin=subprocess.DEVNULL,
+                                        stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+    def running(self):
+        return self.process.poll() is None
+
+    def end(self, title):
+        """Waits for its end; what it printed."""
+        try:
+            out, errors = self.process.communicate(timeout=self.timeout)
+        finally:
+            if self.running():
+                self.process.kill()
+                self.process.wait()
+        text, errors = out.decode("utf-8", "replace"), errors.decode("utf-8", "replace")
+        counted = relay(title, text)
+        tap.ok(counted > 0 and not errors and self.process.returncode in (0, 1),
+               "%s: the load itself ran to its end" % title, "exit status %s" % self.process.returncode, errors[-4000:])
+        return text
+
+
+def run(title, *args, timeout):
+    return Load(*args, timeout=timeout).end(title)
+
+
+def check_itself():
+    if not os.access(program(), os.X_OK):
+        tap.bail("there is no %s: `make check` builds it" % program())
+    run("the checks", "--self", timeout=deadline() * 3)

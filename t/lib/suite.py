@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Runs a test script that is about one farcached again, with nodes behind it (cluster.Behind), and makes its tests ours.
+
+Every test must have the result that it has without nodes, but for those of DIFFERENT: there, that it fails is what is
+expected, and a test of that list which passes is one failure more: its line is to be taken out.
+"""
+import fnmatch
+import os
+import re
+import subprocess
+import sys
+
+from farcached import deadline
+from tap_output import tap
+
+HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+
+# script -> {title or its beginning and *: why it differs}
+DIFFERENT = {}
+
+
+def modes(short, long):
+    return long if os.environ.get("FARCACHED_TEST_LONG") else short
+
+
+def why_different(script, title):
+    for pattern, why in DIFFERENT.get(script, {}).items():
+        if fnmatch.fnmatchcase(title, pattern):
+            return why
+    return None
+
+
+def relay(script, mode, text):
+    """Makes the tests of a script's output ours; how many there were."""
+    count = 0
+    for line in text.splitlines():
+        result = re.match(r"(ok|not ok) \d+ - (.*)", line)
+        if not result:
+            if line and not re.match(r"\d+\.\.\d+", line):
+                tap.diag(line.lstrip("# "))
+            continue
+        count += 1
+        good, title = result.group(1) == "ok", result.group(2)
+        why = why_different(script, title)
+        if why:
+            tap.ok(not good, "%s: %s: differs: %s" % (mode, title, why))
+        else:
+            tap.ok(good, "%s: %s" % (mode, title))
+    return count
+
+
+def run(script, mode):
+    """t/SCRIPT with FARCACHED_NODES=MODE."""
+    done = subprocess.run([sys.executable, os.path.join(HERE, script)], stdin=subprocess.DEVNULL,
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=deadline() * 15,
+                          env={**os.environ, "FARCACHED_NODES": mode})
+    text = done.stdout.decode("latin-1")
+    count = relay(script, mode, text)
+    tap.ok(count > 0 and done.returncode in (0, 1) and "Bail out!" not in text, "%s: %s ran to its end" % (mode, script),
+           "exit status %s" % done.returncode)
+
+
+def run_all(script, short=("3shm", "3shm,no_local_read", "3tcp"),
+            long=("3shm", "3shm,no_local_read", "3shm,no_local_read,cold_get=index", "3tcp", "3tcp,cold_get=index", "mix",
+                  "mix,no_local_read", "1shm", "1tcp")):
+    for mode in modes(short, long):
+        run(script, mode)
+    tap.done()

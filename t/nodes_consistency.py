@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Two farcached in front of three nodes, short of memory, under the load whose every answer is checked: over shm and
+tcp, read in their memory, by pointers, or asked; then while nodes are killed, started again and stopped.
+
+What is promised. Failover off: all that the load checks (consistency_load.h, C1 to C6): no torn or foreign byte, nothing
+older than acknowledged, linearizable histories, where a change that was answered as unavailable has an unknown outcome
+and a miss may mean that a node was not asked. Failover on: no torn or foreign byte, and nothing after its expiry; an old
+value may be seen when a node is back that others stood in for (C7), and how often that was is told.
+
+lib/consistency_load.py says which environment it heeds. With FARCACHED_TEST_LONG every channel in every mode, together
+ten million operations at least.
+"""
+import os
+import random
+import re
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"))
+import consistency_load as load  # noqa: E402
+from cluster import Cluster, nodes_shown  # noqa: E402
+from farcached import deadline, tap, until  # noqa: E402
+
+LONG = bool(os.environ.get("FARCACHED_TEST_LONG"))
+OPERATIONS_WANTED = 10_000_000 if LONG else 0
+LARGE = ["--keys", "2000", "--value-bytes", "200000", "--mutations", "2000"]
+HOT = ["--keys", "64", "--value-bytes", "1000"]
+FAST = ["node_timeout_ms=300"]
+
+# title, channels, options of Cluster, arguments of the load, what happens to nodes meanwhile
+SHORT_RUNS = [
+    ("shm", "shm shm shm", {"local_read": True}, LARGE, None),
+    ("shm by pointers", "shm shm shm", {"local_read": False}, HOT, None),
+    ("tcp and shm by pointers", "tcp shm tcp", {"local_read": False}, LARGE, None),
+    ("nodes end, mixed", "shm tcp shm", {"local_read": True, "options": FAST}, HOT, "end"),
+    ("nodes end and stop, shm by pointers", "shm shm shm", {"local_read": False, "options": FAST}, LARGE, "end stop"),
+    ("nodes end, failover", "shm shm tcp", {"local_read": True, "options": FAST + ["failover"]}, HOT, "end"),
+]
+
+
+def long_runs():
+    modes = [("in memory", True, []), ("by pointers", False, []), ("by index", False, ["cold_get=index"])]
+    for channels in ("shm shm shm", "tcp tcp tcp", "shm tcp shm"):
+        for mode, local_read, options in modes:
+            for meanwhile in (None, "end stop"):
+                for shape, of_load in (("large", LARGE), ("hot", HOT)):
+                    yield ("%s, %s, %s%s" % (channels, mode, shape, ", nodes end and stop" if meanwhile else ""), channels,
+                           {"local_read": local_read, "options": options + FAST}, of_load, meanwhile)
+    for channels in ("shm shm shm", "shm tcp shm"):
+        for mode, local_read, options in modes:
+            yield ("%s, %s, failover" % (channels, mode), channels,
+                   {"local_read": local_read, "options": options + FAST + ["failover"]}, HOT, "end stop")
+
+
+def timeouts(cluster):
+    return sum(int(nodes_shown(p)[n.name]["node_timeouts"]) for p in cluster.proxies for n in cluster.nodes)
+
+
+def gets(cluster):
+    return sum(int(p.stats()["cmd_get"]) for p in cluster.proxies)
+
+
+class Trouble:
+    """Nodes end or stop, one at a time, as long as the load runs; between two of these all are up and asked."""
+
+    def __init__(self, cluster, kinds, seed):
+        self.cluster, self.kinds, self.random = cluster, kinds.split(), random.Random(seed)
+        self.ended = self.stopped = 0
+
+    def while_running(self, running):
+        while running():
+            node = self.random.choice(self.cluster.nodes)
+            getattr(self, self.random.choice(self.kinds))(node, running)
+            self.cluster.until_up()
+            served = gets(self.cluster)
+            until(lambda: gets(self.cluster) - served > 2000 or not running(), bool)
+
+    def end(self, node, running):
+        if self.random.randrange(2):
+            self.cluster.kill(node)
+            self.cluster.until_seen_down(node)
+        self.cluster.restart(node, wait=False)
+        self.ended += 1
+
+    def stop(self, node, running):
+        """Until somebody gave up waiting for it."""
+        before = timeouts(self.cluster)
+        with node.process.stopped():
+            until(lambda: timeouts(self.cluster) > before or not running(), bool)
+        self.stopped += 1
+
+
+def run(title, channels, of_cluster, of_load, meanwhile, seed, seconds):
+    """How many operations there were."""
+    options = of_cluster["options"] if "options" in of_cluster else []
+    args = ["--seed", seed, "--seconds", seconds, *of_load]
+    args += ["--outages", "1"] if meanwhile else []
+    args += ["--failover", "1"] if "failover" in options else []
+    with Cluster(channels, node_args=["-m", "8", "-t", "2", "--lease-ms", "1000"], **of_cluster) as c:
+        ports = ",".join(str(p.port) for p in c.proxies)
+        started = load.Load(ports, *args, timeout=seconds * 10 + deadline() * 3)
+        if meanwhile:
+            trouble = Trouble(c, meanwhile, int(seed))
+            trouble.while_running(started.running)
+        text = started.end(title)
+        if meanwhile:
+            tap.ok(trouble.ended > 0, "%s: nodes were ended %d times and stopped %d times" % (
+                title, trouble.ended, trouble.stopped))
+        tap.ok(all(p.alive() for p in c.proxies) and all(n.process.alive() for n in c.nodes), "%s: all live" % title)
+        shown = [nodes_shown(p)[n.name] for p in c.proxies for n in c.nodes]
+        for name in ("get_local", "get_onesided", "get_twosided"):
+            tap.diag("%s %d" % (name, sum(int(s[name]) for s in shown)))
+    found = re.search(r"# (\d+) gets, \d+ hits, (\d+) mutations", text)
+    return int(found.group(1)) + int(found.group(2)) if found else 0
+
+
+def main():
+    seconds, seed = load.seconds(3), load.seed()
+    load.check_itself()
+    total = 0
+    for title, *how in long_runs() if LONG else SHORT_RUNS:
+        total += run(title, *how, seed, seconds)
+    tap.diag("%d operations" % total)
+    tap.ok(total >= OPERATIONS_WANTED, "as many operations as there should be")
+    tap.done()
+
+
+main()
