@@ -71,6 +71,10 @@ t_fuzz_text_LDFLAGS = $(fuzz_ldflags)
 t_fuzz_meta_SOURCES = t/fuzz/meta.cc t/fuzz/text_session.h t/unit_text_fixture.h $(fuzz_main)
 t_fuzz_meta_LDFLAGS = $(fuzz_ldflags)
 
+check_PROGRAMS += t/unit_reply_queue
+TESTS += t/unit_reply_queue
+t_unit_reply_queue_SOURCES = t/unit_reply_queue.cc t/unit_text_fixture.h t/tap.h
+
 check_PROGRAMS += t/unit_binary_parse t/unit_binary_engine
 TESTS += t/unit_binary_parse t/unit_binary_engine
 t_unit_binary_parse_SOURCES = t/unit_binary_parse.cc t/unit_binary_packets.h t/tap.h
