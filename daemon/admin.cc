@@ -79,7 +79,7 @@ uint64_t boottime_ns() {
 
 }  // namespace
 
-AdminImpl::AdminImpl(node::Node& node, ServerView& server, WatchHub& watch, Crawler& crawler,
+AdminImpl::AdminImpl(node::Node& node, ServerView& server, WatchHub& watch, node::Crawler& crawler,
                      EngineOptions& engine_options, AdminOptions options)
     : node_(node),
       server_(server),

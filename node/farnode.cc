@@ -23,6 +23,7 @@
 #include "fabric/owner.h"
 #include "fabric/shm_channel.h"
 #include "fabric/tcp_channel.h"
+#include "node/crawler.h"
 #include "node/farnode_server.h"
 #include "node/impl.h"
 #include "node/node.h"
@@ -201,6 +202,7 @@ void serve(const conf::Settings& settings, TcpListeners listeners, AdminSocket a
 
     std::unique_ptr<fabric::Owner> owner;
     std::unique_ptr<FarnodeServer> server;
+    Crawler crawler(node, process::node_now, CrawlerOptions());
     try {
         server = std::make_unique<FarnodeServer>(
             node, stats, facts, process::node_now, FarnodeServer::Options{settings.session.threads, talks});
@@ -211,6 +213,7 @@ void serve(const conf::Settings& settings, TcpListeners listeners, AdminSocket a
         }
         if (admin != nullptr) server->add_admin(std::move(admin));
         server->start();
+        crawler.start();
     } catch (const std::system_error& failed) {
         // Nobody waits for threads that did start while others could not.
         std::fprintf(stderr, "failed to start: %s\n", failed.what());
@@ -223,6 +226,7 @@ void serve(const conf::Settings& settings, TcpListeners listeners, AdminSocket a
     if (graceful) std::fputs("Gracefully stopping\n", stderr);
     server->stop(graceful ? protocol::Goodbye::draining : protocol::Goodbye::stopping,
                  graceful ? patience_graceful_ms : patience_ms);
+    crawler.stop();
 }
 
 }  // namespace
