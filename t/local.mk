@@ -203,7 +203,7 @@ test_scripts += t/nodes_conv_meta.py t/nodes_conv_binary.py t/nodes_consistency.
 EXTRA_DIST += t/nodes_conv_text.py t/nodes_conv_connections.py
 
 # The operator's sockets, and his program.
-test_scripts += t/conv_admin.py t/conv_farctl.py
+test_scripts += t/conv_admin.py t/conv_farctl.py t/conv_farctl_nodes.py
 check_PROGRAMS += t/unit_ctl
 TESTS += t/unit_ctl
 t_unit_ctl_SOURCES = t/unit_ctl.cc t/tap.h
