@@ -64,6 +64,7 @@ class Load:
             self._run([self.tool, "load", "--port", str(server.port), "--protocol", self.protocol, "--threads",
                        str(self.threads), "--keys", str(data.keys), "--key-prefix", self.prefix, "--value-bytes",
                        str(data.value_bytes), "--server-pid", str(server.pid), "--json", path] +
+                      (["--back-pid", ",".join(str(pid) for pid in server.back_pids)] if server.back_pids else []) +
                       [str(a) for a in args], seconds)
             with open(path) as file:
                 return json.load(file)
@@ -79,7 +80,10 @@ class Load:
                              workload.pipeline, "--multiget", workload.multiget, "--ratio", workload.ratio,
                              "--seconds", seconds, "--warmup", warmup, seconds=seconds + warmup)
         return {"keys_per_s": got["keys_per_s"], "p50_us": got["all_p50_us"], "p99_us": got["all_p99_us"],
-                "p999_us": got["all_p999_us"], "cpu_s_per_million": got["server_cpu_s_per_million_keys"],
+                "p999_us": got["all_p999_us"],
+                "cpu_s_per_million": got["server_cpu_s_per_million_keys"] + got["back_cpu_s_per_million_keys"],
+                "front_cpu_s_per_million": got["server_cpu_s_per_million_keys"],
+                "back_cpu_s_per_million": got["back_cpu_s_per_million_keys"],
                 "hit_ratio": got["hit_ratio"] if got["keys_read"] else 1.0,
                 "client_cpu_share": got["client_cpu_s"] / got["measured_s"] / self.threads}
 

@@ -39,59 +39,92 @@ def share_cpus():
     return set(cpus), set(cpus), "SHARED: servers and clients both on all %d CPUs" % len(cpus)
 
 
-class Server:
-    """One running server. label: what it is called in the report."""
+class Process:
+    """One running program. label: what it is called in the report. folder: where it may leave files."""
 
-    def __init__(self, label, binary, threads, megabytes, cpus):
+    def __init__(self, label, command, cpus, folder, env=None):
         self.label = label
-        self.binary = binary
-        self.folder = tempfile.mkdtemp(prefix="farcached-compare-")
-        port_file = os.path.join(self.folder, "ports")
-        user = ["-u", "root"] if os.geteuid() == 0 else []
-        command = [binary] + user + ["-l", "127.0.0.1", "-p", "-1", "-U", "0", "-t", str(threads),
-                                     "-m", str(megabytes), "-c", "4096"]
-        with open(os.path.join(self.folder, "stderr"), "wb") as err:
-            self.process = subprocess.Popen(command, env={**os.environ, "MEMCACHED_PORT_FILENAME": port_file},
-                                            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=err,
-                                            preexec_fn=child_setup(cpus))
-        try:
-            self.port = self._wait_for_port(port_file)
-        except BaseException:
-            self.stop()
-            raise
-
-    def _wait_for_port(self, port_file):
-        end = time.monotonic() + START_SECONDS
-        while time.monotonic() < end and self.process.poll() is None:
-            if os.path.exists(port_file):
-                with open(port_file) as file:
-                    found = re.search(r"TCP INET: (\d+)", file.read())
-                if found and self._answers(int(found.group(1))):
-                    return int(found.group(1))
-            time.sleep(0.02)
-        with open(os.path.join(self.folder, "stderr"), errors="replace") as file:
-            raise Failed("%s does not start: %s" % (self.binary, file.read().strip()))
-
-    @staticmethod
-    def _answers(port):
-        try:
-            socket.create_connection(("127.0.0.1", port), 1).close()
-        except OSError:
-            return False
-        return True
+        self.command = command
+        self.folder = folder
+        with open(os.path.join(folder, label + ".err"), "wb") as err:
+            self.process = subprocess.Popen(command, env={**os.environ, **(env or {})}, stdin=subprocess.DEVNULL,
+                                            stdout=subprocess.DEVNULL, stderr=err, preexec_fn=child_setup(cpus))
 
     @property
     def pid(self):
         return self.process.pid
 
+    def wait_until(self, look):
+        """What look() says when that is no longer None. Ends the process if nothing comes of it."""
+        end = time.monotonic() + START_SECONDS
+        try:
+            while time.monotonic() < end and self.process.poll() is None:
+                seen = look()
+                if seen is not None:
+                    return seen
+                time.sleep(0.02)
+            with open(os.path.join(self.folder, self.label + ".err"), errors="replace") as file:
+                raise Failed("%s does not start: %s" % (" ".join(self.command), file.read().strip()))
+        except BaseException:
+            self.stop()
+            raise
+
     def stop(self):
-        if self.process.poll() is None:
-            self.process.terminate()
-            try:
-                self.process.wait(STOP_SECONDS)
-            except subprocess.TimeoutExpired:
-                self.process.kill()
-                self.process.wait()
+        if self.process.poll() is not None:
+            return
+        self.process.terminate()
+        try:
+            self.process.wait(STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+
+    def resident_bytes(self):
+        with open("/proc/%d/status" % self.pid) as file:
+            return int(re.search(r"^VmRSS:\s+(\d+) kB", file.read(), re.M).group(1)) * 1024
+
+    def cpu_seconds(self):
+        with open("/proc/%d/stat" % self.pid) as file:
+            fields = file.read().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / TICKS
+
+
+def as_whom():
+    """What root must say to memcached and to those who are like it."""
+    return ["-u", "root"] if os.geteuid() == 0 else []
+
+
+def port_in(port_file):
+    """The port that the kernel chose, as a port file says, once somebody accepts there; else None."""
+    if not os.path.exists(port_file):
+        return None
+    with open(port_file) as file:
+        found = re.search(r"TCP INET: (\d+)", file.read())
+    return int(found.group(1)) if found and accepts(("127.0.0.1", int(found.group(1)))) else None
+
+
+def accepts(address):
+    """Does somebody accept connections there? address: (host, port), or a path."""
+    with socket.socket(socket.AF_UNIX if isinstance(address, str) else socket.AF_INET) as s:
+        s.settimeout(1)
+        return s.connect_ex(address) == 0
+
+
+class Server(Process):
+    """One running memcached, or whatever is started like one, at a port that the kernel chooses."""
+
+    back_pids = ()
+
+    def __init__(self, label, binary, threads, megabytes, cpus):
+        folder = tempfile.mkdtemp(prefix="farcached-compare-")
+        port_file = os.path.join(folder, "ports")
+        command = [binary] + as_whom() + ["-l", "127.0.0.1", "-p", "-1", "-U", "0", "-t", str(threads),
+                                          "-m", str(megabytes), "-c", "4096"]
+        super().__init__(label, command, cpus, folder, {"MEMCACHED_PORT_FILENAME": port_file})
+        self.port = self.wait_until(lambda: port_in(port_file))
+
+    def stop(self):
+        super().stop()
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def stats(self):
@@ -105,15 +138,6 @@ class Server:
                 got += more
         return dict(re.findall(r"^STAT (\S+) (.*?)\r?$", got.decode("latin-1"), re.M))
 
-    def resident_bytes(self):
-        with open("/proc/%d/status" % self.pid) as file:
-            return int(re.search(r"^VmRSS:\s+(\d+) kB", file.read(), re.M).group(1)) * 1024
-
-    def cpu_seconds(self):
-        with open("/proc/%d/stat" % self.pid) as file:
-            fields = file.read().rpartition(")")[2].split()
-        return (int(fields[11]) + int(fields[12])) / TICKS
-
 
 def version_of(binary):
     """What `-V` says: one line."""
@@ -121,7 +145,7 @@ def version_of(binary):
         done = subprocess.run([binary, "-V"], capture_output=True, timeout=10, stdin=subprocess.DEVNULL)
     except (OSError, subprocess.TimeoutExpired) as e:
         raise Failed("cannot run %s: %s" % (binary, e)) from None
-    return done.stdout.decode("utf-8", "replace").strip().split("\n")[0]
+    return (done.stdout + done.stderr).decode("utf-8", "replace").strip().split("\n")[0]
 
 
 def machine():

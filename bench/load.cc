@@ -147,7 +147,7 @@ void preload(const Workers& workers, const LoadOptions& options, Progress& progr
 void measure(const Workers& workers, const LoadOptions& options, Progress& progress,
              Results& results) {
     const Bounds& bounds = options.bounds;
-    const std::vector<int>& pids = options.target.server_pids;
+    const Target& target = options.target;
     uint64_t from_ns = now_ns() + uint64_t(bounds.warmup_s * 1e9);
     uint64_t to_ns = from_ns + uint64_t(bounds.seconds * 1e9);
     auto work = [&](Worker& worker, uint32_t number) {
@@ -158,11 +158,12 @@ void measure(const Workers& workers, const LoadOptions& options, Progress& progr
     };
     Crew crew(workers, work);
     progress.watch(crew, "warm-up", from_ns, 0);
-    Usage server_before = usage_of(pids);
+    Usage server_before = usage_of(target.server_pids), back_before = usage_of(target.back_pids);
     double client_before_s = own_cpu_s();
     progress.watch(crew, "load", to_ns, 0);
     results.client_cpu_s = own_cpu_s() - client_before_s;
-    results.server = usage_of(pids) - server_before;
+    results.server = usage_of(target.server_pids) - server_before;
+    results.back = usage_of(target.back_pids) - back_before;
     progress.watch(crew, "the last replies", UINT64_MAX, 0);
     results.measured_s = bounds.seconds;
     if (bounds.requests == 0) return;
@@ -177,6 +178,7 @@ Results run_load(const LoadOptions& options) {
     Plan plan(options);
     Workers workers = make_workers(plan);
     usage_of(options.target.server_pids);  // complains now if there is no such process
+    usage_of(options.target.back_pids);
     Progress progress(workers, options);
     Results results;
     if (options.mix.preload) preload(workers, options, progress, results);

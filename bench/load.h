@@ -16,6 +16,7 @@ struct Results {
     double preload_s = 0;
     Tally total;              // of all workers
     Usage server;             // while measuring; meaningful if there are server_pids
+    Usage back;               // likewise, of back_pids
     double client_cpu_s = 0;  // while measuring
 
     uint64_t operations() const { return total.sets.count() + total.gets.count(); }

@@ -41,6 +41,9 @@ bench_placement_lookup_LDADD = $(LDADD) $(LIBMEMCACHED_LIBS)
 
 EXTRA_DIST += \
 	bench/compare \
+	bench/compare_chart.py \
+	bench/compare_contestants.py \
 	bench/compare_load.py \
+	bench/compare_proxied.py \
 	bench/compare_report.py \
 	bench/compare_servers.py

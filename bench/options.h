@@ -17,6 +17,7 @@ struct Target {
     std::string unix_path;  // if not empty, instead of host and port
     Wire wire = Wire::text;
     std::vector<int> server_pids;  // whose CPU time is reported
+    std::vector<int> back_pids;    // and apart from it, that of the servers behind them
 };
 
 struct Shape {

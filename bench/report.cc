@@ -79,6 +79,21 @@ void add_options(Fields& fields, const LoadOptions& options) {
     add(fields, "seed", options.mix.seed);
 }
 
+void add_usage(Fields& fields, const std::string& whose, const Usage& usage, bool known,
+               const Results& results) {
+    double operations = double(results.operations());
+    auto name = [&](const char* rest) { return whose + rest; };
+    add_text(fields, name("_measured").c_str(), known ? "yes" : "no");
+    add(fields, name("_cpu_s").c_str(), usage.cpu_s);
+    add(fields, name("_cpu_s_per_million_operations").c_str(),
+        ratio(usage.cpu_s * 1e6, operations));
+    add(fields, name("_cpu_s_per_million_keys").c_str(),
+        ratio(usage.cpu_s * 1e6, keys_touched(results)));
+    add(fields, name("_context_switches").c_str(), usage.context_switches);
+    add(fields, name("_context_switches_per_operation").c_str(),
+        ratio(double(usage.context_switches), operations));
+}
+
 Fields fields_of(const LoadOptions& options, const Results& results) {
     Fields fields;
     add_options(fields, options);
@@ -98,16 +113,8 @@ Fields fields_of(const LoadOptions& options, const Results& results) {
     add_latency(fields, "get", total.gets);
     add_latency(fields, "set", total.sets);
     add(fields, "client_cpu_s", results.client_cpu_s);
-    bool known = !options.target.server_pids.empty();
-    add_text(fields, "server_measured", known ? "yes" : "no");
-    add(fields, "server_cpu_s", results.server.cpu_s);
-    add(fields, "server_cpu_s_per_million_operations",
-        ratio(results.server.cpu_s * 1e6, operations));
-    add(fields, "server_cpu_s_per_million_keys",
-        ratio(results.server.cpu_s * 1e6, keys_touched(results)));
-    add(fields, "server_context_switches", results.server.context_switches);
-    add(fields, "server_context_switches_per_operation",
-        ratio(double(results.server.context_switches), operations));
+    add_usage(fields, "server", results.server, !options.target.server_pids.empty(), results);
+    add_usage(fields, "back", results.back, !options.target.back_pids.empty(), results);
     add(fields, "error_replies", total.failures.refused);
     add(fields, "wrong_values", total.failures.wrong_values);
     add(fields, "broken_connections", total.failures.broken);
@@ -133,14 +140,14 @@ std::string latency_line(const char* what, const Histogram& h, double measured_s
                 micro(double(h.quantile(0.999))), micro(double(h.max())));
 }
 
-std::string server_lines(const Results& results) {
+std::string usage_lines(const char* who, const Usage& usage, const Results& results) {
     double operations = double(results.operations());
-    return form("server: %.2f CPU seconds, %.3f per million operations, %.3f per million keys\n",
-                results.server.cpu_s, ratio(results.server.cpu_s * 1e6, operations),
-                ratio(results.server.cpu_s * 1e6, keys_touched(results))) +
-           form("server: %llu context switches, %.4f per operation\n",
-                (unsigned long long)results.server.context_switches,
-                ratio(double(results.server.context_switches), operations));
+    return form("%s: %.2f CPU seconds, %.3f per million operations, %.3f per million keys\n", who,
+                usage.cpu_s, ratio(usage.cpu_s * 1e6, operations),
+                ratio(usage.cpu_s * 1e6, keys_touched(results))) +
+           form("%s: %llu context switches, %.4f per operation\n", who,
+                (unsigned long long)usage.context_switches,
+                ratio(double(usage.context_switches), operations));
 }
 
 void write_file(const std::string& path, const std::string& text, std::ios::openmode mode) {
@@ -172,7 +179,8 @@ std::string text_report(const LoadOptions& options, const Results& results) {
     text += form("\nkeys: %.0f read and stored per second, hit ratio %.4f\n",
                  ratio(keys_touched(results), results.measured_s),
                  ratio(double(results.total.hits), double(results.total.keys_read)));
-    if (!options.target.server_pids.empty()) text += server_lines(results);
+    if (!options.target.server_pids.empty()) text += usage_lines("server", results.server, results);
+    if (!options.target.back_pids.empty()) text += usage_lines("back", results.back, results);
     text += form("client: %.2f CPU seconds\n", results.client_cpu_s);
     const Failures& failures = results.total.failures;
     text += form("failures: %llu error replies, %llu wrong values, %llu broken connections\n",

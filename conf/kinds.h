@@ -12,6 +12,7 @@
 #include <string_view>
 #include <type_traits>
 
+#include "conf/nodes.h"
 #include "conf/option.h"
 
 namespace farcached::conf {
@@ -183,5 +184,14 @@ constexpr Kind deprecated{set_deprecated};
 constexpr Kind unavailable{set_unavailable, show_initial};
 // Never set; shown as `initial`.
 constexpr Kind constant{nullptr, show_initial};
+
+// --admin, which both daemons have.
+constexpr Option admin_option(Section section) {
+    return {.name = "admin", .argument = "<path>",
+            .kind = checked_text<&Settings::admin, &AdminSettings::socket_path>(is_socket_path),
+            .section = section, .in_file = true, .exit_status = exit_usage, .allowed = socket_path_allowed,
+            .help = "a Unix socket of mode 0600 for the operator, who asks there\n"
+                    "with farctl or nc for statistics, and gives orders"};
+}
 
 }  // namespace farcached::conf

@@ -47,7 +47,7 @@ constexpr Option table[] = {
              "given, made of the host's name and the port of --tcp"},
     {.name = "shm", .argument = "<path>", .kind = checked_text<&S::node, &N::shm_path>(is_socket_path),
      .section = Section::network, .in_file = true, .exit_status = exit_usage,
-     .allowed = "the path of a Unix socket, 1 to 107 bytes that can be printed",
+     .allowed = socket_path_allowed,
      .help = "serve proxies of this host, which read the node's memory\n"
              "themselves; the Unix socket at which they find it. Beside it\n"
              "<path>.lock keeps a second node away"},
@@ -63,6 +63,7 @@ constexpr Option table[] = {
      .section = Section::network, .in_file = true, .exit_status = exit_usage,
      .help = "how many connections of proxies may be welcome at once; a\n"
              "proxy has one for each of its threads"},
+    admin_option(Section::network),
     {.flag = 'm', .name = "memory-limit", .argument = "<megabytes>", .initial = "64",
      .kind = number<&S::memory, &M::bytes_max>(1, megabytes_max, 1 << 20), .section = Section::memory,
      .in_file = true, .exit_status = exit_usage, .help = "limit on the memory that items take"},

@@ -42,6 +42,8 @@ bool is_node_name(std::string_view text);
 
 // Can a Unix socket have this path?
 bool is_socket_path(std::string_view path);
+constexpr std::string_view socket_path_allowed =
+    "the path of a Unix socket, 1 to 107 bytes that can be printed";
 
 // "10.0.0.1:11300", "[::1]:11300": the host without brackets, not looked up. `channel`: what stands before it where
 // it is written, "tcp:" or nothing, for messages.

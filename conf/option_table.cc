@@ -283,6 +283,7 @@ constexpr Option table[] = {
      .help = "keep the cache over a restart: not there yet, refused"},
     {.where = stat, .initial = "4", .kind = constant, .stat = "client_flags_size"},
     // From here on, not in `stats settings`.
+    admin_option(network),
     {.flag = 'd', .name = "daemon", .initial = "no", .kind = toggle<&S::process, &P::daemonize>(),
      .section = process, .help = "run in the background"},
     {.flag = 'u', .name = "user", .argument = "<name>", .kind = text<&S::process, &P::user>(),

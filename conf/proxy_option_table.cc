@@ -66,7 +66,7 @@ constexpr Option table[] = {
     {.name = "config", .argument = "<file>", .kind = text<&S::process, &ProcessSettings::config_path>(),
      .section = nodes,
      .help = "read this TOML file before the other options; its keys are\n"
-             "the options of this section, by their names"},
+             "admin and the options of this section, by their names"},
     {.where = suboption, .name = "distribution", .argument = "<name>", .initial = "ketama",
      .kind = choice<&S::proxy, &P::distribution>(distribution_names), .section = nodes,
      .in_file = true, .exit_status = exit_usage,

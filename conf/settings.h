@@ -62,6 +62,7 @@ struct AdminSettings {
     bool watch = false;
     bool detail = false;
     bool track_sizes = false;
+    std::string socket_path;             // of the operator's Unix socket; empty: none
     std::string prefix_delimiter;        // one character
     uint64_t watcher_log_bytes = 0;
     uint64_t worker_log_bytes = 0;

@@ -7,6 +7,8 @@
 #include <iterator>
 
 #include "daemon/dump.h"
+#include "daemon/nodes_view.h"
+#include "daemon/stats_words.h"
 #include "daemon/tune.h"
 #include "node/node_stats.h"
 #include "protocol/text_number.h"
@@ -307,6 +309,15 @@ void AdminImpl::flush_at(NodeSeconds when) { crawler_.flush_at(when); }
 void AdminImpl::flushed(NodeSeconds when) {
     constexpr uint64_t clock_ahead_s = 60;
     settings_.set("oldest", std::to_string(when + clock_ahead_s - 1));
+}
+
+void AdminImpl::drain(std::string_view node, bool on, OutBuffer& out) {
+    NodesView* nodes = server_.nodes();
+    if (nodes == nullptr) return say(out, "CLIENT_ERROR no nodes are configured");
+    if (nodes->drain(node, on)) return say(out, "OK");
+    std::string names;
+    for (uint32_t i = 0; i < nodes->count(); i++) names += (i == 0 ? "" : ", ") + nodes->shown(i).name;
+    say(out, "CLIENT_ERROR no node of this name; nodes: " + names);
 }
 
 void AdminImpl::shutdown(bool graceful) { server_.shut_down(graceful); }

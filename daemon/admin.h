@@ -53,6 +53,7 @@ class AdminImpl final : public Admin {
     void tune(std::string_view line, OutBuffer& out) override;
     void flush_at(NodeSeconds when) override;
     void flushed(NodeSeconds when) override;
+    void drain(std::string_view node, bool on, OutBuffer& out) override;
     void shutdown(bool graceful) override;
     void detail_get(std::string_view key, bool hit) override;
     void detail_set(std::string_view key) override;

@@ -65,6 +65,8 @@ class Admin {
     virtual void flush_at(NodeSeconds when) = 0;  // a flush_all with a delay
     // Told of every flush: what is older than `when` is gone, or will be then.
     virtual void flushed([[maybe_unused]] NodeSeconds when) {}
+    // The operator's `drain NODE` and, without `on`, `undrain NODE`; after the caller checked whose session it is.
+    virtual void drain(std::string_view node, bool on, OutBuffer& out) = 0;
     virtual void shutdown(bool graceful) = 0;     // after the caller checked that it is allowed
     // Key-level accounting for `stats detail`; cheap no-ops while it is off.
     virtual void detail_get(std::string_view key, bool hit) = 0;
@@ -142,6 +144,7 @@ struct GetLine {
 // Per connection, owned by the session, for the engines.
 struct SessionState {
     int fd = -1;                  // named in watch lines
+    bool admin = false;           // the operator's: it came by the socket of --admin
     uint64_t swallow = 0;         // bytes of a refused value still to be thrown away
     GetLine line;                 // the front of the input is inside this line
     ReplyQueue* replies = nullptr;  // borrowed; set if there is a Backend

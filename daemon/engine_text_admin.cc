@@ -74,6 +74,14 @@ bool shut_down(Call& call, const TextRequest& request) {
     return true;
 }
 
+void drain(Call& call, const TextRequest& request) {
+    if (!call.session.admin) return say_unless(request.noreply, call.out, "ERROR");
+    const bool on = request.verb == TextVerb::drain;
+    if (request.args.empty() || request.args.find(' ') != request.args.npos)
+        return say(call.out, on ? "CLIENT_ERROR usage: drain NODE" : "CLIENT_ERROR usage: undrain NODE");
+    call.context.admin.drain(request.args, on, call.out);
+}
+
 struct WatchWord {
     std::string_view word;
     uint32_t flags;
@@ -214,6 +222,8 @@ Turn run_admin(Call& call, const TextRequest& request) {
             return Turn::done;
         case TextVerb::stats: return stats(call, request);
         case TextVerb::tune: tune(call, request); return Turn::done;
+        case TextVerb::drain:
+        case TextVerb::undrain: drain(call, request); return Turn::done;
         case TextVerb::watch: return watch(call, request);
         case TextVerb::dump: return dump(call, request);
         case TextVerb::shutdown: return shut_down(call, request) ? close(call) : Turn::done;

@@ -34,7 +34,7 @@ namespace {
 
 // Descriptors that are not clients' (standard streams, listeners, event loops, watchers), with some to spare.
 constexpr uint64_t files_per_thread = 4;
-constexpr uint64_t files_other = 96;
+constexpr uint64_t files_other = 96 + process::AdminSocket::connections_max;
 constexpr uint64_t files_per_link = 6;  // a connection of a worker to a node: its sockets and what they share
 constexpr uint64_t unused_node_bytes = UINT64_C(1) << 20;
 
@@ -72,8 +72,11 @@ SessionProtocol session_protocol(conf::Protocol protocol) {
     return SessionProtocol::any;
 }
 
-ServerOptions server_options(const conf::ListenSettings& listen, const conf::SessionSettings& session) {
+ServerOptions server_options(const conf::Settings& settings) {
+    const conf::ListenSettings& listen = settings.listen;
+    const conf::SessionSettings& session = settings.session;
     ServerOptions options;
+    options.admin_path = settings.admin.socket_path;
     for (conf::ListenAddress& address : or_give_up(conf::listen_addresses(listen))) {
         options.tcp.push_back(
             {std::move(address.host), address.port, session_protocol(address.protocol)});
@@ -240,7 +243,7 @@ void serve(const conf::Settings& settings, Nodes* nodes, Server& server, Signals
 
 int run(int argc, char** argv) {
     const conf::Settings settings = settings_or_exit(argc, argv);
-    ServerOptions options = server_options(settings.listen, settings.session);
+    ServerOptions options = server_options(settings);
     Identity identity = or_give_up(process::find_identity(settings.process.user));
     raise_limits(settings);
     const std::unique_ptr<Nodes> nodes = nodes_or_exit(settings);
@@ -248,7 +251,8 @@ int run(int argc, char** argv) {
     Signals signals;
     Server server(options);
     or_give_up(server.listen());
-    if (!options.unix_path.empty()) process::give_away(options.unix_path, identity);
+    for (const std::string& path : {options.unix_path, options.admin_path})
+        if (!path.empty()) process::give_away(path, identity);
     settle(settings.process, identity);
     serve(settings, nodes.get(), server, signals);
     if (settings.process.verbosity > 0) std::fputs("Exiting normally\n", stderr);

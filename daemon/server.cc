@@ -47,6 +47,7 @@ std::string_view shown_state(uint8_t state) {
 Server::Server(const ServerOptions& options) : options_(options) { (void)node_now(); }
 
 Server::~Server() {
+    admin_socket_.reset();
     base_.reset();
     for (auto& listener : listeners_)
         if (listener->fd >= 0) ::close(listener->fd);
@@ -54,6 +55,11 @@ Server::~Server() {
 }
 
 conf::Refusal Server::listen() {
+    if (!options_.admin_path.empty()) {
+        auto made = process::AdminSocket::listen(options_.admin_path);
+        if (auto* problem = std::get_if<conf::Problem>(&made)) return *problem;
+        admin_socket_ = std::move(std::get<0>(made));
+    }
     if (!options_.unix_path.empty()) return listen_unix();
     for (const ListenAt& at : options_.tcp)
         if (conf::Refusal refusal = listen_tcp(at)) return refusal;
@@ -103,6 +109,7 @@ void Server::start(node::Node& node, Nodes* nodes, const EngineOptions& engine, 
                      listener.get());
         event_add(&listener->readiness, nullptr);
     }
+    if (admin_socket_ != nullptr) admin_socket_->open(base_.get(), [this](int fd) { enter_operator(fd); });
     WorkerOptions worker_options = options_.worker;
     for (uint32_t i = 0; i < options_.threads; i++) {
         worker_options.number = i;
@@ -119,6 +126,7 @@ void Server::stop() {
     uint64_t one = 1;
     (void)!write(wake_fd_, &one, sizeof one);
     thread_.join();
+    if (admin_socket_ != nullptr) admin_socket_->shut();
     // Nobody connects any more; the descriptors are named in `stats conns` as long as workers run.
     for (auto& listener : listeners_) ::shutdown(listener->fd, SHUT_RDWR);
     for (auto& worker : workers_) worker->stop();
@@ -164,13 +172,19 @@ void Server::accept_some(Listener& listener) {
             (void)setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
         }
         NewConnection connection{fd, listener.protocol, describe(address, options_.unix_path),
-                                 listener.address};
+                                 listener.address, /* admin= */ false};
         workers_[next_worker_++ % workers_.size()]->give(std::move(connection));
         if (!options_.reject_over_limit && connections_.load() >= options_.connections_max) {
             suspend(false);
             return;
         }
     }
+}
+
+void Server::enter_operator(int fd) {
+    const std::string address = "unix:" + options_.admin_path;
+    workers_[next_worker_++ % workers_.size()]->give(
+        {fd, SessionProtocol::text, address, address, /* admin= */ true});
 }
 
 // Counts the connection in, or tells it that there are too many (R1).
@@ -226,7 +240,8 @@ void Server::closed(Session& session, SessionEnd why) {
                        " cfd=" + std::to_string(session.state.fd));
 }
 
-void Server::descriptor_closed() {
+void Server::descriptor_closed(bool admin) {
+    if (admin) return admin_socket_->left();
     connections_.fetch_sub(1);
     if (accepting_.load()) return;
     uint64_t one = 1;

@@ -4,7 +4,8 @@
 // Owner: main, which calls listen(), start(), stop() once each, in this order, from one thread.
 // R1  At most connections_max clients at a time: one more is told so and closed, or, without
 //     reject_over_limit, not accepted until another leaves.
-// R2  A session is in the table from before its first byte is read until after its last is written.
+// R2  The operator's connections (admin_path) are not counted among them, and are accepted all the same.
+// R3  A session is in the table from before its first byte is read until after its last is written.
 #pragma once
 
 #include <event2/event.h>
@@ -23,6 +24,7 @@
 #include "daemon/listen.h"
 #include "daemon/server_view.h"
 #include "daemon/worker.h"
+#include "process/admin_socket.h"
 #include "process/process.h"
 
 namespace farcached::daemon {
@@ -37,6 +39,7 @@ struct ServerOptions {
     std::vector<ListenAt> tcp;
     std::string unix_path;          // not empty: instead of tcp
     uint32_t unix_mode = 0700;
+    std::string admin_path;         // the operator's Unix socket; empty: none
     std::string interfaces;         // what -l said, for the message about a failure
     int backlog = 1024;
     SessionProtocol protocol = SessionProtocol::any;
@@ -94,18 +97,20 @@ class Server final : public ServerView, public SessionEvents {
     conf::Refusal listen_unix();
     void add_listener(int fd, SessionProtocol protocol, std::string address);
     void accept_some(Listener& listener);
+    void enter_operator(int fd);
     bool admit(int fd);
     void suspend(bool for_a_moment);
     void resume();
 
     void opened(Session& session) override;
     void closed(Session& session, SessionEnd why) override;
-    void descriptor_closed() override;
+    void descriptor_closed(bool admin) override;
 
     const ServerOptions options_;
     std::vector<process::BoundPort> ports_;
     std::vector<std::unique_ptr<Listener>> listeners_;
     Listening unix_socket_;
+    std::unique_ptr<process::AdminSocket> admin_socket_;
     std::unique_ptr<event_base, FreeBase> base_;
     event wake_event_{}, retry_event_{};
     int wake_fd_ = -1;

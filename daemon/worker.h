@@ -41,6 +41,7 @@ struct NewConnection {
     int fd = -1;
     SessionProtocol protocol = SessionProtocol::any;
     std::string address, listen_address;
+    bool admin = false;  // the operator's
 };
 
 // What a worker tells the server.
@@ -49,7 +50,7 @@ class SessionEvents {
     virtual ~SessionEvents() = default;
     virtual void opened(Session& session) = 0;
     virtual void closed(Session& session, SessionEnd why) = 0;
-    virtual void descriptor_closed() = 0;  // once for every session's socket, also a watcher's
+    virtual void descriptor_closed(bool admin) = 0;  // once for every session's socket, also a watcher's
 };
 
 class Worker {

@@ -28,6 +28,7 @@
 #include "node/impl.h"
 #include "node/node.h"
 #include "node/node_stats.h"
+#include "process/admin_socket.h"
 #include "process/node_time.h"
 #include "process/process.h"
 
@@ -36,6 +37,7 @@ namespace farcached::node {
 namespace {
 
 using process::Signals;
+using AdminSocket = std::unique_ptr<process::AdminSocket>;
 using TcpListeners = std::vector<std::unique_ptr<fabric::TcpListener>>;
 
 constexpr int backlog = 1024;
@@ -118,6 +120,13 @@ std::unique_ptr<fabric::ChannelListener> listen_shm(const fabric::Owner& owner, 
     return listener;
 }
 
+AdminSocket listen_admin(const std::string& path, const process::Identity& identity) {
+    if (path.empty()) return nullptr;
+    AdminSocket socket = or_give_up(process::AdminSocket::listen(path));
+    process::give_away(path, identity);
+    return socket;
+}
+
 void write_ports(const TcpListeners& listeners) {
     std::vector<process::BoundPort> ports;
     for (const auto& one : listeners)
@@ -185,8 +194,8 @@ Signals::Meaning wait_for_the_end(Signals& signals, uint32_t verbosity) {
 }
 
 // From here on the process is the one that stays, and its user the one it shall be.
-void serve(const conf::Settings& settings, TcpListeners listeners, process::Background& background,
-           Signals& signals) {
+void serve(const conf::Settings& settings, TcpListeners listeners, AdminSocket admin,
+           process::Background& background, Signals& signals) {
     const bool talks = settings.process.verbosity > 0;
     std::string error;
     std::unique_ptr<fabric::NameLock> name;
@@ -211,6 +220,7 @@ void serve(const conf::Settings& settings, TcpListeners listeners, process::Back
             owner = std::make_unique<fabric::Owner>(region.header(), std::move(name));
             server->add(listen_shm(*owner, region), protocol::RegionAccess::mapped);
         }
+        if (admin != nullptr) server->add_admin(std::move(admin));
         server->start();
     } catch (const std::system_error& failed) {
         // Nobody waits for threads that did start while others could not.
@@ -239,8 +249,9 @@ int run(int argc, char** argv) {
     process::Background background;
     if (settings.process.daemonize) or_give_up(background.start());
     TcpListeners listeners = listen_tcp(settings.node);
+    AdminSocket admin = listen_admin(settings.admin.socket_path, identity);
     or_give_up(process::drop_privileges(identity, /* core_dumps= */ false));
-    serve(settings, std::move(listeners), background, signals);
+    serve(settings, std::move(listeners), std::move(admin), background, signals);
     if (settings.process.verbosity > 0) std::fputs("Exiting normally\n", stderr);
     return conf::exit_ok;
 }

@@ -22,6 +22,7 @@ FarnodeServer::FarnodeServer(Node& node, NodeStats& stats, const NodeFacts& fact
                              NodeSeconds (*clock)(), const Options& options)
     : flushes_(node, [this] { wake(); }),
       shared_{node, flushes_, stats, facts, clock},
+      stats_(stats),
       base_(make_event_base()) {
     wake_fd_ = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
     if (wake_fd_ < 0) throw std::system_error(errno, std::generic_category(), "eventfd");
@@ -36,6 +37,7 @@ FarnodeServer::FarnodeServer(Node& node, NodeStats& stats, const NodeFacts& fact
 
 FarnodeServer::~FarnodeServer() {
     CHECK(!thread_.joinable());
+    admin_.reset();
     base_.reset();
     if (wake_fd_ >= 0) close(wake_fd_);
 }
@@ -47,6 +49,10 @@ void FarnodeServer::add(std::unique_ptr<fabric::ChannelListener> listener,
     event_assign(&added.readable, base_.get(), added.listener->fd(), EV_READ | EV_PERSIST, on_accept,
                  &added);
     event_add(&added.readable, nullptr);
+}
+
+void FarnodeServer::add_admin(std::unique_ptr<process::AdminSocket> socket) {
+    admin_ = std::make_unique<FarnodeAdmin>(base_.get(), std::move(socket), stats_, shared_.clock);
 }
 
 void FarnodeServer::start() {
@@ -61,6 +67,7 @@ void FarnodeServer::stop(protocol::Goodbye why, uint32_t patience_ms) {
     thread_.join();
     for (Listener& one : listeners_) event_del(&one.readable);
     listeners_.clear();
+    admin_.reset();
     for (auto& loop : loops_) loop->stop(why, patience_ms);
     for (auto& loop : loops_) loop->join();
 }

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "fabric/channel.h"
+#include "node/farnode_admin.h"
 #include "node/farnode_loop.h"
 #include "node/flush_schedule.h"
 #include "node/node_stats.h"
@@ -33,6 +34,8 @@ class FarnodeServer {
     FarnodeServer& operator=(const FarnodeServer&) = delete;
 
     void add(std::unique_ptr<fabric::ChannelListener> listener, protocol::RegionAccess access);
+    // Serves the operator there, in the thread that accepts.
+    void add_admin(std::unique_ptr<process::AdminSocket> socket);
     // Throws std::system_error when threads cannot be had.
     void start();
     // Nobody is accepted any more; every proxy is told, and waited for so long.
@@ -53,11 +56,13 @@ class FarnodeServer {
 
     FlushSchedule flushes_;
     ServiceShared shared_;
+    const NodeStats& stats_;
     EventBase base_;
     event wake_event_{}, flush_event_{};
     int wake_fd_ = -1;
     std::atomic<bool> stopping_{false};
     std::list<Listener> listeners_;
+    std::unique_ptr<FarnodeAdmin> admin_;
     std::vector<std::unique_ptr<Loop>> loops_;
     size_t next_loop_ = 0;
     std::thread thread_;

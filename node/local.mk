@@ -32,6 +32,8 @@ node_libnode_a_SOURCES = \
 bin_PROGRAMS += farnode
 farnode_SOURCES = \
 	node/farnode.cc \
+	node/farnode_admin.cc \
+	node/farnode_admin.h \
 	node/farnode_loop.cc \
 	node/farnode_loop.h \
 	node/farnode_server.cc \

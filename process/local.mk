@@ -3,6 +3,8 @@
 noinst_LIBRARIES += process/libprocess.a
 
 process_libprocess_a_SOURCES = \
+	process/admin_socket.cc \
+	process/admin_socket.h \
 	process/node_time.cc \
 	process/node_time.h \
 	process/process.cc \

@@ -211,6 +211,15 @@ void parse_unknown(TextParse& p) {
     fail(p, "ERROR");
 }
 
+// An operator's command. From anybody else it is unknown, and answered so; whose it is, is not known here.
+void parse_operators(TextParse& p, Words words) {
+    parse_unknown(p);
+    if (p.status == Status::close) return;
+    p.error = {};
+    p.request.args = words.rest();
+    p.status = Status::request;
+}
+
 void parse_nothing(TextParse& p, Words) { p.status = Status::request; }
 
 // ---- the verbs --------------------------------------------------------------------------------
@@ -244,6 +253,8 @@ constexpr Verb verbs[] = {
     {"shutdown", TextVerb::shutdown, parse_args},
     {"flush_all", TextVerb::flush_all, parse_flush_all},
     {"verbosity", TextVerb::verbosity, parse_verbosity},
+    {"drain", TextVerb::drain, parse_operators},
+    {"undrain", TextVerb::undrain, parse_operators},
 };
 
 constexpr std::string_view tune_verbs[] = {"cache_memlimit", "slabs",    "lru",

@@ -98,12 +98,28 @@ def check_failures(daemon):
     tap.is_(farbench("lode")[0], 64, "there is no such command")
 
 
+def check_back(daemon, folder):
+    """The servers behind are counted apart."""
+    path = os.path.join(folder, "back.json")
+    with Daemon("-m", "8") as back:
+        status, out, err = farbench("load", "--port", daemon.port, "--requests", 1000, "--server-pid", daemon.pid,
+                                    "--back-pid", "%d,%d" % (back.pid, back.pid), "--json", path)
+    tap.ok(status == 0, "with servers behind", *explain(status, out, err))
+    with open(path) as file:
+        results = json.load(file)
+    tap.is_([results[k] for k in ("server_measured", "back_measured")], ["yes", "yes"], "both are measured")
+    tap.ok(results["back_cpu_s"] <= 0.05, "who was not asked has done next to nothing", results)
+    tap.like(out, r"(?m)^back: 0\.0\d CPU seconds", "which the report says")
+    status, out, err = farbench("load", "--back-pid", 1 << 22, "--port", daemon.port, "--requests", 1)
+    tap.is_(status, 1, "a process behind that does not exist")
+
+
 def check_help():
     status, out, err = farbench("--help")
     tap.is_((status, err), (0, ""), "--help")
     for option in ("host", "port", "unix", "protocol", "threads", "connections", "pipeline", "seconds", "requests",
                    "ratio", "keys", "key-prefix", "value-bytes", "distribution", "theta", "multiget", "preload",
-                   "warmup", "seed", "json", "csv", "progress", "verify", "server-pid"):
+                   "warmup", "seed", "json", "csv", "progress", "verify", "server-pid", "back-pid"):
         tap.like(out, r"(?m)^  --%s\b.* \S{3}" % option, "--help describes --%s" % option)
 
 
@@ -118,6 +134,7 @@ def main():
                 check_protocol(daemon, folder, protocol, "--multiget", "20", "--distribution", "zipf")
             check_requests(daemon, folder)
             check_failures(daemon)
+            check_back(daemon, folder)
         check_unix_socket(folder)
     tap.done()
 

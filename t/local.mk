@@ -71,6 +71,10 @@ t_fuzz_text_LDFLAGS = $(fuzz_ldflags)
 t_fuzz_meta_SOURCES = t/fuzz/meta.cc t/fuzz/text_session.h t/unit_text_fixture.h $(fuzz_main)
 t_fuzz_meta_LDFLAGS = $(fuzz_ldflags)
 
+check_PROGRAMS += t/unit_reply_queue
+TESTS += t/unit_reply_queue
+t_unit_reply_queue_SOURCES = t/unit_reply_queue.cc t/unit_text_fixture.h t/tap.h
+
 check_PROGRAMS += t/unit_binary_parse t/unit_binary_engine
 TESTS += t/unit_binary_parse t/unit_binary_engine
 t_unit_binary_parse_SOURCES = t/unit_binary_parse.cc t/unit_binary_packets.h t/tap.h
@@ -142,6 +146,7 @@ EXTRA_DIST += \
 	t/lib/conversation.py \
 	t/lib/cxx_source.py \
 	t/lib/farcached.py \
+	t/lib/farctl.py \
 	t/lib/farnode.py \
 	t/lib/suite.py \
 	t/lib/tap_output.py
@@ -198,6 +203,16 @@ test_scripts += t/conv_cli.py t/conv_process.py
 check_PROGRAMS += t/farnode_probe
 t_farnode_probe_SOURCES = t/farnode_probe.cc
 test_scripts += t/conv_farnode.py
+
+# The operator's sockets, and his program.
+test_scripts += t/conv_admin.py t/conv_farctl.py
+check_PROGRAMS += t/unit_ctl
+TESTS += t/unit_ctl
+t_unit_ctl_SOURCES = t/unit_ctl.cc t/tap.h
+t_unit_ctl_LDADD = ctl/libctl.a $(LDADD)
+
+# farcached in front of nodes.
+test_scripts += t/conv_nodes_clients.py
 
 test_scripts += t/conv_connections.py t/conv_connection_limits.py
 
@@ -293,6 +308,10 @@ TESTS += t/unit_link_parts t/unit_node_link t/unit_node_link_ends t/unit_node_li
 	t/unit_node_link_safety
 t_unit_node_link_safety_SOURCES = t/unit_node_link_safety.cc $(link_headers)
 t_unit_link_parts_SOURCES = t/unit_link_parts.cc t/tap.h
+check_PROGRAMS += t/unit_node_link_index t/unit_index_probe
+TESTS += t/unit_node_link_index t/unit_index_probe
+t_unit_index_probe_SOURCES = t/unit_index_probe.cc t/tap.h
+t_unit_node_link_index_SOURCES = t/unit_node_link_index.cc $(link_headers)
 t_unit_node_link_ends_SOURCES = t/unit_node_link_ends.cc $(link_headers)
 t_unit_node_link_reads_SOURCES = t/unit_node_link_reads.cc $(link_headers)
 t_unit_node_link_SOURCES = t/unit_node_link.cc $(link_headers)
@@ -312,7 +331,8 @@ t_broken_s9_owner_SOURCES = $(t_unit_owner_SOURCES) fabric/mapped_region.cc
 t_broken_s9_owner_CPPFLAGS = $(broken_cppflags) -DFARCACHED_BREAK_S9_OWNER
 
 # And with a rule of one-sided reads broken on purpose.
-broken_link_sources = $(t_unit_node_link_safety_SOURCES) fabric/pointer_read.cc proxy/pointer_get.cc
+broken_link_sources = $(t_unit_node_link_safety_SOURCES) fabric/pointer_read.cc \
+	proxy/pointer_get.cc proxy/reads.cc
 check_PROGRAMS += t/broken_s3
 TESTS += t/broken_s3
 t_broken_s3_SOURCES = $(broken_link_sources)
@@ -329,6 +349,12 @@ check_PROGRAMS += t/broken_s4_key
 TESTS += t/broken_s4_key
 t_broken_s4_key_SOURCES = $(broken_link_sources)
 t_broken_s4_key_CPPFLAGS = $(broken_cppflags) -DFARCACHED_BREAK_S4
+check_PROGRAMS += t/broken_s5_index t/broken_s13_index
+TESTS += t/broken_s5_index t/broken_s13_index
+t_broken_s5_index_SOURCES = $(broken_link_sources)
+t_broken_s5_index_CPPFLAGS = $(broken_cppflags) -DFARCACHED_BREAK_S5_INDEX
+t_broken_s13_index_SOURCES = $(broken_link_sources)
+t_broken_s13_index_CPPFLAGS = $(broken_cppflags) -DFARCACHED_BREAK_S13
 check_PROGRAMS += t/broken_s9
 TESTS += t/broken_s9
 t_broken_s9_SOURCES = $(broken_link_sources)

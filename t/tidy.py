@@ -25,9 +25,10 @@ ARROWS = {
     "conf": {"base", "conf"},
     "process": {"base", "conf", "process"},
     "daemon": {"base", "protocol", "fabric", "node", "proxy", "conf", "process", "daemon"},
+    "ctl": {"base", "protocol", "conf", "process", "ctl"},
     "bench": {"base", "protocol", "fabric", "node", "proxy", "conf", "bench"},
     "man": {"base", "protocol", "fabric", "node", "proxy", "daemon"},
-    "t": {"base", "protocol", "fabric", "node", "proxy", "conf", "process", "daemon", "bench", "t"},
+    "t": {"base", "protocol", "fabric", "node", "proxy", "conf", "process", "daemon", "ctl", "bench", "t"},
 }
 
 # A program that lives in the folder of what it serves may use more than that does.

@@ -39,6 +39,7 @@ class BinaryAdmin final : public daemon::Admin {
     void stats_text(std::string_view, std::string_view, OutBuffer&) override { std::abort(); }
     void verbosity(uint32_t) override { std::abort(); }
     void tune(std::string_view, OutBuffer&) override { std::abort(); }
+    void drain(std::string_view, bool, OutBuffer&) override { std::abort(); }
     void shutdown(bool) override { std::abort(); }
 };
 

@@ -107,7 +107,7 @@ void files() {
     tap::ok(s.node.lease, "is one");
     tap::is(file_errors("threads = 0\ncolour = 1\nlease-ms = \"4\"\ntcp = \"x\"\n", s),
             "f:1:11: threads: '0' is no number from 1 to 64\n"
-            "f:2:1: unknown key 'colour'. Allowed: name, shm, tcp, conn-limit, memory-limit, max-item-size, "
+            "f:2:1: unknown key 'colour'. Allowed: name, shm, tcp, conn-limit, admin, memory-limit, max-item-size, "
             "enable-largepages, lease-ms, no-lease, threads, daemon, user, pidfile\n"
             "f:3:12: lease-ms: found the text '4'; allowed: a number from 1 to 256000\n"
             "f:4:7: tcp: found 'x'; allowed: ADDR:PORT, with brackets around an IPv6 address; port 0 to 65535\n",

@@ -133,6 +133,9 @@ const Conversation administration[] = {
      FORMAT "OK\r\n" FORMAT "OK\r\n"},
     {"shutdown when it is off", "shutdown\r\nshutdown graceful\r\n",
      "SERVER_ERROR: shutdown not enabled\r\nSERVER_ERROR: shutdown not enabled\r\n"},
+    {"draining is the operator's", "drain a\r\nundrain a\r\ndrain\r\ndrain a noreply\r\nversion\r\n",
+     "ERROR\r\nERROR\r\nERROR\r\nVERSION 1.6.45\r\n"},
+    {"a web browser that drains", "undrain / HTTP/1.1\r\nHost: x\r\nversion\r\n", ""},
     {"quit", "version\r\nquit\r\nversion\r\n", "VERSION 1.6.45\r\n"},
     {"a web browser", "GET / HTTP/1.1\r\nHost: x\r\nversion\r\n", ""},
     {"a form", "POST /x HTTP/1.0\r\nversion\r\n", ""},
@@ -162,6 +165,14 @@ void test_options() {
     now.options.shutdown_enabled = true;
     now.say("shutdown\r\n");
     tap::ok(now.closed && now.admin.told == "shutdown", "-A, at once");
+
+    Talk operators;
+    operators.session.admin = true;
+    tap::is(operators.say("drain a\r\nundrain  b \r\n"), "OK\r\nOK\r\n", "an operator drains");
+    tap::is(operators.admin.told, "drain[a]undrain[b]", "the node that was named");
+    tap::is(operators.say("drain\r\ndrain a b\r\nundrain\r\n"),
+            "CLIENT_ERROR usage: drain NODE\r\nCLIENT_ERROR usage: drain NODE\r\n"
+            "CLIENT_ERROR usage: undrain NODE\r\n", "and names one");
 
     node::Config config = fixture::small_config();
     config.cas = false;

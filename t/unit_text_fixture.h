@@ -39,6 +39,10 @@ class RecordingAdmin final : public daemon::Admin {
         out.append("TUNED\r\n");
     }
     void flush_at(NodeSeconds when) override { told += "flush_at" + std::to_string(when); }
+    void drain(std::string_view node, bool on, OutBuffer& out) override {
+        told += (on ? "drain[" : "undrain[") + std::string(node) + "]";
+        out.append("OK\r\n");
+    }
     void shutdown(bool graceful) override { told += graceful ? "graceful" : "shutdown"; }
     void detail_get(std::string_view key, bool hit) override {
         told += (hit ? "+" : "-") + std::string(key);

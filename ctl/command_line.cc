@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "ctl/command_line.h"
+
+#include <getopt.h>
+
+#include <cmath>
+#include <cstdlib>
+#include <string_view>
+
+#include "base/nearest.h"
+#include "conf/exit_status.h"
+#include "conf/version.h"
+
+namespace farcached::ctl {
+
+namespace {
+
+constexpr const char* socket_by_default = "/run/farcached/admin.sock";
+constexpr size_t help_column = 29;
+
+struct CommandRow {
+    Command command;
+    std::string_view name, arguments;
+    size_t words_min, words_max;
+    std::string_view help;
+};
+
+constexpr CommandRow commands[] = {
+    {Command::status, "status", "", 0, 0,
+     "the nodes: state, incarnation, memory, items, hit ratio;\n"
+     "the proxies: how they answered gets"},
+    {Command::top, "top", "", 0, 0,
+     "the same per second, live; keys choose the column that nodes\n"
+     "are sorted by, r reverses, q quits"},
+    {Command::stats, "stats", "[NODE] [GROUP]", 0, 2,
+     "statistics: of the daemon at the socket; of one node; of a\n"
+     "group of them. NODE - is the daemon itself"},
+    {Command::pointers, "pointers", "", 0, 0,
+     "the table of remote pointers: how full it is, for how long\n"
+     "their leases last, how it was used"},
+    {Command::leases, "leases", "", 0, 0,
+     "each node's leases: granted, denied and why, and the memory\n"
+     "that waits for them"},
+    {Command::drain, "drain", "NODE", 1, 1,
+     "have the proxies ask nothing of a node any more: its keys are\n"
+     "answered as those of a node that is down"},
+    {Command::undrain, "undrain", "NODE", 1, 1, "have them use it again"},
+};
+
+// nullptr, or what the text must be.
+using Set = const char* (*)(Options& options, const char* text);
+
+struct OptionRow {
+    std::string_view name, argument;
+    Set set;
+    std::string_view help;
+};
+
+constexpr const char* seconds_allowed = "a number of seconds from 0.1 to 3600";
+
+const char* set_seconds(uint32_t& milliseconds, const char* text) {
+    char* end = nullptr;
+    const double seconds = std::strtod(text, &end);
+    if (end == text || *end != '\0' || !(seconds >= 0.1) || !(seconds <= 3600)) return seconds_allowed;
+    milliseconds = uint32_t(std::lround(seconds * 1000));
+    return nullptr;
+}
+
+constexpr OptionRow options_table[] = {
+    {"socket", "<path>", [](Options& o, const char* text) -> const char* {
+         if (*text == '\0') return "the path of a Unix socket";
+         o.sockets.emplace_back(text);
+         return nullptr;
+     },
+     "the --admin socket of a farcached or a farnode; repeated,\n"
+     "several (default: $FARCTL_SOCKET, or else\n"
+     "/run/farcached/admin.sock)"},
+    {"json", "", [](Options& o, const char*) -> const char* { o.json = true; return nullptr; },
+     "print JSON; top: a line for each interval"},
+    {"interval", "<seconds>", [](Options& o, const char* text) { return set_seconds(o.interval_ms, text); },
+     "top: from one look to the next, 0.1 to 3600 (default: 2)"},
+    {"once", "", [](Options& o, const char*) -> const char* { o.once = true; return nullptr; },
+     "top: print one screen, of averages since the start, and exit"},
+    {"timeout", "<seconds>", [](Options& o, const char* text) { return set_seconds(o.timeout_ms, text); },
+     "give up on a daemon's answer after this long, 0.1 to 3600\n"
+     "(default: 5)"},
+    {"help", "", nullptr, "print this and exit"},
+    {"version", "", nullptr, "print the version and exit"},
+    {"print-man", "", nullptr, ""},
+};
+
+std::string usage_of(const OptionRow& row) {
+    return "--" + std::string(row.name) + (row.argument.empty() ? "" : "=" + std::string(row.argument));
+}
+std::string usage_of(const CommandRow& row) {
+    return std::string(row.name) + (row.arguments.empty() ? "" : " " + std::string(row.arguments));
+}
+
+void append_row(const std::string& usage, std::string_view help, std::string& out) {
+    std::string line = "  " + usage;
+    for (;;) {
+        if (line.size() >= help_column) {
+            out += line + "\n";
+            line.clear();
+        }
+        line.resize(help_column, ' ');
+        const size_t end = help.find('\n');
+        out += line.append(help.substr(0, end)) + "\n";
+        line.clear();
+        if (end == help.npos) return;
+        help.remove_prefix(end + 1);
+    }
+}
+
+std::string version_text() { return "farctl " + std::string(conf::farcached_version()) + "\n"; }
+
+std::string help_text() {
+    std::string out = version_text() + "Usage: farctl [--socket=<path>]... [--json] <command> [<argument>]...\n";
+    out += "\nCommands:\n";
+    for (const CommandRow& row : commands) append_row(usage_of(row), row.help, out);
+    out += "\nOptions:\n";
+    for (const OptionRow& row : options_table)
+        if (!row.help.empty()) append_row(usage_of(row), row.help, out);
+    return out;
+}
+
+std::string roff(std::string_view text) {
+    std::string out;
+    for (char c : text) out += c == '-' ? std::string("\\-") : std::string(1, c);
+    return out;
+}
+
+std::string man_text() {
+    std::string out = ".SH COMMANDS\n";
+    for (const CommandRow& row : commands) out += ".TP\n.B " + roff(usage_of(row)) + "\n" + roff(row.help) + "\n";
+    out += ".SH OPTIONS\n";
+    for (const OptionRow& row : options_table)
+        if (!row.help.empty()) out += ".TP\n.B " + roff(usage_of(row)) + "\n" + roff(row.help) + "\n";
+    return out;
+}
+
+void refuse(CommandLine& line, const std::string& sentence) {
+    line.exit_status = conf::exit_usage;
+    line.err += "farctl: " + sentence + "; farctl --help says more\n";
+}
+
+// False: what ends the parsing is in the line.
+bool take(const OptionRow& row, const char* text, CommandLine& line) {
+    if (row.set != nullptr) {
+        const char* allowed = row.set(line.options, text);
+        if (allowed == nullptr) return true;
+        refuse(line, "--" + std::string(row.name) + ": '" + text + "' is not " + allowed);
+        return false;
+    }
+    line.exit_status = conf::exit_ok;
+    line.out = row.name == "help" ? help_text() : row.name == "version" ? version_text() : man_text();
+    return false;
+}
+
+bool take_options(std::vector<char*>& words, CommandLine& line) {
+    std::vector<std::string> names;
+    names.reserve(std::size(options_table));
+    std::vector<option> longs;
+    for (const OptionRow& row : options_table) {
+        names.emplace_back(row.name);
+        longs.push_back({names.back().c_str(), row.argument.empty() ? no_argument : required_argument, nullptr,
+                         int(longs.size()) + 1});
+    }
+    longs.push_back({nullptr, 0, nullptr, 0});
+    optind = 0;  // start anew
+    opterr = 0;
+    for (;;) {
+        const int at = optind == 0 ? 1 : optind;
+        const int found = getopt_long(int(words.size()) - 1, words.data(), ":", longs.data(), nullptr);
+        if (found == -1) return true;
+        if (found == '?' || found == ':') {
+            const std::string word = words[size_t(optind > at ? optind - 1 : at)];
+            refuse(line, found == '?' ? "no option is spelled " + word : word + " needs a value");
+            return false;
+        }
+        if (!take(options_table[found - 1], optarg, line)) return false;
+    }
+}
+
+void take_command(std::span<char* const> words, CommandLine& line) {
+    std::vector<std::string_view> names;
+    for (const CommandRow& row : commands) names.push_back(row.name);
+    if (words.empty()) return refuse(line, "there is no command; commands: " + listed(names));
+    const std::string_view given = std::string_view(words[0]).substr(0, 100);
+    for (const CommandRow& row : commands) {
+        if (row.name != given) continue;
+        const size_t count = words.size() - 1;
+        if (count < row.words_min || count > row.words_max) return refuse(line, "usage: farctl " + usage_of(row));
+        line.options.command = row.command;
+        line.options.words.assign(words.begin() + 1, words.end());
+        return;
+    }
+    refuse(line, unknown_word("command", given, names));
+}
+
+// What is asked is one line of words.
+bool has_control(std::string_view word) {
+    for (char c : word)
+        if (c <= ' ' || c == 0x7f) return true;
+    return word.empty();
+}
+
+}  // namespace
+
+CommandLine parse_command_line(std::span<const char* const> argv, const char* standard_socket) {
+    CommandLine line;
+    line.options.interval_ms = 2000;
+    line.options.timeout_ms = 5000;
+    // getopt_long reorders the pointers, never the characters.
+    std::vector<char*> words;
+    for (const char* word : argv) words.push_back(const_cast<char*>(word));
+    words.push_back(nullptr);
+    if (!take_options(words, line)) return line;
+    take_command({words.data() + optind, words.size() - 1 - size_t(optind)}, line);
+    if (line.exit_status) return line;
+    for (const std::string& word : line.options.words)
+        if (has_control(word)) refuse(line, "a name of a node or of a group has no blanks");
+    if (!line.options.sockets.empty()) return line;
+    const bool is_set = standard_socket != nullptr && *standard_socket != '\0';
+    line.options.sockets.emplace_back(is_set ? standard_socket : socket_by_default);
+    return line;
+}
+
+}  // namespace farcached::ctl

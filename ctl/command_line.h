@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// farctl's commands and options: one table of each, from which arguments are read and --help and the man page made.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace farcached::ctl {
+
+enum class Command : uint8_t { status, top, stats, pointers, leases, drain, undrain };
+
+struct Options {
+    std::vector<std::string> sockets;  // never empty
+    bool json = false;
+    bool once = false;
+    uint32_t interval_ms = 0;
+    uint32_t timeout_ms = 0;
+    Command command = Command::status;
+    std::vector<std::string> words;    // behind the command
+};
+
+struct CommandLine {
+    Options options;
+    std::optional<int> exit_status;  // set: print both and exit with it
+    std::string out, err;
+};
+
+// argv[0] is the program's name. `standard_socket`: what $FARCTL_SOCKET says; may be null. Not reentrant: getopt's
+// state is the process's.
+CommandLine parse_command_line(std::span<const char* const> argv, const char* standard_socket);
+
+}  // namespace farcached::ctl

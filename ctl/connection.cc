@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "ctl/connection.h"
+
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <utility>
+
+#include "ctl/format.h"
+
+namespace farcached::ctl {
+
+namespace {
+
+constexpr size_t line_bytes_max = 64 << 10;
+constexpr size_t rows_max = 100'000;  // some for each of a thousand nodes
+constexpr size_t receive_bytes_max = 64 << 10;
+constexpr size_t shown_bytes_max = 60;  // of what was not understood
+
+int64_t now_ms() {
+    const auto since = std::chrono::steady_clock::now().time_since_epoch();
+    return std::chrono::duration_cast<std::chrono::milliseconds>(since).count();
+}
+
+std::string why_not(const std::string& path, int error) {
+    switch (error) {
+        case ENOENT:
+            return path + ": there is no such socket; start farcached or farnode with --admin=" + path +
+                   ", or name another with --socket";
+        case EACCES:
+        case EPERM:
+            return path + ": no permission; run farctl as root or as the user that the daemon runs as";
+        case ECONNREFUSED:
+            return path + ": nobody listens there; the daemon has ended, or it is no socket";
+        case EPROTOTYPE:
+            return path + ": a socket of another kind, such as a node's --shm; name the one of --admin";
+        case EAGAIN:
+            return path + ": the daemon does not take connections";
+        default:
+            return path + ": " + std::strerror(error);
+    }
+}
+
+bool is_status(std::string_view line) {
+    for (std::string_view whole : {"END", "OK", "ERROR", "RESET"})
+        if (line == whole) return true;
+    for (std::string_view front : {"VERSION ", "ERROR ", "CLIENT_ERROR ", "SERVER_ERROR "})
+        if (line.starts_with(front)) return true;
+    return false;
+}
+
+}  // namespace
+
+Or<Connection> Connection::open(const std::string& path, uint32_t timeout_ms) {
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    if (path.empty() || path.size() >= sizeof address.sun_path)
+        return Failure{path + ": no path of a Unix socket, which has 1 to 107 bytes"};
+    std::memcpy(address.sun_path, path.c_str(), path.size() + 1);
+    const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (fd < 0) return Failure{std::string("no socket could be made: ") + std::strerror(errno)};
+    Connection connection(path, fd, timeout_ms);
+    if (connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0)
+        return Failure{why_not(path, errno)};
+    return connection;
+}
+
+Connection::Connection(std::string path, int fd, uint32_t timeout_ms)
+    : path_(std::move(path)), fd_(fd), timeout_ms_(timeout_ms) {}
+
+Connection::Connection(Connection&& other) noexcept
+    : path_(std::move(other.path_)),
+      fd_(std::exchange(other.fd_, -1)),
+      timeout_ms_(other.timeout_ms_),
+      input_(std::move(other.input_)) {}
+
+Connection& Connection::operator=(Connection&& other) noexcept {
+    std::swap(path_, other.path_);
+    std::swap(fd_, other.fd_);
+    std::swap(timeout_ms_, other.timeout_ms_);
+    std::swap(input_, other.input_);
+    return *this;
+}
+
+Connection::~Connection() {
+    if (fd_ >= 0) close(fd_);
+}
+
+bool Connection::fill(int64_t deadline_ms, std::string& why) {
+    for (;;) {
+        char bytes[receive_bytes_max];
+        const ssize_t got = recv(fd_, bytes, sizeof bytes, 0);
+        if (got > 0) {
+            input_.append(bytes, size_t(got));
+            return true;
+        }
+        if (got == 0 || (errno != EAGAIN && errno != EINTR)) {
+            why = "the daemon ended the connection without an answer";
+            return false;
+        }
+        const int64_t left_ms = deadline_ms - now_ms();
+        pollfd wanted{fd_, POLLIN, 0};
+        if (left_ms <= 0 || poll(&wanted, 1, int(left_ms)) == 0) {
+            why = "no answer within " + std::to_string(timeout_ms_) + " ms; the daemon is stopped or too busy";
+            return false;
+        }
+    }
+}
+
+bool Connection::take_line(int64_t deadline_ms, std::string& line, std::string& why) {
+    size_t end = 0;
+    for (size_t searched = 0; (end = input_.find('\n', searched)) == std::string::npos;) {
+        searched = input_.size();
+        if (searched > line_bytes_max) {
+            why = "what answers there is neither farcached nor farnode: its line does not end";
+            return false;
+        }
+        if (!fill(deadline_ms, why)) return false;
+    }
+    line = input_.substr(0, end);
+    input_.erase(0, end + 1);
+    if (line.ends_with('\r')) line.pop_back();
+    return true;
+}
+
+Or<Answer> Connection::ask(std::string_view line) {
+    const std::string request = std::string(line) + "\r\n";
+    // What was told before it closed is worth more than that the request could not be sent.
+    (void)send(fd_, request.data(), request.size(), MSG_NOSIGNAL);
+    const int64_t deadline_ms = now_ms() + timeout_ms_;
+    Answer answer;
+    std::string got, why;
+    for (size_t rows = 0; rows < rows_max; rows++) {
+        if (!take_line(deadline_ms, got, why)) return Failure{path_ + ": " + why};
+        if (!got.starts_with("STAT ")) break;
+        const size_t name_end = std::min(got.find(' ', 5), got.size());
+        answer.stats.add(got.substr(5, name_end - 5), got.substr(std::min(name_end + 1, got.size())));
+    }
+    if (!is_status(got))
+        return Failure{path_ + ": what answers there is neither farcached nor farnode: it said '" +
+                       printable(std::string_view(got).substr(0, shown_bytes_max)) + "'"};
+    answer.status = std::move(got);
+    return answer;
+}
+
+}  // namespace farcached::ctl

@@ -1,0 +1,258 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// farctl's main: each command asks, and prints text or JSON. What cannot be had is told on stderr, and the exit status
+// is then 1; what can be had is printed all the same.
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <ctime>
+#include <string>
+#include <vector>
+
+#include "conf/exit_status.h"
+#include "ctl/command_line.h"
+#include "ctl/format.h"
+#include "ctl/json.h"
+#include "ctl/server.h"
+#include "ctl/show.h"
+#include "ctl/survey.h"
+#include "ctl/terminal.h"
+#include "ctl/top.h"
+
+namespace farcached::ctl {
+
+namespace {
+
+constexpr int exit_failed = 1;
+
+using Servers = std::vector<Server>;
+
+void print(const std::string& text) { std::fwrite(text.data(), 1, text.size(), stdout); }
+
+int complain(const std::vector<Failure>& failures) {
+    for (const Failure& failure : failures) std::fprintf(stderr, "farctl: %s\n", printable(failure.text).c_str());
+    return failures.empty() ? conf::exit_ok : exit_failed;
+}
+
+// The value, or none and the failure kept.
+template <class Value>
+std::optional<Value> keep(Or<Value> result, std::vector<Failure>& failures) {
+    if (auto* failure = std::get_if<Failure>(&result)) {
+        failures.push_back(std::move(*failure));
+        return {};
+    }
+    return std::move(std::get<Value>(result));
+}
+
+// -- Commands ---------------------------------------------------------------------------------------------
+
+int run_status(Servers& servers, const Options& options) {
+    const Survey survey = take_survey(servers);
+    print(options.json ? dump(json_of(survey), false) : status_text(survey));
+    return complain(survey.failures);
+}
+
+int run_stats(Servers& servers, const Options& options) {
+    const std::string node = options.words.empty() ? "-" : options.words[0];
+    const std::string group = options.words.size() > 1 ? options.words[1] : "";
+    std::vector<Failure> failures;
+    Json answers = Json::array();
+    std::string text;
+    if (node != "-") {
+        if (const auto stats = keep(stats_of_node(servers, node, group), failures)) {
+            answers.push_back({{"node", node}, {"group", group}, {"stats", json_of(*stats)}});
+            text = stats_text(*stats);
+        }
+    } else {
+        for (Server& server : servers) {
+            if (!keep(server.kind(), failures)) continue;
+            const auto stats = keep(server.stats(group), failures);
+            if (!stats) continue;
+            answers.push_back({{"socket", server.path()}, {"group", group}, {"stats", json_of(*stats)}});
+            if (servers.size() > 1) text += (text.empty() ? "" : "\n") + printable(server.path()) + "\n";
+            text += stats_text(*stats);
+        }
+    }
+    print(options.json ? dump(answers, false) : text);
+    return complain(failures);
+}
+
+// Proxies among the servers; a failure if there is none.
+std::vector<Server*> proxies_of(Servers& servers, const std::string& why, std::vector<Failure>& failures) {
+    std::vector<Server*> proxies;
+    for (Server& server : servers) {
+        const auto kind = keep(server.kind(), failures);
+        if (kind && *kind == Server::Kind::farcached) proxies.push_back(&server);
+    }
+    if (proxies.empty() && failures.empty()) failures.push_back({why + "; name one's socket with --socket"});
+    return proxies;
+}
+
+int run_pointers(Servers& servers, const Options& options) {
+    std::vector<Failure> failures;
+    Json answers = Json::array();
+    std::string text;
+    for (Server* server : proxies_of(servers, "only a farcached has a table of pointers", failures)) {
+        Or<Stats> asked = server->stats("pointers");
+        auto* failure = std::get_if<Failure>(&asked);
+        if (failure != nullptr && failure->refused)
+            asked = Failure{server->path() + ": this farcached has no nodes, and so no table of pointers", true};
+        const auto table = keep(std::move(asked), failures);
+        if (!table) continue;
+        const auto proxy = keep(server->stats("proxy"), failures);
+        if (!proxy) continue;
+        Stats used;
+        for (const auto& [name, value] : *proxy)
+            if (name.starts_with("pointer_")) used.add(name, value);
+        answers.push_back({{"socket", server->path()}, {"table", json_of(*table)}, {"used", json_of(used)}});
+        text += (text.empty() ? "" : "\n") + printable(server->path()) + "\n" + pointers_text(*table, *proxy);
+    }
+    print(options.json ? dump(answers, false) : text);
+    return complain(failures);
+}
+
+int run_leases(Servers& servers, const Options& options) {
+    Survey survey = take_survey(servers);
+    std::vector<LeaseFacts> nodes;
+    Json rows = Json::array();
+    for (const NodeFacts& node : survey.nodes) {
+        if (node.name == embedded_name || node.stats.empty()) continue;
+        const auto stats = keep(stats_of_node(servers, node.name, "leases"), survey.failures);
+        if (!stats) continue;
+        rows.push_back({{"node", node.name}, {"stats", json_of(*stats)}});
+        nodes.push_back({node.name, *stats});
+    }
+    if (nodes.empty() && survey.failures.empty())
+        survey.failures.push_back({"there are no nodes that could grant leases"});
+    print(options.json ? dump(rows, false) : leases_text(nodes));
+    return complain(survey.failures);
+}
+
+int run_drain(Servers& servers, const Options& options) {
+    const bool on = options.command == Command::drain;
+    const std::string& node = options.words[0];
+    std::vector<Failure> failures;
+    Json answers = Json::array();
+    std::string text;
+    for (Server* server : proxies_of(servers, "nodes are drained at a farcached", failures)) {
+        if (auto failure = server->order((on ? "drain " : "undrain ") + node)) {
+            failures.push_back(std::move(*failure));
+            continue;
+        }
+        answers.push_back({{"socket", server->path()}, {"node", node}, {"drained", on}});
+        text += printable(server->path() + ": " + node + (on ? " is drained" : " is used")) + "\n";
+    }
+    print(options.json ? dump(answers, false) : text);
+    return complain(failures);
+}
+
+// -- top --------------------------------------------------------------------------------------------------
+
+std::string clock_text() {
+    const std::time_t now = std::time(nullptr);
+    std::tm parts{};
+    localtime_r(&now, &parts);
+    char text[32];
+    return std::string(text, std::strftime(text, sizeof text, "%H:%M:%S", &parts));
+}
+
+double now_s() {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+// The last two looks, and what lies between them.
+struct Looks {
+    Servers& servers;
+    Survey now{}, before{};
+    double taken_s = 0, seconds = 0;
+    bool has_before = false;
+
+    void look() {
+        before = std::move(now);
+        now = take_survey(servers);
+        const double at_s = now_s();
+        has_before = taken_s != 0;
+        seconds = at_s - taken_s;
+        taken_s = at_s;
+    }
+    const Survey* earlier() const { return has_before ? &before : nullptr; }
+};
+
+void show_plain(const Looks& looks, bool json) {
+    const TopView view;
+    const std::string time = clock_text();
+    if (json) return print(dump(top_json(looks.now, looks.earlier(), looks.seconds, view, time), true));
+    for (const std::string& line : top_lines(looks.now, looks.earlier(), looks.seconds, view, time)) print(line + "\n");
+}
+
+void show_live(Looks& looks, uint32_t interval_ms) {
+    Terminal terminal;
+    TopView view;
+    constexpr size_t head_line = 3;
+    for (;; looks.look()) {
+        const double next_s = looks.taken_s + interval_ms / 1000.0;
+        for (;;) {
+            terminal.draw(top_lines(looks.now, looks.earlier(), looks.seconds, view, clock_text()), head_line);
+            const double left_s = next_s - now_s();
+            if (left_s <= 0) break;
+            const std::optional<char> key = terminal.wait_for_key(uint32_t(left_s * 1000) + 1);
+            if (!key) continue;
+            if (press(*key, view) == TopKey::quit) return;
+        }
+    }
+}
+
+int run_top(Servers& servers, const Options& options) {
+    Looks looks{servers};
+    if (options.once) {
+        looks.look();
+        show_plain(looks, options.json);
+        return complain(looks.now.failures);
+    }
+    if (options.json) {
+        for (;;) {
+            looks.look();
+            show_plain(looks, true);
+            if (std::fflush(stdout) != 0) return exit_failed;
+            usleep(options.interval_ms * 1000);
+        }
+    }
+    if (isatty(STDOUT_FILENO) == 0)
+        return complain({{"top needs a terminal to draw on; --once prints one screen, --json a line for each interval"}});
+    // What cannot be reached at all is better told than drawn.
+    looks.look();
+    if (looks.now.nodes.empty() && looks.now.proxies.empty()) return complain(looks.now.failures);
+    show_live(looks, options.interval_ms);
+    return conf::exit_ok;
+}
+
+int run(const Options& options) {
+    Servers servers;
+    for (const std::string& path : options.sockets) servers.emplace_back(path, options.timeout_ms);
+    switch (options.command) {
+        case Command::status: return run_status(servers, options);
+        case Command::top: return run_top(servers, options);
+        case Command::stats: return run_stats(servers, options);
+        case Command::pointers: return run_pointers(servers, options);
+        case Command::leases: return run_leases(servers, options);
+        case Command::drain:
+        case Command::undrain: break;
+    }
+    return run_drain(servers, options);
+}
+
+}  // namespace
+
+}  // namespace farcached::ctl
+
+int main(int argc, char** argv) {
+    using namespace farcached;
+    const ctl::CommandLine line = ctl::parse_command_line({argv, size_t(argc)}, std::getenv("FARCTL_SOCKET"));
+    std::fputs(line.err.c_str(), stderr);
+    std::fputs(line.out.c_str(), stdout);
+    if (line.exit_status) return *line.exit_status;
+    const int status = ctl::run(line.options);
+    if (std::fflush(stdout) != 0) return ctl::exit_failed;
+    return status;
+}

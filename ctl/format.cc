@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "ctl/format.h"
+
+#include <algorithm>
+#include <cstdio>
+
+#include "base/check.h"
+
+namespace farcached::ctl {
+
+namespace {
+
+// One digit behind the point below ten, none above, and the unit.
+std::string scaled(double number, double step, std::string_view units) {
+    size_t unit = 0;
+    while (number >= step && unit + 1 < units.size()) {
+        number /= step;
+        unit++;
+    }
+    char text[32];
+    const bool whole = number >= 99.95 || number == double(uint64_t(number));
+    std::snprintf(text, sizeof text, whole ? "%.0f" : "%.1f", number);
+    return unit == 0 ? text : text + std::string(1, units[unit]);
+}
+
+}  // namespace
+
+std::string printable(std::string_view text) {
+    std::string out(text);
+    for (char& c : out)
+        if (c < ' ' || c > '~') c = '?';
+    return out;
+}
+
+std::string human_bytes(uint64_t bytes) { return scaled(double(bytes), 1024, " KMGTPE"); }
+
+std::string human_count(double count) {
+    if (count >= 1000 && count < 9999.5) return std::to_string(uint64_t(count + 0.5));
+    return scaled(std::max(count, 0.0), 1000, " kMGTPE");
+}
+
+std::string duration(uint64_t seconds) {
+    constexpr uint64_t minute = 60, hour = 3600, day = 86400;
+    char text[48];
+    auto two = [&](uint64_t large, char large_unit, uint64_t small, char small_unit) {
+        std::snprintf(text, sizeof text, "%llu%c%02llu%c", static_cast<unsigned long long>(large), large_unit,
+                      static_cast<unsigned long long>(small), small_unit);
+        return std::string(text);
+    };
+    if (seconds < minute) return std::to_string(seconds) + "s";
+    if (seconds < hour) return two(seconds / minute, 'm', seconds % minute, 's');
+    if (seconds < day) return two(seconds / hour, 'h', seconds % hour / minute, 'm');
+    return two(seconds / day, 'd', seconds % day / hour, 'h');
+}
+
+std::string percent(double part, double whole) {
+    if (whole <= 0) return "-";
+    char text[32];
+    std::snprintf(text, sizeof text, "%.1f%%", 100 * part / whole);
+    return text;
+}
+
+std::string or_dash(const std::optional<uint64_t>& number) { return number ? std::to_string(*number) : "-"; }
+
+TextTable::TextTable(std::vector<std::string> columns) : columns_(std::move(columns)) {
+    for (std::string& name : columns_) {
+        right_.push_back(name.starts_with('>'));
+        if (right_.back()) name.erase(0, 1);
+    }
+}
+
+void TextTable::add(std::vector<std::string> cells) {
+    CHECK(cells.size() == columns_.size());
+    for (std::string& cell : cells) cell = printable(cell);
+    rows_.push_back(std::move(cells));
+}
+
+std::vector<std::string> TextTable::lines() const {
+    std::vector<size_t> widths;
+    for (size_t c = 0; c < columns_.size(); c++) {
+        widths.push_back(columns_[c].size());
+        for (const auto& row : rows_) widths[c] = std::max(widths[c], row[c].size());
+    }
+    auto line_of = [&](const std::vector<std::string>& cells) {
+        std::string line;
+        for (size_t c = 0; c < cells.size(); c++) {
+            const std::string room(widths[c] - cells[c].size(), ' ');
+            line += (c == 0 ? "" : "  ") + (right_[c] ? room + cells[c] : cells[c] + room);
+        }
+        while (line.ends_with(' ')) line.pop_back();
+        return line;
+    };
+    std::vector<std::string> lines = {line_of(columns_)};
+    for (const auto& row : rows_) lines.push_back(line_of(row));
+    return lines;
+}
+
+}  // namespace farcached::ctl

@@ -1,0 +1,29 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# ctl/: farctl, the operator's program.
+noinst_LIBRARIES += ctl/libctl.a
+
+ctl_libctl_a_SOURCES = \
+	ctl/command_line.cc \
+	ctl/command_line.h \
+	ctl/connection.cc \
+	ctl/connection.h \
+	ctl/format.cc \
+	ctl/format.h \
+	ctl/json.cc \
+	ctl/json.h \
+	ctl/server.cc \
+	ctl/server.h \
+	ctl/show.cc \
+	ctl/show.h \
+	ctl/stats.cc \
+	ctl/stats.h \
+	ctl/survey.cc \
+	ctl/survey.h \
+	ctl/terminal.cc \
+	ctl/terminal.h \
+	ctl/top.cc \
+	ctl/top.h
+
+bin_PROGRAMS += farctl
+farctl_SOURCES = ctl/farctl.cc
+farctl_LDADD = ctl/libctl.a conf/libconf.a base/libbase.a

@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "ctl/show.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "ctl/format.h"
+
+namespace farcached::ctl {
+
+namespace {
+
+std::string joined(const std::vector<std::string>& lines) {
+    std::string text;
+    for (const std::string& line : lines) text += line + "\n";
+    return text;
+}
+
+std::string memory_of(const Stats& stats) {
+    const auto used = stats.number("bytes"), limit = stats.number("limit_maxbytes");
+    return (used ? human_bytes(*used) : "-") + " of " + (limit ? human_bytes(*limit) : "-");
+}
+
+std::string uptime_of(const Stats& stats) {
+    const auto seconds = stats.number("uptime");
+    return seconds ? duration(*seconds) : "-";
+}
+
+std::string nodes_text(const Survey& survey) {
+    TextTable table({"NODE", "STATE", "ADDRESS", "INCARNATION", ">MEMORY", ">ITEMS", ">HITS", ">UPTIME"});
+    for (const NodeFacts& node : survey.nodes) {
+        const bool known = !node.stats.empty();
+        table.add({node.name, node.state(), node.address, node.incarnation.empty() ? "-" : node.incarnation,
+                   known ? memory_of(node.stats) : "-", or_dash(node.stats.number("curr_items")),
+                   known ? percent(double(node.hits()), double(node.gets())) : "-", uptime_of(node.stats)});
+    }
+    return table.empty() ? "" : joined(table.lines());
+}
+
+std::string proxies_text(const Survey& survey) {
+    TextTable table({"PROXY", ">PID", ">UPTIME", ">CLIENTS", ">GETS", ">HITS", ">LOCAL", ">ONE-SIDED", ">INDEX",
+                     ">TWO-SIDED"});
+    for (const ProxyFacts& proxy : survey.proxies) {
+        const Stats& g = proxy.general;
+        std::vector<std::string> cells = {proxy.socket, or_dash(g.number("pid")), uptime_of(g),
+                                          or_dash(g.number("curr_connections")), or_dash(g.number("cmd_get")),
+                                          percent(double(g.count("get_hits")), double(g.count("cmd_get")))};
+        for (std::string& way : ways_of(proxy.proxy)) cells.push_back(std::move(way));
+        table.add(std::move(cells));
+    }
+    return table.empty() ? "" : joined(table.lines());
+}
+
+// A line for each proxy that sees a node other than whole and up.
+std::string remarks_text(const Survey& survey) {
+    std::string text;
+    for (const NodeFacts& node : survey.nodes) {
+        for (const Seen& one : node.seen) {
+            if (one.state == "up" && one.links_up == one.links) continue;
+            text += printable(node.name + ": " + one.state + " for " + one.socket + ", " +
+                              std::to_string(one.links_up) + " of " + std::to_string(one.links) + " connections up" +
+                              (one.down_reason.empty() ? "" : "; the last to go down: " + one.down_reason)) +
+                    "\n";
+        }
+    }
+    return text;
+}
+
+constexpr std::string_view histogram_prefix = "lease_left_le_";
+
+// The histogram of `stats pointers`: each row counts those before it too.
+std::string lease_left_text(const Stats& table) {
+    constexpr double bar_width = 40;
+    uint64_t all = 0, before = 0;
+    for (const auto& [name, value] : table)
+        if (name.starts_with(histogram_prefix)) all = std::max(all, parse_number(value).value_or(0));
+    TextTable rows({"LEASE LEFT", ">POINTERS", ""});
+    for (const auto& [name, value] : table) {
+        if (!name.starts_with(histogram_prefix)) continue;
+        const uint64_t within = std::max(before, parse_number(value).value_or(0));
+        const uint64_t here = within - before;
+        before = within;
+        const double share = all == 0 ? 0 : double(here) / double(all);
+        rows.add({"to " + name.substr(histogram_prefix.size()) + " ms", std::to_string(here),
+                  std::string(size_t(std::ceil(share * bar_width)), '#')});
+    }
+    return rows.empty() ? "" : "\n" + joined(rows.lines());
+}
+
+}  // namespace
+
+std::vector<std::string> ways_of(const Stats& proxy) {
+    constexpr const char* ways[] = {"get_local", "get_onesided", "get_index", "get_twosided"};
+    double all = 0;
+    for (const char* way : ways) all += double(proxy.count(way));
+    std::vector<std::string> cells;
+    for (const char* way : ways) cells.push_back(percent(double(proxy.count(way)), all));
+    return cells;
+}
+
+std::string status_text(const Survey& survey) {
+    std::string text;
+    for (const std::string& part : {nodes_text(survey), proxies_text(survey), remarks_text(survey)}) {
+        if (part.empty()) continue;
+        text += (text.empty() ? "" : "\n") + part;
+    }
+    return text;
+}
+
+std::string stats_text(const Stats& stats) {
+    size_t width = 0;
+    for (const auto& row : stats) width = std::max(width, row.first.size());
+    std::string text;
+    for (const auto& [name, value] : stats)
+        text += printable(name + std::string(width - name.size() + 2, ' ') + value) + "\n";
+    return text;
+}
+
+std::string pointers_text(const Stats& table, const Stats& proxy) {
+    Stats shown;
+    const double entries = double(table.count("entries"));
+    for (const auto& [name, value] : table) {
+        if (name.starts_with(histogram_prefix)) continue;
+        const bool is_part = name == "occupied" || name == "valid" || name == "expired";
+        const double number = double(parse_number(value).value_or(0));
+        shown.add(name, is_part && entries > 0 ? value + " (" + percent(number, entries) + ")" : value);
+    }
+    for (const auto& [name, value] : proxy)
+        if (name.starts_with("pointer_") && table.find(name) == nullptr) shown.add(name, value);
+    return stats_text(shown) + lease_left_text(table);
+}
+
+std::string leases_text(const std::vector<LeaseFacts>& nodes) {
+    TextTable table({"NODE", ">TERM", ">GRANTED", ">RENEWED", ">DENIED", ">YOUNG", ">WASTED", ">NO ROOM", ">SHORT",
+                     ">MOVED", ">LEASED", ">PENDING"});
+    for (const LeaseFacts& node : nodes) {
+        const Stats& s = node.stats;
+        uint64_t denied = s.count("lease_denied");
+        for (const char* why : {"young", "wasted", "no_room", "short"})
+            denied += s.count("lease_denied_" + std::string(why));
+        const auto term = s.number("lease_term_ms");
+        const auto leased = s.number("lease_bytes"), pending = s.number("reclaim_pending_bytes");
+        table.add({node.node, term ? std::to_string(*term) + " ms" : "-", or_dash(s.number("lease_granted")),
+                   or_dash(s.number("lease_renewed")), std::to_string(denied), or_dash(s.number("lease_denied_young")),
+                   or_dash(s.number("lease_denied_wasted")), or_dash(s.number("lease_denied_no_room")),
+                   or_dash(s.number("lease_denied_short")), or_dash(s.number("lease_moved")),
+                   leased ? human_bytes(*leased) : "-", pending ? human_bytes(*pending) : "-"});
+    }
+    return table.empty() ? "" : joined(table.lines());
+}
+
+}  // namespace farcached::ctl

@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "process/admin_socket.h"
+
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <string_view>
+#include <system_error>
+#include <utility>
+
+#include "base/check.h"
+
+namespace farcached::process {
+
+namespace {
+
+constexpr int backlog = 16;
+constexpr int accepts_per_readiness = 16;
+constexpr timeval retry_after{0, 10'000};
+constexpr std::string_view strangers =
+    "ERROR this socket is for root and for the user that the process runs as\r\n";
+constexpr std::string_view too_many = "ERROR too many connections to this socket: end one first\r\n";
+
+conf::Problem refusal(const std::string& path, const std::string& why) {
+    return {conf::exit_system, "--admin " + path + ": " + why + "\n"};
+}
+
+sockaddr_un address_of(const std::string& path) {
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    CHECK(path.size() < sizeof address.sun_path);
+    std::memcpy(address.sun_path, path.c_str(), path.size() + 1);
+    return address;
+}
+
+int unix_socket() { return socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0); }
+
+// Does anybody listen there? Of another kind of socket too.
+bool is_served(const sockaddr_un& address) {
+    const int fd = unix_socket();
+    if (fd < 0) return false;
+    const int connected = connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address);
+    const bool served = connected == 0 || errno == EAGAIN || errno == EPROTOTYPE;
+    close(fd);
+    return served;
+}
+
+// A1
+bool is_welcome(int fd) {
+    ucred peer{};
+    socklen_t size = sizeof peer;
+    if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0) return false;
+    return peer.uid == 0 || peer.uid == geteuid();
+}
+
+void turn_away(int fd, std::string_view sentence) {
+    (void)send(fd, sentence.data(), sentence.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+    close(fd);
+}
+
+std::string absolute(const std::string& path) {
+    std::error_code failed;
+    const std::filesystem::path full = std::filesystem::absolute(path, failed);
+    return failed ? path : full.string();
+}
+
+}  // namespace
+
+std::variant<std::unique_ptr<AdminSocket>, conf::Problem> AdminSocket::listen(const std::string& path) {
+    const sockaddr_un address = address_of(path);
+    struct stat there {};
+    if (lstat(path.c_str(), &there) == 0) {
+        if (!S_ISSOCK(there.st_mode)) return refusal(path, "there is a file, and it is no socket");
+        if (is_served(address)) return refusal(path, "another process serves there");
+        unlink(path.c_str());
+    }
+    const int fd = unix_socket();
+    if (fd < 0) return refusal(path, std::strerror(errno));
+    const mode_t before = umask(0177);
+    const int bound = bind(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address);
+    const int bind_error = errno;
+    umask(before);
+    if (bound == 0 && ::listen(fd, backlog) == 0)
+        return std::unique_ptr<AdminSocket>(new AdminSocket(path, fd));
+    const std::string why = std::strerror(bound == 0 ? errno : bind_error);
+    close(fd);
+    return refusal(path, why);
+}
+
+AdminSocket::AdminSocket(std::string path, int fd)
+    : path_(std::move(path)), absolute_path_(absolute(path_)), fd_(fd) {
+    struct stat made {};
+    if (lstat(path_.c_str(), &made) != 0) return;
+    device_ = made.st_dev;
+    inode_ = made.st_ino;
+}
+
+AdminSocket::~AdminSocket() { shut(); }
+
+void AdminSocket::open(event_base* base, Enter enter) {
+    CHECK(!opened_);
+    opened_ = true;
+    enter_ = std::move(enter);
+    event_assign(&readable_, base, fd_, EV_READ | EV_PERSIST, on_readable, this);
+    event_assign(&retry_, base, -1, 0, on_retry, this);
+    event_add(&readable_, nullptr);
+}
+
+void AdminSocket::shut() {
+    if (fd_ < 0) return;
+    if (opened_) {
+        event_del(&readable_);
+        event_del(&retry_);
+    }
+    close(std::exchange(fd_, -1));
+    struct stat there {};
+    if (lstat(absolute_path_.c_str(), &there) != 0) return;
+    if (there.st_dev == device_ && there.st_ino == inode_) unlink(absolute_path_.c_str());
+}
+
+void AdminSocket::on_readable(evutil_socket_t, short, void* argument) {
+    static_cast<AdminSocket*>(argument)->accept_some();
+}
+
+void AdminSocket::on_retry(evutil_socket_t, short, void* argument) {
+    event_add(&static_cast<AdminSocket*>(argument)->readable_, nullptr);
+}
+
+void AdminSocket::accept_some() {
+    for (int i = 0; i < accepts_per_readiness; i++) {
+        const int fd = accept4(fd_, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
+        if (fd < 0) {
+            if (errno != EMFILE && errno != ENFILE && errno != ENOBUFS && errno != ENOMEM) return;
+            event_del(&readable_);
+            event_add(&retry_, &retry_after);
+            return;
+        }
+        if (!is_welcome(fd)) {
+            turn_away(fd, strangers);
+        } else if (connections_.load(std::memory_order_relaxed) >= connections_max) {
+            turn_away(fd, too_many);
+        } else {
+            connections_.fetch_add(1, std::memory_order_relaxed);
+            enter_(fd);
+        }
+    }
+}
+
+}  // namespace farcached::process
