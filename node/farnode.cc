@@ -10,6 +10,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <ctime>
 #include <exception>
 #include <memory>
 #include <string>
@@ -136,8 +137,18 @@ void write_ports(const TcpListeners& listeners) {
 
 // -- What the node is told --------------------------------------------------------------------------------
 
+// Microseconds since 1970. A client keeps a unique for as long as it likes, over a restart of the node of which nothing
+// tells it: so this run's must be no other run's. They are, as long as no run hands out more than a million a second in
+// the mean, and no clock is set back; and they fit into 53 bits.
+uint64_t uniques_above() {
+    timespec now{};
+    clock_gettime(CLOCK_REALTIME, &now);
+    return uint64_t(now.tv_sec) * 1'000'000 + uint64_t(now.tv_nsec) / 1000;
+}
+
 Config node_config(const conf::Settings& settings) {
     Config config;
+    config.cas_above = uniques_above();
     config.memory_bytes = settings.memory.bytes_max;
     config.item_bytes_max = settings.memory.item_bytes_max;
     config.huge_pages = settings.memory.huge_pages;
