@@ -30,6 +30,7 @@ FAST = ["node_timeout_ms=300"]
 SHORT_RUNS = [
     ("shm", "shm shm shm", {"local_read": True}, LARGE, None),
     ("shm by pointers", "shm shm shm", {"local_read": False}, HOT, None),
+    ("shm by index", "shm shm shm", {"local_read": False, "options": ["cold_get=index"]}, LARGE, None),
     ("tcp and shm by pointers", "tcp shm tcp", {"local_read": False}, LARGE, None),
     ("nodes end, mixed", "shm tcp shm", {"local_read": True, "options": FAST}, HOT, "end"),
     ("nodes end and stop, shm by pointers", "shm shm shm", {"local_read": False, "options": FAST}, LARGE, "end stop"),
@@ -107,8 +108,8 @@ def run(title, channels, of_cluster, of_load, meanwhile, seed, seconds):
                 title, trouble.ended, trouble.stopped))
         tap.ok(all(p.alive() for p in c.proxies) and all(n.process.alive() for n in c.nodes), "%s: all live" % title)
         shown = [nodes_shown(p)[n.name] for p in c.proxies for n in c.nodes]
-        for name in ("get_local", "get_onesided", "get_twosided"):
-            tap.diag("%s %d" % (name, sum(int(s[name]) for s in shown)))
+        tap.diag(", ".join("%s %d" % (name, sum(int(s[name]) for s in shown))
+                           for name in ("get_local", "get_onesided", "get_index", "get_twosided")))
     found = re.search(r"# (\d+) gets, \d+ hits, (\d+) mutations", text)
     return int(found.group(1)) + int(found.group(2)) if found else 0
 
