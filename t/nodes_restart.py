@@ -180,6 +180,33 @@ def dies_under_load(channels):
         tap.ok(nodes_shown(c.proxies[0])[dead.name]["incarnation"] != incarnation, title + "as another incarnation")
 
 
+def stands_in():
+    """Failover on: while a node is down another one serves its keys. When it is back it has nothing, and should it go down
+    again its keys are as the other had them: an old value may be seen. That is what failover gives up; foreign bytes
+    are never seen."""
+    title = "failover: "
+    with Cluster("shm tcp shm", options=["failover", "node_timeout_ms=500"]) as c:
+        away = c.nodes[0]
+        names = [c.key(away, "k%d" % i) for i in range(50)]
+        with c.proxies[0].client() as a, c.proxies[1].client() as b:
+            tap.is_({a.set(n, n + " one") for n in names}, {"STORED"}, title + "set")
+            c.kill(away)
+            c.until_seen_down(away)
+            tap.is_({n: b.get(n) for n in names}, dict.fromkeys(names), title + "the node is killed: misses")
+            tap.is_({a.set(n, n + " two") for n in names}, {"STORED"}, title + "but sets are stored, elsewhere")
+            tap.is_([b.get(n) for n in names], [b"%s two" % n.encode() for n in names], title + "and seen through both proxies")
+            c.restart(away)
+            tap.is_({b.set(n, n + " three") for n in names}, {"STORED"}, title + "it is back")
+            tap.is_([a.get(n) for n in names], [b"%s three" % n.encode() for n in names], title + "and serves its keys")
+            c.kill(away)
+            c.until_seen_down(away)
+            found = [a.get(n) for n in names]
+            old = sum(v == b"%s two" % n.encode() for n, v in zip(names, found))
+            missed = found.count(None)
+            tap.diag("gone again: %d old values, %d misses" % (old, missed))
+            tap.is_(old + missed, len(names), title + "gone again: a miss or the old value, and nothing else")
+
+
 # -- A proxy dies -------------------------------------------------------------------------------------------
 
 def proxy_dies():
@@ -210,5 +237,6 @@ for reads in (True, False):
 uniques()
 dies_under_load("shm shm tcp")
 dies_under_load("tcp shm shm")
+stands_in()
 proxy_dies()
 tap.done()
