@@ -5,7 +5,7 @@ The bar is of the medians of front and of back; the thin line spans the extremes
 """
 from compare_report import line, text
 
-WIDTH, LEFT, RIGHT, TOP, ROW, BAR, BOTTOM = 860, 270, 70, 86, 34, 18, 40
+WIDTH, LEFT, RIGHT, TOP, ROW, BAR, BOTTOM = 860, 310, 70, 86, 34, 18, 40
 TICKS_MAX = 8
 COLORS = {True: ("#1b6fae", "#8fc1e8"), False: ("#6b6b6b", "#bdbdbd")}  # ours?: front, back
 
@@ -36,7 +36,7 @@ def legend():
     for x, words, shade in ((LEFT, "front: the proxy", 0), (LEFT + 150, "back: both servers", 1)):
         parts += [rectangle(x, TOP - 36, BAR, COLORS[True][shade]), text(x + BAR + 6, TOP - 23, words, size=11)]
     return parts + [line(LEFT + 310, TOP - 27, LEFT + 340, TOP - 27, "#222222", 1.5),
-                    text(LEFT + 346, TOP - 23, "least to greatest sum of the rounds", size=11)]
+                    text(LEFT + 346, TOP - 23, "their sum in the rounds", size=11)]
 
 
 def draw_bar(bar, y, scale):

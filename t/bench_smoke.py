@@ -10,9 +10,10 @@ import re
 import subprocess
 import sys
 import tempfile
+import xml.etree.ElementTree
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"))
-from farcached import Daemon, deadline, default_binary, slow_factor, tap  # noqa: E402
+from farcached import Daemon, deadline, default_binary, is_sanitized, slow_factor, tap  # noqa: E402
 
 
 def program():
@@ -114,6 +115,43 @@ def check_back(daemon, folder):
     tap.is_(status, 1, "a process behind that does not exist")
 
 
+def compare(*args):
+    script = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "bench", "compare")
+    done = subprocess.run([sys.executable, script, "--farcached", default_binary(), "--farbench", program()] + list(args),
+                          stdin=subprocess.DEVNULL, capture_output=True, timeout=10 * deadline())
+    return done.returncode, done.stdout.decode(), done.stderr.decode()
+
+
+def check_proxied(folder):
+    """A round of the contest of proxies, ours alone, with all that is written of it."""
+    path, charts = os.path.join(folder, "proxied.json"), os.path.join(folder, "charts")
+    wanted = ["farcached -t 1 -> 2 farnode (%s)" % how for how in ("shm", "shm, no local_read", "tcp")]
+    status, out, err = compare(
+        "--proxied", "--contestant", "farcached -t 1", "--rounds", "1", "--seconds", "0.3", "--warmup", "0",
+        "--keys", "1000", "--connections", "4", "--megabytes", "16", "--json", path, "--charts", charts)
+    tap.ok(status == 0, "a contest of proxies", *explain(status, out, err))
+    with open(path) as file:
+        about = json.load(file)
+    tap.is_([r["workload"] for r in about["results"]], ["pipeline 1", "pipeline 16", "multi-get of 50 keys"],
+            "its workloads")
+    for result in about["results"]:
+        name = result["workload"]
+        tap.is_([c["label"] for c in result["contestants"]], wanted, "%s: the contestants that were asked for" % name)
+        for c in result["contestants"]:
+            m = {key: spread["median"] for key, spread in c["metrics"].items()}
+            tap.ok(m["keys_per_s"] > 0 and 0 < m["p50_us"] <= m["p99_us"] <= m["p999_us"] and
+                   abs(m["front_cpu_s_per_million"] + m["back_cpu_s_per_million"] - m["cpu_s_per_million"]) < 1e-6,
+                   "%s: %s is measured, front and back" % (name, c["label"]), m)
+        chart = os.path.join(charts, "proxied-%s.svg" % name.replace(" ", "-"))
+        drawn = [e.text for e in xml.etree.ElementTree.parse(chart).iter() if e.tag.endswith("}text")]
+        tap.is_([label for label in wanted if label not in drawn], [], "%s: a chart shows them" % name)
+    status, out, err = compare("--proxied", "--contestant", "nobody")
+    tap.is_(status, 1, "a contestant that there is not")
+    tap.like(err, r"no contestant is called so; there are: farcached -t 1", "and who there is")
+    status, out, err = compare("--proxied", "--csv", os.path.join(folder, "x.csv"), "--contestant", "farcached -t 1")
+    tap.is_(status, 2, "what the contest cannot write is refused")
+
+
 def check_help():
     status, out, err = farbench("--help")
     tap.is_((status, err), (0, ""), "--help")
@@ -136,6 +174,8 @@ def main():
             check_failures(daemon)
             check_back(daemon, folder)
         check_unix_socket(folder)
+        if not is_sanitized():  # bench/compare gives up on what is slow to start
+            check_proxied(folder)
     tap.done()
 
 
