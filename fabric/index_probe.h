@@ -85,6 +85,7 @@ class IndexProbe {
     // The copies of wants(), one behind the other. `region` learns from them.
     Step fed(FarRegion& region, const uint64_t* copies, const Question& question);
 
+    // A hit's value lies in the copies that were fed last.
     const PointerRead& found() const { return found_; }
     uint64_t item_offset() const { return wants_[0].offset; }  // of a hit, from the region's start
 

@@ -113,12 +113,13 @@ void nonsense() {
         IndexProbe probe;
         probe.begin(region, cache.key(key).hash);
         IndexProbe::Step step = IndexProbe::Step::read_on;
+        std::vector<uint64_t> copies;  // the value that is found lies in them
         int rounds = 0;
         for (; step == IndexProbe::Step::read_on && rounds < 20; rounds++) {
             for (const IndexProbe::Want& want : probe.wants())
                 outside += want.bytes == 0 || want.bytes > bytes || want.offset > bytes - want.bytes;
             if (outside != 0) break;
-            std::vector<uint64_t> copies = copy_of(cache, probe);
+            copies = copy_of(cache, probe);
             if (random() % 3 == 0) {
                 uint64_t& word = copies[random() % copies.size()];
                 word = random() % 2 == 0 ? random() >> random() % 64 : word ^ UINT64_C(1) << random() % 64;
