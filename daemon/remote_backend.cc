@@ -390,6 +390,7 @@ bool RemoteBackend::read_local(Node& node, const protocol::GetOp& op, ValueSink 
     if (!node.link.channel()->owner_alive()) return false;
     reply.status = protocol::GetReply::Status::hit;
     reply.why = protocol::Miss::none;
+    if (op.no_bump) return true;
     const uint64_t arena_offset = uint64_t(reinterpret_cast<const char*>(node.mapped->arena) - node.mapped->base);
     node.link.note_access(hash, found.guard.generation(), arena_offset + found.slot.offset(), 0);
     return true;
@@ -404,7 +405,7 @@ Asked RemoteBackend::ask(const protocol::GetOp& op, Wanted wanted, Ticket ticket
         return Asked::now;
     proxy::AskOptions with = options(ticket);
     with.no_value = !wanted.value;
-    with.one_sided = wanted.plain;
+    with.one_sided = wanted.plain && node->mapped == nullptr;  // mapped memory was read already
     protocol::GetOp leased = op;
     leased.lease = node->mapped == nullptr;
     return ask_link(*node, leased, std::move(with), *tickets_, ticket, /* gather= */ false);
