@@ -29,7 +29,15 @@ Refusal check_item_size(const Settings& settings) {
     return Problem{exit_usage, "Cannot set item size limit higher than 1/2 of memory max.\n"};
 }
 
+// Each would put its own socket there.
+Refusal check_admin_path(const Settings& settings, std::string_view other_path, std::string_view other_option) {
+    const std::string& path = settings.admin.socket_path;
+    if (path.empty() || path != other_path) return {};
+    return Problem{exit_usage, "--admin and " + std::string(other_option) + " name the same path: " + path + "\n"};
+}
+
 Refusal check_settings(const Settings& settings) {
+    if (Refusal refusal = check_admin_path(settings, settings.listen.unix_path, "-s")) return refusal;
     if (Refusal refusal = check_item_size(settings)) return refusal;
     if (Refusal refusal = check_chunk_size(settings)) return refusal;
     if (compat_real_value(settings, "hot_lru_pct") + compat_real_value(settings, "warm_lru_pct") > 80) {

@@ -2,12 +2,17 @@
 // What options say about each other, after all have been read.
 #pragma once
 
+#include <string>
+#include <string_view>
+
 #include "conf/exit_status.h"
 #include "conf/settings.h"
 
 namespace farcached::conf {
 
 Refusal check_settings(const Settings& settings);
+// May the operator's socket be where it was said, beside the other one?
+Refusal check_admin_path(const Settings& settings, std::string_view other_path, std::string_view other_option);
 Refusal check_item_size(const Settings& settings);  // of it, what every daemon asks for
 
 // Not refused, but worth a line on stderr; empty if nothing is.

@@ -109,6 +109,7 @@ static_assert(limits::node_name_bytes_max == 63, "said in the table");
 
 Refusal check_node_settings(const Settings& settings) {
     if (Refusal refusal = check_item_size(settings)) return refusal;
+    if (Refusal refusal = check_admin_path(settings, settings.node.shm_path, "--shm")) return refusal;
     if (!settings.node.shm_path.empty() || !settings.node.tcp_host.empty()) return {};
     return Problem{exit_usage,
                    "There is nothing to listen at: give --shm <path>, --tcp <addr>:<port>, or both.\n"};

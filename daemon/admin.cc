@@ -79,7 +79,7 @@ uint64_t boottime_ns() {
 
 }  // namespace
 
-AdminImpl::AdminImpl(node::Node& node, ServerView& server, WatchHub& watch, Crawler& crawler,
+AdminImpl::AdminImpl(node::Node& node, ServerView& server, WatchHub& watch, node::Crawler& crawler,
                      EngineOptions& engine_options, AdminOptions options)
     : node_(node),
       server_(server),
@@ -313,11 +313,9 @@ void AdminImpl::flushed(NodeSeconds when) {
 
 void AdminImpl::drain(std::string_view node, bool on, OutBuffer& out) {
     NodesView* nodes = server_.nodes();
-    if (nodes == nullptr) return say(out, "CLIENT_ERROR no nodes are configured");
+    if (nodes == nullptr) return say(out, no_nodes);
     if (nodes->drain(node, on)) return say(out, "OK");
-    std::string names;
-    for (uint32_t i = 0; i < nodes->count(); i++) names += (i == 0 ? "" : ", ") + nodes->shown(i).name;
-    say(out, "CLIENT_ERROR no node of this name; nodes: " + names);
+    say(out, "CLIENT_ERROR no node of this name; nodes: " + node_names(*nodes));
 }
 
 void AdminImpl::shutdown(bool graceful) { server_.shut_down(graceful); }

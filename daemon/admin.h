@@ -13,7 +13,6 @@
 #include <string>
 #include <vector>
 
-#include "daemon/crawler.h"
 #include "daemon/detail.h"
 #include "daemon/engine.h"
 #include "daemon/node_numbers.h"
@@ -24,6 +23,7 @@
 #include "daemon/stats_settings.h"
 #include "daemon/stats_words.h"
 #include "daemon/watch_hub.h"
+#include "node/crawler.h"
 #include "node/node.h"
 
 namespace farcached::daemon {
@@ -42,7 +42,7 @@ class AdminImpl final : public Admin {
   public:
     // All outlive this. engine_options.detail_enabled is turned on and off by `stats detail`,
     // crawler_enabled by `lru_crawler`.
-    AdminImpl(node::Node& node, ServerView& server, WatchHub& watch, Crawler& crawler,
+    AdminImpl(node::Node& node, ServerView& server, WatchHub& watch, node::Crawler& crawler,
               EngineOptions& engine_options, AdminOptions options);
 
     bool stats_ready(std::string_view args) override;
@@ -82,7 +82,7 @@ class AdminImpl final : public Admin {
     node::Node& node_;
     ServerView& server_;
     WatchHub& watch_;
-    Crawler& crawler_;
+    node::Crawler& crawler_;
     EngineOptions& engine_options_;
     const AdminOptions options_;
     SettingsTable settings_;

@@ -5,8 +5,6 @@ noinst_LIBRARIES += daemon/libdaemon.a
 daemon_libdaemon_a_SOURCES = \
 	daemon/admin.cc \
 	daemon/admin.h \
-	daemon/crawler.cc \
-	daemon/crawler.h \
 	daemon/detail.cc \
 	daemon/detail.h \
 	daemon/dump.cc \

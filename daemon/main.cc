@@ -15,11 +15,11 @@
 #include "conf/settings_stats.h"
 #include "conf/version.h"
 #include "daemon/admin.h"
-#include "daemon/crawler.h"
 #include "daemon/engine.h"
 #include "daemon/nodes.h"
 #include "daemon/server.h"
 #include "daemon/watch_hub.h"
+#include "node/crawler.h"
 #include "node/node.h"
 #include "process/node_time.h"
 #include "process/process.h"
@@ -136,8 +136,8 @@ AdminOptions admin_options(const conf::Settings& settings) {
     return options;
 }
 
-CrawlerOptions crawler_options(const conf::CrawlerSettings& crawler) {
-    CrawlerOptions options;
+node::CrawlerOptions crawler_options(const conf::CrawlerSettings& crawler) {
+    node::CrawlerOptions options;
     options.enabled = crawler.enabled;
     options.sleep_us = crawler.sleep_us;
     options.to_crawl = crawler.items_max;
@@ -215,7 +215,7 @@ void serve(const conf::Settings& settings, Nodes* nodes, Server& server, Signals
     node::Node& node = *owned_node;
     EngineOptions engine = engine_options(settings);
     WatchHub watch(watch_limits(settings.admin, settings.session.threads));
-    Crawler crawler(node, process::node_now, crawler_options(settings.crawler));
+    node::Crawler crawler(node, process::node_now, crawler_options(settings.crawler));
     AdminImpl admin(node, server, watch, crawler, engine, admin_options(settings));
 
     if (nodes != nullptr) {

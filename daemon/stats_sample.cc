@@ -109,7 +109,7 @@ LinkTotals Sample::all_links() const {
 }
 
 Sample take_sample(const node::Node& node, const ServerView& server, const WatchHub& watch,
-                   const Crawler& crawler) {
+                   const node::Crawler& crawler) {
     Sample sample;
     sample.now = server.now();
     sample.started_unix = server.started_unix();

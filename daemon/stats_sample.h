@@ -11,11 +11,11 @@
 #include <utility>
 #include <vector>
 
-#include "daemon/crawler.h"
 #include "daemon/node_numbers.h"
 #include "daemon/server_view.h"
 #include "daemon/watch_hub.h"
 #include "daemon/worker_counters.h"
+#include "node/crawler.h"
 #include "node/node.h"
 #include "proxy/link_counters.h"
 #include "proxy/local_get.h"
@@ -80,7 +80,7 @@ struct Sample {
 
 // Of what this process counts, and of the embedded node unless the server has others.
 Sample take_sample(const node::Node& node, const ServerView& server, const WatchHub& watch,
-                   const Crawler& crawler);
+                   const node::Crawler& crawler);
 
 // Counters of `sample` less those of `earlier`; a default Sample changes nothing.
 void subtract(Sample& sample, const Sample& earlier);

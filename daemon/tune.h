@@ -7,8 +7,8 @@
 #include <string_view>
 
 #include "base/node_clock.h"
-#include "daemon/crawler.h"
 #include "daemon/stats_settings.h"
+#include "node/crawler.h"
 #include "node/node.h"
 
 namespace farcached::daemon {
@@ -16,7 +16,7 @@ namespace farcached::daemon {
 // What a command may change. All outlive the call.
 struct TuneTargets {
     node::Node& node;
-    Crawler& crawler;
+    node::Crawler& crawler;
     SettingsTable& settings;
     NodeSeconds now;
 };

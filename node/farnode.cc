@@ -10,6 +10,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <ctime>
 #include <exception>
 #include <memory>
 #include <string>
@@ -23,6 +24,7 @@
 #include "fabric/owner.h"
 #include "fabric/shm_channel.h"
 #include "fabric/tcp_channel.h"
+#include "node/crawler.h"
 #include "node/farnode_server.h"
 #include "node/impl.h"
 #include "node/node.h"
@@ -135,8 +137,18 @@ void write_ports(const TcpListeners& listeners) {
 
 // -- What the node is told --------------------------------------------------------------------------------
 
+// Microseconds since 1970. A client keeps a unique for as long as it likes, over a restart of the node of which nothing
+// tells it: so this run's must be no other run's. They are, as long as no run hands out more than a million a second in
+// the mean, and no clock is set back; and they fit into 53 bits.
+uint64_t uniques_above() {
+    timespec now{};
+    clock_gettime(CLOCK_REALTIME, &now);
+    return uint64_t(now.tv_sec) * 1'000'000 + uint64_t(now.tv_nsec) / 1000;
+}
+
 Config node_config(const conf::Settings& settings) {
     Config config;
+    config.cas_above = uniques_above();
     config.memory_bytes = settings.memory.bytes_max;
     config.item_bytes_max = settings.memory.item_bytes_max;
     config.huge_pages = settings.memory.huge_pages;
@@ -201,6 +213,7 @@ void serve(const conf::Settings& settings, TcpListeners listeners, AdminSocket a
 
     std::unique_ptr<fabric::Owner> owner;
     std::unique_ptr<FarnodeServer> server;
+    Crawler crawler(node, process::node_now, CrawlerOptions());
     try {
         server = std::make_unique<FarnodeServer>(
             node, stats, facts, process::node_now, FarnodeServer::Options{settings.session.threads, talks});
@@ -211,6 +224,7 @@ void serve(const conf::Settings& settings, TcpListeners listeners, AdminSocket a
         }
         if (admin != nullptr) server->add_admin(std::move(admin));
         server->start();
+        crawler.start();
     } catch (const std::system_error& failed) {
         // Nobody waits for threads that did start while others could not.
         std::fprintf(stderr, "failed to start: %s\n", failed.what());
@@ -223,6 +237,7 @@ void serve(const conf::Settings& settings, TcpListeners listeners, AdminSocket a
     if (graceful) std::fputs("Gracefully stopping\n", stderr);
     server->stop(graceful ? protocol::Goodbye::draining : protocol::Goodbye::stopping,
                  graceful ? patience_graceful_ms : patience_ms);
+    crawler.stop();
 }
 
 }  // namespace

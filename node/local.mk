@@ -5,6 +5,8 @@ noinst_LIBRARIES += node/libnode.a
 node_libnode_a_SOURCES = \
 	node/arena.cc \
 	node/arena.h \
+	node/crawler.cc \
+	node/crawler.h \
 	node/flush_schedule.cc \
 	node/flush_schedule.h \
 	node/impl.h \

@@ -41,6 +41,7 @@ struct Config {
     uint32_t chunk_bytes_min = 48;               // -n: key and value of the smallest class
     bool evict = true;                           // false: -M, a full cache answers no_memory
     bool cas = true;                             // false: -C, every cas reads 0
+    uint64_t cas_above = 0;                      // every cas is larger
     bool huge_pages = false;                     // -L: try for huge pages
     uint32_t partitions = 0;                     // power of two; 0: chosen from workers and memory
     uint32_t workers = 4;                        // threads that will call

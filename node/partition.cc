@@ -20,6 +20,7 @@ void Partition::attach(fabric::Region& region, Arena& arena, const Config& confi
     index_.attach(region, arena, which);
     evict_ = config.evict;
     cas_ = config.cas;
+    cas_issued_ = config.cas_above / partition_count;
     lease_ = config.lease;
     if (lease_.enabled) leased_in_.resize(lease_seconds_max);
     if (config.policy == EvictionPolicy::strict_lru) policy_ = StrictLru{};

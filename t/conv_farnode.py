@@ -72,7 +72,7 @@ def test_options():
         tap.is_((facts["name"], facts["term_ms"]), ("fromfile", 0), "a file is read")
         tap.is_(stats["limit_maxbytes"], str(16 << 20), "and the command line says otherwise")
         threads = len(os.listdir("/proc/%d/task" % node.pid))
-        tap.is_(threads, 4, "two threads that serve, one that accepts, and main")
+        tap.is_(threads, 5, "two threads that serve, one that accepts, one that sweeps, and main")
 
 
 # -- The greeting, and after it ---------------------------------------------------------------------------

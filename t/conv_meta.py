@@ -119,7 +119,7 @@ SET = r"""
 > ms s3 1 C5\r\nx\r\nms s3 1 E100 c k Oq\r\nx\r\nms s3 1 C99 k Oq\r\ny\r\nms s3 1 C100 E101 c\r\nz\r\nmg s3 v c\r\n
 < NF\r\nHD c100 ks3 Oq\r\nEX ks3 Oq\r\nHD c101\r\nVA 1 c101\r\nz\r\n
 == ms with an old cas and I: stored, but stale
-> ms s4 1 E100\r\nx\r\nms s4 1 C50 I\r\ny\r\nmg s4 v\r\nms s4 1 C50000000 I\r\nz\r\nmg s4 v\r\n
+> ms s4 1 E100\r\nx\r\nms s4 1 C50 I\r\ny\r\nmg s4 v\r\nms s4 1 C18000000000000000000 I\r\nz\r\nmg s4 v\r\n
 < HD\r\nHD\r\nVA 1 X W\r\ny\r\nEX\r\nVA 1 Z X\r\ny\r\n
 == ms and lines that swallow nothing
 > ms\r\nms s5\r\nms s5 x\r\nms s5 -1\r\nms s5 2 !\r\nmn\r\n

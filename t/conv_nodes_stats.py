@@ -147,6 +147,12 @@ def resets(client):
     tap.is_(client.ask("get another", end="END"), ["END"], "and take effect in the nodes")
 
 
+def swept(client):
+    """The memory of what was flushed comes back although nobody asks for it."""
+    client.ask("flush_all")
+    tap.is_(until(lambda: client.stats()["curr_items"], lambda n: n == "0"), "0", "flushed items are swept")
+
+
 def is_stopped(pid):
     """All its threads: the signal reaches them one by one."""
     states = []
@@ -196,6 +202,7 @@ def main():
             refusals(client)
             binary(daemon, client)
             resets(client)
+            swept(client)
             failures(daemon, client, a, b)
     tap.done()
 

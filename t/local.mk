@@ -205,7 +205,7 @@ t_farnode_probe_SOURCES = t/farnode_probe.cc
 test_scripts += t/conv_farnode.py
 
 # The operator's sockets, and his program.
-test_scripts += t/conv_admin.py t/conv_farctl.py
+test_scripts += t/conv_admin.py t/conv_farctl.py t/conv_farctl_nodes.py
 check_PROGRAMS += t/unit_ctl
 TESTS += t/unit_ctl
 t_unit_ctl_SOURCES = t/unit_ctl.cc t/tap.h
@@ -218,7 +218,7 @@ test_scripts += t/conv_connections.py t/conv_connection_limits.py
 
 # Several processes: farcached in front of nodes.
 test_scripts += t/nodes_conv_text.py t/nodes_conv_meta.py t/nodes_conv_binary.py t/nodes_conv_connections.py
-test_scripts += t/nodes_consistency.py t/nodes_stopped.py
+test_scripts += t/nodes_consistency.py t/nodes_leases.py t/nodes_restart.py t/nodes_stopped.py
 
 # -- Last: what the lists above add up to -----------------------------------------------------------
 check_PROGRAMS += $(fuzz_targets)

@@ -66,6 +66,172 @@ def values_that_wait(channel):
         tap.is_([number_of(k, busy.get(k) or b"") for k in keys], [1] * len(keys), title + "as they were sent")
 
 
+# -- A node that stands still past the time-out ------------------------------------------------------------
+
+def late_sets(channel):
+    """S12: sets time out, the proxy goes on and uses its memory for others; then the node goes on with what it was sent.
+    Whatever it stores then is what one of its clients sent, whole."""
+    title = channel + ", sets that timed out: "
+    with Cluster(channel + " shm", proxies=1, threads=1, options=["node_timeout_ms=200"],
+                 node_args=["-m", "256", "-t", "1"]) as c:
+        slow, other = c.nodes
+        proxy = c.proxies[0]
+        keys = [c.key(slow, "late%d" % i) for i in range(60)]
+        others = [c.key(other, "other%d" % i) for i in range(60)]
+        with proxy.client() as client:
+            for key in keys:
+                client.set(key, value_of(key, 1, 300))
+        size = {key: (100, 3000, 70_000, 400_000)[i % 4] for i, key in enumerate(keys)}
+        clients = [proxy.client() for _ in keys]
+        with slow.process.stopped():
+            ask_all(clients, [[set_request(k, 2, size[k])] for k in keys])
+            answers = [client.line().decode().rstrip() for client in clients]
+            tap.is_(set(answers), {UNAVAILABLE}, title + "each is answered as unavailable")
+            ask_all(clients, [[set_request(k, n, size[l]) for n in range(3)] for k, l in zip(others, keys)])
+            answers = {client.line() for client in clients for n in range(3)}
+            tap.is_(answers, {b"STORED\r\n"}, title + "the other node's are stored")
+        c.until_up()
+        with proxy.client() as client:
+            values = [client.get(key) for key in keys]
+        numbers = [number_of(k, v) if v is not None else "a miss" for k, v in zip(keys, values)]
+        tap.diag("old values %d, new %d, misses %d" % (numbers.count(1), numbers.count(2), numbers.count("a miss")))
+        tap.ok(set(numbers) <= {1, 2, "a miss"}, title + "every byte is of its own key", numbers)
+
+
+def back_pressure(channel):
+    """Many clients write to a node that stands still: the proxy's memory is bounded, other nodes' keys go on."""
+    title = channel + ", many write to a node that stands still: "
+    count, size = 100, 100_000
+    with Cluster(channel + " shm", proxies=1, options=["node_timeout_ms=60000"], node_args=["-m", "256"]) as c:
+        slow, other = c.nodes
+        proxy = c.proxies[0]
+        clients = [proxy.client() for _ in range(count)]
+        key, busy = c.key(slow, "k"), proxy.client()
+        with busy:
+            busy.set(c.key(other, "k"), b"v" * 1000)
+            before = proxy.memory()["VmRSS"]
+            with slow.process.stopped():
+                senders = ask_all(clients, [[set_request("%s-%d-%d" % (key, i, n), 1, size) for n in range(10)]
+                                            for i in range(count)])
+                served, largest, slowest = 0, before, 0.0
+                while served < 3000:
+                    began = time.monotonic()
+                    served += busy.get(c.key(other, "k")) == b"v" * 1000
+                    slowest = max(slowest, time.monotonic() - began)
+                    if served % 100 == 0:
+                        largest = max(largest, proxy.memory()["VmRSS"])
+            for sender in senders:
+                sender.join(deadline())
+            answers = [client.line().decode().rstrip() for client in clients for _ in range(10)]
+        tap.diag("the other node's: %d gets, the slowest in %.1f ms; VmRSS %d MB before, %d MB most, of %d MB sent" % (
+            served, slowest * 1000, before / MB, largest / MB, count * size * 10 / MB))
+        tap.ok(served >= 3000, title + "the other node's keys go on")
+        if not is_sanitized():
+            tap.ok(largest - before < 64 * MB, title + "the proxy's memory is bounded", (largest - before) / MB)
+        tap.ok(set(answers) <= {"STORED", UNAVAILABLE}, title + "each is answered", set(answers))
+        tap.diag("stored %d, unavailable %d" % (answers.count("STORED"), answers.count(UNAVAILABLE)))
+
+
+# -- Leases that run out -----------------------------------------------------------------------------------
+
+def holds_pointer(proxy, key, value):
+    """Reads the key through this proxy until one-sided reads answer."""
+    with proxy.client() as client:
+        for _ in range(20):
+            before = total(proxy, "get_onesided")
+            if client.get(key) != value:
+                return False
+            if total(proxy, "get_onesided") > before:
+                return True
+    return False
+
+
+def stopped_node():
+    """A node stands still for longer than its leases: what was leased is read for so long and no longer, and then the
+    node's keys are misses, until it goes on."""
+    title = "a node that stands still: "
+    with Cluster("shm", local_read=False, options=["node_timeout_ms=200"], node_args=["--lease-ms", "1000"]) as c:
+        a, b = c.proxies
+        key = c.key(c.nodes[0], "k")
+        with a.client() as client, b.client() as other:
+            client.set(key, "old")
+            tap.ok(holds_pointer(a, key, b"old"), title + "a pointer is held")
+            with c.nodes[0].process.stopped():
+                seen = []
+                while seen[-1:] != [None] and len(seen) < 1_000_000:
+                    seen.append(client.get(key))
+                tap.is_(set(seen), {b"old", None}, title + "what is leased is read (%d times), then missed" % (len(seen) - 1))
+            c.until_up()
+            tap.is_(until(lambda: other.set(key, "new"), lambda r: r == "STORED"), "STORED", title + "it goes on")
+            tap.is_(client.get(key), b"new", title + "and the other proxy's value is seen")
+
+
+def stopped_proxy(local_read):
+    """A proxy stands still, in the midst of reading, for longer than lease and grace, while its keys are overwritten
+    through the other, again and again, with others' bytes in their memory: what is asked of it meanwhile is answered
+    with what is new."""
+    title = "a proxy that stands still, local_read %s: " % ("on" if local_read else "off")
+    keys = ["key%d" % i for i in range(100)]
+    with Cluster("shm shm", local_read=local_read, threads=1, node_args=["--lease-ms", "200", "-m", "8"]) as c:
+        a, b = c.proxies
+        leases = b.stats("leases")
+        over_ms = int(leases["n0:lease_term_ms"]) + int(leases["n0:lease_grace_ms"]) + 1
+        with a.client() as client, a.client() as late, b.client() as other:
+            old_after = foreign = news = olds = 0
+            for turn in range(4):
+                for key in keys:
+                    other.set(key, value_of(key, turn * 10, 2000))
+                client.get_many(keys)
+                client.get_many(keys)
+                reading = Sender(client, b"".join(b"get %s\r\n" % k.encode() for k in keys * 20))
+                with a.stopped():
+                    for n in range(1, 10):
+                        for key in keys:
+                            other.set(key, value_of(key, turn * 10 + n, 2000))
+                    until_ns = time.monotonic_ns() + over_ms * 1_000_000
+                    press(other, until_ns)
+                    late.send(b"get " + b" ".join(k.encode() for k in keys) + b"\r\n")
+                for _ in range(len(keys) * 20):
+                    for key, _, value, _ in read_reply(client):
+                        number = number_of(key.decode(), value)
+                        foreign += number is None
+                        news += number == turn * 10 + 9
+                        olds += number != turn * 10 + 9
+                for key, _, value, _ in read_reply(late):
+                    old_after += number_of(key.decode(), value) != turn * 10 + 9
+                reading.join(deadline())
+            tap.is_(old_after, 0, title + "what is asked for behind the change is new")
+            tap.is_(foreign, 0, title + "no byte of another key")
+            tap.diag("%d reads under way when it stopped had the old value, %d the new; read_late %d, read_invalid_lease %d, "
+                     "read_invalid_generation %d, read_invalid_dead %d" % (
+                         olds, news, total(a, "read_late"), total(a, "read_invalid_lease"),
+                         total(a, "read_invalid_generation"), total(a, "read_invalid_dead")))
+
+
+def press(client, until_ns):
+    """Others' values take what memory comes free, for as long."""
+    turn = 0
+    while time.monotonic_ns() < until_ns:
+        turn += 1
+        for i in range(200):
+            client.set("filler%d" % i, value_of("filler%d" % i, turn, 2000))
+
+
+def read_reply(client):
+    """The values of one get's reply that is still to be read."""
+    found = []
+    while True:
+        words = client.line().split()
+        if words == [b"END"]:
+            return found
+        found.append((words[1], int(words[2]), client.read(int(words[3]) + 2)[:-2], None))
+
+
 for channel in ("tcp", "shm"):
     values_that_wait(channel)
+    late_sets(channel)
+    back_pressure(channel)
+stopped_node()
+stopped_proxy(True)
+stopped_proxy(False)
 tap.done()

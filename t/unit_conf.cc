@@ -244,6 +244,7 @@ const Refused refused[] = {
     {"-U x", 64, "ERROR: UDP is not supported: -U takes nothing but 0, not x.\n"},
     {"-a 9", 64, "ERROR: Invalid access mode 9 (-a takes 0 to 777, in octal).\n"},
     {"-a 1777", 64, "ERROR: Invalid access mode 1777 (-a takes 0 to 777, in octal).\n"},
+    {"-s /a --admin /a", 64, "--admin and -s name the same path: /a\n"},
     {"-m x", 64, "Invalid memory limit: x (-m takes megabytes)\n"},
     {"-m -5", 64, "Invalid memory limit: -5 (-m takes megabytes)\n"},
     {"-m 1", 64, "Cannot set item size limit higher than 1/2 of memory max.\n"},

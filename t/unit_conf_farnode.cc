@@ -79,6 +79,7 @@ void refusals() {
          "1k to 1024m\n"},
         {{shm, "/a", "-I", "40m"}, "Cannot set item size limit higher than 1/2 of memory max.\n"},
         {{"--lease-ms", "0"}, "could not parse argument to lease-ms: '0' is no number from 1 to 256000\n"},
+        {{shm, "/a", "--admin", "/a"}, "--admin and --shm name the same path: /a\n"},
         {{"-c", "0"}, "could not parse argument to conn-limit: '0' is no number from 1 to 1048576\n"},
         {{"--config", "/nonexistent/f"}, "/nonexistent/f: cannot be opened: No such file or directory\n"},
     };

@@ -11,15 +11,15 @@ using namespace std::chrono_literals;
 namespace {
 
 // Background passes only when the test says so: not within its life.
-daemon::CrawlerOptions on_demand() {
-    daemon::CrawlerOptions options;
+node::CrawlerOptions on_demand() {
+    node::CrawlerOptions options;
     options.rest_min = 1h;
     options.rest_max = 1h;
     return options;
 }
 
-daemon::CrawlerOptions often() {
-    daemon::CrawlerOptions options;
+node::CrawlerOptions often() {
+    node::CrawlerOptions options;
     options.rest_min = 1ms;
     options.rest_max = 5ms;
     return options;

@@ -83,11 +83,11 @@ struct Rig {
     std::atomic<uint64_t> looks{0};   // of the crawler at the clock
     node::Node node{small_node()};
     daemon::WatchHub watch{daemon::WatchLimits{}};
-    daemon::Crawler crawler;
+    node::Crawler crawler;
     daemon::EngineOptions options;
     std::unique_ptr<daemon::AdminImpl> admin;
 
-    explicit Rig(daemon::CrawlerOptions crawl = {}, bool track_sizes = false)
+    explicit Rig(node::CrawlerOptions crawl = {}, bool track_sizes = false)
         : crawler(node, [this] { looks++; return server.now(); }, crawl) {
         daemon::AdminOptions admin_options;
         admin_options.settings = few_settings();

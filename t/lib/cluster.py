@@ -167,7 +167,8 @@ class Behind:
         self.table.unlink()
 
     def options(self):
-        return self.nodes.options() + ["-o", ",".join([self.table.options()] + self.suboptions)]
+        patience = "node_timeout_ms=30000"  # every node answers, however loaded the machine is
+        return self.nodes.options() + ["-o", ",".join([self.table.options(), patience] + self.suboptions)]
 
     def end(self):
         self.nodes.end()

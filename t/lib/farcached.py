@@ -222,9 +222,18 @@ class Daemon:
         """Nothing runs in the daemon meanwhile; what is sent to it waits in its kernel."""
         self.signal(signals.SIGSTOP)
         try:
+            until(self._states, lambda states: states == {"T"})
             yield
         finally:
             self.signal(signals.SIGCONT)
+
+    def _states(self):
+        """Of all threads: {"S", "R"}, {"T"}, ..."""
+        found = set()
+        for thread in os.listdir("/proc/%d/task" % self.pid):
+            with open("/proc/%d/task/%s/stat" % (self.pid, thread)) as f:
+                found.add(f.read().rsplit(")", 1)[1].split()[0])
+        return found
 
     def wait(self, timeout=None):
         """Wait for the daemon's own end; its exit status (negative: by that signal), None if it goes on."""

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "daemon/crawler.h"
+#include "node/crawler.h"
 
 #include <algorithm>
 
 #include "base/check.h"
 
-namespace farcached::daemon {
+namespace farcached::node {
 
 namespace {
 
@@ -17,7 +17,7 @@ constexpr milliseconds flush_tick{20};
 
 }  // namespace
 
-Crawler::Crawler(node::Node& node, std::function<NodeSeconds()> now, const CrawlerOptions& options)
+Crawler::Crawler(Node& node, std::function<NodeSeconds()> now, const CrawlerOptions& options)
     : node_(node),
       now_(std::move(now)),
       options_(options),
@@ -227,10 +227,10 @@ void Crawler::sweep(uint64_t page, Pass& pass, uint64_t to_crawl) {
     if ((pass.classes >> size_class & 1) == 0) return;
     uint64_t& checked = pass.checked_by_class[size_class];
     if (to_crawl != 0 && checked >= to_crawl) return;
-    node::Node::Swept swept = node_.sweep_page(page, now_());
+    Node::Swept swept = node_.sweep_page(page, now_());
     checked += swept.checked;
     pass.checked += swept.checked;
     pass.removed += swept.removed;
 }
 
-}  // namespace farcached::daemon
+}  // namespace farcached::node

@@ -22,7 +22,7 @@
 #include "base/node_clock.h"
 #include "node/node.h"
 
-namespace farcached::daemon {
+namespace farcached::node {
 
 struct CrawlerOptions {
     bool enabled = true;          // no_lru_crawler
@@ -39,7 +39,7 @@ class Crawler {
     static constexpr uint32_t work_share = 10;        // C2
 
     // Both outlive this. `now` is the node's clock, callable from any thread.
-    Crawler(node::Node& node, std::function<NodeSeconds()> now, const CrawlerOptions& options);
+    Crawler(Node& node, std::function<NodeSeconds()> now, const CrawlerOptions& options);
     ~Crawler();  // stops
     Crawler(const Crawler&) = delete;
     Crawler& operator=(const Crawler&) = delete;
@@ -87,7 +87,7 @@ class Crawler {
     // Without it.
     void sweep(uint64_t page, Pass& pass, uint64_t to_crawl);
 
-    node::Node& node_;
+    Node& node_;
     const std::function<NodeSeconds()> now_;
     const CrawlerOptions options_;
     std::thread thread_;
@@ -110,4 +110,4 @@ class Crawler {
     std::atomic<bool> running_{false};
 };
 
-}  // namespace farcached::daemon
+}  // namespace farcached::node

@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""farctl with two proxies in front of two nodes: each node one row whoever tells of it, drained at one proxy and at
+both, and a node that has ended."""
+import contextlib
+import json
+import os
+import re
+import shutil
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"))
+from farcached import Daemon, tap, until  # noqa: E402
+from farctl import FOLDER, asked, at, farctl, path_of, refused  # noqa: E402
+from farnode import Farnode  # noqa: E402
+
+
+def test_nodes():
+    table = "/farctl-%d" % os.getpid()
+    options = ("-o", "no_local_read,pointer_table.path=%s,pointer_table.entries=1024,node_timeout_ms=2000" % table)
+
+    def proxy(name):
+        nodes = [w for n in ("a", "b") for w in ("--node", "%s=shm:%s" % (n, path_of(n + ".shm")))]
+        return Daemon("--admin", path_of(name), *nodes, *options, threads=2)
+    with contextlib.ExitStack() as stack:
+        nodes = [stack.enter_context(Farnode("--name", n, "--shm", path_of(n + ".shm"), "--admin", path_of(n), "-m", "16"))
+                 for n in ("a", "b")]
+        stack.callback(shm_unlink, table)
+        first, second = [stack.enter_context(proxy(name)) for name in ("p", "q")]
+        with first.client() as c:
+            tap.ok(until(lambda: all(c.set("k%d" % i, "v") == "STORED" for i in range(100)), bool), "a hundred items")
+            for i in range(100):
+                c.get("k%d" % i)
+        check_survey(nodes)
+        check_drain(first, second)
+        nodes[1].stop()
+        check_down()
+
+
+def shm_unlink(name):
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink("/dev/shm" + name)
+
+
+def up(*names):
+    """The nodes by name, when all proxies have reached them."""
+    def look():
+        return {n["name"]: n for n in asked("status", *at(*names))["nodes"]}
+    return until(look, lambda found: all(s["links_up"] == s["links"] for n in found.values() for s in n["seen_by"]))
+
+
+def check_survey(nodes):
+    found = up("p", "q")
+    tap.is_(sorted(found), ["a", "b"], "two proxies, two nodes: each is one row")
+    tap.is_([len(found[n]["seen_by"]) for n in ("a", "b")], [2, 2], "seen by both")
+    tap.is_(sum(n["items"] for n in found.values()), 100, "the nodes' own numbers through the proxies")
+    tap.is_([found[n]["stats"]["pid"] for n in ("a", "b")], [n.pid for n in nodes], "of the right nodes")
+    tap.is_(found["a"]["address"], "shm:" + path_of("a.shm"), "its address")
+    own = asked("status", *at("a"))["nodes"][0]
+    tap.is_(found["a"]["incarnation"], own["incarnation"], "its incarnation, from either side")
+    both = asked("status", *at("a", "p"))["nodes"]
+    tap.is_(sorted(n["name"] for n in both), ["a", "b"], "a node asked at both is one row too")
+    tap.is_(asked("stats", "a", "leases", *at("p"))[0]["stats"]["lease_term_ms"], 4000, "a group of a node, by a proxy")
+    refused(["stats", "c", *at("p")], "there is no node c; nodes: a, b", "a node that there is not")
+    tap.is_(sorted(n["node"] for n in asked("leases", *at("p"))), ["a", "b"], "leases of both")
+    tables = asked("pointers", *at("p", "q"))
+    tap.is_([t["socket"] for t in tables], [path_of("p"), path_of("q")], "pointers")
+    tap.is_([t["table"]["entries"] for t in tables], [1024, 1024], "of the one table")
+    code, out, _ = farctl("pointers", *at("p"))
+    tap.ok(code == 0 and re.search(r"^entries +1024$", out, re.M) and "LEASE LEFT" in out, "as text", out)
+    ways = asked("status", *at("p"))["proxies"][0]["answered"]
+    tap.is_(ways["get_local"], 0, "no_local_read: none was local")
+    tap.ok(ways["get_onesided"] + ways["get_twosided"] >= 100, "and each was answered one way or the other", ways)
+
+
+def states(*names):
+    return {n["name"]: n["state"] for n in asked("status", *at(*names))["nodes"]}
+
+
+def check_drain(first, second):
+    tap.is_(asked("drain", "a", *at("p")), [{"socket": path_of("p"), "node": "a", "drained": True}], "drain at one")
+    tap.is_(states("p"), {"a": "drained", "b": "up"}, "there it is drained")
+    tap.is_(states("p", "q"), {"a": "mixed", "b": "up"}, "and at the other not")
+    _, out, _ = farctl("status", *at("p", "q"))
+    tap.ok(re.search(r"^a: drained for %s, " % path_of("p"), out, re.M), "which the text says", out)
+    with first.client() as c, second.client() as other:
+        served = [c.set("k%d" % i, "w") == "STORED" for i in range(100)]
+        tap.ok(any(served) and not all(served), "its keys are not served through the first")
+        tap.ok(all(other.set("k%d" % i, "w") == "STORED" for i in range(100)), "and are through the second")
+        code, out, err = farctl("drain", "a", *at("p", "q"))
+        tap.is_((code, out, err), (0, "%s: a is drained\n%s: a is drained\n" % (path_of("p"), path_of("q")), ""),
+                "both; twice is once")
+        tap.is_(asked("undrain", "a", *at("p", "q"))[1]["drained"], False, "undrain at both")
+        tap.is_(until(lambda: states("p", "q"), lambda s: s["a"] == "up"), {"a": "up", "b": "up"}, "it is up again")
+        tap.ok(until(lambda: all(c.set("k%d" % i, "x") == "STORED" for i in range(100)), bool), "and serves")
+    refused(["drain", "c", *at("p")], path_of("p") + ": no node of this name; nodes: a, b", "drain another")
+
+
+def check_down():
+    tap.is_(until(lambda: states_of_all("p"), lambda s: s["b"] == "down").get("b"), "down", "a node that has ended is down")
+    _, out, _ = farctl("status", *at("p"))
+    tap.ok(re.search(r"^b: down for \S+, 0 of 2 connections up", out, re.M), "which the text says, and why", out)
+    status, _, err = farctl("stats", "b", *at("p"))
+    tap.ok(status == 1 and "unavailable" in err, "and it tells nothing", err)
+
+
+def states_of_all(*names):
+    """Even when a node that just ended cannot tell of itself."""
+    return {n["name"]: n["state"] for n in json.loads(farctl("--json", "status", *at(*names))[1])["nodes"]}
+
+
+def main():
+    try:
+        test_nodes()
+    finally:
+        shutil.rmtree(FOLDER, ignore_errors=True)
+    tap.done()
+
+
+main()
