@@ -47,6 +47,12 @@ constexpr bool s5_skip_recheck = true;  // nothing is looked at again after the 
 constexpr bool s5_skip_recheck = false;
 #endif
 
+#ifdef FARCACHED_BREAK_S5_INDEX
+constexpr bool s5_skip_check = true;  // what the index of another host led to is taken without its check
+#else
+constexpr bool s5_skip_check = false;
+#endif
+
 #ifdef FARCACHED_BREAK_S7
 constexpr bool s7_publish_before_flip = true;  // the new item is found before the old one is dead
 #else

@@ -15,6 +15,7 @@
 #pragma once
 
 #include <cstring>
+#include <new>
 #include <string_view>
 #include <variant>
 
@@ -136,6 +137,17 @@ void take_get_turn(ReplySlot& slot, const Answering& to) {
 
 namespace asking {
 
+// Who finds no memory to ask leaves no slot behind: should an answer come all the same, its ticket is void.
+template <class Ask>
+Asked or_drop(ReplyQueue& queue, ReplySlot& slot, Ask ask) {
+    try {
+        return ask();
+    } catch (const std::bad_alloc&) {
+        queue.drop(slot);
+        throw;
+    }
+}
+
 // Out of the way of those who ask the embedded node.
 template <class Half, class Reply, class Op, class Record>
 [[gnu::noinline]] bool ask_backend_for(const Asker& asker, const Op& op, const Record& record,
@@ -144,7 +156,8 @@ template <class Half, class Reply, class Op, class Record>
     ReplyQueue& queue = *asker.session.replies;
     ReplySlot& slot = queue.open();
     Reply now;
-    const Asked asked = ask_backend(*asker.context.backend, op, queue.ticket_of(slot), now);
+    const Asked asked =
+        or_drop(queue, slot, [&] { return ask_backend(*asker.context.backend, op, queue.ticket_of(slot), now); });
     if (asked == Asked::now) {
         queue.drop(slot);
         Half(asker.answering(), key, record, words).done(now);
@@ -165,7 +178,8 @@ template <class Half, class Record>
     protocol::GetReply now;
     const Wanted wanted{half.wants_value(), plain};
     const size_t before = asker.out.size();
-    const Asked asked = asker.context.backend->ask(op, wanted, queue.ticket_of(slot), sink, now);
+    const Asked asked = or_drop(
+        queue, slot, [&] { return asker.context.backend->ask(op, wanted, queue.ticket_of(slot), sink, now); });
     if (asked == Asked::now) {
         queue.drop(slot);
         half.done(now);

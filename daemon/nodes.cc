@@ -125,6 +125,7 @@ proxy::LinkConfig Nodes::link_config(uint32_t node, uint32_t worker) const {
     config.silence_ns = std::max(silent_timeouts * options_.timeout_ns, silence_ns_min);
     config.connect_timeout_ns = std::max(options_.timeout_ns, silence_ns_min);
     config.host_zero_ns = process::node_zero_ns();
+    config.cold_index = options_.cold_index;
     config.seed = random_word() ^ (uint64_t(worker) << 32 | node);
     return config;
 }
@@ -135,9 +136,10 @@ proxy::NodeLink::MakeChannel Nodes::maker(uint32_t node) {
         return [this, &one](fabric::ChannelEvents& events, std::string& error) {
             return fabric::connect_shm(one.spec.path, regions_, events, fabric::ShmOptions(), error);
         };
-    return [&one](fabric::ChannelEvents& events, std::string& error) {
-        const uint32_t turn = one.next_address.load(std::memory_order_relaxed);
-        return fabric::connect_tcp(one.at[turn % one.at.size()], events, error);
+    // A host may be reached by another of its addresses. Each connection tries them for itself: if all workers took
+    // turns together, as many workers as addresses would try the same one again and again.
+    return [&one, turn = size_t(0)](fabric::ChannelEvents& events, std::string& error) mutable {
+        return fabric::connect_tcp(one.at[turn++ % one.at.size()], events, error);
     };
 }
 
@@ -154,10 +156,7 @@ void Nodes::came_up(uint32_t node, uint64_t incarnation) {
 void Nodes::went_down(uint32_t node, bool was_up, std::string_view reason) {
     One& one = *nodes_[node];
     std::lock_guard hold(lock_);
-    if (was_up)
-        one.links_up.fetch_sub(1);
-    else
-        one.next_address.fetch_add(1);  // a host may be reached by another of its addresses
+    if (was_up) one.links_up.fetch_sub(1);
     one.down_reason = reason;
     if (one.links_up.load() != 0 || one.told_down) return;
     one.told_down = true;

@@ -77,7 +77,6 @@ class Nodes final : public NodesView {
         conf::NodeSpec spec;
         std::string address;
         std::vector<fabric::SocketAddress> at;     // tcp
-        std::atomic<uint32_t> next_address{0};     // of these, for the next connection
         std::atomic<bool> drained{false};
         std::atomic<uint32_t> links_up{0};
         std::atomic<uint64_t> incarnation{0};

@@ -169,6 +169,7 @@ RemoteBackend::RemoteBackend(Nodes& nodes, uint32_t number, event_base* base, Re
       chance_(uint32_t(boot_ns()) | 1) {
     event_assign(&timer_, base_, -1, 0, on_timer, this);
     for (uint32_t i = 0; i < nodes_.count(); i++) list_.push_back(std::make_unique<Node>(*this, i, number));
+    touched_.reserve(list_.size());
     nodes_.add(*this);
 }
 
@@ -294,18 +295,13 @@ proxy::AskOptions RemoteBackend::options(Ticket ticket) {
 // ---- asking -----------------------------------------------------------------------------------------
 
 template <class Op>
-Asked RemoteBackend::ask_link(Node& node, const Op& op, proxy::AskOptions options, proxy::ReplySink& sink,
-                              Ticket ticket, bool gather) {
+Asked RemoteBackend::ask_link(Node& node, Op op, proxy::AskOptions options, proxy::ReplySink& sink, Ticket ticket,
+                              bool gather) {
     if (node.postponed.empty() && node.link.up()) {
         proxy::Asked asked = proxy::Asked::busy;
         if constexpr (std::is_same_v<Op, protocol::StoreOp>) {
-            if (node.link.value_follows(op)) {
-                protocol::StoreOp owned = op;
-                options.value = own_value(owned);
-                asked = node.link.ask(owned, options, sink);
-            } else {
-                asked = node.link.ask(op, options, sink);
-            }
+            if (node.link.value_follows(op)) options.value = own_value(op);
+            asked = node.link.ask(op, options, sink);
         } else if constexpr (std::is_same_v<Op, protocol::GetOp>) {
             asked = node.link.get(op, options, sink, now());
         } else {
@@ -439,11 +435,9 @@ bool RemoteBackend::too_large(size_t key_bytes, uint64_t value_bytes) const {
 template <class Op>
 Asked RemoteBackend::ask_all(const Op& op, Ticket ticket, bool stats, Node* only) {
     const uint64_t id = next_gather_++;
+    std::vector<Gather::Part> parts(list_.size());
     Gather& gather = gathers_[id];
-    gather.ticket = ticket;
-    gather.stats = stats;
-    gather.parts.resize(list_.size());
-    gather.unanswered = 1;  // this call
+    gather = {ticket, stats, /* unanswered= */ 1, std::move(parts)};  // one: this call
     bool crowded = false;
     for (auto& node : list_) {
         if (only != nullptr && node.get() != only) continue;
@@ -452,7 +446,11 @@ Asked RemoteBackend::ask_all(const Op& op, Ticket ticket, bool stats, Node* only
         proxy::AskOptions with = options(ticket);
         with.cookie = id << node_bits | node->number;
         gather.unanswered++;
-        const Asked asked = ask_link(*node, op, std::move(with), *gathers_sink_, ticket, /* gather= */ true);
+        Asked asked = Asked::now;
+        try {
+            asked = ask_link(*node, op, std::move(with), *gathers_sink_, ticket, /* gather= */ true);
+        } catch (const std::bad_alloc&) {  // it was not asked, and counts as a node that does not answer
+        }
         if (asked == Asked::now) gather.unanswered--;
         if (asked == Asked::crowded) crowded = true;
     }

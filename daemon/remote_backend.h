@@ -79,8 +79,7 @@ class RemoteBackend final : public Backend {
     template <class Op>
     Asked ask_node(const Op& op, Ticket ticket);
     template <class Op>
-    Asked ask_link(Node& node, const Op& op, proxy::AskOptions options, proxy::ReplySink& sink, Ticket ticket,
-                   bool gather);
+    Asked ask_link(Node& node, Op op, proxy::AskOptions options, proxy::ReplySink& sink, Ticket ticket, bool gather);
     template <class Op>
     Asked ask_all(const Op& op, Ticket ticket, bool stats, Node* only);
     bool read_local(Node& node, const protocol::GetOp& op, ValueSink value, protocol::GetReply& now);

@@ -126,13 +126,18 @@ void ReplyPool::count_only(ReplySlot& slot) {
 void ReplyPool::list(ReplyQueue& queue) {
     if (queue.listed_) return;
     queue.listed_ = true;
+    queue.listed_in_ = tick_;
     ready_.push_back(&queue);
     if (ready_.size() == 1 && events_ != nullptr) events_->replies_ready();
 }
 
 std::vector<ReplyQueue*> ReplyPool::take_ready() {
-    std::vector<ReplyQueue*> ready;
-    ready.swap(ready_);
+    auto may_wait = [&](const ReplyQueue* queue) {
+        return queue->listed_in_ == tick_ && queue->patient();
+    };
+    const auto first = std::partition(ready_.begin(), ready_.end(), may_wait);
+    std::vector<ReplyQueue*> ready(first, ready_.end());
+    ready_.erase(first, ready_.end());
     for (ReplyQueue* queue : ready) queue->listed_ = false;
     return ready;
 }
@@ -167,6 +172,7 @@ void ReplyQueue::append(ReplySlot& slot, const OutBuffer& out, std::string_view 
     tail_ = &slot;
     slots_++;
     bytes_ += slot.request_.size();
+    unanswered_++;
     values_asked_ += slot.gets_value_;
     crowded_ += slot.crowded_;
     if (slot.state_ != ReplySlot::State::asked) arrived(slot);
@@ -181,11 +187,17 @@ void ReplyQueue::park_answered(const OutBuffer& out, ReplySlot::Turn turn) {
 }
 
 void ReplyQueue::arrived(ReplySlot& slot) {
+    unanswered_--;
     values_asked_ -= slot.gets_value_;
     crowded_ -= slot.crowded_;
     if (slot.state_ == ReplySlot::State::answered) {
-        bytes_ += slot.value().size();
-        value_largest_ = std::max(value_largest_, slot.value().size());
+        const size_t size = slot.value().size();
+        bytes_ += size;
+        value_largest_ = std::max(value_largest_, size);
+        if (size > bytes_max / slots_max)
+            values_max_ = std::min(values_max_, uint32_t(std::max<size_t>(1, bytes_max / size)));
+        else if (slot.gets_value_)
+            values_max_ = std::min(values_max_ + 1, slots_max);
     }
     if (&slot == head_) pool_.list(*this);
 }
@@ -200,7 +212,8 @@ void ReplyQueue::settle(OutBuffer& out) {
     text_behind_ += out.size() - out_seen_;
     out_seen_ = 0;
     out.truncate(0);
-    emit(out);
+    if (!patient()) return emit(out);
+    remind();
 }
 
 void ReplyQueue::emit(OutBuffer& out) {
@@ -218,6 +231,10 @@ void ReplyQueue::emit(OutBuffer& out) {
     text_start_ = 0;
     text_behind_ = 0;
     value_largest_ = 0;
+}
+
+void ReplyQueue::remind() {
+    if (ready() || (head_ != nullptr && head_->text_before_ != 0)) pool_.list(*this);
 }
 
 void ReplyQueue::move_text(OutBuffer& out, size_t bytes) {

@@ -15,7 +15,9 @@
 //     answer is counted, and written nowhere.
 // Q2  A ticket names one use of one slot. What is said of any other is ignored, and counted.
 // Q3  full() says when no more may be asked: slots and bytes are bounded. It is never so of an empty queue.
-// Q4  An empty queue holds no memory, the pool's slots little: what a long key or a large value took is given back.
+// Q4  What is ready while more is asked for waits one tick for that, so that a client gets its answers in one piece where
+//     they come close to one another, and never for longer.
+// Q5  An empty queue holds no memory, the pool's slots little: what a long key or a large value took is given back.
 #pragma once
 
 #include <array>
@@ -121,8 +123,13 @@ class ReplyPool {
     void unavailable(Ticket ticket);
 
     // ---- for the worker --------------------------------------------------------------------------
-    // Queues that became ready() since the last call; those that are gone by now are not among them.
+    // Queues with something to be given out now; those that are gone by now are not among them.
     std::vector<ReplyQueue*> take_ready();
+    // Another tick has begun. True: at its end some queue must be asked for, so nobody may sleep in it (Q4).
+    bool begin_tick() {
+        tick_++;
+        return !ready_.empty();
+    }
     uint32_t slots_in_use() const { return in_use_; }
 
   private:
@@ -143,6 +150,7 @@ class ReplyPool {
     uint32_t in_use_ = 0;
     uint64_t generation_ = 0;
     std::vector<ReplyQueue*> ready_;
+    uint64_t tick_ = 0;
     OutBuffer nowhere_;
 };
 
@@ -150,6 +158,8 @@ class ReplyQueue {
   public:
     static constexpr uint32_t slots_max = 512;
     static constexpr size_t bytes_max = 4 << 20;
+    static constexpr uint32_t values_at_first = 64;  // asked for before it is known how large they are
+    static constexpr size_t patience_bytes_max = 64 << 10;  // with more it does not wait (Q4)
 
     // The pool is borrowed; session is who listens in the worker, and may be null.
     ReplyQueue(ReplyPool& pool, int fd, Session* session = nullptr)
@@ -161,9 +171,12 @@ class ReplyQueue {
     Session* session() const { return session_; }
     bool empty() const { return head_ == nullptr; }
     bool ready() const { return head_ != nullptr && head_->state_ != ReplySlot::State::asked; }
-    // Q3. Bytes of values on their way are guessed by the largest that came lately.
+    // Ready, and nothing is gained by waiting for more (Q4).
+    bool due() const { return ready() && !patient(); }
+    // Q3. Bytes of values on their way are guessed by the largest that came lately; that there are many on their way
+    // is earned by small ones.
     bool full() const {
-        if (slots_ >= slots_max) return true;
+        if (slots_ >= slots_max || values_asked_ >= values_max_) return true;
         return crowded_ != 0 || bytes() + values_asked_ * value_largest_ >= bytes_max;
     }
     // Worth parsing again after it was full.
@@ -192,15 +205,19 @@ class ReplyQueue {
     void park_answered(const OutBuffer& out, ReplySlot::Turn turn);
 
     // ---- for sessions ----------------------------------------------------------------------------
-    // After each engine call: takes its replies in, and gives those that are ready out (see emit()).
+    // After each engine call: takes its replies in, and gives them out if nothing is awaited (see emit()). Else the pool
+    // tells when it is time.
     void settle(OutBuffer& out);
     // Appends what is ready until `out` has out_bytes_soft_max.
     void emit(OutBuffer& out);
+    // If there is anything to emit, the pool is to tell so again.
+    void remind();
 
   private:
     friend class ReplyPool;
 
     void append(ReplySlot& slot, const OutBuffer& out, std::string_view key, std::string_view words);
+    bool patient() const { return unanswered_ != 0 && bytes() < patience_bytes_max; }
     void move_text(OutBuffer& out, size_t bytes);
     void take_turn(OutBuffer& out);
     void arrived(ReplySlot& slot);
@@ -212,7 +229,9 @@ class ReplyQueue {
     ReplySlot* tail_ = nullptr;
     uint32_t slots_ = 0;
     uint32_t crowded_ = 0;         // of them
+    uint32_t unanswered_ = 0;
     uint32_t values_asked_ = 0;    // gets of them that are not answered
+    uint32_t values_max_ = values_at_first;  // that may be asked and not answered
     size_t value_largest_ = 0;     // since it was empty
     size_t bytes_ = 0;             // of requests and values in slots
     size_t out_seen_ = 0;          // of this engine call's replies, up to the last slot
@@ -220,6 +239,7 @@ class ReplyQueue {
     size_t text_start_ = 0;
     size_t text_behind_ = 0;       // bytes of it that follow the tail
     bool listed_ = false;          // among the pool's ready ones
+    uint64_t listed_in_ = 0;       // in that tick
     Carry carry_;
 };
 

@@ -92,7 +92,8 @@ void Worker::run() {
     }
     backend_->start();
     do {
-        event_base_loop(base_.get(), EVLOOP_ONCE);
+        const bool awake = replies_.begin_tick();
+        event_base_loop(base_.get(), awake ? EVLOOP_ONCE | EVLOOP_NONBLOCK : EVLOOP_ONCE);
         end_tick();
     } while (!stopping_ || oldest_ != nullptr);
     backend_->stop();
@@ -112,7 +113,8 @@ void Worker::end_tick() {
 
 // Answers have come for the session; while its socket takes no more they wait.
 void Worker::deliver(Session& session) {
-    if (session.writing || session.queued) return;
+    if (session.writing) return;
+    if (session.queued) return session.replies->remind();
     if (take_memory(session, [&] { session.replies->emit(out_); })) send_replies(session);
 }
 
@@ -364,9 +366,8 @@ void Worker::on_turn(evutil_socket_t, short, void* argument) {
 
 void Worker::take_turn(Session& session) {
     CHECK(!session.writing);
-    if (session.replies != nullptr && session.replies->ready())
-        return deliver(session);
-    if (session.held || session.deaf)
+    if (session.replies != nullptr && session.replies->due()) return deliver(session);
+    if (session.held || session.deaf || session.closing)
         after_sending(session);
     else if (session.dump != nullptr)
         stream_dump(session);
@@ -422,10 +423,8 @@ bool Worker::unpause(Session& session) {
 
 // What a session does while some of its replies are still to come.
 bool Worker::await_answers(Session& session) {
-    if (session.replies->ready()) {
-        queue(session);
-        return true;
-    }
+    session.replies->remind();
+    if (session.replies->due()) return true;
     if (session.closing || session.watch_flags != 0 || session.dump != nullptr) {
         pause(session);
         return true;

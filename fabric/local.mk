@@ -10,6 +10,8 @@ fabric_libfabric_a_SOURCES = \
 	fabric/descriptor.h \
 	fabric/fault_channel.cc \
 	fabric/fault_channel.h \
+	fabric/index_probe.cc \
+	fabric/index_probe.h \
 	fabric/local_read.cc \
 	fabric/local_read.h \
 	fabric/mapped_region.cc \
@@ -20,6 +22,8 @@ fabric_libfabric_a_SOURCES = \
 	fabric/pointer_read.h \
 	fabric/region.cc \
 	fabric/region.h \
+	fabric/region_shape.cc \
+	fabric/region_shape.h \
 	fabric/region_view.h \
 	fabric/remote_ptr.h \
 	fabric/shm_channel.cc \

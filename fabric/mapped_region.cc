@@ -8,6 +8,8 @@
 #include <cerrno>
 #include <cstring>
 
+#include "fabric/region_shape.h"
+
 namespace farcached::fabric {
 
 MappedRegion::MappedRegion(int fd, uint64_t bytes, std::string& error) : bytes_(bytes) {
@@ -26,39 +28,25 @@ MappedRegion::~MappedRegion() {
     if (base_ != nullptr) munmap(const_cast<char*>(base_), bytes_);
 }
 
-// Do `count` things of `each` bytes lie there, aligned?
-bool MappedRegion::has(uint64_t offset, uint64_t count, uint64_t each, uint64_t align) const {
-    if (offset % align != 0 || offset > bytes_) return false;
-    return count <= (bytes_ - offset) / each;
-}
-
 // Looks at a copy, since the other process may change what it has told (M1).
 void MappedRegion::check(std::string& error) {
     layout::RegionHeader header;
     static_assert(sizeof header % 8 == 0);
     words::copy_out(reinterpret_cast<char*>(&header), reinterpret_cast<const uint64_t*>(base_), 0,
                     sizeof header, [] {});
-    error = "the region's header is not one";
-    if (header.magic != layout::region_magic) return;
-    if (header.version != layout::layout_version) return;
-    if (header.region_bytes != bytes_) return;
-    if (header.partition_count_log2 > 6) return;
-    static_assert(layout::partitions_max == 1 << 6);
+    error = header_wrong(header, bytes_);
+    if (!error.empty()) return;
     const uint32_t partitions = UINT32_C(1) << header.partition_count_log2;
-    error = "the region's header points out of it";
-    if (!has(header.partitions_offset, partitions, sizeof(layout::PartitionEntry), 64)) return;
-    if (!has(header.pages_offset, header.page_count, sizeof(layout::PageEntry), 16)) return;
-    if (!has(header.arena_offset, header.page_count, layout::page_bytes, 64)) return;
     view_.partitions =
         reinterpret_cast<const layout::PartitionEntry*>(base_ + header.partitions_offset);
     for (uint32_t i = 0; i < partitions; i++) {
-        const layout::PartitionEntry& entry = view_.partitions[i];
-        const IndexShape shape{
-            words::load_relaxed(&entry.buckets_offset), words::load_relaxed(&entry.overflow_offset),
-            words::load_relaxed(&entry.buckets_max), words::load_relaxed(&entry.overflow_max)};
-        if (shape.buckets_max == 0 || shape.buckets_max > UINT32_MAX) return;
-        if (!has(shape.buckets_offset, shape.buckets_max, sizeof(layout::Bucket), 64)) return;
-        if (!has(shape.overflow_offset, shape.overflow_max, sizeof(layout::Bucket), 64)) return;
+        layout::PartitionEntry entry;
+        static_assert(sizeof entry % 8 == 0);
+        words::copy_out(reinterpret_cast<char*>(&entry),
+                        reinterpret_cast<const uint64_t*>(&view_.partitions[i]), 0, sizeof entry, [] {});
+        IndexShape shape;
+        error = "the region's partition table points out of it";
+        if (!index_shape(entry, bytes_, shape)) return;
         shapes_.push_back(shape);
     }
     error = "the region has no living owner";

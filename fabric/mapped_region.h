@@ -37,7 +37,6 @@ class MappedRegion {
     // `error`: why not, else empty.
     MappedRegion(int fd, uint64_t bytes, std::string& error);
     void check(std::string& error);
-    bool has(uint64_t offset, uint64_t count, uint64_t each, uint64_t align) const;
 
     const char* base_ = nullptr;
     uint64_t bytes_;

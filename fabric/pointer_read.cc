@@ -26,6 +26,42 @@ Seen seen_in(const PointerCopy& copy, std::string_view key, std::optional<uint64
     return seen;
 }
 
+Seen seen_in(const ProbeCopy& copy, std::string_view key, uint64_t check_secret) {
+    const char* bytes = reinterpret_cast<const char*>(copy.words);
+    Seen seen;
+    std::memcpy(&seen.header, bytes, sizeof seen.header);
+    const layout::ItemHeader& header = seen.header;
+    const layout::Guard guard{header.guard};
+    seen.guard_before = seen.guard_after = guard;
+    seen.capacity_bytes = copy.capacity_bytes;
+    seen.flush_floor = copy.flush_floor;
+    const uint64_t item_bytes = layout::item_bytes(header.key_len, header.value_len);
+    if (item_bytes > copy.capacity_bytes) return seen;  // for validate() to refuse
+    if (header.key_len == key.size())
+        seen.key_equal = std::memcmp(bytes + sizeof header, key.data(), key.size()) == 0;
+    seen.check_equal = header.check == layout::item_check(bytes, item_bytes, check_secret,
+                                                          guard.generation(), copy.offset);
+    return seen;
+}
+
+// Of what was seen in these words.
+PointerRead result(Outcome outcome, const Seen& seen, const uint64_t* words) {
+    PointerRead read;
+    read.outcome = outcome;
+    if (outcome != Outcome::hit) return read;
+    const layout::ItemHeader& header = seen.header;
+    read.generation = seen.guard_before.generation();
+    read.meta = {header.cas,
+                 header.value_len,
+                 header.flags,
+                 header.exptime,
+                 /* size_class= */ 0,
+                 (header.format & layout::format_key_binary) != 0};
+    read.value = {reinterpret_cast<const char*>(words) + sizeof header + header.key_len,
+                  header.value_len};
+    return read;
+}
+
 }  // namespace
 
 PointerRead judge_copy(const PointerCopy& copy, std::string_view key, bool tokens_matter,
@@ -38,19 +74,15 @@ PointerRead judge_copy(const PointerCopy& copy, std::string_view key, bool token
     expect.key_len = uint32_t(key.size());
     expect.tokens_matter = tokens_matter;
     expect.pointer = &by;
-    PointerRead read;
-    read.outcome = validate(expect, seen);
-    if (read.outcome != Outcome::hit) return read;
-    const layout::ItemHeader& header = seen.header;
-    read.meta = {header.cas,
-                 header.value_len,
-                 header.flags,
-                 header.exptime,
-                 /* size_class= */ 0,
-                 (header.format & layout::format_key_binary) != 0};
-    read.value = {reinterpret_cast<const char*>(copy.words) + sizeof header + header.key_len,
-                  header.value_len};
-    return read;
+    return result(validate(expect, seen), seen, copy.words);
+}
+
+PointerRead judge_probe(const ProbeCopy& copy, std::string_view key, bool tokens_matter,
+                        uint64_t check_secret) {
+    CHECK(copy.capacity_bytes > sizeof(layout::ItemHeader));
+    const Seen seen = seen_in(copy, key, check_secret);
+    const Expect expect{uint32_t(key.size()), copy.latest, tokens_matter};
+    return result(validate(expect, seen), seen, copy.words);
 }
 
 }  // namespace farcached::fabric

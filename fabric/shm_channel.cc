@@ -23,7 +23,7 @@ namespace farcached::fabric {
 
 namespace {
 
-constexpr size_t reads_max = 256;     // posted and not told
+constexpr size_t reads_max = 1024;    // posted and not told
 constexpr uint32_t spins_least = 16;  // what a try takes after linger() had stopped to pay
 constexpr uint32_t tries_every = 64;  // calls of linger() from one try to the next
 

@@ -23,7 +23,7 @@ enum class Outcome : uint8_t {
     bounds,      // a length or offset that cannot be
     lease,       // of a pointer: its lease was over before the copy was complete
     generation,  // another generation lies where it leads
-    key,         // another key does
+    key,         // another key does, or lies where the index led
     check,       // the bytes are not what was written there
 };
 
@@ -41,8 +41,8 @@ struct Expect {
     const ByPointer* pointer = nullptr;  // nullptr: found by the index; borrowed
 };
 
-// What the reader saw. "after" was loaded after an acquire fence behind the copy. By a pointer it saw a private copy
-// and nothing else: guards, slots and epochs before and after are the same.
+// What the reader saw. "after" was loaded after an acquire fence behind the copy. Of another host's memory it saw a
+// private copy and nothing else: guards, slots and epochs before and after are the same, and the check stands for them.
 struct Seen {
     layout::Slot slot_before{}, slot_after{};
     layout::Guard guard_before{}, guard_after{};
@@ -89,9 +89,10 @@ inline Outcome validate(const Expect& expect, const Seen& seen) {
         if (seen.epoch_after != seen.epoch_before) return Outcome::moved;
     }
     if (!lengths_fit(seen.header, seen.capacity_bytes)) return Outcome::bounds;
+    if (!broken::s5_skip_check && !seen.check_equal) return Outcome::check;
     if (!broken::s4_skip_key) {
-        if (seen.header.key_len != expect.key_len) return Outcome::moved;
-        if (!seen.key_equal) return Outcome::moved;
+        if (seen.header.key_len != expect.key_len) return Outcome::key;
+        if (!seen.key_equal) return Outcome::key;
     }
     if (seen.guard_before.generation() < seen.flush_floor) return Outcome::flushed;
     if (!broken::s13_ignore_exptime && has_expired(seen.header.exptime, expect.now))

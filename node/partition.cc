@@ -112,8 +112,8 @@ Partition::Found Partition::find(const protocol::Key& key, NodeSeconds now) {
     return {place, protocol::Miss::none};
 }
 
-// Guard last, by a release store: whoever sees it live sees the rest.
-void Partition::write(Ref ref, const NewItem& item, NodeSeconds now) {
+// All of the item but its guard, which goes on saying that nothing lives there until bring_to_life().
+uint64_t Partition::write(Ref ref, const NewItem& item, NodeSeconds now) {
     uint64_t* at = arena_->words(ref);
     const uint64_t generation = generation_ += layout::partitions_max;
     CHECK(generation <= layout::generation_max);
@@ -134,7 +134,6 @@ void Partition::write(Ref ref, const NewItem& item, NodeSeconds now) {
     body.finish();
     const uint64_t offset = region_->header().arena_offset + arena_->offset(ref);
     words::store_relaxed(at + 1, layout::item_check(at, item.bytes(), secret_, generation, offset));
-    words::store_release(at, layout::Guard::make(generation, layout::GuardState::live).word);
 
     Descriptor& descriptor = arena_->descriptor(ref);
     descriptor.exptime = item.exptime;
@@ -143,10 +142,17 @@ void Partition::write(Ref ref, const NewItem& item, NodeSeconds now) {
     descriptor.access_count = 0;
     descriptor.flags = item.descriptor_flags;
     descriptor.state = SlotState::live;
+    return generation;
+}
+
+// By a release store: whoever sees the guard live sees the rest.
+void Partition::bring_to_life(Ref ref, uint64_t generation) {
+    words::store_release(arena_->words(ref),
+                         layout::Guard::make(generation, layout::GuardState::live).word);
 }
 
 void Partition::put(Ref ref, const NewItem& item, NodeSeconds now, Index::Place old) {
-    write(ref, item, now);
+    const uint64_t generation = write(ref, item, now);
     if (old.slot != nullptr) {
         const Descriptor& before = arena_->descriptor(old.ref);
         arena_->descriptor(ref).access_count =
@@ -165,18 +171,22 @@ void Partition::put(Ref ref, const NewItem& item, NodeSeconds now, Index::Place 
     layout::Slot word = slot_word(ref, item.key.hash);
     if (old.slot != nullptr) {
         if (broken::s7_publish_before_flip) {
+            bring_to_life(ref, generation);
             Index::replace(old.slot, word);
             if (test_hook != nullptr) test_hook(test_hook_argument);
             kill(old.ref, nullptr, Gone::replaced, now);
             return;
         }
+        if (test_hook != nullptr) test_hook(test_hook_argument);
         words::store_release(arena_->words(old.ref),
                              layout::Guard{arena_->header(old.ref).guard}.dead().word);
         if (test_hook != nullptr) test_hook(test_hook_argument);
+        bring_to_life(ref, generation);
         Index::replace(old.slot, word);
         kill(old.ref, nullptr, Gone::replaced, now);
         return;
     }
+    bring_to_life(ref, generation);
     while (!index_.insert(item.key.hash, word)) {
         layout::Slot victim = index_.any_of_chain(item.key.hash);
         CHECK(!victim.empty());
@@ -245,7 +255,7 @@ Index::Place Partition::rewrite(Index::Place at, const NewItem& changed, NodeSec
     copy.value = value;
     uint64_t* words_at = arena_->words(at.ref);
     words::store_release(words_at, layout::Guard{words::load_relaxed(words_at)}.dead().word);
-    write(at.ref, copy, now);
+    bring_to_life(at.ref, write(at.ref, copy, now));
     tally_[arena_->page(page_of(at.ref)).size_class].requested -= bytes_before - copy.bytes();
     bytes_ -= bytes_before - copy.bytes();
     Descriptor& item = arena_->descriptor(at.ref);

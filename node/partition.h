@@ -3,8 +3,8 @@
 // holds its lock owns it; every member below but `lock` asks for that.
 //
 // P1  An item is in the index, on its class's policy list and in a live slot, or in none of them.
-// P2  A guard flips to dead before its slot leaves the index or is replaced there, and before the caller can
-//     acknowledge (DESIGN: S1, S7).
+// P2  A guard flips to dead before its slot leaves the index or is replaced there, before the guard of what replaces
+//     it is live, and before the caller can acknowledge (DESIGN: S1, S7): no two generations of a key live at once.
 // P3  Generations only go up and are never used twice; the low bits are the partition's number.
 // P4  A mutation is written to a free slot. The one exception is rewrite() when there is no free slot: it
 //     reclaims the item's own slot, which is allowed only while no lease on it runs (S2), and every
@@ -132,7 +132,7 @@ class alignas(64) Partition {
 
     Observer* observer = nullptr;
     uint16_t number = 0;
-    // Tests stop a replacement between its two stores.
+    // Tests stop a replacement before and after the old guard's flip.
     void (*test_hook)(void*) = nullptr;
     void* test_hook_argument = nullptr;
 
@@ -165,7 +165,8 @@ class alignas(64) Partition {
     bool should_move_page(uint8_t to, NodeSeconds now) const;
     Ref allocate_run(uint64_t bytes, Reservation& reserved, uint64_t& need_pages);
     void tally_gone(Ref ref, Gone why, NodeSeconds now);
-    void write(Ref ref, const NewItem& item, NodeSeconds now);
+    uint64_t write(Ref ref, const NewItem& item, NodeSeconds now);
+    void bring_to_life(Ref ref, uint64_t generation);
     layout::Slot slot_word(Ref ref, uint64_t hash) const;
     template <class Visit>
     void for_live(uint64_t page, Visit&& visit) const;

@@ -67,7 +67,7 @@ struct Exchange {
 class Exchanges {
   public:
     struct Limits {
-        uint32_t exchanges_max = 1024;
+        uint32_t exchanges_max = 4096;  // a multi-get of fifty keys from each of a hundred clients, half of them here
         uint64_t bytes_max = UINT64_C(8) << 20;  // of requests and their values
     };
     explicit Exchanges(const Limits& limits) : limits_(limits) {}

@@ -18,6 +18,9 @@ namespace farcached::proxy {
 //        name                     help
 #define LINK_COUNTERS(X)                                                                              \
     X(get_onesided, "GETs answered by a one-sided read through a remote pointer")                     \
+    X(get_index, "GETs answered by one-sided reads of the node's index and the item")                 \
+    X(index_not_found, "GETs whose key a one-sided read of the index did not find, which proves nothing") \
+    X(index_unproven, "GETs that the index was to answer and could not for another reason")           \
     X(get_twosided, "GETs that were sent to their node")                                              \
     X(set_twosided, "stores of every mode that were sent to their node")                              \
     X(other_twosided, "other requests that were sent to their node")                                  \
@@ -33,6 +36,8 @@ namespace farcached::proxy {
     X(read_invalid_length, "one-sided reads whose lengths or place could not be")                     \
     X(read_invalid_crc, "one-sided reads whose bytes did not match the item's check")                 \
     X(read_invalid_lease, "one-sided reads that completed when their lease was over")                 \
+    X(read_invalid_expired, "one-sided reads without a lease that met a passed expiry time")          \
+    X(read_invalid_flushed, "one-sided reads without a lease that met an item older than the last flush") \
     X(read_tokens, "one-sided mg reads that met a stale or win state")                                \
     X(read_failed, "one-sided reads that the transport refused or broke off")                         \
     X(read_late, "one-sided reads that completed after their request had been given up")              \

@@ -10,6 +10,8 @@ proxy_libproxy_a_SOURCES = \
 	proxy/far_clock.h \
 	proxy/frames_out.cc \
 	proxy/frames_out.h \
+	proxy/index_get.cc \
+	proxy/index_get.h \
 	proxy/key_order.h \
 	proxy/landing.cc \
 	proxy/landing.h \
@@ -27,6 +29,8 @@ proxy_libproxy_a_SOURCES = \
 	proxy/pointer_table.h \
 	proxy/pointer_table_layout.h \
 	proxy/pointer_table_open.cc \
+	proxy/reads.cc \
+	proxy/reads.h \
 	proxy/reconnect.cc \
 	proxy/reconnect.h \
 	proxy/replies_in.cc \

@@ -45,8 +45,9 @@ NodeLink::NodeLink(const LinkConfig& config, const Surroundings& around)
       around_(around),
       clock_(config.host_zero_ns),
       exchanges_(config.under_way),
-      pointers_({around.table, around.landing, order_, clock_, counters_, unseen_}, config.reads_max,
-                config.verify_check),
+      reads_(around.landing, order_, clock_, counters_, config.reads_max),
+      pointers_({around.table, reads_, counters_, unseen_}, config.verify_check),
+      index_({reads_, clock_, counters_, unseen_}, config.cold_index),
       reconnect_(config.reconnect, config.seed) {}
 
 NodeLink::~NodeLink() { CHECK(state_ == LinkState::idle); }
@@ -132,14 +133,14 @@ void NodeLink::destroy_channel() {
 
 void NodeLink::fail_everything(AskFailure why) {
     const Failed failed{why, std::nullopt};
-    pointers_.fail_all(failed);
+    reads_.fail_all(failed);
     exchanges_.for_each([&](Exchange& exchange) {
         if (!exchange.late()) counters_.node_failures.add(1);
         replies_->fail(exchange, failed);
         exchanges_.close(exchange);
     });
     CHECK(exchanges_.live() == 0);
-    CHECK(pointers_.live() == 0);
+    CHECK(reads_.live() == 0);
     for (uint32_t kind = 0; kind < KeyOrder::kinds; kind++)
         CHECK(order_.all(KeyOrder::Kind(kind)) == 0);
     counters_.accesses_dropped.add(unseen_.drop_all());
@@ -177,7 +178,7 @@ size_t NodeLink::received(std::string_view bytes) {
 }
 
 void NodeLink::read_done(uint64_t token, fabric::ReadStatus status) {
-    pointers_.completed(token, status);
+    reads_.completed(token, status);
 }
 
 void NodeLink::ended(fabric::ChannelEnd why, const std::string& text) {
@@ -221,6 +222,7 @@ FrameError NodeLink::take_welcome(const protocol::Frame& frame, uint64_t now_ns)
     replies_.emplace(RepliesIn::Parts{exchanges_, *frames_, pointers_, order_, clock_, counters_},
                      limits_, config_.large_bytes_max + 2 * welcome_.item_bytes_max);
     pointers_.greeted(welcome_);
+    index_.greeted(welcome_);
     enter(LinkState::up);
     up_since_ns_ = now_ns;
     if (was_up_before_) counters_.node_reconnects.add(1);
@@ -257,8 +259,9 @@ FrameError NodeLink::take_goodbye(const protocol::Frame& frame) {
     const FrameError error = protocol::parse_goodbye(frame, goodbye);
     if (error != FrameError::none) return error;
     if (state_ != LinkState::up) return FrameError::kind_unexpected;
-    goodbye_ = channel_->describe() + ": " + std::string(protocol::goodbye_text(goodbye.reason));
-    if (!goodbye.text.empty()) goodbye_ += ": " + std::string(goodbye.text);
+    const std::string_view why = protocol::goodbye_text(goodbye.reason);
+    goodbye_ = channel_->describe() + ": " + std::string(why);
+    if (!goodbye.text.empty() && goodbye.text != why) goodbye_ += ": " + std::string(goodbye.text);
     enter(LinkState::leaving);
     return FrameError::none;
 }
@@ -310,8 +313,8 @@ bool NodeLink::feed_values() {
 
 // What was left to be done when the channel's calls had returned.
 void NodeLink::settle(uint64_t now_ns) {
-    if (pointers_.anything_completed()) {
-        pointers_.settle(around_.clock());
+    if (reads_.anything_completed()) {
+        judge_reads(around_.clock());
         told_ = true;
     }
     if (exchanges_.live() == 0 && ping_sent_ns_ == 0) asked_since_ns_ = 0;
@@ -324,6 +327,16 @@ void NodeLink::settle(uint64_t now_ns) {
     }
     if (told_) order_.round_over();
     if ((was_busy_ && can_ask()) || (was_ordered_ && told_)) tell_room();
+}
+
+void NodeLink::judge_reads(uint64_t now_ns) {
+    fabric::Channel* more = down_.has_value() ? nullptr : channel_.get();
+    reads_.settle([&](Read& read) {
+        if (std::holds_alternative<ByPointer>(read.way))
+            pointers_.judge(read, now_ns);
+        else
+            index_.judge(more, read, now_ns);
+    });
 }
 
 void NodeLink::tell_room() {
@@ -366,7 +379,7 @@ uint64_t NodeLink::next_tick_ns() const {
         case LinkState::up:
         case LinkState::leaving: break;
     }
-    return std::min({exchanges_.next_deadline_ns(), pointers_.next_deadline_ns(), silent_at_ns(),
+    return std::min({exchanges_.next_deadline_ns(), reads_.next_deadline_ns(), silent_at_ns(),
                      ping_at_ns()});
 }
 
@@ -377,7 +390,7 @@ void NodeLink::expire(uint64_t now_ns) {
         told_ = true;
         replies_->fail(exchange, {AskFailure::timed_out, std::nullopt});
     });
-    pointers_.expire(now_ns);
+    reads_.expire(now_ns);
 }
 
 uint64_t NodeLink::silent_at_ns() const {

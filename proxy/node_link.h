@@ -35,11 +35,13 @@
 #include "proxy/exchange.h"
 #include "proxy/far_clock.h"
 #include "proxy/frames_out.h"
+#include "proxy/index_get.h"
 #include "proxy/key_order.h"
 #include "proxy/landing.h"
 #include "proxy/link_counters.h"
 #include "proxy/pointer_get.h"
 #include "proxy/pointer_table.h"
+#include "proxy/reads.h"
 #include "proxy/reconnect.h"
 #include "proxy/replies_in.h"
 #include "proxy/unseen.h"
@@ -54,10 +56,11 @@ struct LinkConfig {
     uint64_t silence_ns = 3'000'000'000;  // asked, and heard nothing: the node is taken for dead
     uint64_t ping_ns = 30'000'000'000;    // nothing asked for so long: a ping; 0: none
     Exchanges::Limits under_way;
-    uint32_t reads_max = 256;                            // one-sided reads under way
+    uint32_t reads_max = 1024;                           // one-sided reads under way
     uint64_t large_bytes_max = UINT64_C(8) << 20;        // of values that come in pieces; and two of the largest
     uint64_t unsent_bytes_max = UINT64_C(1) << 20;       // that the transport has not taken
     bool verify_check = false;                           // the item's check also under a lease
+    bool cold_index = false;                             // without a pointer, the index is read
     int64_t host_zero_ns = 0;                            // when this process's NodeSeconds read 0
     uint64_t seed = 0;                                   // chance for jitter; other for every link
 };
@@ -90,8 +93,8 @@ class NodeLink final : private fabric::ChannelEvents {
         MakeChannel make_channel;  // nullptr from it: there was no descriptor or memory; the error says so
         Clock clock;               // the one that all `now_ns` come from
         LinkEvents& events;
-        PointerTable* table = nullptr;  // either nullptr: no one-sided reads
-        LandingPool* landing = nullptr;
+        PointerTable* table = nullptr;   // nullptr: no remote pointers
+        LandingPool* landing = nullptr;  // nullptr: no one-sided reads
     };
     NodeLink(const LinkConfig& config, const Surroundings& around);
     ~NodeLink() override;
@@ -125,7 +128,8 @@ class NodeLink final : private fabric::ChannelEvents {
     Asked ask(const protocol::ForgetOp& op, const AskOptions& options, ReplySink& sink);
     Asked ask(const protocol::FlushOp& op, const AskOptions& options, ReplySink& sink);
     Asked ask(const protocol::StatsOp& op, const AskOptions& options, ReplySink& sink);
-    // One-sided if options.one_sided, op.lease, and a pointer allow it; else two-sided.
+    // One-sided if options.one_sided, and a pointer (with op.lease) or the index (with cold_index), allow it; else
+    // two-sided.
     Asked get(const protocol::GetOp& op, const AskOptions& options, ReplySink& sink, uint64_t now_ns);
     // No change of this key that was accepted is unanswered: whoever maps the node's memory may read it at once, as if
     // in its turn. The hash is under welcome().hash_seed.
@@ -146,7 +150,7 @@ class NodeLink final : private fabric::ChannelEvents {
     // While up, for reads of mapped regions; else nullptr.
     const fabric::Channel* channel() const { return up() ? channel_.get() : nullptr; }
     const LinkCounters& counters() const { return counters_; }
-    uint32_t requests_under_way() const { return exchanges_.live() + pointers_.live(); }
+    uint32_t requests_under_way() const { return exchanges_.live() + reads_.live(); }
     uint64_t bytes_under_way() const;
 
   private:
@@ -166,6 +170,7 @@ class NodeLink final : private fabric::ChannelEvents {
     void break_off(LinkDown why, std::string text);
     void break_off(protocol::FrameError error);
     void settle(uint64_t now_ns);
+    void judge_reads(uint64_t now_ns);
     void go_down(uint64_t now_ns);
     void say(const Down& down, bool was_up);
     void fail_everything(AskFailure why);
@@ -189,7 +194,7 @@ class NodeLink final : private fabric::ChannelEvents {
     Asked ask_any(const Op& op, const AskOptions& options, ReplySink& sink);
     template <class Op>
     Asked write(const Op& op, const AskOptions& options, ReplySink& sink);
-    bool reads_possible() const;
+    bool pointers_possible() const;
     void ask_fallbacks();
 
     LinkConfig config_;
@@ -199,7 +204,9 @@ class NodeLink final : private fabric::ChannelEvents {
     FarClock clock_;
     UnseenAccesses unseen_;
     Exchanges exchanges_;
+    Reads reads_;
     PointerGets pointers_;
+    IndexGets index_;
     Reconnect reconnect_;
 
     LinkState state_ = LinkState::idle;

@@ -61,7 +61,7 @@ void to_node_times(ForgetOp&, Times) {}
 void to_node_times(StatsOp&, Times) {}
 
 // May something that is under way overtake this, or be overtaken by it (K3)? Reads make way for who waits for them.
-bool must_wait(const Nature& of, KeyOrder& order, const PointerGets& reads) {
+bool must_wait(const Nature& of, KeyOrder& order, const Reads& reads) {
     using Kind = KeyOrder::Kind;
     if (of.key == nullptr) {
         if (!of.mutation) return false;
@@ -105,7 +105,7 @@ uint64_t NodeLink::bytes_under_way() const {
     return bytes;
 }
 
-bool NodeLink::reads_possible() const { return pointers_.enabled() && channel_->can_read(); }
+bool NodeLink::pointers_possible() const { return pointers_.enabled() && channel_->can_read(); }
 
 template <class Op>
 Asked NodeLink::ask_any(const Op& op, const AskOptions& options, ReplySink& sink) {
@@ -119,7 +119,7 @@ Asked NodeLink::ask_any(const Op& op, const AskOptions& options, ReplySink& sink
     if constexpr (requires { hashed.key; })
         hashed.key.hash = hash_key(hashed.key.bytes, welcome_.hash_seed);
     const Nature of = nature(hashed);
-    if (must_wait(of, order_, pointers_)) {
+    if (must_wait(of, order_, reads_)) {
         counters_.node_ordered.add(1);
         was_ordered_ = true;
         return Asked::busy;
@@ -136,7 +136,7 @@ Asked NodeLink::write(const Op& op, const AskOptions& options, ReplySink& sink) 
     protocol::RequestOptions with;
     with.tag = exchanges_.next_tag();
     with.no_value = options.no_value && of.kind == RequestKind::get;
-    with.want_grant = of.wants_grant && reads_possible();
+    with.want_grant = of.wants_grant && pointers_possible();
     with.value_follows = !follows.empty();
     Op there = op;
     to_node_times(there, clock_);
@@ -201,7 +201,9 @@ Asked NodeLink::ask(const StatsOp& op, const AskOptions& options, ReplySink& sin
 
 Asked NodeLink::get(const GetOp& op, const AskOptions& options, ReplySink& sink, uint64_t now_ns) {
     if (!up() || down_.has_value()) return Asked::down;
-    if (!options.one_sided || !op.lease || !reads_possible()) return ask(op, options, sink);
+    const bool by_pointer = op.lease && pointers_.enabled();
+    if (!options.one_sided || !channel_->can_read()) return ask(op, options, sink);
+    if (!by_pointer && !index_.enabled()) return ask(op, options, sink);
     CHECK(!op.touch.has_value());
     CHECK(!op.vivify.has_value());
     CHECK(!op.recache_before.has_value());
@@ -213,18 +215,19 @@ Asked NodeLink::get(const GetOp& op, const AskOptions& options, ReplySink& sink,
         counters_.pointer_bypassed.add(1);
         return ask(op, options, sink);
     }
-    if (pointers_.begin(*channel_, hashed, options, sink, now_ns)) return Asked::accepted;
+    if (by_pointer && pointers_.begin(*channel_, hashed, options, sink, now_ns)) return Asked::accepted;
+    if (index_.enabled() && index_.begin(*channel_, hashed, options, sink)) return Asked::accepted;
     return ask(op, options, sink);
 }
 
 void NodeLink::ask_fallbacks() {
-    if (!pointers_.anything_to_ask()) return;
+    if (!reads_.anything_to_ask()) return;
     if (state_ == LinkState::leaving) {
-        pointers_.fail_unasked({AskFailure::node_down, std::nullopt});
+        reads_.fail_unasked({AskFailure::node_down, std::nullopt});
         told_ = true;
         return;
     }
-    pointers_.ask_two_sided([&](const PointerGets::Fallback& get) {
+    reads_.ask_two_sided([&](const Reads::Fallback& get) {
         if (!can_ask()) return false;
         if (write(get.op, get.options, get.sink) != Asked::accepted) return false;
         told_ = true;  // for flush(): there is something to be sent
@@ -239,7 +242,7 @@ void NodeLink::note_access(uint64_t key_hash, uint64_t generation, uint64_t offs
 
 void NodeLink::forget_sink(const ReplySink& sink) {
     exchanges_.forget_sink(sink);
-    pointers_.forget_sink(sink);
+    reads_.forget_sink(sink);
 }
 
 }  // namespace farcached::proxy

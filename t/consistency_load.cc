@@ -405,8 +405,9 @@ void Worker::record_history(uint32_t key, Operation op, Answer answer) {
         if (!changes_bytes) return;
         op.answered = UINT64_MAX;
     }
-    // A miss of a node that may not have been asked says nothing.
-    if (op.kind == Kind::get && answer == Answer::absent && shared_.options.outages) return;
+    // A miss of a node that may not have been asked says nothing; mg touches, too.
+    const bool may_not_be_asked = op.kind == Kind::get || op.kind == Kind::touch;
+    if (may_not_be_asked && answer == Answer::absent && shared_.options.outages) return;
     op.outcome = answer == Answer::ok        ? Outcome::done
                  : answer == Answer::absent  ? Outcome::absent
                  : answer == Answer::unknown ? Outcome::unknown

@@ -223,6 +223,7 @@ ADMIN = r"""
 < ERROR\r\n
 > version\r\nwatch\r\n
 < VERSION 1.6.45\r\nERROR cannot pipeline other commands before watch\r\n
+== metadump behind another command
 > version\r\nlru_crawler metadump all\r\n
 < VERSION 1.6.45\r\nERROR cannot pipeline other commands before metadump\r\n
 """

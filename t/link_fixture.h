@@ -82,14 +82,18 @@ inline proxy::LinkConfig link_config() {
 
 class World final : public proxy::LinkEvents {
   public:
-    explicit World(const proxy::LinkConfig& config = link_config(), bool one_sided = true)
-        : table_(one_sided ? table_test::open(table_test::options(name_, 1024)) : nullptr),
+    enum class Ways { none, without_table, all };
+    World(const proxy::LinkConfig& config, bool one_sided)
+        : World(config, one_sided ? Ways::all : Ways::none) {}
+    explicit World(const proxy::LinkConfig& config = link_config(), Ways ways = Ways::all)
+        : table_(ways == Ways::all ? table_test::open(table_test::options(name_, 1024)) : nullptr),
           landing_(1 << 22) {
         proxy::NodeLink::Surroundings around{
             [this](fabric::ChannelEvents& events, std::string& error) {
                 return make(events, error);
             },
-            [this] { return now_ns; }, *this, table_.get(), one_sided ? &landing_ : nullptr};
+            [this] { return now_ns; }, *this, table_.get(),
+            ways != Ways::none ? &landing_ : nullptr};
         link = std::make_unique<proxy::NodeLink>(config, around);
     }
     ~World() override {

@@ -41,7 +41,7 @@ inline node::Config node_config() {
 // Executes frames; one connection at a time.
 class FakeNode {
   public:
-    FakeNode() : cache(std::make_unique<node::Node>(node_config())) {}
+    FakeNode() { restart(); }
 
     NodeSeconds now(uint64_t now_ns) const { return NodeSeconds((now_ns - zero_ns) / second); }
 
@@ -69,12 +69,12 @@ class FakeNode {
     // Another run of it.
     void restart() {
         cache = std::make_unique<node::Node>(node_config());
-        incarnation++;
+        incarnation = cache->view().header->incarnation;
         forget_connection();
     }
 
     std::unique_ptr<node::Node> cache;
-    uint64_t incarnation = 0xabc0;
+    uint64_t incarnation = 0;
     uint64_t zero_ns = start_ns - 1234 * second - 300 * ms;  // when its clock read 0
     uint32_t frame_bytes_max = protocol::frame_bytes_default;
     uint32_t credits = 8;
@@ -84,6 +84,7 @@ class FakeNode {
     bool hold = false;       // requests stay where they are
     bool backwards = false;  // replies of a frame in the wrong order, each in a frame of its own
     bool no_welcome_regions = false;
+    uint64_t secret_lie = 0;  // of the check's secret in the greeting
     std::function<void()> executed;  // called after each request
     uint64_t bad_frames = 0, requests = 0, frames = 0, pings = 0, goodbyes = 0, abandoned = 0;
     std::vector<protocol::AccessRecord> accesses;  // that it was told of
@@ -141,6 +142,7 @@ class FakeNode {
         facts.name = "one";
         facts.incarnation = incarnation;
         facts.hash_seed = cache->view().hash_seed;
+        facts.check_secret = cache->check_secret() ^ secret_lie;
         facts.now = now(now_ns);
         facts.item_bytes_max = cache->config().item_bytes_max;
         facts.frame_bytes_max = frame_bytes_max;

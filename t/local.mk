@@ -71,6 +71,10 @@ t_fuzz_text_LDFLAGS = $(fuzz_ldflags)
 t_fuzz_meta_SOURCES = t/fuzz/meta.cc t/fuzz/text_session.h t/unit_text_fixture.h $(fuzz_main)
 t_fuzz_meta_LDFLAGS = $(fuzz_ldflags)
 
+check_PROGRAMS += t/unit_reply_queue
+TESTS += t/unit_reply_queue
+t_unit_reply_queue_SOURCES = t/unit_reply_queue.cc t/unit_text_fixture.h t/tap.h
+
 check_PROGRAMS += t/unit_binary_parse t/unit_binary_engine
 TESTS += t/unit_binary_parse t/unit_binary_engine
 t_unit_binary_parse_SOURCES = t/unit_binary_parse.cc t/unit_binary_packets.h t/tap.h
@@ -199,8 +203,6 @@ test_scripts += t/conv_cli.py t/conv_process.py
 check_PROGRAMS += t/farnode_probe
 t_farnode_probe_SOURCES = t/farnode_probe.cc
 test_scripts += t/conv_farnode.py
-test_scripts += t/nodes_conv_meta.py t/nodes_conv_binary.py t/nodes_consistency.py
-EXTRA_DIST += t/nodes_conv_text.py t/nodes_conv_connections.py
 
 # The operator's sockets, and his program.
 test_scripts += t/conv_admin.py t/conv_farctl.py t/conv_farctl_nodes.py
@@ -209,7 +211,14 @@ TESTS += t/unit_ctl
 t_unit_ctl_SOURCES = t/unit_ctl.cc t/tap.h
 t_unit_ctl_LDADD = ctl/libctl.a $(LDADD)
 
+# farcached in front of nodes.
+test_scripts += t/conv_nodes_clients.py
+
 test_scripts += t/conv_connections.py t/conv_connection_limits.py
+
+# Several processes: farcached in front of nodes.
+test_scripts += t/nodes_conv_text.py t/nodes_conv_meta.py t/nodes_conv_binary.py t/nodes_conv_connections.py
+test_scripts += t/nodes_consistency.py t/nodes_stopped.py
 
 # -- Last: what the lists above add up to -----------------------------------------------------------
 check_PROGRAMS += $(fuzz_targets)
@@ -299,6 +308,10 @@ TESTS += t/unit_link_parts t/unit_node_link t/unit_node_link_ends t/unit_node_li
 	t/unit_node_link_safety
 t_unit_node_link_safety_SOURCES = t/unit_node_link_safety.cc $(link_headers)
 t_unit_link_parts_SOURCES = t/unit_link_parts.cc t/tap.h
+check_PROGRAMS += t/unit_node_link_index t/unit_index_probe
+TESTS += t/unit_node_link_index t/unit_index_probe
+t_unit_index_probe_SOURCES = t/unit_index_probe.cc t/tap.h
+t_unit_node_link_index_SOURCES = t/unit_node_link_index.cc $(link_headers)
 t_unit_node_link_ends_SOURCES = t/unit_node_link_ends.cc $(link_headers)
 t_unit_node_link_reads_SOURCES = t/unit_node_link_reads.cc $(link_headers)
 t_unit_node_link_SOURCES = t/unit_node_link.cc $(link_headers)
@@ -318,7 +331,8 @@ t_broken_s9_owner_SOURCES = $(t_unit_owner_SOURCES) fabric/mapped_region.cc
 t_broken_s9_owner_CPPFLAGS = $(broken_cppflags) -DFARCACHED_BREAK_S9_OWNER
 
 # And with a rule of one-sided reads broken on purpose.
-broken_link_sources = $(t_unit_node_link_safety_SOURCES) fabric/pointer_read.cc proxy/pointer_get.cc
+broken_link_sources = $(t_unit_node_link_safety_SOURCES) fabric/pointer_read.cc \
+	proxy/pointer_get.cc proxy/reads.cc
 check_PROGRAMS += t/broken_s3
 TESTS += t/broken_s3
 t_broken_s3_SOURCES = $(broken_link_sources)
@@ -335,6 +349,12 @@ check_PROGRAMS += t/broken_s4_key
 TESTS += t/broken_s4_key
 t_broken_s4_key_SOURCES = $(broken_link_sources)
 t_broken_s4_key_CPPFLAGS = $(broken_cppflags) -DFARCACHED_BREAK_S4
+check_PROGRAMS += t/broken_s5_index t/broken_s13_index
+TESTS += t/broken_s5_index t/broken_s13_index
+t_broken_s5_index_SOURCES = $(broken_link_sources)
+t_broken_s5_index_CPPFLAGS = $(broken_cppflags) -DFARCACHED_BREAK_S5_INDEX
+t_broken_s13_index_SOURCES = $(broken_link_sources)
+t_broken_s13_index_CPPFLAGS = $(broken_cppflags) -DFARCACHED_BREAK_S13
 check_PROGRAMS += t/broken_s9
 TESTS += t/broken_s9
 t_broken_s9_SOURCES = $(broken_link_sources)

@@ -412,9 +412,24 @@ void goodbye() {
     world.pump();
     tap::ok(world.sink[1].times == 1 && !world.sink[1].failed, "what was asked is answered");
     tap::ok(world.downs.size() == 1 && world.downs[0].first == LinkDown::goodbye, "then it is down");
+    tap::ok(world.downs[0].second.ends_with(": later"), "and what it said is told");
     world.advance(second);
     world.pump();
     tap::ok(world.link->up(), "and tried again");
+}
+
+// A node whose sentence is the reason's own is not quoted twice.
+void goodbye_in_the_reason_s_words() {
+    World world(link_config(), false);
+    world.start();
+    const std::string_view words = protocol::goodbye_text(protocol::Goodbye::stopping);
+    OutBuffer out;
+    protocol::append_goodbye(out, protocol::Goodbye::stopping, words);
+    world.wire->to_proxy.append(out.data(), out.size());
+    world.link->ready(world.now_ns);
+    tap::is(world.downs.size(), 1u, "a node that goes is down");
+    const std::string& told = world.downs[0].second;
+    tap::ok(told.find(words) != std::string::npos && told.find(words) == told.rfind(words), "and says why once");
 }
 
 }  // namespace
@@ -431,5 +446,6 @@ int main() {
     back_pressure();
     out_of_order();
     goodbye();
+    goodbye_in_the_reason_s_words();
     return tap::done();
 }

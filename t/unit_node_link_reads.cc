@@ -237,10 +237,11 @@ void invalid_reads() {
                 name + ": the node's answer brings one again");
     }
 
-    // The welcome's secret is not the node's, so every check fails.
+    // The secret that it was told is not the node's, so every check fails.
     proxy::LinkConfig config = link_config();
     config.verify_check = true;
     World checked(config);
+    checked.node.secret_lie = 1;
     checked.start();
     checked.hold_pointer("k", "value");
     tap::is(checked.fetch("k"), "value", "a check that does not match goes to the node");

@@ -16,7 +16,13 @@ from tap_output import tap
 HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 # script -> {title or its beginning and *: why it differs}
-DIFFERENT = {}
+DIFFERENT = {
+    "conv_text.py": dict.fromkeys(
+        ["cache_memlimit", "slabs", "lru", "lru_crawler", "metadump behind another command", "metadump of an empty cache",
+         "mgdump of an empty cache", "a dump of what is no class"],
+        "the memory is the nodes', and their operators'"),
+    "conv_connections.py": {"a dump is whole": "the items to be dumped are the nodes'"},
+}
 
 
 def modes(short, long):

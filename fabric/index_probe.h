@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// IndexProbe: an item found by its node's published index with nothing but one-sided READs: which pieces of the region
+// are to be READ next, and what the copies are worth. Pure: whoever asks it READs them.
+//
+//   header ---> entry ---> bucket, entry ---> item ---> hit          one round of READs each; what is known of header
+//                            ^  |   |          |                     and entry is left out
+//      overflow link, a count|  |   |          | another key
+//      that has grown        +--+   +----------+---> not found, invalid, out of reach: the node is asked
+//
+// B1  A probe proves a hit, never a miss. What is cached and out of date leads to "not found" at worst.
+// B2  It READs a bounded number of pieces, and an item only as long as item_bytes_most.
+// B3  Nothing in a copy is believed before it was compared with what can be (S10); all wants lie in the region.
+// B4  No look at the slot after the item was copied is needed, for no two generations of a key are live at once: a node
+//     flips the old guard before the new one is live (S7). So at the moment at which the guard was copied the item was
+//     what its key held, and its check says that all the other bytes are that generation's, whenever they were copied.
+// B5  The flush floor comes from an entry that was READ for this very probe: a flush that was acknowledged before it
+//     began is in it (S11). What is flushed later was there when the probe began.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "base/node_clock.h"
+#include "fabric/pointer_read.h"
+#include "fabric/region_view.h"
+#include "fabric/validate.h"
+#include "protocol/layout.h"
+
+namespace farcached::fabric {
+
+// What is known of a region that only READs reach. Parts of it that are fixed were checked when they came.
+struct FarRegion {
+    FarRegion() = default;
+    // As the greeting says.
+    FarRegion(uint64_t region_bytes, uint64_t its_incarnation, uint64_t its_hash_seed)
+        : bytes(region_bytes), incarnation(its_incarnation), hash_seed(its_hash_seed) {}
+
+    bool take(const layout::RegionHeader& header);
+    bool take(uint32_t partition, const layout::PartitionEntry& entry);
+
+    uint64_t bytes = 0, incarnation = 0, hash_seed = 0;
+    bool header_known = false;
+    uint32_t partition_count_log2 = 0;
+    uint64_t partitions_offset = 0, arena_offset = 0, arena_bytes = 0;
+    std::array<uint32_t, 64> class_bytes{};
+    struct Partition {
+        bool known = false;
+        IndexShape shape;
+        uint32_t bucket_count = 1;  // as it was last seen
+    };
+    std::vector<Partition> partitions;
+};
+
+class IndexProbe {
+  public:
+    static constexpr uint32_t item_bytes_most = 4096;
+    static constexpr uint32_t buckets_max = 3;
+    static constexpr uint32_t items_max = 2;  // of the same tag
+
+    struct Want {
+        uint64_t offset = 0;  // from the region's start
+        uint32_t bytes = 0;   // a multiple of 16
+    };
+    struct Question {
+        std::string_view key;
+        bool tokens_matter = false;
+        NodeSeconds latest = 0;  // that the node's clock can have shown when the READs had completed (S13)
+        uint64_t check_secret = 0;
+    };
+    enum class Step : uint8_t {
+        read_on,       // wants() says what
+        hit,           // found()
+        not_found,     // no proof of absence
+        invalid,       // found() says why
+        out_of_reach,  // longer or further away than is READ
+    };
+
+    // key_hash: under the region's seed.
+    void begin(const FarRegion& region, uint64_t key_hash);
+    std::span<const Want> wants() const { return {wants_.data(), want_count_}; }
+    uint32_t want_bytes() const;
+    // The copies of wants(), one behind the other. `region` learns from them.
+    Step fed(FarRegion& region, const uint64_t* copies, const Question& question);
+
+    const PointerRead& found() const { return found_; }
+    uint64_t item_offset() const { return wants_[0].offset; }  // of a hit, from the region's start
+
+  private:
+    enum class Stage : uint8_t { header, entry, entry_and_bucket, bucket, item };
+
+    void want(Stage stage, Want first);
+    void want(Stage stage, Want first, Want second);
+    Step invalid(Outcome why);
+    Step begin_entry(const FarRegion& region);
+    Step first_bucket(const FarRegion& region);
+    Step another_bucket(Want bucket);
+    Step take_bucket(const FarRegion& region, const uint64_t* copy);
+    Step next(const FarRegion& region);
+    Step take_item(const FarRegion& region, const uint64_t* copy, const Question& question);
+    Want entry_want(const FarRegion& region) const;
+    Want bucket_want(const FarRegion& region) const;
+
+    Stage stage_ = Stage::header;
+    uint8_t buckets_ = 0, items_ = 0;  // READ, or wanted
+    uint8_t candidates_ = 0, candidate_ = 0;
+    uint8_t want_count_ = 0;
+    uint32_t partition_ = 0;
+    uint64_t hash_ = 0;
+    uint64_t flush_floor_ = 0;
+    uint64_t link_ = 0;  // of the last bucket
+    std::array<Want, 2> wants_;
+    std::array<layout::Slot, layout::bucket_slots> slots_{};  // of our tag, in the last bucket
+    PointerRead found_;
+};
+
+}  // namespace farcached::fabric

@@ -1,0 +1,257 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "proxy/reads.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/broken.h"
+#include "base/check.h"
+
+namespace farcached::proxy {
+
+// ---- slots and buffers ------------------------------------------------------------------------------
+
+Read& Reads::free_slot() {
+    if (free_.empty()) {
+        reads_.emplace_back();
+        reads_.back().number_ = uint32_t(reads_.size() - 1);
+        free_.push_back(reads_.back().number_);
+    }
+    Read& read = reads_[free_.back()];
+    free_.pop_back();
+    CHECK(read.state_ == Read::State::free);
+    return read;
+}
+
+Read* Reads::open(const protocol::GetOp& op, const AskOptions& options, ReplySink& sink,
+                  size_t bytes) {
+    uint64_t* landing = nullptr;
+    if (live_ < reads_max_) landing = pool_->lend(bytes);
+    if (landing == nullptr) {
+        counters_.read_unposted.add(1);
+        return nullptr;
+    }
+    Read& read = free_slot();
+    CHECK(op.key.bytes.size() <= read.key_.size());
+    read.state_ = Read::State::landed;
+    read.landing = landing;
+    read.landing_bytes_ = bytes;
+    read.sink_ = &sink;
+    read.options = options;
+    read.op = op;
+    std::memcpy(read.key_.data(), op.key.bytes.data(), op.key.bytes.size());
+    read.op.key.bytes = {read.key_.data(), op.key.bytes.size()};
+    live_++;
+    order_.begun(KeyOrder::Kind::read, op.key.hash);
+    read.ordered_ = true;
+    read.place_ = uint32_t(awaited_.size());
+    awaited_.push_back({op.key.hash, read.number_});
+    next_deadline_ns_ = std::min(next_deadline_ns_, options.deadline_ns);
+    return &read;
+}
+
+void Reads::cancel(Read& read) {
+    CHECK(read.state_ == Read::State::landed);
+    read.sink_ = nullptr;
+    close(read);
+}
+
+void Reads::close(Read& read) {
+    CHECK(read.state_ != Read::State::free);
+    CHECK(read.sink_ == nullptr);
+    release_landing(read);
+    release_order(read);
+    read.state_ = Read::State::free;
+    read.under_way_ = 0;
+    live_--;
+    free_.push_back(read.number_);
+}
+
+void Reads::release_landing(Read& read) {
+    if (read.landing != nullptr) pool_->give_back(read.landing);
+    read.landing = nullptr;
+}
+
+void Reads::release_order(Read& read) {
+    if (!read.ordered_) return;
+    read.ordered_ = false;
+    order_.over(KeyOrder::Kind::read, read.op.key.hash);
+    CHECK(awaited_[read.place_].number == read.number_);
+    awaited_[read.place_] = awaited_.back();
+    reads_[awaited_[read.place_].number].place_ = read.place_;
+    awaited_.pop_back();
+}
+
+bool Reads::awaited(uint64_t key_hash) const {
+    auto is_it = [&](const Awaited& one) { return one.key_hash == key_hash; };
+    return std::any_of(awaited_.begin(), awaited_.end(), is_it);
+}
+
+bool Reads::make_room(Read& read, size_t bytes) {
+    CHECK(read.under_way_ == 0);
+    if (bytes <= read.landing_bytes_) return true;
+    release_landing(read);
+    read.landing = pool_->lend(bytes);
+    read.landing_bytes_ = bytes;
+    if (read.landing == nullptr) counters_.read_unposted.add(1);
+    return read.landing != nullptr;
+}
+
+// ---- READs ------------------------------------------------------------------------------------------
+
+bool Reads::post(fabric::Channel& channel, Read& read, const fabric::RemotePtr& ptr, uint64_t* to) {
+    if (!channel.post_read({ptr, to, read.number_})) {
+        counters_.read_unposted.add(1);
+        return false;
+    }
+    if (read.under_way_++ == 0) {
+        CHECK(read.state_ == Read::State::landed);
+        read.state_ = Read::State::posted;
+        read.status = fabric::ReadStatus::done;
+        read.refused = false;
+    }
+    return true;
+}
+
+void Reads::completed(uint64_t token, fabric::ReadStatus status) {
+    CHECK(token < reads_.size());
+    Read& read = reads_[token];
+    CHECK(read.state_ == Read::State::posted);
+    CHECK(read.under_way_ > 0);
+    if (status != fabric::ReadStatus::done) read.status = status;
+    if (--read.under_way_ > 0) return;
+    read.state_ = Read::State::landed;
+    landed_.push_back(read.number_);
+}
+
+void Reads::settle(FunctionRef<void(Read&)> judge) {
+    CHECK(settling_.empty());  // sinks do not drive the link
+    settling_.swap(landed_);
+    for (uint32_t number : settling_) {
+        Read& read = reads_[number];
+        CHECK(read.state_ == Read::State::landed);
+        if (read.sink_ != nullptr) {
+            judge(read);
+            CHECK(read.state_ != Read::State::landed);
+            continue;
+        }
+        counters_.read_late.add(1);
+        close(read);
+    }
+    settling_.clear();
+}
+
+void Reads::answer(Read& read, const fabric::PointerRead& found, uint64_t item_bytes) {
+    protocol::GetReply reply;
+    reply.status = protocol::GetReply::Status::hit;
+    reply.why = protocol::Miss::none;
+    reply.meta.cas = found.meta.cas;
+    reply.meta.value_len = found.meta.value_len;
+    reply.meta.flags = found.meta.flags;
+    reply.meta.item_bytes = uint32_t(item_bytes);
+    reply.meta.exptime = clock_.to_host(found.meta.exptime);
+    reply.meta.key_binary = found.meta.key_binary;
+    const protocol::ReplyOp op(reply);
+    Answer told{op, found.value, /* one_sided= */ true, nullptr};
+    ReplySink* sink = read.sink_;
+    read.sink_ = nullptr;
+    release_order(read);
+    sink->answered(read.options.cookie, told);
+    close(read);
+}
+
+void Reads::ask_node(Read& read) {
+    CHECK(read.state_ == Read::State::landed);
+    release_landing(read);
+    read.state_ = Read::State::two_sided;
+    two_sided_.push_back(read.number_);
+}
+
+void Reads::count_invalid(fabric::Outcome outcome) {
+    using fabric::Outcome;
+    switch (outcome) {
+        case Outcome::generation: counters_.read_invalid_generation.add(1); return;
+        case Outcome::guard_dead: counters_.read_invalid_dead.add(1); return;
+        case Outcome::key: counters_.read_invalid_key.add(1); return;
+        case Outcome::bounds: counters_.read_invalid_length.add(1); return;
+        case Outcome::check: counters_.read_invalid_crc.add(1); return;
+        case Outcome::lease: counters_.read_invalid_lease.add(1); return;
+        case Outcome::expired: counters_.read_invalid_expired.add(1); return;
+        case Outcome::flushed: counters_.read_invalid_flushed.add(1); return;
+        case Outcome::tokens: counters_.read_tokens.add(1); return;
+        case Outcome::hit:
+        case Outcome::not_found:
+        case Outcome::moved: break;  // not of a private copy
+    }
+    CHECK(outcome == Outcome::lease);
+}
+
+void Reads::ask_two_sided(FunctionRef<bool(const Fallback&)> ask) {
+    while (!two_sided_.empty()) {
+        Read& read = reads_[two_sided_.front()];
+        CHECK(read.state_ == Read::State::two_sided);
+        if (read.sink_ != nullptr) {
+            if (!ask({read.op, read.options, *read.sink_})) return;
+            read.sink_ = nullptr;
+        }
+        two_sided_.pop_front();
+        close(read);
+    }
+}
+
+// ---- giving up --------------------------------------------------------------------------------------
+
+void Reads::fail(Read& read, const Failed& why) {
+    ReplySink* sink = read.sink_;
+    read.sink_ = nullptr;
+    release_order(read);
+    sink->failed(read.options.cookie, why);
+}
+
+void Reads::fail_unasked(const Failed& why) {
+    while (!two_sided_.empty()) {
+        Read& read = reads_[two_sided_.front()];
+        two_sided_.pop_front();
+        if (read.sink_ != nullptr) fail(read, why);
+        close(read);
+    }
+}
+
+void Reads::expire(uint64_t now_ns) {
+    if (now_ns < next_deadline_ns_) return;
+    next_deadline_ns_ = UINT64_MAX;
+    for (size_t i = 0; i < reads_.size(); i++) {
+        Read& read = reads_[i];
+        if (read.state_ == Read::State::free || read.sink_ == nullptr) continue;
+        if (read.options.deadline_ns > now_ns) {
+            next_deadline_ns_ = std::min(next_deadline_ns_, read.options.deadline_ns);
+            continue;
+        }
+        counters_.node_timeouts.add(1);
+        if (broken::s12_reuse_at_timeout) release_landing(read);
+        fail(read, {AskFailure::timed_out, std::nullopt});
+    }
+}
+
+void Reads::fail_all(const Failed& why) {
+    landed_.clear();
+    two_sided_.clear();
+    for (size_t i = 0; i < reads_.size(); i++) {
+        Read& read = reads_[i];
+        if (read.state_ == Read::State::free) continue;
+        release_landing(read);
+        if (read.sink_ != nullptr) fail(read, why);
+        close(read);
+    }
+    next_deadline_ns_ = UINT64_MAX;
+}
+
+void Reads::forget_sink(const ReplySink& sink) {
+    for (Read& read : reads_) {
+        if (read.state_ == Read::State::free || read.sink_ != &sink) continue;
+        read.sink_ = nullptr;
+        release_order(read);
+    }
+}
+
+}  // namespace farcached::proxy
