@@ -338,10 +338,9 @@ class History {
     // The copy is complete, a part of it from before something else happened.
     void spoil(size_t which, uint64_t cut) {
         const fabric::ReadRequest read = world_.wire->posted[which];
-        std::vector<char> before(cut);
         world_.carry_out(read);
         char* landing = reinterpret_cast<char*>(read.landing);
-        std::memcpy(before.data(), landing, cut);
+        const std::string before(landing, cut);
         for (int i = 0; i < 3; i++) {
             elsewhere();
             note_values();
