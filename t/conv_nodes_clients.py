@@ -7,7 +7,7 @@ import signal
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"))
-from farcached import Daemon, tap, until  # noqa: E402
+from farcached import Daemon, is_sanitized, tap, until  # noqa: E402
 from farnode import Farnode  # noqa: E402
 
 
@@ -61,7 +61,11 @@ def test_values_nobody_reads():
             got = c.send("get large\r\n").until("END\r\n")  # behind what was asked for them
             tap.is_(len(got), value + 30, "others have their answers")
             grown = d.memory()["VmRSS"] - before
-            tap.ok(grown < clients * 80 * value, "clients that do not read cost little", "%d bytes" % grown)
+            title = "clients that do not read cost little"
+            if is_sanitized():
+                tap.skip(title, "a sanitizer build keeps memory of its own")
+            else:
+                tap.ok(grown < clients * 80 * value, title, "%d bytes" % grown)
             for one in deaf:
                 one.close()
 
