@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# contrib/: the two commands.
+# contrib/: the commands.
 EXTRA_DIST += \
 	contrib/check \
 	contrib/common.sh \
-	contrib/try
+	contrib/try \
+	contrib/vm

@@ -173,6 +173,12 @@ t_unit_bench_SOURCES = t/unit_bench.cc t/tap.h
 t_unit_bench_LDADD = bench/libbench.a $(LDADD)
 test_scripts += t/bench_smoke.py
 
+# What needs RDMA, in guests that have it: contrib/check runs it and `make check` does not.
+EXTRA_DIST += \
+	t/guest/run \
+	t/guest/device.py \
+	t/guest/vm.py
+
 # Real clients and tools: needs registries, so contrib/check runs it and `make check` does not.
 EXTRA_DIST += \
 	t/clients/run \
