@@ -41,4 +41,21 @@ fabric_libfabric_a_SOURCES = \
 	fabric/stream_channel.h \
 	fabric/tcp_channel.cc \
 	fabric/tcp_channel.h \
-	fabric/validate.h
+	fabric/validate.h \
+	fabric/verbs_channel.cc \
+	fabric/verbs_channel.h \
+	fabric/verbs_config.cc \
+	fabric/verbs_config.h \
+	fabric/verbs_credits.h \
+	fabric/verbs_datapath.cc \
+	fabric/verbs_device.cc \
+	fabric/verbs_device.h \
+	fabric/verbs_error.cc \
+	fabric/verbs_error.h \
+	fabric/verbs_greeting.cc \
+	fabric/verbs_greeting.h \
+	fabric/verbs_internal.h \
+	fabric/verbs_listener.cc \
+	fabric/verbs_objects.h \
+	fabric/verbs_queue.cc \
+	fabric/verbs_queue.h

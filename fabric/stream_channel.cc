@@ -84,14 +84,15 @@ void StreamChannel::flush() {
 
 void StreamChannel::turn() {
     woken();
-    if (ending_) return;
-    tell_reads();
     for (int pass = 1;; pass++) {
+        if (ending_) return;
+        tell_reads();
         if (ending_) return;
         send_unsent();
         if (ending_) return;
         const bool again = receive() || pass == passes_max;
         if (ending_) return;
+        post();
         if (watch({!input_.full(), !unsent_.empty(), again})) return;
     }
 }
@@ -132,7 +133,10 @@ void StreamChannel::send_unsent() {
 
 void StreamChannel::send_flushed() {
     const std::string_view bytes(out_.data(), out_.size());
-    if (bytes.empty()) return;
+    if (bytes.empty()) {
+        if (open_) post();
+        return;
+    }
     if (!open_ || !unsent_.empty()) {
         unsent_.append(bytes);
         unsent_bytes_ = unsent_.size();
@@ -145,6 +149,7 @@ void StreamChannel::send_flushed() {
         out_.clear(out_keep_bytes);
     }
     if (!open_ || ending_) return;
+    post();
     // Whoever stopped consuming because too much was pending may want to go on.
     const bool again = !input_.empty() && unsent_.empty();
     if (!watch({!input_.full(), !unsent_.empty(), again})) watch({false, false, true});

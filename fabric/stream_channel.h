@@ -49,6 +49,9 @@ class StreamChannel : public Channel {
     // Nothing is pulled because the buffer is full: is the other end still there? May end the
     // channel.
     virtual void look_for_end() = 0;
+    // All that was pushed, or posted to be read, in this call of its owner is with the transport from
+    // here on; once the connection is made.
+    virtual void post() {}
     // From here on fd() is readable when there is something to do; `again`: there is, so now.
     // False: not so, since something has come meanwhile.
     struct Interest {

@@ -177,6 +177,7 @@ test_scripts += t/bench_smoke.py
 EXTRA_DIST += \
 	t/guest/run \
 	t/guest/device.py \
+	t/guest/programs.py \
 	t/guest/vm.py
 
 # Real clients and tools: needs registries, so contrib/check runs it and `make check` does not.
@@ -326,8 +327,10 @@ t_unit_node_link_SOURCES = t/unit_node_link.cc $(link_headers)
 check_PROGRAMS += t/unit_channel
 TESTS += t/unit_channel
 t_unit_channel_SOURCES = t/unit_channel.cc t/unit_channel_fixture.h t/tap.h
-check_PROGRAMS += t/unit_shm t/unit_owner t/unit_fault
-TESTS += t/unit_shm t/unit_owner t/unit_fault
+check_PROGRAMS += t/unit_shm t/unit_owner t/unit_fault t/unit_verbs t/unit_verbs_device
+TESTS += t/unit_shm t/unit_owner t/unit_fault t/unit_verbs t/unit_verbs_device
+t_unit_verbs_SOURCES = t/unit_verbs.cc t/unit_channel_fixture.h t/tap.h
+t_unit_verbs_device_SOURCES = t/unit_verbs_device.cc t/unit_channel_fixture.h t/tap.h
 t_unit_fault_SOURCES = t/unit_fault.cc t/unit_channel_fixture.h t/tap.h
 t_unit_shm_SOURCES = t/unit_shm.cc t/unit_channel_fixture.h t/tap.h
 t_unit_owner_SOURCES = t/unit_owner.cc t/unit_channel_fixture.h t/tap.h

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // What every channel promises, over each transport, in one process and between two: order, bytes,
 // bounds, endings, and no work when idle.
+#include <fcntl.h>
+
 #include <atomic>
+#include <optional>
 #include <string>
 #include <thread>
 
@@ -69,19 +72,21 @@ void bulk_between_threads(Transport& transport) {
             named(transport, "and no more kept than was appended"));
 }
 
+void echo_once(ChannelListener& listener) {
+    End server;
+    Messages messages;
+    serve_echo(server, messages);
+    if (accept_into(listener, server)) pump({&server}, [&] { return server.over; });
+}
+
 void bulk_between_processes(Transport& transport) {
     constexpr uint32_t count = 3000;
-    Child node([&] {
-        End server;
-        Messages messages;
-        serve_echo(server, messages);
-        if (!accept_into(*transport.listener, server)) return;
-        pump({&server}, [&] { return server.over; });
-    });
+    std::optional<Child> node;
+    if (!transport.connect_far) node.emplace([&] { echo_once(*transport.listener); });
     End client;
     Messages messages;
     client.take = [&](End&, std::string_view bytes) { return messages.take(bytes); };
-    client.channel = transport.connect(client);
+    client.channel = transport.connect_far ? transport.connect_far(client) : transport.connect(client);
     Sender sender(count, 60'000, 300'000);
     const bool up = pump({&client}, [&] { return client.up || client.over; }) && client.up;
     const bool all = up && pump({&client}, [&] {
@@ -93,7 +98,10 @@ void bulk_between_processes(Transport& transport) {
     tap::is(messages.wrong, 0u, named(transport, "in order and unchanged from there"));
     if (!up) return;
     client.take = nullptr;
-    node.kill_now();
+    if (node)
+        node->kill_now();
+    else
+        transport.kill_far();
     tap::ok(pump({&client}, [&] { return client.over; }),
             named(transport, "its SIGKILL is noticed"));
     tap::ok(client.ending() == "peer_closed" || client.ending() == "reset",
@@ -211,7 +219,7 @@ void said_early(Transport& transport) {
     End client, server;
     client.channel = transport.connect(client);
     client.send("early");
-    if (!tap::ok(accept_into(*transport.listener, server), named(transport, "accepted"))) return;
+    if (!tap::ok(accept_into(*transport.listener, server, &client), named(transport, "accepted"))) return;
     tap::ok(pump({&client, &server}, [&] { return server.bytes == "early"; }),
             named(transport, "what is said early waits"));
     End given_up;
@@ -220,6 +228,7 @@ void said_early(Transport& transport) {
     tap::ok(pump({&given_up}, [&] { return given_up.over; }),
             named(transport, "a connection can be given up"));
     tap::is(given_up.ending(), "closed", named(transport, "before it is made"));
+    if (!transport.knocks_at_once) return;
     End from_nobody;
     accept_into(*transport.listener, from_nobody);
     tap::ok(pump({&from_nobody}, [&] { return from_nobody.over; }),
@@ -268,9 +277,65 @@ bool has_ipv6() {
     return TcpListener::listen(*numeric_address("::1", 0), 1, error) != nullptr;
 }
 
+FaultPlan some_faults() {
+    FaultPlan plan;
+    plan.delay_send = plan.delay_receive = 0.1;
+    plan.split_receive = 0.3;
+    plan.delay_ns_max = 300'000;
+    return plan;
+}
+
+// A process that listens over RDMA for itself: what is open of a device is of no use after a fork. So it is made before
+// anything is, and tells its port through a pipe.
+struct VerbsEcho {
+    int ports[2] = {-1, -1};
+    std::optional<Child> child;
+
+    explicit VerbsEcho(const std::string& host) {
+        if (pipe2(ports, O_CLOEXEC) != 0) tap::bail_out("pipe2");
+        child.emplace([&] {
+            VerbsDevices devices{VerbsConfig()};
+            std::string error;
+            const auto listener = VerbsListener::listen(*numeric_address(host, 0), nullptr, devices, 4, error);
+            const uint16_t port = listener == nullptr ? 0 : listener->address().port();
+            if (write(ports[1], &port, sizeof port) == sizeof port && port != 0) echo_once(*listener);
+        });
+    }
+    ~VerbsEcho() {
+        close(ports[0]);
+        close(ports[1]);
+    }
+    void behind(Transport& transport, const std::string& host, VerbsDevices& devices) {
+        uint16_t port = 0;
+        if (read(ports[0], &port, sizeof port) != sizeof port) tap::bail_out("no port");
+        transport.connect_far = [to = *numeric_address(host, port), &devices](ChannelEvents& events) {
+            std::string why;
+            return connect_verbs(to, devices, {}, events, why);
+        };
+        transport.kill_far = [this] { child->kill_now(); };
+    }
+};
+
+void over_verbs(const std::string& host) {
+    VerbsEcho first(host), second(host);
+    VerbsDevices devices(VerbsConfig(), [](const std::string& text) { tap::note("%s", text.c_str()); });
+    {
+        Transport verbs = verbs_transport(host, devices);
+        first.behind(verbs, host, devices);
+        suite(std::move(verbs), 5000);
+    }
+    Transport verbs = verbs_transport(host, devices);
+    second.behind(verbs, host, devices);
+    suite(faulty(std::move(verbs), some_faults()), 1000);
+}
+
 }  // namespace
 
 int main() {
+    if (const char* host = std::getenv("FARCACHED_RDMA_ADDRESS")) {  // in a guest: there alone is a device
+        over_verbs(host);
+        return tap::done();
+    }
     suite(tcp_transport("127.0.0.1"), 20'000);
     if (has_ipv6())
         suite(tcp_transport("::1"), 1000);
@@ -293,10 +358,7 @@ int main() {
         transport.name = "shm with small rings";
         suite(std::move(transport), 20'000);
     }
-    FaultPlan plan;
-    plan.delay_send = plan.delay_receive = 0.1;
-    plan.split_receive = 0.3;
-    plan.delay_ns_max = 300'000;
+    const FaultPlan plan = some_faults();
     suite(faulty(tcp_transport("127.0.0.1"), plan), 3000);
     {
         ShmNode node(folder / "fault.sock");

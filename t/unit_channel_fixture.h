@@ -32,6 +32,7 @@
 #include "fabric/region.h"
 #include "fabric/shm_channel.h"
 #include "fabric/tcp_channel.h"
+#include "fabric/verbs_channel.h"
 #include "t/tap.h"
 
 namespace channel_test {
@@ -131,11 +132,16 @@ inline uint64_t idle_wakeups(std::initializer_list<End*> ends, int ms) {
     return woken;
 }
 
-// The other side, in its next life: accepts one connection.
-inline bool accept_into(ChannelListener& listener, End& end) {
-    pollfd polled{listener.fd(), POLLIN, 0};
-    if (poll(&polled, 1, int(patience_ms())) != 1) return false;
-    end.channel = listener.accept(end);
+// The other side, in its next life: accepts one connection, while who connects has his turns.
+inline bool accept_into(ChannelListener& listener, End& end, End* connecting = nullptr) {
+    const uint64_t until = now_ms() + patience_ms();
+    while (end.channel == nullptr && now_ms() < until) {
+        pollfd polled[2] = {{listener.fd(), POLLIN, 0}, {-1, POLLIN, 0}};
+        if (connecting != nullptr && !connecting->over) polled[1].fd = connecting->channel->fd();
+        if (poll(polled, 2, 200) <= 0) continue;
+        if (polled[1].revents != 0) turn({connecting}, 0);
+        if (polled[0].revents != 0) end.channel = listener.accept(end);
+    }
     return end.channel != nullptr;
 }
 
@@ -229,10 +235,16 @@ inline void serve_echo(End& end, Messages& messages) {
 // ---- transports
 // -----------------------------------------------------------------------------------------
 
+using Connect = std::function<std::unique_ptr<Channel>(ChannelEvents&)>;
+
 struct Transport {
     std::string name;
     std::unique_ptr<ChannelListener> listener;
-    std::function<std::unique_ptr<Channel>(ChannelEvents&)> connect;
+    Connect connect;
+    // To an echo in a process of its own that is running already; empty: a fork can use the listener.
+    Connect connect_far;
+    std::function<void()> kill_far;
+    bool knocks_at_once = true;  // whoever begins to connect is at the listener's, even if he gives up
 };
 
 inline Transport tcp_transport(const char* host, size_t input_bytes_max = input_bytes_default) {
@@ -248,6 +260,23 @@ inline Transport tcp_transport(const char* host, size_t input_bytes_max = input_
         return connect_tcp(address, events, why, input_bytes_max);
     };
     return tcp;
+}
+
+// Over the RDMA device with that address.
+inline Transport verbs_transport(const std::string& host, VerbsDevices& devices, const Region* region = nullptr,
+                                 LandingMemory landing = {}) {
+    std::string error;
+    auto listener = VerbsListener::listen(*numeric_address(host, 0), region, devices, 16, error);
+    if (listener == nullptr) tap::bail_out(error);
+    Transport verbs;
+    verbs.name = "verbs";
+    verbs.connect = [to = listener->address(), &devices, landing](ChannelEvents& events) {
+        std::string why;
+        return connect_verbs(to, devices, landing, events, why);
+    };
+    verbs.listener = std::move(listener);
+    verbs.knocks_at_once = false;
+    return verbs;
 }
 
 // A folder of its own, gone with this.
@@ -332,9 +361,11 @@ inline Transport faulty(Transport transport, FaultPlan plan) {
     transport.name = "fault over " + transport.name;
     transport.listener = std::make_unique<FaultListener>(std::move(transport.listener), plan);
     plan.seed += 1000;
-    transport.connect = [connect = std::move(transport.connect), plan](ChannelEvents& events) {
-        return FaultChannel::wrap(plan, events, connect);
-    };
+    for (Connect* one : {&transport.connect, &transport.connect_far})
+        if (*one)
+            *one = [connect = std::move(*one), plan](ChannelEvents& events) {
+                return FaultChannel::wrap(plan, events, connect);
+            };
     return transport;
 }
 
@@ -342,7 +373,7 @@ inline Transport faulty(Transport transport, FaultPlan plan) {
 inline bool join(Transport& transport, End& client, End& server) {
     client.channel = transport.connect(client);
     if (client.channel == nullptr) return false;
-    if (!accept_into(*transport.listener, server)) return false;
+    if (!accept_into(*transport.listener, server, &client)) return false;
     return pump({&client, &server}, [&] { return client.up || client.over; }) && client.up;
 }
 

@@ -1,0 +1,370 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "fabric/verbs_channel.h"
+
+#include <fcntl.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "base/check.h"
+#include "fabric/verbs_internal.h"
+
+namespace farcached::fabric {
+
+namespace {
+
+constexpr int resolve_ms_max = 2000;
+constexpr uint32_t spins_least = 16;  // what a try takes after linger() had stopped to pay
+constexpr uint32_t tries_every = 64;  // calls of linger() from one try to the next
+
+// What in the poller is readable.
+enum Tag : uint32_t { tag_events, tag_completions, tag_timer, tag_kick, tag_count };
+
+// Why a connection manager refused, as it says in a REJECTED event.
+constexpr int reject_no_listener = 8, reject_by_consumer = 28;
+
+void pause_briefly() {
+#if defined(__x86_64__) || defined(__i386__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    asm volatile("yield");
+#endif
+}
+
+}  // namespace
+
+bool set_up_descriptor(int fd) {
+    return fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK) == 0 && fcntl(fd, F_SETFD, FD_CLOEXEC) == 0;
+}
+
+std::string verbs_name(const SocketAddress& address) { return "verbs:" + to_string(address); }
+
+VerbsChannel::VerbsChannel(Descriptor poller, std::string name, VerbsDevices& devices, ChannelEvents& events,
+                           size_t input_bytes_max)
+    : StreamChannel(std::move(poller), std::move(name), events, input_bytes_max),
+      devices_(devices),
+      kick_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
+      spins_(devices.config().spins_max) {}
+
+VerbsChannel::~VerbsChannel() { retire(); }
+
+bool VerbsChannel::watch_descriptor(int fd, uint32_t tag, uint32_t events) {
+    epoll_event event{};
+    event.events = events;
+    event.data.u32 = tag;
+    return fd >= 0 && epoll_ctl(poller(), EPOLL_CTL_ADD, fd, &event) == 0;
+}
+
+// ---- the connection ---------------------------------------------------------------------------------
+
+bool VerbsChannel::connect(const SocketAddress& to, const LandingMemory& landing, std::string& error) {
+    landing_ = landing;
+    cm_events_.reset(rdma_create_event_channel());
+    if (cm_events_ == nullptr) {
+        error = verbs_not_here(errno);
+        return false;
+    }
+    rdma_cm_id* made = nullptr;
+    if (rdma_create_id(cm_events_.get(), &made, nullptr, RDMA_PS_TCP) != 0) {
+        error = verbs_call_failed("rdma_create_id", "", errno);
+        return false;
+    }
+    id_.reset(made);
+    if (!set_up_descriptor(cm_events_->fd) || !watch_descriptor(cm_events_->fd, tag_events, EPOLLIN) ||
+        !watch_descriptor(kick_.get(), tag_kick, EPOLLIN | EPOLLET)) {
+        error = verbs_call_failed("epoll_ctl", "", errno);
+        return false;
+    }
+    SocketAddress address = to;
+    if (rdma_resolve_addr(id_.get(), nullptr, address.get(), resolve_ms_max) != 0)
+        end_with_call("rdma_resolve_addr", errno);
+    if (ending()) kick();
+    return true;
+}
+
+bool VerbsChannel::accepted(std::unique_ptr<VerbsQueue> queue, std::string& error) {
+    queue_ = std::move(queue);
+    const bool watched = watch_descriptor(queue_->events()->fd, tag_events, EPOLLIN) &&
+                         watch_descriptor(kick_.get(), tag_kick, EPOLLIN | EPOLLET);
+    if (!watched) error = verbs_call_failed("epoll_ctl", "", errno);
+    if (!watched) return false;
+    opened();
+    kick();
+    return true;
+}
+
+void VerbsChannel::end_with_call(const char* call, int error) {
+    end(channel_end_of(error), verbs_call_failed(call, "", error));
+}
+
+void VerbsChannel::take_events() {
+    rdma_event_channel* from = queue_ != nullptr ? queue_->events() : cm_events_.get();
+    rdma_cm_event* event = nullptr;
+    while (!ending() && rdma_get_cm_event(from, &event) == 0) {
+        take_event(CmEvent(event));
+        from = queue_ != nullptr ? queue_->events() : cm_events_.get();
+        if (from == nullptr) return;
+    }
+}
+
+void VerbsChannel::take_event(CmEvent event) {
+    switch (event->event) {
+        case RDMA_CM_EVENT_ADDR_RESOLVED: return address_resolved();
+        case RDMA_CM_EVENT_ROUTE_RESOLVED: return route_resolved();
+        case RDMA_CM_EVENT_ESTABLISHED:
+            if (!open()) established(*event);
+            return;
+        case RDMA_CM_EVENT_REJECTED:
+            if (!open()) return rejected(*event);
+            peer_gone_ = true;  // it left before it had heard that this side was ready
+            return;
+        case RDMA_CM_EVENT_ADDR_ERROR:
+        case RDMA_CM_EVENT_ROUTE_ERROR: {
+            const int error = event->status < 0 ? -event->status : EHOSTUNREACH;
+            return end(ChannelEnd::unreachable, verbs_call_failed("address", "", error));
+        }
+        case RDMA_CM_EVENT_CONNECT_ERROR:
+        case RDMA_CM_EVENT_UNREACHABLE: return end(ChannelEnd::unreachable, "nobody answers there");
+        case RDMA_CM_EVENT_DISCONNECTED: peer_gone_ = true; return;
+        case RDMA_CM_EVENT_DEVICE_REMOVAL: return end(ChannelEnd::system, "the RDMA device was removed");
+        default: return;
+    }
+}
+
+void VerbsChannel::address_resolved() {
+    std::string error;
+    const auto device = devices_.device_of(*id_, error);
+    if (device == nullptr) return end(ChannelEnd::system, error);
+    queue_ = VerbsQueue::make(std::move(cm_events_), std::move(id_), device, error);
+    if (queue_ == nullptr) return end(ChannelEnd::no_memory, error);
+    if (landing_.bytes > 0 && !queue_->use_memory(landing_.data, landing_.bytes, VerbsAccess::landing, error))
+        return end(ChannelEnd::no_memory, error);
+    uint8_t timeout = device->config().ack_timeout;
+    if (rdma_set_option(queue_->id(), RDMA_OPTION_ID, RDMA_OPTION_ID_ACK_TIMEOUT, &timeout, sizeof timeout) != 0)
+        return end_with_call("rdma_set_option", errno);
+    if (rdma_resolve_route(queue_->id(), resolve_ms_max) != 0) end_with_call("rdma_resolve_route", errno);
+}
+
+void VerbsChannel::route_resolved() {
+    const VerbsConfig& config = queue_->device().config();
+    VerbsHello hello{};
+    hello.head = verbs_head(verbs_hello_magic, sizeof hello);
+    hello.receives = queue_->receives();
+    hello.flight_ms = uint32_t(verbs_flight_us(config.ack_timeout, config.retries) / 1000);
+    rdma_conn_param param{};
+    param.private_data = &hello;
+    param.private_data_len = sizeof hello;
+    param.initiator_depth = config.reads_at_once;
+    param.responder_resources = 1;  // for beats
+    param.retry_count = config.retries;
+    param.rnr_retry_count = 0;      // Q1
+    if (rdma_connect(queue_->id(), &param) != 0) end_with_call("rdma_connect", errno);
+}
+
+void VerbsChannel::established(const rdma_cm_event& event) {
+    const rdma_conn_param& param = event.param.conn;
+    VerbsWelcome welcome;
+    std::string error;
+    const std::string_view data(static_cast<const char*>(param.private_data), param.private_data_len);
+    if (!parse_verbs_welcome(data, welcome, error)) return end(ChannelEnd::handshake, error);
+    if (same_layout(welcome.head) && queue_->memory() != nullptr) {
+        incarnation_ = welcome.incarnation;
+        region_bytes_ = welcome.region_bytes;
+    }
+    queue_->met(welcome.receives, {welcome.region_address, region_bytes_, welcome.region_key});
+    if (!queue_->connected(error)) return end(ChannelEnd::system, error);
+    opened();
+    kick();  // what was said before waits
+    events().connected();
+}
+
+void VerbsChannel::rejected(const rdma_cm_event& event) {
+    const rdma_conn_param& param = event.param.conn;
+    if (event.status == reject_no_listener) return end(ChannelEnd::refused, "");
+    if (event.status != reject_by_consumer)
+        return end(ChannelEnd::refused, "the connection manager's reason is " + std::to_string(event.status));
+    const std::string_view data(static_cast<const char*>(param.private_data), param.private_data_len);
+    const std::string text = verbs_refusal_text(data);
+    end(ChannelEnd::handshake, text.empty() ? "it does not say why" : text);
+}
+
+// ---- waking, and sleeping ---------------------------------------------------------------------------
+
+void VerbsChannel::kick() { (void)eventfd_write(kick_.get(), 1); }
+
+void VerbsChannel::woken() {
+    if (queue_ == nullptr) return;
+    if (!timer_) {  // the first turn of a connection that is made
+        timer_.reset(timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK));
+        const uint32_t ms = devices_.config().beat_ms;
+        itimerspec every{};
+        every.it_interval.tv_sec = every.it_value.tv_sec = ms / 1000;
+        every.it_interval.tv_nsec = every.it_value.tv_nsec = long(ms % 1000) * 1'000'000;
+        if (!timer_ || timerfd_settime(timer_.get(), 0, &every, nullptr) != 0 ||
+            !watch_descriptor(timer_.get(), tag_timer, EPOLLIN) ||
+            !watch_descriptor(queue_->completion_fd(), tag_completions, EPOLLIN))
+            return end_with_call("timerfd_create", errno);
+    }
+    if (!std::exchange(lingered_, false)) {
+        epoll_event seen[tag_count];
+        const int count = epoll_wait(poller(), seen, tag_count, 0);
+        for (int i = 0; i < count; i++) {
+            if (seen[i].data.u32 == tag_events) take_events();
+            if (seen[i].data.u32 == tag_timer) beat();
+            if (seen[i].data.u32 != tag_completions) continue;
+            queue_->disarmed();
+            armed_ = false;
+        }
+    }
+    queue_->collect();
+}
+
+void VerbsChannel::beat() {
+    uint64_t times = 0;
+    (void)!read(timer_.get(), &times, sizeof times);
+    if (queue_->completed() == completed_seen_) queue_->post_beat();
+    completed_seen_ = queue_->completed();
+}
+
+bool VerbsChannel::anything_for(const Interest& interest) const {
+    if (queue_->bad().has_value() || queue_->anything_to_post()) return true;
+    if (!queue_->reads_done().empty() || !reads_failed_.empty()) return true;
+    if (interest.input && queue_->anything_came()) return true;
+    return interest.output && queue_->room_to_push();
+}
+
+bool VerbsChannel::watch(const Interest& interest) {
+    if (interest.again || (!armed_ && !queue_->arm())) {
+        kick();
+        return true;
+    }
+    armed_ = true;
+    interest_ = interest;
+    queue_->collect();
+    return !anything_for(interest);
+}
+
+bool VerbsChannel::linger() {
+    const uint32_t spins_max = devices_.config().spins_max;
+    if (!open() || ending() || ended() || !armed_ || spins_max == 0) return false;
+    uint32_t spins = spins_;
+    if (spins < spins_least) {
+        if (++idle_calls_ % tries_every != 0) return false;
+        spins = std::min(spins_least, spins_max);
+    }
+    for (uint32_t i = 0; i < spins; i++) {
+        queue_->collect();
+        if (anything_for(interest_)) {
+            spins_ = std::min(spins_max, std::max(spins, spins_least) * 2);
+            lingered_ = true;
+            return true;
+        }
+        pause_briefly();
+    }
+    spins_ = spins / 2;
+    return false;
+}
+
+// ---- bytes ------------------------------------------------------------------------------------------
+
+size_t VerbsChannel::pull(char* to, size_t room) {
+    queue_->collect();
+    const size_t got = queue_->pull(to, room);
+    if (got < room) look_for_end();
+    return got;
+}
+
+size_t VerbsChannel::push(std::string_view bytes) {
+    size_t taken = queue_->push(bytes);
+    if (taken < bytes.size()) {
+        queue_->collect();
+        taken += queue_->push(bytes.substr(taken));
+    }
+    return taken;
+}
+
+void VerbsChannel::post() {
+    if (!queue_->ring()) kick();
+}
+
+void VerbsChannel::look_for_end() {
+    if (peer_gone_ && !queue_->anything_came()) {
+        end(ChannelEnd::peer_closed, "");
+    } else if (queue_->bad().has_value() && !peer_gone_) {
+        const VerbsBadCompletion bad = *queue_->bad();
+        end(bad.why, bad.text);
+    }
+    if (ending()) retire();
+}
+
+void VerbsChannel::hang_up() {
+    retire();
+    kick();
+}
+
+// C1
+void VerbsChannel::retire() {
+    if (queue_ == nullptr) return;
+    const bool last_words = open() && !peer_gone_ && !queue_->bad().has_value() && queue_->reads_pending() == 0;
+    if (!last_words) return queue_.reset();
+    queue_->leave();
+    devices_.bury(std::move(queue_));
+}
+
+// ---- reads ------------------------------------------------------------------------------------------
+
+bool VerbsChannel::post_read(const ReadRequest& request) {
+    CHECK(can_read());
+    CHECK(well_formed(request.ptr));
+    if (!queue_->room_to_read()) return false;
+    const bool possible = request.ptr.region == 0 && request.ptr.incarnation == incarnation_ &&
+                          request.ptr.length <= queue_->device().read_bytes_max();
+    if (possible) {
+        CHECK(inside(request.ptr, region_bytes_));
+        queue_->post_read(request.landing, request.ptr.length, request.ptr.offset, request.token);
+    } else {
+        reads_failed_.push_back(request.token);
+        if (reads_failed_.size() == 1) kick();
+    }
+    return true;
+}
+
+void VerbsChannel::tell_reads() {
+    std::vector<uint64_t> tokens;
+    tokens.swap(queue_->reads_done());
+    for (const uint64_t token : tokens) {
+        if (ending()) return;
+        events().read_done(token, ReadStatus::done);
+    }
+    tokens.clear();
+    tokens.swap(reads_failed_);
+    for (const uint64_t token : tokens) {
+        if (ending()) return;
+        events().read_done(token, ReadStatus::failed);
+    }
+}
+
+// ---- making one -------------------------------------------------------------------------------------
+
+std::unique_ptr<Channel> connect_verbs(const SocketAddress& to, VerbsDevices& devices, const LandingMemory& landing,
+                                       ChannelEvents& events, std::string& error, size_t input_bytes_max) {
+    const std::string name = verbs_name(to);
+    Descriptor poller(epoll_create1(EPOLL_CLOEXEC));
+    if (!poller) {
+        error = name + ": no descriptor for a connection (" + std::strerror(errno) + ")";
+        return nullptr;
+    }
+    auto channel =
+        std::make_unique<VerbsChannel>(std::move(poller), name, devices, events, input_bytes_max);
+    if (channel->connect(to, landing, error)) return channel;
+    error = name + ": " + error;
+    return nullptr;
+}
+
+}  // namespace farcached::fabric

@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What a VerbsQueue does while its connection is up.
+#include <arpa/inet.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+
+#include "base/check.h"
+#include "fabric/verbs_queue.h"
+
+namespace farcached::fabric {
+
+namespace {
+
+constexpr int completions_at_once = 32;
+
+}  // namespace
+
+void VerbsQueue::fail(ChannelEnd why, std::string text) {
+    if (!bad_.has_value()) bad_ = VerbsBadCompletion{why, std::move(text)};
+}
+
+void VerbsQueue::fail_call(const char* call, int error) {
+    fail(ChannelEnd::system, verbs_call_failed(call, device_->name(), error));
+}
+
+// ---- sending ----------------------------------------------------------------------------------------
+
+ibv_send_wr& VerbsQueue::add(WorkKind kind, uint64_t token) {
+    CHECK(posted_tail_ - posted_head_ < posted_.size());
+    const uint64_t number = posted_tail_++;
+    posted_[number % posted_.size()] = {kind, token};
+    pieces_.push_back({});
+    ibv_send_wr& work = chain_.emplace_back();
+    work.wr_id = WorkId{kind, number}.packed();
+    return work;
+}
+
+void VerbsQueue::add_message(WorkKind kind, uint32_t bytes) {
+    ibv_send_wr& work = add(kind, 0);
+    work.opcode = IBV_WR_SEND_WITH_IMM;
+    work.imm_data = htonl(credits_->spend());
+    sends_pending_++;
+    if (++unsignalled_ >= std::max(config().sends / 4, 1U)) {
+        work.send_flags |= IBV_SEND_SIGNALED;
+        unsignalled_ = 0;
+    }
+    if (bytes == 0) return;
+    work.num_sge = 1;
+    pieces_.back() = {reinterpret_cast<uint64_t>(send_buffer(next_send_)), bytes, buffers_registered_->lkey};
+    if (bytes <= inline_bytes_) work.send_flags |= IBV_SEND_INLINE;
+    next_send_ = (next_send_ + 1) % config().sends;
+}
+
+size_t VerbsQueue::push(std::string_view bytes) {
+    size_t taken = 0;
+    while (taken < bytes.size() && room_to_push()) {
+        const size_t size = std::min<size_t>(bytes.size() - taken, send_bytes_max_);
+        std::memcpy(send_buffer(next_send_), bytes.data() + taken, size);
+        add_message(WorkKind::message, uint32_t(size));
+        taken += size;
+    }
+    return taken;
+}
+
+void VerbsQueue::post_read(uint64_t* landing, uint32_t bytes, uint64_t far_offset, uint64_t token) {
+    CHECK(room_to_read());
+    CHECK(bytes <= far_.bytes);
+    CHECK(far_offset <= far_.bytes - bytes);
+    const char* to = reinterpret_cast<const char*>(landing);
+    const char* begin = static_cast<const char*>(memory_->addr);
+    CHECK(to >= begin);
+    CHECK(to + bytes <= begin + memory_->length);
+    ibv_send_wr& work = add(WorkKind::read, token);
+    work.opcode = IBV_WR_RDMA_READ;
+    work.num_sge = 1;
+    work.wr.rdma.remote_addr = far_.address + far_offset;
+    work.wr.rdma.rkey = far_.key;
+    pieces_.back() = {reinterpret_cast<uint64_t>(landing), bytes, memory_->lkey};
+    chain_read_last_ = chain_.size() - 1;
+    reads_pending_++;
+}
+
+// A READ of no bytes asks nothing of the other side but its device's answer.
+void VerbsQueue::post_beat() {
+    if (beating_) return;
+    beating_ = true;
+    ibv_send_wr& work = add(WorkKind::beat, 0);
+    work.opcode = IBV_WR_RDMA_READ;
+    work.send_flags = IBV_SEND_SIGNALED;
+}
+
+bool VerbsQueue::may_pay() const {
+    return credits_->must_pay() && credits_->available() > 0 && sends_left() > 0;
+}
+
+bool VerbsQueue::anything_to_post() const { return !again_.empty() || !chain_.empty() || may_pay(); }
+
+bool VerbsQueue::ring() {
+    if (bad_.has_value() || !post_receives()) return false;
+    if (may_pay()) add_message(WorkKind::credits, 0);
+    if (chain_.empty()) return true;
+    if (chain_read_last_ != SIZE_MAX) chain_[chain_read_last_].send_flags |= IBV_SEND_SIGNALED;
+    chain_read_last_ = SIZE_MAX;
+    for (size_t i = 0; i < chain_.size(); i++) {
+        chain_[i].sg_list = &pieces_[i];
+        chain_[i].next = i + 1 < chain_.size() ? &chain_[i + 1] : nullptr;
+    }
+    ibv_send_wr* refused = nullptr;
+    const int failed = ibv_post_send(id_->qp, chain_.data(), &refused);
+    chain_.clear();
+    pieces_.clear();
+    if (failed != 0) fail_call("ibv_post_send", failed);
+    return failed == 0;
+}
+
+// ---- completions ------------------------------------------------------------------------------------
+
+void VerbsQueue::collect() {
+    std::array<ibv_wc, completions_at_once> completions;
+    for (;;) {
+        const int count = ibv_poll_cq(completion_queue_.get(), completions_at_once, completions.data());
+        if (count < 0) fail_call("ibv_poll_cq", errno);
+        for (int i = 0; i < count; i++) {
+            if (bad_.has_value()) break;  // Q3
+            const ibv_wc& one = completions[size_t(i)];
+            if (one.status == IBV_WC_SUCCESS)
+                completed_well(one);
+            else
+                bad_ = verbs_completed_badly(device_->name(), WorkId::unpack(one.wr_id).kind, one.status);
+        }
+        if (count < completions_at_once) return;
+    }
+}
+
+void VerbsQueue::completed_well(const ibv_wc& completion) {
+    completed_++;
+    const WorkId id = WorkId::unpack(completion.wr_id);
+    if (id.kind == WorkKind::receive)
+        received(completion);
+    else
+        complete_up_to(id.number);
+}
+
+void VerbsQueue::complete_up_to(uint64_t number) {
+    CHECK(number < posted_tail_);
+    for (; posted_head_ <= number; posted_head_++) {
+        const Posted& done = posted_[posted_head_ % posted_.size()];
+        switch (done.kind) {
+            case WorkKind::message:
+            case WorkKind::credits: sends_pending_--; break;
+            case WorkKind::read:
+                reads_pending_--;
+                reads_done_.push_back(done.token);
+                break;
+            case WorkKind::beat: beating_ = false; break;
+            case WorkKind::receive: CHECK(done.kind != WorkKind::receive);
+        }
+    }
+}
+
+void VerbsQueue::received(const ibv_wc& completion) {
+    const uint32_t buffer = uint32_t(WorkId::unpack(completion.wr_id).number);
+    const bool paid = (completion.wc_flags & IBV_WC_WITH_IMM) != 0 && credits_->earn(ntohl(completion.imm_data));
+    if (!paid || completion.byte_len > config().message_bytes)
+        return fail(ChannelEnd::corrupt, "a message whose credits cannot be");
+    if (completion.byte_len == 0) {
+        post_receive_later(buffer);
+        credits_->posted_again();
+        return;
+    }
+    CHECK(inbox_count_ < inbox_.size());
+    inbox_[(inbox_first_ + inbox_count_) % inbox_.size()] = {buffer, completion.byte_len, 0};
+    inbox_count_++;
+}
+
+size_t VerbsQueue::pull(char* to, size_t room) {
+    size_t taken = 0;
+    while (taken < room && inbox_count_ > 0) {
+        Message& first = inbox_[inbox_first_];
+        const size_t size = std::min<size_t>(room - taken, first.bytes - first.taken);
+        std::memcpy(to + taken, receive_buffer(first.buffer) + first.taken, size);
+        taken += size;
+        first.taken += uint32_t(size);
+        if (first.taken < first.bytes) break;
+        post_receive_later(first.buffer);
+        credits_->posted_again();
+        inbox_first_ = (inbox_first_ + 1) % uint32_t(inbox_.size());
+        inbox_count_--;
+    }
+    return taken;
+}
+
+void VerbsQueue::post_receive_later(uint32_t buffer) {
+    again_pieces_.push_back({reinterpret_cast<uint64_t>(receive_buffer(buffer)), config().message_bytes,
+                             buffers_registered_->lkey});
+    again_.push_back({});
+    again_.back().wr_id = WorkId{WorkKind::receive, buffer}.packed();
+}
+
+bool VerbsQueue::post_receives() {
+    if (again_.empty()) return true;
+    for (size_t i = 0; i < again_.size(); i++) {
+        again_[i].sg_list = &again_pieces_[i];
+        again_[i].num_sge = 1;
+        again_[i].next = i + 1 < again_.size() ? &again_[i + 1] : nullptr;
+    }
+    ibv_recv_wr* refused = nullptr;
+    const int failed = ibv_post_recv(id_->qp, again_.data(), &refused);
+    again_.clear();
+    again_pieces_.clear();
+    if (failed != 0) fail_call("ibv_post_recv", failed);
+    return failed == 0;
+}
+
+bool VerbsQueue::arm() {
+    const int failed = ibv_req_notify_cq(completion_queue_.get(), /* solicited_only= */ 0);
+    if (failed != 0) fail_call("ibv_req_notify_cq", failed);
+    return failed == 0;
+}
+
+void VerbsQueue::disarmed() {
+    ibv_cq* of = nullptr;
+    void* context = nullptr;
+    unsigned count = 0;
+    while (ibv_get_cq_event(completions_.get(), &of, &context) == 0) count++;
+    if (count > 0) ibv_ack_cq_events(completion_queue_.get(), count);
+}
+
+}  // namespace farcached::fabric

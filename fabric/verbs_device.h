@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The RDMA devices that this process uses: what they can do, which memory they may reach, and the queue pairs that are
+// on their way out. Setup only: nothing here is called once a connection is up, but to give one up.
+//
+// D1  A device's protection domain and registered memory live as long as a connection or a listener uses them.
+// D2  Memory is registered once per device, however many connections use it. For the node's region that is REMOTE_READ
+//     and nothing else (S6), for what READs land in LOCAL_WRITE and nothing else.
+// D3  A connection that was closed with messages under way stays until they have arrived, or until its own timeouts say
+//     that they will not; a thread looks after it, so that nobody who closes waits.
+#pragma once
+
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <list>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+
+#include "fabric/verbs_config.h"
+#include "fabric/verbs_objects.h"
+
+namespace farcached::fabric {
+
+class VerbsQueue;
+
+enum class VerbsAccess : uint8_t { remote_read, landing };
+
+class VerbsDevice {
+  public:
+    VerbsDevice(ibv_context* context, ProtectionDomain domain, const VerbsConfig& config, uint64_t message_max)
+        : context_(context), domain_(std::move(domain)), config_(config), message_max_(message_max) {}
+
+    ibv_context* context() const { return context_; }
+    ibv_pd* domain() const { return domain_.get(); }
+    const char* name() const { return ibv_get_device_name(context_->device); }
+    const VerbsConfig& config() const { return config_; }  // as this device can have it
+    uint64_t read_bytes_max() const { return message_max_; }
+    // nullptr: `error` says why.
+    std::shared_ptr<ibv_mr> memory(const void* base, size_t bytes, VerbsAccess access, std::string& error);
+
+  private:
+    ibv_context* context_;  // librdmacm's, open as long as an id of that device is
+    ProtectionDomain domain_;
+    VerbsConfig config_;
+    uint64_t message_max_;
+    std::mutex lock_;
+    std::map<const void*, std::weak_ptr<ibv_mr>> registered_;
+};
+
+// Owner: main. Outlives all channels and listeners over RDMA. Any thread may ask.
+class VerbsDevices {
+  public:
+    using Log = std::function<void(const std::string&)>;
+    // config: wanted. log: told of each device once, with what is in force there; may be empty.
+    explicit VerbsDevices(const VerbsConfig& config, Log log = {});
+    ~VerbsDevices();
+    VerbsDevices(const VerbsDevices&) = delete;
+    VerbsDevices& operator=(const VerbsDevices&) = delete;
+
+    const VerbsConfig& config() const { return config_; }
+    // That of an id which is bound to one. nullptr: `error` says why.
+    std::shared_ptr<VerbsDevice> device_of(const rdma_cm_id& id, std::string& error);
+    // Looks after a queue whose messages are under way, and ends it.
+    void bury(std::unique_ptr<VerbsQueue> queue);
+    // Of those, how many there are.
+    size_t dying() const;
+
+  private:
+    struct Burial {
+        std::unique_ptr<VerbsQueue> queue;
+        uint64_t until_ns;
+    };
+    void look_after();
+
+    const VerbsConfig config_;
+    const Log log_;
+    mutable std::mutex lock_;
+    std::condition_variable changed_;
+    std::map<ibv_context*, std::weak_ptr<VerbsDevice>> devices_;
+    std::list<Burial> burials_;
+    bool stopping_ = false;
+    std::thread thread_;
+};
+
+}  // namespace farcached::fabric

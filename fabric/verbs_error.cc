@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "fabric/verbs_error.h"
+
+#include <cerrno>
+#include <cstring>
+
+namespace farcached::fabric {
+
+namespace {
+
+std::string_view kind_name(WorkKind kind) {
+    switch (kind) {
+        case WorkKind::message: return "SEND";
+        case WorkKind::credits: return "SEND of credits";
+        case WorkKind::read: return "READ";
+        case WorkKind::beat: return "READ of nothing";
+        case WorkKind::receive: return "RECV";
+    }
+    return "work request";
+}
+
+std::string at(std::string_view device) { return device.empty() ? "" : " at " + std::string(device); }
+
+}  // namespace
+
+std::string verbs_call_failed(std::string_view call, std::string_view device, int error) {
+    std::string text = std::string(call) + at(device) + ": " + std::strerror(error);
+    if (error == ENOMEM || error == EMFILE || error == ENFILE)
+        text += "; see the limits of this process (LimitMEMLOCK=infinity and LimitNOFILE in its unit file) and of the "
+                "device (rdma resource show)";
+    if (error == EACCES || error == EPERM) text += "; give this user access to /dev/infiniband (group rdma)";
+    if (error == ENODEV || error == EADDRNOTAVAIL)
+        text += "; no RDMA device has this address (rdma link show, ip address show)";
+    return text;
+}
+
+std::string verbs_memory_refused(std::string_view device, size_t bytes, int error) {
+    std::string text = "ibv_reg_mr of " + std::to_string((bytes + (1 << 20) - 1) >> 20) + " MiB" + at(device) + ": " +
+                       std::strerror(error);
+    if (error == ENOMEM || error == EAGAIN || error == EPERM)
+        text += "; the limit on locked memory must allow that much: LimitMEMLOCK=infinity in the unit file, or "
+                "ulimit -l unlimited";
+    return text;
+}
+
+std::string verbs_not_here(int error) {
+    std::string text = std::string("RDMA cannot be used: ") + std::strerror(error);
+    if (error == EACCES || error == EPERM)
+        return text + "; give this user access to /dev/infiniband/rdma_cm (group rdma)";
+    if (error == EMFILE || error == ENFILE) return text + "; raise LimitNOFILE in the unit file";
+    return text + "; there is no RDMA device (rdma link show), or the module rdma_ucm is not loaded";
+}
+
+VerbsBadCompletion verbs_completed_badly(std::string_view device, WorkKind kind, ibv_wc_status status) {
+    VerbsBadCompletion bad{ChannelEnd::system,
+                           std::string(kind_name(kind)) + at(device) + ": " + ibv_wc_status_str(status)};
+    switch (status) {
+        case IBV_WC_RETRY_EXC_ERR:
+            bad.why = ChannelEnd::timed_out;
+            bad.text += "; its host, its process or the network does not answer";
+            break;
+        case IBV_WC_RNR_RETRY_EXC_ERR:
+            bad.why = ChannelEnd::corrupt;
+            bad.text += "; it has fewer receives posted than it said";
+            break;
+        case IBV_WC_REM_ACCESS_ERR:
+        case IBV_WC_REM_INV_REQ_ERR:
+        case IBV_WC_REM_OP_ERR:
+            bad.why = ChannelEnd::reset;
+            bad.text += "; it does not let its memory be read there any more";
+            break;
+        case IBV_WC_LOC_LEN_ERR:
+            bad.why = ChannelEnd::corrupt;
+            bad.text += "; a message was longer than agreed";
+            break;
+        case IBV_WC_WR_FLUSH_ERR: bad.why = ChannelEnd::reset; break;
+        default: break;
+    }
+    return bad;
+}
+
+}  // namespace farcached::fabric

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "fabric/verbs_greeting.h"
+
+#include <cstring>
+
+#include "protocol/layout_hash.h"
+
+namespace farcached::fabric {
+
+namespace {
+
+constexpr uint32_t receives_max = 65534;                // their count travels in 16 bits
+constexpr uint32_t message_bytes_min = 256, message_bytes_max = 1 << 20;
+
+bool possible(const VerbsReceives& receives) {
+    if (receives.count < 4 || receives.count > receives_max) return false;
+    return receives.bytes >= message_bytes_min && receives.bytes <= message_bytes_max;
+}
+
+template <class Record>
+bool take(std::string_view data, uint64_t magic, Record& record) {
+    if (data.size() < sizeof record) return false;
+    std::memcpy(&record, data.data(), sizeof record);
+    if (record.head.magic != magic) return false;
+    return record.head.bytes >= sizeof record && record.head.bytes <= data.size();
+}
+
+std::string versions(const VerbsHead& theirs) {
+    return "it speaks version " + std::to_string(theirs.version) + " of the greeting over RDMA, this side version " +
+           std::to_string(verbs_version);
+}
+
+}  // namespace
+
+VerbsHead verbs_head(uint64_t magic, uint16_t bytes) {
+    return {magic, verbs_version, bytes, layout::layout_version, layout::layout_hash};
+}
+
+bool same_layout(const VerbsHead& head) {
+    return head.layout_version == layout::layout_version && head.layout_hash == layout::layout_hash;
+}
+
+bool parse_verbs_hello(std::string_view data, uint32_t flight_ms_max, VerbsHello& hello, VerbsRefusal& reason,
+                       std::string& why) {
+    reason = VerbsRefusal::version;
+    if (!take(data, verbs_hello_magic, hello)) {
+        why = "its request is no greeting of a proxy";
+        return false;
+    }
+    if (hello.head.version != verbs_version) {
+        why = versions(hello.head);
+        return false;
+    }
+    if (hello.flight_ms > flight_ms_max) {
+        reason = VerbsRefusal::flight;
+        why = "its READs may be under way for " + std::to_string(hello.flight_ms) + " ms, the grace here allows for " +
+              std::to_string(flight_ms_max);
+        return false;
+    }
+    if (possible(hello.receives)) return true;
+    reason = VerbsRefusal::receives;
+    why = std::to_string(hello.receives.count) + " receives of " + std::to_string(hello.receives.bytes) +
+          " bytes cannot be";
+    return false;
+}
+
+bool parse_verbs_welcome(std::string_view data, VerbsWelcome& welcome, std::string& why) {
+    if (!take(data, verbs_welcome_magic, welcome)) {
+        why = "its answer is no greeting of a node";
+    } else if (welcome.head.version != verbs_version) {
+        why = versions(welcome.head);
+    } else if (!possible(welcome.receives)) {
+        why = std::to_string(welcome.receives.count) + " receives of " + std::to_string(welcome.receives.bytes) +
+              " bytes cannot be";
+    } else if (welcome.region_address > UINT64_MAX - welcome.region_bytes || welcome.reserved != 0) {
+        why = "its region cannot be where it says";
+    } else {
+        return true;
+    }
+    return false;
+}
+
+std::string verbs_refusal_text(std::string_view data) {
+    VerbsRefuse refuse;
+    if (!take(data, verbs_refuse_magic, refuse)) return {};
+    switch (refuse.reason) {
+        case VerbsRefusal::version: return versions(refuse.head);
+        case VerbsRefusal::receives: return "it cannot work with the receives that this side posts";
+        case VerbsRefusal::flight: return "its grace is too short for how long this side's READs may be under way";
+        case VerbsRefusal::resources: return "it has no memory or queue pair left for a connection; its log says more";
+    }
+    return "it gives a reason that this version does not know";
+}
+
+}  // namespace farcached::fabric

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What both sides of a connection over RDMA tell each other while it is made, in the private data of the connection
+// manager's messages. Pure: bytes to facts and back. The frames' own greeting follows over the connection.
+//
+// G1  A greeting says its own length and version: a fabric pads private data, and a later version may append.
+// G2  Private data has 56 bytes in a request, 196 in an answer, 148 in a refusal.
+// G3  What the other side says is checked before it is used (S10).
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <type_traits>
+
+namespace farcached::fabric {
+
+constexpr uint16_t verbs_version = 1;
+constexpr uint64_t verbs_hello_magic = 0x3176687368636166;    // "fachshv1" in memory order
+constexpr uint64_t verbs_welcome_magic = 0x3176777368636166;  // "fachswv1"
+constexpr uint64_t verbs_refuse_magic = 0x3176727368636166;   // "fachsrv1"
+
+struct VerbsHead {
+    uint64_t magic;
+    uint16_t version;
+    uint16_t bytes;  // of all of it, this included
+    uint32_t layout_version;
+    uint64_t layout_hash;
+};
+static_assert(sizeof(VerbsHead) == 24);
+
+// The receives that a side has posted: so many, of so many bytes.
+struct VerbsReceives {
+    uint32_t count;
+    uint32_t bytes;
+};
+
+struct VerbsHello {
+    VerbsHead head;
+    VerbsReceives receives;
+    uint32_t flight_ms;  // the longest that one of its READs can be under way (verbs_flight_us())
+    uint32_t reserved;
+};
+static_assert(sizeof(VerbsHello) == 40);
+static_assert(sizeof(VerbsHello) <= 56, "G2");
+
+struct VerbsWelcome {
+    VerbsHead head;
+    VerbsReceives receives;
+    uint64_t incarnation;
+    uint64_t region_address;  // of the region with header, index and arena, as a READ names it
+    uint64_t region_bytes;    // 0: it cannot be read
+    uint32_t region_key;
+    uint32_t reserved;
+};
+static_assert(sizeof(VerbsWelcome) == 64);
+static_assert(sizeof(VerbsWelcome) <= 196, "G2");
+static_assert(std::has_unique_object_representations_v<VerbsWelcome>, "no byte of it is padding");
+
+enum class VerbsRefusal : uint32_t { version = 1, receives, flight, resources };
+
+struct VerbsRefuse {
+    VerbsHead head;
+    VerbsRefusal reason;
+    uint32_t reserved;
+};
+static_assert(sizeof(VerbsRefuse) == 32);
+static_assert(sizeof(VerbsRefuse) <= 148, "G2");
+
+VerbsHead verbs_head(uint64_t magic, uint16_t bytes);
+
+// Bytes to facts; false: `why` is a sentence's end with what both sides speak. flight_ms_max: of READs that this side's
+// grace allows for.
+bool parse_verbs_hello(std::string_view data, uint32_t flight_ms_max, VerbsHello& hello, VerbsRefusal& reason,
+                       std::string& why);
+bool parse_verbs_welcome(std::string_view data, VerbsWelcome& welcome, std::string& why);
+// What a proxy says of a node that refused with these bytes; empty: the node did not say.
+std::string verbs_refusal_text(std::string_view data);
+// Can a proxy that was built like this read the region?
+bool same_layout(const VerbsHead& head);
+
+}  // namespace farcached::fabric

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// VerbsChannel: both sides of a connection over RDMA; made by connect_verbs() and VerbsListener.
+//
+// The proxy's side, by the connection manager's events (take_event()):
+//
+//   resolving --ADDR_RESOLVED: queue made--> routing --ROUTE_RESOLVED: rdma_connect()--> connecting --ESTABLISHED--> open
+//
+// The node's is open as soon as it has accepted. Either ends from anywhere.
+//
+// C1  queue_ is there from `routing` to the end. When the channel has ended, it is destroyed or handed to
+//     VerbsDevices::bury() before ended() is told, so that nothing lands any more in what READs were posted for (S12).
+// C2  The poller holds the connection manager's events, completions, a timer and an eventfd of the channel's own (an edge
+//     at each write). Between two calls of its owner the completion queue is armed, or the eventfd set (T2).
+// C3  A completion queue that was armed is looked at once more before anybody sleeps.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "fabric/descriptor.h"
+#include "fabric/stream_channel.h"
+#include "fabric/verbs_channel.h"
+#include "fabric/verbs_queue.h"
+
+namespace farcached::fabric {
+
+class VerbsChannel final : public StreamChannel {
+  public:
+    VerbsChannel(Descriptor poller, std::string name, VerbsDevices& devices, ChannelEvents& events,
+                 size_t input_bytes_max);
+    ~VerbsChannel() override;
+
+    // A proxy's beginning; false: RDMA cannot be used here.
+    bool connect(const SocketAddress& to, const LandingMemory& landing, std::string& error);
+    // A node's: of a queue that has accepted.
+    bool accepted(std::unique_ptr<VerbsQueue> queue, std::string& error);
+
+    bool linger() override;
+    const RegionView* mapped_region(uint32_t) const override { return nullptr; }
+    bool owner_alive() const override { return true; }
+    bool can_read() const override { return queue_ != nullptr && region_bytes_ > 0; }
+    bool post_read(const ReadRequest& request) override;
+
+  private:
+    void advance() override { take_events(); }
+    void woken() override;
+    size_t pull(char* to, size_t room) override;
+    size_t push(std::string_view bytes) override;
+    void look_for_end() override;
+    void post() override;
+    bool watch(const Interest& interest) override;
+    void hang_up() override;
+    void tell_reads() override;
+
+    void take_events();
+    void take_event(CmEvent event);
+    void address_resolved();
+    void route_resolved();
+    void established(const rdma_cm_event& event);
+    void rejected(const rdma_cm_event& event);
+    void end_with_call(const char* call, int error);
+    void beat();
+    bool anything_for(const Interest& interest) const;
+    void kick();
+    void retire();
+    bool watch_descriptor(int fd, uint32_t tag, uint32_t events);
+
+    VerbsDevices& devices_;
+    Descriptor kick_, timer_;
+    // Until there is a queue.
+    CmEvents cm_events_;
+    CmId id_;
+    LandingMemory landing_;
+
+    std::unique_ptr<VerbsQueue> queue_;
+    uint64_t incarnation_ = 0, region_bytes_ = 0;  // of the region that can be read
+    std::vector<uint64_t> reads_failed_;           // tokens
+    uint64_t completed_seen_ = 0;                  // at the last tick of the timer
+    Interest interest_{true, false, false};        // as last watched for
+    uint32_t spins_, idle_calls_ = 0;
+    bool armed_ = false, lingered_ = false;
+    bool peer_gone_ = false;
+};
+
+// Makes a descriptor non-blocking and closed on exec.
+bool set_up_descriptor(int fd);
+// "verbs:10.0.0.1:11300".
+std::string verbs_name(const SocketAddress& address);
+
+}  // namespace farcached::fabric

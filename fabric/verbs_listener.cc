@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <sys/epoll.h>
+
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "base/check.h"
+#include "fabric/verbs_channel.h"
+#include "fabric/verbs_internal.h"
+
+namespace farcached::fabric {
+
+namespace {
+
+SocketAddress address_of(const sockaddr* from) {
+    SocketAddress address;
+    address.size = from->sa_family == AF_INET6 ? sizeof(sockaddr_in6) : sizeof(sockaddr_in);
+    std::memcpy(&address.storage, from, address.size);
+    return address;
+}
+
+void reject(rdma_cm_id* id, VerbsRefusal reason) {
+    VerbsRefuse refuse{};
+    refuse.head = verbs_head(verbs_refuse_magic, sizeof refuse);
+    refuse.reason = reason;
+    (void)rdma_reject(id, &refuse, sizeof refuse);
+}
+
+// The queue of a connection that was asked for, on an event channel of its own. nullptr: `error` says why.
+std::unique_ptr<VerbsQueue> queue_for(CmId& id, std::shared_ptr<VerbsDevice> device, std::string& error) {
+    auto refuse = [&](const char* call) {
+        error = verbs_call_failed(call, device->name(), errno);
+        return nullptr;
+    };
+    CmEvents own(rdma_create_event_channel());
+    if (own == nullptr) return refuse("rdma_create_event_channel");
+    if (!set_up_descriptor(own->fd)) return refuse("fcntl");
+    if (rdma_migrate_id(id.get(), own.get()) != 0) return refuse("rdma_migrate_id");
+    uint8_t timeout = device->config().ack_timeout;
+    if (rdma_set_option(id.get(), RDMA_OPTION_ID, RDMA_OPTION_ID_ACK_TIMEOUT, &timeout, sizeof timeout) != 0)
+        return refuse("rdma_set_option");
+    return VerbsQueue::make(std::move(own), std::move(id), std::move(device), error);
+}
+
+}  // namespace
+
+VerbsListener::VerbsListener(CmEvents events, const SocketAddress& address, const Region* region,
+                             VerbsDevices& devices, size_t input_bytes_max)
+    : events_(std::move(events)),
+      address_(address),
+      region_(region),
+      devices_(devices),
+      input_bytes_max_(input_bytes_max) {}
+
+VerbsListener::~VerbsListener() = default;
+
+int VerbsListener::fd() const { return events_->fd; }
+std::string VerbsListener::describe() const { return verbs_name(address_); }
+std::string VerbsListener::refused() { return std::exchange(refused_, {}); }
+
+std::unique_ptr<VerbsListener> VerbsListener::listen(const SocketAddress& at, const Region* region,
+                                                     VerbsDevices& devices, int backlog, std::string& error,
+                                                     size_t input_bytes_max) {
+    auto refuse = [&](const std::string& why) {
+        error = "cannot listen at " + verbs_name(at) + ": " + why;
+        return nullptr;
+    };
+    CmEvents events(rdma_create_event_channel());
+    if (events == nullptr) return refuse(verbs_not_here(errno));
+    if (!set_up_descriptor(events->fd)) return refuse(verbs_call_failed("fcntl", "", errno));
+    std::unique_ptr<VerbsListener> listener(
+        new VerbsListener(std::move(events), at, region, devices, input_bytes_max));
+    rdma_cm_id* made = nullptr;
+    if (rdma_create_id(listener->events_.get(), &made, nullptr, RDMA_PS_TCP) != 0)
+        return refuse(verbs_call_failed("rdma_create_id", "", errno));
+    listener->id_.reset(made);
+    if (rdma_bind_addr(made, listener->address_.get()) != 0)
+        return refuse(verbs_call_failed("rdma_bind_addr", "", errno));
+    if (made->verbs != nullptr) {
+        std::string why;
+        listener->device_ = devices.device_of(*made, why);
+        if (listener->device_ == nullptr) return refuse(why);
+        if (!listener->keep_region(*listener->device_, why)) return refuse(why);
+    }
+    if (rdma_listen(made, backlog) != 0) return refuse(verbs_call_failed("rdma_listen", "", errno));
+    listener->address_ = address_of(rdma_get_local_addr(made));
+    return listener;
+}
+
+bool VerbsListener::keep_region(VerbsDevice& device, std::string& error) {
+    if (region_ == nullptr) return true;
+    const RegionView& view = region_->view();
+    registered_ = device.memory(view.base, view.region_bytes, VerbsAccess::remote_read, error);
+    return registered_ != nullptr;
+}
+
+std::unique_ptr<Channel> VerbsListener::accept(ChannelEvents& events) {
+    for (;;) {
+        rdma_cm_event* event = nullptr;
+        if (rdma_get_cm_event(events_.get(), &event) != 0) return nullptr;
+        CmEvent owned(event);
+        if (owned->event != RDMA_CM_EVENT_CONNECT_REQUEST) continue;
+        if (auto channel = meet(std::move(owned), events)) return channel;
+    }
+}
+
+std::unique_ptr<Channel> VerbsListener::meet(CmEvent request, ChannelEvents& events) {
+    CmId id(request->id);
+    const rdma_conn_param asked = request->param.conn;
+    const std::string data(static_cast<const char*>(asked.private_data), asked.private_data_len);
+    request.reset();  // before the id can go
+    const std::string name = verbs_name(address_of(rdma_get_peer_addr(id.get())));
+    std::string why;
+    auto refuse = [&](rdma_cm_id* whom, VerbsRefusal reason) {
+        if (whom != nullptr) reject(whom, reason);
+        refused_ = name + " is refused: " + why;
+        return nullptr;
+    };
+    const VerbsConfig& config = devices_.config();
+    const uint32_t flight_ms_max = uint32_t(verbs_flight_us(config.ack_timeout, config.retries) / 1000);
+    VerbsHello hello;
+    VerbsRefusal reason = VerbsRefusal::resources;
+    if (!parse_verbs_hello(data, flight_ms_max, hello, reason, why)) return refuse(id.get(), reason);
+    const auto device = devices_.device_of(*id, why);
+    if (device == nullptr) return refuse(id.get(), VerbsRefusal::resources);
+    std::unique_ptr<VerbsQueue> queue = queue_for(id, device, why);
+    if (queue == nullptr) return refuse(id.get(), VerbsRefusal::resources);
+
+    VerbsWelcome welcome{};
+    welcome.head = verbs_head(verbs_welcome_magic, sizeof welcome);
+    welcome.receives = queue->receives();
+    if (region_ != nullptr && same_layout(hello.head)) {
+        const RegionView& view = region_->view();
+        if (!queue->use_memory(view.base, view.region_bytes, VerbsAccess::remote_read, why))
+            return refuse(queue->id(), VerbsRefusal::resources);
+        welcome.incarnation = view.header->incarnation;
+        welcome.region_address = reinterpret_cast<uint64_t>(view.base);
+        welcome.region_bytes = view.region_bytes;
+        welcome.region_key = queue->memory()->rkey;
+    }
+    queue->met(hello.receives, {});
+    rdma_conn_param param{};
+    param.private_data = &welcome;
+    param.private_data_len = sizeof welcome;
+    param.responder_resources = std::min(asked.responder_resources, device->config().reads_at_once);
+    param.initiator_depth = std::min<uint8_t>(asked.initiator_depth, 1);  // for beats
+    param.rnr_retry_count = 0;
+    if (rdma_accept(queue->id(), &param) != 0) {
+        why = verbs_call_failed("rdma_accept", device->name(), errno);
+        return refuse(nullptr, reason);
+    }
+    Descriptor poller(epoll_create1(EPOLL_CLOEXEC));
+    if (!poller) why = verbs_call_failed("epoll_create1", "", errno);
+    if (!poller || !queue->connected(why)) return refuse(nullptr, reason);
+    auto channel = std::make_unique<VerbsChannel>(std::move(poller), name, devices_, events, input_bytes_max_);
+    if (channel->accepted(std::move(queue), why)) return channel;
+    return refuse(nullptr, reason);
+}
+
+}  // namespace farcached::fabric

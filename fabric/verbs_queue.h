@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// VerbsQueue: the datapath of one connection over RDMA: a queue pair, its completion queue, the messages that arrive
+// and leave, and the READs. Bytes go in SENDs of at most a receive's size and come out in order: to its owner it is a
+// stream. How the connection is made and ends is the channel's.
+//
+//   push(), post_read()  collect work requests          ring()     posts them, with one doorbell
+//   collect()            empties the completion queue   pull()     copies what came, posts receives again
+//
+// Q1  A SEND leaves only with a credit (verbs_credits.h), so no receive queue is ever empty.
+// Q2  Work requests complete in the order in which they were posted: what completes completes all before it. Of SENDs
+//     every quarter of a queue, of READs the last of a doorbell asks for a completion.
+// Q3  The first work request that completes badly is kept in bad(); the queue pair is in error from then on, and nothing
+//     that completes after it means anything.
+// Q4  Memory that was named in a work request is not reused before that completed or the queue pair was destroyed (S12):
+//     the buffers for messages live and die with it; of READs, reads_pending() says whether any are left.
+// Q5  It belongs to one thread at a time; bury() hands it to another.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/mapping.h"
+#include "fabric/channel.h"
+#include "fabric/verbs_config.h"
+#include "fabric/verbs_credits.h"
+#include "fabric/verbs_device.h"
+#include "fabric/verbs_error.h"
+#include "fabric/verbs_greeting.h"
+#include "fabric/verbs_objects.h"
+
+namespace farcached::fabric {
+
+// What a READ reaches; 0 bytes: nothing.
+struct VerbsFarMemory {
+    uint64_t address = 0, bytes = 0;
+    uint32_t key = 0;
+};
+
+class VerbsQueue {
+  public:
+    // A queue pair for an id that has a device, with all receives posted. nullptr: `error` says why.
+    static std::unique_ptr<VerbsQueue> make(CmEvents events, CmId id, std::shared_ptr<VerbsDevice> device,
+                                            std::string& error);
+    ~VerbsQueue();  // a connection that is up is taken down
+    VerbsQueue(const VerbsQueue&) = delete;
+    VerbsQueue& operator=(const VerbsQueue&) = delete;
+
+    rdma_cm_id* id() const { return id_.get(); }
+    rdma_event_channel* events() const { return events_.get(); }
+    int completion_fd() const { return completions_->fd; }
+    const VerbsDevice& device() const { return *device_; }
+    VerbsReceives receives() const { return {config().receives, config().message_bytes}; }
+    // READs land in this memory, which outlives the queue, or (the node's) the other side READs it.
+    bool use_memory(const void* base, size_t bytes, VerbsAccess access, std::string& error);
+    const ibv_mr* memory() const { return memory_.get(); }
+    // The other side's receives, and what of it can be read. Once, before anything is sent.
+    void met(const VerbsReceives& there, const VerbsFarMemory& far);
+    // The connection is made: what others may do here is narrowed to READs, and that the queue pair waits no longer for
+    // an answer than the settings say, on which the grace is built (S2), is seen. False: `error` says what is not so.
+    bool connected(std::string& error);
+
+    // ---- sending: collected, and posted by ring() ---------------------------------------------------
+    size_t push(std::string_view bytes);  // how much was taken
+    bool room_to_push() const { return credits_->may_send() && sends_left() > 0; }
+    bool room_to_read() const { return reads_pending_ < config().reads; }
+    void post_read(uint64_t* landing, uint32_t bytes, uint64_t far_offset, uint64_t token);
+    // Tries whether the other side's device is there. No-op while another try is under way.
+    void post_beat();
+    bool anything_to_post() const;
+    bool ring();  // false: bad()
+
+    // ---- completions --------------------------------------------------------------------------------
+    void collect();
+    bool arm();   // the next completion makes completion_fd() readable; false: bad()
+    void disarmed();  // completion_fd() is readable: eats that
+    const std::optional<VerbsBadCompletion>& bad() const { return bad_; }
+    bool anything_came() const { return inbox_count_ > 0; }
+    size_t pull(char* to, size_t room);
+    std::vector<uint64_t>& reads_done() { return reads_done_; }  // tokens; the owner takes them out
+    uint32_t reads_pending() const { return reads_pending_; }
+    uint64_t completed() const { return completed_; }            // successfully, of both queues
+
+    // ---- leaving --------------------------------------------------------------------------------------
+    // Nothing more is sent or read. Only while connected, without bad() and without READs under way.
+    void leave();
+    // Collects; all that was sent has arrived, or never will.
+    bool quiet();
+
+  private:
+    struct Posted {
+        WorkKind kind;
+        uint64_t token;
+    };
+    struct Message {
+        uint32_t buffer, bytes, taken;
+    };
+
+    VerbsQueue(CmEvents events, CmId id, std::shared_ptr<VerbsDevice> device);
+    bool make_queues(std::string& error);
+    bool make_buffers(std::string& error);
+    const VerbsConfig& config() const { return device_->config(); }
+    char* send_buffer(uint32_t number) const {
+        return buffers_->data() + size_t(number) * config().message_bytes;
+    }
+    char* receive_buffer(uint32_t number) const { return send_buffer(config().sends + number); }
+    uint32_t sends_left() const { return config().sends - sends_pending_; }
+    ibv_send_wr& add(WorkKind kind, uint64_t token);
+    void add_message(WorkKind kind, uint32_t bytes);
+    bool may_pay() const;
+    void complete_up_to(uint64_t number);
+    void completed_well(const ibv_wc& completion);
+    void received(const ibv_wc& completion);
+    void post_receive_later(uint32_t buffer);
+    bool post_receives();
+    void fail(ChannelEnd why, std::string text);
+    void fail_call(const char* call, int error);
+
+    // In this order: what is destroyed first is last.
+    CmEvents events_;
+    CmId id_;
+    std::shared_ptr<VerbsDevice> device_;
+    std::shared_ptr<ibv_mr> memory_;
+    std::unique_ptr<Mapping> buffers_;
+    MemoryRegion buffers_registered_;
+    CompletionChannel completions_;
+    CompletionQueue completion_queue_;
+    QueuePair queue_pair_;
+
+    std::optional<VerbsCredits> credits_;
+    VerbsFarMemory far_;
+    uint32_t send_bytes_max_ = 0, inline_bytes_ = 0;
+    bool connected_ = false;  // or about to be
+
+    std::vector<ibv_send_wr> chain_;  // collected and not posted
+    std::vector<ibv_sge> pieces_;
+    size_t chain_read_last_ = SIZE_MAX;  // in it; none
+    std::vector<Posted> posted_;  // ring by number; a slot for each work request of the send queue
+    uint64_t posted_head_ = 0, posted_tail_ = 0;
+    uint32_t sends_pending_ = 0, reads_pending_ = 0, unsignalled_ = 0;
+    uint32_t next_send_ = 0;
+    bool beating_ = false;
+
+    std::vector<Message> inbox_;  // ring
+    uint32_t inbox_first_ = 0, inbox_count_ = 0;
+    std::vector<ibv_recv_wr> again_;  // receives to be posted again
+    std::vector<ibv_sge> again_pieces_;
+    std::vector<uint64_t> reads_done_;
+    std::optional<VerbsBadCompletion> bad_;
+    uint64_t completed_ = 0;
+};
+
+}  // namespace farcached::fabric
