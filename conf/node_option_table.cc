@@ -19,12 +19,15 @@ using P = ProcessSettings;
 
 constexpr double megabytes_max = 256.0 * 1024;  // what one node's index can point into
 
-Refusal set_tcp(const Option& option, Settings& settings, const char* text, std::string&) {
-    Refused wrong = parse_host_and_port(text, "", 0, settings.node.tcp_host, settings.node.tcp_port);
+template <std::string N::* host, uint16_t N::* port>
+Refusal set_address(const Option& option, Settings& settings, const char* text, std::string&) {
+    Refused wrong = parse_host_and_port(text, "", 0, settings.node.*host, settings.node.*port);
     if (!wrong) return {};
     return Problem{option.exit_status, spelled(option) + " " + text + ": " + *wrong + "\n"};
 }
-constexpr Kind tcp_address{.set = set_tcp, .value = Value::text};
+constexpr Kind tcp_address{.set = set_address<&N::tcp_host, &N::tcp_port>, .value = Value::text};
+constexpr Kind verbs_address{.set = set_address<&N::verbs_host, &N::verbs_port>, .value = Value::text};
+constexpr std::string_view address_allowed = "ADDR:PORT, with brackets around an IPv6 address; port 0 to 65535";
 
 // Given, or said to be so in the file, it turns leases off.
 Refusal set_no_lease(const Option&, Settings& settings, const char* text, std::string&) {
@@ -53,11 +56,16 @@ constexpr Option table[] = {
              "<path>.lock keeps a second node away"},
     {.name = "tcp", .argument = "<addr>:<port>", .kind = tcp_address, .section = Section::network,
      .in_file = true, .exit_status = exit_usage,
-     .allowed = "ADDR:PORT, with brackets around an IPv6 address; port 0 to 65535",
+     .allowed = address_allowed,
      .help = "serve proxies over TCP at this address: a name, an IPv4\n"
              "address, an IPv6 one in brackets, or * for all; port 0: one\n"
              "that the kernel chooses, written to the file that\n"
              "$FARNODE_PORT_FILENAME names"},
+    {.name = "verbs", .argument = "<addr>:<port>", .kind = verbs_address, .section = Section::network,
+     .in_file = true, .exit_status = exit_usage, .allowed = address_allowed,
+     .help = "serve proxies over RDMA at this address, an RDMA device's:\n"
+             "they read the node's memory without its help, all of which\n"
+             "is locked at the start, -m and a third more (LimitMEMLOCK)"},
     {.flag = 'c', .name = "conn-limit", .argument = "<num>", .initial = "1024",
      .kind = number<&S::session, &SessionSettings::connections_max>(1, 1 << 20),
      .section = Section::network, .in_file = true, .exit_status = exit_usage,
@@ -110,9 +118,11 @@ static_assert(limits::node_name_bytes_max == 63, "said in the table");
 Refusal check_node_settings(const Settings& settings) {
     if (Refusal refusal = check_item_size(settings)) return refusal;
     if (Refusal refusal = check_admin_path(settings, settings.node.shm_path, "--shm")) return refusal;
-    if (!settings.node.shm_path.empty() || !settings.node.tcp_host.empty()) return {};
+    const NodeSettings& at = settings.node;
+    if (!at.shm_path.empty() || !at.tcp_host.empty() || !at.verbs_host.empty()) return {};
     return Problem{exit_usage,
-                   "There is nothing to listen at: give --shm <path>, --tcp <addr>:<port>, or both.\n"};
+                   "There is nothing to listen at: give --shm <path>, --tcp <addr>:<port>, --verbs <addr>:<port>, "
+                   "or several.\n"};
 }
 
 std::string version_line() { return "farnode " + std::string(farcached_version()) + "\n"; }

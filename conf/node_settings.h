@@ -13,6 +13,8 @@ struct NodeSettings {
     std::string shm_path;        // of the Unix socket; empty: none
     std::string tcp_host;        // a name or an address without brackets, "*": all; empty: no TCP
     uint16_t tcp_port = 0;       // 0: one that the kernel chooses
+    std::string verbs_host;      // likewise, of an RDMA device; empty: no RDMA
+    uint16_t verbs_port = 0;
     uint32_t lease_ms = 0;
     bool lease = false;
 };

@@ -23,7 +23,7 @@ constexpr size_t hash_as_bytes_max = 260;  // such a name and a port
 static_assert(limits::node_weight_max == 65535, "said in the table below");
 static_assert(limits::node_name_bytes_max == 63, "said in the table below");
 
-constexpr std::array<std::string_view, 2> channel_names = {"shm", "tcp"};
+constexpr std::array<std::string_view, 3> channel_names = {"shm", "tcp", "verbs"};
 
 std::string quoted(std::string_view text) { return "'" + std::string(text) + "'"; }
 
@@ -117,9 +117,10 @@ Refused take_path(NodeSpec& spec, std::string_view path) {
     return {};
 }
 
-Refused take_host_and_port(NodeSpec& spec, std::string_view text) {
-    Refused wrong = parse_host_and_port(text, "tcp:", 1, spec.host, spec.port);
-    if (!wrong) spec.channel = NodeChannel::tcp;
+Refused take_host_and_port(NodeSpec& spec, NodeChannel channel, std::string_view prefix,
+                           std::string_view text) {
+    Refused wrong = parse_host_and_port(text, prefix, 1, spec.host, spec.port);
+    if (!wrong) spec.channel = channel;
     return wrong;
 }
 
@@ -128,10 +129,8 @@ Refused take_address(NodeSpec& spec, std::string_view text) {
     if (colon == std::string_view::npos) return "";
     std::string_view channel = text.substr(0, colon), rest = text.substr(colon + 1);
     if (channel == "shm") return take_path(spec, rest);
-    if (channel == "tcp") return take_host_and_port(spec, rest);
-    if (channel == "verbs") {
-        return "verbs: (RDMA) is not there yet; use tcp:HOST:PORT, or shm:PATH on the same host";
-    }
+    if (channel == "tcp") return take_host_and_port(spec, NodeChannel::tcp, "tcp:", rest);
+    if (channel == "verbs") return take_host_and_port(spec, NodeChannel::verbs, "verbs:", rest);
     return unknown_word("channel", channel, channel_names);
 }
 
@@ -151,8 +150,9 @@ constexpr NodeKey keys[] = {
     {.name = "name", .required = true, .allowed = "1 to 63 letters, digits, and any of . _ -",
      .help = "what it is called in messages and statistics, and hashed by", .take = take_name},
     {.name = "address", .required = true,
-     .allowed = "shm:PATH, or tcp:HOST:PORT with brackets around an IPv6 address",
-     .help = "shm:PATH, the node's Unix socket, when it is on this host; tcp:HOST:PORT",
+     .allowed = "shm:PATH, tcp:HOST:PORT or verbs:HOST:PORT, with brackets around an IPv6 address",
+     .help = "shm:PATH, the node's Unix socket, when it is on this host; tcp:HOST:PORT; verbs:HOST:PORT,\n"
+             "over RDMA",
      .take = take_address},
     {.name = "weight", .value = Value::integer, .allowed = "a whole number from 1 to 65535",
      .help = "its share of the keys beside the others'; 1 when not given", .take = take_weight},
@@ -228,7 +228,8 @@ std::variant<NodeSpec, Complaints> parse_node(std::string_view text) {
 std::string address_of(const NodeSpec& spec) {
     if (spec.channel == NodeChannel::shm) return "shm:" + spec.path;
     bool ipv6 = spec.host.find(':') != std::string::npos;
-    return "tcp:" + (ipv6 ? "[" + spec.host + "]" : spec.host) + ":" + std::to_string(spec.port);
+    const std::string channel = spec.channel == NodeChannel::verbs ? "verbs:" : "tcp:";
+    return channel + (ipv6 ? "[" + spec.host + "]" : spec.host) + ":" + std::to_string(spec.port);
 }
 
 Complaints check_nodes(const ProxySettings& settings) {

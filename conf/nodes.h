@@ -50,7 +50,7 @@ constexpr std::string_view socket_path_allowed =
 Refused parse_host_and_port(std::string_view text, std::string_view channel, uint16_t port_min,
                             std::string& host, uint16_t& port);
 
-// "shm:/run/a.sock", "tcp:[::1]:11300".
+// "shm:/run/a.sock", "tcp:[::1]:11300", "verbs:10.0.0.1:11300".
 std::string address_of(const NodeSpec& spec);
 
 // What is wrong between the nodes, and between them and the other settings: "ORIGIN: ...".

@@ -58,7 +58,8 @@ constexpr Option table[] = {
      .in_file = true,
      .help = "keep items in this node and not in this process; repeated,\n"
              "in several: shm:<path>, its Unix socket, on this host;\n"
-             "tcp:<host>:<port>, an IPv6 address in brackets. Then, after\n"
+             "tcp:<host>:<port>, an IPv6 address in brackets;\n"
+             "verbs:<host>:<port>, over RDMA, read one-sided. Then, after\n"
              "commas: weight=<num>, its share of the keys (default: 1);\n"
              "hash_as=<host>:<port>, be hashed as this, not by name, so\n"
              "that keys stay where clients of libmemcached put them.\n"

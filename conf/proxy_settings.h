@@ -11,15 +11,15 @@
 
 namespace farcached::conf {
 
-enum class NodeChannel : uint8_t { shm, tcp };
+enum class NodeChannel : uint8_t { shm, tcp, verbs };
 
 // One node as it was configured. What may be said of it is in the table of conf/nodes.h.
 struct NodeSpec {
     std::string name;                 // unique; letters, digits and ._-
     NodeChannel channel = NodeChannel::shm;
     std::string path;                 // shm: its Unix socket
-    std::string host;                 // tcp: a name or an address, without brackets
-    uint16_t port = 0;                // tcp: not 0
+    std::string host;                 // tcp, verbs: a name or an address, without brackets
+    uint16_t port = 0;                // tcp, verbs: not 0
     uint32_t weight = 1;              // 1 to limits::node_weight_max
     std::string hash_as;              // "host:port" to be hashed by; empty: the name
     std::string origin;               // where it was said, for messages: "file:12:1", "--node a=shm:/x"

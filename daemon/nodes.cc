@@ -65,13 +65,17 @@ conf::Refusal look_up(const conf::NodeSpec& spec, std::vector<fabric::SocketAddr
 
 }  // namespace
 
+Nodes::Nodes()
+    : devices_(fabric::VerbsConfig(),
+               [](const std::string& text) { std::fprintf(stderr, "%s\n", text.c_str()); }) {}
+
 Nodes::~Nodes() = default;
 
 conf::Refusal Nodes::add_node(const conf::NodeSpec& spec) {
     auto one = std::make_unique<One>();
     one->spec = spec;
     one->address = conf::address_of(spec);
-    if (spec.channel == conf::NodeChannel::tcp)
+    if (spec.channel != conf::NodeChannel::shm)
         if (conf::Refusal refusal = look_up(spec, one->at)) return refusal;
     nodes_.push_back(std::move(one));
     return {};
@@ -102,8 +106,11 @@ Nodes::Made Nodes::make(const conf::ProxySettings& settings, uint64_t item_bytes
 
 std::string Nodes::open_table(const conf::ProxySettings& settings) {
     bool readable = false;
-    for (const auto& node : nodes_) readable = readable || node->spec.channel == conf::NodeChannel::shm;
-    if (!readable || options_.local_read) return {};  // nobody would look into it
+    for (const auto& node : nodes_) {
+        if (node->spec.channel == conf::NodeChannel::verbs) readable = true;
+        if (node->spec.channel == conf::NodeChannel::shm) readable = readable || !options_.local_read;
+    }
+    if (!readable) return {};  // nobody would look into it
     auto host = proxy::TableHost::of_this_process();
     if (auto* failure = std::get_if<proxy::TableFailure>(&host)) return failure->message;
     proxy::TableOptions table;
@@ -126,11 +133,12 @@ proxy::LinkConfig Nodes::link_config(uint32_t node, uint32_t worker) const {
     config.connect_timeout_ns = std::max(options_.timeout_ns, silence_ns_min);
     config.host_zero_ns = process::node_zero_ns();
     config.cold_index = options_.cold_index;
+    config.verify_check = nodes_[node]->spec.channel == conf::NodeChannel::verbs;  // a NIC promises no order of bytes
     config.seed = random_word() ^ (uint64_t(worker) << 32 | node);
     return config;
 }
 
-proxy::NodeLink::MakeChannel Nodes::maker(uint32_t node) {
+proxy::NodeLink::MakeChannel Nodes::maker(uint32_t node, const fabric::LandingMemory& landing) {
     One& one = *nodes_[node];
     if (one.spec.channel == conf::NodeChannel::shm)
         return [this, &one](fabric::ChannelEvents& events, std::string& error) {
@@ -138,8 +146,11 @@ proxy::NodeLink::MakeChannel Nodes::maker(uint32_t node) {
         };
     // A host may be reached by another of its addresses. Each connection tries them for itself: if all workers took
     // turns together, as many workers as addresses would try the same one again and again.
-    return [&one, turn = size_t(0)](fabric::ChannelEvents& events, std::string& error) mutable {
-        return fabric::connect_tcp(one.at[turn++ % one.at.size()], events, error);
+    const bool verbs = one.spec.channel == conf::NodeChannel::verbs;
+    return [this, &one, verbs, landing, turn = size_t(0)](fabric::ChannelEvents& events, std::string& error) mutable {
+        const fabric::SocketAddress& to = one.at[turn++ % one.at.size()];
+        if (verbs) return fabric::connect_verbs(to, devices_, landing, events, error);
+        return fabric::connect_tcp(to, events, error);
     };
 }
 

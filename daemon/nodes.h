@@ -21,6 +21,7 @@
 #include "daemon/nodes_view.h"
 #include "fabric/mapped_region.h"
 #include "fabric/socket_address.h"
+#include "fabric/verbs_channel.h"
 #include "proxy/node_link.h"
 #include "proxy/placement.h"
 
@@ -52,7 +53,8 @@ class Nodes final : public NodesView {
     const Options& options() const { return options_; }
     const proxy::Placement& placement() const { return *placement_; }
     proxy::LinkConfig link_config(uint32_t node, uint32_t worker) const;
-    proxy::NodeLink::MakeChannel maker(uint32_t node);
+    // landing: where a worker's one-sided reads land; outlives what is made.
+    proxy::NodeLink::MakeChannel maker(uint32_t node, const fabric::LandingMemory& landing);
     bool is_drained(uint32_t node) const {
         return nodes_[node]->drained.load(std::memory_order_relaxed);
     }
@@ -76,7 +78,7 @@ class Nodes final : public NodesView {
     struct One {
         conf::NodeSpec spec;
         std::string address;
-        std::vector<fabric::SocketAddress> at;     // tcp
+        std::vector<fabric::SocketAddress> at;     // tcp, verbs
         std::atomic<bool> drained{false};
         std::atomic<uint32_t> links_up{0};
         std::atomic<uint64_t> incarnation{0};
@@ -84,13 +86,14 @@ class Nodes final : public NodesView {
         bool told_down = false;   // under lock_
     };
 
-    Nodes() = default;
+    Nodes();
     conf::Refusal add_node(const conf::NodeSpec& spec);
 
     Options options_;
     std::vector<std::unique_ptr<One>> nodes_;
     std::shared_ptr<const proxy::Placement> placement_;
     fabric::MappedRegions regions_;
+    fabric::VerbsDevices devices_;
     std::unique_ptr<proxy::PointerTable> table_;
     std::string host_;
     std::vector<const RemoteBackend*> backends_;

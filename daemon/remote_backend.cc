@@ -66,8 +66,8 @@ struct RemoteBackend::Node final : proxy::LinkEvents {
           number(which),
           local(fabric::RegionView()),
           link(backend.nodes_.link_config(which, worker),
-               {backend.nodes_.maker(which), boot_ns, *this, backend.nodes_.pointer_table(),
-                &backend.landing_}) {}
+               {backend.nodes_.maker(which, {backend.landing_.data(), backend.landing_.size()}), boot_ns, *this,
+                backend.nodes_.pointer_table(), &backend.landing_}) {}
 
     void watch(int fd) override {
         watched_fd = fd;

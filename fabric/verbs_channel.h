@@ -42,11 +42,10 @@ class VerbsListener final : public ChannelListener {
     ~VerbsListener() override;
 
     int fd() const override;
+    // A proxy that cannot be served is told why, and so is the devices' log.
     std::unique_ptr<Channel> accept(ChannelEvents& events) override;
     std::string describe() const override;
     const SocketAddress& address() const { return address_; }  // with the port that it has
-    // Of the last proxy that was not accepted, why, with its address; empty: none since the last call.
-    std::string refused();
 
   private:
     VerbsListener(CmEvents events, const SocketAddress& address, const Region* region,
@@ -63,7 +62,6 @@ class VerbsListener final : public ChannelListener {
     // What keeps the region registered while nobody is connected; released before the id.
     std::shared_ptr<VerbsDevice> device_;
     std::shared_ptr<ibv_mr> registered_;
-    std::string refused_;
 };
 
 }  // namespace farcached::fabric

@@ -79,7 +79,7 @@ std::shared_ptr<VerbsDevice> VerbsDevices::device_of(const rdma_cm_id& id, std::
     const VerbsConfig use = config_.clamped(limits_of(attributes));
     auto device = std::make_shared<VerbsDevice>(id.verbs, std::move(domain), use, port.max_msg_sz);
     known = device;
-    if (log_) log_(std::string("RDMA device ") + name + ": " + use.describe());
+    log(std::string("RDMA device ") + name + ": " + use.describe());
     return device;
 }
 

@@ -55,13 +55,17 @@ class VerbsDevice {
 class VerbsDevices {
   public:
     using Log = std::function<void(const std::string&)>;
-    // config: wanted. log: told of each device once, with what is in force there; may be empty.
+    // config: wanted. log: told of each device, with what is in force there, and of proxies that are refused; from any
+    // thread, and may be empty.
     explicit VerbsDevices(const VerbsConfig& config, Log log = {});
     ~VerbsDevices();
     VerbsDevices(const VerbsDevices&) = delete;
     VerbsDevices& operator=(const VerbsDevices&) = delete;
 
     const VerbsConfig& config() const { return config_; }
+    void log(const std::string& text) const {
+        if (log_) log_(text);
+    }
     // That of an id which is bound to one. nullptr: `error` says why.
     std::shared_ptr<VerbsDevice> device_of(const rdma_cm_id& id, std::string& error);
     // Looks after a queue whose messages are under way, and ends it.

@@ -57,7 +57,6 @@ VerbsListener::~VerbsListener() = default;
 
 int VerbsListener::fd() const { return events_->fd; }
 std::string VerbsListener::describe() const { return verbs_name(address_); }
-std::string VerbsListener::refused() { return std::exchange(refused_, {}); }
 
 std::unique_ptr<VerbsListener> VerbsListener::listen(const SocketAddress& at, const Region* region,
                                                      VerbsDevices& devices, int backlog, std::string& error,
@@ -75,6 +74,10 @@ std::unique_ptr<VerbsListener> VerbsListener::listen(const SocketAddress& at, co
     if (rdma_create_id(listener->events_.get(), &made, nullptr, RDMA_PS_TCP) != 0)
         return refuse(verbs_call_failed("rdma_create_id", "", errno));
     listener->id_.reset(made);
+    int only = 1;
+    if (at.storage.ss_family == AF_INET6 &&
+        rdma_set_option(made, RDMA_OPTION_ID, RDMA_OPTION_ID_AFONLY, &only, sizeof only) != 0)
+        return refuse(verbs_call_failed("rdma_set_option", "", errno));
     if (rdma_bind_addr(made, listener->address_.get()) != 0)
         return refuse(verbs_call_failed("rdma_bind_addr", "", errno));
     if (made->verbs != nullptr) {
@@ -114,7 +117,7 @@ std::unique_ptr<Channel> VerbsListener::meet(CmEvent request, ChannelEvents& eve
     std::string why;
     auto refuse = [&](rdma_cm_id* whom, VerbsRefusal reason) {
         if (whom != nullptr) reject(whom, reason);
-        refused_ = name + " is refused: " + why;
+        devices_.log(name + " is refused: " + why);
         return nullptr;
     };
     const VerbsConfig& config = devices_.config();

@@ -3,9 +3,9 @@
 //
 // Addresses are bound while the process still may, before it gives up root; the memory, its name's lock and the
 // socket of its name belong to whom it has become, and are made in the process that stays when -d makes another one.
-#include <netdb.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
@@ -22,9 +22,9 @@
 #include "conf/node_option_table.h"
 #include "conf/nodes.h"
 #include "fabric/owner.h"
-#include "fabric/shm_channel.h"
-#include "fabric/tcp_channel.h"
+#include "fabric/verbs_device.h"
 #include "node/crawler.h"
+#include "node/farnode_listen.h"
 #include "node/farnode_server.h"
 #include "node/impl.h"
 #include "node/node.h"
@@ -39,10 +39,8 @@ namespace {
 
 using process::Signals;
 using AdminSocket = std::unique_ptr<process::AdminSocket>;
-using TcpListeners = std::vector<std::unique_ptr<fabric::TcpListener>>;
 
-constexpr int backlog = 1024;
-constexpr uint64_t files_per_connection = 6;  // socket, poller, and what the two ends of a channel share
+constexpr uint64_t files_per_connection = 6;  // socket, poller, and what wakes the two ends of a channel
 constexpr uint64_t files_other = 256;
 constexpr uint32_t patience_ms = 1000;           // for proxies to go when the node stops
 constexpr uint32_t patience_graceful_ms = 10'000;
@@ -77,62 +75,11 @@ conf::Settings settings_or_exit(int argc, char** argv) {
 
 // -- Where it listens -----------------------------------------------------------------------------------
 
-// One listener for each address that the host means. A port that the kernel chooses is another one for each.
-TcpListeners listen_tcp(const conf::NodeSettings& settings) {
-    TcpListeners listeners;
-    if (settings.tcp_host.empty()) return listeners;
-    addrinfo hints{};
-    hints.ai_flags = AI_PASSIVE;
-    hints.ai_socktype = SOCK_STREAM;
-    addrinfo* found = nullptr;
-    const bool all = settings.tcp_host == "*";
-    const std::string port = std::to_string(settings.tcp_port);
-    const int failure = getaddrinfo(all ? nullptr : settings.tcp_host.c_str(), port.c_str(), &hints, &found);
-    if (failure != 0)
-        give_up("--tcp " + settings.tcp_host + ":" + port + ": the host is not known (" +
-                (failure == EAI_SYSTEM ? std::strerror(errno) : gai_strerror(failure)) + ")");
-    const std::unique_ptr<addrinfo, decltype(&freeaddrinfo)> free_later(found, &freeaddrinfo);
-    std::string error = "--tcp " + settings.tcp_host + ": the host has no address";
-    std::vector<fabric::SocketAddress> tried;
-    for (const addrinfo* at = found; at != nullptr; at = at->ai_next) {
-        fabric::SocketAddress address;
-        if (at->ai_addrlen > sizeof address.storage) continue;
-        std::memcpy(&address.storage, at->ai_addr, at->ai_addrlen);
-        address.size = at->ai_addrlen;
-        bool again = false;  // /etc/hosts may say one address twice
-        for (const fabric::SocketAddress& other : tried) again = again || other == address;
-        tried.push_back(address);
-        if (again) continue;
-        if (auto listener = fabric::TcpListener::listen(address, backlog, error)) {
-            listeners.push_back(std::move(listener));
-        } else if (error.ends_with(std::strerror(EADDRINUSE))) {
-            give_up(error);  // any other refusal may be of a family that this host lacks
-        }
-    }
-    if (listeners.empty()) give_up(error);
-    return listeners;
-}
-
-// Under the name's lock, so that the socket that may lie there is a dead node's.
-std::unique_ptr<fabric::ChannelListener> listen_shm(const fabric::Owner& owner, const fabric::Region& region) {
-    std::string error;
-    auto listener = fabric::ShmListener::listen(owner, &region, fabric::ShmOptions(), backlog, error);
-    if (listener == nullptr) give_up(error);
-    return listener;
-}
-
 AdminSocket listen_admin(const std::string& path, const process::Identity& identity) {
     if (path.empty()) return nullptr;
     AdminSocket socket = or_give_up(process::AdminSocket::listen(path));
     process::give_away(path, identity);
     return socket;
-}
-
-void write_ports(const TcpListeners& listeners) {
-    std::vector<process::BoundPort> ports;
-    for (const auto& one : listeners)
-        ports.push_back({one->address().storage.ss_family == AF_INET6, one->address().port()});
-    process::write_port_file(std::getenv("FARNODE_PORT_FILENAME"), ports);
 }
 
 // -- What the node is told --------------------------------------------------------------------------------
@@ -155,6 +102,11 @@ Config node_config(const conf::Settings& settings) {
     config.workers = settings.session.threads;
     config.lease.enabled = settings.node.lease;
     config.lease.term_ms = settings.node.lease_ms;
+    if (!settings.node.verbs_host.empty()) {
+        config.grows = false;  // what is there is registered, and so locked
+        const uint32_t grace_ms = fabric::verbs_grace_ms(fabric::VerbsConfig(), config.lease.term_ms);
+        config.lease.grace_ms = std::max(config.lease.grace_ms, grace_ms);
+    }
     return config;
 }
 
@@ -209,7 +161,11 @@ void serve(const conf::Settings& settings, TcpListeners listeners, AdminSocket a
     fabric::Region& region = node.impl().region;
     const NodeFacts facts = facts_of(settings, listeners);
     NodeStats stats(node, facts.name, process::node_now());
-    write_ports(listeners);
+    fabric::VerbsDevices devices(fabric::VerbsConfig(), [talks](const std::string& text) {
+        if (talks) std::fprintf(stderr, "%s\n", text.c_str());
+    });
+    VerbsListeners over_rdma = or_give_up(listen_verbs(settings.node, region, devices));
+    write_ports(listeners, over_rdma);
 
     std::unique_ptr<fabric::Owner> owner;
     std::unique_ptr<FarnodeServer> server;
@@ -218,9 +174,10 @@ void serve(const conf::Settings& settings, TcpListeners listeners, AdminSocket a
         server = std::make_unique<FarnodeServer>(
             node, stats, facts, process::node_now, FarnodeServer::Options{settings.session.threads, talks});
         for (auto& listener : listeners) server->add(std::move(listener), protocol::RegionAccess::none);
+        for (auto& listener : over_rdma) server->add(std::move(listener), protocol::RegionAccess::rdma_read);
         if (name != nullptr) {
             owner = std::make_unique<fabric::Owner>(region.header(), std::move(name));
-            server->add(listen_shm(*owner, region), protocol::RegionAccess::mapped);
+            server->add(or_give_up(listen_shm(*owner, region)), protocol::RegionAccess::mapped);
         }
         if (admin != nullptr) server->add_admin(std::move(admin));
         server->start();
@@ -252,7 +209,7 @@ int run(int argc, char** argv) {
     Signals signals;
     process::Background background;
     if (settings.process.daemonize) or_give_up(background.start());
-    TcpListeners listeners = listen_tcp(settings.node);
+    TcpListeners listeners = or_give_up(listen_tcp(settings.node));
     AdminSocket admin = listen_admin(settings.admin.socket_path, identity);
     or_give_up(process::drop_privileges(identity, /* core_dumps= */ false));
     serve(settings, std::move(listeners), std::move(admin), background, signals);

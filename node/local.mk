@@ -36,6 +36,8 @@ farnode_SOURCES = \
 	node/farnode.cc \
 	node/farnode_admin.cc \
 	node/farnode_admin.h \
+	node/farnode_listen.cc \
+	node/farnode_listen.h \
 	node/farnode_loop.cc \
 	node/farnode_loop.h \
 	node/farnode_server.cc \

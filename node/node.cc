@@ -32,6 +32,7 @@ uint64_t pages_limit(const Config& config) {
 
 uint64_t pages_reserved(const Config& config) {
     uint64_t bytes = std::max(config.memory_bytes * growth_factor_reserved, reserved_bytes_min);
+    if (!config.grows) bytes = pages_limit(config) * layout::page_bytes;
     uint64_t pages = std::min(bytes / layout::page_bytes, arena_pages_max);
     if (pages_limit(config) > pages)
         throw std::length_error("memory limit above 256 GiB: one node's arena cannot be larger");

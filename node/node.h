@@ -35,6 +35,7 @@ struct LeaseConfig {
 };
 
 struct Config {
+    bool grows = true;  // cache_memlimit may raise the limit later: address space for that is reserved
     uint64_t memory_bytes = UINT64_C(64) << 20;  // -m: limit on the arena, whole pages
     uint64_t item_bytes_max = 1 << 20;           // -I: header, key and value together
     double growth_factor = 1.25;                 // -f: from one size class to the next

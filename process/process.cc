@@ -239,7 +239,7 @@ void write_port_file(const char* path, std::span<const BoundPort> ports) {
     if (path == nullptr || *path == '\0' || ports.empty()) return;
     std::string text;
     for (const BoundPort& bound : ports) {
-        text += (bound.ipv6 ? "TCP INET6: " : "TCP INET: ") + std::to_string(bound.port) + "\n";
+        text += std::string(bound.transport) + (bound.ipv6 ? " INET6: " : " INET: ") + std::to_string(bound.port) + "\n";
     }
     const char* what = nullptr;
     std::string beside = std::string(path) + ".lck";

@@ -84,6 +84,7 @@ class PidFile {
 struct BoundPort {
     bool ipv6 = false;
     uint16_t port = 0;
+    const char* transport = "TCP";  // as the file names it
 };
 
 // $MEMCACHED_PORT_FILENAME: "TCP INET: 40041" and so on, complete as soon as it is there. No-op without path.

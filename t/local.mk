@@ -176,6 +176,7 @@ test_scripts += t/bench_smoke.py
 # What needs RDMA, in guests that have it: contrib/check runs it and `make check` does not.
 EXTRA_DIST += \
 	t/guest/run \
+	t/guest/conversations.py \
 	t/guest/device.py \
 	t/guest/programs.py \
 	t/guest/vm.py

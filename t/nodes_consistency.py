@@ -7,8 +7,8 @@ older than acknowledged, linearizable histories, where a change that was answere
 and a miss may mean that a node was not asked. Failover on: no torn or foreign byte, and nothing after its expiry; an old
 value may be seen when a node is back that others stood in for (C7), and how often that was is told.
 
-lib/consistency_load.py says which environment it heeds. With FARCACHED_TEST_LONG every channel in every mode, together
-ten million operations at least.
+Arguments: titles of the runs that are wanted; none: all. lib/consistency_load.py says which environment it heeds. With
+FARCACHED_TEST_LONG every channel in every mode, together ten million operations at least.
 """
 import os
 import random
@@ -119,6 +119,8 @@ def main():
     load.check_itself()
     total = 0
     for title, *how in long_runs() if LONG else SHORT_RUNS:
+        if sys.argv[1:] and title not in sys.argv[1:]:
+            continue
         total += run(title, *how, seed, seconds)
     tap.diag("%d operations" % total)
     tap.ok(total >= OPERATIONS_WANTED, "as many operations as there should be")

@@ -51,6 +51,9 @@ void defaults_and_flags() {
     tap::ok(a.memory.huge_pages && a.process.daemonize, "-L and -d");
     tap::is(a.process.pid_file + " " + a.process.user, "/tmp/p nobody", "-P and -u");
     tap::is(a.process.verbosity, 2u, "-vv");
+    const CommandLine rdma = parse({"--verbs", "10.0.0.1:7"});
+    tap::is(rdma.err + rdma.settings.node.verbs_host + " " + std::to_string(rdma.settings.node.verbs_port),
+            "10.0.0.1 7", "--verbs");
     tap::is(parse({"--tcp", "*:11300"}).settings.node.tcp_host, "*", "all addresses");
     tap::is(parse({"-V"}).out.substr(0, 8), "farnode ", "-V says what it is");
 }
@@ -62,7 +65,7 @@ void refusals() {
         std::string err;
     };
     const std::vector<Row> rows = {
-        {{}, "There is nothing to listen at: give --shm <path>, --tcp <addr>:<port>, or both.\n"},
+        {{}, "There is nothing to listen at: give --shm <path>, --tcp <addr>:<port>, --verbs <addr>:<port>, or several.\n"},
         {{"--name", "two words"},
          "could not parse argument to name: found 'two words'; allowed: 1 to 63 letters, digits, and any of . _ -\n"},
         {{tcp, "localhost"}, "--tcp localhost: needs a host and a port, as in 10.0.0.1:11300; found 'localhost'\n"},
@@ -108,7 +111,7 @@ void files() {
     tap::ok(s.node.lease, "is one");
     tap::is(file_errors("threads = 0\ncolour = 1\nlease-ms = \"4\"\ntcp = \"x\"\n", s),
             "f:1:11: threads: '0' is no number from 1 to 64\n"
-            "f:2:1: unknown key 'colour'. Allowed: name, shm, tcp, conn-limit, admin, memory-limit, max-item-size, "
+            "f:2:1: unknown key 'colour'. Allowed: name, shm, tcp, verbs, conn-limit, admin, memory-limit, max-item-size, "
             "enable-largepages, lease-ms, no-lease, threads, daemon, user, pidfile\n"
             "f:3:12: lease-ms: found the text '4'; allowed: a number from 1 to 256000\n"
             "f:4:7: tcp: found 'x'; allowed: ADDR:PORT, with brackets around an IPv6 address; port 0 to 65535\n",

@@ -64,7 +64,7 @@ void test_node_words() {
     const std::string path(107, 'p'), long_name(64, 'n');
     const std::string name_allowed = "; allowed: 1 to 63 letters, digits, and any of . _ -\n";
     const std::string address_allowed =
-        "; allowed: shm:PATH, or tcp:HOST:PORT with brackets around an IPv6 address\n";
+        "; allowed: shm:PATH, tcp:HOST:PORT or verbs:HOST:PORT, with brackets around an IPv6 address\n";
     const std::string needs_brackets =
         "address: an IPv6 address needs brackets, as in tcp:[::1]:11300; found ";
     const Row rows[] = {
@@ -91,10 +91,11 @@ void test_node_words() {
         {"a=shm:" + path + "p", "address: the path of a Unix socket has 107 bytes at most, '" + path +
                                     "p' has 108\n"},
         {"a=shm:/x\ny", "address: the path has a character that cannot be printed\n"},
-        {"a=tpc:h:5", "address: unknown channel 'tpc', did you mean 'tcp'? Allowed: shm, tcp\n"},
-        {"a=udp:h:5", "address: unknown channel 'udp'. Allowed: shm, tcp\n"},
-        {"a=verbs:h:5", "address: verbs: (RDMA) is not there yet; use tcp:HOST:PORT, or shm:PATH on the "
-                        "same host\n"},
+        {"a=tpc:h:5", "address: unknown channel 'tpc', did you mean 'tcp'? Allowed: shm, tcp, verbs\n"},
+        {"a=udp:h:5", "address: unknown channel 'udp'. Allowed: shm, tcp, verbs\n"},
+        {"a=verbs:h:5", "a verbs:h:5 1"},
+        {"a=verbs:[fd00::1]:5,weight=2", "a verbs:[fd00::1]:5 2"},
+        {"a=verbs:h", "address: verbs: needs a host and a port, as in verbs:10.0.0.1:11300; found 'h'\n"},
         {"a=tcp:h", "address: tcp: needs a host and a port, as in tcp:10.0.0.1:11300; found 'h'\n"},
         {"a=tcp::5", "address: '' is no host\n"},
         {"a=tcp:a b:5", "address: 'a b' is no host\n"},
@@ -284,11 +285,10 @@ void test_file_errors() {
          "hash_tag, local_read, cold_get, pointer_table, node_timeout_ms, failover\n"},
         {"[[node]]\n",
          "f:1:1: node.name: missing; allowed: 1 to 63 letters, digits, and any of . _ -\n"
-         "f:1:1: node.address: missing; allowed: shm:PATH, or tcp:HOST:PORT with brackets around an IPv6 "
+         "f:1:1: node.address: missing; allowed: shm:PATH, tcp:HOST:PORT or verbs:HOST:PORT, with brackets around an IPv6 "
          "address\n"},
         {"[[node]]\nname = \"a\"\naddress = \"verbs:mlx5_0\"\n",
-         "f:3:11: node.address: verbs: (RDMA) is not there yet; use tcp:HOST:PORT, or shm:PATH on the same "
-         "host\n"},
+         "f:3:11: node.address: verbs: needs a host and a port, as in verbs:10.0.0.1:11300; found 'mlx5_0'\n"},
         {"[[node]]\nname = \"a\"\naddress = \"shm:/x\"\n[[node]]\nname = \"a\"\naddress = \"shm:/x\"\n",
          "f:4:1: the name 'a' is taken by f:1:1\n"
          "f:4:1: the address shm:/x is that of f:1:1 already\n"},
@@ -298,7 +298,7 @@ void test_file_errors() {
          "f:1:1: unknown key 'wait'. Allowed: admin, node, distribution, hash, hash_tag, local_read, cold_get, "
          "pointer_table, node_timeout_ms, failover\n"
          "f:2:14: local_read: found 1; allowed: true or false\n"
-         "f:3:1: node.address: missing; allowed: shm:PATH, or tcp:HOST:PORT with brackets around an IPv6 "
+         "f:3:1: node.address: missing; allowed: shm:PATH, tcp:HOST:PORT or verbs:HOST:PORT, with brackets around an IPv6 "
          "address\n"
          "f:4:1: unknown key of node 'adress', did you mean 'address'? "
          "Allowed: name, address, weight, hash_as\n"

@@ -12,8 +12,8 @@ N2  Every cluster has a pointer table of its own, which is unlinked at the end.
 N3  Whatever was stopped is continued at the end, so that it can be ended; a node's or proxy's own end is checked as
     Daemon checks it (H3), but for those that the test killed.
 
-FARCACHED_NODES=MODE puts nodes behind every farcached that a script starts (Behind): MODE is "3shm", "3tcp" or "mix",
-with -o options of farcached behind commas: "mix,no_local_read".
+FARCACHED_NODES=MODE puts nodes behind every farcached that a script starts (Behind): MODE is "3shm", "3tcp" or "mix", where
+there is RDMA "3verbs" or "rdma" (a mix), with -o options of farcached behind commas: "mix,no_local_read".
 """
 import contextlib
 import itertools
@@ -27,13 +27,13 @@ from binary_client import BinaryClient, op
 from farcached import Closed, Daemon, StartFailed, default_binary, until
 from farnode import Farnode
 
-MIXES = {"mix": ("shm", "tcp", "shm")}
+MIXES = {"mix": ("shm", "tcp", "shm"), "rdma": ("verbs", "tcp", "verbs")}
 NUMBERS = itertools.count()
 
 
 def channels_of(word):
     """"3shm" -> three times shm."""
-    found = re.fullmatch(r"(\d+)(shm|tcp)", word)
+    found = re.fullmatch(r"(\d+)(shm|tcp|verbs)", word)
     return (found.group(2),) * int(found.group(1)) if found else MIXES[word]
 
 
@@ -65,7 +65,7 @@ class Node:
         self.process = None
 
     def start(self):
-        where = ["--shm", self.path] if self.channel == "shm" else ["--tcp", "127.0.0.1:%d" % self.port]
+        where = ["--shm", self.path] if self.channel == "shm" else ["--" + self.channel, self.host_and_port()]
         self.process = Farnode(*where, "--name", self.name, *self.args)
         self.process.start()
         self.port = self.process.port or 0
@@ -82,8 +82,12 @@ class Node:
         process, self.process = self.process, None
         process.__exit__(None, None, None)
 
+    def host_and_port(self):
+        host = os.environ["FARCACHED_RDMA_ADDRESS"] if self.channel == "verbs" else "127.0.0.1"
+        return "%s:%d" % (host, self.port)
+
     def address(self):
-        return "shm:" + self.path if self.channel == "shm" else "tcp:127.0.0.1:%d" % self.port
+        return "shm:" + self.path if self.channel == "shm" else self.channel + ":" + self.host_and_port()
 
     def option(self):
         return ["--node", "%s=%s" % (self.name, self.address())]
@@ -96,9 +100,12 @@ class Node:
 
 
 class Nodes:
-    """Nodes that are started and ended together, in a folder of their own."""
+    """Nodes that are started and ended together, in a folder of their own. $FARCACHED_OVER, "shm=verbs tcp=verbs": those
+    that would be reached one way are reached another."""
 
     def __init__(self, channels, args=()):
+        instead = dict(pair.split("=") for pair in os.environ.get("FARCACHED_OVER", "").split())
+        channels = [instead.get(channel, channel) for channel in channels]
         self.folder = tempfile.mkdtemp(prefix="farcached-nodes-")
         self.all = [Node("n%d" % i, channel, self.folder, args) for i, channel in enumerate(channels)]
 

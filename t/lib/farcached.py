@@ -185,7 +185,7 @@ class Daemon:
         """[("TCP INET", 40041), ...] from the port file; empty until it is there."""
         try:
             with open(self.port_file) as f:
-                found = re.findall(r"^(TCP INET6?|UDP INET6?): (\d+)$", f.read(), re.M)
+                found = re.findall(r"^((?:TCP|UDP|VERBS) INET6?): (\d+)$", f.read(), re.M)
         except FileNotFoundError:
             return []
         return [(kind, int(port)) for kind, port in found]

@@ -44,7 +44,7 @@ class Farnode(Daemon):
         self.env = {**self.env, "FARNODE_PORT_FILENAME": self.port_file}
         if "--shm" in args:
             self.path = args[args.index("--shm") + 1]
-        elif "--tcp" not in args and "--config" not in args:
+        elif not {"--tcp", "--verbs", "--config"} & set(args):
             args += ["--tcp", "127.0.0.1:0"]
         if self.threads is not None:
             args += ["-t", str(self.threads)]
@@ -57,6 +57,8 @@ class Farnode(Daemon):
         try:
             if self.path is not None and not self._at_path():
                 return False
+            if "--verbs" in self.args:
+                return self.port is not None
             if self.path is None or "--tcp" in self.args:
                 connect(("127.0.0.1", self.port or 0), 1.0).close()
         except OSError:

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "node/farnode_listen.h"
+
+#include <netdb.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+
+#include "process/process.h"
+
+namespace farcached::node {
+
+namespace {
+
+using fabric::SocketAddress;
+
+constexpr int backlog = 1024;
+
+conf::Problem problem(const std::string& sentence) { return {conf::exit_system, sentence + "\n"}; }
+
+// The addresses that a host means, each once; "*": all of this host.
+std::variant<std::vector<SocketAddress>, conf::Problem> look_up(const std::string& option, const std::string& host,
+                                                                uint16_t number) {
+    addrinfo hints{};
+    hints.ai_flags = AI_PASSIVE;
+    hints.ai_socktype = SOCK_STREAM;
+    addrinfo* found = nullptr;
+    const std::string port = std::to_string(number);
+    const int failure = getaddrinfo(host == "*" ? nullptr : host.c_str(), port.c_str(), &hints, &found);
+    if (failure != 0)
+        return problem(option + " " + host + ":" + port + ": the host is not known (" +
+                       (failure == EAI_SYSTEM ? std::strerror(errno) : gai_strerror(failure)) + ")");
+    const std::unique_ptr<addrinfo, decltype(&freeaddrinfo)> free_later(found, &freeaddrinfo);
+    std::vector<SocketAddress> addresses;
+    for (const addrinfo* at = found; at != nullptr; at = at->ai_next) {
+        SocketAddress address;
+        if (at->ai_addrlen > sizeof address.storage) continue;
+        std::memcpy(&address.storage, at->ai_addr, at->ai_addrlen);
+        address.size = at->ai_addrlen;
+        // /etc/hosts may say one address twice
+        if (std::find(addresses.begin(), addresses.end(), address) == addresses.end()) addresses.push_back(address);
+    }
+    if (addresses.empty()) return problem(option + " " + host + ": the host has no address");
+    return addresses;
+}
+
+// Listens at as many of them as it can, one at least.
+template <class Listener, class Listen>
+std::variant<std::vector<std::unique_ptr<Listener>>, conf::Problem> listen_at_each(
+    const std::vector<SocketAddress>& addresses, Listen listen) {
+    std::vector<std::unique_ptr<Listener>> listeners;
+    std::string error;
+    for (const SocketAddress& address : addresses) {
+        if (auto listener = listen(address, error)) {
+            listeners.push_back(std::move(listener));
+        } else if (error.ends_with(std::strerror(EADDRINUSE))) {
+            return problem(error);  // any other refusal may be of a family that this host lacks
+        }
+    }
+    if (listeners.empty()) return problem(error);
+    return listeners;
+}
+
+}  // namespace
+
+std::variant<TcpListeners, conf::Problem> listen_tcp(const conf::NodeSettings& settings) {
+    if (settings.tcp_host.empty()) return TcpListeners();
+    auto found = look_up("--tcp", settings.tcp_host, settings.tcp_port);
+    if (auto* unknown = std::get_if<conf::Problem>(&found)) return *unknown;
+    return listen_at_each<fabric::TcpListener>(
+        std::get<0>(found), [](const SocketAddress& address, std::string& error) {
+            return fabric::TcpListener::listen(address, backlog, error);
+        });
+}
+
+std::variant<VerbsListeners, conf::Problem> listen_verbs(const conf::NodeSettings& settings, const fabric::Region& region,
+                                                         fabric::VerbsDevices& devices) {
+    if (settings.verbs_host.empty()) return VerbsListeners();
+    auto found = look_up("--verbs", settings.verbs_host, settings.verbs_port);
+    if (auto* unknown = std::get_if<conf::Problem>(&found)) return *unknown;
+    return listen_at_each<fabric::VerbsListener>(
+        std::get<0>(found), [&](const SocketAddress& address, std::string& error) {
+            return fabric::VerbsListener::listen(address, &region, devices, backlog, error);
+        });
+}
+
+std::variant<std::unique_ptr<fabric::ChannelListener>, conf::Problem> listen_shm(const fabric::Owner& owner,
+                                                                                 const fabric::Region& region) {
+    std::string error;
+    auto listener = fabric::ShmListener::listen(owner, &region, fabric::ShmOptions(), backlog, error);
+    if (listener == nullptr) return problem(error);
+    return std::unique_ptr<fabric::ChannelListener>(std::move(listener));
+}
+
+void write_ports(const TcpListeners& tcp, const VerbsListeners& verbs) {
+    std::vector<process::BoundPort> ports;
+    auto add = [&](const SocketAddress& address, const char* transport) {
+        ports.push_back({address.storage.ss_family == AF_INET6, address.port(), transport});
+    };
+    for (const auto& one : tcp) add(one->address(), "TCP");
+    for (const auto& one : verbs) add(one->address(), "VERBS");
+    process::write_port_file(std::getenv("FARNODE_PORT_FILENAME"), ports);
+}
+
+}  // namespace farcached::node

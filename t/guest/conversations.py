@@ -1,0 +1,13 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The conversations, unchanged, through a farcached whose nodes are behind RDMA. Runs in a guest."""
+import os
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "lib"))
+import suite  # noqa: E402
+from tap_output import tap  # noqa: E402
+
+for script, mode in (("conv_text.py", "3verbs"), ("conv_text.py", "3verbs,cold_get=index"), ("conv_meta.py", "rdma"),
+                     ("conv_binary.py", "3verbs")):
+    suite.run(script, mode)
+tap.done()
