@@ -178,6 +178,7 @@ EXTRA_DIST += \
 	t/guest/run \
 	t/guest/conversations.py \
 	t/guest/device.py \
+	t/guest/faults.py \
 	t/guest/programs.py \
 	t/guest/vm.py
 

@@ -53,7 +53,7 @@ def idle_node(local_read):
         proxy, node = c.proxies[0], c.nodes[0]
         names = ["k%d" % i for i in range(500)]
         request = b"get " + b" ".join(n.encode() for n in names) + b"\r\n"
-        counter = "get_local" if local_read else "get_onesided"
+        counter = c.unasked_by()
         with proxy.client() as client:
             for name in names:
                 client.set(name, "v" * 64)
@@ -116,8 +116,13 @@ def all_leased(channel, local_read=False):
             tap.diag("leases granted %s, pending %s bytes" % (leases["lease_granted"], leases["reclaim_pending_bytes"]))
 
 
-shared()
-idle_node(True)
-idle_node(False)
-all_leased("shm")
-tap.done()
+def main():
+    shared()
+    idle_node(True)
+    idle_node(False)
+    all_leased("shm")
+    tap.done()
+
+
+if __name__ == "__main__":
+    main()

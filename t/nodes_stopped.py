@@ -229,11 +229,16 @@ def read_reply(client):
         found.append((words[1], int(words[2]), client.read(int(words[3]) + 2)[:-2], None))
 
 
-for channel in ("tcp", "shm"):
-    values_that_wait(channel)
-    late_sets(channel)
-    back_pressure(channel)
-stopped_node()
-stopped_proxy(True)
-stopped_proxy(False)
-tap.done()
+def main():
+    for channel in ("tcp", "shm"):
+        values_that_wait(channel)
+        late_sets(channel)
+        back_pressure(channel)
+    stopped_node()
+    stopped_proxy(True)
+    stopped_proxy(False)
+    tap.done()
+
+
+if __name__ == "__main__":
+    main()

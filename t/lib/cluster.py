@@ -198,6 +198,7 @@ class Cluster:
         self.table = Table()
         self.nodes_behind = Nodes(channels.split(), node_args)
         self.nodes = self.nodes_behind.all
+        self.local_read = local_read
         words = [self.table.options(), "hash_tag={}", "local_read" if local_read else "no_local_read", *options]
         self.proxy_args = ["-o", ",".join(words), "-t", threads, *proxy_args]
         self.wanted = proxies
@@ -268,6 +269,10 @@ class Cluster:
         """No proxy has a connection to it."""
         for proxy in self.proxies:
             until(lambda: nodes_shown(proxy)[node.name]["links_up"], lambda up: up == "0")
+
+    def unasked_by(self):
+        """What counts gets that ask no node, of nodes that are all alike."""
+        return "get_local" if self.local_read and self.nodes[0].channel == "shm" else "get_onesided"
 
     # -- Where keys are ------------------------------------------------------------------------------
 

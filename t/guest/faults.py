@@ -1,0 +1,37 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Nodes behind RDMA: gets that are no work for them, pointers that are shared, nodes and proxies that are killed or stand
+still, and what is left of it all. Runs in a guest."""
+import os
+import subprocess
+import sys
+
+TESTS = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+sys.path[:0] = [os.path.join(TESTS, "lib"), TESTS]
+os.environ["FARCACHED_OVER"] = "shm=verbs"
+import nodes_leases  # noqa: E402
+import nodes_restart  # noqa: E402
+import nodes_stopped  # noqa: E402
+from tap_output import tap  # noqa: E402
+
+
+def resources():
+    return subprocess.run(["rdma", "resource", "show"], capture_output=True, text=True, timeout=20).stdout
+
+
+def main():
+    before = resources()
+    nodes_leases.shared()
+    nodes_leases.idle_node(False)
+    for still in (False, True):
+        nodes_restart.old_mapping(False, still)
+    nodes_restart.uniques()
+    nodes_restart.dies_under_load("shm shm tcp")
+    nodes_restart.proxy_dies()
+    nodes_stopped.values_that_wait("shm")
+    nodes_stopped.stopped_node()
+    nodes_stopped.stopped_proxy(False)
+    tap.is_(resources(), before, "no queue pair and no memory registered is left")
+    tap.done()
+
+
+main()
