@@ -124,12 +124,11 @@ void VerbsQueue::collect() {
         const int count = ibv_poll_cq(completion_queue_.get(), completions_at_once, completions.data());
         if (count < 0) fail_call("ibv_poll_cq", errno);
         for (int i = 0; i < count; i++) {
-            if (bad_.has_value()) break;  // Q3
             const ibv_wc& one = completions[size_t(i)];
-            if (one.status == IBV_WC_SUCCESS)
+            if (one.status != IBV_WC_SUCCESS)
+                completed_badly(one);
+            else if (!bad_.has_value())  // Q3
                 completed_well(one);
-            else
-                bad_ = verbs_completed_badly(device_->name(), WorkId::unpack(one.wr_id).kind, one.status);
         }
         if (count < completions_at_once) return;
     }
@@ -142,6 +141,14 @@ void VerbsQueue::completed_well(const ibv_wc& completion) {
         received(completion);
     else
         complete_up_to(id.number);
+}
+
+// What is flushed is so because of another that went wrong, and may be told before it.
+void VerbsQueue::completed_badly(const ibv_wc& completion) {
+    const bool flushed = completion.status == IBV_WC_WR_FLUSH_ERR;
+    if (bad_.has_value() && (flushed || !bad_is_flush_)) return;
+    bad_is_flush_ = flushed;
+    bad_ = verbs_completed_badly(device_->name(), WorkId::unpack(completion.wr_id).kind, completion.status);
 }
 
 void VerbsQueue::complete_up_to(uint64_t number) {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "fabric/verbs_error.h"
 
+#include <unistd.h>
+
 #include <cerrno>
 #include <cstring>
 
@@ -44,6 +46,9 @@ std::string verbs_memory_refused(std::string_view device, size_t bytes, int erro
 }
 
 std::string verbs_not_here(int error) {
+    // librdmacm says of a file that it may not open that it is not there.
+    constexpr const char* manager = "/dev/infiniband/rdma_cm";
+    if (access(manager, F_OK) == 0 && access(manager, R_OK | W_OK) != 0) error = EACCES;
     std::string text = std::string("RDMA cannot be used: ") + std::strerror(error);
     if (error == EACCES || error == EPERM)
         return text + "; give this user access to /dev/infiniband/rdma_cm (group rdma)";
@@ -72,6 +77,10 @@ VerbsBadCompletion verbs_completed_badly(std::string_view device, WorkKind kind,
         case IBV_WC_LOC_LEN_ERR:
             bad.why = ChannelEnd::corrupt;
             bad.text += "; a message was longer than agreed";
+            break;
+        case IBV_WC_LOC_QP_OP_ERR:
+            bad.why = ChannelEnd::unreachable;
+            bad.text += "; the device cannot send (rdma link show: is it up?)";
             break;
         case IBV_WC_WR_FLUSH_ERR: bad.why = ChannelEnd::reset; break;
         default: break;

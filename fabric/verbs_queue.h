@@ -114,6 +114,7 @@ class VerbsQueue {
     bool may_pay() const;
     void complete_up_to(uint64_t number);
     void completed_well(const ibv_wc& completion);
+    void completed_badly(const ibv_wc& completion);
     void received(const ibv_wc& completion);
     void post_receive_later(uint32_t buffer);
     bool post_receives();
@@ -151,6 +152,7 @@ class VerbsQueue {
     std::vector<ibv_sge> again_pieces_;
     std::vector<uint64_t> reads_done_;
     std::optional<VerbsBadCompletion> bad_;
+    bool bad_is_flush_ = false;
     uint64_t completed_ = 0;
 };
 

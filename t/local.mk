@@ -180,7 +180,9 @@ EXTRA_DIST += \
 	t/guest/device.py \
 	t/guest/faults.py \
 	t/guest/programs.py \
-	t/guest/vm.py
+	t/guest/refused.py \
+	t/guest/vm.py \
+	t/guest/wire.py
 
 # Real clients and tools: needs registries, so contrib/check runs it and `make check` does not.
 EXTRA_DIST += \
