@@ -16,7 +16,7 @@ using namespace channel_test;
 struct Place {
     std::string host;
     VerbsDevices devices{VerbsConfig()};
-    alignas(4096) char landing[1 << 16];
+    alignas(4096) char landing[1 << 16];  // 64 bytes for each READ that can be under way
     LandingMemory memory() { return {landing, sizeof landing}; }
     uint64_t* words() { return reinterpret_cast<uint64_t*>(landing); }
 };
@@ -30,7 +30,7 @@ void nothing_dies(Place& place) {
 
 void reads(Place& place) {
     Region region(small_region(4711));
-    for (uint64_t i = 0; i < 1000; i++) region.arena()[i] = i * 3;
+    for (uint64_t i = 0; i < 4000; i++) region.arena()[i] = i * 3;
     const uint64_t arena = region.view().region_bytes - region.view().arena_bytes;
     Transport transport = verbs_transport(place.host, place.devices, &region, place.memory());
     End client, server;
@@ -53,6 +53,7 @@ void reads(Place& place) {
     for (uint64_t i = 0; i < 10; i++) right = right && words[i] == (i + 10) * 3;
     tap::ok(right && words[10] == 4242, "with the bytes that are there, and no more");
     client.reads.clear();
+    static_assert(sizeof(Place::landing) / 64 >= VerbsConfig().reads);
     size_t taken = 0;
     while (client.channel->post_read({{4711, arena + 16 * taken, 1, 0, 64}, words + 8 * taken, taken})) taken++;
     tap::is(taken, size_t(VerbsConfig().reads), "so many can be under way");

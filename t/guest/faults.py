@@ -24,10 +24,11 @@ def main():
     nodes_leases.idle_node(False)
     for still in (False, True):
         nodes_restart.old_mapping(False, still)
-    nodes_restart.uniques()
     nodes_restart.dies_under_load("shm shm tcp")
     nodes_restart.proxy_dies()
-    nodes_stopped.values_that_wait("shm")
+    if os.environ.get("FARCACHED_TEST_LONG"):
+        nodes_restart.uniques()
+        nodes_stopped.values_that_wait("shm")
     nodes_stopped.stopped_node()
     nodes_stopped.stopped_proxy(False)
     tap.is_(resources(), before, "no queue pair and no memory registered is left")
