@@ -224,7 +224,8 @@ void ask_stats(const Asker& asker, const StatsNeed& need, std::string_view key, 
     ReplyQueue& queue = *asker.session.replies;
     ReplySlot& slot = queue.open();
     const protocol::StatsOp op{need.group};
-    const Asked asked = asker.context.backend->ask(op, need.node, queue.ticket_of(slot));
+    const Asked asked = asking::or_drop(
+        queue, slot, [&] { return asker.context.backend->ask(op, need.node, queue.ticket_of(slot)); });
     CHECK(asked != Asked::now);
     queue.park(slot, asker.out, asked == Asked::crowded, /* gets_value= */ true, key, words, record, turn);
 }

@@ -45,6 +45,25 @@ std::shared_ptr<const void> own_value(protocol::StoreOp& op) {
     return bytes;
 }
 
+// False: there is no memory for it.
+bool keep_text(std::string& kept, std::string_view text) {
+    try {
+        kept = text;
+        return true;
+    } catch (const std::bad_alloc&) {
+        return false;
+    }
+}
+
+template <class Op>
+proxy::Asked ask_or_get(proxy::NodeLink& link, const Op& op, const proxy::AskOptions& options, proxy::ReplySink& sink,
+                        uint64_t now_ns) {
+    if constexpr (std::is_same_v<Op, protocol::GetOp>)
+        return link.get(op, options, sink, now_ns);
+    else
+        return link.ask(op, options, sink);
+}
+
 }  // namespace
 
 // ---- a node -----------------------------------------------------------------------------------------
@@ -294,25 +313,31 @@ proxy::AskOptions RemoteBackend::options(Ticket ticket) {
 
 // ---- asking -----------------------------------------------------------------------------------------
 
+// B2: whoever finds no memory is unavailable. Should it have been asked all the same, its answer finds no ticket.
 template <class Op>
 Asked RemoteBackend::ask_link(Node& node, Op op, proxy::AskOptions options, proxy::ReplySink& sink, Ticket ticket,
                               bool gather) {
-    if (node.postponed.empty() && node.link.up()) {
-        proxy::Asked asked = proxy::Asked::busy;
-        if constexpr (std::is_same_v<Op, protocol::StoreOp>) {
-            if (node.link.value_follows(op)) options.value = own_value(op);
-            asked = node.link.ask(op, options, sink);
-        } else if constexpr (std::is_same_v<Op, protocol::GetOp>) {
-            asked = node.link.get(op, options, sink, now());
-        } else {
-            asked = node.link.ask(op, options, sink);
+    try {
+        if (node.postponed.empty() && node.link.up()) {
+            if constexpr (std::is_same_v<Op, protocol::StoreOp>)
+                if (node.link.value_follows(op)) options.value = own_value(op);
+            const proxy::Asked asked = ask_or_get(node.link, op, options, sink, now());
+            touched(node);
+            if (asked == proxy::Asked::accepted) return Asked::later;
+            if (asked == proxy::Asked::down) return gather ? Asked::now : unavailable(ticket);
         }
-        touched(node);
-        if (asked == proxy::Asked::accepted) return Asked::later;
-        if (asked == proxy::Asked::down) return gather ? Asked::now : unavailable(ticket);
+        postpone(node, op, std::move(options), sink, gather);
+    } catch (const std::bad_alloc&) {
+        return gather ? Asked::now : unavailable(ticket);
     }
-    Postponed& waits = node.postponed.emplace_back(
-        Postponed{op, std::string(), std::move(options), &sink, gather});
+    touched(node);
+    return Asked::crowded;
+}
+
+template <class Op>
+void RemoteBackend::postpone(Node& node, const Op& op, proxy::AskOptions options, proxy::ReplySink& sink, bool gather) {
+    Postponed& waits =
+        node.postponed.emplace_back(Postponed{op, std::string(), std::move(options), &sink, gather});
     Op& kept = std::get<Op>(waits.op);
     try {
         own_key(kept, waits.bytes);
@@ -320,10 +345,8 @@ Asked RemoteBackend::ask_link(Node& node, Op op, proxy::AskOptions options, prox
             if (waits.options.value == nullptr) waits.options.value = own_value(kept);
     } catch (const std::bad_alloc&) {
         node.postponed.pop_back();
-        return gather ? Asked::now : unavailable(ticket);
+        throw;
     }
-    touched(node);
-    return Asked::crowded;
 }
 
 template <class Op>
@@ -341,14 +364,7 @@ void RemoteBackend::ask_postponed(Node& node) {
     while (!node.postponed.empty()) {
         Postponed& first = node.postponed.front();
         const proxy::Asked asked = std::visit(
-            [&](const auto& op) {
-                using Op = std::decay_t<decltype(op)>;
-                if constexpr (std::is_same_v<Op, protocol::GetOp>)
-                    return node.link.get(op, first.options, *first.sink, now());
-                else
-                    return node.link.ask(op, first.options, *first.sink);
-            },
-            first.op);
+            [&](const auto& op) { return ask_or_get(node.link, op, first.options, *first.sink, now()); }, first.op);
         if (asked == proxy::Asked::busy) return;
         if (asked == proxy::Asked::down) give_up(first);
         node.postponed.pop_front();
@@ -447,11 +463,7 @@ Asked RemoteBackend::ask_all(const Op& op, Ticket ticket, bool stats, Node* only
         proxy::AskOptions with = options(ticket);
         with.cookie = id << node_bits | node->number;
         gather.unanswered++;
-        Asked asked = Asked::now;
-        try {
-            asked = ask_link(*node, op, std::move(with), *gathers_sink_, ticket, /* gather= */ true);
-        } catch (const std::bad_alloc&) {  // it was not asked, and counts as a node that does not answer
-        }
+        const Asked asked = ask_link(*node, op, std::move(with), *gathers_sink_, ticket, /* gather= */ true);
         if (asked == Asked::now) gather.unanswered--;
         if (asked == Asked::crowded) crowded = true;
     }
@@ -465,13 +477,19 @@ void RemoteBackend::gathered(uint64_t cookie, bool ok, std::string_view text) {
     Gather& gather = at->second;
     const uint64_t number = cookie & ((1 << node_bits) - 1);
     if (number < gather.parts.size()) {
-        gather.parts[number].ok = ok;
-        gather.parts[number].text = text;
+        gather.parts[number].ok = ok && keep_text(gather.parts[number].text, text);
     }
     if (--gather.unanswered != 0) return;
     const Gather done = std::move(gather);
     gathers_.erase(at);
-    if (done.stats) {
+    if (done.stats) return answer_stats(done);
+    for (const Gather::Part& part : done.parts)
+        if (part.asked && !part.ok) return pool_.unavailable(done.ticket);
+    pool_.answer(done.ticket, protocol::DoneReply());
+}
+
+void RemoteBackend::answer_stats(const Gather& done) {
+    try {
         std::string told;
         for (size_t i = 0; i < done.parts.size(); i++) {
             const Gather::Part& part = done.parts[i];
@@ -479,11 +497,10 @@ void RemoteBackend::gathered(uint64_t cookie, bool ok, std::string_view text) {
             told += nodes_.name(uint32_t(i)) + " " + (part.ok ? std::to_string(part.text.size()) : "-") + "\n";
             told += part.text;
         }
-        return pool_.answer(done.ticket, protocol::StatsReply(), told);
+        pool_.answer(done.ticket, protocol::StatsReply(), told);
+    } catch (const std::bad_alloc&) {
+        pool_.unavailable(done.ticket);
     }
-    for (const Gather::Part& part : done.parts)
-        if (part.asked && !part.ok) return pool_.unavailable(done.ticket);
-    pool_.answer(done.ticket, protocol::DoneReply());
 }
 
 Asked RemoteBackend::ask(const protocol::FlushOp& op, Ticket ticket) {

@@ -81,6 +81,8 @@ class RemoteBackend final : public Backend {
     template <class Op>
     Asked ask_link(Node& node, Op op, proxy::AskOptions options, proxy::ReplySink& sink, Ticket ticket, bool gather);
     template <class Op>
+    void postpone(Node& node, const Op& op, proxy::AskOptions options, proxy::ReplySink& sink, bool gather);
+    template <class Op>
     Asked ask_all(const Op& op, Ticket ticket, bool stats, Node* only);
     bool read_local(Node& node, const protocol::GetOp& op, ValueSink value, protocol::GetReply& now);
     Asked unavailable(Ticket ticket);
@@ -90,6 +92,7 @@ class RemoteBackend final : public Backend {
     void touched(Node& node);
     void set_timer();
     void gathered(uint64_t cookie, bool ok, std::string_view text);
+    void answer_stats(const Gather& done);
 
     Nodes& nodes_;
     event_base* const base_;

@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// A worker's backend, a client's queue of replies, and one node behind a TCP connection of 127.0.0.1, in one thread.
+#pragma once
+
+#include <event2/event.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <variant>
+
+#include "daemon/nodes.h"
+#include "daemon/remote_backend.h"
+#include "daemon/reply_queue.h"
+#include "fabric/socket_address.h"
+#include "t/link_node.h"
+#include "t/unit_text_fixture.h"
+
+namespace backend_test {
+
+using namespace farcached;
+
+inline uint64_t boot_ns() {
+    timespec at{};
+    clock_gettime(CLOCK_BOOTTIME, &at);
+    return uint64_t(at.tv_sec) * 1'000'000'000 + uint64_t(at.tv_nsec);
+}
+
+// Executes what comes over the latest connection to its port.
+class Server {
+  public:
+    Server() : listener_(socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0)) {
+        fabric::SocketAddress at = *fabric::numeric_address("127.0.0.1", 0);
+        const bool bound = bind(listener_, at.get(), at.size) == 0;
+        if (!bound || listen(listener_, 8) != 0 || getsockname(listener_, at.get(), &at.size) != 0) std::abort();
+        port_ = at.port();
+        node.zero_ns = 0;
+    }
+    ~Server() {
+        hang_up();
+        close(listener_);
+    }
+    Server(const Server&) = delete;
+    Server& operator=(const Server&) = delete;
+
+    uint16_t port() const { return port_; }
+    void hang_up() {
+        if (fd_ >= 0) close(fd_);
+        fd_ = -1;
+        wire = link_test::Wire();
+        node.forget_connection();
+    }
+    void serve() {
+        const int came = accept4(listener_, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
+        if (came >= 0) {
+            hang_up();
+            fd_ = came;
+        }
+        if (fd_ < 0) return;
+        char bytes[65536];
+        ssize_t got = 0;
+        while ((got = recv(fd_, bytes, sizeof bytes, 0)) > 0) wire.to_node.append(bytes, size_t(got));
+        node.serve(wire, boot_ns());
+        const ssize_t sent = send(fd_, wire.to_proxy.data(), wire.to_proxy.size(), MSG_NOSIGNAL);
+        if (sent > 0) wire.to_proxy.erase(0, size_t(sent));
+    }
+
+    link_test::FakeNode node;
+    link_test::Wire wire;
+
+  private:
+    int listener_;
+    int fd_ = -1;
+    uint16_t port_ = 0;
+};
+
+class Desk {
+  public:
+    explicit Desk(const conf::ProxySettings& more = conf::ProxySettings()) : base_(event_base_new()) {
+        conf::ProxySettings settings = more;
+        settings.node_timeout_ms = 10'000;
+        conf::NodeSpec spec;
+        spec.name = "a";
+        spec.channel = conf::NodeChannel::tcp;
+        spec.host = "127.0.0.1";
+        spec.port = server.port();
+        settings.nodes = {spec};
+        auto made = daemon::Nodes::make(settings, /* item_bytes_max= */ 4 << 20);
+        nodes = std::get<std::unique_ptr<daemon::Nodes>>(std::move(made));
+        backend = std::make_unique<daemon::RemoteBackend>(*nodes, 0, base_, pool);
+        backend->start();
+    }
+    ~Desk() {
+        backend->stop();
+        backend.reset();
+        event_base_free(base_);
+    }
+    Desk(const Desk&) = delete;
+    Desk& operator=(const Desk&) = delete;
+
+    // What a worker does, until it is so or ten seconds have passed.
+    template <class Is>
+    bool until(Is is) {
+        const uint64_t deadline_ns = boot_ns() + UINT64_C(10'000'000'000);
+        while (!is()) {
+            if (boot_ns() > deadline_ns) return false;
+            server.serve();
+            event_base_loop(base_, EVLOOP_NONBLOCK);
+            backend->end_tick();
+            poll(nullptr, 0, 1);
+        }
+        return true;
+    }
+    bool until_up() {
+        return until([&] { return nodes->shown(0).state == daemon::NodeState::up; });
+    }
+
+    template <class Op, class Reply>
+    daemon::Asked ask(const Op& op) {
+        struct {
+        } record;
+        daemon::ReplySlot& slot = queue.open();
+        Reply now;
+        const daemon::Asked asked = backend->ask(op, queue.ticket_of(slot), now);
+        queue.park(slot, out_, asked == daemon::Asked::crowded, false, "", "", record, &write_answer);
+        return asked;
+    }
+    daemon::Asked set(std::string_view key, std::string_view value) {
+        protocol::StoreOp op;
+        op.key = {key, 0};
+        op.value = value;
+        return ask<protocol::StoreOp, protocol::StoreReply>(op);
+    }
+    // What was answered to all that was asked, a word each; empty if an answer did not come.
+    std::string answers() {
+        std::string all;
+        const bool came = until([&] {
+            for (daemon::ReplyQueue* ready : pool.take_ready()) ready->emit(out_);
+            return queue.empty();
+        });
+        if (came) all.assign(out_.data(), out_.size());
+        out_.clear(0);
+        return all;
+    }
+
+    Server server;
+    fixture::Talk talk;
+    daemon::ReplyPool pool{talk.context, nullptr};
+    daemon::ReplyQueue queue{pool, -1};
+    std::unique_ptr<daemon::Nodes> nodes;
+    std::unique_ptr<daemon::RemoteBackend> backend;
+
+  private:
+    static void write_answer(daemon::ReplySlot& slot, const daemon::Answering& to) {
+        if (!slot.available()) return to.out.append("unavailable ");
+        const auto* stored = std::get_if<protocol::StoreReply>(&slot.reply());
+        const bool is_stored = stored != nullptr && stored->status == protocol::StoreReply::Status::stored;
+        to.out.append(is_stored ? "stored " : "answered ");
+    }
+
+    event_base* base_;
+    OutBuffer out_;
+};
+
+}  // namespace backend_test
