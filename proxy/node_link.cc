@@ -67,6 +67,7 @@ void NodeLink::connect(uint64_t now_ns) {
     counters_.node_connects.add(1);
     deadline_ns_ = now_ns + config_.connect_timeout_ns;
     limits_ = greeting_limits;
+    seen_bytes_ = 0;
     heard_ns_ = asked_since_ns_ = ping_sent_ns_ = 0;
     std::string error;
     channel_ = around_.make_channel(*this, error);
@@ -161,11 +162,14 @@ void NodeLink::connected() {
 
 size_t NodeLink::received(std::string_view bytes) {
     const uint64_t now_ns = around_.clock();
-    heard_ns_ = now_ns;
+    if (bytes.size() > seen_bytes_) heard_ns_ = now_ns;
     size_t taken = 0;
     while (!down_.has_value()) {
         const protocol::FrameParse parse = protocol::parse_frame(bytes.substr(taken), limits_);
-        if (parse.status == protocol::FrameParse::Status::need_more) return taken;
+        if (parse.status == protocol::FrameParse::Status::need_more) {
+            seen_bytes_ = bytes.size() - taken;
+            return taken;
+        }
         FrameError error = parse.error;
         if (parse.status == protocol::FrameParse::Status::frame) {
             error = take_frame(parse.frame, now_ns);

@@ -214,6 +214,7 @@ class NodeLink final : private fabric::ChannelEvents {
     uint64_t up_since_ns_ = 0;
     uint64_t hello_sent_ns_ = 0;
     uint64_t heard_ns_ = 0;       // the last time
+    size_t seen_bytes_ = 0;       // of half a frame: the channel may show them again, which is no sign of life
     uint64_t asked_since_ns_ = 0;  // something was sent and is not answered; 0: nothing
     uint64_t ping_sequence_ = 0;
     uint64_t ping_sent_ns_ = 0;  // 0: none is under way

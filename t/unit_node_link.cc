@@ -309,6 +309,24 @@ void silence() {
     tap::ok(!world.link->up(), "without a sign it does not");
 }
 
+// Half a frame is shown again and again by a channel that has nothing more.
+void silence_in_a_frame() {
+    const proxy::LinkConfig config = link_config();
+    World world(config, false);
+    world.start();
+    world.node.hold = true;
+    world.get(1, "k", 3600 * second);
+    world.link->flush(world.now_ns);
+    OutBuffer out;
+    protocol::append_pong(out, 1, 1300);
+    world.wire->to_proxy.append(out.data(), out.size() - 1);
+    for (int i = 0; i < 4; i++) {
+        world.link->ready(world.now_ns);
+        world.advance(config.silence_ns / 4);
+    }
+    tap::ok(!world.link->up() && world.downs.back().first == LinkDown::silent, "half a frame is no life for long");
+}
+
 void back_pressure() {
     proxy::LinkConfig config = link_config();
     config.under_way = {10, 100'000};
@@ -443,6 +461,7 @@ int main() {
     pieces();
     timeouts();
     silence();
+    silence_in_a_frame();
     back_pressure();
     out_of_order();
     goodbye();
