@@ -148,6 +148,7 @@ EXTRA_DIST += \
 	t/lib/farcached.py \
 	t/lib/farctl.py \
 	t/lib/farnode.py \
+	t/lib/liar.py \
 	t/lib/suite.py \
 	t/lib/tap_output.py
 
@@ -218,7 +219,7 @@ test_scripts += t/conv_connections.py t/conv_connection_limits.py
 
 # Several processes: farcached in front of nodes.
 test_scripts += t/nodes_conv_text.py t/nodes_conv_meta.py t/nodes_conv_binary.py t/nodes_conv_connections.py
-test_scripts += t/nodes_consistency.py t/nodes_leases.py t/nodes_restart.py t/nodes_stopped.py
+test_scripts += t/nodes_consistency.py t/nodes_leases.py t/nodes_liar.py t/nodes_restart.py t/nodes_stopped.py
 
 # -- Last: what the lists above add up to -----------------------------------------------------------
 check_PROGRAMS += $(fuzz_targets)
