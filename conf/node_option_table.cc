@@ -26,12 +26,15 @@ Refusal set_tcp(const Option& option, Settings& settings, const char* text, std:
 }
 constexpr Kind tcp_address{.set = set_tcp, .value = Value::text};
 
-// Given, or said to be so in the file, it turns leases off.
-Refusal set_no_lease(const Option&, Settings& settings, const char* text, std::string&) {
-    settings.node.lease = text != nullptr && std::string_view(text) == "no";
-    return {};
+// Given, or said to be so in the file, it turns something off.
+template <auto module, auto field>
+constexpr Kind turns_off() {
+    return {.set = [](const Option&, Settings& settings, const char* text, std::string&) -> Refusal {
+                settings.*module.*field = text != nullptr && std::string_view(text) == "no";
+                return {};
+            },
+            .value = Value::boolean};
 }
-constexpr Kind no_lease{.set = set_no_lease, .value = Value::boolean};
 
 constexpr Kind item_size_as_text() {
     Kind kind = item_size;
@@ -67,6 +70,9 @@ constexpr Option table[] = {
     {.flag = 'm', .name = "memory-limit", .argument = "<megabytes>", .initial = "64",
      .kind = number<&S::memory, &M::bytes_max>(1, megabytes_max, 1 << 20), .section = Section::memory,
      .in_file = true, .exit_status = exit_usage, .help = "limit on the memory that items take"},
+    {.flag = 'M', .name = "disable-evictions", .initial = "no", .kind = turns_off<&S::memory, &M::evict>(),
+     .section = Section::memory, .in_file = true,
+     .help = "when memory is full, answer stores with an error\ninstead of evicting"},
     {.flag = 'I', .name = "max-item-size", .argument = "<size>", .initial = "1m",
      .kind = item_size_as_text(), .section = Section::memory, .in_file = true,
      .exit_status = exit_usage, .allowed = "a number of bytes, or one with k or m, from 1k to 1024m",
@@ -80,7 +86,8 @@ constexpr Option table[] = {
      .exit_status = exit_usage,
      .help = "for how long a proxy may read an item where it lies without\n"
              "asking, from the second touch of the item on"},
-    {.name = "no-lease", .initial = "no", .kind = no_lease, .section = Section::memory, .in_file = true,
+    {.name = "no-lease", .initial = "no", .kind = turns_off<&S::node, &N::lease>(),
+     .section = Section::memory, .in_file = true,
      .help = "grant no leases: each get asks the node, or its index"},
     {.flag = 't', .name = "threads", .argument = "<num>", .initial = "4",
      .kind = number<&S::session, &SessionSettings::threads>(1, limits::workers_max),

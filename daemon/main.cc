@@ -206,7 +206,7 @@ std::unique_ptr<node::Node> node_or_exit(const conf::Settings& settings) {
 // nullptr: the embedded one is all there is.
 std::unique_ptr<Nodes> nodes_or_exit(const conf::Settings& settings) {
     if (settings.proxy.nodes.empty()) return nullptr;
-    return or_give_up(Nodes::make(settings.proxy, settings.memory.item_bytes_max));
+    return or_give_up(Nodes::make(settings.proxy, settings.memory));
 }
 
 // From here on the process is the one that stays.

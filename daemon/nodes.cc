@@ -77,13 +77,14 @@ conf::Refusal Nodes::add_node(const conf::NodeSpec& spec) {
     return {};
 }
 
-Nodes::Made Nodes::make(const conf::ProxySettings& settings, uint64_t item_bytes_max) {
+Nodes::Made Nodes::make(const conf::ProxySettings& settings, const conf::MemorySettings& memory) {
     std::unique_ptr<Nodes> nodes(new Nodes);
     nodes->options_.timeout_ns = settings.node_timeout_ms * ns_per_ms;
     nodes->options_.failover = settings.failover;
     nodes->options_.local_read = settings.local_read;
     nodes->options_.cold_index = settings.cold_get == conf::ColdGet::index;
-    nodes->options_.item_bytes_max = item_bytes_max;
+    nodes->options_.item_bytes_max = memory.item_bytes_max;
+    nodes->options_.cas = memory.cas;
     nodes->host_ = this_host();
     std::vector<proxy::PlacementNode> places;
     for (const conf::NodeSpec& spec : settings.nodes) {

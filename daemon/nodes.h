@@ -18,6 +18,7 @@
 
 #include "conf/exit_status.h"
 #include "conf/proxy_settings.h"
+#include "conf/settings.h"
 #include "daemon/nodes_view.h"
 #include "fabric/mapped_region.h"
 #include "fabric/socket_address.h"
@@ -36,10 +37,11 @@ class Nodes final : public NodesView {
         bool local_read = true;
         bool cold_index = false;
         uint64_t item_bytes_max = 0;          // larger items are refused here
+        bool cas = true;                      // false: clients of this process see no unique but 0, and compare in vain
     };
     using Made = std::variant<std::unique_ptr<Nodes>, conf::Problem>;
     // Looks up names, and may wait for that.
-    static Made make(const conf::ProxySettings& settings, uint64_t item_bytes_max);
+    static Made make(const conf::ProxySettings& settings, const conf::MemorySettings& memory);
     ~Nodes() override;
     Nodes(const Nodes&) = delete;
     Nodes& operator=(const Nodes&) = delete;

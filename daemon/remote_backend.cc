@@ -55,6 +55,20 @@ bool keep_text(std::string& kept, std::string_view text) {
     }
 }
 
+// Without uniques (-C) what is compared with is what no item has; and nothing less, which `ms I` would take for old.
+template <class Op>
+void compare_in_vain(Op& op) {
+    bool compares = op.cas_compare.value_or(0) != 0;
+    if constexpr (std::is_same_v<Op, protocol::StoreOp>)
+        compares = compares || op.mode == protocol::StoreOp::Mode::cas;
+    if (compares) op.cas_compare = UINT64_MAX;
+}
+void hide_cas(protocol::ReplyOp& reply) {
+    if (auto* get = std::get_if<protocol::GetReply>(&reply)) get->meta.cas = 0;
+    if (auto* store = std::get_if<protocol::StoreReply>(&reply)) store->cas = 0;
+    if (auto* arith = std::get_if<protocol::ArithReply>(&reply)) arith->meta.cas = 0;
+}
+
 template <class Op>
 proxy::Asked ask_or_get(proxy::NodeLink& link, const Op& op, const proxy::AskOptions& options, proxy::ReplySink& sink,
                         uint64_t now_ns) {
@@ -142,14 +156,18 @@ struct RemoteBackend::Node final : proxy::LinkEvents {
 
 class RemoteBackend::TicketSink final : public proxy::ReplySink {
   public:
-    explicit TicketSink(ReplyPool& pool) : pool_(pool) {}
+    TicketSink(ReplyPool& pool, bool cas) : pool_(pool), cas_(cas) {}
     void answered(uint64_t cookie, proxy::Answer& answer) override {
-        pool_.answer(Ticket(cookie), answer.op, answer.value, std::move(answer.owned));
+        if (cas_) return pool_.answer(Ticket(cookie), answer.op, answer.value, std::move(answer.owned));
+        protocol::ReplyOp shown = answer.op;
+        hide_cas(shown);
+        pool_.answer(Ticket(cookie), shown, answer.value, std::move(answer.owned));
     }
     void failed(uint64_t cookie, const proxy::Failed&) override { pool_.unavailable(Ticket(cookie)); }
 
   private:
     ReplyPool& pool_;
+    const bool cas_;
 };
 
 // What all nodes, or one, were asked for on behalf of one ticket.
@@ -183,7 +201,7 @@ RemoteBackend::RemoteBackend(Nodes& nodes, uint32_t number, event_base* base, Re
       base_(base),
       pool_(pool),
       landing_(landing_bytes),
-      tickets_(std::make_unique<TicketSink>(pool)),
+      tickets_(std::make_unique<TicketSink>(pool, nodes.options().cas)),
       gathers_sink_(std::make_unique<GatherSink>(*this)),
       chance_(uint32_t(boot_ns()) | 1) {
     event_assign(&timer_, base_, -1, 0, on_timer, this);
@@ -317,6 +335,8 @@ proxy::AskOptions RemoteBackend::options(Ticket ticket) {
 template <class Op>
 Asked RemoteBackend::ask_link(Node& node, Op op, proxy::AskOptions options, proxy::ReplySink& sink, Ticket ticket,
                               bool gather) {
+    if constexpr (requires { op.cas_compare; })
+        if (!nodes_.options().cas) compare_in_vain(op);
     try {
         if (node.postponed.empty() && node.link.up()) {
             if constexpr (std::is_same_v<Op, protocol::StoreOp>)
@@ -392,7 +412,7 @@ bool RemoteBackend::read_local(Node& node, const protocol::GetOp& op, ValueSink 
     if (!node.link.read_in_order(hash)) return false;
     protocol::ItemMeta& meta = reply.meta;
     auto sink = [&](const fabric::ReadMeta& read) {
-        meta.cas = read.cas;
+        meta.cas = nodes_.options().cas ? read.cas : 0;
         meta.flags = read.flags;
         meta.value_len = read.value_len;
         meta.size_class = read.size_class;

@@ -150,6 +150,7 @@ Config node_config(const conf::Settings& settings) {
     Config config;
     config.cas_above = uniques_above();
     config.memory_bytes = settings.memory.bytes_max;
+    config.evict = settings.memory.evict;
     config.item_bytes_max = settings.memory.item_bytes_max;
     config.huge_pages = settings.memory.huge_pages;
     config.workers = settings.session.threads;

@@ -91,7 +91,10 @@ class Desk {
         spec.host = "127.0.0.1";
         spec.port = server.port();
         settings.nodes = {spec};
-        auto made = daemon::Nodes::make(settings, /* item_bytes_max= */ 4 << 20);
+        conf::MemorySettings memory;
+        memory.item_bytes_max = 4 << 20;
+        memory.cas = true;
+        auto made = daemon::Nodes::make(settings, memory);
         nodes = std::get<std::unique_ptr<daemon::Nodes>>(std::move(made));
         backend = std::make_unique<daemon::RemoteBackend>(*nodes, 0, base_, pool);
         backend->start();

@@ -145,9 +145,11 @@ def until_up(daemon):
 
 
 class Behind:
-    """What FARCACHED_NODES puts behind one farcached. What of its arguments is about the cache is the nodes', too."""
+    """What FARCACHED_NODES puts behind one farcached. What of its arguments is about the cache is the nodes', too, and
+    what only a node takes is no longer its own."""
 
-    OF_THE_CACHE = {"-m": 1, "-I": 1, "-L": 0}
+    OF_THE_CACHE = {"-m": 1, "-I": 1, "-L": 0, "-M": 0}
+    NOT_OF_A_PROXY = {"-M"}
 
     def __init__(self, mode, daemon_args):
         word, *self.suboptions = mode.split(",")
@@ -165,6 +167,10 @@ class Behind:
         """And nothing needs the table's name any more: should the test be killed, it leaves none."""
         until_up(daemon)
         self.table.unlink()
+
+    def args_of(self, daemon_args):
+        """The daemon's, with nodes."""
+        return [a for a in daemon_args if a not in self.NOT_OF_A_PROXY] + self.options()
 
     def options(self):
         patience = "node_timeout_ms=30000"  # every node answers, however loaded the machine is

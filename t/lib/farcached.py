@@ -116,7 +116,7 @@ class Daemon:
         self.behind = None
 
     def command(self):
-        args = list(self.args) + (self.behind.options() if self.behind else [])
+        args = self.behind.args_of(self.args) if self.behind else list(self.args)
         if "-s" in args:
             self.path = args[args.index("-s") + 1]
         else:
