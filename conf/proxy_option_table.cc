@@ -108,7 +108,7 @@ constexpr Option table[] = {
              "that exists keeps its own"},
     {.where = suboption, .name = "node_timeout_ms", .argument = "<ms>", .initial = "1000",
      .kind = number<&S::proxy, &P::node_timeout_ms>(1, 60'000), .section = nodes, .in_file = true,
-     .exit_status = exit_usage, .help = "give up on a node's reply after this long"},
+     .exit_status = exit_usage, .help = "give up on a node's reply after this long without any\nto what was asked before"},
     {.where = suboption, .name = "failover", .negatable = true, .initial = "no",
      .kind = toggle<&S::proxy, &P::failover>(), .section = nodes, .in_file = true,
      .help = "keys of a node that is down go to the next on the ring; an\n"

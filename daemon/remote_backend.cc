@@ -284,7 +284,7 @@ void RemoteBackend::set_timer() {
     uint64_t next = UINT64_MAX;
     for (const auto& node : list_) {
         next = std::min(next, node->link.next_tick_ns());
-        if (!node->postponed.empty()) next = std::min(next, node->postponed.front().options.deadline_ns);
+        if (!node->postponed.empty()) next = std::min(next, node->link.deadline_ns(node->postponed.front().options));
     }
     if (next >= timer_at_ns_) return;
     timer_at_ns_ = next;
@@ -325,7 +325,8 @@ Asked RemoteBackend::unavailable(Ticket ticket) {
 proxy::AskOptions RemoteBackend::options(Ticket ticket) {
     proxy::AskOptions options;
     options.cookie = uint64_t(ticket);
-    options.deadline_ns = now() + nodes_.options().timeout_ns;
+    options.patience_ns = nodes_.options().timeout_ns;
+    options.deadline_ns = now() + options.patience_ns;
     return options;
 }
 
@@ -392,7 +393,7 @@ void RemoteBackend::ask_postponed(Node& node) {
 }
 
 void RemoteBackend::give_up_postponed(Node& node, uint64_t before_ns) {
-    while (!node.postponed.empty() && node.postponed.front().options.deadline_ns <= before_ns) {
+    while (!node.postponed.empty() && node.link.deadline_ns(node.postponed.front().options) <= before_ns) {
         give_up(node.postponed.front());
         node.postponed.pop_front();
     }

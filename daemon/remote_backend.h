@@ -6,7 +6,8 @@
 //
 // M1  A node that has no room for more is asked later, in order, and the client that asked waits (Backend::crowded);
 //     everything asked of that node meanwhile waits behind it. Other nodes are asked as ever.
-// M2  Whatever waits or was asked is answered within Nodes::Options::timeout_ns, as unavailable if need be.
+// M2  Whatever waits or was asked is answered within Nodes::Options::timeout_ns, as unavailable if need be, or within that
+//     time after the node's last answer to what was asked before (NodeLink, K6).
 // M3  A node that is down or drained is not asked: its keys are unavailable at once, or with failover those of the
 //     next node on the ring that is up. Until the first connection to it was made or failed, they wait.
 // M4  A lock-free read of a node's mapped memory is answered only if no change of its key is unanswered, and the

@@ -36,6 +36,7 @@ bool FramesOut::begin_frame() {
     free_.pop_back();
     frames_[current_] = {++sequence_, 0, 0, false};
     unsent_.push_back(current_);
+    over_.push_back(false);
     unanswered_++;
     current_start_ = building_.size();
     writer_.begin(protocol::FrameKind::requests, sequence_);
@@ -55,6 +56,8 @@ void FramesOut::answered(uint32_t number) {
     CHECK(unanswered_ > 0);
     unanswered_--;
     free_.push_back(number);
+    over_[frame.sequence - oldest_sequence()] = true;
+    while (!over_.empty() && over_.front()) over_.pop_front();
 }
 
 uint32_t FramesOut::send(OutBuffer& out, uint64_t now_ns) {

@@ -59,6 +59,8 @@ class FramesOut {
     bool was_sent(uint32_t frame) const { return frames_[frame].sent; }
     void answered(uint32_t frame);
     uint32_t frames_unanswered() const { return unanswered_; }
+    // Of the frames that are not answered wholly; that of the next one if there are none.
+    uint64_t oldest_sequence() const { return sequence_ + 1 - over_.size(); }
 
   private:
     // Head of the largest request, rounded up.
@@ -88,6 +90,7 @@ class FramesOut {
     uint32_t current_ = 0;
     uint32_t unanswered_ = 0;
     uint64_t sequence_ = 0;
+    std::deque<bool> over_;  // of each frame from the oldest that is not answered to the newest: is it?
 };
 
 template <class Op>

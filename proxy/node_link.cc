@@ -68,7 +68,7 @@ void NodeLink::connect(uint64_t now_ns) {
     deadline_ns_ = now_ns + config_.connect_timeout_ns;
     limits_ = greeting_limits;
     seen_bytes_ = 0;
-    heard_ns_ = asked_since_ns_ = ping_sent_ns_ = 0;
+    heard_ns_ = progress_ns_ = asked_since_ns_ = ping_sent_ns_ = 0;
     std::string error;
     channel_ = around_.make_channel(*this, error);
     if (channel_ == nullptr) {
@@ -195,8 +195,8 @@ FrameError NodeLink::take_frame(const protocol::Frame& frame, uint64_t now_ns) {
     switch (frame.kind) {
         case FrameKind::welcome: return take_welcome(frame, now_ns);
         case FrameKind::refuse: return take_refuse(frame);
-        case FrameKind::replies: return replies_->replies(frame, now_ns);
-        case FrameKind::chunk: return replies_->chunk(frame);
+        case FrameKind::replies: note_progress(frame, now_ns); return replies_->replies(frame, now_ns);
+        case FrameKind::chunk: note_progress(frame, now_ns); return replies_->chunk(frame);
         case FrameKind::ping:
             protocol::append_pong(frames_->small(), frame.sequence, 0);
             return FrameError::none;
@@ -208,6 +208,10 @@ FrameError NodeLink::take_frame(const protocol::Frame& frame, uint64_t now_ns) {
         case FrameKind::accesses: break;  // parse_frame() takes none of these from a node
     }
     return FrameError::kind_unexpected;
+}
+
+void NodeLink::note_progress(const protocol::Frame& frame, uint64_t now_ns) {
+    if (frame.sequence == frames_->oldest_sequence()) progress_ns_ = now_ns;
 }
 
 FrameError NodeLink::take_welcome(const protocol::Frame& frame, uint64_t now_ns) {
@@ -388,13 +392,13 @@ uint64_t NodeLink::next_tick_ns() const {
 }
 
 void NodeLink::expire(uint64_t now_ns) {
-    exchanges_.expire(now_ns, [&](Exchange& exchange) {
+    exchanges_.expire(now_ns, progress_ns_, [&](Exchange& exchange) {
         counters_.node_timeouts.add(1);
         frames_->stop_following(exchange);
         told_ = true;
         replies_->fail(exchange, {AskFailure::timed_out, std::nullopt});
     });
-    reads_.expire(now_ns);
+    reads_.expire(now_ns, progress_ns_);
 }
 
 uint64_t NodeLink::silent_at_ns() const {

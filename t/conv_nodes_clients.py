@@ -1,14 +1,18 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Clients of a farcached whose node does not answer: what they sent behind their end, and what it costs that they do
-not read."""
+"""Clients of a farcached whose node does not answer, or slowly: what they sent behind their end, what it costs that they
+do not read, and that they get what is on its way."""
 import contextlib
 import os
 import signal
 import sys
+import time
+import types
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"))
-from farcached import Daemon, is_sanitized, tap, until  # noqa: E402
+from cluster import until_up  # noqa: E402
+from farcached import Daemon, is_sanitized, select_nothing, tap, until  # noqa: E402
 from farnode import Farnode  # noqa: E402
+from liar import Liar  # noqa: E402
 
 
 def proxy(node, *args):
@@ -70,6 +74,28 @@ def test_values_nobody_reads():
                 one.close()
 
 
-for test in (test_nothing_behind_quit, test_values_nobody_reads):
+def test_more_than_comes_in_time():
+    """A multi-get whose values take longer than node_timeout_ms, one coming after the other."""
+    keys, value = ["many%d" % i for i in range(30)], b"v" * 100_000
+
+    def slowly(frame):
+        select_nothing(0.02)
+        return frame
+
+    with Farnode("-m", "64") as node, Liar(types.SimpleNamespace(channel="tcp", port=node.port)) as liar, \
+            Daemon("--node", "a=" + liar.address(), "-o", "node_timeout_ms=500", threads=1) as d, d.client() as c:
+        until_up(d)
+        for key in keys:
+            c.set(key, value)
+        liar.lie = slowly
+        began = time.monotonic()
+        found = c.get_many(keys)
+        liar.lie = None
+        tap.diag("%.1f s" % (time.monotonic() - began))
+        tap.is_([key.decode() for key, _, got, _ in found if got == value], keys, "what takes its time comes, all of it")
+        tap.is_(d.stats("proxy")["node_timeouts"], "0", "nothing has timed out")
+
+
+for test in (test_nothing_behind_quit, test_values_nobody_reads, test_more_than_comes_in_time):
     test()
 tap.done()

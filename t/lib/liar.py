@@ -2,7 +2,7 @@
 """A node that lies: it stands between a farcached and a real farnode, over tcp or shm, and passes on what both say, until
 the test tells it what to say instead.
 
-    with Liar(node) as liar:                 # a cluster.Node that runs
+    with Liar(node) as liar:                 # a cluster.Node that runs, or its channel and port, or path
         node.address = liar.address          # for whoever is started now
         liar.lie = lambda frame: frame[:-1]  # bytes instead of a frame of the node's, or Last(bytes)
         liar.shm_lie = lambda welcome, fds: (welcome, fds)  # of the record and descriptors that greet over shm
