@@ -136,6 +136,7 @@ struct RemoteBackend::Node final : proxy::LinkEvents {
         was_up = false;
     }
     void room() override { retry = true; }
+    bool reachable() const { return link.up() || starting; }
 
     RemoteBackend& owner;
     const uint32_t number;
@@ -298,8 +299,7 @@ void RemoteBackend::set_timer() {
 
 RemoteBackend::Node* RemoteBackend::usable(uint32_t number) {
     Node& node = *list_[number];
-    const bool there = node.link.up() || node.starting;
-    return there && !nodes_.is_drained(number) ? &node : nullptr;
+    return node.reachable() && !nodes_.is_drained(number) ? &node : nullptr;
 }
 
 // nullptr: none that may be asked.
@@ -381,7 +381,7 @@ Asked RemoteBackend::ask_node(const Op& op, Ticket ticket) {
 void RemoteBackend::ask_postponed(Node& node) {
     if (!node.retry) return;
     node.retry = false;
-    if (!node.link.up() && !node.starting) return give_up_postponed(node, UINT64_MAX);
+    if (!node.reachable()) return give_up_postponed(node, UINT64_MAX);
     while (!node.postponed.empty()) {
         Postponed& first = node.postponed.front();
         const proxy::Asked asked = std::visit(
@@ -480,7 +480,7 @@ Asked RemoteBackend::ask_all(const Op& op, Ticket ticket, bool stats, Node* only
     for (auto& node : list_) {
         if (only != nullptr && node.get() != only) continue;
         gather.parts[node->number].asked = true;
-        if (usable(node->number) == nullptr) continue;
+        if (!node->reachable()) continue;
         proxy::AskOptions with = options(ticket);
         with.cookie = id << node_bits | node->number;
         gather.unanswered++;

@@ -8,11 +8,12 @@
 //     everything asked of that node meanwhile waits behind it. Other nodes are asked as ever.
 // M2  Whatever waits or was asked is answered within Nodes::Options::timeout_ns, as unavailable if need be, or within that
 //     time after the node's last answer to what was asked before (NodeLink, K6).
-// M3  A node that is down or drained is not asked: its keys are unavailable at once, or with failover those of the
-//     next node on the ring that is up. Until the first connection to it was made or failed, they wait.
+// M3  A node that is down or drained is not asked for a key: its keys are unavailable at once, or with failover those of
+//     the next node on the ring that is up. Until the first connection to it was made or failed, they wait.
 // M4  A lock-free read of a node's mapped memory is answered only if no change of its key is unanswered, and the
 //     owner of the memory is seen alive after the copy (S9).
-// M5  What asks all nodes is unavailable if one of them is; the others are asked none the less.
+// M5  What asks all nodes is unavailable if one of them is; the others are asked none the less. A drained one is asked,
+//     too: it tells of itself, and what is flushed does not come back with it.
 #pragma once
 
 #include <event2/event.h>
