@@ -15,12 +15,6 @@ namespace {
 constexpr MetaSet shown_by_ms("kcs");
 constexpr MetaSet shown_by_ma("kct");
 
-// A change whose node did not answer is an error, even to a quiet client.
-void change_unavailable(const Meta& meta) {
-    meta.context().counters.change_unavailable.add(1);
-    say(meta.to.out, unavailable_words);
-}
-
 // The time left before a touch: a peek.
 class TtlHalf {
   public:
@@ -67,6 +61,11 @@ void reply_bare(const Meta& meta, std::string_view status) {
     shown.key_binary = meta.flags.has('b');
     shown.show = MetaSet("k");
     reply_line(meta, status, shown);
+}
+
+void change_unavailable(const Meta& meta) {
+    meta.context().counters.change_unavailable.add(1);
+    say(meta.to.out, unavailable_words);
 }
 
 // Is `first` asked for before `second`? Flags take effect, and are shown, in the order of the

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Clients of a farcached whose node does not answer, or slowly: what they sent behind their end, what it costs that they
-do not read, and that they get what is on its way."""
+do not read, what they are told of a dead one, and that they get what is on its way."""
 import contextlib
 import os
 import signal
@@ -74,6 +74,49 @@ def test_values_nobody_reads():
                 one.close()
 
 
+# What asks for a value is a miss, what only changes something is not.
+ANSWERS_OF_A_DEAD_NODE = r"""
+get k: END
+gets k: END
+gat 10 k: END
+mg k v: EN
+mg k: EN
+mg k v T10: EN
+mg k v N30: EN
+mg k v R30: EN
+me k: EN
+touch k 10: SERVER_ERROR unavailable
+mg k T10: SERVER_ERROR unavailable
+mg k t T10: SERVER_ERROR unavailable
+mg k T10 q: SERVER_ERROR unavailable
+mg k N30: SERVER_ERROR unavailable
+mg k R30: SERVER_ERROR unavailable
+delete k: SERVER_ERROR unavailable
+incr k 1: SERVER_ERROR unavailable
+md k: SERVER_ERROR unavailable
+ma k: SERVER_ERROR unavailable
+ms k 0\r\n: SERVER_ERROR unavailable
+set k 0 0 0\r\n: SERVER_ERROR unavailable
+flush_all: SERVER_ERROR unavailable
+"""
+
+
+def test_dead_node():
+    with Farnode() as node, proxy(node) as d, d.client() as c:
+        until_up(d)
+        node.stop()
+        until(lambda: d.stats("nodes")["a:links_up"], lambda up: up == "0")
+        before = d.stats("proxy")
+        table = [line.split(": ") for line in ANSWERS_OF_A_DEAD_NODE.split("\n") if line]
+        for request, answer in table:
+            got = c.send(request.replace(r"\r\n", "\r\n"), "\r\nmn\r\n").until("MN\r\n").decode()
+            tap.is_(got, answer + "\r\nMN\r\n", "of a dead node, %s: %s" % (request.split("\\")[0], answer))
+        after = d.stats("proxy")
+        counted = {n: int(after[n]) - int(before[n]) for n in ("get_unavailable", "change_unavailable")}
+        errors = sum(answer.startswith("SERVER_ERROR") for _, answer in table)
+        tap.is_(counted, {"get_unavailable": len(table) - errors, "change_unavailable": errors}, "each is counted")
+
+
 def test_more_than_comes_in_time():
     """A multi-get whose values take longer than node_timeout_ms, one coming after the other."""
     keys, value = ["many%d" % i for i in range(30)], b"v" * 100_000
@@ -96,6 +139,6 @@ def test_more_than_comes_in_time():
         tap.is_(d.stats("proxy")["node_timeouts"], "0", "nothing has timed out")
 
 
-for test in (test_nothing_behind_quit, test_values_nobody_reads, test_more_than_comes_in_time):
+for test in (test_nothing_behind_quit, test_values_nobody_reads, test_dead_node, test_more_than_comes_in_time):
     test()
 tap.done()
