@@ -15,7 +15,6 @@
 #include <memory>
 #include <string>
 #include <system_error>
-#include <variant>
 #include <vector>
 
 #include "conf/command_line.h"
@@ -30,6 +29,7 @@
 #include "node/node.h"
 #include "node/node_stats.h"
 #include "process/admin_socket.h"
+#include "process/give_up.h"
 #include "process/node_time.h"
 #include "process/process.h"
 
@@ -38,6 +38,8 @@ namespace farcached::node {
 namespace {
 
 using process::Signals;
+using process::give_up;
+using process::or_give_up;
 using AdminSocket = std::unique_ptr<process::AdminSocket>;
 using TcpListeners = std::vector<std::unique_ptr<fabric::TcpListener>>;
 
@@ -46,34 +48,6 @@ constexpr uint64_t files_per_connection = 6;  // socket, poller, and what the tw
 constexpr uint64_t files_other = 256;
 constexpr uint32_t patience_ms = 1000;           // for proxies to go when the node stops
 constexpr uint32_t patience_graceful_ms = 10'000;
-
-// -- What refuses to start ------------------------------------------------------------------------------
-
-[[noreturn]] void give_up(const conf::Problem& problem) {
-    std::fputs(problem.text.c_str(), stderr);
-    std::exit(problem.exit_status);
-}
-[[noreturn]] void give_up(const std::string& sentence) {
-    give_up(conf::Problem{conf::exit_system, sentence + "\n"});
-}
-
-void or_give_up(const conf::Refusal& refusal) {
-    if (refusal) give_up(*refusal);
-}
-template <class Value>
-Value or_give_up(std::variant<Value, conf::Problem> result) {
-    if (auto* problem = std::get_if<conf::Problem>(&result)) give_up(*problem);
-    return std::move(std::get<Value>(result));
-}
-
-conf::Settings settings_or_exit(int argc, char** argv) {
-    conf::CommandLine line =
-        conf::parse_command_line({argv, size_t(argc)}, conf::node_option_table(), conf::farnode_program());
-    std::fputs(line.err.c_str(), stderr);
-    std::fputs(line.out.c_str(), stdout);
-    if (line.exit_status) std::exit(*line.exit_status);
-    return std::move(line.settings);
-}
 
 // -- Where it listens -----------------------------------------------------------------------------------
 
@@ -243,7 +217,8 @@ void serve(const conf::Settings& settings, TcpListeners listeners, AdminSocket a
 }  // namespace
 
 int run(int argc, char** argv) {
-    const conf::Settings settings = settings_or_exit(argc, argv);
+    const conf::Settings settings = process::settings_or_exit(
+        conf::parse_command_line({argv, size_t(argc)}, conf::node_option_table(), conf::farnode_program()));
     (void)process::node_now();  // starts the clock
     const process::Identity identity = or_give_up(process::find_identity(settings.process.user));
     or_give_up(process::raise_file_limit(settings.session.connections_max,
