@@ -144,21 +144,6 @@ void settle(const conf::ProcessSettings& settings, const Identity& identity) {
     if (settings.lock_memory) std::fputs(process::lock_memory().c_str(), stderr);
 }
 
-void wait_for_the_end(Signals& signals, uint32_t verbosity) {
-    for (;;) {
-        switch (signals.next()) {
-            case Signals::Meaning::reload:
-                if (verbosity > 0) std::fputs("SIGHUP: there is nothing to reload\n", stderr);
-                break;
-            case Signals::Meaning::stop_gracefully:
-                std::fputs("Gracefully stopping\n", stderr);
-                return;
-            case Signals::Meaning::stop:
-                return;
-        }
-    }
-}
-
 // Nobody waits for threads that did start while others could not: the process ends at once.
 template <class Start>
 void start_or_exit(Start start) {
@@ -210,7 +195,7 @@ void serve(const conf::Settings& settings, Nodes* nodes, Server& server, Signals
         server.start(node, nodes, engine, admin, watch);
     });
 
-    wait_for_the_end(signals, settings.process.verbosity);
+    signals.wait_for_the_end(settings.process.verbosity > 0);
     server.stop();
     crawler.stop();
     watch.stop();

@@ -160,14 +160,6 @@ NodeFacts facts_of(const conf::Settings& settings, const TcpListeners& listeners
 
 // -- The process --------------------------------------------------------------------------------------------
 
-Signals::Meaning wait_for_the_end(Signals& signals, uint32_t verbosity) {
-    for (;;) {
-        const Signals::Meaning meaning = signals.next();
-        if (meaning != Signals::Meaning::reload) return meaning;
-        if (verbosity > 0) std::fputs("SIGHUP: there is nothing to reload\n", stderr);
-    }
-}
-
 // From here on the process is the one that stays, and its user the one it shall be.
 void serve(const conf::Settings& settings, TcpListeners listeners, AdminSocket admin,
            process::Background& background, Signals& signals) {
@@ -207,8 +199,7 @@ void serve(const conf::Settings& settings, TcpListeners listeners, AdminSocket a
     const process::PidFile pid_file(settings.process.pid_file);
     background.ready(talks);
 
-    const bool graceful = wait_for_the_end(signals, settings.process.verbosity) == Signals::Meaning::stop_gracefully;
-    if (graceful) std::fputs("Gracefully stopping\n", stderr);
+    const bool graceful = signals.wait_for_the_end(talks);
     server->stop(graceful ? protocol::Goodbye::draining : protocol::Goodbye::stopping,
                  graceful ? patience_graceful_ms : patience_ms);
     crawler.stop();
