@@ -2,7 +2,6 @@
 #include "daemon/nodes.h"
 
 #include <netdb.h>
-#include <sys/random.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -10,6 +9,7 @@
 #include <cstring>
 
 #include "base/check.h"
+#include "base/random_word.h"
 #include "conf/nodes.h"
 #include "daemon/remote_backend.h"
 #include "fabric/shm_channel.h"
@@ -23,13 +23,6 @@ namespace {
 constexpr uint64_t ns_per_ms = 1'000'000;
 constexpr uint64_t silent_timeouts = 3;  // a node that answers nothing for so many is taken for dead
 constexpr uint64_t silence_ns_min = 200 * ns_per_ms;
-
-uint64_t random_word() {
-    uint64_t word = 0;
-    while (word == 0)
-        if (getrandom(&word, sizeof word, 0) != ssize_t(sizeof word)) word = 0;
-    return word;
-}
 
 std::string this_host() {
     char name[256] = "";
