@@ -3,7 +3,6 @@
 //
 // Addresses are bound while the process still may, before it gives up root; the memory, its name's lock and the
 // socket of its name belong to whom it has become, and are made in the process that stays when -d makes another one.
-#include <netdb.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -15,11 +14,13 @@
 #include <memory>
 #include <string>
 #include <system_error>
+#include <variant>
 #include <vector>
 
 #include "conf/command_line.h"
 #include "conf/node_option_table.h"
 #include "conf/nodes.h"
+#include "fabric/name_lookup.h"
 #include "fabric/owner.h"
 #include "fabric/shm_channel.h"
 #include "fabric/tcp_channel.h"
@@ -55,28 +56,12 @@ constexpr uint32_t patience_graceful_ms = 10'000;
 TcpListeners listen_tcp(const conf::NodeSettings& settings) {
     TcpListeners listeners;
     if (settings.tcp_host.empty()) return listeners;
-    addrinfo hints{};
-    hints.ai_flags = AI_PASSIVE;
-    hints.ai_socktype = SOCK_STREAM;
-    addrinfo* found = nullptr;
-    const bool all = settings.tcp_host == "*";
-    const std::string port = std::to_string(settings.tcp_port);
-    const int failure = getaddrinfo(all ? nullptr : settings.tcp_host.c_str(), port.c_str(), &hints, &found);
-    if (failure != 0)
-        give_up("--tcp " + settings.tcp_host + ":" + port + ": the host is not known (" +
-                (failure == EAI_SYSTEM ? std::strerror(errno) : gai_strerror(failure)) + ")");
-    const std::unique_ptr<addrinfo, decltype(&freeaddrinfo)> free_later(found, &freeaddrinfo);
-    std::string error = "--tcp " + settings.tcp_host + ": the host has no address";
-    std::vector<fabric::SocketAddress> tried;
-    for (const addrinfo* at = found; at != nullptr; at = at->ai_next) {
-        fabric::SocketAddress address;
-        if (at->ai_addrlen > sizeof address.storage) continue;
-        std::memcpy(&address.storage, at->ai_addr, at->ai_addrlen);
-        address.size = at->ai_addrlen;
-        bool again = false;  // /etc/hosts may say one address twice
-        for (const fabric::SocketAddress& other : tried) again = again || other == address;
-        tried.push_back(address);
-        if (again) continue;
+    auto found = fabric::look_up(settings.tcp_host == "*" ? "" : settings.tcp_host, settings.tcp_port);
+    if (auto* why = std::get_if<std::string>(&found))
+        give_up("--tcp " + settings.tcp_host + ":" + std::to_string(settings.tcp_port) +
+                ": the host is not known (" + *why + ")");
+    std::string error;
+    for (const auto& address : std::get<std::vector<fabric::SocketAddress>>(found)) {
         if (auto listener = fabric::TcpListener::listen(address, backlog, error)) {
             listeners.push_back(std::move(listener));
         } else if (error.ends_with(std::strerror(EADDRINUSE))) {
