@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "daemon/listen.h"
 
-#include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/stat.h>
@@ -131,12 +130,8 @@ void remove_unix_socket(const std::string& path, const Listening& ours) {
 
 std::string describe(const sockaddr_storage& address, const std::string& unix_path) {
     if (address.ss_family == AF_UNIX) return "unix:" + unix_path;
-    char host[NI_MAXHOST] = "?";
-    char port[NI_MAXSERV] = "0";
-    (void)getnameinfo(reinterpret_cast<const sockaddr*>(&address), sizeof address, host, sizeof host,
-                      port, sizeof port, NI_NUMERICHOST | NI_NUMERICSERV);
-    if (address.ss_family == AF_INET6) return std::string("tcp6:[") + host + "]:" + port;
-    return std::string("tcp:") + host + ":" + port;
+    const char* transport = address.ss_family == AF_INET6 ? "tcp6:" : "tcp:";
+    return transport + fabric::to_string({address, sizeof address});
 }
 
 std::string watch_words(const std::string& described) {
