@@ -207,7 +207,17 @@ inline std::string_view stats_told(const ReplySlot& slot) {
     return slot.available() ? slot.value() : std::string_view();
 }
 
-// A Half whose reply is nothing: for what is asked on behalf of another request.
 struct NoRecord {};
+
+// Of a set that was refused before its value came. The client was told; but what follows waits for it.
+class ForgetHalf {
+  public:
+    ForgetHalf(const Answering& to, std::string_view, NoRecord, std::string_view) : to_(to) {}
+    void done(const protocol::DoneReply&) {}
+    void unavailable() { to_.context.counters.change_unavailable.add(1); }
+
+  private:
+    Answering to_;
+};
 
 }  // namespace farcached::daemon
