@@ -58,7 +58,6 @@ class FramesOut {
     uint64_t sent_ns(uint32_t frame) const { return frames_[frame].sent_ns; }
     bool was_sent(uint32_t frame) const { return frames_[frame].sent; }
     void answered(uint32_t frame);
-    uint32_t frames_unanswered() const { return unanswered_; }
 
   private:
     // Head of the largest request, rounded up.
