@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "daemon/admin.h"
 
-#include <time.h>
-
 #include <algorithm>
 #include <iterator>
 
+#include "base/boottime.h"
 #include "daemon/dump.h"
 #include "daemon/nodes_view.h"
 #include "daemon/stats_words.h"
@@ -69,12 +68,6 @@ void subtract_same(NodeNumbers& now, const std::vector<NodeNumbers>& earlier) {
     if (same == nullptr || same->incarnation != now.incarnation) return;
     subtract(now.stats, same->stats);
     subtract(now.all_classes, same->all_classes);
-}
-
-uint64_t boottime_ns() {
-    timespec t{};
-    clock_gettime(CLOCK_BOOTTIME, &t);
-    return uint64_t(t.tv_sec) * UINT64_C(1'000'000'000) + uint64_t(t.tv_nsec);
 }
 
 }  // namespace

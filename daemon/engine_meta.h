@@ -82,8 +82,6 @@ inline int64_t ttl_of(const protocol::ItemMeta& item, NodeSeconds now) {
 void reply_line(const Meta& meta, std::string_view status, const MetaShown& shown);
 // Without an item: only the key, as it was given, and the opaque.
 void reply_bare(const Meta& meta, std::string_view status);
-// A change whose node did not answer is an error, even to a quiet client.
-void change_unavailable(const Meta& meta);
 
 // Is `first` asked for before `second`? Flags take effect, and are shown, in the order of the request.
 bool asked_before(const MetaFlags& flags, char first, char second);

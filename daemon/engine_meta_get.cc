@@ -126,7 +126,7 @@ class MgHalf {
         Context& context = meta_.context();
         if (only_changes()) {
             (meta_.flags.has('T') ? context.counters.cmd_touch : context.counters.get_cmds).add(1);
-            return change_unavailable(meta_);
+            return answer_unavailable(meta_.to, /* noreply= */ false);
         }
         context.counters.get_unavailable.add(1);
         if (!context.options.unavailable_is_error) return get_miss(meta_, protocol::Miss::absent);

@@ -32,10 +32,7 @@ class FlushHalf {
     FlushHalf(const Answering& to, std::string_view, const FlushAsked& asked, std::string_view)
         : to_(to), asked_(asked) {}
     void done(const protocol::DoneReply&) { say_unless(asked_.noreply, to_.out, "OK"); }
-    void unavailable() {
-        to_.context.counters.change_unavailable.add(1);
-        say_unless(asked_.noreply, to_.out, unavailable_words);
-    }
+    void unavailable() { answer_unavailable(to_, asked_.noreply); }
 
   private:
     Answering to_;

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "daemon/nodes.h"
 
-#include <netdb.h>
-#include <sys/random.h>
 #include <unistd.h>
 
-#include <cerrno>
+#include <algorithm>
 #include <cstdio>
-#include <cstring>
+#include <variant>
 
 #include "base/check.h"
+#include "base/random_word.h"
 #include "conf/nodes.h"
 #include "daemon/remote_backend.h"
+#include "fabric/name_lookup.h"
 #include "fabric/shm_channel.h"
 #include "fabric/tcp_channel.h"
 #include "process/node_time.h"
@@ -24,13 +24,6 @@ constexpr uint64_t ns_per_ms = 1'000'000;
 constexpr uint64_t silent_timeouts = 3;  // a node that answers nothing for so many is taken for dead
 constexpr uint64_t silence_ns_min = 200 * ns_per_ms;
 
-uint64_t random_word() {
-    uint64_t word = 0;
-    while (word == 0)
-        if (getrandom(&word, sizeof word, 0) != ssize_t(sizeof word)) word = 0;
-    return word;
-}
-
 std::string this_host() {
     char name[256] = "";
     if (gethostname(name, sizeof name - 1) != 0) return "unknown";
@@ -38,30 +31,6 @@ std::string this_host() {
 }
 
 conf::Problem problem(std::string text) { return {conf::exit_usage, std::move(text)}; }
-
-conf::Refusal look_up(const conf::NodeSpec& spec, std::vector<fabric::SocketAddress>& found) {
-    addrinfo hints{};
-    hints.ai_socktype = SOCK_STREAM;
-    addrinfo* list = nullptr;
-    const std::string port = std::to_string(spec.port);
-    const int failure = getaddrinfo(spec.host.c_str(), port.c_str(), &hints, &list);
-    if (failure != 0)
-        return problem(spec.origin + ": the host " + spec.host + " is not known (" +
-                       (failure == EAI_SYSTEM ? std::strerror(errno) : gai_strerror(failure)) +
-                       "); name one that is, or its address\n");
-    const std::unique_ptr<addrinfo, decltype(&freeaddrinfo)> free_later(list, &freeaddrinfo);
-    for (const addrinfo* at = list; at != nullptr; at = at->ai_next) {
-        fabric::SocketAddress address;
-        if (at->ai_addrlen > sizeof address.storage) continue;
-        std::memcpy(&address.storage, at->ai_addr, at->ai_addrlen);
-        address.size = at->ai_addrlen;
-        bool again = false;
-        for (const fabric::SocketAddress& other : found) again = again || other == address;
-        if (!again) found.push_back(address);
-    }
-    if (found.empty()) return problem(spec.origin + ": the host " + spec.host + " has no address\n");
-    return {};
-}
 
 }  // namespace
 
@@ -71,8 +40,13 @@ conf::Refusal Nodes::add_node(const conf::NodeSpec& spec) {
     auto one = std::make_unique<One>();
     one->spec = spec;
     one->address = conf::address_of(spec);
-    if (spec.channel == conf::NodeChannel::tcp)
-        if (conf::Refusal refusal = look_up(spec, one->at)) return refusal;
+    if (spec.channel == conf::NodeChannel::tcp) {
+        auto found = fabric::look_up(spec.host, spec.port);
+        if (auto* why = std::get_if<std::string>(&found))
+            return problem(spec.origin + ": the host " + spec.host + " is not known (" + *why +
+                           "); name one that is, or its address\n");
+        one->at = std::get<std::vector<fabric::SocketAddress>>(std::move(found));
+    }
     nodes_.push_back(std::move(one));
     return {};
 }

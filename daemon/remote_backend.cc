@@ -3,9 +3,9 @@
 
 #include <algorithm>
 #include <cstring>
-#include <ctime>
 #include <new>
 
+#include "base/boottime.h"
 #include "base/check.h"
 #include "fabric/validate.h"
 #include "protocol/layout.h"
@@ -17,12 +17,6 @@ namespace {
 constexpr size_t landing_bytes = size_t(4) << 20;  // for one-sided reads of a worker
 constexpr unsigned node_bits = 16;                 // of a gather's cookie
 constexpr int flushes_max = 16;                    // in a row, of one connection that is told more and more
-
-uint64_t boot_ns() {
-    timespec at{};
-    clock_gettime(CLOCK_BOOTTIME, &at);
-    return uint64_t(at.tv_sec) * 1'000'000'000 + uint64_t(at.tv_nsec);
-}
 
 // A key, and for a store its value, that outlive who asked.
 template <class Op>
@@ -99,7 +93,7 @@ struct RemoteBackend::Node final : proxy::LinkEvents {
           number(which),
           local(fabric::RegionView()),
           link(backend.nodes_.link_config(which, worker),
-               {backend.nodes_.maker(which), boot_ns, *this, backend.nodes_.pointer_table(),
+               {backend.nodes_.maker(which), boottime_ns, *this, backend.nodes_.pointer_table(),
                 &backend.landing_}) {}
 
     void watch(int fd) override {
@@ -204,7 +198,7 @@ RemoteBackend::RemoteBackend(Nodes& nodes, uint32_t number, event_base* base, Re
       landing_(landing_bytes),
       tickets_(std::make_unique<TicketSink>(pool, nodes.options().cas)),
       gathers_sink_(std::make_unique<GatherSink>(*this)),
-      chance_(uint32_t(boot_ns()) | 1) {
+      chance_(uint32_t(boottime_ns()) | 1) {
     event_assign(&timer_, base_, -1, 0, on_timer, this);
     for (uint32_t i = 0; i < nodes_.count(); i++) list_.push_back(std::make_unique<Node>(*this, i, number));
     touched_.reserve(list_.size());
@@ -235,7 +229,7 @@ void RemoteBackend::stop() {
 
 uint64_t RemoteBackend::now() {
     if (now_is_old_) {
-        now_ns_ = boot_ns();
+        now_ns_ = boottime_ns();
         now_is_old_ = false;
     }
     return now_ns_;
@@ -289,7 +283,7 @@ void RemoteBackend::set_timer() {
     }
     if (next >= timer_at_ns_) return;
     timer_at_ns_ = next;
-    const uint64_t now_ns = boot_ns();
+    const uint64_t now_ns = boottime_ns();
     const uint64_t us = next > now_ns ? (next - now_ns + 999) / 1000 : 0;
     const timeval after{time_t(us / 1'000'000), suseconds_t(us % 1'000'000)};
     event_add(&timer_, &after);

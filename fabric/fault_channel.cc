@@ -3,13 +3,13 @@
 
 #include <sys/epoll.h>
 #include <sys/timerfd.h>
-#include <time.h>
 
 #include <algorithm>
 #include <cstring>
 #include <numeric>
 #include <utility>
 
+#include "base/boottime.h"
 #include "base/check.h"
 #include "protocol/words.h"
 
@@ -20,12 +20,6 @@ namespace {
 constexpr size_t reads_max = 64;
 constexpr uint64_t never = UINT64_MAX;
 constexpr uint32_t line_bytes = 64;  // what a cache, a bus and a network card move at once
-
-uint64_t boottime_ns() {
-    timespec t{};
-    clock_gettime(CLOCK_BOOTTIME, &t);
-    return uint64_t(t.tv_sec) * 1'000'000'000 + uint64_t(t.tv_nsec);
-}
 
 size_t landing_bytes(const ReadRequest& request) {
     return (size_t(request.ptr.length) + 7) / 8 * 8;

@@ -3,7 +3,6 @@
 //
 // Addresses are bound while the process still may, before it gives up root; the memory, its name's lock and the
 // socket of its name belong to whom it has become, and are made in the process that stays when -d makes another one.
-#include <netdb.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -21,6 +20,7 @@
 #include "conf/command_line.h"
 #include "conf/node_option_table.h"
 #include "conf/nodes.h"
+#include "fabric/name_lookup.h"
 #include "fabric/owner.h"
 #include "fabric/shm_channel.h"
 #include "fabric/tcp_channel.h"
@@ -30,6 +30,7 @@
 #include "node/node.h"
 #include "node/node_stats.h"
 #include "process/admin_socket.h"
+#include "process/give_up.h"
 #include "process/node_time.h"
 #include "process/process.h"
 
@@ -38,6 +39,8 @@ namespace farcached::node {
 namespace {
 
 using process::Signals;
+using process::give_up;
+using process::or_give_up;
 using AdminSocket = std::unique_ptr<process::AdminSocket>;
 using TcpListeners = std::vector<std::unique_ptr<fabric::TcpListener>>;
 
@@ -47,62 +50,18 @@ constexpr uint64_t files_other = 256;
 constexpr uint32_t patience_ms = 1000;           // for proxies to go when the node stops
 constexpr uint32_t patience_graceful_ms = 10'000;
 
-// -- What refuses to start ------------------------------------------------------------------------------
-
-[[noreturn]] void give_up(const conf::Problem& problem) {
-    std::fputs(problem.text.c_str(), stderr);
-    std::exit(problem.exit_status);
-}
-[[noreturn]] void give_up(const std::string& sentence) {
-    give_up(conf::Problem{conf::exit_system, sentence + "\n"});
-}
-
-void or_give_up(const conf::Refusal& refusal) {
-    if (refusal) give_up(*refusal);
-}
-template <class Value>
-Value or_give_up(std::variant<Value, conf::Problem> result) {
-    if (auto* problem = std::get_if<conf::Problem>(&result)) give_up(*problem);
-    return std::move(std::get<Value>(result));
-}
-
-conf::Settings settings_or_exit(int argc, char** argv) {
-    conf::CommandLine line =
-        conf::parse_command_line({argv, size_t(argc)}, conf::node_option_table(), conf::farnode_program());
-    std::fputs(line.err.c_str(), stderr);
-    std::fputs(line.out.c_str(), stdout);
-    if (line.exit_status) std::exit(*line.exit_status);
-    return std::move(line.settings);
-}
-
 // -- Where it listens -----------------------------------------------------------------------------------
 
 // One listener for each address that the host means. A port that the kernel chooses is another one for each.
 TcpListeners listen_tcp(const conf::NodeSettings& settings) {
     TcpListeners listeners;
     if (settings.tcp_host.empty()) return listeners;
-    addrinfo hints{};
-    hints.ai_flags = AI_PASSIVE;
-    hints.ai_socktype = SOCK_STREAM;
-    addrinfo* found = nullptr;
-    const bool all = settings.tcp_host == "*";
-    const std::string port = std::to_string(settings.tcp_port);
-    const int failure = getaddrinfo(all ? nullptr : settings.tcp_host.c_str(), port.c_str(), &hints, &found);
-    if (failure != 0)
-        give_up("--tcp " + settings.tcp_host + ":" + port + ": the host is not known (" +
-                (failure == EAI_SYSTEM ? std::strerror(errno) : gai_strerror(failure)) + ")");
-    const std::unique_ptr<addrinfo, decltype(&freeaddrinfo)> free_later(found, &freeaddrinfo);
-    std::string error = "--tcp " + settings.tcp_host + ": the host has no address";
-    std::vector<fabric::SocketAddress> tried;
-    for (const addrinfo* at = found; at != nullptr; at = at->ai_next) {
-        fabric::SocketAddress address;
-        if (at->ai_addrlen > sizeof address.storage) continue;
-        std::memcpy(&address.storage, at->ai_addr, at->ai_addrlen);
-        address.size = at->ai_addrlen;
-        bool again = false;  // /etc/hosts may say one address twice
-        for (const fabric::SocketAddress& other : tried) again = again || other == address;
-        tried.push_back(address);
-        if (again) continue;
+    auto found = fabric::look_up(settings.tcp_host == "*" ? "" : settings.tcp_host, settings.tcp_port);
+    if (auto* why = std::get_if<std::string>(&found))
+        give_up("--tcp " + settings.tcp_host + ":" + std::to_string(settings.tcp_port) +
+                ": the host is not known (" + *why + ")");
+    std::string error;
+    for (const auto& address : std::get<std::vector<fabric::SocketAddress>>(found)) {
         if (auto listener = fabric::TcpListener::listen(address, backlog, error)) {
             listeners.push_back(std::move(listener));
         } else if (error.ends_with(std::strerror(EADDRINUSE))) {
@@ -187,14 +146,6 @@ NodeFacts facts_of(const conf::Settings& settings, const TcpListeners& listeners
 
 // -- The process --------------------------------------------------------------------------------------------
 
-Signals::Meaning wait_for_the_end(Signals& signals, uint32_t verbosity) {
-    for (;;) {
-        const Signals::Meaning meaning = signals.next();
-        if (meaning != Signals::Meaning::reload) return meaning;
-        if (verbosity > 0) std::fputs("SIGHUP: there is nothing to reload\n", stderr);
-    }
-}
-
 // From here on the process is the one that stays, and its user the one it shall be.
 void serve(const conf::Settings& settings, TcpListeners listeners, AdminSocket admin,
            process::Background& background, Signals& signals) {
@@ -234,8 +185,7 @@ void serve(const conf::Settings& settings, TcpListeners listeners, AdminSocket a
     const process::PidFile pid_file(settings.process.pid_file);
     background.ready(talks);
 
-    const bool graceful = wait_for_the_end(signals, settings.process.verbosity) == Signals::Meaning::stop_gracefully;
-    if (graceful) std::fputs("Gracefully stopping\n", stderr);
+    const bool graceful = signals.wait_for_the_end(talks);
     server->stop(graceful ? protocol::Goodbye::draining : protocol::Goodbye::stopping,
                  graceful ? patience_graceful_ms : patience_ms);
     crawler.stop();
@@ -244,7 +194,8 @@ void serve(const conf::Settings& settings, TcpListeners listeners, AdminSocket a
 }  // namespace
 
 int run(int argc, char** argv) {
-    const conf::Settings settings = settings_or_exit(argc, argv);
+    const conf::Settings settings = process::settings_or_exit(
+        conf::parse_command_line({argv, size_t(argc)}, conf::node_option_table(), conf::farnode_program()));
     (void)process::node_now();  // starts the clock
     const process::Identity identity = or_give_up(process::find_identity(settings.process.user));
     or_give_up(process::raise_file_limit(settings.session.connections_max,

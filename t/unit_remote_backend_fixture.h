@@ -5,7 +5,6 @@
 #include <event2/event.h>
 #include <poll.h>
 #include <sys/socket.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -15,6 +14,7 @@
 #include <string_view>
 #include <variant>
 
+#include "base/boottime.h"
 #include "daemon/nodes.h"
 #include "daemon/remote_backend.h"
 #include "daemon/reply_queue.h"
@@ -25,12 +25,6 @@
 namespace backend_test {
 
 using namespace farcached;
-
-inline uint64_t boot_ns() {
-    timespec at{};
-    clock_gettime(CLOCK_BOOTTIME, &at);
-    return uint64_t(at.tv_sec) * 1'000'000'000 + uint64_t(at.tv_nsec);
-}
 
 // Executes what comes over the latest connection to its port.
 class Server {
@@ -66,7 +60,7 @@ class Server {
         char bytes[65536];
         ssize_t got = 0;
         while ((got = recv(fd_, bytes, sizeof bytes, 0)) > 0) wire.to_node.append(bytes, size_t(got));
-        node.serve(wire, boot_ns());
+        node.serve(wire, boottime_ns());
         const ssize_t sent = send(fd_, wire.to_proxy.data(), wire.to_proxy.size(), MSG_NOSIGNAL);
         if (sent > 0) wire.to_proxy.erase(0, size_t(sent));
     }
@@ -110,9 +104,9 @@ class Desk {
     // What a worker does, until it is so or ten seconds have passed.
     template <class Is>
     bool until(Is is) {
-        const uint64_t deadline_ns = boot_ns() + UINT64_C(10'000'000'000);
+        const uint64_t deadline_ns = boottime_ns() + UINT64_C(10'000'000'000);
         while (!is()) {
-            if (boot_ns() > deadline_ns) return false;
+            if (boottime_ns() > deadline_ns) return false;
             server.serve();
             event_base_loop(base_, EVLOOP_NONBLOCK);
             backend->end_tick();
