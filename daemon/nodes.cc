@@ -7,11 +7,11 @@
 #include <cstdio>
 #include <variant>
 
+#include "base/boottime.h"
 #include "base/check.h"
 #include "base/random_word.h"
 #include "conf/nodes.h"
 #include "daemon/remote_backend.h"
-#include "fabric/name_lookup.h"
 #include "fabric/shm_channel.h"
 #include "fabric/tcp_channel.h"
 #include "process/node_time.h"
@@ -36,22 +36,23 @@ conf::Problem problem(std::string text) { return {conf::exit_usage, std::move(te
 
 Nodes::~Nodes() = default;
 
-conf::Refusal Nodes::add_node(const conf::NodeSpec& spec) {
+conf::Refusal Nodes::add_node(const conf::NodeSpec& spec, const HostAddresses::LookUp& look_up) {
     auto one = std::make_unique<One>();
     one->spec = spec;
     one->address = conf::address_of(spec);
     if (spec.channel == conf::NodeChannel::tcp) {
-        auto found = fabric::look_up(spec.host, spec.port);
-        if (auto* why = std::get_if<std::string>(&found))
+        auto host = HostAddresses::make(spec.host, spec.port, look_up);
+        if (auto* why = std::get_if<std::string>(&host))
             return problem(spec.origin + ": the host " + spec.host + " is not known (" + *why +
                            "); name one that is, or its address\n");
-        one->at = std::get<std::vector<fabric::SocketAddress>>(std::move(found));
+        one->host = std::get<std::shared_ptr<HostAddresses>>(std::move(host));
     }
     nodes_.push_back(std::move(one));
     return {};
 }
 
-Nodes::Made Nodes::make(const conf::ProxySettings& settings, const conf::MemorySettings& memory) {
+Nodes::Made Nodes::make(const conf::ProxySettings& settings, const conf::MemorySettings& memory,
+                        const HostAddresses::LookUp& look_up) {
     std::unique_ptr<Nodes> nodes(new Nodes);
     nodes->options_.timeout_ns = settings.node_timeout_ms * ns_per_ms;
     nodes->options_.failover = settings.failover;
@@ -62,7 +63,7 @@ Nodes::Made Nodes::make(const conf::ProxySettings& settings, const conf::MemoryS
     nodes->host_ = this_host();
     std::vector<proxy::PlacementNode> places;
     for (const conf::NodeSpec& spec : settings.nodes) {
-        if (conf::Refusal refusal = nodes->add_node(spec)) return *refusal;
+        if (conf::Refusal refusal = nodes->add_node(spec, look_up)) return *refusal;
         places.push_back({spec.name, spec.hash_as, spec.weight});
     }
     auto made = proxy::Placement::make(places, {settings.distribution, settings.hash, settings.hash_tag});
@@ -113,8 +114,10 @@ proxy::NodeLink::MakeChannel Nodes::maker(uint32_t node) {
         };
     // A host may be reached by another of its addresses. Each connection tries them for itself: if all workers took
     // turns together, as many workers as addresses would try the same one again and again.
-    return [&one, turn = size_t(0)](fabric::ChannelEvents& events, std::string& error) mutable {
-        return fabric::connect_tcp(one.at[turn++ % one.at.size()], events, error);
+    // When it must be reached again it may be elsewhere by now.
+    return [host = one.host, turn = size_t(0)](fabric::ChannelEvents& events, std::string& error) mutable {
+        if (turn != 0) host->refresh(boottime_ns());
+        return fabric::connect_tcp(host->at(turn++), events, error);
     };
 }
 

@@ -19,9 +19,9 @@
 #include "conf/exit_status.h"
 #include "conf/proxy_settings.h"
 #include "conf/settings.h"
+#include "daemon/host_addresses.h"
 #include "daemon/nodes_view.h"
 #include "fabric/mapped_region.h"
-#include "fabric/socket_address.h"
 #include "proxy/node_link.h"
 #include "proxy/placement.h"
 
@@ -41,7 +41,8 @@ class Nodes final : public NodesView {
     };
     using Made = std::variant<std::unique_ptr<Nodes>, conf::Problem>;
     // Looks up names, and may wait for that.
-    static Made make(const conf::ProxySettings& settings, const conf::MemorySettings& memory);
+    static Made make(const conf::ProxySettings& settings, const conf::MemorySettings& memory,
+                     const HostAddresses::LookUp& look_up = fabric::look_up);
     ~Nodes() override;
     Nodes(const Nodes&) = delete;
     Nodes& operator=(const Nodes&) = delete;
@@ -78,7 +79,7 @@ class Nodes final : public NodesView {
     struct One {
         conf::NodeSpec spec;
         std::string address;
-        std::vector<fabric::SocketAddress> at;     // tcp
+        std::shared_ptr<HostAddresses> host;       // tcp
         std::atomic<bool> drained{false};
         std::atomic<uint32_t> links_up{0};
         std::atomic<uint64_t> incarnation{0};
@@ -87,7 +88,7 @@ class Nodes final : public NodesView {
     };
 
     Nodes() = default;
-    conf::Refusal add_node(const conf::NodeSpec& spec);
+    conf::Refusal add_node(const conf::NodeSpec& spec, const HostAddresses::LookUp& look_up);
 
     Options options_;
     std::vector<std::unique_ptr<One>> nodes_;

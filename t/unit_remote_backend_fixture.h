@@ -13,6 +13,7 @@
 #include <string>
 #include <string_view>
 #include <variant>
+#include <vector>
 
 #include "base/boottime.h"
 #include "daemon/nodes.h"
@@ -29,12 +30,9 @@ using namespace farcached;
 // Executes what comes over the latest connection to its port.
 class Server {
   public:
-    Server() : listener_(socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0)) {
-        fabric::SocketAddress at = *fabric::numeric_address("127.0.0.1", 0);
-        const bool bound = bind(listener_, at.get(), at.size) == 0;
-        if (!bound || listen(listener_, 8) != 0 || getsockname(listener_, at.get(), &at.size) != 0) std::abort();
-        port_ = at.port();
+    Server() {
         node.zero_ns = 0;
+        listen_anywhere();
     }
     ~Server() {
         hang_up();
@@ -44,6 +42,13 @@ class Server {
     Server& operator=(const Server&) = delete;
 
     uint16_t port() const { return port_; }
+    // To another port.
+    void move() {
+        const int left = listener_;
+        listen_anywhere();
+        close(left);
+        hang_up();
+    }
     void hang_up() {
         if (fd_ >= 0) close(fd_);
         fd_ = -1;
@@ -69,26 +74,35 @@ class Server {
     link_test::Wire wire;
 
   private:
-    int listener_;
+    void listen_anywhere() {
+        listener_ = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+        fabric::SocketAddress at = *fabric::numeric_address("127.0.0.1", 0);
+        const bool bound = bind(listener_, at.get(), at.size) == 0;
+        if (!bound || listen(listener_, 8) != 0 || getsockname(listener_, at.get(), &at.size) != 0) std::abort();
+        port_ = at.port();
+    }
+
+    int listener_ = -1;
     int fd_ = -1;
     uint16_t port_ = 0;
 };
 
 class Desk {
   public:
-    explicit Desk(const conf::ProxySettings& more = conf::ProxySettings()) : base_(event_base_new()) {
-        conf::ProxySettings settings = more;
+    // look_up: where the host "node.test" is.
+    explicit Desk(const daemon::HostAddresses::LookUp& look_up = at_home) : base_(event_base_new()) {
+        conf::ProxySettings settings;
         settings.node_timeout_ms = 10'000;
         conf::NodeSpec spec;
         spec.name = "a";
         spec.channel = conf::NodeChannel::tcp;
-        spec.host = "127.0.0.1";
+        spec.host = "node.test";
         spec.port = server.port();
         settings.nodes = {spec};
         conf::MemorySettings memory;
         memory.item_bytes_max = 4 << 20;
         memory.cas = true;
-        auto made = daemon::Nodes::make(settings, memory);
+        auto made = daemon::Nodes::make(settings, memory, look_up);
         nodes = std::get<std::unique_ptr<daemon::Nodes>>(std::move(made));
         backend = std::make_unique<daemon::RemoteBackend>(*nodes, 0, base_, pool);
         backend->start();
@@ -114,9 +128,8 @@ class Desk {
         }
         return true;
     }
-    bool until_up() {
-        return until([&] { return nodes->shown(0).state == daemon::NodeState::up; });
-    }
+    bool until_up() { return until_state(daemon::NodeState::up); }
+    bool until_down() { return until_state(daemon::NodeState::down); }
 
     template <class Op, class Reply>
     daemon::Asked ask(const Op& op) {
@@ -154,6 +167,12 @@ class Desk {
     std::unique_ptr<daemon::RemoteBackend> backend;
 
   private:
+    bool until_state(daemon::NodeState state) {
+        return until([&] { return nodes->shown(0).state == state; });
+    }
+    static daemon::HostAddresses::Found at_home(const std::string&, uint16_t port) {
+        return std::vector{*fabric::numeric_address("127.0.0.1", port)};
+    }
     static void write_answer(daemon::ReplySlot& slot, const daemon::Answering& to) {
         if (!slot.available()) return to.out.append("unavailable ");
         const auto* stored = std::get_if<protocol::StoreReply>(&slot.reply());
