@@ -1,13 +1,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Clients of a farcached whose node does not answer: what they sent behind their end, and what it costs that they do
 not read."""
-import contextlib
 import os
 import signal
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"))
-from farcached import Daemon, is_sanitized, tap, until  # noqa: E402
+from farcached import Daemon, is_sanitized, tap  # noqa: E402
 from farnode import Farnode  # noqa: E402
 
 
@@ -15,29 +14,12 @@ def proxy(node, *args):
     return Daemon("--node", "a=tcp:127.0.0.1:%d" % node.port, *args, threads=1)
 
 
-def states(daemon):
-    """Of its threads: what /proc says."""
-    found = set()
-    for thread in os.listdir("/proc/%d/task" % daemon.pid):
-        with open("/proc/%d/task/%s/stat" % (daemon.pid, thread)) as f:
-            found.add(f.read().rsplit(")", 1)[1].split()[0])
-    return found
-
-
-@contextlib.contextmanager
-def stopped(node):
-    """As node.stopped(), and its threads have come to a stop."""
-    with node.stopped():
-        until(lambda: states(node), lambda found: found == {"T"})
-        yield
-
-
 def test_nothing_behind_quit():
     """Not even when the process stops while the answers in front of it are awaited."""
     with Farnode() as node, proxy(node) as d:
         with d.client() as c:
             tap.is_(c.send("set before 0 0 1\r\na\r\n").line(), b"STORED\r\n", "the node is there")
-        with stopped(node), d.client() as c:
+        with node.stopped(), d.client() as c:
             c.send("set before 0 0 1\r\nb\r\nquit\r\nset behind 0 0 1\r\nc\r\n")
             with d.client() as other:  # one worker: what was sent first has been taken in
                 other.send("version\r\n").line()
@@ -54,7 +36,7 @@ def test_values_nobody_reads():
             c.send(b"set large 0 0 %d\r\n" % value + b"v" * value + b"\r\n").line()
             before = d.memory()["VmRSS"]
             deaf = [d.client() for _ in range(clients)]
-            with stopped(node):
+            with node.stopped():
                 for one in deaf:
                     one.send("get large\r\n" * 512)
                 c.send("version\r\n").line()

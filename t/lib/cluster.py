@@ -24,7 +24,7 @@ import signal
 import tempfile
 
 from binary_client import BinaryClient, op
-from farcached import Closed, Daemon, StartFailed, default_binary, until
+from farcached import Closed, Daemon, StartFailed, default_binary, stat_words, until
 from farnode import Farnode
 
 MIXES = {"mix": ("shm", "tcp", "shm")}
@@ -90,8 +90,7 @@ class Node:
 
     def cpu_ticks(self):
         """Clock ticks that the process has used, of user and system together."""
-        with open("/proc/%d/stat" % self.process.pid) as f:
-            words = f.read().rsplit(")", 1)[1].split()
+        words = stat_words(self.process.pid)
         return int(words[11]) + int(words[12])
 
 

@@ -93,6 +93,20 @@ def run_binary(*args, env=None, binary=None, as_is=False, timeout=None):
     return done.returncode, done.stdout, done.stderr
 
 
+def stat_words(task):
+    """What /proc says of a process, or of a thread of it, behind the program's name: its state first."""
+    with open("/proc/%s/stat" % task) as f:
+        return f.read().rsplit(")", 1)[1].split()
+
+
+def gone(pid):
+    """The process is not there, or is nobody's but the system's to bury."""
+    try:
+        return stat_words(pid)[0] in "ZX"
+    except FileNotFoundError:
+        return True
+
+
 class Daemon:
     """A running farcached (or another memcached). `with Daemon("-m", "16") as d: c = d.client()`.
 
@@ -229,11 +243,7 @@ class Daemon:
 
     def _states(self):
         """Of all threads: {"S", "R"}, {"T"}, ..."""
-        found = set()
-        for thread in os.listdir("/proc/%d/task" % self.pid):
-            with open("/proc/%d/task/%s/stat" % (self.pid, thread)) as f:
-                found.add(f.read().rsplit(")", 1)[1].split()[0])
-        return found
+        return {stat_words("%d/task/%s" % (self.pid, thread))[0] for thread in os.listdir("/proc/%d/task" % self.pid)}
 
     def wait(self, timeout=None):
         """Wait for the daemon's own end; its exit status (negative: by that signal), None if it goes on."""
