@@ -56,13 +56,10 @@ void bad_nodes() {
     for (const Case& one : cases) {
         World world(link_config(), false);
         world.start();
-        world.node.hold = true;
-        world.get(1, "k");
-        world.link->flush(world.now_ns);
+        world.get_unanswered(1, "k");
         OutBuffer out;
         one.bytes(world, out);
-        world.wire->to_proxy.append(out.data(), out.size());
-        world.link->ready(world.now_ns);
+        world.hear(out);
         tap::ok(world.downs.size() == 1 && world.downs[0].first == LinkDown::bad_frame &&
                     world.sink[1].times == 1 && world.link->requests_under_way() == 0,
                 std::string(one.name) + " ends the connection");
@@ -92,15 +89,10 @@ void interleaved() {
         writer.add(reply, with);
     }
     writer.end();
-    auto deliver = [&] {
-        world.wire->to_proxy.append(out.data(), out.size());
-        out.clear(0);
-        world.link->ready(world.now_ns);
-    };
-    deliver();
+    world.hear(out);
     tap::is(world.link->bytes_under_way() < 100'000, true, "what is announced takes no memory yet");
     protocol::append_abandoned(out, 1, 4);
-    deliver();
+    world.hear(out);
     tap::ok(world.sink.failed_as(4, AskFailure::refused), "a value that the node gives up has failed");
     for (uint32_t at = 0; at < size; at += 32768)
         for (uint32_t tag = 0; tag < 4; tag++) {
@@ -108,7 +100,7 @@ void interleaved() {
             to = protocol::write_chunk_head(to, 1, tag, at, 32768);
             std::memset(to, char('a' + tag), 32768);
             out.commit(protocol::chunk_head_bytes + 32768);
-            if (tag == 3) deliver();
+            if (tag == 3) world.hear(out);
         }
     int whole = 0, refused = 0;
     for (uint64_t i = 0; i < 4; i++) {
