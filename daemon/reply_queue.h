@@ -130,7 +130,6 @@ class ReplyPool {
         tick_++;
         return !ready_.empty();
     }
-    uint32_t slots_in_use() const { return in_use_; }
 
   private:
     friend class ReplyQueue;

@@ -30,14 +30,6 @@ enum class AskFailure : uint8_t {
 #undef X
         count
 };
-constexpr std::string_view ask_failure_help(AskFailure why) {
-    constexpr std::string_view helps[] = {
-#define X(name, help) help,
-        ASK_FAILURES(X)
-#undef X
-    };
-    return helps[size_t(why)];
-}
 
 struct Failed {
     AskFailure why = AskFailure::node_down;

@@ -35,11 +35,6 @@ LinkDown down_of(const protocol::Refuse& refuse) {
 
 }  // namespace
 
-std::string_view link_state_name(LinkState state) {
-    constexpr std::string_view names[] = {"idle", "connecting", "greeting", "up", "leaving", "waiting"};
-    return names[size_t(state)];
-}
-
 NodeLink::NodeLink(const LinkConfig& config, const Surroundings& around)
     : config_(config),
       around_(around),

@@ -66,7 +66,6 @@ struct LinkConfig {
 };
 
 enum class LinkState : uint8_t { idle, connecting, greeting, up, leaving, waiting };
-std::string_view link_state_name(LinkState state);
 
 // What a link tells its worker.
 class LinkEvents {
