@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The lock-free, lease-less read of a region mapped in this process (DESIGN: S4, S5, S13).
+// The lock-free, lease-less read of a region mapped in this process (S4, S5, S13).
 //
 // It copies the item out by word-sized relaxed atomics between two looks at everything that could change:
 // page epoch, index slot, guard, flush floor. Then validate() decides. It proves a hit, never a miss; it
