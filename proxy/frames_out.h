@@ -58,6 +58,7 @@ class FramesOut {
     uint64_t sent_ns(uint32_t frame) const { return frames_[frame].sent_ns; }
     bool was_sent(uint32_t frame) const { return frames_[frame].sent; }
     void answered(uint32_t frame);
+    uint32_t frames_unanswered() const { return unanswered_; }
     // Of the frames that are not answered wholly; that of the next one if there are none.
     uint64_t oldest_sequence() const { return sequence_ + 1 - over_.size(); }
 

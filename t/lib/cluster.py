@@ -90,7 +90,7 @@ class Node:
 
     def cpu_ticks(self):
         """Clock ticks that the process has used, of user and system together."""
-        words = stat_words(self.pid)
+        words = stat_words(self.process.pid)
         return int(words[11]) + int(words[12])
 
 
