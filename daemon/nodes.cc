@@ -8,10 +8,12 @@
 #include <variant>
 
 #include "base/boottime.h"
+#include "base/broken.h"
 #include "base/check.h"
 #include "base/random_word.h"
 #include "conf/nodes.h"
 #include "daemon/remote_backend.h"
+#include "fabric/fault_channel.h"
 #include "fabric/shm_channel.h"
 #include "fabric/tcp_channel.h"
 #include "process/node_time.h"
@@ -107,6 +109,16 @@ proxy::LinkConfig Nodes::link_config(uint32_t node, uint32_t worker) const {
 }
 
 proxy::NodeLink::MakeChannel Nodes::maker(uint32_t node) {
+    auto make = plain_maker(node);
+    if constexpr (!broken::build) return make;
+    return [make](fabric::ChannelEvents& events, std::string& error) {
+        return fabric::FaultChannel::wrap(
+            fabric::fault_plan_of_environment(), events,
+            [&](fabric::ChannelEvents& within) { return make(within, error); });
+    };
+}
+
+proxy::NodeLink::MakeChannel Nodes::plain_maker(uint32_t node) {
     One& one = *nodes_[node];
     if (one.spec.channel == conf::NodeChannel::shm)
         return [this, &one](fabric::ChannelEvents& events, std::string& error) {

@@ -56,6 +56,7 @@ class Nodes final : public NodesView {
     const proxy::Placement& placement() const { return *placement_; }
     proxy::LinkConfig link_config(uint32_t node, uint32_t worker) const;
     proxy::NodeLink::MakeChannel maker(uint32_t node);
+
     bool is_drained(uint32_t node) const {
         return nodes_[node]->drained.load(std::memory_order_relaxed);
     }
@@ -89,6 +90,7 @@ class Nodes final : public NodesView {
 
     Nodes() = default;
     conf::Refusal add_node(const conf::NodeSpec& spec, const HostAddresses::LookUp& look_up);
+    proxy::NodeLink::MakeChannel plain_maker(uint32_t node);
 
     Options options_;
     std::vector<std::unique_ptr<One>> nodes_;

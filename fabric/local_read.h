@@ -10,6 +10,7 @@
 #include <cstring>
 #include <string_view>
 
+#include "base/broken.h"
 #include "base/hash.h"
 #include "base/node_clock.h"
 #include "fabric/region_view.h"
@@ -34,10 +35,12 @@ struct Found {
     layout::Guard guard;
 };
 
-// Tests stop a reader at every step: they pass a callable that is told where it is.
+// Tests stop a reader at every step: they pass a callable that is told where it is, or hold it up somewhere.
 enum class Step : uint8_t { count_read, slot_read, epoch_read, guard_read, header_read, key_read, word_copied, copied };
 struct NoSteps {
-    void operator()(Step) const {}
+    void operator()(Step at) const {
+        broken::hold_up(at == Step::word_copied ? broken::Moment::reading : broken::Moment::probing);
+    }
 };
 inline constexpr NoSteps no_steps;
 

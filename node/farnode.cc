@@ -17,6 +17,7 @@
 #include <variant>
 #include <vector>
 
+#include "base/broken.h"
 #include "conf/command_line.h"
 #include "conf/node_option_table.h"
 #include "conf/nodes.h"
@@ -165,7 +166,9 @@ void serve(const conf::Settings& settings, TcpListeners listeners, AdminSocket a
 
     std::unique_ptr<fabric::Owner> owner;
     std::unique_ptr<FarnodeServer> server;
-    Crawler crawler(node, process::node_now, CrawlerOptions());
+    CrawlerOptions crawling;
+    crawling.enabled = broken::sweeps;
+    Crawler crawler(node, process::node_now, crawling);
     try {
         server = std::make_unique<FarnodeServer>(
             node, stats, facts, process::node_now, FarnodeServer::Options{settings.session.threads, talks});

@@ -25,6 +25,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/broken.h"
 #include "node/index.h"
 #include "node/node.h"
 #include "node/policy.h"
@@ -141,6 +142,10 @@ class alignas(64) Partition {
     static constexpr uint32_t reclaim_tries = 4;
     static constexpr uint64_t balance_every = 16;  // evictions between looks at the other classes
 
+    void halfway() {
+        if (test_hook != nullptr) test_hook(test_hook_argument);
+        broken::hold_up(broken::Moment::replacing);
+    }
     Index::Place place_of(Ref ref) const;
     Ref take_slot(uint8_t size_class, bool in_zone);
     Ref take_zone_slot(uint8_t size_class, NodeSeconds now);

@@ -24,7 +24,7 @@ import signal
 import tempfile
 
 from binary_client import BinaryClient, op
-from farcached import Closed, Daemon, StartFailed, default_binary, stat_words, until
+from farcached import Closed, Daemon, StartFailed, default_binary, faulty_binary, stat_words, until
 from farnode import Farnode
 
 MIXES = {"mix": ("shm", "tcp", "shm")}
@@ -55,18 +55,31 @@ class Table:
             os.unlink("/dev/shm" + self.name)
 
 
+class Faults:
+    """What goes wrong on purpose (t/faulty.cc): the rule that is broken, and what befalls connections and threads."""
+
+    def __init__(self, plan, rule=""):
+        self.environment = {"FARCACHED_FAULTS": plan, "FARCACHED_BREAK": rule}
+
+
+def faulty(program, faults):
+    """Arguments for a Daemon that has these faults, if any."""
+    return {"binary": faulty_binary("faulty_" + program), "env": dict(faults.environment)} if faults else {}
+
+
 class Node:
     """One node's place, and the process that is there now."""
 
-    def __init__(self, name, channel, folder, args):
+    def __init__(self, name, channel, folder, args, faults=None):
         self.name, self.channel, self.args = name, channel, [str(a) for a in args]
+        self.faults = faults
         self.path = os.path.join(folder, name + ".sock")
         self.port = 0
         self.process = None
 
     def start(self):
         where = ["--shm", self.path] if self.channel == "shm" else ["--tcp", "127.0.0.1:%d" % self.port]
-        self.process = Farnode(*where, "--name", self.name, *self.args)
+        self.process = Farnode(*where, "--name", self.name, *self.args, **faulty("farnode", self.faults))
         self.process.start()
         self.port = self.process.port or 0
         return self
@@ -97,9 +110,9 @@ class Node:
 class Nodes:
     """Nodes that are started and ended together, in a folder of their own."""
 
-    def __init__(self, channels, args=()):
+    def __init__(self, channels, args=(), faults=None):
         self.folder = tempfile.mkdtemp(prefix="farcached-nodes-")
-        self.all = [Node("n%d" % i, channel, self.folder, args) for i, channel in enumerate(channels)]
+        self.all = [Node("n%d" % i, channel, self.folder, args, faults) for i, channel in enumerate(channels)]
 
     def start(self):
         try:
@@ -189,15 +202,18 @@ class Behind:
 
 
 class Cluster:
-    """proxies farcached, each with threads workers, in front of nodes; options: of -o, "name=value"."""
+    """proxies farcached, each with threads workers, in front of nodes; options: of -o, "name=value". local_read: of all, or
+    [of each]. faults: Faults, and the programs that can have some."""
 
     def __init__(self, channels="shm shm shm", proxies=2, local_read=True, options=(), node_args=(), proxy_args=(),
-                 threads=2):
+                 threads=2, faults=None):
         self.table = Table()
-        self.nodes_behind = Nodes(channels.split(), node_args)
+        self.faults = faults
+        self.nodes_behind = Nodes(channels.split(), node_args, faults)
         self.nodes = self.nodes_behind.all
-        words = [self.table.options(), "hash_tag={}", "local_read" if local_read else "no_local_read", *options]
+        words = [self.table.options(), "hash_tag={}", *options]
         self.proxy_args = ["-o", ",".join(words), "-t", threads, *proxy_args]
+        self.local_read = local_read if isinstance(local_read, list) else [local_read]
         self.wanted = proxies
         self.proxies = []
         self.tags = {}
@@ -234,7 +250,9 @@ class Cluster:
         proxy.__exit__(None, None, None)
 
     def start_proxy(self, *more):
-        proxy = Daemon(*self.nodes_behind.options(), *self.proxy_args, *more).start()
+        mode = "local_read" if self.local_read[len(self.proxies) % len(self.local_read)] else "no_local_read"
+        proxy = Daemon(*self.nodes_behind.options(), *self.proxy_args, "-o", mode, *more,
+                       **faulty("farcached", self.faults)).start()
         try:
             until_up(proxy)
         except BaseException:

@@ -65,6 +65,11 @@ def default_binary():
     return os.path.join(os.getcwd(), "farcached")
 
 
+def faulty_binary(name):
+    """One of t/'s own programs, faulty_farcached say, in which rules can be broken and connections go wrong (t/faulty.cc)."""
+    return os.path.join(os.path.dirname(os.path.abspath(default_binary())), "t", name)
+
+
 def user_args():
     """memcached's contract: root must say so."""
     return ["-u", "root"] if os.geteuid() == 0 else []
