@@ -4,6 +4,7 @@
 // told.
 //
 //     consistency PORT[,PORT...] [--seed N] [--seconds N] [--threads N] [--keys N] [--value-bytes N]
+//                 [--ttl-keys N]     of each thread: keys with a time to live
 //                 [--reads N]        gets more behind each operation
 //                 [--round N]        operations of a thread between two looks at the histories
 //                 [--mutations N]    go on until so many were made, within six more times the seconds
@@ -340,6 +341,7 @@ bool parse(int argc, char** argv, Options& options) {
                           : name == "--seconds" ? number_of(argv[i + 1], options.seconds)
                           : name == "--threads" ? number_of(argv[i + 1], options.threads)
                           : name == "--keys"    ? number_of(argv[i + 1], options.keys)
+                          : name == "--ttl-keys" ? number_of(argv[i + 1], options.ttl_keys)
                           : name == "--round"   ? number_of(argv[i + 1], options.round)
                           : name == "--reads"   ? number_of(argv[i + 1], options.reads)
                           : name == "--mutations" ? number_of(argv[i + 1], options.mutations_min)
@@ -351,7 +353,7 @@ bool parse(int argc, char** argv, Options& options) {
                               : false;
         if (!good) return false;
     }
-    return argc % 2 == 0 && options.threads > 0 && options.keys >= 4 * options.threads;
+    return argc % 2 == 0 && options.threads > 0 && options.ttl_keys > 0 && options.keys >= 4 * options.threads;
 }
 
 }  // namespace
@@ -363,7 +365,7 @@ int main(int argc, char** argv) {
     if (!consistency::parse(argc, argv, options)) {
         std::fprintf(stderr,
                      "usage: consistency PORT[,PORT...] [--seed N] [--seconds N] [--threads N] [--keys N] "
-                     "[--value-bytes N] [--reads N] [--round N] [--mutations N] [--operations N] [--outages 1] "
+                     "[--value-bytes N] [--ttl-keys N] [--reads N] [--round N] [--mutations N] [--operations N] [--outages 1] "
                      "[--failover 1] | --self\n");
         return 64;
     }

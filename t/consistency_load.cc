@@ -252,8 +252,8 @@ void Worker::touch(uint32_t key, const Own& own) {
 }
 
 void Worker::store_with_ttl() {
-    const uint32_t key = shared_.single_keys + index_ * ttl_keys_per_thread +
-                         uint32_t(random_.below(ttl_keys_per_thread));
+    const uint32_t key = shared_.single_keys + index_ * shared_.options.ttl_keys +
+                         uint32_t(random_.below(shared_.options.ttl_keys));
     const uint64_t sequence = issue(key);
     const uint32_t ttl_s = 1 + uint32_t(random_.below(2));
     const int64_t gone_at_ms = now_ms() + ttl_s * 1000 + ttl_slack_ms;

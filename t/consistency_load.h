@@ -44,6 +44,7 @@ struct Options {
     uint32_t threads = 16;
     uint32_t seconds = 5;
     uint32_t keys = 2000;
+    uint32_t ttl_keys = 4;  // of each thread: keys with a time to live
     uint32_t value_bytes_max = 200'000;
     uint32_t reads = 0;     // more, behind each mixed operation
     uint32_t round = round_least;  // mixed operations of a thread between two looks at the histories, as time allows
@@ -94,7 +95,6 @@ inline void raise_to(std::atomic<uint64_t>& cell, uint64_t value) {
 }
 
 constexpr uint32_t counters_count = 8;
-constexpr uint32_t ttl_keys_per_thread = 4;
 constexpr uint32_t history_key_first = 1'000'000;
 constexpr uint32_t history_group = 4;  // threads that share
 constexpr uint32_t history_keys_per_group = 2;
@@ -106,7 +106,7 @@ struct Shared {
     explicit Shared(const Options& o)
         : options(o),
           single_keys(o.keys),
-          all_keys(o.keys + o.threads * ttl_keys_per_thread),
+          all_keys(o.keys + o.threads * o.ttl_keys),
           faults(o.failover),
           keys(all_keys) {}
 
