@@ -105,7 +105,8 @@ constexpr Option table[] = {
     {.name = "config", .argument = "<file>", .kind = text<&S::process, &P::config_path>(),
      .section = Section::process,
      .help = "read this TOML file before the other options; its keys are\n"
-             "the long options, by their names without --"},
+             "the long options, by their names without --, - or _ between\n"
+             "words"},
     {.flag = 'h', .name = "help", .action = Action::help, .section = Section::process,
      .help = "print this and exit"},
     {.flag = 'V', .name = "version", .action = Action::version, .section = Section::process,

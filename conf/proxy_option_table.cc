@@ -99,7 +99,7 @@ constexpr Option table[] = {
      .section = nodes, .in_file = true, .exit_status = exit_usage,
      .allowed = "a POSIX shared-memory name: a slash and up to 254 characters without another",
      .help = "shared memory in which the farcached processes of this host\n"
-             "keep where items are"},
+             "keep where items are; with no_local_read"},
     {.where = suboption, .name = "pointer_table.entries", .argument = "<num>", .initial = "1048576",
      .kind = power_of_two<&S::proxy, &P::pointer_table_entries>(limits::pointer_table_entries_min,
                                                                 limits::pointer_table_entries_max),

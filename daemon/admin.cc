@@ -27,7 +27,8 @@ void say(OutBuffer& out, std::string_view text) {
 constexpr std::string_view detail_usage = "CLIENT_ERROR usage: stats detail on|off|dump";
 constexpr std::string_view detail_forbidden = "CLIENT_ERROR stats detail not allowed";
 constexpr std::string_view no_nodes = "CLIENT_ERROR no nodes are configured";
-constexpr std::string_view no_pointer_table = "CLIENT_ERROR no pointer table is in use";
+constexpr std::string_view no_pointer_table =
+    "CLIENT_ERROR no pointer table is in use: local_read is on, no node is on this host, or the table was refused";
 
 constexpr std::string_view node_groups[] = {
 #define X(name, help) #name,

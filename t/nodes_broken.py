@@ -77,7 +77,7 @@ def wrong_answers(rule, broken, seconds):
         if "vandal" in other:
             stack.enter_context(vandal(c.table.name, other["vandal"]))
         ports = ",".join(str(p.port) for p in c.proxies)
-        running = load.Load(ports, *args, timeout=seconds * 10 + deadline() * 3)
+        running = load.Load(ports, *args, timeout=seconds * 10 + deadline() * 10)
         if "nodes" in other:
             Trouble(c, other["nodes"], 1).while_running(running.running)
         text, errors, _ = running.finish()

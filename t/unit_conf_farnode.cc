@@ -107,6 +107,10 @@ void files() {
             "sets what it says");
     tap::is(file_errors("no-lease = false\ndisable-evictions = true\n", s), "", "a no, and a yes");
     tap::ok(s.node.lease && !s.memory.evict, "are what they are");
+    tap::is(file_errors("lease_ms = 8000\nmemory_limit = 32\n", s), "", "names with _ between words");
+    tap::ok(s.node.lease_ms == 8000 && s.memory.bytes_max == 32u << 20, "are those with -");
+    tap::is(file_errors("lease-ms = 8000\nlease_ms = 4000\n", s), "f:2:1: lease_ms: is there twice\n",
+            "and not another option");
     tap::is(file_errors("threads = 0\ncolour = 1\nlease-ms = \"4\"\ntcp = \"x\"\n", s),
             "f:1:11: threads: '0' is no number from 1 to 64\n"
             "f:2:1: unknown key 'colour'. Allowed: name, shm, tcp, conn-limit, admin, memory-limit, "
