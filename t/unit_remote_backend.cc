@@ -80,6 +80,7 @@ struct NameServer {
     std::condition_variable changed;
     uint16_t port = 0;     // 0: the name is not known
     bool answers = true;   // else whoever asks waits
+    bool memory = true;    // else it finds none
     int asked = 0;
 
     HostAddresses::Found look_up() {
@@ -87,6 +88,7 @@ struct NameServer {
         asked++;
         changed.notify_all();
         changed.wait(hold, [&] { return answers; });
+        if (!memory) throw std::bad_alloc();
         if (port == 0) return std::string("not known");
         return std::vector{*fabric::numeric_address("127.0.0.1", port)};
     }
@@ -135,6 +137,35 @@ void lookups() {
     tap::ok(!numeric->refresh(pause_ns), "an address is not looked up");
 }
 
+void lookups_without_memory() {
+    constexpr uint64_t pause_ns = HostAddresses::pause_ns;
+    const auto names = std::make_shared<NameServer>();
+    names->say(11);
+    auto look_up = [names](const std::string&, uint16_t) { return names->look_up(); };
+    auto host = std::get<std::shared_ptr<HostAddresses>>(HostAddresses::make("node.test", 1, look_up));
+    too_much = 1;
+    bool begun = true;
+    try {
+        begun = host->refresh(1);
+    } catch (const std::bad_alloc&) {
+    }
+    too_much = SIZE_MAX;
+    tap::ok(!begun, "without memory for a thread no lookup begins");
+    names->memory = false;
+    tap::ok(host->refresh(1 + pause_ns) && names->was_asked(2), "but a later one does");
+    uint64_t now_ns = 1 + 2 * pause_ns;
+    while (!host->refresh(now_ns)) std::this_thread::yield();
+    tap::ok(names->was_asked(3), "one that finds no memory has failed");
+    now_ns += pause_ns;
+    {
+        std::lock_guard hold(names->lock);
+        names->memory = true;
+    }
+    names->say(12);
+    while (!host->refresh(now_ns)) std::this_thread::yield();
+    tap::ok(becomes(*host, 12), "and changed nothing");
+}
+
 void node_moves() {
     const auto names = std::make_shared<NameServer>();
     Desk desk([names](const std::string&, uint16_t port) {
@@ -159,6 +190,7 @@ int main() {
     no_memory_to_send();
     no_memory_to_wait();
     lookups();
+    lookups_without_memory();
     node_moves();
     return tap::done();
 }
