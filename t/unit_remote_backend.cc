@@ -74,6 +74,29 @@ void no_memory_to_wait() {
     tap::is(desk.answers(), "stored unavailable stored ", "else it is unavailable, and the others are not");
 }
 
+// What waits is asked when the node is up; from then on there is no memory for many at once.
+void no_memory_to_go_on() {
+    Desk desk;
+    for (int i = 0; i < 100; i++) desk.set("k", "v");
+    const uint64_t deadline_ns = farcached::boottime_ns() + UINT64_C(10'000'000'000);
+    bool threw = false;
+    while (desk.nodes->shown(0).links_up == 0 && farcached::boottime_ns() < deadline_ns) {
+        desk.begin_tick();
+        too_much = 400;
+        try {
+            desk.backend->end_tick();
+        } catch (const std::bad_alloc&) {
+            threw = true;
+        }
+        too_much = SIZE_MAX;
+    }
+    tap::ok(!threw, "what waited and finds no memory when the node is up ends nothing");
+    const std::string answers = desk.answers();
+    tap::ok(answers.find("unavailable ") != answers.npos, "it is unavailable");
+    desk.set("k", "w");
+    tap::is(desk.answers(), "stored ", "and what is asked with memory is stored");
+}
+
 // Knows one name, and of that what the test says.
 struct NameServer {
     std::mutex lock;
@@ -189,6 +212,7 @@ void node_moves() {
 int main() {
     no_memory_to_send();
     no_memory_to_wait();
+    no_memory_to_go_on();
     lookups();
     lookups_without_memory();
     node_moves();
