@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "daemon/host_addresses.h"
 
+#include <exception>
 #include <mutex>
-#include <system_error>
+#include <new>
 #include <thread>
 #include <utility>
 
@@ -12,6 +13,8 @@ namespace farcached::daemon {
 
 // A lookup has its share in it, for as long as it takes.
 struct HostAddresses::Shared {
+    void look_again();
+
     std::string host;
     uint16_t port = 0;
     LookUp look_up;
@@ -21,6 +24,19 @@ struct HostAddresses::Shared {
     bool looking = false;
     uint64_t not_before_ns = 0;
 };
+
+// In a thread of its own, where nobody is told of what is thrown.
+void HostAddresses::Shared::look_again() {
+    Found found;
+    try {
+        found = look_up(host, port);
+    } catch (const std::bad_alloc&) {  // it failed (A2)
+    }
+    std::lock_guard hold(lock);
+    looking = false;
+    auto* those = std::get_if<std::vector<fabric::SocketAddress>>(&found);
+    if (those != nullptr && !those->empty()) addresses = std::move(*those);
+}
 
 std::variant<std::shared_ptr<HostAddresses>, std::string> HostAddresses::make(const std::string& host, uint16_t port,
                                                                               const LookUp& look_up) {
@@ -49,15 +65,9 @@ bool HostAddresses::refresh(uint64_t now_ns) {
         shared_->not_before_ns = now_ns + pause_ns;
     }
     try {
-        std::thread([shared = shared_] {
-            Found found = shared->look_up(shared->host, shared->port);
-            std::lock_guard hold(shared->lock);
-            shared->looking = false;
-            auto* addresses = std::get_if<std::vector<fabric::SocketAddress>>(&found);
-            if (addresses != nullptr && !addresses->empty()) shared->addresses = std::move(*addresses);
-        }).detach();
+        std::thread([shared = shared_] { shared->look_again(); }).detach();
         return true;
-    } catch (const std::system_error&) {  // no thread now; perhaps at the next try
+    } catch (const std::exception&) {  // no thread, or no memory for one, now; perhaps at the next try
         std::lock_guard hold(shared_->lock);
         shared_->looking = false;
         return false;

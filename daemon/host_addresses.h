@@ -4,7 +4,7 @@
 // Any thread may call. A name server may take its time, and nobody who serves may wait for it:
 // A1  refresh() looks up in a thread of its own, one at a time, which keeps what it needs and is waited for by nobody,
 //     not by the end of the program either.
-// A2  What a lookup found replaces what was known; one that fails changes nothing.
+// A2  What a lookup found replaces what was known; one that fails, for want of memory even, changes nothing.
 // A3  What is an address already is not looked up again.
 #pragma once
 

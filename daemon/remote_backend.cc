@@ -378,8 +378,12 @@ void RemoteBackend::ask_postponed(Node& node) {
     if (!node.reachable()) return give_up_postponed(node, UINT64_MAX);
     while (!node.postponed.empty()) {
         Postponed& first = node.postponed.front();
-        const proxy::Asked asked = std::visit(
-            [&](const auto& op) { return ask_or_get(node.link, op, first.options, *first.sink, now()); }, first.op);
+        proxy::Asked asked = proxy::Asked::down;
+        try {
+            asked = std::visit(
+                [&](const auto& op) { return ask_or_get(node.link, op, first.options, *first.sink, now()); }, first.op);
+        } catch (const std::bad_alloc&) {  // B2, as in ask_link()
+        }
         if (asked == proxy::Asked::busy) return;
         if (asked == proxy::Asked::down) give_up(first);
         node.postponed.pop_front();

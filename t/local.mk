@@ -262,6 +262,9 @@ TESTS += t/unit_link_parts t/unit_node_link t/unit_node_link_ends t/unit_node_li
 	t/unit_node_link_safety
 t_unit_node_link_safety_SOURCES = t/unit_node_link_safety.cc $(link_headers)
 t_unit_link_parts_SOURCES = t/unit_link_parts.cc t/tap.h
+check_PROGRAMS += t/unit_frames_out
+TESTS += t/unit_frames_out
+t_unit_frames_out_SOURCES = t/unit_frames_out.cc t/tap.h
 check_PROGRAMS += t/unit_node_link_index t/unit_index_probe
 TESTS += t/unit_node_link_index t/unit_index_probe
 t_unit_index_probe_SOURCES = t/unit_index_probe.cc t/tap.h

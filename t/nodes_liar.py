@@ -306,7 +306,7 @@ def noise(stage):
             at = chance.randrange(len(frame))
             return frame[:at] + bytes([frame[at] ^ 1 << chance.randrange(8)]) + frame[at + 1:]
 
-        proxy = stage.cluster.start_proxy("-o", "node_timeout_ms=200")
+        proxy = stage.cluster.start_proxy("-o", "node_timeout_ms=%d" % (500 * slow_factor()))
         with proxy.client() as client, proxy.client() as other:
             stage.liar.lie = lie
             for verb in ("get", "gets", "mg"):

@@ -74,12 +74,36 @@ void no_memory_to_wait() {
     tap::is(desk.answers(), "stored unavailable stored ", "else it is unavailable, and the others are not");
 }
 
+// What waits is asked when the node is up; from then on there is no memory for many at once.
+void no_memory_to_go_on() {
+    Desk desk;
+    for (int i = 0; i < 100; i++) desk.set("k", "v");
+    const uint64_t deadline_ns = farcached::boottime_ns() + UINT64_C(10'000'000'000);
+    bool threw = false;
+    while (desk.nodes->shown(0).links_up == 0 && farcached::boottime_ns() < deadline_ns) {
+        desk.begin_tick();
+        too_much = 400;
+        try {
+            desk.backend->end_tick();
+        } catch (const std::bad_alloc&) {
+            threw = true;
+        }
+        too_much = SIZE_MAX;
+    }
+    tap::ok(!threw, "what waited and finds no memory when the node is up ends nothing");
+    const std::string answers = desk.answers();
+    tap::ok(answers.find("unavailable ") != answers.npos, "it is unavailable");
+    desk.set("k", "w");
+    tap::is(desk.answers(), "stored ", "and what is asked with memory is stored");
+}
+
 // Knows one name, and of that what the test says.
 struct NameServer {
     std::mutex lock;
     std::condition_variable changed;
     uint16_t port = 0;     // 0: the name is not known
     bool answers = true;   // else whoever asks waits
+    bool memory = true;    // else it finds none
     int asked = 0;
 
     HostAddresses::Found look_up() {
@@ -87,6 +111,7 @@ struct NameServer {
         asked++;
         changed.notify_all();
         changed.wait(hold, [&] { return answers; });
+        if (!memory) throw std::bad_alloc();
         if (port == 0) return std::string("not known");
         return std::vector{*fabric::numeric_address("127.0.0.1", port)};
     }
@@ -135,6 +160,35 @@ void lookups() {
     tap::ok(!numeric->refresh(pause_ns), "an address is not looked up");
 }
 
+void lookups_without_memory() {
+    constexpr uint64_t pause_ns = HostAddresses::pause_ns;
+    const auto names = std::make_shared<NameServer>();
+    names->say(11);
+    auto look_up = [names](const std::string&, uint16_t) { return names->look_up(); };
+    auto host = std::get<std::shared_ptr<HostAddresses>>(HostAddresses::make("node.test", 1, look_up));
+    too_much = 1;
+    bool begun = true;
+    try {
+        begun = host->refresh(1);
+    } catch (const std::bad_alloc&) {
+    }
+    too_much = SIZE_MAX;
+    tap::ok(!begun, "without memory for a thread no lookup begins");
+    names->memory = false;
+    tap::ok(host->refresh(1 + pause_ns) && names->was_asked(2), "but a later one does");
+    uint64_t now_ns = 1 + 2 * pause_ns;
+    while (!host->refresh(now_ns)) std::this_thread::yield();
+    tap::ok(names->was_asked(3), "one that finds no memory has failed");
+    now_ns += pause_ns;
+    {
+        std::lock_guard hold(names->lock);
+        names->memory = true;
+    }
+    names->say(12);
+    while (!host->refresh(now_ns)) std::this_thread::yield();
+    tap::ok(becomes(*host, 12), "and changed nothing");
+}
+
 void node_moves() {
     const auto names = std::make_shared<NameServer>();
     Desk desk([names](const std::string&, uint16_t port) {
@@ -158,7 +212,9 @@ void node_moves() {
 int main() {
     no_memory_to_send();
     no_memory_to_wait();
+    no_memory_to_go_on();
     lookups();
+    lookups_without_memory();
     node_moves();
     return tap::done();
 }

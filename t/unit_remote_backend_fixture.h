@@ -115,16 +115,20 @@ class Desk {
     Desk(const Desk&) = delete;
     Desk& operator=(const Desk&) = delete;
 
+    // The node's turn, and what a worker is told then.
+    void begin_tick() {
+        poll(nullptr, 0, 1);
+        server.serve();
+        event_base_loop(base_, EVLOOP_NONBLOCK);
+    }
     // What a worker does, until it is so or ten seconds have passed.
     template <class Is>
     bool until(Is is) {
         const uint64_t deadline_ns = boottime_ns() + UINT64_C(10'000'000'000);
         while (!is()) {
             if (boottime_ns() > deadline_ns) return false;
-            server.serve();
-            event_base_loop(base_, EVLOOP_NONBLOCK);
+            begin_tick();
             backend->end_tick();
-            poll(nullptr, 0, 1);
         }
         return true;
     }
