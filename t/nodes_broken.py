@@ -42,7 +42,7 @@ CIRCUMSTANCES = {
     "S5": ("reading=0.001,hold_up_us=2000", HOT, {"local_read": True}, {}),
     "S5_INDEX": (TORN, HOT, {"options": [PATIENT, "cold_get=index"]}, {}),
     # One proxy finds the new item in the index while the other has a pointer to the old.
-    "S7": ("replacing=0.5,hold_up_us=5000", HOT, {"local_read": [True, False]}, {"seconds": 60}),
+    "S7": ("replacing=0.5,hold_up_us=5000", HOT, {"local_read": [True, False]}, {}),
     "S8": ("", LARGE, {"lease_ms": 60000}, {}),
     "S9": ("", HOT, {}, {"vandal": "places"}),
     "S9_OWNER": ("delay_end=1,delay_ms_min=300,delay_ms=2000", HOT,
