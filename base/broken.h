@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Faults on purpose, for t/'s own build of libraries and programs (FARCACHED_FAULTY; t/faulty.cc): switches that
-// break one safety rule each (DESIGN section 5), so that t/ can show that its checkers catch it, and moments at which
+// break one safety rule each (ARCHITECTURE.md), so that t/ can show that its checkers catch it, and moments at which
 // a thread may be held up, so that what takes nanoseconds lasts long enough to be seen. In every program that is
 // installed the switches are constants and nothing is held up.
 #pragma once
@@ -37,9 +37,15 @@ inline void lie(uint32_t& length) {
     if constexpr (build) lie_sometimes(length);
 }
 
+// Circumstances: how much of an index slot's tag is used, so that keys collide; does a farnode give back what has
+// expired, or does that lie where it is.
 #ifdef FARCACHED_FAULTY
+inline const uint32_t tag_mask = chosen_tag_mask();
+inline const bool sweeps = chosen_sweeps();
 #define BROKEN(rule, name) inline const bool name = chosen(rule);
 #else
+constexpr uint32_t tag_mask = UINT32_MAX;
+constexpr bool sweeps = true;
 #define BROKEN(rule, name) constexpr bool name = false;
 #endif
 
@@ -62,15 +68,5 @@ BROKEN("S12", s12_reuse_at_timeout)         // a landing buffer is free when its
 BROKEN("S13", s13_ignore_exptime)           // lock-free readers serve expired items
 
 #undef BROKEN
-
-// Circumstances: how much of an index slot's tag is used, so that keys collide; does a farnode give back what has
-// expired, or does that lie where it is.
-#ifdef FARCACHED_FAULTY
-inline const uint32_t tag_mask = chosen_tag_mask();
-inline const bool sweeps = chosen_sweeps();
-#else
-constexpr uint32_t tag_mask = UINT32_MAX;
-constexpr bool sweeps = true;
-#endif
 
 }  // namespace farcached::broken

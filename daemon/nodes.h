@@ -56,7 +56,6 @@ class Nodes final : public NodesView {
     const proxy::Placement& placement() const { return *placement_; }
     proxy::LinkConfig link_config(uint32_t node, uint32_t worker) const;
     proxy::NodeLink::MakeChannel maker(uint32_t node);
-
     bool is_drained(uint32_t node) const {
         return nodes_[node]->drained.load(std::memory_order_relaxed);
     }

@@ -6,7 +6,7 @@ import subprocess
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"))
-from farcached import deadline, faulty_binary, tap  # noqa: E402
+from farcached import deadline, tap, test_program  # noqa: E402
 
 CHECKERS = {
     "faulty_node_safety": "S1 S4 S5 S7 S10 S11 S13",
@@ -19,7 +19,7 @@ CHECKERS = {
 
 def sees(program, rule):
     """Of each of the checker's verdicts: was a violation caught? And what was said."""
-    done = subprocess.run([faulty_binary(program)], env={**os.environ, "FARCACHED_BREAK": rule}, stdin=subprocess.DEVNULL,
+    done = subprocess.run([test_program(program)], env={**os.environ, "FARCACHED_BREAK": rule}, stdin=subprocess.DEVNULL,
                           capture_output=True, timeout=deadline() * 10)
     lines = done.stdout.decode("utf-8", "replace").splitlines()
     found = [line.startswith("ok") for line in lines if line.endswith(" is caught")]

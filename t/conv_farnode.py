@@ -11,13 +11,13 @@ import sys
 import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"))
-from farcached import deadline, gone, is_sanitized, run_binary, tap, until  # noqa: E402
+from farcached import deadline, gone, is_sanitized, run_binary, tap, test_program, until  # noqa: E402
 from farnode import Farnode, NodeClient, farnode_binary  # noqa: E402
 
 ROOT = os.geteuid() == 0
 FOLDER = tempfile.mkdtemp(prefix="farnode-")
 os.chmod(FOLDER, 0o777)
-PROBE = os.path.join(os.environ.get("abs_top_builddir", os.getcwd()), "t", "farnode_probe")
+PROBE = test_program("farnode_probe")
 
 
 def run(*args, **more):

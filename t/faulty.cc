@@ -96,6 +96,7 @@ Faults faults_of(Words words) {
     faults.replacing = take("replacing", 0);
     faults.lying = take("lying", 0);
     faults.hold_up_us = uint64_t(take("hold_up_us", 100));
+    if (faults.hold_up_us == 0 || faults.hold_up_us >= 1'000'000) give_up("hold_up_us is from 1 to 999999");
     if (!words.empty()) give_up(words.begin()->first);
     return faults;
 }

@@ -328,5 +328,5 @@ t_faulty_farnode_SOURCES = $(farnode_SOURCES)
 t_faulty_farnode_CPPFLAGS = $(faulty_cppflags)
 t_faulty_farnode_LDADD = $(faulty_ldadd) $(ALLOCATOR_LIBS)
 check_PROGRAMS += t/pointer_vandal
-t_pointer_vandal_SOURCES = t/pointer_vandal.cc
+t_pointer_vandal_SOURCES = t/pointer_vandal.cc t/unit_pointer_table_fixture.h t/tap.h
 test_scripts += t/broken_rules.py

@@ -3,10 +3,7 @@
 //
 //     pointer_vandal NAME places    pointers that are whole and lead behind the end of every region
 //     pointer_vandal NAME leases    entries whose lease ends an hour later, and whose check does not say so
-#include <fcntl.h>
 #include <poll.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cstdio>
@@ -15,8 +12,8 @@
 #include <vector>
 
 #include "base/boottime.h"
-#include "fabric/descriptor.h"
 #include "proxy/pointer_table.h"
+#include "t/unit_pointer_table_fixture.h"
 
 namespace {
 
@@ -43,9 +40,9 @@ void spoil_places(proxy::PointerTable& table) {
     }
 }
 
-void spoil_leases(uint64_t* entries, uint64_t count) {
-    for (uint64_t i = 0; i < count; i++) {
-        uint64_t* entry = entries + i * proxy::entry_words;
+void spoil_leases(table_test::Raw& raw, uint64_t entries) {
+    for (uint64_t i = 0; i < entries; i++) {
+        uint64_t* entry = raw.entry(i);
         const uint64_t end = words::load_relaxed(entry + proxy::word_valid_until);
         if (end != 0 && end < boottime_ns() + hour_ns / 2)
             words::store_relaxed(entry + proxy::word_valid_until, end + hour_ns);
@@ -71,15 +68,10 @@ int main(int argc, char** argv) {
     auto opened = proxy::PointerTable::open(options);
     if (auto* failure = std::get_if<proxy::TableFailure>(&opened)) return fail(failure->message);
     proxy::PointerTable& table = *std::get<0>(opened);
-    const fabric::Descriptor file(shm_open(name.c_str(), O_RDWR, 0));
-    const size_t bytes = proxy::table_entries_offset + table.entries() * proxy::entry_words * sizeof(uint64_t);
-    void* mapped = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file.get(), 0);
-    if (mapped == MAP_FAILED) return fail("mmap");
-    auto* entries = reinterpret_cast<uint64_t*>(static_cast<char*>(mapped) + proxy::table_entries_offset);
+    table_test::Raw raw(name);
     while (!input_ended()) {
         if (what == "places") spoil_places(table);
-        if (what == "leases") spoil_leases(entries, table.entries());
+        if (what == "leases") spoil_leases(raw, table.entries());
     }
-    munmap(mapped, bytes);
     return 0;
 }

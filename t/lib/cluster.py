@@ -24,7 +24,7 @@ import signal
 import tempfile
 
 from binary_client import BinaryClient, op
-from farcached import Closed, Daemon, StartFailed, default_binary, faulty_binary, stat_words, until
+from farcached import Closed, Daemon, StartFailed, default_binary, stat_words, test_program, until
 from farnode import Farnode
 
 MIXES = {"mix": ("shm", "tcp", "shm")}
@@ -64,7 +64,7 @@ class Faults:
 
 def faulty(program, faults):
     """Arguments for a Daemon that has these faults, if any."""
-    return {"binary": faulty_binary("faulty_" + program), "env": dict(faults.environment)} if faults else {}
+    return {"binary": test_program("faulty_" + program), "env": dict(faults.environment)} if faults else {}
 
 
 class Node:
@@ -203,13 +203,13 @@ class Behind:
 
 class Cluster:
     """proxies farcached, each with threads workers, in front of nodes; options: of -o, "name=value". local_read: of all, or
-    [of each]. faults: Faults, and the programs that can have some."""
+    [of each]. faults: Faults, or [of each], and the programs that can have some; nodes have the first."""
 
     def __init__(self, channels="shm shm shm", proxies=2, local_read=True, options=(), node_args=(), proxy_args=(),
                  threads=2, faults=None):
         self.table = Table()
-        self.faults = faults
-        self.nodes_behind = Nodes(channels.split(), node_args, faults)
+        self.faults = faults if isinstance(faults, list) else [faults]
+        self.nodes_behind = Nodes(channels.split(), node_args, self.faults[0])
         self.nodes = self.nodes_behind.all
         words = [self.table.options(), "hash_tag={}", *options]
         self.proxy_args = ["-o", ",".join(words), "-t", threads, *proxy_args]
@@ -250,9 +250,10 @@ class Cluster:
         proxy.__exit__(None, None, None)
 
     def start_proxy(self, *more):
-        mode = "local_read" if self.local_read[len(self.proxies) % len(self.local_read)] else "no_local_read"
+        number = len(self.proxies)
+        mode = "local_read" if self.local_read[number % len(self.local_read)] else "no_local_read"
         proxy = Daemon(*self.nodes_behind.options(), *self.proxy_args, "-o", mode, *more,
-                       **faulty("farcached", self.faults)).start()
+                       **faulty("farcached", self.faults[number % len(self.faults)])).start()
         try:
             until_up(proxy)
         except BaseException:

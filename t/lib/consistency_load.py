@@ -8,7 +8,7 @@ import os
 import re
 import subprocess
 
-from farcached import deadline, default_binary
+from farcached import deadline, test_program
 from tap_output import tap
 
 
@@ -19,10 +19,7 @@ WRONG = ("every request is answered properly", "no get returns a byte that was n
 
 
 def program():
-    named = os.environ.get("CONSISTENCY")
-    if named:
-        return named
-    return os.path.join(os.path.dirname(os.path.abspath(default_binary())), "t", "consistency")
+    return os.environ.get("CONSISTENCY") or test_program("consistency")
 
 
 def seconds(short):

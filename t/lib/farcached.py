@@ -65,8 +65,8 @@ def default_binary():
     return os.path.join(os.getcwd(), "farcached")
 
 
-def faulty_binary(name):
-    """One of t/'s own programs, faulty_farcached say, in which rules can be broken and connections go wrong (t/faulty.cc)."""
+def test_program(name):
+    """One of those that are built in t/: consistency, or faulty_farcached, which can go wrong (t/faulty.cc)."""
     return os.path.join(os.path.dirname(os.path.abspath(default_binary())), "t", name)
 
 

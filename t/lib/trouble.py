@@ -36,6 +36,11 @@ class Trouble:
         self.cluster.restart(node, wait=False)
         self.ended += 1
 
+    def replace(self, node, running):
+        """Another is there before anybody looks."""
+        self.cluster.restart(node, wait=False)
+        self.ended += 1
+
     def stop(self, node, running):
         """Until somebody gave up waiting for it."""
         before = timeouts(self.cluster)
