@@ -16,9 +16,6 @@ class Cell {
     void add(uint64_t n) {
         value_.store(value_.load(std::memory_order_relaxed) + n, std::memory_order_relaxed);
     }
-    void sub(uint64_t n) {
-        value_.store(value_.load(std::memory_order_relaxed) - n, std::memory_order_relaxed);
-    }
     void set(uint64_t n) { value_.store(n, std::memory_order_relaxed); }
     uint64_t get() const { return value_.load(std::memory_order_relaxed); }
 

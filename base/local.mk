@@ -3,6 +3,8 @@
 noinst_LIBRARIES += base/libbase.a
 
 base_libbase_a_SOURCES = \
+	base/boottime.cc \
+	base/boottime.h \
 	base/broken.h \
 	base/check.cc \
 	base/check.h \
@@ -18,4 +20,6 @@ base_libbase_a_SOURCES = \
 	base/node_clock.h \
 	base/out_buffer.cc \
 	base/out_buffer.h \
-	base/placement_words.h
+	base/placement_words.h \
+	base/random_word.cc \
+	base/random_word.h

@@ -22,6 +22,12 @@ Refusal check_chunk_size(const Settings& settings) {
     return {};
 }
 
+// Whose memory is full decides.
+Refusal check_evictions(const Settings& settings) {
+    if (settings.memory.evict || settings.proxy.nodes.empty()) return {};
+    return Problem{exit_usage, "-M (--disable-evictions): items are in the nodes; give it to each farnode instead\n"};
+}
+
 }  // namespace
 
 Refusal check_item_size(const Settings& settings) {
@@ -39,6 +45,7 @@ Refusal check_admin_path(const Settings& settings, std::string_view other_path, 
 Refusal check_settings(const Settings& settings) {
     if (Refusal refusal = check_admin_path(settings, settings.listen.unix_path, "-s")) return refusal;
     if (Refusal refusal = check_item_size(settings)) return refusal;
+    if (Refusal refusal = check_evictions(settings)) return refusal;
     if (Refusal refusal = check_chunk_size(settings)) return refusal;
     if (compat_real_value(settings, "hot_lru_pct") + compat_real_value(settings, "warm_lru_pct") > 80) {
         return Problem{exit_usage,

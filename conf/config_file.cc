@@ -47,6 +47,12 @@ std::optional<std::string> text_of(const toml::node& value, Value wanted) {
     return {};
 }
 
+// TOML's writers are used to lease_ms, the command line's to lease-ms: in a file they are one name.
+bool same_name(std::string_view option, std::string_view key) {
+    auto same = [](char a, char b) { return a == b || (a == '-' && b == '_') || (a == '_' && b == '-'); };
+    return std::equal(option.begin(), option.end(), key.begin(), key.end(), same);
+}
+
 class Reader {
   public:
     Reader(const std::string& name, std::span<const Option> table, Settings& settings)
@@ -85,6 +91,7 @@ class Reader {
     const std::string& name_;
     std::span<const Option> table_;
     Settings& settings_;
+    std::vector<const Option*> read_;  // what the file has said so far
     std::vector<Error> errors_;
 };
 
@@ -107,7 +114,10 @@ void Reader::read_table(const toml::table& table, const std::string& prefix) {
 void Reader::read_entry(const toml::key& key, const toml::node& value, const std::string& prefix) {
     const std::string name = prefix + std::string(key.str());
     for (const Option& option : table_) {
-        if (!option.in_file || option.name != name) continue;
+        if (!option.in_file || !same_name(option.name, name)) continue;
+        if (std::find(read_.begin(), read_.end(), &option) != read_.end())
+            return complain(key.source(), name + ": is there twice");
+        read_.push_back(&option);
         option.kind.value == Value::tables ? read_nodes(name, value) : read_value(option, value);
         return;
     }

@@ -29,12 +29,15 @@ constexpr Kind tcp_address{.set = set_address<&N::tcp_host, &N::tcp_port>, .valu
 constexpr Kind verbs_address{.set = set_address<&N::verbs_host, &N::verbs_port>, .value = Value::text};
 constexpr std::string_view address_allowed = "ADDR:PORT, with brackets around an IPv6 address; port 0 to 65535";
 
-// Given, or said to be so in the file, it turns leases off.
-Refusal set_no_lease(const Option&, Settings& settings, const char* text, std::string&) {
-    settings.node.lease = text != nullptr && std::string_view(text) == "no";
-    return {};
+// Given, or said to be so in the file, it turns something off.
+template <auto module, auto field>
+constexpr Kind turns_off() {
+    return {.set = [](const Option&, Settings& settings, const char* text, std::string&) -> Refusal {
+                settings.*module.*field = text != nullptr && std::string_view(text) == "no";
+                return {};
+            },
+            .value = Value::boolean};
 }
-constexpr Kind no_lease{.set = set_no_lease, .value = Value::boolean};
 
 constexpr Kind item_size_as_text() {
     Kind kind = item_size;
@@ -75,6 +78,9 @@ constexpr Option table[] = {
     {.flag = 'm', .name = "memory-limit", .argument = "<megabytes>", .initial = "64",
      .kind = number<&S::memory, &M::bytes_max>(1, megabytes_max, 1 << 20), .section = Section::memory,
      .in_file = true, .exit_status = exit_usage, .help = "limit on the memory that items take"},
+    {.flag = 'M', .name = "disable-evictions", .initial = "no", .kind = turns_off<&S::memory, &M::evict>(),
+     .section = Section::memory, .in_file = true,
+     .help = "when memory is full, answer stores with an error\ninstead of evicting"},
     {.flag = 'I', .name = "max-item-size", .argument = "<size>", .initial = "1m",
      .kind = item_size_as_text(), .section = Section::memory, .in_file = true,
      .exit_status = exit_usage, .allowed = "a number of bytes, or one with k or m, from 1k to 1024m",
@@ -88,7 +94,8 @@ constexpr Option table[] = {
      .exit_status = exit_usage,
      .help = "for how long a proxy may read an item where it lies without\n"
              "asking, from the second touch of the item on"},
-    {.name = "no-lease", .initial = "no", .kind = no_lease, .section = Section::memory, .in_file = true,
+    {.name = "no-lease", .initial = "no", .kind = turns_off<&S::node, &N::lease>(),
+     .section = Section::memory, .in_file = true,
      .help = "grant no leases: each get asks the node, or its index"},
     {.flag = 't', .name = "threads", .argument = "<num>", .initial = "4",
      .kind = number<&S::session, &SessionSettings::threads>(1, limits::workers_max),
@@ -106,7 +113,8 @@ constexpr Option table[] = {
     {.name = "config", .argument = "<file>", .kind = text<&S::process, &P::config_path>(),
      .section = Section::process,
      .help = "read this TOML file before the other options; its keys are\n"
-             "the long options, by their names without --"},
+             "the long options, by their names without --, - or _ between\n"
+             "words"},
     {.flag = 'h', .name = "help", .action = Action::help, .section = Section::process,
      .help = "print this and exit"},
     {.flag = 'V', .name = "version", .action = Action::version, .section = Section::process,

@@ -100,7 +100,7 @@ constexpr Option table[] = {
      .section = nodes, .in_file = true, .exit_status = exit_usage,
      .allowed = "a POSIX shared-memory name: a slash and up to 254 characters without another",
      .help = "shared memory in which the farcached processes of this host\n"
-             "keep where items are"},
+             "keep where items are; with no_local_read"},
     {.where = suboption, .name = "pointer_table.entries", .argument = "<num>", .initial = "1048576",
      .kind = power_of_two<&S::proxy, &P::pointer_table_entries>(limits::pointer_table_entries_min,
                                                                 limits::pointer_table_entries_max),
@@ -109,7 +109,7 @@ constexpr Option table[] = {
              "that exists keeps its own"},
     {.where = suboption, .name = "node_timeout_ms", .argument = "<ms>", .initial = "1000",
      .kind = number<&S::proxy, &P::node_timeout_ms>(1, 60'000), .section = nodes, .in_file = true,
-     .exit_status = exit_usage, .help = "give up on a node's reply after this long"},
+     .exit_status = exit_usage, .help = "give up on a node's reply after this long without any\nto what was asked before"},
     {.where = suboption, .name = "failover", .negatable = true, .initial = "no",
      .kind = toggle<&S::proxy, &P::failover>(), .section = nodes, .in_file = true,
      .help = "keys of a node that is down go to the next on the ring; an\n"

@@ -42,7 +42,7 @@ constexpr CommandRow commands[] = {
      "each node's leases: granted, denied and why, and the memory\n"
      "that waits for them"},
     {Command::drain, "drain", "NODE", 1, 1,
-     "have the proxies ask nothing of a node any more: its keys are\n"
+     "have the proxies ask a node for no key any more: they are\n"
      "answered as those of a node that is down"},
     {Command::undrain, "undrain", "NODE", 1, 1, "have them use it again"},
 };

@@ -24,11 +24,14 @@ void add_farnode(Survey& survey, const std::string& socket, Stats stats) {
     node.stats = std::move(stats);
 }
 
+// Whatever its state: a node that is drained lives, and tells of itself.
+bool is_connected(const Stats& rows) { return rows.count("links_up") != 0; }
+
 void add_seen(Survey& survey, const std::string& socket, const std::string& name, const Stats& rows) {
     NodeFacts& node = node_named(survey, name);
     node.seen.push_back({socket, rows.text("state"), rows.text("down_reason"), rows.count("links"), rows.count("links_up")});
     if (!rows.text("address").empty()) node.address = rows.text("address");
-    if (node.stats.empty() && (node.incarnation.empty() || rows.text("state") == "up"))
+    if (node.stats.empty() && (node.incarnation.empty() || is_connected(rows)))
         node.incarnation = rows.text("incarnation");
     for (const char* counter : {"get_local", "get_onesided", "get_index"}) node.hits_unseen += rows.count(counter);
 }
@@ -37,7 +40,7 @@ void add_seen(Survey& survey, const std::string& socket, const std::string& name
 void ask_nodes(Survey& survey, Server& server, const std::vector<std::pair<std::string, Stats>>& seen) {
     for (const auto& [name, rows] : seen) {
         NodeFacts& node = node_named(survey, name);
-        if (!node.stats.empty() || rows.text("state") != "up") continue;
+        if (!node.stats.empty() || !is_connected(rows)) continue;
         Or<Stats> own = server.stats("node " + name);
         if (auto* failure = std::get_if<Failure>(&own))
             survey.failures.push_back(std::move(*failure));

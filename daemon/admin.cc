@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "daemon/admin.h"
 
-#include <time.h>
-
 #include <algorithm>
 #include <iterator>
 
+#include "base/boottime.h"
 #include "daemon/dump.h"
 #include "daemon/nodes_view.h"
 #include "daemon/stats_words.h"
@@ -28,7 +27,8 @@ void say(OutBuffer& out, std::string_view text) {
 constexpr std::string_view detail_usage = "CLIENT_ERROR usage: stats detail on|off|dump";
 constexpr std::string_view detail_forbidden = "CLIENT_ERROR stats detail not allowed";
 constexpr std::string_view no_nodes = "CLIENT_ERROR no nodes are configured";
-constexpr std::string_view no_pointer_table = "CLIENT_ERROR no pointer table is in use";
+constexpr std::string_view no_pointer_table =
+    "CLIENT_ERROR no pointer table is in use: local_read is on, no node is on this host, or the table was refused";
 
 constexpr std::string_view node_groups[] = {
 #define X(name, help) #name,
@@ -69,12 +69,6 @@ void subtract_same(NodeNumbers& now, const std::vector<NodeNumbers>& earlier) {
     if (same == nullptr || same->incarnation != now.incarnation) return;
     subtract(now.stats, same->stats);
     subtract(now.all_classes, same->all_classes);
-}
-
-uint64_t boottime_ns() {
-    timespec t{};
-    clock_gettime(CLOCK_BOOTTIME, &t);
-    return uint64_t(t.tv_sec) * UINT64_C(1'000'000'000) + uint64_t(t.tv_nsec);
 }
 
 }  // namespace

@@ -37,29 +37,6 @@ struct Asker {
 
 namespace asking {
 
-template <class Op>
-struct ReplyOf;
-template <>
-struct ReplyOf<protocol::StoreOp> {
-    using Type = protocol::StoreReply;
-};
-template <>
-struct ReplyOf<protocol::DeleteOp> {
-    using Type = protocol::DeleteReply;
-};
-template <>
-struct ReplyOf<protocol::ArithOp> {
-    using Type = protocol::ArithReply;
-};
-template <>
-struct ReplyOf<protocol::ForgetOp> {
-    using Type = protocol::DoneReply;
-};
-template <>
-struct ReplyOf<protocol::FlushOp> {
-    using Type = protocol::DoneReply;
-};
-
 inline protocol::StoreReply execute(const Context& context, const protocol::StoreOp& op) {
     return context.node.store(op, context.now);
 }
@@ -133,10 +110,6 @@ void take_get_turn(ReplySlot& slot, const Answering& to) {
     half.done(*reply);
 }
 
-}  // namespace asking
-
-namespace asking {
-
 // Who finds no memory to ask leaves no slot behind: should an answer come all the same, its ticket is void.
 template <class Ask>
 Asked or_drop(ReplyQueue& queue, ReplySlot& slot, Ask ask) {
@@ -196,7 +169,7 @@ template <class Half, class Record>
 // True: it was answered at once.
 template <class Half, class Op, class Record>
 inline bool ask(const Asker& asker, const Op& op, const Record& record, std::string_view words = {}) {
-    using Reply = typename asking::ReplyOf<Op>::Type;
+    using Reply = decltype(asking::execute(asker.context, op));
     if (asker.context.backend != nullptr) [[unlikely]]
         return asking::ask_backend_for<Half, Reply>(asker, op, record, words);
     Reply reply = asking::execute(asker.context, op);
@@ -224,7 +197,8 @@ void ask_stats(const Asker& asker, const StatsNeed& need, std::string_view key, 
     ReplyQueue& queue = *asker.session.replies;
     ReplySlot& slot = queue.open();
     const protocol::StatsOp op{need.group};
-    const Asked asked = asker.context.backend->ask(op, need.node, queue.ticket_of(slot));
+    const Asked asked = asking::or_drop(
+        queue, slot, [&] { return asker.context.backend->ask(op, need.node, queue.ticket_of(slot)); });
     CHECK(asked != Asked::now);
     queue.park(slot, asker.out, asked == Asked::crowded, /* gets_value= */ true, key, words, record, turn);
 }
@@ -234,7 +208,17 @@ inline std::string_view stats_told(const ReplySlot& slot) {
     return slot.available() ? slot.value() : std::string_view();
 }
 
-// A Half whose reply is nothing: for what is asked on behalf of another request.
 struct NoRecord {};
+
+// Of a set that was refused before its value came. The client was told; but what follows waits for it.
+class ForgetHalf {
+  public:
+    ForgetHalf(const Answering& to, std::string_view, NoRecord, std::string_view) : to_(to) {}
+    void done(const protocol::DoneReply&) {}
+    void unavailable() { to_.context.counters.change_unavailable.add(1); }
+
+  private:
+    Answering to_;
+};
 
 }  // namespace farcached::daemon

@@ -95,17 +95,6 @@ class StoreHalf {
     const BinaryParse& parse_;
 };
 
-// Of a set that was refused before its value came; the client was told.
-class ForgetHalf {
-  public:
-    ForgetHalf(const Answering& to, std::string_view, NoRecord, std::string_view) : to_(to) {}
-    void done(const protocol::DoneReply&) {}
-    void unavailable() { to_.context.counters.change_unavailable.add(1); }
-
-  private:
-    Answering to_;
-};
-
 class DeleteHalf {
   public:
     DeleteHalf(const Answering& to, std::string_view key, const BinaryRequest& request, std::string_view)

@@ -15,12 +15,6 @@ namespace {
 constexpr MetaSet shown_by_ms("kcs");
 constexpr MetaSet shown_by_ma("kct");
 
-// A change whose node did not answer is an error, even to a quiet client.
-void change_unavailable(const Meta& meta) {
-    meta.context().counters.change_unavailable.add(1);
-    say(meta.to.out, unavailable_words);
-}
-
 // The time left before a touch: a peek.
 class TtlHalf {
   public:
@@ -179,7 +173,7 @@ class MsHalf {
         count_store(meta_.context(), meta_.to.fd, meta_.key, shown_, reply);
         reply_store(meta_, shown_.value_bytes, reply);
     }
-    void unavailable() { change_unavailable(meta_); }
+    void unavailable() { answer_unavailable(meta_.to, /* noreply= */ false); }
 
   private:
     const Meta meta_;
@@ -247,7 +241,7 @@ class MdHalf {
                 return reply_bare(meta_, reply.status == Status::exists ? "EX" : "NF");
         }
     }
-    void unavailable() { change_unavailable(meta_); }
+    void unavailable() { answer_unavailable(meta_.to, /* noreply= */ false); }
 
   private:
     const Meta meta_;
@@ -292,7 +286,7 @@ class MaHalf {
     MaHalf(const Answering& to, std::string_view key, const MetaAsked& asked, std::string_view)
         : meta_{to, key, asked.flags}, old_ttl_(old_ttl_s(to, asked)) {}
     void done(const protocol::ArithReply& reply);
-    void unavailable() { change_unavailable(meta_); }
+    void unavailable() { answer_unavailable(meta_.to, /* noreply= */ false); }
 
   private:
     const Meta meta_;

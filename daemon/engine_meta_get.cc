@@ -124,6 +124,10 @@ class MgHalf {
     }
     void unavailable() {
         Context& context = meta_.context();
+        if (only_changes()) {
+            (meta_.flags.has('T') ? context.counters.cmd_touch : context.counters.get_cmds).add(1);
+            return answer_unavailable(meta_.to, /* noreply= */ false);
+        }
         context.counters.get_unavailable.add(1);
         if (!context.options.unavailable_is_error) return get_miss(meta_, protocol::Miss::absent);
         context.counters.get_cmds.add(1);
@@ -131,6 +135,13 @@ class MgHalf {
     }
 
   private:
+    // Like a touch, it does not pass for a miss. Who asks for a value, and has something changed besides, is told of a
+    // miss as by any get, and does what one does then.
+    bool only_changes() const {
+        const bool changes = meta_.flags.has('T') || meta_.flags.has('N') || meta_.flags.has('R');
+        return changes && !meta_.flags.has('v');
+    }
+
     const Meta meta_;
     std::optional<int64_t> old_ttl_;
     MetaHit hit_;

@@ -55,6 +55,12 @@ inline int64_t seconds_left(NodeSeconds exptime, NodeSeconds now) {
 // What is said when the node that has the key does not answer.
 constexpr std::string_view unavailable_words = "SERVER_ERROR unavailable";
 
+// A change whose node did not answer. Meta has no noreply: to its quiet clients, too, it is an error.
+inline void answer_unavailable(const Answering& to, bool noreply) {
+    to.context.counters.change_unavailable.add(1);
+    say_unless(noreply, to.out, unavailable_words);
+}
+
 // ---- engine_text_get.cc -----------------------------------------------------------------------
 // The plainest case, in bulk: gets of one key each, one behind the other, whose memory is fetched
 // ahead for all. Executes at most `most` of them, as long as the output is not full; how many.

@@ -32,10 +32,7 @@ class FlushHalf {
     FlushHalf(const Answering& to, std::string_view, const FlushAsked& asked, std::string_view)
         : to_(to), asked_(asked) {}
     void done(const protocol::DoneReply&) { say_unless(asked_.noreply, to_.out, "OK"); }
-    void unavailable() {
-        to_.context.counters.change_unavailable.add(1);
-        say_unless(asked_.noreply, to_.out, unavailable_words);
-    }
+    void unavailable() { answer_unavailable(to_, asked_.noreply); }
 
   private:
     Answering to_;
@@ -151,12 +148,12 @@ bool parse_dump_classes(std::string_view text, Progress& progress) {
 
 Turn dump(Call& call, const TextRequest& request) {
     std::string_view refusal;
-    if (call.context.backend != nullptr)
-        refusal = items_in_nodes;
-    else if (!call.context.options.crawler_enabled)
+    if (!call.context.options.crawler_enabled)
         refusal = "CLIENT_ERROR lru crawler disabled";
     else if (!call.context.options.dump_enabled)
         refusal = request.mgdump ? "ERROR key dump not allowed" : "ERROR metadump not allowed";
+    else if (call.context.backend != nullptr)
+        refusal = items_in_nodes;
     else if (pipelined(call))
         refusal = request.mgdump ? "ERROR cannot pipeline other commands before mgdump"
                                  : "ERROR cannot pipeline other commands before metadump";

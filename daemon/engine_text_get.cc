@@ -297,8 +297,7 @@ class TouchHalf {
     // A touch changes something: it does not pass for a miss.
     void unavailable() {
         to_.context.counters.cmd_touch.add(1);
-        to_.context.counters.change_unavailable.add(1);
-        say_unless(asked_.noreply, to_.out, unavailable_words);
+        answer_unavailable(to_, asked_.noreply);
     }
 
   private:

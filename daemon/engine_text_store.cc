@@ -65,26 +65,12 @@ class StoreHalf {
         count_store(to_.context, to_.fd, key_, asked_.shown, reply);
         say_unless(asked_.noreply, to_.out, answer_to(reply.status));
     }
-    void unavailable() {
-        to_.context.counters.change_unavailable.add(1);
-        say_unless(asked_.noreply, to_.out, unavailable_words);
-    }
+    void unavailable() { answer_unavailable(to_, asked_.noreply); }
 
   private:
     Answering to_;
     std::string_view key_;
     StoreAsked asked_;
-};
-
-// What a client need not be told; but what follows waits for it.
-class ForgetHalf {
-  public:
-    ForgetHalf(const Answering& to, std::string_view, NoRecord, std::string_view) : to_(to) {}
-    void done(const protocol::DoneReply&) {}
-    void unavailable() { to_.context.counters.change_unavailable.add(1); }
-
-  private:
-    Answering to_;
 };
 
 struct DeleteAsked {
@@ -105,10 +91,7 @@ class DeleteHalf {
         }
         say_unless(asked_.noreply, to_.out, deleted ? "DELETED" : "NOT_FOUND");
     }
-    void unavailable() {
-        to_.context.counters.change_unavailable.add(1);
-        say_unless(asked_.noreply, to_.out, unavailable_words);
-    }
+    void unavailable() { answer_unavailable(to_, asked_.noreply); }
 
   private:
     Answering to_;
@@ -142,10 +125,7 @@ class ArithHalf {
             case Status::exists: return say(to_.out, "NOT_FOUND");
         }
     }
-    void unavailable() {
-        to_.context.counters.change_unavailable.add(1);
-        say_unless(asked_.noreply, to_.out, unavailable_words);
-    }
+    void unavailable() { answer_unavailable(to_, asked_.noreply); }
 
   private:
     Answering to_;

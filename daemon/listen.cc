@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "daemon/listen.h"
 
-#include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/stat.h>
@@ -10,7 +9,8 @@
 
 #include <cerrno>
 #include <cstring>
-#include <memory>
+
+#include "fabric/name_lookup.h"
 
 namespace farcached::daemon {
 
@@ -28,14 +28,14 @@ conf::Problem failed(const std::string& interfaces, uint16_t port, int error) {
 }
 
 // -1 and errno when the address cannot be had.
-int bind_one(const addrinfo& at, int backlog) {
-    int fd = socket(at.ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+int bind_one(const fabric::SocketAddress& at, int backlog) {
+    int fd = socket(at.storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (fd < 0) return -1;
     set_flag(fd, SOL_SOCKET, SO_REUSEADDR);
     set_flag(fd, SOL_SOCKET, SO_KEEPALIVE);
     set_flag(fd, IPPROTO_TCP, TCP_NODELAY);
-    if (at.ai_family == AF_INET6) set_flag(fd, IPPROTO_IPV6, IPV6_V6ONLY);
-    if (bind(fd, at.ai_addr, at.ai_addrlen) == 0)
+    if (at.storage.ss_family == AF_INET6) set_flag(fd, IPPROTO_IPV6, IPV6_V6ONLY);
+    if (bind(fd, at.get(), at.size) == 0)
         if (::listen(fd, backlog) == 0) return fd;
     int error = errno;
     close(fd);
@@ -44,24 +44,15 @@ int bind_one(const addrinfo& at, int backlog) {
 }
 
 Listening describe_listener(int fd) {
-    sockaddr_storage bound{};
-    socklen_t size = sizeof bound;
-    (void)getsockname(fd, reinterpret_cast<sockaddr*>(&bound), &size);
+    fabric::SocketAddress bound;
+    bound.size = sizeof bound.storage;
+    (void)getsockname(fd, bound.get(), &bound.size);
     Listening one;
     one.fd = fd;
-    one.ipv6 = bound.ss_family == AF_INET6;
-    one.port = one.ipv6 ? ntohs(reinterpret_cast<sockaddr_in6&>(bound).sin6_port)
-                        : ntohs(reinterpret_cast<sockaddr_in&>(bound).sin_port);
-    one.address = describe(bound, "");
+    one.ipv6 = bound.storage.ss_family == AF_INET6;
+    one.port = bound.port();
+    one.address = describe(bound.storage, "");
     return one;
-}
-
-// A name may mean one address twice, as when /etc/hosts has it on two lines.
-bool named_before(const addrinfo* first, const addrinfo* at) {
-    for (; first != at; first = first->ai_next)
-        if (first->ai_addrlen == at->ai_addrlen)
-            if (std::memcmp(first->ai_addr, at->ai_addr, at->ai_addrlen) == 0) return true;
-    return false;
 }
 
 }  // namespace
@@ -69,25 +60,16 @@ bool named_before(const addrinfo* first, const addrinfo* at) {
 std::variant<std::vector<Listening>, conf::Problem> listen_on_tcp(const std::string& host,
                                                                   uint16_t port, int backlog,
                                                                   const std::string& interfaces) {
-    addrinfo hints{};
-    hints.ai_flags = AI_PASSIVE;
-    hints.ai_family = AF_UNSPEC;
-    hints.ai_socktype = SOCK_STREAM;
-    addrinfo* found = nullptr;
-    int error = getaddrinfo(host.empty() ? nullptr : host.c_str(), std::to_string(port).c_str(),
-                            &hints, &found);
-    if (error != 0) {
+    auto found = fabric::look_up(host, port);
+    if (auto* why = std::get_if<std::string>(&found)) {
         conf::Problem problem = failed(interfaces, port, errno == 0 ? EINVAL : errno);
-        const char* why = error == EAI_SYSTEM ? std::strerror(errno) : gai_strerror(error);
-        problem.text = std::string("getaddrinfo(): ") + why + "\n" + problem.text;
+        problem.text = "getaddrinfo(): " + *why + "\n" + problem.text;
         return problem;
     }
-    std::unique_ptr<addrinfo, decltype(&freeaddrinfo)> free_later(found, &freeaddrinfo);
     std::vector<Listening> all;
     int last_error = EADDRNOTAVAIL;
-    for (const addrinfo* at = found; at != nullptr; at = at->ai_next) {
-        if (named_before(found, at)) continue;
-        int fd = bind_one(*at, backlog);
+    for (const auto& address : std::get<std::vector<fabric::SocketAddress>>(found)) {
+        int fd = bind_one(address, backlog);
         if (fd >= 0) {
             all.push_back(describe_listener(fd));
             continue;
@@ -148,12 +130,8 @@ void remove_unix_socket(const std::string& path, const Listening& ours) {
 
 std::string describe(const sockaddr_storage& address, const std::string& unix_path) {
     if (address.ss_family == AF_UNIX) return "unix:" + unix_path;
-    char host[NI_MAXHOST] = "?";
-    char port[NI_MAXSERV] = "0";
-    (void)getnameinfo(reinterpret_cast<const sockaddr*>(&address), sizeof address, host, sizeof host,
-                      port, sizeof port, NI_NUMERICHOST | NI_NUMERICSERV);
-    if (address.ss_family == AF_INET6) return std::string("tcp6:[") + host + "]:" + port;
-    return std::string("tcp:") + host + ":" + port;
+    const char* transport = address.ss_family == AF_INET6 ? "tcp6:" : "tcp:";
+    return transport + fabric::to_string({address, sizeof address});
 }
 
 std::string watch_words(const std::string& described) {

@@ -9,6 +9,8 @@ daemon_libdaemon_a_SOURCES = \
 	daemon/detail.h \
 	daemon/dump.cc \
 	daemon/dump.h \
+	daemon/host_addresses.cc \
+	daemon/host_addresses.h \
 	daemon/own_stats.h \
 	daemon/nodes.cc \
 	daemon/nodes.h \

@@ -21,6 +21,7 @@
 #include "daemon/watch_hub.h"
 #include "node/crawler.h"
 #include "node/node.h"
+#include "process/give_up.h"
 #include "process/node_time.h"
 #include "process/process.h"
 
@@ -29,6 +30,8 @@ namespace farcached::daemon {
 using process::Identity;
 using process::PidFile;
 using process::Signals;
+using process::give_up;
+using process::or_give_up;
 
 namespace {
 
@@ -37,32 +40,6 @@ constexpr uint64_t files_per_thread = 4;
 constexpr uint64_t files_other = 96 + process::AdminSocket::connections_max;
 constexpr uint64_t files_per_link = 6;  // a connection of a worker to a node: its sockets and what they share
 constexpr uint64_t unused_node_bytes = UINT64_C(1) << 20;
-
-// -- What refuses to start ------------------------------------------------------------------------------
-
-[[noreturn]] void give_up(const conf::Problem& problem) {
-    std::fputs(problem.text.c_str(), stderr);
-    std::exit(problem.exit_status);
-}
-
-void or_give_up(const conf::Refusal& refusal) {
-    if (refusal) give_up(*refusal);
-}
-
-template <class Value>
-Value or_give_up(std::variant<Value, conf::Problem> result) {
-    if (auto* problem = std::get_if<conf::Problem>(&result)) give_up(*problem);
-    return std::move(std::get<Value>(result));
-}
-
-conf::Settings settings_or_exit(int argc, char** argv) {
-    const std::vector<conf::Option> options = conf::option_table_with_nodes();
-    conf::CommandLine line = conf::parse_command_line({argv, size_t(argc)}, options);
-    std::fputs(line.err.c_str(), stderr);
-    std::fputs(line.out.c_str(), stdout);
-    if (line.exit_status) std::exit(*line.exit_status);
-    return std::move(line.settings);
-}
 
 // -- What each module is told ----------------------------------------------------------------------------
 
@@ -167,21 +144,6 @@ void settle(const conf::ProcessSettings& settings, const Identity& identity) {
     if (settings.lock_memory) std::fputs(process::lock_memory().c_str(), stderr);
 }
 
-void wait_for_the_end(Signals& signals, uint32_t verbosity) {
-    for (;;) {
-        switch (signals.next()) {
-            case Signals::Meaning::reload:
-                if (verbosity > 0) std::fputs("SIGHUP: there is nothing to reload\n", stderr);
-                break;
-            case Signals::Meaning::stop_gracefully:
-                std::fputs("Gracefully stopping\n", stderr);
-                return;
-            case Signals::Meaning::stop:
-                return;
-        }
-    }
-}
-
 // Nobody waits for threads that did start while others could not: the process ends at once.
 template <class Start>
 void start_or_exit(Start start) {
@@ -206,7 +168,7 @@ std::unique_ptr<node::Node> node_or_exit(const conf::Settings& settings) {
 // nullptr: the embedded one is all there is.
 std::unique_ptr<Nodes> nodes_or_exit(const conf::Settings& settings) {
     if (settings.proxy.nodes.empty()) return nullptr;
-    return or_give_up(Nodes::make(settings.proxy, settings.memory.item_bytes_max));
+    return or_give_up(Nodes::make(settings.proxy, settings.memory));
 }
 
 // From here on the process is the one that stays.
@@ -233,7 +195,7 @@ void serve(const conf::Settings& settings, Nodes* nodes, Server& server, Signals
         server.start(node, nodes, engine, admin, watch);
     });
 
-    wait_for_the_end(signals, settings.process.verbosity);
+    signals.wait_for_the_end(settings.process.verbosity > 0);
     server.stop();
     crawler.stop();
     watch.stop();
@@ -242,7 +204,8 @@ void serve(const conf::Settings& settings, Nodes* nodes, Server& server, Signals
 }  // namespace
 
 int run(int argc, char** argv) {
-    const conf::Settings settings = settings_or_exit(argc, argv);
+    const conf::Settings settings = process::settings_or_exit(
+        conf::parse_command_line({argv, size_t(argc)}, conf::option_table_with_nodes()));
     ServerOptions options = server_options(settings);
     Identity identity = or_give_up(process::find_identity(settings.process.user));
     raise_limits(settings);

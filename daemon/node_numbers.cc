@@ -28,26 +28,26 @@ void assign(Field& field, uint64_t number) {
     field = Field(number);
 }
 
-// Tables name a field of the `s` or `c` in scope.
-void take_general(node::Stats& s, std::string_view name, uint64_t number) {
-#define X(row, value, help) \
-    if (name == #row) return assign(value, number);
+// The tables' rows, each with at(stats), its field: one place for each table.
+template <class Visit>
+void each_stat(Visit visit) {
+#define X(name, kind, value, help) visit(#name, node::StatKind::kind, [](auto& s) -> auto& { return value; });
     NODE_STATS(X)
     LEASE_STATS(X)
 #undef X
 }
 
-void take_counted(node::ClassStats& c, std::string_view name, uint64_t number) {
-#define X(row, value, help) \
-    if (name == #row) return assign(value, number);
+template <class Visit>
+void each_class_sum(Visit visit) {
+#define X(name, value, help) visit(#name, [](auto& c) -> auto& { return value; });
     NODE_CLASS_SUMS(X)
 #undef X
 }
 
-void take_of_class(node::ClassStats& c, std::string_view name, uint64_t number) {
-    take_counted(c, name, number);
-#define X(row, value, help) \
-    if (name == #row) return assign(value, number);
+template <class Visit>
+void each_class_stat(Visit visit) {
+    each_class_sum(visit);
+#define X(name, value, help) visit(#name, [](auto& c) -> auto& { return value; });
     NODE_CLASS_STATS(X)
 #undef X
 }
@@ -59,10 +59,16 @@ void take_line(NodeNumbers& node, std::string_view name, std::string_view value)
     const size_t colon = name.find(':');
     uint64_t id = 0;
     if (colon == name.npos) {
-        take_general(node.stats, name, number);
-        take_counted(node.all_classes, name, number);
+        each_stat([&](std::string_view row, node::StatKind, auto at) {
+            if (row == name) at(node.stats) = number;
+        });
+        each_class_sum([&](std::string_view row, auto at) {
+            if (row == name) at(node.all_classes) = number;
+        });
     } else if (parse(name.substr(0, colon), 10, id) && id != 0 && id < classes_max) {
-        take_of_class(node.stats.classes[id], name.substr(colon + 1), number);
+        each_class_stat([&](std::string_view row, auto at) {
+            if (row == name.substr(colon + 1)) assign(at(node.stats.classes[id]), number);
+        });
     }
 }
 
@@ -84,14 +90,7 @@ void add_class(node::ClassStats& to, const node::ClassStats& from) {
     const uint32_t slot_bytes = std::max(to.slot_bytes, from.slot_bytes);
     const uint64_t age_oldest_s = std::max(to.age_oldest_s, from.age_oldest_s);
     const uint64_t evicted_age_s = std::max(to.evicted_age_s, from.evicted_age_s);
-#define X(name, value, help)                             \
-    {                                                    \
-        auto at = [](auto& c) -> auto& { return value; }; \
-        at(to) += at(from);                              \
-    }
-    NODE_CLASS_SUMS(X)
-    NODE_CLASS_STATS(X)
-#undef X
+    each_class_stat([&](std::string_view, auto at) { at(to) += at(from); });
     to.slot_bytes = slot_bytes;
     to.age_oldest_s = age_oldest_s;
     to.evicted_age_s = evicted_age_s;
@@ -99,16 +98,6 @@ void add_class(node::ClassStats& to, const node::ClassStats& from) {
 
 // A counter read twice while its owner adds to it never falls, but sums of several may be read in any order.
 void less(uint64_t& now, uint64_t earlier) { now -= std::min(now, earlier); }
-
-void subtract_leases(node::LeaseStats& now, const node::LeaseStats& earlier) {
-    less(now.granted, earlier.granted);
-    less(now.renewed, earlier.renewed);
-    less(now.denied_young, earlier.denied_young);
-    less(now.denied_wasted, earlier.denied_wasted);
-    less(now.denied_no_room, earlier.denied_no_room);
-    less(now.denied_short, earlier.denied_short);
-    less(now.moved, earlier.moved);
-}
 
 }  // namespace
 
@@ -158,7 +147,7 @@ std::vector<NodeNumbers> read_numbers(std::string_view told) {
 }
 
 std::optional<uint64_t> lease_number(const node::Stats& s, std::string_view name) {
-#define X(row, value, help) \
+#define X(row, kind, value, help) \
     if (name == #row) return uint64_t(value);
     LEASE_STATS(X)
 #undef X
@@ -166,14 +155,7 @@ std::optional<uint64_t> lease_number(const node::Stats& s, std::string_view name
 }
 
 bool add_numbers(node::Stats& sum, node::ClassStats& all_classes, const NodeNumbers& one) {
-#define X(name, value, help)                             \
-    {                                                    \
-        auto at = [](auto& s) -> auto& { return value; }; \
-        at(sum) += at(one.stats);                        \
-    }
-    NODE_STATS(X)
-    LEASE_STATS(X)
-#undef X
+    each_stat([&](std::string_view, node::StatKind, auto at) { at(sum) += at(one.stats); });
     add_counters(all_classes, one.all_classes);
     sum.classes.resize(std::max(sum.classes.size(), one.stats.classes.size()));
     if (!same_classes(sum.classes, one.stats.classes)) return false;
@@ -182,33 +164,19 @@ bool add_numbers(node::Stats& sum, node::ClassStats& all_classes, const NodeNumb
 }
 
 void subtract(node::Stats& now, const node::Stats& earlier) {
-    less(now.items_total, earlier.items_total);
-    less(now.pages_moved, earlier.pages_moved);
-    less(now.flushes, earlier.flushes);
-    less(now.overflow_evictions, earlier.overflow_evictions);
-    subtract_leases(now.leases, earlier.leases);
+    each_stat([&](std::string_view, node::StatKind kind, auto at) {
+        if (kind == node::StatKind::counter) less(at(now), at(earlier));
+    });
     const size_t classes = std::min(now.classes.size(), earlier.classes.size());
     for (size_t i = 0; i < classes; i++) subtract(now.classes[i], earlier.classes[i]);
 }
 
 void subtract(node::ClassStats& now, const node::ClassStats& earlier) {
-#define X(name, value, help)                             \
-    {                                                    \
-        auto at = [](auto& c) -> auto& { return value; }; \
-        less(at(now), at(earlier));                      \
-    }
-    NODE_CLASS_SUMS(X)
-#undef X
+    each_class_sum([&](std::string_view, auto at) { less(at(now), at(earlier)); });
 }
 
 void add_counters(node::ClassStats& sum, const node::ClassStats& one) {
-#define X(name, value, help)                             \
-    {                                                    \
-        auto at = [](auto& c) -> auto& { return value; }; \
-        at(sum) += at(one);                              \
-    }
-    NODE_CLASS_SUMS(X)
-#undef X
+    each_class_sum([&](std::string_view, auto at) { at(sum) += at(one); });
 }
 
 }  // namespace farcached::daemon

@@ -1,17 +1,19 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "daemon/nodes.h"
 
-#include <netdb.h>
-#include <sys/random.h>
 #include <unistd.h>
 
-#include <cerrno>
+#include <algorithm>
 #include <cstdio>
-#include <cstring>
+#include <variant>
 
+#include "base/boottime.h"
+#include "base/broken.h"
 #include "base/check.h"
+#include "base/random_word.h"
 #include "conf/nodes.h"
 #include "daemon/remote_backend.h"
+#include "fabric/fault_channel.h"
 #include "fabric/shm_channel.h"
 #include "fabric/tcp_channel.h"
 #include "process/node_time.h"
@@ -24,13 +26,6 @@ constexpr uint64_t ns_per_ms = 1'000'000;
 constexpr uint64_t silent_timeouts = 3;  // a node that answers nothing for so many is taken for dead
 constexpr uint64_t silence_ns_min = 200 * ns_per_ms;
 
-uint64_t random_word() {
-    uint64_t word = 0;
-    while (word == 0)
-        if (getrandom(&word, sizeof word, 0) != ssize_t(sizeof word)) word = 0;
-    return word;
-}
-
 std::string this_host() {
     char name[256] = "";
     if (gethostname(name, sizeof name - 1) != 0) return "unknown";
@@ -38,30 +33,6 @@ std::string this_host() {
 }
 
 conf::Problem problem(std::string text) { return {conf::exit_usage, std::move(text)}; }
-
-conf::Refusal look_up(const conf::NodeSpec& spec, std::vector<fabric::SocketAddress>& found) {
-    addrinfo hints{};
-    hints.ai_socktype = SOCK_STREAM;
-    addrinfo* list = nullptr;
-    const std::string port = std::to_string(spec.port);
-    const int failure = getaddrinfo(spec.host.c_str(), port.c_str(), &hints, &list);
-    if (failure != 0)
-        return problem(spec.origin + ": the host " + spec.host + " is not known (" +
-                       (failure == EAI_SYSTEM ? std::strerror(errno) : gai_strerror(failure)) +
-                       "); name one that is, or its address\n");
-    const std::unique_ptr<addrinfo, decltype(&freeaddrinfo)> free_later(list, &freeaddrinfo);
-    for (const addrinfo* at = list; at != nullptr; at = at->ai_next) {
-        fabric::SocketAddress address;
-        if (at->ai_addrlen > sizeof address.storage) continue;
-        std::memcpy(&address.storage, at->ai_addr, at->ai_addrlen);
-        address.size = at->ai_addrlen;
-        bool again = false;
-        for (const fabric::SocketAddress& other : found) again = again || other == address;
-        if (!again) found.push_back(address);
-    }
-    if (found.empty()) return problem(spec.origin + ": the host " + spec.host + " has no address\n");
-    return {};
-}
 
 }  // namespace
 
@@ -71,27 +42,34 @@ Nodes::Nodes()
 
 Nodes::~Nodes() = default;
 
-conf::Refusal Nodes::add_node(const conf::NodeSpec& spec) {
+conf::Refusal Nodes::add_node(const conf::NodeSpec& spec, const HostAddresses::LookUp& look_up) {
     auto one = std::make_unique<One>();
     one->spec = spec;
     one->address = conf::address_of(spec);
-    if (spec.channel != conf::NodeChannel::shm)
-        if (conf::Refusal refusal = look_up(spec, one->at)) return refusal;
+    if (spec.channel != conf::NodeChannel::shm) {
+        auto host = HostAddresses::make(spec.host, spec.port, look_up);
+        if (auto* why = std::get_if<std::string>(&host))
+            return problem(spec.origin + ": the host " + spec.host + " is not known (" + *why +
+                           "); name one that is, or its address\n");
+        one->host = std::get<std::shared_ptr<HostAddresses>>(std::move(host));
+    }
     nodes_.push_back(std::move(one));
     return {};
 }
 
-Nodes::Made Nodes::make(const conf::ProxySettings& settings, uint64_t item_bytes_max) {
+Nodes::Made Nodes::make(const conf::ProxySettings& settings, const conf::MemorySettings& memory,
+                        const HostAddresses::LookUp& look_up) {
     std::unique_ptr<Nodes> nodes(new Nodes);
     nodes->options_.timeout_ns = settings.node_timeout_ms * ns_per_ms;
     nodes->options_.failover = settings.failover;
     nodes->options_.local_read = settings.local_read;
     nodes->options_.cold_index = settings.cold_get == conf::ColdGet::index;
-    nodes->options_.item_bytes_max = item_bytes_max;
+    nodes->options_.item_bytes_max = memory.item_bytes_max;
+    nodes->options_.cas = memory.cas;
     nodes->host_ = this_host();
     std::vector<proxy::PlacementNode> places;
     for (const conf::NodeSpec& spec : settings.nodes) {
-        if (conf::Refusal refusal = nodes->add_node(spec)) return *refusal;
+        if (conf::Refusal refusal = nodes->add_node(spec, look_up)) return *refusal;
         places.push_back({spec.name, spec.hash_as, spec.weight});
     }
     auto made = proxy::Placement::make(places, {settings.distribution, settings.hash, settings.hash_tag});
@@ -139,6 +117,16 @@ proxy::LinkConfig Nodes::link_config(uint32_t node, uint32_t worker) const {
 }
 
 proxy::NodeLink::MakeChannel Nodes::maker(uint32_t node, const fabric::LandingMemory& landing) {
+    auto make = plain_maker(node, landing);
+    if constexpr (!broken::build) return make;
+    return [make](fabric::ChannelEvents& events, std::string& error) {
+        return fabric::FaultChannel::wrap(
+            fabric::fault_plan_of_environment(), events,
+            [&](fabric::ChannelEvents& within) { return make(within, error); });
+    };
+}
+
+proxy::NodeLink::MakeChannel Nodes::plain_maker(uint32_t node, const fabric::LandingMemory& landing) {
     One& one = *nodes_[node];
     if (one.spec.channel == conf::NodeChannel::shm)
         return [this, &one](fabric::ChannelEvents& events, std::string& error) {
@@ -146,9 +134,12 @@ proxy::NodeLink::MakeChannel Nodes::maker(uint32_t node, const fabric::LandingMe
         };
     // A host may be reached by another of its addresses. Each connection tries them for itself: if all workers took
     // turns together, as many workers as addresses would try the same one again and again.
+    // When it must be reached again it may be elsewhere by now.
     const bool verbs = one.spec.channel == conf::NodeChannel::verbs;
-    return [this, &one, verbs, landing, turn = size_t(0)](fabric::ChannelEvents& events, std::string& error) mutable {
-        const fabric::SocketAddress& to = one.at[turn++ % one.at.size()];
+    return [this, host = one.host, verbs, landing, turn = size_t(0)](fabric::ChannelEvents& events,
+                                                                     std::string& error) mutable {
+        if (turn != 0) host->refresh(boottime_ns());
+        const fabric::SocketAddress to = host->at(turn++);
         if (verbs) return fabric::connect_verbs(to, devices_, landing, events, error);
         return fabric::connect_tcp(to, events, error);
     };

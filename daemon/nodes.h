@@ -18,9 +18,10 @@
 
 #include "conf/exit_status.h"
 #include "conf/proxy_settings.h"
+#include "conf/settings.h"
+#include "daemon/host_addresses.h"
 #include "daemon/nodes_view.h"
 #include "fabric/mapped_region.h"
-#include "fabric/socket_address.h"
 #include "fabric/verbs_channel.h"
 #include "proxy/node_link.h"
 #include "proxy/placement.h"
@@ -37,10 +38,12 @@ class Nodes final : public NodesView {
         bool local_read = true;
         bool cold_index = false;
         uint64_t item_bytes_max = 0;          // larger items are refused here
+        bool cas = true;                      // false: clients of this process see no unique but 0, and compare in vain
     };
     using Made = std::variant<std::unique_ptr<Nodes>, conf::Problem>;
     // Looks up names, and may wait for that.
-    static Made make(const conf::ProxySettings& settings, uint64_t item_bytes_max);
+    static Made make(const conf::ProxySettings& settings, const conf::MemorySettings& memory,
+                     const HostAddresses::LookUp& look_up = fabric::look_up);
     ~Nodes() override;
     Nodes(const Nodes&) = delete;
     Nodes& operator=(const Nodes&) = delete;
@@ -78,7 +81,7 @@ class Nodes final : public NodesView {
     struct One {
         conf::NodeSpec spec;
         std::string address;
-        std::vector<fabric::SocketAddress> at;     // tcp, verbs
+        std::shared_ptr<HostAddresses> host;       // tcp, verbs
         std::atomic<bool> drained{false};
         std::atomic<uint32_t> links_up{0};
         std::atomic<uint64_t> incarnation{0};
@@ -87,7 +90,8 @@ class Nodes final : public NodesView {
     };
 
     Nodes();
-    conf::Refusal add_node(const conf::NodeSpec& spec);
+    conf::Refusal add_node(const conf::NodeSpec& spec, const HostAddresses::LookUp& look_up);
+    proxy::NodeLink::MakeChannel plain_maker(uint32_t node, const fabric::LandingMemory& landing);
 
     Options options_;
     std::vector<std::unique_ptr<One>> nodes_;

@@ -20,7 +20,7 @@ namespace farcached::daemon {
 enum class NodeState : uint8_t {
     up,       // some worker's connection is
     down,
-    drained,  // by the operator: nothing is asked of it
+    drained,  // by the operator: asked for no key
 };
 constexpr std::string_view node_state_name(NodeState state) {
     constexpr std::string_view names[] = {"up", "down", "drained"};
@@ -53,8 +53,8 @@ class NodesView {
     // nullptr: there is none, and no one-sided read by pointers.
     virtual proxy::PointerTable* pointer_table() const = 0;
 
-    // False: there is no node of that name. A drained node is asked for nothing: its keys are answered as a node's
-    // that is down.
+    // False: there is no node of that name. A drained node is asked for no key: they are answered as a node's that
+    // is down. It still tells of itself, and is flushed with the others.
     virtual bool drain(std::string_view name, bool on) = 0;
 };
 

@@ -31,7 +31,7 @@
     X(lease_bytes, "bytes of items whose lease runs, as nodes told; a gauge", sample.node.leases.bytes) \
     X(reclaim_pending_bytes, "bytes of items that died under a lease that runs, as nodes told; a gauge", \
       sample.node.leases.pending_bytes)                                                              \
-    X(nodes_unavailable, "nodes that did not tell: down, drained, or silent; they are missing from sums", \
+    X(nodes_unavailable, "nodes that did not tell: down or silent; they are missing from sums", \
       sample.nodes_unavailable)
 
 // `stats nodes`, of each node as "node:name"; what is empty is left out. `shown` is a NodeShown.

@@ -3,9 +3,9 @@
 
 #include <algorithm>
 #include <cstring>
-#include <ctime>
 #include <new>
 
+#include "base/boottime.h"
 #include "base/check.h"
 #include "fabric/validate.h"
 #include "protocol/layout.h"
@@ -17,12 +17,6 @@ namespace {
 constexpr size_t landing_bytes = size_t(4) << 20;  // for one-sided reads of a worker
 constexpr unsigned node_bits = 16;                 // of a gather's cookie
 constexpr int flushes_max = 16;                    // in a row, of one connection that is told more and more
-
-uint64_t boot_ns() {
-    timespec at{};
-    clock_gettime(CLOCK_BOOTTIME, &at);
-    return uint64_t(at.tv_sec) * 1'000'000'000 + uint64_t(at.tv_nsec);
-}
 
 // A key, and for a store its value, that outlive who asked.
 template <class Op>
@@ -43,6 +37,39 @@ std::shared_ptr<const void> own_value(protocol::StoreOp& op) {
     std::memcpy(bytes.get(), op.value.data(), op.value.size());
     op.value = {bytes.get(), op.value.size()};
     return bytes;
+}
+
+// False: there is no memory for it.
+bool keep_text(std::string& kept, std::string_view text) {
+    try {
+        kept = text;
+        return true;
+    } catch (const std::bad_alloc&) {
+        return false;
+    }
+}
+
+// Without uniques (-C) what is compared with is what no item has; and nothing less, which `ms I` would take for old.
+template <class Op>
+void compare_in_vain(Op& op) {
+    bool compares = op.cas_compare.value_or(0) != 0;
+    if constexpr (std::is_same_v<Op, protocol::StoreOp>)
+        compares = compares || op.mode == protocol::StoreOp::Mode::cas;
+    if (compares) op.cas_compare = UINT64_MAX;
+}
+void hide_cas(protocol::ReplyOp& reply) {
+    if (auto* get = std::get_if<protocol::GetReply>(&reply)) get->meta.cas = 0;
+    if (auto* store = std::get_if<protocol::StoreReply>(&reply)) store->cas = 0;
+    if (auto* arith = std::get_if<protocol::ArithReply>(&reply)) arith->meta.cas = 0;
+}
+
+template <class Op>
+proxy::Asked ask_or_get(proxy::NodeLink& link, const Op& op, const proxy::AskOptions& options, proxy::ReplySink& sink,
+                        uint64_t now_ns) {
+    if constexpr (std::is_same_v<Op, protocol::GetOp>)
+        return link.get(op, options, sink, now_ns);
+    else
+        return link.ask(op, options, sink);
 }
 
 }  // namespace
@@ -66,7 +93,7 @@ struct RemoteBackend::Node final : proxy::LinkEvents {
           number(which),
           local(fabric::RegionView()),
           link(backend.nodes_.link_config(which, worker),
-               {backend.nodes_.maker(which, {backend.landing_.data(), backend.landing_.size()}), boot_ns, *this,
+               {backend.nodes_.maker(which, {backend.landing_.data(), backend.landing_.size()}), boottime_ns, *this,
                 backend.nodes_.pointer_table(), &backend.landing_}) {}
 
     void watch(int fd) override {
@@ -103,6 +130,7 @@ struct RemoteBackend::Node final : proxy::LinkEvents {
         was_up = false;
     }
     void room() override { retry = true; }
+    bool reachable() const { return link.up() || starting; }
 
     RemoteBackend& owner;
     const uint32_t number;
@@ -123,14 +151,18 @@ struct RemoteBackend::Node final : proxy::LinkEvents {
 
 class RemoteBackend::TicketSink final : public proxy::ReplySink {
   public:
-    explicit TicketSink(ReplyPool& pool) : pool_(pool) {}
+    TicketSink(ReplyPool& pool, bool cas) : pool_(pool), cas_(cas) {}
     void answered(uint64_t cookie, proxy::Answer& answer) override {
-        pool_.answer(Ticket(cookie), answer.op, answer.value, std::move(answer.owned));
+        if (cas_) return pool_.answer(Ticket(cookie), answer.op, answer.value, std::move(answer.owned));
+        protocol::ReplyOp shown = answer.op;
+        hide_cas(shown);
+        pool_.answer(Ticket(cookie), shown, answer.value, std::move(answer.owned));
     }
     void failed(uint64_t cookie, const proxy::Failed&) override { pool_.unavailable(Ticket(cookie)); }
 
   private:
     ReplyPool& pool_;
+    const bool cas_;
 };
 
 // What all nodes, or one, were asked for on behalf of one ticket.
@@ -164,9 +196,9 @@ RemoteBackend::RemoteBackend(Nodes& nodes, uint32_t number, event_base* base, Re
       base_(base),
       pool_(pool),
       landing_(landing_bytes),
-      tickets_(std::make_unique<TicketSink>(pool)),
+      tickets_(std::make_unique<TicketSink>(pool, nodes.options().cas)),
       gathers_sink_(std::make_unique<GatherSink>(*this)),
-      chance_(uint32_t(boot_ns()) | 1) {
+      chance_(uint32_t(boottime_ns()) | 1) {
     event_assign(&timer_, base_, -1, 0, on_timer, this);
     for (uint32_t i = 0; i < nodes_.count(); i++) list_.push_back(std::make_unique<Node>(*this, i, number));
     touched_.reserve(list_.size());
@@ -197,7 +229,7 @@ void RemoteBackend::stop() {
 
 uint64_t RemoteBackend::now() {
     if (now_is_old_) {
-        now_ns_ = boot_ns();
+        now_ns_ = boottime_ns();
         now_is_old_ = false;
     }
     return now_ns_;
@@ -247,11 +279,11 @@ void RemoteBackend::set_timer() {
     uint64_t next = UINT64_MAX;
     for (const auto& node : list_) {
         next = std::min(next, node->link.next_tick_ns());
-        if (!node->postponed.empty()) next = std::min(next, node->postponed.front().options.deadline_ns);
+        if (!node->postponed.empty()) next = std::min(next, node->link.deadline_ns(node->postponed.front().options));
     }
     if (next >= timer_at_ns_) return;
     timer_at_ns_ = next;
-    const uint64_t now_ns = boot_ns();
+    const uint64_t now_ns = boottime_ns();
     const uint64_t us = next > now_ns ? (next - now_ns + 999) / 1000 : 0;
     const timeval after{time_t(us / 1'000'000), suseconds_t(us % 1'000'000)};
     event_add(&timer_, &after);
@@ -261,8 +293,7 @@ void RemoteBackend::set_timer() {
 
 RemoteBackend::Node* RemoteBackend::usable(uint32_t number) {
     Node& node = *list_[number];
-    const bool there = node.link.up() || node.starting;
-    return there && !nodes_.is_drained(number) ? &node : nullptr;
+    return node.reachable() && !nodes_.is_drained(number) ? &node : nullptr;
 }
 
 // nullptr: none that may be asked.
@@ -288,31 +319,40 @@ Asked RemoteBackend::unavailable(Ticket ticket) {
 proxy::AskOptions RemoteBackend::options(Ticket ticket) {
     proxy::AskOptions options;
     options.cookie = uint64_t(ticket);
-    options.deadline_ns = now() + nodes_.options().timeout_ns;
+    options.patience_ns = nodes_.options().timeout_ns;
+    options.deadline_ns = now() + options.patience_ns;
     return options;
 }
 
 // ---- asking -----------------------------------------------------------------------------------------
 
+// B2: whoever finds no memory is unavailable. Should it have been asked all the same, its answer finds no ticket.
 template <class Op>
 Asked RemoteBackend::ask_link(Node& node, Op op, proxy::AskOptions options, proxy::ReplySink& sink, Ticket ticket,
                               bool gather) {
-    if (node.postponed.empty() && node.link.up()) {
-        proxy::Asked asked = proxy::Asked::busy;
-        if constexpr (std::is_same_v<Op, protocol::StoreOp>) {
-            if (node.link.value_follows(op)) options.value = own_value(op);
-            asked = node.link.ask(op, options, sink);
-        } else if constexpr (std::is_same_v<Op, protocol::GetOp>) {
-            asked = node.link.get(op, options, sink, now());
-        } else {
-            asked = node.link.ask(op, options, sink);
+    if constexpr (requires { op.cas_compare; })
+        if (!nodes_.options().cas) compare_in_vain(op);
+    try {
+        if (node.postponed.empty() && node.link.up()) {
+            if constexpr (std::is_same_v<Op, protocol::StoreOp>)
+                if (node.link.value_follows(op)) options.value = own_value(op);
+            const proxy::Asked asked = ask_or_get(node.link, op, options, sink, now());
+            touched(node);
+            if (asked == proxy::Asked::accepted) return Asked::later;
+            if (asked == proxy::Asked::down) return gather ? Asked::now : unavailable(ticket);
         }
-        touched(node);
-        if (asked == proxy::Asked::accepted) return Asked::later;
-        if (asked == proxy::Asked::down) return gather ? Asked::now : unavailable(ticket);
+        postpone(node, op, std::move(options), sink, gather);
+    } catch (const std::bad_alloc&) {
+        return gather ? Asked::now : unavailable(ticket);
     }
-    Postponed& waits = node.postponed.emplace_back(
-        Postponed{op, std::string(), std::move(options), &sink, gather});
+    touched(node);
+    return Asked::crowded;
+}
+
+template <class Op>
+void RemoteBackend::postpone(Node& node, const Op& op, proxy::AskOptions options, proxy::ReplySink& sink, bool gather) {
+    Postponed& waits =
+        node.postponed.emplace_back(Postponed{op, std::string(), std::move(options), &sink, gather});
     Op& kept = std::get<Op>(waits.op);
     try {
         own_key(kept, waits.bytes);
@@ -320,10 +360,8 @@ Asked RemoteBackend::ask_link(Node& node, Op op, proxy::AskOptions options, prox
             if (waits.options.value == nullptr) waits.options.value = own_value(kept);
     } catch (const std::bad_alloc&) {
         node.postponed.pop_back();
-        return gather ? Asked::now : unavailable(ticket);
+        throw;
     }
-    touched(node);
-    return Asked::crowded;
 }
 
 template <class Op>
@@ -337,18 +375,15 @@ Asked RemoteBackend::ask_node(const Op& op, Ticket ticket) {
 void RemoteBackend::ask_postponed(Node& node) {
     if (!node.retry) return;
     node.retry = false;
-    if (!node.link.up() && !node.starting) return give_up_postponed(node, UINT64_MAX);
+    if (!node.reachable()) return give_up_postponed(node, UINT64_MAX);
     while (!node.postponed.empty()) {
         Postponed& first = node.postponed.front();
-        const proxy::Asked asked = std::visit(
-            [&](const auto& op) {
-                using Op = std::decay_t<decltype(op)>;
-                if constexpr (std::is_same_v<Op, protocol::GetOp>)
-                    return node.link.get(op, first.options, *first.sink, now());
-                else
-                    return node.link.ask(op, first.options, *first.sink);
-            },
-            first.op);
+        proxy::Asked asked = proxy::Asked::down;
+        try {
+            asked = std::visit(
+                [&](const auto& op) { return ask_or_get(node.link, op, first.options, *first.sink, now()); }, first.op);
+        } catch (const std::bad_alloc&) {  // B2, as in ask_link()
+        }
         if (asked == proxy::Asked::busy) return;
         if (asked == proxy::Asked::down) give_up(first);
         node.postponed.pop_front();
@@ -356,7 +391,7 @@ void RemoteBackend::ask_postponed(Node& node) {
 }
 
 void RemoteBackend::give_up_postponed(Node& node, uint64_t before_ns) {
-    while (!node.postponed.empty() && node.postponed.front().options.deadline_ns <= before_ns) {
+    while (!node.postponed.empty() && node.link.deadline_ns(node.postponed.front().options) <= before_ns) {
         give_up(node.postponed.front());
         node.postponed.pop_front();
     }
@@ -376,7 +411,7 @@ bool RemoteBackend::read_local(Node& node, const protocol::GetOp& op, ValueSink 
     if (!node.link.read_in_order(hash)) return false;
     protocol::ItemMeta& meta = reply.meta;
     auto sink = [&](const fabric::ReadMeta& read) {
-        meta.cas = read.cas;
+        meta.cas = nodes_.options().cas ? read.cas : 0;
         meta.flags = read.flags;
         meta.value_len = read.value_len;
         meta.size_class = read.size_class;
@@ -443,15 +478,11 @@ Asked RemoteBackend::ask_all(const Op& op, Ticket ticket, bool stats, Node* only
     for (auto& node : list_) {
         if (only != nullptr && node.get() != only) continue;
         gather.parts[node->number].asked = true;
-        if (usable(node->number) == nullptr) continue;
+        if (!node->reachable()) continue;
         proxy::AskOptions with = options(ticket);
         with.cookie = id << node_bits | node->number;
         gather.unanswered++;
-        Asked asked = Asked::now;
-        try {
-            asked = ask_link(*node, op, std::move(with), *gathers_sink_, ticket, /* gather= */ true);
-        } catch (const std::bad_alloc&) {  // it was not asked, and counts as a node that does not answer
-        }
+        const Asked asked = ask_link(*node, op, std::move(with), *gathers_sink_, ticket, /* gather= */ true);
         if (asked == Asked::now) gather.unanswered--;
         if (asked == Asked::crowded) crowded = true;
     }
@@ -465,13 +496,19 @@ void RemoteBackend::gathered(uint64_t cookie, bool ok, std::string_view text) {
     Gather& gather = at->second;
     const uint64_t number = cookie & ((1 << node_bits) - 1);
     if (number < gather.parts.size()) {
-        gather.parts[number].ok = ok;
-        gather.parts[number].text = text;
+        gather.parts[number].ok = ok && keep_text(gather.parts[number].text, text);
     }
     if (--gather.unanswered != 0) return;
     const Gather done = std::move(gather);
     gathers_.erase(at);
-    if (done.stats) {
+    if (done.stats) return answer_stats(done);
+    for (const Gather::Part& part : done.parts)
+        if (part.asked && !part.ok) return pool_.unavailable(done.ticket);
+    pool_.answer(done.ticket, protocol::DoneReply());
+}
+
+void RemoteBackend::answer_stats(const Gather& done) {
+    try {
         std::string told;
         for (size_t i = 0; i < done.parts.size(); i++) {
             const Gather::Part& part = done.parts[i];
@@ -479,11 +516,10 @@ void RemoteBackend::gathered(uint64_t cookie, bool ok, std::string_view text) {
             told += nodes_.name(uint32_t(i)) + " " + (part.ok ? std::to_string(part.text.size()) : "-") + "\n";
             told += part.text;
         }
-        return pool_.answer(done.ticket, protocol::StatsReply(), told);
+        pool_.answer(done.ticket, protocol::StatsReply(), told);
+    } catch (const std::bad_alloc&) {
+        pool_.unavailable(done.ticket);
     }
-    for (const Gather::Part& part : done.parts)
-        if (part.asked && !part.ok) return pool_.unavailable(done.ticket);
-    pool_.answer(done.ticket, protocol::DoneReply());
 }
 
 Asked RemoteBackend::ask(const protocol::FlushOp& op, Ticket ticket) {

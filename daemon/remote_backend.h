@@ -6,12 +6,14 @@
 //
 // M1  A node that has no room for more is asked later, in order, and the client that asked waits (Backend::crowded);
 //     everything asked of that node meanwhile waits behind it. Other nodes are asked as ever.
-// M2  Whatever waits or was asked is answered within Nodes::Options::timeout_ns, as unavailable if need be.
-// M3  A node that is down or drained is not asked: its keys are unavailable at once, or with failover those of the
-//     next node on the ring that is up. Until the first connection to it was made or failed, they wait.
+// M2  Whatever waits or was asked is answered within Nodes::Options::timeout_ns, as unavailable if need be, or within that
+//     time after the node's last answer to what was asked before (NodeLink, K6).
+// M3  A node that is down or drained is not asked for a key: its keys are unavailable at once, or with failover those of
+//     the next node on the ring that is up. Until the first connection to it was made or failed, they wait.
 // M4  A lock-free read of a node's mapped memory is answered only if no change of its key is unanswered, and the
 //     owner of the memory is seen alive after the copy (S9).
-// M5  What asks all nodes is unavailable if one of them is; the others are asked none the less.
+// M5  What asks all nodes is unavailable if one of them is; the others are asked none the less. A drained one is asked,
+//     too: it tells of itself, and what is flushed does not come back with it.
 #pragma once
 
 #include <event2/event.h>
@@ -81,6 +83,8 @@ class RemoteBackend final : public Backend {
     template <class Op>
     Asked ask_link(Node& node, Op op, proxy::AskOptions options, proxy::ReplySink& sink, Ticket ticket, bool gather);
     template <class Op>
+    void postpone(Node& node, const Op& op, proxy::AskOptions options, proxy::ReplySink& sink, bool gather);
+    template <class Op>
     Asked ask_all(const Op& op, Ticket ticket, bool stats, Node* only);
     bool read_local(Node& node, const protocol::GetOp& op, ValueSink value, protocol::GetReply& now);
     Asked unavailable(Ticket ticket);
@@ -90,6 +94,7 @@ class RemoteBackend final : public Backend {
     void touched(Node& node);
     void set_timer();
     void gathered(uint64_t cookie, bool ok, std::string_view text);
+    void answer_stats(const Gather& done);
 
     Nodes& nodes_;
     event_base* const base_;

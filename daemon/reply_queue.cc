@@ -231,6 +231,7 @@ void ReplyQueue::emit(OutBuffer& out) {
     text_start_ = 0;
     text_behind_ = 0;
     value_largest_ = 0;
+    values_max_ = std::min(values_max_, values_at_first);
 }
 
 void ReplyQueue::remind() {

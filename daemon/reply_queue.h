@@ -130,7 +130,6 @@ class ReplyPool {
         tick_++;
         return !ready_.empty();
     }
-    uint32_t slots_in_use() const { return in_use_; }
 
   private:
     friend class ReplyQueue;
@@ -158,7 +157,7 @@ class ReplyQueue {
   public:
     static constexpr uint32_t slots_max = 512;
     static constexpr size_t bytes_max = 4 << 20;
-    static constexpr uint32_t values_at_first = 64;  // asked for before it is known how large they are
+    static constexpr uint32_t values_at_first = 64;  // asked for of an empty queue, before it is known how large they are
     static constexpr size_t patience_bytes_max = 64 << 10;  // with more it does not wait (Q4)
 
     // The pool is borrowed; session is who listens in the worker, and may be null.
@@ -174,7 +173,7 @@ class ReplyQueue {
     // Ready, and nothing is gained by waiting for more (Q4).
     bool due() const { return ready() && !patient(); }
     // Q3. Bytes of values on their way are guessed by the largest that came lately; that there are many on their way
-    // is earned by small ones.
+    // is earned by small ones, each time anew: what is asked for next may be large.
     bool full() const {
         if (slots_ >= slots_max || values_asked_ >= values_max_) return true;
         return crowded_ != 0 || bytes() + values_asked_ * value_largest_ >= bytes_max;

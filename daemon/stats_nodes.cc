@@ -71,7 +71,7 @@ void write_links(StatWriter& out, const Sample& sample) {
 void write_leases(StatWriter out, const Sample& sample, const std::vector<NodeNumbers>& nodes,
                   std::string_view told) {
     const node::Stats& s = sample.node;
-#define X(name, value, help) out.number(#name, value);
+#define X(name, kind, value, help) out.number(#name, value);
     LEASE_STATS(X)
 #undef X
     out.number("nodes_unavailable", sample.nodes_unavailable);

@@ -3,13 +3,13 @@
 
 #include <sys/epoll.h>
 #include <sys/timerfd.h>
-#include <time.h>
 
 #include <algorithm>
 #include <cstring>
 #include <numeric>
 #include <utility>
 
+#include "base/boottime.h"
 #include "base/check.h"
 #include "protocol/words.h"
 
@@ -20,12 +20,6 @@ namespace {
 constexpr size_t reads_max = 64;
 constexpr uint64_t never = UINT64_MAX;
 constexpr uint32_t line_bytes = 64;  // what a cache, a bus and a network card move at once
-
-uint64_t boottime_ns() {
-    timespec t{};
-    clock_gettime(CLOCK_BOOTTIME, &t);
-    return uint64_t(t.tv_sec) * 1'000'000'000 + uint64_t(t.tv_nsec);
-}
 
 size_t landing_bytes(const ReadRequest& request) {
     return (size_t(request.ptr.length) + 7) / 8 * 8;
@@ -41,7 +35,8 @@ FaultChannel::FaultChannel(const FaultPlan& plan, ChannelEvents& events)
       read_dice_(plan.seed * 4 + 0),
       send_dice_(plan.seed * 4 + 1),
       receive_dice_(plan.seed * 4 + 2),
-      drop_dice_(plan.seed * 4 + 3) {}
+      drop_dice_(plan.seed * 4 + 3),
+      end_dice_(~plan.seed) {}
 
 std::unique_ptr<FaultChannel> FaultChannel::wrap(const FaultPlan& plan, ChannelEvents& events,
                                                  const Maker& make) {
@@ -70,7 +65,7 @@ bool FaultChannel::chance(std::mt19937_64& dice, double probability) {
 
 uint64_t FaultChannel::delay(std::mt19937_64& dice, double probability) {
     const bool late = chance(dice, probability);
-    const uint64_t ns = dice() % (plan_.delay_ns_max + 1);
+    const uint64_t ns = plan_.delay_ns_min + dice() % (plan_.delay_ns_max - plan_.delay_ns_min + 1);
     return late ? now() + ns : 0;
 }
 
@@ -143,7 +138,7 @@ void FaultChannel::count_unsent() { unsent_bytes_ = held_out_.size() + inner_->o
 // Last in every turn: what has ended is told, and nothing is touched after that.
 void FaultChannel::settle() {
     count_unsent();
-    if (ending_ && (silent() || in_.empty())) {
+    if (ending_ && (silent() || (in_.empty() && ending_->due_ns <= now()))) {
         over_ = true;
         const Ending ending = std::move(*ending_);
         events_.ended(ending.why, ending.text);
@@ -163,7 +158,7 @@ void FaultChannel::watch_inner() {
 
 uint64_t FaultChannel::next_due() const {
     uint64_t due = never;
-    if (ending_) due = in_.empty() || silent() ? 0 : show_at_ns_;
+    if (ending_) due = silent() ? 0 : in_.empty() ? ending_->due_ns : show_at_ns_;
     if (!held_out_.empty()) due = std::min(due, send_at_ns_);
     if (refused_ && in_.size() < input_bytes_default) due = 0;
     if (show_again_ || in_.size() > shown_) due = std::min(due, show_at_ns_);
@@ -224,7 +219,7 @@ void FaultChannel::read_done(uint64_t token, ReadStatus status) {
 }
 
 void FaultChannel::ended(ChannelEnd why, const std::string& text) {
-    if (!ending_) ending_ = Ending{why, text};
+    if (!ending_) ending_ = Ending{why, text, delay(end_dice_, plan_.delay_end)};
 }
 
 // ---- what its owner is told

@@ -38,13 +38,19 @@ struct FaultPlan {
     double delay_send = 0;  // what is flushed leaves later, together with what is flushed meanwhile
     double delay_receive = 0;  // what came is shown later, together with what comes meanwhile
     double split_receive = 0;  // what came is shown in parts
-    uint64_t delay_ns_max = 2'000'000;  // of each; drawn evenly from 0 up to it
+    double delay_end = 0;      // that the other side is gone is told later
+    uint64_t delay_ns_min = 0;          // of each; drawn evenly from the one
+    uint64_t delay_ns_max = 2'000'000;  // to the other, which is not less
     uint64_t fail_read_number = 0;      // this one fails, counted from 1; 0: none
     uint64_t drop_at_step = 0;          // the connection is reset at this step; 0: never
     std::function<void()> between;      // runs when the first part of a torn read is copied
     std::function<uint64_t()>
         now_ns;  // empty: CLOCK_BOOTTIME. With another clock, call ready() when it has moved
 };
+
+// What environment the process was started with says: FARCACHED_FAULTS, "seed=1,tear_read=0.5,delay_ms=3". For programs
+// of their own, which t/faulty.cc defines it for; every call draws another seed from the first.
+FaultPlan fault_plan_of_environment();
 
 // Steps, as drop_at_step counts them: connected(), each receipt, each posting of a read, each
 // completion of one, each flush() of something. At the step it happens in part, as far as the other
@@ -84,6 +90,7 @@ class FaultChannel final : public Channel, private ChannelEvents {
     struct Ending {
         ChannelEnd why;
         std::string text;
+        uint64_t due_ns = 0;
     };
 
     FaultChannel(const FaultPlan& plan, ChannelEvents& events);
@@ -113,7 +120,7 @@ class FaultChannel final : public Channel, private ChannelEvents {
     ChannelEvents& events_;
     Descriptor poller_, timer_;
     std::unique_ptr<Channel> inner_;
-    std::mt19937_64 read_dice_, send_dice_, receive_dice_, drop_dice_;
+    std::mt19937_64 read_dice_, send_dice_, receive_dice_, drop_dice_, end_dice_;
     uint64_t steps_ = 0, reads_ = 0;
     std::vector<HeldRead> held_reads_;
     std::string held_out_;  // flushed and not given to the channel within

@@ -16,6 +16,8 @@ fabric_libfabric_a_SOURCES = \
 	fabric/local_read.h \
 	fabric/mapped_region.cc \
 	fabric/mapped_region.h \
+	fabric/name_lookup.cc \
+	fabric/name_lookup.h \
 	fabric/owner.cc \
 	fabric/owner.h \
 	fabric/pointer_read.cc \

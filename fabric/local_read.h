@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The lock-free, lease-less read of a region mapped in this process (DESIGN: S4, S5, S13).
+// The lock-free, lease-less read of a region mapped in this process (S4, S5, S13).
 //
 // It copies the item out by word-sized relaxed atomics between two looks at everything that could change:
 // page epoch, index slot, guard, flush floor. Then validate() decides. It proves a hit, never a miss; it
@@ -10,6 +10,7 @@
 #include <cstring>
 #include <string_view>
 
+#include "base/broken.h"
 #include "base/hash.h"
 #include "base/node_clock.h"
 #include "fabric/region_view.h"
@@ -34,10 +35,12 @@ struct Found {
     layout::Guard guard;
 };
 
-// Tests stop a reader at every step: they pass a callable that is told where it is.
+// Tests stop a reader at every step: they pass a callable that is told where it is, or hold it up somewhere.
 enum class Step : uint8_t { count_read, slot_read, epoch_read, guard_read, header_read, key_read, word_copied, copied };
 struct NoSteps {
-    void operator()(Step) const {}
+    void operator()(Step at) const {
+        broken::hold_up(at == Step::word_copied ? broken::Moment::reading : broken::Moment::probing);
+    }
 };
 inline constexpr NoSteps no_steps;
 

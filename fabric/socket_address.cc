@@ -37,10 +37,10 @@ std::optional<SocketAddress> numeric_address(std::string_view host, uint16_t por
 }
 
 std::string to_string(const SocketAddress& address) {
-    char host[NI_MAXHOST], port[NI_MAXSERV];
-    const int error = getnameinfo(address.get(), address.size, host, sizeof host, port, sizeof port,
-                                  NI_NUMERICHOST | NI_NUMERICSERV);
-    if (error != 0) return "?";
+    char host[NI_MAXHOST] = "?";
+    char port[NI_MAXSERV] = "0";
+    (void)getnameinfo(address.get(), address.size, host, sizeof host, port, sizeof port,
+                      NI_NUMERICHOST | NI_NUMERICSERV);
     if (address.storage.ss_family == AF_INET6) return "[" + std::string(host) + "]:" + port;
     return std::string(host) + ":" + port;
 }

@@ -25,7 +25,7 @@ struct SocketAddress {
 // "127.0.0.1", "::1", "fe80::1%eth0"; nothing if it is no numeric address.
 std::optional<SocketAddress> numeric_address(std::string_view host, uint16_t port);
 
-// "127.0.0.1:11300", "[::1]:11300".
+// "127.0.0.1:11300", "[::1]:11300"; "?:0" of what is no address.
 std::string to_string(const SocketAddress& address);
 
 }  // namespace farcached::fabric

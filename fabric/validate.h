@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// validate(): the one place that decides whether what a reader copied is the item it asked for (DESIGN: S4).
+// validate(): the one place that decides whether what a reader copied is the item it asked for (S4).
 // Pure: it is given what was seen before, in and after the copy.
 #pragma once
 

@@ -28,7 +28,7 @@ void row(std::string_view name, std::string_view help) {
 }
 
 void lease_rows() {
-#define X(name, value, help) row(#name, help);
+#define X(name, kind, value, help) row(#name, help);
     LEASE_STATS(X)
 #undef X
 }
@@ -87,11 +87,13 @@ void farnode_rows() {
     heading("general: what connections asked for");
     SERVICE_COUNTERS(X)
 #undef X
-#define X(name, value, help) row(#name, help);
+#define X(name, kind, value, help) row(#name, help);
     heading("general: items and memory");
     NODE_STATS(X)
     heading("general and leases");
     LEASE_STATS(X)
+#undef X
+#define X(name, value, help) row(#name, help);
     heading("general, summed over size classes, and classes");
     NODE_CLASS_SUMS(X)
     heading("classes");

@@ -7,7 +7,7 @@
 // A1  At most limit_pages() pages are out of the pool at any time: -m is a limit on item memory.
 // A2  What belongs to a page with an owner is touched only under that owner's lock; the pool has a lock of its
 //     own, the innermost of all.
-// A3  A page's epoch goes up before its strides change (DESIGN: S5).
+// A3  A page's epoch goes up before its strides change (S5).
 // A4  Only items of the lease zone, the pages below lease_zone(), are ever leased: every other page can be
 //     emptied at once, so that a set finds room whatever is leased (S8). Single pages and runs for other items
 //     are taken from outside the zone while there are any.

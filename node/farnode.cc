@@ -18,6 +18,7 @@
 #include <variant>
 #include <vector>
 
+#include "base/broken.h"
 #include "conf/command_line.h"
 #include "conf/node_option_table.h"
 #include "conf/nodes.h"
@@ -30,6 +31,7 @@
 #include "node/node.h"
 #include "node/node_stats.h"
 #include "process/admin_socket.h"
+#include "process/give_up.h"
 #include "process/node_time.h"
 #include "process/process.h"
 
@@ -38,42 +40,14 @@ namespace farcached::node {
 namespace {
 
 using process::Signals;
+using process::give_up;
+using process::or_give_up;
 using AdminSocket = std::unique_ptr<process::AdminSocket>;
 
 constexpr uint64_t files_per_connection = 6;  // socket, poller, and what wakes the two ends of a channel
 constexpr uint64_t files_other = 256;
 constexpr uint32_t patience_ms = 1000;           // for proxies to go when the node stops
 constexpr uint32_t patience_graceful_ms = 10'000;
-
-// -- What refuses to start ------------------------------------------------------------------------------
-
-[[noreturn]] void give_up(const conf::Problem& problem) {
-    std::fputs(problem.text.c_str(), stderr);
-    std::exit(problem.exit_status);
-}
-[[noreturn]] void give_up(const std::string& sentence) {
-    give_up(conf::Problem{conf::exit_system, sentence + "\n"});
-}
-
-void or_give_up(const conf::Refusal& refusal) {
-    if (refusal) give_up(*refusal);
-}
-template <class Value>
-Value or_give_up(std::variant<Value, conf::Problem> result) {
-    if (auto* problem = std::get_if<conf::Problem>(&result)) give_up(*problem);
-    return std::move(std::get<Value>(result));
-}
-
-conf::Settings settings_or_exit(int argc, char** argv) {
-    conf::CommandLine line =
-        conf::parse_command_line({argv, size_t(argc)}, conf::node_option_table(), conf::farnode_program());
-    std::fputs(line.err.c_str(), stderr);
-    std::fputs(line.out.c_str(), stdout);
-    if (line.exit_status) std::exit(*line.exit_status);
-    return std::move(line.settings);
-}
-
-// -- Where it listens -----------------------------------------------------------------------------------
 
 AdminSocket listen_admin(const std::string& path, const process::Identity& identity) {
     if (path.empty()) return nullptr;
@@ -97,6 +71,7 @@ Config node_config(const conf::Settings& settings) {
     Config config;
     config.cas_above = uniques_above();
     config.memory_bytes = settings.memory.bytes_max;
+    config.evict = settings.memory.evict;
     config.item_bytes_max = settings.memory.item_bytes_max;
     config.huge_pages = settings.memory.huge_pages;
     config.workers = settings.session.threads;
@@ -138,14 +113,6 @@ NodeFacts facts_of(const conf::Settings& settings, const TcpListeners& listeners
 
 // -- The process --------------------------------------------------------------------------------------------
 
-Signals::Meaning wait_for_the_end(Signals& signals, uint32_t verbosity) {
-    for (;;) {
-        const Signals::Meaning meaning = signals.next();
-        if (meaning != Signals::Meaning::reload) return meaning;
-        if (verbosity > 0) std::fputs("SIGHUP: there is nothing to reload\n", stderr);
-    }
-}
-
 // From here on the process is the one that stays, and its user the one it shall be.
 void serve(const conf::Settings& settings, TcpListeners listeners, AdminSocket admin,
            process::Background& background, Signals& signals) {
@@ -169,7 +136,9 @@ void serve(const conf::Settings& settings, TcpListeners listeners, AdminSocket a
 
     std::unique_ptr<fabric::Owner> owner;
     std::unique_ptr<FarnodeServer> server;
-    Crawler crawler(node, process::node_now, CrawlerOptions());
+    CrawlerOptions crawling;
+    crawling.enabled = broken::sweeps;
+    Crawler crawler(node, process::node_now, crawling);
     try {
         server = std::make_unique<FarnodeServer>(
             node, stats, facts, process::node_now, FarnodeServer::Options{settings.session.threads, talks});
@@ -190,8 +159,7 @@ void serve(const conf::Settings& settings, TcpListeners listeners, AdminSocket a
     const process::PidFile pid_file(settings.process.pid_file);
     background.ready(talks);
 
-    const bool graceful = wait_for_the_end(signals, settings.process.verbosity) == Signals::Meaning::stop_gracefully;
-    if (graceful) std::fputs("Gracefully stopping\n", stderr);
+    const bool graceful = signals.wait_for_the_end(talks);
     server->stop(graceful ? protocol::Goodbye::draining : protocol::Goodbye::stopping,
                  graceful ? patience_graceful_ms : patience_ms);
     crawler.stop();
@@ -200,7 +168,8 @@ void serve(const conf::Settings& settings, TcpListeners listeners, AdminSocket a
 }  // namespace
 
 int run(int argc, char** argv) {
-    const conf::Settings settings = settings_or_exit(argc, argv);
+    const conf::Settings settings = process::settings_or_exit(
+        conf::parse_command_line({argv, size_t(argc)}, conf::node_option_table(), conf::farnode_program()));
     (void)process::node_now();  // starts the clock
     const process::Identity identity = or_give_up(process::find_identity(settings.process.user));
     or_give_up(process::raise_file_limit(settings.session.connections_max,

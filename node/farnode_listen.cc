@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "node/farnode_listen.h"
 
-#include <netdb.h>
-
-#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
 #include <string>
 
+#include "fabric/name_lookup.h"
 #include "process/process.h"
 
 namespace farcached::node {
@@ -21,30 +19,13 @@ constexpr int backlog = 1024;
 
 conf::Problem problem(const std::string& sentence) { return {conf::exit_system, sentence + "\n"}; }
 
-// The addresses that a host means, each once; "*": all of this host.
-std::variant<std::vector<SocketAddress>, conf::Problem> look_up(const std::string& option, const std::string& host,
-                                                                uint16_t number) {
-    addrinfo hints{};
-    hints.ai_flags = AI_PASSIVE;
-    hints.ai_socktype = SOCK_STREAM;
-    addrinfo* found = nullptr;
-    const std::string port = std::to_string(number);
-    const int failure = getaddrinfo(host == "*" ? nullptr : host.c_str(), port.c_str(), &hints, &found);
-    if (failure != 0)
-        return problem(option + " " + host + ":" + port + ": the host is not known (" +
-                       (failure == EAI_SYSTEM ? std::strerror(errno) : gai_strerror(failure)) + ")");
-    const std::unique_ptr<addrinfo, decltype(&freeaddrinfo)> free_later(found, &freeaddrinfo);
-    std::vector<SocketAddress> addresses;
-    for (const addrinfo* at = found; at != nullptr; at = at->ai_next) {
-        SocketAddress address;
-        if (at->ai_addrlen > sizeof address.storage) continue;
-        std::memcpy(&address.storage, at->ai_addr, at->ai_addrlen);
-        address.size = at->ai_addrlen;
-        // /etc/hosts may say one address twice
-        if (std::find(addresses.begin(), addresses.end(), address) == addresses.end()) addresses.push_back(address);
-    }
-    if (addresses.empty()) return problem(option + " " + host + ": the host has no address");
-    return addresses;
+// The addresses that a host means; "*": all of this host.
+std::variant<std::vector<SocketAddress>, conf::Problem> addresses_of(const std::string& option, const std::string& host,
+                                                                     uint16_t port) {
+    auto found = fabric::look_up(host == "*" ? "" : host, port);
+    if (auto* why = std::get_if<std::string>(&found))
+        return problem(option + " " + host + ":" + std::to_string(port) + ": the host is not known (" + *why + ")");
+    return std::get<std::vector<SocketAddress>>(std::move(found));
 }
 
 // Listens at as many of them as it can, one at least.
@@ -68,7 +49,7 @@ std::variant<std::vector<std::unique_ptr<Listener>>, conf::Problem> listen_at_ea
 
 std::variant<TcpListeners, conf::Problem> listen_tcp(const conf::NodeSettings& settings) {
     if (settings.tcp_host.empty()) return TcpListeners();
-    auto found = look_up("--tcp", settings.tcp_host, settings.tcp_port);
+    auto found = addresses_of("--tcp", settings.tcp_host, settings.tcp_port);
     if (auto* unknown = std::get_if<conf::Problem>(&found)) return *unknown;
     return listen_at_each<fabric::TcpListener>(
         std::get<0>(found), [](const SocketAddress& address, std::string& error) {
@@ -79,7 +60,7 @@ std::variant<TcpListeners, conf::Problem> listen_tcp(const conf::NodeSettings& s
 std::variant<VerbsListeners, conf::Problem> listen_verbs(const conf::NodeSettings& settings, const fabric::Region& region,
                                                          fabric::VerbsDevices& devices) {
     if (settings.verbs_host.empty()) return VerbsListeners();
-    auto found = look_up("--verbs", settings.verbs_host, settings.verbs_port);
+    auto found = addresses_of("--verbs", settings.verbs_host, settings.verbs_port);
     if (auto* unknown = std::get_if<conf::Problem>(&found)) return *unknown;
     return listen_at_each<fabric::VerbsListener>(
         std::get<0>(found), [&](const SocketAddress& address, std::string& error) {

@@ -2,7 +2,7 @@
 // FlushSchedule: flushes of a node on behalf of all its connections, at once or at a later moment.
 //
 // F1  At most one flush is scheduled; a later order, an immediate flush included, takes its place, as in memcached.
-// F2  From schedule() on no lease is granted that outlives the moment (DESIGN: S3).
+// F2  From schedule() on no lease is granted that outlives the moment (S3).
 // F3  Whoever serves a request calls due() with the clock it serves it by, before it does: no request is answered
 //     with what was to be gone by then. Those who read without asking depend on how often somebody calls.
 #pragma once

@@ -3,7 +3,7 @@
 // buckets with overflow chains. All calls under the partition's lock; readers need none.
 //
 // X1  Every slot is changed by one store. A key may be in two places, or found nowhere, while a bucket is
-//     split; readers cannot prove a miss for that reason (DESIGN: S5).
+//     split; readers cannot prove a miss for that reason (S5).
 // X2  Buckets grow one at a time: no pause, no second table.
 #pragma once
 

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "node/node.h"
 
-#include <sys/random.h>
-
 #include <algorithm>
 #include <stdexcept>
 
 #include "base/check.h"
 #include "base/hash.h"
+#include "base/random_word.h"
 #include "node/impl.h"
 
 namespace farcached::node {
@@ -18,13 +17,6 @@ namespace {
 constexpr uint64_t growth_factor_reserved = 4;
 constexpr uint64_t reserved_bytes_min = UINT64_C(1) << 30;
 constexpr uint32_t pages_per_partition_min = 32;
-
-uint64_t random_word() {
-    uint64_t word = 0;
-    while (getrandom(&word, sizeof word, 0) != ssize_t(sizeof word)) {
-    }
-    return word;
-}
 
 uint64_t pages_limit(const Config& config) {
     return std::max<uint64_t>(1, config.memory_bytes / layout::page_bytes);

@@ -3,7 +3,7 @@
 // read without a lock (fabric/local_read.h) by this process and, over a fabric, by others.
 //
 // Every call is safe from any thread. Mutations run in the calling thread, under the lock of the key's
-// partition; nothing here blocks on I/O and nobody waits for readers (DESIGN: safety rules S1-S13 are
+// partition; nothing here blocks on I/O and nobody waits for readers (ARCHITECTURE.md: safety rules S1-S13 are
 // cited where they are kept).
 #pragma once
 

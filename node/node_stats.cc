@@ -63,7 +63,7 @@ void NodeStats::append_general(NodeSeconds now, std::string& text) const {
     line(text, "uptime", seconds_since(started_, now));
     line(text, "item_size_max", node_.config().item_bytes_max);
     const Stats s = node_.stats(now);
-#define X(name, value, help) line(text, #name, uint64_t(value));
+#define X(name, kind, value, help) line(text, #name, uint64_t(value));
     NODE_STATS(X)
     LEASE_STATS(X)
 #undef X
@@ -88,7 +88,7 @@ void NodeStats::append_leases(NodeSeconds now, std::string& text) const {
     line(text, "lease_term_ms", config.enabled ? config.term_ms : 0);
     line(text, "lease_grace_ms", config.enabled ? config.grace_ms : 0);
     const Stats s = node_.stats(now);
-#define X(name, value, help) line(text, #name, uint64_t(value));
+#define X(name, kind, value, help) line(text, #name, uint64_t(value));
     LEASE_STATS(X)
 #undef X
 }

@@ -174,14 +174,15 @@ void Partition::put(Ref ref, const NewItem& item, NodeSeconds now, Index::Place 
         if (broken::s7_publish_before_flip) {
             bring_to_life(ref, generation);
             Index::replace(old.slot, word);
-            if (test_hook != nullptr) test_hook(test_hook_argument);
+            halfway();
             kill(old.ref, nullptr, Gone::replaced, now);
             return;
         }
-        if (test_hook != nullptr) test_hook(test_hook_argument);
+        halfway();
+        broken::lie(arena_->header(old.ref).value_len);
         words::store_release(arena_->words(old.ref),
                              layout::Guard{arena_->header(old.ref).guard}.dead().word);
-        if (test_hook != nullptr) test_hook(test_hook_argument);
+        halfway();
         bring_to_life(ref, generation);
         Index::replace(old.slot, word);
         kill(old.ref, nullptr, Gone::replaced, now);

@@ -4,7 +4,7 @@
 //
 // P1  An item is in the index, on its class's policy list and in a live slot, or in none of them.
 // P2  A guard flips to dead before its slot leaves the index or is replaced there, before the guard of what replaces
-//     it is live, and before the caller can acknowledge (DESIGN: S1, S7): no two generations of a key live at once.
+//     it is live, and before the caller can acknowledge (S1, S7): no two generations of a key live at once.
 // P3  Generations only go up and are never used twice; the low bits are the partition's number.
 // P4  A mutation is written to a free slot. The one exception is rewrite() when there is no free slot: it
 //     reclaims the item's own slot, which is allowed only while no lease on it runs (S2), and every
@@ -25,6 +25,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/broken.h"
 #include "node/index.h"
 #include "node/node.h"
 #include "node/policy.h"
@@ -141,6 +142,10 @@ class alignas(64) Partition {
     static constexpr uint32_t reclaim_tries = 4;
     static constexpr uint64_t balance_every = 16;  // evictions between looks at the other classes
 
+    void halfway() {
+        if (test_hook != nullptr) test_hook(test_hook_argument);
+        broken::hold_up(broken::Moment::replacing);
+    }
     Index::Place place_of(Ref ref) const;
     Ref take_slot(uint8_t size_class, bool in_zone);
     Ref take_zone_slot(uint8_t size_class, NodeSeconds now);

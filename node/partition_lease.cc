@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Leases of a partition: granting, and keeping memory until they have ended (DESIGN: S2, S3, S8).
+// Leases of a partition: granting, and keeping memory until they have ended (S2, S3, S8).
 #include <algorithm>
 
 #include "base/broken.h"

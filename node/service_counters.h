@@ -59,35 +59,42 @@ enum class ServiceEnd : uint8_t {
         count
 };
 
-// The rows from here on are shown, not counted here: what is shown is the last word. `s` is a node::Stats.
-//
-//        name                   value                      help
-#define NODE_STATS(X)                                                                                    \
-    X(curr_items, s.items, "items there are")                                                                      \
-    X(total_items, s.items_total, "items ever stored")                                                   \
-    X(bytes, s.bytes, "bytes of live items: header, key and value")                                      \
-    X(limit_maxbytes, s.memory_limit_bytes, "bytes that items may take")                                 \
-    X(pages_used, s.pages_used, "pages in use")                                                          \
-    X(pages_limit, s.pages_limit, "pages there are")                                                     \
-    X(slab_reassigned, s.pages_moved, "pages taken from one size class for another, or for a large item") \
-    X(hash_buckets, s.index_buckets, "buckets of the index")                                             \
-    X(hash_bytes, s.index_bytes, "bytes of the index")                                                   \
-    X(flushes, s.flushes, "flushes carried out")                                                         \
-    X(index_evictions, s.overflow_evictions, "items that went because their bucket chain was full")
+// What a counter was at a reset is taken off it when it is shown; a gauge is shown as it is.
+enum class StatKind : uint8_t { counter, gauge };
 
-//        name             value                     help
+// The rows from here on are shown, not counted here: `value` is what is shown. `s` is a node::Stats.
+//
+//        name                kind     value                   help
+#define NODE_STATS(X)                                                                                    \
+    X(curr_items, gauge, s.items, "items there are")                                                     \
+    X(total_items, counter, s.items_total, "items ever stored")                                          \
+    X(bytes, gauge, s.bytes, "bytes of live items: header, key and value")                               \
+    X(limit_maxbytes, gauge, s.memory_limit_bytes, "bytes that items may take")                          \
+    X(pages_used, gauge, s.pages_used, "pages in use")                                                   \
+    X(pages_limit, gauge, s.pages_limit, "pages there are")                                              \
+    X(slab_reassigned, counter, s.pages_moved,                                                           \
+      "pages taken from one size class for another, or for a large item")                                \
+    X(hash_buckets, gauge, s.index_buckets, "buckets of the index")                                      \
+    X(hash_bytes, gauge, s.index_bytes, "bytes of the index")                                            \
+    X(flushes, counter, s.flushes, "flushes carried out")                                                \
+    X(index_evictions, counter, s.overflow_evictions, "items that went because their bucket chain was full")
+
+//        name                   kind     value                     help
 #define LEASE_STATS(X)                                                                                   \
-    X(lease_granted, s.leases.granted, "leases granted")                                                 \
-    X(lease_renewed, s.leases.renewed, "leases that were granted again while they ran")                  \
-    X(lease_denied_young, s.leases.denied_young, "leases denied: the item was touched too seldom")       \
-    X(lease_denied_wasted, s.leases.denied_wasted,                                                       \
+    X(lease_granted, counter, s.leases.granted, "leases granted")                                        \
+    X(lease_renewed, counter, s.leases.renewed, "leases that were granted again while they ran")         \
+    X(lease_denied_young, counter, s.leases.denied_young,                                                \
+      "leases denied: the item was touched too seldom")                                                  \
+    X(lease_denied_wasted, counter, s.leases.denied_wasted,                                              \
       "leases denied: the item replaces one that died under its lease")                                  \
-    X(lease_denied_no_room, s.leases.denied_no_room, "leases denied: no room where leased items may lie") \
-    X(lease_denied_short, s.leases.denied_short, "leases denied: the item expires too soon")             \
-    X(lease_moved, s.leases.moved, "items moved to where leased items may lie")                          \
-    X(lease_bytes, s.leases.bytes, "bytes of items whose lease runs")                                    \
-    X(reclaim_pending_bytes, s.leases.pending_bytes, "bytes of items that died under a lease that runs") \
-    X(reclaim_pending_slots, s.leases.pending_slots, "slots of such items")
+    X(lease_denied_no_room, counter, s.leases.denied_no_room,                                            \
+      "leases denied: no room where leased items may lie")                                               \
+    X(lease_denied_short, counter, s.leases.denied_short, "leases denied: the item expires too soon")    \
+    X(lease_moved, counter, s.leases.moved, "items moved to where leased items may lie")                 \
+    X(lease_bytes, gauge, s.leases.bytes, "bytes of items whose lease runs")                             \
+    X(reclaim_pending_bytes, gauge, s.leases.pending_bytes,                                              \
+      "bytes of items that died under a lease that runs")                                                \
+    X(reclaim_pending_slots, gauge, s.leases.pending_slots, "slots of such items")
 
 // Of each size class that is or was in use, as "class:name"; the first also summed over classes. `c` is a ClassStats.
 //

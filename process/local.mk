@@ -5,6 +5,8 @@ noinst_LIBRARIES += process/libprocess.a
 process_libprocess_a_SOURCES = \
 	process/admin_socket.cc \
 	process/admin_socket.h \
+	process/give_up.cc \
+	process/give_up.h \
 	process/node_time.cc \
 	process/node_time.h \
 	process/process.cc \

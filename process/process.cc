@@ -256,12 +256,18 @@ Signals::Signals() {
     CHECK(pthread_sigmask(SIG_BLOCK, &awaited_, nullptr) == 0);
 }
 
-Signals::Meaning Signals::next() {
+bool Signals::wait_for_the_end(bool talks) {
     for (;;) {
-        int number = sigwaitinfo(&awaited_, nullptr);
-        if (number == SIGUSR1) return Meaning::stop_gracefully;
-        if (number == SIGHUP) return Meaning::reload;
-        if (number == SIGTERM || number == SIGINT) return Meaning::stop;
+        const int number = sigwaitinfo(&awaited_, nullptr);
+        if (number == SIGTERM || number == SIGINT) return false;
+        if (number == SIGUSR1) {
+            complain("Gracefully stopping\n");
+            return true;
+        }
+        if (number == SIGHUP) {
+            if (talks) complain("SIGHUP: there is nothing to reload\n");
+            continue;
+        }
         CHECK(number < 0);
         CHECK(errno == EINTR);
     }

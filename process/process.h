@@ -93,18 +93,18 @@ void write_port_file(const char* path, std::span<const BoundPort> ports);
 // -- Signals --------------------------------------------------------------------------------------------
 
 // From its construction, threads started later included, the signals that mean something to the program
-// wait for next(); SIGPIPE is ignored.
+// are kept for who waits for them; SIGPIPE is ignored.
 class Signals {
   public:
     Signals();
     Signals(const Signals&) = delete;
     Signals& operator=(const Signals&) = delete;
 
-    enum class Meaning : uint8_t { stop, stop_gracefully, reload };
-    // Waits for one.
-    Meaning next();
+    // Waits for one that ends the program. True: gracefully, as stderr was told. What else comes meanwhile is
+    // answered there, too, if the program `talks`.
+    bool wait_for_the_end(bool talks);
 
-    // Makes next() return in whichever thread it waits; any thread may.
+    // Makes wait_for_the_end() return in whichever thread it waits; any thread may.
     static void ask_to_stop(bool graceful);
 
   private:

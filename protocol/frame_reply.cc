@@ -68,16 +68,6 @@ std::string_view request_refusal_name(RequestRefusal reason) {
     return names[size_t(reason)];
 }
 
-std::string_view request_refusal_help(RequestRefusal reason) {
-    constexpr std::string_view helps[] = {
-#define X(name, help) help,
-        REQUEST_REFUSALS(X)
-#undef X
-    };
-    CHECK(reason < RequestRefusal::count);
-    return helps[size_t(reason)];
-}
-
 size_t reply_head_bytes(const GetReply& reply, const ReplyOptions& options) {
     return is_hit(reply) ? hit_head_bytes(options.has_grant_record()) : sizeof(ReplyHeader);
 }

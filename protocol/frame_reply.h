@@ -49,7 +49,6 @@ enum class RequestRefusal : uint8_t {
         count
 };
 std::string_view request_refusal_name(RequestRefusal reason);
-std::string_view request_refusal_help(RequestRefusal reason);
 
 // The request was understood and not executed.
 struct RefusedReply {

@@ -11,6 +11,8 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "base/broken.h"
+
 namespace farcached::layout {
 
 constexpr uint32_t layout_version = 1;
@@ -99,7 +101,10 @@ static_assert(sizeof(Bucket) == 64);
 constexpr uint32_t partition_of(uint64_t hash, uint32_t partition_count_log2) {
     return partition_count_log2 == 0 ? 0 : uint32_t(hash >> (64 - partition_count_log2));
 }
-constexpr uint32_t tag_of(uint64_t hash) { return uint32_t(hash >> 38) & 0xfffff; }
+constexpr uint32_t tag_of(uint64_t hash) {
+    const uint32_t tag = uint32_t(hash >> 38) & 0xfffff;
+    return std::is_constant_evaluated() ? tag : tag & broken::tag_mask;
+}
 
 // Linear hashing: `count` buckets are in use; count grows by one at each split.
 constexpr uint32_t bucket_of(uint64_t hash, uint32_t count) {

@@ -37,7 +37,7 @@ struct ItemMeta {
 };
 
 // Where an item lies in the node's memory, and for how long it stays there as it is: a remote pointer under a
-// lease (DESIGN: S2, S3). The term counts from the first sending of the request that earned it.
+// lease (S2, S3). The term counts from the first sending of the request that earned it.
 struct Grant {
     uint64_t offset = 0;  // of the item, bytes from the region's start
     uint64_t generation = 0;

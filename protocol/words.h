@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Copies between memory that others may be reading or writing and private memory, by word-sized relaxed
 // atomics: a plain memcpy that races is undefined in C++, a race of atomics is only a torn copy, which the
-// caller detects (DESIGN: S5). Shared addresses are 8-byte aligned words.
+// caller detects (S5). Shared addresses are 8-byte aligned words.
 #pragma once
 
 #include <cstddef>

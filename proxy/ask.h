@@ -5,6 +5,7 @@
 // was started reads as its start.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -30,14 +31,6 @@ enum class AskFailure : uint8_t {
 #undef X
         count
 };
-constexpr std::string_view ask_failure_help(AskFailure why) {
-    constexpr std::string_view helps[] = {
-#define X(name, help) help,
-        ASK_FAILURES(X)
-#undef X
-    };
-    return helps[size_t(why)];
-}
 
 struct Failed {
     AskFailure why = AskFailure::node_down;
@@ -65,12 +58,19 @@ class ReplySink {
 struct AskOptions {
     uint64_t cookie = 0;       // the asker's own
     uint64_t deadline_ns = 0;  // CLOCK_BOOTTIME
+    // The deadline is no earlier than so long after the node answered something that was asked before (K6); 0: it stands.
+    uint64_t patience_ns = 0;
     bool no_value = false;     // get: the answer need not bring the value
     // get: nothing is asked but key, value, flags and cas, so that a one-sided read may answer.
     bool one_sided = false;
     // store: keeps op.value's bytes alive. Needed if NodeLink::value_follows(op).
     std::shared_ptr<const void> value;
 };
+
+// A deadline as it is when the node answered last, in order, at progress_ns.
+inline uint64_t put_off(uint64_t deadline_ns, uint64_t patience_ns, uint64_t progress_ns) {
+    return patience_ns == 0 ? deadline_ns : std::max(deadline_ns, progress_ns + patience_ns);
+}
 
 enum class Asked : uint8_t {
     accepted,  // its answer follows

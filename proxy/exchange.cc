@@ -24,6 +24,7 @@ Exchange& Exchanges::open(const AskOptions& options, ReplySink& sink, uint32_t b
     exchange.state = Exchange::State::asked;
     exchange.cookie = options.cookie;
     exchange.deadline_ns = options.deadline_ns;
+    exchange.patience_ns = options.patience_ns;
     exchange.no_value = options.no_value;
     exchange.bytes = bytes;
     exchange.sink_ = &sink;
@@ -58,16 +59,17 @@ Exchanges::Sink Exchanges::take_sink(Exchange& exchange) {
     return sink;
 }
 
-void Exchanges::expire(uint64_t now_ns, FunctionRef<void(Exchange&)> expired) {
+void Exchanges::expire(uint64_t now_ns, uint64_t progress_ns, FunctionRef<void(Exchange&)> expired) {
     if (now_ns < next_deadline_ns_) return;
     next_deadline_ns_ = UINT64_MAX;
     for (size_t i = 0; i < slots_.size(); i++) {
         Exchange& exchange = slots_[i];
         if (exchange.state == Exchange::State::free || exchange.late()) continue;
-        if (exchange.deadline_ns <= now_ns)
+        const uint64_t deadline_ns = put_off(exchange.deadline_ns, exchange.patience_ns, progress_ns);
+        if (deadline_ns <= now_ns)
             expired(exchange);
         else
-            next_deadline_ns_ = std::min(next_deadline_ns_, exchange.deadline_ns);
+            next_deadline_ns_ = std::min(next_deadline_ns_, deadline_ns);
     }
 }
 

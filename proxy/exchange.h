@@ -46,6 +46,7 @@ struct Exchange {
     uint32_t bytes = 0;          // counted as under way
     uint64_t cookie = 0;
     uint64_t deadline_ns = 0;
+    uint64_t patience_ns = 0;
 
     // A value that follows its request.
     std::shared_ptr<const void> value_owner;
@@ -93,7 +94,8 @@ class Exchanges {
     Sink take_sink(Exchange& exchange);
 
     // Calls for each whose deadline has passed and that is not late. They may be closed, others opened, meanwhile.
-    void expire(uint64_t now_ns, FunctionRef<void(Exchange&)> expired);
+    // progress_ns: when the node answered last, in order (AskOptions::patience_ns).
+    void expire(uint64_t now_ns, uint64_t progress_ns, FunctionRef<void(Exchange&)> expired);
     // A moment no later than the next deadline.
     uint64_t next_deadline_ns() const { return next_deadline_ns_; }
     // Calls for all that are live; they may be closed meanwhile, none may be opened.

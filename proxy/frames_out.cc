@@ -16,27 +16,27 @@ constexpr size_t building_kept_bytes = 256 * 1024;  // memory for frames that is
 FramesOut::FramesOut(uint32_t frame_bytes_max, uint32_t credits)
     : frame_bytes_max_(frame_bytes_max), credits_(credits), writer_(building_, frame_bytes_max) {
     CHECK(credits > 0);
+    frames_.resize(credits);
+    for (uint32_t number = credits; number > 0; number--) free_.push_back(number - 1);
+    unsent_.reserve(credits);
+    unanswered_.reserve(credits);
     static_assert(request_bytes_most + sizeof(protocol::FrameHeader) <= protocol::frame_bytes_lowest);
 }
 
 bool FramesOut::room_for(size_t bytes) const {
-    if (unanswered_ < credits_) return true;
+    if (unanswered_.size() < credits_) return true;
     if (!writer_.open()) return false;
     if (writer_.count() == UINT16_MAX) return false;
     return building_.size() - current_start_ + bytes <= frame_bytes_max_;
 }
 
 bool FramesOut::begin_frame() {
-    if (unanswered_ == credits_) return false;
-    if (free_.empty()) {
-        frames_.emplace_back();
-        free_.push_back(uint32_t(frames_.size() - 1));
-    }
+    if (unanswered_.size() == credits_) return false;
     current_ = free_.back();
     free_.pop_back();
     frames_[current_] = {++sequence_, 0, 0, false};
     unsent_.push_back(current_);
-    unanswered_++;
+    unanswered_.push_back(sequence_);
     current_start_ = building_.size();
     writer_.begin(protocol::FrameKind::requests, sequence_);
     return true;
@@ -52,8 +52,10 @@ void FramesOut::answered(uint32_t number) {
     CHECK(frame.sent);
     CHECK(frame.requests > 0);
     if (--frame.requests > 0) return;
-    CHECK(unanswered_ > 0);
-    unanswered_--;
+    const auto at = std::lower_bound(unanswered_.begin(), unanswered_.end(), frame.sequence);
+    CHECK(at != unanswered_.end());
+    CHECK(*at == frame.sequence);
+    unanswered_.erase(at);
     free_.push_back(number);
 }
 

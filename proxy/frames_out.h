@@ -9,6 +9,7 @@
 //     has come, pieces and all.
 // O3  A value's pieces go out in order, behind the frame that announced it, and no further ahead of the transport
 //     than two frames: a small request never waits behind more.
+// O4  add() that finds no memory throws, and has done nothing.
 #pragma once
 
 #include <cstdint>
@@ -58,7 +59,9 @@ class FramesOut {
     uint64_t sent_ns(uint32_t frame) const { return frames_[frame].sent_ns; }
     bool was_sent(uint32_t frame) const { return frames_[frame].sent; }
     void answered(uint32_t frame);
-    uint32_t frames_unanswered() const { return unanswered_; }
+    uint32_t frames_unanswered() const { return uint32_t(unanswered_.size()); }
+    // Of the frames that are not answered wholly; that of the next one if there are none.
+    uint64_t oldest_sequence() const { return unanswered_.empty() ? sequence_ + 1 : unanswered_.front(); }
 
   private:
     // Head of the largest request, rounded up.
@@ -81,17 +84,18 @@ class FramesOut {
     OutBuffer small_;
     protocol::FrameWriter writer_;  // into building_
     size_t current_start_ = 0;      // in building_, of the open frame
-    std::vector<Frame> frames_;     // grows up to credits_
+    std::vector<Frame> frames_;         // in this and the next three there is room for credits_ from the start
     std::vector<uint32_t> free_;
-    std::vector<uint32_t> unsent_;  // in building_
+    std::vector<uint32_t> unsent_;      // in building_
+    std::vector<uint64_t> unanswered_;  // sequences, ascending
     std::deque<Exchange*> following_;
     uint32_t current_ = 0;
-    uint32_t unanswered_ = 0;
     uint64_t sequence_ = 0;
 };
 
 template <class Op>
 bool FramesOut::add(const Op& op, const protocol::RequestOptions& options, Place& place) {
+    building_.reserve(sizeof(protocol::FrameHeader) + protocol::request_bytes(op, options));  // O4
     if (!writer_.open() && !begin_frame()) return false;
     if (!writer_.add(op, options)) {
         writer_.end();

@@ -35,11 +35,6 @@ LinkDown down_of(const protocol::Refuse& refuse) {
 
 }  // namespace
 
-std::string_view link_state_name(LinkState state) {
-    constexpr std::string_view names[] = {"idle", "connecting", "greeting", "up", "leaving", "waiting"};
-    return names[size_t(state)];
-}
-
 NodeLink::NodeLink(const LinkConfig& config, const Surroundings& around)
     : config_(config),
       around_(around),
@@ -67,7 +62,8 @@ void NodeLink::connect(uint64_t now_ns) {
     counters_.node_connects.add(1);
     deadline_ns_ = now_ns + config_.connect_timeout_ns;
     limits_ = greeting_limits;
-    heard_ns_ = asked_since_ns_ = ping_sent_ns_ = 0;
+    seen_bytes_ = 0;
+    heard_ns_ = progress_ns_ = asked_since_ns_ = ping_sent_ns_ = 0;
     std::string error;
     channel_ = around_.make_channel(*this, error);
     if (channel_ == nullptr) {
@@ -161,11 +157,14 @@ void NodeLink::connected() {
 
 size_t NodeLink::received(std::string_view bytes) {
     const uint64_t now_ns = around_.clock();
-    heard_ns_ = now_ns;
+    if (bytes.size() > seen_bytes_) heard_ns_ = now_ns;
     size_t taken = 0;
     while (!down_.has_value()) {
         const protocol::FrameParse parse = protocol::parse_frame(bytes.substr(taken), limits_);
-        if (parse.status == protocol::FrameParse::Status::need_more) return taken;
+        if (parse.status == protocol::FrameParse::Status::need_more) {
+            seen_bytes_ = bytes.size() - taken;
+            return taken;
+        }
         FrameError error = parse.error;
         if (parse.status == protocol::FrameParse::Status::frame) {
             error = take_frame(parse.frame, now_ns);
@@ -191,8 +190,8 @@ FrameError NodeLink::take_frame(const protocol::Frame& frame, uint64_t now_ns) {
     switch (frame.kind) {
         case FrameKind::welcome: return take_welcome(frame, now_ns);
         case FrameKind::refuse: return take_refuse(frame);
-        case FrameKind::replies: return replies_->replies(frame, now_ns);
-        case FrameKind::chunk: return replies_->chunk(frame);
+        case FrameKind::replies: note_progress(frame, now_ns); return replies_->replies(frame, now_ns);
+        case FrameKind::chunk: note_progress(frame, now_ns); return replies_->chunk(frame);
         case FrameKind::ping:
             protocol::append_pong(frames_->small(), frame.sequence, 0);
             return FrameError::none;
@@ -204,6 +203,10 @@ FrameError NodeLink::take_frame(const protocol::Frame& frame, uint64_t now_ns) {
         case FrameKind::accesses: break;  // parse_frame() takes none of these from a node
     }
     return FrameError::kind_unexpected;
+}
+
+void NodeLink::note_progress(const protocol::Frame& frame, uint64_t now_ns) {
+    if (frame.sequence == frames_->oldest_sequence()) progress_ns_ = now_ns;
 }
 
 FrameError NodeLink::take_welcome(const protocol::Frame& frame, uint64_t now_ns) {
@@ -384,13 +387,13 @@ uint64_t NodeLink::next_tick_ns() const {
 }
 
 void NodeLink::expire(uint64_t now_ns) {
-    exchanges_.expire(now_ns, [&](Exchange& exchange) {
+    exchanges_.expire(now_ns, progress_ns_, [&](Exchange& exchange) {
         counters_.node_timeouts.add(1);
         frames_->stop_following(exchange);
         told_ = true;
         replies_->fail(exchange, {AskFailure::timed_out, std::nullopt});
     });
-    reads_.expire(now_ns);
+    reads_.expire(now_ns, progress_ns_);
 }
 
 uint64_t NodeLink::silent_at_ns() const {

@@ -19,6 +19,9 @@
 // K4  What is under way is bounded, in number, in bytes and in frames; beyond that ask() says busy. One slow node
 //     bounds its own memory and holds up nobody else.
 // K5  The channel is destroyed outside of its own calls, and before any landing buffer is used again (S12).
+// K6  What is asked is answered within its deadline, or given up. While the node goes on answering in order, which is to
+//     say the oldest frame that it owes, what stands behind has time (AskOptions::patience_ns): who asks for more than can
+//     come in time gets it. A node that answers out of order, or nothing, puts nothing off.
 #pragma once
 
 #include <cstddef>
@@ -66,7 +69,6 @@ struct LinkConfig {
 };
 
 enum class LinkState : uint8_t { idle, connecting, greeting, up, leaving, waiting };
-std::string_view link_state_name(LinkState state);
 
 // What a link tells its worker.
 class LinkEvents {
@@ -115,6 +117,10 @@ class NodeLink final : private fabric::ChannelEvents {
     // anything else may make that earlier (next_tick_ns()).
     uint64_t tick(uint64_t now_ns);
     uint64_t next_tick_ns() const;
+    // Until when something waits that was asked, or is to be.
+    uint64_t deadline_ns(const AskOptions& options) const {
+        return put_off(options.deadline_ns, options.patience_ns, progress_ns_);
+    }
     bool wants_write() const { return channel_ != nullptr && channel_->wants_write(); }
 
     // Room for at least one more request.
@@ -177,6 +183,7 @@ class NodeLink final : private fabric::ChannelEvents {
     void destroy_channel();
 
     protocol::FrameError take_frame(const protocol::Frame& frame, uint64_t now_ns);
+    void note_progress(const protocol::Frame& frame, uint64_t now_ns);
     protocol::FrameError take_welcome(const protocol::Frame& frame, uint64_t now_ns);
     protocol::FrameError take_refuse(const protocol::Frame& frame);
     protocol::FrameError take_pong(const protocol::Frame& frame, uint64_t now_ns);
@@ -214,6 +221,8 @@ class NodeLink final : private fabric::ChannelEvents {
     uint64_t up_since_ns_ = 0;
     uint64_t hello_sent_ns_ = 0;
     uint64_t heard_ns_ = 0;       // the last time
+    size_t seen_bytes_ = 0;       // of half a frame: the channel may show them again, which is no sign of life
+    uint64_t progress_ns_ = 0;    // something of the oldest frame was answered (K6)
     uint64_t asked_since_ns_ = 0;  // something was sent and is not answered; 0: nothing
     uint64_t ping_sequence_ = 0;
     uint64_t ping_sent_ns_ = 0;  // 0: none is under way

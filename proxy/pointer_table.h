@@ -101,12 +101,6 @@ class PointerTable {
         return filler_;
     }  // this process's number in it; 1 to 65535, goes round
 
-    // For who does much between two find()s. Of find()s in a row the processor overlaps the misses by itself:
-    // of a table of 64 MiB, half full, 160 ns each with a prefetch eight keys ahead or without (Xeon, 2.5 GHz).
-    void prefetch(uint64_t key_hash) const {
-        __builtin_prefetch(at(set_of(key_hash, entries_).way(0)));
-    }
-
     enum class Found : uint8_t { hit, miss, expired };
     struct Lookup {
         Found found = Found::miss;

@@ -217,14 +217,17 @@ void Reads::fail_unasked(const Failed& why) {
     }
 }
 
-void Reads::expire(uint64_t now_ns) {
+void Reads::expire(uint64_t now_ns, uint64_t progress_ns) {
     if (now_ns < next_deadline_ns_) return;
     next_deadline_ns_ = UINT64_MAX;
     for (size_t i = 0; i < reads_.size(); i++) {
         Read& read = reads_[i];
         if (read.state_ == Read::State::free || read.sink_ == nullptr) continue;
-        if (read.options.deadline_ns > now_ns) {
-            next_deadline_ns_ = std::min(next_deadline_ns_, read.options.deadline_ns);
+        uint64_t deadline_ns = read.options.deadline_ns;
+        if (read.state_ == Read::State::two_sided)
+            deadline_ns = put_off(deadline_ns, read.options.patience_ns, progress_ns);
+        if (deadline_ns > now_ns) {
+            next_deadline_ns_ = std::min(next_deadline_ns_, deadline_ns);
             continue;
         }
         counters_.node_timeouts.add(1);

@@ -107,7 +107,7 @@ class Reads {
     bool anything_to_ask() const { return !two_sided_.empty(); }
 
     // Fails those whose deadline has passed.
-    void expire(uint64_t now_ns);
+    void expire(uint64_t now_ns, uint64_t progress_ns);
     uint64_t next_deadline_ns() const { return next_deadline_ns_; }
     // The channel was destroyed: all buffers come back, all who wait are told.
     void fail_all(const Failed& why);

@@ -3,6 +3,7 @@
 
 #include <cstring>
 #include <new>
+#include <utility>
 
 #include "base/check.h"
 
@@ -188,7 +189,6 @@ void RepliesIn::close(Exchange& exchange) {
     if (exchange.order.has_value()) parts_.order.over(*exchange.order, exchange.key_hash);
     parts_.frames.answered(exchange.frame);
     parts_.exchanges.close(exchange);
-    closed_ = true;
 }
 
 }  // namespace farcached::proxy

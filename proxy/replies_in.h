@@ -13,7 +13,6 @@
 #include <cstdint>
 #include <memory>
 #include <string_view>
-#include <utility>
 
 #include "protocol/frame.h"
 #include "proxy/exchange.h"
@@ -48,8 +47,6 @@ class RepliesIn {
     void fail(Exchange& exchange, const Failed& why);
 
     uint64_t large_bytes() const { return large_bytes_; }
-    // Has any exchange been closed since this was last asked?
-    bool take_closed() { return std::exchange(closed_, false); }
 
   private:
     Exchange* answered_exchange(const protocol::NodeReply& reply, uint64_t sequence);
@@ -66,7 +63,6 @@ class RepliesIn {
     protocol::FrameLimits limits_;
     uint64_t large_bytes_max_;
     uint64_t large_bytes_ = 0;
-    bool closed_ = false;
 };
 
 }  // namespace farcached::proxy

@@ -4,6 +4,9 @@
 // told.
 //
 //     consistency PORT[,PORT...] [--seed N] [--seconds N] [--threads N] [--keys N] [--value-bytes N]
+//                 [--ttl-keys N]     of each thread: keys with a time to live
+//                 [--reads N]        gets more behind each operation
+//                 [--round N]        operations of a thread between two looks at the histories
 //                 [--mutations N]    go on until so many were made, within six more times the seconds
 //                 [--operations N]   the same for all operations
 //                 [--outages 1]      nodes behind the ports may not answer
@@ -81,20 +84,19 @@ uint64_t operations(const Shared& shared) { return shared.gets + shared.mutation
 
 // The time is up, and as much was done as was asked for; a machine that is too slow for that stops
 // later, but stops.
-bool is_over(const Shared& shared, int64_t end_ms) {
+bool is_over(const Shared& shared) {
     const int64_t now = now_ms();
-    if (now < end_ms) return false;
+    if (now < shared.end_ms) return false;
     const Options& wanted = shared.options;
     if (shared.mutations >= wanted.mutations_min && operations(shared) >= wanted.operations_min)
         return true;
-    return now >= end_ms + int64_t(shared.options.seconds) * 1000 * late_factor_max;
+    return now >= shared.end_ms + int64_t(shared.options.seconds) * 1000 * late_factor_max;
 }
 
 // All threads do a round, thread 0 judges its histories while the others wait, until it is over.
-void run_thread(Shared& shared, uint32_t index, std::barrier<>& gate, Checked& checked,
-                int64_t end_ms) {
+void run_thread(Shared& shared, uint32_t index, std::barrier<>& gate, Checked& checked) {
     std::unique_ptr<Worker> worker;
-    for (uint32_t round = 0; !shared.stop; round++) {
+    for (uint32_t round = 0; !shared.over(); round++) {
         try {
             if (!worker) worker = std::make_unique<Worker>(shared, index);
             worker->round(round);
@@ -106,11 +108,11 @@ void run_thread(Shared& shared, uint32_t index, std::barrier<>& gate, Checked& c
         gate.arrive_and_wait();
         if (index == 0) {
             check_histories(shared, checked);
-            const bool wrong = shared.faults.of(Fault::history) > 0 && !shared.options.failover;
-            if (wrong || is_over(shared, end_ms)) shared.stop = true;
+            if (is_over(shared)) shared.stop = true;
         }
         gate.arrive_and_wait();
     }
+    gate.arrive_and_drop();  // others may be in a round that was begun before
 }
 
 void tell_outages(const Shared& shared) {
@@ -132,10 +134,9 @@ int run(const Options& options) {
     Checked checked;
     Client(options.ports.front()).flush_all(Wire::text);
     std::barrier<> gate(std::ptrdiff_t(options.threads));
-    const int64_t end_ms = now_ms() + int64_t(options.seconds) * 1000;
     std::vector<std::thread> threads;
     for (uint32_t i = 0; i < options.threads; i++) {
-        threads.emplace_back([&, i] { run_thread(shared, i, gate, checked, end_ms); });
+        threads.emplace_back([&, i] { run_thread(shared, i, gate, checked); });
     }
     for (std::thread& t : threads) t.join();
 
@@ -340,6 +341,9 @@ bool parse(int argc, char** argv, Options& options) {
                           : name == "--seconds" ? number_of(argv[i + 1], options.seconds)
                           : name == "--threads" ? number_of(argv[i + 1], options.threads)
                           : name == "--keys"    ? number_of(argv[i + 1], options.keys)
+                          : name == "--ttl-keys" ? number_of(argv[i + 1], options.ttl_keys)
+                          : name == "--round"   ? number_of(argv[i + 1], options.round)
+                          : name == "--reads"   ? number_of(argv[i + 1], options.reads)
                           : name == "--mutations" ? number_of(argv[i + 1], options.mutations_min)
                           : name == "--operations" ? number_of(argv[i + 1], options.operations_min)
                           : name == "--outages"    ? flag_of(argv[i + 1], options.outages)
@@ -349,7 +353,7 @@ bool parse(int argc, char** argv, Options& options) {
                               : false;
         if (!good) return false;
     }
-    return argc % 2 == 0 && options.threads > 0 && options.keys >= 4 * options.threads;
+    return argc % 2 == 0 && options.threads > 0 && options.ttl_keys > 0 && options.keys >= 4 * options.threads;
 }
 
 }  // namespace
@@ -361,7 +365,8 @@ int main(int argc, char** argv) {
     if (!consistency::parse(argc, argv, options)) {
         std::fprintf(stderr,
                      "usage: consistency PORT[,PORT...] [--seed N] [--seconds N] [--threads N] [--keys N] "
-                     "[--value-bytes N] [--mutations N] [--operations N] [--outages 1] [--failover 1] | --self\n");
+                     "[--value-bytes N] [--ttl-keys N] [--reads N] [--round N] [--mutations N] [--operations N] [--outages 1] "
+                     "[--failover 1] | --self\n");
         return 64;
     }
     return consistency::run(options);

@@ -8,7 +8,6 @@
 namespace consistency {
 
 constexpr uint32_t hot_keys_per_thread = 4;
-constexpr uint32_t mixed_operations = 250;  // per thread and round
 constexpr uint32_t chain_records_max = 8;
 constexpr uint64_t added_bytes_max = 2000;
 constexpr int64_t ttl_slack_ms =
@@ -58,7 +57,7 @@ void Worker::round(uint32_t number) {
     const uint32_t group = index_ / history_group;
     const auto history = [&] {
         seen_.clear();
-        for (uint32_t i = 0; i < history_operations && !shared_.stop; i++) {
+        for (uint32_t i = 0; i < history_operations && !shared_.over(); i++) {
             const uint32_t n = (number * 64 + group) * history_keys_per_group;
             history_operation(history_key_first + n +
                               uint32_t(random_.below(history_keys_per_group)));
@@ -66,7 +65,11 @@ void Worker::round(uint32_t number) {
     };
     // Half of the groups record their histories while the others press on memory.
     if ((group + number) % 2 == 0) history();
-    for (uint32_t i = 0; i < mixed_operations && !shared_.stop; i++) mixed_operation();
+    for (uint32_t i = 0; i < shared_.options.round && !shared_.over(); i++) {
+        if (i >= round_least && now_ms() >= shared_.end_ms) break;
+        mixed_operation();
+        for (uint32_t more = 0; more < shared_.options.reads; more++) read_one();
+    }
     if ((group + number) % 2 == 1) history();
 }
 
@@ -249,8 +252,8 @@ void Worker::touch(uint32_t key, const Own& own) {
 }
 
 void Worker::store_with_ttl() {
-    const uint32_t key = shared_.single_keys + index_ * ttl_keys_per_thread +
-                         uint32_t(random_.below(ttl_keys_per_thread));
+    const uint32_t key = shared_.single_keys + index_ * shared_.options.ttl_keys +
+                         uint32_t(random_.below(shared_.options.ttl_keys));
     const uint64_t sequence = issue(key);
     const uint32_t ttl_s = 1 + uint32_t(random_.below(2));
     const int64_t gone_at_ms = now_ms() + ttl_s * 1000 + ttl_slack_ms;

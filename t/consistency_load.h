@@ -36,13 +36,18 @@
 
 namespace consistency {
 
+constexpr uint32_t round_least = 250;
+
 struct Options {
     std::vector<uint16_t> ports;  // of proxies of the same cache; threads take turns
     uint64_t seed = 1;
     uint32_t threads = 16;
     uint32_t seconds = 5;
     uint32_t keys = 2000;
+    uint32_t ttl_keys = 4;  // of each thread: keys with a time to live
     uint32_t value_bytes_max = 200'000;
+    uint32_t reads = 0;     // more, behind each mixed operation
+    uint32_t round = round_least;  // mixed operations of a thread between two looks at the histories, as time allows
     uint64_t mutations_min = 0;
     uint64_t operations_min = 0;
     bool outages = false;
@@ -60,6 +65,11 @@ class Faults {
         return failover_ && (kind == Fault::stale || kind == Fault::history || kind == Fault::counter);
     }
     uint64_t of(Fault kind) const { return counts_[size_t(kind)].load(); }
+    bool any() const {
+        for (size_t kind = 0; kind < size_t(Fault::count); kind++)
+            if (of(Fault(kind)) != 0 && !forgiven(Fault(kind))) return true;
+        return false;
+    }
 
   private:
     const bool failover_;
@@ -85,17 +95,18 @@ inline void raise_to(std::atomic<uint64_t>& cell, uint64_t value) {
 }
 
 constexpr uint32_t counters_count = 8;
-constexpr uint32_t ttl_keys_per_thread = 4;
 constexpr uint32_t history_key_first = 1'000'000;
 constexpr uint32_t history_group = 4;  // threads that share
 constexpr uint32_t history_keys_per_group = 2;
 constexpr uint32_t history_operations = 24;  // per thread and round
 
+int64_t now_ms();
+
 struct Shared {
     explicit Shared(const Options& o)
         : options(o),
           single_keys(o.keys),
-          all_keys(o.keys + o.threads * ttl_keys_per_thread),
+          all_keys(o.keys + o.threads * o.ttl_keys),
           faults(o.failover),
           keys(all_keys) {}
 
@@ -103,7 +114,11 @@ struct Shared {
     void doubt(uint32_t key, uint64_t sequence);
     bool doubted(uint32_t key, uint64_t sequence);
 
+    // Something was wrong, or the time is up.
+    bool over() const { return stop || faults.any(); }
+
     const Options options;
+    const int64_t end_ms = now_ms() + int64_t(options.seconds) * 1000;
     const uint32_t single_keys;
     const uint32_t all_keys;  // the ones with a time to live come last
     Faults faults;
@@ -122,7 +137,6 @@ struct Shared {
 };
 
 std::string key_name(const Shared& shared, uint32_t key);
-int64_t now_ms();
 
 class Worker {
   public:

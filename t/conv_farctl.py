@@ -107,8 +107,7 @@ def test_embedded():
                 "a group that there is not")
         for command in ("drain", "undrain"):
             refused([command, "a", *at("p")], path_of("p") + ": no nodes are configured", command)
-        refused(["pointers", *at("p")], path_of("p") + ": this farcached has no nodes, and so no table of pointers",
-                "pointers")
+        refused(["pointers", *at("p")], path_of("p") + ": no nodes are configured", "pointers")
         refused(["leases", *at("p")], "there are no nodes that could grant leases", "leases")
         status, out, err = farctl("status", *at("p", "absent"))
         tap.ok(status == 1 and "(embedded)" in out and "absent" in err, "what is there is told beside what is not", out, err)

@@ -79,12 +79,18 @@ def states(*names):
 def check_drain(first, second):
     tap.is_(asked("drain", "a", *at("p")), [{"socket": path_of("p"), "node": "a", "drained": True}], "drain at one")
     tap.is_(states("p"), {"a": "drained", "b": "up"}, "there it is drained")
+    found = {n["name"]: n for n in asked("status", *at("p"))["nodes"]}
+    tap.ok(found["a"]["items"] and found["a"]["items"] + found["b"]["items"] == 100, "and its numbers are told", str(found))
+    stats = first.stats()
+    tap.is_((stats["curr_items"], stats["nodes_unavailable"]), ("100", "0"), "stats sums them")
     tap.is_(states("p", "q"), {"a": "mixed", "b": "up"}, "and at the other not")
     _, out, _ = farctl("status", *at("p", "q"))
     tap.ok(re.search(r"^a: drained for %s, " % path_of("p"), out, re.M), "which the text says", out)
     with first.client() as c, second.client() as other:
         served = [c.set("k%d" % i, "w") == "STORED" for i in range(100)]
         tap.ok(any(served) and not all(served), "its keys are not served through the first")
+        tap.is_(c.ask("flush_all"), "OK", "flush_all is carried out there, too")
+        tap.is_(other.get_many("k%d" % i for i in range(100)), [], "so that nothing old comes back with it")
         tap.ok(all(other.set("k%d" % i, "w") == "STORED" for i in range(100)), "and are through the second")
         code, out, err = farctl("drain", "a", *at("p", "q"))
         tap.is_((code, out, err), (0, "%s: a is drained\n%s: a is drained\n" % (path_of("p"), path_of("q")), ""),

@@ -11,13 +11,13 @@ import sys
 import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"))
-from farcached import deadline, is_sanitized, run_binary, tap, until  # noqa: E402
+from farcached import deadline, gone, is_sanitized, run_binary, tap, test_program, until  # noqa: E402
 from farnode import Farnode, NodeClient, farnode_binary  # noqa: E402
 
 ROOT = os.geteuid() == 0
 FOLDER = tempfile.mkdtemp(prefix="farnode-")
 os.chmod(FOLDER, 0o777)
-PROBE = os.path.join(os.environ.get("abs_top_builddir", os.getcwd()), "t", "farnode_probe")
+PROBE = test_program("farnode_probe")
 
 
 def run(*args, **more):
@@ -29,14 +29,6 @@ def probe(address, name, user=None):
     done = subprocess.run([PROBE, address], stdin=subprocess.DEVNULL, capture_output=True, timeout=deadline(),
                           user=user)
     tap.ok(done.returncode == 0, name, done.stdout.decode() + done.stderr.decode())
-
-
-def gone(pid):
-    try:
-        with open("/proc/%d/stat" % pid) as f:
-            return f.read().rsplit(")", 1)[1].split()[0] in "ZX"
-    except FileNotFoundError:
-        return True
 
 
 # -- Options ---------------------------------------------------------------------------------------------

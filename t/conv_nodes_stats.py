@@ -153,18 +153,8 @@ def swept(client):
     tap.is_(until(lambda: client.stats()["curr_items"], lambda n: n == "0"), "0", "flushed items are swept")
 
 
-def is_stopped(pid):
-    """All its threads: the signal reaches them one by one."""
-    states = []
-    for thread in os.listdir("/proc/%d/task" % pid):
-        with open("/proc/%d/task/%s/stat" % (pid, thread)) as f:
-            states.append(f.read().rsplit(")", 1)[1].split()[0])
-    return set(states) == {"T"}
-
-
 def failures(daemon, client, a, b):
     with b.stopped(), daemon.client() as other:
-        tap.ok(until(lambda: is_stopped(b.pid), bool), "a node stops")
         other.send("stats\r\nstats nodes\r\n")
         tap.ok(client.stats("nodes")["b:state"] in ("up", "down"), "a node that stopped does not hold up stats nodes")
         first = other.until("END\r\n").decode()

@@ -13,8 +13,8 @@ import sys
 import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"))
-from farcached import (Client, Daemon, connect, deadline, default_binary, run_binary, tap, until,  # noqa: E402
-                       user_args)
+from farcached import (Client, Daemon, connect, deadline, default_binary, gone, is_sanitized, run_binary,  # noqa: E402
+                       tap, until, user_args)
 
 ROOT = os.geteuid() == 0
 FOLDER = tempfile.mkdtemp(prefix="farcached-process-")
@@ -25,12 +25,6 @@ def works(client, name):
     tap.is_((client.set("k", "v"), client.get("k")), ("STORED", b"v"), name)
 
 
-def sanitized():
-    with open(default_binary(), "rb") as f:
-        program = f.read()
-    return b"__asan_init" in program or b"__tsan_init" in program
-
-
 def has_ipv6():
     try:
         connect(("::1", 1), 1).close()
@@ -39,15 +33,6 @@ def has_ipv6():
     except OSError:
         return False
     return True
-
-
-def gone(pid):
-    """The process is not there, or is nobody's but the system's to bury."""
-    try:
-        with open("/proc/%d/stat" % pid) as f:
-            return f.read().rsplit(")", 1)[1].split()[0] in "ZX"
-    except FileNotFoundError:
-        return True
 
 
 # -- Ports and addresses -----------------------------------------------------------------------------
@@ -300,7 +285,7 @@ def test_limits():
         works(d.client(), "-k starts, locked or with a warning")
         told = b"warning: -k invalid, mlockall() failed" in d.stderr()
         locked = [int(line.split()[1]) for line in open("/proc/%d/status" % d.pid) if line.startswith("VmLck")]
-        if sanitized():
+        if is_sanitized():
             tap.skip("-k locks or says that it cannot", "sanitizers make mlockall do nothing")
         else:
             tap.ok(told or locked[0] > 0, "-k locks or says that it cannot", d.stderr())

@@ -175,7 +175,8 @@ def connections(daemon, client):
                 "stats conns: names and order")
         tap.is_((seen[fd[0] + ":listen_addr"], seen[fd[0] + ":state"]), (here, "conn_parse_cmd"),
                 "stats conns: the address it came to, and what it does")
-        states = {v for n, v in seen.items() if n.endswith(":state")}
+        states = until(lambda: {v for n, v in client.stats("conns").items() if n.endswith(":state")},
+                       lambda found: "conn_nread" in found)
         tap.ok("conn_nread" in states, "stats conns: a client in the middle of a value", "states: %s" % states)
 
 

@@ -171,6 +171,23 @@ class World final : public proxy::LinkEvents {
         if (with.value) op.value = *std::static_pointer_cast<const std::string>(with.value);
         return link->ask(op, with, sink);
     }
+    // A get that the node has and does not answer.
+    void get_unanswered(uint64_t cookie, std::string_view key) {
+        node.hold = true;
+        get(cookie, key);
+        link->flush(now_ns);
+    }
+    // The link is told so, as if by the node.
+    void hear(OutBuffer& said) {
+        wire->to_proxy.append(said.data(), said.size());
+        said.clear(0);
+        link->ready(now_ns);
+    }
+    void hear_goodbye(protocol::Goodbye reason, std::string_view text) {
+        OutBuffer out;
+        protocol::append_goodbye(out, reason, text);
+        hear(out);
+    }
     // The value under a key, asked and answered; empty if there is none.
     std::string fetch(std::string_view key) {
         const uint64_t cookie = cookies++;

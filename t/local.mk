@@ -8,10 +8,13 @@
 # A fuzz target:    fuzz_targets += t/fuzz/z
 #                   t_fuzz_z_SOURCES = t/fuzz/z.cc $(fuzz_main)    t_fuzz_z_LDFLAGS = $(fuzz_ldflags)
 #                   t/fuzz/z.cc defines LLVMFuzzerTestOneInput; seeds are files in t/fuzz/corpus/z/.
-# A broken build:   t_break_s1_SOURCES = t/x.cc $(node_libnode_a_SOURCES)
-#                   t_break_s1_CPPFLAGS = $(AM_CPPFLAGS) -DFARCACHED_BREAK_S1
+# A broken build:   see "Faulty programs"; each rule that can be broken is a line of t/broken_rules.py.
 test_scripts =
 fuzz_targets =
+
+# The one that takes longest begins first. It is described under "Faulty programs".
+TESTS += t/nodes_broken.py
+EXTRA_DIST += t/nodes_broken.py
 
 TEST_EXTENSIONS = .py .sh
 TAP_DRIVER = env AM_TAP_AWK='$(AWK)' $(SHELL) $(top_srcdir)/build-aux/tap-driver.sh
@@ -141,6 +144,7 @@ t_unit_conf_farnode_SOURCES = t/unit_conf_farnode.cc t/tap.h
 EXTRA_DIST += \
 	t/lib/binary_client.py \
 	t/lib/cluster.py \
+	t/lib/trouble.py \
 	t/lib/connections.py \
 	t/lib/consistency_load.py \
 	t/lib/conversation.py \
@@ -148,6 +152,7 @@ EXTRA_DIST += \
 	t/lib/farcached.py \
 	t/lib/farctl.py \
 	t/lib/farnode.py \
+	t/lib/liar.py \
 	t/lib/suite.py \
 	t/lib/tap_output.py
 
@@ -228,18 +233,19 @@ test_scripts += t/conv_nodes_clients.py
 test_scripts += t/conv_connections.py t/conv_connection_limits.py
 
 # Several processes: farcached in front of nodes.
-test_scripts += t/nodes_conv_text.py t/nodes_conv_meta.py t/nodes_conv_binary.py t/nodes_conv_connections.py
-test_scripts += t/nodes_consistency.py t/nodes_leases.py t/nodes_restart.py t/nodes_stopped.py
+test_scripts += t/nodes_conv_text.py t/nodes_conv_meta.py t/nodes_conv_binary.py t/nodes_conv_connections.py \
+	t/nodes_conv_options.py
+test_scripts += t/nodes_consistency.py t/nodes_leases.py t/nodes_liar.py t/nodes_restart.py t/nodes_stopped.py
 
 # -- Last: what the lists above add up to -----------------------------------------------------------
 check_PROGRAMS += $(fuzz_targets)
 TESTS += $(test_scripts)
 EXTRA_DIST += $(test_scripts)
 
-# What a sanitizer can find something in: all but the tests of the sources and of the documents.
+# What a sanitizer can find something in: all but the tests of the sources and of the documents, and of broken rules.
 .PHONY: check-sanitizer
 check-sanitizer:
-	$(MAKE) $(AM_MAKEFLAGS) check TESTS='$(filter-out $(style_scripts),$(TESTS))'
+	$(MAKE) $(AM_MAKEFLAGS) check TESTS='$(filter-out $(style_scripts) t/broken_rules.py t/nodes_broken.py,$(TESTS))'
 
 check_PROGRAMS += t/unit_node t/unit_node_safety
 TESTS += t/unit_node t/unit_node_safety
@@ -257,59 +263,11 @@ t_unit_node_service_bad_SOURCES = t/unit_node_service_bad.cc t/unit_node_service
 t_unit_node_service_SOURCES = t/unit_node_service.cc t/unit_node_service_fixture.h \
 	t/unit_frame_random.h t/unit_frame_words.h t/tap.h
 
-# The same checker on a node with one safety rule broken on purpose: each must be caught.
-# Only what reads a switch is compiled again (base/broken.h); the rest comes from the libraries.
-broken_sources = t/unit_node_safety.cc t/tap.h node/partition.cc node/store.cc
-broken_cppflags = $(AM_CPPFLAGS) -DFARCACHED_BROKEN
-check_PROGRAMS += t/broken_s1
-TESTS += t/broken_s1
-t_broken_s1_SOURCES = $(broken_sources)
-t_broken_s1_CPPFLAGS = $(broken_cppflags) -DFARCACHED_BREAK_S1
-broken_lease_sources = t/unit_node_lease.cc t/tap.h node/arena.cc node/partition_lease.cc
-check_PROGRAMS += t/broken_s2
-TESTS += t/broken_s2
-t_broken_s2_SOURCES = $(broken_lease_sources)
-t_broken_s2_CPPFLAGS = $(broken_cppflags) -DFARCACHED_BREAK_S2
-check_PROGRAMS += t/broken_s8
-TESTS += t/broken_s8
-t_broken_s8_SOURCES = $(broken_lease_sources)
-t_broken_s8_CPPFLAGS = $(broken_cppflags) -DFARCACHED_BREAK_S8
-check_PROGRAMS += t/broken_s4
-TESTS += t/broken_s4
-t_broken_s4_SOURCES = $(broken_sources)
-t_broken_s4_CPPFLAGS = $(broken_cppflags) -DFARCACHED_BREAK_S4
-check_PROGRAMS += t/broken_s5
-TESTS += t/broken_s5
-t_broken_s5_SOURCES = $(broken_sources)
-t_broken_s5_CPPFLAGS = $(broken_cppflags) -DFARCACHED_BREAK_S5
-check_PROGRAMS += t/broken_s7
-TESTS += t/broken_s7
-t_broken_s7_SOURCES = $(broken_sources)
-t_broken_s7_CPPFLAGS = $(broken_cppflags) -DFARCACHED_BREAK_S7
-check_PROGRAMS += t/broken_s10
-TESTS += t/broken_s10
-t_broken_s10_SOURCES = $(broken_sources)
-t_broken_s10_CPPFLAGS = $(broken_cppflags) -DFARCACHED_BREAK_S10
-check_PROGRAMS += t/broken_s11
-TESTS += t/broken_s11
-t_broken_s11_SOURCES = $(broken_sources)
-t_broken_s11_CPPFLAGS = $(broken_cppflags) -DFARCACHED_BREAK_S11
-check_PROGRAMS += t/broken_s13
-TESTS += t/broken_s13
-t_broken_s13_SOURCES = $(broken_sources)
-t_broken_s13_CPPFLAGS = $(broken_cppflags) -DFARCACHED_BREAK_S13
-
 check_PROGRAMS += t/unit_pointer_table t/unit_pointer_table_open t/unit_pointer_table_safety
 TESTS += t/unit_pointer_table t/unit_pointer_table_open t/unit_pointer_table_safety
 t_unit_pointer_table_open_SOURCES = t/unit_pointer_table_open.cc t/unit_pointer_table_fixture.h t/tap.h
 t_unit_pointer_table_SOURCES = t/unit_pointer_table.cc t/unit_pointer_table_fixture.h t/tap.h
 t_unit_pointer_table_safety_SOURCES = t/unit_pointer_table_safety.cc t/unit_pointer_table_fixture.h t/tap.h
-
-# And with the check of its entries ignored: each of those tests must notice.
-check_PROGRAMS += t/broken_s10_pointer
-TESTS += t/broken_s10_pointer
-t_broken_s10_pointer_SOURCES = $(t_unit_pointer_table_safety_SOURCES) proxy/pointer_table.cc
-t_broken_s10_pointer_CPPFLAGS = $(broken_cppflags) -DFARCACHED_BREAK_S10_POINTER
 
 # A worker's link to a node, over a channel in memory.
 link_headers = t/link_channel.h t/link_fixture.h t/link_node.h t/unit_pointer_table_fixture.h t/tap.h
@@ -319,6 +277,9 @@ TESTS += t/unit_link_parts t/unit_node_link t/unit_node_link_ends t/unit_node_li
 	t/unit_node_link_safety
 t_unit_node_link_safety_SOURCES = t/unit_node_link_safety.cc $(link_headers)
 t_unit_link_parts_SOURCES = t/unit_link_parts.cc t/tap.h
+check_PROGRAMS += t/unit_frames_out
+TESTS += t/unit_frames_out
+t_unit_frames_out_SOURCES = t/unit_frames_out.cc t/tap.h
 check_PROGRAMS += t/unit_node_link_index t/unit_index_probe
 TESTS += t/unit_node_link_index t/unit_index_probe
 t_unit_index_probe_SOURCES = t/unit_index_probe.cc t/tap.h
@@ -326,6 +287,10 @@ t_unit_node_link_index_SOURCES = t/unit_node_link_index.cc $(link_headers)
 t_unit_node_link_ends_SOURCES = t/unit_node_link_ends.cc $(link_headers)
 t_unit_node_link_reads_SOURCES = t/unit_node_link_reads.cc $(link_headers)
 t_unit_node_link_SOURCES = t/unit_node_link.cc $(link_headers)
+check_PROGRAMS += t/unit_remote_backend
+TESTS += t/unit_remote_backend
+t_unit_remote_backend_SOURCES = t/unit_remote_backend.cc t/unit_remote_backend_fixture.h t/unit_text_fixture.h \
+	t/link_channel.h t/link_node.h t/tap.h
 
 # Channels: one suite over every transport, and what each adds.
 check_PROGRAMS += t/unit_channel
@@ -338,41 +303,43 @@ t_unit_verbs_device_SOURCES = t/unit_verbs_device.cc t/unit_channel_fixture.h t/
 t_unit_fault_SOURCES = t/unit_fault.cc t/unit_channel_fixture.h t/tap.h
 t_unit_shm_SOURCES = t/unit_shm.cc t/unit_channel_fixture.h t/tap.h
 t_unit_owner_SOURCES = t/unit_owner.cc t/unit_channel_fixture.h t/tap.h
-check_PROGRAMS += t/broken_s9_owner
-TESTS += t/broken_s9_owner
-t_broken_s9_owner_SOURCES = $(t_unit_owner_SOURCES) fabric/mapped_region.cc
-t_broken_s9_owner_CPPFLAGS = $(broken_cppflags) -DFARCACHED_BREAK_S9_OWNER
 
-# And with a rule of one-sided reads broken on purpose.
-broken_link_sources = $(t_unit_node_link_safety_SOURCES) fabric/pointer_read.cc \
-	proxy/pointer_get.cc proxy/reads.cc
-check_PROGRAMS += t/broken_s3
-TESTS += t/broken_s3
-t_broken_s3_SOURCES = $(broken_link_sources)
-t_broken_s3_CPPFLAGS = $(broken_cppflags) -DFARCACHED_BREAK_S3
-check_PROGRAMS += t/broken_s4_guard
-TESTS += t/broken_s4_guard
-t_broken_s4_guard_SOURCES = $(broken_link_sources)
-t_broken_s4_guard_CPPFLAGS = $(broken_cppflags) -DFARCACHED_BREAK_S4_GUARD
-check_PROGRAMS += t/broken_s4_lease
-TESTS += t/broken_s4_lease
-t_broken_s4_lease_SOURCES = $(broken_link_sources)
-t_broken_s4_lease_CPPFLAGS = $(broken_cppflags) -DFARCACHED_BREAK_S4_LEASE
-check_PROGRAMS += t/broken_s4_key
-TESTS += t/broken_s4_key
-t_broken_s4_key_SOURCES = $(broken_link_sources)
-t_broken_s4_key_CPPFLAGS = $(broken_cppflags) -DFARCACHED_BREAK_S4
-check_PROGRAMS += t/broken_s5_index t/broken_s13_index
-TESTS += t/broken_s5_index t/broken_s13_index
-t_broken_s5_index_SOURCES = $(broken_link_sources)
-t_broken_s5_index_CPPFLAGS = $(broken_cppflags) -DFARCACHED_BREAK_S5_INDEX
-t_broken_s13_index_SOURCES = $(broken_link_sources)
-t_broken_s13_index_CPPFLAGS = $(broken_cppflags) -DFARCACHED_BREAK_S13
-check_PROGRAMS += t/broken_s9
-TESTS += t/broken_s9
-t_broken_s9_SOURCES = $(broken_link_sources)
-t_broken_s9_CPPFLAGS = $(broken_cppflags) -DFARCACHED_BREAK_S9
-check_PROGRAMS += t/broken_s12
-TESTS += t/broken_s12
-t_broken_s12_SOURCES = $(broken_link_sources)
-t_broken_s12_CPPFLAGS = $(broken_cppflags) -DFARCACHED_BREAK_S12
+# -- Faulty programs --------------------------------------------------------------------------------
+# All libraries once more, with rules that can be broken on purpose, threads that are held up and connections that go
+# wrong, as the environment says (base/broken.h, t/faulty.cc); and on them the checkers, and the two daemons.
+faulty_cppflags = $(AM_CPPFLAGS) -DFARCACHED_FAULTY
+check_LIBRARIES = t/libfaulty.a
+t_libfaulty_a_CPPFLAGS = $(faulty_cppflags)
+t_libfaulty_a_SOURCES = t/faulty.cc \
+	$(daemon_libdaemon_a_SOURCES) $(process_libprocess_a_SOURCES) $(conf_libconf_a_SOURCES) \
+	$(proxy_libproxy_a_SOURCES) $(node_libnode_a_SOURCES) $(fabric_libfabric_a_SOURCES) \
+	$(protocol_libprotocol_a_SOURCES) $(base_libbase_a_SOURCES)
+faulty_ldadd = t/libfaulty.a $(HASHKIT_LIBS) $(TOMLPLUSPLUS_LIBS) $(LIBEVENT_LIBS)
+
+faulty_programs = t/faulty_node_safety t/faulty_node_lease t/faulty_pointer_table_safety \
+	t/faulty_node_link_safety t/faulty_owner
+check_PROGRAMS += $(faulty_programs) t/faulty_farcached t/faulty_farnode
+t_faulty_node_safety_SOURCES = $(t_unit_node_safety_SOURCES)
+t_faulty_node_safety_CPPFLAGS = $(faulty_cppflags)
+t_faulty_node_safety_LDADD = $(faulty_ldadd)
+t_faulty_node_lease_SOURCES = $(t_unit_node_lease_SOURCES)
+t_faulty_node_lease_CPPFLAGS = $(faulty_cppflags)
+t_faulty_node_lease_LDADD = $(faulty_ldadd)
+t_faulty_pointer_table_safety_SOURCES = $(t_unit_pointer_table_safety_SOURCES)
+t_faulty_pointer_table_safety_CPPFLAGS = $(faulty_cppflags)
+t_faulty_pointer_table_safety_LDADD = $(faulty_ldadd)
+t_faulty_node_link_safety_SOURCES = $(t_unit_node_link_safety_SOURCES)
+t_faulty_node_link_safety_CPPFLAGS = $(faulty_cppflags)
+t_faulty_node_link_safety_LDADD = $(faulty_ldadd)
+t_faulty_owner_SOURCES = $(t_unit_owner_SOURCES)
+t_faulty_owner_CPPFLAGS = $(faulty_cppflags)
+t_faulty_owner_LDADD = $(faulty_ldadd)
+t_faulty_farcached_SOURCES = $(farcached_SOURCES)
+t_faulty_farcached_CPPFLAGS = $(faulty_cppflags)
+t_faulty_farcached_LDADD = $(faulty_ldadd) $(ALLOCATOR_LIBS)
+t_faulty_farnode_SOURCES = $(farnode_SOURCES)
+t_faulty_farnode_CPPFLAGS = $(faulty_cppflags)
+t_faulty_farnode_LDADD = $(faulty_ldadd) $(ALLOCATOR_LIBS)
+check_PROGRAMS += t/pointer_vandal
+t_pointer_vandal_SOURCES = t/pointer_vandal.cc t/unit_pointer_table_fixture.h t/tap.h
+test_scripts += t/broken_rules.py

@@ -11,20 +11,23 @@ Arguments: titles of the runs that are wanted; none: all. lib/consistency_load.p
 FARCACHED_TEST_LONG every channel in every mode, together ten million operations at least.
 """
 import os
-import random
 import re
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"))
 import consistency_load as load  # noqa: E402
-from cluster import Cluster, nodes_shown  # noqa: E402
-from farcached import deadline, tap, until  # noqa: E402
+from cluster import Cluster, Faults, nodes_shown  # noqa: E402
+from farcached import deadline, tap  # noqa: E402
+from trouble import Trouble  # noqa: E402
 
 LONG = bool(os.environ.get("FARCACHED_TEST_LONG"))
 OPERATIONS_WANTED = 10_000_000 if LONG else 0
 LARGE = ["--keys", "2000", "--value-bytes", "200000", "--mutations", "2000"]
 HOT = ["--keys", "64", "--value-bytes", "1000"]
 FAST = ["node_timeout_ms=300"]
+# A little of everything that t/faulty.cc can do while every rule is kept.
+FAULTS = Faults("tear_read=0.5,delay_read=0.3,fail_read=0.01,delay_send=0.05,delay_receive=0.05,split_receive=0.2,"
+                "delay_end=0.5,delay_ms=3,tag_mask=255,probing=0.001,reading=0.0001,replacing=0.01,hold_up_us=300")
 PATIENT = ["node_timeout_ms=30000"]  # where every node answers, however loaded the machine is
 
 # title, channels, options of Cluster, arguments of the load, what happens to nodes meanwhile
@@ -33,6 +36,11 @@ SHORT_RUNS = [
     ("shm by pointers", "shm shm shm", {"local_read": False, "options": PATIENT}, HOT, None),
     ("shm by index", "shm shm shm", {"local_read": False, "options": PATIENT + ["cold_get=index"]}, LARGE, None),
     ("tcp and shm by pointers", "tcp shm tcp", {"local_read": False, "options": PATIENT}, LARGE, None),
+    ("shm, late and torn", "shm shm shm", {"local_read": [True, False], "options": PATIENT, "faults": FAULTS}, HOT, None),
+    ("shm by index, late and torn", "shm shm shm",
+     {"local_read": False, "options": PATIENT + ["cold_get=index"], "faults": FAULTS}, LARGE, None),
+    ("nodes end, mixed, late and torn", "shm tcp shm",
+     {"local_read": [True, False], "options": FAST, "faults": FAULTS}, HOT, "end"),
     ("nodes end, mixed", "shm tcp shm", {"local_read": True, "options": FAST}, HOT, "end"),
     ("nodes end and stop, shm by pointers", "shm shm shm", {"local_read": False, "options": FAST}, LARGE, "end stop"),
     ("nodes end, failover", "shm shm tcp", {"local_read": True, "options": FAST + ["failover"]}, HOT, "end"),
@@ -47,48 +55,14 @@ def long_runs():
                 for shape, of_load in (("large", LARGE), ("hot", HOT)):
                     yield ("%s, %s, %s%s" % (channels, mode, shape, ", nodes end and stop" if meanwhile else ""), channels,
                            {"local_read": local_read, "options": options + (FAST if meanwhile else PATIENT)}, of_load, meanwhile)
+            for meanwhile in (None, "end"):
+                yield ("%s, %s, late and torn%s" % (channels, mode, ", nodes end" if meanwhile else ""), channels,
+                       {"local_read": local_read, "options": options + (FAST if meanwhile else PATIENT), "faults": FAULTS},
+                       HOT, meanwhile)
     for channels in ("shm shm shm", "shm tcp shm"):
         for mode, local_read, options in modes:
             yield ("%s, %s, failover" % (channels, mode), channels,
                    {"local_read": local_read, "options": options + FAST + ["failover"]}, HOT, "end stop")
-
-
-def timeouts(cluster):
-    return sum(int(nodes_shown(p)[n.name]["node_timeouts"]) for p in cluster.proxies for n in cluster.nodes)
-
-
-def gets(cluster):
-    return sum(int(p.stats()["cmd_get"]) for p in cluster.proxies)
-
-
-class Trouble:
-    """Nodes end or stop, one at a time, as long as the load runs; between two of these all are up and asked."""
-
-    def __init__(self, cluster, kinds, seed):
-        self.cluster, self.kinds, self.random = cluster, kinds.split(), random.Random(seed)
-        self.ended = self.stopped = 0
-
-    def while_running(self, running):
-        while running():
-            node = self.random.choice(self.cluster.nodes)
-            getattr(self, self.random.choice(self.kinds))(node, running)
-            self.cluster.until_up()
-            served = gets(self.cluster)
-            until(lambda: gets(self.cluster) - served > 2000 or not running(), bool)
-
-    def end(self, node, running):
-        if self.random.randrange(2):
-            self.cluster.kill(node)
-            self.cluster.until_seen_down(node)
-        self.cluster.restart(node, wait=False)
-        self.ended += 1
-
-    def stop(self, node, running):
-        """Until somebody gave up waiting for it."""
-        before = timeouts(self.cluster)
-        with node.process.stopped():
-            until(lambda: timeouts(self.cluster) > before or not running(), bool)
-        self.stopped += 1
 
 
 def run(title, channels, of_cluster, of_load, meanwhile, seed, seconds):

@@ -9,7 +9,7 @@ import sys
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"))
-from cluster import Cluster, nodes_shown  # noqa: E402
+from cluster import Cluster, Faults, nodes_shown  # noqa: E402
 from connections import Sender, unsent  # noqa: E402
 from farcached import deadline, is_sanitized, tap, until  # noqa: E402
 
@@ -210,6 +210,32 @@ def stopped_proxy(local_read):
                          total(a, "read_invalid_generation"), total(a, "read_invalid_dead")))
 
 
+def late_read():
+    """A proxy stands still with a READ under way, begun while its lease ran, until lease and grace are over: the READ, which
+    copied the old value, comes too late, is counted and thrown away, and the node is asked."""
+    title = "a READ that is under way when its proxy stops: "
+    faults = Faults("tear_read=1,delay_read=1,delay_ms_min=400,delay_ms=500")
+    with Cluster("shm", local_read=False, threads=1, options=["node_timeout_ms=60000"],
+                 node_args=["--lease-ms", "3000"], faults=faults) as c:
+        a, b = c.proxies
+        leases = b.stats("leases")
+        over_ms = int(leases["n0:lease_term_ms"]) + int(leases["n0:lease_grace_ms"]) + 1
+        with a.client() as client, b.client() as other:
+            client.set("k", "old")
+            client.get("k")
+            names = ("get_onesided", "get_twosided", "read_invalid_lease")
+            before, hits = {name: total(a, name) for name in names}, total(a, "pointer_hits")
+            client.send(b"get k\r\n")
+            until(lambda: total(a, "pointer_hits"), lambda n: n > hits)
+            with a.stopped():
+                tap.is_(other.set("k", "new"), "STORED", title + "set through the other")
+                press(other, time.monotonic_ns() + over_ms * 1_000_000)
+            tap.is_([value for _, _, value, _ in read_reply(client)], [b"new"], title + "the new value is the answer")
+            moved = {name: total(a, name) - n for name, n in before.items()}
+        tap.is_(moved, {"get_onesided": 0, "get_twosided": 1, "read_invalid_lease": 1},
+                title + "the READ's lease was over, and the node is asked")
+
+
 def press(client, until_ns):
     """Others' values take what memory comes free, for as long."""
     turn = 0
@@ -237,6 +263,7 @@ def main():
     stopped_node()
     stopped_proxy(True)
     stopped_proxy(False)
+    late_read()
     tap.done()
 
 

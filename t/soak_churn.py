@@ -13,16 +13,12 @@ import sys
 import threading
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"))
-from farcached import Closed, Daemon, TimedOut, deadline, default_binary, is_sanitized, tap  # noqa: E402
+import consistency_load as load  # noqa: E402
+from farcached import Closed, Daemon, TimedOut, deadline, is_sanitized, tap  # noqa: E402
 
 SECONDS = int(os.environ.get("SOAK_SECONDS", "600"))
 SPELL = 60
 GROWTH_MAX_MB = 16
-
-
-def program():
-    return os.environ.get("CONSISTENCY") or os.path.join(
-        os.path.dirname(os.path.abspath(default_binary())), "t", "consistency")
 
 
 class Churn(threading.Thread):
@@ -78,7 +74,7 @@ def measure(d):
 
 
 def spell(d, seed, seconds):
-    done = subprocess.run([program(), str(d.port), "--seed", str(seed), "--seconds", str(seconds)],
+    done = subprocess.run([load.program(), str(d.port), "--seed", str(seed), "--seconds", str(seconds)],
                           stdin=subprocess.DEVNULL, capture_output=True, timeout=seconds * 10 + 3 * deadline())
     bad = [line for line in done.stdout.decode().splitlines() if line.startswith(("not ok", "# fault", "#   "))]
     return bad + ([] if done.returncode == 0 else ["exit status %d %s" % (done.returncode, done.stderr.decode())])

@@ -43,35 +43,16 @@ class BinaryAdmin final : public daemon::Admin {
     void shutdown(bool) override { std::abort(); }
 };
 
-// One client's binary conversation with one worker on one node.
-class BinaryTalk {
+// One client's conversation in binary.
+class BinaryTalk : public OneClient<BinaryAdmin> {
   public:
-    static constexpr NodeSeconds start = 1000;
-    static constexpr int64_t started_unix = 1'700'000'000;
-
-    explicit BinaryTalk(const node::Config& config = small_config())
-        : node(config),
-          local(node.view()),
-          counters(std::make_unique<daemon::WorkerCounters>()),
-          context{node, local, *counters, options, admin, watch, start, started_unix} {
-        session.fd = 7;
+    explicit BinaryTalk(const node::Config& config = small_config()) : OneClient(config) {
         options.cas_enabled = config.cas;
         options.item_bytes_max = config.item_bytes_max;
     }
 
-    node::Node node;
-    proxy::LocalGet local;
-    std::unique_ptr<daemon::WorkerCounters> counters;
-    daemon::EngineOptions options;
-    BinaryAdmin admin;
-    RecordingWatch watch;
-    daemon::Context context;
-    daemon::SessionState session;
-    daemon::Progress last;  // of the latest engine call
-    bool closed = false;
     uint64_t requests = 0, yields = 0;
-    size_t want_peak = 0, out_peak = 0;
-    uint32_t budget = 1000;
+    size_t want_peak = 0;
 
     // As a session does: all of `bytes` arrive at once. Returns what is sent back.
     std::string say(std::string_view bytes) {
@@ -97,13 +78,6 @@ class BinaryTalk {
         for (size_t at = 0; at < bytes.size(); at += size) sent += say(bytes.substr(at, size));
         return sent;
     }
-    size_t held() const { return input_.size(); }
-    void forget_input() { input_.clear(); }
-    uint64_t class_sum(Cell daemon::ClassCounters::*counter) const {
-        uint64_t sum = 0;
-        for (const daemon::ClassCounters& c : counters->classes) sum += (c.*counter).get();
-        return sum;
-    }
 
   private:
     // The engine's side of daemon/engine.h, whatever it was given.
@@ -116,9 +90,6 @@ class BinaryTalk {
         bool waiting = last.next == daemon::Next::more && last.consumed < input_.size();
         if (waiting && last.want <= input_.size() - last.consumed) std::abort();
     }
-
-    std::string input_;
-    OutBuffer out_;
 };
 
 }  // namespace fixture

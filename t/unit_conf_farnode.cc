@@ -37,7 +37,7 @@ void defaults_and_flags() {
     tap::ok(s.node.lease && s.node.lease_ms == 4000, "leases of four seconds");
 
     const CommandLine all = parse({"--name", "n-1.x_y", "-m", "128", "-t", "2", "--tcp", "[::1]:0", "-I", "2m",
-                                   "--lease-ms=8000", "--no-lease", "-c", "7", "-L", "-d", "-P", "/tmp/p", "-u",
+                                   "--lease-ms=8000", "--no-lease", "-c", "7", "-L", "-M", "-d", "-P", "/tmp/p", "-u",
                                    "nobody", "-vv"});
     const Settings& a = all.settings;
     tap::is(all.err, "", "all of them are taken");
@@ -48,6 +48,7 @@ void defaults_and_flags() {
     tap::is(a.memory.item_bytes_max, uint64_t(2) << 20, "-I");
     tap::ok(a.node.lease_ms == 8000 && !a.node.lease, "--lease-ms and --no-lease");
     tap::is(a.session.connections_max, 7u, "-c");
+    tap::ok(s.memory.evict && !a.memory.evict, "-M");
     tap::ok(a.memory.huge_pages && a.process.daemonize, "-L and -d");
     tap::is(a.process.pid_file + " " + a.process.user, "/tmp/p nobody", "-P and -u");
     tap::is(a.process.verbosity, 2u, "-vv");
@@ -107,12 +108,16 @@ void files() {
     tap::ok(s.node.tcp_host == "localhost" && !s.node.lease && s.memory.item_bytes_max == 4096 &&
                 s.session.threads == 1 && s.process.daemonize,
             "sets what it says");
-    tap::is(file_errors("no-lease = false\n", s), "", "a no");
-    tap::ok(s.node.lease, "is one");
+    tap::is(file_errors("no-lease = false\ndisable-evictions = true\n", s), "", "a no, and a yes");
+    tap::ok(s.node.lease && !s.memory.evict, "are what they are");
+    tap::is(file_errors("lease_ms = 8000\nmemory_limit = 32\n", s), "", "names with _ between words");
+    tap::ok(s.node.lease_ms == 8000 && s.memory.bytes_max == 32u << 20, "are those with -");
+    tap::is(file_errors("lease-ms = 8000\nlease_ms = 4000\n", s), "f:2:1: lease_ms: is there twice\n",
+            "and not another option");
     tap::is(file_errors("threads = 0\ncolour = 1\nlease-ms = \"4\"\ntcp = \"x\"\n", s),
             "f:1:11: threads: '0' is no number from 1 to 64\n"
-            "f:2:1: unknown key 'colour'. Allowed: name, shm, tcp, verbs, conn-limit, admin, memory-limit, max-item-size, "
-            "enable-largepages, lease-ms, no-lease, threads, daemon, user, pidfile\n"
+            "f:2:1: unknown key 'colour'. Allowed: name, shm, tcp, verbs, conn-limit, admin, memory-limit, "
+            "disable-evictions, max-item-size, enable-largepages, lease-ms, no-lease, threads, daemon, user, pidfile\n"
             "f:3:12: lease-ms: found the text '4'; allowed: a number from 1 to 256000\n"
             "f:4:7: tcp: found 'x'; allowed: ADDR:PORT, with brackets around an IPv6 address; port 0 to 65535\n",
             "all that is wrong in one is said at once");

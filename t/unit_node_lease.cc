@@ -33,7 +33,7 @@ node::Config with_leases(uint64_t megabytes, uint32_t term_ms = 4000) {
     return config;
 }
 
-#ifndef FARCACHED_BROKEN
+#ifndef FARCACHED_FAULTY
 // How long the node keeps what it leased, from the second of the grant: both of them, cut off and rounded up.
 NodeSeconds kept_for(const node::Config& config) {
     return (config.lease.term_ms + config.lease.grace_ms + 999) / 1000 + 1;
@@ -92,7 +92,7 @@ bool alive(node::Node& cache, const protocol::Grant& grant) {
     return read(cache, grant).guard == layout::Guard::make(grant.generation, layout::GuardState::live);
 }
 
-#ifndef FARCACHED_BROKEN
+#ifndef FARCACHED_FAULTY
 
 void grants() {
     const node::Config config = with_leases(4);
@@ -341,7 +341,7 @@ void all_as_one() {
 }  // namespace
 
 int main() {
-#ifdef FARCACHED_BROKEN
+#ifdef FARCACHED_FAULTY
     all_as_one();
     tap::ok(violations > 0, "the broken rule is caught");
 #else

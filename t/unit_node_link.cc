@@ -309,6 +309,24 @@ void silence() {
     tap::ok(!world.link->up(), "without a sign it does not");
 }
 
+// Half a frame is shown again and again by a channel that has nothing more.
+void silence_in_a_frame() {
+    const proxy::LinkConfig config = link_config();
+    World world(config, false);
+    world.start();
+    world.node.hold = true;
+    world.get(1, "k", 3600 * second);
+    world.link->flush(world.now_ns);
+    OutBuffer out;
+    protocol::append_pong(out, 1, 1300);
+    world.wire->to_proxy.append(out.data(), out.size() - 1);
+    for (int i = 0; i < 4; i++) {
+        world.link->ready(world.now_ns);
+        world.advance(config.silence_ns / 4);
+    }
+    tap::ok(!world.link->up() && world.downs.back().first == LinkDown::silent, "half a frame is no life for long");
+}
+
 void back_pressure() {
     proxy::LinkConfig config = link_config();
     config.under_way = {10, 100'000};
@@ -399,13 +417,8 @@ void out_of_order() {
 void goodbye() {
     World world(link_config(), false);
     world.start();
-    world.node.hold = true;
-    world.get(1, "k");
-    world.link->flush(world.now_ns);
-    OutBuffer out;
-    protocol::append_goodbye(out, protocol::Goodbye::draining, "later");
-    world.wire->to_proxy.append(out.data(), out.size());
-    world.link->ready(world.now_ns);
+    world.get_unanswered(1, "k");
+    world.hear_goodbye(protocol::Goodbye::draining, "later");
     tap::ok(world.link->state() == LinkState::leaving, "a node that says goodbye is left");
     tap::ok(world.get(2, "k") == Asked::down, "nothing new is asked");
     world.node.hold = false;
@@ -423,10 +436,7 @@ void goodbye_in_the_reason_s_words() {
     World world(link_config(), false);
     world.start();
     const std::string_view words = protocol::goodbye_text(protocol::Goodbye::stopping);
-    OutBuffer out;
-    protocol::append_goodbye(out, protocol::Goodbye::stopping, words);
-    world.wire->to_proxy.append(out.data(), out.size());
-    world.link->ready(world.now_ns);
+    world.hear_goodbye(protocol::Goodbye::stopping, words);
     tap::is(world.downs.size(), 1u, "a node that goes is down");
     const std::string& told = world.downs[0].second;
     tap::ok(told.find(words) != std::string::npos && told.find(words) == told.rfind(words), "and says why once");
@@ -443,6 +453,7 @@ int main() {
     pieces();
     timeouts();
     silence();
+    silence_in_a_frame();
     back_pressure();
     out_of_order();
     goodbye();

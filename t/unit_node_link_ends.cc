@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // What a node or a connection may do to a link: bytes that are no frames, replies to nobody, values in turns or given
-// up, an end at every event.
+// up, answers that take their time, an end at every event.
 #include <cstring>
 #include <map>
 #include <string>
@@ -56,13 +56,10 @@ void bad_nodes() {
     for (const Case& one : cases) {
         World world(link_config(), false);
         world.start();
-        world.node.hold = true;
-        world.get(1, "k");
-        world.link->flush(world.now_ns);
+        world.get_unanswered(1, "k");
         OutBuffer out;
         one.bytes(world, out);
-        world.wire->to_proxy.append(out.data(), out.size());
-        world.link->ready(world.now_ns);
+        world.hear(out);
         tap::ok(world.downs.size() == 1 && world.downs[0].first == LinkDown::bad_frame &&
                     world.sink[1].times == 1 && world.link->requests_under_way() == 0,
                 std::string(one.name) + " ends the connection");
@@ -92,15 +89,10 @@ void interleaved() {
         writer.add(reply, with);
     }
     writer.end();
-    auto deliver = [&] {
-        world.wire->to_proxy.append(out.data(), out.size());
-        out.clear(0);
-        world.link->ready(world.now_ns);
-    };
-    deliver();
+    world.hear(out);
     tap::is(world.link->bytes_under_way() < 100'000, true, "what is announced takes no memory yet");
     protocol::append_abandoned(out, 1, 4);
-    deliver();
+    world.hear(out);
     tap::ok(world.sink.failed_as(4, AskFailure::refused), "a value that the node gives up has failed");
     for (uint32_t at = 0; at < size; at += 32768)
         for (uint32_t tag = 0; tag < 4; tag++) {
@@ -108,7 +100,7 @@ void interleaved() {
             to = protocol::write_chunk_head(to, 1, tag, at, 32768);
             std::memset(to, char('a' + tag), 32768);
             out.commit(protocol::chunk_head_bytes + 32768);
-            if (tag == 3) deliver();
+            if (tag == 3) world.hear(out);
         }
     int whole = 0, refused = 0;
     for (uint64_t i = 0; i < 4; i++) {
@@ -119,6 +111,68 @@ void interleaved() {
     tap::is(refused, 2, "others fail with that reason");
     tap::is(world.counters().values_no_memory.get(), 2u, "and are counted");
     tap::ok(world.link->up() && world.link->requests_under_way() == 0, "which harms nothing else");
+}
+
+// A node whose answers the test gives one by one: misses, in frames of their own.
+struct Patient {
+    World world{link_config(), false};
+
+    Patient() {
+        world.start();
+        world.node.hold = true;
+    }
+    // Gets, each in a frame of its own, whose time is a second.
+    void ask(uint64_t from, uint64_t to) {
+        for (uint64_t cookie = from; cookie < to; cookie++) {
+            proxy::AskOptions with = world.options(cookie);
+            with.patience_ns = second;
+            world.link->get(World::get_op("k"), with, world.sink, world.now_ns);
+            while (world.link->flush(world.now_ns)) {}
+        }
+    }
+    // Frames are numbered from 1.
+    void answer(uint64_t sequence, uint32_t tag) {
+        OutBuffer out;
+        protocol::ReplyWriter writer(out, 65536, sequence, 1300);
+        protocol::ReplyOptions with;
+        with.tag = tag;
+        writer.add(protocol::GetReply(), with);
+        writer.end();
+        world.wire->to_proxy.append(out.data(), out.size());
+        world.link->ready(world.now_ns);
+    }
+    bool timed_out(uint64_t cookie) { return world.sink.failed_as(cookie, AskFailure::timed_out); }
+};
+
+void answers_in_order() {
+    Patient slow;
+    slow.ask(0, 8);
+    for (uint32_t i = 0; i < 6; i++) {
+        slow.world.advance(second - 1);
+        slow.answer(i + 1, i);
+    }
+    tap::is(slow.world.counters().node_timeouts.get(), 0u, "what a node answers one by one has time");
+    tap::is(slow.world.link->requests_under_way(), 2u, "all of it");
+    slow.world.advance(second - 1);
+    tap::ok(!slow.world.sink.has(6), "a second since the last answer");
+    slow.world.advance(1);
+    tap::ok(slow.timed_out(6) && slow.timed_out(7), "and no more");
+}
+
+void answers_out_of_order() {
+    Patient odd;
+    odd.ask(0, 4);
+    odd.world.advance(second - 1);
+    for (uint32_t i = 1; i < 3; i++) odd.answer(i + 1, i);
+    odd.world.advance(1);
+    tap::ok(odd.timed_out(0) && odd.timed_out(3), "answers to what was asked later put nothing off");
+    odd.ask(4, 5);
+    odd.world.advance(second - 1);
+    odd.answer(1, 0);
+    odd.world.advance(second - 1);
+    tap::ok(!odd.world.sink.has(4), "a late answer in its turn does");
+    odd.world.advance(1);
+    tap::ok(odd.timed_out(4), "for its time");
 }
 
 // The connection ends at its nth event, for every n; nothing is told twice, nothing carried out twice.
@@ -176,6 +230,8 @@ void ends_everywhere() {
 int main() {
     bad_nodes();
     interleaved();
+    answers_in_order();
+    answers_out_of_order();
     ends_everywhere();
     return tap::done();
 }

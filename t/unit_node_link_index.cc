@@ -457,9 +457,7 @@ void orders() {
     leaving.fetch("k");
     leaving.get(1, "k");
     leaving.get(2, "none");
-    OutBuffer out;
-    protocol::append_goodbye(out, protocol::Goodbye::stopping, "");
-    leaving.wire->to_proxy.append(out.data(), out.size());
+    leaving.hear_goodbye(protocol::Goodbye::stopping, "");
     leaving.pump();
     tap::is(leaving.sink[1].value, "value", "while a node leaves, probes under way are answered");
     tap::ok(leaving.sink.failed_as(2, AskFailure::node_down), "but it is not asked instead");

@@ -497,10 +497,7 @@ void dropped() {
     leaving.hold_pointer("k", "value");
     leaving.get(1, "k");
     leaving.get(2, "k");
-    OutBuffer out;
-    protocol::append_goodbye(out, protocol::Goodbye::stopping, "");
-    leaving.wire->to_proxy.append(out.data(), out.size());
-    leaving.link->ready(leaving.now_ns);
+    leaving.hear_goodbye(protocol::Goodbye::stopping, "");
     leaving.complete(0);
     leaving.complete(0, fabric::ReadStatus::failed);
     leaving.pump();

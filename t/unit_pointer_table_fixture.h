@@ -66,14 +66,15 @@ inline std::unique_ptr<PointerTable> open(const Name& name) { return open(option
 // The object as bytes, mapped once more.
 class Raw {
   public:
-    explicit Raw(const Name& name) {
-        int fd = shm_open(name.text().c_str(), O_RDWR, 0);
+    explicit Raw(const Name& name) : Raw(name.text()) {}
+    explicit Raw(const std::string& name) {
+        int fd = shm_open(name.c_str(), O_RDWR, 0);
         struct stat file;
-        if (fd < 0 || fstat(fd, &file) != 0) tap::bail_out("shm_open " + name.text());
+        if (fd < 0 || fstat(fd, &file) != 0) tap::bail_out("shm_open " + name);
         bytes_ = size_t(file.st_size);
         at_ = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
         close(fd);
-        if (at_ == MAP_FAILED) tap::bail_out("mmap " + name.text());
+        if (at_ == MAP_FAILED) tap::bail_out("mmap " + name);
     }
     ~Raw() { munmap(at_, bytes_); }
     Raw(const Raw&) = delete;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // When a queue's replies are given out: at once if nothing is awaited, else at the end of the next tick at the latest.
+#include <array>
 #include <string>
 #include <string_view>
 
@@ -31,6 +32,13 @@ struct Desk {
         const Ticket ticket = queue.ticket_of(slot);
         queue.park(slot, out, /* crowded= */ false, /* gets_value= */ true, "key", "", Nothing(), &write_value);
         return ticket;
+    }
+    // In a tick that has begun: "1" is the reply to the first request, the next two are asked of others.
+    std::array<Ticket, 2> begin() {
+        pool.begin_tick();
+        out.append("1");
+        const Ticket two = ask();
+        return {two, ask()};
     }
     void answer(Ticket ticket, std::string_view value) {
         pool.answer(ticket, protocol::GetReply(), value);
@@ -64,10 +72,7 @@ void at_once() {
 
 void one_tick() {
     Desk desk;
-    desk.pool.begin_tick();
-    desk.out.append("1");
-    const Ticket two = desk.ask();
-    const Ticket three = desk.ask();
+    const auto [two, three] = desk.begin();
     tap::is(desk.settle(), "", "a reply waits for those behind it");
     tap::is(desk.tick_ends(), "", "to the end of the tick and beyond");
     desk.answer(two, "2");
@@ -82,10 +87,7 @@ void one_tick() {
 
 void together() {
     Desk desk;
-    desk.pool.begin_tick();
-    desk.out.append("1");
-    const Ticket two = desk.ask();
-    const Ticket three = desk.ask();
+    const auto [two, three] = desk.begin();
     desk.settle();
     desk.answer(two, "2");
     desk.tick_ends();

@@ -118,26 +118,27 @@ void delayed_flush() {
     tap::ok(is_there(rig, "b"), "what was stored after it stays");
 }
 
-void stops_at_once() {
-    Rig rig(on_demand());
+// The crawler rests for a second at a time.
+void begin_to_rest(Rig& rig) {
     rig.tune("lru_crawler sleep 1000000");
     rig.crawler.start();
     for (int i = 0; i < 5000; i++) rig.store("k" + std::to_string(i), "x");
     rig.tune("lru_crawler crawl all");
     until([&] { return rig.stat("crawler_items_checked") != "0"; });
+}
+
+void stops_at_once() {
+    Rig rig(on_demand());
+    begin_to_rest(rig);
     auto before = std::chrono::steady_clock::now();
     rig.crawler.stop();
     tap::ok(std::chrono::steady_clock::now() - before < 900ms, "stop() does not wait for a rest to end");
 }
 
-// The crawler rests for a second at a time; a flush does not wait for it.
+// A flush does not wait for it.
 void flush_during_a_rest() {
     Rig rig(on_demand());
-    rig.tune("lru_crawler sleep 1000000");
-    rig.crawler.start();
-    for (int i = 0; i < 5000; i++) rig.store("k" + std::to_string(i), "x");
-    rig.tune("lru_crawler crawl all");
-    until([&] { return rig.stat("crawler_items_checked") != "0"; });
+    begin_to_rest(rig);
     rig.admin->flush_at(rig.server.now() + 1);
     auto before = std::chrono::steady_clock::now();
     rig.server.clock += 1;

@@ -354,15 +354,15 @@ void test_bounded_output() {
         want += "VALUE a 0 500000\r\n" + big + "\r\n";
     }
     want += "END\r\n";
-    talk.out_bytes_peak = 0;
+    talk.out_peak = 0;
     std::string heard = talk.say(line + "\r\nversion\r\n");
     tap::ok(heard == want + "VERSION 1.6.45\r\n", "a reply of 20 MB");
-    tap::ok(talk.out_bytes_peak < daemon::out_bytes_soft_max + 501000, "never held at once");
-    talk.out_bytes_peak = 0;
+    tap::ok(talk.out_peak < daemon::out_bytes_soft_max + 501000, "never held at once");
+    talk.out_peak = 0;
     std::string pipeline;
     for (int i = 0; i < 40; i++) pipeline += "get a\r\n";
     talk.say(pipeline);
-    tap::ok(talk.out_bytes_peak < daemon::out_bytes_soft_max + 501000, "nor is a pipeline's");
+    tap::ok(talk.out_peak < daemon::out_bytes_soft_max + 501000, "nor is a pipeline's");
 }
 
 void test_budget() {

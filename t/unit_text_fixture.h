@@ -83,13 +83,14 @@ inline node::Config small_config() {
     return config;
 }
 
-// One client's conversation with one worker on one node.
-class Talk {
+// One client of one worker on one node, in whichever protocol.
+template <class AdminKind>
+class OneClient {
   public:
     static constexpr NodeSeconds start = 1000;
     static constexpr int64_t started_unix = 1'700'000'000;
 
-    explicit Talk(const node::Config& config = small_config())
+    explicit OneClient(const node::Config& config)
         : node(config), local(node.view()), counters(std::make_unique<daemon::WorkerCounters>()),
           context{node, local, *counters, options, admin, watch, start, started_unix} {
         session.fd = 7;
@@ -99,14 +100,32 @@ class Talk {
     proxy::LocalGet local;
     std::unique_ptr<daemon::WorkerCounters> counters;
     daemon::EngineOptions options;
-    RecordingAdmin admin;
+    AdminKind admin;
     RecordingWatch watch;
     daemon::Context context;
     daemon::SessionState session;
-    daemon::Progress last;      // of the latest engine call
+    daemon::Progress last;  // of the latest engine call
     bool closed = false;
-    size_t out_bytes_peak = 0;  // the most that one engine call had appended
+    size_t out_peak = 0;    // the most that one engine call had appended
     uint32_t budget = 1000;
+
+    size_t held() const { return input_.size(); }
+    void drop_held() { input_.clear(); }
+    uint64_t class_sum(Cell daemon::ClassCounters::* counter) const {
+        uint64_t sum = 0;
+        for (const daemon::ClassCounters& c : counters->classes) sum += (c.*counter).get();
+        return sum;
+    }
+
+  protected:
+    std::string input_;
+    OutBuffer out_;
+};
+
+// Its conversation in text.
+class Talk : public OneClient<RecordingAdmin> {
+  public:
+    explicit Talk(const node::Config& config = small_config()) : OneClient(config) {}
 
     // As a session does: all of `bytes` arrive at once. Returns what is sent back. `held` bytes
     // stay.
@@ -118,7 +137,7 @@ class Talk {
             last = daemon::run_text(context, session, input_, out_, budget);
             if (last.consumed > input_.size()) std::abort();
             input_.erase(0, last.consumed);
-            if (out_.size() > out_bytes_peak) out_bytes_peak = out_.size();
+            if (out_.size() > out_peak) out_peak = out_.size();
             sent.append(out_.data(), out_.size());
             out_.clear(1 << 16);
             context.record_accesses();
@@ -137,17 +156,6 @@ class Talk {
         for (size_t at = 0; at < bytes.size(); at += size) sent += say(bytes.substr(at, size));
         return sent;
     }
-    size_t held() const { return input_.size(); }
-    void drop_held() { input_.clear(); }
-    uint64_t class_sum(Cell daemon::ClassCounters::* counter) const {
-        uint64_t sum = 0;
-        for (const daemon::ClassCounters& c : counters->classes) sum += (c.*counter).get();
-        return sum;
-    }
-
-  private:
-    std::string input_;
-    OutBuffer out_;
 };
 
 // What a client says on a new server, and all it hears.

@@ -107,7 +107,7 @@ std::string converse(std::string_view bytes, size_t piece, uint32_t budget) {
     }();
     talk->closed = false;
     talk->session = farcached::daemon::SessionState();
-    talk->forget_input();
+    talk->drop_held();
     talk->budget = budget;
     talk->admin.told.clear();
     talk->node.flush_all(talk->context.now);

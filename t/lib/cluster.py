@@ -24,7 +24,7 @@ import signal
 import tempfile
 
 from binary_client import BinaryClient, op
-from farcached import Closed, Daemon, StartFailed, default_binary, until
+from farcached import Closed, Daemon, StartFailed, default_binary, stat_words, test_program, until
 from farnode import Farnode
 
 MIXES = {"mix": ("shm", "tcp", "shm"), "rdma": ("verbs", "tcp", "verbs")}
@@ -55,18 +55,31 @@ class Table:
             os.unlink("/dev/shm" + self.name)
 
 
+class Faults:
+    """What goes wrong on purpose (t/faulty.cc): the rule that is broken, and what befalls connections and threads."""
+
+    def __init__(self, plan, rule=""):
+        self.environment = {"FARCACHED_FAULTS": plan, "FARCACHED_BREAK": rule}
+
+
+def faulty(program, faults):
+    """Arguments for a Daemon that has these faults, if any."""
+    return {"binary": test_program("faulty_" + program), "env": dict(faults.environment)} if faults else {}
+
+
 class Node:
     """One node's place, and the process that is there now."""
 
-    def __init__(self, name, channel, folder, args):
+    def __init__(self, name, channel, folder, args, faults=None):
         self.name, self.channel, self.args = name, channel, [str(a) for a in args]
+        self.faults = faults
         self.path = os.path.join(folder, name + ".sock")
         self.port = 0
         self.process = None
 
     def start(self):
         where = ["--shm", self.path] if self.channel == "shm" else ["--" + self.channel, self.host_and_port()]
-        self.process = Farnode(*where, "--name", self.name, *self.args)
+        self.process = Farnode(*where, "--name", self.name, *self.args, **faulty("farnode", self.faults))
         self.process.start()
         self.port = self.process.port or 0
         return self
@@ -94,8 +107,7 @@ class Node:
 
     def cpu_ticks(self):
         """Clock ticks that the process has used, of user and system together."""
-        with open("/proc/%d/stat" % self.process.pid) as f:
-            words = f.read().rsplit(")", 1)[1].split()
+        words = stat_words(self.process.pid)
         return int(words[11]) + int(words[12])
 
 
@@ -103,11 +115,11 @@ class Nodes:
     """Nodes that are started and ended together, in a folder of their own. $FARCACHED_OVER, "shm=verbs tcp=verbs": those
     that would be reached one way are reached another."""
 
-    def __init__(self, channels, args=()):
+    def __init__(self, channels, args=(), faults=None):
         instead = dict(pair.split("=") for pair in os.environ.get("FARCACHED_OVER", "").split())
         channels = [instead.get(channel, channel) for channel in channels]
         self.folder = tempfile.mkdtemp(prefix="farcached-nodes-")
-        self.all = [Node("n%d" % i, channel, self.folder, args) for i, channel in enumerate(channels)]
+        self.all = [Node("n%d" % i, channel, self.folder, args, faults) for i, channel in enumerate(channels)]
 
     def start(self):
         try:
@@ -152,9 +164,11 @@ def until_up(daemon):
 
 
 class Behind:
-    """What FARCACHED_NODES puts behind one farcached. What of its arguments is about the cache is the nodes', too."""
+    """What FARCACHED_NODES puts behind one farcached. What of its arguments is about the cache is the nodes', too, and
+    what only a node takes is no longer its own."""
 
-    OF_THE_CACHE = {"-m": 1, "-I": 1, "-L": 0}
+    OF_THE_CACHE = {"-m": 1, "-I": 1, "-L": 0, "-M": 0}
+    NOT_OF_A_PROXY = {"-M"}
 
     def __init__(self, mode, daemon_args):
         word, *self.suboptions = mode.split(",")
@@ -172,6 +186,10 @@ class Behind:
         """And nothing needs the table's name any more: should the test be killed, it leaves none."""
         until_up(daemon)
         self.table.unlink()
+
+    def args_of(self, daemon_args):
+        """The daemon's, with nodes."""
+        return [a for a in daemon_args if a not in self.NOT_OF_A_PROXY] + self.options()
 
     def options(self):
         patience = "node_timeout_ms=30000"  # every node answers, however loaded the machine is
@@ -191,16 +209,18 @@ class Behind:
 
 
 class Cluster:
-    """proxies farcached, each with threads workers, in front of nodes; options: of -o, "name=value"."""
+    """proxies farcached, each with threads workers, in front of nodes; options: of -o, "name=value". local_read: of all, or
+    [of each]. faults: Faults, or [of each], and the programs that can have some; nodes have the first."""
 
     def __init__(self, channels="shm shm shm", proxies=2, local_read=True, options=(), node_args=(), proxy_args=(),
-                 threads=2):
+                 threads=2, faults=None):
         self.table = Table()
-        self.nodes_behind = Nodes(channels.split(), node_args)
+        self.faults = faults if isinstance(faults, list) else [faults]
+        self.nodes_behind = Nodes(channels.split(), node_args, self.faults[0])
         self.nodes = self.nodes_behind.all
-        self.local_read = local_read
-        words = [self.table.options(), "hash_tag={}", "local_read" if local_read else "no_local_read", *options]
+        words = [self.table.options(), "hash_tag={}", *options]
         self.proxy_args = ["-o", ",".join(words), "-t", threads, *proxy_args]
+        self.local_read = local_read if isinstance(local_read, list) else [local_read]
         self.wanted = proxies
         self.proxies = []
         self.tags = {}
@@ -237,7 +257,10 @@ class Cluster:
         proxy.__exit__(None, None, None)
 
     def start_proxy(self, *more):
-        proxy = Daemon(*self.nodes_behind.options(), *self.proxy_args, *more).start()
+        number = len(self.proxies)
+        mode = "local_read" if self.local_read[number % len(self.local_read)] else "no_local_read"
+        proxy = Daemon(*self.nodes_behind.options(), *self.proxy_args, "-o", mode, *more,
+                       **faulty("farcached", self.faults[number % len(self.faults)])).start()
         try:
             until_up(proxy)
         except BaseException:
@@ -272,7 +295,7 @@ class Cluster:
 
     def unasked_by(self):
         """What counts gets that ask no node, of nodes that are all alike."""
-        return "get_local" if self.local_read and self.nodes[0].channel == "shm" else "get_onesided"
+        return "get_local" if all(self.local_read) and self.nodes[0].channel == "shm" else "get_onesided"
 
     # -- Where keys are ------------------------------------------------------------------------------
 

@@ -8,15 +8,18 @@ import os
 import re
 import subprocess
 
-from farcached import deadline, default_binary
+from farcached import deadline, test_program
 from tap_output import tap
 
 
+# Its verdicts on what it was answered.
+WRONG = ("every request is answered properly", "no get returns a byte that was not stored under its key",
+         "nobody sees what is older than an acknowledged mutation or flush", "nothing is seen long after its expiry",
+         "no two increments return the same number", "the histories of shared keys are linearizable")
+
+
 def program():
-    named = os.environ.get("CONSISTENCY")
-    if named:
-        return named
-    return os.path.join(os.path.dirname(os.path.abspath(default_binary())), "t", "consistency")
+    return os.environ.get("CONSISTENCY") or test_program("consistency")
 
 
 def seconds(short):
@@ -51,18 +54,22 @@ class Load:
     def running(self):
         return self.process.poll() is None
 
-    def end(self, title):
-        """Waits for its end; what it printed."""
+    def finish(self):
+        """Waits for its end: what it printed, its errors, its exit status."""
         try:
             out, errors = self.process.communicate(timeout=self.timeout)
         finally:
             if self.running():
                 self.process.kill()
                 self.process.wait()
-        text, errors = out.decode("utf-8", "replace"), errors.decode("utf-8", "replace")
+        return out.decode("utf-8", "replace"), errors.decode("utf-8", "replace"), self.process.returncode
+
+    def end(self, title):
+        """The same, its tests made ours; what it printed."""
+        text, errors, status = self.finish()
         counted = relay(title, text)
-        tap.ok(counted > 0 and not errors and self.process.returncode in (0, 1),
-               "%s: the load itself ran to its end" % title, "exit status %s" % self.process.returncode, errors[-4000:])
+        tap.ok(counted > 0 and not errors and status in (0, 1), "%s: the load itself ran to its end" % title,
+               "exit status %s" % status, errors[-4000:])
         return text
 
 

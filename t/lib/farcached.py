@@ -65,6 +65,11 @@ def default_binary():
     return os.path.join(os.getcwd(), "farcached")
 
 
+def test_program(name):
+    """One of those that are built in t/: consistency, or faulty_farcached, which can go wrong (t/faulty.cc)."""
+    return os.path.join(os.path.dirname(os.path.abspath(default_binary())), "t", name)
+
+
 def user_args():
     """memcached's contract: root must say so."""
     return ["-u", "root"] if os.geteuid() == 0 else []
@@ -93,6 +98,20 @@ def run_binary(*args, env=None, binary=None, as_is=False, timeout=None):
     return done.returncode, done.stdout, done.stderr
 
 
+def stat_words(task):
+    """What /proc says of a process, or of a thread of it, behind the program's name: its state first."""
+    with open("/proc/%s/stat" % task) as f:
+        return f.read().rsplit(")", 1)[1].split()
+
+
+def gone(pid):
+    """The process is not there, or is nobody's but the system's to bury."""
+    try:
+        return stat_words(pid)[0] in "ZX"
+    except FileNotFoundError:
+        return True
+
+
 class Daemon:
     """A running farcached (or another memcached). `with Daemon("-m", "16") as d: c = d.client()`.
 
@@ -116,7 +135,7 @@ class Daemon:
         self.behind = None
 
     def command(self):
-        args = list(self.args) + (self.behind.options() if self.behind else [])
+        args = self.behind.args_of(self.args) if self.behind else list(self.args)
         if "-s" in args:
             self.path = args[args.index("-s") + 1]
         else:
@@ -229,11 +248,7 @@ class Daemon:
 
     def _states(self):
         """Of all threads: {"S", "R"}, {"T"}, ..."""
-        found = set()
-        for thread in os.listdir("/proc/%d/task" % self.pid):
-            with open("/proc/%d/task/%s/stat" % (self.pid, thread)) as f:
-                found.add(f.read().rsplit(")", 1)[1].split()[0])
-        return found
+        return {stat_words("%d/task/%s" % (self.pid, thread))[0] for thread in os.listdir("/proc/%d/task" % self.pid)}
 
     def wait(self, timeout=None):
         """Wait for the daemon's own end; its exit status (negative: by that signal), None if it goes on."""

@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What happens to the nodes of a cluster while a load runs."""
+import random
+
+from cluster import nodes_shown
+from farcached import until
+
+
+def timeouts(cluster):
+    return sum(int(nodes_shown(p)[n.name]["node_timeouts"]) for p in cluster.proxies for n in cluster.nodes)
+
+
+def gets(cluster):
+    return sum(int(p.stats()["cmd_get"]) for p in cluster.proxies)
+
+
+class Trouble:
+    """Nodes end or stop, one at a time, as long as the load runs; between two of these all are up and asked."""
+
+    def __init__(self, cluster, kinds, seed):
+        self.cluster, self.kinds, self.random = cluster, kinds.split(), random.Random(seed)
+        self.ended = self.stopped = 0
+
+    def while_running(self, running):
+        while running():
+            node = self.random.choice(self.cluster.nodes)
+            getattr(self, self.random.choice(self.kinds))(node, running)
+            self.cluster.until_up()
+            served = gets(self.cluster)
+            until(lambda: gets(self.cluster) - served > 2000 or not running(), bool)
+
+    def end(self, node, running):
+        if self.random.randrange(2):
+            self.cluster.kill(node)
+            self.cluster.until_seen_down(node)
+        self.cluster.restart(node, wait=False)
+        self.ended += 1
+
+    def replace(self, node, running):
+        """Another is there before anybody looks."""
+        self.cluster.restart(node, wait=False)
+        self.ended += 1
+
+    def stop(self, node, running):
+        """Until somebody gave up waiting for it."""
+        before = timeouts(self.cluster)
+        with node.process.stopped():
+            until(lambda: timeouts(self.cluster) > before or not running(), bool)
+        self.stopped += 1

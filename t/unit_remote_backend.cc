@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// A worker's way to a node: what it says when there is no memory for a value that it would have to keep, and how it finds
+// a node whose name means another address by now.
+#include <chrono>
+#include <condition_variable>
+#include <cstdlib>
+#include <memory>
+#include <mutex>
+#include <new>
+#include <string>
+#include <thread>
+#include <variant>
+#include <vector>
+
+#include "t/unit_remote_backend_fixture.h"
+
+namespace {
+
+// Of this size and above there is no memory.
+size_t too_much = SIZE_MAX;
+
+}  // namespace
+
+// Not inlined, so that the compiler takes each new and its delete for a pair.
+[[gnu::noinline]] void* operator new(size_t bytes) {
+    void* memory = bytes >= too_much ? nullptr : std::malloc(bytes);
+    if (memory == nullptr) throw std::bad_alloc();
+    return memory;
+}
+[[gnu::noinline]] void* operator new[](size_t bytes) { return operator new(bytes); }
+[[gnu::noinline]] void operator delete(void* memory) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete[](void* memory) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete(void* memory, size_t) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete[](void* memory, size_t) noexcept { std::free(memory); }
+
+namespace {
+
+using backend_test::Desk;
+using farcached::daemon::Asked;
+using farcached::daemon::HostAddresses;
+namespace fabric = farcached::fabric;
+
+// Larger than a frame: it is sent in pieces, from a copy.
+const std::string large(200'000, 'v');
+
+Asked set_without_memory(Desk& desk) {
+    too_much = large.size();
+    Asked asked = Asked::now;
+    try {
+        asked = desk.set("large", large);
+    } catch (const std::bad_alloc&) {
+        tap::ok(false, "asking throws nothing");
+    }
+    too_much = SIZE_MAX;
+    return asked;
+}
+
+void no_memory_to_send() {
+    Desk desk;
+    tap::ok(desk.until_up(), "the node is up");
+    desk.set("k", "v");
+    tap::is(set_without_memory(desk), Asked::later, "a value that there is no memory for is taken");
+    desk.set("k", "w");
+    tap::is(desk.answers(), "stored unavailable stored ", "and answered as unavailable, between others");
+    desk.set("large", large);
+    tap::is(desk.answers(), "stored ", "with memory, it is stored");
+}
+
+void no_memory_to_wait() {
+    Desk desk;
+    tap::is(desk.set("k", "v"), Asked::crowded, "what is asked before the node is up waits");
+    tap::is(set_without_memory(desk), Asked::later, "if there is memory for it");
+    desk.set("k", "w");
+    tap::is(desk.answers(), "stored unavailable stored ", "else it is unavailable, and the others are not");
+}
+
+// What waits is asked when the node is up; from then on there is no memory for many at once.
+void no_memory_to_go_on() {
+    Desk desk;
+    for (int i = 0; i < 100; i++) desk.set("k", "v");
+    const uint64_t deadline_ns = farcached::boottime_ns() + UINT64_C(10'000'000'000);
+    bool threw = false;
+    while (desk.nodes->shown(0).links_up == 0 && farcached::boottime_ns() < deadline_ns) {
+        desk.begin_tick();
+        too_much = 400;
+        try {
+            desk.backend->end_tick();
+        } catch (const std::bad_alloc&) {
+            threw = true;
+        }
+        too_much = SIZE_MAX;
+    }
+    tap::ok(!threw, "what waited and finds no memory when the node is up ends nothing");
+    const std::string answers = desk.answers();
+    tap::ok(answers.find("unavailable ") != answers.npos, "it is unavailable");
+    desk.set("k", "w");
+    tap::is(desk.answers(), "stored ", "and what is asked with memory is stored");
+}
+
+// Knows one name, and of that what the test says.
+struct NameServer {
+    std::mutex lock;
+    std::condition_variable changed;
+    uint16_t port = 0;     // 0: the name is not known
+    bool answers = true;   // else whoever asks waits
+    bool memory = true;    // else it finds none
+    int asked = 0;
+
+    HostAddresses::Found look_up() {
+        std::unique_lock hold(lock);
+        asked++;
+        changed.notify_all();
+        changed.wait(hold, [&] { return answers; });
+        if (!memory) throw std::bad_alloc();
+        if (port == 0) return std::string("not known");
+        return std::vector{*fabric::numeric_address("127.0.0.1", port)};
+    }
+    void say(uint16_t where, bool answer = true) {
+        std::lock_guard hold(lock);
+        port = where;
+        answers = answer;
+        changed.notify_all();
+    }
+    bool was_asked(int times) {
+        std::unique_lock hold(lock);
+        return changed.wait_for(hold, std::chrono::seconds(10), [&] { return asked >= times; });
+    }
+};
+
+bool becomes(const HostAddresses& host, uint16_t port) {
+    const uint64_t deadline_ns = farcached::boottime_ns() + UINT64_C(10'000'000'000);
+    while (host.at(0).port() != port && farcached::boottime_ns() < deadline_ns) std::this_thread::yield();
+    return host.at(0).port() == port;
+}
+
+void lookups() {
+    constexpr uint64_t pause_ns = HostAddresses::pause_ns;
+    const auto names = std::make_shared<NameServer>();  // which a lookup may outlive the host with
+    auto look_up = [names](const std::string&, uint16_t) { return names->look_up(); };
+    names->say(0);
+    auto unknown = HostAddresses::make("node.test", 1, look_up);
+    tap::is(std::get<std::string>(unknown), "not known", "a name that is not known at the start");
+    names->say(11);
+    auto made = HostAddresses::make("node.test", 1, look_up);
+    auto host = std::get<std::shared_ptr<HostAddresses>>(made);
+    names->say(12, /* answer= */ false);
+    tap::ok(host->refresh(1) && names->was_asked(3), "it is looked up again, which is not waited for");
+    tap::ok(!host->refresh(1 + 9 * pause_ns), "one at a time");
+    tap::is(host->at(0).port(), uint16_t(11), "and what was known holds meanwhile");
+    names->say(12);
+    tap::ok(becomes(*host, 12), "until it is there");
+    names->say(0);
+    tap::ok(!host->refresh(pause_ns), "not at once again");
+    tap::ok(host->refresh(1 + pause_ns) && names->was_asked(4), "but later");
+    names->say(13);
+    uint64_t now_ns = 1 + 2 * pause_ns;
+    while (!host->refresh(now_ns)) std::this_thread::yield();  // the one that fails is over
+    tap::ok(becomes(*host, 13), "a lookup that failed changed nothing, and the next one did");
+    auto numeric = std::get<std::shared_ptr<HostAddresses>>(HostAddresses::make("127.0.0.1", 14, look_up));
+    tap::ok(!numeric->refresh(pause_ns), "an address is not looked up");
+}
+
+void lookups_without_memory() {
+    constexpr uint64_t pause_ns = HostAddresses::pause_ns;
+    const auto names = std::make_shared<NameServer>();
+    names->say(11);
+    auto look_up = [names](const std::string&, uint16_t) { return names->look_up(); };
+    auto host = std::get<std::shared_ptr<HostAddresses>>(HostAddresses::make("node.test", 1, look_up));
+    too_much = 1;
+    bool begun = true;
+    try {
+        begun = host->refresh(1);
+    } catch (const std::bad_alloc&) {
+    }
+    too_much = SIZE_MAX;
+    tap::ok(!begun, "without memory for a thread no lookup begins");
+    names->memory = false;
+    tap::ok(host->refresh(1 + pause_ns) && names->was_asked(2), "but a later one does");
+    uint64_t now_ns = 1 + 2 * pause_ns;
+    while (!host->refresh(now_ns)) std::this_thread::yield();
+    tap::ok(names->was_asked(3), "one that finds no memory has failed");
+    now_ns += pause_ns;
+    {
+        std::lock_guard hold(names->lock);
+        names->memory = true;
+    }
+    names->say(12);
+    while (!host->refresh(now_ns)) std::this_thread::yield();
+    tap::ok(becomes(*host, 12), "and changed nothing");
+}
+
+void node_moves() {
+    const auto names = std::make_shared<NameServer>();
+    Desk desk([names](const std::string&, uint16_t port) {
+        {
+            std::lock_guard hold(names->lock);
+            if (names->port == 0) names->port = port;
+        }
+        return names->look_up();
+    });
+    tap::ok(desk.until_up(), "a node is where its name leads");
+    desk.server.move();
+    names->say(desk.server.port());
+    tap::ok(desk.until_down(), "it goes elsewhere");
+    tap::ok(desk.until_up(), "and is found where its name leads by then");
+    desk.set("k", "v");
+    tap::is(desk.answers(), "stored ", "where it serves");
+}
+
+}  // namespace
+
+int main() {
+    no_memory_to_send();
+    no_memory_to_wait();
+    no_memory_to_go_on();
+    lookups();
+    lookups_without_memory();
+    node_moves();
+    return tap::done();
+}

@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// A worker's backend, a client's queue of replies, and one node behind a TCP connection of 127.0.0.1, in one thread.
+#pragma once
+
+#include <event2/event.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "base/boottime.h"
+#include "daemon/nodes.h"
+#include "daemon/remote_backend.h"
+#include "daemon/reply_queue.h"
+#include "fabric/socket_address.h"
+#include "t/link_node.h"
+#include "t/unit_text_fixture.h"
+
+namespace backend_test {
+
+using namespace farcached;
+
+// Executes what comes over the latest connection to its port.
+class Server {
+  public:
+    Server() {
+        node.zero_ns = 0;
+        listen_anywhere();
+    }
+    ~Server() {
+        hang_up();
+        close(listener_);
+    }
+    Server(const Server&) = delete;
+    Server& operator=(const Server&) = delete;
+
+    uint16_t port() const { return port_; }
+    // To another port.
+    void move() {
+        const int left = listener_;
+        listen_anywhere();
+        close(left);
+        hang_up();
+    }
+    void hang_up() {
+        if (fd_ >= 0) close(fd_);
+        fd_ = -1;
+        wire = link_test::Wire();
+        node.forget_connection();
+    }
+    void serve() {
+        const int came = accept4(listener_, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
+        if (came >= 0) {
+            hang_up();
+            fd_ = came;
+        }
+        if (fd_ < 0) return;
+        char bytes[65536];
+        ssize_t got = 0;
+        while ((got = recv(fd_, bytes, sizeof bytes, 0)) > 0) wire.to_node.append(bytes, size_t(got));
+        node.serve(wire, boottime_ns());
+        const ssize_t sent = send(fd_, wire.to_proxy.data(), wire.to_proxy.size(), MSG_NOSIGNAL);
+        if (sent > 0) wire.to_proxy.erase(0, size_t(sent));
+    }
+
+    link_test::FakeNode node;
+    link_test::Wire wire;
+
+  private:
+    void listen_anywhere() {
+        listener_ = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+        fabric::SocketAddress at = *fabric::numeric_address("127.0.0.1", 0);
+        const bool bound = bind(listener_, at.get(), at.size) == 0;
+        if (!bound || listen(listener_, 8) != 0 || getsockname(listener_, at.get(), &at.size) != 0) std::abort();
+        port_ = at.port();
+    }
+
+    int listener_ = -1;
+    int fd_ = -1;
+    uint16_t port_ = 0;
+};
+
+class Desk {
+  public:
+    // look_up: where the host "node.test" is.
+    explicit Desk(const daemon::HostAddresses::LookUp& look_up = at_home) : base_(event_base_new()) {
+        conf::ProxySettings settings;
+        settings.node_timeout_ms = 10'000;
+        conf::NodeSpec spec;
+        spec.name = "a";
+        spec.channel = conf::NodeChannel::tcp;
+        spec.host = "node.test";
+        spec.port = server.port();
+        settings.nodes = {spec};
+        conf::MemorySettings memory;
+        memory.item_bytes_max = 4 << 20;
+        memory.cas = true;
+        auto made = daemon::Nodes::make(settings, memory, look_up);
+        nodes = std::get<std::unique_ptr<daemon::Nodes>>(std::move(made));
+        backend = std::make_unique<daemon::RemoteBackend>(*nodes, 0, base_, pool);
+        backend->start();
+    }
+    ~Desk() {
+        backend->stop();
+        backend.reset();
+        event_base_free(base_);
+    }
+    Desk(const Desk&) = delete;
+    Desk& operator=(const Desk&) = delete;
+
+    // The node's turn, and what a worker is told then.
+    void begin_tick() {
+        poll(nullptr, 0, 1);
+        server.serve();
+        event_base_loop(base_, EVLOOP_NONBLOCK);
+    }
+    // What a worker does, until it is so or ten seconds have passed.
+    template <class Is>
+    bool until(Is is) {
+        const uint64_t deadline_ns = boottime_ns() + UINT64_C(10'000'000'000);
+        while (!is()) {
+            if (boottime_ns() > deadline_ns) return false;
+            begin_tick();
+            backend->end_tick();
+        }
+        return true;
+    }
+    bool until_up() { return until_state(daemon::NodeState::up); }
+    bool until_down() { return until_state(daemon::NodeState::down); }
+
+    template <class Op, class Reply>
+    daemon::Asked ask(const Op& op) {
+        struct {
+        } record;
+        daemon::ReplySlot& slot = queue.open();
+        Reply now;
+        const daemon::Asked asked = backend->ask(op, queue.ticket_of(slot), now);
+        queue.park(slot, out_, asked == daemon::Asked::crowded, false, "", "", record, &write_answer);
+        return asked;
+    }
+    daemon::Asked set(std::string_view key, std::string_view value) {
+        protocol::StoreOp op;
+        op.key = {key, 0};
+        op.value = value;
+        return ask<protocol::StoreOp, protocol::StoreReply>(op);
+    }
+    // What was answered to all that was asked, a word each; empty if an answer did not come.
+    std::string answers() {
+        std::string all;
+        const bool came = until([&] {
+            for (daemon::ReplyQueue* ready : pool.take_ready()) ready->emit(out_);
+            return queue.empty();
+        });
+        if (came) all.assign(out_.data(), out_.size());
+        out_.clear(0);
+        return all;
+    }
+
+    Server server;
+    fixture::Talk talk;
+    daemon::ReplyPool pool{talk.context, nullptr};
+    daemon::ReplyQueue queue{pool, -1};
+    std::unique_ptr<daemon::Nodes> nodes;
+    std::unique_ptr<daemon::RemoteBackend> backend;
+
+  private:
+    bool until_state(daemon::NodeState state) {
+        return until([&] { return nodes->shown(0).state == state; });
+    }
+    static daemon::HostAddresses::Found at_home(const std::string&, uint16_t port) {
+        return std::vector{*fabric::numeric_address("127.0.0.1", port)};
+    }
+    static void write_answer(daemon::ReplySlot& slot, const daemon::Answering& to) {
+        if (!slot.available()) return to.out.append("unavailable ");
+        const auto* stored = std::get_if<protocol::StoreReply>(&slot.reply());
+        const bool is_stored = stored != nullptr && stored->status == protocol::StoreReply::Status::stored;
+        to.out.append(is_stored ? "stored " : "answered ");
+    }
+
+    event_base* base_;
+    OutBuffer out_;
+};
+
+}  // namespace backend_test
