@@ -314,7 +314,8 @@ t_libfaulty_a_SOURCES = t/faulty.cc \
 	$(daemon_libdaemon_a_SOURCES) $(process_libprocess_a_SOURCES) $(conf_libconf_a_SOURCES) \
 	$(proxy_libproxy_a_SOURCES) $(node_libnode_a_SOURCES) $(fabric_libfabric_a_SOURCES) \
 	$(protocol_libprotocol_a_SOURCES) $(base_libbase_a_SOURCES)
-faulty_ldadd = t/libfaulty.a $(HASHKIT_LIBS) $(TOMLPLUSPLUS_LIBS) $(LIBEVENT_LIBS)
+faulty_ldadd = t/libfaulty.a $(RDMACM_LIBS) $(IBVERBS_LIBS) $(HASHKIT_LIBS) $(TOMLPLUSPLUS_LIBS) \
+	$(LIBEVENT_LIBS)
 
 faulty_programs = t/faulty_node_safety t/faulty_node_lease t/faulty_pointer_table_safety \
 	t/faulty_node_link_safety t/faulty_owner
