@@ -85,6 +85,14 @@ struct ReadRequest {
     uint64_t token = 0;
 };
 
+// A one-sided read of `bytes` bytes `offset` bytes behind the beginning of what the other side lends.
+struct FetchRequest {
+    uint64_t offset = 0;
+    uint32_t bytes = 0;
+    uint64_t* landing = nullptr;  // as a ReadRequest's
+    uint64_t token = 0;
+};
+
 class Channel {
   public:
     virtual ~Channel() = default;
@@ -113,6 +121,13 @@ class Channel {
     // Only if can_read(), and for a pointer that is well_formed() and inside() its region. False: too many are under
     // way, try again after the next read_done().
     virtual bool post_read(const ReadRequest& request) = 0;
+
+    // A proxy's side: the node READs values from the memory that was lent when the channel was made (BufferPool), of at
+    // most so many bytes each; 0: it does not. What it is told of belongs to it until its reply, or until the channel is
+    // destroyed (S12).
+    virtual uint64_t lends() const { return 0; }
+    // A node's side: READs what the proxy lends; read_done() tells of it. False: it cannot, or not now.
+    virtual bool post_fetch(const FetchRequest&) { return false; }
 
     virtual void close() = 0;               // ended(closed) is told at the next ready() or flush()
     virtual std::string describe() const = 0;  // "tcp:127.0.0.1:11300", "shm:/run/farnode/a.sock"

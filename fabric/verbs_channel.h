@@ -17,26 +17,36 @@
 
 namespace farcached::fabric {
 
-// Where the READs of a proxy land: all of it is registered, once. No bytes: nothing is read.
-struct LandingMemory {
+// Memory that is registered, all of it, once. No bytes: there is none.
+struct VerbsMemory {
     char* data = nullptr;
     size_t bytes = 0;
 };
 
-// A proxy's side. `devices`, `events` and the landing memory outlive the channel. nullptr: RDMA cannot be used here;
+// What a side gives a connection of its memory. It outlives the channel.
+struct VerbsMemories {
+    VerbsMemory landing;  // where this side's READs land
+    VerbsMemory lent;     // a proxy's: what the node may READ
+};
+
+// The longest value that a node READs from its proxies.
+constexpr uint32_t fetch_bytes_most = 4 << 20;
+
+// A proxy's side. `devices`, `events` and the memories outlive the channel. nullptr: RDMA cannot be used here;
 // `error` says why and what to do. A connection that cannot be made ends as any other does, through `events`.
 std::unique_ptr<Channel> connect_verbs(const SocketAddress& to, VerbsDevices& devices,
-                                       const LandingMemory& landing, ChannelEvents& events,
+                                       const VerbsMemories& memories, ChannelEvents& events,
                                        std::string& error,
                                        size_t input_bytes_max = input_bytes_default);
 
 class VerbsListener final : public ChannelListener {
   public:
-    // Registers the region, which takes the memory of all of it at once; on an address of all devices (0.0.0.0) with the
-    // first connection. nullptr region: none can be read. Region and devices outlive this and what it accepts.
+    // Registers region and landing memory, which takes all of it at once; on an address of all devices (0.0.0.0) with the
+    // first connection. nullptr region: none can be read. landing: of what is fetched from proxies; without any, nothing
+    // is. All this outlives the listener and what it accepts.
     // nullptr: `error` is a sentence with address and cause. Port 0: one is chosen.
     static std::unique_ptr<VerbsListener> listen(const SocketAddress& at, const Region* region,
-                                                 VerbsDevices& devices, int backlog,
+                                                 const VerbsMemory& landing, VerbsDevices& devices, int backlog,
                                                  std::string& error,
                                                  size_t input_bytes_max = input_bytes_default);
     ~VerbsListener() override;
@@ -49,19 +59,20 @@ class VerbsListener final : public ChannelListener {
 
   private:
     VerbsListener(CmEvents events, const SocketAddress& address, const Region* region,
-                  VerbsDevices& devices, size_t input_bytes_max);
-    bool keep_region(VerbsDevice& device, std::string& error);
+                  const VerbsMemory& landing, VerbsDevices& devices, size_t input_bytes_max);
+    bool keep_registered(VerbsDevice& device, std::string& error);
     std::unique_ptr<Channel> meet(CmEvent request, ChannelEvents& events);
 
     CmEvents events_;
     CmId id_;
     SocketAddress address_;
     const Region* region_;
+    VerbsMemory landing_;
     VerbsDevices& devices_;
     size_t input_bytes_max_;
-    // What keeps the region registered while nobody is connected; released before the id.
+    // What keeps the memory registered while nobody is connected; released before the id.
     std::shared_ptr<VerbsDevice> device_;
-    std::shared_ptr<ibv_mr> registered_;
+    std::shared_ptr<ibv_mr> registered_, landing_registered_;
 };
 
 }  // namespace farcached::fabric

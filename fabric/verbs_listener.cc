@@ -46,10 +46,11 @@ std::unique_ptr<VerbsQueue> queue_for(CmId& id, std::shared_ptr<VerbsDevice> dev
 }  // namespace
 
 VerbsListener::VerbsListener(CmEvents events, const SocketAddress& address, const Region* region,
-                             VerbsDevices& devices, size_t input_bytes_max)
+                             const VerbsMemory& landing, VerbsDevices& devices, size_t input_bytes_max)
     : events_(std::move(events)),
       address_(address),
       region_(region),
+      landing_(landing),
       devices_(devices),
       input_bytes_max_(input_bytes_max) {}
 
@@ -59,8 +60,8 @@ int VerbsListener::fd() const { return events_->fd; }
 std::string VerbsListener::describe() const { return verbs_name(address_); }
 
 std::unique_ptr<VerbsListener> VerbsListener::listen(const SocketAddress& at, const Region* region,
-                                                     VerbsDevices& devices, int backlog, std::string& error,
-                                                     size_t input_bytes_max) {
+                                                     const VerbsMemory& landing, VerbsDevices& devices, int backlog,
+                                                     std::string& error, size_t input_bytes_max) {
     auto refuse = [&](const std::string& why) {
         error = "cannot listen at " + verbs_name(at) + ": " + why;
         return nullptr;
@@ -69,7 +70,7 @@ std::unique_ptr<VerbsListener> VerbsListener::listen(const SocketAddress& at, co
     if (events == nullptr) return refuse(verbs_not_here(errno));
     if (!set_up_descriptor(events->fd)) return refuse(verbs_call_failed("fcntl", "", errno));
     std::unique_ptr<VerbsListener> listener(
-        new VerbsListener(std::move(events), at, region, devices, input_bytes_max));
+        new VerbsListener(std::move(events), at, region, landing, devices, input_bytes_max));
     rdma_cm_id* made = nullptr;
     if (rdma_create_id(listener->events_.get(), &made, nullptr, RDMA_PS_TCP) != 0)
         return refuse(verbs_call_failed("rdma_create_id", "", errno));
@@ -84,14 +85,18 @@ std::unique_ptr<VerbsListener> VerbsListener::listen(const SocketAddress& at, co
         std::string why;
         listener->device_ = devices.device_of(*made, why);
         if (listener->device_ == nullptr) return refuse(why);
-        if (!listener->keep_region(*listener->device_, why)) return refuse(why);
+        if (!listener->keep_registered(*listener->device_, why)) return refuse(why);
     }
     if (rdma_listen(made, backlog) != 0) return refuse(verbs_call_failed("rdma_listen", "", errno));
     listener->address_ = address_of(rdma_get_local_addr(made));
     return listener;
 }
 
-bool VerbsListener::keep_region(VerbsDevice& device, std::string& error) {
+bool VerbsListener::keep_registered(VerbsDevice& device, std::string& error) {
+    if (landing_.bytes > 0) {
+        landing_registered_ = device.memory(landing_.data, landing_.bytes, VerbsAccess::landing, error);
+        if (landing_registered_ == nullptr) return false;
+    }
     if (region_ == nullptr) return true;
     const RegionView& view = region_->view();
     registered_ = device.memory(view.base, view.region_bytes, VerbsAccess::remote_read, error);
@@ -140,14 +145,21 @@ std::unique_ptr<Channel> VerbsListener::meet(CmEvent request, ChannelEvents& eve
         welcome.incarnation = view.header->incarnation;
         welcome.region_address = reinterpret_cast<uint64_t>(view.base);
         welcome.region_bytes = view.region_bytes;
-        welcome.region_key = queue->memory()->rkey;
+        welcome.region_key = queue->shown()->rkey;
     }
-    queue->met(hello.receives, {});
+    VerbsFarMemory lent;
+    if (landing_.bytes > 0 && hello.lent_bytes > 0) {
+        if (!queue->use_memory(landing_.data, landing_.bytes, VerbsAccess::landing, why))
+            return refuse(queue->id(), VerbsRefusal::resources);
+        welcome.fetch_bytes_max = uint32_t(std::min<uint64_t>(landing_.bytes, fetch_bytes_most));
+        lent = {hello.lent_address, hello.lent_bytes, hello.lent_key};
+    }
+    queue->met(hello.receives, lent);
     rdma_conn_param param{};
     param.private_data = &welcome;
     param.private_data_len = sizeof welcome;
     param.responder_resources = std::min(asked.responder_resources, device->config().reads_at_once);
-    param.initiator_depth = std::min<uint8_t>(asked.initiator_depth, 1);  // for beats
+    param.initiator_depth = std::min(asked.initiator_depth, device->config().fetches_at_once);
     param.rnr_retry_count = 0;
     if (rdma_accept(queue->id(), &param) != 0) {
         why = verbs_call_failed("rdma_accept", device->name(), errno);
@@ -157,7 +169,7 @@ std::unique_ptr<Channel> VerbsListener::meet(CmEvent request, ChannelEvents& eve
     if (!poller) why = verbs_call_failed("epoll_create1", "", errno);
     if (!poller || !queue->connected(why)) return refuse(nullptr, reason);
     auto channel = std::make_unique<VerbsChannel>(std::move(poller), name, devices_, events, input_bytes_max_);
-    if (channel->accepted(std::move(queue), why)) return channel;
+    if (channel->accepted(std::move(queue), lent.bytes, why)) return channel;
     return refuse(nullptr, reason);
 }
 

@@ -55,9 +55,10 @@ class VerbsQueue {
     int completion_fd() const { return completions_->fd; }
     const VerbsDevice& device() const { return *device_; }
     VerbsReceives receives() const { return {config().receives, config().message_bytes}; }
-    // READs land in this memory, which outlives the queue, or (the node's) the other side READs it.
+    // READs land in this memory, or the other side READs it; one of each, and it outlives the queue.
     bool use_memory(const void* base, size_t bytes, VerbsAccess access, std::string& error);
-    const ibv_mr* memory() const { return memory_.get(); }
+    const ibv_mr* landing() const { return landing_.get(); }
+    const ibv_mr* shown() const { return shown_.get(); }
     // The other side's receives, and what of it can be read. Once, before anything is sent.
     void met(const VerbsReceives& there, const VerbsFarMemory& far);
     // The connection is made: what others may do here is narrowed to READs, and that the queue pair waits no longer for
@@ -125,7 +126,7 @@ class VerbsQueue {
     CmEvents events_;
     CmId id_;
     std::shared_ptr<VerbsDevice> device_;
-    std::shared_ptr<ibv_mr> memory_;
+    std::shared_ptr<ibv_mr> landing_, shown_;
     std::unique_ptr<Mapping> buffers_;
     MemoryRegion buffers_registered_;
     CompletionChannel completions_;

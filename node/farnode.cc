@@ -46,6 +46,7 @@ using AdminSocket = std::unique_ptr<process::AdminSocket>;
 
 constexpr uint64_t files_per_connection = 6;  // socket, poller, and what wakes the two ends of a channel
 constexpr uint64_t files_other = 256;
+constexpr size_t fetch_pool_bytes = size_t(16) << 20;  // of large values that are READ from proxies at a time
 constexpr uint32_t patience_ms = 1000;           // for proxies to go when the node stops
 constexpr uint32_t patience_graceful_ms = 10'000;
 
@@ -131,7 +132,9 @@ void serve(const conf::Settings& settings, TcpListeners listeners, AdminSocket a
     fabric::VerbsDevices devices(fabric::VerbsConfig(), [talks](const std::string& text) {
         if (talks) std::fprintf(stderr, "%s\n", text.c_str());
     });
-    VerbsListeners over_rdma = or_give_up(listen_verbs(settings.node, region, devices));
+    std::unique_ptr<FetchPool> fetches;
+    if (!settings.node.verbs_host.empty()) fetches = std::make_unique<FetchPool>(fetch_pool_bytes);
+    VerbsListeners over_rdma = or_give_up(listen_verbs(settings.node, region, fetches.get(), devices));
     write_ports(listeners, over_rdma);
 
     std::unique_ptr<fabric::Owner> owner;
@@ -141,7 +144,8 @@ void serve(const conf::Settings& settings, TcpListeners listeners, AdminSocket a
     Crawler crawler(node, process::node_now, crawling);
     try {
         server = std::make_unique<FarnodeServer>(
-            node, stats, facts, process::node_now, FarnodeServer::Options{settings.session.threads, talks});
+            node, stats, facts, process::node_now,
+            FarnodeServer::Options{settings.session.threads, talks, fetches.get()});
         for (auto& listener : listeners) server->add(std::move(listener), protocol::RegionAccess::none);
         for (auto& listener : over_rdma) server->add(std::move(listener), protocol::RegionAccess::rdma_read);
         if (name != nullptr) {

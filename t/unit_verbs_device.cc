@@ -17,13 +17,13 @@ struct Place {
     std::string host;
     VerbsDevices devices{VerbsConfig()};
     alignas(4096) char landing[1 << 16];  // 64 bytes for each READ that can be under way
-    LandingMemory memory() { return {landing, sizeof landing}; }
+    VerbsMemories memory() { return {{landing, sizeof landing}, {}}; }
     uint64_t* words() { return reinterpret_cast<uint64_t*>(landing); }
 };
 
-void nothing_dies(Place& place) {
+void nothing_dies(VerbsDevices& devices) {
     const uint64_t until = now_ms() + patience_ms();
-    while (place.devices.dying() > 0 && now_ms() < until) poll(nullptr, 0, 1);
+    while (devices.dying() > 0 && now_ms() < until) poll(nullptr, 0, 1);
 }
 
 // ---- reads ------------------------------------------------------------------------------------------
@@ -84,7 +84,7 @@ void large_reads(Place& place) {
     const uint64_t arena = region.view().region_bytes - region.view().arena_bytes;
     std::vector<uint64_t> landing(words);
     Transport transport = verbs_transport(place.host, place.devices, &region,
-                                          {reinterpret_cast<char*>(landing.data()), words * 8});
+                                          {{reinterpret_cast<char*>(landing.data()), words * 8}, {}});
     End client, server;
     if (!tap::ok(join(transport, client, server), "joined for a large read")) return;
     (void)client.channel->post_read({{5, arena, 1, 0, uint32_t(words * 8)}, landing.data(), 1});
@@ -93,6 +93,48 @@ void large_reads(Place& place) {
     uint64_t wrong = 0;
     for (uint64_t i = 0; i < words; i++) wrong += landing[i] == i * 7 ? 0 : 1;
     tap::is(wrong, 0u, "all of it");
+}
+
+// ---- what a proxy lends ---------------------------------------------------------------------------------
+
+void fetches(Place& place) {
+    std::vector<uint64_t> lent(1 << 17), landing(1 << 17);
+    for (uint64_t i = 0; i < lent.size(); i++) lent[i] = i * 5;
+    const auto memory_of = [](std::vector<uint64_t>& words) {
+        return VerbsMemory{reinterpret_cast<char*>(words.data()), words.size() * 8};
+    };
+    const VerbsMemory lends = memory_of(lent);
+    Transport transport = verbs_transport(place.host, place.devices, nullptr, {{}, lends}, memory_of(landing));
+    End client, server;
+    if (!tap::ok(join(transport, client, server), "joined for fetches")) return;
+    tap::is(client.channel->lends(), lends.bytes, "the proxy knows how much the node may fetch");
+    tap::ok(!client.channel->can_read() && server.channel->lends() == 0, "it has nothing to read, and the node lends nothing");
+    tap::ok(!client.channel->post_fetch({0, 8, landing.data(), 1}), "a proxy fetches nothing");
+    tap::ok(server.channel->post_fetch({800, 4096, landing.data(), 1}), "the node fetches");
+    tap::ok(server.channel->post_fetch({lends.bytes - 8, 8, landing.data() + 1000, 2}), "to the end");
+    tap::ok(!server.channel->post_fetch({lends.bytes - 8, 16, landing.data() + 2000, 3}), "and not beyond");
+    tap::ok(!server.channel->post_fetch({UINT64_MAX, 16, landing.data() + 2000, 3}), "however far");
+    server.channel->flush();
+    tap::ok(pump({&server}, [&] { return server.reads.size() == 2; }), "both come, while the proxy does nothing");
+    bool right = landing[1000] == lent.back();
+    for (uint64_t i = 0; i < 512; i++) right = right && landing[i] == (i + 100) * 5;
+    tap::ok(right, "with the bytes that are there");
+    server.reads.clear();
+    (void)server.channel->post_fetch({0, uint32_t(lends.bytes), landing.data(), 4});
+    server.channel->flush();
+    tap::ok(pump({&server}, [&] { return server.reads.size() == 1; }) && landing == lent, "all of it, too");
+
+    // A proxy that closed with messages under way lingers; what it lent is not the node's any more.
+    client.channel->out().append(std::string(2000, 'x'));
+    client.channel->flush();
+    client.channel->close();
+    pump({&client}, [&] { return client.over; });
+    server.reads.clear();
+    landing[0] = 77;
+    lent[0] = 78;
+    if (server.channel->post_fetch({0, 8, landing.data(), 5})) server.channel->flush();
+    pump({&server}, [&] { return server.over; });
+    tap::ok(server.over && landing[0] == 77, "who has closed lends nothing (S12)");
 }
 
 // ---- peers that lie ---------------------------------------------------------------------------------
@@ -257,7 +299,11 @@ void refused(Place& place) {
 void many_connections(Place& place) {
     constexpr int count = 1000;
     Region region(small_region(4711));
-    Transport transport = verbs_transport(place.host, place.devices, &region, place.memory());
+    VerbsConfig small;  // each connection's memory is registered anew
+    small.message_bytes = 1024;
+    small.receives = small.sends = small.reads = 8;
+    VerbsDevices devices(small);
+    Transport transport = verbs_transport(place.host, devices, &region, place.memory());
     int made = 0, told = 0;
     for (int i = 0; i < count; i++) {
         End client, server;
@@ -273,6 +319,8 @@ void many_connections(Place& place) {
     }
     tap::is(made, count, "one thousand connections, one after another");
     tap::is(told, count, "each end is noticed");
+    transport.listener.reset();
+    nothing_dies(devices);
 }
 
 }  // namespace
@@ -287,11 +335,12 @@ int main() {
     place->host = host;
     refused(*place);
     reads(*place);
-    nothing_dies(*place);
+    nothing_dies(place->devices);
     large_reads(*place);
+    fetches(*place);
     nodes_that_lie(*place);
     proxies_that_lie(*place);
     many_connections(*place);
-    nothing_dies(*place);
+    nothing_dies(place->devices);
     return tap::done();
 }
