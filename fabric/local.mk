@@ -7,6 +7,7 @@ fabric_libfabric_a_SOURCES = \
 	fabric/accept.h \
 	fabric/channel.cc \
 	fabric/channel.h \
+	fabric/channel_counters.h \
 	fabric/descriptor.h \
 	fabric/fault_channel.cc \
 	fabric/fault_channel.h \

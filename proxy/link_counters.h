@@ -81,6 +81,7 @@ enum class LinkDown : uint8_t {
 };
 
 struct LinkCounters {
+    fabric::ChannelCounters channel;  // of all its connections
 #define X(name, help) Cell name;
     LINK_COUNTERS(X)
 #undef X

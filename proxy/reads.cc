@@ -38,6 +38,7 @@ Read* Reads::open(const protocol::GetOp& op, const AskOptions& options, ReplySin
     read.landing_bytes_ = bytes;
     read.sink_ = &sink;
     read.options = options;
+    read.counted = false;
     read.op = op;
     std::memcpy(read.key_.data(), op.key.bytes.data(), op.key.bytes.size());
     read.op.key.bytes = {read.key_.data(), op.key.bytes.size()};
@@ -100,7 +101,18 @@ bool Reads::make_room(Read& read, size_t bytes) {
 // ---- READs ------------------------------------------------------------------------------------------
 
 bool Reads::post(fabric::Channel& channel, Read& read, const fabric::RemotePtr& ptr, uint64_t* to) {
-    if (!channel.post_read({ptr, to, read.number_})) {
+    return post(channel, read, {ptr, to, read.number_, false});
+}
+
+bool Reads::post_item(fabric::Channel& channel, Read& read, const fabric::RemotePtr& ptr, uint64_t* to) {
+    const bool count = count_reads_ && !read.op.no_bump && channel.counts_reads();
+    if (!post(channel, read, {ptr, to, read.number_, count})) return false;
+    read.counted = count;
+    return true;
+}
+
+bool Reads::post(fabric::Channel& channel, Read& read, const fabric::ReadRequest& request) {
+    if (!channel.post_read(request)) {
         counters_.read_unposted.add(1);
         return false;
     }
