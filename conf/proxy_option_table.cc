@@ -95,6 +95,13 @@ constexpr Option table[] = {
      .exit_status = exit_usage,
      .help = "a get of a key whose place is not known asks the node (rpc),\n"
              "or reads the node's index first (index)"},
+    {.where = suboption, .name = "access_tracking", .argument = "<none|atomic>", .initial = "none",
+     .kind = choice<&S::proxy, &P::access_tracking>(access_tracking_names), .section = nodes, .in_file = true,
+     .exit_status = exit_usage,
+     .help = "how a node behind verbs learns which items are read there\n"
+             "without its help: from the next requests (none), or by a\n"
+             "FETCH_AND_ADD behind each read (atomic), if it has counters:\n"
+             "--access-tracking of farnode(1)"},
     {.where = suboption, .name = "pointer_table.path", .argument = "<name>", .initial = "/farcached",
      .kind = checked_text<&S::proxy, &P::pointer_table_path>(is_shared_memory_name),
      .section = nodes, .in_file = true, .exit_status = exit_usage,

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "base/access_tracking.h"
 #include "base/placement_words.h"
 
 namespace farcached::conf {
@@ -38,6 +39,7 @@ struct ProxySettings {
     std::string hash_tag;                    // two characters; empty: keys are hashed whole
     bool local_read = false;                 // read the index of a node whose region is mapped
     ColdGet cold_get = ColdGet::rpc;
+    AccessTracking access_tracking = AccessTracking::none;
     std::string pointer_table_path;          // a POSIX shared-memory name
     uint64_t pointer_table_entries = 0;      // a power of two
     uint32_t node_timeout_ms = 0;            // until a request to a node is given up

@@ -37,6 +37,7 @@ class Nodes final : public NodesView {
         bool failover = false;
         bool local_read = true;
         bool cold_index = false;
+        bool count_reads = false;             // where the node and the channel can
         uint64_t item_bytes_max = 0;          // larger items are refused here
         bool cas = true;                      // false: clients of this process see no unique but 0, and compare in vain
     };

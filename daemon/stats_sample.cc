@@ -40,6 +40,9 @@ void add_link(LinkTotals& to, const proxy::LinkCounters& from) {
 #define X(name, help) to.name += from.name.get();
     LINK_COUNTERS(X)
 #undef X
+#define X(name, help) to.name += from.channel.name.get();
+    CHANNEL_COUNTERS(X)
+#undef X
     for (size_t i = 0; i < to.downs.size(); i++) to.downs[i] += from.downs[i].get();
     for (size_t i = 0; i < to.channel_ends.size(); i++) to.channel_ends[i] += from.channel_ends[i].get();
     for (size_t i = 0; i < to.frame_errors.size(); i++) to.frame_errors[i] += from.frame_errors[i].get();
@@ -48,6 +51,7 @@ void add_link(LinkTotals& to, const proxy::LinkCounters& from) {
 void subtract_link(LinkTotals& now, const LinkTotals& earlier) {
 #define X(name, help) less(now.name, earlier.name);
     LINK_COUNTERS(X)
+    CHANNEL_COUNTERS(X)
 #undef X
     each_array(now, earlier, less);
 }
@@ -102,6 +106,7 @@ LinkTotals Sample::all_links() const {
     for (const NodeTotals& one : nodes) {
 #define X(name, help) sum.name += one.link.name;
         LINK_COUNTERS(X)
+        CHANNEL_COUNTERS(X)
 #undef X
         each_array(sum, one.link, [](uint64_t& to, uint64_t from) { to += from; });
     }

@@ -26,6 +26,7 @@
 #include <vector>
 
 #include "base/out_buffer.h"
+#include "fabric/channel_counters.h"
 #include "fabric/region_view.h"
 #include "fabric/remote_ptr.h"
 
@@ -83,6 +84,9 @@ struct ReadRequest {
     RemotePtr ptr;
     uint64_t* landing = nullptr;
     uint64_t token = 0;
+    // Behind the read, one is added to the counter of the item at ptr, if the channel counts_reads(). What of that
+    // comes late, or of a read that is not believed, counts all the same.
+    bool count = false;
 };
 
 // A one-sided read of `bytes` bytes `offset` bytes behind the beginning of what the other side lends.
@@ -121,6 +125,10 @@ class Channel {
     // Only if can_read(), and for a pointer that is well_formed() and inside() its region. False: too many are under
     // way, try again after the next read_done().
     virtual bool post_read(const ReadRequest& request) = 0;
+    // Has the node counters of its items that a read can move (ReadRequest::count)? Once connected it does not change.
+    virtual bool counts_reads() const { return false; }
+    // From here on counts there; `counters` outlives the channel. Else it counts for itself alone.
+    virtual void count_in(ChannelCounters& counters) { counters_ = &counters; }
 
     // A proxy's side: the node READs values from the memory that was lent when the channel was made (BufferPool), of at
     // most so many bytes each; 0: it does not. What it is told of belongs to it until its reply, or until the channel is
@@ -133,8 +141,14 @@ class Channel {
     virtual std::string describe() const = 0;  // "tcp:127.0.0.1:11300", "shm:/run/farnode/a.sock"
 
   protected:
+    ChannelCounters& counters() { return *counters_; }
+
     OutBuffer out_;
     size_t unsent_bytes_ = 0;  // flushed, and not taken by the transport yet
+
+  private:
+    ChannelCounters own_counters_;
+    ChannelCounters* counters_ = &own_counters_;
 };
 
 // A node's side: accepts connections. Owner: one thread; what it accepts may be given to another.

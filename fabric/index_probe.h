@@ -82,6 +82,7 @@ class IndexProbe {
     void begin(const FarRegion& region, uint64_t key_hash);
     std::span<const Want> wants() const { return {wants_.data(), want_count_}; }
     uint32_t want_bytes() const;
+    bool wants_item() const { return stage_ == Stage::item; }
     // The copies of wants(), one behind the other. `region` learns from them.
     Step fed(FarRegion& region, const uint64_t* copies, const Question& question);
 

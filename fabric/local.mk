@@ -9,6 +9,7 @@ fabric_libfabric_a_SOURCES = \
 	fabric/buffer_pool.h \
 	fabric/channel.cc \
 	fabric/channel.h \
+	fabric/channel_counters.h \
 	fabric/descriptor.h \
 	fabric/fault_channel.cc \
 	fabric/fault_channel.h \

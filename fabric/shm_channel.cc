@@ -208,7 +208,7 @@ void ShmChannel::wake_peer(uint32_t reason) {
     __atomic_thread_fence(__ATOMIC_SEQ_CST);  // G3: the position is published
     if ((__atomic_load_n(peer_sleeps_, __ATOMIC_RELAXED) & reason) == 0) return;
     if (__atomic_exchange_n(peer_sleeps_, 0, __ATOMIC_RELAXED) == 0) return;
-    counters_.rung++;
+    wake_ups_.rung++;
     (void)eventfd_write(wake_peer_.get(), 1);
 }
 
@@ -218,7 +218,7 @@ void ShmChannel::woken() {
     armed_ = 0;
     if (std::exchange(lingered_, false)) return;
     epoll_event seen[2];
-    counters_.woken++;
+    wake_ups_.woken++;
     const int count = epoll_wait(poller(), seen, 2, 0);
     for (int i = 0; i < count; i++) {
         if (seen[i].data.fd != socket_.get()) continue;
@@ -267,11 +267,11 @@ bool ShmChannel::linger() {
     const uint32_t reasons = armed_ & ~armed_bit;
     if (__atomic_exchange_n(sleeps_, 0, __ATOMIC_RELAXED) != reasons) return true;  // just woken
     armed_ = 0;
-    counters_.lingered++;
+    wake_ups_.lingered++;
     for (uint32_t i = 0; i < spins; i++) {
-        counters_.spins++;
+        wake_ups_.spins++;
         if (anything_for(reasons)) {
-            counters_.lingered_paid++;
+            wake_ups_.lingered_paid++;
             spins_ = std::min(options_.spins_max, std::max(spins, spins_least) * 2);
             lingered_ = true;
             return true;
@@ -328,7 +328,7 @@ void ShmChannel::tell_reads() {
 const ShmCounters& shm_counters(const Channel& channel) {
     const auto* shm = dynamic_cast<const ShmChannel*>(&channel);
     CHECK(shm != nullptr);
-    return shm->counters();
+    return shm->wake_ups();
 }
 
 }  // namespace farcached::fabric

@@ -51,7 +51,7 @@ class ShmChannel final : public StreamChannel {
     bool owner_alive() const override;
     bool can_read() const override { return region_ != nullptr; }
     bool post_read(const ReadRequest& request) override;
-    const ShmCounters& counters() const { return counters_; }
+    const ShmCounters& wake_ups() const { return wake_ups_; }
 
   private:
     static constexpr uint32_t armed_bit = 1U << 31;
@@ -96,7 +96,7 @@ class ShmChannel final : public StreamChannel {
     bool lingered_ = false;  // the next wake-up is linger()'s: nothing is to be eaten
     bool peer_gone_ = false;
     std::vector<DoneRead> reads_;
-    ShmCounters counters_;
+    ShmCounters wake_ups_;
 };
 
 }  // namespace farcached::fabric

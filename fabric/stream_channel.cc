@@ -109,6 +109,7 @@ bool StreamChannel::receive() {
         size_t room = 0;
         char* to = input_.room(room);
         const size_t got = pull(to, room);
+        counters().link_bytes_received.add(got);
         input_.commit(got);
         // What came before the end is told, unless it was this side that ended.
         if (!input_.empty()) show();
@@ -127,6 +128,7 @@ void StreamChannel::show() {
 void StreamChannel::send_unsent() {
     if (unsent_.empty()) return;
     const size_t sent = push(unsent_.view());
+    counters().link_bytes_sent.add(sent);
     unsent_.consume(sent);
     unsent_bytes_ = unsent_.size();
 }
@@ -144,6 +146,7 @@ void StreamChannel::send_flushed() {
         if (open_) send_unsent();
     } else {
         const size_t sent = push(bytes);
+        counters().link_bytes_sent.add(sent);
         unsent_.append(bytes.substr(sent));
         unsent_bytes_ = unsent_.size();
         out_.clear(out_keep_bytes);

@@ -91,6 +91,7 @@ bool VerbsChannel::connect(const SocketAddress& to, const VerbsMemories& memorie
 bool VerbsChannel::accepted(std::unique_ptr<VerbsQueue> queue, uint64_t fetch_bytes, std::string& error) {
     queue_ = std::move(queue);
     fetch_bytes_ = fetch_bytes;
+    queue_->count_in(counters());
     const bool watched = watch_descriptor(queue_->events()->fd, tag_events, EPOLLIN) &&
                          watch_descriptor(kick_.get(), tag_kick, EPOLLIN | EPOLLET);
     if (!watched) error = verbs_call_failed("epoll_ctl", "", errno);
@@ -144,6 +145,7 @@ void VerbsChannel::address_resolved() {
     if (device == nullptr) return end(ChannelEnd::system, error);
     queue_ = VerbsQueue::make(std::move(cm_events_), std::move(id_), device, error);
     if (queue_ == nullptr) return end(ChannelEnd::no_memory, error);
+    queue_->count_in(counters());
     const VerbsMemory &landing = memories_.landing, &lent = memories_.lent;
     if (landing.bytes > 0 && !queue_->use_memory(landing.data, landing.bytes, VerbsAccess::landing, error))
         return end(ChannelEnd::no_memory, error);
@@ -183,11 +185,15 @@ void VerbsChannel::established(const rdma_cm_event& event) {
     const std::string_view data(static_cast<const char*>(param.private_data), param.private_data_len);
     if (!parse_verbs_welcome(data, welcome, error)) return end(ChannelEnd::handshake, error);
     if (queue_->shown() != nullptr) lends_ = std::min<uint64_t>(welcome.fetch_bytes_max, queue_->shown()->length);
+    VerbsFarMemory region;
+    VerbsFarCounters counters;
     if (same_layout(welcome.head) && queue_->landing() != nullptr) {
         incarnation_ = welcome.incarnation;
         region_bytes_ = welcome.region_bytes;
+        region = {welcome.region_address, welcome.region_bytes, welcome.region_key};
+        counters = {welcome.counters_address, welcome.counters_bytes, welcome.counters_from, welcome.counters_key};
     }
-    queue_->met(welcome.receives, {welcome.region_address, region_bytes_, welcome.region_key});
+    queue_->met(welcome.receives, region, counters);
     if (!queue_->connected(error)) return end(ChannelEnd::system, error);
     opened();
     kick();  // what was said before waits
@@ -329,15 +335,22 @@ void VerbsChannel::retire() {
 
 // ---- reads ------------------------------------------------------------------------------------------
 
+void VerbsChannel::count_in(ChannelCounters& counters) {
+    StreamChannel::count_in(counters);
+    if (queue_ != nullptr) queue_->count_in(counters);
+}
+
 bool VerbsChannel::post_read(const ReadRequest& request) {
     CHECK(can_read());
     CHECK(well_formed(request.ptr));
-    if (!queue_->room_to_read()) return false;
+    const bool count = request.count && counts_reads();
+    if (!queue_->room_to_read(count)) return false;
     const bool possible = request.ptr.region == 0 && request.ptr.incarnation == incarnation_ &&
                           request.ptr.length <= queue_->device().read_bytes_max();
     if (possible) {
         CHECK(inside(request.ptr, region_bytes_));
         queue_->post_read(request.landing, request.ptr.length, request.ptr.offset, request.token);
+        if (count) queue_->post_count(request.ptr.offset);
     } else {
         reads_failed_.push_back(request.token);
         if (reads_failed_.size() == 1) kick();
@@ -346,7 +359,7 @@ bool VerbsChannel::post_read(const ReadRequest& request) {
 }
 
 bool VerbsChannel::post_fetch(const FetchRequest& request) {
-    if (queue_ == nullptr || ending() || !queue_->room_to_read()) return false;
+    if (queue_ == nullptr || ending() || !queue_->room_to_read(/* counted= */ false)) return false;
     if (request.bytes > fetch_bytes_ || request.offset > fetch_bytes_ - request.bytes) return false;
     queue_->post_read(request.landing, request.bytes, request.offset, request.token);
     return true;

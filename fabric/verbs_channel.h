@@ -17,20 +17,30 @@
 
 namespace farcached::fabric {
 
+struct VerbsWelcome;
+
 // Memory that is registered, all of it, once. No bytes: there is none.
 struct VerbsMemory {
     char* data = nullptr;
     size_t bytes = 0;
 };
 
-// What a side gives a connection of its memory. It outlives the channel.
+// What a proxy gives a connection of its memory. It outlives the channel.
 struct VerbsMemories {
-    VerbsMemory landing;  // where this side's READs land
-    VerbsMemory lent;     // a proxy's: what the node may READ
+    VerbsMemory landing;  // where its READs land
+    VerbsMemory lent;     // what the node may READ
 };
 
 // The longest value that a node READs from its proxies.
 constexpr uint32_t fetch_bytes_most = 4 << 20;
+
+// What a node lets proxies reach, and where what it READs from them lands.
+struct VerbsOffer {
+    const Region* region = nullptr;  // nullptr: nothing can be read
+    uint64_t* counters = nullptr;    // of reads (protocol/layout.h), for all of its arena; nullptr: there are none
+    size_t counters_bytes = 0;
+    VerbsMemory landing = {};        // none: it READs nothing
+};
 
 // A proxy's side. `devices`, `events` and the memories outlive the channel. nullptr: RDMA cannot be used here;
 // `error` says why and what to do. A connection that cannot be made ends as any other does, through `events`.
@@ -41,12 +51,12 @@ std::unique_ptr<Channel> connect_verbs(const SocketAddress& to, VerbsDevices& de
 
 class VerbsListener final : public ChannelListener {
   public:
-    // Registers region and landing memory, which takes all of it at once; on an address of all devices (0.0.0.0) with the
-    // first connection. nullptr region: none can be read. landing: of what is fetched from proxies; without any, nothing
-    // is. All this outlives the listener and what it accepts.
+    // Registers what is offered, which takes the memory of all of it at once; on an address of all devices (0.0.0.0) with
+    // the first connection. It and the devices outlive this and what it accepts. A device that has no atomics, of which
+    // the log is told, offers no counters.
     // nullptr: `error` is a sentence with address and cause. Port 0: one is chosen.
-    static std::unique_ptr<VerbsListener> listen(const SocketAddress& at, const Region* region,
-                                                 const VerbsMemory& landing, VerbsDevices& devices, int backlog,
+    static std::unique_ptr<VerbsListener> listen(const SocketAddress& at, const VerbsOffer& offer,
+                                                 VerbsDevices& devices, int backlog,
                                                  std::string& error,
                                                  size_t input_bytes_max = input_bytes_default);
     ~VerbsListener() override;
@@ -58,21 +68,21 @@ class VerbsListener final : public ChannelListener {
     const SocketAddress& address() const { return address_; }  // with the port that it has
 
   private:
-    VerbsListener(CmEvents events, const SocketAddress& address, const Region* region,
-                  const VerbsMemory& landing, VerbsDevices& devices, size_t input_bytes_max);
+    VerbsListener(CmEvents events, const SocketAddress& address, const VerbsOffer& offer,
+                  VerbsDevices& devices, size_t input_bytes_max);
     bool keep_registered(VerbsDevice& device, std::string& error);
+    bool offer_to(VerbsQueue& queue, VerbsWelcome& welcome, std::string& error) const;
     std::unique_ptr<Channel> meet(CmEvent request, ChannelEvents& events);
 
     CmEvents events_;
     CmId id_;
     SocketAddress address_;
-    const Region* region_;
-    VerbsMemory landing_;
+    const VerbsOffer offer_;
     VerbsDevices& devices_;
     size_t input_bytes_max_;
-    // What keeps the memory registered while nobody is connected; released before the id.
+    // What keeps the offer registered while nobody is connected; released before the id.
     std::shared_ptr<VerbsDevice> device_;
-    std::shared_ptr<ibv_mr> registered_, landing_registered_;
+    std::shared_ptr<ibv_mr> region_registered_, counters_registered_, landing_registered_;
 };
 
 }  // namespace farcached::fabric

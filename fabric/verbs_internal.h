@@ -45,6 +45,8 @@ class VerbsChannel final : public StreamChannel {
     bool post_read(const ReadRequest& request) override;
     uint64_t lends() const override { return queue_ != nullptr ? lends_ : 0; }
     bool post_fetch(const FetchRequest& request) override;
+    bool counts_reads() const override { return queue_ != nullptr && queue_->counts_reads(); }
+    void count_in(ChannelCounters& counters) override;
 
   private:
     void advance() override { take_events(); }

@@ -27,6 +27,7 @@
 #include "node/crawler.h"
 #include "node/farnode_listen.h"
 #include "node/farnode_server.h"
+#include "node/fetch_pool.h"
 #include "node/impl.h"
 #include "node/node.h"
 #include "node/node_stats.h"
@@ -80,6 +81,7 @@ Config node_config(const conf::Settings& settings) {
     config.lease.term_ms = settings.node.lease_ms;
     if (!settings.node.verbs_host.empty()) {
         config.grows = false;  // what is there is registered, and so locked
+        config.count_reads = settings.node.access_tracking == AccessTracking::atomic;
         const uint32_t grace_ms = fabric::verbs_grace_ms(fabric::VerbsConfig(), config.lease.term_ms);
         config.lease.grace_ms = std::max(config.lease.grace_ms, grace_ms);
     }
@@ -127,14 +129,23 @@ void serve(const conf::Settings& settings, TcpListeners listeners, AdminSocket a
     const std::unique_ptr<Node> owned = node_or_exit(settings);
     Node& node = *owned;
     fabric::Region& region = node.impl().region;
+    const ReadCounters* counters = node.impl().arena.read_counters();
+    fabric::VerbsOffer offer{&region};
+    if (counters != nullptr) {
+        offer.counters = counters->words();
+        offer.counters_bytes = counters->bytes();
+    }
     const NodeFacts facts = facts_of(settings, listeners);
     NodeStats stats(node, facts.name, process::node_now());
     fabric::VerbsDevices devices(fabric::VerbsConfig(), [talks](const std::string& text) {
         if (talks) std::fprintf(stderr, "%s\n", text.c_str());
     });
     std::unique_ptr<FetchPool> fetches;
-    if (!settings.node.verbs_host.empty()) fetches = std::make_unique<FetchPool>(fetch_pool_bytes);
-    VerbsListeners over_rdma = or_give_up(listen_verbs(settings.node, region, fetches.get(), devices));
+    if (!settings.node.verbs_host.empty()) {
+        fetches = std::make_unique<FetchPool>(fetch_pool_bytes);
+        offer.landing = {fetches->data(), fetches->size()};
+    }
+    VerbsListeners over_rdma = or_give_up(listen_verbs(settings.node, offer, devices));
     write_ports(listeners, over_rdma);
 
     std::unique_ptr<fabric::Owner> owner;

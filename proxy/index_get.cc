@@ -43,6 +43,7 @@ bool IndexGets::begin(fabric::Channel& channel, const protocol::GetOp& op, const
 bool IndexGets::post(fabric::Channel& channel, Read& read) {
     uint64_t* to = read.landing;
     bool any = false;
+    const bool item = std::get<IndexProbe>(read.way).wants_item();
     for (const IndexProbe::Want& want : std::get<IndexProbe>(read.way).wants()) {
         fabric::RemotePtr piece;
         piece.incarnation = region_.incarnation;
@@ -51,7 +52,9 @@ bool IndexGets::post(fabric::Channel& channel, Read& read) {
         piece.length = want.bytes;
         CHECK(fabric::well_formed(piece));
         CHECK(fabric::inside(piece, region_.bytes));
-        if (!parts_.reads.post(channel, read, piece, to)) {
+        const bool posted = item ? parts_.reads.post_item(channel, read, piece, to)
+                                 : parts_.reads.post(channel, read, piece, to);
+        if (!posted) {
             read.refused = any;
             return any;
         }
@@ -98,7 +101,7 @@ void IndexGets::answer(Read& read) {
     const IndexProbe& probe = std::get<IndexProbe>(read.way);
     const fabric::PointerRead& found = probe.found();
     parts_.counters.get_index.add(1);
-    if (!read.op.no_bump) {
+    if (!read.op.no_bump && !read.counted) {
         const uint32_t dropped = parts_.unseen.note(read.op.key.hash, found.generation,
                                                     probe.item_offset(), index_region);
         if (dropped != 0) parts_.counters.accesses_dropped.add(dropped);

@@ -40,7 +40,7 @@ NodeLink::NodeLink(const LinkConfig& config, const Surroundings& around)
       around_(around),
       clock_(config.host_zero_ns),
       exchanges_(config.under_way),
-      reads_(around.landing, order_, clock_, counters_, config.reads_max),
+      reads_(around.landing, order_, clock_, counters_, config.reads_max, config.count_reads),
       pointers_({around.table, reads_, counters_, unseen_}, config.verify_check),
       index_({reads_, clock_, counters_, unseen_}, config.cold_index),
       reconnect_(config.reconnect, config.seed) {}
@@ -71,6 +71,7 @@ void NodeLink::connect(uint64_t now_ns) {
         go_down(now_ns);
         return;
     }
+    channel_->count_in(counters_.channel);
     around_.events.watch(channel_->fd());
 }
 

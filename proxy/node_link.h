@@ -64,6 +64,7 @@ struct LinkConfig {
     uint64_t unsent_bytes_max = UINT64_C(1) << 20;       // that the transport has not taken
     bool verify_check = false;                           // the item's check also under a lease
     bool cold_index = false;                             // without a pointer, the index is read
+    bool count_reads = false;                            // at the node, where the channel can: it is told of no others
     int64_t host_zero_ns = 0;                            // when this process's NodeSeconds read 0
     uint64_t seed = 0;                                   // chance for jitter; other for every link
 };

@@ -73,10 +73,11 @@ void PointerGets::forget(uint64_t key_hash) {
     if (table_ != nullptr) table_->forget(key_hash, incarnation_);
 }
 
-void PointerGets::note_access(const protocol::GetOp& op, const ByPointer& way) {
+void PointerGets::note_access(const Read& read) {
+    const ByPointer& way = std::get<ByPointer>(read.way);
     const fabric::RemotePtr& ptr = way.leased.ptr;
-    if (!op.no_bump) {
-        const uint32_t dropped = unseen_.note(op.key.hash, ptr.generation, ptr.offset, ptr.region);
+    if (!read.op.no_bump && !read.counted) {
+        const uint32_t dropped = unseen_.note(read.op.key.hash, ptr.generation, ptr.offset, ptr.region);
         if (dropped != 0) counters_.accesses_dropped.add(dropped);
     }
     Uses& uses = uses_[way.entry % uses_.size()];
@@ -117,7 +118,7 @@ bool PointerGets::begin(fabric::Channel& channel, const protocol::GetOp& op,
     Read* read = reads_.open(op, options, sink, (size_t(ptr.length) + 7) / 8 * 8);
     if (read == nullptr) return false;
     read->way = ByPointer{found.leased, found.entry};
-    if (reads_.post(channel, *read, ptr, read->landing)) return true;
+    if (reads_.post_item(channel, *read, ptr, read->landing)) return true;
     reads_.cancel(*read);
     return false;
 }
@@ -137,7 +138,7 @@ void PointerGets::judge(Read& read, uint64_t now_ns) {
         fabric::judge_copy(copy, read.op.key.bytes, read.op.win_tokens, secret);
     if (judged.outcome == Outcome::hit) {
         counters_.get_onesided.add(1);
-        note_access(read.op, way);
+        note_access(read);
         reads_.answer(read, judged, way.leased.ptr.length);
         return;
     }

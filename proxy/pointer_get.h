@@ -64,7 +64,7 @@ class PointerGets {
   private:
     bool usable(const fabric::RemotePtr& ptr) const;
     const protocol::RegionFact* region(uint32_t id) const;
-    void note_access(const protocol::GetOp& op, const ByPointer& way);
+    void note_access(const Read& read);
 
     PointerTable* table_;
     Reads& reads_;

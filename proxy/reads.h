@@ -13,6 +13,8 @@
 // G2  A landing buffer goes back to the pool when all its READs have completed, or after the channel was destroyed; not
 //     when whoever waited gave up (S12).
 // G3  What was READ is judged by a clock read after its completion, one reading for all that completed in a turn (S4).
+// G9  Every READ that was posted is counted once more, as completed or as failed with its reason, when it is over.
+
 #pragma once
 
 #include <array>
@@ -47,6 +49,7 @@ struct Read {
     uint64_t* landing = nullptr;
     fabric::ReadStatus status = fabric::ReadStatus::done;  // of the worst of its READs
     bool refused = false;  // the channel took some READs of this round and then no more
+    bool counted = false;  // at the node, by the channel: it is not to be told
 
   private:
     friend class Reads;
@@ -71,8 +74,13 @@ class Reads {
 
     // All references outlive this. pool: nullptr turns one-sided reads off.
     Reads(fabric::BufferPool* pool, KeyOrder& order, const FarClock& clock, LinkCounters& counters,
-          uint32_t reads_max)
-        : pool_(pool), order_(order), clock_(clock), counters_(counters), reads_max_(reads_max) {}
+          uint32_t reads_max, bool count_reads)
+        : pool_(pool),
+          order_(order),
+          clock_(clock),
+          counters_(counters),
+          reads_max_(reads_max),
+          count_reads_(count_reads) {}
     Reads(const Reads&) = delete;
     Reads& operator=(const Reads&) = delete;
 
@@ -88,6 +96,8 @@ class Reads {
     void cancel(Read& read);
     // One READ of this round; false: the channel takes no more (read_unposted).
     bool post(fabric::Channel& channel, Read& read, const fabric::RemotePtr& ptr, uint64_t* to);
+    // The same, of the item itself: counted at its node, if that is how it learns of reads.
+    bool post_item(fabric::Channel& channel, Read& read, const fabric::RemotePtr& ptr, uint64_t* to);
     // A landing buffer of so many bytes, when nothing is under way.
     bool make_room(Read& read, size_t bytes);
     // Of what landed, one of these two, or post().
@@ -115,7 +125,9 @@ class Reads {
 
   private:
     Read& free_slot();
+    bool post(fabric::Channel& channel, Read& read, const fabric::ReadRequest& request);
     void close(Read& read);
+    void count_completion(fabric::ReadStatus status);
     void release_landing(Read& read);
     void release_order(Read& read);
     void fail(Read& read, const Failed& why);
@@ -125,6 +137,7 @@ class Reads {
     const FarClock& clock_;
     LinkCounters& counters_;
     uint32_t reads_max_;
+    bool count_reads_;
 
     std::deque<Read> reads_;  // grows up to reads_max_; addresses stay
     std::vector<uint32_t> free_;

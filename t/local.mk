@@ -182,6 +182,7 @@ test_scripts += t/bench_smoke.py
 EXTRA_DIST += \
 	t/guest/run \
 	t/guest/conversations.py \
+	t/guest/counted.py \
 	t/guest/device.py \
 	t/guest/faults.py \
 	t/guest/programs.py \
@@ -252,6 +253,10 @@ check_PROGRAMS += t/unit_node t/unit_node_safety
 TESTS += t/unit_node t/unit_node_safety
 t_unit_node_SOURCES = t/unit_node.cc t/tap.h
 t_unit_node_safety_SOURCES = t/unit_node_safety.cc t/tap.h
+check_PROGRAMS += t/unit_node_reads
+TESTS += t/unit_node_reads
+t_unit_node_reads_SOURCES = t/unit_node_reads.cc t/tap.h
+
 check_PROGRAMS += t/unit_node_lease
 TESTS += t/unit_node_lease
 t_unit_node_lease_SOURCES = t/unit_node_lease.cc t/tap.h
@@ -281,6 +286,9 @@ t_unit_link_parts_SOURCES = t/unit_link_parts.cc t/tap.h
 check_PROGRAMS += t/unit_frames_out
 TESTS += t/unit_frames_out
 t_unit_frames_out_SOURCES = t/unit_frames_out.cc t/tap.h
+check_PROGRAMS += t/unit_node_link_counts
+TESTS += t/unit_node_link_counts
+t_unit_node_link_counts_SOURCES = t/unit_node_link_counts.cc $(link_headers)
 check_PROGRAMS += t/unit_node_link_index t/unit_index_probe
 TESTS += t/unit_node_link_index t/unit_index_probe
 t_unit_index_probe_SOURCES = t/unit_index_probe.cc t/tap.h
@@ -319,7 +327,7 @@ faulty_ldadd = t/libfaulty.a $(RDMACM_LIBS) $(IBVERBS_LIBS) $(HASHKIT_LIBS) $(TO
 	$(LIBEVENT_LIBS)
 
 faulty_programs = t/faulty_node_safety t/faulty_node_lease t/faulty_pointer_table_safety \
-	t/faulty_node_link_safety t/faulty_owner
+	t/faulty_node_link_safety t/faulty_node_reads t/faulty_owner
 check_PROGRAMS += $(faulty_programs) t/faulty_farcached t/faulty_farnode
 t_faulty_node_safety_SOURCES = $(t_unit_node_safety_SOURCES)
 t_faulty_node_safety_CPPFLAGS = $(faulty_cppflags)
@@ -333,6 +341,9 @@ t_faulty_pointer_table_safety_LDADD = $(faulty_ldadd)
 t_faulty_node_link_safety_SOURCES = $(t_unit_node_link_safety_SOURCES)
 t_faulty_node_link_safety_CPPFLAGS = $(faulty_cppflags)
 t_faulty_node_link_safety_LDADD = $(faulty_ldadd)
+t_faulty_node_reads_SOURCES = $(t_unit_node_reads_SOURCES)
+t_faulty_node_reads_CPPFLAGS = $(faulty_cppflags)
+t_faulty_node_reads_LDADD = $(faulty_ldadd)
 t_faulty_owner_SOURCES = $(t_unit_owner_SOURCES)
 t_faulty_owner_CPPFLAGS = $(faulty_cppflags)
 t_faulty_owner_LDADD = $(faulty_ldadd)
