@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <string>
 
+#include "base/access_tracking.h"
+
 namespace farcached::conf {
 
 struct NodeSettings {
@@ -17,6 +19,7 @@ struct NodeSettings {
     uint16_t verbs_port = 0;
     uint32_t lease_ms = 0;
     bool lease = false;
+    AccessTracking access_tracking = AccessTracking::none;
 };
 
 }  // namespace farcached::conf

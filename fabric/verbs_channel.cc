@@ -90,6 +90,7 @@ bool VerbsChannel::connect(const SocketAddress& to, const LandingMemory& landing
 
 bool VerbsChannel::accepted(std::unique_ptr<VerbsQueue> queue, std::string& error) {
     queue_ = std::move(queue);
+    queue_->count_in(counters());
     const bool watched = watch_descriptor(queue_->events()->fd, tag_events, EPOLLIN) &&
                          watch_descriptor(kick_.get(), tag_kick, EPOLLIN | EPOLLET);
     if (!watched) error = verbs_call_failed("epoll_ctl", "", errno);
@@ -143,6 +144,7 @@ void VerbsChannel::address_resolved() {
     if (device == nullptr) return end(ChannelEnd::system, error);
     queue_ = VerbsQueue::make(std::move(cm_events_), std::move(id_), device, error);
     if (queue_ == nullptr) return end(ChannelEnd::no_memory, error);
+    queue_->count_in(counters());
     if (landing_.bytes > 0 && !queue_->use_memory(landing_.data, landing_.bytes, VerbsAccess::landing, error))
         return end(ChannelEnd::no_memory, error);
     uint8_t timeout = device->config().ack_timeout;
@@ -173,11 +175,15 @@ void VerbsChannel::established(const rdma_cm_event& event) {
     std::string error;
     const std::string_view data(static_cast<const char*>(param.private_data), param.private_data_len);
     if (!parse_verbs_welcome(data, welcome, error)) return end(ChannelEnd::handshake, error);
+    VerbsFarMemory region;
+    VerbsFarCounters counters;
     if (same_layout(welcome.head) && queue_->memory() != nullptr) {
         incarnation_ = welcome.incarnation;
         region_bytes_ = welcome.region_bytes;
+        region = {welcome.region_address, welcome.region_bytes, welcome.region_key};
+        counters = {welcome.counters_address, welcome.counters_bytes, welcome.counters_from, welcome.counters_key};
     }
-    queue_->met(welcome.receives, {welcome.region_address, region_bytes_, welcome.region_key});
+    queue_->met(welcome.receives, region, counters);
     if (!queue_->connected(error)) return end(ChannelEnd::system, error);
     opened();
     kick();  // what was said before waits
@@ -319,15 +325,22 @@ void VerbsChannel::retire() {
 
 // ---- reads ------------------------------------------------------------------------------------------
 
+void VerbsChannel::count_in(ChannelCounters& counters) {
+    StreamChannel::count_in(counters);
+    if (queue_ != nullptr) queue_->count_in(counters);
+}
+
 bool VerbsChannel::post_read(const ReadRequest& request) {
     CHECK(can_read());
     CHECK(well_formed(request.ptr));
-    if (!queue_->room_to_read()) return false;
+    const bool count = request.count && counts_reads();
+    if (!queue_->room_to_read(count)) return false;
     const bool possible = request.ptr.region == 0 && request.ptr.incarnation == incarnation_ &&
                           request.ptr.length <= queue_->device().read_bytes_max();
     if (possible) {
         CHECK(inside(request.ptr, region_bytes_));
         queue_->post_read(request.landing, request.ptr.length, request.ptr.offset, request.token);
+        if (count) queue_->post_count(request.ptr.offset);
     } else {
         reads_failed_.push_back(request.token);
         if (reads_failed_.size() == 1) kick();

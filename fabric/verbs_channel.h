@@ -17,10 +17,23 @@
 
 namespace farcached::fabric {
 
+struct VerbsWelcome;
+
 // Where the READs of a proxy land: all of it is registered, once. No bytes: nothing is read.
 struct LandingMemory {
     char* data = nullptr;
     size_t bytes = 0;
+};
+
+// What a node lets proxies reach.
+struct VerbsOffer {
+    const Region* region = nullptr;  // nullptr: nothing can be read
+    uint64_t* counters = nullptr;    // of reads (protocol/layout.h), for all of its arena; nullptr: there are none
+    size_t counters_bytes = 0;
+
+    VerbsOffer(const Region* its_region) : region(its_region) {}
+    VerbsOffer(const Region* its_region, uint64_t* its_counters, size_t bytes)
+        : region(its_region), counters(its_counters), counters_bytes(bytes) {}
 };
 
 // A proxy's side. `devices`, `events` and the landing memory outlive the channel. nullptr: RDMA cannot be used here;
@@ -32,10 +45,11 @@ std::unique_ptr<Channel> connect_verbs(const SocketAddress& to, VerbsDevices& de
 
 class VerbsListener final : public ChannelListener {
   public:
-    // Registers the region, which takes the memory of all of it at once; on an address of all devices (0.0.0.0) with the
-    // first connection. nullptr region: none can be read. Region and devices outlive this and what it accepts.
+    // Registers what is offered, which takes the memory of all of it at once; on an address of all devices (0.0.0.0) with
+    // the first connection. It and the devices outlive this and what it accepts. A device that has no atomics, of which
+    // the log is told, offers no counters.
     // nullptr: `error` is a sentence with address and cause. Port 0: one is chosen.
-    static std::unique_ptr<VerbsListener> listen(const SocketAddress& at, const Region* region,
+    static std::unique_ptr<VerbsListener> listen(const SocketAddress& at, const VerbsOffer& offer,
                                                  VerbsDevices& devices, int backlog,
                                                  std::string& error,
                                                  size_t input_bytes_max = input_bytes_default);
@@ -48,20 +62,21 @@ class VerbsListener final : public ChannelListener {
     const SocketAddress& address() const { return address_; }  // with the port that it has
 
   private:
-    VerbsListener(CmEvents events, const SocketAddress& address, const Region* region,
+    VerbsListener(CmEvents events, const SocketAddress& address, const VerbsOffer& offer,
                   VerbsDevices& devices, size_t input_bytes_max);
-    bool keep_region(VerbsDevice& device, std::string& error);
+    bool keep_registered(VerbsDevice& device, std::string& error);
+    bool offer_to(VerbsQueue& queue, VerbsWelcome& welcome, std::string& error) const;
     std::unique_ptr<Channel> meet(CmEvent request, ChannelEvents& events);
 
     CmEvents events_;
     CmId id_;
     SocketAddress address_;
-    const Region* region_;
+    const VerbsOffer offer_;
     VerbsDevices& devices_;
     size_t input_bytes_max_;
-    // What keeps the region registered while nobody is connected; released before the id.
+    // What keeps the offer registered while nobody is connected; released before the id.
     std::shared_ptr<VerbsDevice> device_;
-    std::shared_ptr<ibv_mr> registered_;
+    std::shared_ptr<ibv_mr> region_registered_, counters_registered_;
 };
 
 }  // namespace farcached::fabric

@@ -16,7 +16,7 @@ struct VerbsConfig {
     uint32_t message_bytes = 8 * 1024;  // of one posted receive, and of one SEND at most
     uint32_t receives = 32;             // posted, so the other side's credits; even, 4 to 65534
     uint32_t sends = 32;                // SENDs under way
-    uint32_t reads = 1024;              // READs posted and not completed
+    uint32_t reads = 1024;              // READs and FETCH_AND_ADDs posted and not completed; 2 at least
     uint32_t inline_bytes = 220;        // a SEND up to this size leaves with the work request itself
     uint8_t reads_at_once = 16;         // READs that the other side's device serves at once (max_rd_atomic)
     uint8_t ack_timeout = 14;           // 4.096 us * 2^n without an answer: sent again; 1 to 31
@@ -26,7 +26,7 @@ struct VerbsConfig {
 
     struct Device {  // what ibv_query_device() tells
         uint32_t work_requests_max = 0, completions_max = 0;
-        uint32_t reads_at_once_out = 0, reads_at_once_in = 0;  // posted by it, served by it
+        uint32_t reads_at_once_out = 0, reads_at_once_in = 0;  // posted by it, served by it; atomics as well
     };
     // Work requests that one queue pair's send queue holds: SENDs, READs, a beat, and a last one.
     uint32_t send_queue() const { return sends + reads + 2; }

@@ -9,6 +9,7 @@
 
 #include "base/check.h"
 #include "fabric/verbs_queue.h"
+#include "protocol/layout.h"
 
 namespace farcached::fabric {
 
@@ -43,6 +44,8 @@ void VerbsQueue::add_message(WorkKind kind, uint32_t bytes) {
     work.opcode = IBV_WR_SEND_WITH_IMM;
     work.imm_data = htonl(credits_->spend());
     sends_pending_++;
+    counters_->rdma_sends.add(1);
+    counters_->rdma_send_bytes.add(bytes);
     if (++unsignalled_ >= std::max(config().sends / 4, 1U)) {
         work.send_flags |= IBV_SEND_SIGNALED;
         unsignalled_ = 0;
@@ -66,7 +69,7 @@ size_t VerbsQueue::push(std::string_view bytes) {
 }
 
 void VerbsQueue::post_read(uint64_t* landing, uint32_t bytes, uint64_t far_offset, uint64_t token) {
-    CHECK(room_to_read());
+    CHECK(room_to_read(/* count= */ false));
     CHECK(bytes <= far_.bytes);
     CHECK(far_offset <= far_.bytes - bytes);
     const char* to = reinterpret_cast<const char*>(landing);
@@ -81,6 +84,25 @@ void VerbsQueue::post_read(uint64_t* landing, uint32_t bytes, uint64_t far_offse
     pieces_.back() = {reinterpret_cast<uint64_t>(landing), bytes, memory_->lkey};
     chain_read_last_ = chain_.size() - 1;
     reads_pending_++;
+    counters_->rdma_reads.add(1);
+    counters_->rdma_read_bytes.add(bytes);
+}
+
+void VerbsQueue::post_count(uint64_t far_offset) {
+    CHECK(room_to_read(/* count= */ false));
+    if (far_offset < far_counters_.from) return;
+    const uint64_t number = layout::counter_of(far_offset - far_counters_.from);
+    if (number >= far_counters_.bytes / layout::counter_bytes) return;
+    ibv_send_wr& work = add(WorkKind::count, 0);
+    work.opcode = IBV_WR_ATOMIC_FETCH_AND_ADD;
+    work.num_sge = 1;
+    work.wr.atomic.remote_addr = far_counters_.address + number * layout::counter_bytes;
+    work.wr.atomic.rkey = far_counters_.key;
+    work.wr.atomic.compare_add = 1;
+    pieces_.back() = {reinterpret_cast<uint64_t>(counted_buffer()), sizeof(uint64_t), buffers_registered_->lkey};
+    chain_read_last_ = chain_.size() - 1;
+    counts_pending_++;
+    counters_->rdma_atomics.add(1);
 }
 
 // A READ of no bytes asks nothing of the other side but its device's answer.
@@ -90,6 +112,7 @@ void VerbsQueue::post_beat() {
     ibv_send_wr& work = add(WorkKind::beat, 0);
     work.opcode = IBV_WR_RDMA_READ;
     work.send_flags = IBV_SEND_SIGNALED;
+    counters_->rdma_reads.add(1);
 }
 
 bool VerbsQueue::may_pay() const {
@@ -108,6 +131,7 @@ bool VerbsQueue::ring() {
         chain_[i].sg_list = &pieces_[i];
         chain_[i].next = i + 1 < chain_.size() ? &chain_[i + 1] : nullptr;
     }
+    counters_->rdma_doorbells.add(1);
     ibv_send_wr* refused = nullptr;
     const int failed = ibv_post_send(id_->qp, chain_.data(), &refused);
     chain_.clear();
@@ -162,6 +186,7 @@ void VerbsQueue::complete_up_to(uint64_t number) {
                 reads_pending_--;
                 reads_done_.push_back(done.token);
                 break;
+            case WorkKind::count: counts_pending_--; break;
             case WorkKind::beat: beating_ = false; break;
             case WorkKind::receive: CHECK(done.kind != WorkKind::receive);
         }
@@ -173,6 +198,8 @@ void VerbsQueue::received(const ibv_wc& completion) {
     const bool paid = (completion.wc_flags & IBV_WC_WITH_IMM) != 0 && credits_->earn(ntohl(completion.imm_data));
     if (!paid || completion.byte_len > config().message_bytes)
         return fail(ChannelEnd::corrupt, "a message whose credits cannot be");
+    counters_->rdma_receives.add(1);
+    counters_->rdma_receive_bytes.add(completion.byte_len);
     if (completion.byte_len == 0) {
         post_receive_later(buffer);
         credits_->posted_again();

@@ -33,6 +33,15 @@ VerbsConfig::Device limits_of(const ibv_device_attr& attributes) {
     return device;
 }
 
+int rights_of(VerbsAccess access) {
+    switch (access) {
+        case VerbsAccess::remote_read: return IBV_ACCESS_REMOTE_READ;
+        case VerbsAccess::landing: return IBV_ACCESS_LOCAL_WRITE;
+        case VerbsAccess::counters: return IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_LOCAL_WRITE;
+    }
+    return 0;
+}
+
 }  // namespace
 
 std::shared_ptr<ibv_mr> VerbsDevice::memory(const void* base, size_t bytes, VerbsAccess access, std::string& error) {
@@ -42,8 +51,7 @@ std::shared_ptr<ibv_mr> VerbsDevice::memory(const void* base, size_t bytes, Verb
         CHECK(there->length == bytes);
         return there;
     }
-    const int rights = access == VerbsAccess::remote_read ? IBV_ACCESS_REMOTE_READ : IBV_ACCESS_LOCAL_WRITE;
-    MemoryRegion made(ibv_reg_mr(domain_.get(), const_cast<void*>(base), bytes, rights));
+    MemoryRegion made(ibv_reg_mr(domain_.get(), const_cast<void*>(base), bytes, rights_of(access)));
     if (made == nullptr) {
         error = verbs_memory_refused(name(), bytes, errno);
         return nullptr;
@@ -77,7 +85,8 @@ std::shared_ptr<VerbsDevice> VerbsDevices::device_of(const rdma_cm_id& id, std::
         return nullptr;
     }
     const VerbsConfig use = config_.clamped(limits_of(attributes));
-    auto device = std::make_shared<VerbsDevice>(id.verbs, std::move(domain), use, port.max_msg_sz);
+    const VerbsDevice::Facts facts{port.max_msg_sz, attributes.atomic_cap != IBV_ATOMIC_NONE};
+    auto device = std::make_shared<VerbsDevice>(id.verbs, std::move(domain), use, facts);
     known = device;
     log(std::string("RDMA device ") + name + ": " + use.describe());
     return device;

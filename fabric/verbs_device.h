@@ -4,7 +4,8 @@
 //
 // D1  A device's protection domain and registered memory live as long as a connection or a listener uses them.
 // D2  Memory is registered once per device, however many connections use it. For the node's region that is REMOTE_READ
-//     and nothing else (S6), for what READs land in LOCAL_WRITE and nothing else.
+//     and nothing else (S6), for what READs land in LOCAL_WRITE and nothing else; for the counters of reads
+//     REMOTE_ATOMIC, which asks for LOCAL_WRITE.
 // D3  A connection that was closed with messages under way stays until they have arrived, or until its own timeouts say
 //     that they will not; a thread looks after it, so that nobody who closes waits.
 #pragma once
@@ -27,18 +28,23 @@ namespace farcached::fabric {
 
 class VerbsQueue;
 
-enum class VerbsAccess : uint8_t { remote_read, landing };
+enum class VerbsAccess : uint8_t { remote_read, landing, counters };
 
 class VerbsDevice {
   public:
-    VerbsDevice(ibv_context* context, ProtectionDomain domain, const VerbsConfig& config, uint64_t message_max)
-        : context_(context), domain_(std::move(domain)), config_(config), message_max_(message_max) {}
+    struct Facts {
+        uint64_t message_bytes_max;  // of one READ, too
+        bool atomics;                // FETCH_AND_ADD
+    };
+    VerbsDevice(ibv_context* context, ProtectionDomain domain, const VerbsConfig& config, const Facts& facts)
+        : context_(context), domain_(std::move(domain)), config_(config), facts_(facts) {}
 
     ibv_context* context() const { return context_; }
     ibv_pd* domain() const { return domain_.get(); }
     const char* name() const { return ibv_get_device_name(context_->device); }
     const VerbsConfig& config() const { return config_; }  // as this device can have it
-    uint64_t read_bytes_max() const { return message_max_; }
+    uint64_t read_bytes_max() const { return facts_.message_bytes_max; }
+    bool atomics() const { return facts_.atomics; }
     // nullptr: `error` says why.
     std::shared_ptr<ibv_mr> memory(const void* base, size_t bytes, VerbsAccess access, std::string& error);
 
@@ -46,7 +52,7 @@ class VerbsDevice {
     ibv_context* context_;  // librdmacm's, open as long as an id of that device is
     ProtectionDomain domain_;
     VerbsConfig config_;
-    uint64_t message_max_;
+    Facts facts_;
     std::mutex lock_;
     std::map<const void*, std::weak_ptr<ibv_mr>> registered_;
 };

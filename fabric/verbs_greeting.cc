@@ -17,12 +17,23 @@ bool possible(const VerbsReceives& receives) {
     return receives.bytes >= message_bytes_min && receives.bytes <= message_bytes_max;
 }
 
+// least: what the first build that spoke this version said; all of the record, or so much of it, is taken (G1).
 template <class Record>
-bool take(std::string_view data, uint64_t magic, Record& record) {
-    if (data.size() < sizeof record) return false;
-    std::memcpy(&record, data.data(), sizeof record);
-    if (record.head.magic != magic) return false;
-    return record.head.bytes >= sizeof record && record.head.bytes <= data.size();
+bool take(std::string_view data, uint64_t magic, Record& record, size_t least = sizeof(Record)) {
+    if (data.size() < least) return false;
+    record = Record{};
+    std::memcpy(&record.head, data.data(), sizeof record.head);
+    const size_t says = record.head.bytes;
+    if (record.head.magic != magic || says < least || says > data.size()) return false;
+    std::memcpy(&record, data.data(), says < sizeof record ? least : sizeof record);
+    return true;
+}
+
+bool counters_possible(const VerbsWelcome& welcome) {
+    if (welcome.counters_address > UINT64_MAX - welcome.counters_bytes) return false;
+    if (welcome.counters_address % layout::counter_bytes != 0) return false;
+    if (welcome.counters_bytes % layout::counter_bytes != 0) return false;
+    return welcome.counters_from <= welcome.region_bytes && welcome.counters_reserved == 0;
 }
 
 std::string versions(const VerbsHead& theirs) {
@@ -65,7 +76,7 @@ bool parse_verbs_hello(std::string_view data, uint32_t flight_ms_max, VerbsHello
 }
 
 bool parse_verbs_welcome(std::string_view data, VerbsWelcome& welcome, std::string& why) {
-    if (!take(data, verbs_welcome_magic, welcome)) {
+    if (!take(data, verbs_welcome_magic, welcome, verbs_welcome_bytes_least)) {
         why = "its answer is no greeting of a node";
     } else if (welcome.head.version != verbs_version) {
         why = versions(welcome.head);
@@ -74,6 +85,8 @@ bool parse_verbs_welcome(std::string_view data, VerbsWelcome& welcome, std::stri
               " bytes cannot be";
     } else if (welcome.region_address > UINT64_MAX - welcome.region_bytes || welcome.reserved != 0) {
         why = "its region cannot be where it says";
+    } else if (!counters_possible(welcome)) {
+        why = "its counters cannot be where it says";
     } else {
         return true;
     }

@@ -2,11 +2,13 @@
 // What both sides of a connection over RDMA tell each other while it is made, in the private data of the connection
 // manager's messages. Pure: bytes to facts and back. The frames' own greeting follows over the connection.
 //
-// G1  A greeting says its own length and version: a fabric pads private data, and a later version may append.
+// G1  A greeting says its own length and version: a fabric pads private data, and a later version may append. What a
+//     shorter one does not say is 0.
 // G2  Private data has 56 bytes in a request, 196 in an answer, 148 in a refusal.
 // G3  What the other side says is checked before it is used (S10).
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -51,8 +53,17 @@ struct VerbsWelcome {
     uint64_t region_bytes;    // 0: it cannot be read
     uint32_t region_key;
     uint32_t reserved;
+    // Not in the first build of this version: the counters of reads (protocol/layout.h), as a FETCH_AND_ADD names
+    // them.
+    uint64_t counters_address;
+    uint64_t counters_bytes;  // 0: there are none
+    uint64_t counters_from;   // where the arena begins, in bytes from the region's start
+    uint32_t counters_key;
+    uint32_t counters_reserved;
 };
-static_assert(sizeof(VerbsWelcome) == 64);
+constexpr size_t verbs_welcome_bytes_least = 64;
+static_assert(offsetof(VerbsWelcome, counters_address) == verbs_welcome_bytes_least);
+static_assert(sizeof(VerbsWelcome) == 96);
 static_assert(sizeof(VerbsWelcome) <= 196, "G2");
 static_assert(std::has_unique_object_representations_v<VerbsWelcome>, "no byte of it is padding");
 

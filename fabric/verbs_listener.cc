@@ -45,11 +45,11 @@ std::unique_ptr<VerbsQueue> queue_for(CmId& id, std::shared_ptr<VerbsDevice> dev
 
 }  // namespace
 
-VerbsListener::VerbsListener(CmEvents events, const SocketAddress& address, const Region* region,
+VerbsListener::VerbsListener(CmEvents events, const SocketAddress& address, const VerbsOffer& offer,
                              VerbsDevices& devices, size_t input_bytes_max)
     : events_(std::move(events)),
       address_(address),
-      region_(region),
+      offer_(offer),
       devices_(devices),
       input_bytes_max_(input_bytes_max) {}
 
@@ -58,7 +58,7 @@ VerbsListener::~VerbsListener() = default;
 int VerbsListener::fd() const { return events_->fd; }
 std::string VerbsListener::describe() const { return verbs_name(address_); }
 
-std::unique_ptr<VerbsListener> VerbsListener::listen(const SocketAddress& at, const Region* region,
+std::unique_ptr<VerbsListener> VerbsListener::listen(const SocketAddress& at, const VerbsOffer& offer,
                                                      VerbsDevices& devices, int backlog, std::string& error,
                                                      size_t input_bytes_max) {
     auto refuse = [&](const std::string& why) {
@@ -69,7 +69,7 @@ std::unique_ptr<VerbsListener> VerbsListener::listen(const SocketAddress& at, co
     if (events == nullptr) return refuse(verbs_not_here(errno));
     if (!set_up_descriptor(events->fd)) return refuse(verbs_call_failed("fcntl", "", errno));
     std::unique_ptr<VerbsListener> listener(
-        new VerbsListener(std::move(events), at, region, devices, input_bytes_max));
+        new VerbsListener(std::move(events), at, offer, devices, input_bytes_max));
     rdma_cm_id* made = nullptr;
     if (rdma_create_id(listener->events_.get(), &made, nullptr, RDMA_PS_TCP) != 0)
         return refuse(verbs_call_failed("rdma_create_id", "", errno));
@@ -84,18 +84,42 @@ std::unique_ptr<VerbsListener> VerbsListener::listen(const SocketAddress& at, co
         std::string why;
         listener->device_ = devices.device_of(*made, why);
         if (listener->device_ == nullptr) return refuse(why);
-        if (!listener->keep_region(*listener->device_, why)) return refuse(why);
+        if (!listener->keep_registered(*listener->device_, why)) return refuse(why);
     }
     if (rdma_listen(made, backlog) != 0) return refuse(verbs_call_failed("rdma_listen", "", errno));
     listener->address_ = address_of(rdma_get_local_addr(made));
     return listener;
 }
 
-bool VerbsListener::keep_region(VerbsDevice& device, std::string& error) {
-    if (region_ == nullptr) return true;
-    const RegionView& view = region_->view();
-    registered_ = device.memory(view.base, view.region_bytes, VerbsAccess::remote_read, error);
-    return registered_ != nullptr;
+bool VerbsListener::keep_registered(VerbsDevice& device, std::string& error) {
+    if (offer_.region == nullptr) return true;
+    const RegionView& view = offer_.region->view();
+    region_registered_ = device.memory(view.base, view.region_bytes, VerbsAccess::remote_read, error);
+    if (region_registered_ == nullptr || offer_.counters == nullptr) return region_registered_ != nullptr;
+    if (!device.atomics()) {
+        devices_.log(std::string("RDMA device ") + device.name() + " has no atomics: reads are not counted");
+        return true;
+    }
+    counters_registered_ = device.memory(offer_.counters, offer_.counters_bytes, VerbsAccess::counters, error);
+    return counters_registered_ != nullptr;
+}
+
+// Lets the other side reach what is offered, and says where that is. False: `error` says why it cannot.
+bool VerbsListener::offer_to(VerbsQueue& queue, VerbsWelcome& welcome, std::string& error) const {
+    if (offer_.region == nullptr) return true;
+    const RegionView& view = offer_.region->view();
+    if (!queue.use_memory(view.base, view.region_bytes, VerbsAccess::remote_read, error)) return false;
+    welcome.incarnation = view.header->incarnation;
+    welcome.region_address = reinterpret_cast<uint64_t>(view.base);
+    welcome.region_bytes = view.region_bytes;
+    welcome.region_key = queue.memory()->rkey;
+    if (offer_.counters == nullptr || !queue.device().atomics()) return true;
+    if (!queue.use_counters(offer_.counters, offer_.counters_bytes, error)) return false;
+    welcome.counters_address = reinterpret_cast<uint64_t>(offer_.counters);
+    welcome.counters_bytes = offer_.counters_bytes;
+    welcome.counters_from = view.header->arena_offset;
+    welcome.counters_key = queue.counters_memory()->rkey;
+    return true;
 }
 
 std::unique_ptr<Channel> VerbsListener::accept(ChannelEvents& events) {
@@ -133,15 +157,8 @@ std::unique_ptr<Channel> VerbsListener::meet(CmEvent request, ChannelEvents& eve
     VerbsWelcome welcome{};
     welcome.head = verbs_head(verbs_welcome_magic, sizeof welcome);
     welcome.receives = queue->receives();
-    if (region_ != nullptr && same_layout(hello.head)) {
-        const RegionView& view = region_->view();
-        if (!queue->use_memory(view.base, view.region_bytes, VerbsAccess::remote_read, why))
-            return refuse(queue->id(), VerbsRefusal::resources);
-        welcome.incarnation = view.header->incarnation;
-        welcome.region_address = reinterpret_cast<uint64_t>(view.base);
-        welcome.region_bytes = view.region_bytes;
-        welcome.region_key = queue->memory()->rkey;
-    }
+    if (same_layout(hello.head) && !offer_to(*queue, welcome, why))
+        return refuse(queue->id(), VerbsRefusal::resources);
     queue->met(hello.receives, {});
     rdma_conn_param param{};
     param.private_data = &welcome;

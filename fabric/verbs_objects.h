@@ -29,7 +29,7 @@ using CompletionChannel = std::unique_ptr<ibv_comp_channel, VerbsRelease<ibv_des
 using CompletionQueue = std::unique_ptr<ibv_cq, VerbsRelease<ibv_destroy_cq>>;
 
 // The id of a work request: what it is, and which. 56 bits of a number that goes up by one outlast any connection.
-enum class WorkKind : uint8_t { message = 1, credits, read, beat, receive };
+enum class WorkKind : uint8_t { message = 1, credits, read, count, beat, receive };
 
 struct WorkId {
     WorkKind kind;

@@ -66,7 +66,7 @@ bool VerbsQueue::make_queues(std::string& error) {
 }
 
 bool VerbsQueue::make_buffers(std::string& error) {
-    const size_t bytes = size_t(config().sends + config().receives) * config().message_bytes;
+    const size_t bytes = size_t(config().sends + config().receives) * config().message_bytes + sizeof(uint64_t);
     buffers_ = std::make_unique<Mapping>(Mapping::Kind::private_memory, bytes, /* huge_pages= */ false);
     buffers_registered_.reset(ibv_reg_mr(device_->domain(), buffers_->data(), bytes, IBV_ACCESS_LOCAL_WRITE));
     if (buffers_registered_ == nullptr) {
@@ -85,17 +85,28 @@ bool VerbsQueue::use_memory(const void* base, size_t bytes, VerbsAccess access, 
     return memory_ != nullptr;
 }
 
-void VerbsQueue::met(const VerbsReceives& there, const VerbsFarMemory& far) {
+bool VerbsQueue::use_counters(uint64_t* counters, size_t bytes, std::string& error) {
+    if (!device_->atomics()) {
+        error = std::string(device_->name()) + " has no atomics";
+        return false;
+    }
+    counters_memory_ = device_->memory(counters, bytes, VerbsAccess::counters, error);
+    return counters_memory_ != nullptr;
+}
+
+void VerbsQueue::met(const VerbsReceives& there, const VerbsFarMemory& far, const VerbsFarCounters& counters) {
     CHECK(!credits_.has_value());
     credits_.emplace(config().receives, there.count);
     send_bytes_max_ = std::min(there.bytes, config().message_bytes);
     far_ = far;
+    if (device_->atomics()) far_counters_ = counters;
     connected_ = true;
 }
 
 bool VerbsQueue::connected(std::string& error) {
     ibv_qp_attr attributes{};
     attributes.qp_access_flags = IBV_ACCESS_REMOTE_READ;
+    if (counters_memory_ != nullptr) attributes.qp_access_flags |= IBV_ACCESS_REMOTE_ATOMIC;
     int failed = ibv_modify_qp(id_->qp, &attributes, IBV_QP_ACCESS_FLAGS);
     if (failed != 0) {
         error = verbs_call_failed("ibv_modify_qp", device_->name(), failed);
@@ -121,6 +132,8 @@ void VerbsQueue::leave() {
     CHECK(!bad_.has_value());
     CHECK(reads_pending_ == 0);
     memory_.reset();  // may be gone before this is
+    counters_memory_.reset();
+    counters_ = &unread_;  // who owns the others, and counts there, is another thread
     if (posted_head_ == posted_tail_ && chain_.empty()) return;
     beating_ = false;
     post_beat();  // completes after all that went before

@@ -8,11 +8,12 @@
 //
 // Q1  A SEND leaves only with a credit (verbs_credits.h), so no receive queue is ever empty.
 // Q2  Work requests complete in the order in which they were posted: what completes completes all before it. Of SENDs
-//     every quarter of a queue, of READs the last of a doorbell asks for a completion.
+//     every quarter of a queue, of READs and what counts them the last of a doorbell asks for a completion.
 // Q3  The first work request that completes badly is kept in bad(); the queue pair is in error from then on, and nothing
 //     that completes after it means anything.
 // Q4  Memory that was named in a work request is not reused before that completed or the queue pair was destroyed (S12):
-//     the buffers for messages live and die with it; of READs, reads_pending() says whether any are left.
+//     the buffers for messages, and the one word in which what a counter held before lands and that nobody looks at,
+//     live and die with it; of READs, reads_pending() says whether any are left.
 // Q5  It belongs to one thread at a time; bury() hands it to another.
 #pragma once
 
@@ -41,6 +42,12 @@ struct VerbsFarMemory {
     uint32_t key = 0;
 };
 
+// The counters of reads, the first of which is that of `from` bytes behind the start of what a READ reaches.
+struct VerbsFarCounters {
+    uint64_t address = 0, bytes = 0, from = 0;
+    uint32_t key = 0;
+};
+
 class VerbsQueue {
   public:
     // A queue pair for an id that has a device, with all receives posted. nullptr: `error` says why.
@@ -58,17 +65,29 @@ class VerbsQueue {
     // READs land in this memory, which outlives the queue, or (the node's) the other side READs it.
     bool use_memory(const void* base, size_t bytes, VerbsAccess access, std::string& error);
     const ibv_mr* memory() const { return memory_.get(); }
+    // The node's: the other side adds to these counters. False: `error` says why not.
+    bool use_counters(uint64_t* counters, size_t bytes, std::string& error);
+    const ibv_mr* counters_memory() const { return counters_memory_.get(); }
+    // What is done from here on is counted there, until leave(); `counters` outlives this.
+    void count_in(ChannelCounters& counters) { counters_ = &counters; }
     // The other side's receives, and what of it can be read. Once, before anything is sent.
-    void met(const VerbsReceives& there, const VerbsFarMemory& far);
-    // The connection is made: what others may do here is narrowed to READs, and that the queue pair waits no longer for
-    // an answer than the settings say, on which the grace is built (S2), is seen. False: `error` says what is not so.
+    void met(const VerbsReceives& there, const VerbsFarMemory& far, const VerbsFarCounters& counters = {});
+    // The connection is made: what others may do here is narrowed to READs, and atomics where there are counters; and
+    // that the queue pair waits no longer for an answer than the settings say, on which the grace is built (S2), is
+    // seen. False: `error` says what is not so.
     bool connected(std::string& error);
 
     // ---- sending: collected, and posted by ring() ---------------------------------------------------
     size_t push(std::string_view bytes);  // how much was taken
     bool room_to_push() const { return credits_->may_send() && sends_left() > 0; }
-    bool room_to_read() const { return reads_pending_ < config().reads; }
+    bool room_to_read(bool count) const {
+        return reads_pending_ + counts_pending_ + (count ? 2 : 1) <= config().reads;
+    }
     void post_read(uint64_t* landing, uint32_t bytes, uint64_t far_offset, uint64_t token);
+    // Can one be added to the counter of an item?
+    bool counts_reads() const { return far_counters_.bytes > 0; }
+    // Adds it, behind all that was collected; nothing if there is no counter for it. Room: as for a read.
+    void post_count(uint64_t far_offset);
     // Tries whether the other side's device is there. No-op while another try is under way.
     void post_beat();
     bool anything_to_post() const;
@@ -108,6 +127,7 @@ class VerbsQueue {
         return buffers_->data() + size_t(number) * config().message_bytes;
     }
     char* receive_buffer(uint32_t number) const { return send_buffer(config().sends + number); }
+    char* counted_buffer() const { return receive_buffer(config().receives); }  // one word, nobody's
     uint32_t sends_left() const { return config().sends - sends_pending_; }
     ibv_send_wr& add(WorkKind kind, uint64_t token);
     void add_message(WorkKind kind, uint32_t bytes);
@@ -125,7 +145,7 @@ class VerbsQueue {
     CmEvents events_;
     CmId id_;
     std::shared_ptr<VerbsDevice> device_;
-    std::shared_ptr<ibv_mr> memory_;
+    std::shared_ptr<ibv_mr> memory_, counters_memory_;
     std::unique_ptr<Mapping> buffers_;
     MemoryRegion buffers_registered_;
     CompletionChannel completions_;
@@ -134,15 +154,16 @@ class VerbsQueue {
 
     std::optional<VerbsCredits> credits_;
     VerbsFarMemory far_;
+    VerbsFarCounters far_counters_;
     uint32_t send_bytes_max_ = 0, inline_bytes_ = 0;
     bool connected_ = false;  // or about to be
 
     std::vector<ibv_send_wr> chain_;  // collected and not posted
     std::vector<ibv_sge> pieces_;
-    size_t chain_read_last_ = SIZE_MAX;  // in it; none
+    size_t chain_read_last_ = SIZE_MAX;  // in it, of READs and what counts them; none
     std::vector<Posted> posted_;  // ring by number; a slot for each work request of the send queue
     uint64_t posted_head_ = 0, posted_tail_ = 0;
-    uint32_t sends_pending_ = 0, reads_pending_ = 0, unsignalled_ = 0;
+    uint32_t sends_pending_ = 0, reads_pending_ = 0, counts_pending_ = 0, unsignalled_ = 0;
     uint32_t next_send_ = 0;
     bool beating_ = false;
 
@@ -154,6 +175,8 @@ class VerbsQueue {
     std::optional<VerbsBadCompletion> bad_;
     bool bad_is_flush_ = false;
     uint64_t completed_ = 0;
+    ChannelCounters unread_;  // of who gave no other
+    ChannelCounters* counters_ = &unread_;
 };
 
 }  // namespace farcached::fabric

@@ -15,12 +15,14 @@
 
 #include <atomic>
 #include <cstdint>
+#include <memory>
 #include <mutex>
 #include <new>
 #include <vector>
 
 #include "base/mapping.h"
 #include "fabric/region.h"
+#include "node/read_counters.h"
 #include "node/size_classes.h"
 
 namespace farcached::node {
@@ -80,6 +82,10 @@ class Arena {
     // lease_share: of the limit; lease_zone() leaves at least `unleased_min` pages outside.
     Arena(fabric::Region& region, const SizeClasses& classes, uint64_t reserved_pages,
           uint64_t limit_pages, double lease_share, uint64_t unleased_min);
+
+    // From here on there are counters of reads, for others to move. Before the first item; throws std::system_error.
+    void count_reads() { read_counters_ = std::make_unique<ReadCounters>(reserved_); }
+    ReadCounters* read_counters() const { return read_counters_.get(); }  // nullptr: there are none
 
     const SizeClasses& classes() const { return classes_; }
     Page& page(uint64_t number) { return pages_[number]; }
@@ -150,6 +156,7 @@ class Arena {
     Descriptor* descriptors_;
     Mapping page_memory_;
     Page* pages_;
+    std::unique_ptr<ReadCounters> read_counters_;
 
     const double lease_share_;
     const uint64_t unleased_min_;

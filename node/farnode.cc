@@ -79,6 +79,7 @@ Config node_config(const conf::Settings& settings) {
     config.lease.term_ms = settings.node.lease_ms;
     if (!settings.node.verbs_host.empty()) {
         config.grows = false;  // what is there is registered, and so locked
+        config.count_reads = settings.node.access_tracking == AccessTracking::atomic;
         const uint32_t grace_ms = fabric::verbs_grace_ms(fabric::VerbsConfig(), config.lease.term_ms);
         config.lease.grace_ms = std::max(config.lease.grace_ms, grace_ms);
     }
@@ -126,12 +127,15 @@ void serve(const conf::Settings& settings, TcpListeners listeners, AdminSocket a
     const std::unique_ptr<Node> owned = node_or_exit(settings);
     Node& node = *owned;
     fabric::Region& region = node.impl().region;
+    const ReadCounters* counters = node.impl().arena.read_counters();
+    fabric::VerbsOffer offer(&region);
+    if (counters != nullptr) offer = fabric::VerbsOffer(&region, counters->words(), counters->bytes());
     const NodeFacts facts = facts_of(settings, listeners);
     NodeStats stats(node, facts.name, process::node_now());
     fabric::VerbsDevices devices(fabric::VerbsConfig(), [talks](const std::string& text) {
         if (talks) std::fprintf(stderr, "%s\n", text.c_str());
     });
-    VerbsListeners over_rdma = or_give_up(listen_verbs(settings.node, region, devices));
+    VerbsListeners over_rdma = or_give_up(listen_verbs(settings.node, offer, devices));
     write_ports(listeners, over_rdma);
 
     std::unique_ptr<fabric::Owner> owner;

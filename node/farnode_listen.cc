@@ -57,14 +57,14 @@ std::variant<TcpListeners, conf::Problem> listen_tcp(const conf::NodeSettings& s
         });
 }
 
-std::variant<VerbsListeners, conf::Problem> listen_verbs(const conf::NodeSettings& settings, const fabric::Region& region,
+std::variant<VerbsListeners, conf::Problem> listen_verbs(const conf::NodeSettings& settings, const fabric::VerbsOffer& offer,
                                                          fabric::VerbsDevices& devices) {
     if (settings.verbs_host.empty()) return VerbsListeners();
     auto found = addresses_of("--verbs", settings.verbs_host, settings.verbs_port);
     if (auto* unknown = std::get_if<conf::Problem>(&found)) return *unknown;
     return listen_at_each<fabric::VerbsListener>(
         std::get<0>(found), [&](const SocketAddress& address, std::string& error) {
-            return fabric::VerbsListener::listen(address, &region, devices, backlog, error);
+            return fabric::VerbsListener::listen(address, offer, devices, backlog, error);
         });
 }
 

@@ -22,8 +22,8 @@ using VerbsListeners = std::vector<std::unique_ptr<fabric::VerbsListener>>;
 // One listener for each address that the host means; none, if none is wanted. May wait for a name server. A port that
 // the kernel chooses is another one for each.
 std::variant<TcpListeners, conf::Problem> listen_tcp(const conf::NodeSettings& settings);
-// Registers the region. It and the devices outlive the listeners.
-std::variant<VerbsListeners, conf::Problem> listen_verbs(const conf::NodeSettings& settings, const fabric::Region& region,
+// Registers what is offered. It and the devices outlive the listeners.
+std::variant<VerbsListeners, conf::Problem> listen_verbs(const conf::NodeSettings& settings, const fabric::VerbsOffer& offer,
                                                          fabric::VerbsDevices& devices);
 // Under the name's lock, so that the socket that may lie there is a dead node's.
 std::variant<std::unique_ptr<fabric::ChannelListener>, conf::Problem> listen_shm(const fabric::Owner& owner,

@@ -22,6 +22,7 @@ node_libnode_a_SOURCES = \
 	node/partition_memory.cc \
 	node/policy.cc \
 	node/policy.h \
+	node/read_counters.h \
 	node/service.cc \
 	node/service.h \
 	node/service_counters.h \

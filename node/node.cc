@@ -70,6 +70,7 @@ Node::Impl::Impl(const Config& wanted)
       arena(region, classes, pages_reserved(wanted), pages_limit(wanted), lease_share(wanted),
             pages_unleased_min(wanted)),
       secret(random_word()) {
+    if (wanted.count_reads) arena.count_reads();
     const uint64_t first_generation = random_word() >> 6 | 1;  // room for 2^58 mutations above it
     for (uint32_t i = 0; i < UINT32_C(1) << partition_count_log2; i++)
         partitions[i].attach(region, arena, config, i, UINT32_C(1) << partition_count_log2, secret,

@@ -48,6 +48,7 @@ struct Config {
     uint32_t workers = 4;                        // threads that will call
     EvictionPolicy policy = EvictionPolicy::lru;
     LeaseConfig lease;
+    bool count_reads = false;                    // there are counters for those who read one-sided (ReadCounters)
 };
 
 // Told of what a node does by itself. Called under a partition's lock: copy and return, never call back.
@@ -98,6 +99,7 @@ struct Stats {
     uint64_t index_bytes = 0;
     uint64_t flushes = 0;
     uint64_t overflow_evictions = 0;  // items that went because their bucket chain was full
+    uint64_t reads_counted = 0;       // one-sided reads that were seen by the items' counters
     LeaseStats leases;
     std::vector<ClassStats> classes;  // index 0 is unused: classes are 1-based
 };

@@ -143,6 +143,7 @@ uint64_t Partition::write(Ref ref, const NewItem& item, NodeSeconds now) {
     descriptor.access_count = 0;
     descriptor.flags = item.descriptor_flags;
     descriptor.state = SlotState::live;
+    if (ReadCounters* counters = arena_->read_counters()) counters->forget(arena_->offset(ref));
     return generation;
 }
 
@@ -217,7 +218,9 @@ void Partition::kill(Ref ref, uint64_t* place, Gone why, NodeSeconds now) {
 void Partition::tally_gone(Ref ref, Gone why, NodeSeconds now) {
     ClassTally& tally = tally_[arena_->page(page_of(ref)).size_class];
     const Descriptor& item = arena_->descriptor(ref);
-    const bool fetched = (item.flags & item_fetched) != 0;
+    ReadCounters* counters = arena_->read_counters();
+    const bool unseen = counters != nullptr && counters->take(arena_->offset(ref)) != 0;
+    const bool fetched = unseen || (item.flags & item_fetched) != 0;
     if (why == Gone::crawled) tally.crawler_reclaimed++;
     if (why == Gone::reclaimed || why == Gone::crawled)
         if (!fetched) tally.expired_unfetched++;
@@ -279,6 +282,16 @@ void Partition::bump(Ref ref, NodeSeconds now) {
     if (item.access_count != UINT16_MAX) item.access_count++;
     const uint8_t size_class = arena_->page(page_of(ref)).size_class;
     std::visit([&](auto& policy) { policy.accessed(*arena_, lists_[size_class], ref); }, policy_);
+}
+
+bool Partition::see_reads(Ref ref, NodeSeconds now) {
+    ReadCounters* counters = arena_->read_counters();
+    if (counters == nullptr) return false;
+    const uint32_t reads = counters->take(arena_->offset(ref));
+    if (reads == 0) return false;
+    reads_counted_ += reads;
+    access(ref, now);
+    return true;
 }
 
 void Partition::record(const Access& seen, NodeSeconds now) {

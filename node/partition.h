@@ -110,6 +110,8 @@ class alignas(64) Partition {
 
     void access(Ref ref, NodeSeconds now);  // the item was read
     void bump(Ref ref, NodeSeconds now);    // it was met by a change, which is not a read
+    // What its counter says was read of it since this was called last is one access, of now. False: nothing was.
+    bool see_reads(Ref ref, NodeSeconds now);
     void record(const Access& access, NodeSeconds now);
     void flush(NodeSeconds now);
     // Removes every item of a page that this partition owns; the page goes back to the pool.
@@ -129,7 +131,7 @@ class alignas(64) Partition {
     void add_stats(Stats& stats, NodeSeconds now) const;
     // How much would be lost with a page: share in use, weighted by recency, 0 to 1. With any page of a large
     // item all of it is lost: that much times its pages, and `end` is behind the last of them.
-    double page_heat(uint64_t page, NodeSeconds now, uint64_t& end) const;
+    double page_heat(uint64_t page, NodeSeconds now, uint64_t& end);
 
     Observer* observer = nullptr;
     uint16_t number = 0;
@@ -165,9 +167,9 @@ class alignas(64) Partition {
     void drop_partial(uint64_t page);
     bool reclaim_tail(uint8_t size_class, NodeSeconds now, Ref pinned);
     bool evict_one(uint8_t size_class, NodeSeconds now, Ref pinned);
-    uint8_t coldest_class(uint8_t except, NodeSeconds now, uint32_t& age) const;
+    uint8_t coldest_class(uint8_t except, NodeSeconds now, uint32_t& age);
     bool move_page(uint8_t to, NodeSeconds now, Ref pinned);
-    bool should_move_page(uint8_t to, NodeSeconds now) const;
+    bool should_move_page(uint8_t to, NodeSeconds now);
     Ref allocate_run(uint64_t bytes, Reservation& reserved, uint64_t& need_pages);
     void tally_gone(Ref ref, Gone why, NodeSeconds now);
     uint64_t write(Ref ref, const NewItem& item, NodeSeconds now);
@@ -190,7 +192,7 @@ class alignas(64) Partition {
     uint64_t generation_ = 0;
     uint64_t cas_issued_ = 0;
     uint64_t items_ = 0, items_total_ = 0, bytes_ = 0;
-    uint64_t pages_moved_ = 0, evictions_ = 0, overflow_evictions_ = 0;
+    uint64_t pages_moved_ = 0, evictions_ = 0, overflow_evictions_ = 0, reads_counted_ = 0;
 
     LeaseConfig lease_;
     LeaseStats leases_;  // but `bytes`

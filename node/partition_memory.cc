@@ -171,8 +171,10 @@ bool Partition::reclaim_tail(uint8_t size_class, NodeSeconds now, Ref pinned) {
 
 bool Partition::evict_one(uint8_t size_class, NodeSeconds now, Ref pinned) {
     auto may_go = [&](Ref ref) { return ref != pinned && !lease_runs(ref, now); };
+    auto was_read = [&](Ref ref) { return see_reads(ref, now); };
+    const Candidates candidates{may_go, was_read};
     Ref victim = std::visit(
-        [&](auto& policy) { return policy.victim(*arena_, lists_[size_class], may_go); }, policy_);
+        [&](auto& policy) { return policy.victim(*arena_, lists_[size_class], candidates); }, policy_);
     if (victim == nil) return false;
     Index::Place place = place_of(victim);
     kill(victim, place.slot, Gone::evicted, now);
@@ -180,12 +182,13 @@ bool Partition::evict_one(uint8_t size_class, NodeSeconds now, Ref pinned) {
 }
 
 // The class whose next victim was used longest ago; 0 if no other class has a page.
-uint8_t Partition::coldest_class(uint8_t except, NodeSeconds now, uint32_t& age) const {
+uint8_t Partition::coldest_class(uint8_t except, NodeSeconds now, uint32_t& age) {
     uint8_t coldest = 0;
     age = 0;
     for (uint8_t i = 1; i <= layout::large_class; i++) {
+        if (i == except || lists_[i].tail == nil) continue;
+        see_reads(lists_[i].tail, now);
         Ref tail = lists_[i].tail;
-        if (i == except || tail == nil) continue;
         uint32_t tail_age = seconds_since(arena_->descriptor(tail).last_access, now);
         if (coldest != 0 && tail_age <= age) continue;
         coldest = i;
@@ -195,7 +198,7 @@ uint8_t Partition::coldest_class(uint8_t except, NodeSeconds now, uint32_t& age)
 }
 
 // A class that evicts what was used recently, while another keeps what was not, is owed a page.
-bool Partition::should_move_page(uint8_t to, NodeSeconds now) const {
+bool Partition::should_move_page(uint8_t to, NodeSeconds now) {
     if (lists_[to].tail == nil) return true;
     if (evictions_ % balance_every != 0) return false;
     uint32_t other_age = 0;
@@ -259,13 +262,14 @@ void Partition::visit_page(uint64_t page, NodeSeconds now,
     });
 }
 
-double Partition::page_heat(uint64_t page, NodeSeconds now, uint64_t& end) const {
+double Partition::page_heat(uint64_t page, NodeSeconds now, uint64_t& end) {
     const Page& at = arena_->page(page);
     end = page + 1;
     if (page_pinned(at.run_head, now)) return double(layout::page_bytes);  // cannot be had
     if (at.size_class == layout::large_class) {
         const uint64_t pages = region_->page(at.run_head).run_pages;
         end = at.run_head + pages;
+        see_reads(make_ref(at.run_head, 0), now);
         const uint32_t last = arena_->descriptor(make_ref(at.run_head, 0)).last_access;
         const double youth = double(arena_->page(at.run_head).born) / double(arena_->births());
         return double(pages) * (0.01 + 0.99 * youth) / (1.0 + double(seconds_since(last, now)));
@@ -277,6 +281,7 @@ double Partition::page_heat(uint64_t page, NodeSeconds now, uint64_t& end) const
     for (uint32_t slot = 0; slot < at.fresh; slot += step, taken++) {
         Ref ref = make_ref(page, slot);
         if (arena_->descriptor(ref).state != SlotState::live) continue;
+        see_reads(ref, now);
         heat += 1.0 / (1.0 + double(seconds_since(arena_->descriptor(ref).last_access, now)));
     }
     return taken == 0 ? 0 : heat / taken;
@@ -288,6 +293,7 @@ void Partition::add_stats(Stats& stats, NodeSeconds now) const {
     stats.bytes += bytes_;
     stats.pages_moved += pages_moved_;
     stats.overflow_evictions += overflow_evictions_;
+    stats.reads_counted += reads_counted_;
     add_lease_stats(stats.leases, now);
     stats.index_buckets += index_.bucket_count();
     stats.index_bytes += index_.buckets_used() * sizeof(layout::Bucket);

@@ -45,24 +45,33 @@ Ref last_that_may(Arena& arena, const ItemList& list, FunctionRef<bool(Ref)> may
 
 }  // namespace
 
-Ref ClockLru::victim(Arena& arena, ItemList& list, FunctionRef<bool(Ref)> may_go) const {
+Ref ClockLru::victim(Arena& arena, ItemList& list, const Candidates& candidates) const {
     for (uint32_t chance = 0; chance < chances_max; chance++) {
         Ref ref = list.tail;
         if (ref == nil) return nil;
         Descriptor& item = arena.descriptor(ref);
+        (void)candidates.was_read(ref);  // which marks it
         if ((item.flags & item_referenced) == 0)
-            if (may_go(ref)) return ref;
-        if (list.count == 1) return may_go(ref) ? ref : nil;
+            if (candidates.may_go(ref)) return ref;
+        if (list.count == 1) return candidates.may_go(ref) ? ref : nil;
         item.flags &= uint8_t(~item_referenced);
         list.unlink(arena, ref);
         list.push_head(arena, ref);
         list.kept++;
     }
-    return last_that_may(arena, list, may_go);
+    return last_that_may(arena, list, candidates.may_go);
 }
 
-Ref StrictLru::victim(Arena& arena, ItemList& list, FunctionRef<bool(Ref)> may_go) const {
-    return last_that_may(arena, list, may_go);
+Ref StrictLru::victim(Arena& arena, ItemList& list, const Candidates& candidates) const {
+    Ref ref = list.tail;
+    for (uint32_t depth = 0; ref != nil && depth < depth_max; depth++) {
+        const Ref before = arena.descriptor(ref).prev;
+        const bool may_go = candidates.may_go(ref);
+        if (may_go && !candidates.was_read(ref)) return ref;
+        if (may_go) list.kept++;  // it is at the head now
+        ref = before;
+    }
+    return last_that_may(arena, list, candidates.may_go);
 }
 
 }  // namespace farcached::node

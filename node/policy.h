@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Eviction policies: which item of a (partition, size class) goes next. A policy decides, the partition acts.
 // All calls under the partition's lock. Each policy has the same four functions; the choice is a variant.
-// victim: the next to go of those that may; nil when none of the last few may.
+// victim: the next to go of those that may; nil when none of the last few may. It asks of each that it looks at whether
+// it was read unseen since it was asked last: if so, that has been an access, and it gets another chance.
 #pragma once
 
 #include <variant>
@@ -22,6 +23,11 @@ struct ItemList {
     void unlink(Arena& arena, Ref ref);
 };
 
+// `may_go` changes nothing; `was_read` tells the policy of an access, if there was one.
+struct Candidates {
+    FunctionRef<bool(Ref)> may_go, was_read;
+};
+
 // `lru`, clock-like: a hit only marks the item; an item found marked at the tail goes round once more. One
 // store per hit instead of the six of a linked-list move, and no order to keep among readers. Nor does it find
 // less: hit ratios by bench/hitratio_lru (16 MB, a million keys, values of 100 bytes):
@@ -37,7 +43,7 @@ struct ClockLru {
         arena.descriptor(ref).flags |= item_referenced;
     }
     void removed(Arena& arena, ItemList& list, Ref ref) const { list.unlink(arena, ref); }
-    Ref victim(Arena& arena, ItemList& list, FunctionRef<bool(Ref)> may_go) const;
+    Ref victim(Arena& arena, ItemList& list, const Candidates& candidates) const;
 };
 
 // `strict_lru`: every hit moves the item to the head.
@@ -48,7 +54,7 @@ struct StrictLru {
         list.push_head(arena, ref);
     }
     void removed(Arena& arena, ItemList& list, Ref ref) const { list.unlink(arena, ref); }
-    Ref victim(Arena& arena, ItemList& list, FunctionRef<bool(Ref)> may_go) const;
+    Ref victim(Arena& arena, ItemList& list, const Candidates& candidates) const;
 };
 
 using Policy = std::variant<ClockLru, StrictLru>;

@@ -77,7 +77,9 @@ enum class StatKind : uint8_t { counter, gauge };
     X(hash_buckets, gauge, s.index_buckets, "buckets of the index")                                      \
     X(hash_bytes, gauge, s.index_bytes, "bytes of the index")                                            \
     X(flushes, counter, s.flushes, "flushes carried out")                                                \
-    X(index_evictions, counter, s.overflow_evictions, "items that went because their bucket chain was full")
+    X(index_evictions, counter, s.overflow_evictions, "items that went because their bucket chain was full") \
+    X(reads_counted, counter, s.reads_counted,                                                           \
+      "one-sided reads that the node saw by the items' counters, when it looked (access-tracking)")
 
 //        name                   kind     value                     help
 #define LEASE_STATS(X)                                                                                   \

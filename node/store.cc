@@ -220,6 +220,7 @@ GetReply Node::get(const GetOp& op, NodeSeconds now, ValueSink value) {
         Index::Place at = found.place;
         reply.status = GetReply::Status::hit;
         reply.why = protocol::Miss::none;
+        partition.see_reads(at.ref, now);
         reply.meta = partition.meta(at.ref);
         const bool tokens_first = op.win_tokens && op.recache_first;
         if (tokens_first) at = hand_out_tokens(*impl_, partition, at, op, now, reply);

@@ -135,6 +135,20 @@ static_assert(sizeof(PageEntry) == 16);
 
 constexpr uint8_t large_class = 63;  // items larger than a page: a run of pages each
 
+// ---- read counters ----------------------------------------------------------------------------------
+//
+// Beside the region, and in memory of its own, a node may have a counter for each item: so often it was read
+// one-sided (S6). One u64 for every slot_bytes_min of the arena, in its order: page number * counters_per_page +
+// offset in the page / slot_bytes_min. No slot is smaller, so each has one that is no other's: that of its start.
+constexpr uint64_t counter_bytes = sizeof(uint64_t);
+constexpr uint64_t counters_per_page = page_bytes / slot_bytes_min;
+static_assert(page_bytes % slot_bytes_min == 0);
+
+constexpr uint64_t counter_of(uint64_t arena_offset) {  // of the item there; bytes from the arena's start
+    return arena_offset / slot_bytes_min;
+}
+static_assert(counter_of(3 * page_bytes + 2 * slot_bytes_min) == 3 * counters_per_page + 2);
+
 // ---- region header ----------------------------------------------------------------------------------
 struct alignas(64) RegionHeader {
     uint64_t magic;

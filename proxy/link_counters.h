@@ -41,6 +41,11 @@ namespace farcached::proxy {
     X(read_failed, "one-sided reads that the transport refused or broke off")                         \
     X(read_late, "one-sided reads that completed after their request had been given up")              \
     X(read_unposted, "one-sided reads for which there was no room under way")                         \
+    X(reads_posted, "READs of a one-sided read, one or several: completed, failed or lost, or still under way") \
+    X(reads_completed, "READs that completed well")                                                   \
+    X(reads_failed_transport, "READs that the transport refused or that completed badly")             \
+    X(reads_failed_owner, "READs of the memory of a node that is dead")                               \
+    X(reads_failed_lost, "READs that were under way when their connection ended")                     \
     X(lease_granted, "replies that brought a remote pointer under a lease")                           \
     X(lease_denied, "replies that could have brought one and did not")                                \
     X(lease_unusable, "remote pointers in replies that could not be or led nowhere")                  \

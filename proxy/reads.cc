@@ -116,6 +116,7 @@ bool Reads::post(fabric::Channel& channel, Read& read, const fabric::ReadRequest
         counters_.read_unposted.add(1);
         return false;
     }
+    counters_.reads_posted.add(1);
     if (read.under_way_++ == 0) {
         CHECK(read.state_ == Read::State::landed);
         read.state_ = Read::State::posted;
@@ -130,10 +131,19 @@ void Reads::completed(uint64_t token, fabric::ReadStatus status) {
     Read& read = reads_[token];
     CHECK(read.state_ == Read::State::posted);
     CHECK(read.under_way_ > 0);
+    count_completion(status);
     if (status != fabric::ReadStatus::done) read.status = status;
     if (--read.under_way_ > 0) return;
     read.state_ = Read::State::landed;
     landed_.push_back(read.number_);
+}
+
+void Reads::count_completion(fabric::ReadStatus status) {
+    switch (status) {
+        case fabric::ReadStatus::done: counters_.reads_completed.add(1); return;
+        case fabric::ReadStatus::owner_dead: counters_.reads_failed_owner.add(1); return;
+        case fabric::ReadStatus::failed: counters_.reads_failed_transport.add(1); return;
+    }
 }
 
 void Reads::settle(FunctionRef<void(Read&)> judge) {
@@ -254,6 +264,7 @@ void Reads::fail_all(const Failed& why) {
     for (size_t i = 0; i < reads_.size(); i++) {
         Read& read = reads_[i];
         if (read.state_ == Read::State::free) continue;
+        counters_.reads_failed_lost.add(read.under_way_);
         release_landing(read);
         if (read.sink_ != nullptr) fail(read, why);
         close(read);

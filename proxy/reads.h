@@ -13,6 +13,8 @@
 // G2  A landing buffer goes back to the pool when all its READs have completed, or after the channel was destroyed; not
 //     when whoever waited gave up (S12).
 // G3  What was READ is judged by a clock read after its completion, one reading for all that completed in a turn (S4).
+// G9  Every READ that was posted is counted once more, as completed or as failed with its reason, when it is over.
+
 #pragma once
 
 #include <array>
@@ -125,6 +127,7 @@ class Reads {
     Read& free_slot();
     bool post(fabric::Channel& channel, Read& read, const fabric::ReadRequest& request);
     void close(Read& read);
+    void count_completion(fabric::ReadStatus status);
     void release_landing(Read& read);
     void release_order(Read& read);
     void fail(Read& read, const Failed& why);

@@ -24,6 +24,7 @@ struct Wire {
     size_t takes_bytes = SIZE_MAX;  // of a flush; the rest waits for the next ready()
     bool may_connect = true;
     bool mapped = true;                 // can_read()
+    bool counts = false;                // counts_reads()
     size_t reads_most = SIZE_MAX;
     std::optional<fabric::ChannelEnd> end;  // told at the next ready()
     std::vector<fabric::ReadRequest> posted;
@@ -70,6 +71,7 @@ class MemoryChannel final : public fabric::Channel {
     const fabric::RegionView* mapped_region(uint32_t) const override { return nullptr; }
     bool owner_alive() const override { return true; }
     bool can_read() const override { return wire_->mapped; }
+    bool counts_reads() const override { return wire_->counts; }
     bool post_read(const fabric::ReadRequest& request) override {
         if (wire_->posted.size() >= wire_->reads_most) return false;
         wire_->posts++;

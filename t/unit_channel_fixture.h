@@ -263,10 +263,10 @@ inline Transport tcp_transport(const char* host, size_t input_bytes_max = input_
 }
 
 // Over the RDMA device with that address.
-inline Transport verbs_transport(const std::string& host, VerbsDevices& devices, const Region* region = nullptr,
+inline Transport verbs_transport(const std::string& host, VerbsDevices& devices, const VerbsOffer& offer = nullptr,
                                  LandingMemory landing = {}) {
     std::string error;
-    auto listener = VerbsListener::listen(*numeric_address(host, 0), region, devices, 16, error);
+    auto listener = VerbsListener::listen(*numeric_address(host, 0), offer, devices, 16, error);
     if (listener == nullptr) tap::bail_out(error);
     Transport verbs;
     verbs.name = "verbs";

@@ -37,7 +37,7 @@ void defaults_and_flags() {
     tap::ok(s.node.lease && s.node.lease_ms == 4000, "leases of four seconds");
 
     const CommandLine all = parse({"--name", "n-1.x_y", "-m", "128", "-t", "2", "--tcp", "[::1]:0", "-I", "2m",
-                                   "--lease-ms=8000", "--no-lease", "-c", "7", "-L", "-M", "-d", "-P", "/tmp/p", "-u",
+                                   "--lease-ms=8000", "--no-lease", "--access-tracking=atomic", "-c", "7", "-L", "-M", "-d", "-P", "/tmp/p", "-u",
                                    "nobody", "-vv"});
     const Settings& a = all.settings;
     tap::is(all.err, "", "all of them are taken");
@@ -47,6 +47,8 @@ void defaults_and_flags() {
     tap::is(a.node.tcp_host + " " + std::to_string(a.node.tcp_port), "::1 0", "--tcp");
     tap::is(a.memory.item_bytes_max, uint64_t(2) << 20, "-I");
     tap::ok(a.node.lease_ms == 8000 && !a.node.lease, "--lease-ms and --no-lease");
+    tap::ok(s.node.access_tracking == AccessTracking::none && a.node.access_tracking == AccessTracking::atomic,
+            "--access-tracking");
     tap::is(a.session.connections_max, 7u, "-c");
     tap::ok(s.memory.evict && !a.memory.evict, "-M");
     tap::ok(a.memory.huge_pages && a.process.daemonize, "-L and -d");
@@ -82,6 +84,8 @@ void refusals() {
          "could not parse argument to max-item-size: found '1'; allowed: a number of bytes, or one with k or m, from "
          "1k to 1024m\n"},
         {{shm, "/a", "-I", "40m"}, "Cannot set item size limit higher than 1/2 of memory max.\n"},
+        {{"--access-tracking", "report"},
+         "could not parse argument to access-tracking: unknown word 'report'. Allowed: none, atomic\n"},
         {{"--lease-ms", "0"}, "could not parse argument to lease-ms: '0' is no number from 1 to 256000\n"},
         {{shm, "/a", "--admin", "/a"}, "--admin and --shm name the same path: /a\n"},
         {{"-c", "0"}, "could not parse argument to conn-limit: '0' is no number from 1 to 1048576\n"},
@@ -117,7 +121,8 @@ void files() {
     tap::is(file_errors("threads = 0\ncolour = 1\nlease-ms = \"4\"\ntcp = \"x\"\n", s),
             "f:1:11: threads: '0' is no number from 1 to 64\n"
             "f:2:1: unknown key 'colour'. Allowed: name, shm, tcp, verbs, conn-limit, admin, memory-limit, "
-            "disable-evictions, max-item-size, enable-largepages, lease-ms, no-lease, threads, daemon, user, pidfile\n"
+            "disable-evictions, max-item-size, enable-largepages, lease-ms, no-lease, access-tracking, threads, daemon, user, "
+            "pidfile\n"
             "f:3:12: lease-ms: found the text '4'; allowed: a number from 1 to 256000\n"
             "f:4:7: tcp: found 'x'; allowed: ADDR:PORT, with brackets around an IPv6 address; port 0 to 65535\n",
             "all that is wrong in one is said at once");

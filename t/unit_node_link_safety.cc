@@ -210,8 +210,10 @@ class History {
             step();
             note_values();
             judge();
+            account(world_.wire ? world_.wire->posted.size() + world_.wire->completed.size() : 0);
         }
         world_.link->stop(world_.now_ns);
+        account(0);
         judge();
         for (const auto& [cookie, asked] : asked_)
             if (world_.sink[cookie].times != 1) violation("an accepted request was not answered once");
@@ -228,6 +230,15 @@ class History {
         late += counters.read_late.get();
         answers += asked_.size();
         connections += uint64_t(world_.connections);
+    }
+
+    // Of the READs that were posted, only those are neither completed nor failed that are under way.
+    void account(uint64_t under_way) {
+        const proxy::LinkCounters& c = world_.counters();
+        const uint64_t over = c.reads_completed.get() + c.reads_failed_transport.get() + c.reads_failed_owner.get() +
+                              c.reads_failed_lost.get();
+        if (world_.link->channel() == nullptr) under_way = 0;
+        if (c.reads_posted.get() != over + under_way) violation("a READ that was posted is not accounted for");
     }
 
     static inline uint64_t index = 0, index_void = 0;

@@ -126,6 +126,47 @@ VerbsHello good_hello() {
     return hello;
 }
 
+// A node of the first build says nothing of counters, and its proxies look at nothing behind what it says.
+void counters_in_greetings() {
+    VerbsWelcome welcome{}, read;
+    std::string why;
+    welcome.head = verbs_head(verbs_welcome_magic, sizeof welcome);
+    welcome.receives = {32, 8192};
+    welcome.region_address = 4096;
+    welcome.region_bytes = 1 << 20;
+    welcome.counters_address = 1 << 21;
+    welcome.counters_bytes = 1 << 14;
+    welcome.counters_from = 1 << 12;
+    welcome.counters_key = 77;
+    const std::string now = std::string(bytes_of(welcome)) + std::string(196 - sizeof welcome, '\0');
+    tap::ok(parse_verbs_welcome(now, read, why) && read.counters_bytes == 1 << 14 && read.counters_key == 77,
+            "a node's counters");
+    welcome.head.bytes = verbs_welcome_bytes_least;
+    std::string earlier(bytes_of(welcome));
+    tap::ok(parse_verbs_welcome(earlier, read, why) && read.counters_bytes == 0 && read.counters_key == 0,
+            "an older node has none, whatever its fabric pads with");
+    earlier.resize(verbs_welcome_bytes_least);
+    tap::ok(parse_verbs_welcome(earlier, read, why) && read.region_bytes == 1 << 20, "nor is that missed");
+    welcome.head.bytes = 150;
+    std::string later(bytes_of(welcome));
+    tap::ok(!parse_verbs_welcome(later, read, why), "a newer one that is cut is no greeting");
+    later.resize(196, '\1');
+    tap::ok(parse_verbs_welcome(later, read, why) && read.counters_key == 77, "of a whole one what is known is taken");
+    uint32_t taken = 0;
+    auto changed = [&](auto change) {
+        VerbsWelcome other = welcome;
+        other.head.bytes = sizeof other;
+        change(other);
+        taken += parse_verbs_welcome(bytes_of(other), read, why) ? 1 : 0;
+    };
+    changed([](VerbsWelcome& other) { other.counters_address = UINT64_MAX - 7; });
+    changed([](VerbsWelcome& other) { other.counters_address++; });
+    changed([](VerbsWelcome& other) { other.counters_bytes++; });
+    changed([](VerbsWelcome& other) { other.counters_from = (1 << 20) + 1; });
+    changed([](VerbsWelcome& other) { other.counters_reserved = 1; });
+    tap::is(taken, 0u, "counters that cannot be where they are said to be are refused");
+}
+
 void greetings() {
     VerbsHello hello;
     VerbsRefusal reason;
@@ -164,6 +205,7 @@ void greetings() {
     tap::ok(parse_verbs_welcome(bytes_of(welcome), read, why), "a node's answer");
     welcome.region_address = UINT64_MAX - 100;
     tap::ok(!parse_verbs_welcome(bytes_of(welcome), read, why), "not with a region beyond all addresses");
+    counters_in_greetings();
     VerbsRefuse refuse{};
     refuse.head = verbs_head(verbs_refuse_magic, sizeof refuse);
     refuse.reason = VerbsRefusal::flight;

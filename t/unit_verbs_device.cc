@@ -95,7 +95,71 @@ void large_reads(Place& place) {
     tap::is(wrong, 0u, "all of it");
 }
 
-// ---- peers that lie ---------------------------------------------------------------------------------
+// ---- counted reads, and what else a proxy might try ------------------------------------------------
+
+constexpr uint64_t item_at = 3 * layout::page_bytes + 128;  // from the arena's start
+
+struct Counted {
+    Region region{small_region(4711)};
+    uint64_t arena = region.view().region_bytes - region.view().arena_bytes;
+    std::vector<uint64_t> counters = std::vector<uint64_t>(region.view().arena_bytes / layout::slot_bytes_min);
+    VerbsOffer offer{&region, counters.data(), counters.size() * layout::counter_bytes};
+    uint64_t& of_item() { return counters[layout::counter_of(item_at)]; }
+    std::string arena_bytes() const {
+        return {region.view().base + arena, region.view().arena_bytes};
+    }
+    RemotePtr item() const { return {4711, arena + item_at, 1, 0, 64}; }
+};
+
+void counted_reads(Place& place) {
+    Counted node;
+    Transport transport = verbs_transport(place.host, place.devices, node.offer, place.memory());
+    End client, server;
+    if (!tap::ok(join(transport, client, server), "joined for counted reads")) return;
+    tap::ok(client.channel->counts_reads() && !server.channel->counts_reads(), "the proxy's side can count");
+    ChannelCounters counters;
+    client.channel->count_in(counters);
+    const std::string before = node.arena_bytes();
+    for (uint64_t i = 0; i < 100; i++)
+        (void)client.channel->post_read({node.item(), place.words() + 8 * i, i, i % 2 == 0});
+    client.channel->flush();
+    tap::ok(pump({&client}, [&] { return client.reads.size() == 100; }), "all are told, once");
+    bool right = true;
+    for (uint64_t i = 0; i < client.reads.size(); i++) right = right && client.reads[i].first == i;
+    tap::ok(right, "in order");
+    tap::is(node.of_item(), 50u, "those that were to be counted were");
+    tap::is(counters.rdma_atomics.get(), 50u, "by so many FETCH_AND_ADDs");
+    tap::is(counters.rdma_reads.get(), 100u, "and so many READs");
+    tap::is(counters.rdma_read_bytes.get(), 6400u, "of so many bytes");
+    tap::is(counters.rdma_doorbells.get(), 1u, "with one doorbell");
+    uint64_t sum = 0;
+    for (const uint64_t one : node.counters) sum += one;
+    tap::is(sum, 50u, "no other counter moved");
+    tap::ok(node.arena_bytes() == before, "and no byte of the arena (S6)");
+    client.reads.clear();
+    size_t taken = 0;
+    while (client.channel->post_read({node.item(), place.words() + 8 * taken, taken, true})) taken++;
+    tap::is(taken, size_t(VerbsConfig().reads / 2), "half as many can be under way");
+    client.channel->flush();
+    tap::ok(pump({&client}, [&] { return client.reads.size() == taken; }), "and all are told");
+    tap::is(node.of_item(), 50 + taken, "and counted");
+    client.reads.clear();
+    const RemotePtr header{4711, 0, 1, 0, 64};
+    (void)client.channel->post_read({header, place.words(), 1, true});
+    client.channel->flush();
+    tap::ok(pump({&client}, [&] { return client.reads.size() == 1; }), "what is no item's");
+    tap::is(counters.rdma_atomics.get(), 50 + taken, "has no counter");
+
+    Transport without = verbs_transport(place.host, place.devices, &node.region, place.memory());
+    End other, far;
+    if (!tap::ok(join(without, other, far), "a node without counters")) return;
+    tap::ok(!other.channel->counts_reads(), "has none to offer");
+    other.channel->count_in(counters);
+    (void)other.channel->post_read({node.item(), place.words(), 1, true});
+    other.channel->flush();
+    tap::ok(pump({&other}, [&] { return other.reads.size() == 1; }), "and is read all the same");
+    tap::is(counters.rdma_atomics.get(), 50 + taken, "without an atomic");
+}
 
 rdma_cm_event* wait_event(rdma_event_channel* from) {
     pollfd polled{from->fd, POLLIN, 0};
@@ -103,6 +167,114 @@ rdma_cm_event* wait_event(rdma_event_channel* from) {
     if (poll(&polled, 1, int(patience_ms())) != 1) return nullptr;
     return rdma_get_cm_event(from, &event) == 0 ? event : nullptr;
 }
+
+// A proxy by hand, that posts what it likes.
+struct RawProxy {
+    std::unique_ptr<VerbsQueue> queue;
+    VerbsWelcome welcome{};
+
+    RawProxy(Place& place, VerbsListener& listener, End& server);
+    // What the device says of one work request; empty: it completed well.
+    std::string tries(ibv_send_wr work);
+};
+
+RawProxy::RawProxy(Place& place, VerbsListener& listener, End& server) {
+    CmEvents events(rdma_create_event_channel());
+    rdma_cm_id* made = nullptr;
+    if (rdma_create_id(events.get(), &made, nullptr, RDMA_PS_TCP) != 0) tap::bail_out("rdma_create_id");
+    CmId id(made);
+    SocketAddress to = listener.address();
+    if (rdma_resolve_addr(made, nullptr, to.get(), 2000) != 0) tap::bail_out("rdma_resolve_addr");
+    CmEvent(wait_event(events.get())).reset();
+    std::string error;
+    auto device = place.devices.device_of(*made, error);
+    queue = VerbsQueue::make(std::move(events), std::move(id), std::move(device), error);
+    if (queue == nullptr || !queue->use_memory(place.landing, sizeof place.landing, VerbsAccess::landing, error))
+        tap::bail_out(error);
+    if (rdma_resolve_route(made, 2000) != 0) tap::bail_out("rdma_resolve_route");
+    CmEvent(wait_event(queue->events())).reset();
+    VerbsHello hello{};
+    hello.head = verbs_head(verbs_hello_magic, sizeof hello);
+    hello.receives = queue->receives();
+    rdma_conn_param param{};
+    param.private_data = &hello;
+    param.private_data_len = sizeof hello;
+    param.initiator_depth = param.responder_resources = 1;
+    if (rdma_connect(made, &param) != 0) tap::bail_out("rdma_connect");
+    pollfd polled{listener.fd(), POLLIN, 0};
+    poll(&polled, 1, int(patience_ms()));
+    server.channel = listener.accept(server);
+    const CmEvent answer(wait_event(queue->events()));
+    if (answer == nullptr || answer->event != RDMA_CM_EVENT_ESTABLISHED) tap::bail_out("not established");
+    const rdma_conn_param& said = answer->param.conn;
+    if (!parse_verbs_welcome({static_cast<const char*>(said.private_data), said.private_data_len}, welcome, error))
+        tap::bail_out(error);
+    queue->met(welcome.receives, {});
+}
+
+std::string RawProxy::tries(ibv_send_wr work) {
+    ibv_sge piece{reinterpret_cast<uint64_t>(queue->memory()->addr), 8, queue->memory()->lkey};
+    work.wr_id = WorkId{WorkKind::read, 0}.packed();
+    work.sg_list = &piece;
+    work.num_sge = 1;
+    work.send_flags = IBV_SEND_SIGNALED;
+    ibv_send_wr* refused = nullptr;
+    if (ibv_post_send(queue->id()->qp, &work, &refused) != 0) tap::bail_out("ibv_post_send");
+    ibv_wc done{};
+    const uint64_t until = now_ms() + patience_ms();
+    while (ibv_poll_cq(queue->id()->qp->send_cq, 1, &done) == 0 && now_ms() < until) poll(nullptr, 0, 1);
+    return done.status == IBV_WC_SUCCESS ? "" : ibv_wc_status_str(done.status);
+}
+
+// S6, by the device: whatever a proxy does, it changes no byte of the region, and of counters only what it adds.
+void refused_by_the_device(Place& place) {
+    Counted node;
+    Transport transport = verbs_transport(place.host, place.devices, node.offer);
+    auto& listener = static_cast<VerbsListener&>(*transport.listener);
+    const std::string before = node.arena_bytes();
+    struct Attempt {
+        const char* name;
+        ibv_wr_opcode opcode;
+        bool counters, granted;
+    };
+    constexpr Attempt attempts[] = {
+        {"a READ of the arena", IBV_WR_RDMA_READ, false, true},
+        {"a WRITE to the arena", IBV_WR_RDMA_WRITE, false, false},
+        {"a FETCH_AND_ADD in the arena", IBV_WR_ATOMIC_FETCH_AND_ADD, false, false},
+        {"a COMPARE_AND_SWAP in the arena", IBV_WR_ATOMIC_CMP_AND_SWP, false, false},
+        {"a FETCH_AND_ADD to a counter", IBV_WR_ATOMIC_FETCH_AND_ADD, true, true},
+        {"a WRITE to a counter", IBV_WR_RDMA_WRITE, true, false},
+        {"a READ of a counter", IBV_WR_RDMA_READ, true, false},
+    };
+    for (const Attempt& one : attempts) {
+        End server;
+        RawProxy proxy(place, listener, server);
+        const uint64_t at = one.counters ? proxy.welcome.counters_address
+                                         : proxy.welcome.region_address + proxy.welcome.counters_from;
+        const uint32_t key = one.counters ? proxy.welcome.counters_key : proxy.welcome.region_key;
+        ibv_send_wr work{};
+        work.opcode = one.opcode;
+        if (one.opcode == IBV_WR_RDMA_READ || one.opcode == IBV_WR_RDMA_WRITE) {
+            work.wr.rdma.remote_addr = at;
+            work.wr.rdma.rkey = key;
+        } else {
+            work.wr.atomic.remote_addr = at;
+            work.wr.atomic.rkey = key;
+            work.wr.atomic.compare_add = one.opcode == IBV_WR_ATOMIC_FETCH_AND_ADD ? 1 : 0;
+            work.wr.atomic.swap = 4711;
+        }
+        const std::string said = proxy.tries(work);
+        if (one.granted)
+            tap::is(said, "", std::string(one.name) + " is granted");
+        else
+            tap::ok(said.starts_with("remote "), std::string(one.name) + " is refused");
+        if (!said.empty()) tap::note("%s: %s", one.name, said.c_str());
+    }
+    tap::ok(node.arena_bytes() == before, "no byte of the arena has changed");
+    tap::is(node.counters[0], 1u, "a counter by one");
+}
+
+// ---- peers that lie ---------------------------------------------------------------------------------
 
 // A node by hand, that answers what the test wants.
 struct RawNode {
@@ -289,6 +461,9 @@ int main() {
     reads(*place);
     nothing_dies(*place);
     large_reads(*place);
+    counted_reads(*place);
+    refused_by_the_device(*place);
+    nothing_dies(*place);
     nodes_that_lie(*place);
     proxies_that_lie(*place);
     many_connections(*place);
