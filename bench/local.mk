@@ -43,6 +43,9 @@ bench_libbench_a_SOURCES = \
 	bench/worker.cc \
 	bench/worker.h
 
+# What draws farbench's measurements.
+dist_pkgdata_DATA = bench/transport_chart.py
+
 bin_PROGRAMS += farbench
 farbench_SOURCES = bench/farbench.cc
 farbench_LDADD = bench/libbench.a $(LDADD)
@@ -66,4 +69,5 @@ EXTRA_DIST += \
 	bench/compare_load.py \
 	bench/compare_proxied.py \
 	bench/compare_report.py \
-	bench/compare_servers.py
+	bench/compare_servers.py \
+	bench/transport_guest

@@ -63,11 +63,11 @@ void TransportClient::disconnect() {
 
 // ---- asking -----------------------------------------------------------------------------------------
 
-std::string_view TransportClient::key_text(uint64_t key) {
+void TransportClient::prepare(uint64_t key, bool set) {
     char digits[16];
     std::snprintf(digits, sizeof digits, "%07llu", (unsigned long long)key);
     key_.assign(around_.key_prefix).append(digits);
-    return key_;
+    if (set) around_.values.fill(value_.data(), around_.sweep.value_bytes, key, sequence_++);
 }
 
 proxy::AskOptions TransportClient::options(uint64_t key, bool set) {
@@ -80,15 +80,14 @@ proxy::AskOptions TransportClient::options(uint64_t key, bool set) {
 
 bool TransportClient::ask_get(uint64_t key) {
     protocol::GetOp op;
-    op.key = {key_text(key), 0};
+    op.key = {key_, 0};
     op.lease = around_.table != nullptr;
     return link_.get(op, options(key, /* set= */ false), *this, now_ns_) == proxy::Asked::accepted;
 }
 
 bool TransportClient::ask_set(uint64_t key) {
-    around_.values.fill(value_.data(), around_.sweep.value_bytes, key, sequence_++);
     protocol::StoreOp op;
-    op.key = {key_text(key), 0};
+    op.key = {key_, 0};
     op.value = value_;
     op.lease = around_.table != nullptr;
     return link_.ask(op, options(key, /* set= */ true), *this) == proxy::Asked::accepted;
@@ -101,7 +100,9 @@ void TransportClient::error(const std::string& text) {
     if (first_error_.empty()) first_error_ = text;
 }
 
+// The answer is there; that it is verified is not the link's time.
 void TransportClient::answered(uint64_t cookie, proxy::Answer& answer) {
+    answered_ns_ = boottime_ns();
     under_way_--;
     const uint64_t key = cookie >> 1;
     if ((cookie & 1) != 0) {
@@ -123,6 +124,7 @@ void TransportClient::failed(uint64_t, const proxy::Failed& failed) {
         ASK_FAILURES(X)
 #undef X
     };
+    answered_ns_ = boottime_ns();
     under_way_--;
     error(texts[size_t(failed.why)]);
 }
@@ -135,9 +137,10 @@ void TransportClient::flush() {
 
 void TransportClient::wait() {
     if (around_.sweep.spin) {
+        const bool more = link_.linger();
         now_ns_ = boottime_ns();
         link_.ready(now_ns_);
-        if (now_ns_ - ticked_ns_ < tick_every_ns) return;
+        if (more || now_ns_ - ticked_ns_ < tick_every_ns) return;
         ticked_ns_ = now_ns_;
         link_.tick(now_ns_);
         return;
@@ -172,8 +175,14 @@ void TransportClient::keep_busy(uint64_t operations, uint32_t depth, Issue&& iss
 
 void TransportClient::prefill(uint64_t first, uint64_t end) {
     const uint64_t keys = end - first;
-    keep_busy(keys, prefill_depth, [&](uint64_t i) { return ask_set(first + i); });
-    keep_busy(keys * touches, prefill_depth, [&](uint64_t i) { return ask_get(first + i % keys); });
+    keep_busy(keys, prefill_depth, [&](uint64_t i) {
+        prepare(first + i, /* set= */ true);
+        return ask_set(first + i);
+    });
+    keep_busy(keys * touches, prefill_depth, [&](uint64_t i) {
+        prepare(first + i % keys, /* set= */ false);
+        return ask_get(first + i % keys);
+    });
 }
 
 void TransportClient::run(uint64_t operations, Workload workload, bool measured) {
@@ -182,6 +191,7 @@ void TransportClient::run(uint64_t operations, Workload workload, bool measured)
     for (uint64_t i = 0; i < operations && !stopping(); i++) {
         const bool set = workload == Workload::mixed && random_.below(100) < mixed_sets_percent;
         const uint64_t key = around_.distribution.key(random_);
+        prepare(key, set);
         const uint64_t asked_ns = now_ns_ = boottime_ns();
         while (!(set ? ask_set(key) : ask_get(key))) {
             flush();
@@ -199,15 +209,14 @@ void TransportClient::run(uint64_t operations, Workload workload, bool measured)
             woken_ns = now_ns_;
             flush();
         }
-        const uint64_t end_ns = boottime_ns();
         if (!measured) continue;
-        latency_.add(end_ns - asked_ns);
+        latency_.add(answered_ns_ - asked_ns);
         done_.add(1);
         if (!profile) continue;
         parts_.begin_ns += begun_ns - asked_ns;
         parts_.post_ns += posted_ns - begun_ns;
         parts_.wait_ns += woken_ns - posted_ns;
-        parts_.finish_ns += end_ns - woken_ns;
+        parts_.finish_ns += answered_ns_ - woken_ns;
     }
 }
 

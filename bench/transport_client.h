@@ -79,7 +79,8 @@ class TransportClient final : private proxy::LinkEvents, private proxy::ReplySin
     bool ask_get(uint64_t key);
     bool ask_set(uint64_t key);
     proxy::AskOptions options(uint64_t key, bool set);
-    std::string_view key_text(uint64_t key);
+    // The key, and a value for it, to be asked with.
+    void prepare(uint64_t key, bool set);
     void error(const std::string& text);
     bool stopping() const {
         return around_.interrupted.load(std::memory_order_relaxed) || around_.given_up.load(std::memory_order_relaxed);
@@ -101,9 +102,8 @@ class TransportClient final : private proxy::LinkEvents, private proxy::ReplySin
     std::string down_text_;
 
     uint32_t under_way_ = 0;
-    bool measured_ = false;
     uint64_t now_ns_ = 0;  // the last reading of the clock
-    uint64_t asked_ns_ = 0;
+    uint64_t answered_ns_ = 0;
     uint64_t ticked_ns_ = 0;
     Histogram latency_;
     TransportParts parts_;

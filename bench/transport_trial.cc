@@ -43,6 +43,12 @@ double thread_cpu_s() {
     return double(t.tv_sec) + double(t.tv_nsec) * 1e-9;
 }
 
+// Keys are each trial's own: what replaces an item under its lease earns none until that is over.
+uint16_t this_run() {
+    static const uint16_t number = uint16_t(random_word());
+    return number;
+}
+
 // A table of remote pointers that nobody else can find.
 std::unique_ptr<proxy::PointerTable> own_table() {
     auto host = proxy::TableHost::of_this_process();
@@ -58,14 +64,20 @@ std::unique_ptr<proxy::PointerTable> own_table() {
     return std::move(std::get<std::unique_ptr<proxy::PointerTable>>(opened));
 }
 
+fabric::VerbsConfig verbs_config(bool spin) {
+    fabric::VerbsConfig config;
+    if (spin) config.sleeps = false;
+    return config;
+}
+
 // What clients of one trial share.
 struct Reach {
     NodePlace place;
     std::vector<fabric::SocketAddress> addresses;
     fabric::MappedRegions regions;
-    fabric::VerbsDevices devices{fabric::VerbsConfig()};
+    fabric::VerbsDevices devices;
 
-    explicit Reach(const NodePlace& to) : place(to) {
+    Reach(const NodePlace& to, bool spin) : place(to), devices(verbs_config(spin)) {
         if (place.via == Via::shm) return;
         auto found = fabric::look_up(place.host, place.port);
         if (auto* why = std::get_if<std::string>(&found))
@@ -151,13 +163,13 @@ class Crew {
           node_(node),
           point_(point),
           stop_(stop),
-          reach_(place),
+          reach_(place, sweep.spin),
           distribution_(sweep.keys, sweep.zipf),
           values_(sweep.value_bytes, sweep.value_bytes, /* verified= */ true),
           meeting_(point.clients + 1) {
         if (by_pointer(point.transport)) table_ = own_table();
         char prefix[64];
-        std::snprintf(prefix, sizeof prefix, "%u-%u-%03u-%04u:", unsigned(point.transport),
+        std::snprintf(prefix, sizeof prefix, "%04x%u%u%03u%03u:", unsigned(this_run()), unsigned(point.transport),
                       unsigned(point.workload), point.clients, number);
         const TransportClient::Surroundings around{sweep, distribution_, values_, stop_, given_up_, table_.get(), prefix,
                                                    reads_one_sided(point.transport)};

@@ -177,6 +177,11 @@ check_PROGRAMS += t/unit_bench
 TESTS += t/unit_bench
 t_unit_bench_SOURCES = t/unit_bench.cc t/tap.h
 t_unit_bench_LDADD = bench/libbench.a $(LDADD)
+
+check_PROGRAMS += t/unit_transport
+TESTS += t/unit_transport
+t_unit_transport_SOURCES = t/unit_transport.cc t/tap.h
+t_unit_transport_LDADD = bench/libbench.a $(LDADD)
 test_scripts += t/bench_smoke.py t/bench_transport.py
 
 # What needs RDMA, in guests that have it: contrib/check runs it and `make check` does not.
