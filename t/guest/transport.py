@@ -19,8 +19,9 @@ TRANSPORTS = ["tcp", "twosided", "onesided", "index", "onesided+atomic"]
 
 def measure(folder):
     farbench = os.path.join(os.path.dirname(os.environ["FARCACHED"]), "farbench")
-    done = subprocess.run([farbench, "transport", "--spawn", "verbs", "--quick", "--json", os.path.join(folder, "json"),
-                           "--csv", folder], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=250)
+    command = [farbench, "transport", "--spawn", "verbs", "--quick", "--operations", "500", "--csv", folder, "--json",
+               os.path.join(folder, "json")]
+    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=180)
     tap.ok(done.returncode == 0, "it runs to its end", done.returncode, *(done.stdout + done.stderr).split("\n"))
     for line in done.stdout.splitlines():
         tap.diag(line)
@@ -53,9 +54,10 @@ def check_counts(rows):
 
 
 def check_device(rows):
-    """A few may be sent and not be completed yet when counters are read, or be sent twice."""
+    """A few may be sent and not be completed yet when counters are read, and an emulated guest is slow enough that some
+    packets are sent twice: soft-RoCE waits for an answer no longer than a device would."""
     measured = [row for row in rows if row["transport"] != "tcp"]
-    for what, slack in (("sends", 0.02), ("packets", 0.1)):
+    for what, slack in (("sends", 0.05), ("packets", 0.25)):
         off = [(row["transport"], row["mix"], row["clients"], row["device_%s_per_op" % what], row["expected_%s_per_op" % what])
                for row in measured]
         tap.ok(measured and all(seen and abs(float(seen) - float(ours)) <= slack for _, _, _, seen, ours in off),
