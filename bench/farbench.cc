@@ -1,23 +1,22 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// farbench: the measuring tool. One command so far: load.
-//
-// Exit status: 0 when all went well; 1 when the load met an error, a wrong value or a broken
-// connection, or could not begin; 64 for arguments that it does not understand.
+// farbench: the measuring tool. Its commands, and which of them was asked for.
 #include <cstdio>
 #include <cstring>
 #include <exception>
 #include <span>
 #include <string>
+#include <vector>
 
+#include "bench/exit_status.h"
 #include "bench/load.h"
 #include "bench/options.h"
 #include "bench/report.h"
+#include "bench/transport.h"
+#include "bench/transport_options.h"
 
 namespace farcached::bench {
 
 namespace {
-
-enum ExitStatus : int { exit_good = 0, exit_failed = 1, exit_usage = 64 };
 
 int load_command(std::span<char* const> arguments) {
     LoadOptions options;
@@ -36,21 +35,30 @@ int load_command(std::span<char* const> arguments) {
 struct Command {
     const char* name;
     const char* help;
-    std::span<const Option> options;
+    std::vector<OptionText> options;
     int (*run)(std::span<char* const> arguments);
 };
 
-const Command commands[] = {
-    {"load",
-     "Load on a memcached server, in a closed loop: throughput, latency, hit ratio, server CPU.",
-     load_options(), load_command},
-};
+template <class Options>
+std::vector<OptionText> texts(std::span<const OptionOf<Options>> table) {
+    return {table.begin(), table.end()};
+}
+
+std::vector<Command> commands() {
+    return {
+        {"load", "Load on a memcached server, in a closed loop: throughput, latency, hit ratio, server CPU.",
+         texts(load_options()), load_command},
+        {"transport", "[ADDRESS]...  The ways to a farnode side by side: TCP, two-sided and one-sided RDMA, with and without\n"
+                      "  metadata atomics. ADDRESS: tcp:HOST:PORT, verbs:HOST:PORT, shm:PATH; or --spawn.",
+         texts(transport_options()), transport_command},
+    };
+}
 
 int print_help() {
     std::printf("Usage: farbench COMMAND [OPTION]...\n");
-    for (const Command& command : commands) {
+    for (const Command& command : commands()) {
         std::printf("\nfarbench %s\n  %s\n\n", command.name, command.help);
-        for (const Option& option : command.options) {
+        for (const OptionText& option : command.options) {
             std::string left = std::string("--") + option.name;
             if (option.value != nullptr) left += std::string(" ") + option.value;
             std::printf("  %-26s %s", left.c_str(), option.help);
@@ -65,7 +73,7 @@ int print_help() {
 
 int run(std::span<char* const> arguments) {
     const char* name = arguments.empty() ? "" : arguments[0];
-    for (const Command& command : commands)
+    for (const Command& command : commands())
         if (std::strcmp(name, command.name) == 0) {
             for (const char* argument : arguments)
                 if (std::strcmp(argument, "--help") == 0) return print_help();

@@ -7,16 +7,33 @@ bench_libbench_a_SOURCES = \
 	bench/batch.h \
 	bench/connection.cc \
 	bench/connection.h \
+	bench/device_counters.cc \
+	bench/device_counters.h \
 	bench/distribution.cc \
 	bench/distribution.h \
+	bench/exit_status.h \
 	bench/histogram.h \
 	bench/load.cc \
 	bench/load.h \
+	bench/node_process.cc \
+	bench/node_process.h \
+	bench/option_text.h \
 	bench/options.cc \
 	bench/options.h \
 	bench/random.h \
 	bench/report.cc \
 	bench/report.h \
+	bench/transport.cc \
+	bench/transport.h \
+	bench/transport_client.cc \
+	bench/transport_client.h \
+	bench/transport_options.cc \
+	bench/transport_options.h \
+	bench/transport_paper.h \
+	bench/transport_report.cc \
+	bench/transport_report.h \
+	bench/transport_trial.cc \
+	bench/transport_trial.h \
 	bench/usage.cc \
 	bench/usage.h \
 	bench/value.cc \
@@ -25,6 +42,9 @@ bench_libbench_a_SOURCES = \
 	bench/wire.h \
 	bench/worker.cc \
 	bench/worker.h
+
+# What draws farbench's measurements.
+dist_pkgdata_DATA = bench/transport_chart.py
 
 bin_PROGRAMS += farbench
 farbench_SOURCES = bench/farbench.cc
@@ -49,4 +69,5 @@ EXTRA_DIST += \
 	bench/compare_load.py \
 	bench/compare_proxied.py \
 	bench/compare_report.py \
-	bench/compare_servers.py
+	bench/compare_servers.py \
+	bench/transport_guest

@@ -2,7 +2,6 @@
 #include "bench/options.h"
 
 #include <algorithm>
-#include <charconv>
 #include <string_view>
 
 #include "base/limits.h"
@@ -20,17 +19,6 @@ constexpr uint32_t multiget_max = 10'000;
 constexpr uint32_t value_bytes_max = 1u << 30;
 constexpr double seconds_max = 24 * 3600;
 constexpr double seconds_if_requests = 3600;
-
-template <class Number>
-const char* to_number(std::string_view text, Number low, Number high, Number& to) {
-    Number n{};
-    auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), n);
-    if (error != std::errc() || end != text.data() + text.size()) return "is not a number";
-    if (!(n >= low)) return "is too small";
-    if (!(n <= high)) return "is too large";
-    to = n;
-    return nullptr;
-}
 
 // "a:b", or "a" for both.
 const char* to_pair(std::string_view text, uint32_t high, uint32_t& a, uint32_t& b) {
@@ -95,92 +83,86 @@ using L = LoadOptions;
 using S = const std::string;
 
 const Option table[] = {
-    {"host", "NAME", "127.0.0.1", "the server's name or address",
+    {{"host", "NAME", "127.0.0.1", "the server's name or address"},
      [](L& l, S& t) -> const char* {
          l.target.host = t;
          return nullptr;
      }},
-    {"port", "PORT", "11211", "the server's port",
+    {{"port", "PORT", "11211", "the server's port"},
      [](L& l, S& t) -> const char* {
          l.target.port = t;
          return nullptr;
      }},
-    {"unix", "PATH", nullptr, "a Unix socket instead",
+    {{"unix", "PATH", nullptr, "a Unix socket instead"},
      [](L& l, S& t) -> const char* {
          l.target.unix_path = t;
          return nullptr;
      }},
-    {"protocol", "P", "text", "text, meta or binary",
+    {{"protocol", "P", "text", "text, meta or binary"},
      [](L& l, S& t) { return to_wire(t, l.target.wire); }},
-    {"server-pid", "PID[,PID]", nullptr,
-     "report the CPU time and context switches of these processes",
+    {{"server-pid", "PID[,PID]", nullptr,
+     "report the CPU time and context switches of these processes"},
      [](L& l, S& t) { return to_pids(t, l.target.server_pids); }},
-    {"back-pid", "PID[,PID]", nullptr,
-     "and, apart from it, of these, which serve the server as its nodes",
+    {{"back-pid", "PID[,PID]", nullptr,
+     "and, apart from it, of these, which serve the server as its nodes"},
      [](L& l, S& t) { return to_pids(t, l.target.back_pids); }},
-    {"threads", "N", "2", "threads, each with its own connections",
+    {{"threads", "N", "2", "threads, each with its own connections"},
      [](L& l, S& t) { return to_number<uint32_t>(t, 1, threads_max, l.shape.threads); }},
-    {"connections", "N", "50", "connections of all threads together",
+    {{"connections", "N", "50", "connections of all threads together"},
      [](L& l, S& t) { return to_number<uint32_t>(t, 1, connections_max, l.shape.connections); }},
-    {"pipeline", "N", "1", "requests that go out in one write; the next N when all are answered",
+    {{"pipeline", "N", "1", "requests that go out in one write; the next N when all are answered"},
      [](L& l, S& t) { return to_number<uint32_t>(t, 1, pipeline_max, l.shape.pipeline); }},
-    {"multiget", "K", "1", "keys that one get asks for",
+    {{"multiget", "K", "1", "keys that one get asks for"},
      [](L& l, S& t) { return to_number<uint32_t>(t, 1, multiget_max, l.shape.multiget); }},
-    {"seconds", "S", nullptr, "how long to measure; 10 unless --requests is given",
+    {{"seconds", "S", nullptr, "how long to measure; 10 unless --requests is given"},
      [](L& l, S& t) { return to_number<double>(t, 0.01, seconds_max, l.bounds.seconds); }},
-    {"requests", "N", nullptr, "how many requests to measure, within --seconds or an hour",
+    {{"requests", "N", nullptr, "how many requests to measure, within --seconds or an hour"},
      [](L& l, S& t) { return to_number<uint64_t>(t, 1, UINT64_C(1) << 50, l.bounds.requests); }},
-    {"warmup", "S", "0", "seconds of load before measuring",
+    {{"warmup", "S", "0", "seconds of load before measuring"},
      [](L& l, S& t) { return to_number<double>(t, 0, seconds_max, l.bounds.warmup_s); }},
-    {"stall", "S", "10", "give up when no reply has come for so long",
+    {{"stall", "S", "10", "give up when no reply has come for so long"},
      [](L& l, S& t) { return to_number<double>(t, 0.1, seconds_max, l.bounds.stall_s); }},
-    {"ratio", "SET:GET", "5:95", "how many sets to how many gets",
+    {{"ratio", "SET:GET", "5:95", "how many sets to how many gets"},
      [](L& l, S& t) { return to_ratio(t, l.mix); }},
-    {"keys", "N", "10000", "different keys",
+    {{"keys", "N", "10000", "different keys"},
      [](L& l, S& t) { return to_number<uint64_t>(t, 1, UINT64_C(1) << 40, l.mix.keys); }},
-    {"key-prefix", "TEXT", "farbench-", "what keys begin with; a number follows",
+    {{"key-prefix", "TEXT", "farbench-", "what keys begin with; a number follows"},
      [](L& l, S& t) { return to_prefix(t, l.mix); }},
-    {"value-bytes", "N[:M]", "64", "length of values; N:M: each from N to M",
+    {{"value-bytes", "N[:M]", "64", "length of values; N:M: each from N to M"},
      [](L& l, S& t) { return to_value_bytes(t, l.mix); }},
-    {"distribution", "D", "uniform", "of keys: uniform or zipf",
+    {{"distribution", "D", "uniform", "of keys: uniform or zipf"},
      [](L& l, S& t) { return to_distribution(t, l.mix); }},
-    {"theta", "X", "0.99", "exponent of zipf",
+    {{"theta", "X", "0.99", "exponent of zipf"},
      [](L& l, S& t) { return to_number<double>(t, 0.01, 10, l.mix.theta); }},
-    {"preload", nullptr, nullptr, "store every key once before all else",
+    {{"preload", nullptr, nullptr, "store every key once before all else"},
      [](L& l, S&) -> const char* {
          l.mix.preload = true;
          return nullptr;
      }},
-    {"verify", nullptr, nullptr,
-     "values carry key, sequence number and checksum, and gets check them",
+    {{"verify", nullptr, nullptr,
+     "values carry key, sequence number and checksum, and gets check them"},
      [](L& l, S&) -> const char* {
          l.mix.verify = true;
          return nullptr;
      }},
-    {"seed", "N", "1", "of the random choices",
+    {{"seed", "N", "1", "of the random choices"},
      [](L& l, S& t) { return to_number<uint64_t>(t, 0, UINT64_MAX, l.mix.seed); }},
-    {"json", "FILE", nullptr, "write the results as JSON, too",
+    {{"json", "FILE", nullptr, "write the results as JSON, too"},
      [](L& l, S& t) -> const char* {
          l.output.json_path = t;
          return nullptr;
      }},
-    {"csv", "FILE", nullptr, "append the results as a line of CSV, under a head if the file is new",
+    {{"csv", "FILE", nullptr, "append the results as a line of CSV, under a head if the file is new"},
      [](L& l, S& t) -> const char* {
          l.output.csv_path = t;
          return nullptr;
      }},
-    {"progress", nullptr, nullptr, "a line a second on stderr, even if that is no terminal",
+    {{"progress", nullptr, nullptr, "a line a second on stderr, even if that is no terminal"},
      [](L& l, S&) -> const char* {
          l.output.progress = true;
          return nullptr;
      }},
 };
-
-const Option* find_option(std::string_view name) {
-    for (const Option& option : table)
-        if (name == option.name) return &option;
-    return nullptr;
-}
 
 // What the options say together.
 std::string settle(LoadOptions& options) {
@@ -199,29 +181,9 @@ std::string settle(LoadOptions& options) {
 std::span<const Option> load_options() { return table; }
 
 std::string read_load_options(std::span<char* const> arguments, LoadOptions& options) {
-    for (const Option& option : table)
-        if (option.standard != nullptr) option.set(options, option.standard);
-    for (size_t i = 0; i < arguments.size(); i++) {
-        std::string_view argument = arguments[i];
-        if (!argument.starts_with("--")) return "there is no option " + std::string(argument);
-        size_t equals = argument.find('=');
-        const Option* option =
-            find_option(argument.substr(2, equals == argument.npos ? equals : equals - 2));
-        if (option == nullptr)
-            return "there is no option " + std::string(argument.substr(0, equals));
-        std::string text;
-        if (equals != argument.npos) {
-            if (option->value == nullptr)
-                return "--" + std::string(option->name) + " takes no value";
-            text = argument.substr(equals + 1);
-        } else if (option->value != nullptr) {
-            if (++i == arguments.size()) return "--" + std::string(option->name) + " needs a value";
-            text = arguments[i];
-        }
-        if (const char* wrong = option->set(options, text))
-            return "--" + std::string(option->name) + " " + text + " " + wrong;
-    }
-    return settle(options);
+    const std::string wrong = read_options<LoadOptions>(
+        table, arguments, options, [](const std::string& text) { return "there is no option " + text; });
+    return wrong.empty() ? settle(options) : wrong;
 }
 
 }  // namespace farcached::bench

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "bench/option_text.h"
 #include "bench/wire.h"
 
 namespace farcached::bench {
@@ -60,15 +61,7 @@ struct LoadOptions {
     Output output;
 };
 
-struct Option {
-    const char* name;      // without the dashes
-    const char* value;     // what its value is called; nullptr: it takes none
-    const char* standard;  // the value that it has unless given; nullptr: none
-    const char* help;
-    // Returns what is wrong with the text, or nullptr.
-    const char* (*set)(LoadOptions& options, const std::string& text);
-};
-
+using Option = OptionOf<LoadOptions>;
 std::span<const Option> load_options();
 
 // Reads the arguments behind `load`. Returns what is wrong, or an empty string.

@@ -22,6 +22,7 @@ namespace {
 constexpr int resolve_ms_max = 2000;
 constexpr uint32_t spins_least = 16;  // what a try takes after linger() had stopped to pay
 constexpr uint32_t tries_every = 64;  // calls of linger() from one try to the next
+constexpr uint32_t sleepless_looks = 1024;  // calls of woken() from one look at descriptors to the next, by who never sleeps
 
 // What in the poller is readable.
 enum Tag : uint32_t { tag_events, tag_completions, tag_timer, tag_kick, tag_count };
@@ -227,7 +228,8 @@ void VerbsChannel::woken() {
             !watch_descriptor(queue_->completion_fd(), tag_completions, EPOLLIN))
             return end_with_call("timerfd_create", errno);
     }
-    if (!std::exchange(lingered_, false)) {
+    const bool look = devices_.config().sleeps || ++sleepless_turns_ % sleepless_looks == 0;
+    if (!std::exchange(lingered_, false) && look) {
         epoll_event seen[tag_count];
         const int count = epoll_wait(poller(), seen, tag_count, 0);
         for (int i = 0; i < count; i++) {
@@ -256,6 +258,11 @@ bool VerbsChannel::anything_for(const Interest& interest) const {
 }
 
 bool VerbsChannel::watch(const Interest& interest) {
+    if (!devices_.config().sleeps) {
+        interest_ = interest;
+        queue_->collect();
+        return interest.again || !anything_for(interest);  // there is a next call, whatever this one left
+    }
     if (interest.again || (!armed_ && !queue_->arm())) {
         kick();
         return true;
@@ -268,9 +275,10 @@ bool VerbsChannel::watch(const Interest& interest) {
 
 bool VerbsChannel::linger() {
     const uint32_t spins_max = devices_.config().spins_max;
-    if (!open() || ending() || ended() || !armed_ || spins_max == 0) return false;
-    uint32_t spins = spins_;
-    if (spins < spins_least) {
+    const bool sleeps = devices_.config().sleeps;
+    if (!open() || ending() || ended() || spins_max == 0 || (sleeps && !armed_)) return false;
+    uint32_t spins = sleeps ? spins_ : spins_max;
+    if (sleeps && spins < spins_least) {
         if (++idle_calls_ % tries_every != 0) return false;
         spins = std::min(spins_least, spins_max);
     }

@@ -86,7 +86,7 @@ class VerbsChannel final : public StreamChannel {
     std::vector<uint64_t> reads_failed_;           // tokens
     uint64_t completed_seen_ = 0;                  // at the last tick of the timer
     Interest interest_{true, false, false};        // as last watched for
-    uint32_t spins_, idle_calls_ = 0;
+    uint32_t spins_, idle_calls_ = 0, sleepless_turns_ = 0;
     bool armed_ = false, lingered_ = false;
     bool peer_gone_ = false;
 };

@@ -115,6 +115,8 @@ class NodeLink final : private fabric::ChannelEvents {
     // At the end of every tick in which ask(), get() or ready() was called: ends the tick's frame and sends. True:
     // answers were told meanwhile, so it is to be called again before the worker sleeps.
     bool flush(uint64_t now_ns);
+    // Before the worker sleeps: looks for a moment whether something comes. True: ready() has something to do.
+    bool linger() { return channel_ != nullptr && channel_->linger(); }
     // Timeouts, reconnecting, pings. Returns when it wants to be called next, UINT64_MAX for never; a call of
     // anything else may make that earlier (next_tick_ns()).
     uint64_t tick(uint64_t now_ns);

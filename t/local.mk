@@ -144,6 +144,7 @@ t_unit_conf_farnode_SOURCES = t/unit_conf_farnode.cc t/tap.h
 EXTRA_DIST += \
 	t/lib/binary_client.py \
 	t/lib/cluster.py \
+	t/lib/transport.py \
 	t/lib/trouble.py \
 	t/lib/connections.py \
 	t/lib/consistency_load.py \
@@ -176,7 +177,12 @@ check_PROGRAMS += t/unit_bench
 TESTS += t/unit_bench
 t_unit_bench_SOURCES = t/unit_bench.cc t/tap.h
 t_unit_bench_LDADD = bench/libbench.a $(LDADD)
-test_scripts += t/bench_smoke.py
+
+check_PROGRAMS += t/unit_transport
+TESTS += t/unit_transport
+t_unit_transport_SOURCES = t/unit_transport.cc t/tap.h
+t_unit_transport_LDADD = bench/libbench.a $(LDADD)
+test_scripts += t/bench_smoke.py t/bench_transport.py
 
 # What needs RDMA, in guests that have it: contrib/check runs it and `make check` does not.
 EXTRA_DIST += \
@@ -189,6 +195,7 @@ EXTRA_DIST += \
 	t/guest/refused.py \
 	t/guest/values.py \
 	t/guest/vm.py \
+	t/guest/transport.py \
 	t/guest/wire.py
 
 # Real clients and tools: needs registries, so contrib/check runs it and `make check` does not.

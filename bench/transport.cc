@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "bench/transport.h"
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <csignal>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <optional>
+#include <sstream>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "bench/exit_status.h"
+#include "bench/node_process.h"
+#include "bench/transport_options.h"
+#include "bench/transport_report.h"
+#include "bench/transport_trial.h"
+
+namespace farcached::bench {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+std::atomic<bool> interrupted{false};
+static_assert(std::atomic<bool>::is_always_lock_free);  // a signal handler stores it
+
+void on_interrupt(int) { interrupted.store(true); }
+
+void catch_interrupts() {
+    struct sigaction action {};
+    action.sa_handler = on_interrupt;
+    action.sa_flags = int(SA_RESETHAND);  // a second one ends it at once
+    for (const int number : {SIGINT, SIGTERM}) sigaction(number, &action, nullptr);
+}
+
+void write_file(const std::string& path, const std::string& text, std::ios::openmode mode) {
+    std::ofstream file(path, mode);
+    file << text;
+    file.close();
+    if (!file) throw std::runtime_error("cannot write " + path);
+}
+
+std::string read_file(const std::string& path) {
+    std::ifstream file(path);
+    std::ostringstream text;
+    text << file.rdbuf();
+    return text.str();
+}
+
+// The trials of a sweep, and the file that they are kept in.
+class Kept {
+  public:
+    Kept(const TransportOptions& options, const TestedNode& node) : sweep_(options.sweep), node_(node) {
+        if (options.output.csv_folder.empty()) return;
+        fs::create_directories(options.output.csv_folder);
+        path_ = options.output.csv_folder + "/trials.csv";
+        std::string known = read_file(path_);
+        if (options.output.resume) trials_ = read_trials(known, sweep_, node_);
+        const bool ours = known.starts_with(trials_csv_head());
+        if (!options.output.resume || !ours) {
+            write_file(path_, trials_csv_head(), std::ios::trunc);
+        } else if (!known.ends_with('\n')) {  // a run that was killed while it wrote
+            known.resize(known.rfind('\n') + 1);
+            write_file(path_, known, std::ios::trunc);
+        }
+    }
+
+    bool has(const Point& point, uint32_t number) const {
+        return std::any_of(trials_.begin(), trials_.end(),
+                           [&](const Trial& one) { return one.point == point && one.number == number; });
+    }
+    void add(const Trial& trial, Via reached) {
+        trials_.push_back(trial);
+        if (!path_.empty()) write_file(path_, trials_csv_row(sweep_, reached, trial), std::ios::app);
+    }
+    const std::vector<Trial>& trials() const { return trials_; }
+
+  private:
+    const Sweep& sweep_;
+    const TestedNode& node_;
+    std::string path_;
+    std::vector<Trial> trials_;
+};
+
+// Those that this node can be reached by; the others are told of.
+std::vector<Transport> possible(const Sweep& sweep, const TestedNode& node) {
+    std::vector<Transport> list;
+    for (Transport transport : sweep.transports) {
+        std::string why;
+        if (place_for(transport, node, why).has_value())
+            list.push_back(transport);
+        else
+            std::fprintf(stderr, "farbench transport: %s is left out: %s\n", transport_names[size_t(transport)].data(),
+                         why.c_str());
+    }
+    return list;
+}
+
+void measure(const Sweep& sweep, const TestedNode& node, Kept& kept) {
+    const size_t whole = sweep.trials * sweep.workloads.size() * sweep.transports.size() * sweep.clients.size();
+    size_t place = 0;
+    for (uint32_t number = 1; number <= sweep.trials; number++)
+        for (Workload workload : sweep.workloads)
+            for (Transport transport : sweep.transports)
+                for (uint32_t clients : sweep.clients) {
+                    const Point point{transport, workload, clients};
+                    place++;
+                    if (kept.has(point, number)) continue;
+                    if (interrupted.load()) return;
+                    const std::optional<Trial> trial = run_trial(sweep, node, point, number, interrupted);
+                    if (!trial.has_value()) return;
+                    std::string why;
+                    kept.add(*trial, place_for(transport, node, why)->via);
+                    std::fprintf(stderr, "%zu of %zu: %s\n", place, whole, trial_line(*trial).c_str());
+                }
+}
+
+// ---- charts -----------------------------------------------------------------------------------------
+
+std::string chart_script(const TransportOptions& options) {
+    if (!options.output.chart_script.empty()) return options.output.chart_script;
+    std::error_code none;
+    const fs::path folder = fs::read_symlink("/proc/self/exe", none).parent_path();
+    for (const char* place : {"../share/farcached/transport_chart.py", "bench/transport_chart.py"}) {
+        const fs::path path = folder / place;
+        if (fs::exists(path, none)) return path.string();
+    }
+    return {};
+}
+
+void draw(const TransportOptions& options) {
+    const std::string script = chart_script(options), folder = options.output.csv_folder;
+    if (script.empty()) {
+        std::fprintf(stderr, "farbench transport: no charts; bench/transport_chart.py %s draws them\n", folder.c_str());
+        return;
+    }
+    const pid_t pid = fork();
+    if (pid == 0) {
+        execlp("python3", "python3", script.c_str(), folder.c_str(), static_cast<char*>(nullptr));
+        _exit(127);
+    }
+    int status = 0;
+    if (pid < 0 || waitpid(pid, &status, 0) != pid || status != 0)
+        std::fprintf(stderr, "farbench transport: no charts; what python3 says is above\n");
+}
+
+TestedNode tested_node(const TransportOptions& options, const NodeProcess* started) {
+    TestedNode node;
+    node.places = started != nullptr ? started->places() : options.places;
+    node.here = started != nullptr;
+    if (started != nullptr) node.pid = started->pid();
+    if (options.node_pid != 0) node.pid = options.node_pid;
+    return node;
+}
+
+}  // namespace
+
+int transport_command(std::span<char* const> arguments) {
+    TransportOptions options;
+    const std::string wrong = read_transport_options(arguments, options);
+    if (!wrong.empty()) {
+        std::fprintf(stderr, "farbench transport: %s\nTry farbench --help.\n", wrong.c_str());
+        return exit_usage;
+    }
+    catch_interrupts();
+    std::unique_ptr<NodeProcess> started;
+    if (options.start.via != Via::none) {
+        std::vector<std::string> more;
+        if (options.start.via == Via::verbs) more = {"--access-tracking", "atomic"};
+        started = std::make_unique<NodeProcess>(options.start, more);
+    }
+    const TestedNode node = tested_node(options, started.get());
+    options.sweep.transports = possible(options.sweep, node);
+    if (options.sweep.transports.empty()) throw std::runtime_error("there is nothing to measure");
+    Kept kept(options, node);
+    measure(options.sweep, node, kept);
+    const std::vector<PointResult> points = aggregate(kept.trials());
+    std::fputs(transport_text(options.sweep, points).c_str(), stdout);
+    if (!options.output.json_path.empty()) write_file(options.output.json_path, transport_json(points), std::ios::trunc);
+    if (!options.output.csv_folder.empty()) {
+        write_file(options.output.csv_folder + "/points.csv", points_csv(options.sweep, points), std::ios::trunc);
+        if (!points.empty()) draw(options);
+    }
+    if (interrupted.load()) std::fprintf(stderr, "farbench transport: interrupted; --resume goes on from here\n");
+    const bool good = std::all_of(points.begin(), points.end(), [](const auto& one) { return *one.mean.errors == 0; });
+    return good && !interrupted.load() ? exit_good : exit_failed;
+}
+
+}  // namespace farcached::bench

@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "bench/transport_client.h"
+
+#include <poll.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <variant>
+
+#include "base/boottime.h"
+
+namespace farcached::bench {
+
+namespace {
+
+constexpr size_t landing_bytes = 256 * 1024;
+constexpr uint32_t prefill_depth = 32;
+constexpr uint32_t touches = 2;  // what a lease takes
+constexpr int wait_ms_max = 50;
+constexpr uint64_t ms_ns = 1'000'000;
+constexpr uint64_t answer_ns_max = 20'000 * ms_ns;
+constexpr uint64_t connect_ns_max = 30'000 * ms_ns;
+constexpr uint64_t tick_every_ns = 10 * ms_ns;  // while it spins
+constexpr int flushes_max = 4;
+
+constexpr uint64_t cookie_of(uint64_t key, bool set) { return key << 1 | uint64_t(set); }
+
+}  // namespace
+
+TransportClient::TransportClient(const Surroundings& around, const proxy::LinkConfig& config, const Maker& maker,
+                                 uint64_t seed)
+    : around_(around),
+      landing_(landing_bytes),
+      link_(config, {maker(landing_), boottime_ns, *this, around.table, around.one_sided ? &landing_ : nullptr}),
+      random_(seed),
+      sequence_(seed),
+      value_(around.sweep.value_bytes, '\0') {}
+
+TransportClient::~TransportClient() { disconnect(); }
+
+void TransportClient::connect() {
+    now_ns_ = boottime_ns();
+    link_.start(now_ns_);
+    await_link();
+}
+
+void TransportClient::await_link() {
+    const uint64_t until_ns = boottime_ns() + connect_ns_max;
+    while (!link_.up() && !stopping()) {
+        if (boottime_ns() > until_ns)
+            throw std::runtime_error("the node cannot be reached: " +
+                                     (down_text_.empty() ? "no answer" : down_text_));
+        flush();
+        wait();
+        now_ns_ = boottime_ns();
+        link_.tick(now_ns_);
+    }
+}
+
+void TransportClient::disconnect() {
+    if (link_.state() != proxy::LinkState::idle) link_.stop(boottime_ns());
+}
+
+// ---- asking -----------------------------------------------------------------------------------------
+
+void TransportClient::prepare(uint64_t key, bool set) {
+    char digits[16];
+    std::snprintf(digits, sizeof digits, "%07llu", (unsigned long long)key);
+    key_.assign(around_.key_prefix).append(digits);
+    if (set) around_.values.fill(value_.data(), around_.sweep.value_bytes, key, sequence_++);
+}
+
+proxy::AskOptions TransportClient::options(uint64_t key, bool set) {
+    proxy::AskOptions options;
+    options.cookie = cookie_of(key, set);
+    options.deadline_ns = now_ns_ + answer_ns_max;
+    options.one_sided = around_.one_sided;
+    return options;
+}
+
+bool TransportClient::ask_get(uint64_t key) {
+    protocol::GetOp op;
+    op.key = {key_, 0};
+    op.lease = around_.table != nullptr;
+    return link_.get(op, options(key, /* set= */ false), *this, now_ns_) == proxy::Asked::accepted;
+}
+
+bool TransportClient::ask_set(uint64_t key) {
+    protocol::StoreOp op;
+    op.key = {key_, 0};
+    op.value = value_;
+    op.lease = around_.table != nullptr;
+    return link_.ask(op, options(key, /* set= */ true), *this) == proxy::Asked::accepted;
+}
+
+// ---- answers ----------------------------------------------------------------------------------------
+
+void TransportClient::error(const std::string& text) {
+    errors_++;
+    if (first_error_.empty()) first_error_ = text;
+}
+
+// The answer is there; that it is verified is not the link's time.
+void TransportClient::answered(uint64_t cookie, proxy::Answer& answer) {
+    answered_ns_ = boottime_ns();
+    under_way_--;
+    const uint64_t key = cookie >> 1;
+    if ((cookie & 1) != 0) {
+        const auto* stored = std::get_if<protocol::StoreReply>(&answer.op);
+        if (stored == nullptr || stored->status != protocol::StoreReply::Status::stored) error("a value was not stored");
+        return;
+    }
+    gets_++;
+    const auto* got = std::get_if<protocol::GetReply>(&answer.op);
+    if (got == nullptr || got->status != protocol::GetReply::Status::hit)
+        error("a key was not found");
+    else if (!around_.values.good(answer.value, key))
+        error("a value is not what was stored");
+}
+
+void TransportClient::failed(uint64_t, const proxy::Failed& failed) {
+    constexpr const char* texts[] = {
+#define X(name, help) help,
+        ASK_FAILURES(X)
+#undef X
+    };
+    answered_ns_ = boottime_ns();
+    under_way_--;
+    error(texts[size_t(failed.why)]);
+}
+
+// ---- the loop ---------------------------------------------------------------------------------------
+
+void TransportClient::flush() {
+    for (int i = 0; i < flushes_max && link_.flush(now_ns_); i++) {}
+}
+
+void TransportClient::wait() {
+    if (around_.sweep.spin) {
+        const bool more = link_.linger();
+        now_ns_ = boottime_ns();
+        link_.ready(now_ns_);
+        if (more || now_ns_ - ticked_ns_ < tick_every_ns) return;
+        ticked_ns_ = now_ns_;
+        link_.tick(now_ns_);
+        return;
+    }
+    const uint64_t next_ns = link_.next_tick_ns();
+    const uint64_t ms = next_ns > now_ns_ ? (next_ns - now_ns_) / ms_ns + 1 : 0;
+    pollfd one{fd_, short(link_.wants_write() ? POLLIN | POLLOUT : POLLIN), 0};
+    const int count = poll(&one, fd_ >= 0 ? 1 : 0, int(std::min<uint64_t>(ms, wait_ms_max)));
+    now_ns_ = boottime_ns();
+    if (count > 0) link_.ready(now_ns_);
+    if (now_ns_ >= link_.next_tick_ns()) link_.tick(now_ns_);
+}
+
+template <class Issue>
+void TransportClient::keep_busy(uint64_t operations, uint32_t depth, Issue&& issue) {
+    uint64_t asked = 0;
+    while (asked < operations || under_way_ > 0) {
+        if (stopping() && under_way_ == 0) return;
+        now_ns_ = boottime_ns();
+        if (!link_.up()) {
+            await_link();
+            continue;
+        }
+        while (asked < operations && under_way_ < depth && issue(asked)) {
+            asked++;
+            under_way_++;
+        }
+        flush();
+        if (under_way_ > 0) wait();
+    }
+}
+
+void TransportClient::prefill(uint64_t first, uint64_t end) {
+    const uint64_t keys = end - first;
+    keep_busy(keys, prefill_depth, [&](uint64_t i) {
+        prepare(first + i, /* set= */ true);
+        return ask_set(first + i);
+    });
+    keep_busy(keys * touches, prefill_depth, [&](uint64_t i) {
+        prepare(first + i % keys, /* set= */ false);
+        return ask_get(first + i % keys);
+    });
+}
+
+void TransportClient::run(uint64_t operations, Workload workload, bool measured) {
+    errors_ = gets_ = 0;
+    const bool profile = measured && around_.sweep.profile;
+    for (uint64_t i = 0; i < operations && !stopping(); i++) {
+        const bool set = workload == Workload::mixed && random_.below(100) < mixed_sets_percent;
+        const uint64_t key = around_.distribution.key(random_);
+        prepare(key, set);
+        const uint64_t asked_ns = now_ns_ = boottime_ns();
+        while (!(set ? ask_set(key) : ask_get(key))) {
+            flush();
+            wait();
+            if (!link_.up()) await_link();
+            if (stopping()) return;
+        }
+        under_way_ = 1;
+        const uint64_t begun_ns = profile ? boottime_ns() : 0;
+        flush();
+        const uint64_t posted_ns = profile ? boottime_ns() : 0;
+        uint64_t woken_ns = 0;
+        while (under_way_ > 0) {
+            wait();
+            woken_ns = now_ns_;
+            flush();
+        }
+        if (!measured) continue;
+        latency_.add(answered_ns_ - asked_ns);
+        done_.add(1);
+        if (!profile) continue;
+        parts_.begin_ns += begun_ns - asked_ns;
+        parts_.post_ns += posted_ns - begun_ns;
+        parts_.wait_ns += woken_ns - posted_ns;
+        parts_.finish_ns += answered_ns_ - woken_ns;
+    }
+}
+
+}  // namespace farcached::bench

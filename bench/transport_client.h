@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// TransportClient: one client of `farbench transport`: a link to the node, and a closed loop of operations over it, one
+// at a time while it is measured. What a worker of farcached does with a link, and nothing else.
+//
+// Owner: a thread, which calls everything but counters(). The link and what it lands in are its own.
+// C1  Values that come are verified; what is wrong, missing or fails is an error, and is counted as an operation.
+// C2  When it is to stop, what runs ends as soon as what is under way is answered.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <stdexcept>
+#include <string>
+
+#include "base/counters.h"
+#include "bench/distribution.h"
+#include "bench/histogram.h"
+#include "bench/random.h"
+#include "bench/transport_options.h"
+#include "bench/value.h"
+#include "fabric/buffer_pool.h"
+#include "proxy/node_link.h"
+
+namespace farcached::bench {
+
+// Nanoseconds in the parts of operations (Sweep::profile).
+struct TransportParts {
+    uint64_t begin_ns = 0;   // looking up the pointer, or writing the frame
+    uint64_t post_ns = 0;    // handing it to the transport
+    uint64_t wait_ns = 0;    // until there is something
+    uint64_t finish_ns = 0;  // taking it, validating it, handing it over
+};
+
+class TransportClient final : private proxy::LinkEvents, private proxy::ReplySink {
+  public:
+    struct Surroundings {
+        const Sweep& sweep;
+        const Distribution& distribution;
+        const Values& values;
+        const std::atomic<bool>& interrupted;
+        const std::atomic<bool>& given_up;
+        proxy::PointerTable* table;  // nullptr: GETs are two-sided, or by the index
+        std::string key_prefix;
+        bool one_sided;
+    };
+    // maker: of the channel, given where its READs land.
+    using Maker = std::function<proxy::NodeLink::MakeChannel(fabric::BufferPool& landing)>;
+    TransportClient(const Surroundings& around, const proxy::LinkConfig& config, const Maker& maker, uint64_t seed);
+    ~TransportClient() override;
+
+    // Throws std::runtime_error if the node cannot be reached.
+    void connect();
+    void disconnect();
+    // Stores the keys of [first, end), and fetches each often enough that it earns a lease.
+    void prefill(uint64_t first, uint64_t end);
+    // Throws std::runtime_error if the connection is lost and does not come back.
+    void run(uint64_t operations, Workload workload, bool measured);
+
+    const proxy::LinkCounters& counters() const { return link_.counters(); }
+    const Histogram& latency() const { return latency_; }
+    const TransportParts& parts() const { return parts_; }
+    uint64_t errors() const { return errors_; }
+    uint64_t gets() const { return gets_; }
+    const std::string& first_error() const { return first_error_; }
+    const Cell& done() const { return done_; }  // operations so far; any thread
+
+  private:
+    // proxy::LinkEvents
+    void watch(int fd) override { fd_ = fd; }
+    void unwatch(int) override { fd_ = -1; }
+    void came_up() override {}
+    void went_down(proxy::LinkDown, const std::string& text) override { down_text_ = text; }
+    void room() override {}
+    // proxy::ReplySink
+    void answered(uint64_t cookie, proxy::Answer& answer) override;
+    void failed(uint64_t cookie, const proxy::Failed& failed) override;
+
+    bool ask_get(uint64_t key);
+    bool ask_set(uint64_t key);
+    proxy::AskOptions options(uint64_t key, bool set);
+    // The key, and a value for it, to be asked with.
+    void prepare(uint64_t key, bool set);
+    void error(const std::string& text);
+    bool stopping() const {
+        return around_.interrupted.load(std::memory_order_relaxed) || around_.given_up.load(std::memory_order_relaxed);
+    }
+    template <class Issue>
+    void keep_busy(uint64_t operations, uint32_t depth, Issue&& issue);
+    void flush();
+    void wait();
+    void await_link();
+
+    Surroundings around_;
+    fabric::BufferPool landing_;
+    proxy::NodeLink link_;
+    Random random_;
+    uint64_t sequence_;  // of the next value that is stored
+    std::string key_;
+    std::string value_;
+    int fd_ = -1;
+    std::string down_text_;
+
+    uint32_t under_way_ = 0;
+    uint64_t now_ns_ = 0;  // the last reading of the clock
+    uint64_t answered_ns_ = 0;
+    uint64_t ticked_ns_ = 0;
+    Histogram latency_;
+    TransportParts parts_;
+    uint64_t errors_ = 0, gets_ = 0;
+    std::string first_error_;
+    Cell done_;
+};
+
+}  // namespace farcached::bench

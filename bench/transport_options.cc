@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "bench/transport_options.h"
+
+#include <algorithm>
+#include <iterator>
+
+#include "bench/value.h"
+#include "conf/nodes.h"
+
+namespace farcached::bench {
+
+namespace {
+
+constexpr uint32_t clients_max = 256;
+constexpr uint32_t trials_max = 1000;
+constexpr uint64_t operations_max = UINT64_C(1) << 40;
+constexpr uint64_t keys_max = 10'000'000;  // what a key's name has digits for
+constexpr uint32_t value_bytes_max = 1024;
+constexpr uint64_t long_operations = 1'000'000;
+
+using T = TransportOptions;
+using S = const std::string;
+
+template <class Enum, size_t n>
+const char* to_name(std::string_view text, const std::string_view (&names)[n], Enum& to, const char* wrong) {
+    const auto found = std::find(std::begin(names), std::end(names), text);
+    if (found == std::end(names)) return wrong;
+    to = Enum(found - std::begin(names));
+    return nullptr;
+}
+
+template <class One>
+const char* keep(std::vector<One>& list, One one, const char* wrong) {
+    if (wrong != nullptr) return wrong;
+    if (std::find(list.begin(), list.end(), one) != list.end()) return "names one twice";
+    list.push_back(one);
+    return nullptr;
+}
+
+const char* to_transports(T& t, S& text) {
+    t.sweep.transports.clear();
+    return each_part(text, [&](std::string_view part) {
+        Transport one{};
+        const char* wrong = to_name(part, transport_names, one,
+                                    "names one that is none of tcp, twosided, onesided, index, onesided+atomic");
+        return keep(t.sweep.transports, one, wrong);
+    });
+}
+
+const char* to_clients(T& t, S& text) {
+    t.sweep.clients.clear();
+    return each_part(text, [&](std::string_view part) {
+        uint32_t one = 0;
+        const char* wrong = to_number<uint32_t>(part, 1, clients_max, one);
+        return keep(t.sweep.clients, one, wrong);
+    });
+}
+
+const char* to_workloads(T& t, S& text) {
+    t.sweep.workloads = {Workload::get, Workload::mixed};
+    if (text == "both") return nullptr;
+    Workload one{};
+    const char* wrong = to_name(text, workload_names, one, "is none of get, 95:5, both");
+    t.sweep.workloads = {one};
+    return wrong;
+}
+
+const char* to_text(std::string& to, S& text) {
+    to = text;
+    return text.empty() ? "is empty" : nullptr;
+}
+
+const char* to_wait(T& t, S& text) {
+    if (text != "spin" && text != "sleep") return "is neither spin nor sleep";
+    t.sweep.spin = text == "spin";
+    return nullptr;
+}
+
+const OptionOf<T> table[] = {
+    {{"spawn", "HOW", nullptr, "start a farnode for it: shm, tcp, or verbs (and tcp)"},
+     [](T& t, S& s) {
+         const char* wrong = "is none of shm, tcp, verbs";
+         return s == "none" ? wrong : to_name(s, via_names, t.start.via, wrong);
+     }},
+    {{"verbs-address", "ADDR", nullptr, "with --spawn verbs: an RDMA device's; the first that is found unless given"},
+     [](T& t, S& s) { return to_text(t.start.host, s); }},
+    {{"farnode", "PATH", nullptr, "the farnode that is started; that beside farbench, or on PATH, unless given"},
+     [](T& t, S& s) { return to_text(t.start.program, s); }},
+    {{"farnode-threads", "N", "4", "its threads"},
+     [](T& t, S& s) { return to_number<uint32_t>(s, 1, 64, t.start.threads); }},
+    {{"lease-ms", "MS", "4000", "its leases"},
+     [](T& t, S& s) { return to_number<uint32_t>(s, 100, 250'000, t.start.lease_ms); }},
+    {{"node-pid", "PID", nullptr, "the CPU time of this process is the node's"},
+     [](T& t, S& s) { return to_number<int>(s, 1, 1 << 30, t.node_pid); }},
+    {{"transports", "LIST", "tcp,twosided,onesided,index,onesided+atomic", "which, in this order"}, to_transports},
+    {{"clients", "LIST", "1,2,4,8", "how many at once, each a thread with a connection of its own"}, to_clients},
+    {{"mix", "MIX", "both", "get: GETs only; 95:5: and 5 % SETs; both"}, to_workloads},
+    {{"operations", "N", "100000", "measured at each point, by all clients together"},
+     [](T& t, S& s) { return to_number<uint64_t>(s, 1, operations_max, t.sweep.operations); }},
+    {{"warmup", "N", "5000", "operations before"},
+     [](T& t, S& s) { return to_number<uint64_t>(s, 0, operations_max, t.sweep.warmup); }},
+    {{"keys", "N", "1024", "different keys, stored before the warm-up"},
+     [](T& t, S& s) { return to_number<uint64_t>(s, 1, keys_max, t.sweep.keys); }},
+    {{"value-bytes", "N", "64", "length of values"},
+     [](T& t, S& s) {
+         return to_number<uint32_t>(s, Values::verified_bytes_min, value_bytes_max, t.sweep.value_bytes);
+     }},
+    {{"zipf", "S", "0.8", "skew of the keys' popularity; 0: all alike"},
+     [](T& t, S& s) { return to_number<double>(s, 0, 10, t.sweep.zipf); }},
+    {{"trials", "N", "3", "of each point"},
+     [](T& t, S& s) { return to_number<uint32_t>(s, 1, trials_max, t.sweep.trials); }},
+    {{"seed", "N", "1", "of the random choices"},
+     [](T& t, S& s) { return to_number<uint64_t>(s, 0, UINT64_MAX, t.sweep.seed); }},
+    {{"wait", "HOW", "sleep", "for an answer: sleep in poll(), or spin, which takes a CPU for each client"}, to_wait},
+    {{"quick", nullptr, nullptr, "a run of seconds: 2000 operations, 200 before, 1 and 2 clients, one trial, 128 keys"},
+     [](T& t, S&) -> const char* {
+         t.sweep.operations = 2000;
+         t.sweep.warmup = 200;
+         t.sweep.clients = {1, 2};
+         t.sweep.trials = 1;
+         t.sweep.keys = 128;
+         return nullptr;
+     }},
+    {{"long", nullptr, nullptr, "a million operations at each point"},
+     [](T& t, S&) -> const char* {
+         t.sweep.operations = long_operations;
+         return nullptr;
+     }},
+    {{"profile", nullptr, nullptr, "time the parts of an operation, too, which makes it longer"},
+     [](T& t, S&) -> const char* {
+         t.sweep.profile = true;
+         return nullptr;
+     }},
+    {{"csv", "FOLDER", nullptr, "write trials.csv, points.csv and charts there"},
+     [](T& t, S& s) { return to_text(t.output.csv_folder, s); }},
+    {{"resume", nullptr, nullptr, "skip trials that trials.csv has, with the same parameters"},
+     [](T& t, S&) -> const char* {
+         t.output.resume = true;
+         return nullptr;
+     }},
+    {{"json", "FILE", nullptr, "write the points as JSON, too"},
+     [](T& t, S& s) { return to_text(t.output.json_path, s); }},
+    {{"chart-script", "FILE", nullptr, "transport_chart.py, if it is not where it is installed"},
+     [](T& t, S& s) { return to_text(t.output.chart_script, s); }},
+};
+
+std::string take_place(T& options, const std::string& text) {
+    const auto parsed = conf::parse_node("node=" + text);
+    if (auto* wrong = std::get_if<conf::Complaints>(&parsed)) return wrong->front();
+    const conf::NodeSpec& spec = std::get<conf::NodeSpec>(parsed);
+    NodePlace place;
+    if (spec.channel == conf::NodeChannel::shm)
+        place = {Via::shm, spec.path, 0};
+    else
+        place = {spec.channel == conf::NodeChannel::tcp ? Via::tcp : Via::verbs, spec.host, spec.port};
+    options.places.push_back(place);
+    return {};
+}
+
+}  // namespace
+
+std::span<const OptionOf<TransportOptions>> transport_options() { return table; }
+
+std::string read_transport_options(std::span<char* const> arguments, TransportOptions& options) {
+    const std::string wrong =
+        read_options(transport_options(), arguments, options, [&](const std::string& text) { return take_place(options, text); });
+    if (!wrong.empty()) return wrong;
+    if (options.start.via == Via::none && options.places.empty())
+        return "say which node: its addresses, as in tcp:10.0.0.1:11300 verbs:10.0.0.1:11301, or --spawn";
+    if (options.start.via != Via::none && !options.places.empty()) return "either addresses or --spawn";
+    if (options.output.resume && options.output.csv_folder.empty()) return "--resume needs --csv";
+    return {};
+}
+
+}  // namespace farcached::bench
