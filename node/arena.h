@@ -84,7 +84,7 @@ class Arena {
           uint64_t limit_pages, double lease_share, uint64_t unleased_min);
 
     // From here on there are counters of reads, for others to move. Before the first item; throws std::system_error.
-    void count_reads() { read_counters_ = std::make_unique<ReadCounters>(reserved_); }
+    void count_reads() { read_counters_ = std::make_unique<ReadCounters>(reserved_, region_.arena()); }
     ReadCounters* read_counters() const { return read_counters_.get(); }  // nullptr: there are none
 
     const SizeClasses& classes() const { return classes_; }

@@ -12,6 +12,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "base/broken.h"
 #include "base/mapping.h"
 #include "protocol/layout.h"
 #include "protocol/words.h"
@@ -20,14 +21,16 @@ namespace farcached::node {
 
 class ReadCounters {
   public:
-    // Throws std::system_error.
-    explicit ReadCounters(uint64_t pages)
-        : counters_(Mapping::Kind::private_memory, pages * layout::counters_per_page * layout::counter_bytes, false),
-          seen_(Mapping::Kind::private_memory, pages * layout::counters_per_page * sizeof(uint32_t), false) {}
+    // Of an arena of so many pages. Throws std::system_error.
+    ReadCounters(uint64_t pages, uint64_t* arena)
+        : counters_(Mapping::Kind::private_memory, count(pages) * layout::counter_bytes, false),
+          seen_(Mapping::Kind::private_memory, count(pages) * sizeof(uint32_t), false),
+          words_(broken::s6_count_in_items ? arena : reinterpret_cast<uint64_t*>(counters_.data())),
+          bytes_(broken::s6_count_in_items ? pages * layout::page_bytes : counters_.size()) {}
 
     // For others to add to.
-    uint64_t* words() const { return reinterpret_cast<uint64_t*>(counters_.data()); }
-    size_t bytes() const { return counters_.size(); }
+    uint64_t* words() const { return words_; }
+    size_t bytes() const { return bytes_; }
 
     // How often the item at an offset in the arena was read since this was asked, or forget() called, for it last.
     uint32_t take(uint64_t arena_offset) {
@@ -41,8 +44,14 @@ class ReadCounters {
     void forget(uint64_t arena_offset) { (void)take(arena_offset); }
 
   private:
+    static uint64_t count(uint64_t pages) {
+        return layout::counter_of(pages * layout::page_bytes) + 1;  // none behind the last page
+    }
+
     Mapping counters_;
     Mapping seen_;  // of each counter, the low half of what it showed
+    uint64_t* words_;
+    size_t bytes_;
 };
 
 }  // namespace farcached::node

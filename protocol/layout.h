@@ -145,7 +145,9 @@ constexpr uint64_t counters_per_page = page_bytes / slot_bytes_min;
 static_assert(page_bytes % slot_bytes_min == 0);
 
 constexpr uint64_t counter_of(uint64_t arena_offset) {  // of the item there; bytes from the arena's start
-    return arena_offset / slot_bytes_min;
+    const uint64_t number = arena_offset / slot_bytes_min;
+    if (std::is_constant_evaluated() || !broken::s6_count_in_items) return number;
+    return (arena_offset + slot_bytes_min) / counter_bytes;
 }
 static_assert(counter_of(3 * page_bytes + 2 * slot_bytes_min) == 3 * counters_per_page + 2);
 

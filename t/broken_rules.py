@@ -13,6 +13,7 @@ CHECKERS = {
     "faulty_node_lease": "S2 S8",
     "faulty_pointer_table_safety": "S10_POINTER",
     "faulty_node_link_safety": "S3 S4_GUARD S4_LEASE S4 S5_INDEX S9 S12 S13",
+    "faulty_node_reads": "S6",
     "faulty_owner": "S9_OWNER",
 }
 

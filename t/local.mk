@@ -188,6 +188,7 @@ test_scripts += t/bench_smoke.py t/bench_transport.py
 EXTRA_DIST += \
 	t/guest/run \
 	t/guest/conversations.py \
+	t/guest/counted.py \
 	t/guest/device.py \
 	t/guest/faults.py \
 	t/guest/programs.py \
@@ -332,7 +333,7 @@ faulty_ldadd = t/libfaulty.a $(RDMACM_LIBS) $(IBVERBS_LIBS) $(HASHKIT_LIBS) $(TO
 	$(LIBEVENT_LIBS)
 
 faulty_programs = t/faulty_node_safety t/faulty_node_lease t/faulty_pointer_table_safety \
-	t/faulty_node_link_safety t/faulty_owner
+	t/faulty_node_link_safety t/faulty_node_reads t/faulty_owner
 check_PROGRAMS += $(faulty_programs) t/faulty_farcached t/faulty_farnode
 t_faulty_node_safety_SOURCES = $(t_unit_node_safety_SOURCES)
 t_faulty_node_safety_CPPFLAGS = $(faulty_cppflags)
@@ -346,6 +347,9 @@ t_faulty_pointer_table_safety_LDADD = $(faulty_ldadd)
 t_faulty_node_link_safety_SOURCES = $(t_unit_node_link_safety_SOURCES)
 t_faulty_node_link_safety_CPPFLAGS = $(faulty_cppflags)
 t_faulty_node_link_safety_LDADD = $(faulty_ldadd)
+t_faulty_node_reads_SOURCES = $(t_unit_node_reads_SOURCES)
+t_faulty_node_reads_CPPFLAGS = $(faulty_cppflags)
+t_faulty_node_reads_LDADD = $(faulty_ldadd)
 t_faulty_owner_SOURCES = $(t_unit_owner_SOURCES)
 t_faulty_owner_CPPFLAGS = $(faulty_cppflags)
 t_faulty_owner_LDADD = $(faulty_ldadd)

@@ -16,8 +16,8 @@ import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"))
 import consistency_load as load  # noqa: E402
-from cluster import Cluster, Faults, nodes_shown  # noqa: E402
-from farcached import deadline, tap  # noqa: E402
+from cluster import Cluster, Faults, nodes_shown, reads_over  # noqa: E402
+from farcached import deadline, tap, until  # noqa: E402
 from trouble import Trouble  # noqa: E402
 
 LONG = bool(os.environ.get("FARCACHED_TEST_LONG"))
@@ -81,6 +81,8 @@ def run(title, channels, of_cluster, of_load, meanwhile, seed, seconds):
             tap.ok(trouble.ended > 0, "%s: nodes were ended %d times and stopped %d times" % (
                 title, trouble.ended, trouble.stopped))
         tap.ok(all(p.alive() for p in c.proxies) and all(n.process.alive() for n in c.nodes), "%s: all live" % title)
+        accounted = [reads_over(until(lambda p=p: nodes_shown(p), reads_over)) for p in c.proxies]
+        tap.ok(all(accounted), "%s: each READ that was posted has completed or failed" % title)
         shown = [nodes_shown(p)[n.name] for p in c.proxies for n in c.nodes]
         tap.diag(", ".join("%s %d" % (name, sum(int(s[name]) for s in shown))
                            for name in ("get_local", "get_onesided", "get_index", "get_twosided")))

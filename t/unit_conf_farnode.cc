@@ -37,8 +37,8 @@ void defaults_and_flags() {
     tap::ok(s.node.lease && s.node.lease_ms == 4000, "leases of four seconds");
 
     const CommandLine all = parse({"--name", "n-1.x_y", "-m", "128", "-t", "2", "--tcp", "[::1]:0", "-I", "2m",
-                                   "--lease-ms=8000", "--no-lease", "--access-tracking=atomic", "-c", "7", "-L", "-M", "-d", "-P", "/tmp/p", "-u",
-                                   "nobody", "-vv"});
+                                   "--lease-ms=8000", "--no-lease", "--access-tracking=atomic", "-c", "7", "-L", "-M",
+                                   "-d", "-P", "/tmp/p", "-u", "nobody", "-vv"});
     const Settings& a = all.settings;
     tap::is(all.err, "", "all of them are taken");
     tap::is(a.node.name, "n-1.x_y", "--name");

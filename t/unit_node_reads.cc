@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Reads that the node has no part in, told by the counters of its items: what was read is not evicted first, whatever the
-// policy; nothing in the counters stops a store; a slot that is used again begins anew.
+// policy; nothing in the counters stops a store; a slot that is used again begins anew. Built again with S6 broken on
+// purpose (t/faulty_node_reads): there a violation must be found, and the program says so by its one check.
+#include <cstdio>
 #include <string>
 #include <string_view>
 
+#include "base/broken.h"
 #include "node/impl.h"
 #include "node/node.h"
 #include "t/tap.h"
@@ -13,6 +16,11 @@ using namespace farcached;
 namespace {
 
 constexpr NodeSeconds now = 100;
+int violations = 0;
+
+void violation(const std::string& what) {
+    if (violations++ < 5) std::printf("# violation: %s\n", what.c_str());
+}
 
 struct Cache {
     explicit Cache(node::EvictionPolicy policy, bool counts = true) : cache(config(policy, counts)) {}
@@ -48,6 +56,16 @@ struct Cache {
     // The same, but that the node does not look at what is counted.
     bool stored(const std::string& key) {
         return cache.impl().partitions[0].locate(cache.key(key)).slot != nullptr;
+    }
+    std::string value_of(const std::string& key) {
+        protocol::GetOp op;
+        op.key = cache.key(key);
+        std::string value;
+        (void)cache.get(op, now, [&](const protocol::ItemMeta& meta) {
+            value.resize(meta.value_len);
+            return value.data();
+        });
+        return value;
     }
     bool has(const std::string& key) { return peek(key).status == protocol::GetReply::Status::hit; }
     uint64_t& counter_at(uint64_t arena_offset) {
@@ -161,9 +179,25 @@ void no_two_share() {
     tap::is(wrong, 0, "no two items share a counter, and none has that of another page");
 }
 
+// S6: whoever counts changes no byte of any item.
+void bytes_stay() {
+    Cache cache(node::EvictionPolicy::lru);
+    const std::string value(1000, 'v');
+    for (int i = 0; i < 300; i++) cache.set(cold(i));
+    for (int i = 0; i < 300; i += 3) cache.read(cold(i));
+    for (int i = 0; i < 300; i++)
+        if (cache.value_of(cold(i)) != value) violation("the bytes of an item changed when it was counted");
+}
+
 }  // namespace
 
 int main() {
+    bytes_stay();
+    if constexpr (broken::build) {
+        tap::ok(violations > 0, "the broken rule is caught");
+        return tap::done();
+    }
+    tap::is(violations, 0, "no violation of a safety rule");
     no_two_share();
     used_again();
     for (const auto& [policy, name] : {std::pair(node::EvictionPolicy::lru, std::string("lru")),

@@ -153,6 +153,14 @@ def nodes_shown(daemon):
     return shown
 
 
+READS_OVER = ("reads_completed", "reads_failed_transport", "reads_failed_owner", "reads_failed_lost")
+
+
+def reads_over(shown):
+    """Each READ that was posted to these nodes has completed or failed, and is counted as one of that."""
+    return all(int(s["reads_posted"]) == sum(int(s[name]) for name in READS_OVER) for s in shown.values())
+
+
 def all_up(shown):
     return bool(shown) and all(s["links"] == s["links_up"] and s["state"] == "up" for s in shown.values())
 
