@@ -118,8 +118,8 @@ proxy::LinkConfig Nodes::link_config(uint32_t node, uint32_t worker) const {
     return config;
 }
 
-proxy::NodeLink::MakeChannel Nodes::maker(uint32_t node, const fabric::LandingMemory& landing) {
-    auto make = plain_maker(node, landing);
+proxy::NodeLink::MakeChannel Nodes::maker(uint32_t node, const fabric::VerbsMemories& memories) {
+    auto make = plain_maker(node, memories);
     if constexpr (!broken::build) return make;
     return [make](fabric::ChannelEvents& events, std::string& error) {
         return fabric::FaultChannel::wrap(
@@ -128,7 +128,7 @@ proxy::NodeLink::MakeChannel Nodes::maker(uint32_t node, const fabric::LandingMe
     };
 }
 
-proxy::NodeLink::MakeChannel Nodes::plain_maker(uint32_t node, const fabric::LandingMemory& landing) {
+proxy::NodeLink::MakeChannel Nodes::plain_maker(uint32_t node, const fabric::VerbsMemories& memories) {
     One& one = *nodes_[node];
     if (one.spec.channel == conf::NodeChannel::shm)
         return [this, &one](fabric::ChannelEvents& events, std::string& error) {
@@ -138,11 +138,11 @@ proxy::NodeLink::MakeChannel Nodes::plain_maker(uint32_t node, const fabric::Lan
     // turns together, as many workers as addresses would try the same one again and again.
     // When it must be reached again it may be elsewhere by now.
     const bool verbs = one.spec.channel == conf::NodeChannel::verbs;
-    return [this, host = one.host, verbs, landing, turn = size_t(0)](fabric::ChannelEvents& events,
+    return [this, host = one.host, verbs, memories, turn = size_t(0)](fabric::ChannelEvents& events,
                                                                      std::string& error) mutable {
         if (turn != 0) host->refresh(boottime_ns());
         const fabric::SocketAddress to = host->at(turn++);
-        if (verbs) return fabric::connect_verbs(to, devices_, landing, events, error);
+        if (verbs) return fabric::connect_verbs(to, devices_, memories, events, error);
         return fabric::connect_tcp(to, events, error);
     };
 }

@@ -57,8 +57,8 @@ class Nodes final : public NodesView {
     const Options& options() const { return options_; }
     const proxy::Placement& placement() const { return *placement_; }
     proxy::LinkConfig link_config(uint32_t node, uint32_t worker) const;
-    // landing: where a worker's one-sided reads land; outlives what is made.
-    proxy::NodeLink::MakeChannel maker(uint32_t node, const fabric::LandingMemory& landing);
+    // memories: a worker's, where one-sided reads land and for what nodes READ; they outlive what is made.
+    proxy::NodeLink::MakeChannel maker(uint32_t node, const fabric::VerbsMemories& memories);
     bool is_drained(uint32_t node) const {
         return nodes_[node]->drained.load(std::memory_order_relaxed);
     }
@@ -92,7 +92,7 @@ class Nodes final : public NodesView {
 
     Nodes();
     conf::Refusal add_node(const conf::NodeSpec& spec, const HostAddresses::LookUp& look_up);
-    proxy::NodeLink::MakeChannel plain_maker(uint32_t node, const fabric::LandingMemory& landing);
+    proxy::NodeLink::MakeChannel plain_maker(uint32_t node, const fabric::VerbsMemories& memories);
 
     Options options_;
     std::vector<std::unique_ptr<One>> nodes_;

@@ -15,8 +15,11 @@ namespace farcached::daemon {
 namespace {
 
 constexpr size_t landing_bytes = size_t(4) << 20;  // for one-sided reads of a worker
+constexpr size_t lending_bytes = size_t(4) << 20;  // for large values that nodes READ from a worker
 constexpr unsigned node_bits = 16;                 // of a gather's cookie
 constexpr int flushes_max = 16;                    // in a row, of one connection that is told more and more
+
+fabric::VerbsMemory memory_of(const fabric::BufferPool& pool) { return {pool.data(), pool.size()}; }
 
 // A key, and for a store its value, that outlive who asked.
 template <class Op>
@@ -93,8 +96,8 @@ struct RemoteBackend::Node final : proxy::LinkEvents {
           number(which),
           local(fabric::RegionView()),
           link(backend.nodes_.link_config(which, worker),
-               {backend.nodes_.maker(which, {backend.landing_.data(), backend.landing_.size()}), boottime_ns, *this,
-                backend.nodes_.pointer_table(), &backend.landing_}) {}
+               {backend.nodes_.maker(which, {memory_of(backend.landing_), memory_of(backend.lending_)}), boottime_ns,
+                *this, backend.nodes_.pointer_table(), &backend.landing_, &backend.lending_}) {}
 
     void watch(int fd) override {
         watched_fd = fd;
@@ -196,6 +199,7 @@ RemoteBackend::RemoteBackend(Nodes& nodes, uint32_t number, event_base* base, Re
       base_(base),
       pool_(pool),
       landing_(landing_bytes),
+      lending_(lending_bytes),
       tickets_(std::make_unique<TicketSink>(pool, nodes.options().cas)),
       gathers_sink_(std::make_unique<GatherSink>(*this)),
       chance_(uint32_t(boottime_ns()) | 1) {

@@ -31,7 +31,7 @@
 #include "daemon/backend.h"
 #include "daemon/nodes.h"
 #include "daemon/reply_queue.h"
-#include "proxy/landing.h"
+#include "fabric/buffer_pool.h"
 #include "proxy/local_get.h"
 #include "proxy/node_link.h"
 
@@ -99,7 +99,7 @@ class RemoteBackend final : public Backend {
     Nodes& nodes_;
     event_base* const base_;
     ReplyPool& pool_;
-    proxy::LandingPool landing_;
+    fabric::BufferPool landing_, lending_;
     std::unique_ptr<TicketSink> tickets_;
     std::unique_ptr<GatherSink> gathers_sink_;
     std::vector<std::unique_ptr<Node>> list_;

@@ -89,6 +89,14 @@ struct ReadRequest {
     bool count = false;
 };
 
+// A one-sided read of `bytes` bytes `offset` bytes behind the beginning of what the other side lends.
+struct FetchRequest {
+    uint64_t offset = 0;
+    uint32_t bytes = 0;
+    uint64_t* landing = nullptr;  // as a ReadRequest's
+    uint64_t token = 0;
+};
+
 class Channel {
   public:
     virtual ~Channel() = default;
@@ -121,6 +129,13 @@ class Channel {
     virtual bool counts_reads() const { return false; }
     // From here on counts there; `counters` outlives the channel. Else it counts for itself alone.
     virtual void count_in(ChannelCounters& counters) { counters_ = &counters; }
+
+    // A proxy's side: the node READs values from the memory that was lent when the channel was made (BufferPool), of at
+    // most so many bytes each; 0: it does not. What it is told of belongs to it until its reply, or until the channel is
+    // destroyed (S12).
+    virtual uint64_t lends() const { return 0; }
+    // A node's side: READs what the proxy lends; read_done() tells of it. False: it cannot, or not now.
+    virtual bool post_fetch(const FetchRequest&) { return false; }
 
     virtual void close() = 0;               // ended(closed) is told at the next ready() or flush()
     virtual std::string describe() const = 0;  // "tcp:127.0.0.1:11300", "shm:/run/farnode/a.sock"

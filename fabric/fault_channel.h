@@ -78,6 +78,7 @@ class FaultChannel final : public Channel, private ChannelEvents {
     bool post_read(const ReadRequest& request) override;
     bool counts_reads() const override { return inner_->counts_reads(); }
     void count_in(ChannelCounters& counters) override { inner_->count_in(counters); }
+    uint64_t lends() const override { return inner_->lends(); }
     void close() override;
     std::string describe() const override { return "fault:" + inner_->describe(); }
 

@@ -5,6 +5,8 @@ noinst_LIBRARIES += fabric/libfabric.a
 fabric_libfabric_a_SOURCES = \
 	fabric/accept.cc \
 	fabric/accept.h \
+	fabric/buffer_pool.cc \
+	fabric/buffer_pool.h \
 	fabric/channel.cc \
 	fabric/channel.h \
 	fabric/channel_counters.h \

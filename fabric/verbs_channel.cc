@@ -63,8 +63,8 @@ bool VerbsChannel::watch_descriptor(int fd, uint32_t tag, uint32_t events) {
 
 // ---- the connection ---------------------------------------------------------------------------------
 
-bool VerbsChannel::connect(const SocketAddress& to, const LandingMemory& landing, std::string& error) {
-    landing_ = landing;
+bool VerbsChannel::connect(const SocketAddress& to, const VerbsMemories& memories, std::string& error) {
+    memories_ = memories;
     cm_events_.reset(rdma_create_event_channel());
     if (cm_events_ == nullptr) {
         error = verbs_not_here(errno);
@@ -88,9 +88,10 @@ bool VerbsChannel::connect(const SocketAddress& to, const LandingMemory& landing
     return true;
 }
 
-bool VerbsChannel::accepted(std::unique_ptr<VerbsQueue> queue, std::string& error) {
+bool VerbsChannel::accepted(std::unique_ptr<VerbsQueue> queue, uint64_t fetch_bytes, std::string& error) {
     queue_ = std::move(queue);
     queue_->count_in(counters());
+    fetch_bytes_ = fetch_bytes;
     const bool watched = watch_descriptor(queue_->events()->fd, tag_events, EPOLLIN) &&
                          watch_descriptor(kick_.get(), tag_kick, EPOLLIN | EPOLLET);
     if (!watched) error = verbs_call_failed("epoll_ctl", "", errno);
@@ -145,7 +146,10 @@ void VerbsChannel::address_resolved() {
     queue_ = VerbsQueue::make(std::move(cm_events_), std::move(id_), device, error);
     if (queue_ == nullptr) return end(ChannelEnd::no_memory, error);
     queue_->count_in(counters());
-    if (landing_.bytes > 0 && !queue_->use_memory(landing_.data, landing_.bytes, VerbsAccess::landing, error))
+    const VerbsMemory &landing = memories_.landing, &lent = memories_.lent;
+    if (landing.bytes > 0 && !queue_->use_memory(landing.data, landing.bytes, VerbsAccess::landing, error))
+        return end(ChannelEnd::no_memory, error);
+    if (lent.bytes > 0 && !queue_->use_memory(lent.data, lent.bytes, VerbsAccess::remote_read, error))
         return end(ChannelEnd::no_memory, error);
     uint8_t timeout = device->config().ack_timeout;
     if (rdma_set_option(queue_->id(), RDMA_OPTION_ID, RDMA_OPTION_ID_ACK_TIMEOUT, &timeout, sizeof timeout) != 0)
@@ -159,11 +163,16 @@ void VerbsChannel::route_resolved() {
     hello.head = verbs_head(verbs_hello_magic, sizeof hello);
     hello.receives = queue_->receives();
     hello.flight_ms = uint32_t(verbs_flight_us(config.ack_timeout, config.retries) / 1000);
+    if (const ibv_mr* lent = queue_->shown()) {
+        hello.lent_address = reinterpret_cast<uint64_t>(lent->addr);
+        hello.lent_bytes = lent->length;
+        hello.lent_key = lent->rkey;
+    }
     rdma_conn_param param{};
     param.private_data = &hello;
     param.private_data_len = sizeof hello;
     param.initiator_depth = config.reads_at_once;
-    param.responder_resources = 1;  // for beats
+    param.responder_resources = config.fetches_at_once;
     param.retry_count = config.retries;
     param.rnr_retry_count = 0;      // Q1
     if (rdma_connect(queue_->id(), &param) != 0) end_with_call("rdma_connect", errno);
@@ -175,9 +184,10 @@ void VerbsChannel::established(const rdma_cm_event& event) {
     std::string error;
     const std::string_view data(static_cast<const char*>(param.private_data), param.private_data_len);
     if (!parse_verbs_welcome(data, welcome, error)) return end(ChannelEnd::handshake, error);
+    if (queue_->shown() != nullptr) lends_ = std::min<uint64_t>(welcome.fetch_bytes_max, queue_->shown()->length);
     VerbsFarMemory region;
     VerbsFarCounters counters;
-    if (same_layout(welcome.head) && queue_->memory() != nullptr) {
+    if (same_layout(welcome.head) && queue_->landing() != nullptr) {
         incarnation_ = welcome.incarnation;
         region_bytes_ = welcome.region_bytes;
         region = {welcome.region_address, welcome.region_bytes, welcome.region_key};
@@ -348,6 +358,13 @@ bool VerbsChannel::post_read(const ReadRequest& request) {
     return true;
 }
 
+bool VerbsChannel::post_fetch(const FetchRequest& request) {
+    if (queue_ == nullptr || ending() || !queue_->room_to_read(/* count= */ false)) return false;
+    if (request.bytes > fetch_bytes_ || request.offset > fetch_bytes_ - request.bytes) return false;
+    queue_->post_read(request.landing, request.bytes, request.offset, request.token);
+    return true;
+}
+
 void VerbsChannel::tell_reads() {
     std::vector<uint64_t> tokens;
     tokens.swap(queue_->reads_done());
@@ -365,7 +382,7 @@ void VerbsChannel::tell_reads() {
 
 // ---- making one -------------------------------------------------------------------------------------
 
-std::unique_ptr<Channel> connect_verbs(const SocketAddress& to, VerbsDevices& devices, const LandingMemory& landing,
+std::unique_ptr<Channel> connect_verbs(const SocketAddress& to, VerbsDevices& devices, const VerbsMemories& memories,
                                        ChannelEvents& events, std::string& error, size_t input_bytes_max) {
     const std::string name = verbs_name(to);
     Descriptor poller(epoll_create1(EPOLL_CLOEXEC));
@@ -375,7 +392,7 @@ std::unique_ptr<Channel> connect_verbs(const SocketAddress& to, VerbsDevices& de
     }
     auto channel =
         std::make_unique<VerbsChannel>(std::move(poller), name, devices, events, input_bytes_max);
-    if (channel->connect(to, landing, error)) return channel;
+    if (channel->connect(to, memories, error)) return channel;
     error = name + ": " + error;
     return nullptr;
 }

@@ -19,27 +19,32 @@ namespace farcached::fabric {
 
 struct VerbsWelcome;
 
-// Where the READs of a proxy land: all of it is registered, once. No bytes: nothing is read.
-struct LandingMemory {
+// Memory that is registered, all of it, once. No bytes: there is none.
+struct VerbsMemory {
     char* data = nullptr;
     size_t bytes = 0;
 };
 
-// What a node lets proxies reach.
-struct VerbsOffer {
-    const Region* region = nullptr;  // nullptr: nothing can be read
-    uint64_t* counters = nullptr;    // of reads (protocol/layout.h), for all of its arena; nullptr: there are none
-    size_t counters_bytes = 0;
-
-    VerbsOffer(const Region* its_region) : region(its_region) {}
-    VerbsOffer(const Region* its_region, uint64_t* its_counters, size_t bytes)
-        : region(its_region), counters(its_counters), counters_bytes(bytes) {}
+// What a side gives a connection of its memory. It outlives the channel.
+struct VerbsMemories {
+    VerbsMemory landing;  // where this side's READs land
+    VerbsMemory lent;     // a proxy's: what the node may READ
 };
 
-// A proxy's side. `devices`, `events` and the landing memory outlive the channel. nullptr: RDMA cannot be used here;
+// What a node gives of its own to all connections.
+struct VerbsOffer {
+    const Region* region = nullptr;  // nullptr: nothing can be read
+    VerbsMemory landing = {};        // of what is fetched from proxies; without any, nothing is
+    VerbsMemory counters = {};       // of reads (protocol/layout.h), for all of the arena; without any, none are
+};
+
+// The longest value that a node READs from its proxies.
+constexpr uint32_t fetch_bytes_most = 4 << 20;
+
+// A proxy's side. `devices`, `events` and the memories outlive the channel. nullptr: RDMA cannot be used here;
 // `error` says why and what to do. A connection that cannot be made ends as any other does, through `events`.
 std::unique_ptr<Channel> connect_verbs(const SocketAddress& to, VerbsDevices& devices,
-                                       const LandingMemory& landing, ChannelEvents& events,
+                                       const VerbsMemories& memories, ChannelEvents& events,
                                        std::string& error,
                                        size_t input_bytes_max = input_bytes_default);
 
@@ -76,7 +81,7 @@ class VerbsListener final : public ChannelListener {
     size_t input_bytes_max_;
     // What keeps the offer registered while nobody is connected; released before the id.
     std::shared_ptr<VerbsDevice> device_;
-    std::shared_ptr<ibv_mr> region_registered_, counters_registered_;
+    std::shared_ptr<ibv_mr> region_registered_, landing_registered_, counters_registered_;
 };
 
 }  // namespace farcached::fabric

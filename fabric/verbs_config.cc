@@ -20,6 +20,7 @@ VerbsConfig VerbsConfig::clamped(const Device& device) const {
     use.reads = std::clamp(reads, reads_min, std::min(queue - beats - use.sends, completions - others));
     const uint32_t at_once = std::min({uint32_t(reads_at_once), device.reads_at_once_out, device.reads_at_once_in});
     use.reads_at_once = uint8_t(std::max(at_once, 1U));
+    use.fetches_at_once = std::min(fetches_at_once, use.reads_at_once);
     return use;
 }
 

@@ -19,6 +19,7 @@ struct VerbsConfig {
     uint32_t reads = 1024;              // READs and FETCH_AND_ADDs posted and not completed; 2 at least
     uint32_t inline_bytes = 220;        // a SEND up to this size leaves with the work request itself
     uint8_t reads_at_once = 16;         // READs that the other side's device serves at once (max_rd_atomic)
+    uint8_t fetches_at_once = 4;        // of these a proxy's: a node fetches a few long ones
     uint8_t ack_timeout = 14;           // 4.096 us * 2^n without an answer: sent again; 1 to 31
     uint8_t retries = 7;                // so often, then the connection is over; 0 to 7
     uint32_t spins_max = 200;           // looks at the completion queue that linger() takes at most; 0: none

@@ -73,15 +73,15 @@ void VerbsQueue::post_read(uint64_t* landing, uint32_t bytes, uint64_t far_offse
     CHECK(bytes <= far_.bytes);
     CHECK(far_offset <= far_.bytes - bytes);
     const char* to = reinterpret_cast<const char*>(landing);
-    const char* begin = static_cast<const char*>(memory_->addr);
+    const char* begin = static_cast<const char*>(landing_->addr);
     CHECK(to >= begin);
-    CHECK(to + bytes <= begin + memory_->length);
+    CHECK(to + bytes <= begin + landing_->length);
     ibv_send_wr& work = add(WorkKind::read, token);
     work.opcode = IBV_WR_RDMA_READ;
     work.num_sge = 1;
     work.wr.rdma.remote_addr = far_.address + far_offset;
     work.wr.rdma.rkey = far_.key;
-    pieces_.back() = {reinterpret_cast<uint64_t>(landing), bytes, memory_->lkey};
+    pieces_.back() = {reinterpret_cast<uint64_t>(landing), bytes, landing_->lkey};
     chain_read_last_ = chain_.size() - 1;
     reads_pending_++;
     counters_->rdma_reads.add(1);

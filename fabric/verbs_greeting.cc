@@ -68,6 +68,11 @@ bool parse_verbs_hello(std::string_view data, uint32_t flight_ms_max, VerbsHello
               std::to_string(flight_ms_max);
         return false;
     }
+    if (hello.lent_address > UINT64_MAX - hello.lent_bytes) {
+        reason = VerbsRefusal::version;
+        why = "what it lends cannot be where it says";
+        return false;
+    }
     if (possible(hello.receives)) return true;
     reason = VerbsRefusal::receives;
     why = std::to_string(hello.receives.count) + " receives of " + std::to_string(hello.receives.bytes) +
@@ -83,7 +88,7 @@ bool parse_verbs_welcome(std::string_view data, VerbsWelcome& welcome, std::stri
     } else if (!possible(welcome.receives)) {
         why = std::to_string(welcome.receives.count) + " receives of " + std::to_string(welcome.receives.bytes) +
               " bytes cannot be";
-    } else if (welcome.region_address > UINT64_MAX - welcome.region_bytes || welcome.reserved != 0) {
+    } else if (welcome.region_address > UINT64_MAX - welcome.region_bytes) {
         why = "its region cannot be where it says";
     } else if (!counters_possible(welcome)) {
         why = "its counters cannot be where it says";

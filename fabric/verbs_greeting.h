@@ -40,9 +40,11 @@ struct VerbsHello {
     VerbsHead head;
     VerbsReceives receives;
     uint32_t flight_ms;  // the longest that one of its READs can be under way (verbs_flight_us())
-    uint32_t reserved;
+    uint32_t lent_key;
+    uint64_t lent_address;  // of the memory that it lends, as the node's READs name it
+    uint64_t lent_bytes;    // 0: none
 };
-static_assert(sizeof(VerbsHello) == 40);
+static_assert(sizeof(VerbsHello) == 56);
 static_assert(sizeof(VerbsHello) <= 56, "G2");
 
 struct VerbsWelcome {
@@ -52,7 +54,7 @@ struct VerbsWelcome {
     uint64_t region_address;  // of the region with header, index and arena, as a READ names it
     uint64_t region_bytes;    // 0: it cannot be read
     uint32_t region_key;
-    uint32_t reserved;
+    uint32_t fetch_bytes_max;  // the longest value that it READs from what the proxy lends; 0: none
     // Not in the first build of this version: the counters of reads (protocol/layout.h), as a FETCH_AND_ADD names
     // them.
     uint64_t counters_address;

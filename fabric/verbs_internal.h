@@ -34,9 +34,9 @@ class VerbsChannel final : public StreamChannel {
     ~VerbsChannel() override;
 
     // A proxy's beginning; false: RDMA cannot be used here.
-    bool connect(const SocketAddress& to, const LandingMemory& landing, std::string& error);
-    // A node's: of a queue that has accepted.
-    bool accepted(std::unique_ptr<VerbsQueue> queue, std::string& error);
+    bool connect(const SocketAddress& to, const VerbsMemories& memories, std::string& error);
+    // A node's: of a queue that has accepted; fetch_bytes: what of the other side's memory it may READ.
+    bool accepted(std::unique_ptr<VerbsQueue> queue, uint64_t fetch_bytes, std::string& error);
 
     bool linger() override;
     const RegionView* mapped_region(uint32_t) const override { return nullptr; }
@@ -45,6 +45,8 @@ class VerbsChannel final : public StreamChannel {
     bool post_read(const ReadRequest& request) override;
     bool counts_reads() const override { return queue_ != nullptr && queue_->counts_reads(); }
     void count_in(ChannelCounters& counters) override;
+    uint64_t lends() const override { return queue_ != nullptr ? lends_ : 0; }
+    bool post_fetch(const FetchRequest& request) override;
 
   private:
     void advance() override { take_events(); }
@@ -75,10 +77,12 @@ class VerbsChannel final : public StreamChannel {
     // Until there is a queue.
     CmEvents cm_events_;
     CmId id_;
-    LandingMemory landing_;
+    VerbsMemories memories_;
 
     std::unique_ptr<VerbsQueue> queue_;
     uint64_t incarnation_ = 0, region_bytes_ = 0;  // of the region that can be read
+    uint64_t lends_ = 0;                           // the longest value that the node fetches
+    uint64_t fetch_bytes_ = 0;                     // of the memory that the proxy lends
     std::vector<uint64_t> reads_failed_;           // tokens
     uint64_t completed_seen_ = 0;                  // at the last tick of the timer
     Interest interest_{true, false, false};        // as last watched for

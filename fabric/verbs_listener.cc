@@ -92,15 +92,20 @@ std::unique_ptr<VerbsListener> VerbsListener::listen(const SocketAddress& at, co
 }
 
 bool VerbsListener::keep_registered(VerbsDevice& device, std::string& error) {
+    const VerbsMemory &landing = offer_.landing, &counters = offer_.counters;
+    if (landing.bytes > 0) {
+        landing_registered_ = device.memory(landing.data, landing.bytes, VerbsAccess::landing, error);
+        if (landing_registered_ == nullptr) return false;
+    }
     if (offer_.region == nullptr) return true;
     const RegionView& view = offer_.region->view();
     region_registered_ = device.memory(view.base, view.region_bytes, VerbsAccess::remote_read, error);
-    if (region_registered_ == nullptr || offer_.counters == nullptr) return region_registered_ != nullptr;
+    if (region_registered_ == nullptr || counters.bytes == 0) return region_registered_ != nullptr;
     if (!device.atomics()) {
         devices_.log(std::string("RDMA device ") + device.name() + " has no atomics: reads are not counted");
         return true;
     }
-    counters_registered_ = device.memory(offer_.counters, offer_.counters_bytes, VerbsAccess::counters, error);
+    counters_registered_ = device.memory(counters.data, counters.bytes, VerbsAccess::counters, error);
     return counters_registered_ != nullptr;
 }
 
@@ -112,11 +117,12 @@ bool VerbsListener::offer_to(VerbsQueue& queue, VerbsWelcome& welcome, std::stri
     welcome.incarnation = view.header->incarnation;
     welcome.region_address = reinterpret_cast<uint64_t>(view.base);
     welcome.region_bytes = view.region_bytes;
-    welcome.region_key = queue.memory()->rkey;
-    if (offer_.counters == nullptr || !queue.device().atomics()) return true;
-    if (!queue.use_counters(offer_.counters, offer_.counters_bytes, error)) return false;
-    welcome.counters_address = reinterpret_cast<uint64_t>(offer_.counters);
-    welcome.counters_bytes = offer_.counters_bytes;
+    welcome.region_key = queue.shown()->rkey;
+    const VerbsMemory& counters = offer_.counters;
+    if (counters.bytes == 0 || !queue.device().atomics()) return true;
+    if (!queue.use_counters(counters.data, counters.bytes, error)) return false;
+    welcome.counters_address = reinterpret_cast<uint64_t>(counters.data);
+    welcome.counters_bytes = counters.bytes;
     welcome.counters_from = view.header->arena_offset;
     welcome.counters_key = queue.counters_memory()->rkey;
     return true;
@@ -159,12 +165,19 @@ std::unique_ptr<Channel> VerbsListener::meet(CmEvent request, ChannelEvents& eve
     welcome.receives = queue->receives();
     if (same_layout(hello.head) && !offer_to(*queue, welcome, why))
         return refuse(queue->id(), VerbsRefusal::resources);
-    queue->met(hello.receives, {});
+    VerbsFarMemory lent;
+    if (offer_.landing.bytes > 0 && hello.lent_bytes > 0) {
+        if (!queue->use_memory(offer_.landing.data, offer_.landing.bytes, VerbsAccess::landing, why))
+            return refuse(queue->id(), VerbsRefusal::resources);
+        welcome.fetch_bytes_max = uint32_t(std::min<uint64_t>(offer_.landing.bytes, fetch_bytes_most));
+        lent = {hello.lent_address, hello.lent_bytes, hello.lent_key};
+    }
+    queue->met(hello.receives, lent);
     rdma_conn_param param{};
     param.private_data = &welcome;
     param.private_data_len = sizeof welcome;
     param.responder_resources = std::min(asked.responder_resources, device->config().reads_at_once);
-    param.initiator_depth = std::min<uint8_t>(asked.initiator_depth, 1);  // for beats
+    param.initiator_depth = std::min(asked.initiator_depth, device->config().fetches_at_once);
     param.rnr_retry_count = 0;
     if (rdma_accept(queue->id(), &param) != 0) {
         why = verbs_call_failed("rdma_accept", device->name(), errno);
@@ -174,7 +187,7 @@ std::unique_ptr<Channel> VerbsListener::meet(CmEvent request, ChannelEvents& eve
     if (!poller) why = verbs_call_failed("epoll_create1", "", errno);
     if (!poller || !queue->connected(why)) return refuse(nullptr, reason);
     auto channel = std::make_unique<VerbsChannel>(std::move(poller), name, devices_, events, input_bytes_max_);
-    if (channel->accepted(std::move(queue), why)) return channel;
+    if (channel->accepted(std::move(queue), lent.bytes, why)) return channel;
     return refuse(nullptr, reason);
 }
 

@@ -81,11 +81,12 @@ bool VerbsQueue::make_buffers(std::string& error) {
 }
 
 bool VerbsQueue::use_memory(const void* base, size_t bytes, VerbsAccess access, std::string& error) {
-    memory_ = device_->memory(base, bytes, access, error);
-    return memory_ != nullptr;
+    auto& memory = access == VerbsAccess::landing ? landing_ : shown_;
+    memory = device_->memory(base, bytes, access, error);
+    return memory != nullptr;
 }
 
-bool VerbsQueue::use_counters(uint64_t* counters, size_t bytes, std::string& error) {
+bool VerbsQueue::use_counters(const void* counters, size_t bytes, std::string& error) {
     if (!device_->atomics()) {
         error = std::string(device_->name()) + " has no atomics";
         return false;
@@ -131,7 +132,11 @@ void VerbsQueue::leave() {
     CHECK(connected_);
     CHECK(!bad_.has_value());
     CHECK(reads_pending_ == 0);
-    memory_.reset();  // may be gone before this is
+    // What it landed in may be gone before this is; and what the other side might READ still may be used again (S12).
+    ibv_qp_attr attributes{};
+    if (shown_ != nullptr) (void)ibv_modify_qp(id_->qp, &attributes, IBV_QP_ACCESS_FLAGS);
+    landing_.reset();
+    shown_.reset();
     counters_memory_.reset();
     counters_ = &unread_;  // who owns the others, and counts there, is another thread
     if (posted_head_ == posted_tail_ && chain_.empty()) return;

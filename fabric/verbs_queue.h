@@ -62,11 +62,12 @@ class VerbsQueue {
     int completion_fd() const { return completions_->fd; }
     const VerbsDevice& device() const { return *device_; }
     VerbsReceives receives() const { return {config().receives, config().message_bytes}; }
-    // READs land in this memory, which outlives the queue, or (the node's) the other side READs it.
+    // READs land in this memory, or the other side READs it; one of each, and it outlives the queue.
     bool use_memory(const void* base, size_t bytes, VerbsAccess access, std::string& error);
-    const ibv_mr* memory() const { return memory_.get(); }
+    const ibv_mr* landing() const { return landing_.get(); }
+    const ibv_mr* shown() const { return shown_.get(); }
     // The node's: the other side adds to these counters. False: `error` says why not.
-    bool use_counters(uint64_t* counters, size_t bytes, std::string& error);
+    bool use_counters(const void* counters, size_t bytes, std::string& error);
     const ibv_mr* counters_memory() const { return counters_memory_.get(); }
     // What is done from here on is counted there, until leave(); `counters` outlives this.
     void count_in(ChannelCounters& counters) { counters_ = &counters; }
@@ -145,7 +146,7 @@ class VerbsQueue {
     CmEvents events_;
     CmId id_;
     std::shared_ptr<VerbsDevice> device_;
-    std::shared_ptr<ibv_mr> memory_, counters_memory_;
+    std::shared_ptr<ibv_mr> landing_, shown_, counters_memory_;
     std::unique_ptr<Mapping> buffers_;
     MemoryRegion buffers_registered_;
     CompletionChannel completions_;

@@ -27,6 +27,7 @@
 #include "node/crawler.h"
 #include "node/farnode_listen.h"
 #include "node/farnode_server.h"
+#include "node/fetch_pool.h"
 #include "node/impl.h"
 #include "node/node.h"
 #include "node/node_stats.h"
@@ -46,6 +47,7 @@ using AdminSocket = std::unique_ptr<process::AdminSocket>;
 
 constexpr uint64_t files_per_connection = 6;  // socket, poller, and what wakes the two ends of a channel
 constexpr uint64_t files_other = 256;
+constexpr size_t fetch_pool_bytes = size_t(16) << 20;  // of large values that are READ from proxies at a time
 constexpr uint32_t patience_ms = 1000;           // for proxies to go when the node stops
 constexpr uint32_t patience_graceful_ms = 10'000;
 
@@ -95,6 +97,16 @@ std::unique_ptr<Node> node_or_exit(const conf::Settings& settings) {
     }
 }
 
+// What proxies reach over RDMA, and what the node reaches of theirs lands in. fetches: nullptr is none.
+fabric::VerbsOffer verbs_offer(Node& node, const FetchPool* fetches) {
+    fabric::VerbsOffer offer;
+    offer.region = &node.impl().region;
+    if (fetches != nullptr) offer.landing = {fetches->data(), fetches->size()};
+    if (const ReadCounters* counters = node.impl().arena.read_counters())
+        offer.counters = {reinterpret_cast<char*>(counters->words()), counters->bytes()};
+    return offer;
+}
+
 // "host-11300", or "node" where that is no name.
 std::string made_up_name(const TcpListeners& listeners) {
     char host[256] = "";
@@ -127,15 +139,15 @@ void serve(const conf::Settings& settings, TcpListeners listeners, AdminSocket a
     const std::unique_ptr<Node> owned = node_or_exit(settings);
     Node& node = *owned;
     fabric::Region& region = node.impl().region;
-    const ReadCounters* counters = node.impl().arena.read_counters();
-    fabric::VerbsOffer offer(&region);
-    if (counters != nullptr) offer = fabric::VerbsOffer(&region, counters->words(), counters->bytes());
     const NodeFacts facts = facts_of(settings, listeners);
     NodeStats stats(node, facts.name, process::node_now());
     fabric::VerbsDevices devices(fabric::VerbsConfig(), [talks](const std::string& text) {
         if (talks) std::fprintf(stderr, "%s\n", text.c_str());
     });
-    VerbsListeners over_rdma = or_give_up(listen_verbs(settings.node, offer, devices));
+    std::unique_ptr<FetchPool> fetches;
+    if (!settings.node.verbs_host.empty()) fetches = std::make_unique<FetchPool>(fetch_pool_bytes);
+    VerbsListeners over_rdma =
+        or_give_up(listen_verbs(settings.node, verbs_offer(node, fetches.get()), devices));
     write_ports(listeners, over_rdma);
 
     std::unique_ptr<fabric::Owner> owner;
@@ -145,7 +157,8 @@ void serve(const conf::Settings& settings, TcpListeners listeners, AdminSocket a
     Crawler crawler(node, process::node_now, crawling);
     try {
         server = std::make_unique<FarnodeServer>(
-            node, stats, facts, process::node_now, FarnodeServer::Options{settings.session.threads, talks});
+            node, stats, facts, process::node_now,
+            FarnodeServer::Options{settings.session.threads, talks, fetches.get()});
         for (auto& listener : listeners) server->add(std::move(listener), protocol::RegionAccess::none);
         for (auto& listener : over_rdma) server->add(std::move(listener), protocol::RegionAccess::rdma_read);
         if (name != nullptr) {

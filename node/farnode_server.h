@@ -25,6 +25,7 @@ class FarnodeServer {
     struct Options {
         uint32_t threads = 4;
         bool talks = false;  // on stderr
+        FetchPool* fetches = nullptr;  // as ServiceShared's
     };
     // Node, stats and facts outlive this. Throws std::system_error.
     FarnodeServer(Node& node, NodeStats& stats, const NodeFacts& facts, NodeSeconds (*clock)(),

@@ -7,6 +7,7 @@ node_libnode_a_SOURCES = \
 	node/arena.h \
 	node/crawler.cc \
 	node/crawler.h \
+	node/fetch_pool.h \
 	node/flush_schedule.cc \
 	node/flush_schedule.h \
 	node/impl.h \

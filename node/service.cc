@@ -50,6 +50,7 @@ NodeService::NodeService(ServiceShared& shared, ServiceCounters& counters)
     : shared_(shared), counters_(counters) {}
 
 NodeService::~NodeService() {
+    for (const auto& [token, fetch] : fetches_) shared_.fetches->give_back(fetch.landing);
     if (seated_) shared_.welcomed.fetch_sub(1, std::memory_order_relaxed);
     if (channel_ != nullptr) counters_.connections_over.add(1);
 }
@@ -152,10 +153,6 @@ void NodeService::ended(fabric::ChannelEnd why, const std::string& text) {
     state_ = State::over;
 }
 
-void NodeService::read_done(uint64_t, fabric::ReadStatus) {
-    CHECK(!"a node reads nothing from its proxies");
-}
-
 // ---- frames -----------------------------------------------------------------------------------------
 
 size_t NodeService::received(std::string_view bytes) {
@@ -205,9 +202,12 @@ void NodeService::take(const Frame& frame) {
             return lease_returns(frame);
         case FrameKind::accesses:
             return accesses(frame);
+        case FrameKind::lent:
+            return lent(frame);
         case FrameKind::welcome:
         case FrameKind::refuse:
         case FrameKind::replies:
+        case FrameKind::unlent:
             break;
     }
     CHECK(!"parse_frame lets no such frame of a proxy pass");
@@ -322,15 +322,71 @@ void NodeService::chunk(const Frame& frame) {
     auto found = incoming_.find(address);
     if (found == incoming_.end()) return bad(FrameError::chunk_stranger);
     Incoming& incoming = found->second;
-    error = incoming.progress.accept(piece);
+    error = incoming.fetching ? FrameError::chunk_order : incoming.progress.accept(piece);
     if (error != FrameError::none) return bad(error);
-    if (!piece.abandoned && incoming.value != nullptr)
+    if (!piece.abandoned && incoming.admitted && incoming.value == nullptr) {
+        incoming.value = take_memory(incoming.progress.total);
+        incoming.admitted = incoming.value != nullptr;
+        if (!incoming.admitted) incoming_bytes_ -= incoming.progress.total;
+    }
+    if (!piece.abandoned && incoming.admitted)
         std::memcpy(incoming.value.get() + piece.offset, piece.bytes.data(), piece.bytes.size());
-    if (!piece.abandoned && !incoming.progress.whole()) return;
-    value_over(address, incoming, piece.abandoned);
-    if (incoming.value != nullptr) incoming_bytes_ -= incoming.progress.total;
-    incoming_.erase(found);
-    answered(address.first);
+    if (piece.abandoned || incoming.progress.whole())
+        value_over(found, piece.abandoned, {incoming.value.get(), incoming.value ? incoming.progress.total : 0});
+}
+
+// ---- values that the proxy lends ----------------------------------------------------------------------
+
+void NodeService::lent(const Frame& frame) {
+    protocol::LentRecord record;
+    const FrameError error = protocol::parse_lent(frame, record);
+    if (error != FrameError::none) return bad(error);
+    const auto found = incoming_.find({frame.sequence, record.tag});
+    if (found == incoming_.end()) return bad(FrameError::chunk_stranger);
+    const Incoming& incoming = found->second;
+    if (incoming.fetching || incoming.progress.received != 0) return bad(FrameError::chunk_order);
+    if (!incoming.admitted) return value_over(found, /* abandoned= */ false, {});
+    if (fetch(found, record)) return;
+    counters_.values_unfetched.add(1);
+    protocol::append_unlent(channel_->out(), frame.sequence, record.tag);
+}
+
+// False: there is no buffer for it, or the channel takes no READ now.
+bool NodeService::fetch(Incomings::iterator found, const protocol::LentRecord& record) {
+    Incoming& incoming = found->second;
+    const uint64_t bytes = incoming.progress.total;
+    if (shared_.fetches == nullptr || bytes > shared_.fetches->size()) return false;
+    uint64_t* landing = shared_.fetches->lend(bytes);
+    if (landing == nullptr) return false;
+    if (!channel_->post_fetch({record.offset, uint32_t(bytes), landing, next_fetch_})) {
+        shared_.fetches->give_back(landing);
+        return false;
+    }
+    fetches_[next_fetch_++] = {found->first, landing, record.check};
+    incoming.fetching = true;
+    return true;
+}
+
+void NodeService::read_done(uint64_t token, fabric::ReadStatus status) {
+    const auto place = fetches_.find(token);
+    CHECK(place != fetches_.end());
+    const Fetch fetch = place->second;
+    fetches_.erase(place);
+    const auto found = incoming_.find(fetch.address);
+    if (found != incoming_.end()) {  // else the connection ends
+        const std::string_view value(reinterpret_cast<const char*>(fetch.landing), found->second.progress.total);
+        found->second.fetching = false;
+        if (status != fabric::ReadStatus::done) {
+            counters_.values_unfetched.add(1);
+            protocol::append_unlent(channel_->out(), fetch.address.first, fetch.address.second);
+        } else if (protocol::lent_check(value) != fetch.check) {
+            bad(FrameError::lent_mismatch);
+        } else {
+            counters_.values_fetched.add(1);
+            value_over(found, /* abandoned= */ false, value);
+        }
+    }
+    shared_.fetches->give_back(fetch.landing);
 }
 
 // One more piece of a value that is being sent, of another one each time. False: there is none.

@@ -12,6 +12,8 @@
 //     What was not parsed stays in the channel, which then stops receiving.
 // N4  A value in pieces never keeps other frames waiting for more than one piece, in either direction.
 // N5  Every request is answered once, in the order of execution; one whose value follows, when the value has come.
+//     Of a value that the proxy lends, it has come when it was READ and is what was announced; one for which there is
+//     no buffer is asked for in pieces instead.
 // N6  What is no frame ends the connection, with a goodbye if it was greeted. So does what breaks what was agreed:
 //     more frames of requests in flight than credits, a chunk of a value that was not announced.
 // N7  Every ending is counted once, by a ServiceEnd.
@@ -30,6 +32,7 @@
 
 #include "base/node_clock.h"
 #include "fabric/channel.h"
+#include "node/fetch_pool.h"
 #include "node/flush_schedule.h"
 #include "node/node.h"
 #include "node/node_stats.h"
@@ -69,6 +72,7 @@ struct ServiceShared {
     const NodeFacts& facts;
     NodeSeconds (*clock)();
     ServiceLimits limits = {};
+    FetchPool* fetches = nullptr;  // nullptr: no value is READ from a proxy
     std::atomic<uint32_t> welcomed{0};  // connections that have a place among facts.connections_max
 };
 
@@ -118,14 +122,16 @@ class NodeService final : public fabric::ChannelEvents {
         over,
     };
 
-    // A value that comes in pieces, and its request.
+    // A value that comes in pieces or is READ, and its request.
     struct Incoming {
         std::string key;
         protocol::StoreOp op;  // but key and value
-        std::unique_ptr<char[]> value;  // null: refused already, the pieces are thrown away
-        protocol::ValueProgress progress;
-        protocol::RequestRefusal refusal = protocol::RequestRefusal::no_memory;  // if there is no value
+        bool admitted = false;  // no: refused already, the pieces are thrown away
+        protocol::RequestRefusal refusal = protocol::RequestRefusal::no_memory;  // if so
         bool too_large = false;  // not refused, but answered so
+        bool fetching = false;   // a READ is under way
+        std::unique_ptr<char[]> value;  // from the first piece on
+        protocol::ValueProgress progress;
     };
     // A value or text that goes in pieces.
     struct Outgoing {
@@ -135,6 +141,13 @@ class NodeService final : public fabric::ChannelEvents {
         uint64_t size = 0, sent = 0;
     };
     using Address = std::pair<uint64_t, uint32_t>;  // sequence and tag
+    using Incomings = std::map<Address, Incoming>;
+    // A READ of a value; its buffer is the channel's until it is told of, or the channel is destroyed (S12).
+    struct Fetch {
+        Address address;
+        uint64_t* landing = nullptr;
+        uint64_t check = 0;
+    };
 
     // Where a frame of requests was left; its bytes are still the channel's first.
     struct Halted {
@@ -148,10 +161,14 @@ class NodeService final : public fabric::ChannelEvents {
     void hello(const protocol::Frame& frame);
     void requests(protocol::Frame frame);
     void chunk(const protocol::Frame& frame);
+    void lent(const protocol::Frame& frame);
+    bool fetch(Incomings::iterator incoming, const protocol::LentRecord& lent);
     void accesses(const protocol::Frame& frame);
     void lease_returns(const protocol::Frame& frame);
     void goodbye(const protocol::Frame& frame);
     bool report(const protocol::AccessRecord& record, Access& access) const;
+
+    static std::unique_ptr<char[]> take_memory(uint64_t bytes);  // nullptr: there is none
 
     // node/service_ops.cc. They add one reply each, or none yet.
     struct Turn;  // of one frame of requests
@@ -166,7 +183,7 @@ class NodeService final : public fabric::ChannelEvents {
     void refuse(Turn& turn, uint32_t tag, protocol::RequestRefusal why);
     void store(Turn& turn, uint32_t tag, const protocol::StoreOp& op);
     void announce(Turn& turn, const protocol::NodeRequest& request);
-    void value_over(const Address& address, Incoming& incoming, bool abandoned);
+    void value_over(Incomings::iterator incoming, bool abandoned, std::string_view value);
     void send_later(Turn& turn, uint32_t tag, std::unique_ptr<char[]> value, uint64_t size);
 
     // A lease for who cannot read one-sided would keep memory for nothing.
@@ -195,7 +212,9 @@ class NodeService final : public fabric::ChannelEvents {
     uint32_t credits_ = 0;
     Halted halted_;
     std::unordered_map<uint64_t, uint32_t> in_flight_;  // unanswered requests by sequence, of frames that were read
-    std::map<Address, Incoming> incoming_;
+    Incomings incoming_;
+    std::unordered_map<uint64_t, Fetch> fetches_;  // by token
+    uint64_t next_fetch_ = 0;
     uint64_t incoming_bytes_ = 0;
     std::deque<Outgoing> outgoing_;
     uint64_t outgoing_bytes_ = 0;  // allocated, not what is left of it

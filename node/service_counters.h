@@ -34,7 +34,9 @@ namespace farcached::node {
     X(cmd_flush, "flushes, at once or scheduled")                                                 \
     X(cmd_stats, "requests for statistics")                                                       \
     X(requests_refused, "requests that were understood and not executed")                         \
-    X(values_received, "values that came in pieces and came whole")                               \
+    X(values_received, "values that came in pieces or were READ, and came whole")                 \
+    X(values_fetched, "of these, values that were READ from the proxy's memory")                  \
+    X(values_unfetched, "values that the proxy lent, and that were asked for in pieces instead")  \
     X(values_abandoned, "values that came in pieces and were given up by the proxy")              \
     X(values_sent, "values and texts that were sent in pieces")                                   \
     X(accesses, "accesses reported by proxies that read one-sided")                               \

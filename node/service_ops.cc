@@ -20,10 +20,6 @@ using protocol::ValueForm;
 
 namespace {
 
-std::unique_ptr<char[]> take_memory(uint64_t bytes) {
-    return std::unique_ptr<char[]>(new (std::nothrow) char[bytes]);
-}
-
 ReplyOptions reply_to(uint32_t tag) {
     ReplyOptions options;
     options.tag = tag;
@@ -31,6 +27,10 @@ ReplyOptions reply_to(uint32_t tag) {
 }
 
 }  // namespace
+
+std::unique_ptr<char[]> NodeService::take_memory(uint64_t bytes) {
+    return std::unique_ptr<char[]>(new (std::nothrow) char[bytes]);
+}
 
 // A run of requests of one frame, and their replies.
 struct NodeService::Turn {
@@ -219,12 +219,14 @@ void NodeService::announce(Turn& turn, const NodeRequest& request) {
     }
     const uint64_t room = shared_.limits.incoming_bytes_max;
     if (incoming_bytes_ != 0 && (incoming_bytes_ >= room || request.value_bytes > room - incoming_bytes_)) return;
-    incoming.value = take_memory(request.value_bytes);
-    if (incoming.value != nullptr) incoming_bytes_ += request.value_bytes;
+    incoming.admitted = true;
+    incoming_bytes_ += request.value_bytes;
 }
 
-// Its last piece has come, or will not come.
-void NodeService::value_over(const Address& address, Incoming& incoming, bool abandoned) {
+// It has come, or will not come, or does not matter.
+void NodeService::value_over(Incomings::iterator found, bool abandoned, std::string_view value) {
+    const Address address = found->first;
+    Incoming& incoming = found->second;
     const NodeSeconds now = shared_.clock();
     shared_.flushes.due(now);
     Turn turn{address.first, now, {channel_->out(), limits_.frame_bytes_max, address.first, now}};
@@ -235,15 +237,18 @@ void NodeService::value_over(const Address& address, Incoming& incoming, bool ab
         protocol::StoreReply reply;
         reply.status = protocol::StoreReply::Status::too_large;
         turn.replies.add(reply, reply_to(address.second));
-    } else if (incoming.value == nullptr) {
+    } else if (!incoming.admitted) {
         refuse(turn, address.second, incoming.refusal);
     } else {
         counters_.values_received.add(1);
         incoming.op.key = shared_.node.key(incoming.key);
-        incoming.op.value = {incoming.value.get(), size_t(incoming.progress.total)};
+        incoming.op.value = value;
         store(turn, address.second, incoming.op);
     }
     turn.replies.end();
+    if (incoming.admitted) incoming_bytes_ -= incoming.progress.total;
+    incoming_.erase(found);
+    answered(address.first);
 }
 
 }  // namespace farcached::node

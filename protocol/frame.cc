@@ -26,7 +26,7 @@ struct KindRule {
 };
 
 // By FrameKind.
-constexpr std::array<KindRule, 12> rules = {{
+constexpr std::array<KindRule, 14> rules = {{
     {},
     {"hello", From::proxy, When::greeting, sizeof(HelloRecord), 0, false},
     {"welcome", From::node, When::greeting, sizeof(WelcomeRecord), 0, false},
@@ -39,8 +39,10 @@ constexpr std::array<KindRule, 12> rules = {{
     {"goodbye", From::either, When::open, sizeof(SentenceRecord), 0, false},
     {"lease_returns", From::proxy, When::open, 0, sizeof(LeaseReturnRecord), true},
     {"accesses", From::proxy, When::open, 0, sizeof(AccessRecord), true},
+    {"lent", From::proxy, When::open, sizeof(LentRecord), 0, true},
+    {"unlent", From::node, When::open, sizeof(UnlentRecord), 0, true},
 }};
-static_assert(rules.size() == size_t(FrameKind::accesses) + 1);
+static_assert(rules.size() == size_t(FrameKind::unlent) + 1);
 
 bool may_send(From from, Sender sender) {
     if (from == From::either) return true;
@@ -142,6 +144,28 @@ char* write_chunk_head(char* to, uint64_t sequence, uint32_t tag, uint64_t offse
 void append_abandoned(OutBuffer& out, uint64_t sequence, uint32_t tag) {
     append_header(out, FrameKind::chunk, sequence, sizeof(ChunkHeader));
     append_record(out, ChunkHeader{tag, chunk_abandoned, 0});
+}
+
+// ---- lent values --------------------------------------------------------------------------------------
+
+FrameError parse_lent(const Frame& frame, LentRecord& lent) {
+    lent = wire::get<LentRecord>(frame.body.data());
+    return lent.reserved == 0 ? FrameError::none : FrameError::reserved_set;
+}
+
+FrameError parse_unlent(const Frame& frame, UnlentRecord& unlent) {
+    unlent = wire::get<UnlentRecord>(frame.body.data());
+    return unlent.reserved == 0 ? FrameError::none : FrameError::reserved_set;
+}
+
+void append_lent(OutBuffer& out, uint64_t sequence, const LentRecord& lent) {
+    append_header(out, FrameKind::lent, sequence, sizeof lent);
+    append_record(out, lent);
+}
+
+void append_unlent(OutBuffer& out, uint64_t sequence, uint32_t tag) {
+    append_header(out, FrameKind::unlent, sequence, sizeof(UnlentRecord));
+    append_record(out, UnlentRecord{tag, 0});
 }
 
 // ---- small frames -----------------------------------------------------------------------------------

@@ -19,6 +19,8 @@
 //  goodbye       either  a reason and a sentence; nothing new is asked or begun after it
 //  lease_returns proxy   `count` pointers whose leases are no longer needed
 //  accesses      proxy   `count` accesses that the node did not see
+//  lent          proxy   where the node can READ a value that was announced in a frame of that sequence
+//  unlent        node    it does not READ it; the value is to come in chunks
 //
 // A frame is never longer than the greeting agreed (frame_bytes_max), so that a receiver's buffer,
 // a ring and a posted receive have one size, and a small request never waits behind a large value.
@@ -41,6 +43,7 @@
 #include <cstring>
 #include <string_view>
 
+#include "base/hash.h"
 #include "base/node_clock.h"
 #include "base/out_buffer.h"
 #include "protocol/frame_error.h"
@@ -107,6 +110,17 @@ FrameError parse_chunk(std::string_view body, size_t body_bytes, Chunk& chunk);
 inline FrameError parse_chunk(const Frame& frame, Chunk& chunk) {
     return parse_chunk(frame.body, frame.body.size(), chunk);
 }
+
+// ---- a large value that the node READs ---------------------------------------------------------------
+
+// What tells the value that was lent from another.
+inline uint64_t lent_check(std::string_view value) { return hash_bytes(value.data(), value.size(), 0); }
+
+// The frame's record; reserved fields are nothing.
+FrameError parse_lent(const Frame& frame, LentRecord& lent);
+FrameError parse_unlent(const Frame& frame, UnlentRecord& unlent);
+void append_lent(OutBuffer& out, uint64_t sequence, const LentRecord& lent);
+void append_unlent(OutBuffer& out, uint64_t sequence, uint32_t tag);
 
 // Where the receiver of a large value has got to.
 struct ValueProgress {

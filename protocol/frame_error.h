@@ -36,6 +36,7 @@ namespace farcached::protocol {
     X(chunk_overrun, "the pieces of a value were longer than the value")                          \
     X(chunk_empty, "a piece of a value was empty, or an abandoned value had one more")            \
     X(chunk_stranger, "a piece came of a value that was not announced")                           \
+    X(lent_mismatch, "a value that the proxy lent was not the one that it had announced")         \
     X(reply_stranger, "a reply came to what was not asked")                                       \
     X(request_repeated, "a request had the sequence, or sequence and tag, of one in flight")      \
     X(credits_exceeded, "more frames of requests were in flight than agreed")                     \

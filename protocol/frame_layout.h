@@ -48,6 +48,8 @@ enum class FrameKind : uint16_t {
     goodbye = 9,
     lease_returns = 10,
     accesses = 11,
+    lent = 12,
+    unlent = 13,
 };
 
 // ---- requests ---------------------------------------------------------------------------------------
@@ -237,6 +239,25 @@ static_assert(offsetof(ChunkHeader, offset) == 8);
 // The sender gives the value up: no bytes, no more chunks of it. A node answers the request with
 // RequestRefusal::abandoned.
 constexpr uint32_t chunk_abandoned = 1;
+
+// lent, in a chunk's place: the whole value lies in memory of the proxy's that the node can READ.
+//
+//  0     4   8        16      24
+//  | tag | 0 | offset | check |
+struct LentRecord {
+    uint32_t tag;  // of the request that announced the value
+    uint32_t reserved;
+    uint64_t offset;  // of the value's first byte, in that memory
+    uint64_t check;   // lent_check() of the value
+};
+static_assert(sizeof(LentRecord) == 24);
+
+// unlent, the node's answer where it does not READ it: the memory is the proxy's again, and the value goes in chunks.
+struct UnlentRecord {
+    uint32_t tag;
+    uint32_t reserved;
+};
+static_assert(sizeof(UnlentRecord) == 8);
 
 // goodbye, refuse: | reason | text bytes | 0 | text
 struct SentenceRecord {

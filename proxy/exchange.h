@@ -52,6 +52,8 @@ struct Exchange {
     std::shared_ptr<const void> value_owner;
     std::string_view value;
     uint64_t value_sent = 0;
+    uint64_t* lent = nullptr;    // where the node READs it
+    bool unlent = false;         // the node does not: it goes in chunks
 
     // A value that follows its reply. Unless it is late, `received` is made when the first piece comes.
     protocol::ReplyOp head;

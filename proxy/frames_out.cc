@@ -2,6 +2,7 @@
 #include "proxy/frames_out.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "base/check.h"
 
@@ -87,17 +88,54 @@ bool FramesOut::feed(OutBuffer& out, size_t unsent) {
     while (!following_.empty() && unsent + out.size() < ahead_bytes) {
         Exchange& exchange = *following_.front();
         if (!frames_[exchange.frame].sent) break;
-        const uint64_t left = exchange.value.size() - exchange.value_sent;
-        const uint32_t size = protocol::chunk_size(left, frame_bytes_max_);
-        char* to = out.reserve(protocol::chunk_head_bytes + size);
-        to = protocol::write_chunk_head(to, exchange.sequence, exchange.tag, exchange.value_sent, size);
-        protocol::wire::put_bytes(to, exchange.value.substr(exchange.value_sent, size));
-        out.commit(protocol::chunk_head_bytes + size);
-        exchange.value_sent += size;
+        if (!lend_value(exchange, out)) feed_chunk(exchange, out);
         if (exchange.value_sent == exchange.value.size()) following_.pop_front();
         fed = true;
     }
     return fed;
+}
+
+void FramesOut::feed_chunk(Exchange& exchange, OutBuffer& out) {
+    const uint64_t left = exchange.value.size() - exchange.value_sent;
+    const uint32_t size = protocol::chunk_size(left, frame_bytes_max_);
+    char* to = out.reserve(protocol::chunk_head_bytes + size);
+    to = protocol::write_chunk_head(to, exchange.sequence, exchange.tag, exchange.value_sent, size);
+    protocol::wire::put_bytes(to, exchange.value.substr(exchange.value_sent, size));
+    out.commit(protocol::chunk_head_bytes + size);
+    exchange.value_sent += size;
+}
+
+// ---- values that the node READs ---------------------------------------------------------------------
+
+bool FramesOut::lend_value(Exchange& exchange, OutBuffer& out) {
+    const std::string_view value = exchange.value;
+    if (exchange.value_sent != 0 || exchange.unlent || value.size() > lent_bytes_max_) return false;
+    exchange.lent = lending_->lend(value.size());
+    if (exchange.lent == nullptr) return false;
+    std::memcpy(exchange.lent, value.data(), value.size());
+    const uint64_t offset = uint64_t(reinterpret_cast<char*>(exchange.lent) - lending_->data());
+    protocol::append_lent(out, exchange.sequence, {exchange.tag, 0, offset, protocol::lent_check(value)});
+    exchange.value_sent = value.size();
+    values_lent_++;
+    return true;
+}
+
+void FramesOut::take_back(Exchange& exchange) {
+    if (exchange.lent == nullptr) return;
+    lending_->give_back(exchange.lent);
+    exchange.lent = nullptr;
+}
+
+bool FramesOut::unlent(Exchange& exchange) {
+    if (exchange.lent == nullptr) return false;
+    take_back(exchange);
+    exchange.unlent = true;
+    exchange.value_sent = 0;
+    if (exchange.late())
+        protocol::append_abandoned(small_, exchange.sequence, exchange.tag);
+    else
+        follow(exchange);
+    return true;
 }
 
 }  // namespace farcached::proxy

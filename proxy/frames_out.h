@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // FramesOut: the frames of requests of one connection, from the first request in them to the last answer to them,
-// and the pieces of large values that follow.
+// and large values that follow, in pieces or lent.
 //
 // Owner: a NodeLink, one per connection. Requests are written into memory of its own and handed to the channel as
 // whole frames by send(), so that nothing leaves before its time is noted.
@@ -9,6 +9,7 @@
 //     has come, pieces and all.
 // O3  A value's pieces go out in order, behind the frame that announced it, and no further ahead of the transport
 //     than two frames: a small request never waits behind more.
+//     A value for which there is a buffer is copied there for the node to READ, and told of in one frame instead.
 // O4  add() that finds no memory throws, and has done nothing.
 #pragma once
 
@@ -17,6 +18,7 @@
 #include <vector>
 
 #include "base/out_buffer.h"
+#include "fabric/buffer_pool.h"
 #include "protocol/frame_writer.h"
 #include "proxy/exchange.h"
 
@@ -40,8 +42,20 @@ class FramesOut {
     };
     template <class Op>
     bool add(const Op& op, const protocol::RequestOptions& options, Place& place);
+    // Values of up to so many bytes are lent, in buffers of the pool, which outlives this.
+    void lend(fabric::BufferPool& pool, uint64_t bytes_max) {
+        lending_ = &pool;
+        lent_bytes_max_ = bytes_max;
+    }
     // `exchange.value` follows; it stays there until it was sent or dropped.
     void follow(Exchange& exchange) { following_.push_back(&exchange); }
+    // What it lent is nobody's any more: the node has answered, or the channel was destroyed.
+    void take_back(Exchange& exchange);
+    // The node does not READ what was lent. Unless the exchange is late, its value follows in chunks. False: nothing was
+    // lent.
+    bool unlent(Exchange& exchange);
+    // Of values that were lent, from this connection's beginning.
+    uint64_t values_lent() const { return values_lent_; }
     // No more of its value is sent; the node is told if it knew of it.
     void stop_following(Exchange& exchange);
 
@@ -77,6 +91,8 @@ class FramesOut {
     bool room_for(size_t bytes) const;
     bool begin_frame();
     Place place_of_current();
+    bool lend_value(Exchange& exchange, OutBuffer& out);
+    void feed_chunk(Exchange& exchange, OutBuffer& out);
 
     uint32_t frame_bytes_max_;
     uint32_t credits_;
@@ -89,6 +105,8 @@ class FramesOut {
     std::vector<uint32_t> unsent_;      // in building_
     std::vector<uint64_t> unanswered_;  // sequences, ascending
     std::deque<Exchange*> following_;
+    fabric::BufferPool* lending_ = nullptr;
+    uint64_t lent_bytes_max_ = 0, values_lent_ = 0;
     uint32_t current_ = 0;
     uint64_t sequence_ = 0;
 };

@@ -61,6 +61,8 @@ namespace farcached::proxy {
     X(node_ordered, "requests put off until another of their key was answered")                       \
     X(node_frames, "frames of requests that were sent")                                               \
     X(values_sent, "values that were sent in pieces")                                                 \
+    X(values_lent, "of these, values that the node was to READ")                                      \
+    X(values_unlent, "of these, values that it did not READ, and that went in pieces")                \
     X(values_received, "values and texts that came in pieces and came whole")                         \
     X(values_no_memory, "values that came in pieces and found no memory")
 

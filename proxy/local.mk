@@ -13,8 +13,6 @@ proxy_libproxy_a_SOURCES = \
 	proxy/index_get.cc \
 	proxy/index_get.h \
 	proxy/key_order.h \
-	proxy/landing.cc \
-	proxy/landing.h \
 	proxy/link_counters.h \
 	proxy/local_get.cc \
 	proxy/local_get.h \

@@ -134,6 +134,7 @@ void NodeLink::fail_everything(AskFailure why) {
     exchanges_.for_each([&](Exchange& exchange) {
         if (!exchange.late()) counters_.node_failures.add(1);
         replies_->fail(exchange, failed);
+        frames_->take_back(exchange);
         exchanges_.close(exchange);
     });
     CHECK(exchanges_.live() == 0);
@@ -193,6 +194,7 @@ FrameError NodeLink::take_frame(const protocol::Frame& frame, uint64_t now_ns) {
         case FrameKind::refuse: return take_refuse(frame);
         case FrameKind::replies: note_progress(frame, now_ns); return replies_->replies(frame, now_ns);
         case FrameKind::chunk: note_progress(frame, now_ns); return replies_->chunk(frame);
+        case FrameKind::unlent: note_progress(frame, now_ns); return replies_->unlent(frame);
         case FrameKind::ping:
             protocol::append_pong(frames_->small(), frame.sequence, 0);
             return FrameError::none;
@@ -201,7 +203,8 @@ FrameError NodeLink::take_frame(const protocol::Frame& frame, uint64_t now_ns) {
         case FrameKind::hello:
         case FrameKind::requests:
         case FrameKind::lease_returns:
-        case FrameKind::accesses: break;  // parse_frame() takes none of these from a node
+        case FrameKind::accesses:
+        case FrameKind::lent: break;  // parse_frame() takes none of these from a node
     }
     return FrameError::kind_unexpected;
 }
@@ -223,6 +226,7 @@ FrameError NodeLink::take_welcome(const protocol::Frame& frame, uint64_t now_ns)
     limits_ = protocol::agreed_limits(welcome_, protocol::Sender::node);
     clock_.greeted(welcome_.now, hello_sent_ns_, now_ns);
     frames_.emplace(welcome_.frame_bytes_max, welcome_.credits);
+    if (around_.lending != nullptr && channel_->lends() > 0) frames_->lend(*around_.lending, channel_->lends());
     replies_.emplace(RepliesIn::Parts{exchanges_, *frames_, pointers_, order_, clock_, counters_},
                      limits_, config_.large_bytes_max + 2 * welcome_.item_bytes_max);
     pointers_.greeted(welcome_);
@@ -312,7 +316,10 @@ void NodeLink::send(uint64_t now_ns) {
 bool NodeLink::feed_values() {
     if (!frames_.has_value()) return false;
     OutBuffer& out = channel_->out();
-    return frames_->feed(out, channel_->out_pending() - out.size());
+    const uint64_t lent = frames_->values_lent();
+    const bool fed = frames_->feed(out, channel_->out_pending() - out.size());
+    counters_.values_lent.add(frames_->values_lent() - lent);
+    return fed;
 }
 
 // What was left to be done when the channel's calls had returned.

@@ -40,7 +40,7 @@
 #include "proxy/frames_out.h"
 #include "proxy/index_get.h"
 #include "proxy/key_order.h"
-#include "proxy/landing.h"
+#include "fabric/buffer_pool.h"
 #include "proxy/link_counters.h"
 #include "proxy/pointer_get.h"
 #include "proxy/pointer_table.h"
@@ -97,7 +97,8 @@ class NodeLink final : private fabric::ChannelEvents {
         Clock clock;               // the one that all `now_ns` come from
         LinkEvents& events;
         PointerTable* table = nullptr;   // nullptr: no remote pointers
-        LandingPool* landing = nullptr;  // nullptr: no one-sided reads
+        fabric::BufferPool* landing = nullptr;  // nullptr: no one-sided reads
+        fabric::BufferPool* lending = nullptr;  // nullptr: no values that the node READs
     };
     NodeLink(const LinkConfig& config, const Surroundings& around);
     ~NodeLink() override;

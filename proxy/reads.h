@@ -31,7 +31,7 @@
 #include "proxy/ask.h"
 #include "proxy/far_clock.h"
 #include "proxy/key_order.h"
-#include "proxy/landing.h"
+#include "fabric/buffer_pool.h"
 #include "proxy/link_counters.h"
 
 namespace farcached::proxy {
@@ -73,7 +73,7 @@ class Reads {
     };
 
     // All references outlive this. pool: nullptr turns one-sided reads off.
-    Reads(LandingPool* pool, KeyOrder& order, const FarClock& clock, LinkCounters& counters,
+    Reads(fabric::BufferPool* pool, KeyOrder& order, const FarClock& clock, LinkCounters& counters,
           uint32_t reads_max, bool count_reads)
         : pool_(pool),
           order_(order),
@@ -132,7 +132,7 @@ class Reads {
     void release_order(Read& read);
     void fail(Read& read, const Failed& why);
 
-    LandingPool* pool_;
+    fabric::BufferPool* pool_;
     KeyOrder& order_;
     const FarClock& clock_;
     LinkCounters& counters_;

@@ -149,6 +149,16 @@ FrameError RepliesIn::chunk(const protocol::Frame& frame) {
     return FrameError::none;
 }
 
+FrameError RepliesIn::unlent(const protocol::Frame& frame) {
+    protocol::UnlentRecord unlent;
+    const FrameError error = protocol::parse_unlent(frame, unlent);
+    if (error != FrameError::none) return error;
+    Exchange* exchange = parts_.exchanges.find(unlent.tag, frame.sequence);
+    if (exchange == nullptr || !parts_.frames.unlent(*exchange)) return FrameError::chunk_stranger;
+    parts_.counters.values_unlent.add(1);
+    return FrameError::none;
+}
+
 bool RepliesIn::take_room(Exchange& exchange) {
     const uint64_t bytes = exchange.progress.total;
     if (large_bytes_ != 0 && large_bytes_ + bytes > large_bytes_max_) return false;
@@ -187,6 +197,7 @@ void RepliesIn::tell(Exchange& exchange, protocol::ReplyOp&& op, std::string_vie
 
 void RepliesIn::close(Exchange& exchange) {
     if (exchange.order.has_value()) parts_.order.over(*exchange.order, exchange.key_hash);
+    parts_.frames.take_back(exchange);
     parts_.frames.answered(exchange.frame);
     parts_.exchanges.close(exchange);
 }

@@ -42,6 +42,7 @@ class RepliesIn {
     // now_ns: read after the frame had come.
     protocol::FrameError replies(const protocol::Frame& frame, uint64_t now_ns);
     protocol::FrameError chunk(const protocol::Frame& frame);
+    protocol::FrameError unlent(const protocol::Frame& frame);
 
     // Ends an exchange without an answer: its sink is told, if it was not. The exchange stays, late.
     void fail(Exchange& exchange, const Failed& why);

@@ -33,6 +33,7 @@ struct Wire {
     uint64_t overlaps = 0;  // posted into memory that an earlier read still has (S12)
     uint64_t outside = 0;   // posted for what lies outside of the region (S9)
     uint64_t region_bytes = UINT64_MAX;
+    uint64_t lends = 0;
     bool connected = false, ended = false, alive = true;
     int64_t events_left = INT64_MAX;  // then it ends by itself
 };
@@ -84,6 +85,7 @@ class MemoryChannel final : public fabric::Channel {
         wire_->posted.push_back(request);
         return true;
     }
+    uint64_t lends() const override { return wire_->lends; }
     void close() override { wire_->end = fabric::ChannelEnd::closed; }
     std::string describe() const override { return "memory:1"; }
 

@@ -93,13 +93,15 @@ class World final : public proxy::LinkEvents {
                 return make(events, error);
             },
             [this] { return now_ns; }, *this, table_.get(),
-            ways != Ways::none ? &landing_ : nullptr};
+            ways != Ways::none ? &landing_ : nullptr, &lending_};
+        node.lent_memory = [this](uint64_t offset) { return lending_.data() + offset; };
         link = std::make_unique<proxy::NodeLink>(config, around);
     }
     ~World() override {
         link->stop(now_ns);
         link.reset();
         if (landing_.lent_bytes() != 0) tap::ok(false, "all landing buffers came back");
+        if (lending_.lent_bytes() != 0) tap::ok(false, "and all that was lent");
     }
 
     // Starts and greets.
@@ -216,7 +218,8 @@ class World final : public proxy::LinkEvents {
     }
     proxy::PointerTable& table() { return *table_; }
     const table_test::Name& table_name() const { return name_; }
-    proxy::LandingPool& landing() { return landing_; }
+    fabric::BufferPool& landing() { return landing_; }
+    fabric::BufferPool& lending() { return lending_; }
 
     // proxy::LinkEvents
     void watch(int) override { watching++; }
@@ -240,7 +243,8 @@ class World final : public proxy::LinkEvents {
   private:
     table_test::Name name_;
     std::unique_ptr<proxy::PointerTable> table_;
-    proxy::LandingPool landing_;
+    fabric::BufferPool landing_;
+    fabric::BufferPool lending_{size_t(1) << 19};
 
   public:
     std::unique_ptr<proxy::NodeLink> link;

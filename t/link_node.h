@@ -82,6 +82,10 @@ class FakeNode {
     uint32_t layout_version = layout::layout_version;
     bool mute = false;       // greets nobody
     bool hold = false;       // requests stay where they are
+    bool reads_lent = true;  // else what is lent is asked for in pieces
+    bool hold_lent = false;  // what is lent is neither
+    std::function<const char*(uint64_t offset)> lent_memory;
+    std::vector<std::pair<uint64_t, protocol::LentRecord>> lents;  // with the sequence
     bool backwards = false;  // replies of a frame in the wrong order, each in a frame of its own
     bool no_welcome_regions = false;
     uint64_t secret_lie = 0;  // of the check's secret in the greeting
@@ -105,6 +109,7 @@ class FakeNode {
             case FrameKind::hello: greet(frame, now_ns, out); break;
             case FrameKind::requests: execute(frame, now_ns, out); break;
             case FrameKind::chunk: chunk(frame, now_ns, out); break;
+            case FrameKind::lent: lent(frame, now_ns, out); break;
             case FrameKind::ping:
                 pings++;
                 protocol::append_pong(out, frame.sequence, now(now_ns));
@@ -302,7 +307,30 @@ class FakeNode {
         incoming_.erase(at);
     }
 
+    void lent(const Frame& frame, uint64_t now_ns, OutBuffer& out) {
+        protocol::LentRecord record;
+        if (protocol::parse_lent(frame, record) != protocol::FrameError::none) bad_frames++;
+        lents.push_back({frame.sequence, record});
+        if (!hold_lent) answer_lent(frame.sequence, record, now_ns, out);
+    }
+
   public:
+    void answer_lent(uint64_t sequence, const protocol::LentRecord& record, uint64_t now_ns, OutBuffer& out) {
+        if (!reads_lent) return protocol::append_unlent(out, sequence, record.tag);
+        auto at = incoming_.find({sequence, record.tag});
+        if (at == incoming_.end()) {
+            bad_frames++;
+            return;
+        }
+        Incoming& in = at->second;
+        in.value.assign(lent_memory(record.offset), in.progress.total);
+        if (protocol::lent_check(in.value) != record.check) bad_frames++;
+        in.op.key = cache->key(in.key);
+        in.op.value = in.value;
+        answer_store(sequence, record.tag, in.op, now_ns, out);
+        incoming_.erase(at);
+    }
+
     std::optional<NodeSeconds> flushed_at;
 
   private:

@@ -187,6 +187,7 @@ EXTRA_DIST += \
 	t/guest/faults.py \
 	t/guest/programs.py \
 	t/guest/refused.py \
+	t/guest/values.py \
 	t/guest/vm.py \
 	t/guest/wire.py
 

@@ -263,16 +263,16 @@ inline Transport tcp_transport(const char* host, size_t input_bytes_max = input_
 }
 
 // Over the RDMA device with that address.
-inline Transport verbs_transport(const std::string& host, VerbsDevices& devices, const VerbsOffer& offer = nullptr,
-                                 LandingMemory landing = {}) {
+inline Transport verbs_transport(const std::string& host, VerbsDevices& devices, const VerbsOffer& offer = {},
+                                 VerbsMemories memories = {}) {
     std::string error;
     auto listener = VerbsListener::listen(*numeric_address(host, 0), offer, devices, 16, error);
     if (listener == nullptr) tap::bail_out(error);
     Transport verbs;
     verbs.name = "verbs";
-    verbs.connect = [to = listener->address(), &devices, landing](ChannelEvents& events) {
+    verbs.connect = [to = listener->address(), &devices, memories](ChannelEvents& events) {
         std::string why;
-        return connect_verbs(to, devices, landing, events, why);
+        return connect_verbs(to, devices, memories, events, why);
     };
     verbs.listener = std::move(listener);
     verbs.knocks_at_once = false;

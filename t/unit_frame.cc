@@ -420,12 +420,13 @@ void the_bytes_of_a_hit() {
             "the bytes of a hit with a grant");
 }
 
-// All else: any change of any record, number or order changes this. Then protocol_version goes up.
+// All else: any change of any record, number or order changes this. Then protocol_version goes up, unless it is an
+// addition that is used only where both sides said that they know it (lent, unlent: fabric/verbs_greeting.h).
 void the_bytes_of_all() {
     std::string all;
     for (const Stream& stream : streams(200)) all += stream.bytes;
     tap::is(protocol_version, 1u, "protocol version 1");
-    tap::is(hash_bytes(all.data(), all.size(), 0), UINT64_C(11720177112440946097),
+    tap::is(hash_bytes(all.data(), all.size(), 0), UINT64_C(15524948265467867794),
             "and what it looks like");
 }
 

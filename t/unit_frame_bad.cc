@@ -103,7 +103,7 @@ void headers_that_cannot_be() {
     tap::is(said(UINT32_MAX, FrameKind::chunk, 0, from_proxy), "!frame_too_long",
             "the longest that can be said");
     tap::is(said(0, FrameKind(0), 0, from_proxy), "!kind_unknown", "no kind");
-    tap::is(said(0, FrameKind(12), 0, from_proxy), "!kind_unknown", "one kind too many");
+    tap::is(said(0, FrameKind(14), 0, from_proxy), "!kind_unknown", "one kind too many");
     tap::is(said(0, FrameKind(0xffff), 0, from_proxy), "!kind_unknown", "the last kind");
     tap::is(said(16, FrameKind::requests, 0, from_proxy), "!count_wrong", "no requests");
     tap::is(said(0, FrameKind::ping, 1, from_proxy), "!count_wrong", "a ping with an entry");
@@ -322,6 +322,9 @@ void small_frames_that_cannot_be() {
             "!entry_invalid", "a lease of no item");
     tap::is(said(K::lease_returns, 1, raw(LeaseReturnRecord{0, 1, 0, 1})), "!reserved_set",
             "its reserved field");
+    tap::is(said(K::lent, 0, raw(LentRecord{1, 1, 0, 0})), "!reserved_set", "that of a lent value");
+    tap::is(said(K::lent, 0, raw(LentRecord{1, 0, 0, 0}) + "x"), "!body_excess", "bytes behind it");
+    tap::is(said(K::unlent, 0, raw(UnlentRecord{1, 0})), "!kind_unexpected", "a proxy gives nothing back");
     tap::is(said(K::accesses, 1, raw(AccessRecord{0, 1, 0, 0, 0})), "!entry_invalid",
             "no accesses");
     tap::is(said(K::accesses, 1, raw(AccessRecord{0, UINT64_MAX, 0, 0, 1})), "!entry_invalid",
@@ -333,7 +336,7 @@ void small_frames_that_cannot_be() {
 void every_reason() {
     const std::set<std::string> elsewhere = {
         "none",        "chunk_order",  "chunk_overrun", "chunk_stranger", "reply_stranger",
-        "magic_wrong", "name_invalid", "version_wrong", "facts_invalid",  "credits_exceeded",
+        "lent_mismatch", "magic_wrong", "name_invalid", "version_wrong", "facts_invalid",  "credits_exceeded",
         "request_repeated"};
     std::string missing;
     for (size_t i = 0; i < size_t(FrameError::count); i++) {

@@ -133,6 +133,10 @@ inline void write_stream(OutBuffer& out, Sender sender, Draw& draw, int lists) {
     std::memcpy(out.reserve(chunk_head_bytes + 3) + chunk_head_bytes, "abc", 3);
     out.commit(chunk_head_bytes + 3);
     append_abandoned(out, 93, 5);
+    if (sender == Sender::proxy)
+        append_lent(out, 94, {6, 0, 4096, lent_check("a value")});
+    else
+        append_unlent(out, 94, 6);
     append_goodbye(out, Goodbye::draining, goodbye_text(Goodbye::draining));
 }
 

@@ -228,6 +228,18 @@ inline std::string read_chunk(const Frame& frame) {
                            .take());
 }
 
+inline std::string read_lent(const Frame& frame) {
+    LentRecord lent{};
+    FrameError error = parse_lent(frame, lent);
+    return said(error, Words()("tag", lent.tag)("offset", lent.offset)("check", lent.check).take());
+}
+
+inline std::string read_unlent(const Frame& frame) {
+    UnlentRecord unlent{};
+    FrameError error = parse_unlent(frame, unlent);
+    return said(error, Words()("tag", unlent.tag).take());
+}
+
 inline std::string read_goodbye(const Frame& frame) {
     GoodbyeFrame goodbye;
     FrameError error = parse_goodbye(frame, goodbye);
@@ -275,6 +287,10 @@ inline std::string read_frame(const Frame& frame, const FrameLimits& limits) {
         case FrameKind::lease_returns:
         case FrameKind::accesses:
             return text + read_lists(frame);
+        case FrameKind::lent:
+            return text + read_lent(frame);
+        case FrameKind::unlent:
+            return text + read_unlent(frame);
     }
     return text + "?";
 }

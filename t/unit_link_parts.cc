@@ -10,7 +10,7 @@
 #include "fabric/pointer_read.h"
 #include "protocol/item_check.h"
 #include "proxy/far_clock.h"
-#include "proxy/landing.h"
+#include "fabric/buffer_pool.h"
 #include "proxy/reconnect.h"
 #include "t/tap.h"
 
@@ -74,7 +74,7 @@ void clocks() {
 }
 
 void landing() {
-    proxy::LandingPool pool(1 << 20);
+    fabric::BufferPool pool(1 << 20);
     tap::ok(pool.lend((1 << 20) + 1) == nullptr, "more than there is: none");
     uint64_t* all = pool.lend(1 << 20);
     tap::ok(all != nullptr && pool.lend(1) == nullptr, "all of it, and then none");

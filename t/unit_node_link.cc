@@ -236,6 +236,66 @@ void pieces() {
     tap::is(world.fetch("large"), std::string(50'000, 'n'), "and gets the new value");
 }
 
+// Values that the node READs.
+void lent_values() {
+    World world(link_config(), false);
+    world.node.frame_bytes_max = 8192;
+    world.prepare = [](Wire& wire) { wire.lends = 200'000; };
+    world.start();
+    std::string large(150'000, 'x');
+    for (size_t i = 0; i < large.size(); i++) large[i] = char('a' + i % 23);
+    tap::ok(world.store("k", large) && world.fetch("k") == large, "a large value is stored by a READ of the node's");
+    tap::is(world.node.lents.size(), size_t(1), "told of in one frame");
+    tap::is(world.counters().values_lent.get(), 1u, "and counted");
+    tap::is(world.lending().lent_bytes(), size_t(0), "its buffer is back");
+    tap::ok(world.store("k", std::string(200'001, 'y')) && world.node.lents.size() == 1, "a longer one goes in pieces");
+    tap::is(world.fetch("k"), std::string(200'001, 'y'), "whole");
+
+    world.node.reads_lent = false;
+    tap::ok(world.store("k", large) && world.fetch("k") == large, "what the node does not READ goes in pieces");
+    tap::is(world.counters().values_unlent.get(), 1u, "which is counted");
+    world.node.reads_lent = true;
+
+    // Two buffers of 256 KiB are all there are.
+    world.node.hold_lent = true;
+    world.node.lents.clear();
+    for (uint64_t i = 1; i <= 3; i++) world.set(i, "k" + std::to_string(i), large);
+    world.pump();
+    tap::ok(world.node.lents.size() == 2 && world.sink.has(3), "what finds no buffer goes in pieces");
+    tap::ok(world.set(5, "k1", "x") == Asked::busy, "what could overtake a lent value waits");
+    const size_t lent = world.lending().lent_bytes();
+    world.advance(2 * second);
+    world.pump();
+    tap::ok(world.sink[1].failed && world.sink[2].failed, "who waits too long is told");
+    tap::ok(lent > 0 && world.lending().lent_bytes() == lent, "and the node may READ all the same");
+    OutBuffer out;
+    const auto [sequence, record] = world.node.lents[0];
+    world.node.answer_lent(sequence, record, world.now_ns, out);
+    world.hear(out);
+    tap::is(world.lending().lent_bytes(), lent / 2, "until it has answered");
+    world.node.reads_lent = false;
+    world.node.answer_lent(world.node.lents[1].first, world.node.lents[1].second, world.now_ns, out);
+    world.hear(out);
+    world.pump();
+    tap::is(world.lending().lent_bytes(), size_t(0), "or given it back");
+    tap::is(world.node.abandoned, 1u, "what nobody waits for is not sent in pieces then");
+
+    world.node.reads_lent = true;
+    world.set(9, "k", large);
+    world.pump();
+    tap::ok(world.lending().lent_bytes() > 0, "one more is lent");
+    world.wire->end = fabric::ChannelEnd::reset;
+    world.link->ready(world.now_ns);
+    tap::ok(world.sink[9].failed && world.lending().lent_bytes() == 0, "and back when the connection is gone");
+    world.node.hold_lent = false;
+    world.advance(10 * second);
+    world.pump();
+    tap::ok(world.store("k", large) && world.fetch("k") == large, "the next one lends again");
+    protocol::append_unlent(out, 1, 0);
+    world.hear(out);
+    tap::ok(!world.link->up(), "what was not lent cannot be given back");
+}
+
 void timeouts() {
     World world(link_config(), false);
     world.start();
@@ -451,6 +511,7 @@ int main() {
     operations();
     times();
     pieces();
+    lent_values();
     timeouts();
     silence();
     silence_in_a_frame();

@@ -235,6 +235,84 @@ void large_values() {
             "values in pieces are counted");
 }
 
+// Announces a value for which the proxy lends memory.
+void lend(Proxy& proxy, uint64_t sequence, const std::string& key, std::string_view value, uint64_t check) {
+    OutBuffer out;
+    RequestOptions options;
+    options.value_follows = true;
+    FrameWriter writer(out, proxy.welcome.frame_bytes_max);
+    writer.begin(FrameKind::requests, sequence);
+    CHECK(writer.add(set_of(key, value), options));
+    writer.end();
+    const uint64_t offset = proxy.channel.lent.size();
+    proxy.channel.lent.append(value);
+    append_lent(out, sequence, {options.tag, 0, offset, check});
+    proxy.give(out);
+}
+
+void lent_values() {
+    ServedNode served(node_config(64, 4 << 20));
+    Proxy proxy(served);
+    const std::string value = pattern(200'000, 3);
+    lend(proxy, 100, "k", value, lent_check(value));
+    tap::ok(proxy.channel.fetches.size() == 1 && proxy.answers.empty(), "a value that is lent is READ");
+    tap::ok(!proxy.service.quiet(), "which is waited for");
+    tap::ok(!is_hit(proxy.ask(get_of("k"))), "it is not there before");
+    proxy.channel.fetched(0);
+    proxy.turns();
+    tap::ok(is_stored(proxy.answers[{100, 0}]), "and stored when it has come");
+    tap::is(proxy.ask(get_of("k")).value, value, "as it is");
+    tap::is(served.counters.values_fetched.get(), 1u, "it is counted");
+
+    lend(proxy, 101, "a", value, lent_check(value));
+    lend(proxy, 102, "b", value, lent_check(value));
+    lend(proxy, 103, "c", value, lent_check(value));
+    tap::ok(proxy.channel.fetches.size() == 2 && proxy.unlent.has_value(), "there is room for two; the third is given back");
+    tap::is(served.counters.values_unfetched.get(), 1u, "which is counted");
+    OutBuffer out;
+    proxy.put_chunks(out, 103, 0, value);
+    proxy.give(out);
+    tap::ok(is_stored(proxy.answers[{103, 0}]) && proxy.ask(get_of("c")).value == value, "it comes in pieces");
+    proxy.channel.fetched(1);
+    proxy.channel.fetched(0, fabric::ReadStatus::failed);
+    proxy.turns();
+    tap::ok(is_stored(proxy.answers[{102, 0}]), "they come in any order");
+    tap::is(served.counters.values_unfetched.get(), 2u, "one that cannot be READ is asked for in pieces");
+    proxy.put_chunks(out, 101, 0, value);
+    proxy.give(out);
+    tap::ok(is_stored(proxy.answers[{101, 0}]) && proxy.service.quiet(), "and nothing is left");
+
+    const std::string too_long(size_t(4) << 20, 'x');
+    lend(proxy, 104, "k", too_long, lent_check(too_long));
+    const auto* reply = std::get_if<StoreReply>(&proxy.answers[{104, 0}].reply.op);
+    tap::ok(reply != nullptr && reply->status == StoreReply::Status::too_large && proxy.channel.fetches.empty(),
+            "what is too large is not READ");
+    tap::is(proxy.ask(get_of("k")).value, value, "and changes nothing");
+    tap::is(proxy.trouble, "", "all that was said as it should be");
+
+    // The proxy may write into what it lends.
+    lend(proxy, 105, "k", pattern(200'000, 4), lent_check(value));
+    proxy.channel.fetched(0);
+    proxy.turns();
+    tap::ok(proxy.goodbye == Goodbye::protocol_error && proxy.service.close_wanted(), "another value than announced ends it");
+    tap::is(served.counted(FrameError::lent_mismatch), 1u, "by that name");
+    Proxy next(served);
+    tap::is(next.ask(get_of("k")).value, value, "and is not stored");
+
+    {
+        Proxy gone(served);
+        lend(gone, 1, "k", value, lent_check(value));
+        lend(gone, 2, "k", value, lent_check(value));
+    }
+    lend(next, 200, "n", value, lent_check(value));
+    tap::is(next.channel.fetches.size(), size_t(1), "who goes in the middle leaves its buffers");
+    next.put_chunk(out, 200, 0, value, 0);
+    next.give(out);
+    tap::ok(next.goodbye == Goodbye::protocol_error, "a piece of what is being READ ends the connection");
+    next.channel.fetched(0);
+    tap::ok(!is_hit(Proxy(served).ask(get_of("n"))), "and a READ that comes then stores nothing");
+}
+
 // Small requests go between the pieces of two large values; both directions at once.
 // More replies than wait to be sent at a time, several times over, from one piece of input: nothing of it may be left
 // lying when the service wants no more turns.
@@ -495,6 +573,7 @@ int main() {
     random_histories();
     many_in_a_frame();
     large_values();
+    lent_values();
     long_pipeline();
     interleaved_values();
     leases();

@@ -69,6 +69,20 @@ class MemoryChannel final : public fabric::Channel {
     bool owner_alive() const override { return true; }
     bool can_read() const override { return false; }
     bool post_read(const fabric::ReadRequest&) override { return false; }
+    // READs what the proxy lends when the test says so.
+    bool post_fetch(const fabric::FetchRequest& request) override {
+        if (request.offset > lent.size() || request.bytes > lent.size() - request.offset) return false;
+        fetches.push_back(request);
+        return true;
+    }
+    void fetched(size_t which, fabric::ReadStatus status = fabric::ReadStatus::done) {
+        const fabric::FetchRequest request = fetches[which];
+        fetches.erase(fetches.begin() + long(which));
+        if (status == fabric::ReadStatus::done) std::memcpy(request.landing, lent.data() + request.offset, request.bytes);
+        events_.read_done(request.token, status);
+    }
+    std::string lent;
+    std::vector<fabric::FetchRequest> fetches;
     void close() override { ending_ = fabric::ChannelEnd::closed; }
     std::string describe() const override { return "memory"; }
 
@@ -111,7 +125,8 @@ struct ServedNode {
     node::NodeStats stats;
     node::NodeFacts facts;
     node::ServiceCounters counters;
-    node::ServiceShared shared{cache, flushes, stats, facts, read_clock};
+    node::FetchPool fetches{size_t(1) << 19};
+    node::ServiceShared shared{cache, flushes, stats, facts, read_clock, {}, &fetches};
 };
 
 struct Answer {
@@ -210,6 +225,7 @@ class Proxy {
     bool welcomed = false;
     std::optional<Refuse> refused;
     std::optional<Goodbye> goodbye;
+    std::optional<UnlentRecord> unlent;
     std::map<Address, Answer> answers;
     std::vector<FrameKind> kinds;  // of what came, in order
     uint64_t next_sequence = 1;
@@ -255,6 +271,9 @@ class Proxy {
                 break;
             case FrameKind::chunk:
                 chunk(frame);
+                break;
+            case FrameKind::unlent:
+                fail(parse_unlent(frame, unlent.emplace()));
                 break;
             case FrameKind::pong:
                 fail(parse_pong(frame, now));

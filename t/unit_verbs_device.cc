@@ -17,13 +17,13 @@ struct Place {
     std::string host;
     VerbsDevices devices{VerbsConfig()};
     alignas(4096) char landing[1 << 16];  // 64 bytes for each READ that can be under way
-    LandingMemory memory() { return {landing, sizeof landing}; }
+    VerbsMemories memory() { return {{landing, sizeof landing}, {}}; }
     uint64_t* words() { return reinterpret_cast<uint64_t*>(landing); }
 };
 
-void nothing_dies(Place& place) {
+void nothing_dies(VerbsDevices& devices) {
     const uint64_t until = now_ms() + patience_ms();
-    while (place.devices.dying() > 0 && now_ms() < until) poll(nullptr, 0, 1);
+    while (devices.dying() > 0 && now_ms() < until) poll(nullptr, 0, 1);
 }
 
 // ---- reads ------------------------------------------------------------------------------------------
@@ -32,7 +32,7 @@ void reads(Place& place) {
     Region region(small_region(4711));
     for (uint64_t i = 0; i < 4000; i++) region.arena()[i] = i * 3;
     const uint64_t arena = region.view().region_bytes - region.view().arena_bytes;
-    Transport transport = verbs_transport(place.host, place.devices, &region, place.memory());
+    Transport transport = verbs_transport(place.host, place.devices, {&region}, place.memory());
     End client, server;
     if (!tap::ok(join(transport, client, server), "joined for reads")) return;
     tap::ok(client.channel->can_read() && !server.channel->can_read(), "the proxy's side can read");
@@ -83,8 +83,8 @@ void large_reads(Place& place) {
     for (uint64_t i = 0; i < words; i++) region.arena()[i] = i * 7;
     const uint64_t arena = region.view().region_bytes - region.view().arena_bytes;
     std::vector<uint64_t> landing(words);
-    Transport transport = verbs_transport(place.host, place.devices, &region,
-                                          {reinterpret_cast<char*>(landing.data()), words * 8});
+    Transport transport = verbs_transport(place.host, place.devices, {&region},
+                                          {{reinterpret_cast<char*>(landing.data()), words * 8}, {}});
     End client, server;
     if (!tap::ok(join(transport, client, server), "joined for a large read")) return;
     (void)client.channel->post_read({{5, arena, 1, 0, uint32_t(words * 8)}, landing.data(), 1});
@@ -103,7 +103,7 @@ struct Counted {
     Region region{small_region(4711)};
     uint64_t arena = region.view().region_bytes - region.view().arena_bytes;
     std::vector<uint64_t> counters = std::vector<uint64_t>(region.view().arena_bytes / layout::slot_bytes_min);
-    VerbsOffer offer{&region, counters.data(), counters.size() * layout::counter_bytes};
+    VerbsOffer offer{&region, {}, {reinterpret_cast<char*>(counters.data()), counters.size() * layout::counter_bytes}};
     uint64_t& of_item() { return counters[layout::counter_of(item_at)]; }
     std::string arena_bytes() const {
         return {region.view().base + arena, region.view().arena_bytes};
@@ -150,7 +150,7 @@ void counted_reads(Place& place) {
     tap::ok(pump({&client}, [&] { return client.reads.size() == 1; }), "what is no item's");
     tap::is(counters.rdma_atomics.get(), 50 + taken, "has no counter");
 
-    Transport without = verbs_transport(place.host, place.devices, &node.region, place.memory());
+    Transport without = verbs_transport(place.host, place.devices, {&node.region}, place.memory());
     End other, far;
     if (!tap::ok(join(without, other, far), "a node without counters")) return;
     tap::ok(!other.channel->counts_reads(), "has none to offer");
@@ -160,6 +160,49 @@ void counted_reads(Place& place) {
     tap::ok(pump({&other}, [&] { return other.reads.size() == 1; }), "and is read all the same");
     tap::is(counters.rdma_atomics.get(), 50 + taken, "without an atomic");
 }
+// ---- what a proxy lends ---------------------------------------------------------------------------------
+
+void fetches(Place& place) {
+    std::vector<uint64_t> lent(1 << 17), landing(1 << 17);
+    for (uint64_t i = 0; i < lent.size(); i++) lent[i] = i * 5;
+    const auto memory_of = [](std::vector<uint64_t>& words) {
+        return VerbsMemory{reinterpret_cast<char*>(words.data()), words.size() * 8};
+    };
+    const VerbsMemory lends = memory_of(lent);
+    Transport transport = verbs_transport(place.host, place.devices, {nullptr, memory_of(landing)}, {{}, lends});
+    End client, server;
+    if (!tap::ok(join(transport, client, server), "joined for fetches")) return;
+    tap::is(client.channel->lends(), lends.bytes, "the proxy knows how much the node may fetch");
+    tap::ok(!client.channel->can_read() && server.channel->lends() == 0, "it has nothing to read, and the node lends nothing");
+    tap::ok(!client.channel->post_fetch({0, 8, landing.data(), 1}), "a proxy fetches nothing");
+    tap::ok(server.channel->post_fetch({800, 4096, landing.data(), 1}), "the node fetches");
+    tap::ok(server.channel->post_fetch({lends.bytes - 8, 8, landing.data() + 1000, 2}), "to the end");
+    tap::ok(!server.channel->post_fetch({lends.bytes - 8, 16, landing.data() + 2000, 3}), "and not beyond");
+    tap::ok(!server.channel->post_fetch({UINT64_MAX, 16, landing.data() + 2000, 3}), "however far");
+    server.channel->flush();
+    tap::ok(pump({&server}, [&] { return server.reads.size() == 2; }), "both come, while the proxy does nothing");
+    bool right = landing[1000] == lent.back();
+    for (uint64_t i = 0; i < 512; i++) right = right && landing[i] == (i + 100) * 5;
+    tap::ok(right, "with the bytes that are there");
+    server.reads.clear();
+    (void)server.channel->post_fetch({0, uint32_t(lends.bytes), landing.data(), 4});
+    server.channel->flush();
+    tap::ok(pump({&server}, [&] { return server.reads.size() == 1; }) && landing == lent, "all of it, too");
+
+    // A proxy that closed with messages under way lingers; what it lent is not the node's any more.
+    client.channel->out().append(std::string(2000, 'x'));
+    client.channel->flush();
+    client.channel->close();
+    pump({&client}, [&] { return client.over; });
+    server.reads.clear();
+    landing[0] = 77;
+    lent[0] = 78;
+    if (server.channel->post_fetch({0, 8, landing.data(), 5})) server.channel->flush();
+    pump({&server}, [&] { return server.over; });
+    tap::ok(server.over && landing[0] == 77, "who has closed lends nothing (S12)");
+}
+
+// ---- peers that lie ---------------------------------------------------------------------------------
 
 rdma_cm_event* wait_event(rdma_event_channel* from) {
     pollfd polled{from->fd, POLLIN, 0};
@@ -213,7 +256,7 @@ RawProxy::RawProxy(Place& place, VerbsListener& listener, End& server) {
 }
 
 std::string RawProxy::tries(ibv_send_wr work) {
-    ibv_sge piece{reinterpret_cast<uint64_t>(queue->memory()->addr), 8, queue->memory()->lkey};
+    ibv_sge piece{reinterpret_cast<uint64_t>(queue->landing()->addr), 8, queue->landing()->lkey};
     work.wr_id = WorkId{WorkKind::read, 0}.packed();
     work.sg_list = &piece;
     work.num_sge = 1;
@@ -429,7 +472,11 @@ void refused(Place& place) {
 void many_connections(Place& place) {
     constexpr int count = 1000;
     Region region(small_region(4711));
-    Transport transport = verbs_transport(place.host, place.devices, &region, place.memory());
+    VerbsConfig small;  // each connection's memory is registered anew
+    small.message_bytes = 1024;
+    small.receives = small.sends = small.reads = 8;
+    VerbsDevices devices(small);
+    Transport transport = verbs_transport(place.host, devices, {&region}, place.memory());
     int made = 0, told = 0;
     for (int i = 0; i < count; i++) {
         End client, server;
@@ -445,6 +492,8 @@ void many_connections(Place& place) {
     }
     tap::is(made, count, "one thousand connections, one after another");
     tap::is(told, count, "each end is noticed");
+    transport.listener.reset();
+    nothing_dies(devices);
 }
 
 }  // namespace
@@ -459,14 +508,15 @@ int main() {
     place->host = host;
     refused(*place);
     reads(*place);
-    nothing_dies(*place);
+    nothing_dies(place->devices);
     large_reads(*place);
     counted_reads(*place);
     refused_by_the_device(*place);
-    nothing_dies(*place);
+    nothing_dies(place->devices);
+    fetches(*place);
     nodes_that_lie(*place);
     proxies_that_lie(*place);
     many_connections(*place);
-    nothing_dies(*place);
+    nothing_dies(place->devices);
     return tap::done();
 }

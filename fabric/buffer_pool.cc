@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "proxy/landing.h"
+#include "fabric/buffer_pool.h"
 
 #include <bit>
 
 #include "base/check.h"
 
-namespace farcached::proxy {
+namespace farcached::fabric {
 
 namespace {
 
-constexpr size_t block_bytes = size_t(1) << LandingPool::buffer_bytes_min_log2;
+constexpr size_t block_bytes = size_t(1) << BufferPool::buffer_bytes_min_log2;
 constexpr size_t pool_bytes_max = size_t(1) << 32;
 
 }  // namespace
 
-LandingPool::LandingPool(size_t bytes)
+BufferPool::BufferPool(size_t bytes)
     : memory_(Mapping::Kind::private_memory, bytes, /* huge_pages= */ false) {
     CHECK(std::has_single_bit(bytes));
     CHECK(bytes >= block_bytes);
@@ -25,14 +25,14 @@ LandingPool::LandingPool(size_t bytes)
     put_free(0, order_top_);
 }
 
-void LandingPool::put_free(uint32_t number, uint8_t order) {
+void BufferPool::put_free(uint32_t number, uint8_t order) {
     Block& block = blocks_[number];
     block = {free_[order], nil, order, Use::free};
     if (block.next != nil) blocks_[block.next].previous = number;
     free_[order] = number;
 }
 
-void LandingPool::take_free(uint32_t number) {
+void BufferPool::take_free(uint32_t number) {
     Block& block = blocks_[number];
     CHECK(block.use == Use::free);
     if (block.previous != nil) blocks_[block.previous].next = block.next;
@@ -41,7 +41,7 @@ void LandingPool::take_free(uint32_t number) {
     block.use = Use::inner;
 }
 
-uint64_t* LandingPool::lend(size_t bytes) {
+uint64_t* BufferPool::lend(size_t bytes) {
     CHECK(bytes > 0);
     if (bytes > memory_.size()) return nullptr;
     const size_t blocks = std::bit_ceil((bytes + block_bytes - 1) / block_bytes);
@@ -61,7 +61,7 @@ uint64_t* LandingPool::lend(size_t bytes) {
     return reinterpret_cast<uint64_t*>(memory_.data() + size_t(number) * block_bytes);
 }
 
-void LandingPool::give_back(const uint64_t* buffer) {
+void BufferPool::give_back(const uint64_t* buffer) {
     const size_t offset = size_t(reinterpret_cast<const char*>(buffer) - memory_.data());
     CHECK(offset < memory_.size());
     CHECK(offset % block_bytes == 0);
@@ -79,4 +79,4 @@ void LandingPool::give_back(const uint64_t* buffer) {
     put_free(number, order);
 }
 
-}  // namespace farcached::proxy
+}  // namespace farcached::fabric

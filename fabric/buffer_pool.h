@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// LandingPool: the memory into which one-sided READs land. One piece, taken at start, so that it can be registered
-// once, and lent out in buffers of a power of two bytes. What it cannot lend is read two-sided.
+// BufferPool: memory that RDMA reaches: into which READs land, or which others READ. One piece, taken at start, so that
+// it can be registered once, and lent out in buffers of a power of two bytes. What it cannot lend goes another way.
 //
-// Owner: a worker; its links share it. It outlives their channels.
-// L1  A buffer is lent to one reader, and belongs to its channel from post_read() until its completion or until the
-//     channel is destroyed (S12): who gives it back says that this is over.
+// Owner: one thread; its connections share it. It outlives their channels.
+// L1  A buffer is lent to one who reads, and belongs to the channel from the posting until the completion, or, if the
+//     other side READs it, until its reply, or until the channel is destroyed (S12): who gives it back says that this is
+//     over.
 // L2  Free neighbours are one buffer again as soon as both are free: nothing is lost to fragments for good.
 #pragma once
 
@@ -15,16 +16,16 @@
 
 #include "base/mapping.h"
 
-namespace farcached::proxy {
+namespace farcached::fabric {
 
-class LandingPool {
+class BufferPool {
   public:
     static constexpr uint32_t buffer_bytes_min_log2 = 9;
 
     // bytes: a power of two, at least one smallest buffer, at most 4 GiB.
-    explicit LandingPool(size_t bytes);
-    LandingPool(const LandingPool&) = delete;
-    LandingPool& operator=(const LandingPool&) = delete;
+    explicit BufferPool(size_t bytes);
+    BufferPool(const BufferPool&) = delete;
+    BufferPool& operator=(const BufferPool&) = delete;
 
     // Room for `bytes`, aligned to 8 at least and not initialised, or nullptr: there is no such room now.
     uint64_t* lend(size_t bytes);
@@ -57,4 +58,4 @@ class LandingPool {
     size_t lent_bytes_ = 0;
 };
 
-}  // namespace farcached::proxy
+}  // namespace farcached::fabric
