@@ -76,9 +76,9 @@ class FaultChannel final : public Channel, private ChannelEvents {
     bool owner_alive() const override { return inner_->owner_alive(); }
     bool can_read() const override { return inner_->can_read(); }
     bool post_read(const ReadRequest& request) override;
+    uint64_t lends() const override { return inner_->lends(); }
     bool counts_reads() const override { return inner_->counts_reads(); }
     void count_in(ChannelCounters& counters) override { inner_->count_in(counters); }
-    uint64_t lends() const override { return inner_->lends(); }
     void close() override;
     std::string describe() const override { return "fault:" + inner_->describe(); }
 

@@ -90,8 +90,8 @@ bool VerbsChannel::connect(const SocketAddress& to, const VerbsMemories& memorie
 
 bool VerbsChannel::accepted(std::unique_ptr<VerbsQueue> queue, uint64_t fetch_bytes, std::string& error) {
     queue_ = std::move(queue);
-    queue_->count_in(counters());
     fetch_bytes_ = fetch_bytes;
+    queue_->count_in(counters());
     const bool watched = watch_descriptor(queue_->events()->fd, tag_events, EPOLLIN) &&
                          watch_descriptor(kick_.get(), tag_kick, EPOLLIN | EPOLLET);
     if (!watched) error = verbs_call_failed("epoll_ctl", "", errno);
@@ -359,7 +359,7 @@ bool VerbsChannel::post_read(const ReadRequest& request) {
 }
 
 bool VerbsChannel::post_fetch(const FetchRequest& request) {
-    if (queue_ == nullptr || ending() || !queue_->room_to_read(/* count= */ false)) return false;
+    if (queue_ == nullptr || ending() || !queue_->room_to_read(/* counted= */ false)) return false;
     if (request.bytes > fetch_bytes_ || request.offset > fetch_bytes_ - request.bytes) return false;
     queue_->post_read(request.landing, request.bytes, request.offset, request.token);
     return true;

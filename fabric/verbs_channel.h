@@ -25,21 +25,22 @@ struct VerbsMemory {
     size_t bytes = 0;
 };
 
-// What a side gives a connection of its memory. It outlives the channel.
+// What a proxy gives a connection of its memory. It outlives the channel.
 struct VerbsMemories {
-    VerbsMemory landing;  // where this side's READs land
-    VerbsMemory lent;     // a proxy's: what the node may READ
-};
-
-// What a node gives of its own to all connections.
-struct VerbsOffer {
-    const Region* region = nullptr;  // nullptr: nothing can be read
-    VerbsMemory landing = {};        // of what is fetched from proxies; without any, nothing is
-    VerbsMemory counters = {};       // of reads (protocol/layout.h), for all of the arena; without any, none are
+    VerbsMemory landing;  // where its READs land
+    VerbsMemory lent;     // what the node may READ
 };
 
 // The longest value that a node READs from its proxies.
 constexpr uint32_t fetch_bytes_most = 4 << 20;
+
+// What a node lets proxies reach, and where what it READs from them lands.
+struct VerbsOffer {
+    const Region* region = nullptr;  // nullptr: nothing can be read
+    uint64_t* counters = nullptr;    // of reads (protocol/layout.h), for all of its arena; nullptr: there are none
+    size_t counters_bytes = 0;
+    VerbsMemory landing = {};        // none: it READs nothing
+};
 
 // A proxy's side. `devices`, `events` and the memories outlive the channel. nullptr: RDMA cannot be used here;
 // `error` says why and what to do. A connection that cannot be made ends as any other does, through `events`.
@@ -81,7 +82,7 @@ class VerbsListener final : public ChannelListener {
     size_t input_bytes_max_;
     // What keeps the offer registered while nobody is connected; released before the id.
     std::shared_ptr<VerbsDevice> device_;
-    std::shared_ptr<ibv_mr> region_registered_, landing_registered_, counters_registered_;
+    std::shared_ptr<ibv_mr> region_registered_, counters_registered_, landing_registered_;
 };
 
 }  // namespace farcached::fabric

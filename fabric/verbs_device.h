@@ -3,9 +3,9 @@
 // on their way out. Setup only: nothing here is called once a connection is up, but to give one up.
 //
 // D1  A device's protection domain and registered memory live as long as a connection or a listener uses them.
-// D2  Memory is registered once per device, however many connections use it. For the node's region, and for
-//     what a proxy lends, that is REMOTE_READ and nothing else (S6), for what READs land in LOCAL_WRITE and nothing else;
-//     for the counters of reads REMOTE_ATOMIC, which asks for LOCAL_WRITE.
+// D2  Memory is registered once per device, however many connections use it. For the node's region, and for what a
+//     proxy lends, that is REMOTE_READ and nothing else (S6), for what READs land in LOCAL_WRITE and nothing else; for
+//     the counters of reads REMOTE_ATOMIC, which asks for LOCAL_WRITE.
 // D3  A connection that was closed with messages under way stays until they have arrived, or until its own timeouts say
 //     that they will not; a thread looks after it, so that nobody who closes waits.
 #pragma once
@@ -28,7 +28,7 @@ namespace farcached::fabric {
 
 class VerbsQueue;
 
-// What others may do, and where our own READs land.
+// What others may do, where our own READs land, and what others count in.
 enum class VerbsAccess : uint8_t { remote_read, landing, counters };
 
 class VerbsDevice {

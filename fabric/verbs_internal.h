@@ -43,10 +43,10 @@ class VerbsChannel final : public StreamChannel {
     bool owner_alive() const override { return true; }
     bool can_read() const override { return queue_ != nullptr && region_bytes_ > 0; }
     bool post_read(const ReadRequest& request) override;
-    bool counts_reads() const override { return queue_ != nullptr && queue_->counts_reads(); }
-    void count_in(ChannelCounters& counters) override;
     uint64_t lends() const override { return queue_ != nullptr ? lends_ : 0; }
     bool post_fetch(const FetchRequest& request) override;
+    bool counts_reads() const override { return queue_ != nullptr && queue_->counts_reads(); }
+    void count_in(ChannelCounters& counters) override;
 
   private:
     void advance() override { take_events(); }

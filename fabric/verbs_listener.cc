@@ -92,20 +92,19 @@ std::unique_ptr<VerbsListener> VerbsListener::listen(const SocketAddress& at, co
 }
 
 bool VerbsListener::keep_registered(VerbsDevice& device, std::string& error) {
-    const VerbsMemory &landing = offer_.landing, &counters = offer_.counters;
-    if (landing.bytes > 0) {
-        landing_registered_ = device.memory(landing.data, landing.bytes, VerbsAccess::landing, error);
+    if (offer_.landing.bytes > 0) {
+        landing_registered_ = device.memory(offer_.landing.data, offer_.landing.bytes, VerbsAccess::landing, error);
         if (landing_registered_ == nullptr) return false;
     }
     if (offer_.region == nullptr) return true;
     const RegionView& view = offer_.region->view();
     region_registered_ = device.memory(view.base, view.region_bytes, VerbsAccess::remote_read, error);
-    if (region_registered_ == nullptr || counters.bytes == 0) return region_registered_ != nullptr;
+    if (region_registered_ == nullptr || offer_.counters == nullptr) return region_registered_ != nullptr;
     if (!device.atomics()) {
         devices_.log(std::string("RDMA device ") + device.name() + " has no atomics: reads are not counted");
         return true;
     }
-    counters_registered_ = device.memory(counters.data, counters.bytes, VerbsAccess::counters, error);
+    counters_registered_ = device.memory(offer_.counters, offer_.counters_bytes, VerbsAccess::counters, error);
     return counters_registered_ != nullptr;
 }
 
@@ -118,11 +117,10 @@ bool VerbsListener::offer_to(VerbsQueue& queue, VerbsWelcome& welcome, std::stri
     welcome.region_address = reinterpret_cast<uint64_t>(view.base);
     welcome.region_bytes = view.region_bytes;
     welcome.region_key = queue.shown()->rkey;
-    const VerbsMemory& counters = offer_.counters;
-    if (counters.bytes == 0 || !queue.device().atomics()) return true;
-    if (!queue.use_counters(counters.data, counters.bytes, error)) return false;
-    welcome.counters_address = reinterpret_cast<uint64_t>(counters.data);
-    welcome.counters_bytes = counters.bytes;
+    if (offer_.counters == nullptr || !queue.device().atomics()) return true;
+    if (!queue.use_counters(offer_.counters, offer_.counters_bytes, error)) return false;
+    welcome.counters_address = reinterpret_cast<uint64_t>(offer_.counters);
+    welcome.counters_bytes = offer_.counters_bytes;
     welcome.counters_from = view.header->arena_offset;
     welcome.counters_key = queue.counters_memory()->rkey;
     return true;

@@ -86,7 +86,7 @@ bool VerbsQueue::use_memory(const void* base, size_t bytes, VerbsAccess access, 
     return memory != nullptr;
 }
 
-bool VerbsQueue::use_counters(const void* counters, size_t bytes, std::string& error) {
+bool VerbsQueue::use_counters(uint64_t* counters, size_t bytes, std::string& error) {
     if (!device_->atomics()) {
         error = std::string(device_->name()) + " has no atomics";
         return false;

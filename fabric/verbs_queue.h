@@ -67,7 +67,7 @@ class VerbsQueue {
     const ibv_mr* landing() const { return landing_.get(); }
     const ibv_mr* shown() const { return shown_.get(); }
     // The node's: the other side adds to these counters. False: `error` says why not.
-    bool use_counters(const void* counters, size_t bytes, std::string& error);
+    bool use_counters(uint64_t* counters, size_t bytes, std::string& error);
     const ibv_mr* counters_memory() const { return counters_memory_.get(); }
     // What is done from here on is counted there, until leave(); `counters` outlives this.
     void count_in(ChannelCounters& counters) { counters_ = &counters; }

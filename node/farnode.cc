@@ -97,16 +97,6 @@ std::unique_ptr<Node> node_or_exit(const conf::Settings& settings) {
     }
 }
 
-// What proxies reach over RDMA, and what the node reaches of theirs lands in. fetches: nullptr is none.
-fabric::VerbsOffer verbs_offer(Node& node, const FetchPool* fetches) {
-    fabric::VerbsOffer offer;
-    offer.region = &node.impl().region;
-    if (fetches != nullptr) offer.landing = {fetches->data(), fetches->size()};
-    if (const ReadCounters* counters = node.impl().arena.read_counters())
-        offer.counters = {reinterpret_cast<char*>(counters->words()), counters->bytes()};
-    return offer;
-}
-
 // "host-11300", or "node" where that is no name.
 std::string made_up_name(const TcpListeners& listeners) {
     char host[256] = "";
@@ -139,15 +129,23 @@ void serve(const conf::Settings& settings, TcpListeners listeners, AdminSocket a
     const std::unique_ptr<Node> owned = node_or_exit(settings);
     Node& node = *owned;
     fabric::Region& region = node.impl().region;
+    const ReadCounters* counters = node.impl().arena.read_counters();
+    fabric::VerbsOffer offer{&region};
+    if (counters != nullptr) {
+        offer.counters = counters->words();
+        offer.counters_bytes = counters->bytes();
+    }
     const NodeFacts facts = facts_of(settings, listeners);
     NodeStats stats(node, facts.name, process::node_now());
     fabric::VerbsDevices devices(fabric::VerbsConfig(), [talks](const std::string& text) {
         if (talks) std::fprintf(stderr, "%s\n", text.c_str());
     });
     std::unique_ptr<FetchPool> fetches;
-    if (!settings.node.verbs_host.empty()) fetches = std::make_unique<FetchPool>(fetch_pool_bytes);
-    VerbsListeners over_rdma =
-        or_give_up(listen_verbs(settings.node, verbs_offer(node, fetches.get()), devices));
+    if (!settings.node.verbs_host.empty()) {
+        fetches = std::make_unique<FetchPool>(fetch_pool_bytes);
+        offer.landing = {fetches->data(), fetches->size()};
+    }
+    VerbsListeners over_rdma = or_give_up(listen_verbs(settings.node, offer, devices));
     write_ports(listeners, over_rdma);
 
     std::unique_ptr<fabric::Owner> owner;

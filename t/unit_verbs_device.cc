@@ -95,6 +95,48 @@ void large_reads(Place& place) {
     tap::is(wrong, 0u, "all of it");
 }
 
+// ---- what a proxy lends ---------------------------------------------------------------------------------
+
+void fetches(Place& place) {
+    std::vector<uint64_t> lent(1 << 17), landing(1 << 17);
+    for (uint64_t i = 0; i < lent.size(); i++) lent[i] = i * 5;
+    const auto memory_of = [](std::vector<uint64_t>& words) {
+        return VerbsMemory{reinterpret_cast<char*>(words.data()), words.size() * 8};
+    };
+    const VerbsMemory lends = memory_of(lent);
+    Transport transport = verbs_transport(place.host, place.devices, {nullptr, nullptr, 0, memory_of(landing)}, {{}, lends});
+    End client, server;
+    if (!tap::ok(join(transport, client, server), "joined for fetches")) return;
+    tap::is(client.channel->lends(), lends.bytes, "the proxy knows how much the node may fetch");
+    tap::ok(!client.channel->can_read() && server.channel->lends() == 0, "it has nothing to read, and the node lends nothing");
+    tap::ok(!client.channel->post_fetch({0, 8, landing.data(), 1}), "a proxy fetches nothing");
+    tap::ok(server.channel->post_fetch({800, 4096, landing.data(), 1}), "the node fetches");
+    tap::ok(server.channel->post_fetch({lends.bytes - 8, 8, landing.data() + 1000, 2}), "to the end");
+    tap::ok(!server.channel->post_fetch({lends.bytes - 8, 16, landing.data() + 2000, 3}), "and not beyond");
+    tap::ok(!server.channel->post_fetch({UINT64_MAX, 16, landing.data() + 2000, 3}), "however far");
+    server.channel->flush();
+    tap::ok(pump({&server}, [&] { return server.reads.size() == 2; }), "both come, while the proxy does nothing");
+    bool right = landing[1000] == lent.back();
+    for (uint64_t i = 0; i < 512; i++) right = right && landing[i] == (i + 100) * 5;
+    tap::ok(right, "with the bytes that are there");
+    server.reads.clear();
+    (void)server.channel->post_fetch({0, uint32_t(lends.bytes), landing.data(), 4});
+    server.channel->flush();
+    tap::ok(pump({&server}, [&] { return server.reads.size() == 1; }) && landing == lent, "all of it, too");
+
+    // A proxy that closed with messages under way lingers; what it lent is not the node's any more.
+    client.channel->out().append(std::string(2000, 'x'));
+    client.channel->flush();
+    client.channel->close();
+    pump({&client}, [&] { return client.over; });
+    server.reads.clear();
+    landing[0] = 77;
+    lent[0] = 78;
+    if (server.channel->post_fetch({0, 8, landing.data(), 5})) server.channel->flush();
+    pump({&server}, [&] { return server.over; });
+    tap::ok(server.over && landing[0] == 77, "who has closed lends nothing (S12)");
+}
+
 // ---- counted reads, and what else a proxy might try ------------------------------------------------
 
 constexpr uint64_t item_at = 3 * layout::page_bytes + 128;  // from the arena's start
@@ -103,7 +145,7 @@ struct Counted {
     Region region{small_region(4711)};
     uint64_t arena = region.view().region_bytes - region.view().arena_bytes;
     std::vector<uint64_t> counters = std::vector<uint64_t>(region.view().arena_bytes / layout::slot_bytes_min);
-    VerbsOffer offer{&region, {}, {reinterpret_cast<char*>(counters.data()), counters.size() * layout::counter_bytes}};
+    VerbsOffer offer{&region, counters.data(), counters.size() * layout::counter_bytes, {}};
     uint64_t& of_item() { return counters[layout::counter_of(item_at)]; }
     std::string arena_bytes() const {
         return {region.view().base + arena, region.view().arena_bytes};
@@ -160,49 +202,6 @@ void counted_reads(Place& place) {
     tap::ok(pump({&other}, [&] { return other.reads.size() == 1; }), "and is read all the same");
     tap::is(counters.rdma_atomics.get(), 50 + taken, "without an atomic");
 }
-// ---- what a proxy lends ---------------------------------------------------------------------------------
-
-void fetches(Place& place) {
-    std::vector<uint64_t> lent(1 << 17), landing(1 << 17);
-    for (uint64_t i = 0; i < lent.size(); i++) lent[i] = i * 5;
-    const auto memory_of = [](std::vector<uint64_t>& words) {
-        return VerbsMemory{reinterpret_cast<char*>(words.data()), words.size() * 8};
-    };
-    const VerbsMemory lends = memory_of(lent);
-    Transport transport = verbs_transport(place.host, place.devices, {nullptr, memory_of(landing)}, {{}, lends});
-    End client, server;
-    if (!tap::ok(join(transport, client, server), "joined for fetches")) return;
-    tap::is(client.channel->lends(), lends.bytes, "the proxy knows how much the node may fetch");
-    tap::ok(!client.channel->can_read() && server.channel->lends() == 0, "it has nothing to read, and the node lends nothing");
-    tap::ok(!client.channel->post_fetch({0, 8, landing.data(), 1}), "a proxy fetches nothing");
-    tap::ok(server.channel->post_fetch({800, 4096, landing.data(), 1}), "the node fetches");
-    tap::ok(server.channel->post_fetch({lends.bytes - 8, 8, landing.data() + 1000, 2}), "to the end");
-    tap::ok(!server.channel->post_fetch({lends.bytes - 8, 16, landing.data() + 2000, 3}), "and not beyond");
-    tap::ok(!server.channel->post_fetch({UINT64_MAX, 16, landing.data() + 2000, 3}), "however far");
-    server.channel->flush();
-    tap::ok(pump({&server}, [&] { return server.reads.size() == 2; }), "both come, while the proxy does nothing");
-    bool right = landing[1000] == lent.back();
-    for (uint64_t i = 0; i < 512; i++) right = right && landing[i] == (i + 100) * 5;
-    tap::ok(right, "with the bytes that are there");
-    server.reads.clear();
-    (void)server.channel->post_fetch({0, uint32_t(lends.bytes), landing.data(), 4});
-    server.channel->flush();
-    tap::ok(pump({&server}, [&] { return server.reads.size() == 1; }) && landing == lent, "all of it, too");
-
-    // A proxy that closed with messages under way lingers; what it lent is not the node's any more.
-    client.channel->out().append(std::string(2000, 'x'));
-    client.channel->flush();
-    client.channel->close();
-    pump({&client}, [&] { return client.over; });
-    server.reads.clear();
-    landing[0] = 77;
-    lent[0] = 78;
-    if (server.channel->post_fetch({0, 8, landing.data(), 5})) server.channel->flush();
-    pump({&server}, [&] { return server.over; });
-    tap::ok(server.over && landing[0] == 77, "who has closed lends nothing (S12)");
-}
-
-// ---- peers that lie ---------------------------------------------------------------------------------
 
 rdma_cm_event* wait_event(rdma_event_channel* from) {
     pollfd polled{from->fd, POLLIN, 0};
@@ -256,7 +255,7 @@ RawProxy::RawProxy(Place& place, VerbsListener& listener, End& server) {
 }
 
 std::string RawProxy::tries(ibv_send_wr work) {
-    ibv_sge piece{reinterpret_cast<uint64_t>(queue->landing()->addr), 8, queue->landing()->lkey};
+    ibv_sge piece{reinterpret_cast<uint64_t>(queue->memory()->addr), 8, queue->memory()->lkey};
     work.wr_id = WorkId{WorkKind::read, 0}.packed();
     work.sg_list = &piece;
     work.num_sge = 1;
@@ -510,10 +509,10 @@ int main() {
     reads(*place);
     nothing_dies(place->devices);
     large_reads(*place);
+    fetches(*place);
     counted_reads(*place);
     refused_by_the_device(*place);
     nothing_dies(place->devices);
-    fetches(*place);
     nodes_that_lie(*place);
     proxies_that_lie(*place);
     many_connections(*place);
