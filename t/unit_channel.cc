@@ -296,7 +296,7 @@ struct VerbsEcho {
         child.emplace([&] {
             VerbsDevices devices{VerbsConfig()};
             std::string error;
-            const auto listener = VerbsListener::listen(*numeric_address(host, 0), nullptr, {}, devices, 4, error);
+            const auto listener = VerbsListener::listen(*numeric_address(host, 0), {}, devices, 4, error);
             const uint16_t port = listener == nullptr ? 0 : listener->address().port();
             if (write(ports[1], &port, sizeof port) == sizeof port && port != 0) echo_once(*listener);
         });

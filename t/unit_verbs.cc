@@ -238,7 +238,7 @@ void without_device() {
     }
     tap::ok(error.starts_with("verbs:127.0.0.1:1: RDMA cannot be used: "), "without a device, a sentence");
     tap::note("%s", error.c_str());
-    tap::ok(VerbsListener::listen(nowhere, nullptr, {}, devices, 4, error) == nullptr, "nobody listens there");
+    tap::ok(VerbsListener::listen(nowhere, {}, devices, 4, error) == nullptr, "nobody listens there");
     tap::ok(error.starts_with("cannot listen at verbs:127.0.0.1:1: RDMA cannot be used: "), "which is said");
 }
 

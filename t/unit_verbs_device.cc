@@ -255,7 +255,7 @@ RawProxy::RawProxy(Place& place, VerbsListener& listener, End& server) {
 }
 
 std::string RawProxy::tries(ibv_send_wr work) {
-    ibv_sge piece{reinterpret_cast<uint64_t>(queue->memory()->addr), 8, queue->memory()->lkey};
+    ibv_sge piece{reinterpret_cast<uint64_t>(queue->landing()->addr), 8, queue->landing()->lkey};
     work.wr_id = WorkId{WorkKind::read, 0}.packed();
     work.sg_list = &piece;
     work.num_sge = 1;
