@@ -1,14 +1,18 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "fabric/verbs_device.h"
 
+#include <fcntl.h>
 #include <time.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <vector>
 
+#include "base/broken.h"
 #include "base/check.h"
+#include "fabric/descriptor.h"
 #include "fabric/verbs_error.h"
 #include "fabric/verbs_queue.h"
 
@@ -35,11 +39,23 @@ VerbsConfig::Device limits_of(const ibv_device_attr& attributes) {
 
 }  // namespace
 
-std::shared_ptr<ibv_mr> VerbsDevice::memory(const void* base, size_t bytes, VerbsAccess access, std::string& error) {
+// D4. A kernel driver may wait for its users before its device is gone (soft-RoCE's does), while librdmacm keeps its own
+// descriptors open until it sees another device. Nobody uses them any more: what they are of is replaced by what nobody
+// waits for, and the numbers remain librdmacm's to close.
+VerbsDevice::~VerbsDevice() {
+    domain_.reset();
+    if (!removed_) return;
+    const Descriptor nothing(open("/dev/null", O_RDWR | O_CLOEXEC));
+    if (!nothing) return;
+    for (const int fd : {context_->async_fd, context_->cmd_fd}) (void)dup3(nothing.get(), fd, O_CLOEXEC);
+}
+
+std::shared_ptr<MemoryRegion> VerbsDevice::memory(const void* base, size_t bytes, VerbsAccess access,
+                                                  std::string& error) {
     std::lock_guard hold(lock_);
-    std::weak_ptr<ibv_mr>& known = registered_[base];
-    if (std::shared_ptr<ibv_mr> there = known.lock()) {
-        CHECK(there->length == bytes);
+    std::weak_ptr<MemoryRegion>& known = registered_[base];
+    if (const auto there = known.lock(); there != nullptr && *there != nullptr) {
+        CHECK((*there)->length == bytes);
         return there;
     }
     const int rights = access == VerbsAccess::remote_read ? IBV_ACCESS_REMOTE_READ : IBV_ACCESS_LOCAL_WRITE;
@@ -48,9 +64,16 @@ std::shared_ptr<ibv_mr> VerbsDevice::memory(const void* base, size_t bytes, Verb
         error = verbs_memory_refused(name(), bytes, errno);
         return nullptr;
     }
-    std::shared_ptr<ibv_mr> shared(std::move(made));
+    auto shared = std::make_shared<MemoryRegion>(std::move(made));
     known = shared;
     return shared;
+}
+
+void VerbsDevice::take_back() {
+    CHECK(broken::build);
+    std::lock_guard hold(lock_);
+    for (auto& [base, known] : registered_)
+        if (const auto there = known.lock()) there->reset();
 }
 
 VerbsDevices::VerbsDevices(const VerbsConfig& config, Log log) : config_(config), log_(std::move(log)) {}
@@ -79,6 +102,11 @@ std::shared_ptr<VerbsDevice> VerbsDevices::device_of(const rdma_cm_id& id, std::
     const VerbsConfig use = config_.clamped(limits_of(attributes));
     auto device = std::make_shared<VerbsDevice>(id.verbs, std::move(domain), use, port.max_msg_sz);
     known = device;
+    if constexpr (broken::build) {
+        broken::on_take_back([taken = known] {
+            if (const auto there = taken.lock()) there->take_back();
+        });
+    }
     log(std::string("RDMA device ") + name + ": " + use.describe());
     return device;
 }
@@ -106,7 +134,8 @@ void VerbsDevices::look_after() {
         for (auto at = burials_.begin(); at != burials_.end();) {
             Burial& burial = *at;
             hold.unlock();  // only this thread takes any out
-            const bool over = burial.queue->quiet() || now_ns() >= burial.until_ns;
+            const bool over = burial.queue->device().removed() || burial.queue->quiet() ||
+                              now_ns() >= burial.until_ns;
             if (over) burial.queue.reset();
             hold.lock();
             at = over ? burials_.erase(at) : std::next(at);

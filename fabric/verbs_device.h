@@ -7,8 +7,11 @@
 //     and nothing else (S6), for what READs land in LOCAL_WRITE and nothing else.
 // D3  A connection that was closed with messages under way stays until they have arrived, or until its own timeouts say
 //     that they will not; a thread looks after it, so that nobody who closes waits.
+// D4  A device that is removed from the host is let go by all that have an id of it, each of its own thread: the kernel
+//     waits for that. Whoever has such an id releases his VerbsDevice before it.
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
@@ -33,22 +36,31 @@ class VerbsDevice {
   public:
     VerbsDevice(ibv_context* context, ProtectionDomain domain, const VerbsConfig& config, uint64_t message_max)
         : context_(context), domain_(std::move(domain)), config_(config), message_max_(message_max) {}
+    ~VerbsDevice();
+    VerbsDevice(const VerbsDevice&) = delete;
+    VerbsDevice& operator=(const VerbsDevice&) = delete;
 
     ibv_context* context() const { return context_; }
     ibv_pd* domain() const { return domain_.get(); }
     const char* name() const { return ibv_get_device_name(context_->device); }
     const VerbsConfig& config() const { return config_; }  // as this device can have it
     uint64_t read_bytes_max() const { return message_max_; }
+    // The host has it no more (D4). Any thread.
+    void set_removed() { removed_ = true; }
+    bool removed() const { return removed_; }
     // nullptr: `error` says why.
-    std::shared_ptr<ibv_mr> memory(const void* base, size_t bytes, VerbsAccess access, std::string& error);
+    std::shared_ptr<MemoryRegion> memory(const void* base, size_t bytes, VerbsAccess access, std::string& error);
+    // Deregisters what others read while they do. Only t/'s faulty build.
+    void take_back();
 
   private:
     ibv_context* context_;  // librdmacm's, open as long as an id of that device is
     ProtectionDomain domain_;
     VerbsConfig config_;
     uint64_t message_max_;
+    std::atomic<bool> removed_{false};
     std::mutex lock_;
-    std::map<const void*, std::weak_ptr<ibv_mr>> registered_;
+    std::map<const void*, std::weak_ptr<MemoryRegion>> registered_;
 };
 
 // Owner: main. Outlives all channels and listeners over RDMA. Any thread may ask.

@@ -95,7 +95,7 @@ void VerbsQueue::met(const VerbsReceives& there, const VerbsFarMemory& far) {
 
 bool VerbsQueue::connected(std::string& error) {
     ibv_qp_attr attributes{};
-    attributes.qp_access_flags = IBV_ACCESS_REMOTE_READ;
+    attributes.qp_access_flags = IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE;
     int failed = ibv_modify_qp(id_->qp, &attributes, IBV_QP_ACCESS_FLAGS);
     if (failed != 0) {
         error = verbs_call_failed("ibv_modify_qp", device_->name(), failed);
@@ -118,7 +118,7 @@ bool VerbsQueue::connected(std::string& error) {
 
 void VerbsQueue::leave() {
     CHECK(connected_);
-    CHECK(!bad_.has_value());
+    CHECK(!broken());
     CHECK(reads_pending_ == 0);
     memory_.reset();  // may be gone before this is
     if (posted_head_ == posted_tail_ && chain_.empty()) return;
@@ -129,7 +129,7 @@ void VerbsQueue::leave() {
 
 bool VerbsQueue::quiet() {
     collect();
-    return bad_.has_value() || posted_head_ == posted_tail_;
+    return broken() || posted_head_ == posted_tail_;
 }
 
 VerbsQueue::~VerbsQueue() {

@@ -6,13 +6,10 @@ import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "lib"))
 from suite import relay  # noqa: E402
+from device_tools import resources  # noqa: E402
 from tap_output import tap  # noqa: E402
 
 PROGRAMS = ("unit_verbs_device", "unit_channel")
-
-
-def resources():
-    return subprocess.run(["rdma", "resource", "show"], capture_output=True, text=True, timeout=20).stdout
 
 
 def main():
