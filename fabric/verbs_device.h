@@ -7,8 +7,9 @@
 //     and nothing else (S6), for what READs land in LOCAL_WRITE and nothing else.
 // D3  A connection that was closed with messages under way stays until they have arrived, or until its own timeouts say
 //     that they will not; a thread looks after it, so that nobody who closes waits.
-// D4  A device that is removed from the host is let go by all that have an id of it, each of its own thread: the kernel
-//     waits for that. Whoever has such an id releases his VerbsDevice before it.
+// D4  A device that is removed from the host is let go by all that have an id of it, each of its own thread, and then by
+//     librdmacm: the kernel waits for that. An id of its own on each device, watched by a thread, hears of the removal
+//     even when nobody else has one.
 #pragma once
 
 #include <atomic>
@@ -23,6 +24,7 @@
 #include <string>
 #include <thread>
 
+#include "fabric/descriptor.h"
 #include "fabric/verbs_config.h"
 #include "fabric/verbs_objects.h"
 
@@ -36,10 +38,6 @@ class VerbsDevice {
   public:
     VerbsDevice(ibv_context* context, ProtectionDomain domain, const VerbsConfig& config, uint64_t message_max)
         : context_(context), domain_(std::move(domain)), config_(config), message_max_(message_max) {}
-    ~VerbsDevice();
-    VerbsDevice(const VerbsDevice&) = delete;
-    VerbsDevice& operator=(const VerbsDevice&) = delete;
-
     ibv_context* context() const { return context_; }
     ibv_pd* domain() const { return domain_.get(); }
     const char* name() const { return ibv_get_device_name(context_->device); }
@@ -90,7 +88,17 @@ class VerbsDevices {
         std::unique_ptr<VerbsQueue> queue;
         uint64_t until_ns;
     };
+    // An id of a device that was used, and the descriptors that librdmacm holds it by.
+    struct Watched {
+        CmId id;
+        ibv_context* context;
+        bool removed;
+    };
     void look_after();
+    void watch(const rdma_cm_id& like);
+    void watch_for_removals();
+    void hear(CmEvent event);
+    void let_go();
 
     const VerbsConfig config_;
     const Log log_;
@@ -99,7 +107,10 @@ class VerbsDevices {
     std::map<ibv_context*, std::weak_ptr<VerbsDevice>> devices_;
     std::list<Burial> burials_;
     bool stopping_ = false;
-    std::thread thread_;
+    CmEvents removals_;
+    Descriptor stop_watching_;
+    std::list<Watched> watched_;
+    std::thread thread_, watcher_;
 };
 
 }  // namespace farcached::fabric

@@ -6,6 +6,7 @@ import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "lib"))
 from suite import relay  # noqa: E402
+from farcached import deadline  # noqa: E402
 from device_tools import resources  # noqa: E402
 from tap_output import tap  # noqa: E402
 
@@ -16,7 +17,7 @@ def main():
     before = resources()
     for program in PROGRAMS:
         done = subprocess.run([os.path.join(os.environ["abs_top_builddir"], "t", program)], stdout=subprocess.PIPE,
-                              stderr=subprocess.STDOUT, timeout=120)
+                              stderr=subprocess.STDOUT, timeout=deadline() * 5)
         count = relay(program, program, done.stdout.decode("latin-1"))
         tap.ok(count > 0 and done.returncode == 0, "%s ran to its end" % program, "exit status %d" % done.returncode)
         tap.is_(resources(), before, "%s leaves no queue pair and no memory registered" % program)
