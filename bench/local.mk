@@ -49,4 +49,5 @@ EXTRA_DIST += \
 	bench/compare_load.py \
 	bench/compare_proxied.py \
 	bench/compare_report.py \
-	bench/compare_servers.py
+	bench/compare_servers.py \
+	bench/far_latency

@@ -122,8 +122,10 @@ class Relay {
         if (!set_up_descriptor(own->fd) || rdma_migrate_id(id.get(), own.get()) != 0) give_up("rdma_migrate_id");
         auto device = devices_.device_of(*id, why);
         if (device == nullptr) give_up(why);
+        uint8_t timeout = device->config().ack_timeout;
+        if (rdma_set_option(id.get(), RDMA_OPTION_ID, RDMA_OPTION_ID_ACK_TIMEOUT, &timeout, sizeof timeout) != 0) return;
         auto queue = VerbsQueue::make(std::move(own), std::move(id), std::move(device), why);
-        if (queue == nullptr) give_up(why);
+        if (queue == nullptr) return;  // who asked has given up
         VerbsWelcome welcome = words_.welcome;
         welcome.receives = queue->receives();
         queue->met(hello.receives, {});
@@ -133,7 +135,7 @@ class Relay {
         param.responder_resources = asked.responder_resources;
         param.initiator_depth = 1;
         if (rdma_accept(queue->id(), &param) != 0) return;
-        if (!queue->connected(why)) give_up(why);
+        if (!queue->connected(why)) return;
         Pair& pair = pairs_.emplace_back();
         join_ends(pair.proxy, pair.node);
         join_ends(pair.node, pair.proxy);

@@ -1,19 +1,19 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Nodes that are not as they should be, over RDMA: one that never answers, one that says nothing, one of another version or
-layout, one whose memory may not be read any more. It is said why, in bounded time, and the other nodes' keys are served.
+layout. It is said why, in bounded time, and the other nodes' keys are served.
 Runs in a guest."""
 import contextlib
 import os
-import signal
+import re
 import subprocess
 import sys
 
 TESTS = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 sys.path[:0] = [os.path.join(TESTS, "lib"), TESTS]
 import nodes_restart as load  # noqa: E402
-from cluster import Cluster, Faults, Table, nodes_shown  # noqa: E402
+from cluster import Table, nodes_shown  # noqa: E402
 from device_tools import resources  # noqa: E402
-from farcached import Daemon, deadline, tap, test_program, until  # noqa: E402
+from farcached import Daemon, tap, test_program, until  # noqa: E402
 from farnode import FRAME, Farnode  # noqa: E402
 
 ADDRESS = os.environ["FARCACHED_RDMA_ADDRESS"]
@@ -47,7 +47,7 @@ def in_front_of(near, port, *options):
 def left_alone(title, near, words, reason, counter):
     """A node that cannot be used, of which it is told why."""
     with relay(*words) as port, in_front_of(near, port) as (proxy, client):
-        shown = until(lambda: nodes_shown(proxy), lambda s: s["near"]["links_up"] == "1" and s["far"].get("down_reason"))
+        shown = until(lambda: nodes_shown(proxy), lambda s: s["near"]["links_up"] == "1" and re.search(reason, s["far"].get("down_reason", "")))
         tap.like(shown["far"].get("down_reason", ""), reason, title + "it is said why")
         stored = [client.set("k%d" % i, "v") for i in range(60)]
         found = [client.get("k%d" % i) for i in range(60)]
@@ -88,43 +88,6 @@ def not_understood(near):
             left_alone(title, near, [liar.listener.getsockname()[1]], "layout", "down_mismatch")
 
 
-def taken_back():
-    """A node's memory is deregistered under those who read it."""
-    title = "memory that is taken back: "
-    with Cluster("verbs tcp", options=["node_timeout_ms=%d" % TIMEOUT_MS, "no_local_read"], faults=Faults("take_back=1"),
-                 threads=1, node_args=["--lease-ms", "60000"]) as c:
-        node = c.nodes[0]
-        askers = [load.Asker(proxy, c.key(n, "asker%d-%d" % (i, at))) for at, n in enumerate(c.nodes) for proxy in c.proxies
-                  for i in range(2)]
-        for asker in askers:
-            asker.start()
-        load.so_many_more(askers, "before", 30)
-        with c.proxies[0].client() as reader:
-            names = [c.key(node, "read%d" % i) for i in range(20)]
-            for name in names:
-                reader.set(name, "value")
-            for number in range(3):
-                tap.is_(load.read_again(c.proxies[0], reader, names, b"value", "get_onesided"), 20, title + "it is read")
-                before = [int(p.stats("proxy")["read_failed"]) for p in c.proxies]
-                node.process.signal(signal.SIGUSR2)
-
-                def refused():
-                    found = [v for _, _, v, _ in reader.get_many(names)]
-                    return set(found) <= {b"value", None} and int(c.proxies[0].stats("proxy")["read_failed"]) > before[0]
-                tap.ok(until(refused, bool), title + "reads fail, are counted, and no byte is wrong")
-                tap.like(until(lambda: nodes_shown(c.proxies[0])[node.name].get("down_reason", ""), bool),
-                         "remote access error", title + "it is said why")
-                c.until_up()
-        for asker in askers:
-            asker.phase = "after"
-        load.so_many_more(askers, "after", 30)
-        for asker in askers:
-            asker.end()
-        tap.is_([a.failed for a in askers if a.failed], [], title + "no client's connection is lost")
-        every = {**load.told(askers, "before"), **load.told(askers, "after")}
-        tap.ok(not any(found == "wrong" for _, found in every), title + "and nothing wrong is told", every)
-
-
 def main():
     before = resources()
     with Farnode("--tcp", "127.0.0.1:0", "--name", "near") as near:
@@ -134,7 +97,6 @@ def main():
                    "it speaks version 9 of the greeting over RDMA, this side version 1", "channel_end_handshake")
         not_understood(near)
         only_asked(near)
-    taken_back()
     tap.is_(until(resources, lambda now: now == before), before, "no queue pair and no memory registered is left")
     tap.done()
 
