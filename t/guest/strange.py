@@ -47,7 +47,8 @@ def in_front_of(near, port, *options):
 def left_alone(title, near, words, reason, counter):
     """A node that cannot be used, of which it is told why."""
     with relay(*words) as port, in_front_of(near, port) as (proxy, client):
-        shown = until(lambda: nodes_shown(proxy), lambda s: s["near"]["links_up"] == "1" and re.search(reason, s["far"].get("down_reason", "")))
+        shown = until(lambda: nodes_shown(proxy), lambda s: s["near"]["links_up"] == "1" and
+                      re.search(reason, s["far"].get("down_reason", "")))
         tap.like(shown["far"].get("down_reason", ""), reason, title + "it is said why")
         stored = [client.set("k%d" % i, "v") for i in range(60)]
         found = [client.get("k%d" % i) for i in range(60)]
