@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string_view>
 
 namespace farcached::broken {
@@ -28,6 +29,7 @@ uint32_t chosen_tag_mask();
 bool chosen_sweeps();
 void hold_up_sometimes(Moment moment);
 void lie_sometimes(uint32_t& length);
+void on_take_back(std::function<void()> act);  // called, in a thread of its own, when what was lent is to be taken back
 
 inline void hold_up(Moment moment) {
     if constexpr (build) hold_up_sometimes(moment);

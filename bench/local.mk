@@ -70,4 +70,5 @@ EXTRA_DIST += \
 	bench/compare_proxied.py \
 	bench/compare_report.py \
 	bench/compare_servers.py \
+	bench/far_latency \
 	bench/transport_guest

@@ -135,16 +135,21 @@ void VerbsChannel::take_event(CmEvent event) {
         case RDMA_CM_EVENT_CONNECT_ERROR:
         case RDMA_CM_EVENT_UNREACHABLE: return end(ChannelEnd::unreachable, "nobody answers there");
         case RDMA_CM_EVENT_DISCONNECTED: peer_gone_ = true; return;
-        case RDMA_CM_EVENT_DEVICE_REMOVAL: return end(ChannelEnd::system, "the RDMA device was removed");
+        case RDMA_CM_EVENT_DEVICE_REMOVAL: return device_removed();
         default: return;
     }
 }
 
+void VerbsChannel::device_removed() {
+    if (queue_ != nullptr) queue_->device().set_removed();
+    end(ChannelEnd::system, "the RDMA device was removed");
+}
+
 void VerbsChannel::address_resolved() {
     std::string error;
-    const auto device = devices_.device_of(*id_, error);
+    auto device = devices_.device_of(*id_, error);
     if (device == nullptr) return end(ChannelEnd::system, error);
-    queue_ = VerbsQueue::make(std::move(cm_events_), std::move(id_), device, error);
+    queue_ = VerbsQueue::make(std::move(cm_events_), std::move(id_), std::move(device), error);
     if (queue_ == nullptr) return end(ChannelEnd::no_memory, error);
     queue_->count_in(counters());
     const VerbsMemory &landing = memories_.landing, &lent = memories_.lent;
@@ -152,7 +157,7 @@ void VerbsChannel::address_resolved() {
         return end(ChannelEnd::no_memory, error);
     if (lent.bytes > 0 && !queue_->use_memory(lent.data, lent.bytes, VerbsAccess::remote_read, error))
         return end(ChannelEnd::no_memory, error);
-    uint8_t timeout = device->config().ack_timeout;
+    uint8_t timeout = queue_->device().config().ack_timeout;
     if (rdma_set_option(queue_->id(), RDMA_OPTION_ID, RDMA_OPTION_ID_ACK_TIMEOUT, &timeout, sizeof timeout) != 0)
         return end_with_call("rdma_set_option", errno);
     if (rdma_resolve_route(queue_->id(), resolve_ms_max) != 0) end_with_call("rdma_resolve_route", errno);
@@ -246,6 +251,7 @@ void VerbsChannel::woken() {
 void VerbsChannel::beat() {
     uint64_t times = 0;
     (void)!read(timer_.get(), &times, sizeof times);
+    if (queue_->broken()) queue_->look_no_further();
     if (queue_->completed() == completed_seen_) queue_->post_beat();
     completed_seen_ = queue_->completed();
 }
@@ -335,7 +341,8 @@ void VerbsChannel::hang_up() {
 // C1
 void VerbsChannel::retire() {
     if (queue_ == nullptr) return;
-    const bool last_words = open() && !peer_gone_ && !queue_->bad().has_value() && queue_->reads_pending() == 0;
+    const bool last_words = open() && !peer_gone_ && !queue_->broken() && queue_->reads_pending() == 0 &&
+                            !queue_->device().removed();
     if (!last_words) return queue_.reset();
     queue_->leave();
     devices_.bury(std::move(queue_));

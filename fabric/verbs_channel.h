@@ -11,6 +11,7 @@
 #include <string>
 
 #include "fabric/channel.h"
+#include "fabric/descriptor.h"
 #include "fabric/region.h"
 #include "fabric/socket_address.h"
 #include "fabric/verbs_device.h"
@@ -49,6 +50,7 @@ std::unique_ptr<Channel> connect_verbs(const SocketAddress& to, VerbsDevices& de
                                        std::string& error,
                                        size_t input_bytes_max = input_bytes_default);
 
+// When its device is removed it lets go of it, and listens again, at the same port, when the address has a device again.
 class VerbsListener final : public ChannelListener {
   public:
     // Registers what is offered, which takes the memory of all of it at once; on an address of all devices (0.0.0.0) with
@@ -69,20 +71,27 @@ class VerbsListener final : public ChannelListener {
 
   private:
     VerbsListener(CmEvents events, const SocketAddress& address, const VerbsOffer& offer,
-                  VerbsDevices& devices, size_t input_bytes_max);
+                  VerbsDevices& devices, int backlog, size_t input_bytes_max);
+    bool watch(std::string& why);
+    bool begin(std::string& why);
+    void begin_again();
+    void device_removed();
     bool keep_registered(VerbsDevice& device, std::string& error);
+    void keep_nothing();
     bool offer_to(VerbsQueue& queue, VerbsWelcome& welcome, std::string& error) const;
     std::unique_ptr<Channel> meet(CmEvent request, ChannelEvents& events);
 
+    Descriptor poller_, timer_;  // of events_ and the timer, which runs while there is no device
     CmEvents events_;
     CmId id_;
     SocketAddress address_;
     const VerbsOffer offer_;
     VerbsDevices& devices_;
+    int backlog_;
     size_t input_bytes_max_;
     // What keeps the offer registered while nobody is connected; released before the id.
     std::shared_ptr<VerbsDevice> device_;
-    std::shared_ptr<ibv_mr> region_registered_, counters_registered_, landing_registered_;
+    std::shared_ptr<MemoryRegion> region_registered_, counters_registered_, landing_registered_;
 };
 
 }  // namespace farcached::fabric

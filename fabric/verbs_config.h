@@ -24,7 +24,7 @@ struct VerbsConfig {
     uint8_t retries = 7;                // so often, then the connection is over; 0 to 7
     uint32_t spins_max = 200;           // looks at the completion queue that linger() takes at most; 0: none
     bool sleeps = true;                 // false: fd() tells nothing once connected, ready() is to be called again and again
-    uint32_t beat_ms = 5000;            // a connection that was silent for so long is tried (a READ of nothing)
+    uint32_t beat_ms = 5000;            // a connection that was silent for so long is tried (a WRITE of nothing)
 
     struct Device {  // what ibv_query_device() tells
         uint32_t work_requests_max = 0, completions_max = 0;

@@ -72,16 +72,17 @@ void VerbsQueue::post_read(uint64_t* landing, uint32_t bytes, uint64_t far_offse
     CHECK(room_to_read(/* count= */ false));
     CHECK(bytes <= far_.bytes);
     CHECK(far_offset <= far_.bytes - bytes);
+    const ibv_mr& registered = **landing_;
     const char* to = reinterpret_cast<const char*>(landing);
-    const char* begin = static_cast<const char*>(landing_->addr);
+    const char* begin = static_cast<const char*>(registered.addr);
     CHECK(to >= begin);
-    CHECK(to + bytes <= begin + landing_->length);
+    CHECK(to + bytes <= begin + registered.length);
     ibv_send_wr& work = add(WorkKind::read, token);
     work.opcode = IBV_WR_RDMA_READ;
     work.num_sge = 1;
     work.wr.rdma.remote_addr = far_.address + far_offset;
     work.wr.rdma.rkey = far_.key;
-    pieces_.back() = {reinterpret_cast<uint64_t>(landing), bytes, landing_->lkey};
+    pieces_.back() = {reinterpret_cast<uint64_t>(landing), bytes, registered.lkey};
     chain_read_last_ = chain_.size() - 1;
     reads_pending_++;
     counters_->rdma_reads.add(1);
@@ -105,26 +106,32 @@ void VerbsQueue::post_count(uint64_t far_offset) {
     counters_->rdma_atomics.add(1);
 }
 
-// A READ of no bytes asks nothing of the other side but its device's answer.
+// A WRITE of no bytes asks nothing of the other side but its device's answer, and needs no memory there. (A READ would do,
+// but for soft-RoCE: to one of no bytes that it has to answer again it answers, in Linux 6.1, that the key is wrong.)
 void VerbsQueue::post_beat() {
     if (beating_) return;
     beating_ = true;
     ibv_send_wr& work = add(WorkKind::beat, 0);
-    work.opcode = IBV_WR_RDMA_READ;
+    work.opcode = IBV_WR_RDMA_WRITE;
     work.send_flags = IBV_SEND_SIGNALED;
-    counters_->rdma_reads.add(1);
 }
 
 bool VerbsQueue::may_pay() const {
     return credits_->must_pay() && credits_->available() > 0 && sends_left() > 0;
 }
 
-bool VerbsQueue::anything_to_post() const { return !again_.empty() || !chain_.empty() || may_pay(); }
+bool VerbsQueue::anything_to_post() const {
+    return !broken() && (!again_.empty() || !chain_.empty() || may_pay());
+}
 
 bool VerbsQueue::ring() {
-    if (bad_.has_value() || !post_receives()) return false;
+    if (broken()) return !bad_.has_value();
+    if (!post_receives()) return false;
     if (may_pay()) add_message(WorkKind::credits, 0);
-    if (chain_.empty()) return true;
+    return chain_.empty() || post_chain();
+}
+
+bool VerbsQueue::post_chain() {
     if (chain_read_last_ != SIZE_MAX) chain_[chain_read_last_].send_flags |= IBV_SEND_SIGNALED;
     chain_read_last_ = SIZE_MAX;
     for (size_t i = 0; i < chain_.size(); i++) {
@@ -151,7 +158,7 @@ void VerbsQueue::collect() {
             const ibv_wc& one = completions[size_t(i)];
             if (one.status != IBV_WC_SUCCESS)
                 completed_badly(one);
-            else if (!bad_.has_value())  // Q3
+            else if (!broken())  // Q3
                 completed_well(one);
         }
         if (count < completions_at_once) return;
@@ -167,12 +174,27 @@ void VerbsQueue::completed_well(const ibv_wc& completion) {
         complete_up_to(id.number);
 }
 
-// What is flushed is so because of another that went wrong, and may be told before it.
+// Q3
 void VerbsQueue::completed_badly(const ibv_wc& completion) {
-    const bool flushed = completion.status == IBV_WC_WR_FLUSH_ERR;
-    if (bad_.has_value() && (flushed || !bad_is_flush_)) return;
-    bad_is_flush_ = flushed;
-    bad_ = verbs_completed_badly(device_->name(), WorkId::unpack(completion.wr_id).kind, completion.status);
+    if (bad_.has_value()) return;
+    const WorkId id = WorkId::unpack(completion.wr_id);
+    VerbsBadCompletion bad = verbs_completed_badly(device_->name(), id.kind, completion.status);
+    if (completion.status != IBV_WC_WR_FLUSH_ERR) {
+        bad_ = std::move(bad);
+    } else if (!flushed_.has_value()) {
+        flushed_ = std::move(bad);
+        post_last();
+    } else if (id.kind != WorkKind::receive && id.number == last_number_) {
+        look_no_further();
+    }
+}
+
+// Of a queue pair in error, all that is posted is flushed, in order.
+void VerbsQueue::post_last() {
+    beating_ = false;
+    post_beat();
+    last_number_ = posted_tail_ - 1;
+    if (!post_chain()) bad_ = flushed_;
 }
 
 void VerbsQueue::complete_up_to(uint64_t number) {

@@ -1,13 +1,19 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "fabric/verbs_device.h"
 
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/eventfd.h>
 #include <time.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
+#include <cstring>
 #include <vector>
 
+#include "base/broken.h"
 #include "base/check.h"
 #include "fabric/verbs_error.h"
 #include "fabric/verbs_queue.h"
@@ -16,6 +22,7 @@ namespace farcached::fabric {
 
 namespace {
 
+constexpr int let_go_every_ms = 20;
 constexpr std::chrono::milliseconds look_every{1};  // only while there is anything to look after
 
 uint64_t now_ns() {
@@ -44,11 +51,12 @@ int rights_of(VerbsAccess access) {
 
 }  // namespace
 
-std::shared_ptr<ibv_mr> VerbsDevice::memory(const void* base, size_t bytes, VerbsAccess access, std::string& error) {
+std::shared_ptr<MemoryRegion> VerbsDevice::memory(const void* base, size_t bytes, VerbsAccess access,
+                                                  std::string& error) {
     std::lock_guard hold(lock_);
-    std::weak_ptr<ibv_mr>& known = registered_[base];
-    if (std::shared_ptr<ibv_mr> there = known.lock()) {
-        CHECK(there->length == bytes);
+    std::weak_ptr<MemoryRegion>& known = registered_[base];
+    if (const auto there = known.lock(); there != nullptr && *there != nullptr) {
+        CHECK((*there)->length == bytes);
         return there;
     }
     MemoryRegion made(ibv_reg_mr(domain_.get(), const_cast<void*>(base), bytes, rights_of(access)));
@@ -56,9 +64,16 @@ std::shared_ptr<ibv_mr> VerbsDevice::memory(const void* base, size_t bytes, Verb
         error = verbs_memory_refused(name(), bytes, errno);
         return nullptr;
     }
-    std::shared_ptr<ibv_mr> shared(std::move(made));
+    auto shared = std::make_shared<MemoryRegion>(std::move(made));
     known = shared;
     return shared;
+}
+
+void VerbsDevice::take_back() {
+    CHECK(broken::build);
+    std::lock_guard hold(lock_);
+    for (auto& [base, known] : registered_)
+        if (const auto there = known.lock()) there->reset();
 }
 
 VerbsDevices::VerbsDevices(const VerbsConfig& config, Log log) : config_(config), log_(std::move(log)) {}
@@ -88,8 +103,79 @@ std::shared_ptr<VerbsDevice> VerbsDevices::device_of(const rdma_cm_id& id, std::
     const VerbsDevice::Facts facts{port.max_msg_sz, attributes.atomic_cap != IBV_ATOMIC_NONE};
     auto device = std::make_shared<VerbsDevice>(id.verbs, std::move(domain), use, facts);
     known = device;
+    watch(id);
+    if constexpr (broken::build) {
+        broken::on_take_back([taken = known] {
+            if (const auto there = taken.lock()) there->take_back();
+        });
+    }
     log(std::string("RDMA device ") + name + ": " + use.describe());
     return device;
+}
+
+// ---- devices that are removed -------------------------------------------------------------------------
+
+// Under lock_. A device that cannot be watched is used all the same.
+void VerbsDevices::watch(const rdma_cm_id& like) {
+    for (const Watched& one : watched_)
+        if (one.context == like.verbs) return;
+    if (removals_ == nullptr) {
+        removals_.reset(rdma_create_event_channel());
+        stop_watching_.reset(eventfd(0, EFD_CLOEXEC));
+        if (removals_ == nullptr || !stop_watching_) return removals_.reset();
+        watcher_ = std::thread([this] { watch_for_removals(); });
+    }
+    rdma_cm_id* made = nullptr;
+    if (rdma_create_id(removals_.get(), &made, nullptr, RDMA_PS_TCP) != 0) return;
+    CmId id(made);
+    sockaddr_storage at{};
+    const sockaddr* local = &like.route.addr.src_addr;
+    const bool v6 = local->sa_family == AF_INET6;
+    std::memcpy(&at, local, v6 ? sizeof(sockaddr_in6) : sizeof(sockaddr_in));
+    (v6 ? reinterpret_cast<sockaddr_in6&>(at).sin6_port : reinterpret_cast<sockaddr_in&>(at).sin_port) = 0;
+    if (rdma_bind_addr(made, reinterpret_cast<sockaddr*>(&at)) != 0 || made->verbs != like.verbs) return;
+    watched_.push_back({std::move(id), like.verbs, false});
+}
+
+void VerbsDevices::watch_for_removals() {
+    bool waits = false;  // for others to let go
+    for (;;) {
+        pollfd polled[2] = {{stop_watching_.get(), POLLIN, 0}, {removals_->fd, POLLIN, 0}};
+        (void)poll(polled, 2, waits ? let_go_every_ms : -1);
+        if (polled[0].revents != 0) return;
+        rdma_cm_event* event = nullptr;
+        if (polled[1].revents != 0 && rdma_get_cm_event(removals_.get(), &event) == 0) hear(CmEvent(event));
+        std::lock_guard hold(lock_);
+        let_go();
+        waits = std::any_of(watched_.begin(), watched_.end(), [](const Watched& one) { return one.removed; });
+    }
+}
+
+void VerbsDevices::hear(CmEvent event) {
+    if (event->event != RDMA_CM_EVENT_DEVICE_REMOVAL) return;
+    std::lock_guard hold(lock_);
+    for (Watched& one : watched_) {
+        if (one.id.get() != event->id) continue;
+        one.removed = true;
+        if (const auto device = devices_[one.context].lock()) device->set_removed();
+    }
+}
+
+// D4. A kernel driver may wait for its users before its device is gone (soft-RoCE's does), while librdmacm keeps its own
+// descriptors open until it sees another device. When nobody uses them any more, what they are of is replaced by what
+// nobody waits for; the numbers remain librdmacm's to close, which it does not as long as there is an id.
+void VerbsDevices::let_go() {
+    for (auto at = watched_.begin(); at != watched_.end();) {
+        if (!at->removed || !devices_[at->context].expired()) {
+            ++at;
+            continue;
+        }
+        const Descriptor nothing(open("/dev/null", O_RDWR | O_CLOEXEC));
+        if (!nothing) return;
+        for (const int fd : {at->context->async_fd, at->context->cmd_fd}) (void)dup3(nothing.get(), fd, O_CLOEXEC);
+        devices_.erase(at->context);
+        at = watched_.erase(at);
+    }
 }
 
 // ---- queues on their way out ------------------------------------------------------------------------
@@ -115,7 +201,8 @@ void VerbsDevices::look_after() {
         for (auto at = burials_.begin(); at != burials_.end();) {
             Burial& burial = *at;
             hold.unlock();  // only this thread takes any out
-            const bool over = burial.queue->quiet() || now_ns() >= burial.until_ns;
+            const bool over = burial.queue->device().removed() || burial.queue->quiet() ||
+                              now_ns() >= burial.until_ns;
             if (over) burial.queue.reset();
             hold.lock();
             at = over ? burials_.erase(at) : std::next(at);
@@ -132,6 +219,9 @@ VerbsDevices::~VerbsDevices() {
     }
     if (thread_.joinable()) thread_.join();
     CHECK(burials_.empty());
+    if (!watcher_.joinable()) return;
+    (void)eventfd_write(stop_watching_.get(), 1);
+    watcher_.join();
 }
 
 }  // namespace farcached::fabric

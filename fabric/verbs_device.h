@@ -8,8 +8,12 @@
 //     the counters of reads REMOTE_ATOMIC, which asks for LOCAL_WRITE.
 // D3  A connection that was closed with messages under way stays until they have arrived, or until its own timeouts say
 //     that they will not; a thread looks after it, so that nobody who closes waits.
+// D4  A device that is removed from the host is let go by all that have an id of it, each of its own thread, and then by
+//     librdmacm: the kernel waits for that. An id of its own on each device, watched by a thread, hears of the removal
+//     even when nobody else has one.
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
@@ -21,6 +25,7 @@
 #include <string>
 #include <thread>
 
+#include "fabric/descriptor.h"
 #include "fabric/verbs_config.h"
 #include "fabric/verbs_objects.h"
 
@@ -46,16 +51,22 @@ class VerbsDevice {
     const VerbsConfig& config() const { return config_; }  // as this device can have it
     uint64_t read_bytes_max() const { return facts_.message_bytes_max; }
     bool atomics() const { return facts_.atomics; }
+    // The host has it no more (D4). Any thread.
+    void set_removed() { removed_ = true; }
+    bool removed() const { return removed_; }
     // nullptr: `error` says why.
-    std::shared_ptr<ibv_mr> memory(const void* base, size_t bytes, VerbsAccess access, std::string& error);
+    std::shared_ptr<MemoryRegion> memory(const void* base, size_t bytes, VerbsAccess access, std::string& error);
+    // Deregisters what others read while they do. Only t/'s faulty build.
+    void take_back();
 
   private:
     ibv_context* context_;  // librdmacm's, open as long as an id of that device is
     ProtectionDomain domain_;
     VerbsConfig config_;
     Facts facts_;
+    std::atomic<bool> removed_{false};
     std::mutex lock_;
-    std::map<const void*, std::weak_ptr<ibv_mr>> registered_;
+    std::map<const void*, std::weak_ptr<MemoryRegion>> registered_;
 };
 
 // Owner: main. Outlives all channels and listeners over RDMA. Any thread may ask.
@@ -85,7 +96,17 @@ class VerbsDevices {
         std::unique_ptr<VerbsQueue> queue;
         uint64_t until_ns;
     };
+    // An id of a device that was used, and the descriptors that librdmacm holds it by.
+    struct Watched {
+        CmId id;
+        ibv_context* context;
+        bool removed;
+    };
     void look_after();
+    void watch(const rdma_cm_id& like);
+    void watch_for_removals();
+    void hear(CmEvent event);
+    void let_go();
 
     const VerbsConfig config_;
     const Log log_;
@@ -94,7 +115,10 @@ class VerbsDevices {
     std::map<ibv_context*, std::weak_ptr<VerbsDevice>> devices_;
     std::list<Burial> burials_;
     bool stopping_ = false;
-    std::thread thread_;
+    CmEvents removals_;
+    Descriptor stop_watching_;
+    std::list<Watched> watched_;
+    std::thread thread_, watcher_;
 };
 
 }  // namespace farcached::fabric

@@ -16,7 +16,7 @@ std::string_view kind_name(WorkKind kind) {
         case WorkKind::credits: return "SEND of credits";
         case WorkKind::read: return "READ";
         case WorkKind::count: return "FETCH_AND_ADD";
-        case WorkKind::beat: return "READ of nothing";
+        case WorkKind::beat: return "WRITE of nothing";
         case WorkKind::receive: return "RECV";
     }
     return "work request";

@@ -65,6 +65,7 @@ class VerbsChannel final : public StreamChannel {
     void route_resolved();
     void established(const rdma_cm_event& event);
     void rejected(const rdma_cm_event& event);
+    void device_removed();
     void end_with_call(const char* call, int error);
     void beat();
     bool anything_for(const Interest& interest) const;

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <sys/epoll.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
@@ -12,6 +14,8 @@
 namespace farcached::fabric {
 
 namespace {
+
+constexpr long again_every_ms = 500;
 
 SocketAddress address_of(const sockaddr* from) {
     SocketAddress address;
@@ -46,49 +50,109 @@ std::unique_ptr<VerbsQueue> queue_for(CmId& id, std::shared_ptr<VerbsDevice> dev
 }  // namespace
 
 VerbsListener::VerbsListener(CmEvents events, const SocketAddress& address, const VerbsOffer& offer,
-                             VerbsDevices& devices, size_t input_bytes_max)
-    : events_(std::move(events)),
+                             VerbsDevices& devices, int backlog, size_t input_bytes_max)
+    : poller_(epoll_create1(EPOLL_CLOEXEC)),
+      timer_(timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK)),
+      events_(std::move(events)),
       address_(address),
       offer_(offer),
       devices_(devices),
+      backlog_(backlog),
       input_bytes_max_(input_bytes_max) {}
 
 VerbsListener::~VerbsListener() = default;
 
-int VerbsListener::fd() const { return events_->fd; }
+int VerbsListener::fd() const { return poller_.get(); }
 std::string VerbsListener::describe() const { return verbs_name(address_); }
 
 std::unique_ptr<VerbsListener> VerbsListener::listen(const SocketAddress& at, const VerbsOffer& offer,
                                                      VerbsDevices& devices, int backlog, std::string& error,
                                                      size_t input_bytes_max) {
-    auto refuse = [&](const std::string& why) {
-        error = "cannot listen at " + verbs_name(at) + ": " + why;
-        return nullptr;
-    };
+    const std::string where = "cannot listen at " + verbs_name(at) + ": ";
     CmEvents events(rdma_create_event_channel());
-    if (events == nullptr) return refuse(verbs_not_here(errno));
-    if (!set_up_descriptor(events->fd)) return refuse(verbs_call_failed("fcntl", "", errno));
-    std::unique_ptr<VerbsListener> listener(
-        new VerbsListener(std::move(events), at, offer, devices, input_bytes_max));
-    rdma_cm_id* made = nullptr;
-    if (rdma_create_id(listener->events_.get(), &made, nullptr, RDMA_PS_TCP) != 0)
-        return refuse(verbs_call_failed("rdma_create_id", "", errno));
-    listener->id_.reset(made);
-    int only = 1;
-    if (at.storage.ss_family == AF_INET6 &&
-        rdma_set_option(made, RDMA_OPTION_ID, RDMA_OPTION_ID_AFONLY, &only, sizeof only) != 0)
-        return refuse(verbs_call_failed("rdma_set_option", "", errno));
-    if (rdma_bind_addr(made, listener->address_.get()) != 0)
-        return refuse(verbs_call_failed("rdma_bind_addr", "", errno));
-    if (made->verbs != nullptr) {
-        std::string why;
-        listener->device_ = devices.device_of(*made, why);
-        if (listener->device_ == nullptr) return refuse(why);
-        if (!listener->keep_registered(*listener->device_, why)) return refuse(why);
+    if (events == nullptr) {
+        error = where + verbs_not_here(errno);
+        return nullptr;
     }
-    if (rdma_listen(made, backlog) != 0) return refuse(verbs_call_failed("rdma_listen", "", errno));
-    listener->address_ = address_of(rdma_get_local_addr(made));
-    return listener;
+    std::unique_ptr<VerbsListener> listener(
+        new VerbsListener(std::move(events), at, offer, devices, backlog, input_bytes_max));
+    std::string why;
+    if (listener->watch(why) && listener->begin(why)) return listener;
+    error = where + why;
+    return nullptr;
+}
+
+bool VerbsListener::watch(std::string& why) {
+    const bool there = poller_ && timer_ && set_up_descriptor(events_->fd);
+    for (const int fd : {events_->fd, timer_.get()}) {
+        epoll_event event{};
+        event.events = EPOLLIN;
+        if (there && epoll_ctl(poller_.get(), EPOLL_CTL_ADD, fd, &event) == 0) continue;
+        why = verbs_call_failed("epoll_ctl", "", errno);
+        return false;
+    }
+    return true;
+}
+
+// On success there is an id that listens, and the region is registered if the address is of one device.
+bool VerbsListener::begin(std::string& why) {
+    const auto refuse = [&](const char* call) {
+        why = verbs_call_failed(call, "", errno);
+        return false;
+    };
+    rdma_cm_id* made = nullptr;
+    if (rdma_create_id(events_.get(), &made, nullptr, RDMA_PS_TCP) != 0) return refuse("rdma_create_id");
+    CmId id(made);
+    int only = 1;
+    if (address_.storage.ss_family == AF_INET6 &&
+        rdma_set_option(made, RDMA_OPTION_ID, RDMA_OPTION_ID_AFONLY, &only, sizeof only) != 0)
+        return refuse("rdma_set_option");
+    if (rdma_bind_addr(made, address_.get()) != 0) return refuse("rdma_bind_addr");
+    std::shared_ptr<VerbsDevice> device;
+    if (made->verbs != nullptr) {
+        device = devices_.device_of(*made, why);
+        if (device == nullptr || !keep_registered(*device, why)) {
+            keep_nothing();  // before the device
+            return false;
+        }
+    }
+    if (rdma_listen(made, backlog_) != 0) {
+        refuse("rdma_listen");
+        keep_nothing();  // before the device
+        return false;
+    }
+    address_ = address_of(rdma_get_local_addr(made));
+    id_ = std::move(id);
+    device_ = std::move(device);
+    return true;
+}
+
+void VerbsListener::device_removed() {
+    if (id_ == nullptr) return;
+    if (device_ != nullptr) device_->set_removed();
+    keep_nothing();
+    device_.reset();
+    id_.reset();
+    devices_.log(describe() + ": the RDMA device was removed; nobody can connect until there is one again");
+    itimerspec every{};
+    every.it_interval.tv_nsec = every.it_value.tv_nsec = again_every_ms * 1'000'000;
+    (void)timerfd_settime(timer_.get(), 0, &every, nullptr);
+}
+
+void VerbsListener::begin_again() {
+    uint64_t times = 0;
+    if (read(timer_.get(), &times, sizeof times) <= 0) return;
+    std::string why;
+    if (!begin(why)) return;
+    const itimerspec never{};
+    (void)timerfd_settime(timer_.get(), 0, &never, nullptr);
+    devices_.log(describe() + ": there is an RDMA device again");
+}
+
+void VerbsListener::keep_nothing() {
+    region_registered_.reset();
+    counters_registered_.reset();
+    landing_registered_.reset();
 }
 
 bool VerbsListener::keep_registered(VerbsDevice& device, std::string& error) {
@@ -127,10 +191,16 @@ bool VerbsListener::offer_to(VerbsQueue& queue, VerbsWelcome& welcome, std::stri
 }
 
 std::unique_ptr<Channel> VerbsListener::accept(ChannelEvents& events) {
+    begin_again();
     for (;;) {
         rdma_cm_event* event = nullptr;
         if (rdma_get_cm_event(events_.get(), &event) != 0) return nullptr;
         CmEvent owned(event);
+        if (owned->event == RDMA_CM_EVENT_DEVICE_REMOVAL && owned->id == id_.get()) {
+            owned.reset();  // before the id can go
+            device_removed();
+            continue;
+        }
         if (owned->event != RDMA_CM_EVENT_CONNECT_REQUEST) continue;
         if (auto channel = meet(std::move(owned), events)) return channel;
     }
@@ -153,9 +223,9 @@ std::unique_ptr<Channel> VerbsListener::meet(CmEvent request, ChannelEvents& eve
     VerbsHello hello;
     VerbsRefusal reason = VerbsRefusal::resources;
     if (!parse_verbs_hello(data, flight_ms_max, hello, reason, why)) return refuse(id.get(), reason);
-    const auto device = devices_.device_of(*id, why);
+    auto device = devices_.device_of(*id, why);
     if (device == nullptr) return refuse(id.get(), VerbsRefusal::resources);
-    std::unique_ptr<VerbsQueue> queue = queue_for(id, device, why);
+    std::unique_ptr<VerbsQueue> queue = queue_for(id, std::move(device), why);
     if (queue == nullptr) return refuse(id.get(), VerbsRefusal::resources);
 
     VerbsWelcome welcome{};
@@ -174,11 +244,11 @@ std::unique_ptr<Channel> VerbsListener::meet(CmEvent request, ChannelEvents& eve
     rdma_conn_param param{};
     param.private_data = &welcome;
     param.private_data_len = sizeof welcome;
-    param.responder_resources = std::min(asked.responder_resources, device->config().reads_at_once);
-    param.initiator_depth = std::min(asked.initiator_depth, device->config().fetches_at_once);
+    param.responder_resources = std::min(asked.responder_resources, queue->device().config().reads_at_once);
+    param.initiator_depth = std::min(asked.initiator_depth, queue->device().config().fetches_at_once);
     param.rnr_retry_count = 0;
     if (rdma_accept(queue->id(), &param) != 0) {
-        why = verbs_call_failed("rdma_accept", device->name(), errno);
+        why = verbs_call_failed("rdma_accept", queue->device().name(), errno);
         return refuse(nullptr, reason);
     }
     Descriptor poller(epoll_create1(EPOLL_CLOEXEC));

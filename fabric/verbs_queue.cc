@@ -106,7 +106,7 @@ void VerbsQueue::met(const VerbsReceives& there, const VerbsFarMemory& far, cons
 
 bool VerbsQueue::connected(std::string& error) {
     ibv_qp_attr attributes{};
-    attributes.qp_access_flags = IBV_ACCESS_REMOTE_READ;
+    attributes.qp_access_flags = IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE;
     if (counters_memory_ != nullptr) attributes.qp_access_flags |= IBV_ACCESS_REMOTE_ATOMIC;
     int failed = ibv_modify_qp(id_->qp, &attributes, IBV_QP_ACCESS_FLAGS);
     if (failed != 0) {
@@ -130,7 +130,7 @@ bool VerbsQueue::connected(std::string& error) {
 
 void VerbsQueue::leave() {
     CHECK(connected_);
-    CHECK(!bad_.has_value());
+    CHECK(!broken());
     CHECK(reads_pending_ == 0);
     // What it landed in may be gone before this is; and what the other side might READ still may be used again (S12).
     ibv_qp_attr attributes{};
@@ -147,7 +147,7 @@ void VerbsQueue::leave() {
 
 bool VerbsQueue::quiet() {
     collect();
-    return bad_.has_value() || posted_head_ == posted_tail_;
+    return broken() || posted_head_ == posted_tail_;
 }
 
 VerbsQueue::~VerbsQueue() {

@@ -10,7 +10,8 @@
 // Q2  Work requests complete in the order in which they were posted: what completes completes all before it. Of SENDs
 //     every quarter of a queue, of READs and what counts them the last of a doorbell asks for a completion.
 // Q3  The first work request that completes badly is kept in bad(); the queue pair is in error from then on, and nothing
-//     that completes after it means anything.
+//     that completes after it means anything. What is flushed is so because of another that went wrong, and may be told
+//     before it: then one more is posted, and bad() waits for that other until this last one is flushed, too.
 // Q4  Memory that was named in a work request is not reused before that completed or the queue pair was destroyed (S12):
 //     the buffers for messages, and the one word in which what a counter held before lands and that nobody looks at,
 //     live and die with it; of READs, reads_pending() says whether any are left.
@@ -60,22 +61,22 @@ class VerbsQueue {
     rdma_cm_id* id() const { return id_.get(); }
     rdma_event_channel* events() const { return events_.get(); }
     int completion_fd() const { return completions_->fd; }
-    const VerbsDevice& device() const { return *device_; }
+    VerbsDevice& device() const { return *device_; }
     VerbsReceives receives() const { return {config().receives, config().message_bytes}; }
     // READs land in this memory, or the other side READs it; one of each, and it outlives the queue.
     bool use_memory(const void* base, size_t bytes, VerbsAccess access, std::string& error);
-    const ibv_mr* landing() const { return landing_.get(); }
-    const ibv_mr* shown() const { return shown_.get(); }
+    const ibv_mr* landing() const { return landing_ == nullptr ? nullptr : landing_->get(); }
+    const ibv_mr* shown() const { return shown_ == nullptr ? nullptr : shown_->get(); }
     // The node's: the other side adds to these counters. False: `error` says why not.
     bool use_counters(uint64_t* counters, size_t bytes, std::string& error);
-    const ibv_mr* counters_memory() const { return counters_memory_.get(); }
+    const ibv_mr* counters_memory() const { return counters_memory_ == nullptr ? nullptr : counters_memory_->get(); }
     // What is done from here on is counted there, until leave(); `counters` outlives this.
     void count_in(ChannelCounters& counters) { counters_ = &counters; }
     // The other side's receives, and what of it can be read. Once, before anything is sent.
     void met(const VerbsReceives& there, const VerbsFarMemory& far, const VerbsFarCounters& counters = {});
-    // The connection is made: what others may do here is narrowed to READs, and atomics where there are counters; and
-    // that the queue pair waits no longer for an answer than the settings say, on which the grace is built (S2), is
-    // seen. False: `error` says what is not so.
+    // The connection is made: what others may do here is narrowed to READs, atomics where there are counters, and WRITEs
+    // of nothing (no memory is registered for any); and that the queue pair waits no longer for an answer than the
+    // settings say, on which the grace is built (S2), is seen. False: `error` says what is not so.
     bool connected(std::string& error);
 
     // ---- sending: collected, and posted by ring() ---------------------------------------------------
@@ -99,6 +100,8 @@ class VerbsQueue {
     bool arm();   // the next completion makes completion_fd() readable; false: bad()
     void disarmed();  // completion_fd() is readable: eats that
     const std::optional<VerbsBadCompletion>& bad() const { return bad_; }
+    bool broken() const { return bad_.has_value() || flushed_.has_value(); }
+    void look_no_further() { if (!bad_.has_value()) bad_ = flushed_; }  // for why what is flushed is so
     bool anything_came() const { return inbox_count_ > 0; }
     size_t pull(char* to, size_t room);
     std::vector<uint64_t>& reads_done() { return reads_done_; }  // tokens; the owner takes them out
@@ -106,7 +109,7 @@ class VerbsQueue {
     uint64_t completed() const { return completed_; }            // successfully, of both queues
 
     // ---- leaving --------------------------------------------------------------------------------------
-    // Nothing more is sent or read. Only while connected, without bad() and without READs under way.
+    // Nothing more is sent or read. Only while connected, not broken() and without READs under way.
     void leave();
     // Collects; all that was sent has arrived, or never will.
     bool quiet();
@@ -139,6 +142,8 @@ class VerbsQueue {
     void received(const ibv_wc& completion);
     void post_receive_later(uint32_t buffer);
     bool post_receives();
+    void post_last();
+    bool post_chain();
     void fail(ChannelEnd why, std::string text);
     void fail_call(const char* call, int error);
 
@@ -146,7 +151,7 @@ class VerbsQueue {
     CmEvents events_;
     CmId id_;
     std::shared_ptr<VerbsDevice> device_;
-    std::shared_ptr<ibv_mr> landing_, shown_, counters_memory_;
+    std::shared_ptr<MemoryRegion> landing_, shown_, counters_memory_;
     std::unique_ptr<Mapping> buffers_;
     MemoryRegion buffers_registered_;
     CompletionChannel completions_;
@@ -174,7 +179,8 @@ class VerbsQueue {
     std::vector<ibv_sge> again_pieces_;
     std::vector<uint64_t> reads_done_;
     std::optional<VerbsBadCompletion> bad_;
-    bool bad_is_flush_ = false;
+    std::optional<VerbsBadCompletion> flushed_;  // the first that was
+    uint64_t last_number_ = 0;                    // what was posted then
     uint64_t completed_ = 0;
     ChannelCounters unread_;  // of who gave no other
     ChannelCounters* counters_ = &unread_;

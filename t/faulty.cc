@@ -8,16 +8,25 @@
 //     tag_mask=255                           of index slots' tags so much is used
 //     sweeps=0                               nodes do not give back what has expired
 //     probing=0.1,reading=0.01,replacing=0.5,hold_up_us=100   how likely a thread is held up, and for how long at most
+//     take_back=1                            SIGUSR2 takes registered memory back from who reads it
 //     lying=0.1                              how likely an item's length is a lie for as long, before it is replaced
+#include <sys/eventfd.h>
+
 #include <algorithm>
 #include <atomic>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <ctime>
+#include <functional>
 #include <map>
+#include <mutex>
 #include <random>
 #include <string>
 #include <string_view>
+#include <thread>
+#include <utility>
+#include <vector>
 
 #include "base/broken.h"
 #include "fabric/fault_channel.h"
@@ -64,7 +73,7 @@ struct Faults {
         return 0;
     }
     uint32_t tag_mask = UINT32_MAX;
-    bool sweeps = true;
+    bool sweeps = true, take_back = false;
     uint64_t hold_up_us = 0;
 };
 
@@ -91,6 +100,7 @@ Faults faults_of(Words words) {
     if (plan.delay_ns_min > plan.delay_ns_max) give_up("delay_ms is less than delay_ms_min");
     faults.tag_mask = uint32_t(take("tag_mask", UINT32_MAX));
     faults.sweeps = take("sweeps", 1) != 0;
+    faults.take_back = take("take_back", 0) != 0;
     faults.probing = take("probing", 0);
     faults.reading = take("reading", 0);
     faults.replacing = take("replacing", 0);
@@ -105,6 +115,8 @@ const Faults& faults() {
     static const Faults of_process = faults_of(parse(environment("FARCACHED_FAULTS")));
     return of_process;
 }
+
+volatile int asked_to_take_back = -1;  // an eventfd
 
 thread_local std::minstd_rand dice(std::random_device{}());
 
@@ -137,6 +149,22 @@ void broken::lie_sometimes(uint32_t& length) {
     __atomic_store_n(&length, UINT32_MAX, __ATOMIC_RELAXED);
     sleep_a_while();
     __atomic_store_n(&length, truth, __ATOMIC_RELAXED);
+}
+
+void broken::on_take_back(std::function<void()> act) {
+    static std::mutex lock;
+    static std::vector<std::function<void()>> acts;
+    const std::lock_guard hold(lock);
+    acts.push_back(std::move(act));
+    if (!faults().take_back || asked_to_take_back != -1) return;
+    asked_to_take_back = eventfd(0, EFD_CLOEXEC);
+    std::signal(SIGUSR2, [](int) { (void)eventfd_write(asked_to_take_back, 1); });
+    std::thread([] {
+        for (eventfd_t times = 0; eventfd_read(asked_to_take_back, &times) == 0;) {
+            const std::lock_guard held(lock);
+            for (const auto& one : acts) one();
+        }
+    }).detach();
 }
 
 fabric::FaultPlan fabric::fault_plan_of_environment() {

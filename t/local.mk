@@ -185,14 +185,19 @@ t_unit_transport_LDADD = bench/libbench.a $(LDADD)
 test_scripts += t/bench_smoke.py t/bench_transport.py
 
 # What needs RDMA, in guests that have it: contrib/check runs it and `make check` does not.
+check_PROGRAMS += t/verbs_relay
+t_verbs_relay_SOURCES = t/verbs_relay.cc t/unit_channel_fixture.h t/tap.h
 EXTRA_DIST += \
 	t/guest/run \
 	t/guest/conversations.py \
 	t/guest/counted.py \
 	t/guest/device.py \
+	t/guest/device_tools.py \
 	t/guest/faults.py \
 	t/guest/programs.py \
 	t/guest/refused.py \
+	t/guest/removed.py \
+	t/guest/strange.py \
 	t/guest/values.py \
 	t/guest/vm.py \
 	t/guest/transport.py \

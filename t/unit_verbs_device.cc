@@ -468,13 +468,14 @@ void refused(Place& place) {
     tap::note("%s", stranger.text.c_str());
 }
 
+// With small queues, which are sooner made.
 void many_connections(Place& place) {
     constexpr int count = 1000;
-    Region region(small_region(4711));
-    VerbsConfig small;  // each connection's memory is registered anew
-    small.message_bytes = 1024;
-    small.receives = small.sends = small.reads = 8;
+    VerbsConfig small;
+    small.reads = small.receives = small.sends = 8;
+    small.message_bytes = 512;
     VerbsDevices devices(small);
+    Region region(small_region(4711));
     Transport transport = verbs_transport(place.host, devices, {&region}, place.memory());
     int made = 0, told = 0;
     for (int i = 0; i < count; i++) {

@@ -5,6 +5,7 @@ import subprocess
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "lib"))
+from farcached import until  # noqa: E402
 from tap_output import tap  # noqa: E402
 
 
@@ -17,7 +18,9 @@ def main():
     tap.like(output("ibv_devinfo", "-v"), "max_qp_rd_atom:\\s+128", "and tells its limits")
     address = os.environ["FARCACHED_RDMA_ADDRESS"]
     with subprocess.Popen(["rping", "-s", "-a", address, "-C", "10"], stdout=subprocess.DEVNULL) as server:
-        done = subprocess.run(["rping", "-c", "-a", address, "-C", "10"], timeout=60)
+        # Refused until the server listens.
+        done = until(lambda: subprocess.run(["rping", "-c", "-a", address, "-C", "10"], timeout=60, stderr=subprocess.DEVNULL),
+                     lambda client: client.returncode == 0)
         tap.is_((done.returncode, server.wait(60)), (0, 0), "SEND, READ and WRITE work over it")
     tap.done()
 

@@ -2,7 +2,6 @@
 """Nodes behind RDMA: gets that are no work for them, pointers that are shared, nodes and proxies that are killed or stand
 still, and what is left of it all. Runs in a guest."""
 import os
-import subprocess
 import sys
 
 TESTS = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
@@ -11,11 +10,8 @@ os.environ["FARCACHED_OVER"] = "shm=verbs"
 import nodes_leases  # noqa: E402
 import nodes_restart  # noqa: E402
 import nodes_stopped  # noqa: E402
+from device_tools import resources  # noqa: E402
 from tap_output import tap  # noqa: E402
-
-
-def resources():
-    return subprocess.run(["rdma", "resource", "show"], capture_output=True, text=True, timeout=20).stdout
 
 
 def main():

@@ -6,20 +6,18 @@ import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "lib"))
 from suite import relay  # noqa: E402
+from farcached import deadline  # noqa: E402
+from device_tools import resources  # noqa: E402
 from tap_output import tap  # noqa: E402
 
 PROGRAMS = ("unit_verbs_device", "unit_channel")
-
-
-def resources():
-    return subprocess.run(["rdma", "resource", "show"], capture_output=True, text=True, timeout=20).stdout
 
 
 def main():
     before = resources()
     for program in PROGRAMS:
         done = subprocess.run([os.path.join(os.environ["abs_top_builddir"], "t", program)], stdout=subprocess.PIPE,
-                              stderr=subprocess.STDOUT, timeout=120)
+                              stderr=subprocess.STDOUT, timeout=deadline() * 5)
         count = relay(program, program, done.stdout.decode("latin-1"))
         tap.ok(count > 0 and done.returncode == 0, "%s ran to its end" % program, "exit status %d" % done.returncode)
         tap.is_(resources(), before, "%s leaves no queue pair and no memory registered" % program)

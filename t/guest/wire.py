@@ -3,22 +3,18 @@
 over one device alone never reaches a wire; so each fault is first seen to bite."""
 import os
 import re
-import subprocess
 import sys
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "lib"))
 from cluster import Table, nodes_shown  # noqa: E402
+from device_tools import add_device, delete_device, netdev, output, run  # noqa: E402
 from farcached import Daemon, deadline, tap, until  # noqa: E402
 
 PEER = os.environ["FARCACHED_RDMA_PEER"]
-WIRE = re.search(r"netdev (\S+)", subprocess.run(["rdma", "link", "show"], capture_output=True, text=True).stdout).group(1)
+WIRE = netdev()
 VALUE = b"v" * 1000
 NAMES = ["k%d" % i for i in range(50)]
-
-
-def run(*command):
-    subprocess.run(command, check=True, timeout=20)
 
 
 def shape(*how):
@@ -30,8 +26,7 @@ def unshape():
 
 
 def dropped():
-    shown = subprocess.run(["tc", "-s", "qdisc", "show", "dev", WIRE], capture_output=True, text=True, timeout=20).stdout
-    return int(re.search(r"dropped (\d+)", shown).group(1))
+    return int(re.search(r"dropped (\d+)", output("tc", "-s", "qdisc", "show", "dev", WIRE)).group(1))
 
 
 def shown(proxy):
@@ -109,9 +104,24 @@ def away(proxy, client, what, go, come):
 
 
 def cut(proxy, client):
-    """Nothing leaves any more. (With `ip link set down` soft-RoCE's own management queue pair may stay in error for good,
-    in Linux 6.1: then nobody connects over that device any more, rping neither.)"""
+    """Nothing leaves any more; what the other side says still comes."""
     away(proxy, client, "a wire that is cut", lambda: shape("loss", "100%"), unshape)
+    told = [line for line in proxy.stderr().decode().splitlines() if "node far is down" in line]
+    tap.diag(told)
+
+
+def pulled(proxy, client):
+    away(proxy, client, "a link that is down", lambda: run("/run/guest/wire", "down"), lambda: run("/run/guest/wire", "up"))
+
+
+def set_down(proxy, client):
+    """By `ip link`. In Linux 6.1 soft-RoCE's own management queue pair may stay in error for good when it had to send
+    meanwhile; then nobody connects over that device any more. It is made anew, and nobody else is."""
+    def come():
+        run("ip", "link", "set", WIRE, "up")
+        delete_device(deadline())
+        add_device(WIRE)
+    away(proxy, client, "a link that is set down", lambda: run("ip", "link", "set", WIRE, "down"), come)
 
 
 def main():
@@ -127,6 +137,8 @@ def main():
                 delay(proxy, client)
                 loss(proxy, client)
                 cut(proxy, client)
+                pulled(proxy, client)
+                set_down(proxy, client)
     finally:
         table.unlink()
     tap.done()
