@@ -78,9 +78,18 @@ bool Arena::take_zone_page(uint64_t& number) {
 
 bool Arena::take_run(uint64_t pages, uint64_t& first) {
     std::lock_guard hold(pool_lock_);
+    return take_run_below(limit_, pages, first);
+}
+
+bool Arena::take_zone_run(uint64_t pages, uint64_t& first) {
+    std::lock_guard hold(pool_lock_);
+    return take_run_below(std::min(limit_, lease_zone()), pages, first);
+}
+
+bool Arena::take_run_below(uint64_t end, uint64_t pages, uint64_t& first) {
     if (out_ + pages > limit_) return false;
     uint64_t have = 0;
-    for (uint64_t at = limit_; at-- > 0;) {  // from the top: single pages are taken from below
+    for (uint64_t at = end; at-- > 0;) {  // from the top: single pages are taken from below
         if (at % 64 == 63 && free_[at / 64] == 0) {
             at -= 63;
             have = 0;

@@ -119,6 +119,7 @@ class Arena {
     bool take_page(uint64_t& number);
     bool take_zone_page(uint64_t& number);  // of the lease zone, or none
     bool take_run(uint64_t pages, uint64_t& first);
+    bool take_zone_run(uint64_t pages, uint64_t& first);  // wholly of the lease zone
     void give_back(uint64_t first, uint64_t pages);
     // While a window is wanted its pages are not handed out; claim takes all of it once all are free.
     void want_window(uint64_t first, uint64_t pages);
@@ -145,6 +146,7 @@ class Arena {
 
   private:
     uint64_t zone_for(uint64_t limit) const;
+    bool take_run_below(uint64_t end, uint64_t pages, uint64_t& first);
     bool take_between(uint64_t begin, uint64_t end, uint64_t& hint, uint64_t& number);
     bool free_locked(uint64_t number) const { return (free_[number / 64] >> (number % 64) & 1) != 0; }
     void set_free_locked(uint64_t number, bool is_free);

@@ -151,6 +151,7 @@ class alignas(64) Partition {
     Index::Place place_of(Ref ref) const;
     Ref take_slot(uint8_t size_class, bool in_zone);
     Ref take_zone_slot(uint8_t size_class, NodeSeconds now);
+    Ref take_zone_run(Ref like);
     bool move_to_zone(Index::Place& at, NodeSeconds now);
     void retire(Ref ref, uint64_t bytes, NodeSeconds now);
     void count_leased(Ref ref, uint32_t lease_end, NodeSeconds now);
@@ -171,6 +172,7 @@ class alignas(64) Partition {
     bool move_page(uint8_t to, NodeSeconds now, Ref pinned);
     bool should_move_page(uint8_t to, NodeSeconds now);
     Ref allocate_run(uint64_t bytes, Reservation& reserved, uint64_t& need_pages);
+    Ref adopt_run(uint64_t first, uint64_t pages);
     void tally_gone(Ref ref, Gone why, NodeSeconds now);
     uint64_t write(Ref ref, const NewItem& item, NodeSeconds now);
     void bring_to_life(Ref ref, uint64_t generation);

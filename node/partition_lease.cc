@@ -108,8 +108,7 @@ void Partition::note_pinned(uint64_t number_of_page, uint32_t lease_end, NodeSec
 bool Partition::move_to_zone(Index::Place& at, NodeSeconds now) {
     const Descriptor before = arena_->descriptor(at.ref);
     const uint8_t size_class = arena_->page(page_of(at.ref)).size_class;
-    if (size_class == layout::large_class) return false;
-    Ref to = take_zone_slot(size_class, now);
+    const Ref to = size_class == layout::large_class ? take_zone_run(at.ref) : take_zone_slot(size_class, now);
     if (to == nil) return false;
     const std::string_view key = key_of(at.ref);
     NewItem item = same_item({key, hash_key(key, region_->view().hash_seed)}, at.ref);
@@ -121,6 +120,15 @@ bool Partition::move_to_zone(Index::Place& at, NodeSeconds now) {
     at.ref = to;
     leases_.moved++;
     return true;
+}
+
+// Room for what lies in that run; nil for one so long that its copy would keep others waiting under the lock.
+Ref Partition::take_zone_run(Ref like) {
+    constexpr uint64_t pages_max = 64;
+    const uint64_t pages = region_->page(page_of(like)).run_pages;
+    uint64_t first = 0;
+    if (pages > pages_max || !arena_->take_zone_run(pages, first)) return nil;
+    return adopt_run(first, pages);
 }
 
 Ref Partition::take_zone_slot(uint8_t size_class, NodeSeconds now) {

@@ -136,19 +136,25 @@ Ref Partition::allocate_run(uint64_t bytes, Reservation& reserved, uint64_t& nee
     if (reserved.pages > pages)
         arena_->give_back(reserved.first + pages, reserved.pages - pages);
     reserved.pages = 0;
-    arena_->cut(reserved.first, pages, layout::large_class, number);
-    if (reserved.first + pages > arena_->limit_pages()) {  // lowered in the meantime
-        arena_->uncut(reserved.first);
-        need_pages = pages;
+    const Ref ref = adopt_run(reserved.first, pages);
+    if (ref == nil) need_pages = pages;
+    return ref;
+}
+
+// Of a run taken from the pool; nil: the limit was lowered in the meantime, and it is there again.
+Ref Partition::adopt_run(uint64_t first, uint64_t pages) {
+    arena_->cut(first, pages, layout::large_class, number);
+    if (first + pages > arena_->limit_pages()) {
+        arena_->uncut(first);
         return nil;
     }
-    Page& page = arena_->page(reserved.first);
+    Page& page = arena_->page(first);
     page.live = 1;
     page.fresh = 1;
     page.born = arena_->next_birth();
     tally_[layout::large_class].pages += pages;
     tally_[layout::large_class].used++;
-    return make_ref(reserved.first, 0);
+    return make_ref(first, 0);
 }
 
 // Frees an expired or flushed item among the last few of a class.

@@ -113,6 +113,14 @@ void grants() {
     tap::is(cache.stats(at_start + 1 + kept_for(config)).leases.bytes, uint64_t(grant->length), "it runs");
     tap::is(cache.stats(at_start + 2 + kept_for(config)).leases.bytes, 0u, "and ends");
 
+    const std::string large(300'000, 'l');
+    set(cache, "large", large, at_start);
+    grant = get(cache, "large", at_start);
+    tap::ok(grant.has_value() && alive(cache, *grant), "an item of several pages earns one, too");
+    tap::ok(grant && read(cache, *grant).rest.ends_with("large" + large), "with all its bytes");
+    tap::is(cache.stats(at_start).leases.moved, 2u, "where leases may be");
+    tap::ok(alive(cache, *again), "and what was leased stays");
+
     node::Config plain = config;
     plain.lease.enabled = false;
     node::Node other(plain);
