@@ -324,12 +324,11 @@ void VerbsChannel::post() {
 }
 
 void VerbsChannel::look_for_end() {
-    if (peer_gone_ && !queue_->anything_came()) {
+    const std::optional<VerbsBadCompletion>& bad = queue_->bad();
+    if (bad.has_value() && (!peer_gone_ || bad->refused))
+        end(bad->why, bad->text);
+    else if (peer_gone_ && !queue_->anything_came())
         end(ChannelEnd::peer_closed, "");
-    } else if (queue_->bad().has_value() && !peer_gone_) {
-        const VerbsBadCompletion bad = *queue_->bad();
-        end(bad.why, bad.text);
-    }
     if (ending()) retire();
 }
 

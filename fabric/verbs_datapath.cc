@@ -20,7 +20,7 @@ constexpr int completions_at_once = 32;
 }  // namespace
 
 void VerbsQueue::fail(ChannelEnd why, std::string text) {
-    if (!bad_.has_value()) bad_ = VerbsBadCompletion{why, std::move(text)};
+    if (!bad_.has_value()) bad_ = VerbsBadCompletion{why, std::move(text), false};
 }
 
 void VerbsQueue::fail_call(const char* call, int error) {

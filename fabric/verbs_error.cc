@@ -59,7 +59,7 @@ std::string verbs_not_here(int error) {
 
 VerbsBadCompletion verbs_completed_badly(std::string_view device, WorkKind kind, ibv_wc_status status) {
     VerbsBadCompletion bad{ChannelEnd::system,
-                           std::string(kind_name(kind)) + at(device) + ": " + ibv_wc_status_str(status)};
+                           std::string(kind_name(kind)) + at(device) + ": " + ibv_wc_status_str(status), false};
     switch (status) {
         case IBV_WC_RETRY_EXC_ERR:
             bad.why = ChannelEnd::timed_out;
@@ -73,6 +73,7 @@ VerbsBadCompletion verbs_completed_badly(std::string_view device, WorkKind kind,
         case IBV_WC_REM_INV_REQ_ERR:
         case IBV_WC_REM_OP_ERR:
             bad.why = ChannelEnd::reset;
+            bad.refused = true;
             bad.text += "; it does not let its memory be read there any more";
             break;
         case IBV_WC_LOC_LEN_ERR:

@@ -24,6 +24,7 @@ std::string verbs_not_here(int error);
 struct VerbsBadCompletion {
     ChannelEnd why;
     std::string text;
+    bool refused = false;  // by the other side's device: that is why, even if the other side has left since
 };
 VerbsBadCompletion verbs_completed_badly(std::string_view device, WorkKind kind, ibv_wc_status status);
 

@@ -1,17 +1,19 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Nodes that are not as they should be, over RDMA: one that never answers, one that says nothing, one of another version or
-layout. It is said why, in bounded time, and the other nodes' keys are served.
+layout, one whose memory may not be read any more. It is said why, in bounded time, and the other nodes' keys are served.
 Runs in a guest."""
 import contextlib
+import itertools
 import os
 import re
+import signal
 import subprocess
 import sys
 
 TESTS = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 sys.path[:0] = [os.path.join(TESTS, "lib"), TESTS]
 import nodes_restart as load  # noqa: E402
-from cluster import Table, nodes_shown  # noqa: E402
+from cluster import Cluster, Faults, Table, nodes_shown  # noqa: E402
 from device_tools import resources  # noqa: E402
 from farcached import Daemon, tap, test_program, until  # noqa: E402
 from farnode import FRAME, Farnode  # noqa: E402
@@ -89,6 +91,47 @@ def not_understood(near):
             left_alone(title, near, [liar.listener.getsockname()[1]], "layout", "down_mismatch")
 
 
+def failed_reads(proxy):
+    return sum(int(v) for k, v in proxy.stats("proxy").items() if k.startswith("reads_failed_"))
+
+
+def taken_back():
+    """A node's memory is deregistered under those who read it."""
+    title = "memory that is taken back: "
+    with Cluster("verbs tcp", options=["node_timeout_ms=%d" % TIMEOUT_MS, "no_local_read"], faults=Faults("take_back=1"),
+                 threads=1, node_args=["--lease-ms", "60000"]) as c:
+        node = c.nodes[0]
+        askers = [load.Asker(proxy, c.key(n, "asker%d" % i))
+                  for i, (n, proxy) in enumerate(itertools.product(c.nodes, c.proxies * 2))]
+        for asker in askers:
+            asker.start()
+        load.so_many_more(askers, "before", 30)
+        with c.proxies[0].client() as reader:
+            names = [c.key(node, "read%d" % i) for i in range(20)]
+            for name in names:
+                reader.set(name, "value")
+            for number in range(3):
+                tap.is_(load.read_again(c.proxies[0], reader, names, b"value", "get_onesided"), 20, title + "it is read")
+                before = failed_reads(c.proxies[0])
+                node.process.signal(signal.SIGUSR2)
+
+                def refused():
+                    found = [v for _, _, v, _ in reader.get_many(names)]
+                    return set(found) <= {b"value", None} and failed_reads(c.proxies[0]) > before
+                tap.ok(until(refused, bool), title + "reads fail, are counted, and no byte is wrong")
+                tap.like(until(lambda: nodes_shown(c.proxies[0])[node.name].get("down_reason", ""), bool),
+                         "remote access error", title + "it is said why")
+                c.until_up()
+        for asker in askers:
+            asker.phase = "after"
+        load.so_many_more(askers, "after", 30)
+        for asker in askers:
+            asker.end()
+        tap.is_([a.failed for a in askers if a.failed], [], title + "no client's connection is lost")
+        every = {**load.told(askers, "before"), **load.told(askers, "after")}
+        tap.ok(not any(found == "wrong" for _, found in every), title + "and nothing wrong is told", every)
+
+
 def main():
     before = resources()
     with Farnode("--tcp", "127.0.0.1:0", "--name", "near") as near:
@@ -98,6 +141,7 @@ def main():
                    "it speaks version 9 of the greeting over RDMA, this side version 1", "channel_end_handshake")
         not_understood(near)
         only_asked(near)
+    taken_back()
     tap.is_(until(resources, lambda now: now == before), before, "no queue pair and no memory registered is left")
     tap.done()
 
