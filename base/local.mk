@@ -21,6 +21,7 @@ base_libbase_a_SOURCES = \
 	base/node_clock.h \
 	base/out_buffer.cc \
 	base/out_buffer.h \
+	base/pause.h \
 	base/placement_words.h \
 	base/random_word.cc \
 	base/random_word.h

@@ -11,6 +11,7 @@ bench_libbench_a_SOURCES = \
 	bench/device_counters.h \
 	bench/distribution.cc \
 	bench/distribution.h \
+	bench/form.h \
 	bench/exit_status.h \
 	bench/histogram.h \
 	bench/load.cc \

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "bench/report.h"
 
-#include <cstdarg>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
@@ -9,20 +8,13 @@
 #include <string_view>
 #include <vector>
 
+#include "bench/form.h"
+
 namespace farcached::bench {
 
 namespace {
 
 constexpr std::string_view wire_names[] = {"text", "meta", "binary"};  // by Wire
-
-std::string form(const char* format, ...) {
-    char text[256];
-    va_list arguments;
-    va_start(arguments, format);
-    std::vsnprintf(text, sizeof text, format, arguments);
-    va_end(arguments);
-    return text;
-}
 
 double micro(double ns) { return ns / 1e3; }
 

@@ -3,10 +3,10 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdarg>
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
+#include "bench/form.h"
 #include "bench/transport_paper.h"
 
 namespace farcached::bench {
@@ -14,15 +14,6 @@ namespace farcached::bench {
 namespace {
 
 using Number = Measured::Number;
-
-std::string form(const char* format, ...) {
-    char text[256];
-    va_list arguments;
-    va_start(arguments, format);
-    std::vsnprintf(text, sizeof text, format, arguments);
-    va_end(arguments);
-    return text;
-}
 
 std::string_view name_of(Transport transport) { return transport_names[size_t(transport)]; }
 std::string_view name_of(Workload workload) { return workload_names[size_t(workload)]; }

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "base/check.h"
+#include "base/pause.h"
 #include "fabric/shm_greeting.h"
 #include "fabric/shm_internal.h"
 #include "protocol/layout_hash.h"
@@ -26,14 +27,6 @@ namespace {
 constexpr size_t reads_max = 1024;    // posted and not told
 constexpr uint32_t spins_least = 16;  // what a try takes after linger() had stopped to pay
 constexpr uint32_t tries_every = 64;  // calls of linger() from one try to the next
-
-void pause_briefly() {
-#if defined(__x86_64__) || defined(__i386__)
-    __builtin_ia32_pause();
-#elif defined(__aarch64__)
-    asm volatile("yield");
-#endif
-}
 
 }  // namespace
 

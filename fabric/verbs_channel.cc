@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/pause.h"
 #include "fabric/verbs_internal.h"
 
 namespace farcached::fabric {
@@ -29,14 +30,6 @@ enum Tag : uint32_t { tag_events, tag_completions, tag_timer, tag_kick, tag_coun
 
 // Why a connection manager refused, as it says in a REJECTED event.
 constexpr int reject_no_listener = 8, reject_by_consumer = 28;
-
-void pause_briefly() {
-#if defined(__x86_64__) || defined(__i386__)
-    __builtin_ia32_pause();
-#elif defined(__aarch64__)
-    asm volatile("yield");
-#endif
-}
 
 }  // namespace
 
