@@ -111,11 +111,16 @@ void VerbsChannel::take_events() {
 
 void VerbsChannel::take_event(CmEvent event) {
     switch (event->event) {
-        case RDMA_CM_EVENT_ADDR_RESOLVED: return address_resolved();
-        case RDMA_CM_EVENT_ROUTE_RESOLVED: return route_resolved();
-        case RDMA_CM_EVENT_ESTABLISHED:
-            if (!open()) established(*event);
+        // An id whose event is held cannot be destroyed: what may do that lets go of it first.
+        case RDMA_CM_EVENT_ADDR_RESOLVED: event.reset(); return address_resolved();
+        case RDMA_CM_EVENT_ROUTE_RESOLVED: event.reset(); return route_resolved();
+        case RDMA_CM_EVENT_ESTABLISHED: {
+            const rdma_conn_param& param = event->param.conn;
+            const std::string data(static_cast<const char*>(param.private_data), param.private_data_len);
+            event.reset();
+            if (!open()) established(data);
             return;
+        }
         case RDMA_CM_EVENT_REJECTED:
             if (!open()) return rejected(*event);
             peer_gone_ = true;  // it left before it had heard that this side was ready
@@ -177,11 +182,9 @@ void VerbsChannel::route_resolved() {
     if (rdma_connect(queue_->id(), &param) != 0) end_with_call("rdma_connect", errno);
 }
 
-void VerbsChannel::established(const rdma_cm_event& event) {
-    const rdma_conn_param& param = event.param.conn;
+void VerbsChannel::established(std::string_view data) {
     VerbsWelcome welcome;
     std::string error;
-    const std::string_view data(static_cast<const char*>(param.private_data), param.private_data_len);
     if (!parse_verbs_welcome(data, welcome, error)) return end(ChannelEnd::handshake, error);
     if (queue_->shown() != nullptr) lends_ = std::min<uint64_t>(welcome.fetch_bytes_max, queue_->shown()->length);
     VerbsFarMemory region;
@@ -352,10 +355,10 @@ bool VerbsChannel::post_read(const ReadRequest& request) {
     CHECK(well_formed(request.ptr));
     const bool count = request.count && counts_reads();
     if (!queue_->room_to_read(count)) return false;
+    // The node may say another size in its frames than it registered (S10).
     const bool possible = request.ptr.region == 0 && request.ptr.incarnation == incarnation_ &&
-                          request.ptr.length <= queue_->device().read_bytes_max();
+                          inside(request.ptr, region_bytes_) && request.ptr.length <= queue_->device().read_bytes_max();
     if (possible) {
-        CHECK(inside(request.ptr, region_bytes_));
         queue_->post_read(request.landing, request.ptr.length, request.ptr.offset, request.token);
         if (count) queue_->post_count(request.ptr.offset);
     } else {

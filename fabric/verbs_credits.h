@@ -51,6 +51,7 @@ class VerbsCredits {
         owed_++;
     }
     uint32_t available() const { return available_; }
+    uint32_t owed() const { return owed_; }  // posted again and not paid yet
 
   private:
     uint32_t here_, there_;

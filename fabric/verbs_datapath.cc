@@ -220,6 +220,8 @@ void VerbsQueue::received(const ibv_wc& completion) {
     const bool paid = (completion.wc_flags & IBV_WC_WITH_IMM) != 0 && credits_->earn(ntohl(completion.imm_data));
     if (!paid || completion.byte_len > config().message_bytes)
         return fail(ChannelEnd::corrupt, "a message whose credits cannot be");
+    if (credits_->owed() + inbox_count_ >= config().receives)
+        return fail(ChannelEnd::corrupt, "a message for which there was no credit");
     counters_->rdma_receives.add(1);
     counters_->rdma_receive_bytes.add(completion.byte_len);
     if (completion.byte_len == 0) {

@@ -63,7 +63,7 @@ class VerbsChannel final : public StreamChannel {
     void take_event(CmEvent event);
     void address_resolved();
     void route_resolved();
-    void established(const rdma_cm_event& event);
+    void established(std::string_view private_data);
     void rejected(const rdma_cm_event& event);
     void device_removed();
     void end_with_call(const char* call, int error);

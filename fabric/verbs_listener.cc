@@ -42,8 +42,11 @@ std::unique_ptr<VerbsQueue> queue_for(CmId& id, std::shared_ptr<VerbsDevice> dev
     if (!set_up_descriptor(own->fd)) return refuse("fcntl");
     if (rdma_migrate_id(id.get(), own.get()) != 0) return refuse("rdma_migrate_id");
     uint8_t timeout = device->config().ack_timeout;
-    if (rdma_set_option(id.get(), RDMA_OPTION_ID, RDMA_OPTION_ID_ACK_TIMEOUT, &timeout, sizeof timeout) != 0)
-        return refuse("rdma_set_option");
+    if (rdma_set_option(id.get(), RDMA_OPTION_ID, RDMA_OPTION_ID_ACK_TIMEOUT, &timeout, sizeof timeout) != 0) {
+        refuse("rdma_set_option");
+        id.reset();  // before the channel of its events
+        return nullptr;
+    }
     return VerbsQueue::make(std::move(own), std::move(id), std::move(device), error);
 }
 

@@ -275,8 +275,9 @@ double Partition::page_heat(uint64_t page, NodeSeconds now, uint64_t& end) {
     if (at.size_class == layout::large_class) {
         const uint64_t pages = region_->page(at.run_head).run_pages;
         end = at.run_head + pages;
-        see_reads(make_ref(at.run_head, 0), now);
-        const uint32_t last = arena_->descriptor(make_ref(at.run_head, 0)).last_access;
+        const Ref ref = make_ref(at.run_head, 0);
+        if (arena_->descriptor(ref).state == SlotState::live) see_reads(ref, now);
+        const uint32_t last = arena_->descriptor(ref).last_access;
         const double youth = double(arena_->page(at.run_head).born) / double(arena_->births());
         return double(pages) * (0.01 + 0.99 * youth) / (1.0 + double(seconds_since(last, now)));
     }

@@ -268,6 +268,33 @@ std::string RawProxy::tries(ibv_send_wr work) {
     return done.status == IBV_WC_SUCCESS ? "" : ibv_wc_status_str(done.status);
 }
 
+// A proxy that sends on and on and never pays for the receives it was paid for.
+void floods(Place& place) {
+    Transport transport = verbs_transport(place.host, place.devices);
+    auto& listener = static_cast<VerbsListener&>(*transport.listener);
+    End server;
+    RawProxy proxy(place, listener, server);
+    int sent = 0;
+    for (; sent < 1000 && !server.over; sent++) {
+        ibv_send_wr work{}, *refused = nullptr;
+        work.wr_id = WorkId{WorkKind::credits, 0}.packed();
+        work.opcode = IBV_WR_SEND_WITH_IMM;
+        work.send_flags = IBV_SEND_SIGNALED;
+        if (ibv_post_send(proxy.queue->id()->qp, &work, &refused) != 0) break;
+        bool left = false;  // and received, before the next one
+        pump({&server}, [&] {
+            ibv_wc done{};
+            while (ibv_poll_cq(proxy.queue->id()->qp->send_cq, 1, &done) > 0)
+                left = left || done.opcode != IBV_WC_RECV || done.status != IBV_WC_SUCCESS;
+            return server.over || left;
+        });
+        turn({&server}, 1);
+    }
+    pump({&server}, [&] { return server.over; });
+    tap::is(server.ending(), "corrupt", "a proxy that sends without credits is left");
+    tap::note("after %d messages: %s", sent, server.text.c_str());
+}
+
 // S6, by the device: whatever a proxy does, it changes no byte of the region, and of counters only what it adds.
 void refused_by_the_device(Place& place) {
     Counted node;
@@ -513,6 +540,7 @@ int main() {
     fetches(*place);
     counted_reads(*place);
     refused_by_the_device(*place);
+    floods(*place);
     nothing_dies(place->devices);
     nodes_that_lie(*place);
     proxies_that_lie(*place);

@@ -11,6 +11,7 @@ import nodes_leases  # noqa: E402
 import nodes_restart  # noqa: E402
 import nodes_stopped  # noqa: E402
 from device_tools import resources  # noqa: E402
+from farcached import until  # noqa: E402
 from tap_output import tap  # noqa: E402
 
 
@@ -27,7 +28,7 @@ def main():
         nodes_stopped.values_that_wait("shm")
     nodes_stopped.stopped_node()
     nodes_stopped.stopped_proxy(False)
-    tap.is_(resources(), before, "no queue pair and no memory registered is left")
+    tap.is_(until(resources, lambda now: now == before), before, "no queue pair and no memory registered is left")
     tap.done()
 
 

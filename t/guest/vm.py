@@ -18,7 +18,7 @@ VM = os.path.join(TOP, "contrib", "vm")
 
 def vm(*words, folder, env=None, cwd=None):
     return subprocess.run([VM, *words], env={**os.environ, "TMPDIR": folder, **(env or {})}, cwd=cwd,
-                          stdin=subprocess.DEVNULL, capture_output=True, timeout=200)
+                          stdin=subprocess.DEVNULL, capture_output=True, timeout=380)
 
 
 def guests_of(folder):
