@@ -59,7 +59,7 @@ BROKEN("S4_GUARD", s4_skip_guard)           // what a pointer leads to is taken 
 BROKEN("S4_LEASE", s4_skip_lease)           // no clock is looked at when a read has completed
 BROKEN("S5", s5_skip_recheck)               // nothing is looked at again after the copy
 BROKEN("S5_INDEX", s5_skip_check)           // what the index of another host led to is taken without its check
-BROKEN("S6", s6_count_in_items)            // reads are counted in the bytes of the item itself
+BROKEN("S6", s6_count_in_items)             // reads are counted in the bytes of the item itself
 BROKEN("S7", s7_publish_before_flip)        // the new item is found before the old one is dead
 BROKEN("S8", s8_lease_anywhere)             // every page is leasable
 BROKEN("S9", s9_trust_pointer)              // a pointer is read wherever it leads

@@ -4,7 +4,6 @@
 #include <poll.h>
 
 #include <algorithm>
-#include <cstdio>
 #include <variant>
 
 #include "base/boottime.h"
@@ -22,6 +21,7 @@ constexpr uint64_t answer_ns_max = 20'000 * ms_ns;
 constexpr uint64_t connect_ns_max = 30'000 * ms_ns;
 constexpr uint64_t tick_every_ns = 10 * ms_ns;  // while it spins
 constexpr int flushes_max = 4;
+constexpr size_t key_digits = 7;
 
 constexpr uint64_t cookie_of(uint64_t key, bool set) { return key << 1 | uint64_t(set); }
 
@@ -34,6 +34,7 @@ TransportClient::TransportClient(const Surroundings& around, const proxy::LinkCo
       link_(config, {maker(landing_), boottime_ns, *this, around.table, around.one_sided ? &landing_ : nullptr}),
       random_(seed),
       sequence_(seed),
+      key_(around.key_prefix + std::string(key_digits, '0')),
       value_(around.sweep.value_bytes, '\0') {}
 
 TransportClient::~TransportClient() { disconnect(); }
@@ -64,9 +65,9 @@ void TransportClient::disconnect() {
 // ---- asking -----------------------------------------------------------------------------------------
 
 void TransportClient::prepare(uint64_t key, bool set) {
-    char digits[16];
-    std::snprintf(digits, sizeof digits, "%07llu", (unsigned long long)key);
-    key_.assign(around_.key_prefix).append(digits);
+    uint64_t key_left = key;
+    char* digit = key_.data() + key_.size();
+    for (size_t i = 0; i < key_digits; i++, key_left /= 10) *--digit = char('0' + key_left % 10);
     if (set) around_.values.fill(value_.data(), around_.sweep.value_bytes, key, sequence_++);
 }
 
@@ -185,12 +186,20 @@ void TransportClient::prefill(uint64_t first, uint64_t end) {
     });
 }
 
+// What is asked next, many at a time: what chance costs is not the transport's.
+void TransportClient::draw(Workload workload) {
+    for (Draw& one : draws_) {
+        one.set = workload == Workload::mixed && random_.below(100) < mixed_sets_percent;
+        one.key = around_.distribution.key(random_);
+    }
+}
+
 void TransportClient::run(uint64_t operations, Workload workload, bool measured) {
     errors_ = gets_ = 0;
     const bool profile = measured && around_.sweep.profile;
     for (uint64_t i = 0; i < operations && !stopping(); i++) {
-        const bool set = workload == Workload::mixed && random_.below(100) < mixed_sets_percent;
-        const uint64_t key = around_.distribution.key(random_);
+        if (i % draws_.size() == 0) draw(workload);
+        const auto [key, set] = draws_[i % draws_.size()];
         prepare(key, set);
         const uint64_t asked_ns = now_ns_ = boottime_ns();
         while (!(set ? ask_set(key) : ask_get(key))) {

@@ -7,6 +7,7 @@
 // C2  When it is to stop, what runs ends as soon as what is under way is answered.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <functional>
@@ -81,6 +82,7 @@ class TransportClient final : private proxy::LinkEvents, private proxy::ReplySin
     proxy::AskOptions options(uint64_t key, bool set);
     // The key, and a value for it, to be asked with.
     void prepare(uint64_t key, bool set);
+    void draw(Workload workload);
     void error(const std::string& text);
     bool stopping() const {
         return around_.interrupted.load(std::memory_order_relaxed) || around_.given_up.load(std::memory_order_relaxed);
@@ -95,6 +97,11 @@ class TransportClient final : private proxy::LinkEvents, private proxy::ReplySin
     fabric::BufferPool landing_;
     proxy::NodeLink link_;
     Random random_;
+    struct Draw {
+        uint64_t key;
+        bool set;
+    };
+    std::array<Draw, 256> draws_{};
     uint64_t sequence_;  // of the next value that is stored
     std::string key_;
     std::string value_;

@@ -6,7 +6,8 @@
 // L1  A buffer is lent to one who reads, and belongs to the channel from the posting until the completion, or, if the
 //     other side READs it, until its reply, or until the channel is destroyed (S12): who gives it back says that this is
 //     over.
-// L2  Free neighbours are one buffer again as soon as both are free: nothing is lost to fragments for good.
+// L2  Free neighbours are one buffer again as soon as both are free, but for one buffer of each size, which is kept whole
+//     for the next who wants as much until another size needs its room: nothing is lost to fragments for good.
 #pragma once
 
 #include <array>
@@ -38,7 +39,7 @@ class BufferPool {
   private:
     static constexpr uint32_t orders_max = 33 - buffer_bytes_min_log2;
     static constexpr uint32_t nil = UINT32_MAX;
-    enum class Use : uint8_t { inner, free, lent };  // inner: not the first block of a buffer
+    enum class Use : uint8_t { inner, free, kept, lent };  // inner: not the first block of a buffer
 
     // By number of the smallest block.
     struct Block {
@@ -50,10 +51,14 @@ class BufferPool {
 
     void put_free(uint32_t block, uint8_t order);
     void take_free(uint32_t block);
+    uint32_t split_off(uint8_t order);
+    void merge(uint32_t block);
+    bool let_go_of_kept();
 
     Mapping memory_;
     std::vector<Block> blocks_;
     std::array<uint32_t, orders_max> free_;  // head of each order's list
+    std::array<uint32_t, orders_max> kept_;  // L2
     uint8_t order_top_ = 0;
     size_t lent_bytes_ = 0;
 };

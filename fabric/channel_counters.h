@@ -18,7 +18,7 @@ namespace farcached::fabric {
     X(rdma_send_bytes, "bytes in them")                                                        \
     X(rdma_receives, "messages that came over RDMA")                                           \
     X(rdma_receive_bytes, "bytes in them")                                                     \
-    X(rdma_reads, "READs over RDMA, those that only try whether the other side is there included") \
+    X(rdma_reads, "READs over RDMA")                                                           \
     X(rdma_read_bytes, "bytes that were asked for by them")                                    \
     X(rdma_atomics, "FETCH_AND_ADDs over RDMA, of 8 bytes each: reads that were counted (access_tracking)")
 

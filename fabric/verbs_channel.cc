@@ -230,7 +230,8 @@ void VerbsChannel::woken() {
             return end_with_call("timerfd_create", errno);
     }
     const bool look = devices_.config().sleeps || ++sleepless_turns_ % sleepless_looks == 0;
-    if (!std::exchange(lingered_, false) && look) {
+    if (std::exchange(lingered_, false)) return;  // linger() collected
+    if (look) {
         epoll_event seen[tag_count];
         const int count = epoll_wait(poller(), seen, tag_count, 0);
         for (int i = 0; i < count; i++) {
@@ -262,8 +263,7 @@ bool VerbsChannel::anything_for(const Interest& interest) const {
 bool VerbsChannel::watch(const Interest& interest) {
     if (!devices_.config().sleeps) {
         interest_ = interest;
-        queue_->collect();
-        return interest.again || !anything_for(interest);  // there is a next call, whatever this one left
+        return true;  // there is a next call, whatever this one left
     }
     if (interest.again || (!armed_ && !queue_->arm())) {
         kick();
@@ -300,7 +300,6 @@ bool VerbsChannel::linger() {
 // ---- bytes ------------------------------------------------------------------------------------------
 
 size_t VerbsChannel::pull(char* to, size_t room) {
-    queue_->collect();
     const size_t got = queue_->pull(to, room);
     if (got < room) look_for_end();
     return got;
@@ -376,18 +375,18 @@ bool VerbsChannel::post_fetch(const FetchRequest& request) {
 }
 
 void VerbsChannel::tell_reads() {
-    std::vector<uint64_t> tokens;
-    tokens.swap(queue_->reads_done());
-    for (const uint64_t token : tokens) {
-        if (ending()) return;
-        events().read_done(token, ReadStatus::done);
+    tell_reads(queue_->reads_done(), ReadStatus::done);
+    tell_reads(reads_failed_, ReadStatus::failed);
+}
+
+// Both lists keep their memory.
+void VerbsChannel::tell_reads(std::vector<uint64_t>& tokens, ReadStatus status) {
+    telling_.swap(tokens);
+    for (const uint64_t token : telling_) {
+        if (ending()) break;
+        events().read_done(token, status);
     }
-    tokens.clear();
-    tokens.swap(reads_failed_);
-    for (const uint64_t token : tokens) {
-        if (ending()) return;
-        events().read_done(token, ReadStatus::failed);
-    }
+    telling_.clear();
 }
 
 // ---- making one -------------------------------------------------------------------------------------

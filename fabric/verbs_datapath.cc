@@ -17,6 +17,15 @@ namespace {
 
 constexpr int completions_at_once = 32;
 
+// Makes one list of work requests of which each has its piece, for one call. Neither may grow before that.
+template <class Work>
+void link(std::vector<Work>& works, std::vector<ibv_sge>& pieces) {
+    for (size_t i = 0; i < works.size(); i++) {
+        works[i].sg_list = &pieces[i];
+        works[i].next = i + 1 < works.size() ? &works[i + 1] : nullptr;
+    }
+}
+
 }  // namespace
 
 void VerbsQueue::fail(ChannelEnd why, std::string text) {
@@ -134,10 +143,7 @@ bool VerbsQueue::ring() {
 bool VerbsQueue::post_chain() {
     if (chain_read_last_ != SIZE_MAX) chain_[chain_read_last_].send_flags |= IBV_SEND_SIGNALED;
     chain_read_last_ = SIZE_MAX;
-    for (size_t i = 0; i < chain_.size(); i++) {
-        chain_[i].sg_list = &pieces_[i];
-        chain_[i].next = i + 1 < chain_.size() ? &chain_[i + 1] : nullptr;
-    }
+    link(chain_, pieces_);
     counters_->rdma_doorbells.add(1);
     ibv_send_wr* refused = nullptr;
     const int failed = ibv_post_send(id_->qp, chain_.data(), &refused);
@@ -256,15 +262,12 @@ void VerbsQueue::post_receive_later(uint32_t buffer) {
                              buffers_registered_->lkey});
     again_.push_back({});
     again_.back().wr_id = WorkId{WorkKind::receive, buffer}.packed();
+    again_.back().num_sge = 1;
 }
 
 bool VerbsQueue::post_receives() {
     if (again_.empty()) return true;
-    for (size_t i = 0; i < again_.size(); i++) {
-        again_[i].sg_list = &again_pieces_[i];
-        again_[i].num_sge = 1;
-        again_[i].next = i + 1 < again_.size() ? &again_[i + 1] : nullptr;
-    }
+    link(again_, again_pieces_);
     ibv_recv_wr* refused = nullptr;
     const int failed = ibv_post_recv(id_->qp, again_.data(), &refused);
     again_.clear();

@@ -4,7 +4,6 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/eventfd.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -13,6 +12,7 @@
 #include <cstring>
 #include <vector>
 
+#include "base/boottime.h"
 #include "base/broken.h"
 #include "base/check.h"
 #include "fabric/verbs_error.h"
@@ -24,12 +24,6 @@ namespace {
 
 constexpr int let_go_every_ms = 20;
 constexpr std::chrono::milliseconds look_every{1};  // only while there is anything to look after
-
-uint64_t now_ns() {
-    timespec now{};
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return uint64_t(now.tv_sec) * 1'000'000'000 + uint64_t(now.tv_nsec);
-}
 
 VerbsConfig::Device limits_of(const ibv_device_attr& attributes) {
     VerbsConfig::Device device;
@@ -183,7 +177,7 @@ void VerbsDevices::let_go() {
 void VerbsDevices::bury(std::unique_ptr<VerbsQueue> queue) {
     const uint64_t patience_ns = 1000 * verbs_flight_us(config_.ack_timeout, config_.retries) + 100'000'000;
     std::lock_guard hold(lock_);
-    burials_.push_back({std::move(queue), now_ns() + patience_ns});
+    burials_.push_back({std::move(queue), boottime_ns() + patience_ns});
     if (!thread_.joinable()) thread_ = std::thread([this] { look_after(); });
     changed_.notify_one();
 }
@@ -202,7 +196,7 @@ void VerbsDevices::look_after() {
             Burial& burial = *at;
             hold.unlock();  // only this thread takes any out
             const bool over = burial.queue->device().removed() || burial.queue->quiet() ||
-                              now_ns() >= burial.until_ns;
+                              boottime_ns() >= burial.until_ns;
             if (over) burial.queue.reset();
             hold.lock();
             at = over ? burials_.erase(at) : std::next(at);

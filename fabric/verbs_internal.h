@@ -58,6 +58,7 @@ class VerbsChannel final : public StreamChannel {
     bool watch(const Interest& interest) override;
     void hang_up() override;
     void tell_reads() override;
+    void tell_reads(std::vector<uint64_t>& tokens, ReadStatus status);
 
     void take_events();
     void take_event(CmEvent event);
@@ -84,7 +85,7 @@ class VerbsChannel final : public StreamChannel {
     uint64_t incarnation_ = 0, region_bytes_ = 0;  // of the region that can be read
     uint64_t lends_ = 0;                           // the longest value that the node fetches
     uint64_t fetch_bytes_ = 0;                     // of the memory that the proxy lends
-    std::vector<uint64_t> reads_failed_;           // tokens
+    std::vector<uint64_t> reads_failed_, telling_;  // tokens
     uint64_t completed_seen_ = 0;                  // at the last tick of the timer
     Interest interest_{true, false, false};        // as last watched for
     uint32_t spins_, idle_calls_ = 0, sleepless_turns_ = 0;

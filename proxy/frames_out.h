@@ -66,6 +66,7 @@ class FramesOut {
     uint32_t send(OutBuffer& out, uint64_t now_ns);
     bool requests_to_send() const { return !unsent_.empty(); }
     bool anything_to_send() const { return writer_.open() || !building_.empty() || !small_.empty(); }
+    bool anything_follows() const { return !following_.empty(); }
     // More of the values that follow, to the end of `out`, while less than 2 frames are there or were taken from there
     // and are `unsent`. False: nothing was added.
     bool feed(OutBuffer& out, size_t unsent);

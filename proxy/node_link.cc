@@ -298,7 +298,7 @@ bool NodeLink::flush(uint64_t now_ns) {
 void NodeLink::send(uint64_t now_ns) {
     CHECK(!inside_);
     inside_ = true;
-    if (frames_.has_value()) {
+    if (frames_.has_value() && frames_->anything_to_send()) {
         if (frames_->requests_to_send())
             counters_.accesses_sent.add(unseen_.send(channel_->out(), frames_->frame_bytes_max()));
         const uint32_t count = frames_->send(channel_->out(), now_ns);
@@ -314,7 +314,7 @@ void NodeLink::send(uint64_t now_ns) {
 }
 
 bool NodeLink::feed_values() {
-    if (!frames_.has_value()) return false;
+    if (!frames_.has_value() || !frames_->anything_follows()) return false;
     OutBuffer& out = channel_->out();
     const uint64_t lent = frames_->values_lent();
     const bool fed = frames_->feed(out, channel_->out_pending() - out.size());

@@ -2,6 +2,7 @@
 #include "proxy/pointer_get.h"
 
 #include <algorithm>
+#include <bit>
 
 #include "base/broken.h"
 #include "base/check.h"
@@ -80,21 +81,21 @@ void PointerGets::note_access(const Read& read) {
         const uint32_t dropped = unseen_.note(read.op.key.hash, ptr.generation, ptr.offset, ptr.region);
         if (dropped != 0) counters_.accesses_dropped.add(dropped);
     }
-    Uses& uses = uses_[way.entry % uses_.size()];
+    const uint64_t place = way.entry % uses_.size();
+    Uses& uses = uses_[place];
     if (uses.entry != way.entry && uses.count != 0) {
         table_->count_access(uses.entry, uses.count);
         uses.count = 0;
     }
     uses.entry = way.entry;
     uses.count++;
-    any_uses_ = true;
+    used_ |= UINT64_C(1) << place;
 }
 
 void PointerGets::count_accesses() {
-    if (!any_uses_) return;
-    any_uses_ = false;
-    for (Uses& uses : uses_) {
-        if (uses.count != 0) table_->count_access(uses.entry, uses.count);
+    for (; used_ != 0; used_ &= used_ - 1) {
+        Uses& uses = uses_[size_t(std::countr_zero(used_))];
+        table_->count_access(uses.entry, uses.count);
         uses.count = 0;
     }
 }

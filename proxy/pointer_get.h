@@ -81,7 +81,7 @@ class PointerGets {
         uint64_t count = 0;
     };
     std::array<Uses, 64> uses_{};  // by entry
-    bool any_uses_ = false;
+    uint64_t used_ = 0;            // a bit for each of which the count is not 0
 };
 
 }  // namespace farcached::proxy
