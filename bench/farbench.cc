@@ -8,6 +8,8 @@
 #include <vector>
 
 #include "bench/exit_status.h"
+#include "bench/hitratio.h"
+#include "bench/hitratio_options.h"
 #include "bench/load.h"
 #include "bench/options.h"
 #include "bench/report.h"
@@ -51,6 +53,9 @@ std::vector<Command> commands() {
         {"transport", "[ADDRESS]...  The ways to a farnode side by side: TCP, two-sided and one-sided RDMA, with and without\n"
                       "  metadata atomics. ADDRESS: tcp:HOST:PORT, verbs:HOST:PORT, shm:PATH; or --spawn.",
          texts(transport_options()), transport_command},
+        {"hitratio", "What eviction and lease policies find, by workload and size of the cache: the node's own code in virtual\n"
+                     "  time. Of all GETs, and of those that a one-sided read answers.",
+         texts(hitratio_options()), hitratio_command},
     };
 }
 
