@@ -33,6 +33,7 @@ class RemoteBackend;
 class Nodes final : public NodesView {
   public:
     struct Options {
+        uint64_t report_interval_ns = 0;      // of accesses; 0: with requests
         uint64_t timeout_ns = 1'000'000'000;  // until a request to a node is given up
         bool failover = false;
         bool local_read = true;
