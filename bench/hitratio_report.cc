@@ -40,18 +40,18 @@ std::string rows(const SimScale& scale, const HitRatioPoints& points) {
         if (point.workload != workload) {
             workload = point.workload;
             text += form("\n%s: %s\n", workload->name.data(), workload->help.data());
-            text += form("%5s  %-16s %8s %8s %6s %8s %8s %7s %9s %9s %8s %8s\n", "ratio", "policy", "total", "bound",
-                         "gap", "pointer", "invalid", "leased", "evicted", "no lease", "refused", "reports");
-            text += form("%5s  %-16s %8s %8s %6s %8s %8s %7s %9s %9s %8s %8s\n", "x 80", "", "", "", "closed", "", "/1000",
-                         "%", "/s", "/s", "sets", "bytes/s");
+            text += form("%5s  %-16s %8s %8s %6s %8s %8s %7s %9s %9s %9s %8s %8s\n", "ratio", "policy", "total", "bound",
+                         "gap", "pointer", "invalid", "leased", "evicted", "no room", "after set", "refused", "reports");
+            text += form("%5s  %-16s %8s %8s %6s %8s %8s %7s %9s %9s %9s %8s %8s\n", "x 80", "", "", "", "closed", "", "/1000",
+                         "%", "/s", "leases/s", "leases/s", "sets", "bytes/s");
         }
-        text += form("%5.3g  %-16s %8.4f %8.4f %6s %8.4f %8.3f %7.2f %9.1f %9.1f %8llu %8.0f\n", point.cache_ratio * 80,
+        text += form("%5.3g  %-16s %8.4f %8.4f %6s %8.4f %8.3f %7.2f %9.1f %9.1f %9.1f %8llu %8.0f\n", point.cache_ratio * 80,
                      point.contestant->name.data(), result.total_hit_ratio, result.bound_hit_ratio,
                      shown(gap_closed(points, point), "%.3f").c_str(), result.pointer_hit_ratio,
                      1000.0 * double(result.invalid_reads) / double(std::max<uint64_t>(1, result.gets)),
                      100 * result.leased_share, per_second(result.evictions, scale),
-                     per_second(result.leases_refused, scale), (unsigned long long)result.sets_refused,
-                     result.report_bytes_per_s);
+                     per_second(result.leases_without_room, scale), per_second(result.leases_after_set, scale),
+                     (unsigned long long)result.sets_refused, result.report_bytes_per_s);
     }
     return text;
 }
@@ -187,13 +187,14 @@ std::optional<double> gap_closed(const HitRatioPoints& points, const SimPoint& p
 std::string hitratio_csv(const HitRatioPoints& points) {
     std::string text =
         "workload,cache_ratio,policy,total_hit_ratio,bound_hit_ratio,pointer_hit_ratio,invalid_reads,leased_share,gets,"
-        "evictions,sets_refused,leases_refused,report_items,report_bytes_per_s,items_max\n";
+        "pointer_hits,twosided_hits,evictions,sets_refused,leases_without_room,leases_after_set,report_items,report_bytes_per_s,items_max\n";
     for (const auto& [point, result] : points) {
         text += form("%s,%.9g,%s,%.9g,%.9g,%.9g,%llu,%.9g", point.workload->name.data(), point.cache_ratio,
                      point.contestant->name.data(), result.total_hit_ratio, result.bound_hit_ratio, result.pointer_hit_ratio,
                      (unsigned long long)result.invalid_reads, result.leased_share);
         for (const uint64_t count :
-             {result.gets, result.evictions, result.sets_refused, result.leases_refused, result.report_items})
+             {result.gets, result.pointer_hits, result.twosided_hits, result.evictions, result.sets_refused,
+              result.leases_without_room, result.leases_after_set, result.report_items})
             text += "," + std::to_string(count);
         text += form(",%.9g,%llu\n", result.report_bytes_per_s, (unsigned long long)result.items_max);
     }
@@ -215,7 +216,8 @@ std::string hitratio_json(const HitRatioPoints& points) {
         object["gets"] = result.gets;
         object["evictions"] = result.evictions;
         object["sets_refused"] = result.sets_refused;
-        object["leases_refused"] = result.leases_refused;
+        object["leases_without_room"] = result.leases_without_room;
+        object["leases_after_set"] = result.leases_after_set;
         object["report_bytes_per_s"] = result.report_bytes_per_s;
         list.push_back(std::move(object));
     }

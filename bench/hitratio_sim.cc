@@ -2,7 +2,7 @@
 #include "bench/hitratio_sim.h"
 
 #include <algorithm>
-#include <optional>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -10,6 +10,7 @@
 #include "fabric/region_view.h"
 #include "protocol/frame_layout.h"
 #include "protocol/op.h"
+#include "proxy/access_frames.h"
 #include "proxy/arc.h"
 #include "proxy/far_clock.h"
 
@@ -34,7 +35,7 @@ struct Host {
 };
 
 struct Counts {
-    uint64_t gets = 0, hits = 0, pointer_hits = 0, invalid_reads = 0, sets_refused = 0;
+    uint64_t gets = 0, pointer_hits = 0, twosided_hits = 0, invalid_reads = 0, sets_refused = 0;
     uint64_t report_bytes = 0, report_items = 0;
     uint64_t leased_samples = 0;
     double leased_sum = 0;
@@ -68,12 +69,14 @@ class Simulation {
 
     SimResult run() {
         for (uint64_t i = 0; i < scale_.warmup; i++) step();
-        const uint64_t evicted_before = evictions(), refused_before = leases_refused();
+        const node::Stats before = node_.stats(now_);
         counts_ = {};
         for (uint64_t i = 0; i < scale_.operations; i++) step();
-        SimResult result = summary();
-        result.evictions = evictions() - evicted_before;
-        result.leases_refused = leases_refused() - refused_before;
+        const node::Stats after = node_.stats(now_);
+        SimResult result = summary(after);
+        result.evictions = after.classes[size_class_].evicted - before.classes[size_class_].evicted;
+        result.leases_without_room = after.leases.denied_no_room - before.leases.denied_no_room;
+        result.leases_after_set = after.leases.denied_wasted - before.leases.denied_wasted;
         return result;
     }
 
@@ -101,7 +104,6 @@ class Simulation {
         counts_.gets++;
         const protocol::Key asked = key(number);
         if (read_one_sided(host, asked.hash, number)) {
-            counts_.hits++;
             counts_.pointer_hits++;
             return;
         }
@@ -111,7 +113,7 @@ class Simulation {
         auto no_value = [](const protocol::ItemMeta&) -> char* { return nullptr; };
         const protocol::GetReply reply = node_.get(op, now_, no_value);
         if (reply.status != protocol::GetReply::Status::hit) return set(host, asked, number);
-        counts_.hits++;
+        counts_.twosided_hits++;
         if (reply.grant.has_value()) keep(host, *reply.grant, number);
     }
 
@@ -174,8 +176,7 @@ class Simulation {
 
     void report(Host& host) {
         accesses_.clear();
-        const uint32_t items_max =
-            (scale_.report_bytes - uint32_t(sizeof(protocol::FrameHeader))) / uint32_t(sizeof(protocol::AccessRecord));
+        const uint32_t items_max = proxy::AccessFrames::records_in(scale_.report_bytes, scale_.report_bytes);
         host.history.pick(items_max, [&](const protocol::AccessRecord& item) { accesses_.push_back(access(item)); });
         if (accesses_.empty()) return;
         counts_.report_items += accesses_.size();
@@ -190,26 +191,21 @@ class Simulation {
                 layout::Guard::make(item.generation, layout::GuardState::live).word, item.hash};
     }
 
-    uint64_t evictions() const { return node_.stats(now_).classes[size_class_].evicted; }
-    uint64_t leases_refused() const {
-        const node::LeaseStats leases = node_.stats(now_).leases;
-        return leases.denied_no_room + leases.denied_wasted;
-    }
-
-    SimResult summary() const {
-        const node::Stats stats = node_.stats(now_);
+    SimResult summary(const node::Stats& stats) const {
+        auto one_of = [](uint64_t count) { return double(std::max<uint64_t>(1, count)); };
         SimResult result;
         result.items_max = stats.pages_limit * (layout::page_bytes / stats.classes[size_class_].slot_bytes);
         result.bound_hit_ratio = trace_.bound(result.items_max);
         result.gets = counts_.gets;
-        result.total_hit_ratio = double(counts_.hits) / double(std::max<uint64_t>(1, counts_.gets));
-        result.pointer_hit_ratio = double(counts_.pointer_hits) / double(std::max<uint64_t>(1, counts_.gets));
+        result.pointer_hits = counts_.pointer_hits;
+        result.twosided_hits = counts_.twosided_hits;
+        result.total_hit_ratio = double(counts_.pointer_hits + counts_.twosided_hits) / one_of(counts_.gets);
+        result.pointer_hit_ratio = double(counts_.pointer_hits) / one_of(counts_.gets);
         result.invalid_reads = counts_.invalid_reads;
-        result.leased_share = counts_.leased_sum / double(std::max<uint64_t>(1, counts_.leased_samples));
+        result.leased_share = counts_.leased_sum / one_of(counts_.leased_samples);
         result.sets_refused = counts_.sets_refused;
         result.report_items = counts_.report_items;
-        result.report_bytes_per_s =
-            double(counts_.report_bytes) * scale_.rate / double(std::max<uint64_t>(1, scale_.operations));
+        result.report_bytes_per_s = double(counts_.report_bytes) * scale_.rate / one_of(scale_.operations);
         return result;
     }
 

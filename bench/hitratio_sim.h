@@ -16,6 +16,7 @@
 
 #include "bench/hitratio_policies.h"
 #include "bench/hitratio_workload.h"
+#include "proxy/access_notes.h"
 
 namespace farcached::bench {
 
@@ -30,8 +31,8 @@ struct SimScale {
     uint32_t clients = 36;
     uint32_t hosts = 3;               // at most as many as clients
     uint32_t report_interval_s = 10;
-    uint32_t report_bytes = 8192;     // of a host's report at most
-    uint32_t history_items = 4096;    // of which a host knows how it read them
+    uint32_t report_bytes = proxy::AccessNotes::report_bytes_max;     // of a host's report at most
+    uint32_t history_items = proxy::AccessNotes::classified_max;  // of which a host knows how it read them
     uint32_t shift_s = 120;           // from one shift of the shifting workload to the next
     uint32_t partitions = 1;          // of the node; a power of two
     uint64_t seed = 1;
@@ -49,11 +50,14 @@ struct SimResult {
     double bound_hit_ratio = 0;    // what perfect knowledge of the popularities would reach in that memory
     double pointer_hit_ratio = 0;  // GETs that a valid one-sided read answered
     uint64_t gets = 0;
+    uint64_t pointer_hits = 0;
+    uint64_t twosided_hits = 0;    // that the node answered
     uint64_t invalid_reads = 0;
     double leased_share = 0;       // of the memory, kept for leases: of live items and dead ones; mean over time
     uint64_t evictions = 0;
     uint64_t sets_refused = 0;
-    uint64_t leases_refused = 0;   // that the policy might have granted, had there been room
+    uint64_t leases_without_room = 0;  // that were not granted, because the lease zone was full, or
+    uint64_t leases_after_set = 0;     // because an item died under its lease and this one replaced it (S8)
     double report_bytes_per_s = 0;
     uint64_t report_items = 0;
     uint64_t items_max = 0;        // that fit

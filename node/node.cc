@@ -56,7 +56,7 @@ fabric::RegionShape shape(const Config& config) {
     shape.overflow_max = shape.buckets_max / 4 + 256;
     shape.huge_pages = config.huge_pages;
     shape.incarnation = random_word();
-    shape.hash_seed = config.seed != 0 ? config.seed : random_word();
+    shape.hash_seed = random_word();
     return shape;
 }
 

@@ -48,7 +48,6 @@ struct Config {
     uint32_t workers = 4;                        // threads that will call
     EvictionPolicy policy = EvictionPolicy::lru;
     LeaseConfig lease;
-    uint64_t seed = 0;                           // of its hashes; 0: one that nobody can foretell
     bool count_reads = false;                    // there are counters for those who read one-sided (ReadCounters)
 };
 
