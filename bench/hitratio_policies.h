@@ -9,10 +9,17 @@
 
 namespace farcached::bench {
 
+// Until when a GET goes through a remote pointer that was earned.
+enum class PointerUse : uint8_t {
+    none,
+    leased,    // while its lease runs
+    for_ever,  // until it is found invalid
+};
+
 struct Contestant {
     std::string_view name;
-    bool one_sided;  // GETs go through remote pointers where there are any
-    bool reports;    // hosts report what they read
+    PointerUse pointers;
+    bool reports;  // hosts report what they read
     void (*configure)(node::Config& config);
 };
 

@@ -45,8 +45,8 @@ std::string rows(const SimScale& scale, const HitRatioPoints& points) {
             text += form("%5s  %-16s %8s %8s %6s %8s %8s %7s %9s %9s %9s %8s %8s\n", "x 80", "", "", "", "closed", "", "/1000",
                          "%", "/s", "leases/s", "leases/s", "sets", "bytes/s");
         }
-        text += form("%5.3g  %-16s %8.4f %8.4f %6s %8.4f %8.3f %7.2f %9.1f %9.1f %9.1f %8llu %8.0f\n", point.cache_ratio * 80,
-                     point.contestant->name.data(), result.total_hit_ratio, result.bound_hit_ratio,
+        text += form("%5.3g  %-16s %8.4f %8.4f %6s %8.4f %8.3f %7.2f %9.1f %9.1f %9.1f %8llu %8.0f\n",
+                     point.cache_ratio * 80, point.contestant->name.data(), result.total_hit_ratio, result.bound_hit_ratio,
                      shown(gap_closed(points, point), "%.3f").c_str(), result.pointer_hit_ratio,
                      1000.0 * double(result.invalid_reads) / double(std::max<uint64_t>(1, result.gets)),
                      100 * result.leased_share, per_second(result.evictions, scale),
@@ -187,7 +187,8 @@ std::optional<double> gap_closed(const HitRatioPoints& points, const SimPoint& p
 std::string hitratio_csv(const HitRatioPoints& points) {
     std::string text =
         "workload,cache_ratio,policy,total_hit_ratio,bound_hit_ratio,pointer_hit_ratio,invalid_reads,leased_share,gets,"
-        "pointer_hits,twosided_hits,evictions,sets_refused,leases_without_room,leases_after_set,report_items,report_bytes_per_s,items_max\n";
+        "pointer_hits,twosided_hits,evictions,sets_refused,leases_without_room,leases_after_set,report_items,"
+        "report_bytes_per_s,items_max\n";
     for (const auto& [point, result] : points) {
         text += form("%s,%.9g,%s,%.9g,%.9g,%.9g,%llu,%.9g", point.workload->name.data(), point.cache_ratio,
                      point.contestant->name.data(), result.total_hit_ratio, result.bound_hit_ratio, result.pointer_hit_ratio,

@@ -58,12 +58,13 @@ class Simulation {
     Simulation(const SimScale& scale, const Popularity& popularity, const SimPoint& point)
         : scale_(scale),
           contestant_(*point.contestant),
+          one_sided_(contestant_.pointers != PointerUse::none),
           node_(node_config(scale, point)),
           size_class_(node_.size_class(key_bytes, scale.value_bytes)),
           trace_(*point.workload, popularity, uint64_t(scale.shift_s) * scale.rate, scale.seed),
           value_(scale.value_bytes, 'v') {
         for (uint32_t i = 0; i < scale.hosts; i++)
-            hosts_.push_back(std::make_unique<Host>(contestant_.one_sided ? scale.keys : 0, scale.history_items));
+            hosts_.push_back(std::make_unique<Host>(one_sided_ ? scale.keys : 0, scale.history_items));
         std::copy_n("user", 4, key_text_);
     }
 
@@ -109,7 +110,7 @@ class Simulation {
         }
         protocol::GetOp op;
         op.key = asked;
-        op.lease = contestant_.one_sided;
+        op.lease = one_sided_;
         auto no_value = [](const protocol::ItemMeta&) -> char* { return nullptr; };
         const protocol::GetReply reply = node_.get(op, now_, no_value);
         if (reply.status != protocol::GetReply::Status::hit) return set(host, asked, number);
@@ -121,7 +122,7 @@ class Simulation {
         protocol::StoreOp op;
         op.key = to;
         op.value = value_;
-        op.lease = contestant_.one_sided;
+        op.lease = one_sided_;
         const protocol::StoreReply reply = node_.store(op, now_);
         counts_.sets_refused += reply.status != protocol::StoreReply::Status::stored;
         if (reply.grant.has_value())
@@ -151,7 +152,8 @@ class Simulation {
     void keep(Host& host, const protocol::Grant& grant, uint64_t number) {
         if (number >= host.pointers.size()) return;
         const uint64_t term_us = uint64_t(grant.term_ms) * 1000;
-        const uint64_t until_us = now_us_ + term_us - term_us / uint64_t(proxy::clock_rate_error);
+        uint64_t until_us = now_us_ + term_us - term_us / uint64_t(proxy::clock_rate_error);
+        if (contestant_.pointers == PointerUse::for_ever) until_us = UINT64_MAX;
         Pointer& known = host.pointers[number];
         if (known.generation == grant.generation && known.valid_until_us >= until_us) return;
         known = {grant.generation, grant.offset, until_us};
@@ -211,6 +213,7 @@ class Simulation {
 
     const SimScale& scale_;
     const Contestant& contestant_;
+    const bool one_sided_;
     node::Node node_;
     const uint8_t size_class_;
     Trace trace_;
