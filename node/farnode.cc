@@ -155,7 +155,7 @@ void serve(const conf::Settings& settings, TcpListeners listeners, AdminSocket a
     Crawler crawler(node, process::node_now, crawling);
     try {
         server = std::make_unique<FarnodeServer>(
-            node, stats, facts, process::node_now,
+            node, stats, facts, process::node_reading,
             FarnodeServer::Options{settings.session.threads, talks, fetches.get()});
         for (auto& listener : listeners) server->add(std::move(listener), protocol::RegionAccess::none);
         for (auto& listener : over_rdma) server->add(std::move(listener), protocol::RegionAccess::rdma_read);

@@ -28,7 +28,7 @@ class FarnodeServer {
         FetchPool* fetches = nullptr;  // as ServiceShared's
     };
     // Node, stats and facts outlive this. Throws std::system_error.
-    FarnodeServer(Node& node, NodeStats& stats, const NodeFacts& facts, NodeSeconds (*clock)(),
+    FarnodeServer(Node& node, NodeStats& stats, const NodeFacts& facts, NodeReading (*clock)(),
                   const Options& options);
     ~FarnodeServer();
     FarnodeServer(const FarnodeServer&) = delete;

@@ -70,7 +70,7 @@ struct ServiceShared {
     FlushSchedule& flushes;
     const NodeStats& stats;
     const NodeFacts& facts;
-    NodeSeconds (*clock)();
+    NodeReading (*clock)();
     ServiceLimits limits = {};
     FetchPool* fetches = nullptr;  // nullptr: no value is READ from a proxy
     std::atomic<uint32_t> welcomed{0};  // connections that have a place among facts.connections_max
@@ -190,6 +190,7 @@ class NodeService final : public fabric::ChannelEvents {
     bool grants(const protocol::RequestOptions& options) const {
         return options.want_grant && access_ != protocol::RegionAccess::none;
     }
+    NodeReading told(NodeReading now) const;
     void in_flight(uint64_t sequence);
     void answered(uint64_t sequence);
     bool send_piece();
