@@ -21,7 +21,7 @@ constexpr int accepts_per_readiness = 64;
 FarnodeServer::FarnodeServer(Node& node, NodeStats& stats, const NodeFacts& facts,
                              NodeReading (*clock)(), const Options& options)
     : flushes_(node, [this] { wake(); }),
-      shared_{node, flushes_, stats, facts, clock, {}, options.fetches},
+      shared_{node, flushes_, stats, facts, clock, options.limits, options.fetches},
       stats_(stats),
       base_(make_event_base()) {
     wake_fd_ = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);

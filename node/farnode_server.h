@@ -26,6 +26,7 @@ class FarnodeServer {
         uint32_t threads = 4;
         bool talks = false;  // on stderr
         FetchPool* fetches = nullptr;  // as ServiceShared's
+        ServiceLimits limits = {};
     };
     // Node, stats and facts outlive this. Throws std::system_error.
     FarnodeServer(Node& node, NodeStats& stats, const NodeFacts& facts, NodeReading (*clock)(),

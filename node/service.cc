@@ -121,6 +121,12 @@ void NodeService::give_up() {
     advance();
 }
 
+void NodeService::greeting_is_due() {
+    if (state_ != State::greeting) return;
+    end_with(ServiceEnd::no_greeting, "no greeting in " + std::to_string(shared_.limits.greeting_ms) + " ms");
+    state_ = State::over;
+}
+
 // What is told after the first ending does not change it.
 void NodeService::end_with(ServiceEnd why, std::string text) {
     CHECK(state_ != State::closing);

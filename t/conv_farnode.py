@@ -141,6 +141,18 @@ def test_greeting():
             c.close()
 
 
+def test_greeting_timeout():
+    with Farnode("--greeting-timeout-ms", "100", "-v") as node, node.node_client() as greeted:
+        greeted.greet()
+        with node.node_client() as silent, node.node_client() as slow:
+            slow.send(b"\0")
+            tap.is_((silent.until_close(), slow.until_close()), (b"", b""), "who does not greet in time is left")
+        tap.ok(greeted.set(b"k", b"v"), "who has greeted is served on")
+        stats = greeted.node_stats(b"connections")
+        tap.is_(stats["end_no_greeting"], "2", "it is counted")
+        tap.like(node.stderr().decode(), "who did not greet: no greeting in 100 ms", "and told")
+
+
 def test_many_connections():
     with Farnode("-t", "3") as node:
         clients = [node.node_client() for _ in range(60)]
@@ -276,6 +288,7 @@ def test_user():
 try:
     test_options()
     test_greeting()
+    test_greeting_timeout()
     test_many_connections()
     test_signals()
     test_one_at_a_place()
