@@ -83,7 +83,7 @@ const OptionOf<T> table[] = {
      [](T& t, S& s) { return to_list(s, workload_kinds(), t.workloads, "names a workload that there is not"); }},
     {{"ratios", "LIST", "1/80,5/80,10/80,20/80,30/80,50/80", "memory for items, of the bytes of all keys and values"},
      to_ratios},
-    {{"policies", "LIST", "all", 
+    {{"policies", "LIST", "all",
       "of lru, mq, pdla, s3fifo, approx_lru, clock, fixed_lease_128, fixed_lease_32, fixed_lease_8 (seconds), original"},
      [](T& t, S& s) { return to_list(s, contestants(), t.contestants, "names a policy that there is not"); }},
     {{"keys", "N", "160000", "different keys that come again"},

@@ -25,7 +25,7 @@ namespace farcached::proxy {
 class AccessNotes {
   public:
     static constexpr uint32_t report_bytes_max = 8192;
-    // Keys that are classified, ghosts apart: 16 reports full. All of it takes 640 KiB for a link.
+    // Keys that are classified, ghosts apart: 16 reports full. All of it takes 480 KiB for a link.
     static constexpr uint32_t classified_max = 4096;
 
     // counters: outlives this. interval_ns: 0: no reports. seed: a link's own, so that not all report at once.
