@@ -299,7 +299,7 @@ void Partition::press(NodeSeconds now) {
     if (!terms_.by_popularity() || now == pressed_at_) return;
     pressed_at_ = now;
     const double zone_bytes = double(arena_->lease_zone() * layout::page_bytes) / partition_count_;
-    const uint64_t leased = leased_bytes(now);
+    const uint64_t leased = leased_bytes(now) + leases_.pending_bytes;
     terms_.press(arena_->memory_use(), leased == 0 ? 0 : double(leased) / zone_bytes);
 }
 

@@ -25,15 +25,16 @@ Ref ClockLru::victim(const Moment& at, uint8_t size_class, const Candidates& can
 
 Ref StrictLru::victim(const Moment& at, uint8_t size_class, const Candidates& candidates) {
     ItemList& list = lists_[size_class];
-    Ref found = nil;
-    const auto goes = [&](Ref ref) {
-        if (!candidates.may_go(ref)) return false;
-        found = ref;
-        if (!candidates.was_read(ref)) return true;
+    for (uint32_t chance = 0; chance < chances_max && list.tail != nil; chance++) {
+        const Ref ref = list.tail;
+        if (!candidates.may_go(ref)) {
+            list.unlink(at.items, ref);
+            list.push_head(at.items, ref);
+            continue;
+        }
+        if (!candidates.was_read(ref)) return ref;
         list.kept++;  // it is at the head now
-        return false;
-    };
-    if (list.walk(at.items, chances_max, goes)) return found;
+    }
     return list.last_that_may(at.items, candidates);
 }
 

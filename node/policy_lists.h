@@ -49,7 +49,8 @@ class ClockLru : public OneList {
     Ref victim(const Moment& at, uint8_t size_class, const Candidates& candidates);
 };
 
-// `lru`, `approx_lru`, `fixed_lease`: every access that the node learns of moves the item to the head.
+// `lru`, `approx_lru`, `fixed_lease`: every access that the node learns of moves the item to the head. So does what makes
+// it stay when it is found at the tail, a lease that runs: else those leased would gather there and hide the others.
 class StrictLru : public OneList {
   public:
     void accessed(const Moment& at, uint8_t size_class, Ref ref, uint32_t) {

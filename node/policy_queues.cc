@@ -11,12 +11,6 @@ namespace {
 
 uint32_t touches_of(const Descriptor& item) { return UINT32_C(1) + item.access_count; }
 
-// Is it time that it goes down, on a clock of whole seconds?
-bool is_over(const Moment& at, const Descriptor& item) {
-    const uint32_t term_s = (at.terms.queue_term_ms(item.queue) + 999) / 1000;
-    return seconds_since(item.last_access, at.now) > term_s && !lease_runs(item, at.now);
-}
-
 }  // namespace
 
 void Pdla::inserted(const Moment& at, uint8_t size_class, Ref ref, uint64_t) {
@@ -32,19 +26,41 @@ void Pdla::accessed(const Moment& at, uint8_t size_class, Ref ref, uint32_t) {
     demote_tails(at, of);
 }
 
+void Pdla::Class::count_update(NodeSeconds now) {
+    if (now > second) {
+        per_second = updates / (now - second);
+        updates = 0;
+        second = now;
+    }
+    updates++;
+}
+
+// Is it time that it goes down, on a clock of whole seconds?
+bool Pdla::Class::is_over(const Moment& at, const Descriptor& item) const {
+    const uint64_t term_s = (at.terms.queue_term_ms(item.queue) + 999) / 1000;
+    const uint64_t life = lives * queues.count();
+    const uint64_t life_s = per_second == 0 ? term_s : (life + per_second - 1) / per_second;
+    return seconds_since(item.last_access, at.now) > std::min(term_s, life_s);
+}
+
 void Pdla::demote_tails(const Moment& at, Class& of) {
+    of.count_update(at.now);
     for (uint32_t queue = 1; queue < popularity_queues; queue++) {
         if (of.looked[queue] == at.now) continue;
         const Ref tail = of.queues.lists[queue].tail;
         if (tail == nil) continue;
         Descriptor& item = at.items[tail];
-        if (!is_over(at, item)) {
+        if (!of.is_over(at, item)) {
             of.looked[queue] = at.now;
+            continue;
+        }
+        of.queues.take(at.items, tail);
+        if (lease_runs(item, at.now)) {
+            of.queues.put(at.items, tail, queue);
             continue;
         }
         const uint32_t left = std::min(touches_of(item) / 2, (UINT32_C(1) << queue) - 1);
         CHECK(popularity_queue(left) == queue - 1);
-        of.queues.take(at.items, tail);
         item.access_count = uint16_t(left - 1);
         of.queues.put(at.items, tail, queue - 1);
     }
