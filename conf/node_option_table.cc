@@ -101,12 +101,14 @@ constexpr Option table[] = {
     {.name = "no-lease", .initial = "no", .kind = turns_off<&S::node, &N::lease>(),
      .section = Section::memory, .in_file = true,
      .help = "grant no leases: each get asks the node, or its index"},
-    {.name = "access-tracking", .argument = "<none|atomic>", .initial = "none",
+    {.name = "access-tracking", .argument = "<none|atomic|report>", .initial = "none",
      .kind = choice<&S::node, &N::access_tracking>(access_tracking_names), .section = Section::memory,
      .in_file = true, .exit_status = exit_usage,
      .help = "atomic: proxies over --verbs may count what they read in\n"
              "memory of its own, an eighth of -m that is locked too, and\n"
-             "what is read is not evicted first; no effect elsewhere"},
+             "what is read is not evicted first; no effect elsewhere.\n"
+             "none, report: proxies tell, with requests or by reports, as\n"
+             "access_tracking of farcached(1) says there"},
     {.flag = 't', .name = "threads", .argument = "<num>", .initial = "4",
      .kind = number<&S::session, &SessionSettings::threads>(1, limits::workers_max),
      .section = Section::process, .in_file = true, .exit_status = exit_usage,

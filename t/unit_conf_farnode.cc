@@ -49,6 +49,8 @@ void defaults_and_flags() {
     tap::ok(a.node.lease_ms == 8000 && !a.node.lease, "--lease-ms and --no-lease");
     tap::ok(s.node.access_tracking == AccessTracking::none && a.node.access_tracking == AccessTracking::atomic,
             "--access-tracking");
+    tap::is(parse({"--tcp", "*:1", "--access-tracking=report"}).settings.node.access_tracking, AccessTracking::report,
+            "--access-tracking report");
     tap::is(a.session.connections_max, 7u, "-c");
     tap::ok(s.node.greeting_timeout_ms == 10'000 && a.node.greeting_timeout_ms == 200, "--greeting-timeout-ms");
     tap::ok(s.memory.evict && !a.memory.evict, "-M");
@@ -85,8 +87,8 @@ void refusals() {
          "could not parse argument to max-item-size: found '1'; allowed: a number of bytes, or one with k or m, from "
          "1k to 1024m\n"},
         {{shm, "/a", "-I", "40m"}, "Cannot set item size limit higher than 1/2 of memory max.\n"},
-        {{"--access-tracking", "report"},
-         "could not parse argument to access-tracking: unknown word 'report'. Allowed: none, atomic\n"},
+        {{"--access-tracking", "all"},
+         "could not parse argument to access-tracking: unknown word 'all'. Allowed: none, atomic, report\n"},
         {{"--lease-ms", "0"}, "could not parse argument to lease-ms: '0' is no number from 1 to 256000\n"},
         {{shm, "/a", "--admin", "/a"}, "--admin and --shm name the same path: /a\n"},
         {{"-c", "0"}, "could not parse argument to conn-limit: '0' is no number from 1 to 1048576\n"},
