@@ -215,6 +215,12 @@ void check_options() {
                 scale.rate == usual.rate && scale.report_bytes == usual.report_bytes &&
                 scale.history_items == usual.history_items,
             "at the usual scale");
+    std::string help;
+    for (const auto& option : hitratio_options()) help += std::string(option.help) + ",";
+    bool named = true;
+    for (const WorkloadKind& one : workload_kinds()) named &= help.find(one.name) != help.npos;
+    for (const Contestant& one : contestants()) named &= help.find(one.name) != help.npos;
+    tap::ok(named, "the help names every workload and policy");
     HitRatioOptions other;
     tap::is(read({"--quick", "--ratios=5/80,0.5", "--policies", "lru,clock", "--workloads", "scan", "--seed=7", "--rate", "9"},
                  other),
