@@ -13,8 +13,9 @@ namespace farcached {
 enum class AccessTracking : uint8_t {
     none,    // a proxy tells of them with the next requests, if any
     atomic,  // one is added to a counter of the item's by RDMA, behind the read
+    report,  // a proxy tells now and then of those that matter, whether it asks anything or not
 };
-constexpr std::array<std::string_view, 2> access_tracking_names = {"none", "atomic"};
-static_assert(access_tracking_names[size_t(AccessTracking::atomic)] == "atomic");
+constexpr std::array<std::string_view, 3> access_tracking_names = {"none", "atomic", "report"};
+static_assert(access_tracking_names[size_t(AccessTracking::report)] == "report");
 
 }  // namespace farcached

@@ -81,6 +81,10 @@ constexpr Option table[] = {
      .section = Section::network, .in_file = true, .exit_status = exit_usage,
      .help = "how many connections of proxies may be welcome at once; a\n"
              "proxy has one for each of its threads"},
+    {.name = "greeting-timeout-ms", .argument = "<ms>", .initial = "10000",
+     .kind = number<&S::node, &N::greeting_timeout_ms>(100, 600'000), .section = Section::network,
+     .in_file = true, .exit_status = exit_usage,
+     .help = "close connections on which no proxy has greeted for so long"},
     admin_option(Section::network),
     {.flag = 'm', .name = "memory-limit", .argument = "<megabytes>", .initial = "64",
      .kind = number<&S::memory, &M::bytes_max>(1, megabytes_max, 1 << 20), .section = Section::memory,
@@ -118,12 +122,14 @@ constexpr Option table[] = {
     {.name = "no-lease", .initial = "no", .kind = turns_off<&S::node, &N::lease>(),
      .section = Section::memory, .in_file = true,
      .help = "grant no leases: each get asks the node, or its index"},
-    {.name = "access-tracking", .argument = "<none|atomic>", .initial = "none",
+    {.name = "access-tracking", .argument = "<none|atomic|report>", .initial = "none",
      .kind = choice<&S::node, &N::access_tracking>(access_tracking_names), .section = Section::memory,
      .in_file = true, .exit_status = exit_usage,
      .help = "atomic: proxies over --verbs may count what they read in\n"
              "memory of its own, an eighth of -m that is locked too, and\n"
-             "what is read is not evicted first; no effect elsewhere"},
+             "what is read is not evicted first; no effect elsewhere.\n"
+             "none, report: proxies tell, with requests or by reports, as\n"
+             "access_tracking of farcached(1) says there"},
     {.flag = 't', .name = "threads", .argument = "<num>", .initial = "4",
      .kind = number<&S::session, &SessionSettings::threads>(1, limits::workers_max),
      .section = Section::process, .in_file = true, .exit_status = exit_usage,

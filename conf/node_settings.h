@@ -18,6 +18,7 @@ struct NodeSettings {
     uint16_t tcp_port = 0;       // 0: one that the kernel chooses
     std::string verbs_host;      // likewise, of an RDMA device; empty: no RDMA
     uint16_t verbs_port = 0;
+    uint32_t greeting_timeout_ms = 0;
     PolicyKind policy = PolicyKind::clock;
     uint32_t lease_ms = 0;       // where there is one term for all leases
     uint32_t lease_ms_min = 0;   // of leases by popularity

@@ -95,13 +95,19 @@ constexpr Option table[] = {
      .exit_status = exit_usage,
      .help = "a get of a key whose place is not known asks the node (rpc),\n"
              "or reads the node's index first (index)"},
-    {.where = suboption, .name = "access_tracking", .argument = "<none|atomic>", .initial = "none",
+    {.where = suboption, .name = "access_tracking", .argument = "<none|atomic|report>", .initial = "none",
      .kind = choice<&S::proxy, &P::access_tracking>(access_tracking_names), .section = nodes, .in_file = true,
      .exit_status = exit_usage,
-     .help = "how a node behind verbs learns which items are read there\n"
-             "without its help: from the next requests (none), or by a\n"
+     .help = "how a node learns which items are read there without its\n"
+             "help: from the next requests (none); behind verbs by a\n"
              "FETCH_AND_ADD behind each read (atomic), if it has counters:\n"
-             "--access-tracking of farnode(1)"},
+             "--access-tracking of farnode(1); or by reports of those that\n"
+             "are read most, sent also if nothing is asked (report)"},
+    {.where = suboption, .name = "report_interval_ms", .argument = "<ms>", .initial = "10000",
+     .kind = number<&S::proxy, &P::report_interval_ms>(100, 60'000), .section = nodes, .in_file = true,
+     .exit_status = exit_usage,
+     .help = "between such reports, of 8 KiB at most from each thread to\n"
+             "each node"},
     {.where = suboption, .name = "pointer_table.path", .argument = "<name>", .initial = "/farcached",
      .kind = checked_text<&S::proxy, &P::pointer_table_path>(is_shared_memory_name),
      .section = nodes, .in_file = true, .exit_status = exit_usage,

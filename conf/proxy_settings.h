@@ -40,6 +40,7 @@ struct ProxySettings {
     bool local_read = false;                 // read the index of a node whose region is mapped
     ColdGet cold_get = ColdGet::rpc;
     AccessTracking access_tracking = AccessTracking::none;
+    uint32_t report_interval_ms = 0;         // between reports of accesses, if there are any
     std::string pointer_table_path;          // a POSIX shared-memory name
     uint64_t pointer_table_entries = 0;      // a power of two
     uint32_t node_timeout_ms = 0;            // until a request to a node is given up

@@ -65,6 +65,8 @@ Nodes::Made Nodes::make(const conf::ProxySettings& settings, const conf::MemoryS
     nodes->options_.local_read = settings.local_read;
     nodes->options_.cold_index = settings.cold_get == conf::ColdGet::index;
     nodes->options_.count_reads = settings.access_tracking == AccessTracking::atomic;
+    if (settings.access_tracking == AccessTracking::report)
+        nodes->options_.report_interval_ns = settings.report_interval_ms * ns_per_ms;
     nodes->options_.item_bytes_max = memory.item_bytes_max;
     nodes->options_.cas = memory.cas;
     nodes->host_ = this_host();
@@ -113,6 +115,7 @@ proxy::LinkConfig Nodes::link_config(uint32_t node, uint32_t worker) const {
     config.host_zero_ns = process::node_zero_ns();
     config.cold_index = options_.cold_index;
     config.count_reads = options_.count_reads;
+    config.report_interval_ns = options_.report_interval_ns;
     config.verify_check = nodes_[node]->spec.channel == conf::NodeChannel::verbs;  // a NIC promises no order of bytes
     config.seed = random_word() ^ (uint64_t(worker) << 32 | node);
     return config;

@@ -38,6 +38,7 @@ class Nodes final : public NodesView {
         bool local_read = true;
         bool cold_index = false;
         bool count_reads = false;             // where the node and the channel can
+        uint64_t report_interval_ns = 0;      // of accesses that nodes did not see; 0: with requests
         uint64_t item_bytes_max = 0;          // larger items are refused here
         bool cas = true;                      // false: clients of this process see no unique but 0, and compare in vain
     };

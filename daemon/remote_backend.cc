@@ -431,7 +431,7 @@ bool RemoteBackend::read_local(Node& node, const protocol::GetOp& op, ValueSink 
     reply.why = protocol::Miss::none;
     if (op.no_bump) return true;
     const uint64_t arena_offset = uint64_t(reinterpret_cast<const char*>(node.mapped->arena) - node.mapped->base);
-    node.link.note_access(hash, found.guard.generation(), arena_offset + found.slot.offset(), 0);
+    if (node.link.note_access(hash, found.guard.generation(), arena_offset + found.slot.offset(), 0)) touched(node);
     return true;
 }
 

@@ -36,6 +36,7 @@ void write_node(StatWriter& out, const NodeShown& shown, const NodeTotals& total
     out.number(prefix + "get_local", totals.local.local_hits);
 #define X(name, help) out.number(prefix + #name, totals.link.name);
     LINK_COUNTERS(X)
+    LINK_GAUGES(X)
     CHANNEL_COUNTERS(X)
 #undef X
 }
@@ -51,6 +52,7 @@ void write_links(StatWriter& out, const Sample& sample) {
     const LinkTotals links = sample.all_links();
 #define X(name, help) out.number(#name, links.name);
     LINK_COUNTERS(X)
+    LINK_GAUGES(X)
     CHANNEL_COUNTERS(X)
 #undef X
     const uint64_t* down = links.downs.data();

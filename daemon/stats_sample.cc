@@ -39,6 +39,7 @@ void each_array(Totals& to, const Totals& from, Visit visit) {
 void add_link(LinkTotals& to, const proxy::LinkCounters& from) {
 #define X(name, help) to.name += from.name.get();
     LINK_COUNTERS(X)
+    LINK_GAUGES(X)
 #undef X
 #define X(name, help) to.name += from.channel.name.get();
     CHANNEL_COUNTERS(X)
@@ -106,6 +107,7 @@ LinkTotals Sample::all_links() const {
     for (const NodeTotals& one : nodes) {
 #define X(name, help) sum.name += one.link.name;
         LINK_COUNTERS(X)
+        LINK_GAUGES(X)
         CHANNEL_COUNTERS(X)
 #undef X
         each_array(sum, one.link, [](uint64_t& to, uint64_t from) { to += from; });

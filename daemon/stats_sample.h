@@ -44,6 +44,7 @@ struct LocalTotals {
 struct LinkTotals {
 #define X(name, help) uint64_t name = 0;
     LINK_COUNTERS(X)
+    LINK_GAUGES(X)
     CHANNEL_COUNTERS(X)
 #undef X
     std::array<uint64_t, size_t(proxy::LinkDown::count)> downs{};

@@ -47,6 +47,7 @@ void farcached_rows() {
     OWN_STATS(X)
     heading("stats proxy, with nodes: what was asked of them; and, of each, in stats nodes");
     LINK_COUNTERS(X)
+    LINK_GAUGES(X)
     CHANNEL_COUNTERS(X)
     heading("stats proxy, with nodes: why connections to them ended");
 #define X_DOWN(name, help) row("down_" #name, help);

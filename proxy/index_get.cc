@@ -101,11 +101,8 @@ void IndexGets::answer(Read& read) {
     const IndexProbe& probe = std::get<IndexProbe>(read.way);
     const fabric::PointerRead& found = probe.found();
     parts_.counters.get_index.add(1);
-    if (!read.op.no_bump && !read.counted) {
-        const uint32_t dropped = parts_.unseen.note(read.op.key.hash, found.generation,
-                                                    probe.item_offset(), index_region);
-        if (dropped != 0) parts_.counters.accesses_dropped.add(dropped);
-    }
+    if (!read.op.no_bump && !read.counted)
+        parts_.notes.note({read.op.key.hash, found.generation, probe.item_offset(), index_region, 1});
     const uint64_t item_bytes = layout::item_bytes(read.op.key.bytes.size(), found.meta.value_len);
     parts_.reads.answer(read, found, item_bytes);
 }

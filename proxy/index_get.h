@@ -14,10 +14,10 @@
 #include "fabric/channel.h"
 #include "fabric/index_probe.h"
 #include "protocol/handshake.h"
+#include "proxy/access_notes.h"
 #include "proxy/far_clock.h"
 #include "proxy/link_counters.h"
 #include "proxy/reads.h"
-#include "proxy/unseen.h"
 
 namespace farcached::proxy {
 
@@ -28,7 +28,7 @@ class IndexGets {
         Reads& reads;
         const FarClock& clock;
         LinkCounters& counters;
-        UnseenAccesses& unseen;
+        AccessNotes& notes;
     };
     IndexGets(const Parts& parts, bool on) : parts_(parts), on_(on) {}
     IndexGets(const IndexGets&) = delete;

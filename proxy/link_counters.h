@@ -51,6 +51,9 @@ namespace farcached::proxy {
     X(lease_unusable, "remote pointers in replies that could not be or led nowhere")                  \
     X(accesses_sent, "accesses that the node did not see and was told of")                            \
     X(accesses_dropped, "accesses that the node did not see and never hears of")                      \
+    X(reports_sent, "reports of accesses (access_tracking=report)")                                   \
+    X(report_items, "items that were told of in reports")                                             \
+    X(report_bytes, "bytes of reports")                                                               \
     X(node_connects, "connections to a node that were begun")                                         \
     X(node_reconnects, "connections to a node that came up after one had been lost")                  \
     X(node_timeouts, "requests whose answer did not come in time")                                    \
@@ -65,6 +68,16 @@ namespace farcached::proxy {
     X(values_unlent, "of these, values that it did not READ, and that went in pieces")                \
     X(values_received, "values and texts that came in pieces and came whole")                         \
     X(values_no_memory, "values that came in pieces and found no memory")
+
+// What is, and is shown as it is when counters were reset.
+//
+//        name          help
+#define LINK_GAUGES(X)                                                                                \
+    X(arc_t1, "keys read one-sided once lately, at the last report; a gauge")                         \
+    X(arc_t2, "keys read one-sided twice or more lately, at the last report; a gauge")                \
+    X(arc_b1, "keys that were in arc_t1 until lately, at the last report; a gauge")                   \
+    X(arc_b2, "keys that were in arc_t2 until lately, at the last report; a gauge")                   \
+    X(arc_target, "how many keys arc_t1 should have, at the last report; a gauge")
 
 // Why a connection to a node was given up.
 //
@@ -91,6 +104,7 @@ struct LinkCounters {
     fabric::ChannelCounters channel;  // of all its connections
 #define X(name, help) Cell name;
     LINK_COUNTERS(X)
+    LINK_GAUGES(X)
 #undef X
     std::array<Cell, size_t(LinkDown::count)> downs;
     std::array<Cell, size_t(fabric::ChannelEnd::count)> channel_ends;

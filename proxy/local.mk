@@ -3,6 +3,11 @@
 noinst_LIBRARIES += proxy/libproxy.a
 
 proxy_libproxy_a_SOURCES = \
+	proxy/access_frames.h \
+	proxy/access_notes.cc \
+	proxy/access_notes.h \
+	proxy/arc.cc \
+	proxy/arc.h \
 	proxy/ask.h \
 	proxy/exchange.cc \
 	proxy/exchange.h \

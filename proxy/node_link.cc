@@ -39,10 +39,11 @@ NodeLink::NodeLink(const LinkConfig& config, const Surroundings& around)
     : config_(config),
       around_(around),
       clock_(config.host_zero_ns),
+      notes_(counters_, config.report_interval_ns, config.seed),
       exchanges_(config.under_way),
       reads_(around.landing, order_, clock_, counters_, config.reads_max, config.count_reads),
-      pointers_({around.table, reads_, counters_, unseen_}, config.verify_check),
-      index_({reads_, clock_, counters_, unseen_}, config.cold_index),
+      pointers_({around.table, reads_, counters_, notes_}, config.verify_check),
+      index_({reads_, clock_, counters_, notes_}, config.cold_index),
       reconnect_(config.reconnect, config.seed) {}
 
 NodeLink::~NodeLink() { CHECK(state_ == LinkState::idle); }
@@ -141,7 +142,7 @@ void NodeLink::fail_everything(AskFailure why) {
     CHECK(reads_.live() == 0);
     for (uint32_t kind = 0; kind < KeyOrder::kinds; kind++)
         CHECK(order_.all(KeyOrder::Kind(kind)) == 0);
-    counters_.accesses_dropped.add(unseen_.drop_all());
+    notes_.drop_all();
     replies_.reset();
     frames_.reset();
     told_ = true;
@@ -196,7 +197,7 @@ FrameError NodeLink::take_frame(const protocol::Frame& frame, uint64_t now_ns) {
         case FrameKind::chunk: note_progress(frame, now_ns); return replies_->chunk(frame);
         case FrameKind::unlent: note_progress(frame, now_ns); return replies_->unlent(frame);
         case FrameKind::ping:
-            protocol::append_pong(frames_->small(), frame.sequence, 0);
+            protocol::append_pong(frames_->small(), frame.sequence, {});
             return FrameError::none;
         case FrameKind::pong: return take_pong(frame, now_ns);
         case FrameKind::goodbye: return take_goodbye(frame);
@@ -231,6 +232,7 @@ FrameError NodeLink::take_welcome(const protocol::Frame& frame, uint64_t now_ns)
                      limits_, config_.large_bytes_max + 2 * welcome_.item_bytes_max);
     pointers_.greeted(welcome_);
     index_.greeted(welcome_);
+    notes_.greeted(now_ns, welcome_.frame_bytes_max);
     enter(LinkState::up);
     up_since_ns_ = now_ns;
     if (was_up_before_) counters_.node_reconnects.add(1);
@@ -252,8 +254,8 @@ FrameError NodeLink::take_refuse(const protocol::Frame& frame) {
 }
 
 FrameError NodeLink::take_pong(const protocol::Frame& frame, uint64_t now_ns) {
-    NodeSeconds now = 0;
-    const FrameError error = protocol::parse_pong(frame, now);
+    NodeReading now;
+    const FrameError error = protocol::parse_pong(frame, limits_, now);
     if (error != FrameError::none) return error;
     if (ping_sent_ns_ == 0) return FrameError::reply_stranger;
     if (frame.sequence != ping_sequence_) return FrameError::reply_stranger;
@@ -300,7 +302,7 @@ void NodeLink::send(uint64_t now_ns) {
     inside_ = true;
     if (frames_.has_value() && frames_->anything_to_send()) {
         if (frames_->requests_to_send())
-            counters_.accesses_sent.add(unseen_.send(channel_->out(), frames_->frame_bytes_max()));
+            notes_.before_requests(channel_->out());
         const uint32_t count = frames_->send(channel_->out(), now_ns);
         counters_.node_frames.add(count);
         const bool asks = count > 0 || ping_sent_ns_ != 0;
@@ -374,6 +376,7 @@ uint64_t NodeLink::tick(uint64_t now_ns) {
         case LinkState::leaving:
             expire(now_ns);
             look_for_life(now_ns);
+            report(now_ns);
             settle(now_ns);
             if (frames_.has_value() && frames_->anything_to_send()) flush(now_ns);
             break;
@@ -391,7 +394,7 @@ uint64_t NodeLink::next_tick_ns() const {
         case LinkState::leaving: break;
     }
     return std::min({exchanges_.next_deadline_ns(), reads_.next_deadline_ns(), silent_at_ns(),
-                     ping_at_ns()});
+                     ping_at_ns(), up() ? notes_.due_ns() : UINT64_MAX});
 }
 
 void NodeLink::expire(uint64_t now_ns) {
@@ -422,6 +425,11 @@ void NodeLink::look_for_life(uint64_t now_ns) {
     if (now_ns < ping_at_ns()) return;
     ping_sent_ns_ = now_ns;
     protocol::append_ping(frames_->small(), ++ping_sequence_);
+}
+
+void NodeLink::report(uint64_t now_ns) {
+    if (!up() || down_.has_value() || now_ns < notes_.due_ns()) return;
+    notes_.report(frames_->small(), now_ns, channel_->out_pending() < config_.unsent_bytes_max);
 }
 
 }  // namespace farcached::proxy

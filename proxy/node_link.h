@@ -34,6 +34,7 @@
 
 #include "fabric/channel.h"
 #include "protocol/handshake.h"
+#include "proxy/access_notes.h"
 #include "proxy/ask.h"
 #include "proxy/exchange.h"
 #include "proxy/far_clock.h"
@@ -47,7 +48,6 @@
 #include "proxy/reads.h"
 #include "proxy/reconnect.h"
 #include "proxy/replies_in.h"
-#include "proxy/unseen.h"
 
 namespace farcached::proxy {
 
@@ -65,6 +65,7 @@ struct LinkConfig {
     bool verify_check = false;                           // the item's check also under a lease
     bool cold_index = false;                             // without a pointer, the index is read
     bool count_reads = false;                            // at the node, where the channel can: it is told of no others
+    uint64_t report_interval_ns = 0;                     // of accesses that it did not see; 0: with requests
     int64_t host_zero_ns = 0;                            // when this process's NodeSeconds read 0
     uint64_t seed = 0;                                   // chance for jitter; other for every link
 };
@@ -145,8 +146,8 @@ class NodeLink final : private fabric::ChannelEvents {
     // in its turn. The hash is under welcome().hash_seed.
     bool read_in_order(uint64_t key_hash) const { return !order_.changing(key_hash); }
     // Only while up: such a read was a hit on the item `offset` bytes behind the region's start. The node is told in
-    // front of the next request.
-    void note_access(uint64_t key_hash, uint64_t generation, uint64_t offset, uint32_t region);
+    // front of the next request, or in a report: true: there was nothing to report, and next_tick_ns() may be earlier.
+    bool note_access(uint64_t key_hash, uint64_t generation, uint64_t offset, uint32_t region);
     // Only while up: must the value of this store be owned by its options?
     bool value_follows(const protocol::StoreOp& op) const;
     // The sink goes away: its requests go on, and nobody is told of them.
@@ -199,6 +200,7 @@ class NodeLink final : private fabric::ChannelEvents {
     void look_for_life(uint64_t now_ns);
     uint64_t silent_at_ns() const;
     uint64_t ping_at_ns() const;
+    void report(uint64_t now_ns);
     void tell_room();
 
     template <class Op>
@@ -213,7 +215,7 @@ class NodeLink final : private fabric::ChannelEvents {
     LinkCounters counters_;
     KeyOrder order_;
     FarClock clock_;
-    UnseenAccesses unseen_;
+    AccessNotes notes_;
     Exchanges exchanges_;
     Reads reads_;
     PointerGets pointers_;

@@ -235,9 +235,8 @@ void NodeLink::ask_fallbacks() {
     });
 }
 
-void NodeLink::note_access(uint64_t key_hash, uint64_t generation, uint64_t offset, uint32_t region) {
-    const uint32_t dropped = unseen_.note(key_hash, generation, offset, region);
-    if (dropped != 0) counters_.accesses_dropped.add(dropped);
+bool NodeLink::note_access(uint64_t key_hash, uint64_t generation, uint64_t offset, uint32_t region) {
+    return notes_.note({key_hash, generation, offset, region, 1});
 }
 
 void NodeLink::forget_sink(const ReplySink& sink) {

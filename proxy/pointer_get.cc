@@ -19,7 +19,7 @@ PointerGets::PointerGets(const Parts& parts, bool verify_check)
     : table_(parts.table),
       reads_(parts.reads),
       counters_(parts.counters),
-      unseen_(parts.unseen),
+      notes_(parts.notes),
       verify_check_(verify_check) {}
 
 void PointerGets::greeted(const protocol::Welcome& welcome) {
@@ -71,16 +71,20 @@ void PointerGets::keep(const protocol::Grant& grant, const Earned& earned) {
 }
 
 void PointerGets::forget(uint64_t key_hash) {
+    notes_.forget(key_hash);
     if (table_ != nullptr) table_->forget(key_hash, incarnation_);
+}
+
+void PointerGets::drop(uint64_t key_hash, const fabric::RemotePtr& ptr) {
+    notes_.forget(key_hash);
+    table_->drop(key_hash, ptr.incarnation, ptr.generation);
 }
 
 void PointerGets::note_access(const Read& read) {
     const ByPointer& way = std::get<ByPointer>(read.way);
     const fabric::RemotePtr& ptr = way.leased.ptr;
-    if (!read.op.no_bump && !read.counted) {
-        const uint32_t dropped = unseen_.note(read.op.key.hash, ptr.generation, ptr.offset, ptr.region);
-        if (dropped != 0) counters_.accesses_dropped.add(dropped);
-    }
+    if (!read.op.no_bump && !read.counted)
+        notes_.note({read.op.key.hash, ptr.generation, ptr.offset, ptr.region, 1});
     const uint64_t place = way.entry % uses_.size();
     Uses& uses = uses_[place];
     if (uses.entry != way.entry && uses.count != 0) {
@@ -113,7 +117,7 @@ bool PointerGets::begin(fabric::Channel& channel, const protocol::GetOp& op,
     const fabric::RemotePtr& ptr = found.leased.ptr;
     if (!usable(ptr)) {
         counters_.read_invalid_length.add(1);
-        table_->drop(op.key.hash, ptr.incarnation, ptr.generation);
+        drop(op.key.hash, ptr);
         return false;
     }
     Read* read = reads_.open(op, options, sink, (size_t(ptr.length) + 7) / 8 * 8);
@@ -147,8 +151,7 @@ void PointerGets::judge(Read& read, uint64_t now_ns) {
         judged.outcome == Outcome::generation || judged.outcome == Outcome::guard_dead;
     if (stale) counters_.pointer_stale.add(1);
     reads_.count_invalid(judged.outcome);
-    if (judged.outcome != Outcome::tokens)
-        table_->drop(read.op.key.hash, way.leased.ptr.incarnation, way.leased.ptr.generation);
+    if (judged.outcome != Outcome::tokens) drop(read.op.key.hash, way.leased.ptr);
     reads_.ask_node(read);
 }
 

@@ -15,10 +15,10 @@
 
 #include "fabric/channel.h"
 #include "protocol/handshake.h"
+#include "proxy/access_notes.h"
 #include "proxy/link_counters.h"
 #include "proxy/pointer_table.h"
 #include "proxy/reads.h"
-#include "proxy/unseen.h"
 
 namespace farcached::proxy {
 
@@ -29,7 +29,7 @@ class PointerGets {
         PointerTable* table;  // nullptr: there are no pointers
         Reads& reads;
         LinkCounters& counters;
-        UnseenAccesses& unseen;
+        AccessNotes& notes;
     };
     PointerGets(const Parts& parts, bool verify_check);
     PointerGets(const PointerGets&) = delete;
@@ -65,11 +65,12 @@ class PointerGets {
     bool usable(const fabric::RemotePtr& ptr) const;
     const protocol::RegionFact* region(uint32_t id) const;
     void note_access(const Read& read);
+    void drop(uint64_t key_hash, const fabric::RemotePtr& ptr);
 
     PointerTable* table_;
     Reads& reads_;
     LinkCounters& counters_;
-    UnseenAccesses& unseen_;
+    AccessNotes& notes_;
     bool verify_check_;
 
     uint64_t incarnation_ = 0;

@@ -3,8 +3,7 @@
 
 #include <bit>
 
-#include "base/check.h"
-#include "protocol/frame_writer.h"
+#include "proxy/access_frames.h"
 
 namespace farcached::proxy {
 
@@ -32,18 +31,10 @@ void UnseenAccesses::take(Visit&& visit) {
 
 uint64_t UnseenAccesses::send(OutBuffer& out, uint32_t frame_bytes_max) {
     if (!any()) return 0;
-    uint64_t accesses = 0;
-    protocol::FrameWriter writer(out, frame_bytes_max);
-    take([&](const protocol::AccessRecord& item) {
-        accesses += item.count;
-        if (writer.open() && writer.add(item)) return;
-        if (writer.open()) writer.end();
-        writer.begin(protocol::FrameKind::accesses, /* sequence= */ 0);
-        const bool added = writer.add(item);
-        CHECK(added);
-    });
-    writer.end();
-    return accesses;
+    AccessFrames frames(out, frame_bytes_max);
+    take([&](const protocol::AccessRecord& item) { frames.add(item); });
+    frames.end();
+    return frames.accesses();
 }
 
 uint64_t UnseenAccesses::drop_all() {

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// UnseenAccesses: accesses to one node's items that the node did not see, because this process read its memory: by a
-// remote pointer, by the index, or where it is mapped.
+// UnseenAccesses: accesses to one node's items that are to be told with the next requests.
 //
-// Owner: a NodeLink.
+// Owner: an AccessNotes.
 // U1  They travel right in front of the next frame of requests, so that the node knows of each before it executes what
 //     was asked after it; never by themselves: a node that is only read is left alone.
 // U2  They are bounded: sets of four by the key's hash, accesses to one item counted together. In a full set the
 //     oldest makes room, and is told of as dropped.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 
@@ -24,17 +24,17 @@ class UnseenAccesses {
     bool any() const { return touched_ != 0; }
 
     // Returns how many accesses were dropped for it: usually none.
-    // offset: of the item, from the region's start; key_hash: under the node's seed.
-    uint32_t note(uint64_t key_hash, uint64_t generation, uint64_t offset, uint32_t region) {
-        Set& set = sets_[key_hash % sets];
-        touched_ |= UINT64_C(1) << key_hash % sets;
+    uint32_t note(const protocol::AccessRecord& access) {
+        Set& set = sets_[access.hash % sets];
+        touched_ |= UINT64_C(1) << access.hash % sets;
         for (uint32_t i = 0; i < set.filled; i++) {
             protocol::AccessRecord& item = set.items[i];
-            if (item.generation != generation || item.offset != offset) continue;
-            item.count += item.count != UINT32_MAX;
-            return 0;
+            if (item.generation != access.generation || item.offset != access.offset) continue;
+            const uint32_t more = std::min(access.count, UINT32_MAX - item.count);
+            item.count += more;
+            return access.count - more;
         }
-        return add(set, {key_hash, generation, offset, region, 1});
+        return add(set, access);
     }
 
     // Frames of all of them, none longer than agreed, to the end of `out`; returns how many accesses they tell of.

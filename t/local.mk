@@ -182,7 +182,12 @@ check_PROGRAMS += t/unit_transport
 TESTS += t/unit_transport
 t_unit_transport_SOURCES = t/unit_transport.cc t/tap.h
 t_unit_transport_LDADD = bench/libbench.a $(LDADD)
-test_scripts += t/bench_smoke.py t/bench_transport.py
+
+check_PROGRAMS += t/unit_hitratio
+TESTS += t/unit_hitratio
+t_unit_hitratio_SOURCES = t/unit_hitratio.cc t/tap.h
+t_unit_hitratio_LDADD = bench/libbench.a $(LDADD)
+test_scripts += t/bench_smoke.py t/bench_hitratio.py t/bench_transport.py
 
 # What needs RDMA, in guests that have it: contrib/check runs it and `make check` does not.
 check_PROGRAMS += t/verbs_relay
@@ -249,7 +254,8 @@ test_scripts += t/conv_connections.py t/conv_connection_limits.py
 # Several processes: farcached in front of nodes.
 test_scripts += t/nodes_conv_text.py t/nodes_conv_meta.py t/nodes_conv_binary.py t/nodes_conv_connections.py \
 	t/nodes_conv_options.py
-test_scripts += t/nodes_consistency.py t/nodes_leases.py t/nodes_liar.py t/nodes_restart.py t/nodes_stopped.py
+test_scripts += t/nodes_clock.py t/nodes_consistency.py t/nodes_leases.py t/nodes_liar.py t/nodes_reports.py \
+	t/nodes_restart.py t/nodes_stopped.py
 
 # -- Last: what the lists above add up to -----------------------------------------------------------
 check_PROGRAMS += $(fuzz_targets)
@@ -291,6 +297,10 @@ t_unit_pointer_table_open_SOURCES = t/unit_pointer_table_open.cc t/unit_pointer_
 t_unit_pointer_table_SOURCES = t/unit_pointer_table.cc t/unit_pointer_table_fixture.h t/tap.h
 t_unit_pointer_table_safety_SOURCES = t/unit_pointer_table_safety.cc t/unit_pointer_table_fixture.h t/tap.h
 
+check_PROGRAMS += t/unit_arc
+TESTS += t/unit_arc
+t_unit_arc_SOURCES = t/unit_arc.cc t/tap.h
+
 # A worker's link to a node, over a channel in memory.
 link_headers = t/link_channel.h t/link_fixture.h t/link_node.h t/unit_pointer_table_fixture.h t/tap.h
 check_PROGRAMS += t/unit_link_parts t/unit_node_link t/unit_node_link_ends t/unit_node_link_reads \
@@ -305,6 +315,9 @@ t_unit_frames_out_SOURCES = t/unit_frames_out.cc t/tap.h
 check_PROGRAMS += t/unit_node_link_counts
 TESTS += t/unit_node_link_counts
 t_unit_node_link_counts_SOURCES = t/unit_node_link_counts.cc $(link_headers)
+check_PROGRAMS += t/unit_node_link_reports
+TESTS += t/unit_node_link_reports
+t_unit_node_link_reports_SOURCES = t/unit_node_link_reports.cc $(link_headers)
 check_PROGRAMS += t/unit_node_link_index t/unit_index_probe
 TESTS += t/unit_node_link_index t/unit_index_probe
 t_unit_index_probe_SOURCES = t/unit_index_probe.cc t/tap.h

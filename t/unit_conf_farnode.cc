@@ -42,7 +42,7 @@ void defaults_and_flags() {
 
     const CommandLine all = parse({"--name", "n-1.x_y", "-m", "128", "-t", "2", "--tcp", "[::1]:0", "-I", "2m",
                                    "--lease-ms=8000", "--no-lease", "--access-tracking=atomic", "-c", "7", "-L", "-M",
-                                   "-d", "-P", "/tmp/p", "-u", "nobody", "-vv"});
+                                   "-d", "-P", "/tmp/p", "-u", "nobody", "-vv", "--greeting-timeout-ms=200"});
     const Settings& a = all.settings;
     tap::is(all.err, "", "all of them are taken");
     tap::is(a.node.name, "n-1.x_y", "--name");
@@ -53,7 +53,10 @@ void defaults_and_flags() {
     tap::ok(a.node.lease_ms == 8000 && !a.node.lease, "--lease-ms and --no-lease");
     tap::ok(s.node.access_tracking == AccessTracking::none && a.node.access_tracking == AccessTracking::atomic,
             "--access-tracking");
+    tap::is(parse({"--tcp", "*:1", "--access-tracking=report"}).settings.node.access_tracking, AccessTracking::report,
+            "--access-tracking report");
     tap::is(a.session.connections_max, 7u, "-c");
+    tap::ok(s.node.greeting_timeout_ms == 10'000 && a.node.greeting_timeout_ms == 200, "--greeting-timeout-ms");
     tap::ok(s.memory.evict && !a.memory.evict, "-M");
     tap::ok(a.memory.huge_pages && a.process.daemonize, "-L and -d");
     tap::is(a.process.pid_file + " " + a.process.user, "/tmp/p nobody", "-P and -u");
@@ -88,8 +91,8 @@ void refusals() {
          "could not parse argument to max-item-size: found '1'; allowed: a number of bytes, or one with k or m, from "
          "1k to 1024m\n"},
         {{shm, "/a", "-I", "40m"}, "Cannot set item size limit higher than 1/2 of memory max.\n"},
-        {{"--access-tracking", "report"},
-         "could not parse argument to access-tracking: unknown word 'report'. Allowed: none, atomic\n"},
+        {{"--access-tracking", "all"},
+         "could not parse argument to access-tracking: unknown word 'all'. Allowed: none, atomic, report\n"},
         {{"--policy", "strict_lru"},
          "could not parse argument to policy: unknown word 'strict_lru'. Allowed: clock, lru, approx_lru, pdla, mq, "
          "fixed_lease, original, s3fifo\n"},
@@ -128,9 +131,9 @@ void files() {
             "and not another option");
     tap::is(file_errors("threads = 0\ncolour = 1\nlease-ms = \"4\"\ntcp = \"x\"\n", s),
             "f:1:11: threads: '0' is no number from 1 to 64\n"
-            "f:2:1: unknown key 'colour'. Allowed: name, shm, tcp, verbs, conn-limit, admin, memory-limit, "
+            "f:2:1: unknown key 'colour'. Allowed: name, shm, tcp, verbs, conn-limit, greeting-timeout-ms, admin, memory-limit, "
             "disable-evictions, max-item-size, enable-largepages, policy, lease-ms, lease-ms-min, "
-         "lease-ms-max, no-lease, access-tracking, threads, daemon, user, "
+            "lease-ms-max, no-lease, access-tracking, threads, daemon, user, "
             "pidfile\n"
             "f:3:12: lease-ms: found the text '4'; allowed: a number from 1 to 256000\n"
             "f:4:7: tcp: found 'x'; allowed: ADDR:PORT, with brackets around an IPv6 address; port 0 to 65535\n",

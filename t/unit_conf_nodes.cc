@@ -129,7 +129,8 @@ void test_node_words() {
 void test_command_line() {
     CommandLine line = parse({"--node", "a=shm:/x", "-p", "5000", "--node=b=tcp:h:5,weight=2", "-o",
                               "distribution=ketama_weighted,hash=murmur3,hash_tag={},no_local_read", "-o",
-                              "cold_get=index,access_tracking=atomic,pointer_table.path=/t,pointer_table.entries=64", "-o",
+                              "cold_get=index,access_tracking=report,report_interval_ms=100", "-o",
+                              "pointer_table.path=/t,pointer_table.entries=64", "-o",
                               "node_timeout_ms=5,failover"});
     tap::ok(!line.exit_status, "nodes and their options on the command line");
     tap::is(line.err, "", "without a word");
@@ -141,7 +142,8 @@ void test_command_line() {
     tap::is(proxy.hash_tag, "{}", "hash_tag");
     tap::is(proxy.local_read, false, "local_read");
     tap::is(proxy.cold_get, ColdGet::index, "cold_get");
-    tap::is(proxy.access_tracking, farcached::AccessTracking::atomic, "access_tracking");
+    tap::is(proxy.access_tracking, farcached::AccessTracking::report, "access_tracking");
+    tap::is(proxy.report_interval_ms, 100u, "report_interval_ms");
     tap::is(proxy.pointer_table_path, "/t", "pointer_table.path");
     tap::is(proxy.pointer_table_entries, 64u, "pointer_table.entries");
     tap::is(proxy.node_timeout_ms, 5u, "node_timeout_ms");
@@ -154,6 +156,7 @@ void test_command_line() {
     tap::is(without.hash_tag, "", "whole keys");
     tap::ok(without.local_read && !without.failover && without.cold_get == ColdGet::rpc, "toggles");
     tap::is(without.access_tracking, farcached::AccessTracking::none, "nothing is counted");
+    tap::is(without.report_interval_ms, 10000u, "ten seconds between reports");
     tap::is(without.pointer_table_path, "/farcached", "the table's name");
     tap::is(without.pointer_table_entries, 1048576u, "its entries");
     tap::is(without.node_timeout_ms, 1000u, "timeout");
@@ -217,6 +220,7 @@ hash_tag = "<>"
 local_read = false
 cold_get = "index"
 access_tracking = "atomic"
+report_interval_ms = 60000
 node_timeout_ms = 60000
 failover = true
 pointer_table.path = "/pointers"
@@ -234,10 +238,11 @@ name = "b"
     tap::is(errors.size(), 0u, "a file with every key");
     tap::is(shown(proxy.nodes), "a shm:/run/farnode/with,comma.sock 1, b tcp:[::1]:11300 1 10.0.0.1:11211",
             "its nodes");
-    tap::is(proxy.nodes.at(1).origin, "f:15:1", "where a node was said");
+    tap::is(proxy.nodes.at(1).origin, "f:16:1", "where a node was said");
     tap::ok(proxy.distribution == Distribution::modula && proxy.hash == KeyHash::md5, "words");
     tap::ok(proxy.hash_tag == "<>" && proxy.cold_get == ColdGet::index, "more words");
     tap::is(proxy.access_tracking, farcached::AccessTracking::atomic, "and one more");
+    tap::is(proxy.report_interval_ms, 60000u, "the longest interval");
     tap::ok(!proxy.local_read && proxy.failover, "toggles");
     tap::is(proxy.node_timeout_ms, 60000u, "a number");
     tap::is(proxy.pointer_table_path, "/pointers", "a table's text");
@@ -256,14 +261,15 @@ void test_file_errors() {
     const Row rows[] = {
         {"distributon = \"modula\"",
          "f:1:1: unknown key 'distributon', did you mean 'distribution'? Allowed: admin, node, distribution, hash, "
-         "hash_tag, local_read, cold_get, access_tracking, pointer_table, node_timeout_ms, failover\n"},
-        {"config = \"x\"", "f:1:1: unknown key 'config'. Allowed: admin, node, distribution, hash, "
-                           "hash_tag, local_read, cold_get, access_tracking, pointer_table, node_timeout_ms, failover\n"},
+         "hash_tag, local_read, cold_get, access_tracking, report_interval_ms, pointer_table, node_timeout_ms, failover\n"},
+        {"config = \"x\"", "f:1:1: unknown key 'config'. Allowed: admin, node, distribution, hash, hash_tag, local_read, "
+                           "cold_get, access_tracking, report_interval_ms, pointer_table, node_timeout_ms, failover\n"},
         {"hash = \"md6\"",
          "f:1:8: hash: unknown word 'md6', did you mean 'md5'? Allowed: auto, one_at_a_time, md5, crc, "
          "fnv1_64, fnv1a_64, fnv1_32, fnv1a_32, hsieh, murmur, jenkins, murmur3\n"},
-        {"access_tracking = \"report\"",
-         "f:1:19: access_tracking: unknown word 'report'. Allowed: none, atomic\n"},
+        {"access_tracking = \"reports\"",
+         "f:1:19: access_tracking: unknown word 'reports', did you mean 'report'? Allowed: none, atomic, report\n"},
+        {"report_interval_ms = 99", "f:1:22: report_interval_ms: '99' is no number from 100 to 60000\n"},
         {"cold_get = true", "f:1:12: cold_get: found true; allowed: one of rpc, index\n"},
         {"local_read = \"yes\"", "f:1:14: local_read: found the text 'yes'; allowed: true or false\n"},
         {"node_timeout_ms = \"5\"",
@@ -288,7 +294,7 @@ void test_file_errors() {
         {"node = [1]", "f:1:9: node: found 1; allowed: a table [[node]] for each\n"},
         {"[[nodes]]\nname = \"a\"",
          "f:1:3: unknown key 'nodes', did you mean 'node'? Allowed: admin, node, distribution, hash, "
-         "hash_tag, local_read, cold_get, access_tracking, pointer_table, node_timeout_ms, failover\n"},
+         "hash_tag, local_read, cold_get, access_tracking, report_interval_ms, pointer_table, node_timeout_ms, failover\n"},
         {"[[node]]\n",
          "f:1:1: node.name: missing; allowed: 1 to 63 letters, digits, and any of . _ -\n"
          "f:1:1: node.address: missing; allowed: shm:PATH, tcp:HOST:PORT or verbs:HOST:PORT, with brackets around an IPv6 "
@@ -302,7 +308,7 @@ void test_file_errors() {
         {"wait = 1\nlocal_read = 1\n[[node]]\nadress = \"shm:/x\"\nname = \"a\"\nweight = \"3\"\n"
          "[[node]]\nname = \"\"\naddress = \"tcp:h:0\"\nweight = 0\nhash_as = 7\n",
          "f:1:1: unknown key 'wait'. Allowed: admin, node, distribution, hash, hash_tag, local_read, cold_get, "
-         "access_tracking, pointer_table, node_timeout_ms, failover\n"
+         "access_tracking, report_interval_ms, pointer_table, node_timeout_ms, failover\n"
          "f:2:14: local_read: found 1; allowed: true or false\n"
          "f:3:1: node.address: missing; allowed: shm:PATH, tcp:HOST:PORT or verbs:HOST:PORT, with brackets around an IPv6 "
          "address\n"
@@ -425,6 +431,7 @@ void test_settings() {
     tap::is(nodes_settings(parse({"-o", "distribution=modula"}).settings), "", "stats settings without nodes");
     tap::is(nodes_settings(parse({"--node", "a=shm:/x y", "--node", "b=tcp:h:1,weight=2"}).settings),
             "nodes a,b\ndistribution ketama\nhash auto\nhash_tag NULL\nlocal_read yes\ncold_get rpc\naccess_tracking none\n"
+            "report_interval_ms 10000\n"
             "pointer_table.path /farcached\npointer_table.entries 1048576\nnode_timeout_ms 1000\nfailover no\n",
             "stats settings with nodes");
 }

@@ -175,6 +175,7 @@ void resets() {
     b.store("l", "v");
     talk.counters.cmd_flush.add(3);
     talk.nodes.nodes[1].links[0].get_onesided.add(4);
+    for (proxy::LinkCounters& link : talk.nodes.nodes[1].links) link.arc_t2.set(21);
     tap::is(talk.say("stats reset\r\n"), "", "a reset asks the nodes");
     tap::is(talk.take_asked(), "stats[all]", "for everything that they count");
     tap::is(talk.answer(both(*a, b, "all")), "RESET\r\n", "and is done when they told");
@@ -183,7 +184,9 @@ void resets() {
     tap::is(stat_of(reply, "total_items"), "1", "a node's counters count from there");
     tap::is(stat_of(reply, "curr_items"), "3", "what is a gauge stays");
     tap::is(stat_of(reply, "cmd_flush"), "0", "this process's count anew, too");
-    tap::is(stat_of(talk.stats("proxy", both(*a, b, "general")), "get_onesided"), "0", "and those of links");
+    reply = talk.stats("proxy", both(*a, b, "general"));
+    tap::is(stat_of(reply, "get_onesided"), "0", "and those of links");
+    tap::is(stat_of(reply, "arc_t2"), "42", "but not what they are");
     const std::string late = b.tells("all");
     tap::is(talk.stats("reset", a->tells("all") + "b -\n"), "RESET\r\n", "again, when b is down");
     b.store("n", "v");

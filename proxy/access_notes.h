@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// AccessNotes: accesses to one node's items that the node did not see, because this process read its memory: by a
+// remote pointer, by the index, or where it is mapped; until the node is told, or can no longer be.
+//
+// Owner: a NodeLink.
+// N1  Without an interval they travel with requests (proxy/unseen.h).
+// N2  With one, they are told in reports, which need no requests: every interval, if there are any, the node hears of
+//     the items worth its time (proxy/arc.h), in frames of at most report_bytes_max. Requests go without them, so what a
+//     node says of an item's accesses may be as old as the interval.
+// N3  Each access is counted once, as sent or as dropped.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <variant>
+
+#include "base/out_buffer.h"
+#include "protocol/frame_layout.h"
+#include "proxy/arc.h"
+#include "proxy/link_counters.h"
+#include "proxy/unseen.h"
+
+namespace farcached::proxy {
+
+class AccessNotes {
+  public:
+    static constexpr uint32_t report_bytes_max = 8192;
+    // Keys that are classified, ghosts apart: 16 reports full. All of it takes 480 KiB for a link.
+    static constexpr uint32_t classified_max = 4096;
+
+    // counters: outlives this. interval_ns: 0: no reports. seed: a link's own, so that not all report at once.
+    AccessNotes(LinkCounters& counters, uint64_t interval_ns, uint64_t seed);
+    AccessNotes(const AccessNotes&) = delete;
+    AccessNotes& operator=(const AccessNotes&) = delete;
+
+    // There is a connection, and such frames may be sent.
+    void greeted(uint64_t now_ns, uint32_t frame_bytes_max);
+    // True: due_ns() was never, and is not any more.
+    bool note(const protocol::AccessRecord& item) {
+        if (auto* unseen = std::get_if<UnseenAccesses>(&kept_)) {
+            drop(unseen->note(item));
+            return false;
+        }
+        return classify(item);
+    }
+    // The key's item is not what it was, or where.
+    void forget(uint64_t key_hash);
+    // Frames of requests come right behind.
+    void before_requests(OutBuffer& out);
+    // When report() wants to be called; UINT64_MAX: never.
+    uint64_t due_ns() const;
+    // due_ns() has come. room: false: the transport takes nothing, and what there is waits for the next report.
+    void report(OutBuffer& out, uint64_t now_ns, bool room);
+    // The connection is over, and with it what hashes and offsets meant.
+    void drop_all();
+
+  private:
+    void drop(uint64_t accesses) {
+        if (accesses != 0) counters_.accesses_dropped.add(accesses);
+    }
+    bool classify(const protocol::AccessRecord& item);
+    void show(const Arc& arc);
+
+    LinkCounters& counters_;
+    uint64_t interval_ns_;
+    uint64_t first_ns_;  // of the first report, from the greeting on
+    uint64_t next_ns_ = 0;
+    uint32_t frame_bytes_max_ = 0;
+    std::variant<UnseenAccesses, Arc> kept_;
+};
+
+}  // namespace farcached::proxy

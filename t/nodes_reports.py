@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""access_tracking=report: a node hears of reads though nobody asks it anything, and so does not evict what is read most; by
+requests alone it would not know."""
+import os
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"))
+from cluster import Cluster, nodes_shown  # noqa: E402
+from farcached import tap, until  # noqa: E402
+
+HOT = ["hot%d" % i for i in range(20)]
+VALUE = b"v" * 3000
+BATCH, BATCHES = 300, 12  # of others: more than twice what the node has room for
+
+
+def store(client, names):
+    client.send(*(b"set %s 0 0 %d noreply\r\n%s\r\n" % (name.encode(), len(VALUE), VALUE) for name in names))
+    return client.is_idle()
+
+
+def found(client, names):
+    return sum(value == VALUE for _, _, value, _ in client.get_many(names))
+
+
+def of(proxy, name):
+    """What a proxy counts; `stats nodes` asks no node."""
+    return int(nodes_shown(proxy)["n0"][name])
+
+
+class Pair:
+    """A node, a proxy whose clients only read, and one whose clients store."""
+
+    def __init__(self, tracking, local_read):
+        options = ["access_tracking=" + tracking, "report_interval_ms=100", "node_timeout_ms=30000"]
+        self.cluster = Cluster("shm", threads=1, local_read=local_read, options=options,
+                               node_args=["-m", "4", "-t", "1", "--lease-ms", "256000"])
+
+    def __enter__(self):
+        self.cluster.__enter__()
+        self.reader, self.writer = self.cluster.proxies
+        return self
+
+    def __exit__(self, *_):
+        return self.cluster.__exit__()
+
+    def read_unasked(self, client):
+        """All of HOT, by no request: once for each, as this proxy counts."""
+        counter = self.cluster.unasked_by()
+        before = of(self.reader, counter)
+        return found(client, HOT) == len(HOT) and of(self.reader, counter) - before == len(HOT)
+
+    def heard(self):
+        """Accesses that the node was told of, as it says to the other proxy."""
+        return int(self.writer.stats("node n0")["accesses"])
+
+
+def unasked(local_read):
+    title = "%s: " % ("local reads" if local_read else "remote pointers")
+    with Pair("report", local_read) as p, p.reader.client() as reader, p.writer.client() as writer:
+        store(writer, HOT)
+        tap.ok(until(lambda: p.read_unasked(reader), bool), title + "the node is not asked")
+        frames, reports, heard = of(p.reader, "node_frames"), of(p.reader, "reports_sent"), p.heard()
+        tap.ok(until(lambda: found(reader, HOT) and p.heard(), lambda n: n > heard) > heard, title + "and hears of reads")
+        tap.ok(of(p.reader, "reports_sent") > reports, title + "by reports")
+        read = of(p.reader, p.cluster.unasked_by())
+        tap.is_(until(lambda: of(p.reader, "accesses_sent"), lambda n: n >= read), read, title + "of each in the end")
+        tap.is_(of(p.reader, "node_frames"), frames, title + "without a request")
+        tap.is_(of(p.reader, "arc_t2"), len(HOT), title + "they are what is read often")
+        tap.diag("%s%s reports of %s items, %s bytes" % (
+            title, *(of(p.reader, name) for name in ("reports_sent", "report_items", "report_bytes"))))
+
+
+def pressed(tracking, wait):
+    """Some items are read all the while, by who asks nothing, while many more are stored than there is room for. How many
+    of them are found after each batch."""
+    with Pair(tracking, True) as p, p.reader.client() as reader, p.writer.client() as writer:
+        store(writer, HOT)
+        left = []
+        for batch in range(BATCHES):
+            heard = p.heard()
+            left.append(found(reader, HOT))
+            if wait:
+                until(p.heard, lambda n, before=heard: n > before)
+            store(writer, ["cold%d" % (batch * BATCH + i) for i in range(BATCH)])
+        left.append(found(reader, HOT))
+        evicted = int(p.writer.stats()["evictions"])
+        tap.ok(evicted > BATCH * BATCHES // 3, tracking + ": most of what was stored had to go", evicted)
+        return left
+
+
+def main():
+    unasked(True)
+    unasked(False)
+    tap.is_(pressed("report", wait=True), [len(HOT)] * (BATCHES + 1), "report: what is read is never evicted")
+    left = pressed("none", wait=False)
+    tap.ok(left[0] == len(HOT) and left[-1] < len(HOT), "none: the node evicts what it does not know to be read", left)
+    tap.done()
+
+
+if __name__ == "__main__":
+    main()
