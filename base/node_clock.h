@@ -7,10 +7,18 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 namespace farcached {
 
 using NodeSeconds = uint32_t;
+
+// A reading of the clock.
+struct NodeReading {
+    NodeSeconds seconds = 0;
+    std::optional<uint32_t> us = std::nullopt;  // that have passed since it came to read that; nothing: not told
+};
+constexpr uint32_t reading_us_max = 999'999;
 
 constexpr NodeSeconds never_expires = 0;
 constexpr NodeSeconds long_expired = 1;

@@ -5,6 +5,7 @@
 #include <exception>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "bench/exit_status.h"
@@ -34,6 +35,7 @@ int load_command(std::span<char* const> arguments) {
 
 struct Command {
     const char* name;
+    const char* arguments;  // besides options; empty: none
     const char* help;
     std::vector<OptionText> options;
     int (*run)(std::span<char* const> arguments);
@@ -46,22 +48,54 @@ std::vector<OptionText> texts(std::span<const OptionOf<Options>> table) {
 
 std::vector<Command> commands() {
     return {
-        {"load", "Load on a memcached server, in a closed loop: throughput, latency, hit ratio, server CPU.",
+        {"load", "", "Load on a memcached server, in a closed loop: throughput, latency, hit ratio, server CPU.",
          texts(load_options()), load_command},
-        {"transport", "[ADDRESS]...  The ways to a farnode side by side: TCP, two-sided and one-sided RDMA, with and without\n"
-                      "  metadata atomics. ADDRESS: tcp:HOST:PORT, verbs:HOST:PORT, shm:PATH; or --spawn.",
+        {"transport", "[ADDRESS]...",
+         "The ways to a farnode side by side: TCP, two-sided and one-sided RDMA, with and without metadata atomics.\n"
+         "ADDRESS: tcp:HOST:PORT, verbs:HOST:PORT, shm:PATH; or --spawn.",
          texts(transport_options()), transport_command},
     };
+}
+
+std::string title(const Command& command) {
+    return *command.arguments == '\0' ? command.name : std::string(command.name) + " " + command.arguments;
+}
+
+std::string left_side(const OptionText& option) {
+    std::string left = std::string("--") + option.name;
+    if (option.value != nullptr) left += std::string(" ") + option.value;
+    return left;
+}
+
+// As roff has it: a dash is a dash, and no line begins a request.
+std::string roff(std::string_view text) {
+    std::string escaped;
+    for (const char c : text) {
+        if (c == '-' || c == '\\') escaped += '\\';
+        if ((c == '.' || c == '\'') && (escaped.empty() || escaped.back() == '\n')) escaped += "\\&";
+        escaped += c;
+    }
+    return escaped;
+}
+
+// For man/farbench.1.
+int print_man() {
+    for (const Command& command : commands()) {
+        std::printf(".SS \"%s\"\n%s\n", roff(title(command)).c_str(), roff(command.help).c_str());
+        for (const OptionText& option : command.options) {
+            std::printf(".TP\n.B %s\n%s\n", roff(left_side(option)).c_str(), roff(option.help).c_str());
+            if (option.standard != nullptr) std::printf("[%s]\n", roff(option.standard).c_str());
+        }
+    }
+    return std::fflush(stdout) == 0 ? exit_good : exit_failed;
 }
 
 int print_help() {
     std::printf("Usage: farbench COMMAND [OPTION]...\n");
     for (const Command& command : commands()) {
-        std::printf("\nfarbench %s\n  %s\n\n", command.name, command.help);
+        std::printf("\nfarbench %s\n%s\n\n", title(command).c_str(), command.help);
         for (const OptionText& option : command.options) {
-            std::string left = std::string("--") + option.name;
-            if (option.value != nullptr) left += std::string(" ") + option.value;
-            std::printf("  %-26s %s", left.c_str(), option.help);
+            std::printf("  %-26s %s", left_side(option).c_str(), option.help);
             if (option.standard != nullptr) std::printf(" [%s]", option.standard);
             std::printf("\n");
         }
@@ -79,6 +113,7 @@ int run(std::span<char* const> arguments) {
                 if (std::strcmp(argument, "--help") == 0) return print_help();
             return command.run(arguments.subspan(1));
         }
+    if (std::strcmp(name, "--print-man") == 0) return print_man();
     for (const char* help : {"--help", "-h", "help"})
         if (std::strcmp(name, help) == 0) return print_help();
     if (arguments.empty())

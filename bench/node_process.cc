@@ -134,14 +134,6 @@ void NodeProcess::end() {
     std::filesystem::remove_all(folder_, ignored);
 }
 
-double process_cpu_s(pid_t pid) {
-    clockid_t clock;
-    timespec t{};
-    if (clock_getcpuclockid(pid, &clock) != 0 || clock_gettime(clock, &t) != 0)
-        throw std::runtime_error("there is no process " + std::to_string(pid));
-    return double(t.tv_sec) + double(t.tv_nsec) * 1e-9;
-}
-
 std::string rdma_address() {
     ifaddrs* list = nullptr;
     if (getifaddrs(&list) != 0) fail("getifaddrs", errno);

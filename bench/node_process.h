@@ -36,9 +36,6 @@ class NodeProcess {
     std::vector<NodePlace> places_;
 };
 
-// CPU time that a process has used, all its threads together. Throws std::runtime_error if there is no such process.
-double process_cpu_s(pid_t pid);
-
 // An address of this host that is an RDMA device's. Throws std::runtime_error if there is none.
 std::string rdma_address();
 

@@ -19,6 +19,7 @@
 #include "bench/device_counters.h"
 #include "bench/node_process.h"
 #include "bench/transport_client.h"
+#include "bench/usage.h"
 #include "fabric/mapped_region.h"
 #include "fabric/name_lookup.h"
 #include "fabric/shm_channel.h"

@@ -2,8 +2,8 @@
 #include "bench/usage.h"
 
 #include <sys/resource.h>
-#include <unistd.h>
 
+#include <ctime>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -18,20 +18,6 @@ namespace {
 std::string read_all(const std::string& path) {
     std::ifstream file(path);
     return {std::istreambuf_iterator<char>(file), {}};
-}
-
-double cpu_seconds(int pid) {
-    std::string stat = read_all("/proc/" + std::to_string(pid) + "/stat");
-    size_t name_end = stat.rfind(')');  // the name in front may hold anything
-    if (name_end == stat.npos)
-        throw std::runtime_error("there is no process " + std::to_string(pid));
-    constexpr int fields_between = 11;  // state .. cmajflt; then utime and stime
-    std::istringstream fields(stat.substr(name_end + 1));
-    std::string skipped;
-    for (int i = 0; i < fields_between; i++) fields >> skipped;
-    uint64_t user = 0, system = 0;
-    fields >> user >> system;
-    return double(user + system) / double(sysconf(_SC_CLK_TCK));
 }
 
 uint64_t switches_in(const std::string& status) {
@@ -56,10 +42,18 @@ uint64_t context_switches(int pid) {
 
 }  // namespace
 
+double process_cpu_s(pid_t pid) {
+    clockid_t clock{};
+    timespec used{};
+    if (clock_getcpuclockid(pid, &clock) != 0 || clock_gettime(clock, &used) != 0)
+        throw std::runtime_error("there is no process " + std::to_string(pid));
+    return double(used.tv_sec) + double(used.tv_nsec) * 1e-9;
+}
+
 Usage usage_of(std::span<const int> pids) {
     Usage sum;
     for (int pid : pids) {
-        sum.cpu_s += cpu_seconds(pid);
+        sum.cpu_s += process_cpu_s(pid);
         sum.context_switches += context_switches(pid);
     }
     return sum;

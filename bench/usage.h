@@ -2,19 +2,25 @@
 // What processes have used of the machine, from /proc.
 #pragma once
 
+#include <sys/types.h>
+
 #include <cstdint>
 #include <span>
 
 namespace farcached::bench {
 
 struct Usage {
-    double cpu_s = 0;  // user and system, in steps of the kernel's tick (10 ms)
+    double cpu_s = 0;
     uint64_t context_switches = 0;
 
     Usage operator-(const Usage& earlier) const {
         return {cpu_s - earlier.cpu_s, context_switches - earlier.context_switches};
     }
 };
+
+// User and system time of all threads that there are or were, to the nanosecond (/proc/PID/stat counts in ticks). Throws
+// std::runtime_error if there is no such process.
+double process_cpu_s(pid_t pid);
 
 // Of all together. Throws std::runtime_error if there is no such process.
 Usage usage_of(std::span<const int> pids);

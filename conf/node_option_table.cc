@@ -74,6 +74,10 @@ constexpr Option table[] = {
      .section = Section::network, .in_file = true, .exit_status = exit_usage,
      .help = "how many connections of proxies may be welcome at once; a\n"
              "proxy has one for each of its threads"},
+    {.name = "greeting-timeout-ms", .argument = "<ms>", .initial = "10000",
+     .kind = number<&S::node, &N::greeting_timeout_ms>(100, 600'000), .section = Section::network,
+     .in_file = true, .exit_status = exit_usage,
+     .help = "close connections on which no proxy has greeted for so long"},
     admin_option(Section::network),
     {.flag = 'm', .name = "memory-limit", .argument = "<megabytes>", .initial = "64",
      .kind = number<&S::memory, &M::bytes_max>(1, megabytes_max, 1 << 20), .section = Section::memory,

@@ -17,6 +17,7 @@ struct NodeSettings {
     uint16_t tcp_port = 0;       // 0: one that the kernel chooses
     std::string verbs_host;      // likewise, of an RDMA device; empty: no RDMA
     uint16_t verbs_port = 0;
+    uint32_t greeting_timeout_ms = 0;
     uint32_t lease_ms = 0;
     bool lease = false;
     AccessTracking access_tracking = AccessTracking::none;

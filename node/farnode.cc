@@ -152,11 +152,13 @@ void serve(const conf::Settings& settings, TcpListeners listeners, AdminSocket a
     std::unique_ptr<FarnodeServer> server;
     CrawlerOptions crawling;
     crawling.enabled = broken::sweeps;
+    ServiceLimits limits;
+    limits.greeting_ms = settings.node.greeting_timeout_ms;
     Crawler crawler(node, process::node_now, crawling);
     try {
         server = std::make_unique<FarnodeServer>(
-            node, stats, facts, process::node_now,
-            FarnodeServer::Options{settings.session.threads, talks, fetches.get()});
+            node, stats, facts, process::node_reading,
+            FarnodeServer::Options{settings.session.threads, talks, fetches.get(), limits});
         for (auto& listener : listeners) server->add(std::move(listener), protocol::RegionAccess::none);
         for (auto& listener : over_rdma) server->add(std::move(listener), protocol::RegionAccess::rdma_read);
         if (name != nullptr) {

@@ -52,7 +52,7 @@ struct FarnodeAdmin::Connection {
 };
 
 FarnodeAdmin::FarnodeAdmin(event_base* base, std::unique_ptr<process::AdminSocket> socket,
-                           const NodeStats& stats, NodeSeconds (*clock)())
+                           const NodeStats& stats, NodeReading (*clock)())
     : base_(base), socket_(std::move(socket)), stats_(stats), clock_(clock) {
     socket_->open(base_, [this](int fd) { enter(fd); });
 }
@@ -136,7 +136,7 @@ void FarnodeAdmin::execute(std::string_view line, Connection& connection) {
 
 void FarnodeAdmin::append_stats(std::string_view group, std::string& out) const {
     std::string text;
-    if (!stats_.append(group, clock_(), text)) {
+    if (!stats_.append(group, clock_().seconds, text)) {
         out.append("CLIENT_ERROR no group of this name; groups: " + group_names()).append(line_end);
         return;
     }

@@ -30,7 +30,7 @@ class FarnodeAdmin {
   public:
     // `base` and `stats` outlive this, which is made before the loop runs and destroyed after it.
     FarnodeAdmin(event_base* base, std::unique_ptr<process::AdminSocket> socket, const NodeStats& stats,
-                 NodeSeconds (*clock)());
+                 NodeReading (*clock)());
     ~FarnodeAdmin();
     FarnodeAdmin(const FarnodeAdmin&) = delete;
     FarnodeAdmin& operator=(const FarnodeAdmin&) = delete;
@@ -50,7 +50,7 @@ class FarnodeAdmin {
     event_base* const base_;
     const std::unique_ptr<process::AdminSocket> socket_;
     const NodeStats& stats_;
-    NodeSeconds (*const clock_)();
+    NodeReading (*const clock_)();
     std::list<Connection> connections_;
 };
 

@@ -19,7 +19,7 @@ struct Loop::Connection {
     // The channel goes first: while it lives it may tell the service.
     std::unique_ptr<NodeService> service;
     std::unique_ptr<fabric::Channel> channel;
-    event readable{}, writable{};
+    event readable{}, writable{}, greeting_due{};
     bool awaits_room = false;  // writable is watched
     bool wants_turn = false;   // it is in wanting_
     bool introduced = false;   // it was said who it is
@@ -27,6 +27,8 @@ struct Loop::Connection {
 };
 
 namespace {
+
+timeval timeval_of(uint32_t ms) { return {time_t(ms / 1000), suseconds_t(ms % 1000 * 1000)}; }
 
 void say_end(const fabric::Channel& channel, const NodeService& service) {
     if (!service.close_wanted()) return;
@@ -133,7 +135,16 @@ void Loop::open(Arrival arrival) {
     event_assign(&connection.readable, base_.get(), fd, EV_READ | EV_PERSIST, on_ready, &connection);
     event_assign(&connection.writable, base_.get(), fd, EV_WRITE | EV_PERSIST, on_ready, &connection);
     event_add(&connection.readable, nullptr);
+    evtimer_assign(&connection.greeting_due, base_.get(), on_greeting_due, &connection);
+    const timeval due = timeval_of(shared_.limits.greeting_ms);
+    event_add(&connection.greeting_due, &due);
     turn(connection);
+}
+
+void Loop::on_greeting_due(evutil_socket_t, short, void* argument) {
+    Connection& connection = *static_cast<Connection*>(argument);
+    connection.service->greeting_is_due();
+    connection.loop.settle(connection);
 }
 
 void Loop::turn(Connection& connection) {
@@ -169,6 +180,7 @@ void Loop::remove(Connection& connection) {
     if (talks_) say_end(*connection.channel, *connection.service);
     event_del(&connection.readable);
     event_del(&connection.writable);
+    event_del(&connection.greeting_due);
     std::erase(wanting_, &connection);
     std::erase(active_, &connection);
     connections_.erase(connection.self);
@@ -199,7 +211,7 @@ void Loop::begin_stop(protocol::Goodbye why, uint32_t patience_ms) {
         connection.service->stop(why);
         settle(connection);
     }
-    const timeval patience{time_t(patience_ms / 1000), suseconds_t(patience_ms % 1000 * 1000)};
+    const timeval patience = timeval_of(patience_ms);
     event_add(&deadline_event_, &patience);
 }
 

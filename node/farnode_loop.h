@@ -59,6 +59,7 @@ class Loop {
 
     static void on_ready(evutil_socket_t, short, void* connection);
     static void on_wake(evutil_socket_t, short, void* loop);
+    static void on_greeting_due(evutil_socket_t, short, void* connection);
     static void on_deadline(evutil_socket_t, short, void* loop);
 
     void run();

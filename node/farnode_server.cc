@@ -19,9 +19,9 @@ constexpr int accepts_per_readiness = 64;
 }  // namespace
 
 FarnodeServer::FarnodeServer(Node& node, NodeStats& stats, const NodeFacts& facts,
-                             NodeSeconds (*clock)(), const Options& options)
+                             NodeReading (*clock)(), const Options& options)
     : flushes_(node, [this] { wake(); }),
-      shared_{node, flushes_, stats, facts, clock, {}, options.fetches},
+      shared_{node, flushes_, stats, facts, clock, options.limits, options.fetches},
       stats_(stats),
       base_(make_event_base()) {
     wake_fd_ = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
@@ -89,7 +89,7 @@ void FarnodeServer::on_wake(evutil_socket_t fd, short, void* argument) {
 
 void FarnodeServer::on_flush_tick(evutil_socket_t, short, void* argument) {
     FarnodeServer& server = *static_cast<FarnodeServer*>(argument);
-    server.flushes_.due(server.shared_.clock());
+    server.flushes_.due(server.shared_.clock().seconds);
     if (server.flushes_.scheduled() == 0) event_del(&server.flush_event_);
 }
 

@@ -26,9 +26,10 @@ class FarnodeServer {
         uint32_t threads = 4;
         bool talks = false;  // on stderr
         FetchPool* fetches = nullptr;  // as ServiceShared's
+        ServiceLimits limits = {};
     };
     // Node, stats and facts outlive this. Throws std::system_error.
-    FarnodeServer(Node& node, NodeStats& stats, const NodeFacts& facts, NodeSeconds (*clock)(),
+    FarnodeServer(Node& node, NodeStats& stats, const NodeFacts& facts, NodeReading (*clock)(),
                   const Options& options);
     ~FarnodeServer();
     FarnodeServer(const FarnodeServer&) = delete;

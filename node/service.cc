@@ -121,6 +121,12 @@ void NodeService::give_up() {
     advance();
 }
 
+void NodeService::greeting_is_due() {
+    if (state_ != State::greeting) return;
+    end_with(ServiceEnd::no_greeting, "no greeting in " + std::to_string(shared_.limits.greeting_ms) + " ms");
+    state_ = State::over;
+}
+
 // What is told after the first ending does not change it.
 void NodeService::end_with(ServiceEnd why, std::string text) {
     CHECK(state_ != State::closing);
@@ -182,7 +188,7 @@ size_t NodeService::received(std::string_view bytes) {
 }
 
 void NodeService::take(const Frame& frame) {
-    NodeSeconds now = 0;
+    NodeReading now;
     switch (frame.kind) {
         case FrameKind::hello:
             return hello(frame);
@@ -192,9 +198,9 @@ void NodeService::take(const Frame& frame) {
             return chunk(frame);
         case FrameKind::ping:
             counters_.pings.add(1);
-            return protocol::append_pong(channel_->out(), frame.sequence, shared_.clock());
+            return protocol::append_pong(channel_->out(), frame.sequence, told(shared_.clock()));
         case FrameKind::pong:
-            if (FrameError error = protocol::parse_pong(frame, now); error != FrameError::none) bad(error);
+            if (FrameError error = protocol::parse_pong(frame, limits_, now); error != FrameError::none) bad(error);
             return;
         case FrameKind::goodbye:
             return goodbye(frame);
@@ -295,7 +301,7 @@ void NodeService::accesses(const Frame& frame) {
     constexpr size_t batch_max = 256;
     Access batch[batch_max];
     size_t filled = 0;
-    const NodeSeconds now = shared_.clock();
+    const NodeSeconds now = shared_.clock().seconds;
     for (uint32_t i = 0; i < frame.count; i++) {
         protocol::AccessRecord record;
         const FrameError error = protocol::access_at(frame, i, record);
@@ -409,6 +415,12 @@ bool NodeService::send_piece() {
     counters_.values_sent.add(1);
     answered(next.sequence);
     return true;
+}
+
+// As much of it as is said in the version that was agreed.
+NodeReading NodeService::told(NodeReading now) const {
+    if (limits_.version < protocol::version_with_now_us) now.us.reset();
+    return now;
 }
 
 void NodeService::in_flight(uint64_t sequence) { in_flight_[sequence]++; }

@@ -62,6 +62,7 @@ struct ServiceLimits {
     uint64_t outgoing_bytes_max = 4 << 20;     // values and texts waiting to be sent in pieces; one more is begun below it
     uint64_t incoming_bytes_max = 64 << 20;    // values coming in pieces; a single one may be larger
     uint32_t incoming_values_max = 4096;       // of them, refused ones included
+    uint32_t greeting_ms = 10'000;             // what a connection takes before it is known whose it is, it keeps for so long
 };
 
 // What all connections of a node share; it outlives them. Only the atomics are written.
@@ -70,7 +71,7 @@ struct ServiceShared {
     FlushSchedule& flushes;
     const NodeStats& stats;
     const NodeFacts& facts;
-    NodeSeconds (*clock)();
+    NodeReading (*clock)();
     ServiceLimits limits = {};
     FetchPool* fetches = nullptr;  // nullptr: no value is READ from a proxy
     std::atomic<uint32_t> welcomed{0};  // connections that have a place among facts.connections_max
@@ -101,6 +102,8 @@ class NodeService final : public fabric::ChannelEvents {
     bool quiet() const;
     // The owner's last word: over, as `stopped`.
     void give_up();
+    // ServiceLimits::greeting_ms have passed since attach(): over, if nobody has greeted.
+    void greeting_is_due();
 
     // Who is there, for logs; empty before the greeting.
     const std::string& peer() const { return peer_; }
@@ -190,6 +193,7 @@ class NodeService final : public fabric::ChannelEvents {
     bool grants(const protocol::RequestOptions& options) const {
         return options.want_grant && access_ != protocol::RegionAccess::none;
     }
+    NodeReading told(NodeReading now) const;
     void in_flight(uint64_t sequence);
     void answered(uint64_t sequence);
     bool send_piece();

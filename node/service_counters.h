@@ -51,6 +51,7 @@ namespace farcached::node {
     X(refused, "the greeting was refused: refusal_* says why")                     \
     X(bad_frame, "what came was no frame: frame_* says why")                       \
     X(peer_goodbye, "the proxy said goodbye and had its last replies")             \
+    X(no_greeting, "nobody greeted in time (--greeting-timeout-ms)")               \
     X(stopped, "the node stopped")                                                 \
     X(no_memory, "there was no memory for the connection, or the proxy announced too many values")
 

@@ -53,10 +53,10 @@ void NodeService::requests(protocol::Frame frame) {
         counters_.request_frames.add(1);
         in_flight(frame.sequence);  // the frame itself, until it has been read
     }
-    const NodeSeconds now = shared_.clock();
-    shared_.flushes.due(now);
-    Turn turn{frame.sequence, now,
-              {channel_->out(), limits_.frame_bytes_max, frame.sequence, now}};
+    const NodeReading now = shared_.clock();
+    shared_.flushes.due(now.seconds);
+    Turn turn{frame.sequence, now.seconds,
+              {channel_->out(), limits_.frame_bytes_max, frame.sequence, told(now)}};
     protocol::RequestReader reader(frame, limits_);
     NodeRequest request;
     FrameStep step = reader.next(request);
@@ -227,9 +227,10 @@ void NodeService::announce(Turn& turn, const NodeRequest& request) {
 void NodeService::value_over(Incomings::iterator found, bool abandoned, std::string_view value) {
     const Address address = found->first;
     Incoming& incoming = found->second;
-    const NodeSeconds now = shared_.clock();
-    shared_.flushes.due(now);
-    Turn turn{address.first, now, {channel_->out(), limits_.frame_bytes_max, address.first, now}};
+    const NodeReading now = shared_.clock();
+    shared_.flushes.due(now.seconds);
+    Turn turn{address.first, now.seconds,
+              {channel_->out(), limits_.frame_bytes_max, address.first, told(now)}};
     if (abandoned) {
         counters_.values_abandoned.add(1);
         refuse(turn, address.second, RequestRefusal::abandoned);

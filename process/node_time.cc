@@ -9,15 +9,15 @@ namespace {
 
 constexpr int64_t first_reading = 2;
 
-int64_t seconds_of(clockid_t clock) {
+timespec reading_of(clockid_t clock) {
     timespec at{};
     clock_gettime(clock, &at);
-    return at.tv_sec;
+    return at;
 }
 
 struct Start {
-    int64_t boot_seconds = seconds_of(CLOCK_BOOTTIME);
-    int64_t unix_seconds = seconds_of(CLOCK_REALTIME);
+    int64_t boot_seconds = reading_of(CLOCK_BOOTTIME).tv_sec;
+    int64_t unix_seconds = reading_of(CLOCK_REALTIME).tv_sec;
 };
 
 const Start& start() {
@@ -27,9 +27,12 @@ const Start& start() {
 
 }  // namespace
 
-NodeSeconds node_now() {
+NodeSeconds node_now() { return node_reading().seconds; }
+
+NodeReading node_reading() {
     const int64_t begun = start().boot_seconds;
-    return NodeSeconds(seconds_of(CLOCK_BOOTTIME) - begun + first_reading);
+    const timespec at = reading_of(CLOCK_BOOTTIME);
+    return {NodeSeconds(at.tv_sec - begun + first_reading), uint32_t(at.tv_nsec / 1000)};
 }
 
 int64_t node_zero_ns() { return (start().boot_seconds - first_reading) * 1'000'000'000; }

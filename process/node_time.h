@@ -10,6 +10,8 @@ namespace farcached::process {
 
 // Reads 2 in the second the process started. Any thread.
 NodeSeconds node_now();
+// The same with its fraction.
+NodeReading node_reading();
 // The Unix time at which the node's clock read 0.
 int64_t node_started_unix();
 // What CLOCK_BOOTTIME was then, in nanoseconds; perhaps before the host's start.

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <optional>
 
 #include "base/check.h"
 #include "protocol/layout.h"
@@ -174,17 +175,28 @@ void append_ping(OutBuffer& out, uint64_t sequence) {
     append_header(out, FrameKind::ping, sequence, 0);
 }
 
-void append_pong(OutBuffer& out, uint64_t sequence, NodeSeconds now) {
-    append_header(out, FrameKind::pong, sequence, sizeof(ClockRecord));
-    append_record(out, ClockRecord{now, 0});
+ClockRecord clock_record(const NodeReading& now) {
+    const uint32_t us = now.us.value_or(0);
+    CHECK(us <= reading_us_max);
+    return {now.seconds, us};
 }
 
-FrameError parse_pong(const Frame& frame, NodeSeconds& now) {
-    CHECK(frame.kind == FrameKind::pong);
-    const ClockRecord record = wire::get<ClockRecord>(frame.body.data());
-    if (record.reserved != 0) return FrameError::reserved_set;
-    now = record.now;
+FrameError read_clock(const ClockRecord& record, const FrameLimits& limits, NodeReading& now) {
+    const bool told = limits.sender == Sender::node && limits.version >= version_with_now_us;
+    if (!told && record.now_us != 0) return FrameError::reserved_set;
+    if (record.now_us > reading_us_max) return FrameError::clock_invalid;
+    now = {record.now, told ? std::optional(record.now_us) : std::nullopt};
     return FrameError::none;
+}
+
+void append_pong(OutBuffer& out, uint64_t sequence, const NodeReading& now) {
+    append_header(out, FrameKind::pong, sequence, sizeof(ClockRecord));
+    append_record(out, clock_record(now));
+}
+
+FrameError parse_pong(const Frame& frame, const FrameLimits& limits, NodeReading& now) {
+    CHECK(frame.kind == FrameKind::pong);
+    return read_clock(wire::get<ClockRecord>(frame.body.data()), limits, now);
 }
 
 std::string_view goodbye_name(Goodbye reason) {

@@ -35,7 +35,7 @@
 // F3  Whether a frame can be is decided on its header: nothing that it promises is waited for
 //     first.
 // F4  The views of a frame point into the input.
-// F5  Reserved fields are written as zero and refused otherwise.
+// F5  Reserved fields are written as zero and refused otherwise; so is what the agreed version does not have.
 #pragma once
 
 #include <cstddef>
@@ -68,6 +68,7 @@ struct FrameLimits {
     bool greeted = false;                           // after the greeting
     uint32_t frame_bytes_max = frame_bytes_lowest;  // header and body
     uint64_t value_bytes_max = 0;                   // of an item
+    uint32_t version = protocol_version;            // that both speak
 };
 
 struct Frame {
@@ -146,9 +147,9 @@ void append_abandoned(OutBuffer& out, uint64_t sequence, uint32_t tag);
 
 void append_ping(OutBuffer& out, uint64_t sequence);
 
-// now: the node's clock; from a proxy 0.
-void append_pong(OutBuffer& out, uint64_t sequence, NodeSeconds now);
-FrameError parse_pong(const Frame& frame, NodeSeconds& now);
+// now: the node's clock, with its fraction from version_with_now_us on only; from a proxy nothing.
+void append_pong(OutBuffer& out, uint64_t sequence, const NodeReading& now);
+FrameError parse_pong(const Frame& frame, const FrameLimits& limits, NodeReading& now);
 
 //        name            text
 #define GOODBYES(X)                                                      \
@@ -187,6 +188,10 @@ inline char* write_frame_header(char* to, const FrameHeader& header) {
     std::memcpy(to, &header, sizeof header);
     return to + sizeof header;
 }
+
+ClockRecord clock_record(const NodeReading& now);
+// What the sender tells of its clock.
+FrameError read_clock(const ClockRecord& record, const FrameLimits& limits, NodeReading& now);
 
 // Printable ASCII and blanks only: fit for a log line.
 bool printable(std::string_view text);

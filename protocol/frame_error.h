@@ -31,6 +31,7 @@ namespace farcached::protocol {
     X(status_unknown, "a reply had no known status")                                              \
     X(meta_invalid, "a reply described an item that cannot be")                                   \
     X(grant_invalid, "a reply granted a pointer or a lease that cannot be")                       \
+    X(clock_invalid, "a node's clock told a fraction of a second or more")                        \
     X(entry_invalid, "a returned lease or an access was of no possible item")                     \
     X(chunk_order, "a piece of a value did not begin where the last one ended")                   \
     X(chunk_overrun, "the pieces of a value were longer than the value")                          \

@@ -17,8 +17,11 @@
 namespace farcached::protocol {
 
 // Negotiated by the greeting (protocol/handshake.h).
-constexpr uint32_t protocol_version = 1;
+constexpr uint32_t protocol_version = 2;
 constexpr uint32_t protocol_version_lowest = 1;
+
+// What a version brought.
+constexpr uint32_t version_with_now_us = 2;  // before it, now_us is reserved
 
 // ---- every frame ------------------------------------------------------------------------------------
 //
@@ -217,10 +220,10 @@ static_assert(sizeof(GrantRecord) == 32);
 static_assert(offsetof(GrantRecord, region) == 16);
 static_assert(offsetof(GrantRecord, term_ms) == 24);
 
-// Opens the body of replies; the body of a pong.
+// Opens the body of replies; the body of a pong; what flush_at has.
 struct ClockRecord {
-    uint32_t now;  // NodeSeconds at the node, read after what is answered had come; from a proxy 0
-    uint32_t reserved;
+    uint32_t now;     // NodeSeconds at the node, read after what is answered had come; in a pong of a proxy's 0
+    uint32_t now_us;  // since the clock came to read `now`, to 999'999; from a proxy 0
 };
 static_assert(sizeof(ClockRecord) == 8);
 
@@ -341,12 +344,13 @@ struct WelcomeRecord {
     uint32_t grace_ms;
     uint16_t name_bytes;
     uint16_t region_count;
-    uint32_t reserved;
+    uint32_t now_us;  // since the clock came to read `now`, to 999'999
 };
 static_assert(sizeof(WelcomeRecord) == 96);
 static_assert(offsetof(WelcomeRecord, incarnation) == 24);
 static_assert(offsetof(WelcomeRecord, item_bytes_max) == 56);
 static_assert(offsetof(WelcomeRecord, name_bytes) == 88);
+static_assert(offsetof(WelcomeRecord, now_us) == 92);
 
 struct RegionRecord {
     uint64_t bytes;

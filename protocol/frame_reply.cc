@@ -344,8 +344,7 @@ ReplyReader::ReplyReader(const Frame& frame, const FrameLimits& limits)
     CHECK(frame.kind == FrameKind::replies);
     ClockRecord clock;
     CHECK(at_.take(clock));  // parse_frame saw it
-    if (clock.reserved != 0) error_ = FrameError::reserved_set;
-    now_ = clock.now;
+    error_ = read_clock(clock, limits, now_);
 }
 
 FrameStep ReplyReader::next(NodeReply& reply) {

@@ -6,7 +6,7 @@
 //
 // Every frame of replies opens with the node's clock. A proxy that sent the requests at s and reads
 // the clock c at r knows: at any t >= r it has not passed c + 1 + (t - s) on the node, rounded up
-// (S13).
+// (S13); where the fraction is told, c with it and a microsecond in place of c + 1.
 //
 // Q1  What next() hands out is consistent: a value is as long as its item, a grant is for an item
 //     that can be.
@@ -122,7 +122,7 @@ class ReplyReader {
   public:
     ReplyReader(const Frame& frame, const FrameLimits& limits);
 
-    NodeSeconds now() const { return now_; }  // the node's clock
+    const NodeReading& now() const { return now_; }  // the node's clock
 
     FrameStep next(NodeReply& reply);
     FrameError error() const { return error_; }
@@ -133,7 +133,7 @@ class ReplyReader {
     wire::Cursor at_;
     uint64_t value_bytes_max_;
     uint32_t left_;
-    NodeSeconds now_ = 0;
+    NodeReading now_;
     FrameError error_ = FrameError::none;
 };
 

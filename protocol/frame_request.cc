@@ -342,7 +342,7 @@ FrameError fill(RequestOp& op, Fields& fields, const RequestHeader& header) {
             break;
         case RequestKind::flush_at: {
             const ClockRecord record = fields.take<ClockRecord>();
-            if (record.reserved != 0) return FrameError::reserved_set;
+            if (record.now_us != 0) return FrameError::reserved_set;
             op.emplace<FlushOp>().at = record.now;
             break;
         }

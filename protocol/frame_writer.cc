@@ -12,9 +12,9 @@ void FrameWriter::begin(FrameKind kind, uint64_t sequence) {
     out_.commit(sizeof header_);
 }
 
-void FrameWriter::begin_replies(uint64_t sequence, NodeSeconds now) {
+void FrameWriter::begin_replies(uint64_t sequence, const NodeReading& now) {
     begin(FrameKind::replies, sequence);
-    wire::put(out_.reserve(sizeof(ClockRecord)), ClockRecord{now, 0});
+    wire::put(out_.reserve(sizeof(ClockRecord)), clock_record(now));
     out_.commit(sizeof(ClockRecord));
     header_.body_bytes = sizeof(ClockRecord);
 }

@@ -30,7 +30,7 @@ class FrameWriter {
 
     // requests, lease_returns, accesses.
     void begin(FrameKind kind, uint64_t sequence);
-    void begin_replies(uint64_t sequence, NodeSeconds now);
+    void begin_replies(uint64_t sequence, const NodeReading& now);
     bool open() const { return open_; }
     uint16_t count() const { return header_.count; }
 
@@ -90,8 +90,8 @@ inline bool must_follow(const StoreOp& op, uint32_t frame_bytes_max) {
 // The replies to one frame of requests: begins frames as they fill.
 class ReplyWriter {
   public:
-    // now: the node's clock, read after the requests had come.
-    ReplyWriter(OutBuffer& out, uint32_t frame_bytes_max, uint64_t sequence, NodeSeconds now)
+    // now: the node's clock, read after the requests had come; its fraction from version_with_now_us on only.
+    ReplyWriter(OutBuffer& out, uint32_t frame_bytes_max, uint64_t sequence, const NodeReading& now)
         : frame_(out, frame_bytes_max),
           frame_bytes_max_(frame_bytes_max),
           sequence_(sequence),
@@ -128,7 +128,7 @@ class ReplyWriter {
     FrameWriter frame_;
     uint32_t frame_bytes_max_;
     uint64_t sequence_;
-    NodeSeconds now_;
+    NodeReading now_;
 };
 
 }  // namespace farcached::protocol

@@ -97,6 +97,8 @@ FrameError parse_hello_limits(wire::Cursor& at, Hello& hello) {
     return take_name(at, limits.host_bytes, hello.host);
 }
 
+bool tells_us(uint32_t version) { return version >= version_with_now_us; }
+
 bool facts_possible(const WelcomeRecord& record) {
     if (record.frame_bytes_max < frame_bytes_lowest) return false;
     if (record.frame_bytes_max > frame_bytes_highest) return false;
@@ -105,6 +107,7 @@ bool facts_possible(const WelcomeRecord& record) {
     if (record.term_ms_min > record.term_ms_max) return false;
     if (record.term_ms_max > term_ms_highest) return false;
     if (record.incarnation == 0) return false;
+    if (record.now_us > reading_us_max) return false;
     return record.region_count <= regions_max;
 }
 
@@ -178,7 +181,7 @@ std::optional<Refuse> check_welcome(const Welcome& welcome, const Hello& hello) 
 }
 
 FrameLimits agreed_limits(const Welcome& welcome, Sender sender) {
-    return {sender, true, welcome.frame_bytes_max, welcome.item_bytes_max};
+    return {sender, true, welcome.frame_bytes_max, welcome.item_bytes_max, welcome.version};
 }
 
 // ---- bytes ------------------------------------------------------------------------------------------
@@ -231,7 +234,7 @@ void append_welcome(OutBuffer& out, const Welcome& welcome) {
     record.check_secret = welcome.check_secret;
     record.started_unix = welcome.started_unix;
     record.item_bytes_max = welcome.item_bytes_max;
-    record.now = welcome.now;
+    record.now = welcome.now.seconds;
     record.frame_bytes_max = welcome.frame_bytes_max;
     record.credits = welcome.credits;
     record.term_ms_min = welcome.term_ms_min;
@@ -239,6 +242,7 @@ void append_welcome(OutBuffer& out, const Welcome& welcome) {
     record.grace_ms = welcome.grace_ms;
     record.name_bytes = uint16_t(welcome.name.size());
     record.region_count = uint16_t(welcome.regions.size());
+    if (tells_us(welcome.version)) record.now_us = welcome.now.us.value_or(0);
     CHECK(welcome.regions.size() <= regions_max);
     CHECK(facts_possible(record));
     append_header(
@@ -258,7 +262,7 @@ FrameError parse_welcome(const Frame& frame, Welcome& welcome) {
     if (record.magic != welcome_magic) return FrameError::magic_wrong;
     if (record.version > protocol_version) return FrameError::version_wrong;
     if (record.version < protocol_version_lowest) return FrameError::version_wrong;
-    if (record.reserved != 0) return FrameError::reserved_set;
+    if (!tells_us(record.version) && record.now_us != 0) return FrameError::reserved_set;
     if (!facts_possible(record)) return FrameError::facts_invalid;
     welcome.version = record.version;
     welcome.layout_version = record.layout_version;
@@ -268,7 +272,8 @@ FrameError parse_welcome(const Frame& frame, Welcome& welcome) {
     welcome.check_secret = record.check_secret;
     welcome.started_unix = record.started_unix;
     welcome.item_bytes_max = record.item_bytes_max;
-    welcome.now = record.now;
+    welcome.now = {record.now, std::nullopt};
+    if (tells_us(record.version)) welcome.now.us = record.now_us;
     welcome.frame_bytes_max = record.frame_bytes_max;
     welcome.credits = record.credits;
     welcome.term_ms_min = record.term_ms_min;

@@ -10,6 +10,7 @@ namespace farcached::proxy {
 namespace {
 
 constexpr int64_t second_ns = 1'000'000'000;
+constexpr int64_t us_ns = 1000;
 constexpr int64_t early_ns_max = 50'000'000;  // lest two clocks' drift moves every moment to and fro
 
 constexpr int64_t floor_s(int64_t ns) {
@@ -25,6 +26,12 @@ NodeSeconds clamped(int64_t seconds) {
     return NodeSeconds(std::clamp<int64_t>(seconds, long_expired, INT64_C(0xffffffff)));
 }
 
+// Where the node's clock stood when it was read: no less than the one, less than the other.
+int64_t floor_of(const NodeReading& now) {
+    return int64_t(now.seconds) * second_ns + int64_t(now.us.value_or(0)) * us_ns;
+}
+int64_t end_of(const NodeReading& now) { return floor_of(now) + (now.us.has_value() ? us_ns : second_ns); }
+
 }  // namespace
 
 int64_t FarClock::high_ns(int64_t at_ns) const {
@@ -37,37 +44,45 @@ int64_t FarClock::low_ns(int64_t at_ns) const {
     return low_ns_ + since - since / clock_rate_error;
 }
 
-void FarClock::greeted(NodeSeconds now, uint64_t sent_ns, uint64_t received_ns) {
-    high_ns_ = (int64_t(now) + 1) * second_ns;
+void FarClock::greeted(const NodeReading& now, uint64_t sent_ns, uint64_t received_ns) {
+    CHECK(sent_ns <= received_ns);
+    high_ns_ = end_of(now);
     high_at_ns_ = int64_t(sent_ns);
-    low_ns_ = int64_t(now) * second_ns;
+    low_ns_ = floor_of(now);
     low_at_ns_ = int64_t(received_ns);
     const int64_t at = low_at_ns_;
     offset_s_ = ceil_s(high_ns(at) - (at - host_zero_ns_));
+    settled_ = false;
+    settle(at, now.us.has_value());
 }
 
-void FarClock::saw(NodeSeconds now, uint64_t sent_ns, uint64_t received_ns) {
+void FarClock::saw(const NodeReading& now, uint64_t sent_ns, uint64_t received_ns) {
     CHECK(sent_ns <= received_ns);
     const int64_t at = int64_t(received_ns);
     const int64_t sent = int64_t(sent_ns);
-    const int64_t high = (int64_t(now) + 1) * second_ns;
+    const int64_t high = end_of(now);
     if (high + (at - sent) + (at - sent) / clock_rate_error < high_ns(at)) {
         high_ns_ = high;
         high_at_ns_ = sent;
     }
-    const int64_t low = int64_t(now) * second_ns;
+    const int64_t low = floor_of(now);
     if (low > low_ns(at)) {
         low_ns_ = low;
         low_at_ns_ = at;
     }
-    settle(at);
+    settle(at, now.us.has_value());
 }
 
-void FarClock::settle(int64_t at_ns) {
-    const int64_t ahead_ns = high_ns(at_ns) - (at_ns - host_zero_ns_);
-    const bool less = ceil_s(ahead_ns) < offset_s_;
-    const bool more = ahead_ns > offset_s_ * second_ns + early_ns_max;
-    if (less || more) offset_s_ = ceil_s(ahead_ns);
+void FarClock::settle(int64_t at_ns, bool fraction_told) {
+    const int64_t host_ns = at_ns - host_zero_ns_;
+    const int64_t most_ns = high_ns(at_ns) - host_ns;
+    const int64_t least_ns = low_ns(at_ns) - host_ns;
+    const int64_t offset_ns = offset_s_ * second_ns;
+    const bool close = fraction_told && most_ns - least_ns <= early_ns_max;
+    const bool less = ceil_s(most_ns) < offset_s_;
+    const bool more = most_ns > offset_ns + early_ns_max && (least_ns > offset_ns || !fraction_told);
+    if (less || more || (close && !settled_)) offset_s_ = ceil_s(close ? least_ns : most_ns);
+    settled_ = settled_ || close;
 }
 
 NodeSeconds FarClock::latest(uint64_t at_ns) const { return clamped(ceil_s(high_ns(int64_t(at_ns)))); }

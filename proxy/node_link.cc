@@ -197,7 +197,7 @@ FrameError NodeLink::take_frame(const protocol::Frame& frame, uint64_t now_ns) {
         case FrameKind::chunk: note_progress(frame, now_ns); return replies_->chunk(frame);
         case FrameKind::unlent: note_progress(frame, now_ns); return replies_->unlent(frame);
         case FrameKind::ping:
-            protocol::append_pong(frames_->small(), frame.sequence, 0);
+            protocol::append_pong(frames_->small(), frame.sequence, {});
             return FrameError::none;
         case FrameKind::pong: return take_pong(frame, now_ns);
         case FrameKind::goodbye: return take_goodbye(frame);
@@ -254,8 +254,8 @@ FrameError NodeLink::take_refuse(const protocol::Frame& frame) {
 }
 
 FrameError NodeLink::take_pong(const protocol::Frame& frame, uint64_t now_ns) {
-    NodeSeconds now = 0;
-    const FrameError error = protocol::parse_pong(frame, now);
+    NodeReading now;
+    const FrameError error = protocol::parse_pong(frame, limits_, now);
     if (error != FrameError::none) return error;
     if (ping_sent_ns_ == 0) return FrameError::reply_stranger;
     if (frame.sequence != ping_sequence_) return FrameError::reply_stranger;

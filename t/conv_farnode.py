@@ -11,7 +11,7 @@ import sys
 import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"))
-from farcached import deadline, gone, is_sanitized, run_binary, tap, test_program, until  # noqa: E402
+from farcached import deadline, gone, is_sanitized, run_binary, slow_factor, tap, test_program, until  # noqa: E402
 from farnode import Farnode, NodeClient, farnode_binary  # noqa: E402
 
 ROOT = os.geteuid() == 0
@@ -70,6 +70,24 @@ def test_options():
             tap.is_(len(os.listdir("/proc/%d/task" % node.pid)), 5, title)
 
 
+# -- The clock ----------------------------------------------------------------------------------------------
+
+def clocks_of(client, version):
+    """What a node tells of its clock in a version: from 2 on with microseconds."""
+    facts, title = client.greet(version=version), "version %d: " % version
+    tap.is_(facts["version"], version, title + "the welcome is of that")
+    client.set(b"k", b"v")
+    told = [facts["now"], client.exptime(b"k")[1], client.clock()]
+    tap.is_(told, sorted(told), title + "the clock does not go back")
+    fractions = [us for _, us in told]
+    if version == 1:
+        tap.is_(fractions, [0, 0, 0], title + "and has no fraction")
+    else:
+        tap.ok(max(fractions) <= 999999, title + "its fraction is one", told)
+        again = until(client.clock, lambda now: now != told[-1])
+        tap.ok(told[-1] < again < (told[-1][0] + 10 * slow_factor(), 0), title + "and goes on", told, again)
+
+
 # -- The greeting, and after it ---------------------------------------------------------------------------
 
 def test_greeting():
@@ -82,7 +100,7 @@ def test_greeting():
         with node.node_client() as c:
             reason, text = c.hello(NodeClient.layout, version=99).sentence()
             tap.is_(reason, "protocol_mismatch", "another protocol is refused")
-            tap.like(text, r"node n1 speaks protocol version \d+, proxy test speaks 99", "naming both")
+            tap.like(text, r"node n1 speaks protocol version 1 to 2, proxy test speaks 99", "naming both")
         with node.node_client() as c, node.node_client() as other:
             facts = c.greet()
             tap.is_((facts["name"], facts["item_bytes_max"], facts["term_ms"]), ("n1", 2 << 20, 3000), "the facts")
@@ -99,6 +117,9 @@ def test_greeting():
             stats = other.node_stats(b"connections")
             tap.is_((stats["frame_value_unexpected"], stats["end_refused"]), ("1", "2"), "both are counted")
             tap.is_(other.get(b"none"), None, "a miss")
+        for version in 1, 2:
+            with node.node_client() as c:
+                clocks_of(c, version)
         probe("tcp:127.0.0.1:%d" % node.port, "values large and small over tcp")
     with Farnode() as node, node.node_client() as c:
         facts = c.greet()
@@ -118,6 +139,18 @@ def test_greeting():
         tap.is_(until(admitted, lambda kind: kind == "welcome"), "welcome", "until one has gone")
         for c in clients:
             c.close()
+
+
+def test_greeting_timeout():
+    with Farnode("--greeting-timeout-ms", "100", "-v") as node, node.node_client() as greeted:
+        greeted.greet()
+        with node.node_client() as silent, node.node_client() as slow:
+            slow.send(b"\0")
+            tap.is_((silent.until_close(), slow.until_close()), (b"", b""), "who does not greet in time is left")
+        tap.ok(greeted.set(b"k", b"v"), "who has greeted is served on")
+        stats = greeted.node_stats(b"connections")
+        tap.is_(stats["end_no_greeting"], "2", "it is counted")
+        tap.like(node.stderr().decode(), "who did not greet: no greeting in 100 ms", "and told")
 
 
 def test_many_connections():
@@ -255,6 +288,7 @@ def test_user():
 try:
     test_options()
     test_greeting()
+    test_greeting_timeout()
     test_many_connections()
     test_signals()
     test_one_at_a_place()

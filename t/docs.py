@@ -107,18 +107,23 @@ def check_node():
         tap.ok(name in rows, "it describes %s" % name)
 
 
-def check_ctl():
-    """farctl's page: commands and options are one table's."""
-    binary = os.path.join(BUILD, "farctl")
-    page = read(BUILD, "man", "farctl.1")
-    check_none(re.findall(r"@\w+@", page), "nothing is left to be filled in in farctl's page")
+def check_commands(program):
+    """The page of a program with commands: they and their options are one table's. Returns (page, {term: help})."""
+    binary = os.path.join(BUILD, program)
+    page = read(BUILD, "man", program + ".1")
+    check_none(re.findall(r"@\w+@", page), "nothing is left to be filled in in %s's page" % program)
     status, printed, _ = run_binary("--print-man", as_is=True, binary=binary)
-    tap.ok(status == 0 and printed.decode().strip() in page, "it holds what farctl prints")
+    tap.ok(status == 0 and printed.decode().strip() in page, "it holds what %s prints" % program)
     status, help_text, _ = run_binary("--help", as_is=True, binary=binary)
     described = terms(printed.decode())
-    tap.ok(status == 0 and len(described) > 12, "farctl --help ends well")
+    tap.ok(status == 0 and len(described) > 12, "%s --help ends well" % program)
     check_none([term for term in described if term not in help_text.decode()], "--help lists what its man page does")
     check_none([term for term, text in described.items() if len(text) < 8], "everything in it is described")
+    return page, described
+
+
+def check_ctl():
+    page, described = check_commands("farctl")
     for command in [term.split(" ")[0] for term in described if not term.startswith("-")]:
         tap.ok(re.search(r"^\.SH JSON.*^\.BR? .*\b%s\b" % command, page, re.M | re.S), "its JSON is: " + command)
 
@@ -126,6 +131,7 @@ def check_ctl():
 def main():
     check_node()
     check_ctl()
+    check_commands("farbench")
     page = read(BUILD, "man", "farcached.1")
     check_page(page)
     check_options(page)

@@ -44,6 +44,12 @@ class FakeNode {
     FakeNode() { restart(); }
 
     NodeSeconds now(uint64_t now_ns) const { return NodeSeconds((now_ns - zero_ns) / second); }
+    // As it is told.
+    NodeReading reading(uint64_t now_ns) const {
+        NodeReading at{now(now_ns)};
+        if (limits_.version >= protocol::version_with_now_us) at.us = uint32_t((now_ns - zero_ns) % second / 1000);
+        return at;
+    }
 
     // Takes what came over the wire and answers; less of it if `requests_most` says so.
     void serve(Wire& wire, uint64_t now_ns) {
@@ -80,6 +86,7 @@ class FakeNode {
     uint32_t credits = 8;
     std::optional<protocol::Refuse> refuse;  // instead of a welcome
     uint32_t layout_version = layout::layout_version;
+    uint32_t version = protocol::protocol_version;  // the highest that it speaks
     bool mute = false;       // greets nobody
     bool hold = false;       // requests stay where they are
     bool reads_lent = true;  // else what is lent is asked for in pieces
@@ -112,7 +119,7 @@ class FakeNode {
             case FrameKind::lent: lent(frame, now_ns, out); break;
             case FrameKind::ping:
                 pings++;
-                protocol::append_pong(out, frame.sequence, now(now_ns));
+                protocol::append_pong(out, frame.sequence, reading(now_ns));
                 break;
             case FrameKind::goodbye: goodbyes++; break;
             case FrameKind::accesses: record(frame, now_ns); break;
@@ -148,7 +155,7 @@ class FakeNode {
         facts.incarnation = incarnation;
         facts.hash_seed = cache->view().hash_seed;
         facts.check_secret = cache->check_secret() ^ secret_lie;
-        facts.now = now(now_ns);
+        facts.now = reading(now_ns);
         facts.item_bytes_max = cache->config().item_bytes_max;
         facts.frame_bytes_max = frame_bytes_max;
         facts.credits = credits;
@@ -157,7 +164,7 @@ class FakeNode {
             facts.regions.push_back(
                 {0, cache->view().header->region_bytes, protocol::RegionAccess::mapped});
         if (layout_version == layout::layout_version) {
-            auto answer = protocol::check(hello, facts);
+            auto answer = protocol::check(hello, facts, {.protocol = version});
             facts = std::get<protocol::Welcome>(answer);
             limits_ = protocol::agreed_limits(facts, protocol::Sender::proxy);
         }
@@ -182,7 +189,7 @@ class FakeNode {
     }
 
     void run(uint64_t sequence, protocol::NodeRequest& request, uint64_t now_ns, OutBuffer& out) {
-        protocol::ReplyWriter writer(out, limits_.frame_bytes_max, sequence, now(now_ns));
+        protocol::ReplyWriter writer(out, limits_.frame_bytes_max, sequence, reading(now_ns));
         protocol::ReplyOptions with;
         with.tag = request.options.tag;
         const NodeSeconds at = now(now_ns);
@@ -234,7 +241,7 @@ class FakeNode {
 
     void answer_get(uint64_t sequence, protocol::GetOp op, const protocol::RequestOptions& options,
                     uint64_t now_ns, OutBuffer& out) {
-        protocol::ReplyWriter writer(out, limits_.frame_bytes_max, sequence, now(now_ns));
+        protocol::ReplyWriter writer(out, limits_.frame_bytes_max, sequence, reading(now_ns));
         op.lease = options.want_grant;
         std::string value;
         const protocol::GetReply reply =
@@ -257,7 +264,7 @@ class FakeNode {
 
     void answer_store(uint64_t sequence, uint32_t tag, const protocol::StoreOp& op, uint64_t now_ns,
                       OutBuffer& out) {
-        protocol::ReplyWriter writer(out, limits_.frame_bytes_max, sequence, now(now_ns));
+        protocol::ReplyWriter writer(out, limits_.frame_bytes_max, sequence, reading(now_ns));
         const protocol::StoreReply reply = cache->store(op, now(now_ns));
         protocol::ReplyOptions with;
         with.tag = tag;
@@ -291,7 +298,7 @@ class FakeNode {
         in.value.append(piece.bytes);
         if (piece.abandoned) {
             abandoned++;
-            protocol::ReplyWriter writer(out, limits_.frame_bytes_max, frame.sequence, now(now_ns));
+            protocol::ReplyWriter writer(out, limits_.frame_bytes_max, frame.sequence, reading(now_ns));
             protocol::ReplyOptions with;
             with.tag = piece.tag;
             writer.add(protocol::RefusedReply{protocol::RequestRefusal::abandoned}, with);

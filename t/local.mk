@@ -249,7 +249,7 @@ test_scripts += t/conv_connections.py t/conv_connection_limits.py
 # Several processes: farcached in front of nodes.
 test_scripts += t/nodes_conv_text.py t/nodes_conv_meta.py t/nodes_conv_binary.py t/nodes_conv_connections.py \
 	t/nodes_conv_options.py
-test_scripts += t/nodes_consistency.py t/nodes_leases.py t/nodes_liar.py t/nodes_reports.py \
+test_scripts += t/nodes_clock.py t/nodes_consistency.py t/nodes_leases.py t/nodes_liar.py t/nodes_reports.py \
 	t/nodes_restart.py t/nodes_stopped.py
 
 # -- Last: what the lists above add up to -----------------------------------------------------------

@@ -74,6 +74,7 @@ ANSWERS = [
     ("a value longer than any", field(REPLIES, REPLY_AT + 8, "<I", 1 << 30), "frame_value_too_long"),
     ("a value shorter than its item", field(REPLIES, META_AT + 24, "<I", 3), "frame_value_mismatch"),
     ("an impossible item", field(REPLIES, META_AT + 28, "<B", 255), "frame_meta_invalid"),
+    ("a clock that is a second ahead of itself", field(REPLIES, FRAME.size + 4, "<I", 1_000_000), "frame_clock_invalid"),
     ("nothing that is a frame", only(REPLIES, lambda frame: b"\xff" * 64), "frame_kind_unknown"),
     ("silence in the middle of a frame", only(REPLIES, lambda frame: Last(frame[:30])), "down_silent"),
 ]
@@ -89,6 +90,7 @@ GREETINGS = [
     ("no credit", field(WELCOME, FRAME.size + 72, "<I", 0), "frame_facts_invalid"),
     ("items of any size", field(WELCOME, FRAME.size + 56, "<Q", 1 << 60), "frame_facts_invalid"),
     ("60000 regions", field(WELCOME, FRAME.size + 90, "<H", 60_000), "frame_facts_invalid"),
+    ("a clock that is a second ahead of itself", field(WELCOME, FRAME.size + 92, "<I", 1_000_000), "frame_facts_invalid"),
     ("no name", field(WELCOME, FRAME.size + 88, "<H", 0), "frame_name_invalid"),
     ("another magic", field(WELCOME, FRAME.size, "<Q", 7), "frame_magic_wrong"),
     ("another layout", field(WELCOME, FRAME.size + 16, "<Q", 7), "down_mismatch"),

@@ -38,7 +38,7 @@ void defaults_and_flags() {
 
     const CommandLine all = parse({"--name", "n-1.x_y", "-m", "128", "-t", "2", "--tcp", "[::1]:0", "-I", "2m",
                                    "--lease-ms=8000", "--no-lease", "--access-tracking=atomic", "-c", "7", "-L", "-M",
-                                   "-d", "-P", "/tmp/p", "-u", "nobody", "-vv"});
+                                   "-d", "-P", "/tmp/p", "-u", "nobody", "-vv", "--greeting-timeout-ms=200"});
     const Settings& a = all.settings;
     tap::is(all.err, "", "all of them are taken");
     tap::is(a.node.name, "n-1.x_y", "--name");
@@ -52,6 +52,7 @@ void defaults_and_flags() {
     tap::is(parse({"--tcp", "*:1", "--access-tracking=report"}).settings.node.access_tracking, AccessTracking::report,
             "--access-tracking report");
     tap::is(a.session.connections_max, 7u, "-c");
+    tap::ok(s.node.greeting_timeout_ms == 10'000 && a.node.greeting_timeout_ms == 200, "--greeting-timeout-ms");
     tap::ok(s.memory.evict && !a.memory.evict, "-M");
     tap::ok(a.memory.huge_pages && a.process.daemonize, "-L and -d");
     tap::is(a.process.pid_file + " " + a.process.user, "/tmp/p nobody", "-P and -u");
@@ -122,7 +123,7 @@ void files() {
             "and not another option");
     tap::is(file_errors("threads = 0\ncolour = 1\nlease-ms = \"4\"\ntcp = \"x\"\n", s),
             "f:1:11: threads: '0' is no number from 1 to 64\n"
-            "f:2:1: unknown key 'colour'. Allowed: name, shm, tcp, verbs, conn-limit, admin, memory-limit, "
+            "f:2:1: unknown key 'colour'. Allowed: name, shm, tcp, verbs, conn-limit, greeting-timeout-ms, admin, memory-limit, "
             "disable-evictions, max-item-size, enable-largepages, lease-ms, no-lease, access-tracking, threads, daemon, user, "
             "pidfile\n"
             "f:3:12: lease-ms: found the text '4'; allowed: a number from 1 to 256000\n"

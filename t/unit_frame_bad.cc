@@ -213,6 +213,29 @@ std::string reply_said(const ReplyHeader& entry, const std::string& behind) {
     return seen.substr(seen.find('\n') + 1);
 }
 
+// Of the node's clock, in a frame of replies and in a pong.
+void clocks_that_cannot_be() {
+    const ReplyHeader done{op(ReplyKind::done), 0, 0, 0, 0, 0, 0};
+    FrameLimits version_1 = from_node;
+    version_1.version = 1;
+    auto said = [&](uint32_t now_us, const FrameLimits& limits) {
+        const std::string clock = raw(ClockRecord{50, now_us});
+        std::string both;
+        for (const std::string& bytes :
+             {frame_of(FrameKind::replies, 1, clock + raw(done)), frame_of(FrameKind::pong, 0, clock)}) {
+            const std::string seen = outcome(bytes, limits);
+            note_reason(seen);
+            both += is_bad(seen) ? seen.substr(seen.find(bad_mark)) : " got";
+        }
+        return both;
+    };
+    tap::is(said(reading_us_max, from_node), " got got", "a microsecond before the next second");
+    tap::is(said(reading_us_max + 1, from_node), "!clock_invalid!clock_invalid", "the next second");
+    tap::is(said(UINT32_MAX, from_node), "!clock_invalid!clock_invalid", "an hour later");
+    tap::is(said(0, version_1), " got got", "nothing in version 1");
+    tap::is(said(1, version_1), "!reserved_set!reserved_set", "something in version 1");
+}
+
 void replies_that_cannot_be() {
     using K = ReplyKind;
     auto flag = [](ReplyFlag f) { return uint32_t(f); };
@@ -303,7 +326,8 @@ void small_frames_that_cannot_be() {
         return seen.substr(is_bad(seen) ? seen.find(bad_mark) : 0);
     };
     using K = FrameKind;
-    tap::is(said(K::pong, 0, raw(ClockRecord{0, 1})), "!reserved_set", "a pong's reserved field");
+    tap::is(said(K::pong, 0, raw(ClockRecord{0, 1})), "!reserved_set",
+            "a fraction of a proxy's clock");
     tap::is(said(K::chunk, 0, raw(ChunkHeader{0, 2, 0}) + "x"), "!flag_unknown", "a chunk's flag");
     tap::is(said(K::chunk, 0, raw(ChunkHeader{0, 0, 0})), "!chunk_empty", "an empty chunk");
     tap::is(said(K::chunk, 0, raw(ChunkHeader{0, 1, 0}) + "x"), "!chunk_empty",
@@ -356,6 +380,7 @@ int main() {
     kinds_by_sender_and_moment();
     requests_that_cannot_be();
     counts_that_lie();
+    clocks_that_cannot_be();
     replies_that_cannot_be();
     grants_that_cannot_be();
     small_frames_that_cannot_be();

@@ -94,10 +94,10 @@ inline void add_reply(ReplyWriter& writer, const NodeReply& reply, bool grant_ro
 }
 
 inline std::string write_replies(OutBuffer& out, Draw& draw, uint64_t sequence) {
-    const NodeSeconds now = draw.number<NodeSeconds>();
+    const NodeReading now{draw.number<NodeSeconds>(), draw.number<uint32_t>() % (reading_us_max + 1)};
     ReplyWriter writer(out, frame_bytes_default, sequence, now);
     std::string want =
-        "replies " + std::to_string(sequence) + ": " + Words()("now", now).take() + "\n";
+        "replies " + std::to_string(sequence) + ": " + describe(now) + "\n";
     size_t left = frame_bytes_default / 2;  // all in one frame
     for (uint64_t n = draw.entries(); n > 0; n--) {
         const NodeReply reply = draw.reply();
@@ -118,7 +118,7 @@ inline void write_stream(OutBuffer& out, Sender sender, Draw& draw, int lists) {
         if (sender == Sender::proxy) write_requests(out, draw, 2 + uint64_t(i));
         if (sender == Sender::node) write_replies(out, draw, 2 + uint64_t(i));
     }
-    append_pong(out, 90, sender == Sender::node ? 12345 : 0);
+    append_pong(out, 90, sender == Sender::node ? NodeReading{12345, 678'901} : NodeReading());
     if (sender == Sender::proxy) {
         FrameWriter writer(out, frame_bytes_default);
         writer.begin(FrameKind::lease_returns, 91);

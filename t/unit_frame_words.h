@@ -154,12 +154,13 @@ inline std::string describe(const Hello& hello) {
                "frame", hello.frame_bytes_max)("credits", hello.credits)
                .take();
 }
+inline std::string describe(const NodeReading& now) { return Words()("now", now.seconds)("us", now.us).take(); }
 inline std::string describe(const Welcome& w) {
     std::string text =
         "welcome" +
         Words()("version", w.version)("layout", w.layout_version)("hash", w.layout_hash)(
             "name", w.name)("incarnation", w.incarnation)("seed", w.hash_seed)(
-            "secret", w.check_secret)("now", w.now)("started", w.started_unix)(
+            "secret", w.check_secret)("now", w.now.seconds)("us", w.now.us)("started", w.started_unix)(
             "item", w.item_bytes_max)("frame", w.frame_bytes_max)("credits", w.credits)(
             "min", w.term_ms_min)("max", w.term_ms_max)("grace", w.grace_ms)
             .take();
@@ -193,7 +194,7 @@ inline std::string read_requests(const Frame& frame, const FrameLimits& limits) 
 inline std::string read_replies(const Frame& frame, const FrameLimits& limits) {
     ReplyReader reader(frame, limits);
     NodeReply reply;
-    std::string text = Words()("now", reader.now()).take() + "\n";
+    std::string text = describe(reader.now()) + "\n";
     FrameStep step;
     while ((step = reader.next(reply)) == FrameStep::entry) text += describe(reply) + "\n";
     return step == FrameStep::end ? text : text + bad(reader.error());
@@ -247,10 +248,10 @@ inline std::string read_goodbye(const Frame& frame) {
                 std::string(goodbye_name(goodbye.reason)) + Words()("text", goodbye.text).take());
 }
 
-inline std::string read_pong(const Frame& frame) {
-    NodeSeconds now = 0;
-    FrameError error = parse_pong(frame, now);
-    return said(error, Words()("now", now).take());
+inline std::string read_pong(const Frame& frame, const FrameLimits& limits) {
+    NodeReading now;
+    FrameError error = parse_pong(frame, limits, now);
+    return said(error, describe(now));
 }
 
 template <class T>
@@ -281,7 +282,7 @@ inline std::string read_frame(const Frame& frame, const FrameLimits& limits) {
         case FrameKind::ping:
             return text;
         case FrameKind::pong:
-            return text + read_pong(frame);
+            return text + read_pong(frame, limits);
         case FrameKind::goodbye:
             return text + read_goodbye(frame);
         case FrameKind::lease_returns:

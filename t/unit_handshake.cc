@@ -35,7 +35,7 @@ Welcome some_facts() {
     facts.incarnation = 0x1122334455667788;
     facts.hash_seed = 0x99aabbccddeeff00;
     facts.check_secret = 0x0123456789abcdef;
-    facts.now = 12345;
+    facts.now = {12345, 678'901};
     facts.started_unix = 1'700'000'000;
     facts.item_bytes_max = 1 << 20;
     facts.frame_bytes_max = 64 * 1024;
@@ -154,6 +154,23 @@ void versions_meet() {
             "so is one that is too old");
 }
 
+// The clock's fraction, of a node that knows it, to either version.
+void a_clock_by_version() {
+    Hello old = some_hello();
+    old.speaks.protocol = 1;
+    auto answer = check(old, some_facts());
+    Welcome welcome = std::get<Welcome>(answer);
+    const std::string bytes = bytes_of(welcome);
+    uint32_t now_us = 1;
+    std::memcpy(&now_us, bytes.data() + sizeof(FrameHeader) + offsetof(WelcomeRecord, now_us), sizeof now_us);
+    tap::is(now_us, 0u, "a welcome of version 1 has 0 where the fraction would be");
+    welcome.now.us.reset();
+    tap::is(outcome(bytes, greeting_node), describe(welcome), "and tells none");
+    tap::is(agreed_limits(welcome, Sender::node).version, 1u, "both go on in version 1");
+    answer = check(some_hello(), some_facts());
+    tap::is(agreed_limits(std::get<Welcome>(answer), Sender::node).version, 2u, "or in version 2");
+}
+
 void layouts_differ() {
     Hello hello = some_hello();
     hello.speaks.layout = 2;
@@ -191,7 +208,7 @@ void too_small_limits() {
     hello.credits = 0;
     tap::is(text_of(check(hello, some_facts())).substr(0, 7), "limits:", "no credits");
     hello.credits = UINT32_MAX;
-    tap::is(text_of(check(hello, some_facts())), "welcome 1", "who wants all gets what there is");
+    tap::is(text_of(check(hello, some_facts())), "welcome 2", "who wants all gets what there is");
 }
 
 // A hello from a version to come: more may stand behind what we know, and nothing but its beginning
@@ -236,7 +253,7 @@ void hellos_that_cannot_be() {
     auto said = [&](auto change) { return changed(hello, greeting_proxy, change); };
     const size_t limits = sizeof(HelloRecord) + hello.name.size();
     tap::is(said(put_at(0, uint8_t(0))), "!magic_wrong", "another magic");
-    tap::is(said(put_at(offsetof(HelloRecord, version_lowest), uint32_t(2))), "!facts_invalid",
+    tap::is(said(put_at(offsetof(HelloRecord, version_lowest), protocol_version + 1)), "!facts_invalid",
             "a lowest version above the highest");
     tap::is(said(put_at(offsetof(HelloRecord, name_bytes), uint16_t(0))), "!name_invalid",
             "no name");
@@ -262,12 +279,12 @@ void welcomes_that_cannot_be() {
     const Welcome facts = some_facts();
     auto said = [&](auto change) { return changed(facts, greeting_node, change); };
     tap::is(said(put_at(0, uint8_t(0))), "!magic_wrong", "another magic");
-    tap::is(said(put_at(offsetof(WelcomeRecord, version), uint32_t(2))), "!version_wrong",
+    tap::is(said(put_at(offsetof(WelcomeRecord, version), protocol_version + 1)), "!version_wrong",
             "a version to come");
     tap::is(said(put_at(offsetof(WelcomeRecord, version), uint32_t(0))), "!version_wrong",
             "version 0");
-    tap::is(said(put_at(offsetof(WelcomeRecord, reserved), uint32_t(1))), "!reserved_set",
-            "a reserved field");
+    tap::is(said(put_at(offsetof(WelcomeRecord, version), uint32_t(1))), "!reserved_set",
+            "version 1 with a fraction of its clock");
     auto invalid = [&](auto change) { return said(change) == "!facts_invalid"; };
     tap::ok(invalid(put_at(offsetof(WelcomeRecord, incarnation), uint64_t(0))), "incarnation 0");
     tap::ok(invalid(put_at(offsetof(WelcomeRecord, frame_bytes_max), uint32_t(4095))),
@@ -282,6 +299,8 @@ void welcomes_that_cannot_be() {
     tap::ok(invalid(put_at(offsetof(WelcomeRecord, term_ms_min), uint32_t(256'001))),
             "terms that cross");
     tap::ok(invalid(put_at(offsetof(WelcomeRecord, term_ms_max), UINT32_MAX)), "a lease of weeks");
+    tap::ok(!is_bad(said(put_at(offsetof(WelcomeRecord, now_us), uint32_t(999'999)))), "a microsecond before the next");
+    tap::ok(invalid(put_at(offsetof(WelcomeRecord, now_us), uint32_t(1'000'000))), "the next");
     tap::ok(invalid(put_at(offsetof(WelcomeRecord, region_count), uint16_t(65))),
             "too many regions");
     tap::ok(invalid(put_at(sizeof(WelcomeRecord) + offsetof(RegionRecord, access), uint32_t(3))),
@@ -371,6 +390,7 @@ int main() {
     the_largest_greeting();
     limits_are_the_smaller();
     versions_meet();
+    a_clock_by_version();
     layouts_differ();
     too_small_limits();
     hellos_from_the_future();

@@ -20,7 +20,7 @@ void bad_nodes() {
         std::function<void(World&, OutBuffer&)> bytes;
     };
     auto miss = [](OutBuffer& out, uint64_t sequence, uint32_t tag) {
-        protocol::ReplyWriter writer(out, 65536, sequence, 1300);
+        protocol::ReplyWriter writer(out, 65536, sequence, {1300});
         protocol::ReplyOptions with;
         with.tag = tag;
         writer.add(protocol::GetReply(), with);
@@ -39,7 +39,7 @@ void bad_nodes() {
              miss(out, 1, 0);
          }},
         {"a reply of another kind", [](World&, OutBuffer& out) {
-             protocol::ReplyWriter writer(out, 65536, 1, 1300);
+             protocol::ReplyWriter writer(out, 65536, 1, {1300});
              writer.add(protocol::DoneReply(), {});
              writer.end();
          }},
@@ -48,7 +48,7 @@ void bad_nodes() {
              *protocol::write_chunk_head(to, 1, 0, 0, 1) = 'x';
              out.commit(protocol::chunk_head_bytes + 1);
          }},
-        {"a pong to no ping", [](World&, OutBuffer& out) { protocol::append_pong(out, 1, 1300); }},
+        {"a pong to no ping", [](World&, OutBuffer& out) { protocol::append_pong(out, 1, {1300}); }},
         {"a second welcome", [](World& world, OutBuffer& out) {
              protocol::append_welcome(out, world.link->welcome());
          }},
@@ -77,7 +77,7 @@ void interleaved() {
     world.link->flush(world.now_ns);
     const uint32_t size = 3 << 20;
     OutBuffer out;
-    protocol::ReplyWriter writer(out, 65536, 1, 1300);
+    protocol::ReplyWriter writer(out, 65536, 1, {1300});
     for (uint32_t tag = 0; tag < 5; tag++) {
         protocol::GetReply reply;
         reply.status = protocol::GetReply::Status::hit;
@@ -133,7 +133,7 @@ struct Patient {
     // Frames are numbered from 1.
     void answer(uint64_t sequence, uint32_t tag) {
         OutBuffer out;
-        protocol::ReplyWriter writer(out, 65536, sequence, 1300);
+        protocol::ReplyWriter writer(out, 65536, sequence, {1300});
         protocol::ReplyOptions with;
         with.tag = tag;
         writer.add(protocol::GetReply(), with);

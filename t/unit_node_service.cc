@@ -420,7 +420,7 @@ void clock_after_receipt() {
     proxy.give(std::string_view(out.data(), out.size() - 1));
     clock_reads = 2100;
     proxy.give(std::string_view(out.data() + out.size() - 1, 1));
-    tap::is(proxy.answers[{get, 0}].now, NodeSeconds(2100), "the clock is read after the request has come");
+    tap::is(proxy.answers[{get, 0}].now.seconds, NodeSeconds(2100), "the clock is read after the request has come");
     const std::string value(200'000, 'v');
     out.truncate(0);
     StoreOp op = set_of("k", value);
@@ -429,7 +429,7 @@ void clock_after_receipt() {
     proxy.give(std::string_view(out.data(), out.size() - 1));
     clock_reads = 2200;
     proxy.give(std::string_view(out.data() + out.size() - 1, 1));
-    tap::is(proxy.answers[{set, 0}].now, NodeSeconds(2200), "and after the last byte of its value");
+    tap::is(proxy.answers[{set, 0}].now.seconds, NodeSeconds(2200), "and after the last byte of its value");
     tap::ok(is_stored(proxy.answers[{set, 0}]), "which is stored then");
     clock_reads = 2250;
     tap::ok(!is_hit(proxy.ask(get_of("k"))), "and expires");
@@ -560,7 +560,7 @@ void accesses() {
     writer.add(LeaseReturnRecord{grant->offset, grant->generation, grant->region, 0});
     writer.end();
     append_ping(out, 77);
-    append_pong(out, 78, 0);
+    append_pong(out, 78, {});
     proxy.give(out);
     tap::is(served.counters.lease_returns.get(), 1u, "returned leases are counted");
     tap::is(proxy.pongs, 1u, "a ping is answered");

@@ -64,7 +64,7 @@ void greetings() {
         tap::is(proxy.welcome.name, "n1", "with the node's name");
         tap::is(proxy.welcome.incarnation, served.cache.view().header->incarnation, "its incarnation");
         tap::is(proxy.welcome.check_secret, served.cache.check_secret(), "its secret");
-        tap::is(proxy.welcome.now, at_start, "its clock");
+        tap::is(proxy.welcome.now.seconds, at_start, "its clock");
         tap::is(proxy.welcome.regions.size(), 1u, "its region");
         tap::ok(!check_welcome(proxy.welcome, proxy.hello), "in a way that the proxy accepts");
         tap::is(proxy.service.peer(), "p@h:7", "who it is, is known");
@@ -95,6 +95,32 @@ void greetings() {
     served.facts.connections_max = 2;
     Proxy second(served);
     tap::ok(first.welcomed && second.welcomed, "until it may have more");
+}
+
+// What is told of the clock, to proxies of either version.
+void clock_by_version() {
+    ServedNode served;
+    clock_us = 123'456;
+    for (uint32_t version : {1u, 2u}) {
+        Proxy proxy(served, /* greet= */ false);
+        proxy.hello.speaks.protocol = version;
+        proxy.greet_now();
+        clock_us++;
+        const NodeReading replied = proxy.ask(get_of("k")).now;
+        clock_us++;
+        OutBuffer out;
+        append_ping(out, 77);
+        proxy.give(out);
+        const std::string in = "version " + std::to_string(version) + ": ";
+        tap::is(proxy.welcome.version, version, in + "is agreed");
+        tap::is(proxy.trouble, "", in + "nothing is said that it does not have");
+        auto us = [&](const NodeReading& now) { return now.us.has_value() ? std::to_string(*now.us) : "untold"; };
+        const std::string want = version == 1 ? "untold untold untold" : "123458 123459 123460";
+        tap::is(us(proxy.welcome.now) + " " + us(replied) + " " + us(proxy.pong), want,
+                in + "the clock's fraction in welcome, replies and pong");
+        tap::is(proxy.pong.seconds, at_start, in + "its seconds");
+    }
+    clock_us = 0;
 }
 
 // ---- frames that cannot be ------------------------------------------------------------------------------------
@@ -373,6 +399,7 @@ void ends() {
 
 int main() {
     greetings();
+    clock_by_version();
     bad_ones();
     noise();
     announced_values();

@@ -24,7 +24,8 @@ using namespace farcached::protocol;
 
 constexpr NodeSeconds at_start = 1000;
 inline NodeSeconds clock_reads = at_start;  // what the services' clock says
-inline NodeSeconds read_clock() { return clock_reads; }
+inline uint32_t clock_us = 0;
+inline NodeReading read_clock() { return {clock_reads, clock_us}; }
 
 // What was fed waits, as in a socket, and is shown as a channel shows it; what is sent waits until it is taken.
 class MemoryChannel final : public fabric::Channel {
@@ -133,7 +134,7 @@ struct Answer {
     NodeReply reply;    // its views are not to be used
     std::string value;  // here or from chunks
     bool whole = false;
-    NodeSeconds now = 0;
+    NodeReading now;
 };
 
 // A connection with its proxy.
@@ -230,6 +231,7 @@ class Proxy {
     std::vector<FrameKind> kinds;  // of what came, in order
     uint64_t next_sequence = 1;
     size_t pongs = 0;
+    NodeReading pong;  // the last one's clock
     std::string trouble;  // what the node sent and should not have
 
   private:
@@ -253,7 +255,6 @@ class Proxy {
         if (error != FrameError::none) trouble += std::string(frame_error_name(error)) + " ";
     }
     void take(const Frame& frame) {
-        NodeSeconds now = 0;
         Refuse why;
         GoodbyeFrame said;
         switch (frame.kind) {
@@ -276,7 +277,7 @@ class Proxy {
                 fail(parse_unlent(frame, unlent.emplace()));
                 break;
             case FrameKind::pong:
-                fail(parse_pong(frame, now));
+                fail(parse_pong(frame, limits_, pong));
                 pongs++;
                 break;
             case FrameKind::goodbye:

@@ -23,6 +23,7 @@ FrameLimits limits_of(uint8_t choice) {
     limits.sender = (choice & 1) != 0 ? Sender::node : Sender::proxy;
     limits.greeted = (choice & 2) == 0;
     if (limits.greeted) limits.value_bytes_max = 1000;
+    if ((choice & 4) != 0) limits.version = 1;
     return limits;
 }
 

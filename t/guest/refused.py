@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What cannot be is a sentence that says what to change, and farcached goes on with its other nodes. Runs in a guest."""
+import contextlib
+import ctypes
 import os
+import resource
 import subprocess
 import sys
 
@@ -9,6 +12,7 @@ from cluster import Table, nodes_shown  # noqa: E402
 from farcached import Daemon, deadline, tap, until  # noqa: E402
 from farnode import Farnode, farnode_binary  # noqa: E402
 
+PR_CAPBSET_DROP, CAP_IPC_LOCK = 24, 14  # linux/prctl.h, linux/capability.h
 PLAIN = "10.97.0.1"  # of a device without RDMA
 ADDRESS = os.environ["FARCACHED_RDMA_ADDRESS"]
 
@@ -45,27 +49,44 @@ def of_the_node():
     os.chmod("/dev/infiniband/rdma_cm", 0o666)
 
 
-def of_the_proxy():
-    """A node that is not there over RDMA, beside one over TCP that is."""
+@contextlib.contextmanager
+def proxy_of(nodes):
+    """A farcached with these nodes beside one over TCP, whose keys it serves and no others; yields what it says."""
     table = Table()
+    words = [word for node in nodes for word in ("--node", node)]
     try:
         with Farnode("--tcp", "127.0.0.1:0") as near, \
-                Daemon("--node", "near=tcp:127.0.0.1:%d" % near.port, "--node", "far=verbs:%s:1" % ADDRESS,
-                       "--node", "none=verbs:%s:1" % PLAIN, "-o", table.options(), "-t", "1") as proxy:
+                Daemon("--node", "near=tcp:127.0.0.1:%d" % near.port, *words, "-o", table.options(), "-t", "1") as proxy:
             until(lambda: nodes_shown(proxy), lambda s: s["near"]["links_up"] == "1" and s["far"].get("down_reason"))
             with proxy.client() as client:
                 stored = [client.set("k%d" % i, "v") for i in range(60)]
                 found = [client.get("k%d" % i) for i in range(60)]
             tap.is_(set(stored), {"STORED", "SERVER_ERROR unavailable"}, "nodes that are there serve")
             tap.is_([s == "STORED" for s in stored], [v is not None for v in found], "what they have is got")
-            said = proxy.stderr().decode()
-            tap.is_(said.count("node far is down"), 1, "one that is not there is told once")
-            tap.like(said, "node far is down: verbs:%s:1: nobody listens there" % ADDRESS, "with the reason")
-            tap.like(said, "node none is down: verbs:%s:1: " % PLAIN, "and one without a device")
+            yield proxy.stderr().decode()
     finally:
         table.unlink()
 
 
+def of_the_proxy():
+    """A node that is not there over RDMA, and one where there is no RDMA."""
+    with proxy_of(["far=verbs:%s:1" % ADDRESS, "none=verbs:%s:1" % PLAIN]) as said:
+        tap.is_(said.count("node far is down"), 1, "one that is not there is told once")
+        tap.like(said, "node far is down: verbs:%s:1: nobody listens there" % ADDRESS, "with the reason")
+        tap.like(said, "node none is down: verbs:%s:1: " % PLAIN, "and one without a device")
+
+
+def of_what_may_be_locked():
+    """A proxy that may not lock memory, in front of a node over RDMA that is there. Nothing started here may, afterwards."""
+    with Farnode("--verbs", ADDRESS + ":0") as far:
+        resource.setrlimit(resource.RLIMIT_MEMLOCK, (65536, 65536))
+        ctypes.CDLL(None).prctl(PR_CAPBSET_DROP, CAP_IPC_LOCK)
+        with proxy_of(["far=verbs:%s:%d" % (ADDRESS, far.port)]) as said:
+            tap.is_(said.count("node far is down"), 1, "that memory may not be locked is told once")
+            tap.like(said, "LimitMEMLOCK=infinity", "with what to change")
+
+
 of_the_node()
 of_the_proxy()
+of_what_may_be_locked()
 tap.done()

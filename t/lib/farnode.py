@@ -21,6 +21,7 @@ WELCOME = struct.Struct("<QIIQQQQqQIIIIIIHHI")
 REGION = struct.Struct("<QII")
 REQUEST = struct.Struct("<BBHIII")
 REPLY = struct.Struct("<BBBBIII")
+CLOCK = struct.Struct("<II")
 SENTENCE = struct.Struct("<HHI")
 META_BYTES, STORED_BYTES = 32, 24
 
@@ -100,7 +101,7 @@ class NodeClient(Client):
     def send_frame(self, kind, count, sequence, body):
         return self.send(FRAME.pack(len(body), kind, count, sequence) + body)
 
-    def hello(self, layout, version=1, frame_bytes=65536, credits=16, name=b"test"):
+    def hello(self, layout, version=2, frame_bytes=65536, credits=16, name=b"test"):
         """The answer to it."""
         body = HELLO.pack(0x6f6c656868636166, version, version, layout[0], len(name), 0, layout[1]) + name
         body += HELLO_LIMITS.pack(os.getpid(), frame_bytes, credits, len(name), 0) + name
@@ -123,9 +124,9 @@ class NodeClient(Client):
         if answer.kind != "welcome":
             raise AssertionError("no welcome: %s" % (answer.sentence(),))
         (_, version, _, _, incarnation, _, _, _, item_max, now, frame_max, credits, _, term_max, grace, name_bytes,
-         regions, _) = WELCOME.unpack_from(answer.body)
+         regions, now_us) = WELCOME.unpack_from(answer.body)
         at = WELCOME.size + regions * REGION.size
-        return {"version": version, "incarnation": incarnation, "item_bytes_max": item_max, "now": now,
+        return {"version": version, "incarnation": incarnation, "item_bytes_max": item_max, "now": (now, now_us),
                 "frame_bytes_max": frame_max, "credits": credits, "term_ms": term_max, "grace_ms": grace,
                 "regions": [REGION.unpack_from(answer.body, WELCOME.size + i * REGION.size) for i in range(regions)],
                 "name": answer.body[at:at + name_bytes].decode()}
@@ -147,6 +148,16 @@ class NodeClient(Client):
                 value += self.frame().body[16:]
             return kind, status, value
         return kind, status, frame.body[len(frame.body) - size:]
+
+    def clock(self):
+        """(seconds, microseconds), by a ping."""
+        frame = self.send_frame(7, 0, 5, b"").frame()
+        return CLOCK.unpack(frame.body)
+
+    def exptime(self, key):
+        """Of an item that is there, and the clock (seconds, microseconds) then."""
+        body = self.request(1, key).frame().body
+        return struct.unpack_from("<I", body, CLOCK.size + REPLY.size + 16)[0], CLOCK.unpack_from(body)
 
     def set(self, key, value):
         """True: stored."""
