@@ -21,6 +21,7 @@ struct NodeSettings {
     uint32_t lease_ms = 0;
     bool lease = false;
     AccessTracking access_tracking = AccessTracking::none;
+    uint32_t report_share_percent = 0;
 };
 
 }  // namespace farcached::conf
