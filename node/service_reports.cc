@@ -66,7 +66,7 @@ void NodeService::accesses(const Frame& frame) {
 ReportQuota::Share NodeService::report_share(const protocol::Welcome& welcome) const {
     const double bytes = double(shared_.node.leasable_bytes()) * shared_.limits.report_share;
     const uint32_t longest_s = (welcome.term_ms_max + welcome.grace_ms + 999) / 1000 + 1;
-    return {access_ == protocol::RegionAccess::none ? 0 : uint64_t(bytes), longest_s};
+    return {uint64_t(bytes), longest_s};
 }
 
 // The first record is looked at whatever the time, so that a report gets somewhere.
@@ -102,7 +102,8 @@ uint32_t NodeService::renew(const protocol::AccessRecord& record, NodeSeconds no
         counters_.report_refused_stranger.add(1);
         return 0;
     }
-    const Renewal renewal = shared_.node.renew(seen, now, quota_->left(now));
+    const bool reads = access_ != protocol::RegionAccess::none;
+    const Renewal renewal = shared_.node.renew(seen, now, reads ? quota_->left(now) : 0);
     switch (renewal.outcome) {
         case Renewal::Outcome::stranger: counters_.report_refused_stranger.add(1); break;
         case Renewal::Outcome::over: counters_.report_refused_quota.add(1); break;
