@@ -227,7 +227,7 @@ void flushed_and_expired() {
     tap::ok(by_node(world, 1, "") && world.counters().read_invalid_flushed.get() == 1, "what was flushed is not served");
     set_at_node(world, "e", "value", world.node.now(world.now_ns) + 10);
     tap::ok(world.fetch("e") == "value" && world.sink[world.cookies - 1].one_sided, "an item with time left is");
-    world.now_ns += 8 * second + 600 * ms;
+    world.now_ns += 9 * second + 200 * ms;
     world.get(2, "e");
     tap::ok(by_node(world, 2, "value") && world.counters().read_invalid_expired.get() == 1,
             "one that may have expired is left to the node");
