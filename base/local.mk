@@ -23,5 +23,6 @@ base_libbase_a_SOURCES = \
 	base/out_buffer.h \
 	base/pause.h \
 	base/placement_words.h \
+	base/policy_kind.h \
 	base/random_word.cc \
 	base/random_word.h

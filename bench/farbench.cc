@@ -9,6 +9,8 @@
 #include <vector>
 
 #include "bench/exit_status.h"
+#include "bench/hitratio.h"
+#include "bench/hitratio_options.h"
 #include "bench/load.h"
 #include "bench/options.h"
 #include "bench/report.h"
@@ -54,6 +56,10 @@ std::vector<Command> commands() {
          "The ways to a farnode side by side: TCP, two-sided and one-sided RDMA, with and without metadata atomics.\n"
          "ADDRESS: tcp:HOST:PORT, verbs:HOST:PORT, shm:PATH; or --spawn.",
          texts(transport_options()), transport_command},
+        {"hitratio", "",
+         "What eviction and lease policies find, by workload and size of the cache: the node's own code in virtual time. Of all\n"
+         "GETs, and of those that a one-sided read answers.",
+         texts(hitratio_options()), hitratio_command},
     };
 }
 

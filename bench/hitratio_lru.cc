@@ -61,7 +61,7 @@ class Trace {
 
 class NodeCache {
   public:
-    NodeCache(const Setup& setup, node::EvictionPolicy policy)
+    NodeCache(const Setup& setup, PolicyKind policy)
         : node_(config(setup, policy)), local_(node_.view()), value_(value_bytes, 'v') {}
 
     // A get, and after a miss a set. True on a hit.
@@ -88,7 +88,7 @@ class NodeCache {
     uint64_t items() const { return node_.stats(now_).items; }
 
   private:
-    static node::Config config(const Setup& setup, node::EvictionPolicy policy) {
+    static node::Config config(const Setup& setup, PolicyKind policy) {
         node::Config config;
         config.memory_bytes = setup.memory_megabytes << 20;
         config.policy = policy;
@@ -173,9 +173,9 @@ double hit_ratio(Cache& cache, Trace trace, const Setup& setup) {
 
 void compare(const Setup& setup, const char* name, double theta, bool scans) {
     Trace trace(setup, theta, scans);
-    NodeCache clock(setup, node::EvictionPolicy::lru);
+    NodeCache clock(setup, PolicyKind::clock);
     double clock_ratio = hit_ratio(clock, trace, setup);
-    NodeCache strict(setup, node::EvictionPolicy::strict_lru);
+    NodeCache strict(setup, PolicyKind::lru);
     double strict_ratio = hit_ratio(strict, trace, setup);
     ListCache lru(Trace::keys_max(setup), clock.items(), true);
     double lru_ratio = hit_ratio(lru, trace, setup);

@@ -5,6 +5,8 @@ noinst_LIBRARIES += bench/libbench.a
 bench_libbench_a_SOURCES = \
 	bench/batch.cc \
 	bench/batch.h \
+	bench/chart.cc \
+	bench/chart.h \
 	bench/connection.cc \
 	bench/connection.h \
 	bench/device_counters.cc \
@@ -14,6 +16,20 @@ bench_libbench_a_SOURCES = \
 	bench/form.h \
 	bench/exit_status.h \
 	bench/histogram.h \
+	bench/hitratio.cc \
+	bench/hitratio.h \
+	bench/hitratio_options.cc \
+	bench/hitratio_options.h \
+	bench/hitratio_paper.h \
+	bench/hitratio_policies.cc \
+	bench/hitratio_policies.h \
+	bench/hitratio_report.cc \
+	bench/hitratio_report.h \
+	bench/hitratio_sim.cc \
+	bench/hitratio_sim.h \
+	bench/hitratio_workload.cc \
+	bench/hitratio_workload.h \
+	bench/interrupts.h \
 	bench/load.cc \
 	bench/load.h \
 	bench/node_process.cc \
@@ -24,6 +40,7 @@ bench_libbench_a_SOURCES = \
 	bench/random.h \
 	bench/report.cc \
 	bench/report.h \
+	bench/text_file.h \
 	bench/transport.cc \
 	bench/transport.h \
 	bench/transport_client.cc \
@@ -45,7 +62,7 @@ bench_libbench_a_SOURCES = \
 	bench/worker.h
 
 # What draws farbench's measurements.
-dist_pkgdata_DATA = bench/transport_chart.py
+dist_pkgdata_DATA = bench/hitratio_chart.py bench/transport_chart.py
 
 bin_PROGRAMS += farbench
 farbench_SOURCES = bench/farbench.cc

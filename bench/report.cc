@@ -3,12 +3,11 @@
 
 #include <cstdio>
 #include <filesystem>
-#include <fstream>
-#include <stdexcept>
 #include <string_view>
 #include <vector>
 
 #include "bench/form.h"
+#include "bench/text_file.h"
 
 namespace farcached::bench {
 
@@ -140,13 +139,6 @@ std::string usage_lines(const char* who, const Usage& usage, const Results& resu
            form("%s: %llu context switches, %.4f per operation\n", who,
                 (unsigned long long)usage.context_switches,
                 ratio(double(usage.context_switches), operations));
-}
-
-void write_file(const std::string& path, const std::string& text, std::ios::openmode mode) {
-    std::ofstream file(path, mode);
-    file << text;
-    file.close();
-    if (!file) throw std::runtime_error("cannot write " + path);
 }
 
 }  // namespace

@@ -1,12 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "bench/transport.h"
 
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <atomic>
-#include <csignal>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
@@ -17,8 +12,11 @@
 #include <string>
 #include <vector>
 
+#include "bench/chart.h"
 #include "bench/exit_status.h"
+#include "bench/interrupts.h"
 #include "bench/node_process.h"
+#include "bench/text_file.h"
 #include "bench/transport_options.h"
 #include "bench/transport_report.h"
 #include "bench/transport_trial.h"
@@ -28,25 +26,6 @@ namespace farcached::bench {
 namespace {
 
 namespace fs = std::filesystem;
-
-std::atomic<bool> interrupted{false};
-static_assert(std::atomic<bool>::is_always_lock_free);  // a signal handler stores it
-
-void on_interrupt(int) { interrupted.store(true); }
-
-void catch_interrupts() {
-    struct sigaction action {};
-    action.sa_handler = on_interrupt;
-    action.sa_flags = int(SA_RESETHAND);  // a second one ends it at once
-    for (const int number : {SIGINT, SIGTERM}) sigaction(number, &action, nullptr);
-}
-
-void write_file(const std::string& path, const std::string& text, std::ios::openmode mode) {
-    std::ofstream file(path, mode);
-    file << text;
-    file.close();
-    if (!file) throw std::runtime_error("cannot write " + path);
-}
 
 std::string read_file(const std::string& path) {
     std::ifstream file(path);
@@ -123,35 +102,6 @@ void measure(const Sweep& sweep, const TestedNode& node, Kept& kept) {
                 }
 }
 
-// ---- charts -----------------------------------------------------------------------------------------
-
-std::string chart_script(const TransportOptions& options) {
-    if (!options.output.chart_script.empty()) return options.output.chart_script;
-    std::error_code none;
-    const fs::path folder = fs::read_symlink("/proc/self/exe", none).parent_path();
-    for (const char* place : {"../share/farcached/transport_chart.py", "bench/transport_chart.py"}) {
-        const fs::path path = folder / place;
-        if (fs::exists(path, none)) return path.string();
-    }
-    return {};
-}
-
-void draw(const TransportOptions& options) {
-    const std::string script = chart_script(options), folder = options.output.csv_folder;
-    if (script.empty()) {
-        std::fprintf(stderr, "farbench transport: no charts; bench/transport_chart.py %s draws them\n", folder.c_str());
-        return;
-    }
-    const pid_t pid = fork();
-    if (pid == 0) {
-        execlp("python3", "python3", script.c_str(), folder.c_str(), static_cast<char*>(nullptr));
-        _exit(127);
-    }
-    int status = 0;
-    if (pid < 0 || waitpid(pid, &status, 0) != pid || status != 0)
-        std::fprintf(stderr, "farbench transport: no charts; what python3 says is above\n");
-}
-
 TestedNode tested_node(const TransportOptions& options, const NodeProcess* started) {
     TestedNode node;
     node.places = started != nullptr ? started->places() : options.places;
@@ -187,7 +137,8 @@ int transport_command(std::span<char* const> arguments) {
     if (!options.output.json_path.empty()) write_file(options.output.json_path, transport_json(points), std::ios::trunc);
     if (!options.output.csv_folder.empty()) {
         write_file(options.output.csv_folder + "/points.csv", points_csv(options.sweep, points), std::ios::trunc);
-        if (!points.empty()) draw(options);
+        if (!points.empty())
+            draw_charts("transport", "transport_chart.py", options.output.chart_script, options.output.csv_folder);
     }
     if (interrupted.load()) std::fprintf(stderr, "farbench transport: interrupted; --resume goes on from here\n");
     const bool good = std::all_of(points.begin(), points.end(), [](const auto& one) { return *one.mean.errors == 0; });

@@ -45,6 +45,13 @@ constexpr Kind item_size_as_text() {
     return kind;
 }
 
+constexpr const char* policy_help_text =
+    "which items go when memory is full, and how leases differ:\n"
+#define X(name, leases, help) "  " #name ": " help "\n"
+    POLICIES(X)
+#undef X
+    "with lru and mq there are no leases";
+
 constexpr Option table[] = {
     {.name = "name", .argument = "<name>", .kind = checked_text<&S::node, &N::name>(is_node_name),
      .section = Section::network, .in_file = true, .exit_status = exit_usage,
@@ -93,11 +100,25 @@ constexpr Option table[] = {
     {.flag = 'L', .name = "enable-largepages", .initial = "no",
      .kind = toggle<&S::memory, &M::huge_pages>(), .section = Section::memory, .in_file = true,
      .help = "use huge pages if there are any"},
+    {.name = "policy", .argument = "<name>", .initial = "clock",
+     .kind = choice<&S::node, &N::policy>(policy_names), .section = Section::memory, .in_file = true,
+     .exit_status = exit_usage, .help = policy_help_text},
     {.name = "lease-ms", .argument = "<ms>", .initial = "4000",
      .kind = number<&S::node, &N::lease_ms>(1, 256'000), .section = Section::memory, .in_file = true,
      .exit_status = exit_usage,
      .help = "for how long a proxy may read an item where it lies without\n"
-             "asking, from the second touch of the item on"},
+             "asking, from the second touch of the item on, where the\n"
+             "policy has one term for all"},
+    {.name = "lease-ms-min", .argument = "<ms>", .initial = "4000",
+     .kind = number<&S::node, &N::lease_ms_min>(1, 256'000), .section = Section::memory, .in_file = true,
+     .exit_status = exit_usage,
+     .help = "the shortest term, for items that were touched twice while\n"
+             "memory is full and leased, where terms differ (pdla, s3fifo)"},
+    {.name = "lease-ms-max", .argument = "<ms>", .initial = "256000",
+     .kind = number<&S::node, &N::lease_ms_max>(1, 256'000), .section = Section::memory, .in_file = true,
+     .exit_status = exit_usage,
+     .help = "the longest, for those touched 128 times while there is room;\n"
+             "the term of --policy original"},
     {.name = "no-lease", .initial = "no", .kind = turns_off<&S::node, &N::lease>(),
      .section = Section::memory, .in_file = true,
      .help = "grant no leases: each get asks the node, or its index"},
@@ -144,6 +165,8 @@ Refusal check_node_settings(const Settings& settings) {
     if (Refusal refusal = check_item_size(settings)) return refusal;
     if (Refusal refusal = check_admin_path(settings, settings.node.shm_path, "--shm")) return refusal;
     const NodeSettings& at = settings.node;
+    if (at.lease_ms_max < at.lease_ms_min)
+        return Problem{exit_usage, "--lease-ms-max is less than --lease-ms-min.\n"};
     if (!at.shm_path.empty() || !at.tcp_host.empty() || !at.verbs_host.empty()) return {};
     return Problem{exit_usage,
                    "There is nothing to listen at: give --shm <path>, --tcp <addr>:<port>, --verbs <addr>:<port>, "

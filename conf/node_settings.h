@@ -7,6 +7,7 @@
 #include <string>
 
 #include "base/access_tracking.h"
+#include "base/policy_kind.h"
 
 namespace farcached::conf {
 
@@ -18,7 +19,10 @@ struct NodeSettings {
     std::string verbs_host;      // likewise, of an RDMA device; empty: no RDMA
     uint16_t verbs_port = 0;
     uint32_t greeting_timeout_ms = 0;
-    uint32_t lease_ms = 0;
+    PolicyKind policy = PolicyKind::clock;
+    uint32_t lease_ms = 0;       // where there is one term for all leases
+    uint32_t lease_ms_min = 0;   // of leases by popularity
+    uint32_t lease_ms_max = 0;
     bool lease = false;
     AccessTracking access_tracking = AccessTracking::none;
     uint32_t report_share_percent = 0;

@@ -83,7 +83,7 @@ bool Arena::take_run(uint64_t pages, uint64_t& first) {
 
 bool Arena::take_zone_run(uint64_t pages, uint64_t& first) {
     std::lock_guard hold(pool_lock_);
-    return take_run_below(std::min(limit_, lease_zone()), pages, first);
+    return take_run_below(std::min(limit_.load(), lease_zone()), pages, first);
 }
 
 bool Arena::take_run_below(uint64_t end, uint64_t pages, uint64_t& first) {

@@ -22,45 +22,13 @@
 
 #include "base/mapping.h"
 #include "fabric/region.h"
+#include "node/descriptor.h"
 #include "node/read_counters.h"
 #include "node/size_classes.h"
 
 namespace farcached::node {
 
-// A slot: page << 10 | number within the page.
-using Ref = uint32_t;
-constexpr Ref nil = UINT32_MAX;
 constexpr uint64_t arena_pages_max = (UINT64_C(1) << 22) - 1;
-
-constexpr uint64_t page_of(Ref ref) { return ref >> 10; }
-constexpr uint32_t slot_of(Ref ref) { return ref & 1023; }
-constexpr Ref make_ref(uint64_t page, uint32_t slot) { return Ref(page << 10 | slot); }
-
-enum class SlotState : uint8_t {
-    free,
-    live,
-    pending,  // dead, and not reused before its lease has ended (S2)
-};
-
-enum DescriptorFlag : uint8_t {
-    item_fetched = 1,     // read at least once
-    item_stale = 2,       // meta: X
-    item_win_sent = 4,    // meta: a recache token is out
-    item_referenced = 8,  // read since the clock's hand passed
-    item_lease_wasted = 16,  // lease_end is that of the item replaced: none is granted before (S8)
-};
-
-// Everything about an item that changes after it was published. Never readable from outside.
-struct Descriptor {
-    Ref prev, next;         // policy list; next also links free slots
-    uint32_t exptime;       // the true one
-    uint32_t last_access;   // NodeSeconds
-    uint32_t lease_end;     // NodeSeconds, grace included; 0: never leased
-    uint16_t access_count;  // saturating
-    SlotState state;
-    uint8_t flags;
-};
-static_assert(sizeof(Descriptor) == 24);
 
 struct Page {
     static constexpr uint16_t no_owner = UINT16_MAX;
@@ -89,9 +57,8 @@ class Arena {
 
     const SizeClasses& classes() const { return classes_; }
     Page& page(uint64_t number) { return pages_[number]; }
-    Descriptor& descriptor(Ref ref) {
-        return descriptors_[page_of(ref) * layout::page_slots_max + slot_of(ref)];
-    }
+    Descriptors descriptors() const { return descriptors_; }
+    Descriptor& descriptor(Ref ref) { return descriptors_[ref]; }
     uint64_t offset(Ref ref) {  // bytes from the arena's start
         return page_of(ref) * layout::page_bytes +
                uint64_t(slot_of(ref)) * classes_.slot_bytes(pages_[page_of(ref)].size_class);
@@ -136,6 +103,10 @@ class Arena {
     uint64_t reserved_pages() const { return reserved_; }
     uint64_t limit_pages() const;
     uint64_t pages_out() const;
+    // The share of the pages that is in use, about: without the pool's lock.
+    double memory_use() const {
+        return double(out_.load(std::memory_order_relaxed)) / double(limit_.load(std::memory_order_relaxed));
+    }
     uint64_t lease_zone() const { return zone_.load(std::memory_order_relaxed); }
     bool leasable(Ref ref) const { return page_of(ref) < lease_zone(); }
 
@@ -155,7 +126,7 @@ class Arena {
     const SizeClasses& classes_;
     const uint64_t reserved_;
     Mapping descriptor_memory_;
-    Descriptor* descriptors_;
+    Descriptors descriptors_;
     Mapping page_memory_;
     Page* pages_;
     std::unique_ptr<ReadCounters> read_counters_;
@@ -166,8 +137,7 @@ class Arena {
     std::atomic<uint64_t> births_{0};
     mutable std::mutex pool_lock_;
     std::vector<uint64_t> free_;  // bit per page
-    uint64_t limit_ = 0;
-    uint64_t out_ = 0;
+    std::atomic<uint64_t> limit_{0}, out_{0};  // written under the lock
     uint64_t hint_ = 0, zone_hint_ = 0;
     uint64_t window_first_ = 0, window_end_ = 0;
 };

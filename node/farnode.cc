@@ -77,12 +77,16 @@ Config node_config(const conf::Settings& settings) {
     config.item_bytes_max = settings.memory.item_bytes_max;
     config.huge_pages = settings.memory.huge_pages;
     config.workers = settings.session.threads;
+    config.policy = settings.node.policy;
     config.lease.enabled = settings.node.lease;
     config.lease.term_ms = settings.node.lease_ms;
+    config.lease.term_ms_min = settings.node.lease_ms_min;
+    config.lease.term_ms_max = settings.node.lease_ms_max;
     if (!settings.node.verbs_host.empty()) {
         config.grows = false;  // what is there is registered, and so locked
         config.count_reads = settings.node.access_tracking == AccessTracking::atomic;
-        const uint32_t grace_ms = fabric::verbs_grace_ms(fabric::VerbsConfig(), config.lease.term_ms);
+        const uint32_t term_ms = LeaseTerms(config.policy, config.lease).longest_ms();
+        const uint32_t grace_ms = fabric::verbs_grace_ms(fabric::VerbsConfig(), term_ms);
         config.lease.grace_ms = std::max(config.lease.grace_ms, grace_ms);
     }
     return config;

@@ -7,12 +7,18 @@ node_libnode_a_SOURCES = \
 	node/arena.h \
 	node/crawler.cc \
 	node/crawler.h \
+	node/descriptor.h \
 	node/fetch_pool.h \
 	node/flush_schedule.cc \
 	node/flush_schedule.h \
+	node/ghosts.cc \
+	node/ghosts.h \
 	node/impl.h \
 	node/index.cc \
 	node/index.h \
+	node/item_list.cc \
+	node/item_list.h \
+	node/lease_terms.h \
 	node/node.cc \
 	node/node.h \
 	node/node_stats.cc \
@@ -21,8 +27,13 @@ node_libnode_a_SOURCES = \
 	node/partition.h \
 	node/partition_lease.cc \
 	node/partition_memory.cc \
-	node/policy.cc \
 	node/policy.h \
+	node/policy_lists.cc \
+	node/policy_lists.h \
+	node/policy_queues.cc \
+	node/policy_queues.h \
+	node/policy_s3fifo.cc \
+	node/policy_s3fifo.h \
 	node/read_counters.h \
 	node/report_quota.cc \
 	node/report_quota.h \

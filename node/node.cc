@@ -47,6 +47,19 @@ uint64_t pages_unleased_min(const Config& config) {
     return 2 * (config.item_bytes_max / layout::page_bytes + 1);
 }
 
+// Policies that must see every access go without leases.
+Config as_it_will_be(const Config& wanted) {
+    Config config = wanted;
+    config.lease.enabled = wanted.lease.enabled && may_lease(wanted.policy);
+    return config;
+}
+
+// What nobody outside may foretell, but where measurements are to come out the same: `which` of the several.
+uint64_t drawn(const Config& config, uint64_t which) {
+    if (config.seed == 0) return random_word();
+    return hash_bytes(&which, sizeof which, config.seed) | 1;
+}
+
 fabric::RegionShape shape(const Config& config) {
     fabric::RegionShape shape;
     shape.page_count = pages_reserved(config);
@@ -55,23 +68,23 @@ fabric::RegionShape shape(const Config& config) {
     shape.buckets_max = std::clamp<uint64_t>(items_max / 4, 64, UINT32_MAX);
     shape.overflow_max = shape.buckets_max / 4 + 256;
     shape.huge_pages = config.huge_pages;
-    shape.incarnation = random_word();
-    shape.hash_seed = random_word();
+    shape.incarnation = drawn(config, 1);
+    shape.hash_seed = drawn(config, 2);
     return shape;
 }
 
 }  // namespace
 
 Node::Impl::Impl(const Config& wanted)
-    : config(wanted),
+    : config(as_it_will_be(wanted)),
       partition_count_log2(choose_partitions_log2(wanted)),
       classes(wanted.chunk_bytes_min, wanted.growth_factor),
       region(shape(wanted)),
-      arena(region, classes, pages_reserved(wanted), pages_limit(wanted), lease_share(wanted),
+      arena(region, classes, pages_reserved(wanted), pages_limit(wanted), lease_share(config),
             pages_unleased_min(wanted)),
-      secret(random_word()) {
+      secret(drawn(wanted, 3)) {
     if (wanted.count_reads) arena.count_reads();
-    const uint64_t first_generation = random_word() >> 6 | 1;  // room for 2^58 mutations above it
+    const uint64_t first_generation = drawn(wanted, 4) >> 6 | 1;  // room for 2^58 mutations above it
     for (uint32_t i = 0; i < UINT32_C(1) << partition_count_log2; i++)
         partitions[i].attach(region, arena, config, i, UINT32_C(1) << partition_count_log2, secret,
                              first_generation >> 2);

@@ -7,6 +7,7 @@
 // cited where they are kept).
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -16,23 +17,12 @@
 
 #include "base/function_ref.h"
 #include "base/node_clock.h"
+#include "base/policy_kind.h"
 #include "fabric/region_view.h"
+#include "node/lease_terms.h"
 #include "protocol/op.h"
 
 namespace farcached::node {
-
-enum class EvictionPolicy : uint8_t { lru, strict_lru };  // node/policy.h
-
-constexpr uint32_t lease_term_ms_min = 200;  // a shorter lease would be over before its pointer is used
-
-// Leases on items that others read one-sided, of one term for all.
-struct LeaseConfig {
-    bool enabled = false;
-    uint32_t term_ms = 4000;     // 1 to 256'000
-    uint32_t grace_ms = 600;     // 1 to 60'000: memory is kept so much longer than the lease (S2)
-    double share = 0.5;          // 0 to 0.9 of all pages may hold leased items (S8)
-    uint32_t from_touches = 2;   // counting the set that stored the item
-};
 
 struct Config {
     bool grows = true;  // cache_memlimit may raise the limit later: address space for that is reserved
@@ -46,8 +36,9 @@ struct Config {
     bool huge_pages = false;                     // -L: try for huge pages
     uint32_t partitions = 0;                     // power of two; 0: chosen from workers and memory
     uint32_t workers = 4;                        // threads that will call
-    EvictionPolicy policy = EvictionPolicy::lru;
+    PolicyKind policy = PolicyKind::clock;       // node/policy.h; without leases if it goes with none
     LeaseConfig lease;
+    uint64_t seed = 0;  // not 0: nothing is drawn at random, which only measurements and tests may want
     bool count_reads = false;                    // there are counters for those who read one-sided (ReadCounters)
 };
 
@@ -69,6 +60,7 @@ struct LeaseStats {
     uint64_t bytes = 0;             // of items whose lease runs
     uint64_t pending_bytes = 0;     // of items that died under a lease that runs
     uint64_t pending_slots = 0;
+    uint32_t alpha_ms = 0;          // the least of any partition's, when it was last worked out (LeaseTerms)
 };
 
 // One size class, summed over partitions. `stats items` and `stats slabs` are printed from it.
@@ -101,6 +93,7 @@ struct Stats {
     uint64_t overflow_evictions = 0;  // items that went because their bucket chain was full
     uint64_t reads_counted = 0;       // one-sided reads that were seen by the items' counters
     LeaseStats leases;
+    std::array<uint64_t, popularity_queues> queues{};  // items in each queue of the policy, over all classes
     std::vector<ClassStats> classes;  // index 0 is unused: classes are 1-based
 };
 

@@ -83,11 +83,15 @@ void NodeStats::append_general(NodeSeconds now, std::string& text) const {
 
 void NodeStats::append_leases(NodeSeconds now, std::string& text) const {
     const LeaseConfig& config = node_.config().lease;
-    line(text, "incarnation", hex(node_.view().header->incarnation));
-    line(text, "lease_enabled", uint64_t(config.enabled));
-    line(text, "lease_term_ms", config.enabled ? config.term_ms : 0);
-    line(text, "lease_grace_ms", config.enabled ? config.grace_ms : 0);
+    const LeaseTerms terms(node_.config().policy, config);
     const Stats s = node_.stats(now);
+    line(text, "incarnation", hex(node_.view().header->incarnation));
+    line(text, "policy", name_of(node_.config().policy));
+    line(text, "lease_enabled", uint64_t(config.enabled));
+    line(text, "lease_term_ms", config.enabled ? terms.longest_ms() : 0);
+    line(text, "lease_term_ms_min", config.enabled ? terms.shortest_ms() : 0);
+    line(text, "pdla_alpha_ms", config.enabled ? s.leases.alpha_ms : 0);
+    line(text, "lease_grace_ms", config.enabled ? config.grace_ms : 0);
 #define X(name, kind, value, help) line(text, #name, uint64_t(value));
     LEASE_STATS(X)
 #undef X

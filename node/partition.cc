@@ -23,7 +23,8 @@ void Partition::attach(fabric::Region& region, Arena& arena, const Config& confi
     cas_issued_ = config.cas_above / partition_count;
     lease_ = config.lease;
     if (lease_.enabled) leased_in_.resize(lease_seconds_max);
-    if (config.policy == EvictionPolicy::strict_lru) policy_ = StrictLru{};
+    terms_ = LeaseTerms(config.policy, config.lease);
+    choose_policy(policy_, config.policy, first_generation + which);
     partition_count_ = partition_count;
     secret_ = secret;
     generation_ = first_generation / layout::partitions_max * layout::partitions_max + which;
@@ -141,6 +142,7 @@ uint64_t Partition::write(Ref ref, const NewItem& item, NodeSeconds now) {
     descriptor.last_access = now;
     descriptor.lease_end = 0;
     descriptor.access_count = 0;
+    descriptor.queue = 0;
     descriptor.flags = item.descriptor_flags;
     descriptor.state = SlotState::live;
     if (ReadCounters* counters = arena_->read_counters()) counters->forget(arena_->offset(ref));
@@ -155,18 +157,8 @@ void Partition::bring_to_life(Ref ref, uint64_t generation) {
 
 void Partition::put(Ref ref, const NewItem& item, NodeSeconds now, Index::Place old) {
     const uint64_t generation = write(ref, item, now);
-    if (old.slot != nullptr) {
-        const Descriptor& before = arena_->descriptor(old.ref);
-        arena_->descriptor(ref).access_count =
-            uint16_t(std::min<uint32_t>(before.access_count + 1, UINT16_MAX));
-        if (before.lease_end != 0 && before.lease_end >= now) {
-            arena_->descriptor(ref).lease_end = before.lease_end;
-            arena_->descriptor(ref).flags |= item_lease_wasted;
-        }
-    }
-    const uint8_t size_class = arena_->page(page_of(ref)).size_class;
-    std::visit([&](auto& policy) { policy.inserted(*arena_, lists_[size_class], ref); }, policy_);
-    tally_[size_class].requested += item.bytes();
+    add_to_policy(ref, item, old.slot == nullptr ? nullptr : &arena_->descriptor(old.ref), now);
+    tally_[arena_->page(page_of(ref)).size_class].requested += item.bytes();
     items_++;
     if (item.counts_as_new) items_total_++;
     bytes_ += item.bytes();
@@ -208,7 +200,7 @@ void Partition::kill(Ref ref, uint64_t* place, Gone why, NodeSeconds now) {
     const layout::ItemHeader& header = arena_->header(ref);
     const uint64_t bytes = layout::item_bytes(header.key_len, header.value_len);
     const uint8_t size_class = arena_->page(page_of(ref)).size_class;
-    std::visit([&](auto& policy) { policy.removed(*arena_, lists_[size_class], ref); }, policy_);
+    remove_from_policy(ref, why, now);
     tally_[size_class].requested -= bytes;
     items_--;
     bytes_ -= bytes;
@@ -244,10 +236,8 @@ Index::Place Partition::rewrite(Index::Place at, const NewItem& changed, NodeSec
     if (ref != nil) {
         NewItem again = changed;
         again.counts_as_new = false;
+        again.same_item = true;
         put(ref, again, now, at);
-        Descriptor& item = arena_->descriptor(ref);
-        item.access_count = before.access_count;
-        item.last_access = before.last_access;
         return {at.slot, ref};
     }
     if (lease_runs(at.ref, now)) return {nullptr, at.ref};
@@ -268,20 +258,66 @@ Index::Place Partition::rewrite(Index::Place at, const NewItem& changed, NodeSec
     item.next = before.next;
     item.access_count = before.access_count;
     item.last_access = before.last_access;
+    item.queue = before.queue;
+    if (!lease_.enabled) item.lease_end = before.lease_end;  // the policy's
     return at;
 }
 
-void Partition::access(Ref ref, NodeSeconds now) {
-    arena_->descriptor(ref).flags |= item_fetched;
-    bump(ref, now);
+// `before`: what is known of the item that is replaced; nullptr: there is none.
+void Partition::add_to_policy(Ref ref, const NewItem& item, const Descriptor* before, NodeSeconds now) {
+    const uint8_t size_class = arena_->page(page_of(ref)).size_class;
+    if (before == nullptr) {
+        std::visit([&](auto& policy) { policy.inserted(moment(now), size_class, ref, item.key.hash); }, policy_);
+        return;
+    }
+    Descriptor& descriptor = arena_->descriptor(ref);
+    const uint32_t touches = before->access_count + (item.same_item ? 0 : 1);
+    descriptor.access_count = uint16_t(std::min<uint32_t>(touches, UINT16_MAX));
+    if (item.same_item) descriptor.last_access = before->last_access;
+    descriptor.queue = before->queue;
+    if (lease_.enabled && before->lease_end != 0 && before->lease_end >= now) {
+        descriptor.lease_end = before->lease_end;
+        descriptor.flags |= item_lease_wasted;
+    }
+    std::visit([&](auto& policy) { policy.replaced(moment(now), size_class, ref, !item.same_item); }, policy_);
 }
 
-void Partition::bump(Ref ref, NodeSeconds now) {
+void Partition::remove_from_policy(Ref ref, Gone why, NodeSeconds now) {
+    const uint8_t size_class = arena_->page(page_of(ref)).size_class;
+    const auto remove = [&](auto& policy) {
+        if constexpr (std::remove_reference_t<decltype(policy)>::remembers)
+            if (why == Gone::evicted)
+                return policy.evicted(moment(now), size_class, ref,
+                                      hash_key(key_of(ref), region_->view().hash_seed));
+        policy.removed(moment(now), size_class, ref);
+    };
+    std::visit(remove, policy_);
+}
+
+// Once a second at most: what it takes is leased_bytes(), a walk over a table.
+void Partition::press(NodeSeconds now) {
+    if (!terms_.by_popularity() || now == pressed_at_) return;
+    pressed_at_ = now;
+    const double zone_bytes = double(arena_->lease_zone() * layout::page_bytes) / partition_count_;
+    const uint64_t leased = leased_bytes(now) + leases_.pending_bytes;
+    terms_.press(arena_->memory_use(), leased == 0 ? 0 : double(leased) / zone_bytes);
+}
+
+void Partition::access(Ref ref, NodeSeconds now, uint32_t times) {
+    arena_->descriptor(ref).flags |= item_fetched;
+    bump(ref, now, times);
+}
+
+void Partition::bump(Ref ref, NodeSeconds now, uint32_t times) {
     Descriptor& item = arena_->descriptor(ref);
     item.last_access = now;
-    if (item.access_count != UINT16_MAX) item.access_count++;
+    item.access_count = uint16_t(std::min<uint64_t>(uint64_t(item.access_count) + times, UINT16_MAX));
     const uint8_t size_class = arena_->page(page_of(ref)).size_class;
-    std::visit([&](auto& policy) { policy.accessed(*arena_, lists_[size_class], ref); }, policy_);
+    const auto tell = [&](auto& policy) {
+        if constexpr (std::remove_reference_t<decltype(policy)>::uses_terms) press(now);
+        policy.accessed(moment(now), size_class, ref, times);
+    };
+    std::visit(tell, policy_);
 }
 
 bool Partition::see_reads(Ref ref, NodeSeconds now) {
@@ -290,7 +326,7 @@ bool Partition::see_reads(Ref ref, NodeSeconds now) {
     const uint32_t reads = counters->take(arena_->offset(ref));
     if (reads == 0) return false;
     reads_counted_ += reads;
-    access(ref, now);
+    access(ref, now, reads);
     return true;
 }
 

@@ -2,7 +2,7 @@
 // Partition: one share of the keys with all that belongs to it: index, pages, policy lists, counters. Whoever
 // holds its lock owns it; every member below but `lock` asks for that.
 //
-// P1  An item is in the index, on its class's policy list and in a live slot, or in none of them.
+// P1  An item is in the index, in its class's place of the policy and in a live slot, or in none of them.
 // P2  A guard flips to dead before its slot leaves the index or is replaced there, before the guard of what replaces
 //     it is live, and before the caller can acknowledge (S1, S7): no two generations of a key live at once.
 // P3  Generations only go up and are never used twice; the low bits are the partition's number.
@@ -54,6 +54,7 @@ struct NewItem {
     uint16_t format = layout::format_plain;
     uint8_t descriptor_flags = 0;
     bool counts_as_new = true;  // in items_total: not what memcached would have changed in place
+    bool same_item = false;     // all that is known of the one in whose place it comes stays; else it was touched
 
     uint64_t bytes() const {
         return layout::item_bytes(key.bytes.size(), value.size() + value_tail.size());
@@ -115,9 +116,9 @@ class alignas(64) Partition {
     uint32_t reclaim_pending(NodeSeconds now);
     bool lease_runs(Ref ref, NodeSeconds now) const;
 
-    void access(Ref ref, NodeSeconds now);  // the item was read
-    void bump(Ref ref, NodeSeconds now);    // it was met by a change, which is not a read
-    // What its counter says was read of it since this was called last is one access, of now. False: nothing was.
+    void access(Ref ref, NodeSeconds now, uint32_t times = 1);  // the item was read
+    void bump(Ref ref, NodeSeconds now, uint32_t times = 1);    // it was met by a change, which is not a read
+    // What its counter says was read of it since this was called last are accesses, of now. False: nothing was.
     bool see_reads(Ref ref, NodeSeconds now);
     void record(const Access& access, NodeSeconds now);
     void flush(NodeSeconds now);
@@ -170,7 +171,13 @@ class alignas(64) Partition {
     bool page_pinned(uint64_t page, NodeSeconds now) const;
     void add_partial(uint64_t page);
     void note_pinned(uint64_t page, uint32_t lease_end, NodeSeconds now);
-    uint32_t lease_term_ms(Ref ref, NodeSeconds now) const;
+    uint32_t lease_ms_left(Ref ref, NodeSeconds now) const;
+    Moment moment(NodeSeconds now) { return {arena_->descriptors(), now, terms_}; }
+    void press(NodeSeconds now);
+    void add_to_policy(Ref ref, const NewItem& item, const Descriptor* before, NodeSeconds now);
+    void remove_from_policy(Ref ref, Gone why, NodeSeconds now);
+    Ref next_to_go(uint8_t size_class) const;
+    bool walk_next_to_go(uint8_t size_class, uint32_t depth, NodeSeconds now, FunctionRef<bool(Ref)> stop);
     bool adopt_page(uint64_t page, uint8_t size_class);
     Ref first_slot(uint64_t page, uint8_t size_class);
     void release_slot(Ref ref);
@@ -194,7 +201,6 @@ class alignas(64) Partition {
     layout::PartitionEntry* entry_ = nullptr;
     Index index_;
     Policy policy_;
-    std::array<ItemList, 64> lists_;
     std::array<ClassTally, 64> tally_;
     bool evict_ = true;
     bool cas_ = true;
@@ -206,6 +212,8 @@ class alignas(64) Partition {
     uint64_t pages_moved_ = 0, evictions_ = 0, overflow_evictions_ = 0, reads_counted_ = 0;
 
     LeaseConfig lease_;
+    LeaseTerms terms_;
+    NodeSeconds pressed_at_ = 0;  // terms_ are of what was leased then
     LeaseStats leases_;  // but `bytes`
     NodeSeconds lease_before_ = 0;  // a scheduled flush
     // Bytes of the live items whose leases end in a second; what has passed is overwritten.

@@ -10,8 +10,7 @@
 namespace farcached::node {
 
 bool Partition::lease_runs(Ref ref, NodeSeconds now) const {
-    const Descriptor& item = arena_->descriptor(ref);
-    return item.lease_end >= now && item.lease_end != 0 && (item.flags & item_lease_wasted) == 0;
+    return lease_.enabled && node::lease_runs(arena_->descriptor(ref), now);
 }
 
 bool Partition::page_pinned(uint64_t page, NodeSeconds now) const {
@@ -19,10 +18,10 @@ bool Partition::page_pinned(uint64_t page, NodeSeconds now) const {
     return lease_end != 0 && lease_end >= now;
 }
 
-// How long a lease may be: it ends before the item expires and before a scheduled flush. `now` has been cut off
-// to seconds, so one of those that are left may be over already.
-uint32_t Partition::lease_term_ms(Ref ref, NodeSeconds now) const {
-    uint64_t term_ms = lease_.term_ms;
+// For how long it may be leased: a lease ends before the item expires and before a scheduled flush. `now` has been cut
+// off to seconds, so one of those that are left may be over already.
+uint32_t Partition::lease_ms_left(Ref ref, NodeSeconds now) const {
+    uint64_t term_ms = lease_term_ms_longest;
     for (NodeSeconds end : {NodeSeconds(arena_->descriptor(ref).exptime), lease_before_})
         if (end != never_expires)
             term_ms = end <= now ? 0 : std::min<uint64_t>(term_ms, (uint64_t(end) - now - 1) * 1000);
@@ -37,11 +36,14 @@ std::optional<protocol::Grant> Partition::grant(Index::Place& at, NodeSeconds no
         why++;
         return std::nullopt;
     };
-    if (uint32_t(before.access_count) + 1 < lease_.from_touches) return denied(leases_.denied_young);
+    press(now);
+    const uint32_t touches = uint32_t(before.access_count) + 1;
+    const uint32_t wanted_ms = terms_.term_ms(touches);
+    if (touches < lease_.from_touches || wanted_ms == 0) return denied(leases_.denied_young);
     if ((before.flags & item_lease_wasted) != 0 && before.lease_end >= now)
         return denied(leases_.denied_wasted);
-    const uint32_t term_ms = lease_term_ms(at.ref, now);
-    if (term_ms < std::min(lease_term_ms_min, lease_.term_ms)) return denied(leases_.denied_short);
+    const uint32_t term_ms = std::min(wanted_ms, lease_ms_left(at.ref, now));
+    if (term_ms < std::min(lease_term_ms_min, wanted_ms)) return denied(leases_.denied_short);
     if (report != nullptr && !arena_->leasable(at.ref)) return std::nullopt;
     if (!arena_->leasable(at.ref))
         if (!move_to_zone(at, now)) return denied(leases_.denied_no_room);
@@ -129,17 +131,14 @@ void Partition::note_pinned(uint64_t number_of_page, uint32_t lease_end, NodeSec
 
 // The same bytes as a new generation in the lease zone, so that all other pages stay free of leases (S8).
 bool Partition::move_to_zone(Index::Place& at, NodeSeconds now) {
-    const Descriptor before = arena_->descriptor(at.ref);
     const uint8_t size_class = arena_->page(page_of(at.ref)).size_class;
     const Ref to = size_class == layout::large_class ? take_zone_run(at.ref) : take_zone_slot(size_class, now);
     if (to == nil) return false;
     const std::string_view key = key_of(at.ref);
     NewItem item = same_item({key, hash_key(key, region_->view().hash_seed)}, at.ref);
     item.counts_as_new = false;
+    item.same_item = true;
     put(to, item, now, at);
-    Descriptor& moved = arena_->descriptor(to);
-    moved.access_count = before.access_count;
-    moved.last_access = before.last_access;
     at.ref = to;
     leases_.moved++;
     return true;
@@ -162,16 +161,12 @@ Ref Partition::take_zone_slot(uint8_t size_class, NodeSeconds now) {
     }
     if (!evict_) return nil;
     constexpr uint32_t depth_max = 32;  // an item of the zone that is not leased, among the last of the class
-    Ref ref = lists_[size_class].tail;
-    for (uint32_t depth = 0; ref != nil && depth < depth_max; depth++) {
-        const Ref next = arena_->descriptor(ref).prev;
-        if (arena_->leasable(ref) && !lease_runs(ref, now)) {
-            kill(ref, place_of(ref).slot, Gone::evicted, now);
-            return take_slot(size_class, /* in_zone= */ true);
-        }
-        ref = next;
-    }
-    return nil;
+    const auto goes = [&](Ref ref) {
+        if (!arena_->leasable(ref) || lease_runs(ref, now)) return false;
+        kill(ref, place_of(ref).slot, Gone::evicted, now);
+        return true;
+    };
+    return walk_next_to_go(size_class, depth_max, now, goes) ? take_slot(size_class, /* in_zone= */ true) : nil;
 }
 
 void Partition::retire(Ref ref, uint64_t bytes, NodeSeconds now) {
@@ -215,6 +210,8 @@ void Partition::add_lease_stats(LeaseStats& sum, NodeSeconds now) const {
     sum.bytes += leased_bytes(now);
     sum.pending_bytes += leases_.pending_bytes;
     sum.pending_slots += leases_.pending_slots;
+    const uint32_t alpha_ms = terms_.alpha_ms();
+    if (sum.alpha_ms == 0 || alpha_ms < sum.alpha_ms) sum.alpha_ms = alpha_ms;
 }
 
 }  // namespace farcached::node

@@ -159,20 +159,25 @@ Ref Partition::adopt_run(uint64_t first, uint64_t pages) {
 
 // Frees an expired or flushed item among the last few of a class.
 bool Partition::reclaim_tail(uint8_t size_class, NodeSeconds now, Ref pinned) {
-    Ref ref = lists_[size_class].tail;
-    for (uint32_t i = 0; i < reclaim_tries; i++) {
-        if (ref == nil) return false;
-        Ref before = arena_->descriptor(ref).prev;
-        if (ref != pinned && !lease_runs(ref, now))
-            if (flushed(ref) || dead_by_time(ref, now)) {
-                Index::Place place = place_of(ref);
-                tally_[size_class].reclaimed++;
-                kill(ref, place.slot, Gone::reclaimed, now);
-                return true;
-            }
-        ref = before;
-    }
-    return false;
+    return walk_next_to_go(size_class, reclaim_tries, now, [&](Ref ref) {
+        if (ref == pinned || lease_runs(ref, now)) return false;
+        if (!flushed(ref))
+            if (!dead_by_time(ref, now)) return false;
+        Index::Place place = place_of(ref);
+        tally_[size_class].reclaimed++;
+        kill(ref, place.slot, Gone::reclaimed, now);
+        return true;
+    });
+}
+
+Ref Partition::next_to_go(uint8_t size_class) const {
+    return std::visit([&](const auto& policy) { return policy.next_to_go(size_class); }, policy_);
+}
+
+bool Partition::walk_next_to_go(uint8_t size_class, uint32_t depth, NodeSeconds now,
+                                FunctionRef<bool(Ref)> stop) {
+    return std::visit([&](auto& policy) { return policy.walk(moment(now), size_class, depth, stop); },
+                      policy_);
 }
 
 bool Partition::evict_one(uint8_t size_class, NodeSeconds now, Ref pinned) {
@@ -180,7 +185,7 @@ bool Partition::evict_one(uint8_t size_class, NodeSeconds now, Ref pinned) {
     auto was_read = [&](Ref ref) { return see_reads(ref, now); };
     const Candidates candidates{may_go, was_read};
     Ref victim = std::visit(
-        [&](auto& policy) { return policy.victim(*arena_, lists_[size_class], candidates); }, policy_);
+        [&](auto& policy) { return policy.victim(moment(now), size_class, candidates); }, policy_);
     if (victim == nil) return false;
     Index::Place place = place_of(victim);
     kill(victim, place.slot, Gone::evicted, now);
@@ -192,9 +197,9 @@ uint8_t Partition::coldest_class(uint8_t except, NodeSeconds now, uint32_t& age)
     uint8_t coldest = 0;
     age = 0;
     for (uint8_t i = 1; i <= layout::large_class; i++) {
-        if (i == except || lists_[i].tail == nil) continue;
-        see_reads(lists_[i].tail, now);
-        Ref tail = lists_[i].tail;
+        if (i == except || next_to_go(i) == nil) continue;
+        see_reads(next_to_go(i), now);
+        Ref tail = next_to_go(i);
         uint32_t tail_age = seconds_since(arena_->descriptor(tail).last_access, now);
         if (coldest != 0 && tail_age <= age) continue;
         coldest = i;
@@ -205,11 +210,11 @@ uint8_t Partition::coldest_class(uint8_t except, NodeSeconds now, uint32_t& age)
 
 // A class that evicts what was used recently, while another keeps what was not, is owed a page.
 bool Partition::should_move_page(uint8_t to, NodeSeconds now) {
-    if (lists_[to].tail == nil) return true;
+    if (next_to_go(to) == nil) return true;
     if (evictions_ % balance_every != 0) return false;
     uint32_t other_age = 0;
     if (coldest_class(to, now, other_age) == 0) return false;
-    uint32_t age = seconds_since(arena_->descriptor(lists_[to].tail).last_access, now);
+    uint32_t age = seconds_since(arena_->descriptor(next_to_go(to)).last_access, now);
     return other_age > 2 * age + 1;
 }
 
@@ -219,15 +224,14 @@ bool Partition::move_page(uint8_t to, NodeSeconds now, Ref pinned) {
     if (from == 0) return false;
     constexpr uint32_t candidates = 4;  // of the pages with the oldest items, the one that loses least
     uint64_t best = nil;
-    Ref ref = lists_[from].tail;
-    for (uint32_t i = 0; i < candidates; i++) {
-        if (ref == nil) break;
+    uint32_t looked_at = 0;
+    walk_next_to_go(from, candidates * popularity_queues, now, [&](Ref ref) {
         uint64_t page = page_of(ref);
         bool stays = (pinned != nil && page_of(pinned) == page) || page_pinned(page, now);
         if (!stays)
             if (best == nil || arena_->page(page).live < arena_->page(best).live) best = page;
-        ref = arena_->descriptor(ref).prev;
-    }
+        return ++looked_at == candidates;
+    });
     if (best == nil) return false;
     empty_page(best, pinned, now);
     pages_moved_++;
@@ -304,15 +308,20 @@ void Partition::add_stats(Stats& stats, NodeSeconds now) const {
     add_lease_stats(stats.leases, now);
     stats.index_buckets += index_.bucket_count();
     stats.index_bytes += index_.buckets_used() * sizeof(layout::Bucket);
-    for (size_t i = 1; i < lists_.size(); i++) {
+    for (uint8_t i = 1; i < class_numbers; i++) {
+        const auto add_queues = [&](const auto& policy) {
+            for (uint32_t queue = 0; queue < popularity_queues; queue++)
+                stats.queues[queue] += policy.length(i, queue);
+            return policy.kept(i);
+        };
         ClassStats& sum = stats.classes[i];
         const ClassTally& mine = tally_[i];
         sum.pages += mine.pages;
         sum.slots_used += mine.used;
-        sum.slots_total += i == layout::large_class ? mine.used : mine.pages * arena_->classes().slots(uint8_t(i));
+        sum.slots_total += i == layout::large_class ? mine.used : mine.pages * arena_->classes().slots(i);
         sum.bytes_requested += mine.requested;
-        if (lists_[i].tail != nil) {
-            uint64_t age = seconds_since(arena_->descriptor(lists_[i].tail).last_access, now);
+        if (const Ref tail = next_to_go(i); tail != nil) {
+            uint64_t age = seconds_since(arena_->descriptor(tail).last_access, now);
             sum.age_oldest_s = std::max(sum.age_oldest_s, age);
         }
         sum.evicted += mine.evicted;
@@ -325,7 +334,7 @@ void Partition::add_stats(Stats& stats, NodeSeconds now) const {
         sum.expired_unfetched += mine.expired_unfetched;
         sum.crawler_reclaimed += mine.crawler_reclaimed;
         sum.crawler_checked += mine.crawler_checked;
-        sum.kept += lists_[i].kept;
+        sum.kept += std::visit(add_queues, policy_);
     }
 }
 

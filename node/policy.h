@@ -1,62 +1,50 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Eviction policies: which item of a (partition, size class) goes next. A policy decides, the partition acts.
-// All calls under the partition's lock. Each policy has the same four functions; the choice is a variant.
-// victim: the next to go of those that may; nil when none of the last few may. It asks of each that it looks at whether
-// it was read unseen since it was asked last: if so, that has been an access, and it gets another chance.
+// All calls under the partition's lock; each is O(1). The choice is a variant; each policy has the same functions:
+//
+//   inserted   an item came that was not there; `hash` is its key's.
+//   replaced   one came in the place of an older generation of it, which is removed next. Its access_count and queue are
+//              set: what was known of the older one, and the touch, if this was `touched`.
+//   accessed   it was touched, so many times: several if reads were counted that nobody saw. Its access_count is raised.
+//   removed    it is no more. Those that remember are told in the place of this:
+//   evicted    it had to go; `hash` is its key's.
+//   victim     the next to go of those that may; nil when none of those that are looked at may. It asks of each that it
+//              looks at whether it was read unseen since it was asked last: if so, that has been an access, and it gets
+//              another chance.
+//   next_to_go a guess at who that will be, for its age and its place; nil: the class has no item.
+//   walk       shows some `depth` items of those that are next to go, until `stop` says so, which may remove the one
+//              that it is shown. True: it did.
+//   kept       second chances given.
+//   length     of a queue, 0 to 7; those of all queues together are the items of the class.
+//
+// P1  Every item of a class is in one place of its policy, by links that the policy keeps in the descriptor: prev, next and
+//     queue, and access_count, which it may let age. Nobody else writes these while the item is there.
+// P2  What decides is `now`, what was called before, and a seed: the same calls, the same victims.
 #pragma once
 
+#include <type_traits>
 #include <variant>
 
-#include "base/function_ref.h"
-
-#include "node/arena.h"
+#include "base/policy_kind.h"
+#include "node/policy_lists.h"
+#include "node/policy_queues.h"
+#include "node/policy_s3fifo.h"
 
 namespace farcached::node {
 
-// Items of one class in one partition, newest at the head.
-struct ItemList {
-    Ref head = nil, tail = nil;
-    uint64_t count = 0;
-    uint64_t kept = 0;  // second chances given
+using Policy = std::variant<ClockLru, StrictLru, Pdla, Mq, S3Fifo, RandomPick>;
 
-    void push_head(Arena& arena, Ref ref);
-    void unlink(Arena& arena, Ref ref);
-};
-
-// `may_go` changes nothing; `was_read` tells the policy of an access, if there was one.
-struct Candidates {
-    FunctionRef<bool(Ref)> may_go, was_read;
-};
-
-// `lru`, clock-like: a hit only marks the item; an item found marked at the tail goes round once more. One
-// store per hit instead of the six of a linked-list move, and no order to keep among readers. Nor does it find
-// less: hit ratios by bench/hitratio_lru (16 MB, a million keys, values of 100 bytes):
-//     trace               clock   strict   LRU of as many items   FIFO
-//     Zipf 0.8            0.487    0.475    0.475                 0.437
-//     Zipf 0.99           0.766    0.759    0.759                 0.727
-//     Zipf 0.99, scans    0.700    0.683    0.684                 0.650
-struct ClockLru {
-    static constexpr uint32_t chances_max = 64;  // then the tail goes whatever its mark: O(1)
-
-    void inserted(Arena& arena, ItemList& list, Ref ref) const { list.push_head(arena, ref); }
-    void accessed(Arena& arena, ItemList&, Ref ref) const {
-        arena.descriptor(ref).flags |= item_referenced;
+inline void choose_policy(Policy& policy, PolicyKind kind, uint64_t seed) {
+    switch (kind) {
+        case PolicyKind::clock: policy.emplace<ClockLru>(); return;
+        case PolicyKind::lru:
+        case PolicyKind::approx_lru:
+        case PolicyKind::fixed_lease: policy.emplace<StrictLru>(); return;
+        case PolicyKind::pdla: policy.emplace<Pdla>(); return;
+        case PolicyKind::mq: policy.emplace<Mq>(); return;
+        case PolicyKind::s3fifo: policy.emplace<S3Fifo>(); return;
+        case PolicyKind::original: policy.emplace<RandomPick>(seed); return;
     }
-    void removed(Arena& arena, ItemList& list, Ref ref) const { list.unlink(arena, ref); }
-    Ref victim(Arena& arena, ItemList& list, const Candidates& candidates) const;
-};
-
-// `strict_lru`: every hit moves the item to the head.
-struct StrictLru {
-    void inserted(Arena& arena, ItemList& list, Ref ref) const { list.push_head(arena, ref); }
-    void accessed(Arena& arena, ItemList& list, Ref ref) const {
-        list.unlink(arena, ref);
-        list.push_head(arena, ref);
-    }
-    void removed(Arena& arena, ItemList& list, Ref ref) const { list.unlink(arena, ref); }
-    Ref victim(Arena& arena, ItemList& list, const Candidates& candidates) const;
-};
-
-using Policy = std::variant<ClockLru, StrictLru>;
+}
 
 }  // namespace farcached::node

@@ -39,8 +39,9 @@ protocol::Welcome welcome_facts(const Node& node, const NodeFacts& facts, protoc
     welcome.frame_bytes_max = facts.frame_bytes_max;
     welcome.credits = facts.credits;
     if (config.lease.enabled) {
-        welcome.term_ms_min = std::min(lease_term_ms_min, config.lease.term_ms);
-        welcome.term_ms_max = config.lease.term_ms;
+        const LeaseTerms terms(config.policy, config.lease);
+        welcome.term_ms_min = std::min(lease_term_ms_min, terms.shortest_ms());
+        welcome.term_ms_max = terms.longest_ms();
         welcome.grace_ms = config.lease.grace_ms;
     }
     welcome.regions = {{0, header.region_bytes, access}};

@@ -106,7 +106,15 @@ enum class StatKind : uint8_t { counter, gauge };
     X(lease_bytes, gauge, s.leases.bytes, "bytes of items whose lease runs")                             \
     X(reclaim_pending_bytes, gauge, s.leases.pending_bytes,                                              \
       "bytes of items that died under a lease that runs")                                                \
-    X(reclaim_pending_slots, gauge, s.leases.pending_slots, "slots of such items")
+    X(reclaim_pending_slots, gauge, s.leases.pending_slots, "slots of such items")                       \
+    X(queue_0, gauge, s.queues[0], "items in the policy's lowest queue, or in its only one")             \
+    X(queue_1, gauge, s.queues[1], "items in its second queue; s3fifo: the main one")                    \
+    X(queue_2, gauge, s.queues[2], "items in its third queue")                                           \
+    X(queue_3, gauge, s.queues[3], "items in its fourth queue")                                          \
+    X(queue_4, gauge, s.queues[4], "items in its fifth queue")                                           \
+    X(queue_5, gauge, s.queues[5], "items in its sixth queue")                                           \
+    X(queue_6, gauge, s.queues[6], "items in its seventh queue")                                         \
+    X(queue_7, gauge, s.queues[7], "items in its highest queue")
 
 // Of each size class that is or was in use, as "class:name"; the first also summed over classes. `c` is a ClassStats.
 //

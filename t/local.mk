@@ -182,7 +182,12 @@ check_PROGRAMS += t/unit_transport
 TESTS += t/unit_transport
 t_unit_transport_SOURCES = t/unit_transport.cc t/tap.h
 t_unit_transport_LDADD = bench/libbench.a $(LDADD)
-test_scripts += t/bench_smoke.py t/bench_transport.py
+
+check_PROGRAMS += t/unit_hitratio
+TESTS += t/unit_hitratio
+t_unit_hitratio_SOURCES = t/unit_hitratio.cc t/tap.h
+t_unit_hitratio_LDADD = bench/libbench.a $(LDADD)
+test_scripts += t/bench_smoke.py t/bench_hitratio.py t/bench_transport.py
 
 # What needs RDMA, in guests that have it: contrib/check runs it and `make check` does not.
 check_PROGRAMS += t/verbs_relay
@@ -266,6 +271,10 @@ check_PROGRAMS += t/unit_node t/unit_node_safety
 TESTS += t/unit_node t/unit_node_safety
 t_unit_node_SOURCES = t/unit_node.cc t/tap.h
 t_unit_node_safety_SOURCES = t/unit_node_safety.cc t/tap.h
+check_PROGRAMS += t/unit_policy t/unit_policy_node
+TESTS += t/unit_policy t/unit_policy_node
+t_unit_policy_node_SOURCES = t/unit_policy_node.cc t/tap.h
+t_unit_policy_SOURCES = t/unit_policy.cc t/unit_policy_models.h t/tap.h
 check_PROGRAMS += t/unit_node_reads
 TESTS += t/unit_node_reads
 t_unit_node_reads_SOURCES = t/unit_node_reads.cc t/tap.h

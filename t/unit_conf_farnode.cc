@@ -35,6 +35,10 @@ void defaults_and_flags() {
     tap::is(s.memory.item_bytes_max, uint64_t(1) << 20, "items up to one");
     tap::is(s.session.threads, 4u, "four threads");
     tap::ok(s.node.lease && s.node.lease_ms == 4000, "leases of four seconds");
+    tap::ok(s.node.policy == PolicyKind::clock, "--policy clock");
+    const Settings p = parse({"--shm", "/a", "--policy", "pdla", "--lease-ms-min", "2000", "--lease-ms-max=9000"}).settings;
+    tap::ok(p.node.policy == PolicyKind::pdla && p.node.lease_ms_min == 2000 && p.node.lease_ms_max == 9000,
+            "another policy, and between what its leases are");
 
     const CommandLine all = parse({"--name", "n-1.x_y", "-m", "128", "-t", "2", "--tcp", "[::1]:0", "-I", "2m",
                                    "--lease-ms=8000", "--no-lease", "--access-tracking=atomic", "-c", "7", "-L", "-M",
@@ -90,6 +94,10 @@ void refusals() {
         {{shm, "/a", "-I", "40m"}, "Cannot set item size limit higher than 1/2 of memory max.\n"},
         {{"--access-tracking", "all"},
          "could not parse argument to access-tracking: unknown word 'all'. Allowed: none, atomic, report\n"},
+        {{"--policy", "strict_lru"},
+         "could not parse argument to policy: unknown word 'strict_lru'. Allowed: clock, lru, approx_lru, pdla, mq, "
+         "fixed_lease, original, s3fifo\n"},
+        {{shm, "/a", "--lease-ms-min", "8", "--lease-ms-max", "7"}, "--lease-ms-max is less than --lease-ms-min.\n"},
         {{"--lease-ms", "0"}, "could not parse argument to lease-ms: '0' is no number from 1 to 256000\n"},
         {{shm, "/a", "--admin", "/a"}, "--admin and --shm name the same path: /a\n"},
         {{"-c", "0"}, "could not parse argument to conn-limit: '0' is no number from 1 to 1048576\n"},
@@ -125,8 +133,9 @@ void files() {
     tap::is(file_errors("threads = 0\ncolour = 1\nlease-ms = \"4\"\ntcp = \"x\"\n", s),
             "f:1:11: threads: '0' is no number from 1 to 64\n"
             "f:2:1: unknown key 'colour'. Allowed: name, shm, tcp, verbs, conn-limit, greeting-timeout-ms, admin, memory-limit, "
-            "disable-evictions, max-item-size, enable-largepages, lease-ms, no-lease, access-tracking, report-share, threads, "
-            "daemon, user, pidfile\n"
+            "disable-evictions, max-item-size, enable-largepages, policy, lease-ms, lease-ms-min, "
+            "lease-ms-max, no-lease, access-tracking, report-share, threads, daemon, user, "
+            "pidfile\n"
             "f:3:12: lease-ms: found the text '4'; allowed: a number from 1 to 256000\n"
             "f:4:7: tcp: found 'x'; allowed: ADDR:PORT, with brackets around an IPv6 address; port 0 to 65535\n",
             "all that is wrong in one is said at once");

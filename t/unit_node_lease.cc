@@ -194,9 +194,11 @@ void mutations_flip_and_keep() {
 }
 
 // Everything small is leased at the longest term and renewed; large values come.
-void sets_never_fail() {
+void sets_never_fail(PolicyKind policy) {
     node::Config config = with_leases(16, 256'000);
     config.workers = 4;
+    config.policy = policy;
+    config.lease.term_ms_min = 256'000;
     node::Node cache(config);
     int refused = 0;
     auto stored = [&](const protocol::StoreReply& reply) {
@@ -217,7 +219,7 @@ void sets_never_fail() {
     for (int i = 0; i < 2000; i++) stored(set(cache, "m" + std::to_string(i), middle, at_start + 1));
     for (int i = 0; i < keys; i++) stored(set(cache, "t" + std::to_string(i), small, at_start + 1));
     for (int i = 0; i < 50; i++) stored(set(cache, "l" + std::to_string(i), large, at_start + 2));
-    tap::is(refused, 0, "no set is refused");
+    tap::is(refused, 0, std::string(name_of(policy)) + ": no set is refused");
     const node::Stats after = cache.stats(at_start + 2);
     tap::ok(after.pages_used <= after.pages_limit, "and the limit on memory holds");
 }
@@ -318,10 +320,11 @@ class History {
     uint64_t granted_ = 0;
 };
 
-uint64_t histories(uint64_t seeds, int steps) {
+uint64_t histories(PolicyKind policy, uint64_t from, uint64_t to, int steps) {
     uint64_t granted = 0;
-    for (uint64_t seed = 1; seed <= seeds; seed++) {
+    for (uint64_t seed = from; seed <= to; seed++) {
         node::Config config = with_leases(seed % 2 ? 4 : 8, seed % 3 ? 4000 : 30'000);
+        config.policy = policy;
         config.evict = seed != 6;
         if (!config.evict) config.memory_bytes = UINT64_C(256) << 20;
         History history(seed, config);
@@ -333,7 +336,7 @@ uint64_t histories(uint64_t seeds, int steps) {
 
 // What a broken build is asked: fewer, and all at once.
 void all_as_one() {
-    histories(1, 4000);
+    histories(PolicyKind::clock, 1, 1, 4000);
     node::Config config = with_leases(8, 256'000);
     node::Node cache(config);
     for (int i = 0; i < 40'000; i++) {
@@ -356,9 +359,14 @@ int main() {
     grants();
     refusals();
     mutations_flip_and_keep();
-    sets_never_fail();
-    const uint64_t granted = histories(6, 20'000);
+    for (const PolicyKind policy : {PolicyKind::clock, PolicyKind::pdla, PolicyKind::s3fifo}) sets_never_fail(policy);
+    const uint64_t granted = histories(PolicyKind::clock, 1, 6, 20'000);
     tap::ok(granted > 1000, "histories with thousands of leases");
+    for (size_t i = 1; i < policy_names.size(); i++) {
+        const PolicyKind policy = PolicyKind(i);
+        const uint64_t some = histories(policy, i, i, 6000);
+        tap::ok(may_lease(policy) ? some > 100 : some == 0, "leases, or none, under " + std::string(name_of(policy)));
+    }
     tap::is(violations, 0, "and no violation of a safety rule");
     all_as_one();
     tap::is(violations, 0, "nor where a broken build shows one");

@@ -1,0 +1,76 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""Draws what farbench hitratio has found, as Figures 5 and 6 of the paper are: the total hit ratio and that of remote pointers
+by the size of the cache, a panel for each workload and a line for each policy; dotted: perfect knowledge.
+
+    bench/hitratio_chart.py FOLDER     (that of --csv: reads points.csv, writes figure-5.svg and figure-6.svg)
+
+Without matplotlib (python3-matplotlib) it says so, and draws nothing.
+"""
+import csv
+import os
+import sys
+
+COLORS = {"pdla": "#d62728", "s3fifo": "#9467bd", "mq": "#2ca02c", "lru": "#1f77b4", "approx_lru": "#17becf",
+          "clock": "#8c564b", "original": "#7f7f7f", "fixed_lease_128": "#ff7f0e", "fixed_lease_32": "#e377c2",
+          "fixed_lease_8": "#bcbd22"}
+COLUMNS = 3
+FIGURES = [("figure-5.svg", "Total hit ratio", "total_hit_ratio"),
+           ("figure-6.svg", "GETs answered through remote pointers", "pointer_hit_ratio")]
+
+
+def unique(rows, name):
+    return list(dict.fromkeys(row[name] for row in rows))
+
+
+def draw_panel(panel, rows, metric):
+    for policy in unique(rows, "policy"):
+        points = sorted((80 * float(row["cache_ratio"]), float(row[metric])) for row in rows if row["policy"] == policy)
+        if any(value for _, value in points):
+            panel.plot(*zip(*points), marker="o", markersize=3, color=COLORS.get(policy), label=policy)
+    if metric == "total_hit_ratio":
+        bound = sorted({80 * float(row["cache_ratio"]): float(row["bound_hit_ratio"]) for row in rows}.items())
+        panel.plot(*zip(*bound), color="black", linestyle=":", label="bound")
+    panel.set_title(rows[0]["workload"], fontsize=10)
+    panel.set_xlabel("cache, 80ths of the data")
+    panel.set_ylim(0, 1)
+    panel.grid(True, color="#dddddd")
+
+
+def draw(plt, rows, folder):
+    workloads = unique(rows, "workload")
+    lines = (len(workloads) + COLUMNS - 1) // COLUMNS
+    for name, title, metric in FIGURES:
+        figure, panels = plt.subplots(lines, COLUMNS, figsize=(4.5 * COLUMNS, 3.5 * lines), squeeze=False)
+        for i, panel in enumerate(panels.flat):
+            if i < len(workloads):
+                draw_panel(panel, [row for row in rows if row["workload"] == workloads[i]], metric)
+            else:
+                panel.set_visible(False)
+        if panels[0][0].get_legend_handles_labels()[0]:
+            panels[0][0].legend(fontsize=7)
+        figure.suptitle(title)
+        figure.tight_layout()
+        figure.savefig(os.path.join(folder, name))
+        plt.close(figure)
+
+
+def main():
+    if len(sys.argv) != 2:
+        sys.stderr.write(__doc__)
+        return 64
+    folder = sys.argv[1]
+    try:
+        import matplotlib
+    except ImportError:
+        sys.stderr.write("no charts: matplotlib is not here (python3-matplotlib)\n")
+        return 0
+    matplotlib.use("svg")
+    matplotlib.rcParams["svg.hashsalt"] = "farbench"  # the same numbers, the same file
+    import matplotlib.pyplot as plt
+    with open(os.path.join(folder, "points.csv"), newline="") as file:
+        draw(plt, list(csv.DictReader(file)), folder)
+    return 0
+
+
+sys.exit(main())

@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "bench/hitratio_sim.h"
+
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/check.h"
+#include "fabric/region_view.h"
+#include "protocol/frame_layout.h"
+#include "protocol/op.h"
+#include "proxy/access_frames.h"
+#include "proxy/arc.h"
+#include "proxy/far_clock.h"
+
+namespace farcached::bench {
+
+namespace {
+
+constexpr uint32_t key_bytes = 23;  // "user" and 19 digits, as long as YCSB's
+constexpr uint64_t item_bytes_max = 16 << 10;
+
+// A remote pointer of a host, with the end of its lease.
+struct Pointer {
+    uint64_t generation = 0;
+    uint64_t offset = 0;
+    uint64_t valid_until_us = 0;
+};
+
+struct Host {
+    Host(uint32_t keys, uint32_t history_items) : pointers(keys), history(history_items) {}
+    std::vector<Pointer> pointers;  // by key
+    proxy::Arc history;
+};
+
+struct Counts {
+    uint64_t gets = 0, pointer_hits = 0, twosided_hits = 0, invalid_reads = 0, sets_refused = 0;
+    uint64_t report_bytes = 0, report_items = 0;
+    uint64_t leased_samples = 0;
+    double leased_sum = 0;
+};
+
+node::Config node_config(const SimScale& scale, const SimPoint& point) {
+    node::Config config;
+    config.grows = false;
+    const double data = double(scale.keys) * (key_bytes + scale.value_bytes);
+    config.memory_bytes = std::max<uint64_t>(layout::page_bytes, uint64_t(data * point.cache_ratio));
+    config.item_bytes_max = item_bytes_max;
+    config.partitions = scale.partitions;
+    config.workers = 1;
+    config.seed = mix(scale.seed) | 1;
+    return policy_config(*point.contestant, config);
+}
+
+class Simulation {
+  public:
+    Simulation(const SimScale& scale, const Popularity& popularity, const SimPoint& point)
+        : scale_(scale),
+          contestant_(*point.contestant),
+          one_sided_(contestant_.pointers != PointerUse::none),
+          node_(node_config(scale, point)),
+          size_class_(node_.size_class(key_bytes, scale.value_bytes)),
+          trace_(*point.workload, popularity, uint64_t(scale.shift_s) * scale.rate, scale.seed),
+          value_(scale.value_bytes, 'v') {
+        for (uint32_t i = 0; i < scale.hosts; i++)
+            hosts_.push_back(std::make_unique<Host>(one_sided_ ? scale.keys : 0, scale.history_items));
+        std::copy_n("user", 4, key_text_);
+    }
+
+    SimResult run() {
+        for (uint64_t i = 0; i < scale_.warmup; i++) step();
+        const node::Stats before = node_.stats(now_);
+        counts_ = {};
+        for (uint64_t i = 0; i < scale_.operations; i++) step();
+        const node::Stats after = node_.stats(now_);
+        SimResult result = summary(after);
+        result.evictions = after.classes[size_class_].evicted - before.classes[size_class_].evicted;
+        result.leases_without_room = after.leases.denied_no_room - before.leases.denied_no_room;
+        result.leases_after_set = after.leases.denied_wasted - before.leases.denied_wasted;
+        return result;
+    }
+
+  private:
+    void step() {
+        now_us_ = at_ * 1'000'000 / scale_.rate;
+        now_ = NodeSeconds(2 + now_us_ / 1'000'000);
+        Host& host = *hosts_[at_++ % scale_.clients % scale_.hosts];
+        if (now_us_ >= report_due_us_) report();
+        const Trace::Step step = trace_.next();
+        if (step.set)
+            set(host, key(step.key), step.key);
+        else
+            get(host, step.key);
+    }
+
+    // Valid until the next call.
+    protocol::Key key(uint64_t number) {
+        for (uint32_t place = key_bytes; place > 4; place--, number /= 10)
+            key_text_[place - 1] = char('0' + number % 10);
+        return node_.key({key_text_, key_bytes});
+    }
+
+    void get(Host& host, uint64_t number) {
+        counts_.gets++;
+        const protocol::Key asked = key(number);
+        if (read_one_sided(host, asked.hash, number)) {
+            counts_.pointer_hits++;
+            return;
+        }
+        protocol::GetOp op;
+        op.key = asked;
+        op.lease = one_sided_;
+        auto no_value = [](const protocol::ItemMeta&) -> char* { return nullptr; };
+        const protocol::GetReply reply = node_.get(op, now_, no_value);
+        if (reply.status != protocol::GetReply::Status::hit) return set(host, asked, number);
+        counts_.twosided_hits++;
+        if (reply.grant.has_value()) keep(host, *reply.grant, number);
+    }
+
+    void set(Host& host, const protocol::Key& to, uint64_t number) {
+        protocol::StoreOp op;
+        op.key = to;
+        op.value = value_;
+        op.lease = one_sided_;
+        const protocol::StoreReply reply = node_.store(op, now_);
+        counts_.sets_refused += reply.status != protocol::StoreReply::Status::stored;
+        if (reply.grant.has_value())
+            keep(host, *reply.grant, number);
+        else
+            drop(host, to.hash, number);
+    }
+
+    bool read_one_sided(Host& host, uint64_t hash, uint64_t number) {
+        if (number >= host.pointers.size()) return false;
+        const Pointer& pointer = host.pointers[number];
+        if (pointer.valid_until_us <= now_us_) return false;
+        if (!lives(pointer)) {
+            counts_.invalid_reads++;
+            drop(host, hash, number);
+            return false;
+        }
+        host.history.access({hash, pointer.generation, pointer.offset, 0, 1});
+        return true;
+    }
+
+    bool lives(const Pointer& pointer) const {
+        const auto* header = reinterpret_cast<const layout::ItemHeader*>(node_.view().base + pointer.offset);
+        return header->guard == layout::Guard::make(pointer.generation, layout::GuardState::live).word;
+    }
+
+    void keep(Host& host, const protocol::Grant& grant, uint64_t number) {
+        if (number >= host.pointers.size()) return;
+        const uint64_t term_us = uint64_t(grant.term_ms) * 1000;
+        uint64_t until_us = now_us_ + term_us - term_us / uint64_t(proxy::clock_rate_error);
+        if (contestant_.pointers == PointerUse::for_ever) until_us = UINT64_MAX;
+        Pointer& known = host.pointers[number];
+        if (known.generation == grant.generation && known.valid_until_us >= until_us) return;
+        known = {grant.generation, grant.offset, until_us};
+    }
+
+    void drop(Host& host, uint64_t hash, uint64_t number) {
+        if (number >= host.pointers.size()) return;
+        host.pointers[number] = {};
+        host.history.forget(hash);
+    }
+
+    // Every host's, and a look at what is leased.
+    void report() {
+        report_due_us_ += uint64_t(scale_.report_interval_s) * 1'000'000;
+        const node::Stats stats = node_.stats(now_);
+        counts_.leased_samples++;
+        counts_.leased_sum +=
+            double(stats.leases.bytes + stats.leases.pending_bytes) / double(stats.memory_limit_bytes);
+        if (contestant_.reports)
+            for (auto& host : hosts_) report(*host);
+    }
+
+    void report(Host& host) {
+        accesses_.clear();
+        const uint32_t items_max = proxy::AccessFrames::records_in(scale_.report_bytes, scale_.report_bytes);
+        host.history.pick(items_max, [&](const protocol::AccessRecord& item) { accesses_.push_back(access(item)); });
+        if (accesses_.empty()) return;
+        counts_.report_items += accesses_.size();
+        counts_.report_bytes += sizeof(protocol::FrameHeader) + accesses_.size() * sizeof(protocol::AccessRecord);
+        node_.record(accesses_, now_);
+    }
+
+    // As the node's service makes it of a frame's record.
+    node::Access access(const protocol::AccessRecord& item) const {
+        const uint64_t offset = item.offset - node_.view().header->arena_offset;
+        return {layout::Slot::make(layout::tag_of(item.hash), size_class_, offset).word,
+                layout::Guard::make(item.generation, layout::GuardState::live).word, item.hash};
+    }
+
+    SimResult summary(const node::Stats& stats) const {
+        auto one_of = [](uint64_t count) { return double(std::max<uint64_t>(1, count)); };
+        SimResult result;
+        result.items_max = stats.pages_limit * (layout::page_bytes / stats.classes[size_class_].slot_bytes);
+        result.bound_hit_ratio = trace_.bound(result.items_max);
+        result.gets = counts_.gets;
+        result.pointer_hits = counts_.pointer_hits;
+        result.twosided_hits = counts_.twosided_hits;
+        result.total_hit_ratio = double(counts_.pointer_hits + counts_.twosided_hits) / one_of(counts_.gets);
+        result.pointer_hit_ratio = double(counts_.pointer_hits) / one_of(counts_.gets);
+        result.invalid_reads = counts_.invalid_reads;
+        result.leased_share = counts_.leased_sum / one_of(counts_.leased_samples);
+        result.sets_refused = counts_.sets_refused;
+        result.report_items = counts_.report_items;
+        result.report_bytes_per_s = double(counts_.report_bytes) * scale_.rate / one_of(scale_.operations);
+        return result;
+    }
+
+    const SimScale& scale_;
+    const Contestant& contestant_;
+    const bool one_sided_;
+    node::Node node_;
+    const uint8_t size_class_;
+    Trace trace_;
+    const std::string value_;
+    std::vector<std::unique_ptr<Host>> hosts_;
+    std::vector<node::Access> accesses_;
+    char key_text_[key_bytes];
+    Counts counts_;
+    uint64_t at_ = 0, now_us_ = 0, report_due_us_ = 0;
+    NodeSeconds now_ = 2;
+};
+
+}  // namespace
+
+SimResult simulate(const SimScale& scale, const Popularity& popularity, const SimPoint& point) {
+    CHECK(scale.hosts > 0);
+    CHECK(scale.hosts <= scale.clients);
+    CHECK(scale.rate > 0);
+    return Simulation(scale, popularity, point).run();
+}
+
+}  // namespace farcached::bench

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "node/policy_queues.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+
+namespace farcached::node {
+
+namespace {
+
+uint32_t touches_of(const Descriptor& item) { return UINT32_C(1) + item.access_count; }
+
+}  // namespace
+
+void Pdla::inserted(const Moment& at, uint8_t size_class, Ref ref, uint64_t) {
+    Class& of = classes_[size_class];
+    of.queues.put(at.items, ref, popularity_queue(touches_of(at.items[ref])));
+    demote_tails(at, of);
+}
+
+void Pdla::accessed(const Moment& at, uint8_t size_class, Ref ref, uint32_t) {
+    Class& of = classes_[size_class];
+    of.queues.take(at.items, ref);
+    of.queues.put(at.items, ref, popularity_queue(touches_of(at.items[ref])));
+    demote_tails(at, of);
+}
+
+void Pdla::Class::count_update(NodeSeconds now) {
+    if (now > second) {
+        per_second = updates / (now - second);
+        updates = 0;
+        second = now;
+    }
+    updates++;
+}
+
+// Is it time that it goes down, on a clock of whole seconds?
+bool Pdla::Class::is_over(const Moment& at, const Descriptor& item) const {
+    const uint64_t term_s = (at.terms.queue_term_ms(item.queue) + 999) / 1000;
+    const uint64_t life = lives * queues.count();
+    const uint64_t life_s = per_second == 0 ? term_s : (life + per_second - 1) / per_second;
+    return seconds_since(item.last_access, at.now) > std::min(term_s, life_s);
+}
+
+void Pdla::demote_tails(const Moment& at, Class& of) {
+    of.count_update(at.now);
+    for (uint32_t queue = 1; queue < popularity_queues; queue++) {
+        if (of.looked[queue] == at.now) continue;
+        const Ref tail = of.queues.lists[queue].tail;
+        if (tail == nil) continue;
+        Descriptor& item = at.items[tail];
+        if (!of.is_over(at, item)) {
+            of.looked[queue] = at.now;
+            continue;
+        }
+        of.queues.take(at.items, tail);
+        if (lease_runs(item, at.now)) {
+            of.queues.put(at.items, tail, queue);
+            continue;
+        }
+        const uint32_t left = std::min(touches_of(item) / 2, (UINT32_C(1) << queue) - 1);
+        CHECK(popularity_queue(left) == queue - 1);
+        item.access_count = uint16_t(left - 1);
+        of.queues.put(at.items, tail, queue - 1);
+    }
+}
+
+void Mq::put(const Moment& at, Class& of, Ref ref, uint32_t queue) {
+    of.queues.put(at.items, ref, queue);
+    at.items[ref].lease_end = of.time + uint32_t(std::max(life_min, lives * of.queues.count()));
+}
+
+void Mq::inserted(const Moment& at, uint8_t size_class, Ref ref, uint64_t hash) {
+    Class& of = classes_[size_class];
+    Descriptor& item = at.items[ref];
+    const uint32_t before = of.ghosts.take(hash);
+    item.access_count = uint16_t(std::min<uint32_t>(item.access_count + before, UINT16_MAX));
+    put(at, of, ref, popularity_queue(touches_of(item)));
+    demote_tails(at, of);
+}
+
+void Mq::replaced(const Moment& at, uint8_t size_class, Ref ref, bool touched) {
+    Class& of = classes_[size_class];
+    const Descriptor& item = at.items[ref];
+    put(at, of, ref, touched ? popularity_queue(touches_of(item)) : item.queue);
+    if (touched) demote_tails(at, of);
+}
+
+void Mq::accessed(const Moment& at, uint8_t size_class, Ref ref, uint32_t) {
+    Class& of = classes_[size_class];
+    of.queues.take(at.items, ref);
+    put(at, of, ref, popularity_queue(touches_of(at.items[ref])));
+    demote_tails(at, of);
+}
+
+void Mq::demote_tails(const Moment& at, Class& of) {
+    of.time++;
+    for (uint32_t queue = 1; queue < popularity_queues; queue++) {
+        const Ref tail = of.queues.lists[queue].tail;
+        if (tail == nil) continue;
+        if (int32_t(of.time - at.items[tail].lease_end) <= 0) continue;
+        of.queues.take(at.items, tail);
+        put(at, of, tail, queue - 1);
+    }
+}
+
+void Mq::evicted(const Moment& at, uint8_t size_class, Ref ref, uint64_t hash) {
+    Class& of = classes_[size_class];
+    const size_t limit = std::max(ghosts_min, ghosts_per_item * size_t(of.queues.count()));
+    of.ghosts.add(hash, touches_of(at.items[ref]), limit);
+    removed(at, size_class, ref);
+}
+
+}  // namespace farcached::node

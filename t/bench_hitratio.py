@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""farbench hitratio: whole runs of a second, what they write, and what is refused. No ratio is asserted but that it is one."""
+import csv
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"))
+from farcached import deadline, default_binary, tap  # noqa: E402
+
+SMALL = ["--keys", "8000", "--operations", "20000", "--warmup", "20000", "--workloads", "zipf-95:5,scan", "--ratios", "5/80,0.5",
+         "--policies", "lru,fixed_lease_8"]
+FIELDS = ["workload", "cache_ratio", "policy", "total_hit_ratio", "bound_hit_ratio", "pointer_hit_ratio", "invalid_reads",
+          "leased_share"]
+
+
+def program():
+    return os.path.join(os.path.dirname(os.path.abspath(default_binary())), "farbench")
+
+
+def farbench(*args):
+    done = subprocess.run([program(), "hitratio"] + [str(a) for a in args], stdin=subprocess.DEVNULL, capture_output=True,
+                          timeout=4 * deadline() + 60)
+    return done.returncode, done.stdout.decode(), done.stderr.decode()
+
+
+def text_of(path):
+    with open(path) as file:
+        return file.read()
+
+
+def check_run(folder):
+    path, out_folder = os.path.join(folder, "points.json"), os.path.join(folder, "csv")
+    status, out, err = farbench(*SMALL, "--json", path, "--csv", out_folder)
+    tap.ok(status == 0, "it runs to its end", status, *(out + err).split("\n"))
+    points = json.loads(text_of(path))
+    tap.is_([(point["workload"], point["cache_ratio"], point["policy"]) for point in points],
+            [(workload, ratio, policy) for workload in ("zipf-95:5", "scan") for ratio in (0.0625, 0.5)
+             for policy in ("lru", "fixed_lease_8")], "a point for each workload, ratio and policy, in that order")
+    tap.ok(all(list(point)[:len(FIELDS)] == FIELDS for point in points), "with the fields in their order", points[0])
+    tap.ok(all(0 < point["pointer_hit_ratio"] < point["total_hit_ratio"] <= point["bound_hit_ratio"] + 0.02 < 1
+               for point in points if point["policy"] != "lru"), "ratios are ratios", *points)
+    tap.ok(not any(point["pointer_hit_ratio"] or point["leased_share"] for point in points if point["policy"] == "lru"),
+           "lru has no pointers")
+    with open(os.path.join(out_folder, "points.csv"), newline="") as file:
+        rows = list(csv.DictReader(file))
+    tap.is_([(row["workload"], row["policy"]) for row in rows], [(p["workload"], p["policy"]) for p in points],
+            "a row of points.csv for each")
+    tap.is_(err.count(" of 8: "), 8, "each is told of as it ends")
+    tap.like(out, r"(?m)^ +5 +lru +0\.\d+ +0\.\d+ +0\.000 ", "the table")
+    other = os.path.join(folder, "threads.json")
+    status, _, err = farbench(*SMALL, "--threads", 3, "--json", other)
+    tap.ok(status == 0 and text_of(other) == text_of(path), "the same numbers, from three threads", status, err)
+    status, _, err = farbench(*SMALL, "--seed", 2, "--json", other)
+    tap.ok(status == 0 and text_of(other) != text_of(path), "others from another seed", status, err)
+
+
+def check_interrupt(folder):
+    path = os.path.join(folder, "interrupted.json")
+    process = subprocess.Popen([program(), "hitratio", "--json", path], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                               stderr=subprocess.PIPE)
+    try:
+        first = process.stderr.readline().decode()
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=4 * deadline())
+    finally:
+        process.kill()
+        process.wait()
+    tap.like(first, r"^1 of \d+: zipf-100:0, 1/80, ", "progress is shown")
+    tap.is_(process.returncode, 1, "an interrupt ends it")
+    tap.like(err.decode(), r"interrupted", "as it says")
+    tap.ok(len(json.loads(text_of(path))) > 0, "what was simulated is written")
+
+
+def check_refusals():
+    for arguments, wanted in [
+            (["--policies", "best"], "--policies best names a policy that there is not"),
+            (["--workloads", "zipf-95:5,zipf-95:5"], "names one twice"),
+            (["--ratios", "2"], "not above 0 and at most 1"),
+            (["--hosts", "4", "--clients", "3"], "--hosts are more than --clients"),
+            (["--partitions", "12"], "is no power of two"),
+            (["points"], "is no option")]:
+        status, out, err = farbench(*arguments)
+        tap.ok(status == 64 and wanted in err and not out, "refused: %s" % " ".join(arguments), status, err)
+
+
+def main():
+    folder = tempfile.mkdtemp(prefix="farcached-hitratio-")
+    try:
+        check_run(folder)
+        check_interrupt(folder)
+        check_refusals()
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    tap.done()
+
+
+main()
