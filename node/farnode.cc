@@ -158,6 +158,7 @@ void serve(const conf::Settings& settings, TcpListeners listeners, AdminSocket a
     crawling.enabled = broken::sweeps;
     ServiceLimits limits;
     limits.greeting_ms = settings.node.greeting_timeout_ms;
+    limits.report_share = settings.node.report_share_percent / 100.0;
     Crawler crawler(node, process::node_now, crawling);
     try {
         server = std::make_unique<FarnodeServer>(

@@ -35,10 +35,13 @@ node_libnode_a_SOURCES = \
 	node/policy_s3fifo.cc \
 	node/policy_s3fifo.h \
 	node/read_counters.h \
+	node/report_quota.cc \
+	node/report_quota.h \
 	node/service.cc \
 	node/service.h \
 	node/service_counters.h \
 	node/service_ops.cc \
+	node/service_reports.cc \
 	node/size_classes.cc \
 	node/size_classes.h \
 	node/store.cc

@@ -243,6 +243,14 @@ void Node::record(std::span<Access> accesses, NodeSeconds now) {
     }
 }
 
+Renewal Node::renew(const Access& seen, NodeSeconds now, uint64_t byte_s_max) {
+    Partition& partition = impl_->partition(seen.hash);
+    std::lock_guard hold(partition.lock);
+    return partition.renew(seen, now, byte_s_max);
+}
+
+uint64_t Node::leasable_bytes() const { return impl_->arena.lease_zone() * layout::page_bytes; }
+
 uint64_t Node::page_count() const { return impl_->arena.limit_pages(); }
 
 void Node::visit_page(uint64_t page, NodeSeconds now, FunctionRef<void(const ItemView&)> visit) {

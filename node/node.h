@@ -110,6 +110,18 @@ struct Access {
     uint64_t hash;
 };
 
+// What came of one record of a report.
+struct Renewal {
+    enum class Outcome : uint8_t {
+        stranger,  // there is no such item: nothing was done
+        seen,      // it was an access, and the policy grants no lease, or none where the item lies
+        over,      // likewise, and a lease would have cost more than there was
+        renewed,   // and there is a lease now
+    } outcome = Outcome::stranger;
+    uint32_t term_ms = 0;  // of the lease, if renewed
+    uint64_t byte_s = 0;   // by how much longer it keeps memory now: the item's bytes times seconds
+};
+
 class Node {
   public:
     // Maps the region. Throws std::system_error when the memory cannot be had.
@@ -152,6 +164,12 @@ class Node {
     // Applies accesses seen by lock-free readers, each of at most one partition lock per run of equal
     // partitions; sorts `accesses` in place.
     void record(std::span<Access> accesses, NodeSeconds now);
+
+    // An access of which a report tells. If the live item is the one that `seen` names, hash and all, its lease is renewed
+    // under the rules for new ones, but that nothing is moved for it; for byte_s_max at most.
+    Renewal renew(const Access& seen, NodeSeconds now, uint64_t byte_s_max);
+    // Bytes of the pages that may hold leased items.
+    uint64_t leasable_bytes() const;
 
     // Visits the live items of one page under its owner's lock. Pages are 0 .. page_count()-1; an empty page
     // visits nothing. A walk over all pages sees every item that stays put meanwhile.

@@ -330,16 +330,20 @@ bool Partition::see_reads(Ref ref, NodeSeconds now) {
     return true;
 }
 
-void Partition::record(const Access& seen, NodeSeconds now) {
+// The live item of that generation in that place; nil: there is none.
+Ref Partition::seen_item(const Access& seen) const {
     layout::Slot slot{seen.slot_word};
     const uint64_t number_of_page = slot.offset() / layout::page_bytes;
     const Page& page = arena_->page(number_of_page);
-    if (arena_->owner_hint(number_of_page) != number) return;
-    if (page.size_class != slot.size_class()) return;
+    if (arena_->owner_hint(number_of_page) != number) return nil;
+    if (page.size_class != slot.size_class()) return nil;
     Ref ref = arena_->ref_at(slot.offset());
-    if (arena_->descriptor(ref).state != SlotState::live) return;
-    if (words::load_relaxed(arena_->words(ref)) != seen.guard_word) return;
-    access(ref, now);
+    if (arena_->descriptor(ref).state != SlotState::live) return nil;
+    return words::load_relaxed(arena_->words(ref)) == seen.guard_word ? ref : nil;
+}
+
+void Partition::record(const Access& seen, NodeSeconds now) {
+    if (Ref ref = seen_item(seen); ref != nil) access(ref, now);
 }
 
 void Partition::flush(NodeSeconds now) {

@@ -103,7 +103,14 @@ class alignas(64) Partition {
     Index::Place rewrite(Index::Place at, const NewItem& header, NodeSeconds now);
 
     // A lease on a live item, moved for it if need be (then `at` changes); none: the policy says no.
-    std::optional<protocol::Grant> grant(Index::Place& at, NodeSeconds now);
+    // For a report: nothing is moved, and the lease keeps memory for no more than it may cost.
+    struct Cost {
+        uint64_t byte_s_max;
+        uint64_t byte_s = 0;  // of the lease that was granted
+        bool over = false;    // none was, only because of that
+    };
+    std::optional<protocol::Grant> grant(Index::Place& at, NodeSeconds now, Cost* report = nullptr);
+    Renewal renew(const Access& seen, NodeSeconds now, uint64_t byte_s_max);
     void end_leases_before(NodeSeconds when) { lease_before_ = when; }
     // Frees the slots whose leases have ended; how many.
     uint32_t reclaim_pending(NodeSeconds now);
@@ -145,6 +152,7 @@ class alignas(64) Partition {
     static constexpr uint32_t reclaim_tries = 4;
     static constexpr uint64_t balance_every = 16;  // evictions between looks at the other classes
 
+    Ref seen_item(const Access& seen) const;
     void halfway() {
         if (test_hook != nullptr) test_hook(test_hook_argument);
         broken::hold_up(broken::Moment::replacing);
@@ -155,6 +163,7 @@ class alignas(64) Partition {
     Ref take_zone_run(Ref like);
     bool move_to_zone(Index::Place& at, NodeSeconds now);
     void retire(Ref ref, uint64_t bytes, NodeSeconds now);
+    bool affords(Cost& report, Ref ref, uint32_t lease_end, NodeSeconds now) const;
     void count_leased(Ref ref, uint32_t lease_end, NodeSeconds now);
     void uncount_leased(Ref ref);
     uint64_t leased_bytes(NodeSeconds now) const;

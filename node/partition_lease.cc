@@ -28,7 +28,7 @@ uint32_t Partition::lease_ms_left(Ref ref, NodeSeconds now) const {
     return uint32_t(term_ms);
 }
 
-std::optional<protocol::Grant> Partition::grant(Index::Place& at, NodeSeconds now) {
+std::optional<protocol::Grant> Partition::grant(Index::Place& at, NodeSeconds now, Cost* report) {
     if (!lease_.enabled) return std::nullopt;
     const Descriptor before = arena_->descriptor(at.ref);
     if ((before.flags & (item_stale | item_win_sent)) != 0) return std::nullopt;
@@ -44,9 +44,11 @@ std::optional<protocol::Grant> Partition::grant(Index::Place& at, NodeSeconds no
         return denied(leases_.denied_wasted);
     const uint32_t term_ms = std::min(wanted_ms, lease_ms_left(at.ref, now));
     if (term_ms < std::min(lease_term_ms_min, wanted_ms)) return denied(leases_.denied_short);
+    if (report != nullptr && !arena_->leasable(at.ref)) return std::nullopt;
     if (!arena_->leasable(at.ref))
         if (!move_to_zone(at, now)) return denied(leases_.denied_no_room);
     const uint32_t lease_end = now + (term_ms + lease_.grace_ms + 999) / 1000 + 1;
+    if (report != nullptr && !affords(*report, at.ref, lease_end, now)) return std::nullopt;
     count_leased(at.ref, lease_end, now);
     protocol::Grant granted;
     granted.offset = region_->header().arena_offset + arena_->offset(at.ref);
@@ -54,6 +56,27 @@ std::optional<protocol::Grant> Partition::grant(Index::Place& at, NodeSeconds no
     granted.generation = layout::Guard{arena_->header(at.ref).guard}.generation();
     granted.term_ms = term_ms;
     return granted;
+}
+
+bool Partition::affords(Cost& report, Ref ref, uint32_t lease_end, NodeSeconds now) const {
+    const NodeSeconds kept_until = lease_runs(ref, now) ? arena_->descriptor(ref).lease_end : now;
+    report.byte_s = lease_end > kept_until ? uint64_t(meta(ref).item_bytes) * (lease_end - kept_until) : 0;
+    report.over = report.byte_s > report.byte_s_max;
+    return !report.over;
+}
+
+Renewal Partition::renew(const Access& seen, NodeSeconds now, uint64_t byte_s_max) {
+    const Ref ref = seen_item(seen);
+    if (ref == nil) return {};
+    if (hash_key(key_of(ref), region_->view().hash_seed) != seen.hash) return {};
+    if (dead_by_time(ref, now) || flushed(ref)) return {};
+    Cost cost{byte_s_max};
+    Index::Place at{nullptr, ref};
+    const std::optional<protocol::Grant> granted = grant(at, now, &cost);
+    CHECK(at.ref == ref);
+    access(ref, now);
+    if (granted.has_value()) return {Renewal::Outcome::renewed, granted->term_ms, cost.byte_s};
+    return {cost.over ? Renewal::Outcome::over : Renewal::Outcome::seen};
 }
 
 void Partition::count_leased(Ref ref, uint32_t lease_end, NodeSeconds now) {

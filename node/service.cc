@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The connection as such: greeting, frames, endings, back-pressure. What is done for a request: service_ops.cc.
+// The connection as such: greeting, frames, endings, back-pressure. What is done for a request: service_ops.cc; for
+// accesses that the node did not see: service_reports.cc.
 #include "node/service.h"
 
 #include <algorithm>
@@ -209,12 +210,15 @@ void NodeService::take(const Frame& frame) {
             return lease_returns(frame);
         case FrameKind::accesses:
             return accesses(frame);
+        case FrameKind::report:
+            return report(frame);
         case FrameKind::lent:
             return lent(frame);
         case FrameKind::welcome:
         case FrameKind::refuse:
         case FrameKind::replies:
         case FrameKind::unlent:
+        case FrameKind::reported:
             break;
     }
     CHECK(!"parse_frame lets no such frame of a proxy pass");
@@ -247,6 +251,7 @@ void NodeService::hello(const Frame& frame) {
     protocol::append_welcome(channel_->out(), welcome);
     limits_ = protocol::agreed_limits(welcome, protocol::Sender::proxy);
     credits_ = welcome.credits;
+    quota_ = shared_.report_quotas.of(peer_, report_share(welcome), welcome.now.seconds);
     counters_.connections_welcomed.add(1);
     state_ = State::open;
 }
@@ -266,57 +271,6 @@ void NodeService::lease_returns(const Frame& frame) {
             return bad(error);
         counters_.lease_returns.add(1);
     }
-}
-
-// ---- accesses that the node did not see ---------------------------------------------------------------
-
-// Where an item of this node could lie as the record says. Whether it does is for the partition to say, under its
-// lock; what it compares is what is put here.
-bool NodeService::report(const protocol::AccessRecord& record, Access& access) const {
-    const fabric::RegionView& view = shared_.node.view();
-    const uint64_t arena = view.header->arena_offset;
-    if (record.region != 0) return false;
-    if (record.offset < arena) return false;
-    const uint64_t offset = record.offset - arena;
-    if (offset >= view.arena_bytes) return false;
-    const uint32_t size_class =
-        __atomic_load_n(&view.pages[offset / layout::page_bytes].size_class, __ATOMIC_RELAXED);
-    if (size_class == 0 || size_class > layout::large_class) return false;
-    const uint64_t in_page = offset % layout::page_bytes;
-    if (size_class == layout::large_class) {
-        if (in_page != 0) return false;
-    } else {
-        const uint32_t slot_bytes = view.header->class_bytes[size_class];
-        if (slot_bytes == 0) return false;
-        if (in_page % slot_bytes != 0) return false;
-        if (slot_bytes > layout::page_bytes - in_page) return false;
-    }
-    access.slot_word =
-        layout::Slot::make(layout::tag_of(record.hash), uint8_t(size_class), offset).word;
-    access.guard_word = layout::Guard::make(record.generation, layout::GuardState::live).word;
-    access.hash = record.hash;
-    return true;
-}
-
-void NodeService::accesses(const Frame& frame) {
-    constexpr size_t batch_max = 256;
-    Access batch[batch_max];
-    size_t filled = 0;
-    const NodeSeconds now = shared_.clock().seconds;
-    for (uint32_t i = 0; i < frame.count; i++) {
-        protocol::AccessRecord record;
-        const FrameError error = protocol::access_at(frame, i, record);
-        if (error != FrameError::none) return bad(error);
-        counters_.accesses.add(1);
-        if (!report(record, batch[filled])) {
-            counters_.accesses_invalid.add(1);
-            continue;
-        }
-        if (++filled < batch_max) continue;
-        shared_.node.record({batch, filled}, now);
-        filled = 0;
-    }
-    if (filled != 0) shared_.node.record({batch, filled}, now);
 }
 
 // ---- values in pieces ---------------------------------------------------------------------------------

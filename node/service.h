@@ -16,7 +16,9 @@
 //     no buffer is asked for in pieces instead.
 // N6  What is no frame ends the connection, with a goodbye if it was greeted. So does what breaks what was agreed:
 //     more frames of requests in flight than credits, a chunk of a value that was not announced.
-// N7  Every ending is counted once, by a ServiceEnd.
+// N7  A report takes report_us_max, and what is left of it is left to the proxy to send again. Nothing in it is believed:
+//     each record counts for what it names, if that is there, and renews no more leases than the proxy's share.
+// N8  Every ending is counted once, by a ServiceEnd.
 #pragma once
 
 #include <atomic>
@@ -30,12 +32,14 @@
 #include <unordered_map>
 #include <utility>
 
+#include "base/boottime.h"
 #include "base/node_clock.h"
 #include "fabric/channel.h"
 #include "node/fetch_pool.h"
 #include "node/flush_schedule.h"
 #include "node/node.h"
 #include "node/node_stats.h"
+#include "node/report_quota.h"
 #include "node/service_counters.h"
 #include "protocol/frame.h"
 #include "protocol/frame_request.h"
@@ -62,10 +66,13 @@ struct ServiceLimits {
     uint64_t outgoing_bytes_max = 4 << 20;     // values and texts waiting to be sent in pieces; one more is begun below it
     uint64_t incoming_bytes_max = 64 << 20;    // values coming in pieces; a single one may be larger
     uint32_t incoming_values_max = 4096;       // of them, refused ones included
+    double report_share = 0.25;                // of what may be leased: what one proxy's reports may keep so
     uint32_t greeting_ms = 10'000;             // what a connection takes before it is known whose it is, it keeps for so long
 };
 
-// What all connections of a node share; it outlives them. Only the atomics are written.
+constexpr uint32_t report_us_max = 500;  // what a report may take
+
+// What all connections of a node share; it outlives them. Only the atomics and the quotas are written.
 struct ServiceShared {
     Node& node;
     FlushSchedule& flushes;
@@ -74,6 +81,8 @@ struct ServiceShared {
     NodeReading (*clock)();
     ServiceLimits limits = {};
     FetchPool* fetches = nullptr;  // nullptr: no value is READ from a proxy
+    uint64_t (*steady_ns)() = boottime_ns;  // never less than before: how long reports take
+    ReportQuotas report_quotas = {};
     std::atomic<uint32_t> welcomed{0};  // connections that have a place among facts.connections_max
 };
 
@@ -166,10 +175,15 @@ class NodeService final : public fabric::ChannelEvents {
     void chunk(const protocol::Frame& frame);
     void lent(const protocol::Frame& frame);
     bool fetch(Incomings::iterator incoming, const protocol::LentRecord& lent);
-    void accesses(const protocol::Frame& frame);
     void lease_returns(const protocol::Frame& frame);
     void goodbye(const protocol::Frame& frame);
-    bool report(const protocol::AccessRecord& record, Access& access) const;
+
+    // node/service_reports.cc.
+    bool possible(const protocol::AccessRecord& record, Access& access) const;
+    void accesses(const protocol::Frame& frame);
+    ReportQuota::Share report_share(const protocol::Welcome& welcome) const;
+    void report(const protocol::Frame& frame);
+    uint32_t renew(const protocol::AccessRecord& record, NodeSeconds now);
 
     static std::unique_ptr<char[]> take_memory(uint64_t bytes);  // nullptr: there is none
 
@@ -214,6 +228,7 @@ class NodeService final : public fabric::ChannelEvents {
 
     protocol::FrameLimits limits_;
     uint32_t credits_ = 0;
+    std::shared_ptr<ReportQuota> quota_;  // once greeted
     Halted halted_;
     std::unordered_map<uint64_t, uint32_t> in_flight_;  // unanswered requests by sequence, of frames that were read
     Incomings incoming_;

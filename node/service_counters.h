@@ -41,6 +41,13 @@ namespace farcached::node {
     X(values_sent, "values and texts that were sent in pieces")                                   \
     X(accesses, "accesses reported by proxies that read one-sided")                               \
     X(accesses_invalid, "reported accesses that name no possible item")                           \
+    X(reports, "reports of accesses, each with an answer")                                        \
+    X(report_records, "accesses in reports that were looked at; all these are among accesses")    \
+    X(report_renewed, "leases granted or renewed by reports")                                     \
+    X(report_refused_stranger, "accesses in reports to what is not there")                        \
+    X(report_refused_quota, "leases that reports did not renew because their proxy's share was used up (--report-share)") \
+    X(report_cut_short, "reports of which a part was not looked at, for want of time")            \
+    X(report_us, "microseconds spent on reports")                                                 \
     X(lease_returns, "leases that proxies said they no longer need; their memory waits all the same") \
     X(pings, "pings that were answered")                                                          \
     X(stalls, "times that no more was read because replies waited to be sent")

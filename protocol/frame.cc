@@ -24,10 +24,16 @@ struct KindRule {
     uint32_t body_min = 0;   // without entries
     uint32_t entry_min = 0;  // 0: no entries
     bool exact = false;      // the body is exactly that, and entries of exactly that size
+    uint32_t version = 0;    // that brought it
+    uint32_t bytes_max = UINT32_MAX;  // with its header
 };
 
+constexpr uint32_t reported_bytes_max =
+    sizeof(FrameHeader) + sizeof(ReportedRecord) + report_records_max * sizeof(RenewalRecord);
+static_assert(reported_bytes_max <= frame_bytes_lowest);
+
 // By FrameKind.
-constexpr std::array<KindRule, 14> rules = {{
+constexpr std::array<KindRule, 16> rules = {{
     {},
     {"hello", From::proxy, When::greeting, sizeof(HelloRecord), 0, false},
     {"welcome", From::node, When::greeting, sizeof(WelcomeRecord), 0, false},
@@ -42,8 +48,11 @@ constexpr std::array<KindRule, 14> rules = {{
     {"accesses", From::proxy, When::open, 0, sizeof(AccessRecord), true},
     {"lent", From::proxy, When::open, sizeof(LentRecord), 0, true},
     {"unlent", From::node, When::open, sizeof(UnlentRecord), 0, true},
+    {"report", From::proxy, When::open, 0, sizeof(AccessRecord), true, version_with_reports, report_bytes_max},
+    {"reported", From::node, When::open, sizeof(ReportedRecord), sizeof(RenewalRecord), true, version_with_reports,
+     reported_bytes_max},
 }};
-static_assert(rules.size() == size_t(FrameKind::unlent) + 1);
+static_assert(rules.size() == size_t(FrameKind::reported) + 1);
 
 bool may_send(From from, Sender sender) {
     if (from == From::either) return true;
@@ -56,7 +65,8 @@ FrameError judge(const FrameHeader& header, const FrameLimits& limits) {
     const KindRule& rule = rules[header.kind];
     if (!may_send(rule.from, limits.sender)) return FrameError::kind_unexpected;
     if ((rule.when == When::open) != limits.greeted) return FrameError::kind_unexpected;
-    if (header.body_bytes > limits.frame_bytes_max - sizeof header)
+    if (limits.greeted && limits.version < rule.version) return FrameError::kind_unexpected;
+    if (header.body_bytes > std::min(limits.frame_bytes_max, rule.bytes_max) - sizeof header)
         return FrameError::frame_too_long;
     if ((rule.entry_min != 0) != (header.count != 0)) return FrameError::count_wrong;
     const uint64_t least = rule.body_min + uint64_t(rule.entry_min) * header.count;
@@ -240,11 +250,46 @@ FrameError lease_return_at(const Frame& frame, uint32_t index, LeaseReturnRecord
 }
 
 FrameError access_at(const Frame& frame, uint32_t index, AccessRecord& entry) {
-    CHECK(frame.kind == FrameKind::accesses);
+    CHECK(frame.kind == FrameKind::accesses || frame.kind == FrameKind::report);
     entry = entry_at<AccessRecord>(frame, index);
     if (entry.generation > layout::generation_max) return FrameError::entry_invalid;
     return entry.count != 0 ? FrameError::none : FrameError::entry_invalid;
 }
+
+// ---- reports ----------------------------------------------------------------------------------------
+
+void append_reported(OutBuffer& out, uint64_t sequence, uint32_t left_us, std::span<const uint32_t> terms_ms) {
+    CHECK(!terms_ms.empty());
+    CHECK(terms_ms.size() <= report_records_max);
+    CHECK(left_us <= report_left_us_highest);
+    const uint32_t body_bytes = uint32_t(sizeof(ReportedRecord) + terms_ms.size() * sizeof(RenewalRecord));
+    char* const start = out.reserve(sizeof(FrameHeader) + body_bytes);
+    char* to = write_frame_header(start, {body_bytes, uint16_t(FrameKind::reported), uint16_t(terms_ms.size()), sequence});
+    to = wire::put(to, ReportedRecord{left_us, 0});
+    for (const uint32_t term_ms : terms_ms) {
+        CHECK(term_ms <= term_ms_highest);
+        to = wire::put(to, RenewalRecord{term_ms});
+    }
+    out.commit(size_t(to - start));
+}
+
+FrameError parse_reported(const Frame& frame, uint32_t& left_us) {
+    CHECK(frame.kind == FrameKind::reported);
+    const ReportedRecord record = wire::get<ReportedRecord>(frame.body.data());
+    if (record.reserved != 0) return FrameError::reserved_set;
+    if (record.left_us > report_left_us_highest) return FrameError::report_invalid;
+    left_us = record.left_us;
+    return FrameError::none;
+}
+
+FrameError renewal_at(const Frame& frame, uint32_t index, uint32_t& term_ms) {
+    CHECK(frame.kind == FrameKind::reported);
+    const Frame entries{frame.kind, frame.count, frame.sequence, frame.body.substr(sizeof(ReportedRecord))};
+    term_ms = entry_at<RenewalRecord>(entries, index).term_ms;
+    return term_ms <= term_ms_highest ? FrameError::none : FrameError::report_invalid;
+}
+
+// ---- sentences --------------------------------------------------------------------------------------
 
 bool printable(std::string_view text) {
     return std::all_of(text.begin(), text.end(), [](char c) { return c >= 0x20 && c < 0x7f; });

@@ -21,6 +21,8 @@
 //  accesses      proxy   `count` accesses that the node did not see
 //  lent          proxy   where the node can READ a value that was announced in a frame of that sequence
 //  unlent        node    it does not READ it; the value is to come in chunks
+//  report        proxy   `count` accesses that the node did not see, to be answered; the sequence numbers the report
+//  reported      node    what came of the first `count` of that report, and how much time is left for more
 //
 // A frame is never longer than the greeting agreed (frame_bytes_max), so that a receiver's buffer,
 // a ring and a posted receive have one size, and a small request never waits behind a large value.
@@ -41,6 +43,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <span>
 #include <string_view>
 
 #include "base/hash.h"
@@ -57,6 +60,10 @@ constexpr uint32_t frame_bytes_highest = 16 * 1024 * 1024;
 constexpr uint64_t value_bytes_highest = UINT64_C(1) << 30;  // the largest -I
 constexpr uint32_t stats_bytes_max = 4 * 1024 * 1024;        // the text of a stats reply
 constexpr uint32_t text_bytes_max = 512;                     // of a sentence
+constexpr uint32_t term_ms_highest = 24 * 60 * 60 * 1000;    // of a lease
+constexpr uint32_t report_bytes_max = 8 * 1024;              // of a report, with its header, however long others may be
+constexpr uint32_t report_records_max = (report_bytes_max - sizeof(FrameHeader)) / sizeof(AccessRecord);
+constexpr uint32_t report_left_us_highest = 1'000'000;
 
 std::string_view frame_kind_name(FrameKind kind);
 
@@ -180,7 +187,14 @@ FrameError parse_goodbye(const Frame& frame, GoodbyeFrame& goodbye);
 
 // The `index`th entry of a frame that parse_frame returned; index < frame.count.
 FrameError lease_return_at(const Frame& frame, uint32_t index, LeaseReturnRecord& entry);
-FrameError access_at(const Frame& frame, uint32_t index, AccessRecord& entry);
+FrameError access_at(const Frame& frame, uint32_t index, AccessRecord& entry);  // of accesses, or of a report
+
+// ---- what became of a report --------------------------------------------------------------------------
+
+// terms_ms: of the records that the node looked at, in their order: at least one, at most report_records_max.
+void append_reported(OutBuffer& out, uint64_t sequence, uint32_t left_us, std::span<const uint32_t> terms_ms);
+FrameError parse_reported(const Frame& frame, uint32_t& left_us);
+FrameError renewal_at(const Frame& frame, uint32_t index, uint32_t& term_ms);
 
 // ---- for those who write frames ---------------------------------------------------------------------
 

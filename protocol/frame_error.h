@@ -39,6 +39,7 @@ namespace farcached::protocol {
     X(chunk_stranger, "a piece came of a value that was not announced")                           \
     X(lent_mismatch, "a value that the proxy lent was not the one that it had announced")         \
     X(reply_stranger, "a reply came to what was not asked")                                       \
+    X(report_invalid, "a report was answered with more records, more time or a longer lease than can be")       \
     X(request_repeated, "a request had the sequence, or sequence and tag, of one in flight")      \
     X(credits_exceeded, "more frames of requests were in flight than agreed")                     \
     X(magic_wrong, "the other end is not farcached's")                                            \

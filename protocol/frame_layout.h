@@ -21,7 +21,8 @@ constexpr uint32_t protocol_version = 2;
 constexpr uint32_t protocol_version_lowest = 1;
 
 // What a version brought.
-constexpr uint32_t version_with_now_us = 2;  // before it, now_us is reserved
+constexpr uint32_t version_with_now_us = 2;   // before it, now_us is reserved
+constexpr uint32_t version_with_reports = 2;  // before it, there is no report and no reported
 
 // ---- every frame ------------------------------------------------------------------------------------
 //
@@ -53,6 +54,8 @@ enum class FrameKind : uint16_t {
     accesses = 11,
     lent = 12,
     unlent = 13,
+    report = 14,
+    reported = 15,
 };
 
 // ---- requests ---------------------------------------------------------------------------------------
@@ -290,6 +293,22 @@ struct AccessRecord {
     uint32_t count;  // accesses that the node did not see; at least 1
 };
 static_assert(sizeof(AccessRecord) == 32);
+
+// reported: what a node did with a report, whose entries are AccessRecords; then a RenewalRecord for each that it looked
+// at, from the first on.
+//
+//  0         4   8         12
+//  | left_us | 0 | term_ms | term_ms | ...
+struct ReportedRecord {
+    uint32_t left_us;  // that the node would still spend on the proxy's reports now; 0: none
+    uint32_t reserved;
+};
+static_assert(sizeof(ReportedRecord) == 8);
+
+struct RenewalRecord {
+    uint32_t term_ms;  // of the item's lease, from when the report was sent; 0: not renewed
+};
+static_assert(sizeof(RenewalRecord) == 4);
 
 // ---- the greeting -----------------------------------------------------------------------------------
 //

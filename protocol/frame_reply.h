@@ -58,8 +58,6 @@ struct RefusedReply {
 using ReplyOp = std::variant<GetReply, StoreReply, DeleteReply, ArithReply, DoneReply, StatsReply,
                              RefusedReply>;
 
-constexpr uint32_t term_ms_highest = 24 * 60 * 60 * 1000;
-
 inline bool grant_fits(const Grant& grant, uint64_t region_bytes) {
     return grant.length <= region_bytes && grant.offset <= region_bytes - grant.length;
 }

@@ -28,7 +28,7 @@ class FrameWriter {
         CHECK(frame_bytes_max <= frame_bytes_highest);
     }
 
-    // requests, lease_returns, accesses.
+    // requests, lease_returns, accesses, report.
     void begin(FrameKind kind, uint64_t sequence);
     void begin_replies(uint64_t sequence, const NodeReading& now);
     bool open() const { return open_; }

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "proxy/access_notes.h"
 
+#include <algorithm>
+
 #include "base/check.h"
+#include "protocol/frame_writer.h"
 #include "proxy/access_frames.h"
 
 namespace farcached::proxy {
@@ -11,8 +14,10 @@ AccessNotes::AccessNotes(LinkCounters& counters, uint64_t interval_ns, uint64_t 
     if (interval_ns != 0) kept_.emplace<Arc>(classified_max);
 }
 
-void AccessNotes::greeted(uint64_t now_ns, uint32_t frame_bytes_max) {
+void AccessNotes::greeted(uint64_t now_ns, uint32_t frame_bytes_max, bool answers) {
     frame_bytes_max_ = frame_bytes_max;
+    answers_ = answers;
+    time_left_ = false;
     next_ns_ = now_ns + first_ns_;
 }
 
@@ -34,13 +39,21 @@ void AccessNotes::before_requests(OutBuffer& out) {
 
 uint64_t AccessNotes::due_ns() const {
     const auto* arc = std::get_if<Arc>(&kept_);
-    return arc != nullptr && arc->untold() != 0 ? next_ns_ : UINT64_MAX;
+    return arc != nullptr && arc->untold() != 0 && !unanswered() ? next_ns_ : UINT64_MAX;
 }
 
 void AccessNotes::report(OutBuffer& out, uint64_t now_ns, bool room) {
     CHECK(now_ns >= due_ns());
     next_ns_ = now_ns + interval_ns_;
+    in_interval_ = 0;
     if (!room) return;
+    if (answers_)
+        tell(out, now_ns, /* again= */ false);
+    else
+        tell_unanswered(out);
+}
+
+void AccessNotes::tell_unanswered(OutBuffer& out) {
     Arc& arc = std::get<Arc>(kept_);
     const size_t before = out.size();
     AccessFrames frames(out, frame_bytes_max_);
@@ -49,15 +62,76 @@ void AccessNotes::report(OutBuffer& out, uint64_t now_ns, bool room) {
     frames.end();
     show(arc);
     if (items == 0) return;  // all rest
-    CHECK(out.size() - before <= report_bytes_max);
+    count_report(items, out.size() - before);
+    counters_.accesses_sent.add(frames.accesses());
+}
+
+void AccessNotes::tell(OutBuffer& out, uint64_t now_ns, bool again) {
+    CHECK(!unanswered());
+    Arc& arc = std::get<Arc>(kept_);
+    under_way_.reserve(protocol::report_records_max);
+    const uint32_t items_max = AccessFrames::records_in(std::min(report_bytes_max, frame_bytes_max_), frame_bytes_max_);
+    arc.pick(items_max, [&](const protocol::AccessRecord& item) { under_way_.push_back(item); }, again);
+    show(arc);
+    if (!unanswered()) return;  // all rest
+    const size_t before = out.size();
+    protocol::FrameWriter frame(out, frame_bytes_max_);
+    frame.begin(protocol::FrameKind::report, ++number_);
+    for (const protocol::AccessRecord& item : under_way_) {
+        const bool added = frame.add(item);
+        CHECK(added);
+    }
+    frame.end();
+    sent_ns_ = now_ns;
+    in_interval_++;
+    count_report(uint32_t(under_way_.size()), out.size() - before);
+}
+
+void AccessNotes::count_report(uint32_t items, size_t bytes) {
+    CHECK(bytes <= report_bytes_max);
     counters_.reports_sent.add(1);
     counters_.report_items.add(items);
-    counters_.report_bytes.add(out.size() - before);
-    counters_.accesses_sent.add(frames.accesses());
+    counters_.report_bytes.add(bytes);
+}
+
+protocol::FrameError AccessNotes::reported(const protocol::Frame& frame, uint32_t term_ms_max,
+                                           FunctionRef<void(const Renewed&)> tell) {
+    using protocol::FrameError;
+    if (!unanswered() || frame.sequence != number_) return FrameError::reply_stranger;
+    if (frame.count > under_way_.size()) return FrameError::report_invalid;
+    uint32_t left_us = 0;
+    if (FrameError error = protocol::parse_reported(frame, left_us); error != FrameError::none) return error;
+    uint32_t term_ms = 0;
+    for (uint32_t i = 0; i < frame.count; i++) {
+        if (FrameError error = protocol::renewal_at(frame, i, term_ms); error != FrameError::none) return error;
+        if (term_ms > term_ms_max) return FrameError::report_invalid;
+    }
+    Arc& arc = std::get<Arc>(kept_);
+    for (uint32_t i = 0; i < under_way_.size(); i++) {
+        const protocol::AccessRecord& item = under_way_[i];
+        if (i >= frame.count) {
+            drop(arc.take_back(item));
+            continue;
+        }
+        counters_.accesses_sent.add(item.count);
+        CHECK(protocol::renewal_at(frame, i, term_ms) == FrameError::none);
+        tell({item, term_ms, sent_ns_});
+    }
+    under_way_.clear();
+    time_left_ = left_us != 0;
+    if (time_left_) counters_.report_time_left.add(1);
+    return FrameError::none;
+}
+
+void AccessNotes::report_more(OutBuffer& out, uint64_t now_ns) {
+    if (!time_left_ || in_interval_ >= reports_per_interval_max) return;
+    if (std::get<Arc>(kept_).untold() != 0) tell(out, now_ns, /* again= */ true);
 }
 
 void AccessNotes::drop_all() {
     if (auto* arc = std::get_if<Arc>(&kept_)) {
+        for (const protocol::AccessRecord& item : under_way_) drop(item.count);
+        under_way_.clear();
         drop(arc->drop_all());
         show(*arc);
     } else {

@@ -8,13 +8,19 @@
 //     the items worth its time (proxy/arc.h), in frames of at most report_bytes_max. Requests go without them, so what a
 //     node says of an item's accesses may be as old as the interval.
 // N3  Each access is counted once, as sent or as dropped.
+// N4  A node that knows reports answers each: it says how many records it looked at, and what leases it renewed. No
+//     second report is sent before; what it did not look at is told again; while it has time left, more is told at once,
+//     in a few reports an interval. A report that was not answered when the connection ended is dropped.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <variant>
+#include <vector>
 
+#include "base/function_ref.h"
 #include "base/out_buffer.h"
+#include "protocol/frame.h"
 #include "protocol/frame_layout.h"
 #include "proxy/arc.h"
 #include "proxy/link_counters.h"
@@ -24,7 +30,8 @@ namespace farcached::proxy {
 
 class AccessNotes {
   public:
-    static constexpr uint32_t report_bytes_max = 8192;
+    static constexpr uint32_t report_bytes_max = protocol::report_bytes_max;
+    static constexpr uint32_t reports_per_interval_max = 4;
     // Keys that are classified, ghosts apart: 16 reports full. All of it takes 480 KiB for a link.
     static constexpr uint32_t classified_max = 4096;
 
@@ -33,8 +40,8 @@ class AccessNotes {
     AccessNotes(const AccessNotes&) = delete;
     AccessNotes& operator=(const AccessNotes&) = delete;
 
-    // There is a connection, and such frames may be sent.
-    void greeted(uint64_t now_ns, uint32_t frame_bytes_max);
+    // There is a connection, and such frames may be sent. answers: the node knows reports.
+    void greeted(uint64_t now_ns, uint32_t frame_bytes_max, bool answers);
     // True: due_ns() was never, and is not any more.
     bool note(const protocol::AccessRecord& item) {
         if (auto* unseen = std::get_if<UnseenAccesses>(&kept_)) {
@@ -51,6 +58,19 @@ class AccessNotes {
     uint64_t due_ns() const;
     // due_ns() has come. room: false: the transport takes nothing, and what there is waits for the next report.
     void report(OutBuffer& out, uint64_t now_ns, bool room);
+    // A report is under way: the node owes an answer.
+    bool unanswered() const { return !under_way_.empty(); }
+    // That answer: tells, of each record that the node looked at, the term of the new lease, which counts from when the
+    // report was sent; 0: there is none. term_ms_max: of the welcome. An error: nothing was told.
+    struct Renewed {
+        const protocol::AccessRecord& item;
+        uint32_t term_ms;
+        uint64_t sent_ns;
+    };
+    protocol::FrameError reported(const protocol::Frame& frame, uint32_t term_ms_max,
+                                  FunctionRef<void(const Renewed&)> tell);
+    // Right after that: more, if there is any and the node has time.
+    void report_more(OutBuffer& out, uint64_t now_ns);
     // The connection is over, and with it what hashes and offsets meant.
     void drop_all();
 
@@ -60,12 +80,21 @@ class AccessNotes {
     }
     bool classify(const protocol::AccessRecord& item);
     void show(const Arc& arc);
+    void tell_unanswered(OutBuffer& out);
+    void tell(OutBuffer& out, uint64_t now_ns, bool again);
+    void count_report(uint32_t items, size_t bytes);
 
     LinkCounters& counters_;
     uint64_t interval_ns_;
     uint64_t first_ns_;  // of the first report, from the greeting on
     uint64_t next_ns_ = 0;
     uint32_t frame_bytes_max_ = 0;
+    bool answers_ = false;
+    uint64_t number_ = 0;   // of the last report
+    uint64_t sent_ns_ = 0;  // before it could leave
+    uint32_t in_interval_ = 0;
+    bool time_left_ = false;                        // said its answer
+    std::vector<protocol::AccessRecord> under_way_;  // its records, until it is answered
     std::variant<UnseenAccesses, Arc> kept_;
 };
 

@@ -223,8 +223,8 @@ uint32_t Arc::next_to_tell(uint32_t at) {
     return at;
 }
 
-uint32_t Arc::pick(uint32_t items_max, FunctionRef<void(const AccessRecord&)> visit) {
-    picks_++;
+uint32_t Arc::pick(uint32_t items_max, FunctionRef<void(const AccessRecord&)> visit, bool again) {
+    if (!again) picks_++;
     uint32_t picked = 0;
     uint32_t at = ends(List::t2).newest;
     uint32_t other = ends(List::t1).newest;
@@ -236,12 +236,22 @@ uint32_t Arc::pick(uint32_t items_max, FunctionRef<void(const AccessRecord&)> vi
         }
         Entry& entry = entries_[at];
         visit(entry.item);
-        entry.in_a_row = picks_ - entry.picked_at == 1 ? uint8_t(entry.in_a_row + 1) : 1;
+        const uint32_t since = picks_ - entry.picked_at;
+        if (since != 0 || entry.in_a_row == 0) entry.in_a_row = since <= 1 ? uint8_t(entry.in_a_row + 1) : 1;
         entry.picked_at = picks_;
         drop_count(entry);
         at = std::exchange(other, entry.older);
     }
     return picked;
+}
+
+uint64_t Arc::take_back(const AccessRecord& item) {
+    const uint32_t at = find(item.hash);
+    if (at == none) return item.count;
+    Entry& entry = entries_[at];
+    if (ghost(entry.list) || !same_item(entry.item, item)) return item.count;
+    if (entry.in_a_row != 0) entry.in_a_row--;
+    return count(entry, item);
 }
 
 // ---- tests ------------------------------------------------------------------------------------------

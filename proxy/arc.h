@@ -54,7 +54,11 @@ class Arc {
 
     // The most recently used of t1 and of t2 that have accesses to tell and do not rest, in turns, until there are
     // items_max or no more: what one list lacks the other fills. From then on they have none to tell. Returns how many.
-    uint32_t pick(uint32_t items_max, FunctionRef<void(const protocol::AccessRecord&)> visit);
+    // again: more of the pick before, as if that had been larger.
+    uint32_t pick(uint32_t items_max, FunctionRef<void(const protocol::AccessRecord&)> visit, bool again = false);
+    // What a pick() told of did not arrive: it is told again, together with what came since, and the pick does not count
+    // among those in a row. Returns how many accesses are dropped, because the item is not what it was, or no longer there.
+    uint64_t take_back(const protocol::AccessRecord& item);
     // Everything is forgotten, the target too. Returns how many accesses are dropped.
     uint64_t drop_all();
 

@@ -54,6 +54,8 @@ namespace farcached::proxy {
     X(reports_sent, "reports of accesses (access_tracking=report)")                                   \
     X(report_items, "items that were told of in reports")                                             \
     X(report_bytes, "bytes of reports")                                                               \
+    X(report_renewed, "remote pointers whose leases reports made longer")                             \
+    X(report_time_left, "reports whose answer said that the node had time for more")                  \
     X(node_connects, "connections to a node that were begun")                                         \
     X(node_reconnects, "connections to a node that came up after one had been lost")                  \
     X(node_timeouts, "requests whose answer did not come in time")                                    \

@@ -200,11 +200,13 @@ FrameError NodeLink::take_frame(const protocol::Frame& frame, uint64_t now_ns) {
             protocol::append_pong(frames_->small(), frame.sequence, {});
             return FrameError::none;
         case FrameKind::pong: return take_pong(frame, now_ns);
+        case FrameKind::reported: return take_reported(frame, now_ns);
         case FrameKind::goodbye: return take_goodbye(frame);
         case FrameKind::hello:
         case FrameKind::requests:
         case FrameKind::lease_returns:
         case FrameKind::accesses:
+        case FrameKind::report:
         case FrameKind::lent: break;  // parse_frame() takes none of these from a node
     }
     return FrameError::kind_unexpected;
@@ -232,7 +234,7 @@ FrameError NodeLink::take_welcome(const protocol::Frame& frame, uint64_t now_ns)
                      limits_, config_.large_bytes_max + 2 * welcome_.item_bytes_max);
     pointers_.greeted(welcome_);
     index_.greeted(welcome_);
-    notes_.greeted(now_ns, welcome_.frame_bytes_max);
+    notes_.greeted(now_ns, welcome_.frame_bytes_max, limits_.version >= protocol::version_with_reports);
     enter(LinkState::up);
     up_since_ns_ = now_ns;
     if (was_up_before_) counters_.node_reconnects.add(1);
@@ -305,7 +307,7 @@ void NodeLink::send(uint64_t now_ns) {
             notes_.before_requests(channel_->out());
         const uint32_t count = frames_->send(channel_->out(), now_ns);
         counters_.node_frames.add(count);
-        const bool asks = count > 0 || ping_sent_ns_ != 0;
+        const bool asks = count > 0 || ping_sent_ns_ != 0 || notes_.unanswered();
         if (asks && asked_since_ns_ == 0) asked_since_ns_ = now_ns;
     }
     do {
@@ -330,7 +332,7 @@ void NodeLink::settle(uint64_t now_ns) {
         judge_reads(around_.clock());
         told_ = true;
     }
-    if (exchanges_.live() == 0 && ping_sent_ns_ == 0) asked_since_ns_ = 0;
+    if (exchanges_.live() == 0 && ping_sent_ns_ == 0 && !notes_.unanswered()) asked_since_ns_ = 0;
     if (!down_.has_value()) ask_fallbacks();
     if (state_ == LinkState::leaving && requests_under_way() == 0)
         break_off(LinkDown::goodbye, goodbye_);
@@ -429,7 +431,19 @@ void NodeLink::look_for_life(uint64_t now_ns) {
 
 void NodeLink::report(uint64_t now_ns) {
     if (!up() || down_.has_value() || now_ns < notes_.due_ns()) return;
-    notes_.report(frames_->small(), now_ns, channel_->out_pending() < config_.unsent_bytes_max);
+    notes_.report(frames_->small(), now_ns, room_for_reports());
+}
+
+bool NodeLink::room_for_reports() const { return channel_->out_pending() < config_.unsent_bytes_max; }
+
+// What is told of more leaves after `now_ns`, like the report before.
+FrameError NodeLink::take_reported(const protocol::Frame& frame, uint64_t now_ns) {
+    const auto renewed = [&](const AccessNotes::Renewed& by) {
+        if (by.term_ms != 0 && pointers_.renew(by.item, by.term_ms, by.sent_ns, now_ns)) counters_.report_renewed.add(1);
+    };
+    const FrameError error = notes_.reported(frame, welcome_.term_ms_max, renewed);
+    if (error == FrameError::none && up() && room_for_reports()) notes_.report_more(frames_->small(), now_ns);
+    return error;
 }
 
 }  // namespace farcached::proxy

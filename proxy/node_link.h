@@ -193,6 +193,7 @@ class NodeLink final : private fabric::ChannelEvents {
     protocol::FrameError take_refuse(const protocol::Frame& frame);
     protocol::FrameError take_pong(const protocol::Frame& frame, uint64_t now_ns);
     protocol::FrameError take_goodbye(const protocol::Frame& frame);
+    protocol::FrameError take_reported(const protocol::Frame& frame, uint64_t now_ns);
 
     void send(uint64_t now_ns);
     bool feed_values();
@@ -201,6 +202,7 @@ class NodeLink final : private fabric::ChannelEvents {
     uint64_t silent_at_ns() const;
     uint64_t ping_at_ns() const;
     void report(uint64_t now_ns);
+    bool room_for_reports() const;
     void tell_room();
 
     template <class Op>

@@ -64,10 +64,22 @@ void PointerGets::keep(const protocol::Grant& grant, const Earned& earned) {
         return;
     }
     counters_.lease_granted.add(1);
-    const uint64_t term_ns = grant.term_ms * ms_ns;
-    const uint64_t from = broken::s3_count_from_reply ? earned.received_ns : earned.frame_sent_ns;
-    leased.valid_until_ns = from + term_ns - term_ns / uint64_t(clock_rate_error) - 1;
+    leased.valid_until_ns = lease_end(grant.term_ms, earned.frame_sent_ns, earned.received_ns);
     table_->put(earned.key_hash, leased, earned.received_ns);
+}
+
+uint64_t PointerGets::lease_end(uint32_t term_ms, uint64_t sent_ns, uint64_t received_ns) {
+    const uint64_t term_ns = term_ms * ms_ns;
+    const uint64_t from = broken::s3_count_from_reply ? received_ns : sent_ns;
+    return from + term_ns - term_ns / uint64_t(clock_rate_error) - 1;
+}
+
+bool PointerGets::renew(const protocol::AccessRecord& item, uint32_t term_ms, uint64_t report_sent_ns,
+                        uint64_t received_ns) {
+    CHECK(report_sent_ns <= received_ns);
+    if (table_ == nullptr) return false;
+    return table_->extend(item.hash, {incarnation_, item.generation, item.offset, item.region},
+                          lease_end(term_ms, report_sent_ns, received_ns), received_ns);
 }
 
 void PointerGets::forget(uint64_t key_hash) {

@@ -6,7 +6,7 @@
 //
 // G4  A pointer is used only if it names the incarnation that was welcomed and lies in a region of it (S9).
 // G5  What was read is used only if the one validating function says so, by a clock read after the completion (S4).
-// G6  A lease counts from the first sending of the frame that earned it (S3).
+// G6  A lease counts from the first sending of the frame that earned it, or of the report that renewed it (S3).
 #pragma once
 
 #include <array>
@@ -55,6 +55,9 @@ class PointerGets {
         uint64_t received_ns = 0;
     };
     void keep(const protocol::Grant& grant, const Earned& earned);
+    // A report was answered: the item that it told of is leased for term_ms from report_sent_ns on. True: so is the
+    // pointer to it, longer than before.
+    bool renew(const protocol::AccessRecord& item, uint32_t term_ms, uint64_t report_sent_ns, uint64_t received_ns);
     // After a mutation whose reply brought none.
     void forget(uint64_t key_hash);
 
@@ -62,6 +65,7 @@ class PointerGets {
     void count_accesses();
 
   private:
+    static uint64_t lease_end(uint32_t term_ms, uint64_t sent_ns, uint64_t received_ns);
     bool usable(const fabric::RemotePtr& ptr) const;
     const protocol::RegionFact* region(uint32_t id) const;
     void note_access(const Read& read);

@@ -38,6 +38,23 @@ uint64_t PointerTable::worth(const EntryCopy& copy, uint64_t now_ns) const {
     return std::max<uint64_t>(copy[word_valid_until], live_entries);
 }
 
+bool PointerTable::extend(uint64_t key_hash, const ItemPlace& item, uint64_t valid_until_ns, uint64_t now_ns) {
+    const SetPlace set = set_of(key_hash, entries_);
+    NoPause unwatched;
+    for (uint32_t n = 0; n < set_ways; n++) {
+        const EntryCopy copy = load_entry(at(set.way(n)), unwatched);
+        if (copy[word_key_hash] != key_hash) continue;
+        if (copy[word_incarnation] != item.incarnation) continue;
+        if (copy[word_generation] != item.generation) continue;
+        if (entry_state(copy, seed_) != EntryState::whole) continue;
+        fabric::LeasedPtr leased = unpack_entry(copy);
+        if (leased.ptr.offset != item.offset || leased.ptr.region != item.region) continue;
+        leased.valid_until_ns = valid_until_ns;
+        return put(key_hash, leased, now_ns) == Put::stored;
+    }
+    return false;
+}
+
 bool PointerTable::drop(uint64_t key_hash, uint64_t incarnation, uint64_t generation) {
     return drop_if(key_hash, incarnation, generation);
 }

@@ -125,6 +125,14 @@ class PointerTable {
     Put put(uint64_t key_hash, const fabric::LeasedPtr& leased, uint64_t now_ns,
             Pause&& pause = Pause{});
 
+    // The lease of that item, in the key's entry, runs until valid_until_ns now, if that is later. Where there is no
+    // pointer to it, and be it one whose lease was over, there is none afterwards. True if there was.
+    struct ItemPlace {
+        uint64_t incarnation = 0, generation = 0, offset = 0;
+        uint32_t region = 0;
+    };
+    bool extend(uint64_t key_hash, const ItemPlace& item, uint64_t valid_until_ns, uint64_t now_ns);
+
     // Forgets a pointer that failed validation. A newer one of the key stays. True if it was there.
     bool drop(uint64_t key_hash, uint64_t incarnation, uint64_t generation);
     // Forgets whatever pointer the key has: after a mutation whose reply brought none, it would only fail.

@@ -99,6 +99,10 @@ class FakeNode {
     std::function<void()> executed;  // called after each request
     uint64_t bad_frames = 0, requests = 0, frames = 0, pings = 0, goodbyes = 0, abandoned = 0;
     std::vector<protocol::AccessRecord> accesses;  // that it was told of
+    bool hold_reports = false;            // they are not answered, and nothing of them is noted
+    uint32_t report_takes = UINT32_MAX;   // looks at no more records of one
+    uint32_t report_left_us = 0;          // says so
+    uint64_t reports = 0, report_number = 0;  // and the last one's
     uint32_t in_flight_most = 0;
     std::map<std::string, uint64_t> granted_ns;  // by key: when its latest lease was granted
     uint32_t term_ms = node_config().lease.term_ms;
@@ -123,26 +127,41 @@ class FakeNode {
                 break;
             case FrameKind::goodbye: goodbyes++; break;
             case FrameKind::accesses: record(frame, now_ns); break;
+            case FrameKind::report: report(frame, now_ns, out); break;
             default: break;
         }
         wire.to_proxy.append(out.data(), out.size());
     }
 
-    void record(const Frame& frame, uint64_t now_ns) {
+    node::Access seen_in(const Frame& frame, uint32_t index) {
         const fabric::RegionView& view = cache->view();
+        protocol::AccessRecord record;
+        if (protocol::access_at(frame, index, record) != protocol::FrameError::none) bad_frames++;
+        accesses.push_back(record);
+        const uint64_t offset = record.offset - view.header->arena_offset;
+        const uint32_t size_class = view.pages[offset / layout::page_bytes].size_class;
+        node::Access seen;
+        seen.slot_word = layout::Slot::make(layout::tag_of(record.hash), uint8_t(size_class), offset).word;
+        seen.guard_word = layout::Guard::make(record.generation, layout::GuardState::live).word;
+        seen.hash = record.hash;
+        return seen;
+    }
+
+    void record(const Frame& frame, uint64_t now_ns) {
         for (uint32_t i = 0; i < frame.count; i++) {
-            protocol::AccessRecord record;
-            if (protocol::access_at(frame, i, record) != protocol::FrameError::none) bad_frames++;
-            accesses.push_back(record);
-            const uint64_t offset = record.offset - view.header->arena_offset;
-            const uint32_t size_class = view.pages[offset / layout::page_bytes].size_class;
-            node::Access seen;
-            seen.slot_word =
-                layout::Slot::make(layout::tag_of(record.hash), uint8_t(size_class), offset).word;
-            seen.guard_word = layout::Guard::make(record.generation, layout::GuardState::live).word;
-            seen.hash = record.hash;
+            node::Access seen = seen_in(frame, i);
             cache->record({&seen, 1}, now(now_ns));
         }
+    }
+
+    void report(const Frame& frame, uint64_t now_ns, OutBuffer& out) {
+        reports++;
+        report_number = frame.sequence;
+        if (hold_reports) return;
+        std::vector<uint32_t> terms_ms;
+        for (uint32_t i = 0; i < std::min<uint32_t>(frame.count, report_takes); i++)
+            terms_ms.push_back(cache->renew(seen_in(frame, i), now(now_ns), UINT64_MAX).term_ms);
+        protocol::append_reported(out, frame.sequence, report_left_us, terms_ms);
     }
 
     void greet(const Frame& frame, uint64_t now_ns, OutBuffer& out) {

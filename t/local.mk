@@ -284,8 +284,10 @@ TESTS += t/unit_node_lease
 t_unit_node_lease_SOURCES = t/unit_node_lease.cc t/tap.h
 
 # The node's side of a connection.
-check_PROGRAMS += t/unit_node_service t/unit_node_service_bad
-TESTS += t/unit_node_service t/unit_node_service_bad
+check_PROGRAMS += t/unit_node_service t/unit_node_service_bad t/unit_node_service_reports
+TESTS += t/unit_node_service t/unit_node_service_bad t/unit_node_service_reports
+t_unit_node_service_reports_SOURCES = t/unit_node_service_reports.cc t/unit_node_service_fixture.h \
+	t/unit_frame_random.h t/unit_frame_words.h t/tap.h
 t_unit_node_service_bad_SOURCES = t/unit_node_service_bad.cc t/unit_node_service_fixture.h \
 	t/unit_frame_random.h t/unit_frame_words.h t/tap.h
 t_unit_node_service_SOURCES = t/unit_node_service.cc t/unit_node_service_fixture.h \

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """access_tracking=report: a node hears of reads though nobody asks it anything, and so does not evict what is read most; by
-requests alone it would not know."""
+requests alone it would not know. The leases of what it hears of are renewed, so that a proxy need not ask again."""
 import os
 import sys
 
@@ -88,12 +88,47 @@ def pressed(tracking, wait):
         return left
 
 
+def leased(tracking):
+    """A node whose leases last a second, and a proxy that reads one key all the while for five seconds, as reports count
+    them: they renew it every tenth of one. How often the node was asked, and for how many gets."""
+    options = ["access_tracking=" + tracking, "report_interval_ms=100", "node_timeout_ms=30000"]
+    with Cluster("shm", proxies=1, threads=1, local_read=False, options=options,
+                 node_args=["-t", "1", "--lease-ms", "1000"]) as c, c.proxies[0].client() as client:
+        proxy = c.proxies[0]
+        store(client, ["hot"])
+
+        def gets():
+            for _ in range(20):
+                if client.get("hot") != VALUE:
+                    raise AssertionError("the key is there")
+
+        def asked():
+            return of(proxy, "get_twosided")
+
+        until(lambda: gets() or of(proxy, "get_onesided"), bool)
+        before, first = asked(), of(proxy, "get_onesided")
+        if tracking == "report":
+            until(lambda: gets() or of(proxy, "report_renewed"), lambda n: n >= 5 * 5)
+            tap.ok(of(proxy, "report_renewed") >= 5 * 5, "report: leases are renewed by reports")
+        else:
+            until(lambda: gets() or asked(), lambda n: n >= before + 3)
+            tap.is_(of(proxy, "report_renewed"), 0, tracking + ": none is renewed")
+        shown = proxy.stats("node n0")
+        names = ("reports", "report_records", "report_renewed", "report_cut_short", "report_us")
+        tap.diag("%s: the node: %s" % (tracking, " ".join("%s %s" % (name, shown[name]) for name in names)))
+        return asked() - before, of(proxy, "get_onesided") - first
+
+
 def main():
     unasked(True)
     unasked(False)
     tap.is_(pressed("report", wait=True), [len(HOT)] * (BATCHES + 1), "report: what is read is never evicted")
     left = pressed("none", wait=False)
     tap.ok(left[0] == len(HOT) and left[-1] < len(HOT), "none: the node evicts what it does not know to be read", left)
+    asked, read = leased("report")
+    tap.ok(asked <= 3 and read > 100 * asked, "report: in five leases' time a key that is read stays one-sided", (asked, read))
+    asked, read = leased("none")
+    tap.ok(asked >= 3, "none: it is asked for at the end of each lease", (asked, read))
     tap.done()
 
 

@@ -350,6 +350,54 @@ void resting() {
     tap::is(reports, 35u, "what leaves out a report begins anew, and never rests");
 }
 
+// What was picked in vain is told again, and as if it had not been picked.
+void taken_back() {
+    Arc arc(4);
+    for (uint64_t hash = 1; hash <= 3; hash++) arc.access(item(hash, 1, 5));
+    std::vector<AccessRecord> told = picked(arc, 4);
+    arc.access(item(2));
+    for (const AccessRecord& record : told) tap::is(arc.take_back(record), 0u, "taken back");
+    arc.check();
+    told = picked(arc, 4);
+    uint64_t sum = 0;
+    for (const AccessRecord& record : told) sum += record.count;
+    tap::ok(told.size() == 3 && sum == 16, "it is told again, with what came meanwhile");
+    arc.access(item(1, 2));
+    tap::is(arc.take_back(item(1, 1, 5)), 5u, "not of an item that was replaced");
+    arc.forget(3);
+    tap::is(arc.take_back(item(3, 1, 5)), 5u, "nor of one that was forgotten");
+    for (uint64_t hash = 10; hash < 14; hash++) arc.access(item(hash));
+    tap::is(arc.take_back(item(10, 1, 7)), 7u, "nor of a ghost");
+    tap::is(arc.take_back(item(99, 1, 7)), 7u, "nor of what is not even that");
+    arc.check();
+
+    Arc vain(4);
+    std::string in_vain;
+    for (int report = 0; report < 20; report++) {
+        vain.access(item(1));
+        const std::vector<AccessRecord> now = picked(vain, 4);
+        in_vain += now.empty() ? '-' : '+';
+        if (!now.empty()) vain.take_back(now[0]);
+    }
+    tap::is(in_vain, std::string(20, '+'), "picks in vain are none in a row");
+}
+
+// One pick in several pieces.
+void again() {
+    Arc arc(8);
+    std::string told;
+    for (int report = 0; report < 20; report++) {
+        for (uint64_t hash = 1; hash <= 3; hash++) arc.access(item(hash));
+        size_t items = picked(arc, 2).size();
+        arc.access(item(3));
+        items += arc.pick(4, [](const AccessRecord&) {}, /* again= */ true);
+        told += char('0' + items);
+    }
+    arc.check();
+    tap::is(told.substr(0, 8), "44444443", "the rest is told in the second piece, and what came since, unless it rests");
+    tap::is(told.substr(8, 8), "00000000", "pieces count as one pick: all rest after eight");
+}
+
 void halves() {
     Arc arc(64);
     for (uint64_t key = 1; key <= 20; key++) arc.access(item(key));
@@ -447,6 +495,8 @@ void frames() {
 int main() {
     sequences();
     resting();
+    taken_back();
+    again();
     halves();
     scanned();
     bounded();

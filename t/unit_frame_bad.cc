@@ -103,7 +103,7 @@ void headers_that_cannot_be() {
     tap::is(said(UINT32_MAX, FrameKind::chunk, 0, from_proxy), "!frame_too_long",
             "the longest that can be said");
     tap::is(said(0, FrameKind(0), 0, from_proxy), "!kind_unknown", "no kind");
-    tap::is(said(0, FrameKind(14), 0, from_proxy), "!kind_unknown", "one kind too many");
+    tap::is(said(0, FrameKind(16), 0, from_proxy), "!kind_unknown", "one kind too many");
     tap::is(said(0, FrameKind(0xffff), 0, from_proxy), "!kind_unknown", "the last kind");
     tap::is(said(16, FrameKind::requests, 0, from_proxy), "!count_wrong", "no requests");
     tap::is(said(0, FrameKind::ping, 1, from_proxy), "!count_wrong", "a ping with an entry");
@@ -121,7 +121,7 @@ void kinds_by_sender_and_moment() {
     const FrameLimits greeting_node{Sender::node, false, frame_bytes_lowest, 0};
     auto accepted = [](const FrameLimits& limits) {
         std::string kinds;
-        for (uint16_t kind = 1; kind <= uint16_t(FrameKind::accesses); kind++) {
+        for (uint16_t kind = 1; kind <= uint16_t(FrameKind::reported); kind++) {
             FrameParse parse = parse_frame(header(200, kind, 1), limits);
             if (parse.error != FrameError::kind_unexpected)
                 kinds += frame_kind_name(FrameKind(kind)), kinds += " ";
@@ -130,9 +130,9 @@ void kinds_by_sender_and_moment() {
     };
     tap::is(accepted(greeting_proxy), "hello ", "a proxy greets");
     tap::is(accepted(greeting_node), "welcome refuse ", "a node answers");
-    tap::is(accepted(from_proxy), "requests chunk ping pong goodbye lease_returns accesses ",
+    tap::is(accepted(from_proxy), "requests chunk ping pong goodbye lease_returns accesses lent report ",
             "what a proxy sends then");
-    tap::is(accepted(from_node), "replies chunk ping pong goodbye ", "what a node sends then");
+    tap::is(accepted(from_node), "replies chunk ping pong goodbye unlent reported ", "what a node sends then");
     note_reason(outcome(header(200, uint16_t(FrameKind::hello), 0), from_proxy));
 }
 
@@ -355,6 +355,55 @@ void small_frames_that_cannot_be() {
             "accesses to no item");
 }
 
+// Reports and their answers, by their headers and by what is in them.
+void reports_that_cannot_be() {
+    using K = FrameKind;
+    auto of = [](const FrameLimits& limits, K kind, uint16_t count, size_t body_bytes, const std::string& begins = "") {
+        std::string body(body_bytes, '\0');
+        body.replace(0, begins.size(), begins);
+        const std::string seen = outcome(frame_of(kind, count, body), limits);
+        note_reason(seen);
+        if (!is_bad(seen)) return std::string("got");
+        const size_t first = seen.find(bad_mark);
+        return seen.substr(first, seen.find(bad_mark, first + 1) - first);
+    };
+    const std::string good = raw(AccessRecord{1, 2, 64, 0, 1});
+    constexpr size_t record = sizeof(AccessRecord);
+    tap::is(of(from_proxy, K::report, 1, record, good), "got", "a report");
+    tap::is(of(from_proxy, K::report, 0, 0), "!count_wrong", "of nothing");
+    tap::is(of(from_proxy, K::report, 2, 2 * record - 1, good), "!body_short", "cut short");
+    tap::is(of(from_proxy, K::report, 1, record + 1, good), "!body_excess", "with a byte behind");
+    tap::is(of(from_proxy, K::report, report_records_max, report_records_max * record, good), "!entry_invalid",
+            "the longest is looked into");
+    tap::is(of(from_proxy, K::report, report_records_max + 1, (report_records_max + 1) * record, good), "!frame_too_long",
+            "one of more than 8 KiB is not");
+    tap::is(of(from_proxy, K::report, 1, record, raw(AccessRecord{1, 2, 64, 0, 0})), "!entry_invalid", "no accesses");
+    tap::is(of(from_proxy, K::report, 1, record, raw(AccessRecord{1, UINT64_MAX, 64, 0, 1})), "!entry_invalid",
+            "accesses to no item");
+    auto answer = [](uint32_t left_us, uint32_t reserved, uint32_t term_ms) {
+        return raw(ReportedRecord{left_us, reserved}) + raw(RenewalRecord{term_ms});
+    };
+    constexpr size_t head = sizeof(ReportedRecord);
+    tap::is(of(from_node, K::reported, 1, head + 4, answer(report_left_us_highest, 0, term_ms_highest)), "got", "an answer");
+    tap::is(of(from_node, K::reported, 0, head), "!count_wrong", "to nothing");
+    tap::is(of(from_node, K::reported, 2, head + 7), "!body_short", "cut short");
+    tap::is(of(from_node, K::reported, 1, head + 5), "!body_excess", "with a byte behind");
+    tap::is(of(from_node, K::reported, report_records_max, head + 4 * report_records_max), "got", "the longest");
+    tap::is(of(from_node, K::reported, report_records_max + 1, head + 4 * (report_records_max + 1)), "!frame_too_long",
+            "to more than a report has");
+    tap::is(of(from_node, K::reported, 1, head + 4, answer(0, 1, 0)), "!reserved_set", "a reserved field");
+    tap::is(of(from_node, K::reported, 1, head + 4, answer(report_left_us_highest + 1, 0, 0)), "!report_invalid",
+            "more than a second left");
+    tap::is(of(from_node, K::reported, 1, head + 4, answer(0, 0, term_ms_highest + 1)), "!report_invalid",
+            "a lease of more than a day");
+    for (FrameLimits limits : {from_proxy, from_node}) {
+        limits.version = 1;
+        const bool proxy = limits.sender == Sender::proxy;
+        tap::is(of(limits, proxy ? K::report : K::reported, 1, proxy ? record : head + 4), "!kind_unexpected",
+                "version 1 has none");
+    }
+}
+
 // Every reason that a reader gives was given above. The others are for who keeps the exchanges, or
 // of the greeting.
 void every_reason() {
@@ -384,6 +433,7 @@ int main() {
     replies_that_cannot_be();
     grants_that_cannot_be();
     small_frames_that_cannot_be();
+    reports_that_cannot_be();
     every_reason();
     return tap::done();
 }

@@ -2,6 +2,7 @@
 // Streams of frames for the tests of frames: drawn by seed, with what their reader should see.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <cstring>
 #include <memory>
@@ -128,6 +129,12 @@ inline void write_stream(OutBuffer& out, Sender sender, Draw& draw, int lists) {
         writer.begin(FrameKind::accesses, 92);
         writer.add(AccessRecord{0xfeed, 17, 128, 0, 1});
         writer.end();
+        writer.begin(FrameKind::report, 95);
+        writer.add(AccessRecord{0xfeed, 17, 128, 0, 1});
+        writer.add(AccessRecord{UINT64_MAX, layout::generation_max, 4096, 3, UINT32_MAX});
+        writer.end();
+    } else {
+        append_reported(out, 95, 473, std::array<uint32_t, 2>{4000, 0});
     }
     write_chunk_head(out.reserve(chunk_head_bytes + 3), 93, 4, 0, 3);
     std::memcpy(out.reserve(chunk_head_bytes + 3) + chunk_head_bytes, "abc", 3);

@@ -241,6 +241,18 @@ inline std::string read_unlent(const Frame& frame) {
     return said(error, Words()("tag", unlent.tag).take());
 }
 
+inline std::string read_reported(const Frame& frame) {
+    uint32_t left_us = 0;
+    FrameError error = parse_reported(frame, left_us);
+    std::string text = Words()("left_us", left_us).take();
+    for (uint32_t i = 0; i < frame.count && error == FrameError::none; i++) {
+        uint32_t term_ms = 0;
+        error = renewal_at(frame, i, term_ms);
+        text += " " + std::to_string(term_ms);
+    }
+    return said(error, text);
+}
+
 inline std::string read_goodbye(const Frame& frame) {
     GoodbyeFrame goodbye;
     FrameError error = parse_goodbye(frame, goodbye);
@@ -287,7 +299,10 @@ inline std::string read_frame(const Frame& frame, const FrameLimits& limits) {
             return text + read_goodbye(frame);
         case FrameKind::lease_returns:
         case FrameKind::accesses:
+        case FrameKind::report:
             return text + read_lists(frame);
+        case FrameKind::reported:
+            return text + read_reported(frame);
         case FrameKind::lent:
             return text + read_lent(frame);
         case FrameKind::unlent:

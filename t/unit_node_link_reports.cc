@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Reports: the node hears of one-sided hits every interval though it is not asked anything, of those that matter, in so
-// many bytes; and of each access once.
+// many bytes; and of each access once. Its answers make leases longer, and say what to tell again and when.
 #include <algorithm>
 #include <map>
 #include <string>
@@ -132,7 +132,7 @@ void troubled() {
     upto_report(world, up_ns + 2 * interval);
     tap::is(world.counters().reports_sent.get(), 1u, "it is put off, and made when there is room");
 
-    for (const char* key : {"k", "j"}) world.fetch(key);  // which grants new leases
+    for (const char* key : {"k", "j"}) world.fetch(key);  // which grants j a new lease; the report renewed k's
     for (const char* key : {"k", "k", "j"}) world.fetch(key);
     const uint64_t dropped = world.counters().accesses_dropped.get();
     protocol::DeleteOp remove;
@@ -142,7 +142,7 @@ void troubled() {
     tap::is(world.counters().accesses_dropped.get(), dropped + 1, "what is deleted is not reported");
     world.wire->end = fabric::ChannelEnd::reset;
     world.link->ready(world.now_ns);
-    tap::is(world.counters().accesses_dropped.get(), dropped + 3, "nor what is untold when the connection ends");
+    tap::is(world.counters().accesses_dropped.get(), dropped + 4, "nor what is untold when the connection ends");
     tap::is(world.counters().arc_t1.get() + world.counters().arc_t2.get(), 0u, "it is forgotten");
     const proxy::LinkCounters& c = world.counters();
     tap::is(c.accesses_sent.get() + c.accesses_dropped.get(), c.get_onesided.get(), "each is counted once");
@@ -167,6 +167,234 @@ void not_at_once() {
     tap::is(firsts.size(), 8u, "links do not report all at once");
 }
 
+// ---- answers ----------------------------------------------------------------------------------------
+
+// Seconds that the pointer's lease runs, from now; 0: there is no pointer.
+double left_s(World& world, std::string_view key) {
+    const auto held = world.pointer(key);
+    return held ? double(held->valid_until_ns - world.now_ns) / double(second) : 0;
+}
+
+// So as if the interval were shorter than a lease.
+proxy::LinkConfig reporting_often() {
+    proxy::LinkConfig config = reporting();
+    config.report_interval_ns = 3 * second;
+    return config;
+}
+
+// The node says so of the report that is under way.
+void answer(World& world, uint64_t number, uint32_t left_us, const std::vector<uint32_t>& terms_ms) {
+    OutBuffer out;
+    protocol::append_reported(out, number, left_us, terms_ms);
+    world.hear(out);
+}
+
+void renewed() {
+    World world(reporting_often());
+    world.start();
+    const uint64_t up_ns = world.now_ns;
+    world.hold_pointer("k", "value");
+    world.hold_pointer("j", "value");
+    world.fetch("k");
+    world.fetch("k");
+    upto(world, up_ns + 3 * second);
+    tap::is(world.node.accesses.size(), 1u, "the node hears of one item");
+    const double term_s = world.node.term_ms / 1000.0;
+    tap::ok(left_s(world, "k") > term_s * 0.99 && left_s(world, "k") < term_s, "whose pointer is as good as new");
+    tap::ok(left_s(world, "j") < 1.01, "the other one's lease goes on to its end");
+    tap::is(world.counters().report_renewed.get(), 1u, "report_renewed");
+    const uint64_t asked = world.counters().get_twosided.get();
+    for (int i = 0; i < 10; i++) {  // 20 seconds: five leases
+        upto(world, world.now_ns + 2 * second);
+        world.fetch("k");
+    }
+    tap::is(world.counters().get_twosided.get(), asked, "in five leases' time the node is not asked");
+    tap::is(world.counters().report_time_left.get(), 0u, "it said that it had no time left");
+}
+
+// What replaced an item is not leased because the item is.
+void replaced() {
+    World world(reporting_often());
+    world.start();
+    const uint64_t up_ns = world.now_ns;
+    world.hold_pointer("k", "value");
+    world.fetch("k");
+    world.node.hold_reports = true;
+    upto(world, up_ns + 3 * second);
+    tap::is(world.node.reports, 1u, "a report is under way");
+    fabric::LeasedPtr newer = *world.pointer("k");
+    newer.ptr.generation++;
+    newer.valid_until_ns = world.now_ns + second / 4;
+    world.table().forget(world.hash("k"), world.node.incarnation);
+    world.table().put(world.hash("k"), newer, world.now_ns);
+    answer(world, world.node.report_number, 0, {world.node.term_ms});
+    tap::ok(world.pointer("k") && world.pointer("k")->valid_until_ns == newer.valid_until_ns,
+            "a pointer to another generation is left alone");
+    tap::is(world.counters().report_renewed.get(), 0u, "report_renewed");
+}
+
+// S3: the time that a report and its answer take is part of the lease.
+void counted_from_sending() {
+    World world(reporting_often());
+    world.start();
+    const uint64_t up_ns = world.now_ns;
+    world.hold_pointer("k", "value");
+    world.fetch("k");
+    world.node.hold_reports = true;
+    upto(world, up_ns + 3 * second);
+    const uint64_t sent_ns = world.now_ns;
+    tap::is(world.node.reports, 1u, "a report is under way");
+    world.now_ns += second / 2;
+    answer(world, world.node.report_number, 0, {world.node.term_ms});
+    const auto held = world.pointer("k");
+    const uint64_t term_ns = uint64_t(world.node.term_ms) * ms;
+    tap::ok(held && held->valid_until_ns < sent_ns + term_ns && held->valid_until_ns > sent_ns + term_ns * 99 / 100,
+            "the lease counts from when it was sent");
+
+    world.fetch("k");
+    upto(world, up_ns + 6 * second);
+    tap::is(world.node.reports, 2u, "another one, answered when the lease that it renews is over");
+    world.now_ns = (held ? held->valid_until_ns : 0) + second / 10;
+    tap::ok(!world.pointer("k"), "there is no pointer meanwhile");
+    answer(world, world.node.report_number, 0, {world.node.term_ms});
+    tap::ok(world.pointer("k").has_value(), "and then it is good again");
+
+    const uint64_t end_ns = world.pointer("k") ? world.pointer("k")->valid_until_ns : 0;
+    world.fetch("k");
+    upto(world, up_ns + 9 * second);
+    tap::is(world.node.reports, 3u, "another one");
+    answer(world, world.node.report_number, 0, {0});
+    tap::ok(world.pointer("k") && world.pointer("k")->valid_until_ns == end_ns, "what is not renewed ends when it did");
+}
+
+// One is unanswered at a time; what was not taken is told again, what was taken is not.
+void flow() {
+    World world(reporting_often());
+    world.start();
+    const uint64_t up_ns = world.now_ns;
+    for (const char* key : {"a", "b", "c"}) world.hold_pointer(key, "value");
+    for (const char* key : {"a", "b", "c"}) world.fetch(key);
+    world.node.hold_reports = true;
+    upto(world, up_ns + 3 * second);
+    tap::is(world.node.reports, 1u, "a report");
+    world.fetch("a");
+    tap::ok(world.link->next_tick_ns() > up_ns + 3 * second && world.counters().reports_sent.get() == 1,
+            "that is not answered is the only one");
+    tap::is(world.counters().accesses_sent.get(), 0u, "nothing of it counts as told yet");
+    world.node.hold_reports = false;
+    answer(world, world.node.report_number, 0, {0});
+    tap::is(world.counters().accesses_sent.get(), 1u, "one record was looked at");
+    upto(world, up_ns + 6 * second);
+    const auto second_one = heard(world);
+    tap::is(world.node.reports, 2u, "the others wait for the next report");
+    tap::ok((second_one == std::map<uint64_t, uint32_t>{{world.hash("a"), 2}, {world.hash("b"), 1}}),
+            "which tells of them, and of what came since");
+    uint64_t told = 1;
+    for (const auto& [hash, count] : second_one) told += count;
+    tap::is(told, 4u, "of each access once");
+    tap::is(world.counters().accesses_sent.get(), 4u, "accesses_sent");
+    tap::is(world.counters().accesses_dropped.get(), 0u, "none is lost");
+
+    world.fetch("a");
+    world.fetch("a");
+    world.node.hold_reports = true;
+    upto(world, up_ns + 9 * second);
+    const uint64_t untold = world.counters().get_onesided.get() - 4;
+    world.wire->end = fabric::ChannelEnd::reset;
+    world.link->ready(world.now_ns);
+    tap::is(world.counters().accesses_dropped.get(), untold, "with its connection a report is over");
+    tap::is(world.link->state(), proxy::LinkState::waiting, "the link goes on");
+}
+
+void time_left() {
+    World world(reporting());
+    world.start();
+    world.hold_pointer("k", "value");
+    const fabric::RemotePtr at = world.pointer("k")->ptr;
+    const uint64_t many = 2000, up_ns = world.now_ns;
+    for (uint64_t i = 1; i <= many; i++) world.link->note_access(i, at.generation, at.offset, 0);
+    world.node.report_left_us = 300;
+    upto(world, up_ns + interval);
+    tap::is(world.node.reports, 4u, "while the node has time, it is told more at once: four reports an interval");
+    tap::is(heard(world).size(), 4 * uint64_t(protocol::report_records_max), "each of other items");
+    tap::is(world.counters().report_time_left.get(), 4u, "report_time_left");
+    world.node.report_takes = 100;
+    upto(world, up_ns + 2 * interval);
+    tap::is(world.node.reports, 8u, "as many in the next");
+    tap::is(heard(world).size(), 400u, "of which it takes what it wants");
+    world.node.report_left_us = 0;
+    world.node.report_takes = UINT32_MAX;
+    for (uint64_t n = 3; n <= 6; n++) upto(world, up_ns + n * interval);
+    tap::is(heard(world).size(), many - 4 * protocol::report_records_max - 400, "all are told in the end");
+    tap::is(world.node.reports, 11u, "one an interval when it has no time left");
+    tap::is(world.counters().accesses_sent.get(), many, "each once");
+}
+
+// A node that answers what cannot be is no node.
+void lies() {
+    struct Lie {
+        const char* title;
+        protocol::FrameError error;
+        uint64_t number_off;
+        std::vector<uint32_t> terms_ms;
+    };
+    const uint32_t term_ms = node_config().lease.term_ms;
+    const Lie all[] = {
+        {"more records than were told", protocol::FrameError::report_invalid, 0, {0, 0, 0}},
+        {"a lease longer than the greeting said", protocol::FrameError::report_invalid, 0, {0, term_ms + 1}},
+        {"another report", protocol::FrameError::reply_stranger, 1, {0, 0}},
+    };
+    for (const Lie& lie : all) {
+        World world(reporting_often());
+        world.start();
+        const uint64_t up_ns = world.now_ns;
+        for (const char* key : {"a", "b"}) world.hold_pointer(key, "value");
+        for (const char* key : {"a", "b"}) world.fetch(key);
+        world.node.hold_reports = true;
+        upto(world, up_ns + 3 * second);
+        const auto before = world.pointer("a");
+        answer(world, world.node.report_number + lie.number_off, 0, lie.terms_ms);
+        tap::is(world.counters().frame_errors[size_t(lie.error)].get(), 1u, lie.title);
+        tap::ok(world.downs.size() == 1 && world.downs[0].first == proxy::LinkDown::bad_frame, "ends the connection");
+        const auto after = world.pointer("a");
+        tap::ok(before && after && before->valid_until_ns == after->valid_until_ns, "and renews nothing");
+    }
+    World world(reporting_often());
+    world.start();
+    answer(world, 0, 0, {0});
+    tap::is(world.counters().frame_errors[size_t(protocol::FrameError::reply_stranger)].get(), 1u,
+            "nor may it answer what was not sent");
+}
+
+// Who owes an answer to a report, and says nothing, is silent.
+void silent() {
+    World world(reporting_often());
+    world.start();
+    const uint64_t up_ns = world.now_ns;
+    world.hold_pointer("k", "value");
+    world.fetch("k");
+    world.node.hold_reports = true;
+    upto(world, up_ns + 3 * second);
+    tap::is(world.link->next_tick_ns(), up_ns + 3 * second + reporting_often().silence_ns, "an answer is waited for");
+    upto(world, up_ns + 3 * second + reporting_often().silence_ns);
+    tap::ok(world.downs.size() == 1 && world.downs[0].first == proxy::LinkDown::silent, "but not for ever");
+}
+
+// A node of version 1 is told as before, and answers nothing.
+void version_1() {
+    World world(reporting_often());
+    world.node.version = 1;
+    world.start();
+    const uint64_t up_ns = world.now_ns;
+    world.hold_pointer("k", "value");
+    world.fetch("k");
+    upto(world, up_ns + 3 * second);
+    tap::is(world.node.reports, 0u, "a node of version 1 gets no report");
+    tap::is(heard(world).size(), 1u, "but is told");
+    tap::is(world.node.bad_frames, 0u, "in frames that it knows");
+    tap::is(world.counters().reports_sent.get(), 1u, "which are counted the same");
+}
+
 }  // namespace
 
 int main() {
@@ -174,5 +402,13 @@ int main() {
     bounded();
     troubled();
     not_at_once();
+    renewed();
+    replaced();
+    counted_from_sending();
+    flow();
+    time_left();
+    lies();
+    silent();
+    version_1();
     return tap::done();
 }

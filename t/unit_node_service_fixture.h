@@ -25,6 +25,9 @@ using namespace farcached::protocol;
 constexpr NodeSeconds at_start = 1000;
 inline NodeSeconds clock_reads = at_start;  // what the services' clock says
 inline uint32_t clock_us = 0;
+inline uint64_t steady_ns = 0;        // what it measures by
+inline uint64_t steady_step_ns = 0;   // by which that moves when it is read
+inline uint64_t read_steady() { return steady_ns += steady_step_ns; }
 inline NodeReading read_clock() { return {clock_reads, clock_us}; }
 
 // What was fed waits, as in a socket, and is shown as a channel shows it; what is sent waits until it is taken.
@@ -127,7 +130,7 @@ struct ServedNode {
     node::NodeFacts facts;
     node::ServiceCounters counters;
     node::FetchPool fetches{size_t(1) << 19};
-    node::ServiceShared shared{cache, flushes, stats, facts, read_clock, {}, &fetches};
+    node::ServiceShared shared{cache, flushes, stats, facts, read_clock, {}, &fetches, read_steady};
 };
 
 struct Answer {
@@ -232,6 +235,10 @@ class Proxy {
     uint64_t next_sequence = 1;
     size_t pongs = 0;
     NodeReading pong;  // the last one's clock
+    // Of the last report's answer.
+    uint64_t report_answered = 0;
+    uint32_t left_us = 0;
+    std::vector<uint32_t> terms_ms;
     std::string trouble;  // what the node sent and should not have
 
   private:
@@ -276,6 +283,9 @@ class Proxy {
             case FrameKind::unlent:
                 fail(parse_unlent(frame, unlent.emplace()));
                 break;
+            case FrameKind::reported:
+                reported(frame);
+                break;
             case FrameKind::pong:
                 fail(parse_pong(frame, limits_, pong));
                 pongs++;
@@ -302,6 +312,12 @@ class Proxy {
             at->second.whole = reply.form != ValueForm::follows;
             at->second.now = reader.now();
         }
+    }
+    void reported(const Frame& frame) {
+        fail(parse_reported(frame, left_us));
+        terms_ms.clear();
+        for (uint32_t i = 0; i < frame.count; i++) fail(renewal_at(frame, i, terms_ms.emplace_back()));
+        report_answered = frame.sequence;
     }
     void chunk(const Frame& frame) {
         Chunk piece;

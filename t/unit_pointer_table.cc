@@ -95,6 +95,43 @@ void the_newest_wins() {
     tap::is(generation(), 8u, "and both are held");
 }
 
+void extending() {
+    Name name;
+    auto table = open(name);
+    const uint64_t key = 3;
+    fabric::LeasedPtr leased = derived(key, 10);
+    leased.valid_until_ns = now + 100;
+    table->put(key, leased, now);
+    table->count_access(table->find(key, one_node, now).entry, 5);
+    const PointerTable::ItemPlace place{one_node, 10, leased.ptr.offset, leased.ptr.region};
+    auto left = [&](uint64_t at) {
+        const PointerTable::Lookup found = table->find(key, one_node, at);
+        return found.found == Found::hit ? found.leased.valid_until_ns - now : 0;
+    };
+    tap::ok(table->extend(key, place, now + 150, now), "a lease is made longer");
+    tap::is(left(now), 150u, "as it is found");
+    tap::ok(!table->extend(key, place, now + 120, now), "not shorter");
+    PointerTable::ItemPlace others[5] = {place, place, place, place, place};
+    others[0].incarnation++;
+    others[1].generation++;
+    others[2].generation--;
+    others[3].offset += 64;
+    others[4].region++;
+    for (const PointerTable::ItemPlace& other : others)
+        tap::ok(!table->extend(key, other, now + 500, now), "nor that of another item");
+    tap::ok(!table->extend(key + 1, place, now + 500, now), "or another key");
+    tap::is(left(now), 150u, "it is as it was");
+    tap::is(left(now + 200), 0u, "then it is over");
+    tap::ok(!table->extend(key, place, now + 180, now + 200), "too late a lease is none");
+    tap::ok(table->extend(key, place, now + 500, now + 200), "a new one");
+    tap::is(left(now + 200), 500u, "makes the pointer good again");
+    uint64_t accesses = 0;
+    table->walk(0, table->entries(), [&](const PointerTable::Record& record) { accesses += record.accesses; });
+    tap::is(accesses, 5u, "accesses stay counted");
+    table->drop(key, one_node, 10);
+    tap::ok(!table->extend(key, place, now + 900, now + 200), "what was dropped stays so");
+}
+
 // Fills a set; a fifth key takes the place of whom?
 void replacing() {
     struct Case {
@@ -283,6 +320,7 @@ int main() {
     shape();
     put_and_find();
     the_newest_wins();
+    extending();
     replacing();
     dropping();
     malformed();

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "node/report_quota.h"
+
+#include <algorithm>
+
+namespace farcached::node {
+
+uint64_t ReportQuota::left(NodeSeconds now) {
+    std::lock_guard hold(lock_);
+    if (now > earned_at_) {
+        const uint64_t seconds = std::min<uint64_t>(now - earned_at_, share_.longest_s);
+        left_ = std::min(full(), left_ + seconds * share_.bytes);
+        earned_at_ = now;
+    }
+    return left_;
+}
+
+void ReportQuota::spend(uint64_t byte_s) {
+    std::lock_guard hold(lock_);
+    left_ -= std::min(left_, byte_s);
+}
+
+std::shared_ptr<ReportQuota> ReportQuotas::of(const std::string& proxy, const ReportQuota::Share& share,
+                                              NodeSeconds now) {
+    std::lock_guard hold(lock_);
+    const auto found = quotas_.find(proxy);
+    if (found != quotas_.end()) return found->second;
+    const bool many = quotas_.size() >= unused_max;
+    std::erase_if(quotas_, [&](const auto& entry) {
+        return entry.second.use_count() == 1 && (many || entry.second->is_full(now));
+    });
+    return quotas_[proxy] = std::make_shared<ReportQuota>(share, now);
+}
+
+}  // namespace farcached::node

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Accesses that the node did not see: told of with requests, or in reports, which are answered with new leases.
+#include <algorithm>
+#include <array>
+
+#include "node/service.h"
+#include "protocol/layout.h"
+
+namespace farcached::node {
+
+using protocol::Frame;
+using protocol::FrameError;
+
+// Where an item of this node could lie as the record says. Whether it does is for the partition to say, under its
+// lock; what it compares is what is put here.
+bool NodeService::possible(const protocol::AccessRecord& record, Access& access) const {
+    const fabric::RegionView& view = shared_.node.view();
+    const uint64_t arena = view.header->arena_offset;
+    if (record.region != 0) return false;
+    if (record.offset < arena) return false;
+    const uint64_t offset = record.offset - arena;
+    if (offset >= view.arena_bytes) return false;
+    const uint32_t size_class =
+        __atomic_load_n(&view.pages[offset / layout::page_bytes].size_class, __ATOMIC_RELAXED);
+    if (size_class == 0 || size_class > layout::large_class) return false;
+    const uint64_t in_page = offset % layout::page_bytes;
+    if (size_class == layout::large_class) {
+        if (in_page != 0) return false;
+    } else {
+        const uint32_t slot_bytes = view.header->class_bytes[size_class];
+        if (slot_bytes == 0) return false;
+        if (in_page % slot_bytes != 0) return false;
+        if (slot_bytes > layout::page_bytes - in_page) return false;
+    }
+    access.slot_word =
+        layout::Slot::make(layout::tag_of(record.hash), uint8_t(size_class), offset).word;
+    access.guard_word = layout::Guard::make(record.generation, layout::GuardState::live).word;
+    access.hash = record.hash;
+    return true;
+}
+
+void NodeService::accesses(const Frame& frame) {
+    constexpr size_t batch_max = 256;
+    Access batch[batch_max];
+    size_t filled = 0;
+    const NodeSeconds now = shared_.clock().seconds;
+    for (uint32_t i = 0; i < frame.count; i++) {
+        protocol::AccessRecord record;
+        const FrameError error = protocol::access_at(frame, i, record);
+        if (error != FrameError::none) return bad(error);
+        counters_.accesses.add(1);
+        if (!possible(record, batch[filled])) {
+            counters_.accesses_invalid.add(1);
+            continue;
+        }
+        if (++filled < batch_max) continue;
+        shared_.node.record({batch, filled}, now);
+        filled = 0;
+    }
+    if (filled != 0) shared_.node.record({batch, filled}, now);
+}
+
+// ---- reports ------------------------------------------------------------------------------------------
+
+// A quarter of what may be leased at all, unless the configuration says otherwise.
+ReportQuota::Share NodeService::report_share(const protocol::Welcome& welcome) const {
+    const double bytes = double(shared_.node.leasable_bytes()) * shared_.limits.report_share;
+    const uint32_t longest_s = (welcome.term_ms_max + welcome.grace_ms + 999) / 1000 + 1;
+    return {uint64_t(bytes), longest_s};
+}
+
+// The first record is looked at whatever the time, so that a report gets somewhere.
+void NodeService::report(const Frame& frame) {
+    if (state_ == State::leaving) return bad(FrameError::kind_unexpected);
+    const uint64_t began_ns = shared_.steady_ns();
+    const NodeSeconds now = shared_.clock().seconds;
+    shared_.flushes.due(now);
+    std::array<uint32_t, protocol::report_records_max> terms_ms;
+    uint64_t spent_us = 0;
+    uint32_t looked_at = 0;
+    do {
+        protocol::AccessRecord record;
+        const FrameError error = protocol::access_at(frame, looked_at, record);
+        if (error != FrameError::none) return bad(error);
+        terms_ms[looked_at++] = renew(record, now);
+        spent_us = (shared_.steady_ns() - began_ns) / 1000;
+    } while (looked_at < frame.count && spent_us < report_us_max);
+    counters_.reports.add(1);
+    counters_.report_records.add(looked_at);
+    counters_.accesses.add(looked_at);
+    counters_.report_us.add(spent_us);
+    if (looked_at < frame.count) counters_.report_cut_short.add(1);
+    const uint32_t left_us = report_us_max - uint32_t(std::min<uint64_t>(spent_us, report_us_max));
+    protocol::append_reported(channel_->out(), frame.sequence, left_us, {terms_ms.data(), looked_at});
+}
+
+// The term of the new lease; 0: there is none.
+uint32_t NodeService::renew(const protocol::AccessRecord& record, NodeSeconds now) {
+    Access seen;
+    if (!possible(record, seen)) {
+        counters_.accesses_invalid.add(1);
+        counters_.report_refused_stranger.add(1);
+        return 0;
+    }
+    const bool reads = access_ != protocol::RegionAccess::none;
+    const Renewal renewal = shared_.node.renew(seen, now, reads ? quota_->left(now) : 0);
+    switch (renewal.outcome) {
+        case Renewal::Outcome::stranger: counters_.report_refused_stranger.add(1); break;
+        case Renewal::Outcome::over: counters_.report_refused_quota.add(1); break;
+        case Renewal::Outcome::seen: break;
+        case Renewal::Outcome::renewed:
+            counters_.report_renewed.add(1);
+            quota_->spend(renewal.byte_s);
+            break;
+    }
+    return renewal.term_ms;
+}
+
+}  // namespace farcached::node
