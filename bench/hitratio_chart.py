@@ -7,9 +7,11 @@ by the size of the cache, a panel for each workload and a line for each policy; 
 
 Without matplotlib (python3-matplotlib) it says so, and draws nothing.
 """
-import csv
 import os
 import sys
+
+sys.dont_write_bytecode = True  # an installed folder stays as it was
+import points_chart  # noqa: E402
 
 COLORS = {"pdla": "#d62728", "s3fifo": "#9467bd", "mq": "#2ca02c", "lru": "#1f77b4", "approx_lru": "#17becf",
           "clock": "#8c564b", "original": "#7f7f7f", "fixed_lease_128": "#ff7f0e", "fixed_lease_32": "#e377c2",
@@ -55,22 +57,4 @@ def draw(plt, rows, folder):
         plt.close(figure)
 
 
-def main():
-    if len(sys.argv) != 2:
-        sys.stderr.write(__doc__)
-        return 64
-    folder = sys.argv[1]
-    try:
-        import matplotlib
-    except ImportError:
-        sys.stderr.write("no charts: matplotlib is not here (python3-matplotlib)\n")
-        return 0
-    matplotlib.use("svg")
-    matplotlib.rcParams["svg.hashsalt"] = "farbench"  # the same numbers, the same file
-    import matplotlib.pyplot as plt
-    with open(os.path.join(folder, "points.csv"), newline="") as file:
-        draw(plt, list(csv.DictReader(file)), folder)
-    return 0
-
-
-sys.exit(main())
+sys.exit(points_chart.main(__doc__, draw))

@@ -62,7 +62,7 @@ bench_libbench_a_SOURCES = \
 	bench/worker.h
 
 # What draws farbench's measurements.
-dist_pkgdata_DATA = bench/hitratio_chart.py bench/transport_chart.py
+dist_pkgdata_DATA = bench/hitratio_chart.py bench/points_chart.py bench/transport_chart.py
 
 bin_PROGRAMS += farbench
 farbench_SOURCES = bench/farbench.cc

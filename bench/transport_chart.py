@@ -7,9 +7,11 @@ behind each READ costs, and the node's CPU time. Means over trials, with sample 
 
 Without matplotlib (python3-matplotlib) it says so, and draws nothing.
 """
-import csv
 import os
 import sys
+
+sys.dont_write_bytecode = True  # an installed folder stays as it was
+import points_chart  # noqa: E402
 
 STYLES = {"tcp": ("#888888", "s"), "twosided": ("#1f77b4", "^"), "onesided": ("#2ca02c", "o"), "index": ("#9467bd", "D"),
           "onesided+atomic": ("#d62728", "v")}
@@ -68,22 +70,4 @@ def draw(plt, rows, folder):
         plt.close(figure)
 
 
-def main():
-    if len(sys.argv) != 2:
-        sys.stderr.write(__doc__)
-        return 64
-    folder = sys.argv[1]
-    try:
-        import matplotlib
-    except ImportError:
-        sys.stderr.write("no charts: matplotlib is not here (python3-matplotlib)\n")
-        return 0
-    matplotlib.use("svg")
-    matplotlib.rcParams["svg.hashsalt"] = "farbench"  # the same numbers, the same file
-    import matplotlib.pyplot as plt
-    with open(os.path.join(folder, "points.csv"), newline="") as file:
-        draw(plt, list(csv.DictReader(file)), folder)
-    return 0
-
-
-sys.exit(main())
+sys.exit(points_chart.main(__doc__, draw))

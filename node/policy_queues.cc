@@ -14,19 +14,19 @@ uint32_t touches_of(const Descriptor& item) { return UINT32_C(1) + item.access_c
 }  // namespace
 
 void Pdla::inserted(const Moment& at, uint8_t size_class, Ref ref, uint64_t) {
-    Class& of = classes_[size_class];
+    PdlaClass& of = classes_[size_class];
     of.queues.put(at.items, ref, popularity_queue(touches_of(at.items[ref])));
     demote_tails(at, of);
 }
 
 void Pdla::accessed(const Moment& at, uint8_t size_class, Ref ref, uint32_t) {
-    Class& of = classes_[size_class];
+    PdlaClass& of = classes_[size_class];
     of.queues.take(at.items, ref);
     of.queues.put(at.items, ref, popularity_queue(touches_of(at.items[ref])));
     demote_tails(at, of);
 }
 
-void Pdla::Class::count_update(NodeSeconds now) {
+void PdlaClass::count_update(NodeSeconds now) {
     if (now > second) {
         per_second = updates / (now - second);
         updates = 0;
@@ -36,14 +36,14 @@ void Pdla::Class::count_update(NodeSeconds now) {
 }
 
 // Is it time that it goes down, on a clock of whole seconds?
-bool Pdla::Class::is_over(const Moment& at, const Descriptor& item) const {
+bool PdlaClass::is_over(const Moment& at, const Descriptor& item) const {
     const uint64_t term_s = (at.terms.queue_term_ms(item.queue) + 999) / 1000;
-    const uint64_t life = lives * queues.count();
+    const uint64_t life = Pdla::lives * queues.count();
     const uint64_t life_s = per_second == 0 ? term_s : (life + per_second - 1) / per_second;
     return seconds_since(item.last_access, at.now) > std::min(term_s, life_s);
 }
 
-void Pdla::demote_tails(const Moment& at, Class& of) {
+void Pdla::demote_tails(const Moment& at, PdlaClass& of) {
     of.count_update(at.now);
     for (uint32_t queue = 1; queue < popularity_queues; queue++) {
         if (of.looked[queue] == at.now) continue;
@@ -66,13 +66,13 @@ void Pdla::demote_tails(const Moment& at, Class& of) {
     }
 }
 
-void Mq::put(const Moment& at, Class& of, Ref ref, uint32_t queue) {
+void Mq::put(const Moment& at, MqClass& of, Ref ref, uint32_t queue) {
     of.queues.put(at.items, ref, queue);
     at.items[ref].lease_end = of.time + uint32_t(std::max(life_min, lives * of.queues.count()));
 }
 
 void Mq::inserted(const Moment& at, uint8_t size_class, Ref ref, uint64_t hash) {
-    Class& of = classes_[size_class];
+    MqClass& of = classes_[size_class];
     Descriptor& item = at.items[ref];
     const uint32_t before = of.ghosts.take(hash);
     item.access_count = uint16_t(std::min<uint32_t>(item.access_count + before, UINT16_MAX));
@@ -81,20 +81,20 @@ void Mq::inserted(const Moment& at, uint8_t size_class, Ref ref, uint64_t hash) 
 }
 
 void Mq::replaced(const Moment& at, uint8_t size_class, Ref ref, bool touched) {
-    Class& of = classes_[size_class];
+    MqClass& of = classes_[size_class];
     const Descriptor& item = at.items[ref];
     put(at, of, ref, touched ? popularity_queue(touches_of(item)) : item.queue);
     if (touched) demote_tails(at, of);
 }
 
 void Mq::accessed(const Moment& at, uint8_t size_class, Ref ref, uint32_t) {
-    Class& of = classes_[size_class];
+    MqClass& of = classes_[size_class];
     of.queues.take(at.items, ref);
     put(at, of, ref, popularity_queue(touches_of(at.items[ref])));
     demote_tails(at, of);
 }
 
-void Mq::demote_tails(const Moment& at, Class& of) {
+void Mq::demote_tails(const Moment& at, MqClass& of) {
     of.time++;
     for (uint32_t queue = 1; queue < popularity_queues; queue++) {
         const Ref tail = of.queues.lists[queue].tail;
@@ -106,7 +106,7 @@ void Mq::demote_tails(const Moment& at, Class& of) {
 }
 
 void Mq::evicted(const Moment& at, uint8_t size_class, Ref ref, uint64_t hash) {
-    Class& of = classes_[size_class];
+    MqClass& of = classes_[size_class];
     const size_t limit = std::max(ghosts_min, ghosts_per_item * size_t(of.queues.count()));
     of.ghosts.add(hash, touches_of(at.items[ref]), limit);
     removed(at, size_class, ref);

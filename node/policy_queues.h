@@ -12,6 +12,44 @@
 
 namespace farcached::node {
 
+// What both know of a class is a Class, with its `queues`; what goes by these alone.
+template <class Class>
+class QueuePolicy {
+  public:
+    void removed(const Moment& at, uint8_t size_class, Ref ref) { classes_[size_class].queues.take(at.items, ref); }
+    Ref victim(const Moment& at, uint8_t size_class, const Candidates& candidates) {
+        return classes_[size_class].queues.victim(at.items, candidates);
+    }
+    Ref next_to_go(uint8_t size_class) const { return classes_[size_class].queues.lowest(); }
+    bool walk(const Moment& at, uint8_t size_class, uint32_t depth, FunctionRef<bool(Ref)> stop) {
+        return classes_[size_class].queues.walk(at.items, depth, stop);
+    }
+    uint64_t kept(uint8_t size_class) const { return classes_[size_class].queues.kept; }
+    uint64_t length(uint8_t size_class, uint32_t queue) const {
+        return classes_[size_class].queues.lists[queue].count;
+    }
+
+  protected:
+    std::vector<Class> classes_ = std::vector<Class>(class_numbers);
+};
+
+struct PdlaClass {
+    QueueSet queues;
+    std::array<NodeSeconds, popularity_queues> looked{};  // D2
+    NodeSeconds second = 0;  // of which `updates` are
+    uint32_t updates = 0;
+    uint32_t per_second = 0;  // before that; 0: less than one, or not known
+
+    void count_update(NodeSeconds now);
+    bool is_over(const Moment& at, const Descriptor& item) const;
+};
+
+struct MqClass {
+    QueueSet queues;
+    uint32_t time = 0;  // wraps: lives are far shorter
+    Ghosts ghosts;
+};
+
 // `pdla`: popularity-differentiated lease assignment, section 3.3 of the C-Hint paper.
 //
 // An access puts an item at the head of the queue that its touches say. After each update the tail of every queue but
@@ -29,7 +67,7 @@ namespace farcached::node {
 //     Zipf 0.99 that change places every 100,000 operations or 10 seconds, a twentieth of them sets: under leases 0.46,
 //     without D3 0.25; without leases 0.52, without the second end 0.20 (lru 0.48, mq 0.56).
 // D4  Updates are counted by the second: how many there will be in a second is how many there were in the one before.
-class Pdla {
+class Pdla : public QueuePolicy<PdlaClass> {
   public:
     static constexpr bool remembers = false;
     static constexpr bool uses_terms = true;
@@ -38,33 +76,9 @@ class Pdla {
     void inserted(const Moment& at, uint8_t size_class, Ref ref, uint64_t);
     void replaced(const Moment& at, uint8_t size_class, Ref ref, bool) { inserted(at, size_class, ref, 0); }
     void accessed(const Moment& at, uint8_t size_class, Ref ref, uint32_t);
-    void removed(const Moment& at, uint8_t size_class, Ref ref) { classes_[size_class].queues.take(at.items, ref); }
-    Ref victim(const Moment& at, uint8_t size_class, const Candidates& candidates) {
-        return classes_[size_class].queues.victim(at.items, candidates);
-    }
-    Ref next_to_go(uint8_t size_class) const { return classes_[size_class].queues.lowest(); }
-    bool walk(const Moment& at, uint8_t size_class, uint32_t depth, FunctionRef<bool(Ref)> stop) {
-        return classes_[size_class].queues.walk(at.items, depth, stop);
-    }
-    uint64_t kept(uint8_t size_class) const { return classes_[size_class].queues.kept; }
-    uint64_t length(uint8_t size_class, uint32_t queue) const {
-        return classes_[size_class].queues.lists[queue].count;
-    }
 
   private:
-    struct Class {
-        QueueSet queues;
-        std::array<NodeSeconds, popularity_queues> looked{};  // D2
-        NodeSeconds second = 0;  // of which `updates` are
-        uint32_t updates = 0;
-        uint32_t per_second = 0;  // before that; 0: less than one, or not known
-
-        void count_update(NodeSeconds now);
-        bool is_over(const Moment& at, const Descriptor& item) const;
-    };
-    void demote_tails(const Moment& at, Class& of);
-
-    std::vector<Class> classes_ = std::vector<Class>(class_numbers);
+    void demote_tails(const Moment& at, PdlaClass& of);
 };
 
 // `mq`: Multi-Queue (Zhou, Philbin and Li, USENIX 2001), which has to see every access.
@@ -79,7 +93,7 @@ class Pdla {
 // items, and goes on from there when it comes back.
 //
 // M1  Descriptor::lease_end is when an item's life in its queue ends: there are no leases.
-class Mq {
+class Mq : public QueuePolicy<MqClass> {
   public:
     static constexpr bool remembers = true;
     static constexpr bool uses_terms = false;
@@ -89,30 +103,11 @@ class Mq {
     void inserted(const Moment& at, uint8_t size_class, Ref ref, uint64_t hash);
     void replaced(const Moment& at, uint8_t size_class, Ref ref, bool touched);
     void accessed(const Moment& at, uint8_t size_class, Ref ref, uint32_t);
-    void removed(const Moment& at, uint8_t size_class, Ref ref) { classes_[size_class].queues.take(at.items, ref); }
     void evicted(const Moment& at, uint8_t size_class, Ref ref, uint64_t hash);
-    Ref victim(const Moment& at, uint8_t size_class, const Candidates& candidates) {
-        return classes_[size_class].queues.victim(at.items, candidates);
-    }
-    Ref next_to_go(uint8_t size_class) const { return classes_[size_class].queues.lowest(); }
-    bool walk(const Moment& at, uint8_t size_class, uint32_t depth, FunctionRef<bool(Ref)> stop) {
-        return classes_[size_class].queues.walk(at.items, depth, stop);
-    }
-    uint64_t kept(uint8_t size_class) const { return classes_[size_class].queues.kept; }
-    uint64_t length(uint8_t size_class, uint32_t queue) const {
-        return classes_[size_class].queues.lists[queue].count;
-    }
 
   private:
-    struct Class {
-        QueueSet queues;
-        uint32_t time = 0;  // wraps: lives are far shorter
-        Ghosts ghosts;
-    };
-    void put(const Moment& at, Class& of, Ref ref, uint32_t queue);
-    void demote_tails(const Moment& at, Class& of);
-
-    std::vector<Class> classes_ = std::vector<Class>(class_numbers);
+    void put(const Moment& at, MqClass& of, Ref ref, uint32_t queue);
+    void demote_tails(const Moment& at, MqClass& of);
 };
 
 }  // namespace farcached::node
