@@ -97,7 +97,7 @@ class NodeCache {
     void report() {
         accesses_.clear();
         for (const proxy::SeenAccess& seen : local_.take_accesses())
-            accesses_.push_back({seen.slot_word, seen.guard_word, seen.hash});
+            accesses_.push_back({seen.slot_word, seen.guard_word, seen.hash, seen.times});
         node_.record(accesses_, now_);
     }
 

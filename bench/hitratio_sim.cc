@@ -4,10 +4,12 @@
 #include <algorithm>
 #include <memory>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "base/check.h"
 #include "fabric/region_view.h"
+#include "node/report_quota.h"
 #include "protocol/frame_layout.h"
 #include "protocol/op.h"
 #include "proxy/access_frames.h"
@@ -29,9 +31,11 @@ struct Pointer {
 };
 
 struct Host {
-    Host(uint32_t keys, uint32_t history_items) : pointers(keys), history(history_items) {}
+    Host(uint32_t keys, uint32_t history_items, const node::ReportQuota::Share& share, NodeSeconds now)
+        : pointers(keys), history(history_items), quota(share, now) {}
     std::vector<Pointer> pointers;  // by key
     proxy::Arc history;
+    node::ReportQuota quota;
 };
 
 struct Counts {
@@ -63,9 +67,15 @@ class Simulation {
           size_class_(node_.size_class(key_bytes, scale.value_bytes)),
           trace_(*point.workload, popularity, uint64_t(scale.shift_s) * scale.rate, scale.seed),
           value_(scale.value_bytes, 'v') {
+        const node::LeaseConfig& lease = node_.config().lease;
+        const uint32_t term_ms = node::LeaseTerms(node_.config().policy, lease).longest_ms();
+        const node::ReportQuota::Share share{uint64_t(double(node_.leasable_bytes()) * node::report_share_default),
+                                             (term_ms + lease.grace_ms + 999) / 1000 + 1};
         for (uint32_t i = 0; i < scale.hosts; i++)
-            hosts_.push_back(std::make_unique<Host>(one_sided_ ? scale.keys : 0, scale.history_items));
+            hosts_.push_back(std::make_unique<Host>(one_sided_ ? scale.keys : 0, scale.history_items, share, now_));
         std::copy_n("user", 4, key_text_);
+        if (!one_sided_ || !contestant_.reports) return;
+        for (uint32_t number = 0; number < scale.keys; number++) number_of_[key(number).hash] = number;
     }
 
     SimResult run() {
@@ -173,24 +183,31 @@ class Simulation {
         counts_.leased_sum +=
             double(stats.leases.bytes + stats.leases.pending_bytes) / double(stats.memory_limit_bytes);
         if (contestant_.reports)
-            for (auto& host : hosts_) report(*host);
+            for (auto& host : hosts_)
+                for (uint32_t i = 0; i < proxy::AccessNotes::reports_per_interval_max; i++) report(*host, i != 0);
     }
 
-    void report(Host& host) {
+    void report(Host& host, bool again) {
         accesses_.clear();
         const uint32_t items_max = proxy::AccessFrames::records_in(scale_.report_bytes, scale_.report_bytes);
-        host.history.pick(items_max, [&](const protocol::AccessRecord& item) { accesses_.push_back(access(item)); });
+        host.history.pick(items_max, [&](const protocol::AccessRecord& item) { accesses_.push_back(item); },
+                          again);
         if (accesses_.empty()) return;
         counts_.report_items += accesses_.size();
         counts_.report_bytes += sizeof(protocol::FrameHeader) + accesses_.size() * sizeof(protocol::AccessRecord);
-        node_.record(accesses_, now_);
+        for (const protocol::AccessRecord& item : accesses_) {
+            const node::Renewal renewal = node_.renew(access(item), now_, host.quota.left(now_));
+            if (renewal.outcome != node::Renewal::Outcome::renewed) continue;
+            host.quota.spend(renewal.byte_s);
+            keep(host, {item.offset, item.generation, 0, 0, renewal.term_ms}, number_of_.at(item.hash));
+        }
     }
 
     // As the node's service makes it of a frame's record.
     node::Access access(const protocol::AccessRecord& item) const {
         const uint64_t offset = item.offset - node_.view().header->arena_offset;
         return {layout::Slot::make(layout::tag_of(item.hash), size_class_, offset).word,
-                layout::Guard::make(item.generation, layout::GuardState::live).word, item.hash};
+                layout::Guard::make(item.generation, layout::GuardState::live).word, item.hash, item.count};
     }
 
     SimResult summary(const node::Stats& stats) const {
@@ -219,7 +236,8 @@ class Simulation {
     Trace trace_;
     const std::string value_;
     std::vector<std::unique_ptr<Host>> hosts_;
-    std::vector<node::Access> accesses_;
+    std::vector<protocol::AccessRecord> accesses_;
+    std::unordered_map<uint64_t, uint64_t> number_of_;  // a key's, by its hash
     char key_text_[key_bytes];
     Counts counts_;
     uint64_t at_ = 0, now_us_ = 0, report_due_us_ = 0;

@@ -83,7 +83,6 @@ class Trace {
     // What share of GETs a cache of so many items would answer that always held the most popular keys.
     double bound(uint64_t items) const;
 
-  private:
     bool passes();
 
     const WorkloadKind& kind_;

@@ -14,6 +14,7 @@ static_assert(sizeof(proxy::SeenAccess) == sizeof(node::Access));
 static_assert(offsetof(proxy::SeenAccess, slot_word) == offsetof(node::Access, slot_word));
 static_assert(offsetof(proxy::SeenAccess, guard_word) == offsetof(node::Access, guard_word));
 static_assert(offsetof(proxy::SeenAccess, hash) == offsetof(node::Access, hash));
+static_assert(offsetof(proxy::SeenAccess, times) == offsetof(node::Access, times));
 
 bool Context::too_large_for_backend(size_t key_bytes, uint64_t value_bytes) const {
     return backend->too_large(key_bytes, value_bytes);

@@ -42,7 +42,8 @@ struct Descriptor {
     uint16_t access_count;  // touches after the first; saturating. Policies may let it age
     SlotState state : 4;
     uint8_t queue : 4;      // the policy's: in which of its lists it is
-    uint8_t flags;
+    uint8_t flags : 5;      // DescriptorFlag
+    uint8_t lease_halvings : 3;  // of its terms: how often one like it died under its lease (Partition::note_outlived)
 };
 static_assert(sizeof(Descriptor) == 24);
 

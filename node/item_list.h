@@ -19,7 +19,6 @@ constexpr uint32_t chances_max = 64;  // for items found to have been read; then
 struct Moment {
     Descriptors items;
     NodeSeconds now;
-    const LeaseTerms& terms;
 };
 
 // `may_go` changes nothing; `was_read` tells the policy of an access, if there was one.

@@ -49,6 +49,7 @@ class LeaseTerms {
     LeaseTerms() = default;
     LeaseTerms(PolicyKind kind, const LeaseConfig& config)
         : by_popularity_(kind == PolicyKind::pdla || kind == PolicyKind::s3fifo),
+          shortens_(by_popularity_ || kind == PolicyKind::clock),
           one_ms_(kind == PolicyKind::original ? config.term_ms_max : config.term_ms),
           min_ms_(config.term_ms_min),
           max_ms_(config.term_ms_max) {
@@ -68,8 +69,12 @@ class LeaseTerms {
     }
     uint32_t alpha_ms() const { return by_popularity_ ? alpha_ms_ : 0; }  // 0: one term for all
 
-    // 0: it earns none yet.
-    uint32_t term_ms(uint32_t touches) const { return queue_term_ms(popularity_queue(touches)); }
+    // 0: it earns none yet. halvings: fixed_lease, approx_lru and original have terms that nothing changes.
+    uint32_t term_ms(uint32_t touches, uint32_t halvings) const {
+        const uint32_t whole_ms = queue_term_ms(popularity_queue(touches));
+        if (!shortens_) return whole_ms;
+        return std::min(whole_ms, std::max(whole_ms >> halvings, lease_term_ms_min));
+    }
     uint32_t queue_term_ms(uint32_t queue) const {
         if (!by_popularity_) return one_ms_;
         return std::min(queue * alpha_ms_, max_ms_);
@@ -79,7 +84,7 @@ class LeaseTerms {
     // Where the two ends are close together, no queue's term is below the shortest.
     uint32_t from_ms() const { return std::max(max_ms_ / (popularity_queues - 1), min_ms_); }
 
-    bool by_popularity_ = false;
+    bool by_popularity_ = false, shortens_ = false;
     uint32_t one_ms_ = 0, min_ms_ = 0, max_ms_ = 0;
     uint32_t alpha_ms_ = 0;
 };

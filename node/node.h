@@ -103,11 +103,12 @@ struct ItemView {
     protocol::ItemMeta meta;
 };
 
-// One access to report (proxy/access_batch.h). 16 bytes.
+// That an item was read, and how often.
 struct Access {
-    uint64_t slot_word;   // layout::Slot: where it was read
+    uint64_t slot_word;   // layout::Slot: where
     uint64_t guard_word;  // layout::Guard: which generation
     uint64_t hash;
+    uint32_t times;
 };
 
 // What came of one record of a report.

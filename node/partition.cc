@@ -143,7 +143,8 @@ uint64_t Partition::write(Ref ref, const NewItem& item, NodeSeconds now) {
     descriptor.lease_end = 0;
     descriptor.access_count = 0;
     descriptor.queue = 0;
-    descriptor.flags = item.descriptor_flags;
+    descriptor.flags = item.descriptor_flags & 31;
+    descriptor.lease_halvings = 0;
     descriptor.state = SlotState::live;
     if (ReadCounters* counters = arena_->read_counters()) counters->forget(arena_->offset(ref));
     return generation;
@@ -259,6 +260,7 @@ Index::Place Partition::rewrite(Index::Place at, const NewItem& changed, NodeSec
     item.access_count = before.access_count;
     item.last_access = before.last_access;
     item.queue = before.queue;
+    item.lease_halvings = before.lease_halvings;
     if (!lease_.enabled) item.lease_end = before.lease_end;  // the policy's
     return at;
 }
@@ -275,6 +277,9 @@ void Partition::add_to_policy(Ref ref, const NewItem& item, const Descriptor* be
     descriptor.access_count = uint16_t(std::min<uint32_t>(touches, UINT16_MAX));
     if (item.same_item) descriptor.last_access = before->last_access;
     descriptor.queue = before->queue;
+    descriptor.lease_halvings = before->lease_halvings;
+    if (lease_.enabled && node::lease_runs(*before, now) && before->lease_halvings < lease_halvings_max)
+        descriptor.lease_halvings = uint8_t(before->lease_halvings + 1) & 7;
     if (lease_.enabled && before->lease_end != 0 && before->lease_end >= now) {
         descriptor.lease_end = before->lease_end;
         descriptor.flags |= item_lease_wasted;
@@ -313,11 +318,7 @@ void Partition::bump(Ref ref, NodeSeconds now, uint32_t times) {
     item.last_access = now;
     item.access_count = uint16_t(std::min<uint64_t>(uint64_t(item.access_count) + times, UINT16_MAX));
     const uint8_t size_class = arena_->page(page_of(ref)).size_class;
-    const auto tell = [&](auto& policy) {
-        if constexpr (std::remove_reference_t<decltype(policy)>::uses_terms) press(now);
-        policy.accessed(moment(now), size_class, ref, times);
-    };
-    std::visit(tell, policy_);
+    std::visit([&](auto& policy) { policy.accessed(moment(now), size_class, ref, times); }, policy_);
 }
 
 bool Partition::see_reads(Ref ref, NodeSeconds now) {
@@ -343,7 +344,8 @@ Ref Partition::seen_item(const Access& seen) const {
 }
 
 void Partition::record(const Access& seen, NodeSeconds now) {
-    if (Ref ref = seen_item(seen); ref != nil) access(ref, now);
+    const Ref ref = seen_item(seen);
+    if (ref != nil) access(ref, now, std::min(seen.times, told_times_max));
 }
 
 void Partition::flush(NodeSeconds now) {

@@ -150,6 +150,8 @@ class alignas(64) Partition {
   private:
     static constexpr uint16_t in_other_list = 1, in_zone_list = 2;  // Page::partial
     static constexpr uint32_t reclaim_tries = 4;
+    static constexpr uint32_t lease_halvings_max = 7;
+    static constexpr uint32_t told_times_max = 128;  // that one record counts: what the last queue takes
     static constexpr uint64_t balance_every = 16;  // evictions between looks at the other classes
 
     Ref seen_item(const Access& seen) const;
@@ -159,10 +161,14 @@ class alignas(64) Partition {
     }
     Index::Place place_of(Ref ref) const;
     Ref take_slot(uint8_t size_class, bool in_zone);
-    Ref take_zone_slot(uint8_t size_class, NodeSeconds now);
+    Ref take_zone_slot(uint8_t size_class, NodeSeconds now, Ref keep);
+    bool make_room_in_zone(uint8_t size_class, NodeSeconds now, Ref keep);
+    void move_item(Index::Place from, Ref to, NodeSeconds now);
     Ref take_zone_run(Ref like);
     bool move_to_zone(Index::Place& at, NodeSeconds now);
     void retire(Ref ref, uint64_t bytes, NodeSeconds now);
+    bool term_wasted(const Descriptor& item, NodeSeconds now) const;
+    void note_outlived(Ref ref, uint32_t lease_end, uint32_t term_ms, NodeSeconds now);
     bool affords(Cost& report, Ref ref, uint32_t lease_end, NodeSeconds now) const;
     void count_leased(Ref ref, uint32_t lease_end, NodeSeconds now);
     void uncount_leased(Ref ref);
@@ -172,7 +178,7 @@ class alignas(64) Partition {
     void add_partial(uint64_t page);
     void note_pinned(uint64_t page, uint32_t lease_end, NodeSeconds now);
     uint32_t lease_ms_left(Ref ref, NodeSeconds now) const;
-    Moment moment(NodeSeconds now) { return {arena_->descriptors(), now, terms_}; }
+    Moment moment(NodeSeconds now) { return {arena_->descriptors(), now}; }
     void press(NodeSeconds now);
     void add_to_policy(Ref ref, const NewItem& item, const Descriptor* before, NodeSeconds now);
     void remove_from_policy(Ref ref, Gone why, NodeSeconds now);

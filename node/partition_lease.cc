@@ -38,10 +38,9 @@ std::optional<protocol::Grant> Partition::grant(Index::Place& at, NodeSeconds no
     };
     press(now);
     const uint32_t touches = uint32_t(before.access_count) + 1;
-    const uint32_t wanted_ms = terms_.term_ms(touches);
+    const uint32_t wanted_ms = terms_.term_ms(touches, before.lease_halvings);
     if (touches < lease_.from_touches || wanted_ms == 0) return denied(leases_.denied_young);
-    if ((before.flags & item_lease_wasted) != 0 && before.lease_end >= now)
-        return denied(leases_.denied_wasted);
+    if (term_wasted(before, now)) return denied(leases_.denied_wasted);
     const uint32_t term_ms = std::min(wanted_ms, lease_ms_left(at.ref, now));
     if (term_ms < std::min(lease_term_ms_min, wanted_ms)) return denied(leases_.denied_short);
     if (report != nullptr && !arena_->leasable(at.ref)) return std::nullopt;
@@ -49,6 +48,7 @@ std::optional<protocol::Grant> Partition::grant(Index::Place& at, NodeSeconds no
         if (!move_to_zone(at, now)) return denied(leases_.denied_no_room);
     const uint32_t lease_end = now + (term_ms + lease_.grace_ms + 999) / 1000 + 1;
     if (report != nullptr && !affords(*report, at.ref, lease_end, now)) return std::nullopt;
+    note_outlived(at.ref, lease_end, term_ms, now);
     count_leased(at.ref, lease_end, now);
     protocol::Grant granted;
     granted.offset = region_->header().arena_offset + arena_->offset(at.ref);
@@ -56,6 +56,22 @@ std::optional<protocol::Grant> Partition::grant(Index::Place& at, NodeSeconds no
     granted.generation = layout::Guard{arena_->header(at.ref).guard}.generation();
     granted.term_ms = term_ms;
     return granted;
+}
+
+// The second in which the term of a lease ends; its grace, and what the clock of whole seconds may hide, come behind.
+bool Partition::term_wasted(const Descriptor& item, NodeSeconds now) const {
+    if ((item.flags & item_lease_wasted) == 0) return false;
+    return item.lease_end >= now + (lease_.grace_ms + 999) / 1000 + 1;
+}
+
+// An item that died under its lease has passed a halving on. One is taken back, in the mean, for each whole term by which
+// leases are made longer that are not the first: so terms come to be about as long as an item lives.
+void Partition::note_outlived(Ref ref, uint32_t lease_end, uint32_t term_ms, NodeSeconds now) {
+    Descriptor& item = arena_->descriptor(ref);
+    if (item.lease_halvings == 0 || item.lease_end == 0 || (item.flags & item_lease_wasted) != 0) return;
+    const uint32_t longer_s = lease_end - std::min(lease_end, std::max<uint32_t>(item.lease_end, now));
+    const uint64_t scattered = (leases_.granted + leases_.renewed) * UINT64_C(0x9e3779b97f4a7c15) >> 33;
+    if (scattered % (term_ms / 1000 + 1) < longer_s) item.lease_halvings--;
 }
 
 bool Partition::affords(Cost& report, Ref ref, uint32_t lease_end, NodeSeconds now) const {
@@ -70,11 +86,11 @@ Renewal Partition::renew(const Access& seen, NodeSeconds now, uint64_t byte_s_ma
     if (ref == nil) return {};
     if (hash_key(key_of(ref), region_->view().hash_seed) != seen.hash) return {};
     if (dead_by_time(ref, now) || flushed(ref)) return {};
+    access(ref, now, std::min(seen.times, told_times_max));
     Cost cost{byte_s_max};
     Index::Place at{nullptr, ref};
     const std::optional<protocol::Grant> granted = grant(at, now, &cost);
     CHECK(at.ref == ref);
-    access(ref, now);
     if (granted.has_value()) return {Renewal::Outcome::renewed, granted->term_ms, cost.byte_s};
     return {cost.over ? Renewal::Outcome::over : Renewal::Outcome::seen};
 }
@@ -132,13 +148,9 @@ void Partition::note_pinned(uint64_t number_of_page, uint32_t lease_end, NodeSec
 // The same bytes as a new generation in the lease zone, so that all other pages stay free of leases (S8).
 bool Partition::move_to_zone(Index::Place& at, NodeSeconds now) {
     const uint8_t size_class = arena_->page(page_of(at.ref)).size_class;
-    const Ref to = size_class == layout::large_class ? take_zone_run(at.ref) : take_zone_slot(size_class, now);
+    const Ref to = size_class == layout::large_class ? take_zone_run(at.ref) : take_zone_slot(size_class, now, at.ref);
     if (to == nil) return false;
-    const std::string_view key = key_of(at.ref);
-    NewItem item = same_item({key, hash_key(key, region_->view().hash_seed)}, at.ref);
-    item.counts_as_new = false;
-    item.same_item = true;
-    put(to, item, now, at);
+    move_item(at, to, now);
     at.ref = to;
     leases_.moved++;
     return true;
@@ -153,20 +165,44 @@ Ref Partition::take_zone_run(Ref like) {
     return adopt_run(first, pages);
 }
 
-Ref Partition::take_zone_slot(uint8_t size_class, NodeSeconds now) {
+Ref Partition::take_zone_slot(uint8_t size_class, NodeSeconds now, Ref keep) {
     if (Ref ref = take_slot(size_class, /* in_zone= */ true); ref != nil) return ref;
     uint64_t page = 0;
     if (arena_->take_zone_page(page)) {
         if (Ref ref = first_slot(page, size_class); ref != nil) return ref;
     }
-    if (!evict_) return nil;
-    constexpr uint32_t depth_max = 32;  // an item of the zone that is not leased, among the last of the class
-    const auto goes = [&](Ref ref) {
+    return evict_ && make_room_in_zone(size_class, now, keep) ? take_slot(size_class, /* in_zone= */ true) : nil;
+}
+
+// An item of the zone that is not leased goes, but only from the zone: what is lost for it is the next to be lost anyway.
+bool Partition::make_room_in_zone(uint8_t size_class, NodeSeconds now, Ref keep) {
+    constexpr uint32_t depth_max = 32;  // it is one of the last of the class
+    Ref leaves = nil;
+    const auto may_leave = [&](Ref ref) {
         if (!arena_->leasable(ref) || lease_runs(ref, now)) return false;
-        kill(ref, place_of(ref).slot, Gone::evicted, now);
+        leaves = ref;
         return true;
     };
-    return walk_next_to_go(size_class, depth_max, now, goes) ? take_slot(size_class, /* in_zone= */ true) : nil;
+    if (!walk_next_to_go(size_class, depth_max, now, may_leave)) return false;
+    Ref to = take_slot(size_class, /* in_zone= */ false);
+    if (to == nil) {
+        const uint64_t generation = arena_->header(leaves).guard;
+        if (!evict_one(size_class, now, keep)) return false;
+        if (arena_->descriptor(leaves).state != SlotState::live || arena_->header(leaves).guard != generation) return true;
+        to = take_slot(size_class, /* in_zone= */ false);
+        if (to == nil) return true;  // it was another one of the zone
+    }
+    move_item(place_of(leaves), to, now);
+    return true;
+}
+
+// The same bytes as a new generation.
+void Partition::move_item(Index::Place from, Ref to, NodeSeconds now) {
+    const std::string_view key = key_of(from.ref);
+    NewItem item = same_item({key, hash_key(key, region_->view().hash_seed)}, from.ref);
+    item.counts_as_new = false;
+    item.same_item = true;
+    put(to, item, now, from);
 }
 
 void Partition::retire(Ref ref, uint64_t bytes, NodeSeconds now) {

@@ -14,7 +14,6 @@ namespace farcached::node {
 class OneList {
   public:
     static constexpr bool remembers = false;  // nothing of what was evicted
-    static constexpr bool uses_terms = false;
 
     void inserted(const Moment& at, uint8_t size_class, Ref ref, uint64_t) {
         lists_[size_class].push_head(at.items, ref);
@@ -64,7 +63,6 @@ class StrictLru : public OneList {
 class RandomPick {
   public:
     static constexpr bool remembers = false;
-    static constexpr bool uses_terms = false;
 
     explicit RandomPick(uint64_t seed) : random_(seed), members_(class_numbers), kept_(class_numbers) {}
 

@@ -11,19 +11,35 @@ namespace {
 
 uint32_t touches_of(const Descriptor& item) { return UINT32_C(1) + item.access_count; }
 
+void add_touches(Descriptor& item, uint32_t touches) {
+    item.access_count = uint16_t(std::min<uint64_t>(uint64_t(item.access_count) + touches, UINT16_MAX));
+}
+
 }  // namespace
 
-void Pdla::inserted(const Moment& at, uint8_t size_class, Ref ref, uint64_t) {
-    PdlaClass& of = classes_[size_class];
+void Pdla::put(const Moment& at, PdlaClass& of, Ref ref) {
     of.queues.put(at.items, ref, popularity_queue(touches_of(at.items[ref])));
     demote_tails(at, of);
 }
 
+void Pdla::inserted(const Moment& at, uint8_t size_class, Ref ref, uint64_t hash) {
+    PdlaClass& of = classes_[size_class];
+    add_touches(at.items[ref], of.ghosts.take(hash));
+    put(at, of, ref);
+}
+
+void Pdla::replaced(const Moment& at, uint8_t size_class, Ref ref, bool) { put(at, classes_[size_class], ref); }
+
 void Pdla::accessed(const Moment& at, uint8_t size_class, Ref ref, uint32_t) {
     PdlaClass& of = classes_[size_class];
     of.queues.take(at.items, ref);
-    of.queues.put(at.items, ref, popularity_queue(touches_of(at.items[ref])));
-    demote_tails(at, of);
+    put(at, of, ref);
+}
+
+void Pdla::evicted(const Moment& at, uint8_t size_class, Ref ref, uint64_t hash) {
+    PdlaClass& of = classes_[size_class];
+    of.ghosts.add(hash, touches_of(at.items[ref]), std::max(ghosts_min, size_t(of.queues.count()) / items_per_ghost));
+    removed(at, size_class, ref);
 }
 
 void PdlaClass::count_update(NodeSeconds now) {
@@ -37,10 +53,9 @@ void PdlaClass::count_update(NodeSeconds now) {
 
 // Is it time that it goes down, on a clock of whole seconds?
 bool PdlaClass::is_over(const Moment& at, const Descriptor& item) const {
-    const uint64_t term_s = (at.terms.queue_term_ms(item.queue) + 999) / 1000;
-    const uint64_t life = Pdla::lives * queues.count();
-    const uint64_t life_s = per_second == 0 ? term_s : (life + per_second - 1) / per_second;
-    return seconds_since(item.last_access, at.now) > std::min(term_s, life_s);
+    if (per_second == 0) return false;
+    const uint64_t life_s = (Pdla::lives * queues.count() + per_second - 1) / per_second;
+    return seconds_since(item.last_access, at.now) > life_s;
 }
 
 void Pdla::demote_tails(const Moment& at, PdlaClass& of) {
@@ -74,8 +89,7 @@ void Mq::put(const Moment& at, MqClass& of, Ref ref, uint32_t queue) {
 void Mq::inserted(const Moment& at, uint8_t size_class, Ref ref, uint64_t hash) {
     MqClass& of = classes_[size_class];
     Descriptor& item = at.items[ref];
-    const uint32_t before = of.ghosts.take(hash);
-    item.access_count = uint16_t(std::min<uint32_t>(item.access_count + before, UINT16_MAX));
+    add_touches(item, of.ghosts.take(hash));
     put(at, of, ref, popularity_queue(touches_of(item)));
     demote_tails(at, of);
 }

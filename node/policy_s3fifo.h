@@ -23,7 +23,6 @@ namespace farcached::node {
 class S3Fifo {
   public:
     static constexpr bool remembers = true;
-    static constexpr bool uses_terms = false;
     static constexpr uint64_t small_share = 10;  // one of so many is in the small queue
     static constexpr uint32_t frequency_max = 3;
     static constexpr size_t ghosts_min = 64;

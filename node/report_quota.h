@@ -20,6 +20,8 @@
 
 namespace farcached::node {
 
+constexpr double report_share_default = 0.25;  // of what may be leased: what one proxy's reports may keep so
+
 class ReportQuota {
   public:
     struct Share {

@@ -66,7 +66,7 @@ struct ServiceLimits {
     uint64_t outgoing_bytes_max = 4 << 20;     // values and texts waiting to be sent in pieces; one more is begun below it
     uint64_t incoming_bytes_max = 64 << 20;    // values coming in pieces; a single one may be larger
     uint32_t incoming_values_max = 4096;       // of them, refused ones included
-    double report_share = 0.25;                // of what may be leased: what one proxy's reports may keep so
+    double report_share = report_share_default;
     uint32_t greeting_ms = 10'000;             // what a connection takes before it is known whose it is, it keeps for so long
 };
 

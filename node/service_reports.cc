@@ -36,6 +36,7 @@ bool NodeService::possible(const protocol::AccessRecord& record, Access& access)
         layout::Slot::make(layout::tag_of(record.hash), uint8_t(size_class), offset).word;
     access.guard_word = layout::Guard::make(record.generation, layout::GuardState::live).word;
     access.hash = record.hash;
+    access.times = record.count;
     return true;
 }
 

@@ -42,6 +42,7 @@ struct SeenAccess {
     uint64_t slot_word;
     uint64_t guard_word;
     uint64_t hash;
+    uint32_t times;
 };
 
 class LocalGet {
@@ -105,7 +106,7 @@ fabric::Outcome LocalGet::read(std::string_view key, uint64_t hash, NodeSeconds 
     const fabric::Outcome outcome = read(key, hash, now, tokens_matter, sink, found);
     if (outcome == fabric::Outcome::hit)
         if (count_access)
-            accesses_[access_count_++] = {found.slot.word, found.guard.word, hash};
+            accesses_[access_count_++] = {found.slot.word, found.guard.word, hash, 1};
     return outcome;
 }
 

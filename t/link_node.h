@@ -144,6 +144,7 @@ class FakeNode {
         seen.slot_word = layout::Slot::make(layout::tag_of(record.hash), uint8_t(size_class), offset).word;
         seen.guard_word = layout::Guard::make(record.generation, layout::GuardState::live).word;
         seen.hash = record.hash;
+        seen.times = record.count;
         return seen;
     }
 

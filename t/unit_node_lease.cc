@@ -145,15 +145,24 @@ void refusals() {
     set(cache, "w", "1", at_start + 10);
     tap::ok(get(cache, "w", at_start + 10).has_value(), "a lease,");
     tap::ok(!set(cache, "w", "2", at_start + 11).grant, "wasted by an overwrite:");
-    const NodeSeconds over = at_start + 10 + kept_for(config);
+    const NodeSeconds over = at_start + 10 + config.lease.term_ms / 1000;
     tap::ok(!get(cache, "w", over), "none for the new item while the old one's would run");
-    tap::ok(get(cache, "w", over + 1).has_value(), "and one after that");
+    grant = get(cache, "w", over + 1);
+    tap::ok(grant && grant->term_ms == config.lease.term_ms / 2, "one half as long after that");
+    NodeSeconds now = over + 1;
+    for (int i = 0; i < 20 && grant && grant->term_ms < config.lease.term_ms; i++) grant = get(cache, "w", now += 5);
+    tap::ok(grant && grant->term_ms == config.lease.term_ms, "the whole again when the item outlives its terms");
+    for (int i = 0; i < 40; i++) {
+        set(cache, "w", "3", now += 1);
+        grant = get(cache, "w", now += 10);
+    }
+    tap::ok(grant && grant->term_ms == node::lease_term_ms_min, "and never less than the shortest");
 
     protocol::DeleteOp stale;
     stale.key = cache.key("w");
     stale.invalidate = true;
-    cache.remove(stale, over + 1);
-    tap::ok(!get(cache, "w", over + 1 + kept_for(config) + 1), "none for a stale item");
+    cache.remove(stale, now);
+    tap::ok(!get(cache, "w", now + kept_for(config) + 1), "none for a stale item");
 }
 
 void mutations_flip_and_keep() {

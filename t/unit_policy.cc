@@ -86,7 +86,7 @@ class Cache {
         std::memset(static_cast<void*>(&item), 0, sizeof item);
         item.last_access = now_;
         unseen_[id] = model_unseen_[id] = 0;
-        const Moment at{items_, now_, terms_};
+        const Moment at{items_, now_};
         if (exists) {
             const Ref old = refs_[id];
             models::Facts& facts = world_.facts[id];
@@ -125,7 +125,7 @@ class Cache {
     // As long as its popularity earns; not for the faithful.
     void lease(int id) {
         if (!has(id) || !may_lease(kind_)) return;
-        const uint32_t term_ms = terms_.term_ms(world_.facts[id].touches);
+        const uint32_t term_ms = terms_.term_ms(world_.facts[id].touches, 0);
         if (term_ms == 0) return;
         const uint32_t end = now_ + (term_ms + 999) / 1000 + 1;
         items_[refs_[id]].lease_end = std::max(items_[refs_[id]].lease_end, end);
@@ -139,7 +139,7 @@ class Cache {
             if (times != 0) bump(ids_[ref], times);
             return times != 0;
         };
-        const Moment at{items_, now_, terms_};
+        const Moment at{items_, now_};
         const Candidates candidates{may_go, was_read};
         const Ref ref = std::visit([&](auto& p) { return p.victim(at, size_class, candidates); }, policy_);
         const int id = ref == nil ? -1 : ids_[ref];
@@ -162,7 +162,7 @@ class Cache {
     // Whatever the policy.
     void check_all() {
         size_t walked = 0;
-        const Moment at{items_, now_, terms_};
+        const Moment at{items_, now_};
         std::visit([&](auto& p) {
             p.walk(at, size_class, 10'000, [&](Ref ref) {
                 walked++;
@@ -187,11 +187,11 @@ class Cache {
         Descriptor& item = items_[refs_[id]];
         item.last_access = now_;
         item.access_count = uint16_t(std::min<uint64_t>(uint64_t(item.access_count) + times, UINT16_MAX));
-        const Moment at{items_, now_, terms_};
+        const Moment at{items_, now_};
         std::visit([&](auto& p) { p.accessed(at, size_class, refs_[id], times); }, policy_);
     }
     void remove(Ref ref, int id, bool evicted) {
-        const Moment at{items_, now_, terms_};
+        const Moment at{items_, now_};
         std::visit([&](auto& p) {
             if constexpr (std::remove_reference_t<decltype(p)>::remembers)
                 if (evicted) return p.evicted(at, size_class, ref, hash(id));

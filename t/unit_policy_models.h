@@ -156,10 +156,36 @@ class Lru : public Model {
     }
 };
 
+// The last so many that were added, less those taken.
+class Remembered {
+  public:
+    void add(Id id, uint32_t touches, size_t limit) {
+        take(id);
+        while (all_.size() >= limit) all_.pop_front();
+        all_.push_back({id, touches});
+    }
+    uint32_t take(Id id) {
+        for (auto& [other, touches] : all_)
+            if (other == id && touches != 0) return std::exchange(touches, 0u);
+        return 0;
+    }
+
+  private:
+    std::deque<std::pair<Id, uint32_t>> all_;
+};
+
 class Pdla : public Model {
   public:
     using Model::Model;
-    void inserted(Id id) override { update(id); }
+    void inserted(Id id) override {
+        uint32_t& touches = world_.facts[id].touches;
+        touches = std::min<uint32_t>(touches + out_.take(id), 65536);
+        update(id);
+    }
+    void evicted(Id id) override {
+        out_.add(id, world_.facts[id].touches, std::max<size_t>(64, items() / 2));
+        removed(id);
+    }
     // The older generation is there until the newer one is, and may be demoted itself.
     void replaced(Id id, bool) override {
         const Id older = -2 - id;
@@ -187,9 +213,8 @@ class Pdla : public Model {
         if (queues_[queue].empty()) return;
         const Id id = queues_[queue].front();
         Facts& facts = world_.facts[id];
-        double time_s = world_.term_s(uint32_t(queue));
-        if (rate_ > 0) time_s = std::min(time_s, std::ceil(8.0 * double(items()) / rate_));
-        if (double(world_.now) - facts.last_access <= time_s) {
+        const double time_s = std::ceil(10.0 * double(items()) / rate_);
+        if (rate_ == 0 || double(world_.now) - facts.last_access <= time_s) {
             quiet_[queue] = world_.now;
             return;
         }
@@ -202,24 +227,7 @@ class Pdla : public Model {
     std::map<size_t, uint32_t> quiet_;
     std::map<uint32_t, uint32_t> updates_;
     uint32_t second_ = 0, rate_ = 0;
-};
-
-// The last so many that were added, less those taken.
-class Remembered {
-  public:
-    void add(Id id, uint32_t touches, size_t limit) {
-        take(id);
-        while (all_.size() >= limit) all_.pop_front();
-        all_.push_back({id, touches});
-    }
-    uint32_t take(Id id) {
-        for (auto& [other, touches] : all_)
-            if (other == id && touches != 0) return std::exchange(touches, 0u);
-        return 0;
-    }
-
-  private:
-    std::deque<std::pair<Id, uint32_t>> all_;
+    Remembered out_;
 };
 
 class Mq : public Model {

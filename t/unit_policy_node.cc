@@ -34,7 +34,7 @@ void lease_terms() {
     tap::is(terms.queue_term_ms(7), 256'000u / 7 * 7, "without pressure queue 7 earns the longest term");
     terms.press(1, 1);
     tap::is(terms.queue_term_ms(1), 4000u, "under full pressure queue 1 earns the shortest");
-    tap::is(terms.term_ms(300), 28'000u, "and queue 7 seven times that");
+    tap::is(terms.term_ms(300, 0), 28'000u, "and queue 7 seven times that");
     terms.press(1, 0);
     tap::is(terms.alpha_ms(), (256'000u / 7 + 4000 + 1) / 2, "memory use is half of the pressure");
     terms.press(0, 1);
@@ -43,10 +43,10 @@ void lease_terms() {
     tap::is(terms.alpha_ms(), 4000u, "more than all is all");
     config.term_ms_min = config.term_ms_max = 8000;
     const LeaseTerms one(PolicyKind::pdla, config);
-    tap::ok(one.term_ms(1) == 0 && one.term_ms(2) == 8000 && one.term_ms(200) == 8000, "both ends the same: one term");
+    tap::ok(one.term_ms(1, 0) == 0 && one.term_ms(2, 0) == 8000 && one.term_ms(200, 0) == 8000, "both ends the same: one term");
     const LeaseTerms fixed(PolicyKind::fixed_lease, config), longest(PolicyKind::original, LeaseConfig());
-    tap::ok(fixed.term_ms(1) == 4000 && fixed.longest_ms() == 4000 && fixed.alpha_ms() == 0, "fixed_lease: term_ms");
-    tap::is(longest.term_ms(1), 256'000u, "original: the longest");
+    tap::ok(fixed.term_ms(1, 0) == 4000 && fixed.longest_ms() == 4000 && fixed.alpha_ms() == 0, "fixed_lease: term_ms");
+    tap::is(longest.term_ms(1, 0), 256'000u, "original: the longest");
     bool in_order = true;
     for (uint32_t touches = 1; touches < 70'000; touches++) {
         const uint32_t queue = popularity_queue(touches);
@@ -150,7 +150,7 @@ void popularity() {
     Partition& partition = cache.node.impl().partitions[0];
     const Index::Place place = partition.locate(cache.node.key("r"));
     std::vector<Access> seen(7, Access{*place.slot, words::load_relaxed(cache.node.impl().arena.words(place.ref)),
-                                       cache.node.key("r").hash});
+                                       cache.node.key("r").hash, 1});
     cache.node.record(seen, at_start);
     tap::ok(cache.descriptor("r").queue == 3 && cache.descriptor("r").access_count == 7, "reports count");
 
