@@ -45,6 +45,18 @@ constexpr Kind item_size_as_text() {
     return kind;
 }
 
+// One term for all leases: the only one, the shortest and the longest.
+constexpr Kind one_term() {
+    Kind kind = number<&S::node, &N::lease_ms>(1, 256'000);
+    kind.set = [](const Option& option, Settings& settings, const char* text, std::string& note) -> Refusal {
+        static constexpr Kind of_one = number<&S::node, &N::lease_ms>(1, 256'000);
+        Refusal wrong = of_one.set(option, settings, text, note);
+        settings.node.lease_ms_min = settings.node.lease_ms_max = settings.node.lease_ms;
+        return wrong;
+    };
+    return kind;
+}
+
 constexpr const char* policy_help_text =
     "which items go when memory is full, and how leases differ:\n"
 #define X(name, leases, help) "  " #name ": " help "\n"
@@ -100,15 +112,16 @@ constexpr Option table[] = {
     {.flag = 'L', .name = "enable-largepages", .initial = "no",
      .kind = toggle<&S::memory, &M::huge_pages>(), .section = Section::memory, .in_file = true,
      .help = "use huge pages if there are any"},
-    {.name = "policy", .argument = "<name>", .initial = "clock",
+    {.name = "policy", .argument = "<name>", .initial = "s3fifo",
      .kind = choice<&S::node, &N::policy>(policy_names), .section = Section::memory, .in_file = true,
      .exit_status = exit_usage, .help = policy_help_text},
     {.name = "lease-ms", .argument = "<ms>", .initial = "4000",
-     .kind = number<&S::node, &N::lease_ms>(1, 256'000), .section = Section::memory, .in_file = true,
+     .kind = one_term(), .section = Section::memory, .in_file = true,
      .exit_status = exit_usage,
      .help = "for how long a proxy may read an item where it lies without\n"
-             "asking, from the second touch of the item on, where the\n"
-             "policy has one term for all"},
+             "asking, from the second touch of the item on. Given, it is the\n"
+             "term of all, unless one of those below follows; else that of\n"
+             "policies with one term for all"},
     {.name = "lease-ms-min", .argument = "<ms>", .initial = "4000",
      .kind = number<&S::node, &N::lease_ms_min>(1, 256'000), .section = Section::memory, .in_file = true,
      .exit_status = exit_usage,

@@ -19,7 +19,7 @@ struct NodeSettings {
     std::string verbs_host;      // likewise, of an RDMA device; empty: no RDMA
     uint16_t verbs_port = 0;
     uint32_t greeting_timeout_ms = 0;
-    PolicyKind policy = PolicyKind::clock;
+    PolicyKind policy = PolicyKind::s3fifo;
     uint32_t lease_ms = 0;       // where there is one term for all leases
     uint32_t lease_ms_min = 0;   // of leases by popularity
     uint32_t lease_ms_max = 0;

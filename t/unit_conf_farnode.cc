@@ -35,7 +35,7 @@ void defaults_and_flags() {
     tap::is(s.memory.item_bytes_max, uint64_t(1) << 20, "items up to one");
     tap::is(s.session.threads, 4u, "four threads");
     tap::ok(s.node.lease && s.node.lease_ms == 4000, "leases of four seconds");
-    tap::ok(s.node.policy == PolicyKind::clock, "--policy clock");
+    tap::ok(s.node.policy == PolicyKind::s3fifo, "--policy s3fifo");
     const Settings p = parse({"--shm", "/a", "--policy", "pdla", "--lease-ms-min", "2000", "--lease-ms-max=9000"}).settings;
     tap::ok(p.node.policy == PolicyKind::pdla && p.node.lease_ms_min == 2000 && p.node.lease_ms_max == 9000,
             "another policy, and between what its leases are");
@@ -51,6 +51,9 @@ void defaults_and_flags() {
     tap::is(a.node.tcp_host + " " + std::to_string(a.node.tcp_port), "::1 0", "--tcp");
     tap::is(a.memory.item_bytes_max, uint64_t(2) << 20, "-I");
     tap::ok(a.node.lease_ms == 8000 && !a.node.lease, "--lease-ms and --no-lease");
+    tap::ok(a.node.lease_ms_min == 8000 && a.node.lease_ms_max == 8000, "one term for all");
+    const Settings b = parse({"--shm", "/a", "--lease-ms", "1000", "--lease-ms-max=9000"}).settings;
+    tap::ok(b.node.lease_ms_min == 1000 && b.node.lease_ms_max == 9000, "unless it is followed by another");
     tap::ok(s.node.access_tracking == AccessTracking::none && a.node.access_tracking == AccessTracking::atomic,
             "--access-tracking");
     tap::ok(s.node.report_share_percent == 25 && a.node.report_share_percent == 50, "--report-share");
