@@ -136,23 +136,6 @@ void PointerTable::walk(uint64_t first, uint64_t count, Visit visit) const {
     }
 }
 
-void PointerTable::take_accesses(uint64_t first, uint64_t count, uint64_t incarnation,
-                                 Visit visit) {
-    CHECK(first <= entries_);
-    CHECK(count <= entries_ - first);
-    NoPause unwatched;
-    for (uint64_t number = first; number < first + count; number++) {
-        uint64_t* entry = at(number);
-        if (words::load_relaxed(entry + word_accesses) == 0) continue;
-        if (words::load_relaxed(entry + word_incarnation) != incarnation) continue;
-        EntryCopy copy = load_entry(entry, unwatched);
-        if (copy[word_incarnation] != incarnation) continue;
-        if (entry_state(copy, seed_) != EntryState::whole) continue;
-        copy[word_accesses] = __atomic_exchange_n(entry + word_accesses, 0, __ATOMIC_RELAXED);
-        if (copy[word_accesses] != 0) visit(record_of(copy));
-    }
-}
-
 void PointerTable::add_occupancy(uint64_t first, uint64_t count, uint64_t now_ns,
                                  Occupancy& sum) const {
     CHECK(first <= entries_);

@@ -151,7 +151,7 @@ class PointerTable {
 
     // Counts `n` uses of the entry that a find() returned. It is a locked instruction on a line that others
     // read, so a worker adds up a tick's uses of an entry where it can. If the entry has meanwhile gone to
-    // another key, that key's use is overstated by n: the count is for reports and nothing else.
+    // another key, that key's use is overstated by n: the count is for statistics and nothing else.
     void count_access(uint64_t entry, uint64_t n) {
         __atomic_fetch_add(at(entry) + word_accesses, n, __ATOMIC_RELAXED);
     }
@@ -166,9 +166,6 @@ class PointerTable {
     // Tells all whole entries among the `count` from number `first`, expired ones too. To walk the table
     // in pieces, between other work, call it with consecutive ranges.
     void walk(uint64_t first, uint64_t count, Visit visit) const;
-    // The same for those of one node with accesses, which are taken: counted from 0 again. For the one process
-    // that reports for all.
-    void take_accesses(uint64_t first, uint64_t count, uint64_t incarnation, Visit visit);
 
     static constexpr std::array<uint32_t, 5> lease_left_bounds_s = {1, 4, 16, 64, 256};
     struct Occupancy {
@@ -178,7 +175,7 @@ class PointerTable {
         uint64_t torn = 0;  // includes those being written while they were looked at
         uint64_t free = 0;
         uint64_t own = 0;       // of the live, filled by this process
-        uint64_t accesses = 0;  // of whole entries, not yet taken
+        uint64_t accesses = 0;  // of whole entries
         // Live entries by the lease left: [i] less than lease_left_bounds_s[i] seconds; the last, more.
         std::array<uint64_t, lease_left_bounds_s.size() + 1> lease_left{};
     };

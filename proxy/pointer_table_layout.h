@@ -32,7 +32,7 @@ constexpr uint64_t table_entries_offset = 4096;  // bytes from the start; entrie
 //  | key hash| incarnation| region:16, offset:48 | reserved:16, filler:16, len:32 | generation| valid until| check| accesses |
 //
 // filler: which process stored it, by the number it got when it attached. check: 0 in a free or dropped
-// entry, never else. accesses: how often it was used, for reports; not under the check, since it changes alone.
+// entry, never else. accesses: how often it was used, for statistics; not under the check, since it changes alone.
 enum Word : uint32_t {
     word_key_hash,
     word_incarnation,
