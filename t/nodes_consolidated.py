@@ -32,12 +32,19 @@ class Host:
 
     def __enter__(self):
         self.cluster.__enter__()
-        self.proxies = self.cluster.proxies
-        self.clients = [proxy.client() for proxy in self.proxies]
+        try:
+            self.proxies = self.cluster.proxies
+            self.clients = [proxy.client() for proxy in self.proxies]
+            self.store()
+        except BaseException:
+            self.cluster.end()
+            raise
+        return self
+
+    def store(self):
         self.clients[0].send(*(b"set %s 0 0 %d noreply\r\n%s\r\n" % (key.encode(), len(VALUE), VALUE) for key in KEYS))
         if not self.clients[0].is_idle():
             raise AssertionError("a key was not stored")
-        return self
 
     def __exit__(self, *_):
         for client in self.clients:
