@@ -263,6 +263,30 @@ void torn() {
     tap::is(told.strangers, 0, "nothing is told that nobody put");
 }
 
+// Who takes is stopped with an item in his hand, while others put and take.
+void take_stopped() {
+    Memory memory;
+    ReportBoard board = memory.board();
+    for (uint64_t hash = 0; hash < 16; hash++) board.put(item_of(hash, 10));
+    board.announce();
+    Told during;
+    uint64_t taken = 0, put = 160;
+    uint32_t cursor = 0;
+    const ReportBoard::Taken all = board.take(UINT32_MAX, cursor, [&](const AccessRecord& record) {
+        taken += record.count;
+        if (taken != 10) return;
+        ReportBoard other = memory.board();
+        during = take_all(other, 5);
+        for (const uint64_t hash : {record.hash, UINT64_C(15), UINT64_C(200)}) put += other.put(item_of(hash, 3)).accepted;
+        other.announce();
+    });
+    tap::ok(board.waiting(), "what was put while somebody took may not be among it");
+    const Told after = take_all(board);
+    tap::is(during.strangers + after.strangers, 0, "whoever takes is told of what was put");
+    tap::is(taken + during.accesses + after.accesses, put, "two who take together take all");
+    tap::is(all.lost + during.lost + after.lost, 0u, "and lose nothing");
+}
+
 // ---- many at once -----------------------------------------------------------------------------------
 constexpr uint64_t putters = 3, takers = 2, hammer_puts = 40'000;
 
@@ -460,6 +484,7 @@ int main() {
     put_stopped_everywhere();
     killed();
     torn();
+    take_stopped();
     hammer();
     office();
     attached();
