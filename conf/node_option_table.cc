@@ -146,8 +146,8 @@ constexpr Option table[] = {
     {.name = "report-share", .argument = "<percent>", .initial = "25",
      .kind = number<&S::node, &N::report_share_percent>(0, 100), .section = Section::memory, .in_file = true,
      .exit_status = exit_usage,
-     .help = "of the memory that may be leased: how much one proxy may keep\n"
-             "leased by reports"},
+     .help = "of the memory that may be leased: how much one proxy, or all of\n"
+             "a host that report together, may keep leased by reports"},
     {.flag = 't', .name = "threads", .argument = "<num>", .initial = "4",
      .kind = number<&S::session, &SessionSettings::threads>(1, limits::workers_max),
      .section = Section::process, .in_file = true, .exit_status = exit_usage,

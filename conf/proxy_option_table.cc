@@ -106,19 +106,21 @@ constexpr Option table[] = {
     {.where = suboption, .name = "report_interval_ms", .argument = "<ms>", .initial = "10000",
      .kind = number<&S::proxy, &P::report_interval_ms>(100, 60'000), .section = nodes, .in_file = true,
      .exit_status = exit_usage,
-     .help = "between such reports, of 8 KiB at most from each thread to\n"
-             "each node"},
+     .help = "between such reports, of 8 KiB at most, from each thread to\n"
+             "each node; where the table of pointers is shared, from one\n"
+             "for all threads of all farcached of this host"},
     {.where = suboption, .name = "pointer_table.path", .argument = "<name>", .initial = "/farcached",
      .kind = checked_text<&S::proxy, &P::pointer_table_path>(is_shared_memory_name),
      .section = nodes, .in_file = true, .exit_status = exit_usage,
      .allowed = "a POSIX shared-memory name: a slash and up to 254 characters without another",
      .help = "shared memory in which the farcached processes of this host\n"
-             "keep where items are; with no_local_read"},
+             "keep where items are, and what they report of together;\n"
+             "with no_local_read or verbs"},
     {.where = suboption, .name = "pointer_table.entries", .argument = "<num>", .initial = "1048576",
      .kind = power_of_two<&S::proxy, &P::pointer_table_entries>(limits::pointer_table_entries_min,
                                                                 limits::pointer_table_entries_max),
      .section = nodes, .in_file = true, .exit_status = exit_usage,
-     .help = "entries of that table, 64 bytes each, a power of two; one\n"
+     .help = "entries of that table, 68 bytes each, a power of two; one\n"
              "that exists keeps its own"},
     {.where = suboption, .name = "node_timeout_ms", .argument = "<ms>", .initial = "1000",
      .kind = number<&S::proxy, &P::node_timeout_ms>(1, 60'000), .section = nodes, .in_file = true,

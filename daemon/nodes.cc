@@ -116,6 +116,7 @@ proxy::LinkConfig Nodes::link_config(uint32_t node, uint32_t worker) const {
     config.cold_index = options_.cold_index;
     config.count_reads = options_.count_reads;
     config.report_interval_ns = options_.report_interval_ns;
+    config.share_reports = true;
     config.verify_check = nodes_[node]->spec.channel == conf::NodeChannel::verbs;  // a NIC promises no order of bytes
     config.seed = random_word() ^ (uint64_t(worker) << 32 | node);
     return config;

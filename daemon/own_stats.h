@@ -56,7 +56,7 @@
     X(expired, "entries with a pointer whose lease is over", s.expired)                              \
     X(torn, "entries left half written, or being written at this moment", s.torn)                    \
     X(filled_by_this_process, "of the valid, those that this process got", s.own)                    \
-    X(accesses, "uses of pointers that no report has taken yet", s.accesses)
+    X(accesses, "uses of the pointers that are there", s.accesses)
 namespace farcached::daemon {
 constexpr const char lease_left_help[] =
     "of the valid, those whose lease ends within so many milliseconds: each counts what the ones before it count";

@@ -9,12 +9,15 @@
 
 namespace farcached::proxy {
 
-AccessNotes::AccessNotes(LinkCounters& counters, uint64_t interval_ns, uint64_t seed)
+AccessNotes::AccessNotes(LinkCounters& counters, uint64_t interval_ns, uint64_t seed, PointerTable* shared)
     : counters_(counters), interval_ns_(interval_ns), first_ns_(interval_ns - seed % (interval_ns / 2 + 1)) {
-    if (interval_ns != 0) kept_.emplace<Arc>(classified_max);
+    if (interval_ns == 0) return;
+    kept_.emplace<Arc>(classified_max);
+    if (shared != nullptr) host_.emplace(*shared, counters, interval_ns);
 }
 
-void AccessNotes::greeted(uint64_t now_ns, uint32_t frame_bytes_max, bool answers) {
+void AccessNotes::greeted(uint64_t now_ns, uint64_t incarnation, uint32_t frame_bytes_max, bool answers) {
+    if (host_.has_value()) host_->greeted(incarnation);
     frame_bytes_max_ = frame_bytes_max;
     answers_ = answers;
     time_left_ = false;
@@ -23,7 +26,7 @@ void AccessNotes::greeted(uint64_t now_ns, uint32_t frame_bytes_max, bool answer
 
 bool AccessNotes::classify(const protocol::AccessRecord& item) {
     Arc& arc = std::get<Arc>(kept_);
-    const bool first = arc.untold() == 0;
+    const bool first = due_ns() == UINT64_MAX && !unanswered();
     drop(arc.access(item));
     return first;
 }
@@ -39,13 +42,17 @@ void AccessNotes::before_requests(OutBuffer& out) {
 
 uint64_t AccessNotes::due_ns() const {
     const auto* arc = std::get_if<Arc>(&kept_);
-    return arc != nullptr && arc->untold() != 0 && !unanswered() ? next_ns_ : UINT64_MAX;
+    if (arc == nullptr || unanswered()) return UINT64_MAX;
+    const bool wanted = arc->untold() != 0 || (host_.has_value() && host_->turn_wanted());
+    return wanted ? next_ns_ : UINT64_MAX;
 }
 
 void AccessNotes::report(OutBuffer& out, uint64_t now_ns, bool room) {
     CHECK(now_ns >= due_ns());
     next_ns_ = now_ns + interval_ns_;
     in_interval_ = 0;
+    if (host_.has_value()) drop(host_->take_turn(std::get<Arc>(kept_), now_ns, room));
+    if (for_host() && !host_->reports()) return show(std::get<Arc>(kept_));
     if (!room) return;
     if (answers_)
         tell(out, now_ns, /* again= */ false);
@@ -53,14 +60,22 @@ void AccessNotes::report(OutBuffer& out, uint64_t now_ns, bool room) {
         tell_unanswered(out);
 }
 
-void AccessNotes::tell_unanswered(OutBuffer& out) {
+// What the next report tells: of the host's, or of the link's own.
+uint32_t AccessNotes::pick(uint32_t items_max, bool again, FunctionRef<void(const protocol::AccessRecord&)> visit) {
     Arc& arc = std::get<Arc>(kept_);
+    uint64_t dropped = 0;
+    const uint32_t items = for_host() ? host_->take(items_max, visit, dropped) : arc.pick(items_max, visit, again);
+    drop(dropped);
+    show(arc);
+    return items;
+}
+
+void AccessNotes::tell_unanswered(OutBuffer& out) {
     const size_t before = out.size();
     AccessFrames frames(out, frame_bytes_max_);
-    const uint32_t items = arc.pick(AccessFrames::records_in(report_bytes_max, frame_bytes_max_),
-                                    [&](const protocol::AccessRecord& item) { frames.add(item); });
+    const uint32_t items = pick(AccessFrames::records_in(report_bytes_max, frame_bytes_max_), /* again= */ false,
+                                [&](const protocol::AccessRecord& item) { frames.add(item); });
     frames.end();
-    show(arc);
     if (items == 0) return;  // all rest
     count_report(items, out.size() - before);
     counters_.accesses_sent.add(frames.accesses());
@@ -68,11 +83,9 @@ void AccessNotes::tell_unanswered(OutBuffer& out) {
 
 void AccessNotes::tell(OutBuffer& out, uint64_t now_ns, bool again) {
     CHECK(!unanswered());
-    Arc& arc = std::get<Arc>(kept_);
     under_way_.reserve(protocol::report_records_max);
     const uint32_t items_max = AccessFrames::records_in(std::min(report_bytes_max, frame_bytes_max_), frame_bytes_max_);
-    arc.pick(items_max, [&](const protocol::AccessRecord& item) { under_way_.push_back(item); }, again);
-    show(arc);
+    pick(items_max, again, [&](const protocol::AccessRecord& item) { under_way_.push_back(item); });
     if (!unanswered()) return;  // all rest
     const size_t before = out.size();
     protocol::FrameWriter frame(out, frame_bytes_max_);
@@ -110,7 +123,7 @@ protocol::FrameError AccessNotes::reported(const protocol::Frame& frame, uint32_
     for (uint32_t i = 0; i < under_way_.size(); i++) {
         const protocol::AccessRecord& item = under_way_[i];
         if (i >= frame.count) {
-            drop(arc.take_back(item));
+            drop(for_host() ? host_->put_back(item) : arc.take_back(item));
             continue;
         }
         counters_.accesses_sent.add(item.count);
@@ -124,8 +137,9 @@ protocol::FrameError AccessNotes::reported(const protocol::Frame& frame, uint32_
 }
 
 void AccessNotes::report_more(OutBuffer& out, uint64_t now_ns) {
-    if (!time_left_ || in_interval_ >= reports_per_interval_max) return;
-    if (std::get<Arc>(kept_).untold() != 0) tell(out, now_ns, /* again= */ true);
+    const uint32_t reports_max = for_host() ? HostReports::reports_per_interval_max : reports_per_interval_max;
+    if (!time_left_ || in_interval_ >= reports_max) return;
+    if (more_to_tell()) tell(out, now_ns, /* again= */ true);
 }
 
 void AccessNotes::drop_all() {
@@ -134,6 +148,7 @@ void AccessNotes::drop_all() {
         under_way_.clear();
         drop(arc->drop_all());
         show(*arc);
+        if (host_.has_value()) host_->ended();
     } else {
         drop(std::get<UnseenAccesses>(kept_).drop_all());
     }

@@ -7,14 +7,17 @@
 // N2  With one, they are told in reports, which need no requests: every interval, if there are any, the node hears of
 //     the items worth its time (proxy/arc.h), in frames of at most report_bytes_max. Requests go without them, so what a
 //     node says of an item's accesses may be as old as the interval.
-// N3  Each access is counted once, as sent or as dropped.
+// N3  Each access is counted once, as sent or as dropped; but see N5.
 // N4  A node that knows reports answers each: it says how many records it looked at, and what leases it renewed. No
 //     second report is sent before; what it did not look at is told again; while it has time left, more is told at once,
 //     in a few reports an interval. A report that was not answered when the connection ended is dropped.
+// N5  Where the pointer table is shared, reports are the host's, not the link's (proxy/host_reports.h): each access is counted
+//     once, as sent, dropped, or shared, by which it becomes another link's. Of a link that shares nothing the rest is true.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <variant>
 #include <vector>
 
@@ -23,6 +26,7 @@
 #include "protocol/frame.h"
 #include "protocol/frame_layout.h"
 #include "proxy/arc.h"
+#include "proxy/host_reports.h"
 #include "proxy/link_counters.h"
 #include "proxy/unseen.h"
 
@@ -36,12 +40,13 @@ class AccessNotes {
     static constexpr uint32_t classified_max = 4096;
 
     // counters: outlives this. interval_ns: 0: no reports. seed: a link's own, so that not all report at once.
-    AccessNotes(LinkCounters& counters, uint64_t interval_ns, uint64_t seed);
+    // shared: where this host's reports are put together; nullptr: nowhere. Outlives this.
+    AccessNotes(LinkCounters& counters, uint64_t interval_ns, uint64_t seed, PointerTable* shared);
     AccessNotes(const AccessNotes&) = delete;
     AccessNotes& operator=(const AccessNotes&) = delete;
 
     // There is a connection, and such frames may be sent. answers: the node knows reports.
-    void greeted(uint64_t now_ns, uint32_t frame_bytes_max, bool answers);
+    void greeted(uint64_t now_ns, uint64_t incarnation, uint32_t frame_bytes_max, bool answers);
     // True: due_ns() was never, and is not any more.
     bool note(const protocol::AccessRecord& item) {
         if (auto* unseen = std::get_if<UnseenAccesses>(&kept_)) {
@@ -75,6 +80,9 @@ class AccessNotes {
     void drop_all();
 
   private:
+    uint32_t pick(uint32_t items_max, bool again, FunctionRef<void(const protocol::AccessRecord&)> visit);
+    bool for_host() const { return host_.has_value() && !host_->alone(); }
+    bool more_to_tell() const { return for_host() ? host_->anything_left() : std::get<Arc>(kept_).untold() != 0; }
     void drop(uint64_t accesses) {
         if (accesses != 0) counters_.accesses_dropped.add(accesses);
     }
@@ -96,6 +104,7 @@ class AccessNotes {
     bool time_left_ = false;                        // said its answer
     std::vector<protocol::AccessRecord> under_way_;  // its records, until it is answered
     std::variant<UnseenAccesses, Arc> kept_;
+    std::optional<HostReports> host_;  // of an Arc, where it is shared
 };
 
 }  // namespace farcached::proxy

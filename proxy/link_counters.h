@@ -49,11 +49,16 @@ namespace farcached::proxy {
     X(lease_granted, "replies that brought a remote pointer under a lease")                           \
     X(lease_denied, "replies that could have brought one and did not")                                \
     X(lease_unusable, "remote pointers in replies that could not be or led nowhere")                  \
+    X(accesses_shared, "accesses put on the host's report board, for its reporter to tell of")        \
+    X(accesses_taken, "accesses taken from the host's report board, as its reporter")                 \
     X(accesses_sent, "accesses that the node did not see and was told of")                            \
     X(accesses_dropped, "accesses that the node did not see and never hears of")                      \
     X(reports_sent, "reports of accesses (access_tracking=report)")                                   \
     X(report_items, "items that were told of in reports")                                             \
     X(report_bytes, "bytes of reports")                                                               \
+    X(report_merged, "items put on the host's report board that were there already, from any process") \
+    X(report_elected, "times that a thread became the host's reporter to a node that had none")       \
+    X(report_takeovers, "times that it did because the reporter was dead, or late by two intervals")  \
     X(report_renewed, "remote pointers whose leases reports made longer")                             \
     X(report_time_left, "reports whose answer said that the node had time for more")                  \
     X(node_connects, "connections to a node that were begun")                                         \
@@ -75,6 +80,7 @@ namespace farcached::proxy {
 //
 //        name          help
 #define LINK_GAUGES(X)                                                                                \
+    X(reporter, "threads that report to a node for all farcached of this host; a gauge")              \
     X(arc_t1, "keys read one-sided once lately, at the last report; a gauge")                         \
     X(arc_t2, "keys read one-sided twice or more lately, at the last report; a gauge")                \
     X(arc_b1, "keys that were in arc_t1 until lately, at the last report; a gauge")                   \

@@ -15,6 +15,8 @@ proxy_libproxy_a_SOURCES = \
 	proxy/far_clock.h \
 	proxy/frames_out.cc \
 	proxy/frames_out.h \
+	proxy/host_reports.cc \
+	proxy/host_reports.h \
 	proxy/index_get.cc \
 	proxy/index_get.h \
 	proxy/key_order.h \
@@ -38,5 +40,8 @@ proxy_libproxy_a_SOURCES = \
 	proxy/reconnect.h \
 	proxy/replies_in.cc \
 	proxy/replies_in.h \
+	proxy/report_board.cc \
+	proxy/report_board.h \
+	proxy/report_board_layout.h \
 	proxy/unseen.cc \
 	proxy/unseen.h

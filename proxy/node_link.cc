@@ -39,7 +39,7 @@ NodeLink::NodeLink(const LinkConfig& config, const Surroundings& around)
     : config_(config),
       around_(around),
       clock_(config.host_zero_ns),
-      notes_(counters_, config.report_interval_ns, config.seed),
+      notes_(counters_, config.report_interval_ns, config.seed, config.share_reports ? around.table : nullptr),
       exchanges_(config.under_way),
       reads_(around.landing, order_, clock_, counters_, config.reads_max, config.count_reads),
       pointers_({around.table, reads_, counters_, notes_}, config.verify_check),
@@ -234,7 +234,8 @@ FrameError NodeLink::take_welcome(const protocol::Frame& frame, uint64_t now_ns)
                      limits_, config_.large_bytes_max + 2 * welcome_.item_bytes_max);
     pointers_.greeted(welcome_);
     index_.greeted(welcome_);
-    notes_.greeted(now_ns, welcome_.frame_bytes_max, limits_.version >= protocol::version_with_reports);
+    notes_.greeted(now_ns, welcome_.incarnation, welcome_.frame_bytes_max,
+                   limits_.version >= protocol::version_with_reports);
     enter(LinkState::up);
     up_since_ns_ = now_ns;
     if (was_up_before_) counters_.node_reconnects.add(1);

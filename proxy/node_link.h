@@ -66,6 +66,7 @@ struct LinkConfig {
     bool cold_index = false;                             // without a pointer, the index is read
     bool count_reads = false;                            // at the node, where the channel can: it is told of no others
     uint64_t report_interval_ns = 0;                     // of accesses that it did not see; 0: with requests
+    bool share_reports = false;                          // with all who share the table, if there is one
     int64_t host_zero_ns = 0;                            // when this process's NodeSeconds read 0
     uint64_t seed = 0;                                   // chance for jitter; other for every link
 };

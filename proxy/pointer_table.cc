@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "proxy/pointer_table.h"
 
+#include <fcntl.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <algorithm>
 
@@ -9,14 +11,45 @@
 
 namespace farcached::proxy {
 
-PointerTable::PointerTable(void* mapping, uint64_t entries, uint64_t seed, bool created)
-    : mapping_(mapping), entries_(entries), seed_(seed), created_(created) {
-    // 0 is nobody; after 65535 more have attached a number comes again, which only miscounts shared hits.
-    const uint64_t before = __atomic_fetch_add(&header()->fillers, 1, __ATOMIC_RELAXED);
-    filler_ = uint16_t(1 + before % 0xffff);
+namespace {
+
+constexpr uint32_t fillers_tried_max = 256;
+
+// Of one byte, by the open file: threads do not matter, and nobody but the kernel takes it away.
+struct flock lock_of(uint16_t filler) {
+    struct flock lock {};
+    lock.l_type = F_WRLCK;
+    lock.l_whence = SEEK_SET;
+    lock.l_start = off_t(table_attached_offset + filler);
+    lock.l_len = 1;
+    return lock;
 }
 
-PointerTable::~PointerTable() { munmap(mapping_, table_bytes(entries_)); }
+}  // namespace
+
+PointerTable::PointerTable(int fd, void* mapping, uint64_t entries, uint64_t seed, bool created)
+    : fd_(fd), mapping_(mapping), entries_(entries), seed_(seed), created_(created),
+      boards_(static_cast<char*>(mapping) + table_boards_offset(entries), entries, seed) {
+    // 0 is nobody. A number whose process still runs is passed over; who finds no other is taken for dead by the others,
+    // and so reports when it holds the office, and not for long.
+    for (uint32_t tried = 0; tried < fillers_tried_max; tried++) {
+        const uint64_t before = __atomic_fetch_add(&header()->fillers, 1, __ATOMIC_RELAXED);
+        filler_ = uint16_t(1 + before % 0xffff);
+        struct flock lock = lock_of(filler_);
+        if (fcntl(fd_, F_OFD_SETLK, &lock) == 0) break;
+    }
+}
+
+PointerTable::~PointerTable() {
+    munmap(mapping_, table_bytes(entries_));
+    close(fd_);
+}
+
+bool PointerTable::attached(uint16_t filler) const {
+    if (filler == filler_) return true;
+    struct flock lock = lock_of(filler);
+    return fcntl(fd_, F_OFD_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
+}
 
 bool PointerTable::serves_as_well(const EntryCopy& copy, const fabric::LeasedPtr& leased,
                                   uint64_t now_ns) const {
@@ -100,23 +133,6 @@ void PointerTable::walk(uint64_t first, uint64_t count, Visit visit) const {
         if (words::load_relaxed(at(number) + word_check) == 0) continue;
         const EntryCopy copy = load_entry(at(number), unwatched);
         if (entry_state(copy, seed_) == EntryState::whole) visit(record_of(copy));
-    }
-}
-
-void PointerTable::take_accesses(uint64_t first, uint64_t count, uint64_t incarnation,
-                                 Visit visit) {
-    CHECK(first <= entries_);
-    CHECK(count <= entries_ - first);
-    NoPause unwatched;
-    for (uint64_t number = first; number < first + count; number++) {
-        uint64_t* entry = at(number);
-        if (words::load_relaxed(entry + word_accesses) == 0) continue;
-        if (words::load_relaxed(entry + word_incarnation) != incarnation) continue;
-        EntryCopy copy = load_entry(entry, unwatched);
-        if (copy[word_incarnation] != incarnation) continue;
-        if (entry_state(copy, seed_) != EntryState::whole) continue;
-        copy[word_accesses] = __atomic_exchange_n(entry + word_accesses, 0, __ATOMIC_RELAXED);
-        if (copy[word_accesses] != 0) visit(record_of(copy));
     }
 }
 

@@ -17,12 +17,16 @@
 //     /dev/shm does not outlive a boot, so such a one was copied there, and taking its name from it would
 //     race with another process doing the same, for a case that does not happen by itself.)
 // T5  There is no address in it: offsets, hashes and numbers only.
+// T6  A process has a number in it, and is known to be attached by the kernel's lock on a byte that goes by that number:
+//     nobody waits for such a lock, and it ends with the process. After 65535 more have attached a number may come again.
+// T7  Behind the entries are the report boards, which have rules of their own (report_board.h).
 #pragma once
 
 #include <sys/types.h>
 #include <unistd.h>
 
 #include <array>
+#include <atomic>
 #include <memory>
 #include <optional>
 #include <string>
@@ -33,6 +37,7 @@
 #include "base/function_ref.h"
 #include "fabric/remote_ptr.h"
 #include "proxy/pointer_table_layout.h"
+#include "proxy/report_board.h"
 
 namespace farcached::proxy {
 
@@ -97,9 +102,15 @@ class PointerTable {
 
     bool created() const { return created_; }      // by this process, now
     uint64_t entries() const { return entries_; }  // may differ from what was asked for
-    uint16_t filler() const {
-        return filler_;
-    }  // this process's number in it; 1 to 65535, goes round
+    uint16_t filler() const { return filler_; }    // this process's number in it; 1 to 65535, goes round
+    // Is a process of that number attached?
+    bool attached(uint16_t filler) const;
+
+    ReportBoards& boards() { return boards_; }
+    // For one that has no other member of this process: numbers go round.
+    BoardMember new_member() {
+        return {filler_, uint16_t(1 + members_.fetch_add(1, std::memory_order_relaxed) % office_links_max)};
+    }
 
     enum class Found : uint8_t { hit, miss, expired };
     struct Lookup {
@@ -140,7 +151,7 @@ class PointerTable {
 
     // Counts `n` uses of the entry that a find() returned. It is a locked instruction on a line that others
     // read, so a worker adds up a tick's uses of an entry where it can. If the entry has meanwhile gone to
-    // another key, that key's use is overstated by n: the count is for reports and nothing else.
+    // another key, that key's use is overstated by n: the count is for statistics and nothing else.
     void count_access(uint64_t entry, uint64_t n) {
         __atomic_fetch_add(at(entry) + word_accesses, n, __ATOMIC_RELAXED);
     }
@@ -155,9 +166,6 @@ class PointerTable {
     // Tells all whole entries among the `count` from number `first`, expired ones too. To walk the table
     // in pieces, between other work, call it with consecutive ranges.
     void walk(uint64_t first, uint64_t count, Visit visit) const;
-    // The same for those of one node with accesses, which are taken: counted from 0 again. For the one process
-    // that reports for all.
-    void take_accesses(uint64_t first, uint64_t count, uint64_t incarnation, Visit visit);
 
     static constexpr std::array<uint32_t, 5> lease_left_bounds_s = {1, 4, 16, 64, 256};
     struct Occupancy {
@@ -167,7 +175,7 @@ class PointerTable {
         uint64_t torn = 0;  // includes those being written while they were looked at
         uint64_t free = 0;
         uint64_t own = 0;       // of the live, filled by this process
-        uint64_t accesses = 0;  // of whole entries, not yet taken
+        uint64_t accesses = 0;  // of whole entries
         // Live entries by the lease left: [i] less than lease_left_bounds_s[i] seconds; the last, more.
         std::array<uint64_t, lease_left_bounds_s.size() + 1> lease_left{};
     };
@@ -176,7 +184,8 @@ class PointerTable {
     void add_occupancy(uint64_t first, uint64_t count, uint64_t now_ns, Occupancy& sum) const;
 
   private:
-    PointerTable(void* mapping, uint64_t entries, uint64_t seed, bool created);
+    // fd: the object's; closed in the end.
+    PointerTable(int fd, void* mapping, uint64_t entries, uint64_t seed, bool created);
 
     TableHeader* header() const { return static_cast<TableHeader*>(mapping_); }
     uint64_t* at(uint64_t entry) const {
@@ -190,11 +199,14 @@ class PointerTable {
     // What it would cost to lose an entry: the one worth least is replaced.
     uint64_t worth(const EntryCopy& copy, uint64_t now_ns) const;
 
+    int fd_;
     void* mapping_;
     uint64_t entries_;  // private copies of what the header said when it was checked
     uint64_t seed_;
-    uint16_t filler_;
+    uint16_t filler_ = 0;
     bool created_;
+    ReportBoards boards_;
+    std::atomic<uint32_t> members_{0};
 };
 
 template <class Pause>

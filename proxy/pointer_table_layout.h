@@ -2,7 +2,7 @@
 // The shapes of the remote-pointer table, a shared-memory object that several processes map at once.
 // Little-endian, pinned here and by t/unit_pointer_table.cc. Change one and table_version goes up.
 //
-//   | header, padded to a page | entries, 64 bytes each, in sets of four |
+//   | header, padded to a page | entries, 64 bytes each, in sets of four | report boards (report_board_layout.h) |
 //
 // An entry is eight words. Each is loaded and stored whole, in any order, by anybody at any time; what makes
 // an entry one thing is `check`, a keyed hash of the six words before it. So a mixture of two pointers, left
@@ -18,11 +18,12 @@
 #include "base/hash.h"
 #include "fabric/remote_ptr.h"
 #include "protocol/words.h"
+#include "proxy/report_board_layout.h"
 
 namespace farcached::proxy {
 
 constexpr uint64_t table_magic = 0x3130727470726166;  // "farptr01" in memory order
-constexpr uint32_t table_version = 1;
+constexpr uint32_t table_version = 2;  // 1 had no report boards
 constexpr uint64_t table_entries_offset = 4096;  // bytes from the start; entries begin on a page
 
 // ---- entry ------------------------------------------------------------------------------------------
@@ -31,7 +32,7 @@ constexpr uint64_t table_entries_offset = 4096;  // bytes from the start; entrie
 //  | key hash| incarnation| region:16, offset:48 | reserved:16, filler:16, len:32 | generation| valid until| check| accesses |
 //
 // filler: which process stored it, by the number it got when it attached. check: 0 in a free or dropped
-// entry, never else. accesses: how often it was used, for reports; not under the check, since it changes alone.
+// entry, never else. accesses: how often it was used, for statistics; not under the check, since it changes alone.
 enum Word : uint32_t {
     word_key_hash,
     word_incarnation,
@@ -156,9 +157,11 @@ static_assert(offsetof(TableHeader, check) == 64);
 static_assert(offsetof(TableHeader, fillers) == 72);
 static_assert(std::is_trivially_copyable_v<TableHeader>);
 
-constexpr uint64_t table_bytes(uint64_t entries) {
-    return table_entries_offset + entries * sizeof(EntryCopy);
-}
+constexpr uint64_t table_boards_offset(uint64_t entries) { return table_entries_offset + entries * sizeof(EntryCopy); }
+constexpr uint64_t table_bytes(uint64_t entries) { return table_boards_offset(entries) + boards_bytes(entries); }
+
+// A process that is attached holds a lock on one byte of the object, far behind its end, by its number (PointerTable, T6).
+constexpr uint64_t table_attached_offset = UINT64_C(1) << 62;
 
 inline uint64_t header_check(const TableHeader& header) {
     return hash_bytes(&header, offsetof(TableHeader, check), table_magic);
@@ -171,7 +174,10 @@ constexpr uint64_t table_layout_hash() {
                        uint64_t(sizeof(EntryCopy)), uint64_t(set_ways), uint64_t(checked_words),
                        uint64_t(word_key_hash), uint64_t(word_incarnation), uint64_t(word_place),
                        uint64_t(word_extent), uint64_t(word_generation), uint64_t(word_valid_until),
-                       uint64_t(word_check), uint64_t(word_accesses), fabric::remote_offset_max,
+                       uint64_t(word_check), uint64_t(word_accesses), uint64_t(boards_max), board_cells_min,
+                       board_cells_max, board_entries_per_cell, uint64_t(board_set_ways), uint64_t(cell_words),
+                       uint64_t(cell_meter), uint64_t(sizeof(BoardHeader)), uint64_t(office_until_shift),
+                       uint64_t(office_links_max), table_attached_offset, fabric::remote_offset_max,
                        uint64_t(layout::stride_bytes), layout::generation_max}) {
         for (unsigned shift = 0; shift < 64; shift += 8)
             hash = (hash ^ (n >> shift & 0xff)) * UINT64_C(0x100000001b3);

@@ -41,6 +41,7 @@ class File {
 
     int fd() const { return fd_; }
     bool is_open() const { return fd_ >= 0; }
+    int release() { return std::exchange(fd_, -1); }
 
   private:
     int fd_;
@@ -151,6 +152,7 @@ std::variant<void*, TableFailure> map(int fd, uint64_t entries, const std::strin
 }
 
 struct Mapped {
+    int fd;
     void* mapping;
     uint64_t entries;
     uint64_t seed;
@@ -189,7 +191,7 @@ Attempt attach(const TableOptions& options) {
     if (Failure failure = check_header(header, uint64_t(status.st_size), options)) return *failure;
     auto mapped = map(file.fd(), header.entries, path);
     if (TableFailure* failure = std::get_if<TableFailure>(&mapped)) return *failure;
-    return Mapped{std::get<void*>(mapped), header.entries, header.seed, false};
+    return Mapped{file.release(), std::get<void*>(mapped), header.entries, header.seed, false};
 }
 
 void write_header(void* mapping, const TableOptions& options) {
@@ -219,7 +221,7 @@ Failure prepare(int fd, const TableOptions& options) {
     } while (error == EINTR);
     if (error == 0) return {};
     return system_failed(path, "posix_fallocate of " + std::to_string(bytes >> 10) + " KiB", error,
-                         "give /dev/shm more room or lower pointer_table.entries (64 bytes each)");
+                         "give /dev/shm more room or lower pointer_table.entries (68 bytes each)");
 }
 
 Attempt create(const TableOptions& options, FunctionRef<void(TableStep)> steps) {
@@ -247,7 +249,7 @@ Attempt create(const TableOptions& options, FunctionRef<void(TableStep)> steps) 
         return system_failed(path, "linkat from " + nameless, error, "/proc must be mounted");
     }
     steps(TableStep::named);
-    return Mapped{mapping, options.entries, options.seed, true};
+    return Mapped{file.release(), mapping, options.entries, options.seed, true};
 }
 
 std::optional<uint8_t> hex_digit(char c) {
@@ -296,7 +298,7 @@ PointerTable::Opened PointerTable::open(const TableOptions& options,
         if (TableFailure* failure = std::get_if<TableFailure>(&result)) return std::move(*failure);
         if (Mapped* mapped = std::get_if<Mapped>(&result))
             return std::unique_ptr<PointerTable>(
-                new PointerTable(mapped->mapping, mapped->entries, mapped->seed, mapped->created));
+                new PointerTable(mapped->fd, mapped->mapping, mapped->entries, mapped->seed, mapped->created));
     }
     return refused(
         TableRefusal::unsettled, path_of(options),

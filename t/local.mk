@@ -254,8 +254,8 @@ test_scripts += t/conv_connections.py t/conv_connection_limits.py
 # Several processes: farcached in front of nodes.
 test_scripts += t/nodes_conv_text.py t/nodes_conv_meta.py t/nodes_conv_binary.py t/nodes_conv_connections.py \
 	t/nodes_conv_options.py
-test_scripts += t/nodes_clock.py t/nodes_consistency.py t/nodes_leases.py t/nodes_liar.py t/nodes_reports.py \
-	t/nodes_restart.py t/nodes_stopped.py
+test_scripts += t/nodes_clock.py t/nodes_consistency.py t/nodes_consolidated.py t/nodes_leases.py \
+	t/nodes_liar.py t/nodes_reports.py t/nodes_restart.py t/nodes_stopped.py
 
 # -- Last: what the lists above add up to -----------------------------------------------------------
 check_PROGRAMS += $(fuzz_targets)
@@ -297,6 +297,11 @@ TESTS += t/unit_pointer_table t/unit_pointer_table_open t/unit_pointer_table_saf
 t_unit_pointer_table_open_SOURCES = t/unit_pointer_table_open.cc t/unit_pointer_table_fixture.h t/tap.h
 t_unit_pointer_table_SOURCES = t/unit_pointer_table.cc t/unit_pointer_table_fixture.h t/tap.h
 t_unit_pointer_table_safety_SOURCES = t/unit_pointer_table_safety.cc t/unit_pointer_table_fixture.h t/tap.h
+
+check_PROGRAMS += t/unit_report_board t/unit_host_reports
+TESTS += t/unit_report_board t/unit_host_reports
+t_unit_report_board_SOURCES = t/unit_report_board.cc t/unit_pointer_table_fixture.h t/tap.h
+t_unit_host_reports_SOURCES = t/unit_host_reports.cc t/unit_pointer_table_fixture.h t/tap.h
 
 check_PROGRAMS += t/unit_arc
 TESTS += t/unit_arc

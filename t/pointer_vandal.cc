@@ -3,6 +3,7 @@
 //
 //     pointer_vandal NAME places    pointers that are whole and lead behind the end of every region
 //     pointer_vandal NAME leases    entries whose lease ends an hour later, and whose check does not say so
+//     pointer_vandal NAME boards    noise, into the report boards
 #include <poll.h>
 #include <unistd.h>
 
@@ -49,6 +50,15 @@ void spoil_leases(table_test::Raw& raw, uint64_t entries) {
     }
 }
 
+void spoil_boards(table_test::Raw& raw, uint64_t entries, uint64_t& random) {
+    auto* words = reinterpret_cast<uint64_t*>(raw.byte(proxy::table_boards_offset(entries)));
+    const uint64_t count = proxy::boards_bytes(entries) / sizeof(uint64_t);
+    for (uint64_t i = 0; i < count; i++) {
+        random = table_test::mix(random);
+        if (random >> 60 == 0) words::store_relaxed(words + i, random);
+    }
+}
+
 int fail(const std::string& what) {
     std::fprintf(stderr, "pointer_vandal: %s\n", what.c_str());
     return 1;
@@ -58,7 +68,7 @@ int fail(const std::string& what) {
 
 int main(int argc, char** argv) {
     const std::string name = argc == 3 ? argv[1] : "", what = argc == 3 ? argv[2] : "";
-    if (what != "places" && what != "leases") return fail("pointer_vandal NAME places|leases");
+    if (what != "places" && what != "leases" && what != "boards") return fail("pointer_vandal NAME places|leases|boards");
     proxy::TableOptions options;
     options.name = name;
     options.seed = 1;
@@ -69,9 +79,11 @@ int main(int argc, char** argv) {
     if (auto* failure = std::get_if<proxy::TableFailure>(&opened)) return fail(failure->message);
     proxy::PointerTable& table = *std::get<0>(opened);
     table_test::Raw raw(name);
+    uint64_t random = 1;
     while (!input_ended()) {
         if (what == "places") spoil_places(table);
         if (what == "leases") spoil_leases(raw, table.entries());
+        if (what == "boards") spoil_boards(raw, table.entries(), random);
     }
     return 0;
 }

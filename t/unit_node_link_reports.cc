@@ -395,6 +395,44 @@ void version_1() {
     tap::is(world.counters().reports_sent.get(), 1u, "which are counted the same");
 }
 
+// Of all who share the table (t/unit_host_reports.cc): what is told comes from its board, and the leases go there.
+void shared() {
+    proxy::LinkConfig config = reporting_often();
+    config.share_reports = true;
+    World world(config);
+    world.start();
+    const uint64_t up_ns = world.now_ns;
+    world.hold_pointer("k", "value");
+    for (int i = 0; i < 2; i++) world.fetch("k");
+    const auto board = [&] { return *world.table().boards().of(world.node.incarnation, world.now_ns); };
+    const fabric::RemotePtr ptr = world.pointer("k")->ptr;
+    const protocol::AccessRecord by_another{world.hash("k"), ptr.generation, ptr.offset, ptr.region, 40};
+    board().put(by_another);
+    const uint64_t end_ns = world.pointer("k")->valid_until_ns;
+    upto_report(world, up_ns + 3 * second);
+    tap::ok(heard(world) == std::map<uint64_t, uint32_t>{{world.hash("k"), 42}}, "one report tells of all links' accesses");
+    tap::ok(world.pointer("k") && world.pointer("k")->valid_until_ns > end_ns, "the lease is renewed for all");
+    tap::is(world.counters().reporter.get(), 1u, "this is the reporter");
+    tap::is(world.link->next_tick_ns(), up_ns + 6 * second, "which looks again after an interval");
+    board().put(by_another);
+    board().announce();
+    upto(world, up_ns + 6 * second);
+    tap::ok(heard(world) == std::map<uint64_t, uint32_t>{{world.hash("k"), 40}}, "and tells what others read meanwhile");
+    upto(world, up_ns + 9 * second);
+    tap::is(world.link->next_tick_ns(), UINT64_MAX, "when there was nothing, no more");
+    tap::is(world.counters().reporter.get(), 0u, "then it is no reporter");
+    world.fetch("k");
+    upto(world, up_ns + 12 * second);
+    world.fetch("k");
+    tap::is(world.counters().reporter.get(), 1u, "until it read something");
+    world.wire->end = fabric::ChannelEnd::reset;
+    world.link->ready(world.now_ns);
+    tap::is(world.counters().reporter.get(), 0u, "without a connection it is none");
+    const auto alive = [](uint16_t) { return true; };
+    const auto office = board().seek({60000, 1}, world.now_ns, world.now_ns + second, alive);
+    tap::is(office, proxy::ReportBoard::Office::elected, "and has resigned");
+}
+
 }  // namespace
 
 int main() {
@@ -410,5 +448,6 @@ int main() {
     lies();
     silent();
     version_1();
+    shared();
     return tap::done();
 }

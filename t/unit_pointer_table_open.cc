@@ -176,7 +176,7 @@ void system_says_no() {
         if (setrlimit(RLIMIT_FSIZE, &small) != 0) return 1;
         const proxy::TableFailure failure = failure_of(options(name, 1024));
         if (failure.reason != TableRefusal::system) return 2;
-        if (failure.message.find("posix_fallocate of 68 KiB") == std::string::npos) return 3;
+        if (failure.message.find("posix_fallocate of 134 KiB") == std::string::npos) return 3;
         return failure.message.find("pointer_table.entries") == std::string::npos ? 4 : 0;
     });
     tap::is(status, 0, "no memory for the entries: refused, with what call and what to do");
