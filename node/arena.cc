@@ -173,6 +173,7 @@ void Arena::cut(uint64_t first, uint64_t pages, uint8_t size_class, uint16_t own
         page.run_head = uint32_t(first);
         page.lease_end = 0;
         page.listed = 0;
+        page.draining = 0;
         __atomic_store_n(&page.owner, owner, __ATOMIC_RELAXED);
     }
 }

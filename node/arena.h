@@ -23,6 +23,7 @@
 #include "base/mapping.h"
 #include "fabric/region.h"
 #include "node/descriptor.h"
+#include "node/lease_stop.h"
 #include "node/read_counters.h"
 #include "node/size_classes.h"
 
@@ -42,6 +43,7 @@ struct Page {
     uint32_t run_head = 0;      // large_class: first page of the run
     uint64_t born = 0;          // large_class: the run's place in the order of all runs
     uint8_t listed = 0;         // among its partition's pages that leases may run in
+    uint8_t draining = 0;       // not 0: its leases are let run out, for that class
     uint32_t lease_end = 0;     // the latest of all items that were ever in it as it is cut now
 };
 
@@ -109,6 +111,7 @@ class Arena {
     }
     uint64_t lease_zone() const { return zone_.load(std::memory_order_relaxed); }
     bool leasable(Ref ref) const { return page_of(ref) < lease_zone(); }
+    LeaseStop& lease_stop() { return lease_stop_; }
 
     // Makes a taken page (or run of pages) ready for items of a class. Bumps the epochs (A3).
     void cut(uint64_t first, uint64_t pages, uint8_t size_class, uint16_t owner);
@@ -134,6 +137,7 @@ class Arena {
     const double lease_share_;
     const uint64_t unleased_min_;
     std::atomic<uint64_t> zone_;
+    LeaseStop lease_stop_;
     std::atomic<uint64_t> births_{0};
     mutable std::mutex pool_lock_;
     std::vector<uint64_t> free_;  // bit per page

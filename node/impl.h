@@ -24,6 +24,8 @@ struct Node::Impl {
     // Takes pages from the pool or, evicting, from partitions. Call without any partition's lock.
     bool reserve(uint64_t pages, NodeSeconds now, Reservation& reserved);
     void give_back(Reservation& reserved);
+    // A store found no memory: if that can be because of leases, there are none for a while.
+    void note_shortage(NodeSeconds now);
 
     Config config;
     uint32_t partition_count_log2;

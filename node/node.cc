@@ -123,6 +123,12 @@ bool Node::Impl::reserve(uint64_t pages, NodeSeconds now, Reservation& reserved)
     return false;
 }
 
+void Node::Impl::note_shortage(NodeSeconds now) {
+    if (!config.lease.enabled || !config.evict) return;
+    const LeaseTerms terms(config.policy, config.lease);
+    arena.lease_stop().shortage(now, (terms.longest_ms() + config.lease.grace_ms + 999) / 1000 + 1);
+}
+
 // Of a few windows spread over the arena, the one that loses least. False: each would take what is kept.
 bool Node::Impl::choose_window(uint64_t pages, const Reservation& wanted, NodeSeconds now,
                                uint64_t& best) {
@@ -186,6 +192,7 @@ bool Node::Impl::empty_window(uint64_t first, uint64_t pages, NodeSeconds now) {
             uint16_t owner = arena.owner_hint(page);
             if (owner == Page::no_owner) return false;
             std::lock_guard hold(partitions[owner].lock);
+            partitions[owner].reclaim_pending(now);
             if (arena.owner_hint(page) != owner) continue;
             uint64_t target = page;
             if (arena.page(page).size_class == layout::large_class)
@@ -279,8 +286,9 @@ bool Node::set_memory_limit(uint64_t bytes, NodeSeconds now) {
     if (pages > impl_->arena.reserved_pages()) return false;
     if (bytes < impl_->config.item_bytes_max * 2) return false;
     std::lock_guard hold(impl_->reserve_lock);
-    const uint64_t before = impl_->arena.limit_pages();
+    const uint64_t before = impl_->arena.limit_pages(), zone_before = impl_->arena.lease_zone();
     impl_->arena.set_limit(pages);
+    const uint64_t zone = impl_->arena.lease_zone();
     for (uint64_t page = pages; page < before; page++) {
         uint16_t owner = impl_->arena.owner_hint(page);
         if (owner == Page::no_owner) continue;
@@ -288,6 +296,12 @@ bool Node::set_memory_limit(uint64_t bytes, NodeSeconds now) {
         std::lock_guard hold_partition(partition.lock);
         if (impl_->arena.owner_hint(page) != owner) continue;
         partition.empty_page(impl_->arena.page(page).run_head, nil, now);
+    }
+    for (uint64_t page = std::min(zone, zone_before); page < std::max(zone, zone_before); page++) {
+        const uint16_t owner = impl_->arena.owner_hint(page);
+        if (owner == Page::no_owner) continue;
+        std::lock_guard hold_partition(impl_->partitions[owner].lock);
+        if (impl_->arena.owner_hint(page) == owner) impl_->partitions[owner].zone_moved(page);
     }
     return true;
 }
@@ -302,6 +316,8 @@ Stats Node::stats(NodeSeconds now) const {
         std::lock_guard hold(partition.lock);
         partition.add_stats(stats, now);
     }
+    stats.leases.stops = impl_->arena.lease_stop().times();
+    stats.leases.stopped = impl_->arena.lease_stop().stopped(now);
     stats.pages_limit = impl_->arena.limit_pages();
     stats.pages_used = impl_->arena.pages_out();
     stats.memory_limit_bytes = stats.pages_limit * layout::page_bytes;

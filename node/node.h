@@ -56,6 +56,12 @@ struct LeaseStats {
     uint64_t denied_wasted = 0;     // replaces one that died under its lease
     uint64_t denied_no_room = 0;    // outside the lease zone, and the zone had no slot
     uint64_t denied_short = 0;      // expires too soon
+    uint64_t denied_draining = 0;   // in a page whose leases are let run out
+    uint64_t denied_stopped = 0;    // there are none at all for now (LeaseStop)
+    uint64_t draining = 0;          // such pages; a run of pages is one
+    uint64_t drained = 0;           // of them, those that became free
+    uint64_t stops = 0;             // times that leases stopped
+    uint64_t stopped = 0;           // 1: they are
     uint64_t moved = 0;             // into the lease zone
     uint64_t bytes = 0;             // of items whose lease runs
     uint64_t pending_bytes = 0;     // of items that died under a lease that runs

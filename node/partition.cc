@@ -157,6 +157,7 @@ void Partition::bring_to_life(Ref ref, uint64_t generation) {
 
 void Partition::put(Ref ref, const NewItem& item, NodeSeconds now, Index::Place old) {
     const uint64_t generation = write(ref, item, now);
+    arena_->lease_stop().found(now);
     add_to_policy(ref, item, old.slot == nullptr ? nullptr : &arena_->descriptor(old.ref), now);
     tally_[arena_->page(page_of(ref)).size_class].requested += item.bytes();
     items_++;
@@ -354,7 +355,7 @@ void Partition::flush(NodeSeconds now) {
     for (uint32_t page : pages) {
         if (arena_->owner_hint(page) != number) continue;
         if (arena_->page(page).listed == 0) continue;
-        arena_->page(page).listed = 0;
+        unlist(page);
         for_live(page, [&](Ref ref) {
             if (lease_runs(ref, now)) kill(ref, place_of(ref).slot, Gone::reclaimed, now);
         });

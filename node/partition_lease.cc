@@ -44,8 +44,10 @@ std::optional<protocol::Grant> Partition::grant(Index::Place& at, NodeSeconds no
         return denied(leases_.denied_wasted);
     const uint32_t term_ms = std::min(wanted_ms, lease_ms_left(at.ref, now));
     if (term_ms < std::min(lease_term_ms_min, wanted_ms)) return denied(leases_.denied_short);
-    if (report != nullptr && !arena_->leasable(at.ref)) return std::nullopt;
-    if (!arena_->leasable(at.ref))
+    if (arena_->lease_stop().stopped(now)) return denied(leases_.denied_stopped);
+    if (draining(at.ref) && (report != nullptr || lease_runs(at.ref, now))) return denied(leases_.denied_draining);
+    if (report != nullptr && !leasable(at.ref)) return std::nullopt;
+    if (!leasable(at.ref))
         if (!move_to_zone(at, now)) return denied(leases_.denied_no_room);
     const uint32_t lease_end = now + (term_ms + lease_.grace_ms + 999) / 1000 + 1;
     if (report != nullptr && !affords(*report, at.ref, lease_end, now)) return std::nullopt;
@@ -120,19 +122,29 @@ void Partition::note_pinned(uint64_t number_of_page, uint32_t lease_end, NodeSec
         std::erase_if(pinned_pages_, [&](uint32_t other) {
             if (arena_->owner_hint(other) != number) return true;
             if (page_pinned(other, now)) return false;
-            arena_->page(other).listed = 0;
+            unlist(other);
             return true;
         });
         pinned_compact_at_ = std::max<size_t>(64, 2 * pinned_pages_.size());
     }
     page.listed = 1;
+    tally_[page.size_class].listed++;
     pinned_pages_.push_back(uint32_t(number_of_page));
+}
+
+void Partition::unlist(uint64_t number_of_page) {
+    Page& page = arena_->page(number_of_page);
+    if (page.listed == 0) return;
+    page.listed = 0;
+    uint64_t& listed = tally_[page.size_class].listed;
+    CHECK(listed > 0);
+    listed--;
 }
 
 // The same bytes as a new generation in the lease zone, so that all other pages stay free of leases (S8).
 bool Partition::move_to_zone(Index::Place& at, NodeSeconds now) {
     const uint8_t size_class = arena_->page(page_of(at.ref)).size_class;
-    const Ref to = size_class == layout::large_class ? take_zone_run(at.ref) : take_zone_slot(size_class, now);
+    const Ref to = size_class == layout::large_class ? take_zone_run(at.ref) : take_zone_slot(size_class, now, at.ref);
     if (to == nil) return false;
     const std::string_view key = key_of(at.ref);
     NewItem item = same_item({key, hash_key(key, region_->view().hash_seed)}, at.ref);
@@ -153,20 +165,23 @@ Ref Partition::take_zone_run(Ref like) {
     return adopt_run(first, pages);
 }
 
-Ref Partition::take_zone_slot(uint8_t size_class, NodeSeconds now) {
-    if (Ref ref = take_slot(size_class, /* in_zone= */ true); ref != nil) return ref;
-    uint64_t page = 0;
-    if (arena_->take_zone_page(page)) {
-        if (Ref ref = first_slot(page, size_class); ref != nil) return ref;
-    }
+Ref Partition::take_zone_slot(uint8_t size_class, NodeSeconds now, Ref pinned) {
+    const auto take = [&]() -> Ref {
+        if (Ref ref = take_slot(size_class, /* in_zone= */ true); ref != nil) return ref;
+        uint64_t page = 0;
+        return arena_->take_zone_page(page) ? first_slot(page, size_class) : nil;
+    };
+    settle_drains(size_class, now, pinned);
+    if (Ref ref = take(); ref != nil) return ref;
     if (!evict_) return nil;
     constexpr uint32_t depth_max = 32;  // an item of the zone that is not leased, among the last of the class
     const auto goes = [&](Ref ref) {
-        if (!arena_->leasable(ref) || lease_runs(ref, now)) return false;
+        if (!leasable(ref) || lease_runs(ref, now)) return false;
         kill(ref, place_of(ref).slot, Gone::evicted, now);
         return true;
     };
-    return walk_next_to_go(size_class, depth_max, now, goes) ? take_slot(size_class, /* in_zone= */ true) : nil;
+    if (walk_next_to_go(size_class, depth_max, now, goes)) return take_slot(size_class, /* in_zone= */ true);
+    return free_zone_page(size_class, now, pinned) ? take() : nil;
 }
 
 void Partition::retire(Ref ref, uint64_t bytes, NodeSeconds now) {
@@ -206,6 +221,10 @@ void Partition::add_lease_stats(LeaseStats& sum, NodeSeconds now) const {
     sum.denied_wasted += leases_.denied_wasted;
     sum.denied_no_room += leases_.denied_no_room;
     sum.denied_short += leases_.denied_short;
+    sum.denied_draining += leases_.denied_draining;
+    sum.denied_stopped += leases_.denied_stopped;
+    sum.draining += draining_.size();
+    sum.drained += leases_.drained;
     sum.moved += leases_.moved;
     sum.bytes += leased_bytes(now);
     sum.pending_bytes += leases_.pending_bytes;
