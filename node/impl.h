@@ -38,8 +38,10 @@ struct Node::Impl {
     uint64_t window_cursor = 0;  // under reserve_lock
     std::atomic<uint64_t> pages_moved{0};
     std::atomic<uint64_t> flushes{0};
+    uint64_t numa_refused = 0;
 
   private:
+    void bind_memory(MemoryBinder& binder);
     bool empty_window(uint64_t first, uint64_t pages, NodeSeconds now);
     bool choose_window(uint64_t pages, const Reservation& wanted, NodeSeconds now, uint64_t& best);
     uint64_t run_head(uint64_t page);

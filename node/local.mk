@@ -24,6 +24,8 @@ node_libnode_a_SOURCES = \
 	node/node.h \
 	node/node_stats.cc \
 	node/node_stats.h \
+	node/numa.cc \
+	node/numa.h \
 	node/partition.cc \
 	node/partition.h \
 	node/partition_drain.cc \

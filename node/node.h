@@ -20,6 +20,7 @@
 #include "base/policy_kind.h"
 #include "fabric/region_view.h"
 #include "node/lease_terms.h"
+#include "node/numa.h"
 #include "protocol/op.h"
 
 namespace farcached::node {
@@ -39,6 +40,8 @@ struct Config {
     PolicyKind policy = PolicyKind::clock;       // node/policy.h; without leases if it goes with none
     LeaseConfig lease;
     uint64_t seed = 0;  // not 0: nothing is drawn at random, which only measurements and tests may want
+    std::vector<uint32_t> numa_nodes;  // that memory is divided among; fewer than two: it is left to the kernel
+    MemoryBinder* binder = nullptr;    // borrowed; nullptr: the kernel's
     bool count_reads = false;                    // there are counters for those who read one-sided (ReadCounters)
 };
 
@@ -98,6 +101,8 @@ struct Stats {
     uint64_t flushes = 0;
     uint64_t overflow_evictions = 0;  // items that went because their bucket chain was full
     uint64_t reads_counted = 0;       // one-sided reads that were seen by the items' counters
+    uint64_t numa_nodes = 1;          // that memory is divided among
+    uint64_t numa_refused = 0;        // parts of it that the kernel did not bind
     LeaseStats leases;
     std::array<uint64_t, popularity_queues> queues{};  // items in each queue of the policy, over all classes
     std::vector<ClassStats> classes;  // index 0 is unused: classes are 1-based

@@ -26,6 +26,7 @@ void Partition::attach(fabric::Region& region, Arena& arena, const Config& confi
     terms_ = LeaseTerms(config.policy, config.lease);
     choose_policy(policy_, config.policy, first_generation + which);
     partition_count_ = partition_count;
+    home_ = arena.home_of(which, partition_count);
     secret_ = secret;
     generation_ = first_generation / layout::partitions_max * layout::partitions_max + which;
     words::store_release(&entry_->flush_floor, generation_);

@@ -220,6 +220,7 @@ class alignas(64) Partition {
     bool evict_ = true;
     bool cas_ = true;
     uint32_t partition_count_ = 1;
+    uint32_t home_ = 0;  // of its pages (Arena, A5)
     uint64_t secret_ = 0;
     uint64_t generation_ = 0;
     uint64_t cas_issued_ = 0;

@@ -169,7 +169,7 @@ Ref Partition::take_zone_slot(uint8_t size_class, NodeSeconds now, Ref pinned) {
     const auto take = [&]() -> Ref {
         if (Ref ref = take_slot(size_class, /* in_zone= */ true); ref != nil) return ref;
         uint64_t page = 0;
-        return arena_->take_zone_page(page) ? first_slot(page, size_class) : nil;
+        return arena_->take_zone_page(page, home_) ? first_slot(page, size_class) : nil;
     };
     settle_drains(size_class, now, pinned);
     if (Ref ref = take(); ref != nil) return ref;

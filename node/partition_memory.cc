@@ -113,7 +113,7 @@ Ref Partition::allocate(uint64_t bytes, NodeSeconds now, Ref pinned, Reservation
     for (uint32_t attempt = 0; attempt < tries_max; attempt++) {
         if (Ref ref = take_slot(size_class, /* in_zone= */ false); ref != nil) return ref;
         uint64_t page = 0;
-        if (arena_->take_page(page)) {
+        if (arena_->take_page(page, home_)) {
             if (Ref ref = first_slot(page, size_class); ref != nil) return ref;
             continue;
         }

@@ -88,6 +88,8 @@ enum class StatKind : uint8_t { counter, gauge };
     X(hash_bytes, gauge, s.index_bytes, "bytes of the index")                                            \
     X(flushes, counter, s.flushes, "flushes carried out")                                                \
     X(index_evictions, counter, s.overflow_evictions, "items that went because their bucket chain was full") \
+    X(numa_nodes, gauge, s.numa_nodes, "NUMA nodes that memory is divided among; 1: it is not")           \
+    X(numa_refused, gauge, s.numa_refused, "parts of memory that the kernel did not bind to a NUMA node") \
     X(reads_counted, counter, s.reads_counted,                                                           \
       "one-sided reads that the node saw by the items' counters, when it looked (access-tracking)")
 

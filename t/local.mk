@@ -283,6 +283,10 @@ check_PROGRAMS += t/unit_node_fragmentation
 TESTS += t/unit_node_fragmentation
 t_unit_node_fragmentation_SOURCES = t/unit_node_fragmentation.cc t/node_invariants.h t/tap.h
 
+check_PROGRAMS += t/unit_numa
+TESTS += t/unit_numa
+t_unit_numa_SOURCES = t/unit_numa.cc t/node_invariants.h t/tap.h
+
 check_PROGRAMS += t/unit_node_lease
 t_unit_node_lease_SOURCES = t/unit_node_lease.cc t/tap.h
 
