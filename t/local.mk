@@ -254,7 +254,7 @@ test_scripts += t/conv_connections.py t/conv_connection_limits.py
 # Several processes: farcached in front of nodes.
 test_scripts += t/nodes_conv_text.py t/nodes_conv_meta.py t/nodes_conv_binary.py t/nodes_conv_connections.py \
 	t/nodes_conv_options.py
-test_scripts += t/nodes_clock.py t/nodes_consistency.py t/nodes_leases.py t/nodes_liar.py t/nodes_reports.py \
+test_scripts += t/nodes_clock.py t/nodes_consistency.py t/nodes_flood.py t/nodes_leases.py t/nodes_liar.py t/nodes_reports.py \
 	t/nodes_restart.py t/nodes_stopped.py
 
 # -- Last: what the lists above add up to -----------------------------------------------------------
@@ -312,9 +312,9 @@ t_unit_arc_SOURCES = t/unit_arc.cc t/tap.h
 
 # A worker's link to a node, over a channel in memory.
 link_headers = t/link_channel.h t/link_fixture.h t/link_node.h t/unit_pointer_table_fixture.h t/tap.h
-check_PROGRAMS += t/unit_link_parts t/unit_node_link t/unit_node_link_ends t/unit_node_link_reads \
+check_PROGRAMS += t/unit_link_parts t/unit_node_link t/unit_node_link_ends t/unit_node_link_reads t/unit_node_link_suspend \
 	t/unit_node_link_safety
-TESTS += t/unit_link_parts t/unit_node_link t/unit_node_link_ends t/unit_node_link_reads \
+TESTS += t/unit_link_parts t/unit_node_link t/unit_node_link_ends t/unit_node_link_reads t/unit_node_link_suspend \
 	t/unit_node_link_safety
 t_unit_node_link_safety_SOURCES = t/unit_node_link_safety.cc $(link_headers)
 t_unit_link_parts_SOURCES = t/unit_link_parts.cc t/tap.h
@@ -332,6 +332,7 @@ TESTS += t/unit_node_link_index t/unit_index_probe
 t_unit_index_probe_SOURCES = t/unit_index_probe.cc t/tap.h
 t_unit_node_link_index_SOURCES = t/unit_node_link_index.cc $(link_headers)
 t_unit_node_link_ends_SOURCES = t/unit_node_link_ends.cc $(link_headers)
+t_unit_node_link_suspend_SOURCES = t/unit_node_link_suspend.cc $(link_headers)
 t_unit_node_link_reads_SOURCES = t/unit_node_link_reads.cc $(link_headers)
 t_unit_node_link_SOURCES = t/unit_node_link.cc $(link_headers)
 check_PROGRAMS += t/unit_remote_backend
