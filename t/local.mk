@@ -145,6 +145,7 @@ EXTRA_DIST += \
 	t/lib/binary_client.py \
 	t/lib/cluster.py \
 	t/lib/transport.py \
+	t/lib/raw_proxy.py \
 	t/lib/trouble.py \
 	t/lib/connections.py \
 	t/lib/consistency_load.py \
@@ -254,8 +255,8 @@ test_scripts += t/conv_connections.py t/conv_connection_limits.py
 # Several processes: farcached in front of nodes.
 test_scripts += t/nodes_conv_text.py t/nodes_conv_meta.py t/nodes_conv_binary.py t/nodes_conv_connections.py \
 	t/nodes_conv_options.py
-test_scripts += t/nodes_clock.py t/nodes_consistency.py t/nodes_flood.py t/nodes_leases.py t/nodes_liar.py t/nodes_reports.py \
-	t/nodes_restart.py t/nodes_stopped.py
+test_scripts += t/nodes_clock.py t/nodes_consistency.py t/nodes_false_reports.py t/nodes_flood.py \
+	t/nodes_leases.py t/nodes_liar.py t/nodes_reports.py t/nodes_restart.py t/nodes_stopped.py
 
 # -- Last: what the lists above add up to -----------------------------------------------------------
 check_PROGRAMS += $(fuzz_targets)
