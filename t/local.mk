@@ -12,8 +12,8 @@
 test_scripts =
 fuzz_targets =
 
-# Those that take longest begin first: one is described under "Faulty programs", the other takes minutes under ThreadSanitizer.
-TESTS += t/nodes_broken.py t/unit_node_lease
+# Those that take longest begin first: one is described under "Faulty programs", the others take minutes under ThreadSanitizer.
+TESTS += t/nodes_broken.py t/unit_node_lease t/unit_node_fragmentation
 EXTRA_DIST += t/nodes_broken.py
 
 TEST_EXTENSIONS = .py .sh
@@ -281,7 +281,6 @@ TESTS += t/unit_node_reads
 t_unit_node_reads_SOURCES = t/unit_node_reads.cc t/tap.h
 
 check_PROGRAMS += t/unit_node_fragmentation
-TESTS += t/unit_node_fragmentation
 t_unit_node_fragmentation_SOURCES = t/unit_node_fragmentation.cc t/node_invariants.h t/tap.h
 
 check_PROGRAMS += t/unit_numa
