@@ -12,8 +12,8 @@
 test_scripts =
 fuzz_targets =
 
-# Those that take longest begin first: one is described under "Faulty programs", the other takes minutes under ThreadSanitizer.
-TESTS += t/nodes_broken.py t/unit_node_lease
+# Those that take longest begin first: one is described under "Faulty programs", the others take minutes under ThreadSanitizer.
+TESTS += t/nodes_broken.py t/unit_node_lease t/unit_node_fragmentation
 EXTRA_DIST += t/nodes_broken.py
 
 TEST_EXTENSIONS = .py .sh
@@ -145,6 +145,7 @@ EXTRA_DIST += \
 	t/lib/binary_client.py \
 	t/lib/cluster.py \
 	t/lib/transport.py \
+	t/lib/raw_proxy.py \
 	t/lib/trouble.py \
 	t/lib/connections.py \
 	t/lib/consistency_load.py \
@@ -254,8 +255,8 @@ test_scripts += t/conv_connections.py t/conv_connection_limits.py
 # Several processes: farcached in front of nodes.
 test_scripts += t/nodes_conv_text.py t/nodes_conv_meta.py t/nodes_conv_binary.py t/nodes_conv_connections.py \
 	t/nodes_conv_options.py
-test_scripts += t/nodes_clock.py t/nodes_consistency.py t/nodes_consolidated.py t/nodes_leases.py \
-	t/nodes_liar.py t/nodes_reports.py t/nodes_restart.py t/nodes_stopped.py
+test_scripts += t/nodes_clock.py t/nodes_consistency.py t/nodes_consolidated.py t/nodes_false_reports.py t/nodes_flood.py \
+	t/nodes_leases.py t/nodes_liar.py t/nodes_reports.py t/nodes_restart.py t/nodes_stopped.py
 
 # -- Last: what the lists above add up to -----------------------------------------------------------
 check_PROGRAMS += $(fuzz_targets)
@@ -278,6 +279,13 @@ t_unit_policy_SOURCES = t/unit_policy.cc t/unit_policy_models.h t/tap.h
 check_PROGRAMS += t/unit_node_reads
 TESTS += t/unit_node_reads
 t_unit_node_reads_SOURCES = t/unit_node_reads.cc t/tap.h
+
+check_PROGRAMS += t/unit_node_fragmentation
+t_unit_node_fragmentation_SOURCES = t/unit_node_fragmentation.cc t/node_invariants.h t/tap.h
+
+check_PROGRAMS += t/unit_numa
+TESTS += t/unit_numa
+t_unit_numa_SOURCES = t/unit_numa.cc t/node_invariants.h t/tap.h
 
 check_PROGRAMS += t/unit_node_lease
 t_unit_node_lease_SOURCES = t/unit_node_lease.cc t/tap.h
@@ -309,9 +317,9 @@ t_unit_arc_SOURCES = t/unit_arc.cc t/tap.h
 
 # A worker's link to a node, over a channel in memory.
 link_headers = t/link_channel.h t/link_fixture.h t/link_node.h t/unit_pointer_table_fixture.h t/tap.h
-check_PROGRAMS += t/unit_link_parts t/unit_node_link t/unit_node_link_ends t/unit_node_link_reads \
+check_PROGRAMS += t/unit_link_parts t/unit_node_link t/unit_node_link_ends t/unit_node_link_reads t/unit_node_link_suspend \
 	t/unit_node_link_safety
-TESTS += t/unit_link_parts t/unit_node_link t/unit_node_link_ends t/unit_node_link_reads \
+TESTS += t/unit_link_parts t/unit_node_link t/unit_node_link_ends t/unit_node_link_reads t/unit_node_link_suspend \
 	t/unit_node_link_safety
 t_unit_node_link_safety_SOURCES = t/unit_node_link_safety.cc $(link_headers)
 t_unit_link_parts_SOURCES = t/unit_link_parts.cc t/tap.h
@@ -329,6 +337,7 @@ TESTS += t/unit_node_link_index t/unit_index_probe
 t_unit_index_probe_SOURCES = t/unit_index_probe.cc t/tap.h
 t_unit_node_link_index_SOURCES = t/unit_node_link_index.cc $(link_headers)
 t_unit_node_link_ends_SOURCES = t/unit_node_link_ends.cc $(link_headers)
+t_unit_node_link_suspend_SOURCES = t/unit_node_link_suspend.cc $(link_headers)
 t_unit_node_link_reads_SOURCES = t/unit_node_link_reads.cc $(link_headers)
 t_unit_node_link_SOURCES = t/unit_node_link.cc $(link_headers)
 check_PROGRAMS += t/unit_remote_backend
