@@ -335,12 +335,16 @@ t_unit_remote_backend_SOURCES = t/unit_remote_backend.cc t/unit_remote_backend_f
 check_PROGRAMS += t/unit_channel
 TESTS += t/unit_channel
 t_unit_channel_SOURCES = t/unit_channel.cc t/unit_channel_fixture.h t/tap.h
-check_PROGRAMS += t/unit_shm t/unit_owner t/unit_fault t/unit_verbs t/unit_verbs_device
-TESTS += t/unit_shm t/unit_owner t/unit_fault t/unit_verbs t/unit_verbs_device
+check_PROGRAMS += t/unit_shm t/unit_shm_containers t/unit_owner t/unit_fault t/unit_verbs t/unit_verbs_device \
+	t/unit_verbs_containers
+TESTS += t/unit_shm t/unit_shm_containers t/unit_owner t/unit_fault t/unit_verbs t/unit_verbs_device \
+	t/unit_verbs_containers
 t_unit_verbs_SOURCES = t/unit_verbs.cc t/unit_channel_fixture.h t/tap.h
-t_unit_verbs_device_SOURCES = t/unit_verbs_device.cc t/unit_channel_fixture.h t/tap.h
+t_unit_verbs_device_SOURCES = t/unit_verbs_device.cc t/unit_verbs_fixture.h t/unit_channel_fixture.h t/tap.h
+t_unit_verbs_containers_SOURCES = t/unit_verbs_containers.cc t/unit_verbs_fixture.h t/unit_channel_fixture.h t/tap.h
 t_unit_fault_SOURCES = t/unit_fault.cc t/unit_channel_fixture.h t/tap.h
-t_unit_shm_SOURCES = t/unit_shm.cc t/unit_channel_fixture.h t/tap.h
+t_unit_shm_SOURCES = t/unit_shm.cc t/unit_shm_fixture.h t/unit_channel_fixture.h t/tap.h
+t_unit_shm_containers_SOURCES = t/unit_shm_containers.cc t/unit_shm_fixture.h t/unit_channel_fixture.h t/tap.h
 t_unit_owner_SOURCES = t/unit_owner.cc t/unit_channel_fixture.h t/tap.h
 
 # -- Faulty programs --------------------------------------------------------------------------------
