@@ -116,6 +116,10 @@ fuzz_targets += t/fuzz/frame
 t_fuzz_frame_SOURCES = t/fuzz/frame.cc $(frame_headers) $(fuzz_main)
 t_fuzz_frame_LDFLAGS = $(fuzz_ldflags)
 
+fuzz_targets += t/fuzz/report
+t_fuzz_report_SOURCES = t/fuzz/report.cc t/unit_node_service_fixture.h $(frame_headers) $(fuzz_main)
+t_fuzz_report_LDFLAGS = $(fuzz_ldflags)
+
 check_PROGRAMS += t/unit_stats_nodes
 TESTS += t/unit_stats_nodes
 t_unit_stats_nodes_SOURCES = t/unit_stats_nodes.cc t/unit_stats_nodes_fixture.h t/unit_stats_fixture.h \
@@ -202,6 +206,7 @@ EXTRA_DIST += \
 	t/guest/programs.py \
 	t/guest/refused.py \
 	t/guest/removed.py \
+	t/guest/reports.py \
 	t/guest/strange.py \
 	t/guest/values.py \
 	t/guest/vm.py \
