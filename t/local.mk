@@ -191,7 +191,7 @@ check_PROGRAMS += t/unit_hitratio
 TESTS += t/unit_hitratio
 t_unit_hitratio_SOURCES = t/unit_hitratio.cc t/tap.h
 t_unit_hitratio_LDADD = bench/libbench.a $(LDADD)
-test_scripts += t/bench_smoke.py t/bench_hitratio.py t/bench_transport.py
+test_scripts += t/bench_smoke.py t/bench_hitratio.py t/bench_reports.py t/bench_transport.py
 
 # What needs RDMA, in guests that have it: contrib/check runs it and `make check` does not.
 check_PROGRAMS += t/verbs_relay

@@ -78,7 +78,8 @@ void written_by_hand(Place& place, VerbsDevices& devices, bool windows) {
             tap::ok(said.starts_with("remote "), way + one.name + " is refused");
         if (!said.empty()) tap::note("%s: %s", one.name, said.c_str());
         const bool arrived = (content(one.where == Where::other ? other_server : server) != nothing);
-        tap::is(arrived, one.granted && one.where != Where::end, way + (arrived ? "and arrives" : "and changes nothing of what is looked at"));
+        tap::is(arrived, one.granted && one.where != Where::end,
+                way + (arrived ? "and arrives" : "and changes nothing of what is looked at"));
     }
 }
 
