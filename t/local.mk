@@ -259,8 +259,8 @@ test_scripts += t/conv_connections.py t/conv_connection_limits.py
 # Several processes: farcached in front of nodes.
 test_scripts += t/nodes_conv_text.py t/nodes_conv_meta.py t/nodes_conv_binary.py t/nodes_conv_connections.py \
 	t/nodes_conv_options.py
-test_scripts += t/nodes_clock.py t/nodes_consistency.py t/nodes_leases.py t/nodes_liar.py t/nodes_reports.py \
-	t/nodes_restart.py t/nodes_stopped.py
+test_scripts += t/nodes_clock.py t/nodes_consistency.py t/nodes_containers.py t/nodes_leases.py t/nodes_liar.py \
+	t/nodes_reports.py t/nodes_restart.py t/nodes_stopped.py
 
 # -- Last: what the lists above add up to -----------------------------------------------------------
 check_PROGRAMS += $(fuzz_targets)
@@ -392,6 +392,8 @@ t_faulty_farcached_LDADD = $(faulty_ldadd) $(ALLOCATOR_LIBS)
 t_faulty_farnode_SOURCES = $(farnode_SOURCES)
 t_faulty_farnode_CPPFLAGS = $(faulty_cppflags)
 t_faulty_farnode_LDADD = $(faulty_ldadd) $(ALLOCATOR_LIBS)
+check_PROGRAMS += t/container_vandal
+t_container_vandal_SOURCES = t/container_vandal.cc t/unit_shm_fixture.h t/unit_channel_fixture.h t/tap.h
 check_PROGRAMS += t/pointer_vandal
 t_pointer_vandal_SOURCES = t/pointer_vandal.cc t/unit_pointer_table_fixture.h t/tap.h
 test_scripts += t/broken_rules.py
