@@ -51,7 +51,8 @@ def main():
         shown = until(lambda: c.proxies[0].stats("node n0"),
                       lambda s: int(s["connections_over"]) >= sum(connections for _, _, connections in found))
         ours = int(nodes_shown(c.proxies[0])["n0"]["report_renewed"])
-        tap.ok(int(shown["report_renewed"]) <= ours + len(KEYS), "no lease is renewed but the proxy's own", shown["report_renewed"], ours)
+        renewed = int(shown["report_renewed"])
+        tap.ok(renewed <= ours + len(KEYS), "no lease is renewed but the proxy's own", renewed, ours)
         shown = c.proxies[0].stats("node n0 connections")
         ended = sum(int(value) for name, value in shown.items() if name.startswith("frame_"))
         lied = sum(reports - answered for reports, answered, _ in found)

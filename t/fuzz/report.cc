@@ -44,7 +44,7 @@ class Input {
     Number take() {
         Number number{};
         const size_t size = std::min(sizeof number, rest_.size());
-        std::memcpy(&number, rest_.data(), size);
+        if (size != 0) std::memcpy(&number, rest_.data(), size);
         rest_.remove_prefix(size);
         return number;
     }
