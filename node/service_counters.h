@@ -42,6 +42,8 @@ namespace farcached::node {
     X(accesses, "accesses reported by proxies that read one-sided")                               \
     X(accesses_invalid, "reported accesses that name no possible item")                           \
     X(reports, "reports of accesses, each with an answer")                                        \
+    X(reports_written, "of these, reports that their proxy wrote into the node's container")      \
+    X(report_answers_written, "answers to reports that were written into the proxy's container")  \
     X(report_records, "accesses in reports that were looked at; all these are among accesses")    \
     X(report_renewed, "leases granted or renewed by reports")                                     \
     X(report_refused_stranger, "accesses in reports to what is not there")                        \

@@ -54,6 +54,8 @@ namespace farcached::proxy {
     X(accesses_sent, "accesses that the node did not see and was told of")                            \
     X(accesses_dropped, "accesses that the node did not see and never hears of")                      \
     X(reports_sent, "reports of accesses (access_tracking=report)")                                   \
+    X(reports_written, "of these, reports that were written into the node's container")              \
+    X(report_answers_written, "answers to reports that the node wrote into this side's container")    \
     X(report_items, "items that were told of in reports")                                             \
     X(report_bytes, "bytes of reports")                                                               \
     X(report_merged, "items put on the host's report board that were there already, from any process") \
