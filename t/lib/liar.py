@@ -76,7 +76,7 @@ class RingEnd:
     def __init__(self, sock, link, ring_bytes, is_node, wake_me, wake_peer):
         self.socket, self.ring_bytes, self.wake_me, self.wake_peer = sock, ring_bytes, wake_me, wake_peer
         sock.setblocking(False)
-        self.memory = mmap.mmap(link, memory_bytes(ring_bytes))
+        self.memory = mmap.mmap(link, 0)  # all of it: version 1 has no containers
         containers = [RINGS_AT + 2 * ring_bytes, RINGS_AT + 2 * ring_bytes + CONTAINER_BYTES]
         self.mine_at, self.peers_at = containers if is_node else containers[::-1]
         os.close(link)
