@@ -161,15 +161,16 @@ def too_much():
         highest = 0
         names = itertools.count()
         began = time.monotonic()
-        # Until what the gets earned has been over for a while: two seconds of lease and grace, and one of a whole second.
-        while time.monotonic() - began < 6 or reports < 2000:
+        # What the gets earned is over after four seconds, and one or two more if what the proxy had saved goes into making it
+        # longer: looked at are two seconds behind that.
+        while time.monotonic() - began < 8.5 or reports < 2000:
             for at in range(0, len(records), RECORDS_MAX):
                 liar.post_report(records[at:at + RECORDS_MAX])
                 reports += 1
             while answers < reports:
                 liar.answer()
                 answers += 1
-            if time.monotonic() - began > 4.5:
+            if time.monotonic() - began > 6.5:
                 stats = stage.stats()
                 highest = max(highest, stats["lease_bytes"])
                 refused = stats["report_refused_quota"]
@@ -190,6 +191,7 @@ def too_much():
         tap.ok(highest <= zone, "under ever new names it is no more than the lease zone", highest)
         refused_sets = [i for i in range(500) if stage.client.set("s%d" % i, b"s" * 20_000) != "STORED"]
         tap.is_(refused_sets, [], "no set is refused")
+        stage.client.set("honest", b"value")  # the sets may have pushed it out
         tap.ok(stage.served(), "and others are served")
 
 
