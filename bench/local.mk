@@ -18,6 +18,10 @@ bench_libbench_a_SOURCES = \
 	bench/histogram.h \
 	bench/hitratio.cc \
 	bench/hitratio.h \
+	bench/hitratio_clients.cc \
+	bench/hitratio_clients.h \
+	bench/hitratio_latency.cc \
+	bench/hitratio_latency.h \
 	bench/hitratio_options.cc \
 	bench/hitratio_options.h \
 	bench/hitratio_paper.h \
@@ -40,6 +44,8 @@ bench_libbench_a_SOURCES = \
 	bench/random.h \
 	bench/report.cc \
 	bench/report.h \
+	bench/server_stats.cc \
+	bench/server_stats.h \
 	bench/text_file.h \
 	bench/transport.cc \
 	bench/transport.h \
@@ -89,4 +95,6 @@ EXTRA_DIST += \
 	bench/compare_report.py \
 	bench/compare_servers.py \
 	bench/far_latency \
+	bench/hitratio_cluster.py \
+	bench/hitratio_processes \
 	bench/transport_guest
