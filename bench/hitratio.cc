@@ -108,10 +108,12 @@ int ask(const HitRatioOptions& options) {
     std::fputs(hitratio_text(options.scale, points).c_str(), stdout);
     std::fputs(latency_text(found->latencies).c_str(), stdout);
     std::printf("no step was late by more than %.3f s\n", found->late_s_max);
-    write(options.output, points);
-    if (!options.output.csv_folder.empty())
+    if (!options.output.csv_folder.empty()) {
+        std::filesystem::create_directories(options.output.csv_folder);
         write_file(options.output.csv_folder + "/latency.csv", latency_csv(options.scale, point, found->latencies),
                    std::ios::trunc);
+    }
+    write(options.output, points);
     if (found->failures.total() == 0) return exit_good;
     std::fprintf(stderr, "farbench hitratio: %llu answers were errors or wrong; the first: %s\n",
                  (unsigned long long)found->failures.total(), found->failures.first.c_str());

@@ -73,6 +73,7 @@ class Clients {
     }
 
     std::optional<AskedPoint> run() {
+        wait_for_second();
         begun_ns_ = last_reply_ns_ = now_ns();
         if (!take_steps(scale_.warmup)) return std::nullopt;
         const ServerStats::Numbers proxies = stats_.proxies(), nodes = stats_.nodes();
@@ -91,6 +92,12 @@ class Clients {
         const std::string has = stats_.policy();
         const std::string_view wanted = name_of(policy_config(*point_.contestant, {}).policy);
         if (has != wanted) throw std::runtime_error("the nodes' policy is \"" + has + "\", not " + std::string(wanted));
+    }
+
+    void wait_for_second() {
+        const uint64_t first = stats_.nodes().at("uptime");
+        const timespec between{0, 1'000'000};
+        while (stats_.nodes().at("uptime") == first && !interrupted.load()) nanosleep(&between, nullptr);
     }
 
     uint64_t due_ns(uint64_t step) const {

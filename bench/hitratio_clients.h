@@ -9,6 +9,8 @@
 // R3  Before the first step that is counted, and after the last, everything is answered while the counters are read.
 // R4  A latency is from the sending of a request to the receipt of all of its answer: what the client did itself while it had
 //     too much to do is not in it, but in late_s_max.
+// R5  The first step is taken when the node's clock begins a second, as the simulation's: a node looks once a second how full
+//     it is, and what it leases in its first, while it is empty, is leased for long.
 #pragma once
 
 #include <optional>

@@ -8,6 +8,7 @@ remote pointers, and so a report board, of its own.
 K1  Ports are the kernel's choice; sockets are in a temporary folder; tables of pointers have names of this process's own.
 K2  What was started ends with the `with` block, or with this process; sockets and tables are removed.
 """
+import json
 import os
 import re
 import shutil
@@ -23,6 +24,7 @@ PAGE_BYTES, PAGES_PER_PARTITION = 64 << 10, 32  # node/node.cc: how a node choos
 PARTITIONS_PER_THREAD = 4
 PATIENCE_MS = 30_000  # nothing fails because the machine is busy
 KEY_BYTES = 23
+BESIDE_SECONDS = 120  # that a point may take beyond its steps
 
 
 def policy_arguments(name):
@@ -39,7 +41,7 @@ class Setup:
     """What a cluster is to be. address: of an RDMA device, through which nodes are reached then; else it is shm."""
 
     def __init__(self, policy, megabytes, hosts=3, tracking="report", report_interval_s=10.0, item_size="16k", threads=1,
-                 address=None):
+                 address=None, local_read=False):
         self.policy = policy
         self.megabytes = megabytes
         self.hosts = hosts
@@ -48,6 +50,7 @@ class Setup:
         self.item_size = item_size
         self.threads = threads
         self.address = address
+        self.local_read = local_read
 
     def partitions(self):
         """Of the node."""
@@ -100,7 +103,8 @@ class Cluster:
 
     def start_host(self, number, address):
         ports = os.path.join(self.folder, "host%d.ports" % number)
-        options = ["no_local_read", "cold_get=rpc", "access_tracking=" + self.setup.tracking,
+        options = [("" if self.setup.local_read else "no_") + "local_read", "cold_get=rpc",
+                   "access_tracking=" + self.setup.tracking,
                    "report_interval_ms=%d" % (1000 * self.setup.report_interval_s), "node_timeout_ms=%d" % PATIENCE_MS,
                    "pointer_table.path=/" + self.table(number), "pointer_table.entries=262144"]
         command = [os.path.join(self.build, "farcached"), *as_whom(), "-l", "127.0.0.1", "-p", "-1", "-U", "0", "-t",
@@ -151,6 +155,36 @@ def run(command, seconds):
     if process.returncode != 0:
         raise Failed("%s: %s" % (" ".join(command), (out + err)[-2000:]))
     return out
+
+
+def farbench(build, scale, policy, *more, servers=None):
+    """(the point that farbench hitratio finds, its latency.csv). scale: has its options as attributes."""
+    command = [os.path.join(build, "farbench"), "hitratio", "--workloads", scale.workload, "--policies", policy,
+               "--chart-script", "/bin/true", *more]
+    for name in ("keys", "value_bytes", "rate", "warmup", "operations", "report_interval_s", "seed"):
+        command += ["--" + name.replace("_", "-"), str(getattr(scale, name))]
+    with tempfile.TemporaryDirectory(prefix="farbench-hitratio-") as folder:
+        command += ["--json", os.path.join(folder, "json"), "--csv", folder] + (["--servers", servers] if servers else [])
+        run(command, (scale.warmup + scale.operations) / scale.rate + BESIDE_SECONDS)
+        with open(os.path.join(folder, "json")) as file:
+            point = json.load(file)[0]
+        if not servers:
+            return point, ""
+        with open(os.path.join(folder, "latency.csv")) as file:
+            return point, file.read()
+
+
+def add_scale(parser, keys, rate, warmup, operations):
+    """Options that farbench hitratio has, too, with other values unless given."""
+    parser.add_argument("--build", default=os.getcwd(), help="where the programs are (default: here)")
+    parser.add_argument("--workload", default="zipf-95:5", help="of farbench hitratio (default: %(default)s)")
+    parser.add_argument("--keys", type=int, default=keys, help="(default: %(default)s)")
+    parser.add_argument("--value-bytes", type=int, default=1024, help="(default: %(default)s)")
+    parser.add_argument("--rate", type=int, default=rate, help="operations a second (default: %(default)s)")
+    parser.add_argument("--warmup", type=int, default=warmup, help="operations (default: %(default)s)")
+    parser.add_argument("--operations", type=int, default=operations, help="that are counted (default: %(default)s)")
+    parser.add_argument("--report-interval-s", type=int, default=10, help="(default: %(default)s)")
+    parser.add_argument("--seed", type=int, default=1)
 
 
 def main_of(work):

@@ -96,5 +96,7 @@ EXTRA_DIST += \
 	bench/compare_servers.py \
 	bench/far_latency \
 	bench/hitratio_cluster.py \
+	bench/hitratio_latencies \
 	bench/hitratio_processes \
+	bench/report_cost \
 	bench/transport_guest
