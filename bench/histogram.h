@@ -51,6 +51,13 @@ class Histogram {
         return max_;
     }
 
+    // tell(value, count): of each step that has any, rising; the value is the step's middle.
+    template <class Tell>
+    void each(Tell tell) const {
+        for (size_t i = 0; i < counts_.size(); i++)
+            if (counts_[i] > 0) tell(middle_of(i), counts_[i]);
+    }
+
   private:
     static constexpr size_t index_of(uint64_t value) {
         uint32_t shift = value < 2 * steps ? 0 : uint32_t(std::bit_width(value)) - 8;

@@ -13,6 +13,8 @@
 
 #include "bench/chart.h"
 #include "bench/exit_status.h"
+#include "bench/hitratio_clients.h"
+#include "bench/hitratio_latency.h"
 #include "bench/hitratio_options.h"
 #include "bench/hitratio_report.h"
 #include "bench/interrupts.h"
@@ -92,6 +94,32 @@ void write(const HitRatioOutput& output, const HitRatioPoints& points) {
     if (!points.empty()) draw_charts("hitratio", "hitratio_chart.py", output.chart_script, output.csv_folder);
 }
 
+// Of servers.
+int ask(const HitRatioOptions& options) {
+    SimPoint point{options.workloads[0], 0, options.contestants[0]};
+    const auto spreads = popularities(options);
+    const auto found = ask_servers(options.scale, spreads.at(point.workload->spread), point, options.servers);
+    if (!found.has_value()) {
+        std::fprintf(stderr, "farbench hitratio: interrupted\n");
+        return exit_failed;
+    }
+    point.cache_ratio = found->cache_ratio;
+    const HitRatioPoints points = {{point, found->result}};
+    std::fputs(hitratio_text(options.scale, points).c_str(), stdout);
+    std::fputs(latency_text(found->latencies).c_str(), stdout);
+    std::printf("no step was late by more than %.3f s\n", found->late_s_max);
+    if (!options.output.csv_folder.empty()) {
+        std::filesystem::create_directories(options.output.csv_folder);
+        write_file(options.output.csv_folder + "/latency.csv", latency_csv(options.scale, point, found->latencies),
+                   std::ios::trunc);
+    }
+    write(options.output, points);
+    if (found->failures.total() == 0) return exit_good;
+    std::fprintf(stderr, "farbench hitratio: %llu answers were errors or wrong; the first: %s\n",
+                 (unsigned long long)found->failures.total(), found->failures.first.c_str());
+    return exit_failed;
+}
+
 }  // namespace
 
 int hitratio_command(std::span<char* const> arguments) {
@@ -102,6 +130,7 @@ int hitratio_command(std::span<char* const> arguments) {
         return exit_usage;
     }
     catch_interrupts();
+    if (!options.servers.empty()) return ask(options);
     const HitRatioPoints points = Sweep(options).run();
     std::fputs(hitratio_text(options.scale, points).c_str(), stdout);
     write(options.output, points);

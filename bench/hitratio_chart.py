@@ -5,8 +5,12 @@ by the size of the cache, a panel for each workload and a line for each policy; 
 
     bench/hitratio_chart.py FOLDER     (that of --csv: reads points.csv, writes figure-5.svg and figure-6.svg)
 
+Where there is a latency.csv, of processes, instead Figures 7 to 9: how long GETs that found and SETs took, by policy, and by the
+time from one report to the next.
+
 Without matplotlib (python3-matplotlib) it says so, and draws nothing.
 """
+import csv
 import os
 import sys
 
@@ -57,4 +61,49 @@ def draw(plt, rows, folder):
         plt.close(figure)
 
 
-sys.exit(points_chart.main(__doc__, draw))
+# -- latencies ----------------------------------------------------------------------------------------
+
+REPORT_SECONDS = "10"
+KINDS = {"hit": "GETs that found", "set": "SETs"}
+INTERVALS_OF_FIGURE_9 = ("60", "16", "4", "1")
+LATENCY_FIGURES = [  # file, title, (policy, report interval) of each line, what names a line, panels
+    ("figure-7.svg", "Latency by policy", [(p, REPORT_SECONDS) for p in ("pdla", "s3fifo", "approx_lru", "mq")], 0, ["hit", "set"]),
+    ("figure-8.svg", "Latency by lease", [(p, REPORT_SECONDS) for p in ("pdla", "fixed_lease_128", "fixed_lease_32")], 0, ["hit"]),
+    ("figure-9.svg", "Latency by report interval", [("pdla", s) for s in INTERVALS_OF_FIGURE_9], 1, ["hit", "set"]),
+]
+
+
+def draw_latencies(plt, rows, folder):
+    for name, title, lines, named_by, kinds in LATENCY_FIGURES:
+        if len({(row["policy"], row["report_interval_s"]) for row in rows} & set(lines)) < 2:
+            continue
+        figure, panels = plt.subplots(1, len(kinds), figsize=(7 * len(kinds), 4.5), squeeze=False)
+        for panel, kind in zip(panels[0], kinds):
+            for line in lines:
+                points = [(float(row["from_us"]), 100 * float(row["share"])) for row in rows
+                          if (row["policy"], row["report_interval_s"]) == line and row["kind"] == kind]
+                if points:
+                    label = line[0] if named_by == 0 else "every %s s" % line[1]
+                    panel.plot(*zip(*points), drawstyle="steps-post", label=label,
+                               color=COLORS.get(line[0]) if named_by == 0 else None)
+            panel.set_xscale("log")
+            panel.set_title(KINDS[kind], fontsize=10)
+            panel.set_xlabel("us")
+            panel.set_ylabel("% in an eighth of an octave")
+            panel.grid(True, color="#dddddd")
+            panel.legend(fontsize=8)
+        figure.suptitle(title)
+        figure.tight_layout()
+        figure.savefig(os.path.join(folder, name))
+        plt.close(figure)
+
+
+def draw_all(plt, rows, folder):
+    latencies = os.path.join(folder, "latency.csv")
+    if not os.path.exists(latencies):
+        return draw(plt, rows, folder)
+    with open(latencies, newline="") as file:
+        return draw_latencies(plt, list(csv.DictReader(file)), folder)
+
+
+sys.exit(points_chart.main(__doc__, draw_all))

@@ -56,6 +56,23 @@ const char* to_ratios(T& t, S& text) {
     });
 }
 
+// "127.0.0.1:11211", "[::1]:11211".
+const char* to_servers(T& t, S& text) {
+    t.servers.clear();
+    return each_part(text, [&](std::string_view part) -> const char* {
+        const size_t colon = part.rfind(':');
+        if (colon == part.npos) return "has one without a port";
+        std::string_view host = part.substr(0, colon);
+        if (host.starts_with('[') && host.ends_with(']')) host = host.substr(1, host.size() - 2);
+        if (host.empty()) return "has one without a host";
+        Target server;
+        server.host = host;
+        server.port = part.substr(colon + 1);
+        t.servers.push_back(server);
+        return nullptr;
+    });
+}
+
 const char* to_partitions(T& t, S& text) {
     const char* wrong = to_number<uint32_t>(text, 1, layout::partitions_max, t.scale.partitions);
     if (wrong != nullptr) return wrong;
@@ -117,6 +134,10 @@ const OptionOf<T> table[] = {
      [](T& t, S& s) { return to_number<uint64_t>(s, 0, UINT64_MAX, t.scale.seed); }},
     {{"threads", "N", "1", "points that are simulated at once"},
      [](T& t, S& s) { return to_number<uint32_t>(s, 1, threads_max, t.threads); }},
+    {{"servers", "LIST", nullptr,
+      "ask these farcached, HOST:PORT, in real time instead of simulating: each is a host, and one workload and policy are "
+      "to be named, which are theirs; what the nodes hold is not chosen here, nor how they report"},
+     to_servers},
     {{"quick", nullptr, nullptr,
       "a run of seconds: 80000 keys, 200000 operations after 150000, zipf-95:5 and scrambled-95:5, ratios 1/80 and 20/80"},
      quick},
@@ -140,6 +161,11 @@ std::string read_hitratio_options(std::span<char* const> arguments, T& options) 
         return "\"" + text + "\" is no option";
     });
     if (!wrong.empty()) return wrong;
+    if (!options.servers.empty()) {
+        if (options.workloads.size() != 1 || options.contestants.size() != 1)
+            return "--servers have one workload and one policy: name them";
+        scale.hosts = uint32_t(options.servers.size());
+    }
     if (scale.hosts > scale.clients) return "--hosts are more than --clients";
     if (scale.warmup == not_given) scale.warmup = warmup_per_key * scale.keys;
     if (scale.operations == not_given) scale.operations = operations_per_key * scale.keys;

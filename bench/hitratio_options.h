@@ -9,6 +9,7 @@
 
 #include "bench/hitratio_sim.h"
 #include "bench/option_text.h"
+#include "bench/options.h"
 
 namespace farcached::bench {
 
@@ -24,6 +25,7 @@ struct HitRatioOptions {
     std::vector<const Contestant*> contestants;
     SimScale scale;
     uint32_t threads = 1;  // points at once
+    std::vector<Target> servers;  // not empty: these are asked, and nothing is simulated
     HitRatioOutput output;
 };
 

@@ -27,7 +27,7 @@ std::string head(const SimScale& scale) {
     return form("%u keys of 23 bytes, values of %u, zipf %g; %llu operations a point after %llu\n", scale.keys,
                 scale.value_bytes, scale.theta, (unsigned long long)scale.operations,
                 (unsigned long long)scale.warmup) +
-           form("%u clients on %u hosts, %u operations/s of virtual time: %.0f s a point; reports every %u s, of %u bytes at "
+           form("%u clients on %u hosts, %u operations/s: %.0f s a point; reports every %u s, of %u bytes at "
                 "most; seed %llu\n",
                 scale.clients, scale.hosts, scale.rate, double(scale.operations) / scale.rate, scale.report_interval_s,
                 scale.report_bytes, (unsigned long long)scale.seed);

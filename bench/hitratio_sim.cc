@@ -48,13 +48,16 @@ struct Counts {
 node::Config node_config(const SimScale& scale, const SimPoint& point) {
     node::Config config;
     config.grows = false;
-    const double data = double(scale.keys) * (key_bytes + scale.value_bytes);
-    config.memory_bytes = std::max<uint64_t>(layout::page_bytes, uint64_t(data * point.cache_ratio));
+    config.memory_bytes = std::max<uint64_t>(layout::page_bytes, uint64_t(data_bytes(scale) * point.cache_ratio + 0.5));
     config.item_bytes_max = item_bytes_max;
     config.partitions = scale.partitions;
     config.workers = 1;
     config.seed = mix(scale.seed) | 1;
     return policy_config(*point.contestant, config);
+}
+
+uint64_t items_in(const node::Stats& stats, uint8_t size_class) {
+    return stats.pages_limit * (layout::page_bytes / stats.classes[size_class].slot_bytes);
 }
 
 class Simulation {
@@ -213,7 +216,7 @@ class Simulation {
     SimResult summary(const node::Stats& stats) const {
         auto one_of = [](uint64_t count) { return double(std::max<uint64_t>(1, count)); };
         SimResult result;
-        result.items_max = stats.pages_limit * (layout::page_bytes / stats.classes[size_class_].slot_bytes);
+        result.items_max = items_in(stats, size_class_);
         result.bound_hit_ratio = trace_.bound(result.items_max);
         result.gets = counts_.gets;
         result.pointer_hits = counts_.pointer_hits;
@@ -245,6 +248,17 @@ class Simulation {
 };
 
 }  // namespace
+
+double data_bytes(const SimScale& scale) { return double(scale.keys) * (key_bytes + scale.value_bytes); }
+
+uint64_t items_in(const SimScale& scale, uint64_t memory_bytes) {
+    node::Config config;
+    config.grows = false;
+    config.memory_bytes = memory_bytes;
+    config.item_bytes_max = item_bytes_max;
+    const node::Node node(config);
+    return items_in(node.stats(1), node.size_class(key_bytes, scale.value_bytes));
+}
 
 SimResult simulate(const SimScale& scale, const Popularity& popularity, const SimPoint& point) {
     CHECK(scale.hosts > 0);

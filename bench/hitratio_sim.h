@@ -63,6 +63,11 @@ struct SimResult {
     uint64_t items_max = 0;        // that fit
 };
 
+// Of all keys and values.
+double data_bytes(const SimScale& scale);
+// How many of the items fit into a node of so much memory.
+uint64_t items_in(const SimScale& scale, uint64_t memory_bytes);
+
 SimResult simulate(const SimScale& scale, const Popularity& popularity, const SimPoint& point);
 
 }  // namespace farcached::bench

@@ -18,6 +18,10 @@ bench_libbench_a_SOURCES = \
 	bench/histogram.h \
 	bench/hitratio.cc \
 	bench/hitratio.h \
+	bench/hitratio_clients.cc \
+	bench/hitratio_clients.h \
+	bench/hitratio_latency.cc \
+	bench/hitratio_latency.h \
 	bench/hitratio_options.cc \
 	bench/hitratio_options.h \
 	bench/hitratio_paper.h \
@@ -50,6 +54,8 @@ bench_libbench_a_SOURCES = \
 	bench/reports_options.h \
 	bench/reports_result.cc \
 	bench/reports_result.h \
+	bench/server_stats.cc \
+	bench/server_stats.h \
 	bench/text_file.h \
 	bench/transport.cc \
 	bench/transport.h \
@@ -99,4 +105,8 @@ EXTRA_DIST += \
 	bench/compare_report.py \
 	bench/compare_servers.py \
 	bench/far_latency \
+	bench/hitratio_cluster.py \
+	bench/hitratio_latencies \
+	bench/hitratio_processes \
+	bench/report_cost \
 	bench/transport_guest

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""farbench hitratio: whole runs of a second, what they write, and what is refused. No ratio is asserted but that it is one."""
+"""farbench hitratio: whole runs of a second, simulated and asked of processes, what they write, and what is refused. No ratio
+is asserted but that it is one."""
 import csv
 import json
 import os
@@ -10,6 +11,7 @@ import sys
 import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"))
+from cluster import Cluster  # noqa: E402
 from farcached import deadline, default_binary, tap  # noqa: E402
 
 SMALL = ["--keys", "8000", "--operations", "20000", "--warmup", "20000", "--workloads", "zipf-95:5,scan", "--ratios", "5/80,0.5",
@@ -59,6 +61,38 @@ def check_run(folder):
     tap.ok(status == 0 and text_of(other) != text_of(path), "others from another seed", status, err)
 
 
+def check_servers(folder):
+    """Two hosts in front of a node of 1 MiB, a twentieth of the data."""
+    path, out_folder = os.path.join(folder, "servers.json"), os.path.join(folder, "servers")
+    asked = ["--keys", "20000", "--warmup", "6000", "--operations", "6000", "--rate", "6000", "--workloads", "zipf-95:5"]
+    with Cluster("shm", proxies=2, threads=1, local_read=False, options=["access_tracking=report", "report_interval_ms=100"],
+                 node_args=["--policy", "pdla", "-m", "1", "-I", "16k", "-t", "1"]) as c:
+        servers = ["--servers", ",".join("127.0.0.1:%d" % proxy.port for proxy in c.proxies)]
+        status, out, err = farbench(*asked, *servers, "--policies", "pdla", "--json", path, "--csv", out_folder)
+        tap.ok(status == 0, "servers are asked", status, *(out + err).split("\n"))
+        points = json.loads(text_of(path))
+        tap.is_([(p["workload"], p["policy"]) for p in points], [("zipf-95:5", "pdla")], "one point")
+        point = points[0]
+        tap.is_(list(point)[:len(FIELDS)], FIELDS, "with the fields of those that are simulated")
+        tap.ok(abs(point["cache_ratio"] - (1 << 20) / (20000 * 1047)) < 1e-6, "the cache is as large as the node says", point)
+        tap.ok(0 < point["pointer_hit_ratio"] < point["total_hit_ratio"] < 1, "some GETs went by remote pointers", point)
+        tap.ok(point["report_bytes_per_s"] > 0 and point["evictions"] > 0, "hosts reported, the node evicted", point)
+        with open(os.path.join(out_folder, "latency.csv"), newline="") as file:
+            rows = list(csv.DictReader(file))
+        kinds = ("hit", "miss", "set")
+        tap.is_(sorted({row["kind"] for row in rows}), sorted(kinds), "latencies of hits, misses and sets")
+        tap.ok(all(abs(sum(float(row["share"]) for row in rows if row["kind"] == kind) - 1) < 1e-6 for kind in kinds),
+               "whose shares are 1 together")
+        answers = {kind: sum(int(row["count"]) for row in rows if row["kind"] == kind) for kind in kinds}
+        tap.is_(answers["hit"] + answers["miss"], point["gets"], "and which are those of all GETs")
+        tap.is_(answers["set"], 6000 - point["gets"] + answers["miss"], "of the SETs, and of a SET for each miss")
+        tap.like(out, r"(?m)^hit +%d " % answers["hit"], "they are shown")
+        status, _, err = farbench(*asked, *servers, "--policies", "lru")
+        tap.ok(status == 1 and 'policy is "pdla", not lru' in err, "a policy that the node does not have", status, err)
+        status, _, err = farbench(*asked, *servers, "--policies", "pdla,lru")
+        tap.ok(status == 64 and "name them" in err, "or two", status, err)
+
+
 def check_interrupt(folder):
     path = os.path.join(folder, "interrupted.json")
     process = subprocess.Popen([program(), "hitratio", "--json", path], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
@@ -83,6 +117,7 @@ def check_refusals():
             (["--ratios", "2"], "not above 0 and at most 1"),
             (["--hosts", "4", "--clients", "3"], "--hosts are more than --clients"),
             (["--partitions", "12"], "is no power of two"),
+            (["--servers", "localhost"], "has one without a port"),
             (["points"], "is no option")]:
         status, out, err = farbench(*arguments)
         tap.ok(status == 64 and wanted in err and not out, "refused: %s" % " ".join(arguments), status, err)
@@ -92,6 +127,7 @@ def main():
     folder = tempfile.mkdtemp(prefix="farcached-hitratio-")
     try:
         check_run(folder)
+        check_servers(folder)
         check_interrupt(folder)
         check_refusals()
     finally:

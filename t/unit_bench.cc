@@ -40,6 +40,14 @@ void check_histogram() {
     tap::is(a.max(), 1000000u, "the maximum");
     tap::ok(a.mean() == 500500.0, "the mean is exact");
     tap::ok(std::abs(double(a.quantile(0.99)) - 990000) < 4000, "the 99th percentile");
+    uint64_t told = 0, last = 0;
+    bool rising = true;
+    a.each([&](uint64_t value, uint64_t count) {
+        rising &= count > 0 && (told == 0 || value > last);
+        last = value;
+        told += count;
+    });
+    tap::ok(rising && told == a.count(), "each step that has any is told, rising");
     tap::is(Histogram().quantile(0.99), 0u, "nothing was counted");
     Histogram beyond;
     beyond.add(UINT64_MAX / 2);
