@@ -60,7 +60,7 @@ namespace farcached::proxy {
     X(report_bytes, "bytes of reports")                                                               \
     X(report_merged, "items put on the host's report board that were there already, from any process") \
     X(report_elected, "times that a thread became the host's reporter to a node that had none")       \
-    X(report_takeovers, "times that it did because the reporter was dead, or late by two intervals")  \
+    X(report_takeovers, "times that it did because the reporter was dead, or had no turn for two intervals")  \
     X(report_renewed, "remote pointers whose leases reports made longer")                             \
     X(report_time_left, "reports whose answer said that the node had time for more")                  \
     X(node_connects, "connections to a node that were begun")                                         \
