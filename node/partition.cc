@@ -263,7 +263,8 @@ Index::Place Partition::rewrite(Index::Place at, const NewItem& changed, NodeSec
     item.last_access = before.last_access;
     item.queue = before.queue;
     item.lease_halvings = before.lease_halvings;
-    if (!lease_.enabled) item.lease_end = before.lease_end;  // the policy's
+    if (!lease_.enabled || (before.flags & item_lease_wasted) != 0) item.lease_end = before.lease_end;  // or the policy's
+    item.flags |= uint8_t(before.flags & item_lease_wasted) & 31;
     return at;
 }
 

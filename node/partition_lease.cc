@@ -135,6 +135,9 @@ void Partition::note_pinned(uint64_t number_of_page, uint32_t lease_end, NodeSec
     page.lease_end = std::max(page.lease_end, lease_end);
     if (page.listed != 0) return;
     if (pinned_pages_.size() >= pinned_compact_at_) {
+        // A page that went and came back is there twice.
+        std::sort(pinned_pages_.begin(), pinned_pages_.end());
+        pinned_pages_.erase(std::unique(pinned_pages_.begin(), pinned_pages_.end()), pinned_pages_.end());
         std::erase_if(pinned_pages_, [&](uint32_t other) {
             if (arena_->owner_hint(other) != number) return true;
             if (page_pinned(other, now)) return false;
@@ -183,6 +186,7 @@ Ref Partition::take_zone_slot(uint8_t size_class, NodeSeconds now, Ref pinned) {
         uint64_t page = 0;
         return arena_->take_zone_page(page, home_) ? first_slot(page, size_class) : nil;
     };
+    reclaim_pending(now);
     settle_drains(size_class, now, pinned);
     if (Ref ref = take(); ref != nil) return ref;
     if (!evict_) return nil;
@@ -212,8 +216,9 @@ bool Partition::make_room_in_zone(uint8_t size_class, NodeSeconds now, Ref pinne
     return true;
 }
 
-// The same bytes as a new generation.
+// The same bytes as a new generation. Its counter stays behind: what that says is seen first.
 void Partition::move_item(Index::Place from, Ref to, NodeSeconds now) {
+    see_reads(from.ref, now);
     const std::string_view key = key_of(from.ref);
     NewItem item = same_item({key, hash_key(key, region_->view().hash_seed)}, from.ref);
     item.counts_as_new = false;

@@ -166,10 +166,10 @@ Ref Partition::adopt_run(uint64_t first, uint64_t pages) {
     return make_ref(first, 0);
 }
 
-// Frees an expired or flushed item among the last few of a class.
+// Frees an expired or flushed item among the last few of a class; not where its slot could not be taken then.
 bool Partition::reclaim_tail(uint8_t size_class, NodeSeconds now, Ref pinned) {
     return walk_next_to_go(size_class, reclaim_tries, now, [&](Ref ref) {
-        if (ref == pinned || lease_runs(ref, now)) return false;
+        if (ref == pinned || lease_runs(ref, now) || draining(ref)) return false;
         if (!flushed(ref))
             if (!dead_by_time(ref, now)) return false;
         Index::Place place = place_of(ref);

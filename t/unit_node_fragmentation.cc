@@ -3,10 +3,13 @@
 // leases are let run out, for a class without room in the lease zone and for sets of a class of which every page is pinned;
 // leases that stop altogether; floods of sets while leases are out. After every step of random histories all that is
 // counted is compared with the items, and what is leased with its bytes (S1, S2).
+#include <atomic>
 #include <map>
 #include <optional>
 #include <random>
 #include <string>
+#include <thread>
+#include <utility>
 #include <vector>
 
 #include "node/lease_stop.h"
@@ -189,6 +192,70 @@ void drains_for_sets() {
     fault(wrong_in(cache.node, cache.now));
 }
 
+// Nobody stores: what died under its lease is reclaimed by who wants a lease.
+void reclaims_for_leases() {
+    Cache cache(leases_of(PolicyKind::pdla, 8, 20'000, 1));
+    const int count = fill_zone(cache);
+    for (int i = 0; i < 40'000; i++) cache.set(named("t", i), small);
+    std::string outside;
+    for (int i = 40'000; i-- > 0 && outside.empty();)
+        if (cache.get(named("t", i)).status == protocol::GetReply::Status::hit) outside = named("t", i);
+    tap::ok(!cache.leased(outside), "a zone full of leases has no room");
+    for (int i = 0; i < count; i++) {
+        protocol::DeleteOp op;
+        const std::string key = named("s", i);
+        op.key = cache.node.key(key);
+        cache.node.remove(op, cache.now);
+    }
+    tap::ok(cache.leases().pending_slots > 1000, "nor when all are deleted, as long as those run");
+    cache.wait_out();
+    const uint64_t moved = cache.node.stats(cache.now).pages_moved;
+    tap::ok(cache.leased(outside), "and has when they are over");
+    tap::is(cache.node.stats(cache.now).pages_moved, moved, "nothing else had to go for it");
+    fault(wrong_in(cache.node, cache.now));
+}
+
+// What leaves the lease zone for another takes along that it was read where nobody saw it.
+void moves_with_what_was_counted() {
+    Config config = leases_of(PolicyKind::approx_lru, 8, 20'000, 1);
+    config.count_reads = true;
+    Cache cache(config);
+    Partition& partition = cache.node.impl().partitions[0];
+    Arena& arena = cache.node.impl().arena;
+    for (int i = 0; i < 60'000; i++) cache.set(named("s", i), small);
+    std::map<std::string, Ref> zone;
+    std::string wanted, deleted;
+    for (int i = 0; i < 60'000; i++) {
+        const std::string key = named("s", i);
+        const Index::Place at = partition.locate(cache.node.key(key));
+        if (at.slot == nullptr) continue;
+        if (arena.leasable(at.ref)) {
+            zone[key] = at.ref;
+            continue;
+        }
+        deleted = std::exchange(wanted, key);  // of the same size
+        partition.access(at.ref, cache.now);  // so that those of the zone are the next to go
+    }
+    for (const auto& [key, ref] : zone)
+        arena.read_counters()->words()[layout::counter_of(arena.offset(ref))] += 5;
+    protocol::DeleteOp op;
+    op.key = cache.node.key(deleted);
+    cache.node.remove(op, cache.now);
+    tap::ok(cache.leased(wanted), "an item takes another one's place in the zone");
+    int moved = 0;
+    for (const auto& [key, ref] : zone) {
+        const Index::Place at = partition.locate(cache.node.key(key));
+        if (at.slot == nullptr) fault("what made room is lost");
+        if (at.slot == nullptr || at.ref == ref) continue;
+        const Ref to = at.ref;
+        moved++;
+        const Descriptor& item = arena.descriptor(to);
+        tap::ok(item.access_count == 5 && (item.flags & item_fetched) != 0, "which keeps what it was read");
+    }
+    tap::is(moved, 1, "and is there still");
+    fault(wrong_in(cache.node, cache.now));
+}
+
 void lease_stop() {
     LeaseStop stop;
     tap::ok(!stop.stopped(at_start) && stop.times() == 0, "there is no stop without a shortage");
@@ -338,6 +405,60 @@ class History {
     std::map<uint64_t, Held> held_;
 };
 
+// Several threads store, read, report and delete on a host of two NUMA nodes while the clock goes on and, if `resized`, the
+// limit on memory goes up and down.
+void together(PolicyKind policy, bool resized) {
+    Config config = leases_of(policy, 8, 1500, 4);
+    config.grows = true;
+    config.numa_nodes = {0, 1};
+    config.count_reads = true;
+    Node node(config);
+    std::atomic<NodeSeconds> now{at_start};
+    std::atomic<uint64_t> refused{0};
+    constexpr int threads = 3, steps = 25'000;
+    const auto work = [&](uint64_t seed) {
+        std::mt19937_64 dice(seed);
+        static constexpr size_t sizes[] = {100, 3000, 20'000, 200'000};
+        static constexpr int keys[] = {12'000, 300, 100, 5};
+        std::vector<char> copy(sizes[3]);
+        for (int i = 0; i < steps; i++) {
+            if (seed == 0 && i % 500 == 0) now++;
+            if (seed == 0 && resized && i % 4000 == 0) node.set_memory_limit((i / 4000 % 2 == 0 ? 5 : 9) << 20, now);
+            if (seed == 1 && i % 9000 == 8999) node.flush_all(now);
+            const int size = dice() % 4 == 0 ? int(dice() % 4) : i / 4000 % 2;
+            const std::string key = named("k", size * 100'000 + int(dice() % uint64_t(keys[size])));
+            protocol::GetOp get;
+            get.key = node.key(key);
+            get.lease = true;
+            if (dice() % 100 == 0) get.touch = now + 1 + NodeSeconds(dice() % 4);
+            const protocol::GetReply reply = node.get(get, now, [&](const protocol::ItemMeta&) { return copy.data(); });
+            if (reply.grant && dice() % 4 == 0) {
+                const uint64_t in_arena = reply.grant->offset - node.impl().region.header().arena_offset;
+                const layout::Slot slot = layout::Slot::make(layout::tag_of(get.key.hash), reply.meta.size_class, in_arena);
+                const layout::Guard guard = layout::Guard::make(reply.grant->generation, layout::GuardState::live);
+                node.renew({slot.word, guard.word, get.key.hash, 3}, now, UINT64_MAX);
+            }
+            if (reply.status == protocol::GetReply::Status::hit && dice() % 20 != 0) continue;
+            protocol::StoreOp set;
+            set.key = get.key;
+            const std::string value(sizes[size], char('a' + dice() % 26));
+            set.value = value;
+            set.lease = true;
+            if (node.store(set, now).status != protocol::StoreReply::Status::stored) refused++;
+        }
+    };
+    std::vector<std::thread> workers;
+    for (uint64_t i = 0; i < threads; i++) workers.emplace_back(work, i);
+    for (std::thread& worker : workers) worker.join();
+    const std::string name(name_of(policy));
+    const LeaseStats leases = node.stats(now).leases;
+    tap::note("%s: %d leases, %d renewed, %d pages drained, %d stops, %d sets refused", name.c_str(), int(leases.granted),
+              int(leases.renewed), int(leases.drained), int(leases.stops), int(refused));
+    fault(wrong_in(node, now, !resized));
+    if (!resized) tap::is(refused.load(), 0u, name + ": no set is refused when several threads store");
+    tap::ok(leases.granted > 1000 && leases.renewed > 100, name + ": leases of several threads");
+}
+
 }  // namespace
 
 int main() {
@@ -345,6 +466,8 @@ int main() {
     takes_what_nobody_leases();
     comes_to_rest();
     drains_for_sets();
+    reclaims_for_leases();
+    moves_with_what_was_counted();
     lease_stop();
     for (const PolicyKind policy : leasing) stops_altogether(policy);
     for (const PolicyKind policy : leasing) flood(policy);
@@ -358,6 +481,8 @@ int main() {
         tap::note("%s: %d leases, %d pages drained", std::string(name_of(policy)).c_str(), int(sum.granted), int(sum.drained));
         tap::ok(sum.granted > 1000 && sum.drained > 0, std::string(name_of(policy)) + ": histories in which pages drain");
     }
+    for (const PolicyKind policy : leasing)
+        for (const bool resized : {false, true}) together(policy, resized);
     tap::is(wrong, 0, "nothing is lost, counted twice or reused too early");
     return tap::done();
 }
