@@ -22,6 +22,12 @@ using namespace farcached::node;
 namespace {
 
 constexpr NodeSeconds at_start = 1000;
+// ThreadSanitizer has nothing to find where there is one thread, and takes ten times as long: there it is some of that.
+#ifdef __SANITIZE_THREAD__
+constexpr bool all_of_one_thread = false;
+#else
+constexpr bool all_of_one_thread = true;
+#endif
 constexpr PolicyKind leasing[] = {PolicyKind::pdla,        PolicyKind::s3fifo,     PolicyKind::clock,
                                   PolicyKind::fixed_lease, PolicyKind::approx_lru, PolicyKind::original};
 int wrong = 0;
@@ -415,7 +421,7 @@ void together(PolicyKind policy, bool resized) {
     Node node(config);
     std::atomic<NodeSeconds> now{at_start};
     std::atomic<uint64_t> refused{0};
-    constexpr int threads = 3, steps = 25'000;
+    constexpr int threads = 3, steps = all_of_one_thread ? 25'000 : 10'000;
     const auto work = [&](uint64_t seed) {
         std::mt19937_64 dice(seed);
         static constexpr size_t sizes[] = {100, 3000, 20'000, 200'000};
@@ -456,7 +462,7 @@ void together(PolicyKind policy, bool resized) {
               int(leases.renewed), int(leases.drained), int(leases.stops), int(refused));
     fault(wrong_in(node, now, !resized));
     if (!resized) tap::is(refused.load(), 0u, name + ": no set is refused when several threads store");
-    tap::ok(leases.granted > 1000 && leases.renewed > 100, name + ": leases of several threads");
+    tap::ok(leases.granted > 1000 && leases.renewed > (all_of_one_thread ? 100 : 40), name + ": leases of several threads");
 }
 
 }  // namespace
@@ -470,16 +476,17 @@ int main() {
     moves_with_what_was_counted();
     lease_stop();
     for (const PolicyKind policy : leasing) stops_altogether(policy);
-    for (const PolicyKind policy : leasing) flood(policy);
+    for (const PolicyKind policy : leasing)
+        if (all_of_one_thread || policy == PolicyKind::pdla) flood(policy);
     for (const PolicyKind policy : leasing) {
         LeaseStats sum;
-        for (uint64_t seed = 1; seed <= 3; seed++) {
+        for (uint64_t seed = 1; seed <= (all_of_one_thread ? 3 : 1); seed++) {
             const LeaseStats one = History(policy, seed).run(350);
             sum.granted += one.granted;
             sum.drained += one.drained;
         }
         tap::note("%s: %d leases, %d pages drained", std::string(name_of(policy)).c_str(), int(sum.granted), int(sum.drained));
-        tap::ok(sum.granted > 1000 && sum.drained > 0, std::string(name_of(policy)) + ": histories in which pages drain");
+        tap::ok(sum.granted > (all_of_one_thread ? 1000 : 300) && sum.drained > 0, std::string(name_of(policy)) + ": histories in which pages drain");
     }
     for (const PolicyKind policy : leasing)
         for (const bool resized : {false, true}) together(policy, resized);
