@@ -230,7 +230,6 @@ void Partition::tally_gone(Ref ref, Gone why, NodeSeconds now) {
 }
 
 Index::Place Partition::rewrite(Index::Place at, const NewItem& changed, NodeSeconds now) {
-    const Descriptor before = arena_->descriptor(at.ref);
     Reservation none;
     uint64_t need = 0;
     Ref ref = changed.bytes() > layout::page_bytes
@@ -244,6 +243,7 @@ Index::Place Partition::rewrite(Index::Place at, const NewItem& changed, NodeSec
         return {at.slot, ref};
     }
     if (lease_runs(at.ref, now)) return {nullptr, at.ref};
+    const Descriptor before = arena_->descriptor(at.ref);  // as the policy left it when it was asked for a victim
     const uint64_t bytes_before = meta(at.ref).item_bytes;
     CHECK(changed.bytes() <= bytes_before);
     const std::string key(changed.key.bytes);

@@ -468,7 +468,8 @@ void together(PolicyKind policy, bool resized) {
 }  // namespace
 
 int main() {
-    for (const PolicyKind policy : leasing) lets_run_out_for_another_class(policy);
+    for (const PolicyKind policy : leasing)
+        if (all_of_one_thread || policy == PolicyKind::pdla) lets_run_out_for_another_class(policy);
     takes_what_nobody_leases();
     comes_to_rest();
     drains_for_sets();

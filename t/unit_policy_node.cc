@@ -172,6 +172,22 @@ void without_leases() {
     }
 }
 
+// Written anew in its own slot, for want of another, after the policy was asked who goes.
+void changed_where_it_lies(PolicyKind kind) {
+    Config config = config_of(kind);
+    config.memory_bytes = layout::page_bytes;
+    config.grows = false;
+    Cache cache(config);
+    cache.set("k", std::string(60'000, 'v'));
+    const Ref before = cache.ref("k");
+    cache.get("k", at_start, at_start + 500);
+    tap::ok(cache.ref("k") == before && cache.descriptor("k").exptime == at_start + 500,
+            std::string(name_of(kind)) + ": a touch where there is one slot");
+    cache.set("l", "v");
+    cache.set("k", "v");
+    tap::is(cache.node.stats(at_start).items, 2u, "and its lists hold what they say");
+}
+
 // All that the node counts of its items, against the items themselves.
 void check(Cache& cache, NodeSeconds now) {
     Node::Impl& impl = cache.node.impl();
@@ -241,6 +257,7 @@ int main() {
     ghosts();
     popularity();
     without_leases();
+    for (size_t i = 0; i < policy_names.size(); i++) changed_where_it_lies(PolicyKind(i));
     for (size_t i = 0; i < policy_names.size(); i++) {
         const std::string name(name_of(PolicyKind(i)));
         const Outcome first = history(PolicyKind(i), 1, 20'000);
