@@ -14,6 +14,8 @@
 #include "bench/load.h"
 #include "bench/options.h"
 #include "bench/report.h"
+#include "bench/reports.h"
+#include "bench/reports_options.h"
 #include "bench/transport.h"
 #include "bench/transport_options.h"
 
@@ -60,6 +62,9 @@ std::vector<Command> commands() {
          "What eviction and lease policies find, by workload and size of the cache: the node's own code in virtual time. Of all\n"
          "GETs, and of those that a one-sided read answers.",
          texts(hitratio_options()), hitratio_command},
+        {"reports", "[ADDRESS]...",
+         "What it takes to tell a farnode of accesses: written into its container, or sent in frames. ADDRESS: as of transport.",
+         texts(reports_options()), reports_command},
     };
 }
 

@@ -42,8 +42,18 @@ bench_libbench_a_SOURCES = \
 	bench/options.cc \
 	bench/options.h \
 	bench/random.h \
+	bench/reach.cc \
+	bench/reach.h \
 	bench/report.cc \
 	bench/report.h \
+	bench/reports.cc \
+	bench/reports.h \
+	bench/reports_client.cc \
+	bench/reports_client.h \
+	bench/reports_options.cc \
+	bench/reports_options.h \
+	bench/reports_result.cc \
+	bench/reports_result.h \
 	bench/server_stats.cc \
 	bench/server_stats.h \
 	bench/text_file.h \
@@ -68,7 +78,7 @@ bench_libbench_a_SOURCES = \
 	bench/worker.h
 
 # What draws farbench's measurements.
-dist_pkgdata_DATA = bench/hitratio_chart.py bench/points_chart.py bench/transport_chart.py
+dist_pkgdata_DATA = bench/hitratio_chart.py bench/points_chart.py bench/reports_chart.py bench/transport_chart.py
 
 bin_PROGRAMS += farbench
 farbench_SOURCES = bench/farbench.cc

@@ -144,26 +144,25 @@ const OptionOf<T> table[] = {
      [](T& t, S& s) { return to_text(t.output.chart_script, s); }},
 };
 
-std::string take_place(T& options, const std::string& text) {
+}  // namespace
+
+std::string read_node_place(const std::string& text, NodePlace& place) {
     const auto parsed = conf::parse_node("node=" + text);
     if (auto* wrong = std::get_if<conf::Complaints>(&parsed)) return wrong->front();
     const conf::NodeSpec& spec = std::get<conf::NodeSpec>(parsed);
-    NodePlace place;
     if (spec.channel == conf::NodeChannel::shm)
         place = {Via::shm, spec.path, 0};
     else
         place = {spec.channel == conf::NodeChannel::tcp ? Via::tcp : Via::verbs, spec.host, spec.port};
-    options.places.push_back(place);
     return {};
 }
-
-}  // namespace
 
 std::span<const OptionOf<TransportOptions>> transport_options() { return table; }
 
 std::string read_transport_options(std::span<char* const> arguments, TransportOptions& options) {
-    const std::string wrong =
-        read_options(transport_options(), arguments, options, [&](const std::string& text) { return take_place(options, text); });
+    const std::string wrong = read_options(transport_options(), arguments, options, [&](const std::string& text) {
+        return read_node_place(text, options.places.emplace_back());
+    });
     if (!wrong.empty()) return wrong;
     if (options.start.via == Via::none && options.places.empty())
         return "say which node: its addresses, as in tcp:10.0.0.1:11300 verbs:10.0.0.1:11301, or --spawn";

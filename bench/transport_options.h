@@ -76,6 +76,9 @@ struct TransportOptions {
 
 std::span<const OptionOf<TransportOptions>> transport_options();
 
+// Reads an address. Returns what is wrong, or an empty string.
+std::string read_node_place(const std::string& text, NodePlace& place);
+
 // Reads the arguments behind `transport`. Returns what is wrong, or an empty string.
 std::string read_transport_options(std::span<char* const> arguments, TransportOptions& options);
 

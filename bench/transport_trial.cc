@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <barrier>
 #include <cstdio>
-#include <ctime>
 #include <exception>
 #include <memory>
 #include <mutex>
@@ -18,13 +17,9 @@
 #include "base/random_word.h"
 #include "bench/device_counters.h"
 #include "bench/node_process.h"
+#include "bench/reach.h"
 #include "bench/transport_client.h"
 #include "bench/usage.h"
-#include "fabric/mapped_region.h"
-#include "fabric/name_lookup.h"
-#include "fabric/shm_channel.h"
-#include "fabric/tcp_channel.h"
-#include "fabric/verbs_channel.h"
 
 namespace farcached::bench {
 
@@ -37,12 +32,6 @@ constexpr uint64_t silence_ns = 30 * second_ns;  // a machine that is measured m
 
 bool by_pointer(Transport transport) { return transport == Transport::onesided || transport == Transport::atomic; }
 bool reads_one_sided(Transport transport) { return by_pointer(transport) || transport == Transport::index; }
-
-double thread_cpu_s() {
-    timespec t{};
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-    return double(t.tv_sec) + double(t.tv_nsec) * 1e-9;
-}
 
 // Keys are each trial's own: what replaces an item under its lease earns none until that is over.
 uint16_t this_run() {
@@ -65,38 +54,12 @@ std::unique_ptr<proxy::PointerTable> own_table() {
     return std::move(std::get<std::unique_ptr<proxy::PointerTable>>(opened));
 }
 
-fabric::VerbsConfig verbs_config(bool spin) {
-    fabric::VerbsConfig config;
-    if (spin) config.sleeps = false;
-    return config;
+proxy::NodeLink::MakeChannel maker(Reach& reach, fabric::BufferPool& landing) {
+    return [&reach, memories = fabric::VerbsMemories{{landing.data(), landing.size()}, {}}, turn = size_t(0)](
+               fabric::ChannelEvents& events, std::string& error) mutable {
+        return reach.connect(memories, events, turn++, error);
+    };
 }
-
-// What clients of one trial share.
-struct Reach {
-    NodePlace place;
-    std::vector<fabric::SocketAddress> addresses;
-    fabric::MappedRegions regions;
-    fabric::VerbsDevices devices;
-
-    Reach(const NodePlace& to, bool spin) : place(to), devices(verbs_config(spin)) {
-        if (place.via == Via::shm) return;
-        auto found = fabric::look_up(place.host, place.port);
-        if (auto* why = std::get_if<std::string>(&found))
-            throw std::runtime_error("the host " + place.host + " is not known: " + *why);
-        addresses = std::get<std::vector<fabric::SocketAddress>>(std::move(found));
-    }
-
-    proxy::NodeLink::MakeChannel maker(fabric::BufferPool& landing) {
-        return [this, memories = fabric::VerbsMemories{{landing.data(), landing.size()}, {}}, turn = size_t(0)](
-                   fabric::ChannelEvents& events, std::string& error) mutable {
-            if (place.via == Via::shm)
-                return fabric::connect_shm(place.host, regions, events, fabric::ShmOptions(), error);
-            const fabric::SocketAddress& to = addresses[turn++ % addresses.size()];
-            if (place.via == Via::verbs) return fabric::connect_verbs(to, devices, memories, events, error);
-            return fabric::connect_tcp(to, events, error);
-        };
-    }
-};
 
 proxy::LinkConfig link_config(const Point& point, Via via) {
     proxy::LinkConfig config;
@@ -177,7 +140,7 @@ class Crew {
         for (uint32_t i = 0; i < point.clients; i++)
             clients_.push_back(std::make_unique<TransportClient>(
                 around, link_config(point, place.via),
-                [this](fabric::BufferPool& landing) { return reach_.maker(landing); },
+                [this](fabric::BufferPool& landing) { return maker(reach_, landing); },
                 mix(sweep.seed) + mix(uint64_t(number) << 32 | i)));
         cpu_s_.resize(point.clients);
         counted_.resize(point.clients);
@@ -271,7 +234,7 @@ std::optional<Trial> Crew::run(uint32_t number) {
     if (failure_ != nullptr) std::rethrow_exception(failure_);
     if (stop_.load()) return {};
     std::optional<DeviceCounters> device;
-    if (device_before.has_value() && device_after.has_value() && reach_.place.via == Via::verbs)
+    if (device_before.has_value() && device_after.has_value() && reach_.via() == Via::verbs)
         device = *device_after - *device_before;
     fill(trial.measured, elapsed_s, device);
     if (node_before_s.has_value())

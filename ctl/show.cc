@@ -132,11 +132,11 @@ std::string pointers_text(const Stats& table, const Stats& proxy) {
 
 std::string leases_text(const std::vector<LeaseFacts>& nodes) {
     TextTable table({"NODE", ">TERM", ">GRANTED", ">RENEWED", ">DENIED", ">YOUNG", ">WASTED", ">NO ROOM", ">SHORT",
-                     ">MOVED", ">LEASED", ">PENDING"});
+                     ">MOVED", ">DRAINING", ">LEASED", ">PENDING"});
     for (const LeaseFacts& node : nodes) {
         const Stats& s = node.stats;
         uint64_t denied = s.count("lease_denied");
-        for (const char* why : {"young", "wasted", "no_room", "short"})
+        for (const char* why : {"young", "wasted", "no_room", "short", "draining", "stopped"})
             denied += s.count("lease_denied_" + std::string(why));
         const auto term = s.number("lease_term_ms");
         const auto leased = s.number("lease_bytes"), pending = s.number("reclaim_pending_bytes");
@@ -144,6 +144,7 @@ std::string leases_text(const std::vector<LeaseFacts>& nodes) {
                    or_dash(s.number("lease_renewed")), std::to_string(denied), or_dash(s.number("lease_denied_young")),
                    or_dash(s.number("lease_denied_wasted")), or_dash(s.number("lease_denied_no_room")),
                    or_dash(s.number("lease_denied_short")), or_dash(s.number("lease_moved")),
+                   or_dash(s.number("lease_pages_draining")),
                    leased ? human_bytes(*leased) : "-", pending ? human_bytes(*pending) : "-"});
     }
     return table.empty() ? "" : joined(table.lines());

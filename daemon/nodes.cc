@@ -89,7 +89,9 @@ std::string Nodes::open_table(const conf::ProxySettings& settings) {
     bool readable = false;
     for (const auto& node : nodes_) {
         if (node->spec.channel == conf::NodeChannel::verbs) readable = true;
-        if (node->spec.channel == conf::NodeChannel::shm) readable = readable || !options_.local_read;
+        if (node->spec.channel != conf::NodeChannel::shm) continue;
+        // Where its memory is read as it is mapped, the table is for what is told of that (proxy/report_board.h).
+        if (!options_.local_read || options_.report_interval_ns != 0) readable = true;
     }
     if (!readable) return {};  // nobody would look into it
     auto host = proxy::TableHost::of_this_process();

@@ -16,6 +16,14 @@
 //     within ended() at the earliest. It is told once, and never from within the constructor.
 // C5  A landing buffer belongs to the channel from post_read() until its read_done() or until ended() (S12).
 // C6  A read proves nothing by itself: its bytes are to be validated (S4), on a clock read after read_done().
+// C7  Where the transport allows it, each end has a container: container_bytes that the other end of this very
+//     connection writes one-sided, and nobody else; nothing there says so, but what is sent behind it. Whoever can write
+//     it can do so at any time, so it is looked at in a copy (C2), and believed as little as any input. Over shm it lies
+//     in memory that only the two processes have. Over RDMA it is registered for the connection alone and, where the
+//     device has memory windows of type 2, reached through one that is bound to the queue pair: no other connection's
+//     WRITEs get there, whatever key they name. Where it has none, it is the key that keeps others out, which only the
+//     other end is told, and which another client of the same node could guess: what it can do then is to spoil a
+//     message of that connection, and no more than that connection itself could.
 #pragma once
 
 #include <cstddef>
@@ -59,6 +67,8 @@ std::string_view channel_end_help(ChannelEnd end);
 // Unconsumed bytes that a channel shows at most, unless its maker is told otherwise: two frames of the usual size. Not
 // less than one frame and eight bytes of the next.
 constexpr size_t input_bytes_default = 128 * 1024;
+
+constexpr size_t container_bytes = 8 * 1024;  // C7
 
 // How a posted read ended.
 enum class ReadStatus : uint8_t {
@@ -136,6 +146,15 @@ class Channel {
     virtual uint64_t lends() const { return 0; }
     // A node's side: READs what the proxy lends; read_done() tells of it. False: it cannot, or not now.
     virtual bool post_fetch(const FetchRequest&) { return false; }
+
+    // Has this end a container (C7)? Once it has, it does.
+    virtual bool has_container() const { return false; }
+    // Copies out of it, from its first byte; at most container_bytes. Only if there is one.
+    virtual void copy_container(char*, size_t) const {}
+    // Writes the other end's container, from its first byte, with at most container_bytes, which are copied before the
+    // call returns. They are there before anything arrives that is appended to out() from now on. What was written
+    // before may be overwritten: whoever writes knows that it was read. False: there is none there, or no room now.
+    virtual bool post_write(std::string_view) { return false; }
 
     virtual void close() = 0;               // ended(closed) is told at the next ready() or flush()
     virtual std::string describe() const = 0;  // "tcp:127.0.0.1:11300", "shm:/run/farnode/a.sock"

@@ -20,6 +20,8 @@ namespace farcached::fabric {
     X(rdma_receive_bytes, "bytes in them")                                                     \
     X(rdma_reads, "READs over RDMA")                                                           \
     X(rdma_read_bytes, "bytes that were asked for by them")                                    \
+    X(rdma_writes, "WRITEs over RDMA, into the container at the other end")                    \
+    X(rdma_write_bytes, "bytes in them")                                                       \
     X(rdma_atomics, "FETCH_AND_ADDs over RDMA, of 8 bytes each: reads that were counted (access_tracking)")
 
 struct ChannelCounters {

@@ -78,6 +78,9 @@ class FaultChannel final : public Channel, private ChannelEvents {
     bool post_read(const ReadRequest& request) override;
     uint64_t lends() const override { return inner_->lends(); }
     bool counts_reads() const override { return inner_->counts_reads(); }
+    bool has_container() const override { return inner_->has_container(); }
+    void copy_container(char* to, size_t bytes) const override { inner_->copy_container(to, bytes); }
+    bool post_write(std::string_view bytes) override { return !silent() && inner_->post_write(bytes); }
     void count_in(ChannelCounters& counters) override { inner_->count_in(counters); }
     void close() override;
     std::string describe() const override { return "fault:" + inner_->describe(); }

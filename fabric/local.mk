@@ -51,6 +51,8 @@ fabric_libfabric_a_SOURCES = \
 	fabric/verbs_channel.h \
 	fabric/verbs_config.cc \
 	fabric/verbs_config.h \
+	fabric/verbs_container.cc \
+	fabric/verbs_container.h \
 	fabric/verbs_credits.h \
 	fabric/verbs_datapath.cc \
 	fabric/verbs_device.cc \

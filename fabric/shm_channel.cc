@@ -43,13 +43,19 @@ ShmChannel::ShmChannel(Side side, Descriptor socket, Descriptor poller, std::str
 
 void ShmChannel::connect(const sockaddr_un& to, MappedRegions& regions) {
     regions_ = &regions;
+    to_ = to;
+    hail();
+    if (ending()) hang_up();
+}
+
+void ShmChannel::hail() {
     ShmHello hello{};
     hello.magic = shm_hello_magic;
-    hello.version = shm_version;
+    hello.version = version_;
     hello.layout_version = layout::layout_version;
     hello.layout_hash = layout::layout_hash;
     hello.ring_bytes = options_.ring_bytes;
-    if (::connect(socket_.get(), reinterpret_cast<const sockaddr*>(&to), sizeof to) != 0) {
+    if (::connect(socket_.get(), reinterpret_cast<const sockaddr*>(&to_), sizeof to_) != 0) {
         if (errno == EAGAIN)
             end(ChannelEnd::refused, "its queue of connections is full");
         else if (errno == EPROTOTYPE)
@@ -61,7 +67,21 @@ void ShmChannel::connect(const sockaddr_un& to, MappedRegions& regions) {
     } else if (!send_hello(socket_.get(), hello)) {
         end_with_errno(channel_end_of(errno), errno);
     }
-    if (ending()) hang_up();
+}
+
+// In the older version that a node speaks; false: it is none that this side speaks.
+bool ShmChannel::hail_again(uint32_t version) {
+    if (version >= version_ || version < shm_version_lowest) return false;
+    version_ = version;
+    socket_ = shm_socket();
+    epoll_event event{};
+    event.events = EPOLLIN | EPOLLRDHUP;
+    event.data.fd = socket_.get();
+    if (!socket_ || epoll_ctl(poller(), EPOLL_CTL_ADD, socket_.get(), &event) != 0)
+        end_with_errno(ChannelEnd::system, errno);
+    else
+        hail();
+    return true;
 }
 
 void ShmChannel::advance() {
@@ -72,7 +92,7 @@ void ShmChannel::advance() {
 }
 
 void ShmChannel::refuse(ShmRefusal reason, ChannelEnd why, const std::string& text) {
-    (void)send_refusal(socket_.get(), reason, text);
+    (void)send_refusal(socket_.get(), reason, text, version_);
     end(why, text);
 }
 
@@ -84,6 +104,7 @@ void ShmChannel::welcome_proxy() {
             (void)send_refusal(socket_.get(), ShmRefusal::handshake, no->text);
         return end(no->why, no->text);
     }
+    version_ = hello.version;
     std::string error;
     if (!admitted_peer(socket_.get(), error))
         return refuse(ShmRefusal::permission, ChannelEnd::permission, error);
@@ -93,10 +114,10 @@ void ShmChannel::welcome_proxy() {
                       "rings of " + std::to_string(ring_bytes) + " bytes cannot be");
     ShmWelcome welcome{};
     welcome.magic = shm_welcome_magic;
-    welcome.version = shm_version;
+    welcome.version = version_;
     welcome.ring_bytes = std::min(ring_bytes, std::max(options_.ring_bytes, ring_bytes_min));
     ShmDescriptors given;
-    link_ = LinkMemory::make(welcome.ring_bytes);
+    link_ = LinkMemory::make(welcome.ring_bytes, version_);
     given.wake_node.reset(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
     given.wake_proxy.reset(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
     const bool region = offer_->fits(hello);
@@ -118,11 +139,12 @@ void ShmChannel::meet_node() {
     ShmWelcome welcome{};
     ShmDescriptors given;
     if (auto no = receive_welcome(socket_.get(), welcome, given)) {
-        if (!no->yet) end(no->why, no->text);
+        if (!no->yet && !hail_again(no->version)) end(no->why, no->text);
         return;
     }
+    if (welcome.version != version_) return end(ChannelEnd::handshake, "a greeting of a version that was not asked for");
     std::string error;
-    link_ = LinkMemory::adopt(std::move(given.link), welcome.ring_bytes, error);
+    link_ = LinkMemory::adopt(std::move(given.link), welcome.ring_bytes, error, version_);
     if (link_ == nullptr) return end(ChannelEnd::handshake, error);
     if (given.region) {
         region_ = regions_->map(given.region, welcome.region_bytes, welcome.incarnation, error);
@@ -151,6 +173,8 @@ void ShmChannel::start(Descriptor wake_me, Descriptor wake_peer) {
     const bool node = side_ == Side::node;
     sleeps_ = node ? &shared.node_sleeps : &shared.proxy_sleeps;
     peer_sleeps_ = node ? &shared.proxy_sleeps : &shared.node_sleeps;
+    container_ = node ? link_->node_container() : link_->proxy_container();
+    peer_container_ = node ? link_->proxy_container() : link_->node_container();
     if (node) {
         reader_.emplace(shared.to_node, link_->ring_to_node(), bytes);
         writer_.emplace(shared.to_proxy, link_->ring_to_proxy(), bytes);
@@ -313,6 +337,23 @@ void ShmChannel::tell_reads() {
         if (ending()) return;
         events().read_done(read.token, read.status);
     }
+}
+
+// ---- containers
+// ---------------------------------------------------------------------------------------
+
+void ShmChannel::copy_container(char* to, size_t bytes) const {
+    CHECK(has_container());
+    CHECK(bytes <= container_bytes);
+    std::memcpy(to, container_, bytes);
+}
+
+// What follows in the ring is published after it.
+bool ShmChannel::post_write(std::string_view bytes) {
+    CHECK(bytes.size() <= container_bytes);
+    if (peer_container_ == nullptr || ending()) return false;
+    std::memcpy(peer_container_, bytes.data(), bytes.size());
+    return true;
 }
 
 // ---- making one

@@ -72,13 +72,13 @@ std::optional<ShmNot> receive_record(int socket, void* record, size_t size, Rece
     ssize_t got;
     do got = recvmsg(socket, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
     while (got < 0 && errno == EINTR);
-    if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return ShmNot{true, {}, ""};
+    if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return ShmNot{true, {}, "", 0};
     if (got < 0) {
         const bool reset = errno == ECONNRESET || errno == EPIPE;
-        return ShmNot{false, reset ? ChannelEnd::reset : ChannelEnd::system, std::strerror(errno)};
+        return ShmNot{false, reset ? ChannelEnd::reset : ChannelEnd::system, std::strerror(errno), 0};
     }
     take_descriptors(message, received);
-    if (got == 0) return ShmNot{false, ChannelEnd::peer_closed, "before its greeting"};
+    if (got == 0) return ShmNot{false, ChannelEnd::peer_closed, "before its greeting", 0};
     received.bytes = size_t(got);
     received.cut = (message.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) != 0;
     return std::nullopt;
@@ -96,11 +96,12 @@ std::optional<ShmNot> check_beginning(const void* record, const Received& receiv
     Beginning start{};
     std::memcpy(&start, record, std::min(received.bytes, beginning_bytes));
     if (received.bytes < beginning_bytes || start.magic != magic)
-        return ShmNot{false, ChannelEnd::handshake, "what came is no greeting"};
-    if (start.version == shm_version) return std::nullopt;
+        return ShmNot{false, ChannelEnd::handshake, "what came is no greeting", 0};
+    if (start.version >= shm_version_lowest && start.version <= shm_version) return std::nullopt;
     return ShmNot{false, ChannelEnd::handshake,
                   std::string(whose) + " speaks shm version " + std::to_string(start.version) +
-                      ", this side " + std::to_string(shm_version)};
+                      ", this side " + std::to_string(shm_version),
+                  0};
 }
 
 ChannelEnd end_of(ShmRefusal refusal) {
@@ -114,7 +115,7 @@ ChannelEnd end_of(ShmRefusal refusal) {
     }
 }
 
-const ShmNot wrong_size{false, ChannelEnd::handshake, "a greeting of the wrong size"};
+const ShmNot wrong_size{false, ChannelEnd::handshake, "a greeting of the wrong size", 0};
 
 }  // namespace
 
@@ -130,10 +131,10 @@ bool send_welcome(int socket, const ShmWelcome& welcome, const ShmDescriptors& d
     return send_record(socket, &welcome, sizeof welcome, std::span(fds).first(count));
 }
 
-bool send_refusal(int socket, ShmRefusal reason, std::string_view text) {
+bool send_refusal(int socket, ShmRefusal reason, std::string_view text, uint32_t version) {
     ShmWelcome refusal{};
     refusal.magic = shm_welcome_magic;
-    refusal.version = shm_version;
+    refusal.version = version;
     refusal.refused = uint32_t(reason);
     std::memcpy(refusal.text, text.data(), std::min(text.size(), sizeof refusal.text));
     return send_record(socket, &refusal, sizeof refusal, {});
@@ -157,10 +158,10 @@ std::optional<ShmNot> receive_welcome(int socket, ShmWelcome& welcome,
         std::string text(welcome.text, strnlen(welcome.text, sizeof welcome.text));
         for (char& c : text)
             if (c < 0x20 || c > 0x7e) c = '?';
-        return ShmNot{false, end_of(ShmRefusal(welcome.refused)), text};
+        return ShmNot{false, end_of(ShmRefusal(welcome.refused)), text, welcome.version};
     }
     if (welcome.region_count > 1 || received.count != 3 + welcome.region_count)
-        return ShmNot{false, ChannelEnd::handshake, "a greeting with the wrong descriptors"};
+        return ShmNot{false, ChannelEnd::handshake, "a greeting with the wrong descriptors", 0};
     descriptors.link = std::move(received.descriptors[0]);
     descriptors.wake_node = std::move(received.descriptors[1]);
     descriptors.wake_proxy = std::move(received.descriptors[2]);

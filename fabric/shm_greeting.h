@@ -5,6 +5,9 @@
 //
 // Both are checked, sizes first (S10). `version` and all before it never move, so that versions to
 // come are refused in words.
+//
+// A node answers in the version of the hello. A proxy that is refused by a node of an older one that
+// it also speaks, asks again in that. Version 1 has no containers (shm_ring.h); all else is the same.
 #pragma once
 
 #include <cstddef>
@@ -16,12 +19,14 @@
 
 #include "fabric/channel.h"
 #include "fabric/descriptor.h"
+#include "fabric/shm_ring.h"
 
 namespace farcached::fabric {
 
 constexpr uint64_t shm_hello_magic = 0x6f6d687363616661;    // "afacshmo" in memory order
 constexpr uint64_t shm_welcome_magic = 0x776d687363616661;  // "afacshmw" in memory order
-constexpr uint32_t shm_version = 1;
+constexpr uint32_t shm_version = link_version;  // of the greeting and of the memory, which go together
+constexpr uint32_t shm_version_lowest = link_version_lowest;
 
 enum class ShmRefusal : uint32_t { none = 0, handshake = 1, permission = 2, no_memory = 3 };
 
@@ -66,7 +71,7 @@ struct ShmDescriptors {
 bool send_hello(int socket, const ShmHello& hello);
 bool send_welcome(int socket, const ShmWelcome& welcome, const ShmDescriptors& descriptors);
 // With a sentence that fits, or is cut.
-bool send_refusal(int socket, ShmRefusal reason, std::string_view text);
+bool send_refusal(int socket, ShmRefusal reason, std::string_view text, uint32_t version = shm_version);
 
 // ---- receiving
 // ------------------------------------------------------------------------------------------
@@ -76,6 +81,7 @@ struct ShmNot {
     bool yet = false;  // nothing has come
     ChannelEnd why = ChannelEnd::handshake;
     std::string text;
+    uint32_t version = 0;  // of a node that refused and speaks another
 };
 std::optional<ShmNot> receive_hello(int socket, ShmHello& hello);
 std::optional<ShmNot> receive_welcome(int socket, ShmWelcome& welcome, ShmDescriptors& descriptors);

@@ -7,7 +7,7 @@
 //     its owner it is armed, or its own eventfd is set (T2).
 // K3  Nothing is read from shared memory but through reader_, writer_ and the other side's sleep
 // word, of which
-//     any value is as good as any other.
+//     any value is as good as any other; and containers, of which any bytes are.
 #pragma once
 
 #include <sys/un.h>
@@ -51,6 +51,9 @@ class ShmChannel final : public StreamChannel {
     bool owner_alive() const override;
     bool can_read() const override { return region_ != nullptr; }
     bool post_read(const ReadRequest& request) override;
+    bool has_container() const override { return container_ != nullptr; }
+    void copy_container(char* to, size_t bytes) const override;
+    bool post_write(std::string_view bytes) override;
     const ShmCounters& wake_ups() const { return wake_ups_; }
 
   private:
@@ -69,6 +72,8 @@ class ShmChannel final : public StreamChannel {
     void hang_up() override;
     void tell_reads() override;
 
+    void hail();
+    bool hail_again(uint32_t version);
     void welcome_proxy();
     void meet_node();
     void refuse(ShmRefusal reason, ChannelEnd why, const std::string& text);
@@ -82,12 +87,16 @@ class ShmChannel final : public StreamChannel {
     const Side side_;
     const ShmOptions options_;
     Descriptor socket_, wake_me_, wake_peer_;
+    sockaddr_un to_{};                // of a proxy's side: where the node is
+    uint32_t version_ = shm_version;  // of the greeting
     std::shared_ptr<const ShmListener::Offer> offer_;  // of a node's side
     MappedRegions* regions_ = nullptr;                 // of a proxy's
     std::shared_ptr<const MappedRegion> region_;       // likewise
     std::unique_ptr<LinkMemory> link_;
     std::optional<RingReader> reader_;
     std::optional<RingWriter> writer_;
+    const char* container_ = nullptr;  // which the peer writes; nullptr: there are none
+    char* peer_container_ = nullptr;
     uint32_t* sleeps_ = nullptr;
     uint32_t* peer_sleeps_ = nullptr;
     uint32_t armed_ = 0;
@@ -98,5 +107,8 @@ class ShmChannel final : public StreamChannel {
     std::vector<DoneRead> reads_;
     ShmCounters wake_ups_;
 };
+
+// No descriptor: errno says why.
+Descriptor shm_socket();
 
 }  // namespace farcached::fabric

@@ -30,11 +30,11 @@ bool address_of(const std::string& path, sockaddr_un& address) {
     return true;
 }
 
-Descriptor unix_socket() {
+}  // namespace
+
+Descriptor shm_socket() {
     return Descriptor(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
 }
-
-}  // namespace
 
 bool ShmListener::Offer::fits(const ShmHello& hello) const {
     if (!region) return false;
@@ -51,7 +51,7 @@ std::unique_ptr<Channel> connect_shm(const std::string& path, MappedRegions& reg
         error = name + ": a path of 1 to 107 bytes is needed";
         return nullptr;
     }
-    Descriptor fd = unix_socket();
+    Descriptor fd = shm_socket();
     Descriptor poller;
     if (fd) poller = poller_of(fd.get(), EPOLLIN | EPOLLRDHUP);
     if (!poller) {
@@ -104,7 +104,7 @@ std::unique_ptr<ShmListener> ShmListener::listen(const Owner& owner, const Regio
     }
     sockaddr_un address;
     if (!address_of(offer->path, address)) return refuse("bind", ENAMETOOLONG);
-    Descriptor fd = unix_socket();
+    Descriptor fd = shm_socket();
     if (!fd) return refuse("socket", errno);
     struct stat old {};
     if (lstat(offer->path.c_str(), &old) == 0 && S_ISSOCK(old.st_mode)) unlink(offer->path.c_str());

@@ -63,10 +63,10 @@ bool RingReader::has_bytes() const { return words::load_acquire(&shared_.tail) !
 // ---- memory
 // -----------------------------------------------------------------------------------------
 
-LinkMemory::LinkMemory(Descriptor file, char* base, uint32_t ring_bytes)
-    : file_(std::move(file)), base_(base), ring_bytes_(ring_bytes) {}
+LinkMemory::LinkMemory(Descriptor file, char* base, uint32_t ring_bytes, uint32_t version)
+    : file_(std::move(file)), base_(base), ring_bytes_(ring_bytes), version_(version) {}
 
-LinkMemory::~LinkMemory() { munmap(base_, bytes(ring_bytes_)); }
+LinkMemory::~LinkMemory() { munmap(base_, bytes(ring_bytes_, version_)); }
 
 namespace {
 
@@ -77,41 +77,42 @@ char* map_link(int fd, size_t bytes) {
 
 }  // namespace
 
-std::unique_ptr<LinkMemory> LinkMemory::make(uint32_t ring_bytes) {
+std::unique_ptr<LinkMemory> LinkMemory::make(uint32_t ring_bytes, uint32_t version) {
     CHECK(ring_bytes_valid(ring_bytes));
+    const size_t size = bytes(ring_bytes, version);
     Descriptor file(memfd_create("farcached-link", MFD_CLOEXEC | MFD_ALLOW_SEALING));
     if (!file) return nullptr;
-    if (ftruncate(file.get(), off_t(bytes(ring_bytes))) != 0) return nullptr;
+    if (ftruncate(file.get(), off_t(size)) != 0) return nullptr;
     if (fcntl(file.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0)
         return nullptr;
-    char* base = map_link(file.get(), bytes(ring_bytes));
+    char* base = map_link(file.get(), size);
     if (base == nullptr) return nullptr;
-    std::unique_ptr<LinkMemory> made(new LinkMemory(std::move(file), base, ring_bytes));
+    std::unique_ptr<LinkMemory> made(new LinkMemory(std::move(file), base, ring_bytes, version));
     LinkShared& shared = made->shared();
     shared.magic = link_magic;
-    shared.version = link_version;
+    shared.version = version;
     shared.ring_bytes = ring_bytes;
     return made;
 }
 
 std::unique_ptr<LinkMemory> LinkMemory::adopt(Descriptor file, uint32_t ring_bytes,
-                                              std::string& error) {
+                                              std::string& error, uint32_t version) {
     struct stat there {};
     error = "the memory of the connection is not what was said";
     if (!ring_bytes_valid(ring_bytes)) return nullptr;
-    if (fstat(file.get(), &there) != 0 || uint64_t(there.st_size) != bytes(ring_bytes))
-        return nullptr;
+    const size_t size = bytes(ring_bytes, version);
+    if (fstat(file.get(), &there) != 0 || uint64_t(there.st_size) != size) return nullptr;
     // Memory that the other side can make smaller is a SIGBUS at its pleasure.
     const int seals = fcntl(file.get(), F_GET_SEALS);
     if (seals < 0 || (seals & F_SEAL_SHRINK) == 0) return nullptr;
-    char* base = map_link(file.get(), bytes(ring_bytes));
+    char* base = map_link(file.get(), size);
     if (base == nullptr) {
         error = "mmap: cannot map the connection: " + std::string(std::strerror(errno));
         return nullptr;
     }
-    std::unique_ptr<LinkMemory> link(new LinkMemory(std::move(file), base, ring_bytes));
+    std::unique_ptr<LinkMemory> link(new LinkMemory(std::move(file), base, ring_bytes, version));
     const LinkShared& shared = link->shared();
-    if (shared.magic != link_magic || shared.version != link_version ||
+    if (shared.magic != link_magic || shared.version != version ||
         shared.ring_bytes != ring_bytes)
         return nullptr;
     error.clear();

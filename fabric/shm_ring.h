@@ -7,6 +7,7 @@
 //  256     to_proxy  | tail                       | head                       |
 //  384     node's sleep word ... 128 | 512  proxy's sleep word ...
 //  4096    the bytes of to_node (ring_bytes), then those of to_proxy
+//  ...     the node's container, then the proxy's (container_bytes each; not in version 1)
 //
 // G1  A position counts all bytes ever written or read; the byte at position p lies at p modulo
 // ring_bytes. G2  Each side keeps its own positions to itself and only publishes them. What the
@@ -25,6 +26,7 @@
 #include <string>
 #include <string_view>
 
+#include "fabric/channel.h"
 #include "fabric/descriptor.h"
 
 namespace farcached::fabric {
@@ -33,7 +35,9 @@ constexpr uint32_t ring_bytes_min = 16 * 1024;
 constexpr uint32_t ring_bytes_max = 64 * 1024 * 1024;
 constexpr uint32_t ring_bytes_default = 256 * 1024;  // four frames of the usual size
 constexpr uint64_t link_magic = 0x6b6e696c63616663;  // "cfaclink" in memory order
-constexpr uint32_t link_version = 1;
+constexpr uint32_t link_version = 2;
+constexpr uint32_t link_version_lowest = 1;
+constexpr uint32_t link_version_with_containers = 2;
 
 struct RingPositions {
     alignas(64) uint64_t tail;
@@ -104,10 +108,10 @@ class LinkMemory {
     LinkMemory& operator=(const LinkMemory&) = delete;
 
     // The node makes it, of a size that cannot change; nullptr: errno says why.
-    static std::unique_ptr<LinkMemory> make(uint32_t ring_bytes);
+    static std::unique_ptr<LinkMemory> make(uint32_t ring_bytes, uint32_t version = link_version);
     // The proxy gets it; nullptr: `error` says what is wrong with it.
-    static std::unique_ptr<LinkMemory> adopt(Descriptor file, uint32_t ring_bytes,
-                                             std::string& error);
+    static std::unique_ptr<LinkMemory> adopt(Descriptor file, uint32_t ring_bytes, std::string& error,
+                                             uint32_t version = link_version);
 
     int fd() const { return file_.get(); }
     void close_file() { file_.reset(); }  // the mapping stays
@@ -115,13 +119,23 @@ class LinkMemory {
     char* ring_to_node() { return base_ + link_rings_offset; }
     char* ring_to_proxy() { return base_ + link_rings_offset + ring_bytes_; }
     uint32_t ring_bytes() const { return ring_bytes_; }
-    static size_t bytes(uint32_t ring_bytes) { return link_rings_offset + 2 * size_t(ring_bytes); }
+    // nullptr: there are none.
+    char* node_container() { return containers(0); }
+    char* proxy_container() { return containers(container_bytes); }
+    static size_t bytes(uint32_t ring_bytes, uint32_t version = link_version) {
+        const size_t behind = version >= link_version_with_containers ? 2 * container_bytes : 0;
+        return link_rings_offset + 2 * size_t(ring_bytes) + behind;
+    }
 
   private:
-    LinkMemory(Descriptor file, char* base, uint32_t ring_bytes);
+    LinkMemory(Descriptor file, char* base, uint32_t ring_bytes, uint32_t version);
+    char* containers(size_t offset) {
+        if (version_ < link_version_with_containers) return nullptr;
+        return base_ + bytes(ring_bytes_, link_version_lowest) + offset;
+    }
     Descriptor file_;
     char* base_;
-    uint32_t ring_bytes_;
+    uint32_t ring_bytes_, version_;
 };
 
 }  // namespace farcached::fabric

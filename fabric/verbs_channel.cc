@@ -155,6 +155,7 @@ void VerbsChannel::address_resolved() {
         return end(ChannelEnd::no_memory, error);
     if (lent.bytes > 0 && !queue_->use_memory(lent.data, lent.bytes, VerbsAccess::remote_read, error))
         return end(ChannelEnd::no_memory, error);
+    queue_->use_container();
     uint8_t timeout = queue_->device().config().ack_timeout;
     if (rdma_set_option(queue_->id(), RDMA_OPTION_ID, RDMA_OPTION_ID_ACK_TIMEOUT, &timeout, sizeof timeout) != 0)
         return end_with_call("rdma_set_option", errno);
@@ -196,6 +197,7 @@ void VerbsChannel::established(std::string_view data) {
         counters = {welcome.counters_address, welcome.counters_bytes, welcome.counters_from, welcome.counters_key};
     }
     queue_->met(welcome.receives, region, counters);
+    if (welcome.container.bytes != 0) queue_->met_container(welcome.container);
     if (!queue_->connected(error)) return end(ChannelEnd::system, error);
     opened();
     kick();  // what was said before waits
@@ -372,6 +374,15 @@ bool VerbsChannel::post_fetch(const FetchRequest& request) {
     if (request.bytes > fetch_bytes_ || request.offset > fetch_bytes_ - request.bytes) return false;
     queue_->post_read(request.landing, request.bytes, request.offset, request.token);
     return true;
+}
+
+void VerbsChannel::copy_container(char* to, size_t bytes) const {
+    CHECK(has_container());
+    queue_->container()->copy(to, bytes);
+}
+
+bool VerbsChannel::post_write(std::string_view bytes) {
+    return queue_ != nullptr && open() && !ending() && queue_->post_write(bytes);
 }
 
 void VerbsChannel::tell_reads() {

@@ -15,7 +15,7 @@ namespace farcached::fabric {
 struct VerbsConfig {
     uint32_t message_bytes = 8 * 1024;  // of one posted receive, and of one SEND at most
     uint32_t receives = 32;             // posted, so the other side's credits; even, 4 to 65534
-    uint32_t sends = 32;                // SENDs under way
+    uint32_t sends = 32;                // SENDs and WRITEs under way
     uint32_t reads = 1024;              // READs and FETCH_AND_ADDs posted and not completed; 2 at least
     uint32_t inline_bytes = 220;        // a SEND up to this size leaves with the work request itself
     uint8_t reads_at_once = 16;         // READs that the other side's device serves at once (max_rd_atomic)
@@ -23,6 +23,7 @@ struct VerbsConfig {
     uint8_t ack_timeout = 14;           // 4.096 us * 2^n without an answer: sent again; 1 to 31
     uint8_t retries = 7;                // so often, then the connection is over; 0 to 7
     uint32_t spins_max = 200;           // looks at the completion queue that linger() takes at most; 0: none
+    bool windows = true;                // containers are reached through memory windows (fabric/channel.h, C7)
     bool sleeps = true;                 // false: fd() tells nothing once connected, ready() is to be called again and again
     uint32_t beat_ms = 5000;            // a connection that was silent for so long is tried (a WRITE of nothing)
 
@@ -30,8 +31,9 @@ struct VerbsConfig {
         uint32_t work_requests_max = 0, completions_max = 0;
         uint32_t reads_at_once_out = 0, reads_at_once_in = 0;  // posted by it, served by it; atomics as well
     };
-    // Work requests that one queue pair's send queue holds: SENDs, READs, a beat, and a last one.
-    uint32_t send_queue() const { return sends + reads + 2; }
+    // Work requests that one queue pair's send queue holds: SENDs and WRITEs, READs, the binding of a window, a beat, and
+    // a last one.
+    uint32_t send_queue() const { return sends + reads + 3; }
     VerbsConfig clamped(const Device& device) const;
     // "8192 bytes a message, 32 receives, ..., 16 READs at once", for a log.
     std::string describe() const;

@@ -52,9 +52,14 @@ void VerbsQueue::add_message(WorkKind kind, uint32_t bytes) {
     ibv_send_wr& work = add(kind, 0);
     work.opcode = IBV_WR_SEND_WITH_IMM;
     work.imm_data = htonl(credits_->spend());
-    sends_pending_++;
     counters_->rdma_sends.add(1);
     counters_->rdma_send_bytes.add(bytes);
+    add_sent(work, bytes);
+}
+
+// A SEND or a WRITE, of the next buffer.
+void VerbsQueue::add_sent(ibv_send_wr& work, uint32_t bytes) {
+    sends_pending_++;
     if (++unsignalled_ >= std::max(config().sends / 4, 1U)) {
         work.send_flags |= IBV_SEND_SIGNALED;
         unsignalled_ = 0;
@@ -75,6 +80,37 @@ size_t VerbsQueue::push(std::string_view bytes) {
         taken += size;
     }
     return taken;
+}
+
+void VerbsQueue::add_write(uint64_t offset, std::string_view bytes) {
+    std::memcpy(send_buffer(next_send_), bytes.data(), bytes.size());
+    ibv_send_wr& work = add(WorkKind::write, 0);
+    work.opcode = IBV_WR_RDMA_WRITE;
+    work.wr.rdma.remote_addr = far_container_->address + offset;
+    work.wr.rdma.rkey = far_container_->key;
+    counters_->rdma_writes.add(1);
+    counters_->rdma_write_bytes.add(bytes.size());
+    add_sent(work, uint32_t(bytes.size()));
+}
+
+bool VerbsQueue::post_write(std::string_view bytes) {
+    CHECK(bytes.size() <= container_bytes);
+    if (container_ == nullptr || !heard_ || broken()) return false;  // B2
+    const bool tell = far_container_.has_value() && !told_container_;
+    if (!far_container_.has_value()) {
+        far_container_ = container_->other();
+        if (!far_container_.has_value()) return false;
+        told_container_ = true;  // it was told by the greeting
+    }
+    const size_t piece = config().message_bytes;
+    if (sends_left() < (bytes.size() + piece - 1) / piece + (tell ? 1 : 0)) return false;
+    if (tell) {
+        const VerbsContainer own = container_->where();
+        add_write(container_bytes, {reinterpret_cast<const char*>(&own), sizeof own});
+        told_container_ = true;
+    }
+    for (size_t at = 0; at < bytes.size(); at += piece) add_write(at, bytes.substr(at, piece));
+    return true;
 }
 
 void VerbsQueue::post_read(uint64_t* landing, uint32_t bytes, uint64_t far_offset, uint64_t token) {
@@ -184,6 +220,7 @@ void VerbsQueue::completed_well(const ibv_wc& completion) {
 void VerbsQueue::completed_badly(const ibv_wc& completion) {
     if (bad_.has_value()) return;
     const WorkId id = WorkId::unpack(completion.wr_id);
+    if (id.kind == WorkKind::bind && completion.status != IBV_WC_WR_FLUSH_ERR) device_->set_windowless();
     VerbsBadCompletion bad = verbs_completed_badly(device_->name(), id.kind, completion.status);
     if (completion.status != IBV_WC_WR_FLUSH_ERR) {
         bad_ = std::move(bad);
@@ -209,7 +246,9 @@ void VerbsQueue::complete_up_to(uint64_t number) {
         const Posted& done = posted_[posted_head_ % posted_.size()];
         switch (done.kind) {
             case WorkKind::message:
-            case WorkKind::credits: sends_pending_--; break;
+            case WorkKind::credits:
+            case WorkKind::write: sends_pending_--; break;
+            case WorkKind::bind: break;
             case WorkKind::read:
                 reads_pending_--;
                 reads_done_.push_back(done.token);
@@ -228,6 +267,7 @@ void VerbsQueue::received(const ibv_wc& completion) {
         return fail(ChannelEnd::corrupt, "a message whose credits cannot be");
     if (credits_->owed() + inbox_count_ >= config().receives)
         return fail(ChannelEnd::corrupt, "a message for which there was no credit");
+    heard_ = true;
     counters_->rdma_receives.add(1);
     counters_->rdma_receive_bytes.add(completion.byte_len);
     if (completion.byte_len == 0) {

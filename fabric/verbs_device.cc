@@ -94,7 +94,10 @@ std::shared_ptr<VerbsDevice> VerbsDevices::device_of(const rdma_cm_id& id, std::
         return nullptr;
     }
     const VerbsConfig use = config_.clamped(limits_of(attributes));
-    const VerbsDevice::Facts facts{port.max_msg_sz, attributes.atomic_cap != IBV_ATOMIC_NONE};
+    // Of either kind of type 2; both are bound to a queue pair.
+    constexpr unsigned windows = IBV_DEVICE_MEM_WINDOW_TYPE_2A | IBV_DEVICE_MEM_WINDOW_TYPE_2B;
+    const VerbsDevice::Facts facts{port.max_msg_sz, attributes.atomic_cap != IBV_ATOMIC_NONE,
+                                   use.windows && (attributes.device_cap_flags & windows) != 0};
     auto device = std::make_shared<VerbsDevice>(id.verbs, std::move(domain), use, facts);
     known = device;
     watch(id);

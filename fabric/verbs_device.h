@@ -5,7 +5,8 @@
 // D1  A device's protection domain and registered memory live as long as a connection or a listener uses them.
 // D2  Memory is registered once per device, however many connections use it. For the node's region, and for what a
 //     proxy lends, that is REMOTE_READ and nothing else (S6), for what READs land in LOCAL_WRITE and nothing else; for
-//     the counters of reads REMOTE_ATOMIC, which asks for LOCAL_WRITE.
+//     the counters of reads REMOTE_ATOMIC, which asks for LOCAL_WRITE. Containers are each connection's own
+//     (fabric/verbs_container.h).
 // D3  A connection that was closed with messages under way stays until they have arrived, or until its own timeouts say
 //     that they will not; a thread looks after it, so that nobody who closes waits.
 // D4  A device that is removed from the host is let go by all that have an id of it, each of its own thread, and then by
@@ -41,9 +42,10 @@ class VerbsDevice {
     struct Facts {
         uint64_t message_bytes_max;  // of one READ, too
         bool atomics;                // FETCH_AND_ADD
+        bool windows;                // of memory, bound to a queue pair
     };
     VerbsDevice(ibv_context* context, ProtectionDomain domain, const VerbsConfig& config, const Facts& facts)
-        : context_(context), domain_(std::move(domain)), config_(config), facts_(facts) {}
+        : context_(context), domain_(std::move(domain)), config_(config), facts_(facts), windows_(facts.windows) {}
 
     ibv_context* context() const { return context_; }
     ibv_pd* domain() const { return domain_.get(); }
@@ -51,6 +53,9 @@ class VerbsDevice {
     const VerbsConfig& config() const { return config_; }  // as this device can have it
     uint64_t read_bytes_max() const { return facts_.message_bytes_max; }
     bool atomics() const { return facts_.atomics; }
+    // Any thread. It has none any more when a binding has failed.
+    bool windows() const { return windows_; }
+    void set_windowless() { windows_ = false; }
     // The host has it no more (D4). Any thread.
     void set_removed() { removed_ = true; }
     bool removed() const { return removed_; }
@@ -64,7 +69,7 @@ class VerbsDevice {
     ProtectionDomain domain_;
     VerbsConfig config_;
     Facts facts_;
-    std::atomic<bool> removed_{false};
+    std::atomic<bool> removed_{false}, windows_;
     std::mutex lock_;
     std::map<const void*, std::weak_ptr<MemoryRegion>> registered_;
 };

@@ -17,6 +17,8 @@ std::string_view kind_name(WorkKind kind) {
         case WorkKind::read: return "READ";
         case WorkKind::count: return "FETCH_AND_ADD";
         case WorkKind::beat: return "WRITE of nothing";
+        case WorkKind::write: return "WRITE";
+        case WorkKind::bind: return "BIND_MW";
         case WorkKind::receive: return "RECV";
     }
     return "work request";

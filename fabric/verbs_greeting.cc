@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "fabric/verbs_greeting.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "protocol/layout_hash.h"
@@ -17,7 +18,7 @@ bool possible(const VerbsReceives& receives) {
     return receives.bytes >= message_bytes_min && receives.bytes <= message_bytes_max;
 }
 
-// least: what the first build that spoke this version said; all of the record, or so much of it, is taken (G1).
+// least: what the first build that spoke this version said (G1).
 template <class Record>
 bool take(std::string_view data, uint64_t magic, Record& record, size_t least = sizeof(Record)) {
     if (data.size() < least) return false;
@@ -25,7 +26,7 @@ bool take(std::string_view data, uint64_t magic, Record& record, size_t least = 
     std::memcpy(&record.head, data.data(), sizeof record.head);
     const size_t says = record.head.bytes;
     if (record.head.magic != magic || says < least || says > data.size()) return false;
-    std::memcpy(&record, data.data(), says < sizeof record ? least : sizeof record);
+    std::memcpy(&record, data.data(), std::min(says, sizeof record));
     return true;
 }
 
@@ -42,6 +43,10 @@ std::string versions(const VerbsHead& theirs) {
 }
 
 }  // namespace
+
+bool possible(const VerbsContainer& container) {
+    return container.bytes == verbs_container_bytes && container.address <= UINT64_MAX - container.bytes;
+}
 
 VerbsHead verbs_head(uint64_t magic, uint16_t bytes) {
     return {magic, verbs_version, bytes, layout::layout_version, layout::layout_hash};
@@ -92,6 +97,8 @@ bool parse_verbs_welcome(std::string_view data, VerbsWelcome& welcome, std::stri
         why = "its region cannot be where it says";
     } else if (!counters_possible(welcome)) {
         why = "its counters cannot be where it says";
+    } else if (welcome.container.bytes != 0 && !fabric::possible(welcome.container)) {
+        why = "its container cannot be where it says";
     } else {
         return true;
     }

@@ -14,6 +14,8 @@
 #include <string_view>
 #include <type_traits>
 
+#include "fabric/channel.h"
+
 namespace farcached::fabric {
 
 constexpr uint16_t verbs_version = 1;
@@ -35,6 +37,18 @@ struct VerbsReceives {
     uint32_t count;
     uint32_t bytes;
 };
+
+// A container (fabric/channel.h, C7), as a WRITE names it. The node's is in its welcome. There is no room in a hello for
+// the proxy's: behind what the proxy writes there is a place in the node's for where its own is, and that it writes first.
+struct VerbsContainer {
+    uint64_t address;
+    uint32_t bytes;  // verbs_container_bytes; 0: there is none
+    uint32_t key;
+};
+static_assert(sizeof(VerbsContainer) == 16);
+constexpr uint32_t verbs_container_bytes = container_bytes + sizeof(VerbsContainer);
+// Whether it can be where it says.
+bool possible(const VerbsContainer& container);
 
 struct VerbsHello {
     VerbsHead head;
@@ -62,10 +76,11 @@ struct VerbsWelcome {
     uint64_t counters_from;   // where the arena begins, in bytes from the region's start
     uint32_t counters_key;
     uint32_t counters_reserved;
+    VerbsContainer container;  // nor in the second: the node's
 };
 constexpr size_t verbs_welcome_bytes_least = 64;
 static_assert(offsetof(VerbsWelcome, counters_address) == verbs_welcome_bytes_least);
-static_assert(sizeof(VerbsWelcome) == 96);
+static_assert(sizeof(VerbsWelcome) == 112);
 static_assert(sizeof(VerbsWelcome) <= 196, "G2");
 static_assert(std::has_unique_object_representations_v<VerbsWelcome>, "no byte of it is padding");
 

@@ -46,6 +46,9 @@ class VerbsChannel final : public StreamChannel {
     uint64_t lends() const override { return queue_ != nullptr ? lends_ : 0; }
     bool post_fetch(const FetchRequest& request) override;
     bool counts_reads() const override { return queue_ != nullptr && queue_->counts_reads(); }
+    bool has_container() const override { return queue_ != nullptr && queue_->container() != nullptr; }
+    void copy_container(char* to, size_t bytes) const override;
+    bool post_write(std::string_view bytes) override;
     void count_in(ChannelCounters& counters) override;
 
   private:

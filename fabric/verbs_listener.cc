@@ -234,6 +234,8 @@ std::unique_ptr<Channel> VerbsListener::meet(CmEvent request, ChannelEvents& eve
     VerbsWelcome welcome{};
     welcome.head = verbs_head(verbs_welcome_magic, sizeof welcome);
     welcome.receives = queue->receives();
+    queue->use_container();
+    if (queue->container() != nullptr) welcome.container = queue->container()->where();
     if (same_layout(hello.head) && !offer_to(*queue, welcome, why))
         return refuse(queue->id(), VerbsRefusal::resources);
     VerbsFarMemory lent;

@@ -25,11 +25,16 @@ using CmEvent = std::unique_ptr<rdma_cm_event, VerbsRelease<rdma_ack_cm_event>>;
 using QueuePair = std::unique_ptr<rdma_cm_id, VerbsRelease<rdma_destroy_qp>>;  // that of an id
 using ProtectionDomain = std::unique_ptr<ibv_pd, VerbsRelease<ibv_dealloc_pd>>;
 using MemoryRegion = std::unique_ptr<ibv_mr, VerbsRelease<ibv_dereg_mr>>;
+// Its function is one of a header, of which each unit has its own: no argument for a template of all.
+struct WindowRelease {
+    void operator()(ibv_mw* window) const { (void)ibv_dealloc_mw(window); }
+};
+using MemoryWindow = std::unique_ptr<ibv_mw, WindowRelease>;
 using CompletionChannel = std::unique_ptr<ibv_comp_channel, VerbsRelease<ibv_destroy_comp_channel>>;
 using CompletionQueue = std::unique_ptr<ibv_cq, VerbsRelease<ibv_destroy_cq>>;
 
 // The id of a work request: what it is, and which. 56 bits of a number that goes up by one outlast any connection.
-enum class WorkKind : uint8_t { message = 1, credits, read, count, beat, receive };
+enum class WorkKind : uint8_t { message = 1, credits, read, count, beat, receive, write, bind };
 
 struct WorkId {
     WorkKind kind;

@@ -120,6 +120,7 @@ bool VerbsQueue::connected(std::string& error) {
         return false;
     }
     const uint64_t flight = verbs_flight_us(attributes.timeout, attributes.retry_cnt);
+    if (container_ != nullptr && container_->windowed()) container_->bind(add(WorkKind::bind, 0));
     if (attributes.timeout != 0 && flight <= verbs_flight_us(config().ack_timeout, config().retries)) return true;
     error = std::string(device_->name()) + " chose a timeout of 4.096 us * 2^" + std::to_string(attributes.timeout) +
             " and " + std::to_string(attributes.retry_cnt) + " retries, longer than the grace allows for";

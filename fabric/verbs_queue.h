@@ -3,12 +3,12 @@
 // and leave, and the READs. Bytes go in SENDs of at most a receive's size and come out in order: to its owner it is a
 // stream. How the connection is made and ends is the channel's.
 //
-//   push(), post_read()  collect work requests          ring()     posts them, with one doorbell
-//   collect()            empties the completion queue   pull()     copies what came, posts receives again
+//   push(), post_read(), post_write()  collect work requests      ring()  posts them, with one doorbell
+//   collect()  empties the completion queue                       pull()  copies what came, posts receives again
 //
 // Q1  A SEND leaves only with a credit (verbs_credits.h), so no receive queue is ever empty.
 // Q2  Work requests complete in the order in which they were posted: what completes completes all before it. Of SENDs
-//     every quarter of a queue, of READs and what counts them the last of a doorbell asks for a completion.
+//     and WRITEs every quarter of a queue, of READs and what counts them the last of a doorbell asks for a completion.
 // Q3  The first work request that completes badly is kept in bad(); the queue pair is in error from then on, and nothing
 //     that completes after it means anything. What is flushed is so because of another that went wrong, and may be told
 //     before it: then one more is posted, and bad() waits for that other until this last one is flushed, too.
@@ -29,6 +29,7 @@
 #include "base/mapping.h"
 #include "fabric/channel.h"
 #include "fabric/verbs_config.h"
+#include "fabric/verbs_container.h"
 #include "fabric/verbs_credits.h"
 #include "fabric/verbs_device.h"
 #include "fabric/verbs_error.h"
@@ -74,9 +75,16 @@ class VerbsQueue {
     void count_in(ChannelCounters& counters) { counters_ = &counters; }
     // The other side's receives, and what of it can be read. Once, before anything is sent.
     void met(const VerbsReceives& there, const VerbsFarMemory& far, const VerbsFarCounters& counters = {});
+    // This end has a container, if the device has room for it.
+    void use_container() { container_ = OwnContainer::make(*device_); }
+    const OwnContainer* container() const { return container_.get(); }
+    // The other end's, where its greeting says it; it is told of this one with the first WRITE. Else it says so in its
+    // first WRITE (VerbsContainer).
+    void met_container(const VerbsContainer& there) { far_container_ = there; }
     // The connection is made: what others may do here is narrowed to READs, atomics where there are counters, and WRITEs
-    // of nothing (no memory is registered for any); and that the queue pair waits no longer for an answer than the
-    // settings say, on which the grace is built (S2), is seen. False: `error` says what is not so.
+    // (of nothing, or into the container: no other memory is registered for any), the container's window is bound, and
+    // that the queue pair waits no longer for an answer than the settings say, on which the grace is built (S2), is seen.
+    // False: `error` says what is not so.
     bool connected(std::string& error);
 
     // ---- sending: collected, and posted by ring() ---------------------------------------------------
@@ -90,6 +98,8 @@ class VerbsQueue {
     bool counts_reads() const { return far_counters_.bytes > 0; }
     // Adds it, behind all that was collected; nothing if there is no counter for it. Room: as for a read.
     void post_count(uint64_t far_offset);
+    // Into the other end's container (fabric/channel.h, C7). False: there is none, or no room for it now.
+    bool post_write(std::string_view bytes);
     // Tries whether the other side's device is there. No-op while another try is under way.
     void post_beat();
     bool anything_to_post() const;
@@ -135,6 +145,8 @@ class VerbsQueue {
     uint32_t sends_left() const { return config().sends - sends_pending_; }
     ibv_send_wr& add(WorkKind kind, uint64_t token);
     void add_message(WorkKind kind, uint32_t bytes);
+    void add_sent(ibv_send_wr& work, uint32_t bytes);
+    void add_write(uint64_t offset, std::string_view bytes);
     bool may_pay() const;
     void complete_up_to(uint64_t number);
     void completed_well(const ibv_wc& completion);
@@ -157,10 +169,14 @@ class VerbsQueue {
     CompletionChannel completions_;
     CompletionQueue completion_queue_;
     QueuePair queue_pair_;
+    std::unique_ptr<OwnContainer> container_;  // B3
 
     std::optional<VerbsCredits> credits_;
     VerbsFarMemory far_;
     VerbsFarCounters far_counters_;
+    std::optional<VerbsContainer> far_container_;
+    bool told_container_ = false;
+    bool heard_ = false;  // something came
     uint32_t send_bytes_max_ = 0, inline_bytes_ = 0;
     bool connected_ = false;  // or about to be
 

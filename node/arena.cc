@@ -64,16 +64,45 @@ bool Arena::take_between(uint64_t begin, uint64_t end, uint64_t& hint, uint64_t&
     return false;
 }
 
-bool Arena::take_page(uint64_t& number) {
+bool Arena::take_at_home(std::vector<HomeRange>& ranges, uint32_t home, uint64_t begin, uint64_t end,
+                         uint64_t& number) {
+    if (ranges.empty()) return false;
+    HomeRange& range = ranges[home];
+    return take_between(std::max(begin, range.begin), std::min(end, range.end), range.hint, number);
+}
+
+bool Arena::take_page(uint64_t& number, uint32_t home) {
     std::lock_guard hold(pool_lock_);
     const uint64_t zone = lease_zone();
+    if (take_at_home(other_ranges_, home, zone, limit_, number)) return true;
     if (take_between(zone, limit_, hint_, number)) return true;
+    if (take_at_home(zone_ranges_, home, 0, zone, number)) return true;
     return take_between(0, zone, zone_hint_, number);
 }
 
-bool Arena::take_zone_page(uint64_t& number) {
+bool Arena::take_zone_page(uint64_t& number, uint32_t home) {
     std::lock_guard hold(pool_lock_);
+    if (take_at_home(zone_ranges_, home, 0, lease_zone(), number)) return true;
     return take_between(0, lease_zone(), zone_hint_, number);
+}
+
+void Arena::divide(uint32_t homes, uint64_t align) {
+    CHECK(homes > 0 && align > 0 && out_ == 0);
+    homes_ = homes;
+    if (homes == 1) return;
+    const auto parts = [&](uint64_t begin, uint64_t end) {
+        std::vector<HomeRange> ranges;
+        uint64_t from = begin;
+        for (uint32_t home = 0; home < homes; home++) {
+            const uint64_t equal = begin + (end - begin) * (home + 1) / homes;
+            const uint64_t to = home + 1 == homes ? end : std::max(from, equal / align * align);
+            ranges.push_back({from, to, home, from});
+            from = to;
+        }
+        return ranges;
+    };
+    zone_ranges_ = parts(0, lease_zone());
+    other_ranges_ = parts(lease_zone(), limit_);
 }
 
 bool Arena::take_run(uint64_t pages, uint64_t& first) {
@@ -113,6 +142,9 @@ void Arena::give_back(uint64_t first, uint64_t pages) {
     }
     out_ -= pages;
     (first < lease_zone() ? zone_hint_ : hint_) = first;
+    for (std::vector<HomeRange>* ranges : {&zone_ranges_, &other_ranges_})
+        for (HomeRange& range : *ranges)
+            if (range.begin <= first && first < range.end) range.hint = first;
 }
 
 void Arena::want_window(uint64_t first, uint64_t pages) {
@@ -173,6 +205,7 @@ void Arena::cut(uint64_t first, uint64_t pages, uint8_t size_class, uint16_t own
         page.run_head = uint32_t(first);
         page.lease_end = 0;
         page.listed = 0;
+        page.draining = 0;
         __atomic_store_n(&page.owner, owner, __ATOMIC_RELAXED);
     }
 }

@@ -11,6 +11,9 @@
 // A4  Only items of the lease zone, the pages below lease_zone(), are ever leased: every other page can be
 //     emptied at once, so that a set finds room whatever is leased (S8). Single pages and runs for other items
 //     are taken from outside the zone while there are any.
+// A5  Where memory has several homes (NUMA), the zone and the rest are each divided among them, in equal contiguous parts. A
+//     single page is taken from its partition's home while there is one, else from anywhere: none is lost. What the limit can
+//     be raised by belongs to none.
 #pragma once
 
 #include <atomic>
@@ -23,6 +26,7 @@
 #include "base/mapping.h"
 #include "fabric/region.h"
 #include "node/descriptor.h"
+#include "node/lease_stop.h"
 #include "node/read_counters.h"
 #include "node/size_classes.h"
 
@@ -42,7 +46,15 @@ struct Page {
     uint32_t run_head = 0;      // large_class: first page of the run
     uint64_t born = 0;          // large_class: the run's place in the order of all runs
     uint8_t listed = 0;         // among its partition's pages that leases may run in
+    uint8_t draining = 0;       // not 0: its leases are let run out, for that class
     uint32_t lease_end = 0;     // the latest of all items that were ever in it as it is cut now
+};
+
+// Of the pages, as the limit was at first.
+struct HomeRange {
+    uint64_t begin = 0, end = 0;
+    uint32_t home = 0;
+    uint64_t hint = 0;  // where to look for a free one
 };
 
 class Arena {
@@ -50,6 +62,16 @@ class Arena {
     // lease_share: of the limit; lease_zone() leaves at least `unleased_min` pages outside.
     Arena(fabric::Region& region, const SizeClasses& classes, uint64_t reserved_pages,
           uint64_t limit_pages, double lease_share, uint64_t unleased_min);
+
+    // Divides the pages among so many homes. Before any is taken. The parts begin at multiples of `align` pages.
+    void divide(uint32_t homes, uint64_t align);
+    uint32_t homes() const { return homes_; }
+    uint32_t home_of(uint32_t partition, uint32_t partition_count) const {
+        return uint32_t(uint64_t(partition) * homes_ / partition_count);
+    }
+    // Empty: there is one home.
+    const std::vector<HomeRange>& zone_ranges() const { return zone_ranges_; }
+    const std::vector<HomeRange>& other_ranges() const { return other_ranges_; }
 
     // From here on there are counters of reads, for others to move. Before the first item; throws std::system_error.
     void count_reads() { read_counters_ = std::make_unique<ReadCounters>(reserved_, region_.arena()); }
@@ -83,8 +105,8 @@ class Arena {
     }
 
     // The pool. A page or run taken belongs to the caller until it is cut, or given back.
-    bool take_page(uint64_t& number);
-    bool take_zone_page(uint64_t& number);  // of the lease zone, or none
+    bool take_page(uint64_t& number, uint32_t home = 0);
+    bool take_zone_page(uint64_t& number, uint32_t home = 0);  // of the lease zone, or none
     bool take_run(uint64_t pages, uint64_t& first);
     bool take_zone_run(uint64_t pages, uint64_t& first);  // wholly of the lease zone
     void give_back(uint64_t first, uint64_t pages);
@@ -109,6 +131,7 @@ class Arena {
     }
     uint64_t lease_zone() const { return zone_.load(std::memory_order_relaxed); }
     bool leasable(Ref ref) const { return page_of(ref) < lease_zone(); }
+    LeaseStop& lease_stop() { return lease_stop_; }
 
     // Makes a taken page (or run of pages) ready for items of a class. Bumps the epochs (A3).
     void cut(uint64_t first, uint64_t pages, uint8_t size_class, uint16_t owner);
@@ -119,6 +142,7 @@ class Arena {
     uint64_t zone_for(uint64_t limit) const;
     bool take_run_below(uint64_t end, uint64_t pages, uint64_t& first);
     bool take_between(uint64_t begin, uint64_t end, uint64_t& hint, uint64_t& number);
+    bool take_at_home(std::vector<HomeRange>& ranges, uint32_t home, uint64_t begin, uint64_t end, uint64_t& number);
     bool free_locked(uint64_t number) const { return (free_[number / 64] >> (number % 64) & 1) != 0; }
     void set_free_locked(uint64_t number, bool is_free);
 
@@ -134,11 +158,14 @@ class Arena {
     const double lease_share_;
     const uint64_t unleased_min_;
     std::atomic<uint64_t> zone_;
+    LeaseStop lease_stop_;
     std::atomic<uint64_t> births_{0};
     mutable std::mutex pool_lock_;
     std::vector<uint64_t> free_;  // bit per page
     std::atomic<uint64_t> limit_{0}, out_{0};  // written under the lock
     uint64_t hint_ = 0, zone_hint_ = 0;
+    uint32_t homes_ = 1;
+    std::vector<HomeRange> zone_ranges_, other_ranges_;  // by home
     uint64_t window_first_ = 0, window_end_ = 0;
 };
 

@@ -76,6 +76,7 @@ Config node_config(const conf::Settings& settings) {
     config.evict = settings.memory.evict;
     config.item_bytes_max = settings.memory.item_bytes_max;
     config.huge_pages = settings.memory.huge_pages;
+    config.numa_nodes = read_numa_nodes();
     config.workers = settings.session.threads;
     config.policy = settings.node.policy;
     config.lease.enabled = settings.node.lease;

@@ -24,6 +24,8 @@ struct Node::Impl {
     // Takes pages from the pool or, evicting, from partitions. Call without any partition's lock.
     bool reserve(uint64_t pages, NodeSeconds now, Reservation& reserved);
     void give_back(Reservation& reserved);
+    // A store found no memory: if that can be because of leases, there are none for a while.
+    void note_shortage(NodeSeconds now);
 
     Config config;
     uint32_t partition_count_log2;
@@ -36,8 +38,10 @@ struct Node::Impl {
     uint64_t window_cursor = 0;  // under reserve_lock
     std::atomic<uint64_t> pages_moved{0};
     std::atomic<uint64_t> flushes{0};
+    uint64_t numa_refused = 0;
 
   private:
+    void bind_memory(MemoryBinder& binder);
     bool empty_window(uint64_t first, uint64_t pages, NodeSeconds now);
     bool choose_window(uint64_t pages, const Reservation& wanted, NodeSeconds now, uint64_t& best);
     uint64_t run_head(uint64_t page);

@@ -18,13 +18,17 @@ node_libnode_a_SOURCES = \
 	node/index.h \
 	node/item_list.cc \
 	node/item_list.h \
+	node/lease_stop.h \
 	node/lease_terms.h \
 	node/node.cc \
 	node/node.h \
 	node/node_stats.cc \
 	node/node_stats.h \
+	node/numa.cc \
+	node/numa.h \
 	node/partition.cc \
 	node/partition.h \
+	node/partition_drain.cc \
 	node/partition_lease.cc \
 	node/partition_memory.cc \
 	node/policy.h \

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "node/node.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <stdexcept>
 
@@ -84,12 +86,52 @@ Node::Impl::Impl(const Config& wanted)
             pages_unleased_min(wanted)),
       secret(drawn(wanted, 3)) {
     if (wanted.count_reads) arena.count_reads();
+    if (config.numa_nodes.size() > 1) bind_memory(config.binder != nullptr ? *config.binder : kernel_binder());
     const uint64_t first_generation = drawn(wanted, 4) >> 6 | 1;  // room for 2^58 mutations above it
     for (uint32_t i = 0; i < UINT32_C(1) << partition_count_log2; i++)
         partitions[i].attach(region, arena, config, i, UINT32_C(1) << partition_count_log2, secret,
                              first_generation >> 2);
     for (uint8_t i = 1; i <= classes.count(); i++)
         region.header().class_bytes[i] = classes.slot_bytes(i);
+}
+
+// Arena, descriptors and index, before any of it is touched. What is refused lies where the kernel puts it.
+void Node::Impl::bind_memory(MemoryBinder& binder) {
+    const uint32_t homes = uint32_t(config.numa_nodes.size());
+    const uint64_t system_page = uint64_t(sysconf(_SC_PAGESIZE));
+    const auto whole_pages = [&](void* begin, uint64_t bytes, auto bind) {
+        const uint64_t from = (reinterpret_cast<uintptr_t>(begin) + system_page - 1) / system_page * system_page;
+        const uint64_t to = (reinterpret_cast<uintptr_t>(begin) + bytes) / system_page * system_page;
+        if (from < to && !bind(reinterpret_cast<void*>(from), to - from)) numa_refused++;
+    };
+    const auto prefer = [&](void* begin, uint64_t bytes, uint32_t home) {
+        whole_pages(begin, bytes, [&](void* at, uint64_t n) { return binder.prefer(at, n, config.numa_nodes[home]); });
+    };
+    const auto interleave = [&](void* begin, uint64_t bytes) {
+        whole_pages(begin, bytes, [&](void* at, uint64_t n) { return binder.interleave(at, n, config.numa_nodes); });
+    };
+    constexpr uint64_t huge_page = UINT64_C(2) << 20;
+    arena.divide(homes, config.huge_pages ? huge_page / layout::page_bytes : 1);
+    const auto page_at = [&](uint64_t page) { return region.arena() + page * layout::page_bytes / 8; };
+    const auto descriptors_at = [&](uint64_t page) { return &arena.descriptor(make_ref(page, 0)); };
+    constexpr uint64_t descriptors_bytes = layout::page_slots_max * sizeof(Descriptor);  // of a page
+    for (const auto* ranges : {&arena.zone_ranges(), &arena.other_ranges()})
+        for (const HomeRange& range : *ranges) {
+            prefer(page_at(range.begin), (range.end - range.begin) * layout::page_bytes, range.home);
+            prefer(descriptors_at(range.begin), (range.end - range.begin) * descriptors_bytes, range.home);
+        }
+    const uint64_t limit = arena.limit_pages(), growth = arena.reserved_pages() - limit;
+    if (growth != 0) {
+        interleave(page_at(limit), growth * layout::page_bytes);
+        interleave(descriptors_at(limit), growth * descriptors_bytes);
+    }
+    const uint32_t count = UINT32_C(1) << partition_count_log2;
+    for (uint32_t i = 0; i < count; i++) {
+        const layout::PartitionEntry& entry = region.partition(i);
+        const uint32_t home = arena.home_of(i, count);
+        prefer(region.buckets(i), entry.buckets_max * sizeof(layout::Bucket), home);
+        prefer(region.overflow(i), entry.overflow_max * sizeof(layout::Bucket), home);
+    }
 }
 
 void Node::Impl::give_back(Reservation& reserved) {
@@ -121,6 +163,12 @@ bool Node::Impl::reserve(uint64_t pages, NodeSeconds now, Reservation& reserved)
         return true;
     }
     return false;
+}
+
+void Node::Impl::note_shortage(NodeSeconds now) {
+    if (!config.lease.enabled || !config.evict) return;
+    const LeaseTerms terms(config.policy, config.lease);
+    arena.lease_stop().shortage(now, (terms.longest_ms() + config.lease.grace_ms + 999) / 1000 + 1);
 }
 
 // Of a few windows spread over the arena, the one that loses least. False: each would take what is kept.
@@ -186,6 +234,7 @@ bool Node::Impl::empty_window(uint64_t first, uint64_t pages, NodeSeconds now) {
             uint16_t owner = arena.owner_hint(page);
             if (owner == Page::no_owner) return false;
             std::lock_guard hold(partitions[owner].lock);
+            partitions[owner].reclaim_pending(now);
             if (arena.owner_hint(page) != owner) continue;
             uint64_t target = page;
             if (arena.page(page).size_class == layout::large_class)
@@ -279,8 +328,9 @@ bool Node::set_memory_limit(uint64_t bytes, NodeSeconds now) {
     if (pages > impl_->arena.reserved_pages()) return false;
     if (bytes < impl_->config.item_bytes_max * 2) return false;
     std::lock_guard hold(impl_->reserve_lock);
-    const uint64_t before = impl_->arena.limit_pages();
+    const uint64_t before = impl_->arena.limit_pages(), zone_before = impl_->arena.lease_zone();
     impl_->arena.set_limit(pages);
+    const uint64_t zone = impl_->arena.lease_zone();
     for (uint64_t page = pages; page < before; page++) {
         uint16_t owner = impl_->arena.owner_hint(page);
         if (owner == Page::no_owner) continue;
@@ -288,6 +338,12 @@ bool Node::set_memory_limit(uint64_t bytes, NodeSeconds now) {
         std::lock_guard hold_partition(partition.lock);
         if (impl_->arena.owner_hint(page) != owner) continue;
         partition.empty_page(impl_->arena.page(page).run_head, nil, now);
+    }
+    for (uint64_t page = std::min(zone, zone_before); page < std::max(zone, zone_before); page++) {
+        const uint16_t owner = impl_->arena.owner_hint(page);
+        if (owner == Page::no_owner) continue;
+        std::lock_guard hold_partition(impl_->partitions[owner].lock);
+        if (impl_->arena.owner_hint(page) == owner) impl_->partitions[owner].zone_moved(page);
     }
     return true;
 }
@@ -302,6 +358,10 @@ Stats Node::stats(NodeSeconds now) const {
         std::lock_guard hold(partition.lock);
         partition.add_stats(stats, now);
     }
+    stats.numa_nodes = impl_->arena.homes();
+    stats.numa_refused = impl_->numa_refused;
+    stats.leases.stops = impl_->arena.lease_stop().times();
+    stats.leases.stopped = impl_->arena.lease_stop().stopped(now);
     stats.pages_limit = impl_->arena.limit_pages();
     stats.pages_used = impl_->arena.pages_out();
     stats.memory_limit_bytes = stats.pages_limit * layout::page_bytes;

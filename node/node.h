@@ -20,6 +20,7 @@
 #include "base/policy_kind.h"
 #include "fabric/region_view.h"
 #include "node/lease_terms.h"
+#include "node/numa.h"
 #include "protocol/op.h"
 
 namespace farcached::node {
@@ -39,6 +40,8 @@ struct Config {
     PolicyKind policy = PolicyKind::clock;       // node/policy.h; without leases if it goes with none
     LeaseConfig lease;
     uint64_t seed = 0;  // not 0: nothing is drawn at random, which only measurements and tests may want
+    std::vector<uint32_t> numa_nodes;  // that memory is divided among; fewer than two: it is left to the kernel
+    MemoryBinder* binder = nullptr;    // borrowed; nullptr: the kernel's
     bool count_reads = false;                    // there are counters for those who read one-sided (ReadCounters)
 };
 
@@ -56,6 +59,12 @@ struct LeaseStats {
     uint64_t denied_wasted = 0;     // replaces one that died under its lease
     uint64_t denied_no_room = 0;    // outside the lease zone, and the zone had no slot
     uint64_t denied_short = 0;      // expires too soon
+    uint64_t denied_draining = 0;   // in a page whose leases are let run out
+    uint64_t denied_stopped = 0;    // there are none at all for now (LeaseStop)
+    uint64_t draining = 0;          // such pages; a run of pages is one
+    uint64_t drained = 0;           // of them, those that became free
+    uint64_t stops = 0;             // times that leases stopped
+    uint64_t stopped = 0;           // 1: they are
     uint64_t moved = 0;             // into the lease zone
     uint64_t bytes = 0;             // of items whose lease runs
     uint64_t pending_bytes = 0;     // of items that died under a lease that runs
@@ -92,6 +101,8 @@ struct Stats {
     uint64_t flushes = 0;
     uint64_t overflow_evictions = 0;  // items that went because their bucket chain was full
     uint64_t reads_counted = 0;       // one-sided reads that were seen by the items' counters
+    uint64_t numa_nodes = 1;          // that memory is divided among
+    uint64_t numa_refused = 0;        // parts of it that the kernel did not bind
     LeaseStats leases;
     std::array<uint64_t, popularity_queues> queues{};  // items in each queue of the policy, over all classes
     std::vector<ClassStats> classes;  // index 0 is unused: classes are 1-based

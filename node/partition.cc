@@ -26,6 +26,7 @@ void Partition::attach(fabric::Region& region, Arena& arena, const Config& confi
     terms_ = LeaseTerms(config.policy, config.lease);
     choose_policy(policy_, config.policy, first_generation + which);
     partition_count_ = partition_count;
+    home_ = arena.home_of(which, partition_count);
     secret_ = secret;
     generation_ = first_generation / layout::partitions_max * layout::partitions_max + which;
     words::store_release(&entry_->flush_floor, generation_);
@@ -158,6 +159,7 @@ void Partition::bring_to_life(Ref ref, uint64_t generation) {
 
 void Partition::put(Ref ref, const NewItem& item, NodeSeconds now, Index::Place old) {
     const uint64_t generation = write(ref, item, now);
+    arena_->lease_stop().found(now);
     add_to_policy(ref, item, old.slot == nullptr ? nullptr : &arena_->descriptor(old.ref), now);
     tally_[arena_->page(page_of(ref)).size_class].requested += item.bytes();
     items_++;
@@ -261,7 +263,8 @@ Index::Place Partition::rewrite(Index::Place at, const NewItem& changed, NodeSec
     item.last_access = before.last_access;
     item.queue = before.queue;
     item.lease_halvings = before.lease_halvings;
-    if (!lease_.enabled) item.lease_end = before.lease_end;  // the policy's
+    if (!lease_.enabled || (before.flags & item_lease_wasted) != 0) item.lease_end = before.lease_end;  // or the policy's
+    item.flags |= uint8_t(before.flags & item_lease_wasted) & 31;
     return at;
 }
 
@@ -356,7 +359,7 @@ void Partition::flush(NodeSeconds now) {
     for (uint32_t page : pages) {
         if (arena_->owner_hint(page) != number) continue;
         if (arena_->page(page).listed == 0) continue;
-        arena_->page(page).listed = 0;
+        unlist(page);
         for_live(page, [&](Ref ref) {
             if (lease_runs(ref, now)) kill(ref, place_of(ref).slot, Gone::reclaimed, now);
         });

@@ -64,6 +64,8 @@ struct NewItem {
 struct ClassTally {
     uint32_t partial_head[2] = {nil, nil};  // pages with room: outside the lease zone, and in it
     uint64_t pages = 0, used = 0, requested = 0;
+    uint64_t listed = 0;  // pages that leases may run in; a run of pages is one
+    NodeSeconds own_sought = 0, zone_sought = 0;  // when a page to drain or to empty was last looked for
     uint64_t evicted = 0, evicted_nonzero = 0, evicted_unfetched = 0, evicted_active = 0;
     uint64_t evicted_age_s = 0, out_of_memory = 0, reclaimed = 0, expired_unfetched = 0;
     uint64_t crawler_reclaimed = 0, crawler_checked = 0;
@@ -140,6 +142,8 @@ class alignas(64) Partition {
     // How much would be lost with a page: share in use, weighted by recency, 0 to 1. With any page of a large
     // item all of it is lost: that much times its pages, and `end` is behind the last of them.
     double page_heat(uint64_t page, NodeSeconds now, uint64_t& end);
+    // The lease zone's end was moved over that page, which is ours.
+    void zone_moved(uint64_t page);
 
     Observer* observer = nullptr;
     uint16_t number = 0;
@@ -161,8 +165,8 @@ class alignas(64) Partition {
     }
     Index::Place place_of(Ref ref) const;
     Ref take_slot(uint8_t size_class, bool in_zone);
-    Ref take_zone_slot(uint8_t size_class, NodeSeconds now, Ref keep);
-    bool make_room_in_zone(uint8_t size_class, NodeSeconds now, Ref keep);
+    Ref take_zone_slot(uint8_t size_class, NodeSeconds now, Ref pinned);
+    bool make_room_in_zone(uint8_t size_class, NodeSeconds now, Ref pinned);
     void move_item(Index::Place from, Ref to, NodeSeconds now);
     Ref take_zone_run(Ref like);
     bool move_to_zone(Index::Place& at, NodeSeconds now);
@@ -175,6 +179,17 @@ class alignas(64) Partition {
     uint64_t leased_bytes(NodeSeconds now) const;
     void add_lease_stats(LeaseStats& sum, NodeSeconds now) const;
     bool page_pinned(uint64_t page, NodeSeconds now) const;
+    bool draining(Ref ref) const { return arena_->page(page_of(ref)).draining != 0; }
+    bool leasable(Ref ref) const { return arena_->leasable(ref) && !draining(ref); }
+    uint64_t bytes_pinned_in(uint64_t page, NodeSeconds now) const;
+    void drain_emptiest(uint8_t wanted_by, NodeSeconds now, FunctionRef<bool(uint8_t)> of_class);
+    void drain_own(uint8_t size_class, NodeSeconds now);
+    uint64_t pages_to_lease(uint8_t size_class) const;
+    void settle_drains(uint8_t size_class, NodeSeconds now, Ref pinned);
+    uint64_t coldest_zone_page(uint8_t except, double heat, NodeSeconds now, Ref pinned);
+    bool free_zone_page(uint8_t to, NodeSeconds now, Ref pinned);
+    void unlist(uint64_t page);
+    void forget_page(uint64_t page);
     void add_partial(uint64_t page);
     void note_pinned(uint64_t page, uint32_t lease_end, NodeSeconds now);
     uint32_t lease_ms_left(Ref ref, NodeSeconds now) const;
@@ -211,6 +226,7 @@ class alignas(64) Partition {
     bool evict_ = true;
     bool cas_ = true;
     uint32_t partition_count_ = 1;
+    uint32_t home_ = 0;  // of its pages (Arena, A5)
     uint64_t secret_ = 0;
     uint64_t generation_ = 0;
     uint64_t cas_issued_ = 0;
@@ -230,6 +246,9 @@ class alignas(64) Partition {
     static constexpr uint32_t lease_seconds_max = 1024;
     std::vector<uint32_t> pinned_pages_;  // every page of ours that a lease may run in; others too
     size_t pinned_compact_at_ = 64;
+    std::vector<uint32_t> draining_;  // pages of ours
+    size_t drain_cursor_ = 0;
+    uint64_t zone_cursor_ = 0;
     std::vector<LeasedIn> leased_in_;
     struct Pending {
         uint32_t lease_end;

@@ -43,8 +43,10 @@ std::optional<protocol::Grant> Partition::grant(Index::Place& at, NodeSeconds no
     if (term_wasted(before, now)) return denied(leases_.denied_wasted);
     const uint32_t term_ms = std::min(wanted_ms, lease_ms_left(at.ref, now));
     if (term_ms < std::min(lease_term_ms_min, wanted_ms)) return denied(leases_.denied_short);
-    if (report != nullptr && !arena_->leasable(at.ref)) return std::nullopt;
-    if (!arena_->leasable(at.ref))
+    if (arena_->lease_stop().stopped(now)) return denied(leases_.denied_stopped);
+    if (draining(at.ref) && (report != nullptr || lease_runs(at.ref, now))) return denied(leases_.denied_draining);
+    if (report != nullptr && !leasable(at.ref)) return std::nullopt;
+    if (!leasable(at.ref))
         if (!move_to_zone(at, now)) return denied(leases_.denied_no_room);
     const uint32_t lease_end = now + (term_ms + lease_.grace_ms + 999) / 1000 + 1;
     if (report != nullptr && !affords(*report, at.ref, lease_end, now)) return std::nullopt;
@@ -133,16 +135,29 @@ void Partition::note_pinned(uint64_t number_of_page, uint32_t lease_end, NodeSec
     page.lease_end = std::max(page.lease_end, lease_end);
     if (page.listed != 0) return;
     if (pinned_pages_.size() >= pinned_compact_at_) {
+        // A page that went and came back is there twice.
+        std::sort(pinned_pages_.begin(), pinned_pages_.end());
+        pinned_pages_.erase(std::unique(pinned_pages_.begin(), pinned_pages_.end()), pinned_pages_.end());
         std::erase_if(pinned_pages_, [&](uint32_t other) {
             if (arena_->owner_hint(other) != number) return true;
             if (page_pinned(other, now)) return false;
-            arena_->page(other).listed = 0;
+            unlist(other);
             return true;
         });
         pinned_compact_at_ = std::max<size_t>(64, 2 * pinned_pages_.size());
     }
     page.listed = 1;
+    tally_[page.size_class].listed++;
     pinned_pages_.push_back(uint32_t(number_of_page));
+}
+
+void Partition::unlist(uint64_t number_of_page) {
+    Page& page = arena_->page(number_of_page);
+    if (page.listed == 0) return;
+    page.listed = 0;
+    uint64_t& listed = tally_[page.size_class].listed;
+    CHECK(listed > 0);
+    listed--;
 }
 
 // The same bytes as a new generation in the lease zone, so that all other pages stay free of leases (S8).
@@ -165,30 +180,35 @@ Ref Partition::take_zone_run(Ref like) {
     return adopt_run(first, pages);
 }
 
-Ref Partition::take_zone_slot(uint8_t size_class, NodeSeconds now, Ref keep) {
-    if (Ref ref = take_slot(size_class, /* in_zone= */ true); ref != nil) return ref;
-    uint64_t page = 0;
-    if (arena_->take_zone_page(page)) {
-        if (Ref ref = first_slot(page, size_class); ref != nil) return ref;
-    }
-    return evict_ && make_room_in_zone(size_class, now, keep) ? take_slot(size_class, /* in_zone= */ true) : nil;
+Ref Partition::take_zone_slot(uint8_t size_class, NodeSeconds now, Ref pinned) {
+    const auto take = [&]() -> Ref {
+        if (Ref ref = take_slot(size_class, /* in_zone= */ true); ref != nil) return ref;
+        uint64_t page = 0;
+        return arena_->take_zone_page(page, home_) ? first_slot(page, size_class) : nil;
+    };
+    reclaim_pending(now);
+    settle_drains(size_class, now, pinned);
+    if (Ref ref = take(); ref != nil) return ref;
+    if (!evict_) return nil;
+    if (make_room_in_zone(size_class, now, pinned)) return take_slot(size_class, /* in_zone= */ true);
+    return free_zone_page(size_class, now, pinned) ? take() : nil;
 }
 
 // An item of the zone that is not leased goes, but only from the zone: what is lost for it is the next to be lost anyway.
-bool Partition::make_room_in_zone(uint8_t size_class, NodeSeconds now, Ref keep) {
+bool Partition::make_room_in_zone(uint8_t size_class, NodeSeconds now, Ref pinned) {
     constexpr uint32_t depth_max = 32;  // it is one of the last of the class
     Ref leaves = nil;
     const auto may_leave = [&](Ref ref) {
-        if (!arena_->leasable(ref) || lease_runs(ref, now)) return false;
+        if (!leasable(ref) || lease_runs(ref, now)) return false;
         leaves = ref;
         return true;
     };
     if (!walk_next_to_go(size_class, depth_max, now, may_leave)) return false;
     Ref to = take_slot(size_class, /* in_zone= */ false);
     if (to == nil) {
-        const uint64_t generation = arena_->header(leaves).guard;
-        if (!evict_one(size_class, now, keep)) return false;
-        if (arena_->descriptor(leaves).state != SlotState::live || arena_->header(leaves).guard != generation) return true;
+        const uint64_t guard = arena_->header(leaves).guard;
+        if (!evict_one(size_class, now, pinned)) return false;
+        if (arena_->descriptor(leaves).state != SlotState::live || arena_->header(leaves).guard != guard) return true;
         to = take_slot(size_class, /* in_zone= */ false);
         if (to == nil) return true;  // it was another one of the zone
     }
@@ -196,8 +216,9 @@ bool Partition::make_room_in_zone(uint8_t size_class, NodeSeconds now, Ref keep)
     return true;
 }
 
-// The same bytes as a new generation.
+// The same bytes as a new generation. Its counter stays behind: what that says is seen first.
 void Partition::move_item(Index::Place from, Ref to, NodeSeconds now) {
+    see_reads(from.ref, now);
     const std::string_view key = key_of(from.ref);
     NewItem item = same_item({key, hash_key(key, region_->view().hash_seed)}, from.ref);
     item.counts_as_new = false;
@@ -242,6 +263,10 @@ void Partition::add_lease_stats(LeaseStats& sum, NodeSeconds now) const {
     sum.denied_wasted += leases_.denied_wasted;
     sum.denied_no_room += leases_.denied_no_room;
     sum.denied_short += leases_.denied_short;
+    sum.denied_draining += leases_.denied_draining;
+    sum.denied_stopped += leases_.denied_stopped;
+    sum.draining += draining_.size();
+    sum.drained += leases_.drained;
     sum.moved += leases_.moved;
     sum.bytes += leased_bytes(now);
     sum.pending_bytes += leases_.pending_bytes;

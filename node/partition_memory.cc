@@ -48,6 +48,12 @@ void Partition::add_partial(uint64_t number_of_page) {
     head = uint32_t(number_of_page);
 }
 
+void Partition::zone_moved(uint64_t number_of_page) {
+    if (arena_->page(number_of_page).partial == 0) return;
+    drop_partial(number_of_page);
+    add_partial(number_of_page);
+}
+
 // False: the limit was lowered below that page in the meantime, and whoever lowered it saw no owner.
 bool Partition::adopt_page(uint64_t number_of_page, uint8_t size_class) {
     arena_->cut(number_of_page, 1, size_class, number);
@@ -69,6 +75,7 @@ void Partition::release_slot(Ref ref) {
     CHECK(page.live > 0);
     page.live--;
     tally.used--;
+    if (page.live == 0) forget_page(number_of_page);
     if (page.size_class == layout::large_class) {
         tally.pages -= region_->page(number_of_page).run_pages;
         arena_->uncut(number_of_page);
@@ -82,7 +89,7 @@ void Partition::release_slot(Ref ref) {
         arena_->uncut(number_of_page);
         return;
     }
-    if (page.partial == 0) add_partial(number_of_page);
+    if (page.partial == 0 && page.draining == 0) add_partial(number_of_page);
 }
 
 // Of a page taken from the pool.
@@ -100,12 +107,13 @@ Ref Partition::allocate(uint64_t bytes, NodeSeconds now, Ref pinned, Reservation
     }
     reclaim_pending(now);
     const uint8_t size_class = arena_->classes().of(bytes);
+    settle_drains(size_class, now, pinned);
     if (size_class == layout::large_class) return allocate_run(bytes, reserved, need_pages);
     constexpr uint32_t tries_max = 4;
     for (uint32_t attempt = 0; attempt < tries_max; attempt++) {
         if (Ref ref = take_slot(size_class, /* in_zone= */ false); ref != nil) return ref;
         uint64_t page = 0;
-        if (arena_->take_page(page)) {
+        if (arena_->take_page(page, home_)) {
             if (Ref ref = first_slot(page, size_class); ref != nil) return ref;
             continue;
         }
@@ -120,6 +128,7 @@ Ref Partition::allocate(uint64_t bytes, NodeSeconds now, Ref pinned, Reservation
         if (should_move_page(size_class, now))
             if (move_page(size_class, now, pinned)) continue;
         if (evict_one(size_class, now, pinned)) continue;
+        drain_own(size_class, now);
         if (move_page(size_class, now, pinned)) continue;
         break;
     }
@@ -157,10 +166,10 @@ Ref Partition::adopt_run(uint64_t first, uint64_t pages) {
     return make_ref(first, 0);
 }
 
-// Frees an expired or flushed item among the last few of a class.
+// Frees an expired or flushed item among the last few of a class; not where its slot could not be taken then.
 bool Partition::reclaim_tail(uint8_t size_class, NodeSeconds now, Ref pinned) {
     return walk_next_to_go(size_class, reclaim_tries, now, [&](Ref ref) {
-        if (ref == pinned || lease_runs(ref, now)) return false;
+        if (ref == pinned || lease_runs(ref, now) || draining(ref)) return false;
         if (!flushed(ref))
             if (!dead_by_time(ref, now)) return false;
         Index::Place place = place_of(ref);
@@ -181,7 +190,7 @@ bool Partition::walk_next_to_go(uint8_t size_class, uint32_t depth, NodeSeconds 
 }
 
 bool Partition::evict_one(uint8_t size_class, NodeSeconds now, Ref pinned) {
-    auto may_go = [&](Ref ref) { return ref != pinned && !lease_runs(ref, now); };
+    auto may_go = [&](Ref ref) { return ref != pinned && !lease_runs(ref, now) && !draining(ref); };
     auto was_read = [&](Ref ref) { return see_reads(ref, now); };
     const Candidates candidates{may_go, was_read};
     Ref victim = std::visit(

@@ -212,6 +212,8 @@ void NodeService::take(const Frame& frame) {
             return accesses(frame);
         case FrameKind::report:
             return report(frame);
+        case FrameKind::report_written:
+            return report_written(frame);
         case FrameKind::lent:
             return lent(frame);
         case FrameKind::welcome:
@@ -219,6 +221,7 @@ void NodeService::take(const Frame& frame) {
         case FrameKind::replies:
         case FrameKind::unlent:
         case FrameKind::reported:
+        case FrameKind::reported_written:
             break;
     }
     CHECK(!"parse_frame lets no such frame of a proxy pass");

@@ -17,7 +17,8 @@
 // N6  What is no frame ends the connection, with a goodbye if it was greeted. So does what breaks what was agreed:
 //     more frames of requests in flight than credits, a chunk of a value that was not announced.
 // N7  A report takes report_us_max, and what is left of it is left to the proxy to send again. Nothing in it is believed:
-//     each record counts for what it names, if that is there, and renews no more leases than the proxy's share.
+//     each record counts for what it names, if that is there, and renews no more leases than the proxy's share. One that
+//     lies in the container (fabric/channel.h, C7) is copied out first, and then is like any other.
 // N8  Every ending is counted once, by a ServiceEnd.
 #pragma once
 
@@ -182,7 +183,9 @@ class NodeService final : public fabric::ChannelEvents {
     bool possible(const protocol::AccessRecord& record, Access& access) const;
     void accesses(const protocol::Frame& frame);
     ReportQuota::Share report_share(const protocol::Welcome& welcome) const;
-    void report(const protocol::Frame& frame);
+    void report(const protocol::Frame& frame, bool written = false);
+    void report_written(const protocol::Frame& notice);
+    void answer_report(uint64_t sequence, bool written);
     uint32_t renew(const protocol::AccessRecord& record, NodeSeconds now);
 
     static std::unique_ptr<char[]> take_memory(uint64_t bytes);  // nullptr: there is none
@@ -229,6 +232,7 @@ class NodeService final : public fabric::ChannelEvents {
     protocol::FrameLimits limits_;
     uint32_t credits_ = 0;
     std::shared_ptr<ReportQuota> quota_;  // once greeted
+    OutBuffer answer_;                    // to a report, while it is made
     Halted halted_;
     std::unordered_map<uint64_t, uint32_t> in_flight_;  // unanswered requests by sequence, of frames that were read
     Incomings incoming_;

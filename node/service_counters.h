@@ -42,6 +42,8 @@ namespace farcached::node {
     X(accesses, "accesses reported by proxies that read one-sided")                               \
     X(accesses_invalid, "reported accesses that name no possible item")                           \
     X(reports, "reports of accesses, each with an answer")                                        \
+    X(reports_written, "of these, reports that their proxy wrote into the node's container")      \
+    X(report_answers_written, "answers to reports that were written into the proxy's container")  \
     X(report_records, "accesses in reports that were looked at; all these are among accesses")    \
     X(report_renewed, "leases granted or renewed by reports")                                     \
     X(report_refused_stranger, "accesses in reports to what is not there")                        \
@@ -88,6 +90,8 @@ enum class StatKind : uint8_t { counter, gauge };
     X(hash_bytes, gauge, s.index_bytes, "bytes of the index")                                            \
     X(flushes, counter, s.flushes, "flushes carried out")                                                \
     X(index_evictions, counter, s.overflow_evictions, "items that went because their bucket chain was full") \
+    X(numa_nodes, gauge, s.numa_nodes, "NUMA nodes that memory is divided among; 1: it is not")           \
+    X(numa_refused, gauge, s.numa_refused, "parts of memory that the kernel did not bind to a NUMA node") \
     X(reads_counted, counter, s.reads_counted,                                                           \
       "one-sided reads that the node saw by the items' counters, when it looked (access-tracking)")
 
@@ -102,6 +106,14 @@ enum class StatKind : uint8_t { counter, gauge };
     X(lease_denied_no_room, counter, s.leases.denied_no_room,                                            \
       "leases denied: no room where leased items may lie")                                               \
     X(lease_denied_short, counter, s.leases.denied_short, "leases denied: the item expires too soon")    \
+    X(lease_denied_draining, counter, s.leases.denied_draining,                                          \
+      "leases denied: the item lies in a page whose leases are let run out, as room is needed")          \
+    X(lease_denied_stopped, counter, s.leases.denied_stopped,                                            \
+      "leases denied: there were none at all, as a store had found no memory")                           \
+    X(lease_pages_draining, gauge, s.leases.draining, "pages whose leases are let run out")              \
+    X(lease_pages_drained, counter, s.leases.drained, "such pages that became free")                     \
+    X(lease_stopped, gauge, s.leases.stopped, "1: no leases are granted for now, as a store found no memory") \
+    X(lease_stops, counter, s.leases.stops, "times that this began")                                     \
     X(lease_moved, counter, s.leases.moved, "items moved to where leased items may lie")                 \
     X(lease_bytes, gauge, s.leases.bytes, "bytes of items whose lease runs")                             \
     X(reclaim_pending_bytes, gauge, s.leases.pending_bytes,                                              \

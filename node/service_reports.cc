@@ -71,7 +71,7 @@ ReportQuota::Share NodeService::report_share(const protocol::Welcome& welcome) c
 }
 
 // The first record is looked at whatever the time, so that a report gets somewhere.
-void NodeService::report(const Frame& frame) {
+void NodeService::report(const Frame& frame, bool written) {
     if (state_ == State::leaving) return bad(FrameError::kind_unexpected);
     const uint64_t began_ns = shared_.steady_ns();
     const NodeSeconds now = shared_.clock().seconds;
@@ -92,7 +92,37 @@ void NodeService::report(const Frame& frame) {
     counters_.report_us.add(spent_us);
     if (looked_at < frame.count) counters_.report_cut_short.add(1);
     const uint32_t left_us = report_us_max - uint32_t(std::min<uint64_t>(spent_us, report_us_max));
-    protocol::append_reported(channel_->out(), frame.sequence, left_us, {terms_ms.data(), looked_at});
+    protocol::append_reported(answer_, frame.sequence, left_us, {terms_ms.data(), looked_at});
+    answer_report(frame.sequence, written);
+}
+
+// The proxy's container is its own again when it is told of what is there: it has had the last answer before it sent
+// this report, or has only itself to blame.
+void NodeService::answer_report(uint64_t sequence, bool written) {
+    const std::string_view answer(answer_.data(), answer_.size());
+    if (written && channel_->post_write(answer)) {
+        counters_.report_answers_written.add(1);
+        protocol::append_written(channel_->out(), protocol::FrameKind::reported_written, sequence, uint32_t(answer.size()));
+    } else {
+        channel_->out().append(answer);
+    }
+    answer_.clear(protocol::report_bytes_max);
+}
+
+// The container is the proxy's to change at any time: what is looked at is a copy (C2).
+void NodeService::report_written(const Frame& notice) {
+    static_assert(protocol::report_bytes_max <= fabric::container_bytes);
+    if (!channel_->has_container()) return bad(FrameError::written_stranger);
+    protocol::WrittenRecord written;
+    FrameError error = protocol::parse_written(notice, written);
+    if (error != FrameError::none) return bad(error);
+    std::array<char, protocol::report_bytes_max> copy;
+    channel_->copy_container(copy.data(), written.bytes);
+    Frame frame;
+    error = protocol::read_written(notice, {copy.data(), written.bytes}, limits_, frame);
+    if (error != FrameError::none) return bad(error);
+    counters_.reports_written.add(1);
+    report(frame, /* written= */ true);
 }
 
 // The term of the new lease; 0: there is none.

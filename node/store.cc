@@ -44,6 +44,7 @@ bool with_memory(Node::Impl& impl, uint64_t hash, NodeSeconds now, Body&& body) 
         if (done || need_pages == 0) break;
         if (!impl.reserve(need_pages, now, reserved)) break;
     }
+    if (!done) impl.note_shortage(now);
     return done;
 }
 

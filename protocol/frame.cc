@@ -33,7 +33,7 @@ constexpr uint32_t reported_bytes_max =
 static_assert(reported_bytes_max <= frame_bytes_lowest);
 
 // By FrameKind.
-constexpr std::array<KindRule, 16> rules = {{
+constexpr std::array<KindRule, 18> rules = {{
     {},
     {"hello", From::proxy, When::greeting, sizeof(HelloRecord), 0, false},
     {"welcome", From::node, When::greeting, sizeof(WelcomeRecord), 0, false},
@@ -51,8 +51,10 @@ constexpr std::array<KindRule, 16> rules = {{
     {"report", From::proxy, When::open, 0, sizeof(AccessRecord), true, version_with_reports, report_bytes_max},
     {"reported", From::node, When::open, sizeof(ReportedRecord), sizeof(RenewalRecord), true, version_with_reports,
      reported_bytes_max},
+    {"report_written", From::proxy, When::open, sizeof(WrittenRecord), 0, true, version_with_reports},
+    {"reported_written", From::node, When::open, sizeof(WrittenRecord), 0, true, version_with_reports},
 }};
-static_assert(rules.size() == size_t(FrameKind::reported) + 1);
+static_assert(rules.size() == size_t(FrameKind::reported_written) + 1);
 
 bool may_send(From from, Sender sender) {
     if (from == From::either) return true;
@@ -287,6 +289,41 @@ FrameError renewal_at(const Frame& frame, uint32_t index, uint32_t& term_ms) {
     const Frame entries{frame.kind, frame.count, frame.sequence, frame.body.substr(sizeof(ReportedRecord))};
     term_ms = entry_at<RenewalRecord>(entries, index).term_ms;
     return term_ms <= term_ms_highest ? FrameError::none : FrameError::report_invalid;
+}
+
+// ---- frames in containers -----------------------------------------------------------------------------
+
+namespace {
+
+FrameKind kind_written(const Frame& notice) {
+    CHECK(notice.kind == FrameKind::report_written || notice.kind == FrameKind::reported_written);
+    return notice.kind == FrameKind::report_written ? FrameKind::report : FrameKind::reported;
+}
+
+}  // namespace
+
+void append_written(OutBuffer& out, FrameKind kind, uint64_t sequence, uint32_t bytes) {
+    CHECK(bytes <= report_bytes_max);
+    append_header(out, kind, sequence, sizeof(WrittenRecord));
+    append_record(out, WrittenRecord{0, bytes});
+}
+
+FrameError parse_written(const Frame& notice, WrittenRecord& written) {
+    (void)kind_written(notice);
+    written = wire::get<WrittenRecord>(notice.body.data());
+    if (written.container != 0) return FrameError::written_stranger;
+    const bool possible = written.bytes >= sizeof(FrameHeader) && written.bytes <= report_bytes_max;
+    return possible ? FrameError::none : FrameError::written_length;
+}
+
+FrameError read_written(const Frame& notice, std::string_view content, const FrameLimits& limits, Frame& frame) {
+    const FrameParse parse = parse_frame(content, limits);
+    if (parse.status == FrameParse::Status::bad) return parse.error;
+    if (parse.status != FrameParse::Status::frame || parse.bytes != content.size()) return FrameError::written_mismatch;
+    if (parse.frame.kind != kind_written(notice)) return FrameError::written_mismatch;
+    if (parse.frame.sequence != notice.sequence) return FrameError::written_mismatch;
+    frame = parse.frame;
+    return FrameError::none;
 }
 
 // ---- sentences --------------------------------------------------------------------------------------

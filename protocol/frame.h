@@ -23,6 +23,8 @@
 //  unlent        node    it does not READ it; the value is to come in chunks
 //  report        proxy   `count` accesses that the node did not see, to be answered; the sequence numbers the report
 //  reported      node    what came of the first `count` of that report, and how much time is left for more
+//  report_written    proxy   a report lies in the node's container     \ only where the transport has containers,
+//  reported_written  node    a reported lies in the proxy's container  / of which its own greeting tells
 //
 // A frame is never longer than the greeting agreed (frame_bytes_max), so that a receiver's buffer,
 // a ring and a posted receive have one size, and a small request never waits behind a large value.
@@ -195,6 +197,14 @@ FrameError access_at(const Frame& frame, uint32_t index, AccessRecord& entry);  
 void append_reported(OutBuffer& out, uint64_t sequence, uint32_t left_us, std::span<const uint32_t> terms_ms);
 FrameError parse_reported(const Frame& frame, uint32_t& left_us);
 FrameError renewal_at(const Frame& frame, uint32_t index, uint32_t& term_ms);
+
+// ---- frames in containers -----------------------------------------------------------------------------
+
+// Tells of a frame that was written; kind: report_written or reported_written.
+void append_written(OutBuffer& out, FrameKind kind, uint64_t sequence, uint32_t bytes);
+FrameError parse_written(const Frame& notice, WrittenRecord& written);
+// The frame of which the notice tells, in a copy of so many bytes of the container; its body is a view into that.
+FrameError read_written(const Frame& notice, std::string_view content, const FrameLimits& limits, Frame& frame);
 
 // ---- for those who write frames ---------------------------------------------------------------------
 

@@ -56,6 +56,8 @@ enum class FrameKind : uint16_t {
     unlent = 13,
     report = 14,
     reported = 15,
+    report_written = 16,
+    reported_written = 17,
 };
 
 // ---- requests ---------------------------------------------------------------------------------------
@@ -309,6 +311,14 @@ struct RenewalRecord {
     uint32_t term_ms;  // of the item's lease, from when the report was sent; 0: not renewed
 };
 static_assert(sizeof(RenewalRecord) == 4);
+
+// report_written, reported_written: a frame of kind report, or reported, and of the same sequence lies at the beginning of
+// the receiver's container (fabric/channel.h, C7), which its sender wrote before.
+struct WrittenRecord {
+    uint32_t container;  // which; 0: the only one that a connection's end has
+    uint32_t bytes;      // of the frame, with its header; to report_bytes_max
+};
+static_assert(sizeof(WrittenRecord) == 8);
 
 // ---- the greeting -----------------------------------------------------------------------------------
 //

@@ -65,6 +65,7 @@ class AccessNotes {
     void report(OutBuffer& out, uint64_t now_ns, bool room);
     // A report is under way: the node owes an answer.
     bool unanswered() const { return !under_way_.empty(); }
+    uint64_t number() const { return number_; }  // of the last report
     // That answer: tells, of each record that the node looked at, the term of the new lease, which counts from when the
     // report was sent; 0: there is none. term_ms_max: of the welcome. An error: nothing was told.
     struct Renewed {

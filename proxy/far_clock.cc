@@ -61,7 +61,9 @@ void FarClock::saw(const NodeReading& now, uint64_t sent_ns, uint64_t received_n
     const int64_t at = int64_t(received_ns);
     const int64_t sent = int64_t(sent_ns);
     const int64_t high = end_of(now);
-    if (high + (at - sent) + (at - sent) / clock_rate_error < high_ns(at)) {
+    const int64_t high_at = high + (at - sent) + (at - sent) / clock_rate_error;
+    if (floor_of(now) > high_ns(at) || high_at < low_ns(at)) return greeted(now, sent_ns, received_ns);
+    if (high_at < high_ns(at)) {
         high_ns_ = high;
         high_at_ns_ = sent;
     }

@@ -14,6 +14,8 @@
 //     the least that N2 allows, exact between processes of one host, and no other reading changes it but for what the
 //     two clocks drift. As a rule the greeting is such a reading; otherwise it is late, as in N2, until one comes.
 //     What the clocks drifted while there was none is not known, and does not count as early.
+// N4  A reading that cannot be, had both clocks gone on all the while, says that one stood still, as that of a guest which
+//     was halted: nothing that was known before counts, as if it were of a greeting.
 #pragma once
 
 #include <cstdint>

@@ -22,6 +22,7 @@ void HostReports::ended() {
     if (reports_) resign();
     incarnation_ = 0;
     board_.reset();
+    announced_ = 0;  // the next connection may be to another run of the node, whose board counts anew
     turn_wanted_ = false;
 }
 

@@ -54,11 +54,13 @@ namespace farcached::proxy {
     X(accesses_sent, "accesses that the node did not see and was told of")                            \
     X(accesses_dropped, "accesses that the node did not see and never hears of")                      \
     X(reports_sent, "reports of accesses (access_tracking=report)")                                   \
+    X(reports_written, "of these, reports that were written into the node's container")              \
+    X(report_answers_written, "answers to reports that the node wrote into this side's container")    \
     X(report_items, "items that were told of in reports")                                             \
     X(report_bytes, "bytes of reports")                                                               \
     X(report_merged, "items put on the host's report board that were there already, from any process") \
     X(report_elected, "times that a thread became the host's reporter to a node that had none")       \
-    X(report_takeovers, "times that it did because the reporter was dead, or late by two intervals")  \
+    X(report_takeovers, "times that it did because the reporter was dead, or had no turn for two intervals")  \
     X(report_renewed, "remote pointers whose leases reports made longer")                             \
     X(report_time_left, "reports whose answer said that the node had time for more")                  \
     X(node_connects, "connections to a node that were begun")                                         \

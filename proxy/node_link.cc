@@ -201,12 +201,14 @@ FrameError NodeLink::take_frame(const protocol::Frame& frame, uint64_t now_ns) {
             return FrameError::none;
         case FrameKind::pong: return take_pong(frame, now_ns);
         case FrameKind::reported: return take_reported(frame, now_ns);
+        case FrameKind::reported_written: return take_written(frame, now_ns);
         case FrameKind::goodbye: return take_goodbye(frame);
         case FrameKind::hello:
         case FrameKind::requests:
         case FrameKind::lease_returns:
         case FrameKind::accesses:
         case FrameKind::report:
+        case FrameKind::report_written:
         case FrameKind::lent: break;  // parse_frame() takes none of these from a node
     }
     return FrameError::kind_unexpected;
@@ -432,7 +434,22 @@ void NodeLink::look_for_life(uint64_t now_ns) {
 
 void NodeLink::report(uint64_t now_ns) {
     if (!up() || down_.has_value() || now_ns < notes_.due_ns()) return;
-    notes_.report(frames_->small(), now_ns, room_for_reports());
+    notes_.report(report_, now_ns, room_for_reports());
+    send_report();
+}
+
+// By WRITE into the node's container where there is one: that of the report before it was read, since it was answered.
+// What is not answered goes in a frame.
+void NodeLink::send_report() {
+    if (report_.empty()) return;
+    const std::string_view bytes(report_.data(), report_.size());
+    if (notes_.unanswered() && channel_->post_write(bytes)) {
+        counters_.reports_written.add(1);
+        protocol::append_written(frames_->small(), protocol::FrameKind::report_written, notes_.number(), uint32_t(bytes.size()));
+    } else {
+        frames_->small().append(bytes);
+    }
+    report_.clear(protocol::report_bytes_max);
 }
 
 bool NodeLink::room_for_reports() const { return channel_->out_pending() < config_.unsent_bytes_max; }
@@ -443,8 +460,25 @@ FrameError NodeLink::take_reported(const protocol::Frame& frame, uint64_t now_ns
         if (by.term_ms != 0 && pointers_.renew(by.item, by.term_ms, by.sent_ns, now_ns)) counters_.report_renewed.add(1);
     };
     const FrameError error = notes_.reported(frame, welcome_.term_ms_max, renewed);
-    if (error == FrameError::none && up() && room_for_reports()) notes_.report_more(frames_->small(), now_ns);
+    if (error != FrameError::none || !up() || !room_for_reports()) return error;
+    notes_.report_more(report_, now_ns);
+    send_report();
     return error;
+}
+
+// The container is the node's to change at any time: what is looked at is a copy (C2).
+FrameError NodeLink::take_written(const protocol::Frame& notice, uint64_t now_ns) {
+    static_assert(protocol::report_bytes_max <= fabric::container_bytes);
+    if (!channel_->has_container()) return FrameError::written_stranger;
+    protocol::WrittenRecord written;
+    if (FrameError error = protocol::parse_written(notice, written); error != FrameError::none) return error;
+    std::array<char, protocol::report_bytes_max> copy;
+    channel_->copy_container(copy.data(), written.bytes);
+    protocol::Frame frame;
+    const FrameError error = protocol::read_written(notice, {copy.data(), written.bytes}, limits_, frame);
+    if (error != FrameError::none) return error;
+    counters_.report_answers_written.add(1);
+    return take_reported(frame, now_ns);
 }
 
 }  // namespace farcached::proxy

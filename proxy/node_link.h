@@ -195,6 +195,7 @@ class NodeLink final : private fabric::ChannelEvents {
     protocol::FrameError take_pong(const protocol::Frame& frame, uint64_t now_ns);
     protocol::FrameError take_goodbye(const protocol::Frame& frame);
     protocol::FrameError take_reported(const protocol::Frame& frame, uint64_t now_ns);
+    protocol::FrameError take_written(const protocol::Frame& notice, uint64_t now_ns);
 
     void send(uint64_t now_ns);
     bool feed_values();
@@ -203,6 +204,7 @@ class NodeLink final : private fabric::ChannelEvents {
     uint64_t silent_at_ns() const;
     uint64_t ping_at_ns() const;
     void report(uint64_t now_ns);
+    void send_report();
     bool room_for_reports() const;
     void tell_room();
 
@@ -219,6 +221,7 @@ class NodeLink final : private fabric::ChannelEvents {
     KeyOrder order_;
     FarClock clock_;
     AccessNotes notes_;
+    OutBuffer report_;  // while it is made
     Exchanges exchanges_;
     Reads reads_;
     PointerGets pointers_;

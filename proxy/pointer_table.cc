@@ -30,8 +30,8 @@ struct flock lock_of(uint16_t filler) {
 PointerTable::PointerTable(int fd, void* mapping, uint64_t entries, uint64_t seed, bool created)
     : fd_(fd), mapping_(mapping), entries_(entries), seed_(seed), created_(created),
       boards_(static_cast<char*>(mapping) + table_boards_offset(entries), entries, seed) {
-    // 0 is nobody. A number whose process still runs is passed over; who finds no other is taken for dead by the others,
-    // and so reports when it holds the office, and not for long.
+    // 0 is nobody. A number whose process still runs is passed over. Who finds no other shares the last one, by which at
+    // worst both report. Where the kernel grants no such locks, all are taken for dead, and the office goes round.
     for (uint32_t tried = 0; tried < fillers_tried_max; tried++) {
         const uint64_t before = __atomic_fetch_add(&header()->fillers, 1, __ATOMIC_RELAXED);
         filler_ = uint16_t(1 + before % 0xffff);

@@ -9,6 +9,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -17,6 +18,8 @@
 namespace link_test {
 
 using namespace farcached;
+
+inline bool with_containers = false;  // what a new wire begins with
 
 // Both directions of one connection, and what the test wants of it. Outlives the channel.
 struct Wire {
@@ -34,6 +37,8 @@ struct Wire {
     uint64_t outside = 0;   // posted for what lies outside of the region (S9)
     uint64_t region_bytes = UINT64_MAX;
     uint64_t lends = 0;
+    bool containers = with_containers;
+    std::string node_container = std::string(fabric::container_bytes, '\0'), proxy_container = node_container;
     bool connected = false, ended = false, alive = true;
     int64_t events_left = INT64_MAX;  // then it ends by itself
 };
@@ -86,6 +91,12 @@ class MemoryChannel final : public fabric::Channel {
         return true;
     }
     uint64_t lends() const override { return wire_->lends; }
+    bool has_container() const override { return wire_->containers; }
+    void copy_container(char* to, size_t bytes) const override { wire_->proxy_container.copy(to, bytes); }
+    bool post_write(std::string_view bytes) override {
+        if (wire_->containers) wire_->node_container.replace(0, bytes.size(), bytes);
+        return wire_->containers;
+    }
     void close() override { wire_->end = fabric::ChannelEnd::closed; }
     std::string describe() const override { return "memory:1"; }
 

@@ -103,6 +103,7 @@ class FakeNode {
     uint32_t report_takes = UINT32_MAX;   // looks at no more records of one
     uint32_t report_left_us = 0;          // says so
     uint64_t reports = 0, report_number = 0;  // and the last one's
+    uint64_t reports_written = 0;             // of these, that came by its container
     uint32_t in_flight_most = 0;
     std::map<std::string, uint64_t> granted_ns;  // by key: when its latest lease was granted
     uint32_t term_ms = node_config().lease.term_ms;
@@ -128,6 +129,7 @@ class FakeNode {
             case FrameKind::goodbye: goodbyes++; break;
             case FrameKind::accesses: record(frame, now_ns); break;
             case FrameKind::report: report(frame, now_ns, out); break;
+            case FrameKind::report_written: report_written(wire, frame, now_ns, out); break;
             default: break;
         }
         wire.to_proxy.append(out.data(), out.size());
@@ -165,6 +167,26 @@ class FakeNode {
         protocol::append_reported(out, frame.sequence, report_left_us, terms_ms);
     }
 
+    void report_written(Wire& wire, const Frame& notice, uint64_t now_ns, OutBuffer& out) {
+        protocol::WrittenRecord written;
+        Frame frame;
+        if (protocol::parse_written(notice, written) != protocol::FrameError::none) bad_frames++;
+        const std::string content = wire.node_container.substr(0, written.bytes);
+        if (protocol::read_written(notice, content, limits_, frame) != protocol::FrameError::none) bad_frames++;
+        reports_written++;
+        OutBuffer answer;
+        report(frame, now_ns, answer);
+        if (answer.empty()) return;
+        write_answer(wire, answer, frame.sequence, out);
+    }
+
+  public:
+    static void write_answer(Wire& wire, const OutBuffer& answer, uint64_t sequence, OutBuffer& out) {
+        wire.proxy_container.replace(0, answer.size(), answer.data(), answer.size());
+        protocol::append_written(out, FrameKind::reported_written, sequence, uint32_t(answer.size()));
+    }
+
+  private:
     void greet(const Frame& frame, uint64_t now_ns, OutBuffer& out) {
         protocol::Hello hello;
         if (mute || protocol::parse_hello(frame, hello) != protocol::FrameError::none) return;

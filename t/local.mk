@@ -12,8 +12,8 @@
 test_scripts =
 fuzz_targets =
 
-# Those that take longest begin first: one is described under "Faulty programs", the other takes minutes under ThreadSanitizer.
-TESTS += t/nodes_broken.py t/unit_node_lease
+# Those that take longest begin first: one is described under "Faulty programs", the others take minutes under ThreadSanitizer.
+TESTS += t/nodes_broken.py t/unit_node_lease t/unit_node_fragmentation
 EXTRA_DIST += t/nodes_broken.py
 
 TEST_EXTENSIONS = .py .sh
@@ -116,6 +116,10 @@ fuzz_targets += t/fuzz/frame
 t_fuzz_frame_SOURCES = t/fuzz/frame.cc $(frame_headers) $(fuzz_main)
 t_fuzz_frame_LDFLAGS = $(fuzz_ldflags)
 
+fuzz_targets += t/fuzz/report
+t_fuzz_report_SOURCES = t/fuzz/report.cc t/unit_node_service_fixture.h $(frame_headers) $(fuzz_main)
+t_fuzz_report_LDFLAGS = $(fuzz_ldflags)
+
 check_PROGRAMS += t/unit_stats_nodes
 TESTS += t/unit_stats_nodes
 t_unit_stats_nodes_SOURCES = t/unit_stats_nodes.cc t/unit_stats_nodes_fixture.h t/unit_stats_fixture.h \
@@ -145,6 +149,7 @@ EXTRA_DIST += \
 	t/lib/binary_client.py \
 	t/lib/cluster.py \
 	t/lib/transport.py \
+	t/lib/raw_proxy.py \
 	t/lib/trouble.py \
 	t/lib/connections.py \
 	t/lib/consistency_load.py \
@@ -187,7 +192,7 @@ check_PROGRAMS += t/unit_hitratio
 TESTS += t/unit_hitratio
 t_unit_hitratio_SOURCES = t/unit_hitratio.cc t/tap.h
 t_unit_hitratio_LDADD = bench/libbench.a $(LDADD)
-test_scripts += t/bench_smoke.py t/bench_hitratio.py t/bench_transport.py
+test_scripts += t/bench_smoke.py t/bench_hitratio.py t/bench_reports.py t/bench_transport.py
 
 # What needs RDMA, in guests that have it: contrib/check runs it and `make check` does not.
 check_PROGRAMS += t/verbs_relay
@@ -202,6 +207,7 @@ EXTRA_DIST += \
 	t/guest/programs.py \
 	t/guest/refused.py \
 	t/guest/removed.py \
+	t/guest/reports.py \
 	t/guest/strange.py \
 	t/guest/values.py \
 	t/guest/vm.py \
@@ -254,8 +260,9 @@ test_scripts += t/conv_connections.py t/conv_connection_limits.py
 # Several processes: farcached in front of nodes.
 test_scripts += t/nodes_conv_text.py t/nodes_conv_meta.py t/nodes_conv_binary.py t/nodes_conv_connections.py \
 	t/nodes_conv_options.py
-test_scripts += t/nodes_clock.py t/nodes_consistency.py t/nodes_consolidated.py t/nodes_leases.py \
-	t/nodes_liar.py t/nodes_reports.py t/nodes_restart.py t/nodes_stopped.py
+test_scripts += t/nodes_clock.py t/nodes_consistency.py t/nodes_consolidated.py t/nodes_containers.py \
+	t/nodes_false_reports.py t/nodes_flood.py t/nodes_leases.py t/nodes_liar.py t/nodes_reports.py t/nodes_restart.py \
+	t/nodes_stopped.py
 
 # -- Last: what the lists above add up to -----------------------------------------------------------
 check_PROGRAMS += $(fuzz_targets)
@@ -278,6 +285,13 @@ t_unit_policy_SOURCES = t/unit_policy.cc t/unit_policy_models.h t/tap.h
 check_PROGRAMS += t/unit_node_reads
 TESTS += t/unit_node_reads
 t_unit_node_reads_SOURCES = t/unit_node_reads.cc t/tap.h
+
+check_PROGRAMS += t/unit_node_fragmentation
+t_unit_node_fragmentation_SOURCES = t/unit_node_fragmentation.cc t/node_invariants.h t/tap.h
+
+check_PROGRAMS += t/unit_numa
+TESTS += t/unit_numa
+t_unit_numa_SOURCES = t/unit_numa.cc t/node_invariants.h t/tap.h
 
 check_PROGRAMS += t/unit_node_lease
 t_unit_node_lease_SOURCES = t/unit_node_lease.cc t/tap.h
@@ -309,9 +323,9 @@ t_unit_arc_SOURCES = t/unit_arc.cc t/tap.h
 
 # A worker's link to a node, over a channel in memory.
 link_headers = t/link_channel.h t/link_fixture.h t/link_node.h t/unit_pointer_table_fixture.h t/tap.h
-check_PROGRAMS += t/unit_link_parts t/unit_node_link t/unit_node_link_ends t/unit_node_link_reads \
+check_PROGRAMS += t/unit_link_parts t/unit_node_link t/unit_node_link_ends t/unit_node_link_reads t/unit_node_link_suspend \
 	t/unit_node_link_safety
-TESTS += t/unit_link_parts t/unit_node_link t/unit_node_link_ends t/unit_node_link_reads \
+TESTS += t/unit_link_parts t/unit_node_link t/unit_node_link_ends t/unit_node_link_reads t/unit_node_link_suspend \
 	t/unit_node_link_safety
 t_unit_node_link_safety_SOURCES = t/unit_node_link_safety.cc $(link_headers)
 t_unit_link_parts_SOURCES = t/unit_link_parts.cc t/tap.h
@@ -329,6 +343,7 @@ TESTS += t/unit_node_link_index t/unit_index_probe
 t_unit_index_probe_SOURCES = t/unit_index_probe.cc t/tap.h
 t_unit_node_link_index_SOURCES = t/unit_node_link_index.cc $(link_headers)
 t_unit_node_link_ends_SOURCES = t/unit_node_link_ends.cc $(link_headers)
+t_unit_node_link_suspend_SOURCES = t/unit_node_link_suspend.cc $(link_headers)
 t_unit_node_link_reads_SOURCES = t/unit_node_link_reads.cc $(link_headers)
 t_unit_node_link_SOURCES = t/unit_node_link.cc $(link_headers)
 check_PROGRAMS += t/unit_remote_backend
@@ -340,12 +355,16 @@ t_unit_remote_backend_SOURCES = t/unit_remote_backend.cc t/unit_remote_backend_f
 check_PROGRAMS += t/unit_channel
 TESTS += t/unit_channel
 t_unit_channel_SOURCES = t/unit_channel.cc t/unit_channel_fixture.h t/tap.h
-check_PROGRAMS += t/unit_shm t/unit_owner t/unit_fault t/unit_verbs t/unit_verbs_device
-TESTS += t/unit_shm t/unit_owner t/unit_fault t/unit_verbs t/unit_verbs_device
+check_PROGRAMS += t/unit_shm t/unit_shm_containers t/unit_owner t/unit_fault t/unit_verbs t/unit_verbs_device \
+	t/unit_verbs_containers
+TESTS += t/unit_shm t/unit_shm_containers t/unit_owner t/unit_fault t/unit_verbs t/unit_verbs_device \
+	t/unit_verbs_containers
 t_unit_verbs_SOURCES = t/unit_verbs.cc t/unit_channel_fixture.h t/tap.h
-t_unit_verbs_device_SOURCES = t/unit_verbs_device.cc t/unit_channel_fixture.h t/tap.h
+t_unit_verbs_device_SOURCES = t/unit_verbs_device.cc t/unit_verbs_fixture.h t/unit_channel_fixture.h t/tap.h
+t_unit_verbs_containers_SOURCES = t/unit_verbs_containers.cc t/unit_verbs_fixture.h t/unit_channel_fixture.h t/tap.h
 t_unit_fault_SOURCES = t/unit_fault.cc t/unit_channel_fixture.h t/tap.h
-t_unit_shm_SOURCES = t/unit_shm.cc t/unit_channel_fixture.h t/tap.h
+t_unit_shm_SOURCES = t/unit_shm.cc t/unit_shm_fixture.h t/unit_channel_fixture.h t/tap.h
+t_unit_shm_containers_SOURCES = t/unit_shm_containers.cc t/unit_shm_fixture.h t/unit_channel_fixture.h t/tap.h
 t_unit_owner_SOURCES = t/unit_owner.cc t/unit_channel_fixture.h t/tap.h
 
 # -- Faulty programs --------------------------------------------------------------------------------
@@ -388,6 +407,8 @@ t_faulty_farcached_LDADD = $(faulty_ldadd) $(ALLOCATOR_LIBS)
 t_faulty_farnode_SOURCES = $(farnode_SOURCES)
 t_faulty_farnode_CPPFLAGS = $(faulty_cppflags)
 t_faulty_farnode_LDADD = $(faulty_ldadd) $(ALLOCATOR_LIBS)
+check_PROGRAMS += t/container_vandal
+t_container_vandal_SOURCES = t/container_vandal.cc t/unit_shm_fixture.h t/unit_channel_fixture.h t/tap.h
 check_PROGRAMS += t/pointer_vandal
 t_pointer_vandal_SOURCES = t/pointer_vandal.cc t/unit_pointer_table_fixture.h t/tap.h
 test_scripts += t/broken_rules.py

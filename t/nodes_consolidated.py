@@ -22,11 +22,12 @@ def of(proxy, name):
 
 
 class Host:
-    """A node, and farcached that share a table and read it by remote pointers. Each has a client."""
+    """A node, and farcached that share a table and read it by remote pointers, or where its memory is mapped. Each has a
+    client."""
 
-    def __init__(self, proxies):
+    def __init__(self, proxies, local_read=False):
         options = ["access_tracking=report", "report_interval_ms=%d" % INTERVAL_MS, "node_timeout_ms=30000"]
-        self.cluster = Cluster("shm", proxies=proxies, threads=2, local_read=False, options=options,
+        self.cluster = Cluster("shm", proxies=proxies, threads=2, local_read=local_read, options=options,
                                node_args=["-t", "1", "--lease-ms", LEASE_MS])
         self.clients = []
 
@@ -64,6 +65,10 @@ class Host:
     def sum(self, name, numbers=None):
         return sum(of(self.proxies[n], name) for n in (self.everybody() if numbers is None else numbers))
 
+    def reads(self, number):
+        """One-sided ones of a process, of the node's memory where it is mapped or by remote pointers."""
+        return int(self.proxies[number].stats("proxy")["get_local"]) + of(self.proxies[number], "get_onesided")
+
     def reporters(self, numbers=None):
         return [n for n in (self.everybody() if numbers is None else numbers) if of(self.proxies[n], "reporter")]
 
@@ -72,8 +77,9 @@ class Host:
 
     def settled(self):
         """All that was read one-sided was told or dropped, and what was shared was taken."""
-        read, shared, taken, sent, dropped = (self.sum(name) for name in (
-            "get_onesided", "accesses_shared", "accesses_taken", "accesses_sent", "accesses_dropped"))
+        shared, taken, sent, dropped = (self.sum(name) for name in (
+            "accesses_shared", "accesses_taken", "accesses_sent", "accesses_dropped"))
+        read = sum(map(self.reads, self.everybody()))
         return read == sent + dropped and shared == taken > 0
 
 
@@ -95,9 +101,10 @@ def grows(host, numbers, what, by):
 
 def together(host):
     """Everybody reads the same keys."""
-    until(lambda: host.read(0, 1, 2) or min(of(p, "get_onesided") for p in host.proxies), lambda n: n >= 20 * len(KEYS))
+    until(lambda: host.read(0, 1, 2) or min(map(host.reads, host.everybody())), lambda n: n >= 20 * len(KEYS))
     tap.ok(until(host.settled, bool), "what was read is told in the end, each access once")
-    read, dropped, records = host.sum("get_onesided"), host.sum("accesses_dropped"), host.node("report_records", 0)
+    read = sum(map(host.reads, host.everybody()))
+    dropped, records = host.sum("accesses_dropped"), host.node("report_records", 0)
     tap.ok(dropped <= read // 20, "few are dropped", dropped)
     tap.ok(host.sum("report_merged") > 0, "what several read is told of once")
     tap.ok(records <= host.sum("report_items") < read // 4, "in fewer records than accesses", (records, read))
@@ -151,6 +158,9 @@ def main():
     with Host(3) as host:
         together(host)
         killed(host)
+    with Host(3, local_read=True) as host:
+        together(host)
+        tap.is_(host.sum("get_onesided"), 0, "where the memory is mapped, too")
     with Host(2) as host:
         stopped(host)
         spoiled(host)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """access_tracking=report: a node hears of reads though nobody asks it anything, and so does not evict what is read most; by
-requests alone it would not know. The leases of what it hears of are renewed, so that a proxy need not ask again."""
+requests alone it would not know. The leases of what it hears of are renewed, so that a proxy need not ask again. Reports and
+their answers are written into containers."""
 import os
 import sys
 
@@ -54,6 +55,16 @@ class Pair:
         return int(self.writer.stats("node n0")["accesses"])
 
 
+def by_containers(title, proxy, asker):
+    """All reports of a proxy, as it and the node count them; `asker` is a proxy at which nobody reads."""
+    shown = nodes_shown(proxy)["n0"]
+    sent, written, answered = (int(shown[name]) for name in ("reports_sent", "reports_written", "report_answers_written"))
+    tap.ok(sent > 0 and written == sent, title + "reports are written into the node's container", shown)
+    tap.ok(sent - 1 <= answered <= sent, title + "and their answers into the proxy's", shown)
+    node = asker.stats("node n0")
+    tap.is_((node["reports_written"], node["report_answers_written"]), (node["reports"],) * 2, title + "as the node counts them")
+
+
 def unasked(local_read):
     title = "%s: " % ("local reads" if local_read else "remote pointers")
     with Pair("report", local_read) as p, p.reader.client() as reader, p.writer.client() as writer:
@@ -66,6 +77,7 @@ def unasked(local_read):
         tap.is_(until(lambda: of(p.reader, "accesses_sent"), lambda n: n >= read), read, title + "of each in the end")
         tap.is_(of(p.reader, "node_frames"), frames, title + "without a request")
         tap.is_(of(p.reader, "arc_t2"), len(HOT), title + "they are what is read often")
+        by_containers(title, p.reader, p.writer)
         tap.diag("%s%s reports of %s items, %s bytes" % (
             title, *(of(p.reader, name) for name in ("reports_sent", "report_items", "report_bytes"))))
 

@@ -235,6 +235,41 @@ void said_early(Transport& transport) {
             named(transport, "which the listener's side notices"));
 }
 
+// One writes the other's container and says so; the other answers likewise (C7).
+void containers(Transport& transport) {
+    End client, server;
+    if (!tap::ok(join(transport, client, server), named(transport, "joined for containers"))) return;
+    if (!client.channel->has_container()) {
+        tap::ok(!client.channel->post_write("x") && !server.channel->has_container(),
+                named(transport, "there are no containers, and nothing is written"));
+        return;
+    }
+    server.send("welcome");
+    pump({&client, &server}, [&] { return client.bytes == "welcome"; });
+    int wrong = 0, unwritten = 0;
+    std::mt19937 random(1);
+    std::string copy(container_bytes, '\0');
+    const auto one_way = [&](End& from, End& to, size_t size) {
+        std::string written(size, '\0');
+        for (char& c : written) c = char(random());
+        to.bytes.clear();
+        if (!from.channel->post_write(written)) unwritten++;
+        from.send("written");
+        pump({&client, &server}, [&] { return to.bytes == "written"; });
+        to.channel->copy_container(copy.data(), size);
+        if (std::string_view(copy).substr(0, size) != written) wrong++;
+    };
+    for (int i = 0; i < 100; i++) {
+        one_way(client, server, i == 0 ? container_bytes : random() % (container_bytes + 1));
+        one_way(server, client, i == 1 ? container_bytes : random() % (container_bytes + 1));
+    }
+    tap::is(unwritten, 0, named(transport, "containers are written, both ways"));
+    tap::is(wrong, 0, named(transport, "and what was written is there when what was said behind it comes"));
+    tap::is(idle_wakeups({&client, &server}, 150), 0u, named(transport, "written and idle, nothing wakes anybody"));
+    client.channel->close();
+    tap::ok(!client.channel->post_write("x"), named(transport, "who has closed writes nothing"));
+}
+
 void suite(Transport transport, uint32_t round_trips) {
     greets_and_talks(transport);
     said_early(transport);
@@ -244,6 +279,7 @@ void suite(Transport transport, uint32_t round_trips) {
     replies_held_up(transport);
     ends_with_all_that_was_sent(transport);
     ping_pong(transport, round_trips);
+    containers(transport);
 }
 
 void refused_tcp() {

@@ -166,8 +166,8 @@ void test_show() {
             "pointers");
     tap::is(leases_text({{"a", stats({{"lease_term_ms", "4000"}, {"lease_granted", "7"}, {"lease_denied_young", "2"},
                                       {"lease_denied_short", "1"}, {"lease_bytes", "2048"}})}}),
-            "NODE     TERM  GRANTED  RENEWED  DENIED  YOUNG  WASTED  NO ROOM  SHORT  MOVED  LEASED  PENDING\n"
-            "a     4000 ms        7        -       3      2       -        -      1      -      2K        -\n",
+            "NODE     TERM  GRANTED  RENEWED  DENIED  YOUNG  WASTED  NO ROOM  SHORT  MOVED  DRAINING  LEASED  PENDING\n"
+            "a     4000 ms        7        -       3      2       -        -      1      -         -      2K        -\n",
             "leases");
 }
 

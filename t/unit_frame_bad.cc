@@ -103,7 +103,7 @@ void headers_that_cannot_be() {
     tap::is(said(UINT32_MAX, FrameKind::chunk, 0, from_proxy), "!frame_too_long",
             "the longest that can be said");
     tap::is(said(0, FrameKind(0), 0, from_proxy), "!kind_unknown", "no kind");
-    tap::is(said(0, FrameKind(16), 0, from_proxy), "!kind_unknown", "one kind too many");
+    tap::is(said(0, FrameKind(18), 0, from_proxy), "!kind_unknown", "one kind too many");
     tap::is(said(0, FrameKind(0xffff), 0, from_proxy), "!kind_unknown", "the last kind");
     tap::is(said(16, FrameKind::requests, 0, from_proxy), "!count_wrong", "no requests");
     tap::is(said(0, FrameKind::ping, 1, from_proxy), "!count_wrong", "a ping with an entry");
@@ -121,7 +121,7 @@ void kinds_by_sender_and_moment() {
     const FrameLimits greeting_node{Sender::node, false, frame_bytes_lowest, 0};
     auto accepted = [](const FrameLimits& limits) {
         std::string kinds;
-        for (uint16_t kind = 1; kind <= uint16_t(FrameKind::reported); kind++) {
+        for (uint16_t kind = 1; kind <= uint16_t(FrameKind::reported_written); kind++) {
             FrameParse parse = parse_frame(header(200, kind, 1), limits);
             if (parse.error != FrameError::kind_unexpected)
                 kinds += frame_kind_name(FrameKind(kind)), kinds += " ";
@@ -130,9 +130,9 @@ void kinds_by_sender_and_moment() {
     };
     tap::is(accepted(greeting_proxy), "hello ", "a proxy greets");
     tap::is(accepted(greeting_node), "welcome refuse ", "a node answers");
-    tap::is(accepted(from_proxy), "requests chunk ping pong goodbye lease_returns accesses lent report ",
+    tap::is(accepted(from_proxy), "requests chunk ping pong goodbye lease_returns accesses lent report report_written ",
             "what a proxy sends then");
-    tap::is(accepted(from_node), "replies chunk ping pong goodbye unlent reported ", "what a node sends then");
+    tap::is(accepted(from_node), "replies chunk ping pong goodbye unlent reported reported_written ", "what a node sends then");
     note_reason(outcome(header(200, uint16_t(FrameKind::hello), 0), from_proxy));
 }
 
@@ -404,13 +404,32 @@ void reports_that_cannot_be() {
     }
 }
 
+// What is said of a container, by itself; what is there is for who has it, and is tried where that is.
+void notifications_that_cannot_be() {
+    auto of = [](const FrameLimits& limits, const WrittenRecord& record) {
+        const FrameKind kind = limits.sender == Sender::proxy ? FrameKind::report_written : FrameKind::reported_written;
+        const std::string seen = outcome(frame_of(kind, 0, raw(record)), limits);
+        note_reason(seen);
+        return is_bad(seen) ? seen.substr(seen.find(bad_mark)) : std::string("got");
+    };
+    for (FrameLimits limits : {from_proxy, from_node}) {
+        tap::is(of(limits, {0, 16}), "got", "the shortest frame");
+        tap::is(of(limits, {0, report_bytes_max}), "got", "the longest");
+        tap::ok(of(limits, {0, 15}).starts_with("!written_length"), "a shorter one");
+        tap::ok(of(limits, {0, report_bytes_max + 1}).starts_with("!written_length"), "a longer one");
+        tap::ok(of(limits, {1, 16}).starts_with("!written_stranger"), "another container");
+        limits.version = 1;
+        tap::ok(of(limits, {0, 16}).starts_with("!kind_unexpected"), "version 1 has none");
+    }
+}
+
 // Every reason that a reader gives was given above. The others are for who keeps the exchanges, or
 // of the greeting.
 void every_reason() {
     const std::set<std::string> elsewhere = {
         "none",        "chunk_order",  "chunk_overrun", "chunk_stranger", "reply_stranger",
         "lent_mismatch", "magic_wrong", "name_invalid", "version_wrong", "facts_invalid",  "credits_exceeded",
-        "request_repeated"};
+        "request_repeated", "written_mismatch"};
     std::string missing;
     for (size_t i = 0; i < size_t(FrameError::count); i++) {
         const std::string name(frame_error_name(FrameError(i)));
@@ -434,6 +453,7 @@ int main() {
     grants_that_cannot_be();
     small_frames_that_cannot_be();
     reports_that_cannot_be();
+    notifications_that_cannot_be();
     every_reason();
     return tap::done();
 }

@@ -136,6 +136,7 @@ inline void write_stream(OutBuffer& out, Sender sender, Draw& draw, int lists) {
     } else {
         append_reported(out, 95, 473, std::array<uint32_t, 2>{4000, 0});
     }
+    append_written(out, sender == Sender::proxy ? FrameKind::report_written : FrameKind::reported_written, 96, 8192);
     write_chunk_head(out.reserve(chunk_head_bytes + 3), 93, 4, 0, 3);
     std::memcpy(out.reserve(chunk_head_bytes + 3) + chunk_head_bytes, "abc", 3);
     out.commit(chunk_head_bytes + 3);

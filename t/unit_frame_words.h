@@ -253,6 +253,12 @@ inline std::string read_reported(const Frame& frame) {
     return said(error, text);
 }
 
+inline std::string read_written_record(const Frame& frame) {
+    WrittenRecord written{};
+    const FrameError error = parse_written(frame, written);
+    return said(error, Words()("container", written.container)("bytes", written.bytes).take());
+}
+
 inline std::string read_goodbye(const Frame& frame) {
     GoodbyeFrame goodbye;
     FrameError error = parse_goodbye(frame, goodbye);
@@ -303,6 +309,9 @@ inline std::string read_frame(const Frame& frame, const FrameLimits& limits) {
             return text + read_lists(frame);
         case FrameKind::reported:
             return text + read_reported(frame);
+        case FrameKind::report_written:
+        case FrameKind::reported_written:
+            return text + read_written_record(frame);
         case FrameKind::lent:
             return text + read_lent(frame);
         case FrameKind::unlent:

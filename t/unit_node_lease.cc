@@ -165,6 +165,28 @@ void refusals() {
     tap::ok(!get(cache, "w", now + kept_for(config) + 1), "none for a stale item");
 }
 
+// Where memory is full and nothing is evicted, an item may be changed where it lies (P4).
+void rewritten_in_place() {
+    node::Config config = with_leases(4);
+    config.evict = false;
+    config.partitions = 1;
+    node::Node cache(config);
+    set(cache, "k", "1", at_start);
+    tap::ok(get(cache, "k", at_start).has_value(), "a lease,");
+    set(cache, "k", "2", at_start);
+    int i = 0;
+    for (; plain_set(cache, "f" + std::to_string(i), "x", at_start).status == Status::stored; i++) {}
+    remove(cache, "f0", at_start);
+    tap::ok(!get(cache, "k", at_start, at_start + 100), "wasted, and no free slot but one");
+    plain_set(cache, "f0", "x", at_start);
+    const node::Stats before = cache.stats(at_start);
+    tap::ok(!get(cache, "k", at_start, at_start + 90), "none for what is changed where it lies");
+    tap::ok(!get(cache, "k", at_start + 1), "while the old one's would run");
+    tap::is(cache.stats(at_start).leases.denied_wasted, before.leases.denied_wasted + 2, "for that reason");
+    tap::is(cache.stats(at_start).items_total, before.items_total, "which is no new item");
+    tap::ok(get(cache, "k", at_start + kept_for(config) + 1).has_value(), "but then");
+}
+
 void mutations_flip_and_keep() {
     const node::Config config = with_leases(4);
     struct Case {
@@ -367,6 +389,7 @@ int main() {
 #else
     grants();
     refusals();
+    rewritten_in_place();
     mutations_flip_and_keep();
     for (const PolicyKind policy : {PolicyKind::clock, PolicyKind::pdla, PolicyKind::s3fifo}) sets_never_fail(policy);
     const uint64_t granted = histories(PolicyKind::clock, 1, 6, 20'000);

@@ -2,6 +2,9 @@
 // Reports: the node hears of one-sided hits every interval though it is not asked anything, of those that matter, in so
 // many bytes; and of each access once. Its answers make leases longer, and say what to tell again and when.
 #include <algorithm>
+#include <array>
+#include <cstring>
+#include <functional>
 #include <map>
 #include <string>
 
@@ -186,7 +189,10 @@ proxy::LinkConfig reporting_often() {
 void answer(World& world, uint64_t number, uint32_t left_us, const std::vector<uint32_t>& terms_ms) {
     OutBuffer out;
     protocol::append_reported(out, number, left_us, terms_ms);
-    world.hear(out);
+    if (!world.wire->containers) return world.hear(out);
+    OutBuffer notice;
+    FakeNode::write_answer(*world.wire, out, number, notice);
+    world.hear(notice);
 }
 
 void renewed() {
@@ -380,6 +386,79 @@ void silent() {
     tap::ok(world.downs.size() == 1 && world.downs[0].first == proxy::LinkDown::silent, "but not for ever");
 }
 
+// By WRITE, where the connection has containers, and else in frames; an answer may come either way.
+void by_container() {
+    World world(reporting_often());
+    world.start();
+    const uint64_t up_ns = world.now_ns;
+    world.hold_pointer("k", "value");
+    world.fetch("k");
+    upto(world, up_ns + 3 * second);
+    const proxy::LinkCounters& c = world.counters();
+    tap::is(c.reports_sent.get(), 1u, "a report");
+    tap::is(c.reports_written.get(), uint64_t(with_containers), "written where that can be");
+    tap::is(world.node.reports_written, uint64_t(with_containers), "the node finds it there");
+    tap::is(c.report_answers_written.get(), uint64_t(with_containers), "and answers likewise");
+    tap::is(c.report_renewed.get(), 1u, "it renews a lease either way");
+    world.fetch("k");
+    world.node.hold_reports = true;
+    upto(world, up_ns + 6 * second);
+    OutBuffer out;
+    protocol::append_reported(out, world.node.report_number, 0, std::array<uint32_t, 1>{world.node.term_ms});
+    world.hear(out);
+    tap::ok(c.report_renewed.get() == 2 && world.link->up(), "one whose answer comes in a frame, too");
+    tap::is(c.report_answers_written.get(), uint64_t(with_containers), "which is counted as what it is");
+}
+
+// Whatever a node writes, or says that it has written, it renews nothing that was not told of, and ends but itself.
+void lying_containers() {
+    using protocol::FrameError;
+    using protocol::FrameKind;
+    struct Lie {
+        const char* title;
+        FrameError error;
+        std::function<void(World&, std::string& content, protocol::WrittenRecord&, uint64_t& sequence)> tell;
+    };
+    const Lie all[] = {
+        {"another container", FrameError::written_stranger, [](World&, std::string&, auto& w, uint64_t&) { w.container = 1; }},
+        {"less than a frame", FrameError::written_length, [](World&, std::string&, auto& w, uint64_t&) { w.bytes = 15; }},
+        {"more than it holds", FrameError::written_length, [](World&, std::string&, auto& w, uint64_t&) { w.bytes = 8193; }},
+        {"half a frame", FrameError::written_mismatch, [](World&, std::string&, auto& w, uint64_t&) { w.bytes--; }},
+        {"more than a frame", FrameError::written_mismatch, [](World&, std::string&, auto& w, uint64_t&) { w.bytes++; }},
+        {"another report", FrameError::written_mismatch, [](World&, std::string&, auto&, uint64_t& n) { n++; }},
+        {"another report's answer", FrameError::reply_stranger, [](World&, std::string& c, auto&, uint64_t& n) { c[8]++, n++; }},
+        {"another kind of frame", FrameError::body_short,
+         [](World&, std::string& c, auto&, uint64_t&) { c[4] = char(FrameKind::replies); }},
+        {"no frame", FrameError::kind_unknown, [](World&, std::string& c, auto&, uint64_t&) { c.assign(c.size(), '\xff'); }},
+        {"no container at all", FrameError::written_stranger,
+         [](World& w, std::string&, auto&, uint64_t&) { w.wire->containers = false; }},
+    };
+    for (const Lie& lie : all) {
+        World world(reporting_often());
+        world.start();
+        const uint64_t up_ns = world.now_ns;
+        world.hold_pointer("a", "value");
+        world.fetch("a");
+        world.node.hold_reports = true;
+        upto(world, up_ns + 3 * second);
+        const auto before = world.pointer("a");
+        OutBuffer frame, notice;
+        uint64_t sequence = world.node.report_number;
+        protocol::append_reported(frame, sequence, 0, std::array<uint32_t, 1>{world.node.term_ms});
+        std::string content(frame.data(), frame.size());
+        protocol::WrittenRecord written{0, uint32_t(content.size())};
+        lie.tell(world, content, written, sequence);
+        world.wire->proxy_container.replace(0, content.size(), content);
+        protocol::append_written(notice, FrameKind::reported_written, sequence, 16);
+        std::memcpy(notice.at(sizeof(protocol::FrameHeader)), &written, sizeof written);
+        world.hear(notice);
+        tap::is(world.counters().frame_errors[size_t(lie.error)].get(), 1u, std::string("written: ") + lie.title);
+        tap::ok(world.downs.size() == 1 && world.downs[0].first == proxy::LinkDown::bad_frame, "ends the connection");
+        const auto after = world.pointer("a");
+        tap::ok(before && after && before->valid_until_ns == after->valid_until_ns, "and renews nothing");
+    }
+}
+
 // A node of version 1 is told as before, and answers nothing.
 void version_1() {
     World world(reporting_often());
@@ -436,18 +515,24 @@ void shared() {
 }  // namespace
 
 int main() {
-    told_unasked();
-    bounded();
-    troubled();
     not_at_once();
-    renewed();
-    replaced();
-    counted_from_sending();
-    flow();
-    time_left();
-    lies();
-    silent();
-    version_1();
-    shared();
+    for (const bool containers : {false, true}) {
+        tap::note("%s", containers ? "by containers" : "by frames");
+        with_containers = containers;
+        told_unasked();
+        bounded();
+        troubled();
+        renewed();
+        replaced();
+        counted_from_sending();
+        flow();
+        time_left();
+        lies();
+        silent();
+        version_1();
+        by_container();
+        shared();
+    }
+    lying_containers();
     return tap::done();
 }

@@ -23,6 +23,7 @@ using namespace farcached;
 using namespace farcached::protocol;
 
 constexpr NodeSeconds at_start = 1000;
+inline bool with_containers = false;  // what a new channel begins with
 inline NodeSeconds clock_reads = at_start;  // what the services' clock says
 inline uint32_t clock_us = 0;
 inline uint64_t steady_ns = 0;        // what it measures by
@@ -87,6 +88,14 @@ class MemoryChannel final : public fabric::Channel {
     }
     std::string lent;
     std::vector<fabric::FetchRequest> fetches;
+    bool has_container() const override { return containers; }
+    void copy_container(char* to, size_t bytes) const override { container.copy(to, bytes); }
+    bool post_write(std::string_view bytes) override {
+        if (containers) proxy_container.replace(0, bytes.size(), bytes);
+        return containers;
+    }
+    bool containers = with_containers;
+    std::string container = std::string(fabric::container_bytes, '\0'), proxy_container = container;
     void close() override { ending_ = fabric::ChannelEnd::closed; }
     std::string describe() const override { return "memory"; }
 
@@ -286,6 +295,9 @@ class Proxy {
             case FrameKind::reported:
                 reported(frame);
                 break;
+            case FrameKind::reported_written:
+                reported_written(frame);
+                break;
             case FrameKind::pong:
                 fail(parse_pong(frame, limits_, pong));
                 pongs++;
@@ -318,6 +330,14 @@ class Proxy {
         terms_ms.clear();
         for (uint32_t i = 0; i < frame.count; i++) fail(renewal_at(frame, i, terms_ms.emplace_back()));
         report_answered = frame.sequence;
+    }
+    void reported_written(const Frame& notice) {
+        WrittenRecord written;
+        Frame frame;
+        fail(parse_written(notice, written));
+        const std::string content = channel.proxy_container.substr(0, written.bytes);
+        fail(read_written(notice, content, limits_, frame));
+        reported(frame);
     }
     void chunk(const Frame& frame) {
         Chunk piece;

@@ -3,6 +3,8 @@
 // share; nothing else comes of them, whatever they say.
 #include <algorithm>
 #include <array>
+#include <cstring>
+#include <functional>
 #include <random>
 
 #include "base/hash.h"
@@ -46,7 +48,11 @@ void report(Proxy& proxy, const std::vector<AccessRecord>& records) {
     for (const AccessRecord& record : records) CHECK(writer.add(record));
     writer.end();
     proxy.report_answered = 0;
-    proxy.give(out);
+    if (!proxy.channel.containers) return proxy.give(out);
+    OutBuffer notice;
+    proxy.channel.container.replace(0, out.size(), out.data(), out.size());
+    append_written(notice, FrameKind::report_written, proxy.next_sequence - 1, uint32_t(out.size()));
+    proxy.give(notice);
 }
 
 bool answered(const Proxy& proxy) { return proxy.report_answered == proxy.next_sequence - 1 && proxy.trouble.empty(); }
@@ -267,14 +273,95 @@ void versions() {
     tap::is(served.counted(FrameError::entry_invalid), 1u, "by its name");
 }
 
+// ---- containers -------------------------------------------------------------------------------------
+
+void counted() {
+    Reported served;
+    Proxy proxy(served);
+    const auto item = leased(proxy, "one", "value");
+    if (!item) return void(tap::ok(false, "a lease"));
+    report(proxy, {*item});
+    const uint64_t written = with_containers ? 1 : 0;
+    tap::ok(answered(proxy) && served.counters.reports.get() == 1, "a report is answered");
+    tap::is(served.counters.reports_written.get(), written, "reports_written");
+    tap::is(served.counters.report_answers_written.get(), written, "report_answers_written");
+    const FrameKind kind = with_containers ? FrameKind::reported_written : FrameKind::reported;
+    tap::ok(proxy.kinds.back() == kind, "in the way in which it came");
+}
+
+// Of what a proxy writes, or says that it has written. All of it ends the connection by a name, but what is a report.
+void lying_containers() {
+    struct Lie {
+        const char* title;
+        FrameError error;
+        std::function<void(Proxy&, std::string& content, WrittenRecord&, uint64_t& sequence)> tell;
+    };
+    const Lie all[] = {
+        {"what is so", FrameError::none, [](Proxy&, std::string&, auto&, uint64_t&) {}},
+        {"another container", FrameError::written_stranger, [](Proxy&, std::string&, auto& w, uint64_t&) { w.container = 1; }},
+        {"the last one", FrameError::written_stranger,
+         [](Proxy&, std::string&, auto& w, uint64_t&) { w.container = UINT32_MAX; }},
+        {"nothing", FrameError::written_length, [](Proxy&, std::string&, auto& w, uint64_t&) { w.bytes = 0; }},
+        {"less than a frame", FrameError::written_length, [](Proxy&, std::string&, auto& w, uint64_t&) { w.bytes = 15; }},
+        {"more than it holds", FrameError::written_length, [](Proxy&, std::string&, auto& w, uint64_t&) { w.bytes = 8193; }},
+        {"more than there is", FrameError::written_length,
+         [](Proxy&, std::string&, auto& w, uint64_t&) { w.bytes = UINT32_MAX; }},
+        {"half a frame", FrameError::written_mismatch, [](Proxy&, std::string&, auto& w, uint64_t&) { w.bytes--; }},
+        {"more than a frame", FrameError::written_mismatch, [](Proxy&, std::string&, auto& w, uint64_t&) { w.bytes++; }},
+        {"another report", FrameError::written_mismatch, [](Proxy&, std::string&, auto&, uint64_t& n) { n++; }},
+        {"more records than there are", FrameError::body_short, [](Proxy&, std::string& c, auto&, uint64_t&) { c[6]++; }},
+        {"no records", FrameError::count_wrong, [](Proxy&, std::string& c, auto&, uint64_t&) { c[6] = 0; }},
+        {"requests", FrameError::written_mismatch,
+         [](Proxy&, std::string& c, auto&, uint64_t&) { c[4] = char(FrameKind::requests); }},
+        {"a notification", FrameError::body_excess,
+         [](Proxy&, std::string& c, auto&, uint64_t&) { c[4] = char(FrameKind::report_written), c[6] = 0; }},
+        {"no frame", FrameError::kind_unknown, [](Proxy&, std::string& c, auto&, uint64_t&) { c.assign(c.size(), '\xff'); }},
+        {"an item that cannot be", FrameError::entry_invalid,
+         [](Proxy&, std::string& c, auto&, uint64_t&) { c.assign(c.substr(0, 16)).append(32, '\0'); }},
+        {"where there is none", FrameError::written_stranger,
+         [](Proxy& p, std::string&, auto&, uint64_t&) { p.channel.containers = false; }},
+    };
+    for (const Lie& lie : all) {
+        Reported served;
+        Proxy proxy(served);
+        const auto item = leased(proxy, "one", "value");
+        if (!item) return void(tap::ok(false, "a lease"));
+        const uint32_t end = served.lease_end(*item);
+        clock_reads += 1;
+        OutBuffer out, notice;
+        uint64_t sequence = proxy.next_sequence++;
+        FrameWriter writer(out, proxy.welcome.frame_bytes_max);
+        writer.begin(FrameKind::report, sequence);
+        CHECK(writer.add(*item));
+        writer.end();
+        std::string content(out.data(), out.size());
+        WrittenRecord written{0, uint32_t(content.size())};
+        lie.tell(proxy, content, written, sequence);
+        proxy.channel.container.replace(0, content.size(), content);
+        append_written(notice, FrameKind::report_written, sequence, 16);
+        std::memcpy(notice.at(sizeof(FrameHeader)), &written, sizeof written);
+        proxy.give(notice);
+        const bool good = lie.error == FrameError::none;
+        tap::is(served.counted(lie.error), good ? 0u : 1u, std::string("written: ") + lie.title);
+        tap::is(proxy.service.close_wanted(), !good, good ? "is taken" : "ends the connection");
+        tap::is(served.lease_end(*item), end + (good ? 1 : 0), good ? "and renews" : "and renews nothing");
+    }
+}
+
 }  // namespace
 
 int main() {
-    renewed();
-    by_the_rules();
-    strangers();
-    in_time();
-    shares();
-    versions();
+    for (const bool containers : {false, true}) {
+        tap::note("%s", containers ? "by containers" : "by frames");
+        with_containers = containers;
+        counted();
+        renewed();
+        by_the_rules();
+        strangers();
+        in_time();
+        shares();
+        versions();
+    }
+    lying_containers();
     return tap::done();
 }

@@ -12,91 +12,11 @@
 #include <string>
 #include <thread>
 
-#include "fabric/shm_greeting.h"
-#include "protocol/layout_hash.h"
-#include "t/unit_channel_fixture.h"
+#include "t/unit_shm_fixture.h"
 
 namespace {
 
-using namespace channel_test;
-
-// ---- one side by hand
-// -------------------------------------------------------------------------------
-
-sockaddr_un unix_address(const std::string& path) {
-    sockaddr_un address{};
-    address.sun_family = AF_UNIX;
-    std::memcpy(address.sun_path, path.c_str(), path.size() + 1);
-    return address;
-}
-
-// A proxy by hand: says `hello`, takes what it is given.
-struct RawProxy {
-    Descriptor socket{::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0)};
-    ShmWelcome welcome{};
-    ShmDescriptors given;
-    std::unique_ptr<LinkMemory> link;
-
-    explicit RawProxy(const std::string& path) {
-        const sockaddr_un address = unix_address(path);
-        if (connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0)
-            tap::bail_out("connect " + path);
-    }
-    std::optional<ShmNot> meet() {
-        std::optional<ShmNot> no = receive_welcome(socket.get(), welcome, given);
-        if (no) return no;
-        std::string error;
-        link = LinkMemory::adopt(std::move(given.link), welcome.ring_bytes, error);
-        if (link == nullptr) tap::bail_out(error);
-        return std::nullopt;
-    }
-    void wake() { (void)eventfd_write(given.wake_node.get(), 1); }
-};
-
-ShmHello good_hello() {
-    ShmHello hello{};
-    hello.magic = shm_hello_magic;
-    hello.version = shm_version;
-    hello.layout_version = layout::layout_version;
-    hello.layout_hash = layout::layout_hash;
-    return hello;
-}
-
-// A node by hand: listens at a path, and answers what the test wants.
-struct RawNode {
-    explicit RawNode(const std::string& path)
-        : socket(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0)) {
-        const sockaddr_un address = unix_address(path);
-        if (bind(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0 ||
-            listen(socket.get(), 4) != 0)
-            tap::bail_out("listen " + path);
-    }
-    // To the next proxy, which has said hello by now. Without a link, one is made.
-    void answer(ShmWelcome welcome, ShmDescriptors given) {
-        peer.reset(accept4(socket.get(), nullptr, nullptr, SOCK_CLOEXEC));
-        ShmHello hello;
-        if (receive_hello(peer.get(), hello)) tap::bail_out("no hello");
-        if (!given.link) {
-            link = LinkMemory::make(ring_bytes_min);
-            given.link.reset(dup(link->fd()));
-        }
-        if (!given.wake_node) given.wake_node.reset(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
-        if (!given.wake_proxy) given.wake_proxy.reset(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
-        if (!send_welcome(peer.get(), welcome, given)) tap::bail_out("send_welcome");
-        wake_proxy = std::move(given.wake_proxy);
-    }
-    void wake() { (void)eventfd_write(wake_proxy.get(), 1); }
-    Descriptor socket, peer, wake_proxy;
-    std::unique_ptr<LinkMemory> link;
-};
-
-ShmWelcome good_welcome() {
-    ShmWelcome welcome{};
-    welcome.magic = shm_welcome_magic;
-    welcome.version = shm_version;
-    welcome.ring_bytes = ring_bytes_min;
-    return welcome;
-}
+using namespace shm_test;
 
 // ---- greetings that are none
 // --------------------------------------------------------------------------
@@ -126,7 +46,7 @@ void wrong_hellos() {
     node_refuses(node, saying([](ShmHello& h) { h.magic++; }), "what came is no greeting",
                  "another magic");
     node_refuses(node, saying([](ShmHello& h) { h.version = 7; }),
-                 "the proxy speaks shm version 7, this side 1", "another version");
+                 "the proxy speaks shm version 7, this side 2", "another version");
     node_refuses(node, saying([](ShmHello& h) { h.ring_bytes = 12345; }),
                  "rings of 12345 bytes cannot be", "rings of an odd size");
     node_refuses(
@@ -179,7 +99,9 @@ std::vector<Lie> lies_of_nodes(const Region& region) {
         {"another magic", [](ShmWelcome& w, ShmDescriptors&) { w.magic++; },
          "what came is no greeting"},
         {"another version", [](ShmWelcome& w, ShmDescriptors&) { w.version = 9; },
-         "the node speaks shm version 9, this side 1"},
+         "the node speaks shm version 9, this side 2"},
+        {"a version that was not asked for", [](ShmWelcome& w, ShmDescriptors&) { w.version = 1; },
+         "a greeting of a version that was not asked for"},
         {"rings of another size", [](ShmWelcome& w, ShmDescriptors&) { w.ring_bytes *= 2; },
          "the memory of the connection is not what was said"},
         {"rings of no size", [](ShmWelcome& w, ShmDescriptors&) { w.ring_bytes = 0; },

@@ -138,13 +138,18 @@ void counters_in_greetings() {
     welcome.counters_bytes = 1 << 14;
     welcome.counters_from = 1 << 12;
     welcome.counters_key = 77;
+    welcome.container = {1 << 22, verbs_container_bytes, 78};
     const std::string now = std::string(bytes_of(welcome)) + std::string(196 - sizeof welcome, '\0');
     tap::ok(parse_verbs_welcome(now, read, why) && read.counters_bytes == 1 << 14 && read.counters_key == 77,
             "a node's counters");
+    tap::ok(read.container.address == 1 << 22 && read.container.key == 78, "and its container");
     welcome.head.bytes = verbs_welcome_bytes_least;
     std::string earlier(bytes_of(welcome));
     tap::ok(parse_verbs_welcome(earlier, read, why) && read.counters_bytes == 0 && read.counters_key == 0,
             "an older node has none, whatever its fabric pads with");
+    welcome.head.bytes = offsetof(VerbsWelcome, container);
+    tap::ok(parse_verbs_welcome(bytes_of(welcome), read, why) && read.counters_key == 77 && read.container.bytes == 0,
+            "nor a container one that has but counters");
     earlier.resize(verbs_welcome_bytes_least);
     tap::ok(parse_verbs_welcome(earlier, read, why) && read.region_bytes == 1 << 20, "nor is that missed");
     welcome.head.bytes = 150;
@@ -164,7 +169,9 @@ void counters_in_greetings() {
     changed([](VerbsWelcome& other) { other.counters_bytes++; });
     changed([](VerbsWelcome& other) { other.counters_from = (1 << 20) + 1; });
     changed([](VerbsWelcome& other) { other.counters_reserved = 1; });
-    tap::is(taken, 0u, "counters that cannot be where they are said to be are refused");
+    changed([](VerbsWelcome& other) { other.container.bytes--; });
+    changed([](VerbsWelcome& other) { other.container.address = UINT64_MAX - 8000; });
+    tap::is(taken, 0u, "what cannot be where it is said to be is refused");
 }
 
 void greetings() {

@@ -8,7 +8,8 @@ the test tells it what to say instead.
         liar.shm_lie = lambda welcome, fds: (welcome, fds)  # of the record and descriptors that greet over shm
 
 L1  A frame is given to `lie` whole, header and body, and only frames of the node's.
-L2  Over shm, rings and wake-ups are the liar's own; the region's descriptor is the node's.
+L2  Over shm, rings, containers and wake-ups are the liar's own; the region's descriptor is the node's. What is in a container
+    is passed on as it is.
 L3  One thread, which polls: it is correct and not fast.
 """
 import contextlib
@@ -25,6 +26,7 @@ from farcached import connect
 from farnode import FRAME
 
 RINGS_AT = 4096
+CONTAINER_BYTES = 8192  # behind the rings: the node's, then the proxy's
 HELLO_BYTES, WELCOME_BYTES = 32, 200
 POLL_S = 0.002
 
@@ -42,6 +44,12 @@ class StreamEnd:
 
     def descriptors(self):
         return [self.socket]
+
+    def container(self):
+        return b""
+
+    def write(self, container):
+        pass
 
     def receive(self):
         """None: it is over."""
@@ -68,7 +76,9 @@ class RingEnd:
     def __init__(self, sock, link, ring_bytes, is_node, wake_me, wake_peer):
         self.socket, self.ring_bytes, self.wake_me, self.wake_peer = sock, ring_bytes, wake_me, wake_peer
         sock.setblocking(False)
-        self.memory = mmap.mmap(link, RINGS_AT + 2 * ring_bytes)
+        self.memory = mmap.mmap(link, 0)  # all of it: version 1 has no containers
+        containers = [RINGS_AT + 2 * ring_bytes, RINGS_AT + 2 * ring_bytes + CONTAINER_BYTES]
+        self.mine_at, self.peers_at = containers if is_node else containers[::-1]
         os.close(link)
         to_node, to_proxy = (128, RINGS_AT), (256, RINGS_AT + ring_bytes)
         self.incoming, self.outgoing = (to_node, to_proxy) if is_node else (to_proxy, to_node)
@@ -85,6 +95,12 @@ class RingEnd:
 
     def descriptors(self):
         return [self.socket, self.wake_me]
+
+    def container(self):
+        return self.memory[self.mine_at:self.mine_at + CONTAINER_BYTES]
+
+    def write(self, container):
+        self.memory[self.peers_at:self.peers_at + len(container)] = container
 
     def receive(self):
         with contextlib.suppress(OSError):
@@ -132,10 +148,14 @@ def eventfd():
     return os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
 
 
+def memory_bytes(ring_bytes):
+    return RINGS_AT + 2 * ring_bytes + 2 * CONTAINER_BYTES
+
+
 def link_memory(like, ring_bytes):
     """A descriptor of new memory for a connection, its head copied from another's."""
     made = os.memfd_create("liar", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
-    os.ftruncate(made, RINGS_AT + 2 * ring_bytes)
+    os.ftruncate(made, memory_bytes(ring_bytes))
     fcntl.fcntl(made, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW)
     os.pwrite(made, os.pread(like, 16, 0), 0)
     return made
@@ -153,7 +173,11 @@ class Pair:
         asked, told = self.proxy.receive(), self.node.receive()
         if asked is None or told is None:
             return False
+        if asked:
+            self.node.write(self.proxy.container())
         self.node.send(asked)
+        if told:
+            self.proxy.write(self.node.container())
         self.partial += told
         while len(self.partial) >= FRAME.size:
             size = FRAME.size + FRAME.unpack_from(self.partial)[0]

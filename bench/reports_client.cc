@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "bench/reports_client.h"
+
+#include <poll.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <stdexcept>
+
+#include "base/boottime.h"
+#include "base/check.h"
+#include "protocol/frame_writer.h"
+
+namespace farcached::bench {
+
+namespace {
+
+constexpr uint64_t patience_ns = UINT64_C(30'000'000'000);
+constexpr int wait_ms_max = 50;
+constexpr uint32_t region_of_nobody = 1;  // no node has it
+constexpr uint32_t report_us = 500;       // that a node takes for one at most
+
+}  // namespace
+
+ReportsClient::ReportsClient(Reach& reach, bool spin, const std::atomic<bool>& interrupted)
+    : spin_(spin), interrupted_(interrupted) {
+    hello_.name = "farbench";
+    hello_.host = "farbench";
+    hello_.pid = uint32_t(getpid());
+    std::string error;
+    channel_ = reach.connect({}, *this, 0, error);
+    if (channel_ == nullptr) throw std::runtime_error(error);
+    channel_->count_in(counters_);
+}
+
+ReportsClient::~ReportsClient() = default;
+
+void ReportsClient::connect(bool write) {
+    wait_until([&] { return greeted_; });
+    if (interrupted_.load()) return;
+    if (limits_.version < protocol::version_with_reports) throw std::runtime_error("the node does not take reports");
+    if (write && !channel_->has_container())
+        throw std::runtime_error("there are no containers on " + channel_->describe());
+    write_ = write;
+}
+
+// ---- what comes ---------------------------------------------------------------------------------------
+
+void ReportsClient::connected() { protocol::append_hello(channel_->out(), hello_); }
+
+size_t ReportsClient::received(std::string_view bytes) {
+    size_t taken = 0;
+    while (trouble_.empty()) {
+        const protocol::FrameParse parse = protocol::parse_frame(bytes.substr(taken), limits_);
+        if (parse.status == protocol::FrameParse::Status::need_more) return taken;
+        if (parse.status == protocol::FrameParse::Status::bad)
+            trouble_ = std::string(protocol::frame_error_help(parse.error));
+        else
+            take(parse.frame);
+        taken += parse.bytes;
+    }
+    return bytes.size();
+}
+
+void ReportsClient::take(const protocol::Frame& frame) {
+    using protocol::FrameKind;
+    protocol::Welcome welcome;
+    switch (frame.kind) {
+        case FrameKind::welcome:
+            if (protocol::parse_welcome(frame, welcome) != protocol::FrameError::none) trouble_ = "a welcome that is none";
+            limits_ = protocol::agreed_limits(welcome, protocol::Sender::node);
+            greeted_ = true;
+            return;
+        case FrameKind::reported: return answered(frame);
+        case FrameKind::reported_written: return answered_in_container(frame);
+        case FrameKind::ping: return protocol::append_pong(channel_->out(), frame.sequence, {});
+        default: trouble_ = "the node said " + std::string(protocol::frame_kind_name(frame.kind));
+    }
+}
+
+void ReportsClient::answered(const protocol::Frame& frame) {
+    answered_ns_ = boottime_ns();
+    if (frame.sequence != number_ || protocol::parse_reported(frame, left_us_) != protocol::FrameError::none)
+        trouble_ = "an answer to another report";
+    answered_ = frame.sequence;
+}
+
+void ReportsClient::answered_in_container(const protocol::Frame& notice) {
+    std::array<char, protocol::report_bytes_max> copy;
+    protocol::WrittenRecord written;
+    protocol::Frame frame;
+    protocol::FrameError error = protocol::parse_written(notice, written);
+    if (error == protocol::FrameError::none) {
+        channel_->copy_container(copy.data(), written.bytes);
+        error = protocol::read_written(notice, {copy.data(), written.bytes}, limits_, frame);
+    }
+    if (error != protocol::FrameError::none)
+        trouble_ = std::string(protocol::frame_error_help(error));
+    else
+        answered(frame);
+}
+
+// ---- what is told -------------------------------------------------------------------------------------
+
+void ReportsClient::make_report(uint32_t bytes) {
+    report_.clear(2 * protocol::report_bytes_max);
+    protocol::FrameWriter frame(report_, protocol::report_bytes_max);
+    frame.begin(protocol::FrameKind::report, number_);
+    do {
+        const bool added = frame.add(protocol::AccessRecord{number_, 1, 0, region_of_nobody, 1});
+        CHECK(added);
+    } while (report_.size() + sizeof(protocol::AccessRecord) <= bytes);
+    frame.end();
+}
+
+void ReportsClient::tell() {
+    const std::string_view bytes(report_.data(), report_.size());
+    if (!write_) {
+        channel_->out().append(bytes);
+    } else if (channel_->post_write(bytes)) {
+        protocol::append_written(channel_->out(), protocol::FrameKind::report_written, number_, uint32_t(bytes.size()));
+    } else {
+        throw std::runtime_error("a report could not be written");
+    }
+}
+
+void ReportsClient::run(uint64_t reports, uint32_t bytes, bool measured) {
+    for (uint64_t i = 0; i < reports && !interrupted_.load(std::memory_order_relaxed); i++) {
+        number_++;
+        make_report(bytes);
+        const uint64_t told_ns = boottime_ns();
+        tell();
+        wait_until([&] { return answered_ == number_; });
+        if (!measured || answered_ != number_) continue;
+        const uint64_t whole_ns = answered_ns_ - told_ns;
+        const uint32_t node_us = report_us - std::min(left_us_, report_us);
+        latency_.add(whole_ns - std::min<uint64_t>(whole_ns, uint64_t(node_us) * 1000));
+        node_us_ += node_us;
+    }
+}
+
+// Until then, the connection is lost, or nobody wants to wait any longer.
+template <class Until>
+void ReportsClient::wait_until(Until&& until) {
+    const uint64_t late_ns = boottime_ns() + patience_ns;
+    while (!until()) {
+        channel_->flush();
+        if (trouble_.empty() && !spin_) {
+            pollfd one{channel_->fd(), short(channel_->wants_write() ? POLLIN | POLLOUT : POLLIN), 0};
+            (void)poll(&one, 1, wait_ms_max);
+        }
+        if (trouble_.empty() && spin_) (void)channel_->linger();
+        if (trouble_.empty()) channel_->ready();
+        if (interrupted_.load(std::memory_order_relaxed)) return;
+        if (trouble_.empty() && boottime_ns() > late_ns) trouble_ = "no answer";
+        if (!trouble_.empty()) throw std::runtime_error(channel_->describe() + ": " + trouble_);
+    }
+}
+
+}  // namespace farcached::bench

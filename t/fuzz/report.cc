@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Fuzz target: a proxy's container and what it says of it, at a node that has leased some items. An input is one or more
+// reports: of what the node holds, with something changed, or of any bytes. Checked: the service answers or ends the
+// connection; no lease moves but of an item that was named as it is; reports keep no more leased than their proxy's share.
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/hash.h"
+#include "node/impl.h"
+#include "t/unit_node_service_fixture.h"
+
+namespace {
+
+using namespace service_fixture;
+
+constexpr uint32_t items_count = 12, share_items = 4, value_bytes = 400;
+constexpr uint64_t item_bytes = sizeof(layout::ItemHeader) + 2 + value_bytes;
+constexpr NodeSeconds long_after = 200;  // no lease is left, and the whole share
+
+void insist(bool good) {
+    if (!good) std::abort();
+}
+
+node::Config small_node() {
+    node::Config config = node_config(4, 1 << 16);
+    config.seed = 1;
+    config.lease.term_ms = 60'000;
+    return config;
+}
+
+// What is taken off an input; zeros behind its end.
+class Input {
+  public:
+    explicit Input(std::string_view bytes) : rest_(bytes) {}
+    bool empty() const { return rest_.empty(); }
+    template <class Number>
+    Number take() {
+        Number number{};
+        const size_t size = std::min(sizeof number, rest_.size());
+        if (size != 0) std::memcpy(&number, rest_.data(), size);
+        rest_.remove_prefix(size);
+        return number;
+    }
+    std::string take_bytes(size_t size) {
+        const std::string bytes(rest_.substr(0, size));
+        rest_.remove_prefix(bytes.size());
+        return bytes;
+    }
+
+  private:
+    std::string_view rest_;
+};
+
+class World {
+  public:
+    World() : served_(small_node()) {
+        const double share = double(share_items * item_bytes) / double(served_.cache.leasable_bytes());
+        served_.shared.limits.report_share = share;
+        Proxy proxy(served_);
+        for (uint32_t i = 0; i < items_count; i++) {
+            const std::string key = {'k', char('a' + i)};
+            proxy.ask(set_of(key, std::string(value_bytes, 'v')));
+            proxy.ask(get_of(key));
+            const auto grant = proxy.ask(get_of(key), wanting_grant()).reply.grant;
+            insist(grant.has_value());
+            items_.push_back({hash_key(key, proxy.welcome.hash_seed), grant->generation, grant->offset, grant->region, 1});
+        }
+    }
+
+    // As if it had just begun, but for how often items were seen.
+    void begin() {
+        reporter_.emplace(served_);
+        clock_reads += long_after;
+        insist(served_.cache.stats(clock_reads).leases.bytes == 0);
+    }
+
+    // False: the connection is over.
+    bool report(Input& input) {
+        const uint8_t way = input.take<uint8_t>();
+        clock_reads += way >> 5;
+        const std::array<uint32_t, items_count> before = leases();
+        const uint64_t sequence = reporter_->next_sequence++;
+        const std::string content = (way & 1) != 0 ? any_bytes(input) : some_records(input, sequence);
+        WrittenRecord written{0, uint32_t(content.size())};
+        if ((way & 2) != 0) written = {input.take<uint16_t>() % 3U, input.take<uint16_t>()};
+        if ((way & 4) != 0) reporter_->channel.containers = (way & 8) != 0;
+        reporter_->channel.container.replace(0, content.size(), content);
+        const uint64_t answered = served_.counters.reports.get();
+        OutBuffer notice;
+        append_written(notice, FrameKind::report_written, sequence, 16);
+        std::memcpy(notice.at(sizeof(FrameHeader)), &written, sizeof written);
+        reporter_->give(notice);
+        const bool over = reporter_->service.close_wanted();
+        insist(over != (served_.counters.reports.get() == answered + 1));
+        insist(reporter_->trouble.empty());
+        look_at(before, content);
+        return !over;
+    }
+
+  private:
+    std::array<uint32_t, items_count> leases() {
+        std::array<uint32_t, items_count> ends;
+        node::Arena& arena = served_.cache.impl().arena;
+        for (uint32_t i = 0; i < items_count; i++)
+            ends[i] = arena.descriptor(arena.ref_at(items_[i].offset - served_.cache.view().header->arena_offset)).lease_end;
+        return ends;
+    }
+
+    static std::string any_bytes(Input& input) { return input.take_bytes(input.take<uint16_t>() % (report_bytes_max + 1)); }
+
+    std::string some_records(Input& input, uint64_t sequence) {
+        std::string body;
+        uint32_t count = 1 + input.take<uint8_t>() % 40;
+        for (uint32_t i = 0; i < count; i++) {
+            AccessRecord record = items_[input.take<uint8_t>() % items_count];
+            const uint8_t what = input.take<uint8_t>();
+            if ((what & 0x80) != 0) change(record, what & 7, input.take<uint32_t>());
+            body.append(reinterpret_cast<const char*>(&record), sizeof record);
+        }
+        std::string content(sizeof(FrameHeader), '\0');
+        write_frame_header(content.data(), {uint32_t(body.size()), uint16_t(FrameKind::report), uint16_t(count), sequence});
+        return content + body;
+    }
+
+    static void change(AccessRecord& record, uint32_t field, uint32_t by) {
+        switch (field) {
+            case 0: record.hash ^= by; break;
+            case 1: record.generation += by; break;
+            case 2: record.offset += by; break;
+            case 3: record.region = by; break;
+            case 4: record.count = by; break;
+            case 5: record.offset = uint64_t(by) << 32 | by; break;
+            case 6: record.hash ^= uint64_t(by) << 32; break;
+            default: record.offset ^= UINT64_C(16) << by % 40; break;
+        }
+    }
+
+    // Is there a record in it that names the item as it is?
+    static bool names(const std::string& content, const AccessRecord& item) {
+        for (size_t at = sizeof(FrameHeader); at + sizeof item <= content.size(); at += sizeof item) {
+            AccessRecord record;
+            std::memcpy(&record, content.data() + at, sizeof record);
+            record.count = item.count;
+            if (std::memcmp(&record, &item, sizeof record) == 0) return true;
+        }
+        return false;
+    }
+
+    void look_at(const std::array<uint32_t, items_count>& before, const std::string& content) {
+        const std::array<uint32_t, items_count> after = leases();
+        for (uint32_t i = 0; i < items_count; i++)
+            if (after[i] != before[i]) insist(names(content, items_[i]));
+        insist(served_.cache.stats(clock_reads).leases.bytes <= (2 * share_items + 1) * item_bytes);  // report_quota.h, U1
+    }
+
+    ServedNode served_;
+    std::optional<Proxy> reporter_;
+    std::vector<AccessRecord> items_;
+};
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+    with_containers = true;
+    steady_step_ns = 0;
+    static std::unique_ptr<World> world;  // to make one takes longer than most inputs
+    if (world == nullptr || clock_reads > UINT32_MAX / 2) {
+        world.reset();
+        clock_reads = at_start;
+        world = std::make_unique<World>();
+    }
+    world->begin();
+    Input input({reinterpret_cast<const char*>(data), size});
+    do {
+    } while (world->report(input) && !input.empty());
+    return 0;
+}

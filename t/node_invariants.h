@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What a node counts of its items and leases, against the items themselves: for tests that look after every step.
+#pragma once
+
+#include <string>
+
+#include "node/impl.h"
+
+namespace farcached::node {
+
+struct Counted {
+    uint64_t items = 0, leased_bytes = 0, pending_slots = 0, pending_bytes = 0, draining = 0;
+};
+
+// Adds up one page or run of pages; empty, or what is wrong with it.
+inline std::string count_page(Node& node, uint64_t number, NodeSeconds now, bool zone_is_fixed, Counted& sum) {
+    Node::Impl& impl = node.impl();
+    const Page& page = impl.arena.page(number);
+    Partition& owner = impl.partitions[page.owner];
+    sum.draining += page.draining != 0 ? 1 : 0;
+    if (page.draining != 0 && page.partial != 0) return "a slot of a draining page may be taken";
+    uint32_t used = 0;
+    for (uint32_t slot = 0; slot < (page.size_class == layout::large_class ? 1 : page.fresh); slot++) {
+        const Ref ref = make_ref(number, slot);
+        const Descriptor& item = impl.arena.descriptor(ref);
+        if (item.state == SlotState::free) continue;
+        used++;
+        const bool alive = layout::Guard{impl.arena.header(ref).guard}.state() == layout::GuardState::live;
+        if (item.state == SlotState::pending) {
+            sum.pending_slots++;
+            sum.pending_bytes += owner.meta(ref).item_bytes;
+            if (alive) return "what is pending is live";
+            if (item.lease_end > page.lease_end) return "a page is free before what is pending there";
+            continue;
+        }
+        sum.items++;
+        if (!alive) return "what is live is dead";
+        if (!owner.lease_runs(ref, now)) continue;
+        sum.leased_bytes += owner.meta(ref).item_bytes;
+        if (item.lease_end > page.lease_end) return "a page is free before a lease there";
+        if (zone_is_fixed && !impl.arena.leasable(ref)) return "a lease outside the lease zone";
+    }
+    return used == page.live ? "" : "slots in use are not as many as the page says";
+}
+
+// Empty, or what is wrong. zone_is_fixed: the limit on memory was not lowered while there were leases.
+inline std::string wrong_in(Node& node, NodeSeconds now, bool zone_is_fixed = true) {
+    Node::Impl& impl = node.impl();
+    Counted sum;
+    for (uint64_t number = 0; number < impl.arena.reserved_pages(); number++) {
+        if (impl.arena.owner_hint(number) == Page::no_owner || impl.arena.page(number).run_head != number) continue;
+        const std::string wrong = count_page(node, number, now, zone_is_fixed, sum);
+        if (!wrong.empty()) return wrong;
+    }
+    const Stats stats = node.stats(now);
+    uint64_t queued = 0;
+    for (const uint64_t length : stats.queues) queued += length;
+    if (sum.items != stats.items || queued != sum.items) return "queues, items and slots differ";
+    if (sum.leased_bytes != stats.leases.bytes) return "leased bytes differ";
+    if (sum.pending_slots != stats.leases.pending_slots) return "pending slots differ";
+    if (sum.pending_bytes != stats.leases.pending_bytes) return "pending bytes differ";
+    if (sum.draining != stats.leases.draining) return "draining pages differ";
+    if (zone_is_fixed && stats.pages_used > stats.pages_limit) return "more memory than there is";
+    return "";
+}
+
+}  // namespace farcached::node
