@@ -12,12 +12,15 @@ import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"))
 from cluster import Cluster  # noqa: E402
-from farcached import deadline, default_binary, tap  # noqa: E402
+from farcached import deadline, default_binary, tap, until  # noqa: E402
 
 SMALL = ["--keys", "8000", "--operations", "20000", "--warmup", "20000", "--workloads", "zipf-95:5,scan", "--ratios", "5/80,0.5",
          "--policies", "lru,fixed_lease_8"]
 FIELDS = ["workload", "cache_ratio", "policy", "total_hit_ratio", "bound_hit_ratio", "pointer_hit_ratio", "invalid_reads",
           "leased_share"]
+
+
+BENCH = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "bench")
 
 
 def program():
@@ -93,6 +96,54 @@ def check_servers(folder):
         tap.ok(status == 64 and "name them" in err, "or two", status, err)
 
 
+class Left:
+    """What those leave who have this temporary folder: processes, what is in it, and tables of pointers named after that."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        self.seen = set()
+
+    def __call__(self):
+        self.seen.update(os.listdir(self.folder))
+        found = os.listdir(self.folder)
+        found += [name for name in os.listdir("/dev/shm") if any(name.startswith(seen + "-") for seen in self.seen)]
+        for pid in filter(str.isdigit, os.listdir("/proc")):
+            try:
+                with open("/proc/%s/environ" % pid, "rb") as file:
+                    if os.fsencode("TMPDIR=" + self.folder) in file.read():
+                        found.append(pid)
+            except OSError:
+                continue
+        return found
+
+
+def script(name, folder, *args):
+    return subprocess.Popen([sys.executable, os.path.join(BENCH, name), "--build", os.path.dirname(program()), *args],
+                            env={**os.environ, "TMPDIR": folder}, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                            stderr=subprocess.PIPE, text=True, start_new_session=True)
+
+
+def check_scripts(folder):
+    path, temporary = os.path.join(folder, "processes.json"), os.path.join(folder, "temporary")
+    os.mkdir(temporary)
+    left = Left(temporary)
+    small = ["--keys", "20000", "--warmup", "1000", "--operations", "2000", "--rate", "4000"]
+    with script("hitratio_processes", temporary, "--policies", "fixed_lease_8,lru", "--json", path, *small) as process:
+        out, err = process.communicate(timeout=8 * deadline())
+    tap.ok(process.returncode == 0, "processes and simulation are put side by side", *(out + err).split("\n"))
+    points = json.loads(text_of(path))
+    tap.is_([point["policy"] for point in points], ["fixed_lease_8", "lru"], "a point for each policy")
+    tap.ok(all(point[side]["cache_ratio"] == points[0]["real"]["cache_ratio"] and list(point[side])[:len(FIELDS)] == FIELDS
+               for point in points for side in ("real", "simulated")), "both of the same cache", *points)
+    tap.is_(left(), [], "nothing is left")
+    with script("hitratio_processes", temporary, "--policies", "lru", *small, "--operations", "1000000") as process:
+        until(left, lambda found: sum(name.isdigit() for name in found) == 6)  # it, farbench, a node, three hosts
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=8 * deadline())
+    tap.ok(process.returncode == 1 and "interrupted" in err, "an interrupt ends it", out, err)
+    tap.is_(until(left, lambda found: found == []), [], "and what it had started")
+
+
 def check_interrupt(folder):
     path = os.path.join(folder, "interrupted.json")
     process = subprocess.Popen([program(), "hitratio", "--json", path], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
@@ -128,6 +179,7 @@ def main():
     try:
         check_run(folder)
         check_servers(folder)
+        check_scripts(folder)
         check_interrupt(folder)
         check_refusals()
     finally:
