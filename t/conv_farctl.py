@@ -128,13 +128,13 @@ def test_node():
         tap.like(node["incarnation"], "^[0-9a-f]{16}$", "its incarnation")
         tap.is_(asked("stats", *at("n"))[0]["stats"]["pid"], n.pid, "stats")
         for args in (("n1", "leases"), ("-", "leases")):
-            tap.is_(asked("stats", *args, *at("n"))[0]["stats"]["lease_term_ms"], 4000, "stats " + " ".join(args))
+            tap.is_(asked("stats", *args, *at("n"))[0]["stats"]["lease_term_ms"], 256000, "stats " + " ".join(args))
         refused(["stats", "n2", *at("n")], "there is no node n2; nodes: n1", "stats of another")
         refused(["stats", "n1", "x", *at("n")],
                 path_of("n") + ": no group of this name; groups: general, leases, classes, all, connections", "no such group")
         tap.is_(asked("leases", *at("n"))[0]["node"], "n1", "leases")
         code, out, _ = farctl("leases", *at("n"))
-        tap.ok(code == 0 and re.search(r"^n1 +4000 ms +0 ", out, re.M), "as text", out)
+        tap.ok(code == 0 and re.search(r"^n1 +256000 ms +0 ", out, re.M), "as text", out)
         refused(["drain", "n1", *at("n")], "nodes are drained at a farcached; name one's socket with --socket", "drain")
         refused(["pointers", *at("n")], "only a farcached has a table of pointers; name one's socket with --socket",
                 "pointers")
