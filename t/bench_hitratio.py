@@ -175,6 +175,7 @@ def check_refusals():
 
 
 def main():
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # not ignored by what is started here, whoever started this
     folder = tempfile.mkdtemp(prefix="farcached-hitratio-")
     try:
         check_run(folder)
