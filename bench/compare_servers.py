@@ -128,15 +128,20 @@ class Server(Process):
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def stats(self):
-        with socket.create_connection(("127.0.0.1", self.port), 10) as s:
-            s.sendall(b"stats\r\n")
-            got = b""
-            while not got.endswith(b"END\r\n"):
-                more = s.recv(65536)
-                if not more:
-                    break
-                got += more
-        return dict(re.findall(r"^STAT (\S+) (.*?)\r?$", got.decode("latin-1"), re.M))
+        return stats(self.port)
+
+
+def stats(port, group="", seconds=10):
+    """{name: value} of `stats GROUP`, of a server on loopback."""
+    with socket.create_connection(("127.0.0.1", port), seconds) as s:
+        s.sendall(("stats %s" % group).rstrip().encode() + b"\r\n")
+        got = b""
+        while not got.endswith(b"END\r\n"):
+            more = s.recv(65536)
+            if not more:
+                break
+            got += more
+    return dict(re.findall(r"^STAT (\S+) (.*?)\r?$", got.decode("latin-1"), re.M))
 
 
 def version_of(binary):

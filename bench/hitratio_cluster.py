@@ -13,12 +13,11 @@ import os
 import re
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
 
-from compare_servers import Failed, Process, as_whom, child_setup, port_in
+from compare_servers import Failed, Process, as_whom, child_setup, port_in, stats
 
 PAGE_BYTES, PAGES_PER_PARTITION = 64 << 10, 32  # node/node.cc: how a node chooses its partitions
 PARTITIONS_PER_THREAD = 4
@@ -124,22 +123,9 @@ class Cluster:
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
-def stats(port, group):
-    """{name: value} of `stats GROUP`."""
-    with socket.create_connection(("127.0.0.1", port), 30) as s:
-        s.sendall(("stats %s\r\n" % group).encode())
-        got = b""
-        while not got.endswith(b"END\r\n"):
-            more = s.recv(65536)
-            if not more:
-                break
-            got += more
-    return dict(re.findall(r"^STAT (\S+) (.*?)\r?$", got.decode("latin-1"), re.M))
-
-
 def is_up(port):
     """Is every thread connected to the node?"""
-    shown = stats(port, "nodes")
+    shown = stats(port, "nodes", seconds=30)
     return shown.get("node:state") == "up" and shown["node:links"] == shown["node:links_up"]
 
 

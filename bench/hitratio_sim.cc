@@ -73,7 +73,7 @@ class Simulation {
         const node::LeaseConfig& lease = node_.config().lease;
         const uint32_t term_ms = node::LeaseTerms(node_.config().policy, lease).longest_ms();
         const node::ReportQuota::Share share{uint64_t(double(node_.leasable_bytes()) * node::report_share_default),
-                                             (term_ms + lease.grace_ms + 999) / 1000 + 1};
+                                             node::lease_kept_s(term_ms, lease.grace_ms)};
         for (uint32_t i = 0; i < scale.hosts; i++)
             hosts_.push_back(std::make_unique<Host>(one_sided_ ? scale.keys : 0, scale.history_items, share, now_));
         std::copy_n("user", 4, key_text_);

@@ -33,6 +33,10 @@ constexpr uint32_t popularity_queue(uint32_t touches) {
 constexpr uint32_t lease_term_ms_min = 200;        // a shorter lease would be over before its pointer is used
 constexpr uint32_t lease_term_ms_longest = 256'000;
 
+// For how many seconds on the node's clock, which knows no parts of one, memory is kept for a lease that is granted now: the
+// term, the grace behind it, and the rest of the second that has begun.
+constexpr uint32_t lease_kept_s(uint32_t term_ms, uint32_t grace_ms) { return (term_ms + grace_ms + 999) / 1000 + 1; }
+
 // Leases on items that others read one-sided.
 struct LeaseConfig {
     bool enabled = false;

@@ -168,7 +168,7 @@ bool Node::Impl::reserve(uint64_t pages, NodeSeconds now, Reservation& reserved)
 void Node::Impl::note_shortage(NodeSeconds now) {
     if (!config.lease.enabled || !config.evict) return;
     const LeaseTerms terms(config.policy, config.lease);
-    arena.lease_stop().shortage(now, (terms.longest_ms() + config.lease.grace_ms + 999) / 1000 + 1);
+    arena.lease_stop().shortage(now, lease_kept_s(terms.longest_ms(), config.lease.grace_ms));
 }
 
 // Of a few windows spread over the arena, the one that loses least. False: each would take what is kept.

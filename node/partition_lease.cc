@@ -48,7 +48,7 @@ std::optional<protocol::Grant> Partition::grant(Index::Place& at, NodeSeconds no
     if (report != nullptr && !leasable(at.ref)) return std::nullopt;
     if (!leasable(at.ref))
         if (!move_to_zone(at, now)) return denied(leases_.denied_no_room);
-    const uint32_t lease_end = now + (term_ms + lease_.grace_ms + 999) / 1000 + 1;
+    const uint32_t lease_end = now + lease_kept_s(term_ms, lease_.grace_ms);
     if (report != nullptr && !affords(*report, at.ref, lease_end, now)) return std::nullopt;
     note_outlived(at.ref, lease_end, term_ms, now);
     count_leased(at.ref, lease_end, now);
@@ -63,7 +63,7 @@ std::optional<protocol::Grant> Partition::grant(Index::Place& at, NodeSeconds no
 // The second in which the term of a lease ends; its grace, and what the clock of whole seconds may hide, come behind.
 bool Partition::term_wasted(const Descriptor& item, NodeSeconds now) const {
     if ((item.flags & item_lease_wasted) == 0) return false;
-    return item.lease_end >= now + (lease_.grace_ms + 999) / 1000 + 1;
+    return item.lease_end >= now + lease_kept_s(0, lease_.grace_ms);
 }
 
 // An item that died under its lease has passed a halving on. One is taken back, in the mean, for each whole term by which

@@ -56,7 +56,6 @@ class Cache {
           model_(model_of(kind, world_)) {
         choose_policy(policy_, kind, 5);
         for (size_t i = 0; i <= capacity; i++) free_.push_back(Ref(i));
-        world_.term_s = [this](uint32_t queue) { return (terms_.queue_term_ms(queue) + 999) / 1000; };
         world_.may_go = [this](int id) { return id != pinned_ && !world_.leased(id); };
         world_.reads = [this](int id) { return std::exchange(model_unseen_[id], 0u); };
     }

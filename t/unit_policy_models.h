@@ -31,7 +31,6 @@ struct World {
     uint32_t now = 0;
     std::map<Id, Facts> facts;
     Facts before;  // of what is replaced
-    std::function<uint32_t(uint32_t)> term_s;  // of a queue
     std::function<bool(Id)> may_go;
     std::function<uint32_t(Id)> reads;  // unseen until now, and no more afterwards
 
