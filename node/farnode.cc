@@ -83,6 +83,7 @@ Config node_config(const conf::Settings& settings) {
     config.lease.term_ms = settings.node.lease_ms;
     config.lease.term_ms_min = settings.node.lease_ms_min;
     config.lease.term_ms_max = settings.node.lease_ms_max;
+    config.lease.dead_share = settings.node.dead_share_percent / 100.0;
     if (!settings.node.verbs_host.empty()) {
         config.grows = false;  // what is there is registered, and so locked
         config.count_reads = settings.node.access_tracking == AccessTracking::atomic;
