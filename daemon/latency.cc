@@ -110,7 +110,7 @@ void Latencies::keep_slow(const Later& later, int fd, std::string_view node, std
     if (later.asked_ns != 0) slow.queue_ns = between(later.received_ns, later.asked_ns);
     const uint64_t asked_ns = std::max(later.received_ns, later.asked_ns);
     const uint64_t answered_ns = later.answered_ns == 0 ? now_ns_ : later.answered_ns;
-    slow.node_ns = between(asked_ns, answered_ns);
+    slow.answer_ns = between(asked_ns, answered_ns);
     slow.reply_ns = between(std::max(answered_ns, asked_ns), now_ns_);
     slow.verb = later.verb;
     slow.way = later.available ? way_names[size_t(later.way)] : "none";
@@ -136,7 +136,7 @@ void Latencies::each_slow(FunctionRef<void(const SlowRequest&)> visit) const {
 
 std::string SlowRequest::line() const {
     auto us = [](uint64_t ns) { return std::to_string(ns / 1000); };
-    std::string text = "took_us=" + us(took_ns) + " queue_us=" + us(queue_ns) + " node_us=" + us(node_ns) +
+    std::string text = "took_us=" + us(took_ns) + " queue_us=" + us(queue_ns) + " answer_us=" + us(answer_ns) +
                        " reply_us=" + us(reply_ns);
     text.append(" op=").append(verb_names[size_t(verb)]).append(" path=").append(way);
     text.append(" node=").append(node.empty() ? "-" : node);

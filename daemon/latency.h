@@ -100,7 +100,7 @@ struct SlowRequest {
     uint64_t ended_ns = 0;       // CLOCK_BOOTTIME
     uint64_t took_ns = 0;        // and of it, where that is known:
     uint64_t queue_ns = 0;       // until its node was asked
-    uint64_t node_ns = 0;        // until that answered
+    uint64_t answer_ns = 0;      // until that answered
     uint64_t reply_ns = 0;       // until the reply was written
     uint32_t requests = 1;
     uint32_t worker = 0;
@@ -110,7 +110,7 @@ struct SlowRequest {
     int fd = -1;                 // of the client's connection
     std::string what;            // the key; of a batch how it begins
 
-    // "took_us=... queue_us=... key=...", all on one line, the key as in `watch`.
+    // "took_us=... queue_us=... answer_us=...", all on one line, the key as in `watch`.
     std::string line() const;
 };
 

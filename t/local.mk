@@ -152,6 +152,7 @@ t_unit_conf_farnode_SOURCES = t/unit_conf_farnode.cc t/tap.h
 EXTRA_DIST += \
 	t/lib/binary_client.py \
 	t/lib/cluster.py \
+	t/lib/expressions.py \
 	t/lib/http_get.py \
 	t/lib/transport.py \
 	t/lib/raw_proxy.py \
@@ -251,7 +252,8 @@ t_farnode_probe_SOURCES = t/farnode_probe.cc
 test_scripts += t/conv_farnode.py
 
 # The operator's sockets, and his program.
-test_scripts += t/conv_admin.py t/conv_farctl.py t/conv_farctl_nodes.py t/conv_http.py
+test_scripts += t/conv_admin.py t/conv_farctl.py t/conv_farctl_nodes.py t/conv_http.py \
+	t/metric_names.py
 check_PROGRAMS += t/unit_ctl
 TESTS += t/unit_ctl
 t_unit_ctl_SOURCES = t/unit_ctl.cc t/tap.h
