@@ -150,6 +150,8 @@ EXTRA_DIST += \
 	t/lib/cluster.py \
 	t/lib/transport.py \
 	t/lib/raw_proxy.py \
+	t/lib/restart_load.py \
+	t/lib/service.py \
 	t/lib/trouble.py \
 	t/lib/connections.py \
 	t/lib/consistency_load.py \
@@ -238,7 +240,7 @@ EXTRA_DIST += \
 
 test_scripts += t/conv_stats.py t/conv_nodes_stats.py t/conv_watch.py t/conv_crawler.py
 
-test_scripts += t/conv_cli.py t/conv_process.py
+test_scripts += t/conv_cli.py t/conv_process.py t/conv_notify.py t/conv_sockets.py
 
 # farnode, and a proxy's conversation with it.
 check_PROGRAMS += t/farnode_probe
