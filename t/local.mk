@@ -214,6 +214,7 @@ EXTRA_DIST += \
 	t/guest/values.py \
 	t/guest/vm.py \
 	t/guest/transport.py \
+	t/guest/units.py \
 	t/guest/wire.py
 
 # Real clients and tools: needs registries, so contrib/check runs it and `make check` does not.
@@ -240,7 +241,7 @@ EXTRA_DIST += \
 
 test_scripts += t/conv_stats.py t/conv_nodes_stats.py t/conv_watch.py t/conv_crawler.py
 
-test_scripts += t/conv_cli.py t/conv_process.py t/conv_notify.py t/conv_sockets.py
+test_scripts += t/conv_cli.py t/conv_process.py t/conv_notify.py t/conv_sockets.py t/units.py
 
 # farnode, and a proxy's conversation with it.
 check_PROGRAMS += t/farnode_probe

@@ -119,14 +119,18 @@ class Service(Daemon):
         return bool(self.ports) or "--shm" in self.args
 
     def thread(self, name):
-        """The id of the thread of that name."""
-        def named():
-            for task in os.listdir("/proc/%d/task" % self.pid):
-                with open("/proc/%d/task/%s/comm" % (self.pid, task)) as f:
-                    if f.read().strip() == name:
-                        return int(task)
-            return None
-        return until(named, lambda found: found is not None)
+        return thread_named(self.pid, name)
+
+
+def thread_named(pid, name):
+    """The id of the thread of that name."""
+    def named():
+        for task in os.listdir("/proc/%d/task" % pid):
+            with open("/proc/%d/task/%s/comm" % (pid, task)) as f:
+                if f.read().strip() == name:
+                    return int(task)
+        return None
+    return until(named, lambda found: found is not None)
 
 
 def listening(path=None, kind=socket.SOCK_STREAM):
@@ -142,9 +146,15 @@ PTRACE_SEIZE, PTRACE_INTERRUPT, PTRACE_DETACH = 0x4206, 0x4207, 17
 WAIT_ALL = 0x40000000  # threads that are nobody's children, too
 
 
+def take_notice(thread):
+    with contextlib.suppress(ChildProcessError):
+        os.waitpid(thread, WAIT_ALL | os.WNOHANG)
+
+
 @contextlib.contextmanager
 def standing_still(thread):
-    """That one thread of a process runs nothing meanwhile. Yields False where tracing is not allowed."""
+    """That one thread of a process runs nothing meanwhile. Yields False where tracing is not allowed, else a function to be
+    called again and again if the process may be killed meanwhile: it is not gone before who traces it has taken notice."""
     libc = ctypes.CDLL(None, use_errno=True)
     libc.ptrace.argtypes = [ctypes.c_long, ctypes.c_long, ctypes.c_void_p, ctypes.c_void_p]
     if libc.ptrace(PTRACE_SEIZE, thread, None, None) != 0:
@@ -153,11 +163,12 @@ def standing_still(thread):
     try:
         libc.ptrace(PTRACE_INTERRUPT, thread, None, None)
         os.waitpid(thread, WAIT_ALL)
-        yield True
+        yield lambda: take_notice(thread)
     finally:
+        take_notice(thread)
         with contextlib.suppress(OSError):
             if stat_words(thread)[0] == "t":
                 libc.ptrace(PTRACE_DETACH, thread, None, None)
 
 
-__all__ = ["Manager", "Service", "listening", "standing_still"]
+__all__ = ["Manager", "Service", "listening", "standing_still", "thread_named"]
