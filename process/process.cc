@@ -111,7 +111,7 @@ Refusal drop_privileges(const Identity& identity, bool core_dumps) {
 // -- Where it runs --------------------------------------------------------------------------------------
 
 bool may_leave(bool asked, const ServiceManager& manager) {
-    if (!asked || !manager.listens()) return asked;
+    if (!asked || !manager.waits_for_this()) return asked;
     complain("-d: the service manager waits for this process, so it stays in the foreground\n");
     return false;
 }

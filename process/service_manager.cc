@@ -20,6 +20,7 @@ namespace {
 constexpr timeval send_patience{1, 0};  // M2
 constexpr const char* socket_variable = "NOTIFY_SOCKET";
 constexpr const char* watchdog_variable = "WATCHDOG_USEC";
+constexpr const char* main_pid_variable = "SYSTEMD_EXEC_PID";  // not removed: it is right for every child
 constexpr const char* watchdog_pid_variable = "WATCHDOG_PID";
 
 void cannot_tell(std::string_view path, const std::string& why) {
@@ -83,6 +84,7 @@ ServiceManager::ServiceManager() {
     if (fd_ >= 0) {
         (void)setsockopt(fd_, SOL_SOCKET, SO_SNDTIMEO, &send_patience, sizeof send_patience);
         watchdog_us_ = watchdog_of_environment();
+        waits_ = number_of(main_pid_variable).value_or(uint64_t(getpid())) == uint64_t(getpid());
     }
     for (const char* variable : {socket_variable, watchdog_variable, watchdog_pid_variable}) unsetenv(variable);
 }

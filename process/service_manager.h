@@ -29,7 +29,10 @@ class ServiceManager {
     ServiceManager& operator=(const ServiceManager&) = delete;
 
     bool listens() const { return fd_ >= 0; }
-    // How long it waits for alive() before it takes the process for stuck, in microseconds; 0: it does not.
+    // Is this the process that it started, and whose end it would take for the service's? Not one that was started by that,
+    // and has its environment.
+    bool waits_for_this() const { return listens() && waits_; }
+    // How long it waits for tell_alive() before it takes the process for stuck, in microseconds; 0: it does not.
     uint64_t watchdog_us() const { return watchdog_us_; }
 
     // What the process does, in a line; `status` here and below. For people: systemctl status shows it.
@@ -59,6 +62,7 @@ class ServiceManager {
     sockaddr_un address_{};
     socklen_t address_bytes_ = 0;
     uint64_t watchdog_us_ = 0;
+    bool waits_ = true;
     std::atomic<bool> ready_{false};
 };
 

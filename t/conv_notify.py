@@ -10,7 +10,7 @@ import sys
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"))
-from farcached import Client, Daemon, deadline, tap, until  # noqa: E402
+from farcached import Client, Daemon, deadline, gone, run_binary, tap, until  # noqa: E402
 from farnode import Farnode  # noqa: E402
 from service import Manager, Service, listening, standing_still  # noqa: E402
 
@@ -63,11 +63,19 @@ def nobody_there():
 
 
 def background():
-    with Manager() as manager, Service(manager, "-d") as d:
+    with Manager() as manager, Service(manager, "-d", listen_env={"SYSTEMD_EXEC_PID": "$$"}) as d:
         tap.ok(manager.until("READY=1"), "-d: it is ready")
         tap.like(d.stderr(), r"\A-d: the service manager waits for this process, so it stays in the foreground\n\Z",
                  "and says why it did not leave")
         tap.ok(d.alive(), "it is the process that was started")
+        pid_file = os.path.join(manager.folder, "pid")
+        status, _, errors = run_binary("-d", "-P", pid_file, "-l", "127.0.0.1", "-p", "-1",
+                                       env={"NOTIFY_SOCKET": manager.name, "SYSTEMD_EXEC_PID": str(d.pid)})
+        tap.is_((status, errors), (0, b""), "-d is heeded by what a service starts in its turn")
+        with open(until(lambda: pid_file, os.path.exists)) as f:
+            pid = int(f.read())
+        os.kill(pid, signal.SIGTERM)
+        tap.ok(until(lambda: gone(pid), bool), "which can be ended")
 
 
 # -- Nodes -----------------------------------------------------------------------------------------------
