@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "daemon/worker.h"
 
+#include <pthread.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -89,6 +90,7 @@ Worker::~Worker() {
 void Worker::start() { thread_ = std::thread([this] { run(); }); }
 
 void Worker::run() {
+    pthread_setname_np(pthread_self(), ("worker " + std::to_string(options_.number)).c_str());
     if (backend_ == nullptr) {
         do {
             event_base_loop(base_.get(), EVLOOP_ONCE);
@@ -134,13 +136,16 @@ void Worker::deliver(Session& session) {
 void Worker::give(NewConnection connection) {
     std::lock_guard hold(lock_);
     arriving_.push_back(std::move(connection));
-    uint64_t one = 1;
-    (void)!write(wake_fd_, &one, sizeof one);
+    wake();
 }
 
 void Worker::stop() {
     std::lock_guard hold(lock_);
     stop_asked_ = true;
+    wake();
+}
+
+void Worker::wake() {
     uint64_t one = 1;
     (void)!write(wake_fd_, &one, sizeof one);
 }
@@ -153,6 +158,7 @@ void Worker::on_wake(evutil_socket_t fd, short, void* argument) {
     Worker& worker = *static_cast<Worker*>(argument);
     uint64_t count = 0;
     (void)!read(fd, &count, sizeof count);
+    worker.pulse_.answer();
     std::vector<NewConnection> arriving;
     bool stop = false;
     {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "node/farnode_loop.h"
 
+#include <pthread.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
@@ -93,6 +94,7 @@ void Loop::stop(protocol::Goodbye why, uint32_t patience_ms) {
 // ---- the thread ---------------------------------------------------------------------------------------
 
 void Loop::run() {
+    pthread_setname_np(pthread_self(), "loop");
     bool busy = false;
     for (;;) {
         if (stopping_ && (connections_.empty() || given_up_)) return;
@@ -106,7 +108,9 @@ void Loop::run() {
 void Loop::on_wake(evutil_socket_t fd, short, void* argument) {
     uint64_t count = 0;
     (void)!read(fd, &count, sizeof count);
-    static_cast<Loop*>(argument)->take_orders();
+    Loop& loop = *static_cast<Loop*>(argument);
+    loop.pulse_.answer();
+    loop.take_orders();
 }
 
 void Loop::on_ready(evutil_socket_t, short, void* argument) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "node/farnode_server.h"
 
+#include <pthread.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
@@ -57,7 +58,27 @@ void FarnodeServer::add_admin(std::unique_ptr<process::AdminSocket> socket) {
 
 void FarnodeServer::start() {
     for (auto& loop : loops_) loop->start();
-    thread_ = std::thread([this] { event_base_dispatch(base_.get()); });
+    thread_ = std::thread([this] {
+        pthread_setname_np(pthread_self(), "accept");
+        event_base_dispatch(base_.get());
+    });
+}
+
+uint64_t FarnodeServer::connections() const {
+    uint64_t opened = 0, over = 0;
+    for (const auto& loop : loops_) {
+        over += loop->counters().connections_over.get();
+        opened += loop->counters().connections_opened.get();
+    }
+    return opened > over ? opened - over : 0;
+}
+
+std::vector<process::Watched> FarnodeServer::watched() {
+    std::vector<process::Watched> all;
+    all.push_back({"the thread that accepts", &pulse_, [this] { wake(); }});
+    for (size_t i = 0; i < loops_.size(); i++)
+        all.push_back({"loop " + std::to_string(i), &loops_[i]->pulse(), [&one = *loops_[i]] { one.wake(); }});
+    return all;
 }
 
 void FarnodeServer::stop(protocol::Goodbye why, uint32_t patience_ms) {
@@ -81,6 +102,7 @@ void FarnodeServer::on_wake(evutil_socket_t fd, short, void* argument) {
     FarnodeServer& server = *static_cast<FarnodeServer*>(argument);
     uint64_t count = 0;
     (void)!read(fd, &count, sizeof count);
+    server.pulse_.answer();
     if (server.stopping_)
         event_base_loopbreak(server.base_.get());
     else if (server.flushes_.scheduled() != 0)

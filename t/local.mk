@@ -156,6 +156,8 @@ EXTRA_DIST += \
 	t/lib/http_get.py \
 	t/lib/transport.py \
 	t/lib/raw_proxy.py \
+	t/lib/restart_load.py \
+	t/lib/service.py \
 	t/lib/trouble.py \
 	t/lib/connections.py \
 	t/lib/consistency_load.py \
@@ -210,6 +212,7 @@ EXTRA_DIST += \
 	t/guest/device.py \
 	t/guest/device_tools.py \
 	t/guest/faults.py \
+	t/guest/package.py \
 	t/guest/programs.py \
 	t/guest/refused.py \
 	t/guest/removed.py \
@@ -218,6 +221,7 @@ EXTRA_DIST += \
 	t/guest/values.py \
 	t/guest/vm.py \
 	t/guest/transport.py \
+	t/guest/units.py \
 	t/guest/wire.py
 
 # Real clients and tools: needs registries, so contrib/check runs it and `make check` does not.
@@ -244,7 +248,7 @@ EXTRA_DIST += \
 
 test_scripts += t/conv_stats.py t/conv_nodes_stats.py t/conv_watch.py t/conv_crawler.py
 
-test_scripts += t/conv_cli.py t/conv_process.py
+test_scripts += t/conv_cli.py t/conv_process.py t/conv_notify.py t/conv_sockets.py t/units.py
 
 # farnode, and a proxy's conversation with it.
 check_PROGRAMS += t/farnode_probe
