@@ -89,6 +89,10 @@ Worker::~Worker() {
 void Worker::start() { thread_ = std::thread([this] { run(); }); }
 
 void Worker::run() {
+    if (backend_ == nullptr && !latencies_.enabled()) {
+        event_base_dispatch(base_.get());
+        return;
+    }
     if (backend_ == nullptr) {
         do {
             event_base_loop(base_.get(), EVLOOP_ONCE);
