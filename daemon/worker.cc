@@ -91,6 +91,10 @@ void Worker::start() { thread_ = std::thread([this] { run(); }); }
 
 void Worker::run() {
     pthread_setname_np(pthread_self(), ("worker " + std::to_string(options_.number)).c_str());
+    if (backend_ == nullptr && !latencies_.enabled()) {
+        event_base_dispatch(base_.get());
+        return;
+    }
     if (backend_ == nullptr) {
         do {
             event_base_loop(base_.get(), EVLOOP_ONCE);

@@ -228,7 +228,9 @@ EXTRA_DIST += \
 EXTRA_DIST += \
 	t/clients/run \
 	t/clients/tools.py \
+	t/clients/browser.py \
 	t/clients/differential.py \
+	t/clients/observability.py \
 	t/clients/packages \
 	t/clients/bmemcached/client.py \
 	t/clients/bmemcached/requirements.txt \
