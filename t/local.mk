@@ -131,6 +131,10 @@ t_unit_stats_crawler_SOURCES = t/unit_stats_crawler.cc t/unit_stats_fixture.h t/
 t_unit_stats_tune_SOURCES = t/unit_stats_tune.cc t/unit_stats_fixture.h t/tap.h
 t_unit_stats_watch_SOURCES = t/unit_stats_watch.cc t/unit_stats_fixture.h t/tap.h
 
+check_PROGRAMS += t/unit_conf_file
+TESTS += t/unit_conf_file
+t_unit_conf_file_SOURCES = t/unit_conf_file.cc t/tap.h
+
 check_PROGRAMS += t/unit_conf
 TESTS += t/unit_conf
 t_unit_conf_SOURCES = t/unit_conf.cc t/unit_conf_words.h t/tap.h
