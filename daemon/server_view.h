@@ -66,6 +66,7 @@ class ServerView {
     virtual NodesView* nodes() const { return nullptr; }
 
     virtual void shut_down(bool graceful) = 0;  // asks; returns before it is done
+    virtual void reload() {}                    // likewise
 };
 
 }  // namespace farcached::daemon

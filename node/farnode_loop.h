@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Loop: a thread of farnode with an event loop and the connections that were given to it.
 //
-// L1  All but give(), stop(), join() and the counters belongs to the loop's thread.
+// L1  All but give(), stop(), join(), talk() and the counters belongs to the loop's thread.
 // L2  A connection that wants another turn waits until the others that are ready had theirs.
 // L3  Only when one connection alone has anything to do is it lingered at.
 #pragma once
@@ -17,6 +17,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/adjustable.h"
 #include "fabric/channel.h"
 #include "node/service.h"
 
@@ -50,6 +51,7 @@ class Loop {
     // Tells every proxy; ends when they have gone, or after so long.
     void stop(protocol::Goodbye why, uint32_t patience_ms);
     void join();
+    void talk(bool talks) { talks_ = talks; }  // any thread
 
     const ServiceCounters& counters() const { return counters_; }
 
@@ -74,7 +76,7 @@ class Loop {
     bool linger();
 
     ServiceShared& shared_;
-    const bool talks_;
+    Adjustable<bool> talks_;
     ServiceCounters counters_;
     EventBase base_;
     event wake_event_{}, deadline_event_{};

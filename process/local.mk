@@ -10,4 +10,6 @@ process_libprocess_a_SOURCES = \
 	process/node_time.cc \
 	process/node_time.h \
 	process/process.cc \
-	process/process.h
+	process/process.h \
+	process/reloader.cc \
+	process/reloader.h

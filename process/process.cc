@@ -256,7 +256,7 @@ Signals::Signals() {
     CHECK(pthread_sigmask(SIG_BLOCK, &awaited_, nullptr) == 0);
 }
 
-bool Signals::wait_for_the_end(bool talks) {
+bool Signals::wait_for_the_end(FunctionRef<void()> reload) {
     for (;;) {
         const int number = sigwaitinfo(&awaited_, nullptr);
         if (number == SIGTERM || number == SIGINT) return false;
@@ -265,7 +265,7 @@ bool Signals::wait_for_the_end(bool talks) {
             return true;
         }
         if (number == SIGHUP) {
-            if (talks) complain("SIGHUP: there is nothing to reload\n");
+            reload();
             continue;
         }
         CHECK(number < 0);
@@ -274,5 +274,6 @@ bool Signals::wait_for_the_end(bool talks) {
 }
 
 void Signals::ask_to_stop(bool graceful) { kill(getpid(), graceful ? SIGUSR1 : SIGTERM); }
+void Signals::ask_to_reload() { kill(getpid(), SIGHUP); }
 
 }  // namespace farcached::process

@@ -14,6 +14,7 @@
 #include <string_view>
 #include <variant>
 
+#include "base/function_ref.h"
 #include "conf/exit_status.h"
 
 namespace farcached::process {
@@ -100,12 +101,14 @@ class Signals {
     Signals(const Signals&) = delete;
     Signals& operator=(const Signals&) = delete;
 
-    // Waits for one that ends the program. True: gracefully, as stderr was told. What else comes meanwhile is
-    // answered there, too, if the program `talks`.
-    bool wait_for_the_end(bool talks);
+    // Waits for one that ends the program. True: gracefully, as stderr was told. For each that asks for it meanwhile
+    // reload() is called.
+    bool wait_for_the_end(FunctionRef<void()> reload);
 
     // Makes wait_for_the_end() return in whichever thread it waits; any thread may.
     static void ask_to_stop(bool graceful);
+    // The same for reload().
+    static void ask_to_reload();
 
   private:
     sigset_t awaited_;

@@ -242,7 +242,7 @@ EXTRA_DIST += \
 
 test_scripts += t/conv_stats.py t/conv_nodes_stats.py t/conv_watch.py t/conv_crawler.py
 
-test_scripts += t/conv_cli.py t/conv_process.py
+test_scripts += t/conv_cli.py t/conv_process.py t/conv_reload.py
 
 # farnode, and a proxy's conversation with it.
 check_PROGRAMS += t/farnode_probe
@@ -265,7 +265,8 @@ test_scripts += t/conv_connections.py t/conv_connection_limits.py
 test_scripts += t/nodes_conv_text.py t/nodes_conv_meta.py t/nodes_conv_binary.py t/nodes_conv_connections.py \
 	t/nodes_conv_options.py
 test_scripts += t/nodes_clock.py t/nodes_consistency.py t/nodes_consolidated.py t/nodes_containers.py \
-	t/nodes_false_reports.py t/nodes_flood.py t/nodes_leases.py t/nodes_liar.py t/nodes_reports.py t/nodes_restart.py \
+	t/nodes_false_reports.py t/nodes_flood.py t/nodes_leases.py t/nodes_liar.py t/nodes_reload.py t/nodes_reports.py \
+	t/nodes_restart.py \
 	t/nodes_stopped.py
 
 # -- Last: what the lists above add up to -----------------------------------------------------------

@@ -260,6 +260,9 @@ void test_printed() {
     tap::ok(s.process.verbosity == 2 && s.session.threads == 2, "of which the command line has the last word");
     tap::is(parse(daemon, {"--config", file.path, "-l", "::1"}).settings.listen.interfaces, "::1",
             "with an address instead of the file's");
+    const char* relative[] = {"farcached", "--config", file.path.c_str() + 5};  // without "/tmp/"
+    const CommandLine in_folder = parse_command_line(relative, daemon.table, daemon.program, "/tmp");
+    tap::is(in_folder.err + std::to_string(in_folder.settings.session.threads), "3", "a file in another folder");
 }
 
 void test_checked() {
