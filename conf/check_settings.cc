@@ -42,21 +42,30 @@ Refusal check_admin_path(const Settings& settings, std::string_view other_path, 
     return Problem{exit_usage, "--admin and " + std::string(other_option) + " name the same path: " + path + "\n"};
 }
 
-Refusal check_settings(const Settings& settings) {
-    if (Refusal refusal = check_admin_path(settings, settings.listen.unix_path, "-s")) return refusal;
-    if (Refusal refusal = check_item_size(settings)) return refusal;
-    if (Refusal refusal = check_evictions(settings)) return refusal;
-    if (Refusal refusal = check_chunk_size(settings)) return refusal;
-    if (compat_real_value(settings, "hot_lru_pct") + compat_real_value(settings, "warm_lru_pct") > 80) {
-        return Problem{exit_usage,
-                       "hot_lru_pct + warm_lru_pct cannot be more than 80% combined\n"};
+namespace {
+
+Refusal check_lru_shares(const Settings& settings) {
+    if (compat_real_value(settings, "hot_lru_pct") + compat_real_value(settings, "warm_lru_pct") <= 80) return {};
+    return Problem{exit_usage, "hot_lru_pct + warm_lru_pct cannot be more than 80% combined\n"};
+}
+
+Refusal check_napi_ids(const Settings& settings) {
+    if (compat_real_value(settings, "num_napi_ids") <= settings.session.threads) return {};
+    return Problem{exit_usage, "Number of napi_ids(" + compat_value(settings, "num_napi_ids") +
+                                   ") cannot be greater than number of threads(" +
+                                   std::to_string(settings.session.threads) + ")\n"};
+}
+
+}  // namespace
+
+std::vector<Problem> check_settings(const Settings& settings) {
+    std::vector<Problem> problems;
+    for (Refusal refusal : {check_admin_path(settings, settings.listen.unix_path, "-s"), check_item_size(settings),
+                            check_evictions(settings), check_chunk_size(settings), check_lru_shares(settings),
+                            check_napi_ids(settings)}) {
+        if (refusal) problems.push_back(std::move(*refusal));
     }
-    if (compat_real_value(settings, "num_napi_ids") > settings.session.threads) {
-        return Problem{exit_usage, "Number of napi_ids(" + compat_value(settings, "num_napi_ids") +
-                                       ") cannot be greater than number of threads(" +
-                                       std::to_string(settings.session.threads) + ")\n"};
-    }
-    return {};
+    return problems;
 }
 
 std::string remarks(const Settings& settings) {

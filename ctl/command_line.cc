@@ -45,6 +45,9 @@ constexpr CommandRow commands[] = {
      "have the proxies ask a node for no key any more: they are\n"
      "answered as those of a node that is down"},
     {Command::undrain, "undrain", "NODE", 1, 1, "have them use it again"},
+    {Command::reload, "reload", "", 0, 0,
+     "have the daemons read their files again: what changed, what\n"
+     "needs a restart; or why nothing did"},
 };
 
 // nullptr, or what the text must be.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Loop: a thread of farnode with an event loop and the connections that were given to it.
 //
-// L1  All but give(), stop(), join(), wake(), the pulse and the counters belongs to the loop's thread.
+// L1  All but give(), stop(), join(), wake(), talk(), the pulse and the counters belongs to the loop's thread.
 // L2  A connection that wants another turn waits until the others that are ready had theirs.
 // L3  Only when one connection alone has anything to do is it lingered at.
 #pragma once
@@ -17,6 +17,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/adjustable.h"
 #include "fabric/channel.h"
 #include "node/service.h"
 #include "process/pulse.h"
@@ -54,6 +55,7 @@ class Loop {
     // Tells every proxy; ends when they have gone, or after so long.
     void stop(protocol::Goodbye why, uint32_t patience_ms);
     void join();
+    void talk(bool talks) { talks_ = talks; }  // any thread
 
     const ServiceCounters& counters() const { return counters_; }
 
@@ -77,7 +79,7 @@ class Loop {
     bool linger();
 
     ServiceShared& shared_;
-    const bool talks_;
+    Adjustable<bool> talks_;
     ServiceCounters counters_;
     process::Pulse pulse_;
     EventBase base_;

@@ -16,6 +16,8 @@ process_libprocess_a_SOURCES = \
 	process/process.cc \
 	process/process.h \
 	process/pulse.h \
+	process/reloader.cc \
+	process/reloader.h \
 	process/service_manager.cc \
 	process/service_manager.h \
 	process/supervisor.cc \

@@ -80,7 +80,7 @@ void no_memory_to_go_on() {
     for (int i = 0; i < 100; i++) desk.set("k", "v");
     const uint64_t deadline_ns = farcached::boottime_ns() + UINT64_C(10'000'000'000);
     bool threw = false;
-    while (desk.nodes->shown(0).links_up == 0 && farcached::boottime_ns() < deadline_ns) {
+    while (desk.nodes->all()[0].links_up == 0 && farcached::boottime_ns() < deadline_ns) {
         desk.begin_tick();
         too_much = 400;
         try {

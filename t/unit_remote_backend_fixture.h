@@ -172,7 +172,7 @@ class Desk {
 
   private:
     bool until_state(daemon::NodeState state) {
-        return until([&] { return nodes->shown(0).state == state; });
+        return until([&] { return nodes->all()[0].state == state; });
     }
     static daemon::HostAddresses::Found at_home(const std::string&, uint16_t port) {
         return std::vector{*fabric::numeric_address("127.0.0.1", port)};
