@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "conf/config_text.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <string_view>
 #include <vector>
@@ -109,10 +110,29 @@ std::string remark(std::string_view text) {
     }
 }
 
+// Roff in lines of no more than a page's source should have.
+std::string filled(const std::string& text) {
+    constexpr size_t width = 78;
+    std::string out, line;
+    const auto end_line = [&] {
+        out += (line.starts_with('.') || line.starts_with('\'') ? "\\&" : "") + line + "\n";
+        line.clear();
+    };
+    const std::string escaped = roff(text);
+    for (size_t at = 0; at < escaped.size();) {
+        const size_t end = std::min(escaped.find_first_of(" \n", at), escaped.size());
+        if (!line.empty() && line.size() + 1 + (end - at) > width) end_line();
+        if (end > at) line += (line.empty() ? "" : " ") + escaped.substr(at, end - at);
+        at = end + 1;
+    }
+    if (!line.empty()) end_line();
+    return out;
+}
+
 // "a whole ..." for a key, and what a change of it needs.
 std::string key_facts(const Option& option) {
     std::string facts = "Allowed: " + allowed_text(option) + ".";
-    return facts + (is_live(option) ? " Changes by a reload." : " Changes by a restart.");
+    return facts + (is_live(option) ? "\nChanges by a reload." : "\nChanges by a restart.");
 }
 
 // What has no default but has to be said.
@@ -194,15 +214,16 @@ std::string config_man(std::span<const Option> table) {
         table, [&](Section section) { out += ".SS \"" + roff(title_in_file(section)) + "\"\n"; },
         [&](const Option& option) {
             const std::string value = written(option, settings);
-            out += ".TP\n.B " + roff(key_of(option)) + "\n" + roff(option.help) + ".\n" + roff(key_facts(option)) + "\n";
-            if (!value.empty()) out += "Default: " + roff(file_value(option, value)) + ".\n";
+            out += ".TP\n.B " + roff(key_of(option)) + "\n" + filled(std::string(option.help) + ".");
+            out += filled(key_facts(option));
+            if (!value.empty()) out += filled("Default: " + file_value(option, value) + ".");
         });
     const Option* list = list_of_nodes(table);
     if (list == nullptr) return out;
     out += ".SS \"[[" + roff(key_of(*list)) + "]]\"\nA table for each node; they come and go by a reload.\n";
     for (const NodeKey& one : node_keys())
-        out += ".TP\n.B " + roff(one.name) + "\n" + roff(one.help) + ".\nAllowed: " + roff(one.allowed) +
-               (one.required ? ". Required.\n" : ".\n");
+        out += ".TP\n.B " + roff(one.name) + "\n" + filled(std::string(one.help) + ".") +
+               filled("Allowed: " + std::string(one.allowed) + (one.required ? ". Required." : "."));
     return out;
 }
 

@@ -254,7 +254,7 @@ EXTRA_DIST += \
 
 test_scripts += t/conv_stats.py t/conv_nodes_stats.py t/conv_watch.py t/conv_crawler.py
 
-test_scripts += t/conv_cli.py t/conv_process.py t/conv_notify.py t/conv_sockets.py t/units.py t/conv_reload.py
+test_scripts += t/conv_cli.py t/conv_process.py t/conv_notify.py t/conv_sockets.py t/units.py t/conv_reload.py t/completion.py
 
 # farnode, and a proxy's conversation with it.
 check_PROGRAMS += t/farnode_probe
@@ -279,8 +279,7 @@ test_scripts += t/nodes_conv_text.py t/nodes_conv_meta.py t/nodes_conv_binary.py
 	t/nodes_conv_options.py
 test_scripts += t/nodes_clock.py t/nodes_consistency.py t/nodes_consolidated.py t/nodes_containers.py \
 	t/nodes_false_reports.py t/nodes_flood.py t/nodes_leases.py t/nodes_liar.py t/nodes_reload.py t/nodes_reports.py \
-	t/nodes_restart.py \
-	t/nodes_stopped.py
+	t/nodes_restart.py t/nodes_stopped.py
 
 # -- Last: what the lists above add up to -----------------------------------------------------------
 check_PROGRAMS += $(fuzz_targets)

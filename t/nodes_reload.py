@@ -135,7 +135,7 @@ def total(daemon):
                if name in proxy)
 
 
-def main():
+def reloads_under_load(count=RELOADS):
     nodes, table, random_of = Nodes("shm tcp shm tcp shm".split(), ["-t", "2"]), Table(), random.Random(SEED)
     configuration = Configuration(nodes, table)
     tap.diag("seed %d" % SEED)
@@ -148,7 +148,7 @@ def main():
             for asker in askers:
                 asker.start()
             done, before, fell = 0, 0, []
-            for number in range(1, RELOADS + 1):
+            for number in range(1, count + 1):
                 gone = change(random_of, configuration, number)
                 configuration.write()
                 done += reload(daemon, number)
@@ -161,7 +161,7 @@ def main():
             for asker in askers:
                 asker.end()
             config = daemon.stats("config")
-            tap.is_(done, RELOADS, "so many reloads were carried out")
+            tap.is_(done, count, "so many reloads were carried out")
             tap.is_(config["config_reload_failures"], "0", "none was refused")
             tap.is_(sum((a.wrong for a in askers), []), [], "no request failed, and nothing wrong was answered")
             tap.ok(all(a.rounds > 3 for a in askers), "everybody was served", "%s" % [a.rounds for a in askers])
@@ -177,7 +177,12 @@ def main():
     finally:
         nodes.end()
         table.unlink()
+
+
+def main():
+    reloads_under_load()
     tap.done()
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -272,6 +272,7 @@ void test_checked() {
     tap::is(fine.exit_status.value_or(-1), 0, "--check-config of what is right");
     tap::is(fine.out, good.path + ": nothing is wrong with it\n", "says so");
     const TemporaryFile bad("thread = 2\nmemory-limit = \"64 parsecs\"\nmax-item-size = \"1GB\"\nhot_lru_pct = 79\n"
+                            "listen = \"h:x\"\n"
                             "[[node]]\nname = \"a\"\naddress = \"tcp:h\"\n");
     const CommandLine line = parse(daemon, {"--check-config", bad.path});
     tap::is(line.exit_status.value_or(-1), exit_usage, "and of what is wrong");
@@ -279,9 +280,10 @@ void test_checked() {
             bad.path + ":1:1: unknown key 'thread', did you mean 'threads'?\n" +
             bad.path + ":2:16: memory-limit: found the text '64 parsecs'; allowed: a number from 0 to 1073741824 "
             "(megabytes), or one with its unit as a text, like \"64MB\" (B, KB, MB, GB, TB)\n" +
-            bad.path + ":7:11: node.address: tcp: needs a host and a port, as in tcp:10.0.0.1:11300; found 'h'\n"
+            bad.path + ":8:11: node.address: tcp: needs a host and a port, as in tcp:10.0.0.1:11300; found 'h'\n"
             "Cannot set item size limit higher than 1/2 of memory max.\n"
-            "hot_lru_pct + warm_lru_pct cannot be more than 80% combined\n",
+            "hot_lru_pct + warm_lru_pct cannot be more than 80% combined\n"
+            "Invalid port number: \"x\"\nfailed to listen on one of interface(s) h:x: Invalid argument\n",
             "says all of it at once");
 }
 
