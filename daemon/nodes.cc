@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdio>
 #include <variant>
 
 #include "base/boottime.h"
@@ -38,7 +37,7 @@ conf::Problem problem(std::string text) { return {conf::exit_usage, std::move(te
 
 Nodes::Nodes()
     : devices_(fabric::VerbsConfig(),
-               [](const std::string& text) { std::fprintf(stderr, "%s\n", text.c_str()); }) {}
+               [](const std::string& text) { process::say(process::Level::warning, text); }) {}
 
 Nodes::~Nodes() = default;
 
@@ -161,7 +160,7 @@ void Nodes::came_up(uint32_t node, uint64_t incarnation) {
     const bool first = one.links_up.fetch_add(1) == 0;
     if (!first || !one.told_down) return;
     one.told_down = false;
-    std::fprintf(stderr, "node %s is up again\n", one.spec.name.c_str());
+    one.lines.say(process::Level::notice, "node " + one.spec.name + " is up again");
 }
 
 void Nodes::went_down(uint32_t node, bool was_up, std::string_view reason) {
@@ -172,7 +171,7 @@ void Nodes::went_down(uint32_t node, bool was_up, std::string_view reason) {
     one.tried.store(true, std::memory_order_relaxed);
     if (one.links_up.load() != 0 || one.told_down) return;
     one.told_down = true;
-    std::fprintf(stderr, "node %s is down: %.*s\n", one.spec.name.c_str(), int(reason.size()), reason.data());
+    one.lines.say(process::Level::warning, "node " + one.spec.name + " is down: " + std::string(reason));
 }
 
 bool Nodes::all_tried() const {
@@ -207,7 +206,7 @@ bool Nodes::drain(std::string_view name, bool on) {
     for (auto& one : nodes_) {
         if (one->spec.name != name) continue;
         one->drained.store(on, std::memory_order_relaxed);
-        std::fprintf(stderr, "node %s is %s\n", one->spec.name.c_str(), on ? "drained" : "in use again");
+        process::say(process::Level::notice, "node " + one->spec.name + (on ? " is drained" : " is in use again"));
         return true;
     }
     return false;

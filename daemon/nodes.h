@@ -23,6 +23,7 @@
 #include "daemon/nodes_view.h"
 #include "fabric/mapped_region.h"
 #include "fabric/verbs_channel.h"
+#include "process/log.h"
 #include "proxy/node_link.h"
 #include "proxy/placement.h"
 
@@ -89,6 +90,7 @@ class Nodes final : public NodesView {
         std::atomic<bool> drained{false};
         std::atomic<uint32_t> links_up{0};
         std::atomic<bool> tried{false};
+        process::LimitedLines lines;               // of its coming and going
         std::atomic<uint64_t> incarnation{0};
         std::string down_reason;  // under lock_
         bool told_down = false;   // under lock_
