@@ -51,6 +51,7 @@ node::Config node_config(const SimScale& scale, const SimPoint& point) {
     config.memory_bytes = std::max<uint64_t>(layout::page_bytes, uint64_t(data_bytes(scale) * point.cache_ratio + 0.5));
     config.item_bytes_max = item_bytes_max;
     config.partitions = scale.partitions;
+    config.lease.dead_share = scale.dead_share;
     config.workers = 1;
     config.seed = mix(scale.seed) | 1;
     return policy_config(*point.contestant, config);

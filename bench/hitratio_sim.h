@@ -35,6 +35,7 @@ struct SimScale {
     uint32_t history_items = proxy::AccessNotes::classified_max;  // of which a host knows how it read them
     uint32_t shift_s = 120;           // from one shift of the shifting workload to the next
     uint32_t partitions = 1;          // of the node; a power of two
+    double dead_share = 0;            // node/lease_terms.h
     uint64_t seed = 1;
 };
 

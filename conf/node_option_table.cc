@@ -98,6 +98,7 @@ constexpr Option table[] = {
      .in_file = true, .exit_status = exit_usage,
      .help = "close connections on which no proxy has greeted for so long"},
     admin_option(Section::network),
+    http_option(Section::network),
     {.flag = 'm', .name = "memory-limit", .argument = "<megabytes>", .initial = "64",
      .kind = number<&S::memory, &M::bytes_max>(1, megabytes_max, 1 << 20), .section = Section::memory,
      .in_file = true, .exit_status = exit_usage, .help = "limit on the memory that items take"},
@@ -135,6 +136,13 @@ constexpr Option table[] = {
     {.name = "no-lease", .initial = "no", .kind = turns_off<&S::node, &N::lease>(),
      .section = Section::memory, .in_file = true,
      .help = "grant no leases: each get asks the node, or its index"},
+    {.name = "dead-share", .argument = "<percent>", .initial = "0",
+     .kind = number<&S::node, &N::dead_share_percent>(0, 100), .section = Section::memory, .in_file = true,
+     .exit_status = exit_usage,
+     .help = "an item that replaces one which died under its lease earns none\n"
+             "until that is over, once those that died so take this share of\n"
+             "what the live items do. More lets more gets go by remote pointers\n"
+             "where items are overwritten, and keeps more memory waiting"},
     {.name = "access-tracking", .argument = "<none|atomic|report>", .initial = "none",
      .kind = choice<&S::node, &N::access_tracking>(access_tracking_names), .section = Section::memory,
      .in_file = true, .exit_status = exit_usage,

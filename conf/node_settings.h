@@ -25,6 +25,7 @@ struct NodeSettings {
     uint32_t lease_ms_max = 0;
     bool lease = false;
     AccessTracking access_tracking = AccessTracking::none;
+    uint32_t dead_share_percent = 0;
     uint32_t report_share_percent = 0;
 };
 

@@ -3,6 +3,9 @@
 EXTRA_DIST += \
 	contrib/check \
 	contrib/common.sh \
+	contrib/grafana/farcached.json \
+	contrib/prometheus/farcached.rules.yml \
+	contrib/prometheus/prometheus.yml \
 	contrib/try \
 	contrib/vm
 

@@ -25,6 +25,7 @@
 #include "fabric/owner.h"
 #include "fabric/verbs_device.h"
 #include "node/crawler.h"
+#include "node/farnode_http.h"
 #include "node/farnode_listen.h"
 #include "node/farnode_server.h"
 #include "node/fetch_pool.h"
@@ -33,6 +34,7 @@
 #include "node/node_stats.h"
 #include "process/admin_socket.h"
 #include "process/give_up.h"
+#include "process/http_listener.h"
 #include "process/node_time.h"
 #include "process/passed_sockets.h"
 #include "process/process.h"
@@ -47,9 +49,10 @@ using process::Signals;
 using process::give_up;
 using process::or_give_up;
 using AdminSocket = std::unique_ptr<process::AdminSocket>;
+using Http = std::unique_ptr<process::HttpListener>;
 
 constexpr uint64_t files_per_connection = 6;  // socket, poller, and what wakes the two ends of a channel
-constexpr uint64_t files_other = 256;
+constexpr uint64_t files_other = 256 + process::HttpListener::connections_max;
 constexpr size_t fetch_pool_bytes = size_t(16) << 20;  // of large values that are READ from proxies at a time
 constexpr uint32_t patience_ms = 1000;           // for proxies to go when the node stops
 constexpr uint32_t patience_graceful_ms = 10'000;
@@ -61,6 +64,14 @@ AdminSocket listen_admin(const std::string& path, const process::Identity& ident
     AdminSocket socket = or_give_up(process::AdminSocket::listen(path));
     process::give_away(path, identity);
     return socket;
+}
+
+Http listen_http(const conf::AdminSettings& settings) {
+    if (settings.http_host.empty()) return nullptr;
+    Http http = or_give_up(process::HttpListener::listen(settings.http_host, settings.http_port));
+    const process::BoundPort bound{http->ipv6(), http->port()};
+    process::write_port_file(std::getenv("FARCACHED_HTTP_PORT_FILENAME"), {&bound, 1});
+    return http;
 }
 
 // -- What the node is told --------------------------------------------------------------------------------
@@ -88,6 +99,7 @@ Config node_config(const conf::Settings& settings) {
     config.lease.term_ms = settings.node.lease_ms;
     config.lease.term_ms_min = settings.node.lease_ms_min;
     config.lease.term_ms_max = settings.node.lease_ms_max;
+    config.lease.dead_share = settings.node.dead_share_percent / 100.0;
     if (!settings.node.verbs_host.empty()) {
         config.grows = false;  // what is there is registered, and so locked
         config.count_reads = settings.node.access_tracking == AccessTracking::atomic;
@@ -141,7 +153,7 @@ void reload(const process::ServiceManager& manager, bool talks) {
 }
 
 // From here on the process is the one that stays, and its user the one it shall be.
-void serve(const conf::Settings& settings, TcpListeners listeners, AdminSocket admin,
+void serve(const conf::Settings& settings, TcpListeners listeners, AdminSocket admin, process::HttpListener* http,
            process::Background& background, Signals& signals, process::ServiceManager& manager) {
     const bool talks = settings.process.verbosity > 0;
     std::string error;
@@ -180,6 +192,7 @@ void serve(const conf::Settings& settings, TcpListeners listeners, AdminSocket a
     limits.greeting_ms = settings.node.greeting_timeout_ms;
     limits.report_share = settings.node.report_share_percent / 100.0;
     Crawler crawler(node, process::node_now, crawling);
+    FarnodeHttp pages(stats, process::node_reading);
     process::Supervisor supervisor(manager, {[] { return true; }, [&] { return status_text(node, *server); }});
     try {
         server = std::make_unique<FarnodeServer>(
@@ -194,6 +207,7 @@ void serve(const conf::Settings& settings, TcpListeners listeners, AdminSocket a
         if (admin != nullptr) server->add_admin(std::move(admin));
         server->start();
         crawler.start();
+        if (http != nullptr) http->start([&](const auto& request, const auto& reply) { pages.answer(request, reply); });
         supervisor.start(server->watched());
     } catch (const std::system_error& failed) {
         // Nobody waits for threads that did start while others could not.
@@ -204,9 +218,11 @@ void serve(const conf::Settings& settings, TcpListeners listeners, AdminSocket a
     background.ready(talks);
 
     const bool graceful = signals.wait_for_the_end([&] { reload(manager, talks); });
+    pages.set_stopping();
     supervisor.stop();
     server->stop(graceful ? protocol::Goodbye::draining : protocol::Goodbye::stopping,
                  graceful ? patience_graceful_ms : patience_ms);
+    if (http != nullptr) http->stop();
     crawler.stop();
 }
 
@@ -228,8 +244,9 @@ int run(int argc, char** argv) {
     if (process::may_leave(settings.process.daemonize, manager)) or_give_up(background.start());
     TcpListeners listeners = or_give_up(listen_tcp(settings.node, passed.take_rest()));
     AdminSocket admin = listen_admin(settings.admin.socket_path, identity, passed_admin);
+    const Http http = listen_http(settings.admin);
     or_give_up(process::drop_privileges(identity, /* core_dumps= */ false));
-    serve(settings, std::move(listeners), std::move(admin), background, signals, manager);
+    serve(settings, std::move(listeners), std::move(admin), http.get(), background, signals, manager);
     if (settings.process.verbosity > 0) std::fputs("Exiting normally\n", stderr);
     return conf::exit_ok;
 }

@@ -45,6 +45,7 @@ struct LeaseConfig {
     uint32_t term_ms_max = 256'000;  // not below term_ms_min. Equal: one for all from queue 1 up
     uint32_t grace_ms = 600;         // 1 to 60'000: memory is kept so much longer than the lease (S2)
     double share = 0.5;              // 0 to 0.9 of all pages may hold leased items (S8)
+    double dead_share = 0;           // 0 to 1: see Partition::term_wasted
     uint32_t from_touches = 2;       // counting the set that stored the item
 };
 

@@ -302,10 +302,13 @@ void Partition::remove_from_policy(Ref ref, Gone why, NodeSeconds now) {
     std::visit(remove, policy_);
 }
 
-// Once a second at most: what it takes is leased_bytes(), a walk over a table.
+// Once a second, and in a second in which much is leased more often: a cache fills up faster than that, and what it grants
+// while it seems empty is leased for minutes. What it takes is leased_bytes(), a walk over a table.
 void Partition::press(NodeSeconds now) {
-    if (!terms_.by_popularity() || now == pressed_at_) return;
+    constexpr uint32_t grants_max = 256;
+    if (!terms_.by_popularity() || (now == pressed_at_ && ++grants_since_press_ < grants_max)) return;
     pressed_at_ = now;
+    grants_since_press_ = 0;
     const double zone_bytes = double(arena_->lease_zone() * layout::page_bytes) / partition_count_;
     const uint64_t leased = leased_bytes(now) + leases_.pending_bytes;
     terms_.press(arena_->memory_use(), leased == 0 ? 0 : double(leased) / zone_bytes);

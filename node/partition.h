@@ -236,6 +236,7 @@ class alignas(64) Partition {
     LeaseConfig lease_;
     LeaseTerms terms_;
     NodeSeconds pressed_at_ = 0;  // terms_ are of what was leased then
+    uint32_t grants_since_press_ = 0;  // asked for
     LeaseStats leases_;  // but `bytes`
     NodeSeconds lease_before_ = 0;  // a scheduled flush
     // Bytes of the live items whose leases end in a second; what has passed is overwritten.

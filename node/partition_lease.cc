@@ -60,20 +60,25 @@ std::optional<protocol::Grant> Partition::grant(Index::Place& at, NodeSeconds no
     return granted;
 }
 
-// The second in which the term of a lease ends; its grace, and what the clock of whole seconds may hide, come behind.
+// An item that replaces one which died under its lease waits until that term is over: the grace, and what the clock of whole
+// seconds may hide, come behind. Not while those that died so take less than `dead_share` of what all live items do.
 bool Partition::term_wasted(const Descriptor& item, NodeSeconds now) const {
     if ((item.flags & item_lease_wasted) == 0) return false;
-    return item.lease_end >= now + lease_kept_s(0, lease_.grace_ms);
+    if (item.lease_end < now + lease_kept_s(0, lease_.grace_ms)) return false;
+    return double(leases_.pending_bytes) >= lease_.dead_share * double(bytes_);
 }
 
-// An item that died under its lease has passed a halving on. One is taken back, in the mean, for each whole term by which
-// leases are made longer that are not the first: so terms come to be about as long as an item lives.
+// An item that died under its lease has passed a halving on. One is taken back, in the mean, for each four whole terms by
+// which leases are made longer that are not the first: so terms come to be a part of an item's life. Of 1, 2, 4, 8 and 16 terms
+// more are better for the total hit ratio, and 4 are the best for remote pointers (zipf-95:5, 20/80: 0.216 of GETs, 0.252,
+// 0.265, 0.252, 0.227).
 void Partition::note_outlived(Ref ref, uint32_t lease_end, uint32_t term_ms, NodeSeconds now) {
+    constexpr uint64_t terms_per_halving = 4;
     Descriptor& item = arena_->descriptor(ref);
     if (item.lease_halvings == 0 || item.lease_end == 0 || (item.flags & item_lease_wasted) != 0) return;
     const uint32_t longer_s = lease_end - std::min(lease_end, std::max<uint32_t>(item.lease_end, now));
     const uint64_t scattered = (leases_.granted + leases_.renewed) * UINT64_C(0x9e3779b97f4a7c15) >> 33;
-    if (scattered % (term_ms / 1000 + 1) < longer_s) item.lease_halvings--;
+    if (scattered % (terms_per_halving * (term_ms / 1000 + 1)) < longer_s) item.lease_halvings--;
 }
 
 bool Partition::affords(Cost& report, Ref ref, uint32_t lease_end, NodeSeconds now) const {

@@ -7,6 +7,8 @@ process_libprocess_a_SOURCES = \
 	process/admin_socket.h \
 	process/give_up.cc \
 	process/give_up.h \
+	process/http_listener.cc \
+	process/http_listener.h \
 	process/log.cc \
 	process/log.h \
 	process/node_time.cc \

@@ -120,6 +120,10 @@ fuzz_targets += t/fuzz/report
 t_fuzz_report_SOURCES = t/fuzz/report.cc t/unit_node_service_fixture.h $(frame_headers) $(fuzz_main)
 t_fuzz_report_LDFLAGS = $(fuzz_ldflags)
 
+check_PROGRAMS += t/unit_metrics
+TESTS += t/unit_metrics
+t_unit_metrics_SOURCES = t/unit_metrics.cc t/unit_stats_nodes_fixture.h t/unit_stats_fixture.h t/tap.h
+
 check_PROGRAMS += t/unit_stats_nodes
 TESTS += t/unit_stats_nodes
 t_unit_stats_nodes_SOURCES = t/unit_stats_nodes.cc t/unit_stats_nodes_fixture.h t/unit_stats_fixture.h \
@@ -152,6 +156,8 @@ t_unit_log_SOURCES = t/unit_log.cc t/tap.h
 EXTRA_DIST += \
 	t/lib/binary_client.py \
 	t/lib/cluster.py \
+	t/lib/expressions.py \
+	t/lib/http_get.py \
 	t/lib/transport.py \
 	t/lib/raw_proxy.py \
 	t/lib/restart_load.py \
@@ -226,7 +232,9 @@ EXTRA_DIST += \
 EXTRA_DIST += \
 	t/clients/run \
 	t/clients/tools.py \
+	t/clients/browser.py \
 	t/clients/differential.py \
+	t/clients/observability.py \
 	t/clients/packages \
 	t/clients/bmemcached/client.py \
 	t/clients/bmemcached/requirements.txt \
@@ -254,7 +262,8 @@ t_farnode_probe_SOURCES = t/farnode_probe.cc
 test_scripts += t/conv_farnode.py
 
 # The operator's sockets, and his program.
-test_scripts += t/conv_admin.py t/conv_farctl.py t/conv_farctl_nodes.py
+test_scripts += t/conv_admin.py t/conv_farctl.py t/conv_farctl_nodes.py t/conv_http.py \
+	t/metric_names.py
 check_PROGRAMS += t/unit_ctl
 TESTS += t/unit_ctl
 t_unit_ctl_SOURCES = t/unit_ctl.cc t/tap.h
@@ -385,6 +394,7 @@ t_libfaulty_a_SOURCES = t/faulty.cc \
 	$(daemon_libdaemon_a_SOURCES) $(process_libprocess_a_SOURCES) $(conf_libconf_a_SOURCES) \
 	$(proxy_libproxy_a_SOURCES) $(node_libnode_a_SOURCES) $(fabric_libfabric_a_SOURCES) \
 	$(protocol_libprotocol_a_SOURCES) $(base_libbase_a_SOURCES)
+nodist_t_libfaulty_a_SOURCES = $(nodist_daemon_libdaemon_a_SOURCES)
 faulty_ldadd = t/libfaulty.a $(RDMACM_LIBS) $(IBVERBS_LIBS) $(HASHKIT_LIBS) $(TOMLPLUSPLUS_LIBS) \
 	$(LIBEVENT_LIBS)
 

@@ -165,6 +165,24 @@ void refusals() {
     tap::ok(!get(cache, "w", now + kept_for(config) + 1), "none for a stale item");
 }
 
+// What replaces an item that died under its lease is leased at once, while few died so.
+void dead_share() {
+    node::Config config = with_leases(4);
+    config.partitions = 1;
+    config.lease.dead_share = 0.1;
+    node::Node cache(config);
+    for (int i = 0; i < 100; i++) plain_set(cache, "f" + std::to_string(i), "x", at_start);
+    set(cache, "k", "1", at_start);
+    uint64_t died = 0;
+    for (; get(cache, "k", at_start).has_value() && died < 100; died++) set(cache, "k", "2", at_start);
+    const node::Stats full = cache.stats(at_start);
+    tap::ok(died > 1 && full.leases.pending_slots == died, "leases on what replaces those that died");
+    tap::ok(full.leases.pending_bytes * 10 >= full.bytes, "until they take their share,");
+    tap::ok((full.leases.pending_bytes - full.leases.pending_bytes / died) * 10 < full.bytes, "and not sooner");
+    tap::is(full.leases.denied_wasted, 2, "and none then, neither to the set nor to the get behind it");
+    tap::ok(get(cache, "k", at_start + kept_for(config) + 1).has_value(), "again when those are reclaimed");
+}
+
 // Where memory is full and nothing is evicted, an item may be changed where it lies (P4).
 void rewritten_in_place() {
     node::Config config = with_leases(4);
@@ -389,6 +407,7 @@ int main() {
 #else
     grants();
     refusals();
+    dead_share();
     rewritten_in_place();
     mutations_flip_and_keep();
     for (const PolicyKind policy : {PolicyKind::clock, PolicyKind::pdla, PolicyKind::s3fifo}) sets_never_fail(policy);

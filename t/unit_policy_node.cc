@@ -154,6 +154,17 @@ void popularity() {
     cache.node.record(seen, at_start);
     tap::ok(cache.descriptor("r").queue == 3 && cache.descriptor("r").access_count == 7, "reports count");
 
+    Cache filling(config_of(PolicyKind::pdla));
+    filling.set("first", "v");
+    const uint32_t while_empty = filling.term_ms("first");
+    const std::string value(1000, 'v');
+    for (int i = 0; i < 1000; i++) {
+        filling.set(std::to_string(i), value);
+        filling.get(std::to_string(i));
+    }
+    filling.set("last", "v");
+    tap::ok(filling.term_ms("last") < while_empty, "a cache that fills up within a second leases for less before that is over");
+
     Config counting = config_of(PolicyKind::pdla);
     counting.count_reads = true;
     Cache counted(counting);
