@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdio>
 #include <utility>
 #include <variant>
 
@@ -83,7 +82,7 @@ void clear_local_counters(proxy::LocalGetCounters& counters) {
 
 Nodes::Nodes()
     : devices_(fabric::VerbsConfig(),
-               [](const std::string& text) { std::fprintf(stderr, "%s\n", text.c_str()); }) {}
+               [](const std::string& text) { process::say(process::Level::warning, text); }) {}
 
 Nodes::~Nodes() = default;
 
@@ -263,7 +262,7 @@ void Nodes::came_up(OneNode& node, uint64_t incarnation) {
     const bool first = node.links_up.fetch_add(1) == 0;
     if (!first || !node.told_down) return;
     node.told_down = false;
-    std::fprintf(stderr, "node %s is up again\n", node.name.c_str());
+    node.lines.say(process::Level::notice, "node " + node.name + " is up again");
 }
 
 void Nodes::went_down(OneNode& node, bool was_up, std::string_view reason) {
@@ -273,7 +272,7 @@ void Nodes::went_down(OneNode& node, bool was_up, std::string_view reason) {
     node.tried.store(true, std::memory_order_relaxed);
     if (node.links_up.load() != 0 || node.told_down || !is_member(node)) return;
     node.told_down = true;
-    std::fprintf(stderr, "node %s is down: %.*s\n", node.name.c_str(), int(reason.size()), reason.data());
+    node.lines.say(process::Level::warning, "node " + node.name + " is down: " + std::string(reason));
 }
 
 bool Nodes::all_tried() const {
@@ -346,7 +345,7 @@ bool Nodes::drain(std::string_view name, bool on) {
     for (const NodeSet::Member& member : set->members) {
         if (member.one->name != name) continue;
         member.one->drained.store(on, std::memory_order_relaxed);
-        std::fprintf(stderr, "node %s is %s\n", member.one->name.c_str(), on ? "drained" : "in use again");
+        process::say(process::Level::notice, "node " + member.one->name + (on ? " is drained" : " is in use again"));
         return true;
     }
     return false;

@@ -26,6 +26,7 @@
 #include "daemon/nodes_view.h"
 #include "fabric/mapped_region.h"
 #include "fabric/verbs_channel.h"
+#include "process/log.h"
 #include "proxy/node_link.h"
 #include "proxy/placement.h"
 
@@ -41,6 +42,7 @@ struct OneNode {
     std::atomic<bool> drained{false};
     std::atomic<uint32_t> links_up{0};
     std::atomic<bool> tried{false};            // a first connection was made, or failed
+    process::LimitedLines lines;               // of its coming and going
     std::atomic<uint64_t> incarnation{0};
 
   private:

@@ -9,6 +9,7 @@
 #include <event2/event.h>
 #include <event2/event_struct.h>
 
+#include <array>
 #include <cstdint>
 #include <list>
 #include <memory>
@@ -20,6 +21,7 @@
 #include "base/adjustable.h"
 #include "fabric/channel.h"
 #include "node/service.h"
+#include "process/log.h"
 #include "process/pulse.h"
 
 namespace farcached::node {
@@ -82,6 +84,8 @@ class Loop {
     Adjustable<bool> talks_;
     ServiceCounters counters_;
     process::Pulse pulse_;
+    process::LimitedLines arrivals_;
+    std::array<process::LimitedLines, size_t(ServiceEnd::count)> ends_;
     EventBase base_;
     event wake_event_{}, deadline_event_{};
     int wake_fd_ = -1;

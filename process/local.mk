@@ -9,6 +9,8 @@ process_libprocess_a_SOURCES = \
 	process/give_up.h \
 	process/http_listener.cc \
 	process/http_listener.h \
+	process/log.cc \
+	process/log.h \
 	process/node_time.cc \
 	process/node_time.h \
 	process/passed_sockets.cc \

@@ -151,6 +151,10 @@ check_PROGRAMS += t/unit_conf_farnode
 TESTS += t/unit_conf_farnode
 t_unit_conf_farnode_SOURCES = t/unit_conf_farnode.cc t/tap.h
 
+check_PROGRAMS += t/unit_log
+TESTS += t/unit_log
+t_unit_log_SOURCES = t/unit_log.cc t/tap.h
+
 # -- Scripts ----------------------------------------------------------------------------------------
 
 EXTRA_DIST += \
@@ -254,7 +258,8 @@ EXTRA_DIST += \
 
 test_scripts += t/conv_stats.py t/conv_nodes_stats.py t/conv_watch.py t/conv_crawler.py
 
-test_scripts += t/conv_cli.py t/conv_process.py t/conv_notify.py t/conv_sockets.py t/units.py t/conv_reload.py t/completion.py
+test_scripts += t/conv_cli.py t/conv_process.py t/conv_notify.py t/conv_sockets.py t/conv_log.py t/units.py \
+	t/conv_reload.py t/completion.py
 
 # farnode, and a proxy's conversation with it.
 check_PROGRAMS += t/farnode_probe
