@@ -173,17 +173,21 @@ void reload(process::Reloader& reloader, Node& node, NodeFacts& facts, FarnodeSe
 
 // -- The process --------------------------------------------------------------------------------------------
 
+// nullptr: nobody is to reach it there.
+std::unique_ptr<fabric::NameLock> take_name(const std::string& path) {
+    if (path.empty()) return nullptr;
+    std::string error;
+    std::unique_ptr<fabric::NameLock> name = fabric::NameLock::take(path, error);
+    if (name == nullptr) give_up(error);
+    return name;
+}
+
 // From here on the process is the one that stays, and its user the one it shall be.
 void serve(process::Reloader& reloader, TcpListeners listeners, AdminSocket admin, process::HttpListener* http,
            process::Background& background, Signals& signals, process::ServiceManager& manager) {
     const conf::Settings settings = reloader.running();
     const bool talks = settings.process.verbosity > 0;
-    std::string error;
-    std::unique_ptr<fabric::NameLock> name;
-    if (!settings.node.shm_path.empty()) {
-        name = fabric::NameLock::take(settings.node.shm_path, error);
-        if (name == nullptr) give_up(error);
-    }
+    std::unique_ptr<fabric::NameLock> name = take_name(settings.node.shm_path);
     const std::unique_ptr<Node> owned = node_or_exit(settings);
     Node& node = *owned;
     fabric::Region& region = node.impl().region;
