@@ -200,6 +200,7 @@ Ref Partition::take_zone_slot(uint8_t size_class, NodeSeconds now, Ref pinned) {
 }
 
 // An item of the zone that is not leased goes, but only from the zone: what is lost for it is the next to be lost anyway.
+// One that is flushed or expired goes for good: moved, it would be a new generation, which no flush before it hides (S11).
 bool Partition::make_room_in_zone(uint8_t size_class, NodeSeconds now, Ref pinned) {
     constexpr uint32_t depth_max = 32;  // it is one of the last of the class
     Ref leaves = nil;
@@ -209,6 +210,11 @@ bool Partition::make_room_in_zone(uint8_t size_class, NodeSeconds now, Ref pinne
         return true;
     };
     if (!walk_next_to_go(size_class, depth_max, now, may_leave)) return false;
+    if (flushed(leaves) || dead_by_time(leaves, now)) {
+        tally_[size_class].reclaimed++;
+        kill(leaves, place_of(leaves).slot, Gone::reclaimed, now);
+        return true;
+    }
     Ref to = take_slot(size_class, /* in_zone= */ false);
     if (to == nil) {
         const uint64_t guard = arena_->header(leaves).guard;
@@ -223,6 +229,7 @@ bool Partition::make_room_in_zone(uint8_t size_class, NodeSeconds now, Ref pinne
 
 // The same bytes as a new generation. Its counter stays behind: what that says is seen first.
 void Partition::move_item(Index::Place from, Ref to, NodeSeconds now) {
+    CHECK(!flushed(from.ref));
     see_reads(from.ref, now);
     const std::string_view key = key_of(from.ref);
     NewItem item = same_item({key, hash_key(key, region_->view().hash_seed)}, from.ref);

@@ -183,6 +183,42 @@ void dead_share() {
     tap::ok(get(cache, "k", at_start + kept_for(config) + 1).has_value(), "again when those are reclaimed");
 }
 
+bool is_there(node::Node& cache, std::string_view key, NodeSeconds now) {
+    protocol::GetOp op;
+    op.key = cache.key(key);
+    auto sink = [](const protocol::ItemMeta&) -> char* { return nullptr; };
+    return cache.get(op, now, sink).status == protocol::GetReply::Status::hit;
+}
+
+// Room in a full lease zone is made by moving an item out of it: not one that a flush hid, which would be back.
+void flushed_items_are_not_moved() {
+    for (const PolicyKind kind : {PolicyKind::clock, PolicyKind::approx_lru, PolicyKind::pdla, PolicyKind::s3fifo}) {
+        node::Config config = with_leases(2);
+        config.policy = kind;
+        config.partitions = 1;
+        config.item_bytes_max = 16 << 10;
+        config.lease.term_ms_min = config.lease.term_ms_max = config.lease.term_ms;
+        node::Node cache(config);
+        const std::string value(1000, 'v');
+        for (int i = 0; i < 1500; i++) {
+            set(cache, "k" + std::to_string(i), value, at_start);
+            get(cache, "k" + std::to_string(i), at_start);
+        }
+        const uint64_t moved = cache.stats(at_start).leases.moved;
+        const NodeSeconds now = at_start + kept_for(config) + 1;  // all leases are over
+        cache.flush_all(now);
+        int seen = 0;
+        for (int i = 0; i < 1500; i++) {
+            const std::string fresh = "n" + std::to_string(i);
+            set(cache, fresh, value, now);
+            get(cache, fresh, now);
+        }
+        for (int i = 0; i < 1500; i++) seen += is_there(cache, "k" + std::to_string(i), now);
+        tap::is(seen, 0, std::string(name_of(kind)) + ": no flushed item is back");
+        tap::ok(cache.stats(now).leases.moved > moved, "though items were moved into a zone that was full");
+    }
+}
+
 // Where memory is full and nothing is evicted, an item may be changed where it lies (P4).
 void rewritten_in_place() {
     node::Config config = with_leases(4);
@@ -408,6 +444,7 @@ int main() {
     grants();
     refusals();
     dead_share();
+    flushed_items_are_not_moved();
     rewritten_in_place();
     mutations_flip_and_keep();
     for (const PolicyKind policy : {PolicyKind::clock, PolicyKind::pdla, PolicyKind::s3fifo}) sets_never_fail(policy);
