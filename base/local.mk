@@ -16,6 +16,8 @@ base_libbase_a_SOURCES = \
 	base/limits.h \
 	base/mapping.cc \
 	base/mapping.h \
+	base/metrics_text.cc \
+	base/metrics_text.h \
 	base/nearest.cc \
 	base/nearest.h \
 	base/node_clock.h \

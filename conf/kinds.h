@@ -160,8 +160,8 @@ double compat_real_value(const Settings& settings, std::string_view name);
 
 Set set_udp_port, set_interfaces, set_unix_mode, set_protocol, set_item_size, set_delimiter, set_louder,
     set_hash_algorithm, set_slab_automove, set_temporary_ttl, set_tls_version, set_no_chunked_items,
-    set_modern, set_deprecated, set_unavailable;
-Show show_unix_mode, show_protocol, show_evictions, show_threads_per_udp, show_lru_segmented, show_initial;
+    set_modern, set_deprecated, set_unavailable, set_http;
+Show show_http, show_unix_mode, show_protocol, show_evictions, show_threads_per_udp, show_lru_segmented, show_initial;
 // What kind.show says, or memcached's word where that is nothing: it has two.
 Show show_or_null, show_or_bracketed_null;
 
@@ -184,6 +184,19 @@ constexpr Kind deprecated{set_deprecated};
 constexpr Kind unavailable{set_unavailable, show_initial};
 // Never set; shown as `initial`.
 constexpr Kind constant{nullptr, show_initial};
+
+// --http, which both daemons have.
+constexpr Option http_option(Section section) {
+    return {.name = "http", .argument = "<[addr:]port>", .kind = {.set = set_http, .show = show_http, .value = Value::text},
+            .section = section, .in_file = true, .exit_status = exit_usage,
+            .allowed = "PORT, of 127.0.0.1, or ADDR:PORT, with brackets around an IPv6 address; port 0 to 65535",
+            .help = "serve /metrics for Prometheus, /healthz and /readyz over\n"
+                    "HTTP, at 127.0.0.1 unless an address is given, a name, one\n"
+                    "in brackets if it is IPv6, or * for all; farcached: / is a\n"
+                    "page of its state, /status.json that in numbers. Port 0: one\n"
+                    "that the kernel chooses, written to the file that\n"
+                    "$FARCACHED_HTTP_PORT_FILENAME names"};
+}
 
 // --admin, which both daemons have.
 constexpr Option admin_option(Section section) {

@@ -169,4 +169,19 @@ std::string show_or_bracketed_null(const Option& option, const Settings& setting
     return text.empty() ? "(null)" : text;
 }
 
+Refusal set_http(const Option& option, Settings& settings, const char* text, std::string&) {
+    const std::string_view given = text;
+    const bool only_port = !given.empty() && given.find_first_not_of("0123456789") == given.npos;
+    const std::string full = only_port ? "127.0.0.1:" + std::string(given) : std::string(given);
+    const Refused wrong = parse_host_and_port(full, "", 0, settings.admin.http_host, settings.admin.http_port);
+    if (!wrong) return {};
+    return Problem{option.exit_status, spelled(option) + " " + std::string(given) + ": " + *wrong + "\n"};
+}
+
+std::string show_http(const Option&, const Settings& settings) {
+    const std::string& host = settings.admin.http_host;
+    if (host.empty()) return {};
+    return (host.find(':') == host.npos ? host : "[" + host + "]") + ":" + std::to_string(settings.admin.http_port);
+}
+
 }  // namespace farcached::conf

@@ -98,6 +98,7 @@ constexpr Option table[] = {
      .in_file = true, .exit_status = exit_usage,
      .help = "close connections on which no proxy has greeted for so long"},
     admin_option(Section::network),
+    http_option(Section::network),
     {.flag = 'm', .name = "memory-limit", .argument = "<megabytes>", .initial = "64",
      .kind = number<&S::memory, &M::bytes_max>(1, megabytes_max, 1 << 20), .section = Section::memory,
      .in_file = true, .exit_status = exit_usage, .help = "limit on the memory that items take"},

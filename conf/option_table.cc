@@ -284,6 +284,15 @@ constexpr Option table[] = {
     {.where = stat, .initial = "4", .kind = constant, .stat = "client_flags_size"},
     // From here on, not in `stats settings`.
     admin_option(network),
+    http_option(network),
+    {.where = suboption, .name = "latency_stats", .negatable = true, .initial = "yes",
+     .kind = toggle<&S::admin, &A::latency>(), .section = extended, .in_file = true,
+     .help = "measure how long requests take, for `stats latency` and\n/metrics (default); no_latency_stats: do not"},
+    {.where = suboption, .name = "slow_log_ms", .argument = "<ms>", .initial = "0",
+     .kind = number<&S::admin, &A::slow_log_ms>(0, 600'000), .section = extended, .in_file = true,
+     .exit_status = exit_usage,
+     .help = "keep the latest requests that took so long, and where their\n"
+             "time went, for `stats slow_log`; also told to those who\n`watch proxyreqs`. 0: none"},
     {.flag = 'd', .name = "daemon", .initial = "no", .kind = toggle<&S::process, &P::daemonize>(),
      .section = process, .help = "run in the background"},
     {.flag = 'u', .name = "user", .argument = "<name>", .kind = text<&S::process, &P::user>(),

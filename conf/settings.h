@@ -63,9 +63,13 @@ struct AdminSettings {
     bool detail = false;
     bool track_sizes = false;
     std::string socket_path;             // of the operator's Unix socket; empty: none
+    std::string http_host;               // a name, an address without brackets, "*": all; empty: no HTTP
+    uint16_t http_port = 0;              // 0: one that the kernel chooses
     std::string prefix_delimiter;        // one character
     uint64_t watcher_log_bytes = 0;
     uint64_t worker_log_bytes = 0;
+    bool latency = false;                // histograms of how long requests took
+    uint32_t slow_log_ms = 0;            // requests that took so long are listed; 0: none
 };
 
 // The background search for expired items.

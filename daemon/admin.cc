@@ -199,6 +199,10 @@ bool AdminImpl::write_group(std::string_view group, std::string_view told, StatW
         write_connections(out, server_);
     } else if (group == "proxy") {
         write_proxy(out, sample(told));
+    } else if (group == "latency") {
+        write_latency(out, sample("").latency, nodes != nullptr);
+    } else if (group == "slow_log") {
+        write_slow(out, server_);
     } else {
         return group == "extstore";  // built in, but there is no storage: nothing to say
     }

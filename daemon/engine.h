@@ -29,6 +29,7 @@
 namespace farcached::daemon {
 
 class Backend;
+class Latencies;
 class ReplyQueue;
 
 constexpr size_t out_bytes_soft_max = 1 << 20;
@@ -114,6 +115,7 @@ struct Context {
     NodeSeconds now = 0;        // refreshed by the worker each tick
     int64_t started_unix = 0;   // Unix time at which the node's clock read 0
     Backend* backend = nullptr;  // null: `node` executes, and answers at once
+    Latencies* latencies = nullptr;  // null: nobody measures
 
     // With its hash for `node`; a backend hashes as it needs.
     protocol::Key key(std::string_view bytes) const {

@@ -21,6 +21,7 @@
 
 #include "daemon/backend.h"
 #include "daemon/engine.h"
+#include "daemon/latency.h"
 #include "daemon/reply_queue.h"
 #include "protocol/op.h"
 
@@ -38,6 +39,7 @@ struct Asker {
 namespace asking {
 
 inline protocol::StoreReply execute(const Context& context, const protocol::StoreOp& op) {
+    if (context.latencies != nullptr) context.latencies->at_once(Verb::set);
     return context.node.store(op, context.now);
 }
 inline protocol::DeleteReply execute(const Context& context, const protocol::DeleteOp& op) {
@@ -127,7 +129,7 @@ template <class Half, class Reply, class Op, class Record>
                                                   std::string_view words) {
     const std::string_view key = key_bytes(op);
     ReplyQueue& queue = *asker.session.replies;
-    ReplySlot& slot = queue.open();
+    ReplySlot& slot = queue.open(std::is_same_v<Op, protocol::StoreOp> ? Verb::set : Verb::other);
     Reply now;
     const Asked asked =
         or_drop(queue, slot, [&] { return ask_backend(*asker.context.backend, op, queue.ticket_of(slot), now); });
@@ -147,7 +149,7 @@ template <class Half, class Record>
     Half half(asker.answering(), op.key.bytes, record, words);
     auto sink = [&](const protocol::ItemMeta& meta) { return half.value_at(meta); };
     ReplyQueue& queue = *asker.session.replies;
-    ReplySlot& slot = queue.open();
+    ReplySlot& slot = queue.open(Verb::get);
     protocol::GetReply now;
     const Wanted wanted{half.wants_value(), plain};
     const size_t before = asker.out.size();
@@ -155,6 +157,7 @@ template <class Half, class Record>
         queue, slot, [&] { return asker.context.backend->ask(op, wanted, queue.ticket_of(slot), sink, now); });
     if (asked == Asked::now) {
         queue.drop(slot);
+        if (asker.context.latencies != nullptr) asker.context.latencies->at_once(Verb::get);
         half.done(now);
         return true;
     }

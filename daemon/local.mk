@@ -15,6 +15,8 @@ daemon_libdaemon_a_SOURCES = \
 	daemon/nodes.cc \
 	daemon/nodes.h \
 	daemon/nodes_view.h \
+	daemon/metrics.cc \
+	daemon/metrics.h \
 	daemon/node_numbers.cc \
 	daemon/node_numbers.h \
 	daemon/pointer_survey.cc \
@@ -22,6 +24,10 @@ daemon_libdaemon_a_SOURCES = \
 	daemon/remote_backend.cc \
 	daemon/remote_backend.h \
 	daemon/server_view.h \
+	daemon/latency.cc \
+	daemon/latency.h \
+	daemon/http_pages.cc \
+	daemon/http_pages.h \
 	daemon/listen.cc \
 	daemon/listen.h \
 	daemon/server.cc \
@@ -38,6 +44,9 @@ daemon_libdaemon_a_SOURCES = \
 	daemon/stats_sample.h \
 	daemon/stats_settings.h \
 	daemon/stats_words.h \
+	daemon/status_json.cc \
+	daemon/status_json.h \
+	daemon/status_page.h \
 	daemon/tune.cc \
 	daemon/tune.h \
 	daemon/watch_hub.cc \
@@ -66,6 +75,17 @@ daemon_libdaemon_a_SOURCES = \
 	daemon/engine.h \
 	daemon/watch.h \
 	daemon/worker_counters.h
+
+# The status page, as it is in the sources, between the quotes of a C++ literal.
+nodist_daemon_libdaemon_a_SOURCES = daemon/status_page.cc
+CLEANFILES += daemon/status_page.cc
+EXTRA_DIST += daemon/status_page.html
+daemon/status_page.cc: daemon/status_page.html
+	$(AM_V_GEN)$(MKDIR_P) daemon && { \
+		echo '#include "daemon/status_page.h"'; \
+		echo 'const std::string_view farcached::daemon::status_page = R"status_page('; \
+		cat $(srcdir)/daemon/status_page.html; \
+		echo ')status_page";'; } >$@.new && mv $@.new $@
 
 bin_PROGRAMS += farcached
 farcached_SOURCES = daemon/main.cc

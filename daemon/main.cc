@@ -16,12 +16,14 @@
 #include "conf/version.h"
 #include "daemon/admin.h"
 #include "daemon/engine.h"
+#include "daemon/http_pages.h"
 #include "daemon/nodes.h"
 #include "daemon/server.h"
 #include "daemon/watch_hub.h"
 #include "node/crawler.h"
 #include "node/node.h"
 #include "process/give_up.h"
+#include "process/http_listener.h"
 #include "process/node_time.h"
 #include "process/process.h"
 
@@ -37,7 +39,7 @@ namespace {
 
 // Descriptors that are not clients' (standard streams, listeners, event loops, watchers), with some to spare.
 constexpr uint64_t files_per_thread = 4;
-constexpr uint64_t files_other = 96 + process::AdminSocket::connections_max;
+constexpr uint64_t files_other = 96 + process::AdminSocket::connections_max + process::HttpListener::connections_max;
 constexpr uint64_t files_per_link = 6;  // a connection of a worker to a node: its sockets and what they share
 constexpr uint64_t unused_node_bytes = UINT64_C(1) << 20;
 
@@ -68,6 +70,8 @@ ServerOptions server_options(const conf::Settings& settings) {
     options.reject_over_limit = session.reject_over_limit;
     options.worker.requests_per_event = session.requests_per_event;
     options.worker.idle_timeout_s = session.idle_timeout_s;
+    options.worker.latency.slow_ns = settings.admin.slow_log_ms * UINT64_C(1'000'000);
+    options.worker.latency.enabled = settings.admin.latency || settings.admin.slow_log_ms != 0;
     return options;
 }
 
@@ -129,6 +133,16 @@ WatchLimits watch_limits(const conf::AdminSettings& admin, uint32_t threads) {
     return limits;
 }
 
+using Http = std::unique_ptr<process::HttpListener>;
+
+Http listen_http(const conf::AdminSettings& settings) {
+    if (settings.http_host.empty()) return nullptr;
+    Http http = or_give_up(process::HttpListener::listen(settings.http_host, settings.http_port));
+    const process::BoundPort bound{http->ipv6(), http->port()};
+    process::write_port_file(std::getenv("FARCACHED_HTTP_PORT_FILENAME"), {&bound, 1});
+    return http;
+}
+
 // -- The process -----------------------------------------------------------------------------------------
 
 void raise_limits(const conf::Settings& settings) {
@@ -173,7 +187,7 @@ std::unique_ptr<Nodes> nodes_or_exit(const conf::Settings& settings) {
 }
 
 // From here on the process is the one that stays.
-void serve(const conf::Settings& settings, Nodes* nodes, Server& server, Signals& signals) {
+void serve(const conf::Settings& settings, Nodes* nodes, Server& server, process::HttpListener* http, Signals& signals) {
     const std::unique_ptr<node::Node> owned_node = node_or_exit(settings);
     node::Node& node = *owned_node;
     EngineOptions engine = engine_options(settings);
@@ -195,9 +209,18 @@ void serve(const conf::Settings& settings, Nodes* nodes, Server& server, Signals
         crawler.start();
         server.start(node, nodes, engine, admin, watch);
     });
+    std::unique_ptr<HttpPages> pages;
+    if (http != nullptr) {
+        pages = std::make_unique<HttpPages>(HttpPages::Parts{node, server, watch, crawler, http->base(),
+                                                             settings.session.connections_max,
+                                                             std::string(conf::farcached_version())});
+        start_or_exit([&] { http->start([&](const auto& request, auto reply) { pages->answer(request, std::move(reply)); }); });
+    }
 
     signals.wait_for_the_end(settings.process.verbosity > 0);
+    if (pages != nullptr) pages->set_stopping();
     server.stop();
+    if (http != nullptr) http->stop();
     crawler.stop();
     watch.stop();
 }
@@ -215,10 +238,11 @@ int run(int argc, char** argv) {
     Signals signals;
     Server server(options);
     or_give_up(server.listen());
+    const Http http = listen_http(settings.admin);
     for (const std::string& path : {options.unix_path, options.admin_path})
         if (!path.empty()) process::give_away(path, identity);
     settle(settings.process, identity);
-    serve(settings, nodes.get(), server, signals);
+    serve(settings, nodes.get(), server, http.get(), signals);
     if (settings.process.verbosity > 0) std::fputs("Exiting normally\n", stderr);
     return conf::exit_ok;
 }

@@ -14,6 +14,7 @@
     X(change_unavailable, "changes whose node did not answer: carried out or not, nobody knows",     \
       sample.workers.change_unavailable)                                                             \
     X(answers_unasked, "answers of nodes to nothing that was asked", sample.workers.answers_unasked)  \
+    X(slow_requests, "requests that took slow_log_ms or longer", sample.workers.slow_requests)       \
     X(node_pages_used, "pages of the arena that belong to a size class", sample.node.pages_used)     \
     X(node_pages_limit, "pages that -m allows", sample.node.pages_limit)                             \
     X(node_pages_moved, "pages taken from one size class for another, or for a large item",          \
@@ -45,6 +46,35 @@
     X(links, "connections to it, one for each worker", std::to_string(shown.links))                  \
     X(links_up, "of them, those that are up", std::to_string(shown.links_up))                        \
     X(down_reason, "why a connection to it went down last; not there if none did", shown.down_reason)
+
+// `stats latency`, of each verb and way as "get_local:count" and so on. `one` is a LatencyTotals::One, count its count().
+//
+//        name          help                                                      value
+#define LATENCY_ROWS(X)                                                                              \
+    X(count, "requests answered so", count)                                                          \
+    X(mean_us, "microseconds in the mean, from when the request had been received to when its reply was written: by readings of " \
+      "the clock that requests received or answered together share", count == 0 ? 0 : one.sum_ns / 1000 / count) \
+    X(p50_us, "half of them took less; within a power of two this is interpolated", one.quantile_us(0.5)) \
+    X(p90_us, "nine tenths of them took less", one.quantile_us(0.9))                                 \
+    X(p99_us, "99 of a hundred took less", one.quantile_us(0.99))                                    \
+    X(p999_us, "999 of a thousand took less", one.quantile_us(0.999))
+
+// `stats slow_log`: the words of a line, "word=value".
+//
+//        name          help
+#define SLOW_WORDS(X)                                                                                \
+    X(ago_ms, "milliseconds since it ended")                                                         \
+    X(took_us, "microseconds from when it had been received to when its reply was written")          \
+    X(queue_us, "of these, until its node was asked: it waited for room, or for another of its key") \
+    X(node_us, "until the answer was there: the way to the node and back, and what it waited there")  \
+    X(reply_us, "until its reply was written: it waited for its turn behind earlier requests")       \
+    X(op, "get, set or other")                                                                       \
+    X(path, "as in stats latency; none: nobody answered")                                            \
+    X(node, "the node that was asked; -: none")                                                      \
+    X(requests, "how many: what is answered at once is measured in batches of what one session had received") \
+    X(worker, "the worker thread, from 0")                                                           \
+    X(cfd, "the descriptor of the client's connection, as in stats conns")                           \
+    X(key, "the key, as in watch; of a batch how it begins")
 
 // `stats pointers`. `s` is a PointerTable::Occupancy.
 //

@@ -66,6 +66,11 @@ void hide_cas(protocol::ReplyOp& reply) {
     if (auto* arith = std::get_if<protocol::ArithReply>(&reply)) arith->meta.cas = 0;
 }
 
+Way way_of(const proxy::Answer& answer) {
+    if (!answer.one_sided) return Way::two_sided;
+    return answer.by_index ? Way::index : Way::one_sided;
+}
+
 template <class Op>
 proxy::Asked ask_or_get(proxy::NodeLink& link, const Op& op, const proxy::AskOptions& options, proxy::ReplySink& sink,
                         uint64_t now_ns) {
@@ -156,10 +161,11 @@ class RemoteBackend::TicketSink final : public proxy::ReplySink {
   public:
     TicketSink(ReplyPool& pool, bool cas) : pool_(pool), cas_(cas) {}
     void answered(uint64_t cookie, proxy::Answer& answer) override {
-        if (cas_) return pool_.answer(Ticket(cookie), answer.op, answer.value, std::move(answer.owned));
+        const Way way = way_of(answer);
+        if (cas_) return pool_.answer(Ticket(cookie), answer.op, answer.value, std::move(answer.owned), way);
         protocol::ReplyOp shown = answer.op;
         hide_cas(shown);
-        pool_.answer(Ticket(cookie), shown, answer.value, std::move(answer.owned));
+        pool_.answer(Ticket(cookie), shown, answer.value, std::move(answer.owned), way);
     }
     void failed(uint64_t cookie, const proxy::Failed&) override { pool_.unavailable(Ticket(cookie)); }
 
@@ -235,6 +241,7 @@ uint64_t RemoteBackend::now() {
     if (now_is_old_) {
         now_ns_ = boottime_ns();
         now_is_old_ = false;
+        pool_.answers_at(now_ns_);
     }
     return now_ns_;
 }
@@ -336,6 +343,7 @@ Asked RemoteBackend::ask_link(Node& node, Op op, proxy::AskOptions options, prox
                               bool gather) {
     if constexpr (requires { op.cas_compare; })
         if (!nodes_.options().cas) compare_in_vain(op);
+    if (!gather && pool_.lists_slow()) pool_.asked_of(ticket, nodes_.name(node.number));
     try {
         if (node.postponed.empty() && node.link.up()) {
             if constexpr (std::is_same_v<Op, protocol::StoreOp>)
@@ -390,6 +398,7 @@ void RemoteBackend::ask_postponed(Node& node) {
         }
         if (asked == proxy::Asked::busy) return;
         if (asked == proxy::Asked::down) give_up(first);
+        else if (!first.gather && pool_.lists_slow()) pool_.asked_at(Ticket(first.options.cookie), now());
         node.postponed.pop_front();
     }
 }

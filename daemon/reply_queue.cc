@@ -36,7 +36,7 @@ std::string_view ReplySlot::value() const {
 
 // ---- ReplyPool --------------------------------------------------------------------------------------
 
-ReplySlot& ReplyPool::open() {
+ReplySlot& ReplyPool::open(Verb verb) {
     if (free_ == nullptr) {
         CHECK(slots_.size() <= index_mask);
         free_ = &slots_.emplace_back();
@@ -48,6 +48,10 @@ ReplySlot& ReplyPool::open() {
     slot.state_ = ReplySlot::State::asked;
     generation_ = (generation_ + 1) & generation_mask;
     slot.generation_ = generation_;
+    slot.verb_ = verb;
+    slot.received_ns_ = context_.latencies == nullptr ? 0 : context_.latencies->now_ns();
+    slot.asked_ns_ = slot.answered_ns_ = 0;
+    slot.node_ = nullptr;
     in_use_++;
     return slot;
 }
@@ -83,9 +87,10 @@ ReplySlot* ReplyPool::find(Ticket ticket) {
 }
 
 void ReplyPool::answer(Ticket ticket, const protocol::ReplyOp& reply, std::string_view value,
-                       std::unique_ptr<char[]> owned) {
+                       std::unique_ptr<char[]> owned, Way way) {
     ReplySlot* slot = find(ticket);
     if (slot == nullptr) return;
+    slot->way_ = way;
     slot->reply_ = reply;
     slot->owned_ = std::move(owned);
     slot->owned_bytes_ = value.size();
@@ -105,10 +110,21 @@ void ReplyPool::unavailable(Ticket ticket) {
 // A slot without queue and turn is being asked at this moment: park() finds it answered.
 void ReplyPool::arrived(ReplySlot& slot, ReplySlot::State how) {
     slot.state_ = how;
+    slot.answered_ns_ = answers_ns_;
     if (slot.queue_ != nullptr)
         slot.queue_->arrived(slot);
     else if (slot.turn_ != nullptr)
         count_only(slot);
+}
+
+bool ReplyPool::lists_slow() const { return context_.latencies != nullptr && context_.latencies->lists_slow(); }
+
+void ReplyPool::asked_of(Ticket ticket, const std::string& node) {
+    if (ReplySlot* slot = find(ticket)) slot->node_ = &node;
+}
+
+void ReplyPool::asked_at(Ticket ticket, uint64_t now_ns) {
+    if (ReplySlot* slot = find(ticket)) slot->asked_ns_ = now_ns;
 }
 
 // Whatever it does with its output, an answering half tells the truth of what was done.
@@ -179,7 +195,7 @@ void ReplyQueue::append(ReplySlot& slot, const OutBuffer& out, std::string_view 
 }
 
 void ReplyQueue::park_answered(const OutBuffer& out, ReplySlot::Turn turn) {
-    ReplySlot& slot = pool_.open();
+    ReplySlot& slot = pool_.open(Verb::other);
     slot.state_ = ReplySlot::State::answered;
     struct {
     } nothing;
@@ -244,9 +260,19 @@ void ReplyQueue::move_text(OutBuffer& out, size_t bytes) {
     text_start_ += bytes;
 }
 
+void ReplyQueue::measure(const ReplySlot& slot) const {
+    Latencies& latencies = *pool_.context_.latencies;
+    const Latencies::Later later{slot.verb_,        slot.way_,      slot.available(),
+                                 slot.received_ns_, slot.asked_ns_, slot.answered_ns_};
+    latencies.answered(later);
+    if (!latencies.is_slow(later) || slot.request_.empty()) return;  // END of a line: its keys were told of
+    latencies.keep_slow(later, fd_, slot.node_ == nullptr ? std::string_view() : *slot.node_, slot.key());
+}
+
 void ReplyQueue::take_turn(OutBuffer& out) {
     ReplySlot& slot = *head_;
     const size_t before = out.size();
+    if (pool_.context_.latencies != nullptr) measure(slot);
     slot.turn_(slot, Answering{pool_.context_, fd_, out, &carry_});
     if (pool_.context_.options.trace)
         trace_reply(fd_, std::string_view(out.data(), out.size()).substr(before));

@@ -36,6 +36,7 @@
 #include "base/check.h"
 #include "base/out_buffer.h"
 #include "daemon/backend.h"
+#include "daemon/latency.h"
 #include "protocol/frame_reply.h"
 
 namespace farcached::daemon {
@@ -84,10 +85,16 @@ class ReplySlot {
     State state_ = State::free;
     bool gets_value_ = false;
     bool crowded_ = false;
+    Verb verb_ = Verb::other;
+    Way way_ = Way::two_sided;     // on which it was answered
     uint16_t key_bytes_ = 0;
     uint32_t index_ = 0;
     uint64_t generation_ = 0;
     int fd_ = -1;
+    uint64_t received_ns_ = 0;     // daemon/latency.h
+    uint64_t asked_ns_ = 0;        // with the next two set only for the list of slow requests
+    uint64_t answered_ns_ = 0;
+    const std::string* node_ = nullptr;  // its name
     size_t text_before_ = 0;       // bytes of the queue's text that go out before it
     ReplyQueue* queue_ = nullptr;  // null: the session is gone
     ReplySlot* next_ = nullptr;    // in the queue, or free
@@ -119,8 +126,15 @@ class ReplyPool {
     // `reply` is of the kind that was asked. `value`: of a hit that was to bring one, copied unless `owned` holds
     // these bytes.
     void answer(Ticket ticket, const protocol::ReplyOp& reply, std::string_view value = {},
-                std::unique_ptr<char[]> owned = nullptr);
+                std::unique_ptr<char[]> owned = nullptr, Way way = Way::two_sided);
     void unavailable(Ticket ticket);
+    // For the list of slow requests: is there one? Then of what was asked: which node, whose name outlives the pool, and that
+    // it took the request at that moment.
+    bool lists_slow() const;
+    void asked_of(Ticket ticket, const std::string& node);
+    void asked_at(Ticket ticket, uint64_t now_ns);
+    // A reading of the clock, for answers that come from now on.
+    void answers_at(uint64_t now_ns) { answers_ns_ = now_ns; }
 
     // ---- for the worker --------------------------------------------------------------------------
     // Queues with something to be given out now; those that are gone by now are not among them.
@@ -134,7 +148,7 @@ class ReplyPool {
   private:
     friend class ReplyQueue;
 
-    ReplySlot& open();
+    ReplySlot& open(Verb verb);
     Ticket ticket_of(const ReplySlot& slot) const;
     ReplySlot* find(Ticket ticket);
     void close(ReplySlot& slot);
@@ -150,6 +164,7 @@ class ReplyPool {
     uint64_t generation_ = 0;
     std::vector<ReplyQueue*> ready_;
     uint64_t tick_ = 0;
+    uint64_t answers_ns_ = 0;
     OutBuffer nowhere_;
 };
 
@@ -185,7 +200,7 @@ class ReplyQueue {
 
     // ---- for engines -----------------------------------------------------------------------------
     // A slot for what is about to be asked. Then, of its ticket: park() or, answered at once, drop().
-    ReplySlot& open() { return pool_.open(); }
+    ReplySlot& open(Verb verb = Verb::other) { return pool_.open(verb); }
     Ticket ticket_of(const ReplySlot& slot) const { return pool_.ticket_of(slot); }
     void drop(ReplySlot& slot) { pool_.close(slot); }
     // `out`: what this engine call has appended so far. turn() is called when all before it is written.
@@ -219,6 +234,7 @@ class ReplyQueue {
     bool patient() const { return unanswered_ != 0 && bytes() < patience_bytes_max; }
     void move_text(OutBuffer& out, size_t bytes);
     void take_turn(OutBuffer& out);
+    void measure(const ReplySlot& slot) const;
     void arrived(ReplySlot& slot);
 
     ReplyPool& pool_;

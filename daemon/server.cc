@@ -187,6 +187,11 @@ void Server::enter_operator(int fd) {
         {fd, SessionProtocol::text, address, address, /* admin= */ true});
 }
 
+void Server::serve_own(int fd) {
+    connections_.fetch_add(1);
+    workers_.front()->give({fd, SessionProtocol::text, "own", "own", /* admin= */ false});
+}
+
 // Counts the connection in, or tells it that there are too many (R1).
 bool Server::admit(int fd) {
     if (connections_.fetch_add(1) < options_.connections_max) return true;
@@ -257,6 +262,15 @@ const WorkerCounters& Server::worker_counters(uint32_t worker) const {
 
 const proxy::LocalGetCounters& Server::local_counters(uint32_t worker) const {
     return workers_[worker]->local_counters();
+}
+
+const LatencyCounters* Server::latency_counters(uint32_t worker) const {
+    const Latencies& latencies = workers_[worker]->latencies();
+    return latencies.enabled() ? &latencies.counters() : nullptr;
+}
+
+void Server::each_slow(FunctionRef<void(const SlowRequest&)> visit) const {
+    for (const auto& worker : workers_) worker->latencies().each_slow(visit);
 }
 
 ServerNumbers Server::numbers() const {

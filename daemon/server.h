@@ -64,12 +64,17 @@ class Server final : public ServerView, public SessionEvents {
     // nodes: as for Worker.
     void start(node::Node& node, Nodes* nodes, const EngineOptions& engine, Admin& admin, WatchHub& watch);
     void stop();
+    // A client of this process's own, who speaks the text protocol over a stream socket; any thread, between start() and
+    // stop(). Counted as a connection, but not limited.
+    void serve_own(int fd);
 
     NodeSeconds now() const override;
     int64_t started_unix() const override;
     uint32_t worker_count() const override { return uint32_t(workers_.size()); }
     const WorkerCounters& worker_counters(uint32_t worker) const override;
     const proxy::LocalGetCounters& local_counters(uint32_t worker) const override;
+    const LatencyCounters* latency_counters(uint32_t worker) const override;
+    void each_slow(FunctionRef<void(const SlowRequest&)> visit) const override;
     ServerNumbers numbers() const override;
     void each_connection(FunctionRef<void(const ConnectionInfo&)> visit) const override;
     void each_close_reason(

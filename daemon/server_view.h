@@ -13,6 +13,7 @@
 
 #include "base/function_ref.h"
 #include "base/node_clock.h"
+#include "daemon/latency.h"
 #include "daemon/nodes_view.h"
 #include "daemon/worker_counters.h"
 #include "proxy/local_get.h"
@@ -56,6 +57,10 @@ class ServerView {
     virtual uint32_t worker_count() const = 0;
     virtual const WorkerCounters& worker_counters(uint32_t worker) const = 0;
     virtual const proxy::LocalGetCounters& local_counters(uint32_t worker) const = 0;
+    // nullptr: nobody measures.
+    virtual const LatencyCounters* latency_counters([[maybe_unused]] uint32_t worker) const { return nullptr; }
+    // Of all workers, each worker's in the order in which they ended.
+    virtual void each_slow([[maybe_unused]] FunctionRef<void(const SlowRequest&)> visit) const {}
     virtual ServerNumbers numbers() const = 0;
     virtual void each_connection(FunctionRef<void(const ConnectionInfo&)> visit) const = 0;
     // Why sessions ended, by name: one visit per row of the table, zero or not.

@@ -46,6 +46,10 @@ void write_connections(StatWriter out, const ServerView& server);
 // Our own: how GETs were answered, how sessions ended, what the node's memory does, and what was asked of nodes.
 void write_proxy(StatWriter out, const Sample& sample);
 
+// How long requests took, by the way on which they were answered; and the list of slow ones.
+void write_latency(StatWriter out, const LatencyTotals& latency, bool nodes);
+void write_slow(StatWriter out, const ServerView& server);
+
 // ---- of nodes: daemon/stats_nodes.cc ------------------------------------------------------------------
 // How each is connected, and what was asked of it, as "node:name".
 void write_nodes(StatWriter out, const Sample& sample, const NodesView& nodes);

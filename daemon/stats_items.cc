@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include <algorithm>
 #include <map>
 #include <string>
+#include <vector>
 
+#include "base/boottime.h"
 #include "daemon/own_stats.h"
 #include "daemon/stats.h"
 #include "protocol/layout.h"
@@ -125,6 +128,33 @@ void write_connections(StatWriter out, const ServerView& server) {
         out.text(prefix + "state", c.state);
         out.number(prefix + "secs_since_last_cmd", c.idle_s);
     });
+}
+
+void write_latency(StatWriter out, const LatencyTotals& latency, bool nodes) {
+    for (size_t way = 0; way < latency.of.size(); way++)
+        for (size_t verb = 0; verb < verbs_measured; verb++) {
+            if (!can_be(Way(way), Verb(verb), nodes)) continue;
+            const LatencyTotals::One& one = latency.of[way][verb];
+            const uint64_t count = one.count();
+            const std::string prefix = std::string(verb_names[verb]) + "_" + std::string(way_names[way]) + ":";
+            auto put = [&](const char* name, uint64_t value) { out.number(prefix + name, value); };
+#define X(name, help, value) put(#name, value);
+            LATENCY_ROWS(X)
+#undef X
+        }
+}
+
+// By when they ended.
+void write_slow(StatWriter out, const ServerView& server) {
+    std::vector<SlowRequest> all;
+    server.each_slow([&](const SlowRequest& one) { all.push_back(one); });
+    std::stable_sort(all.begin(), all.end(),
+                     [](const SlowRequest& a, const SlowRequest& b) { return a.ended_ns < b.ended_ns; });
+    const uint64_t now_ns = boottime_ns();
+    for (size_t i = 0; i < all.size(); i++) {
+        const uint64_t ago_ms = (std::max(now_ns, all[i].ended_ns) - all[i].ended_ns) / 1'000'000;
+        out.text("slow:" + std::to_string(i), "ago_ms=" + std::to_string(ago_ms) + " " + all[i].line());
+    }
 }
 
 void write_proxy(StatWriter out, const Sample& sample) {

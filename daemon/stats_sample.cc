@@ -124,6 +124,7 @@ Sample take_sample(const node::Node& node, const ServerView& server, const Watch
     for (uint32_t worker = 0; worker < sample.workers_running; worker++) {
         add_worker(sample, server.worker_counters(worker));
         add_local(sample.local, server.local_counters(worker));
+        if (const LatencyCounters* latency = server.latency_counters(worker)) sample.latency.add(*latency);
     }
     sample.server = server.numbers();
     sample.watch = watch.numbers();
@@ -156,6 +157,7 @@ void subtract(Sample& sample, const Sample& earlier) {
         subtract_link(sample.nodes[i].link, earlier.nodes[i].link);
         subtract_local(sample.nodes[i].local, earlier.nodes[i].local);
     }
+    sample.latency.subtract(earlier.latency);
     subtract_server(sample.server, earlier.server);
     subtract(sample.node, earlier.node);
     subtract(sample.node_classes, earlier.node_classes);

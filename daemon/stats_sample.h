@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "daemon/latency.h"
 #include "daemon/node_numbers.h"
 #include "daemon/server_view.h"
 #include "daemon/watch_hub.h"
@@ -65,6 +66,7 @@ struct Sample {
     WorkerTotals workers;
     std::array<ClassTotals, 64> classes;   // by 1-based class; 0: requests that came to no class
     LocalTotals local;
+    LatencyTotals latency;
     ServerNumbers server;
     node::Stats node;                 // of the embedded node, or sums over the nodes that were asked
     node::ClassStats node_classes;    // what is counted of classes, summed over them

@@ -19,6 +19,7 @@ enum WatchFlag : uint32_t {
     watch_evictions = 4,
     watch_deletions = 8,
     watch_connevents = 16,
+    watch_proxyreqs = 64,  // requests that took long (slow_log_ms)
     watch_silent = 32,  // accepted, and never written: this daemon has no such events
 };
 
@@ -39,6 +40,7 @@ class WatchLog {
     virtual void eviction(std::string_view key, const protocol::ItemMeta& meta, int64_t ttl,
                           NodeSeconds now) = 0;
     virtual void connection(std::string_view line_tail) = 0;  // "type=conn_new rip=..." and so on
+    virtual void slow([[maybe_unused]] std::string_view line_tail) {}  // daemon/latency.h, SlowRequest::line()
 
   protected:
     std::atomic<uint32_t> wanted_{0};

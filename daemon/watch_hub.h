@@ -71,6 +71,7 @@ class WatchHub final : public WatchLog, public node::Observer {
     void eviction(std::string_view key, const protocol::ItemMeta& meta, int64_t ttl,
                   NodeSeconds now) override;
     void connection(std::string_view line_tail) override;
+    void slow(std::string_view line_tail) override;
 
     // node::Observer
     void evicted(std::string_view key, const protocol::ItemMeta& meta, NodeSeconds now) override;

@@ -16,6 +16,7 @@
 
 namespace farcached::daemon {
 
+using process::node_moment;
 using process::node_now;
 using process::node_started_unix;
 
@@ -53,6 +54,7 @@ Worker::Worker(node::Node& node, Nodes* nodes, const EngineOptions& engine, Admi
       events_(events),
       options_(options),
       local_(node.view()),
+      latencies_(options.latency, counters_, watch, options.number, /* embedded= */ nodes == nullptr),
       context_{node, local_, counters_, engine, admin, watch, node_now(), node_started_unix()},
       replies_(context_, /* events= */ nullptr),
       in_(new char[receive_bytes_max]) {
@@ -66,6 +68,7 @@ Worker::Worker(node::Node& node, Nodes* nodes, const EngineOptions& engine, Admi
         backend_ = std::make_unique<RemoteBackend>(*nodes, options.number, base_.get(), replies_);
         context_.backend = backend_.get();
     }
+    if (latencies_.enabled()) context_.latencies = &latencies_;
     wake_fd_ = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
     if (wake_fd_ < 0) throw std::system_error(errno, std::generic_category(), "eventfd");
     event_assign(&wake_event_, base_.get(), wake_fd_, EV_READ | EV_PERSIST, on_wake, this);
@@ -87,7 +90,10 @@ void Worker::start() { thread_ = std::thread([this] { run(); }); }
 
 void Worker::run() {
     if (backend_ == nullptr) {
-        event_base_dispatch(base_.get());
+        do {
+            event_base_loop(base_.get(), EVLOOP_ONCE);
+            latencies_.end_tick();
+        } while (!stopping_ || oldest_ != nullptr);
         return;
     }
     backend_->start();
@@ -104,11 +110,18 @@ void Worker::end_tick() {
     for (int round = 0; round < rounds_per_tick; round++) {
         backend_->end_tick();
         const std::vector<ReplyQueue*> ready = replies_.take_ready();
-        if (ready.empty()) return;
-        context_.now = node_now();
+        if (ready.empty()) return latencies_.end_tick();
+        read_clock();
         for (ReplyQueue* queue : ready) deliver(*queue->session());
     }
     backend_->end_tick();
+    latencies_.end_tick();
+}
+
+void Worker::read_clock() {
+    const process::Moment moment = node_moment();
+    context_.now = moment.seconds;
+    latencies_.reading(moment.ns);
 }
 
 // Answers have come for the session; while its socket takes no more they wait.
@@ -226,7 +239,7 @@ void Worker::on_ready(evutil_socket_t, short what, void* argument) {
 }
 
 void Worker::touch(Session& session) {
-    context_.now = node_now();
+    read_clock();
     if (session.last_active == context_.now) return;
     session.last_active = context_.now;
     session.shown.last_command.store(context_.now, std::memory_order_relaxed);
@@ -293,6 +306,7 @@ bool Worker::serve(Session& session, std::string_view input, bool stashed) {
     }
     auto* engine = session.protocol == SessionProtocol::binary ? run_binary : run_text;
     show(session, ShownState::parsing);
+    if (latencies_.lists_slow()) latencies_.begin_batch(session.state.fd, input);
     Progress progress;
     if (!take_memory(session, [&] {
             progress = engine(context_, session.state, input, out_, options_.requests_per_event);
@@ -357,7 +371,7 @@ void Worker::on_turn(evutil_socket_t, short, void* argument) {
     Worker& worker = *static_cast<Worker*>(argument);
     std::vector<Session*> turn;
     turn.swap(worker.ready_);
-    worker.context_.now = node_now();
+    worker.read_clock();
     for (Session* session : turn) {
         session->queued = false;
         worker.take_turn(*session);

@@ -10,6 +10,7 @@
 // W4  What a client makes its session hold is the session's risk: when there is no memory for it, that session
 //     ends and the others go on.
 // W5  With nodes, what a tick asks of them is sent at its end, and what they answered meanwhile goes to the clients.
+// W6  The clock is read once for what a session received, and at a tick's end if something waits for that (daemon/latency.h).
 #pragma once
 
 #include <event2/event.h>
@@ -21,6 +22,7 @@
 #include <vector>
 
 #include "daemon/engine.h"
+#include "daemon/latency.h"
 #include "daemon/nodes.h"
 #include "daemon/remote_backend.h"
 #include "daemon/reply_queue.h"
@@ -34,6 +36,7 @@ struct WorkerOptions {
     uint32_t requests_per_event = 20;
     uint32_t idle_timeout_s = 0;
     uint32_t number = 0;  // of the worker
+    LatencyOptions latency;
 };
 
 // An accepted socket on its way to a worker.
@@ -71,6 +74,7 @@ class Worker {
 
     const WorkerCounters& counters() const { return counters_; }
     const proxy::LocalGetCounters& local_counters() const { return local_.counters(); }
+    const Latencies& latencies() const { return latencies_; }
 
   private:
     struct FreeBase {
@@ -85,6 +89,7 @@ class Worker {
 
     void run();
     void end_tick();
+    void read_clock();
     void deliver(Session& session);
     void open(NewConnection connection);
     void close(Session& session, SessionEnd why);
@@ -124,6 +129,7 @@ class Worker {
     const WorkerOptions options_;
     WorkerCounters counters_;
     proxy::LocalGet local_;
+    Latencies latencies_;
     Context context_;
     ReplyPool replies_;  // outlives the backend
     OutBuffer out_;

@@ -37,7 +37,8 @@ namespace farcached::daemon {
     X(requests, "requests executed")                                                            \
     X(get_unavailable, "keys asked for whose node did not answer")                              \
     X(change_unavailable, "changes whose node did not answer: carried out or not, nobody knows") \
-    X(answers_unasked, "answers of nodes to nothing that was asked")
+    X(answers_unasked, "answers of nodes to nothing that was asked")                            \
+    X(slow_requests, "requests that took slow_log_ms or longer")
 
 //        name          help; per size class, as `stats slabs` prints them
 #define CLASS_COUNTERS(X)                                   \

@@ -73,6 +73,12 @@ void farcached_rows() {
     NODE_ROWS(X)
     heading("stats leases: sums over nodes, and of each as node:name");
     lease_rows();
+    heading("stats latency: get and set, each as verb_way:name; ways are local, one_sided, index and two_sided");
+    LATENCY_ROWS(X)
+    heading("stats slow_log: with slow_log_ms, the latest slow requests, as slow:number");
+#define X_SLOW(name, help) row(#name, help);
+    SLOW_WORDS(X_SLOW)
+#undef X_SLOW
     heading("stats pointers");
     POINTER_ROWS(X)
 #undef X

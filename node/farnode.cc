@@ -25,6 +25,7 @@
 #include "fabric/owner.h"
 #include "fabric/verbs_device.h"
 #include "node/crawler.h"
+#include "node/farnode_http.h"
 #include "node/farnode_listen.h"
 #include "node/farnode_server.h"
 #include "node/fetch_pool.h"
@@ -33,6 +34,7 @@
 #include "node/node_stats.h"
 #include "process/admin_socket.h"
 #include "process/give_up.h"
+#include "process/http_listener.h"
 #include "process/node_time.h"
 #include "process/process.h"
 
@@ -44,9 +46,10 @@ using process::Signals;
 using process::give_up;
 using process::or_give_up;
 using AdminSocket = std::unique_ptr<process::AdminSocket>;
+using Http = std::unique_ptr<process::HttpListener>;
 
 constexpr uint64_t files_per_connection = 6;  // socket, poller, and what wakes the two ends of a channel
-constexpr uint64_t files_other = 256;
+constexpr uint64_t files_other = 256 + process::HttpListener::connections_max;
 constexpr size_t fetch_pool_bytes = size_t(16) << 20;  // of large values that are READ from proxies at a time
 constexpr uint32_t patience_ms = 1000;           // for proxies to go when the node stops
 constexpr uint32_t patience_graceful_ms = 10'000;
@@ -56,6 +59,14 @@ AdminSocket listen_admin(const std::string& path, const process::Identity& ident
     AdminSocket socket = or_give_up(process::AdminSocket::listen(path));
     process::give_away(path, identity);
     return socket;
+}
+
+Http listen_http(const conf::AdminSettings& settings) {
+    if (settings.http_host.empty()) return nullptr;
+    Http http = or_give_up(process::HttpListener::listen(settings.http_host, settings.http_port));
+    const process::BoundPort bound{http->ipv6(), http->port()};
+    process::write_port_file(std::getenv("FARCACHED_HTTP_PORT_FILENAME"), {&bound, 1});
+    return http;
 }
 
 // -- What the node is told --------------------------------------------------------------------------------
@@ -123,7 +134,7 @@ NodeFacts facts_of(const conf::Settings& settings, const TcpListeners& listeners
 // -- The process --------------------------------------------------------------------------------------------
 
 // From here on the process is the one that stays, and its user the one it shall be.
-void serve(const conf::Settings& settings, TcpListeners listeners, AdminSocket admin,
+void serve(const conf::Settings& settings, TcpListeners listeners, AdminSocket admin, process::HttpListener* http,
            process::Background& background, Signals& signals) {
     const bool talks = settings.process.verbosity > 0;
     std::string error;
@@ -162,6 +173,7 @@ void serve(const conf::Settings& settings, TcpListeners listeners, AdminSocket a
     limits.greeting_ms = settings.node.greeting_timeout_ms;
     limits.report_share = settings.node.report_share_percent / 100.0;
     Crawler crawler(node, process::node_now, crawling);
+    FarnodeHttp pages(stats, process::node_reading);
     try {
         server = std::make_unique<FarnodeServer>(
             node, stats, facts, process::node_reading,
@@ -175,6 +187,7 @@ void serve(const conf::Settings& settings, TcpListeners listeners, AdminSocket a
         if (admin != nullptr) server->add_admin(std::move(admin));
         server->start();
         crawler.start();
+        if (http != nullptr) http->start([&](const auto& request, const auto& reply) { pages.answer(request, reply); });
     } catch (const std::system_error& failed) {
         // Nobody waits for threads that did start while others could not.
         std::fprintf(stderr, "failed to start: %s\n", failed.what());
@@ -184,8 +197,10 @@ void serve(const conf::Settings& settings, TcpListeners listeners, AdminSocket a
     background.ready(talks);
 
     const bool graceful = signals.wait_for_the_end(talks);
+    pages.set_stopping();
     server->stop(graceful ? protocol::Goodbye::draining : protocol::Goodbye::stopping,
                  graceful ? patience_graceful_ms : patience_ms);
+    if (http != nullptr) http->stop();
     crawler.stop();
 }
 
@@ -204,8 +219,9 @@ int run(int argc, char** argv) {
     if (settings.process.daemonize) or_give_up(background.start());
     TcpListeners listeners = or_give_up(listen_tcp(settings.node));
     AdminSocket admin = listen_admin(settings.admin.socket_path, identity);
+    const Http http = listen_http(settings.admin);
     or_give_up(process::drop_privileges(identity, /* core_dumps= */ false));
-    serve(settings, std::move(listeners), std::move(admin), background, signals);
+    serve(settings, std::move(listeners), std::move(admin), http.get(), background, signals);
     if (settings.process.verbosity > 0) std::fputs("Exiting normally\n", stderr);
     return conf::exit_ok;
 }

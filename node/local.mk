@@ -22,6 +22,7 @@ node_libnode_a_SOURCES = \
 	node/lease_terms.h \
 	node/node.cc \
 	node/node.h \
+	node/node_metrics.cc \
 	node/node_stats.cc \
 	node/node_stats.h \
 	node/numa.cc \
@@ -56,6 +57,8 @@ farnode_SOURCES = \
 	node/farnode.cc \
 	node/farnode_admin.cc \
 	node/farnode_admin.h \
+	node/farnode_http.cc \
+	node/farnode_http.h \
 	node/farnode_listen.cc \
 	node/farnode_listen.h \
 	node/farnode_loop.cc \

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/metrics_text.h"
 #include "base/node_clock.h"
 #include "node/service_counters.h"
 
@@ -33,6 +34,8 @@ class NodeStats {
 
     // False: there is no such group.
     bool append(std::string_view group, NodeSeconds now, std::string& text) const;
+    // The same numbers for Prometheus (node/node_metrics.cc).
+    void append_metrics(NodeSeconds now, MetricsText& out) const;
 
   private:
     template <class CellOf>

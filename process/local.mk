@@ -7,6 +7,8 @@ process_libprocess_a_SOURCES = \
 	process/admin_socket.h \
 	process/give_up.cc \
 	process/give_up.h \
+	process/http_listener.cc \
+	process/http_listener.h \
 	process/node_time.cc \
 	process/node_time.h \
 	process/process.cc \

@@ -29,6 +29,13 @@ const Start& start() {
 
 NodeSeconds node_now() { return node_reading().seconds; }
 
+Moment node_moment() {
+    const int64_t begun = start().boot_seconds;
+    const timespec at = reading_of(CLOCK_BOOTTIME);
+    return {NodeSeconds(at.tv_sec - begun + first_reading),
+            uint64_t(at.tv_sec) * 1'000'000'000 + uint64_t(at.tv_nsec)};
+}
+
 NodeReading node_reading() {
     const int64_t begun = start().boot_seconds;
     const timespec at = reading_of(CLOCK_BOOTTIME);

@@ -10,6 +10,12 @@ namespace farcached::process {
 
 // Reads 2 in the second the process started. Any thread.
 NodeSeconds node_now();
+// The same, and CLOCK_BOOTTIME in nanoseconds (base/boottime.h), by one reading.
+struct Moment {
+    NodeSeconds seconds = 0;
+    uint64_t ns = 0;
+};
+Moment node_moment();
 // The same with its fraction.
 NodeReading node_reading();
 // The Unix time at which the node's clock read 0.

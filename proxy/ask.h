@@ -41,6 +41,7 @@ struct Answer {
     const protocol::ReplyOp& op;  // of the kind that was asked; never a RefusedReply
     std::string_view value;       // of a hit that brings one, and of statistics; valid during the call
     bool one_sided = false;       // of `op`, only cas, flags, exptime (a lower bound) and lengths are known
+    bool by_index = false;        // then the index led the way, and no remote pointer
     // The value's bytes when they came in pieces; whoever wants to keep them may take them.
     std::unique_ptr<char[]> owned;
 };

@@ -174,7 +174,8 @@ void Reads::answer(Read& read, const fabric::PointerRead& found, uint64_t item_b
     reply.meta.exptime = clock_.to_host(found.meta.exptime);
     reply.meta.key_binary = found.meta.key_binary;
     const protocol::ReplyOp op(reply);
-    Answer told{op, found.value, /* one_sided= */ true, nullptr};
+    const bool by_index = std::holds_alternative<fabric::IndexProbe>(read.way);
+    Answer told{op, found.value, /* one_sided= */ true, by_index, nullptr};
     ReplySink* sink = read.sink_;
     read.sink_ = nullptr;
     release_order(read);

@@ -191,7 +191,7 @@ void RepliesIn::tell(Exchange& exchange, protocol::ReplyOp&& op, std::string_vie
     const protocol::ReplyOp told = std::move(op);
     close(exchange);
     if (to.sink == nullptr) return;
-    Answer answer{told, value, /* one_sided= */ false, std::move(owned)};
+    Answer answer{told, value, /* one_sided= */ false, /* by_index= */ false, std::move(owned)};
     to.sink->answered(to.cookie, answer);
 }
 

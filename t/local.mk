@@ -120,6 +120,10 @@ fuzz_targets += t/fuzz/report
 t_fuzz_report_SOURCES = t/fuzz/report.cc t/unit_node_service_fixture.h $(frame_headers) $(fuzz_main)
 t_fuzz_report_LDFLAGS = $(fuzz_ldflags)
 
+check_PROGRAMS += t/unit_metrics
+TESTS += t/unit_metrics
+t_unit_metrics_SOURCES = t/unit_metrics.cc t/unit_stats_nodes_fixture.h t/unit_stats_fixture.h t/tap.h
+
 check_PROGRAMS += t/unit_stats_nodes
 TESTS += t/unit_stats_nodes
 t_unit_stats_nodes_SOURCES = t/unit_stats_nodes.cc t/unit_stats_nodes_fixture.h t/unit_stats_fixture.h \
@@ -148,6 +152,7 @@ t_unit_conf_farnode_SOURCES = t/unit_conf_farnode.cc t/tap.h
 EXTRA_DIST += \
 	t/lib/binary_client.py \
 	t/lib/cluster.py \
+	t/lib/http_get.py \
 	t/lib/transport.py \
 	t/lib/raw_proxy.py \
 	t/lib/trouble.py \
@@ -246,7 +251,7 @@ t_farnode_probe_SOURCES = t/farnode_probe.cc
 test_scripts += t/conv_farnode.py
 
 # The operator's sockets, and his program.
-test_scripts += t/conv_admin.py t/conv_farctl.py t/conv_farctl_nodes.py
+test_scripts += t/conv_admin.py t/conv_farctl.py t/conv_farctl_nodes.py t/conv_http.py
 check_PROGRAMS += t/unit_ctl
 TESTS += t/unit_ctl
 t_unit_ctl_SOURCES = t/unit_ctl.cc t/tap.h
@@ -377,6 +382,7 @@ t_libfaulty_a_SOURCES = t/faulty.cc \
 	$(daemon_libdaemon_a_SOURCES) $(process_libprocess_a_SOURCES) $(conf_libconf_a_SOURCES) \
 	$(proxy_libproxy_a_SOURCES) $(node_libnode_a_SOURCES) $(fabric_libfabric_a_SOURCES) \
 	$(protocol_libprotocol_a_SOURCES) $(base_libbase_a_SOURCES)
+nodist_t_libfaulty_a_SOURCES = $(nodist_daemon_libdaemon_a_SOURCES)
 faulty_ldadd = t/libfaulty.a $(RDMACM_LIBS) $(IBVERBS_LIBS) $(HASHKIT_LIBS) $(TOMLPLUSPLUS_LIBS) \
 	$(LIBEVENT_LIBS)
 

@@ -221,8 +221,9 @@ class Cluster:
     [of each]. faults: Faults, or [of each], and the programs that can have some; nodes have the first."""
 
     def __init__(self, channels="shm shm shm", proxies=2, local_read=True, options=(), node_args=(), proxy_args=(),
-                 threads=2, faults=None):
+                 threads=2, faults=None, proxy_env=None):
         self.table = Table()
+        self.proxy_env = proxy_env or {}
         self.faults = faults if isinstance(faults, list) else [faults]
         self.nodes_behind = Nodes(channels.split(), node_args, self.faults[0])
         self.nodes = self.nodes_behind.all
@@ -267,8 +268,9 @@ class Cluster:
     def start_proxy(self, *more):
         number = len(self.proxies)
         mode = "local_read" if self.local_read[number % len(self.local_read)] else "no_local_read"
-        proxy = Daemon(*self.nodes_behind.options(), *self.proxy_args, "-o", mode, *more,
-                       **faulty("farcached", self.faults[number % len(self.faults)])).start()
+        named = faulty("farcached", self.faults[number % len(self.faults)])
+        named["env"] = {**named.get("env", {}), **self.proxy_env}
+        proxy = Daemon(*self.nodes_behind.options(), *self.proxy_args, "-o", mode, *more, **named).start()
         try:
             until_up(proxy)
         except BaseException:

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// MetricsText: numbers in the text formats that Prometheus scrapes: its own (version 0.0.4) and OpenMetrics 1.0.
+//
+// A family is a name with a help text and one kind; its samples differ by labels. Families are printed in the order in which
+// they were first named, each with all of its samples, as both formats want it.
+//
+// T1  Names are given without the program's prefix and without `_total`. What the first call says of a family stands.
+// T2  stat() takes a statistic's own name and makes of it what Prometheus' conventions ask for: base units, the unit last.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace farcached {
+
+class MetricsText {
+  public:
+    enum class Kind : uint8_t { counter, gauge, histogram };
+    enum class Format : uint8_t { prometheus, openmetrics };
+    using Label = std::pair<std::string_view, std::string_view>;
+    using Labels = std::vector<Label>;  // names are good ones; values are any text
+
+    // "farcached_"
+    explicit MetricsText(std::string prefix) : prefix_(std::move(prefix)) {}
+
+    void number(Kind kind, std::string_view name, std::string_view help, uint64_t value, const Labels& labels = {});
+    void real(Kind kind, std::string_view name, std::string_view help, double value, const Labels& labels = {});
+    void stat(Kind kind, std::string_view stat, std::string_view help, uint64_t value, const Labels& labels = {});
+    // counts[i]: of values up to bounds[i] and above the one before; one more for those above the last.
+    void histogram(std::string_view name, std::string_view help, std::span<const double> bounds,
+                   std::span<const uint64_t> counts, double sum, const Labels& labels);
+
+    // The name that stat() gives a statistic before its unit is looked at.
+    static std::string_view conventional(std::string_view stat);
+
+    std::string text(Format format) const;
+
+    // What a request's Accept header prefers; Prometheus' own where it does not say.
+    static Format negotiate(std::string_view accept);
+    static std::string_view content_type(Format format);
+
+  private:
+    struct Family {
+        std::string name, help;
+        Kind kind;
+        std::string samples;
+    };
+    Family& family(Kind kind, std::string_view name, std::string_view help);
+    void sample(Family& family, std::string_view suffix, const Labels& labels, std::string_view value);
+
+    const std::string prefix_;
+    std::vector<Family> families_;
+    std::map<std::string, size_t, std::less<>> by_name_;
+};
+
+}  // namespace farcached

@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "daemon/http_pages.h"
+
+#include <event2/buffer.h>
+#include <event2/bufferevent.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <utility>
+
+#include "base/random_word.h"
+#include "daemon/metrics.h"
+#include "daemon/status_json.h"
+#include "daemon/status_page.h"
+
+namespace farcached::daemon {
+
+using process::HttpAnswer;
+using process::HttpRequest;
+
+namespace {
+
+// Longer than nodes are waited for by default, shorter than Prometheus waits for us.
+constexpr timeval nodes_deadline{2, 0};
+constexpr size_t told_bytes_max = size_t(16) << 20;  // S10
+
+// The page is all there is: its own script and style run, nothing else, and it talks to nobody else.
+HttpAnswer page() {
+    char nonce[33];
+    std::snprintf(nonce, sizeof nonce, "%016llx%016llx", static_cast<unsigned long long>(random_word()),
+                  static_cast<unsigned long long>(random_word()));
+    HttpAnswer answer;
+    answer.type = "text/html; charset=utf-8";
+    answer.body = status_page;
+    constexpr std::string_view place = "@NONCE@";
+    for (size_t at = answer.body.find(place); at != std::string::npos; at = answer.body.find(place, at))
+        answer.body.replace(at, place.size(), nonce);
+    const std::string own = std::string("'nonce-") + nonce + "'";
+    answer.headers.emplace_back("Content-Security-Policy",
+                                "default-src 'none'; script-src " + own + "; style-src " + own +
+                                    "; connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; "
+                                    "frame-ancestors 'none'");
+    answer.headers.emplace_back("Referrer-Policy", "no-referrer");
+    return answer;
+}
+
+}  // namespace
+
+void HttpPages::FreeStream::operator()(bufferevent* stream) const { bufferevent_free(stream); }
+
+HttpPages::HttpPages(const Parts& parts) : parts_(parts) {
+    event_assign(&late_event_, parts_.base, -1, 0, on_late, this);
+}
+
+HttpPages::~HttpPages() {
+    waiting_.clear();
+    event_del(&late_event_);
+}
+
+void HttpPages::answer(const HttpRequest& request, process::HttpListener::Reply reply) {
+    if (request.path == "/metrics")
+        return ask_nodes([this, reply, accept = request.accept](const std::string& told) { reply(metrics(accept, told)); });
+    if (request.path == "/status.json")
+        return ask_nodes([this, reply](const std::string& told) { reply(status(told)); });
+    if (request.path == "/") return reply(page());
+    if (request.path == "/healthz") return reply({200, {}, "ok\n", {}});
+    if (request.path == "/readyz") return reply(ready());
+    reply({404, {}, "there are / /status.json /metrics /healthz /readyz\n", {}});
+}
+
+// ---- answers ----------------------------------------------------------------------------------------
+
+// The reason, or empty.
+std::string HttpPages::not_ready() const {
+    if (stopping_) return "stopping";
+    const NodesView* nodes = parts_.server.nodes();
+    if (nodes == nullptr) return {};
+    std::string reasons;
+    for (uint32_t i = 0; i < nodes->count(); i++) {
+        const NodeShown shown = nodes->shown(i);
+        if (shown.state == NodeState::up) return {};
+        reasons += "; " + shown.name + " is " + std::string(node_state_name(shown.state));
+        if (shown.state == NodeState::down && !shown.down_reason.empty()) reasons += ": " + shown.down_reason;
+    }
+    return "no node can be asked" + reasons;
+}
+
+HttpAnswer HttpPages::ready() const {
+    const std::string reason = not_ready();
+    return {reason.empty() ? 200 : 503, {}, (reason.empty() ? "ready" : reason) + "\n", {}};
+}
+
+HttpAnswer HttpPages::metrics(const std::string& accept, const std::string& told) const {
+    const Sample sample = take_sample(parts_.node, parts_.server, parts_.watch, parts_.crawler);
+    const std::vector<NodeNumbers> nodes = read_numbers(told);
+    MetricsText text("farcached_");
+    write_metrics(text, {sample, parts_.server.nodes(), nodes, parts_.max_connections, parts_.version});
+    text.number(MetricsText::Kind::gauge, "ready", "1: clients are served, as /readyz says", not_ready().empty() ? 1 : 0);
+    const MetricsText::Format format = MetricsText::negotiate(accept);
+    return {200, MetricsText::content_type(format), text.text(format), {{"Vary", "Accept"}}};
+}
+
+HttpAnswer HttpPages::status(const std::string& told) const {
+    Sample sample = take_sample(parts_.node, parts_.server, parts_.watch, parts_.crawler);
+    const std::vector<NodeNumbers> nodes = read_numbers(told);
+    return {200, "application/json",
+            status_json({sample, parts_.server.nodes(), nodes, parts_.max_connections, parts_.version}, not_ready()), {}};
+}
+
+// ---- asking nodes -----------------------------------------------------------------------------------
+
+void HttpPages::ask_nodes(Told then) {
+    if (parts_.server.nodes() == nullptr || stopping_) return then("");
+    waiting_.push_back(std::move(then));
+    if (waiting_.size() > 1) return;
+    told_.clear();
+    text_.clear();
+    answering_ = 0;
+    const NodesView& nodes = *parts_.server.nodes();
+    if (stream_ == nullptr && !open_stream()) return finish();
+    std::string lines;
+    for (uint32_t i = 0; i < nodes.count(); i++) lines += "stats node " + nodes.shown(i).name + " all\r\n";
+    bufferevent_write(stream_.get(), lines.data(), lines.size());
+    event_add(&late_event_, &nodes_deadline);
+}
+
+bool HttpPages::open_stream() {
+    int ends[2];
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends) != 0) return false;
+    stream_.reset(bufferevent_socket_new(parts_.base, ends[0], BEV_OPT_CLOSE_ON_FREE));
+    if (stream_ == nullptr) {
+        close(ends[0]);
+        close(ends[1]);
+        return false;
+    }
+    bufferevent_setcb(stream_.get(), on_read, nullptr, on_end, this);
+    bufferevent_enable(stream_.get(), EV_READ | EV_WRITE);
+    parts_.server.serve_own(ends[1]);
+    return true;
+}
+
+void HttpPages::on_read(bufferevent*, void* argument) { static_cast<HttpPages*>(argument)->take_lines(); }
+
+// The session was closed: idle for too long, or the server stops.
+void HttpPages::on_end(bufferevent*, short, void* argument) {
+    HttpPages& pages = *static_cast<HttpPages*>(argument);
+    pages.stream_.reset();
+    pages.finish();
+}
+
+void HttpPages::on_late(evutil_socket_t, short, void* argument) {
+    HttpPages& pages = *static_cast<HttpPages*>(argument);
+    pages.stream_.reset();  // what comes now is nobody's
+    pages.finish();
+}
+
+void HttpPages::take_lines() {
+    evbuffer* input = bufferevent_get_input(stream_.get());
+    while (!waiting_.empty()) {
+        size_t size = 0;
+        char* line = evbuffer_readln(input, &size, EVBUFFER_EOL_CRLF);
+        if (line == nullptr) break;
+        take_line(std::string(line, size));
+        std::free(line);
+    }
+    if (told_.size() + text_.size() <= told_bytes_max) return;
+    stream_.reset();
+    finish();
+}
+
+// "STAT name value" until END, or one line that says why not.
+void HttpPages::take_line(const std::string& line) {
+    constexpr std::string_view stat = "STAT ";
+    if (line.starts_with(stat))
+        text_.append(line, stat.size()).append("\n");
+    else
+        end_node(line == "END");
+}
+
+void HttpPages::end_node(bool answered) {
+    const NodesView& nodes = *parts_.server.nodes();
+    told_ += nodes.shown(answering_).name + " " + (answered ? std::to_string(text_.size()) : "-") + "\n";
+    if (answered) told_ += text_;
+    text_.clear();
+    if (++answering_ == nodes.count()) finish();
+}
+
+void HttpPages::finish() {
+    event_del(&late_event_);
+    const std::vector<Told> waiting = std::exchange(waiting_, {});
+    for (const Told& then : waiting) then(told_);
+}
+
+}  // namespace farcached::daemon

@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Latencies: how long a worker's requests took, by the way on which they were answered; and the slowest, in a short list.
+//
+// No request has a clock reading of its own. A worker reads the clock when a session has received something, as it does
+// anyway, and at the end of a tick in which something was answered at once. What was received between two readings was
+// received at the first; what was answered at once is over by the second; what was answered later is over by the reading
+// before its reply is written. So requests of one batch share one latency: their whole batch's.
+//
+// Owner: one worker's thread; the histograms may be read by anybody (base/counters.h), and so may slow().
+// Y1  A request is counted at most once: when it was answered. One whose node did not answer is in no histogram.
+// Y2  The list of slow requests is short; the latest push out the oldest. Its lock is taken for what is slow, and by readers.
+#pragma once
+
+#include <array>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <mutex>
+#include <string>
+#include <string_view>
+
+#include "base/boottime.h"
+#include "base/counters.h"
+#include "base/function_ref.h"
+#include "daemon/watch.h"
+#include "daemon/worker_counters.h"
+
+namespace farcached::daemon {
+
+// The ways on which requests are answered.
+//
+//        name         help
+#define WAYS(X)                                                                                            \
+    X(local, "answered in this process: by the embedded node, or from the mapped memory of a node")        \
+    X(one_sided, "answered by a one-sided read through a remote pointer")                                  \
+    X(index, "answered by one-sided reads of the node's index and the item")                               \
+    X(two_sided, "answered by the node, which was asked")
+
+enum class Way : uint8_t {
+#define X(name, help) name,
+    WAYS(X)
+#undef X
+        count
+};
+constexpr std::array<std::string_view, size_t(Way::count)> way_names = {
+#define X(name, help) #name,
+    WAYS(X)
+#undef X
+};
+
+// Of requests, get and set are measured; the others can be slow.
+enum class Verb : uint8_t { get, set, other };
+constexpr size_t verbs_measured = 2;
+constexpr std::array<std::string_view, 3> verb_names = {"get", "set", "other"};
+
+// Is there such a thing, with or without nodes? A store is never read one-sided.
+constexpr bool can_be(Way way, Verb verb, bool nodes) {
+    if (!nodes) return way == Way::local;
+    return verb == Verb::get || way == Way::two_sided;
+}
+
+// Counts by powers of two of a microsecond: up to 1, 2, 4, ... about 8 million, and above.
+struct LatencyHistogram {
+    static constexpr size_t bounds = 24;
+    static constexpr uint64_t bound_us(size_t i) { return UINT64_C(1) << i; }
+    std::array<Cell, bounds + 1> counts;
+    Cell sum_ns;
+
+    void add(uint64_t ns, uint64_t times) {
+        const uint64_t us = (ns + 999) / 1000;
+        const size_t at = us == 0 ? 0 : size_t(std::bit_width(us - 1));
+        counts[at < bounds ? at : bounds].add(times);
+        sum_ns.add(ns * times);
+    }
+};
+
+struct LatencyCounters {
+    std::array<std::array<LatencyHistogram, verbs_measured>, size_t(Way::count)> of;
+};
+
+// Sums over workers.
+struct LatencyTotals {
+    struct One {
+        std::array<uint64_t, LatencyHistogram::bounds + 1> counts{};
+        uint64_t sum_ns = 0;
+
+        uint64_t count() const;
+        // Below which a share of them were; within a power of two taken as evenly spread. 0 if there are none.
+        uint64_t quantile_us(double share) const;
+    };
+    std::array<std::array<One, verbs_measured>, size_t(Way::count)> of{};
+
+    void add(const LatencyCounters& counters);
+    void subtract(const LatencyTotals& earlier);
+};
+
+// A request that took long. Of what is answered at once a whole batch, which begins with `what`.
+struct SlowRequest {
+    uint64_t ended_ns = 0;       // CLOCK_BOOTTIME
+    uint64_t took_ns = 0;        // and of it, where that is known:
+    uint64_t queue_ns = 0;       // until its node was asked
+    uint64_t node_ns = 0;        // until that answered
+    uint64_t reply_ns = 0;       // until the reply was written
+    uint32_t requests = 1;
+    uint32_t worker = 0;
+    Verb verb = Verb::other;
+    std::string_view way;        // of way_names, or "none": nobody answered
+    std::string node;            // empty: none was asked
+    int fd = -1;                 // of the client's connection
+    std::string what;            // the key; of a batch how it begins
+
+    // "took_us=... queue_us=... key=...", all on one line, the key as in `watch`.
+    std::string line() const;
+};
+
+struct LatencyOptions {
+    bool enabled = true;
+    uint64_t slow_ns = 0;  // 0: there is no list
+};
+
+class Latencies {
+  public:
+    static constexpr size_t slow_kept = 64;  // of a worker
+
+    // counters and watch outlive this. embedded: gets are answered at once, all of them.
+    Latencies(const LatencyOptions& options, WorkerCounters& counters, WatchLog& watch, uint32_t worker, bool embedded)
+        : options_(options), counters_(counters), watch_(watch), worker_(worker), embedded_(embedded) {}
+    Latencies(const Latencies&) = delete;
+    Latencies& operator=(const Latencies&) = delete;
+
+    bool enabled() const { return options_.enabled; }
+    bool lists_slow() const { return options_.slow_ns != 0; }
+
+    // The clock was read: at `now_ns` something had been received, or is about to be answered.
+    void reading(uint64_t now_ns) {
+        if (unfinished()) finish(now_ns);
+        now_ns_ = now_ns;
+    }
+    // The last reading.
+    uint64_t now_ns() const { return now_ns_; }
+    // The tick is at its end: reads the clock if something was answered at once since the last reading.
+    void end_tick() {
+        if (unfinished()) finish(boottime_ns());
+    }
+    void at_once(Verb verb) { at_once_[size_t(verb)]++; }
+    // Before what a session received is executed, if lists_slow().
+    void begin_batch(int fd, std::string_view input);
+
+    // Something was answered later, and its reply is about to be written: asked_ns and answered_ns may be 0, not known.
+    struct Later {
+        Verb verb;
+        Way way;
+        bool available;
+        uint64_t received_ns, asked_ns, answered_ns;
+    };
+    bool is_slow(const Later& later) const {
+        return lists_slow() && now_ns_ - later.received_ns >= options_.slow_ns;
+    }
+    void answered(const Later& later) {
+        if (!later.available || later.verb == Verb::other) return;
+        counters_of(later.way, later.verb).add(now_ns_ - later.received_ns, 1);
+    }
+    void keep_slow(const Later& later, int fd, std::string_view node, std::string_view key);
+
+    const LatencyCounters& counters() const { return latency_; }
+    // Any thread. The latest last.
+    void each_slow(FunctionRef<void(const SlowRequest&)> visit) const;
+
+  private:
+    LatencyHistogram& counters_of(Way way, Verb verb) { return latency_.of[size_t(way)][size_t(verb)]; }
+    uint64_t gets_at_once() const {
+        return embedded_ ? counters_.get_cmds.get() - gets_seen_ : at_once_[size_t(Verb::get)];
+    }
+    bool unfinished() const {
+        return options_.enabled && (gets_at_once() != 0 || at_once_[size_t(Verb::set)] != 0 || !batch_.empty());
+    }
+    void finish(uint64_t now_ns);
+    void keep(SlowRequest slow);
+
+    const LatencyOptions options_;
+    WorkerCounters& counters_;
+    WatchLog& watch_;
+    const uint32_t worker_;
+    const bool embedded_;
+    LatencyCounters latency_;
+    uint64_t now_ns_ = 0;
+    uint64_t gets_seen_ = 0, requests_seen_ = 0;
+    std::array<uint64_t, 3> at_once_{};
+    std::string batch_;  // how it begins; empty: there is none
+    int batch_fd_ = -1;
+
+    mutable std::mutex lock_;
+    std::deque<SlowRequest> slow_;  // under lock_
+};
+
+}  // namespace farcached::daemon

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "node/farnode_http.h"
+
+#include "base/metrics_text.h"
+#include "conf/version.h"
+
+namespace farcached::node {
+
+void FarnodeHttp::answer(const process::HttpRequest& request, const process::HttpListener::Reply& reply) const {
+    const bool stopping = stopping_;
+    if (request.path == "/metrics") {
+        MetricsText text("farnode_");
+        text.number(MetricsText::Kind::gauge, "build_info", "1; its version is a label", 1,
+                    {{"version", conf::farcached_version()}});
+        text.number(MetricsText::Kind::gauge, "ready", "1: proxies are served, as /readyz says", stopping ? 0 : 1);
+        stats_.append_metrics(clock_().seconds, text);
+        const MetricsText::Format format = MetricsText::negotiate(request.accept);
+        return reply({200, MetricsText::content_type(format), text.text(format), {{"Vary", "Accept"}}});
+    }
+    if (request.path == "/healthz") return reply({200, {}, "ok\n", {}});
+    if (request.path == "/readyz") return reply({stopping ? 503 : 200, {}, stopping ? "stopping\n" : "ready\n", {}});
+    reply({404, {}, "there are /metrics /healthz /readyz\n", {}});
+}
+
+}  // namespace farcached::node

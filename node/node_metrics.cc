@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What Prometheus is told of a node: the rows of node/service_counters.h, as `stats` has them.
+#include <iterator>
+#include <string>
+#include <string_view>
+
+#include "base/metrics_text.h"
+#include "node/node.h"
+#include "node/node_stats.h"
+
+namespace farcached::node {
+
+namespace {
+
+using Kind = MetricsText::Kind;
+
+constexpr Kind kind_of(StatKind kind) { return kind == StatKind::counter ? Kind::counter : Kind::gauge; }
+
+// Rows that differ by a word at the end are one family with that word as a label.
+struct Grouped {
+    std::string_view prefix, family, label, help;
+};
+constexpr Grouped groups[] = {
+    {"lease_denied_", "lease_denied", "reason", "leases denied"},
+    {"queue_", "queue_items", "queue", "items in each queue of the policy"},
+};
+
+void put(MetricsText& out, Kind kind, std::string_view name, std::string_view help, uint64_t value) {
+    for (const Grouped& group : groups)
+        if (name.starts_with(group.prefix))
+            return out.number(kind, group.family, group.help, value, {{group.label, name.substr(group.prefix.size())}});
+    out.stat(kind, name, help, value);
+}
+
+void put_classes(MetricsText& out, const Stats& s) {
+    for (size_t i = 1; i < s.classes.size(); i++) {
+        const ClassStats& c = s.classes[i];
+        if (c.pages == 0) continue;
+        const std::string id = std::to_string(i);
+        auto row = [&](Kind kind, std::string_view name, std::string_view help, uint64_t value) {
+            out.stat(kind, "class_" + std::string(MetricsText::conventional(name)), help, value, {{"class", id}});
+        };
+#define X(name, value, help) row(Kind::gauge, #name, help, uint64_t(value));
+        NODE_CLASS_STATS(X)
+#undef X
+#define X(name, value, help) row(Kind::counter, #name, help, uint64_t(value));
+        NODE_CLASS_SUMS(X)
+#undef X
+    }
+}
+
+}  // namespace
+
+void NodeStats::append_metrics(NodeSeconds now, MetricsText& out) const {
+    const Stats s = node_.stats(now);
+    const LeaseConfig& config = node_.config().lease;
+    out.number(Kind::gauge, "info", "1; the node's name and its policy are labels", 1,
+               {{"node", name_}, {"policy", name_of(node_.config().policy)}});
+    out.number(Kind::gauge, "uptime_seconds", "for how long it has served", seconds_since(started_, now));
+    out.number(Kind::gauge, "lease_enabled", "1: leases are granted", config.enabled ? 1 : 0);
+#define X(name, kind, value, help) put(out, kind_of(StatKind::kind), #name, help, uint64_t(value));
+    NODE_STATS(X)
+    LEASE_STATS(X)
+#undef X
+#define X(name, value, help)                                    \
+    {                                                           \
+        uint64_t sum = 0;                                       \
+        for (const ClassStats& c : s.classes) sum += (value);   \
+        put(out, Kind::counter, #name, help, sum);              \
+    }
+    NODE_CLASS_SUMS(X)
+#undef X
+    auto total = [&](auto cell_of) {
+        uint64_t sum = 0;
+        for (const ServiceCounters* one : counters_) sum += cell_of(*one).get();
+        return sum;
+    };
+#define X(name, help) \
+    put(out, Kind::counter, #name, help, total([](const ServiceCounters& c) -> const Cell& { return c.name; }));
+    SERVICE_COUNTERS(X)
+#undef X
+    auto reasons = [&](std::string_view family, std::string_view help, const auto& names, auto array) {
+        for (size_t i = 0; i < std::size(names); i++)
+            out.number(Kind::counter, family, help,
+                       total([&](const ServiceCounters& c) -> const Cell& { return (c.*array)[i]; }), {{"reason", names[i]}});
+    };
+#define X(name, help) #name,
+    constexpr std::string_view ends[] = {SERVICE_ENDS(X)};
+    constexpr std::string_view channel_ends[] = {CHANNEL_ENDS(X)};
+    constexpr std::string_view refusals[] = {REFUSALS(X)};
+    constexpr std::string_view frame_errors[] = {FRAME_ERRORS(X)};
+#undef X
+    reasons("connections_ended", "connections that ended, by why", ends, &ServiceCounters::ends);
+    reasons("channel_ends", "how connections ended by themselves", channel_ends, &ServiceCounters::channel_ends);
+    reasons("greetings_refused", "greetings that were refused, by why", refusals, &ServiceCounters::refusals);
+    reasons("frame_errors", "what came and was no frame, by why", frame_errors, &ServiceCounters::frame_errors);
+    put_classes(out, s);
+}
+
+}  // namespace farcached::node

@@ -1,0 +1,250 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "process/http_listener.h"
+
+#include <event2/buffer.h>
+#include <event2/bufferevent.h>
+#include <event2/http.h>
+#include <event2/listener.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <system_error>
+
+#include "base/boottime.h"
+#include "base/check.h"
+
+namespace farcached::process {
+
+namespace {
+
+constexpr int backlog = 64;
+constexpr ev_ssize_t header_bytes_max = 8 << 10;
+constexpr ev_ssize_t body_bytes_max = 1 << 10;  // no request that is answered has one
+constexpr int silence_s = 5;                    // between bytes, in either direction
+constexpr uint64_t life_ns = UINT64_C(15'000'000'000);
+constexpr timeval sweep_after{0, 200'000};
+constexpr ev_uint16_t methods = EVHTTP_REQ_GET | EVHTTP_REQ_HEAD | EVHTTP_REQ_POST | EVHTTP_REQ_PUT | EVHTTP_REQ_DELETE |
+                                EVHTTP_REQ_OPTIONS | EVHTTP_REQ_TRACE | EVHTTP_REQ_CONNECT | EVHTTP_REQ_PATCH;
+
+conf::Problem refusal(const std::string& host, uint16_t port, const std::string& why) {
+    const std::string shown = host.find(':') == host.npos ? host : "[" + host + "]";
+    return {conf::exit_system, "--http " + shown + ":" + std::to_string(port) + ": " + why + "\n"};
+}
+
+// -1 and errno.
+int bind_one(const addrinfo& at) {
+    const int fd = socket(at.ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (fd < 0) return -1;
+    const int on = 1, off = 0;
+    (void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+    if (at.ai_family == AF_INET6) (void)setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off);
+    if (bind(fd, at.ai_addr, at.ai_addrlen) == 0)
+        if (::listen(fd, backlog) == 0) return fd;
+    const int error = errno;
+    close(fd);
+    errno = error;
+    return -1;
+}
+
+struct FreeAddresses {
+    void operator()(addrinfo* list) const { freeaddrinfo(list); }
+};
+
+// "/metrics?x=1" -> "/metrics"
+std::string path_of(const char* uri) {
+    const std::string_view text = uri == nullptr ? "" : uri;
+    return std::string(text.substr(0, text.find_first_of("?#")));
+}
+
+// What evhttp let go of has no callbacks any more.
+bool is_over(bufferevent* stream) {
+    bufferevent_data_cb read = nullptr, write = nullptr;
+    bufferevent_event_cb event = nullptr;
+    bufferevent_getcb(stream, &read, &write, &event, nullptr);
+    return read == nullptr && write == nullptr && event == nullptr;
+}
+
+}  // namespace
+
+std::variant<std::unique_ptr<HttpListener>, conf::Problem> HttpListener::listen(const std::string& host,
+                                                                                uint16_t port) {
+    addrinfo wanted{};
+    wanted.ai_socktype = SOCK_STREAM;
+    wanted.ai_flags = AI_PASSIVE;
+    addrinfo* found = nullptr;
+    const std::string service = std::to_string(port);
+    const int failed = getaddrinfo(host == "*" ? nullptr : host.c_str(), service.c_str(), &wanted, &found);
+    if (failed != 0) return refusal(host, port, gai_strerror(failed));
+    const std::unique_ptr<addrinfo, FreeAddresses> addresses(found);
+    int fd = -1;
+    // Of "*" the IPv6 one first, which takes IPv4 too.
+    for (const int family : {AF_INET6, AF_INET})
+        for (const addrinfo* at = found; at != nullptr && fd < 0; at = at->ai_next)
+            if (at->ai_family == family) fd = bind_one(*at);
+    if (fd < 0) return refusal(host, port, std::strerror(errno));
+    return std::unique_ptr<HttpListener>(new HttpListener(fd));
+}
+
+HttpListener::HttpListener(int fd) : fd_(fd) {
+    sockaddr_storage bound{};
+    socklen_t size = sizeof bound;
+    (void)getsockname(fd, reinterpret_cast<sockaddr*>(&bound), &size);
+    ipv6_ = bound.ss_family == AF_INET6;
+    port_ = ntohs(ipv6_ ? reinterpret_cast<const sockaddr_in6&>(bound).sin6_port
+                        : reinterpret_cast<const sockaddr_in&>(bound).sin_port);
+}
+
+event_base* HttpListener::base() {
+    if (base_ == nullptr) base_.reset(event_base_new());
+    CHECK(base_ != nullptr);
+    return base_.get();
+}
+
+HttpListener::~HttpListener() {
+    stop();
+    base_.reset();
+    if (fd_ >= 0) close(fd_);
+    if (wake_fd_ >= 0) close(wake_fd_);
+}
+
+void HttpListener::start(Handler handler) {
+    CHECK(http_ == nullptr);
+    handler_ = std::move(handler);
+    wake_fd_ = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+    if (wake_fd_ < 0) throw std::system_error(errno, std::generic_category(), "eventfd");
+    event_assign(&wake_event_, base(), wake_fd_, EV_READ | EV_PERSIST, on_wake, this);
+    event_add(&wake_event_, nullptr);
+    event_assign(&sweep_event_, base_.get(), -1, 0, on_sweep, this);
+    http_ = evhttp_new(base_.get());
+    CHECK(http_ != nullptr);
+    evhttp_set_timeout(http_, silence_s);
+    evhttp_set_max_headers_size(http_, header_bytes_max);
+    evhttp_set_max_body_size(http_, body_bytes_max);
+    evhttp_set_allowed_methods(http_, methods);
+    evhttp_set_bevcb(http_, on_connection, this);
+    evhttp_set_gencb(http_, on_request, this);
+    accepting_ = evconnlistener_new(base_.get(), nullptr, nullptr, LEV_OPT_CLOSE_ON_FREE | LEV_OPT_CLOSE_ON_EXEC, 0, fd_);
+    CHECK(accepting_ != nullptr);
+    fd_ = -1;
+    evconnlistener_set_error_cb(accepting_, on_accept_error);
+    CHECK(evhttp_bind_listener(http_, accepting_) != nullptr);
+    thread_ = std::thread([this] { event_base_dispatch(base_.get()); });
+}
+
+void HttpListener::stop() {
+    if (thread_.joinable()) {
+        const uint64_t one = 1;
+        (void)!write(wake_fd_, &one, sizeof one);
+        thread_.join();
+    }
+    if (http_ == nullptr) return;
+    // What nobody is connected to any more is freed by its answer, the rest with its connection.
+    for (const auto& asked : asked_)
+        if (asked->request != nullptr) send(std::exchange(asked->request, nullptr), {503, {}, "stopping\n", {}});
+    asked_.clear();
+    event_del(&sweep_event_);
+    event_del(&wake_event_);
+    evhttp_free(std::exchange(http_, nullptr));
+    for (const Connection& one : connections_) bufferevent_decref(one.stream);
+    connections_.clear();
+    handler_ = nullptr;
+}
+
+void HttpListener::on_wake(evutil_socket_t, short, void* argument) {
+    event_base_loopbreak(static_cast<HttpListener*>(argument)->base_.get());
+}
+
+// H1. Called for each connection that evhttp accepts.
+bufferevent* HttpListener::on_connection(event_base* base, void* argument) {
+    HttpListener& listener = *static_cast<HttpListener*>(argument);
+    bufferevent* stream = bufferevent_socket_new(base, -1, 0);
+    if (stream == nullptr) return nullptr;
+    bufferevent_incref(stream);
+    listener.connections_.push_back({stream, boottime_ns()});
+    if (listener.connections_.size() >= connections_max) listener.rest();
+    if (event_pending(&listener.sweep_event_, EV_TIMEOUT, nullptr) == 0)
+        event_add(&listener.sweep_event_, &sweep_after);
+    return stream;
+}
+
+void HttpListener::on_accept_error(evconnlistener*, void* argument) {
+    HttpListener& listener = *static_cast<HttpListener*>(argument);
+    listener.rest();
+    if (event_pending(&listener.sweep_event_, EV_TIMEOUT, nullptr) == 0)
+        event_add(&listener.sweep_event_, &sweep_after);
+}
+
+void HttpListener::rest() {
+    resting_ = true;
+    evconnlistener_disable(accepting_);
+}
+
+void HttpListener::on_sweep(evutil_socket_t, short, void* argument) {
+    static_cast<HttpListener*>(argument)->sweep();
+}
+
+void HttpListener::sweep() {
+    const uint64_t now_ns = boottime_ns();
+    for (auto at = connections_.begin(); at != connections_.end();) {
+        if (is_over(at->stream)) {
+            bufferevent_decref(at->stream);
+            at = connections_.erase(at);
+            continue;
+        }
+        // evhttp sees the end and frees it.
+        if (now_ns - at->opened_ns > life_ns) ::shutdown(bufferevent_getfd(at->stream), SHUT_RDWR);
+        at++;
+    }
+    if (resting_ && connections_.size() < connections_max) {
+        resting_ = false;
+        evconnlistener_enable(accepting_);
+    }
+    if (!connections_.empty() || resting_) event_add(&sweep_event_, &sweep_after);
+}
+
+void HttpListener::on_request(evhttp_request* request, void* argument) {
+    static_cast<HttpListener*>(argument)->ask(request);
+}
+
+void HttpListener::ask(evhttp_request* request) {
+    const evhttp_cmd_type method = evhttp_request_get_command(request);
+    if (method != EVHTTP_REQ_GET && method != EVHTTP_REQ_HEAD)
+        return send(request, {405, {}, "only GET and HEAD are served here\n", {{"Allow", "GET, HEAD"}}});
+    HttpRequest asked;
+    asked.path = path_of(evhttp_request_get_uri(request));
+    const char* accept = evhttp_find_header(evhttp_request_get_input_headers(request), "Accept");
+    if (accept != nullptr) asked.accept = accept;
+    std::erase_if(asked_, [](const auto& one) { return one->request == nullptr; });
+    auto one = std::make_shared<Asked>(Asked{request});
+    asked_.push_back(one);
+    handler_(asked, [one](const HttpAnswer& answer) {
+        if (one->request != nullptr) send(std::exchange(one->request, nullptr), answer);  // H2
+    });
+}
+
+void HttpListener::send(evhttp_request* request, const HttpAnswer& answer) {
+    evkeyvalq* headers = evhttp_request_get_output_headers(request);
+    const std::string type(answer.type.empty() ? HttpAnswer().type : answer.type);
+    evhttp_add_header(headers, "Content-Type", type.c_str());
+    evhttp_add_header(headers, "X-Content-Type-Options", "nosniff");
+    evhttp_add_header(headers, "Cache-Control", "no-store");
+    evhttp_add_header(headers, "Connection", "close");
+    bool has_policy = false;
+    for (const auto& [name, value] : answer.headers) {
+        has_policy = has_policy || name == "Content-Security-Policy";
+        evhttp_add_header(headers, name.c_str(), value.c_str());
+    }
+    if (!has_policy) evhttp_add_header(headers, "Content-Security-Policy", "default-src 'none'");
+    evbuffer* body = evbuffer_new();
+    CHECK(body != nullptr);
+    evbuffer_add(body, answer.body.data(), answer.body.size());
+    evhttp_send_reply(request, answer.status, nullptr, body);
+    evbuffer_free(body);
+}
+
+}  // namespace farcached::process

@@ -1,0 +1,276 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""--http of both daemons: what there is, in which formats, what is refused, bounds, readiness, and that the numbers are those of
+`stats`. Latencies and the list of slow requests."""
+import json
+import os
+import re
+import shutil
+import signal
+import socket
+import sys
+import tempfile
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"))
+from cluster import Cluster, until_up  # noqa: E402
+from farcached import Daemon, deadline, run_binary, tap, until  # noqa: E402
+from farnode import Farnode, farnode_binary  # noqa: E402
+from http_get import get, http_args, http_env, http_port, samples, value  # noqa: E402
+
+FOLDER = tempfile.mkdtemp(prefix="farcached-http-")
+OPEN = "application/openmetrics-text;version=1.0.0;q=0.8,text/plain;version=0.0.4;q=0.5,*/*;q=0.1"
+CONNECTIONS_MAX = 32
+
+
+def folder():
+    return tempfile.mkdtemp(dir=FOLDER)
+
+
+def test_options():
+    for given, status, words in (("no.such.host.invalid:1", 71, "--http no.such.host.invalid:1: "),
+                                 ("127.0.0.1", 64, "needs a host and a port"), ("70000", 64, "--http 70000"),
+                                 ("", 64, "--http"), ("[::1]", 64, "--http [::1]")):
+        for binary, more in ((None, ["-p", "0"]), (farnode_binary(), ["--tcp", "127.0.0.1:0"])):
+            got, _, err = run_binary("--http", given, *more, binary=binary)
+            tap.ok(got == status and words in err.decode(), "--http '%s' is refused in words" % given, str(got), err)
+
+
+def test_paths(port):
+    for path, status, kind in (("/", 200, "text/html"), ("/status.json", 200, "application/json"),
+                               ("/metrics", 200, "text/plain; version=0.0.4"), ("/healthz", 200, "text/plain"),
+                               ("/readyz", 200, "text/plain"), ("/readyz?verbose", 200, "text/plain"),
+                               ("/nothing", 404, "text/plain"), ("/metrics/", 404, "text/plain")):
+        got, headers, body = get(port, path)
+        tap.ok(got == status and headers["content-type"].startswith(kind) and body, "%s: %d" % (path, status), str(headers))
+        tap.ok("default-src 'none'" in headers["content-security-policy"] and headers["x-content-type-options"] == "nosniff",
+               "  nothing in it runs or loads")
+    for method, status in (("HEAD", 200), ("POST", 405), ("PUT", 405), ("DELETE", 405), ("OPTIONS", 405), ("PATCH", 405)):
+        got, headers, body = get(port, "/healthz", method=method)
+        tap.is_(got, status, "%s: %d" % (method, status))
+        if method == "HEAD":
+            tap.is_(body, "", "  without a body")
+        else:
+            tap.is_(headers.get("allow"), "GET, HEAD", "  and what is allowed")
+
+
+def test_page(port):
+    first, second = get(port, "/"), get(port, "/")
+    nonce = re.search(r"script-src 'nonce-([0-9a-f]{32})'", first[1]["content-security-policy"])
+    tap.ok(nonce and first[2].count('nonce="%s"' % nonce.group(1)) == 2 and "@NONCE@" not in first[2],
+           "script and style of the page have the nonce of its policy")
+    tap.ok(first[1]["content-security-policy"] != second[1]["content-security-policy"], "another each time")
+    outside = re.findall(r"(?:src|href)=\"(?!/|#|data:)[^\"]*\"|url\(|@import|https?://", first[2])
+    tap.is_(outside, [], "it names nothing outside")
+
+
+def raw(port, *parts, timeout=None):
+    """What is answered to these bytes, sent one part after the other."""
+    with socket.create_connection(("127.0.0.1", port), timeout or deadline()) as s:
+        try:
+            for part in parts:
+                s.sendall(part)
+            got = b""
+            while chunk := s.recv(65536):
+                got += chunk
+        except ConnectionError:
+            pass
+        return got
+
+
+def test_bounds(daemon, port):
+    answer = raw(port, b"GET /healthz HTTP/1.1\r\nHost: x\r\nX: " + b"a" * 100_000 + b"\r\n\r\n")
+    tap.ok(not answer.startswith(b"HTTP/1.1 200"), "100 kB of headers are refused", answer[:100])
+    answer = raw(port, b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 100000\r\n\r\n" + b"a" * 100_000)
+    tap.ok(not answer.startswith(b"HTTP/1.1 200"), "and 100 kB of a body", answer[:100])
+    answer = raw(port, b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n")
+    tap.ok(not answer.startswith(b"HTTP/1.1 200"), "and what is no HTTP", answer[:100])
+    tap.is_(raw(port, b"GET /hea", b"lthz HTTP/1.1\r\nHost", b": x\r\n\r\n").split(b"\r\n")[0], b"HTTP/1.1 200 OK",
+            "a request in pieces is answered, and the connection closed")
+    silent = [socket.create_connection(("127.0.0.1", port), deadline()) for _ in range(3 * CONNECTIONS_MAX)]
+    descriptors = len(os.listdir("/proc/%d/fd" % daemon.pid))
+    tap.ok(descriptors < 3 * CONNECTIONS_MAX, "of many silent connections few are accepted", str(descriptors))
+    tap.is_(daemon.client().ask("version")[:7], "VERSION", "clients are served meanwhile")
+    for s in silent:
+        s.close()
+    tap.is_(get(port, "/healthz")[0], 200, "and when they have gone, others are")
+
+
+def test_numbers(daemon, port):
+    with daemon.client() as c:
+        for i in range(50):
+            c.set("key%d" % i, "value")
+        c.get_many(["key%d" % i for i in range(60)])
+    text = get(port, "/metrics")[2]
+    stats = daemon.stats()
+    for name, metric in (("cmd_get", "farcached_get_cmds_total"), ("get_hits", "farcached_get_hits_total"),
+                         ("get_misses", "farcached_get_misses_total"), ("cmd_set", "farcached_cmd_set_total"),
+                         ("curr_items", "farcached_node_items"), ("bytes", "farcached_node_item_bytes"),
+                         ("limit_maxbytes", "farcached_node_memory_limit_bytes"), ("threads", "farcached_workers"),
+                         ("max_connections", "farcached_connections_limit"), ("hash_bytes", "farcached_node_index_bytes")):
+        tap.is_(value(text, metric), float(stats[name]), "%s is %s" % (metric, name))
+    for op, count in (("get", 60), ("set", 50)):
+        tap.is_(value(text, "farcached_request_duration_seconds_count", op=op, path="local"), float(count),
+                "each %s has a latency" % op)
+        tap.is_(value(text, "farcached_request_duration_seconds_bucket", op=op, le="+Inf"), float(count), "  in a bucket")
+        tap.ok(value(text, "farcached_request_duration_seconds_sum", op=op) > 0, "  that took some time")
+        tap.is_(daemon.stats("latency")["%s_local:count" % op], str(count), "  and is in stats latency")
+    opened = get(port, "/metrics", headers={"Accept": OPEN})
+    tap.ok(opened[1]["content-type"].startswith("application/openmetrics-text; version=1.0.0"), "OpenMetrics for who wants it")
+    tap.ok(opened[2].endswith("\n# EOF\n") and "# TYPE farcached_get_cmds counter" in opened[2], "  in its form")
+    tap.is_(sorted(samples(opened[2])), sorted(samples(get(port, "/metrics")[2])), "  the same samples")
+    status = json.loads(get(port, "/status.json")[2])
+    tap.is_((status["gets"], status["get_hits"], status["sets"], status["ready"]), (60, 50, 50, True), "the page's numbers")
+    tap.is_([node["name"] for node in status["nodes"]], ["embedded"], "its one node")
+    tap.is_(sum(sum(row["counts"]) for row in status["latency"]), 110, "its latencies")
+    with daemon.client() as c:
+        c.ask("stats reset")
+    tap.is_(value(get(port, "/metrics")[2], "farcached_get_cmds_total"), 60.0, "a reset of stats does not set metrics back")
+
+
+def test_embedded():
+    at = folder()
+    with Daemon("-m", "16", *http_args(), env=http_env(at), threads=2) as d:
+        port = http_port(at)
+        test_numbers(d, port)
+        test_paths(port)
+        test_page(port)
+        test_bounds(d, port)
+    with Daemon("-m", "16", "-o", "no_latency_stats", *http_args(), env=http_env(at), threads=1) as d:
+        d.client().get("x")
+        tap.is_(value(get(http_port(at), "/metrics")[2], "farcached_request_duration_seconds_count"), 0.0,
+                "no_latency_stats: none are measured")
+
+
+def slow_lines(daemon):
+    return [dict(word.split("=", 1) for word in text.split(" ")) for text in daemon.stats("slow_log").values()]
+
+
+def test_slow():
+    with Daemon("-m", "64", "-o", "slow_log_ms=1", threads=1) as d, d.client() as c, d.client() as watcher:
+        tap.is_(watcher.ask("watch proxyreqs"), "OK", "slow requests can be watched")
+        c.set("key", "v" * 1000)
+        line = ("get" + " key" * 20000 + "\r\n").encode()
+
+        def ask():
+            c.send(line)
+            while c.line() != b"END\r\n":
+                pass
+            return slow_lines(d)
+
+        found = until(ask, lambda lines: any(line["op"] == "get" for line in lines))
+        tap.ok(found, "a request that takes a millisecond is listed")
+        one = next((line for line in found if line["op"] == "get"), found[-1])
+        tap.ok(int(one["took_us"]) >= 1000 and one["op"] == "get" and one["path"] == "local" and int(one["requests"]) >= 1,
+               "with how long it took and its path", str(one))
+        tap.like(watcher.line().decode(), r"^ts=\S+ gid=\d+ type=slow_req took_us=\d+ .* path=local .* key=\S+", "and watched")
+        tap.ok(int(d.stats("proxy")["slow_requests"]) >= 1, "and counted")
+    with Daemon("-m", "16", threads=1) as d:
+        tap.is_(d.stats("slow_log"), {}, "without slow_log_ms there is no list")
+
+
+def metrics_until(port, accept):
+    return until(lambda: get(port, "/metrics")[2], accept)
+
+
+def test_slow_node(cluster, at, node):
+    """What its node holds up is told of with where its time went."""
+    proxy, key = cluster.proxies[0], cluster.key(node, "slow")
+    with proxy.client() as c:
+        with node.process.stopped():
+            c.send(b"get %s\r\n" % key.encode())
+            status, _, text = get(http_port(at), "/metrics")
+            tap.is_((status, value(text, "farcached_node_told", node=node.name)), (200, 0.0),
+                    "metrics are there while a node stands still, and say so")
+        c.line()
+    found = until(lambda: [one for one in slow_lines(proxy) if one["node"] == node.name], bool)
+    one = found[-1] if found else {}
+    tap.ok(found and int(one["node_us"]) > int(one["took_us"]) // 2 and one["key"] == key,
+           "a get that waited for its node: key, node and time", str(found))
+
+
+def test_nodes():
+    at = folder()
+    with Cluster("tcp tcp", proxies=1, local_read=False, options=["slow_log_ms=20", "node_timeout_ms=20000"],
+                 proxy_args=http_args(), node_args=[], proxy_env=http_env(at)) as cluster:
+        port = http_port(at)
+        first, second = cluster.nodes
+        with cluster.proxies[0].client() as c:
+            for i in range(20):
+                c.set("k%d" % i, "value")
+                c.get("k%d" % i)
+        text = metrics_until(port, lambda text: value(text, "farcached_node_told") == 2)
+        tap.is_(value(text, "farcached_node_items"), 20.0, "items as the nodes tell")
+        tap.is_(value(text, "farcached_node_up"), 2.0, "both are up")
+        tap.is_(value(text, "farcached_gets_by_path_total", path="two_sided", node=first.name) +
+                value(text, "farcached_gets_by_path_total", path="two_sided", node=second.name), 20.0, "gets by path and node")
+        for op in ("get", "set"):
+            tap.is_(value(text, "farcached_request_duration_seconds_count", op=op, path="two_sided"), 20.0,
+                    "a latency of each %s" % op)
+        status = json.loads(get(port, "/status.json")[2])
+        tap.is_([(node["name"], node["state"], node["memory"] is not None) for node in status["nodes"]],
+                [(first.name, "up", True), (second.name, "up", True)], "nodes on the page")
+        test_slow_node(cluster, at, first)
+        cluster.kill(first)
+        text = metrics_until(port, lambda text: value(text, "farcached_node_up", node=first.name) == 0)
+        tap.is_(value(text, "farcached_node_up", node=second.name), 1.0, "one that is down is told apart")
+        tap.is_(get(port, "/readyz")[0], 200, "one that is up will do")
+        cluster.kill(second)
+        status, _, body = until(lambda: get(port, "/readyz"), lambda answer: answer[0] == 503)
+        tap.ok(status == 503 and first.name + " is down" in body and second.name + " is down" in body,
+               "no node: not ready, and why", body)
+        tap.is_(value(get(port, "/metrics")[2], "farcached_ready"), 0.0, "in metrics, too")
+        cluster.restart(first, wait=False)
+        tap.is_(until(lambda: get(port, "/readyz")[0], lambda status: status == 200), 200, "ready again when one is back")
+
+
+def test_farnode():
+    at = folder()
+    with Farnode("--name", "a", *http_args(), env=http_env(at)) as node:
+        port = http_port(at)
+        with node.node_client() as c:
+            c.greet()
+            c.set(b"key", b"value")
+        text = metrics_until(port, lambda text: value(text, "farnode_items") == 1)
+        tap.is_((value(text, "farnode_items"), value(text, "farnode_cmd_set_total")), (1.0, 1.0), "farnode's own numbers")
+        tap.is_(value(text, "farnode_info", node="a"), 1.0, "and its name")
+        for path, status in (("/healthz", 200), ("/readyz", 200), ("/", 404), ("/status.json", 404)):
+            tap.is_(get(port, path)[0], status, "%s: %d" % (path, status))
+        tap.is_(get(port, "/metrics", method="POST")[0], 405, "POST: 405")
+        tap.like(get(port, "/metrics", headers={"Accept": OPEN})[2], r"\n# EOF\n$", "OpenMetrics")
+
+
+def test_stopping():
+    """Not ready from the moment it is to stop, as long as a client keeps it."""
+    at = folder()
+    with Daemon("-m", "16", *http_args(), env=http_env(at), threads=1) as d:
+        port = http_port(at)
+        c = d.client()
+        c.set("large", "x" * 900_000)
+        c.send(b"get large\r\n" * 40)  # more than its socket takes: the daemon waits for it to be read
+        until(lambda: [line for line in d.stats("conns").values() if line == "conn_mwrite"], bool)
+        d.signal(signal.SIGUSR1)
+
+        def look():
+            try:
+                return get(port, "/readyz")
+            except OSError:
+                return (0, {}, "")
+
+        status, _, body = until(look, lambda answer: answer[0] in (0, 503))
+        tap.ok((status, body) in ((503, "stopping\n"), (0, "")), "who stops is not ready", str(status), body)
+        c.close()
+
+
+def main():
+    try:
+        test_options()
+        test_embedded()
+        test_slow()
+        test_nodes()
+        test_farnode()
+        test_stopping()
+    finally:
+        shutil.rmtree(FOLDER, ignore_errors=True)
+    tap.done()
+
+
+main()
