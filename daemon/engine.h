@@ -29,6 +29,7 @@
 namespace farcached::daemon {
 
 class Backend;
+class HotKeys;
 class Latencies;
 class ReplyQueue;
 
@@ -116,6 +117,7 @@ struct Context {
     int64_t started_unix = 0;   // Unix time at which the node's clock read 0
     Backend* backend = nullptr;  // null: `node` executes, and answers at once
     Latencies* latencies = nullptr;  // null: nobody measures
+    HotKeys* hot_keys = nullptr;     // null: nobody samples
 
     // With its hash for `node`; a backend hashes as it needs.
     protocol::Key key(std::string_view bytes) const {

@@ -21,6 +21,7 @@
 
 #include "daemon/backend.h"
 #include "daemon/engine.h"
+#include "daemon/hot_keys.h"
 #include "daemon/latency.h"
 #include "daemon/reply_queue.h"
 #include "protocol/op.h"
@@ -36,10 +37,17 @@ struct Asker {
     Answering answering() const { return {context, session.fd, out, carry}; }
 };
 
+// Of a get or set that is answered in this process.
+inline void note_local(const Context& context, std::string_view key) {
+    if (context.hot_keys != nullptr && context.hot_keys->due()) [[unlikely]]
+        context.hot_keys->sample(Way::local, key);
+}
+
 namespace asking {
 
 inline protocol::StoreReply execute(const Context& context, const protocol::StoreOp& op) {
     if (context.latencies != nullptr) context.latencies->at_once(Verb::set);
+    note_local(context, op.key.bytes);
     return context.node.store(op, context.now);
 }
 inline protocol::DeleteReply execute(const Context& context, const protocol::DeleteOp& op) {
@@ -158,6 +166,7 @@ template <class Half, class Record>
     if (asked == Asked::now) {
         queue.drop(slot);
         if (asker.context.latencies != nullptr) asker.context.latencies->at_once(Verb::get);
+        note_local(asker.context, op.key.bytes);
         half.done(now);
         return true;
     }

@@ -70,6 +70,7 @@ ServerOptions server_options(const conf::Settings& settings) {
     options.reject_over_limit = session.reject_over_limit;
     options.worker.requests_per_event = session.requests_per_event;
     options.worker.idle_timeout_s = session.idle_timeout_s;
+    options.worker.hot_keys_one_in = settings.admin.hot_keys_one_in;
     options.worker.latency.slow_ns = settings.admin.slow_log_ms * UINT64_C(1'000'000);
     options.worker.latency.enabled = settings.admin.latency || settings.admin.slow_log_ms != 0;
     return options;

@@ -10,6 +10,7 @@
 #include "base/boottime.h"
 #include "base/broken.h"
 #include "base/check.h"
+#include "base/hash.h"
 #include "base/random_word.h"
 #include "conf/nodes.h"
 #include "daemon/remote_backend.h"
@@ -153,10 +154,11 @@ proxy::NodeLink::MakeChannel Nodes::plain_maker(uint32_t node, const fabric::Ver
     };
 }
 
-void Nodes::came_up(uint32_t node, uint64_t incarnation) {
+void Nodes::came_up(uint32_t node, uint64_t incarnation, uint64_t hash_seed) {
     One& one = *nodes_[node];
     std::lock_guard hold(lock_);
     one.incarnation.store(incarnation, std::memory_order_relaxed);
+    one.hash_seed = hash_seed;
     const bool first = one.links_up.fetch_add(1) == 0;
     if (!first || !one.told_down) return;
     one.told_down = false;
@@ -194,6 +196,58 @@ NodeShown Nodes::shown(uint32_t node) const {
 void Nodes::each_link(uint32_t node, LinkVisit visit) const {
     for (const RemoteBackend* backend : backends_)
         visit(backend->link_counters(node), backend->local_counters(node));
+}
+
+// ---- stats route --------------------------------------------------------------------------------------
+
+// As RemoteBackend::choose() does, but that this sees whether any worker has a connection.
+Route Nodes::route(std::string_view key) const {
+    const proxy::Placement& placement = *placement_;
+    Route route;
+    route.placement = placement.options();
+    route.hashed = placement.hashed_part(key);
+    route.place = placement.spot_of(key, uint32_t(random_word()));
+    route.point = placement.point_of(route.place);
+    route.failover = options_.failover;
+    for (uint32_t i = 0; i < placement.size(); i++) {
+        if (i >= Route::walk_shown && (route.asked.has_value() || !options_.failover)) break;
+        const uint32_t node = placement.walk(route.place, i);
+        route.walk.push_back(shown(node));
+        const bool tried = i == 0 || options_.failover;
+        if (!tried || route.asked.has_value() || route.walk.back().state != NodeState::up) continue;
+        route.asked = i;
+        find_pointer(node, key, route);
+    }
+    return route;
+}
+
+void Nodes::find_pointer(uint32_t node, std::string_view key, Route& route) const {
+    const One& one = *nodes_[node];
+    const bool shm = one.spec.channel == conf::NodeChannel::shm;
+    const bool readable = shm || one.spec.channel == conf::NodeChannel::verbs;
+    const bool mapped = shm && options_.local_read;
+    const bool pointers = readable && !mapped && table_ != nullptr;
+    route.ways = mapped ? "local, " : pointers ? "one_sided, " : "";
+    if (readable && !mapped && options_.cold_index) route.ways += "index, ";
+    route.ways += "two_sided";
+    if (!pointers) return;
+    uint64_t incarnation = 0, hash_seed = 0;
+    {
+        std::lock_guard hold(lock_);
+        incarnation = one.incarnation.load(std::memory_order_relaxed);
+        hash_seed = one.hash_seed;
+    }
+    const uint64_t now_ns = boottime_ns();
+    using Found = proxy::PointerTable::Found;
+    const proxy::PointerTable::Lookup found = table_->find(hash_key(key, hash_seed), incarnation, now_ns);
+    if (found.found != Found::hit) {
+        route.pointer = found.found == Found::expired ? Route::Pointer::expired : Route::Pointer::none;
+        return;
+    }
+    route.pointer = Route::Pointer::valid;
+    route.pointer_shared = found.shared;
+    route.lease_left_ns = found.leased.valid_until_ns - now_ns;
+    route.target = found.leased.ptr;
 }
 
 bool Nodes::drain(std::string_view name, bool on) {

@@ -63,7 +63,8 @@ class Nodes final : public NodesView {
     bool is_drained(uint32_t node) const {
         return nodes_[node]->drained.load(std::memory_order_relaxed);
     }
-    void came_up(uint32_t node, uint64_t incarnation);
+    // hash_seed: what keys are hashed with there, in that run of it.
+    void came_up(uint32_t node, uint64_t incarnation, uint64_t hash_seed);
     // was_up: this connection had been.
     void went_down(uint32_t node, bool was_up, std::string_view reason);
     // Before workers run, and after they have ended.
@@ -76,6 +77,7 @@ class Nodes final : public NodesView {
     void each_link(uint32_t node, LinkVisit visit) const override;
     proxy::PointerTable* pointer_table() const override { return table_.get(); }
     bool drain(std::string_view name, bool on) override;
+    Route route(std::string_view key) const override;
 
     const std::string& name(uint32_t node) const { return nodes_[node]->spec.name; }
 
@@ -87,12 +89,14 @@ class Nodes final : public NodesView {
         std::atomic<bool> drained{false};
         std::atomic<uint32_t> links_up{0};
         std::atomic<uint64_t> incarnation{0};
+        uint64_t hash_seed = 0;   // under lock_: of that incarnation
         std::string down_reason;  // under lock_
         bool told_down = false;   // under lock_
     };
 
     Nodes();
     conf::Refusal add_node(const conf::NodeSpec& spec, const HostAddresses::LookUp& look_up);
+    void find_pointer(uint32_t node, std::string_view key, Route& route) const;
     proxy::NodeLink::MakeChannel plain_maker(uint32_t node, const fabric::VerbsMemories& memories);
 
     Options options_;

@@ -124,7 +124,7 @@ struct RemoteBackend::Node final : proxy::LinkEvents {
         starting = false;
         was_up = true;
         retry = true;
-        owner.nodes_.came_up(number, link.welcome().incarnation);
+        owner.nodes_.came_up(number, link.welcome().incarnation, link.welcome().hash_seed);
         mapped = nullptr;
         if (owner.nodes_.options().local_read && link.channel() != nullptr)
             mapped = link.channel()->mapped_region(0);

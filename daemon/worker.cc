@@ -11,6 +11,7 @@
 #include <system_error>
 
 #include "base/check.h"
+#include "base/random_word.h"
 #include "daemon/trace.h"
 #include "process/node_time.h"
 
@@ -55,6 +56,7 @@ Worker::Worker(node::Node& node, Nodes* nodes, const EngineOptions& engine, Admi
       options_(options),
       local_(node.view()),
       latencies_(options.latency, counters_, watch, options.number, /* embedded= */ nodes == nullptr),
+      hot_keys_(options.hot_keys_one_in, random_word()),
       context_{node, local_, counters_, engine, admin, watch, node_now(), node_started_unix()},
       replies_(context_, /* events= */ nullptr),
       in_(new char[receive_bytes_max]) {
@@ -69,6 +71,7 @@ Worker::Worker(node::Node& node, Nodes* nodes, const EngineOptions& engine, Admi
         context_.backend = backend_.get();
     }
     if (latencies_.enabled()) context_.latencies = &latencies_;
+    if (options.hot_keys_one_in != 0) context_.hot_keys = &hot_keys_;
     wake_fd_ = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
     if (wake_fd_ < 0) throw std::system_error(errno, std::generic_category(), "eventfd");
     event_assign(&wake_event_, base_.get(), wake_fd_, EV_READ | EV_PERSIST, on_wake, this);

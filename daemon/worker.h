@@ -22,6 +22,7 @@
 #include <vector>
 
 #include "daemon/engine.h"
+#include "daemon/hot_keys.h"
 #include "daemon/latency.h"
 #include "daemon/nodes.h"
 #include "daemon/remote_backend.h"
@@ -37,6 +38,7 @@ struct WorkerOptions {
     uint32_t idle_timeout_s = 0;
     uint32_t number = 0;  // of the worker
     LatencyOptions latency;
+    uint32_t hot_keys_one_in = 0;  // of gets and sets, for stats hotkeys; 0: none
 };
 
 // An accepted socket on its way to a worker.
@@ -75,6 +77,7 @@ class Worker {
     const WorkerCounters& counters() const { return counters_; }
     const proxy::LocalGetCounters& local_counters() const { return local_.counters(); }
     const Latencies& latencies() const { return latencies_; }
+    HotKeys& hot_keys() { return hot_keys_; }
 
   private:
     struct FreeBase {
@@ -130,6 +133,7 @@ class Worker {
     WorkerCounters counters_;
     proxy::LocalGet local_;
     Latencies latencies_;
+    HotKeys hot_keys_;
     Context context_;
     ReplyPool replies_;  // outlives the backend
     OutBuffer out_;
