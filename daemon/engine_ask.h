@@ -19,6 +19,7 @@
 #include <string_view>
 #include <variant>
 
+#include "base/broken.h"
 #include "daemon/backend.h"
 #include "daemon/engine.h"
 #include "daemon/hot_keys.h"
@@ -51,6 +52,7 @@ inline protocol::StoreReply execute(const Context& context, const protocol::Stor
     return context.node.store(op, context.now);
 }
 inline protocol::DeleteReply execute(const Context& context, const protocol::DeleteOp& op) {
+    broken::fail_if_named(op.key.bytes);
     return context.node.remove(op, context.now);
 }
 inline protocol::ArithReply execute(const Context& context, const protocol::ArithOp& op) {

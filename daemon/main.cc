@@ -9,6 +9,7 @@
 #include <memory>
 #include <system_error>
 
+#include "base/recorder.h"
 #include "conf/command_line.h"
 #include "conf/listen_address.h"
 #include "conf/proxy_option_table.h"
@@ -22,6 +23,7 @@
 #include "daemon/watch_hub.h"
 #include "node/crawler.h"
 #include "node/node.h"
+#include "process/crash_report.h"
 #include "process/give_up.h"
 #include "process/http_listener.h"
 #include "process/node_time.h"
@@ -231,6 +233,10 @@ void serve(const conf::Settings& settings, Nodes* nodes, Server& server, process
 int run(int argc, char** argv) {
     const conf::Settings settings = process::settings_or_exit(
         conf::parse_command_line({argv, size_t(argc)}, conf::option_table_with_nodes()));
+    Recorder recorder("");  // the main thread's name is the program's
+    const Recorder::Running running(recorder);
+    process::report_crashes("farcached " + std::string(conf::farcached_version()) + ", as memcached " +
+                            std::string(conf::memcached_version));
     ServerOptions options = server_options(settings);
     Identity identity = or_give_up(process::find_identity(settings.process.user));
     raise_limits(settings);

@@ -12,6 +12,7 @@
 #include "base/check.h"
 #include "base/hash.h"
 #include "base/random_word.h"
+#include "base/recorder.h"
 #include "conf/nodes.h"
 #include "daemon/remote_backend.h"
 #include "fabric/fault_channel.h"
@@ -157,6 +158,7 @@ proxy::NodeLink::MakeChannel Nodes::plain_maker(uint32_t node, const fabric::Ver
 void Nodes::came_up(uint32_t node, uint64_t incarnation, uint64_t hash_seed) {
     One& one = *nodes_[node];
     std::lock_guard hold(lock_);
+    note_event("connected to node", node);
     one.incarnation.store(incarnation, std::memory_order_relaxed);
     one.hash_seed = hash_seed;
     const bool first = one.links_up.fetch_add(1) == 0;
@@ -168,6 +170,7 @@ void Nodes::came_up(uint32_t node, uint64_t incarnation, uint64_t hash_seed) {
 void Nodes::went_down(uint32_t node, bool was_up, std::string_view reason) {
     One& one = *nodes_[node];
     std::lock_guard hold(lock_);
+    note_event("no connection to node", node);
     if (was_up) one.links_up.fetch_sub(1);
     one.down_reason = reason;
     if (one.links_up.load() != 0 || one.told_down) return;

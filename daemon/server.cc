@@ -12,6 +12,7 @@
 #include <system_error>
 
 #include "base/check.h"
+#include "base/recorder.h"
 #include "daemon/listen.h"
 #include "process/node_time.h"
 
@@ -117,7 +118,11 @@ void Server::start(node::Node& node, Nodes* nodes, const EngineOptions& engine, 
             std::make_unique<Worker>(node, nodes, engine, admin, watch, *this, worker_options));
     }
     for (auto& worker : workers_) worker->start();
-    thread_ = std::thread([this] { event_base_dispatch(base_.get()); });
+    thread_ = std::thread([this] {
+        Recorder recorder("accept");
+        const Recorder::Running running(recorder);
+        event_base_dispatch(base_.get());
+    });
 }
 
 void Server::stop() {

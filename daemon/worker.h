@@ -21,6 +21,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/recorder.h"
 #include "daemon/engine.h"
 #include "daemon/hot_keys.h"
 #include "daemon/latency.h"
@@ -130,6 +131,7 @@ class Worker {
     WatchHub& watch_;
     SessionEvents& events_;
     const WorkerOptions options_;
+    Recorder recorder_;
     WorkerCounters counters_;
     proxy::LocalGet local_;
     Latencies latencies_;

@@ -19,9 +19,11 @@
 #include <vector>
 
 #include "base/broken.h"
+#include "base/recorder.h"
 #include "conf/command_line.h"
 #include "conf/node_option_table.h"
 #include "conf/nodes.h"
+#include "conf/version.h"
 #include "fabric/owner.h"
 #include "fabric/verbs_device.h"
 #include "node/crawler.h"
@@ -33,6 +35,7 @@
 #include "node/node.h"
 #include "node/node_stats.h"
 #include "process/admin_socket.h"
+#include "process/crash_report.h"
 #include "process/give_up.h"
 #include "process/http_listener.h"
 #include "process/node_time.h"
@@ -209,6 +212,9 @@ void serve(const conf::Settings& settings, TcpListeners listeners, AdminSocket a
 int run(int argc, char** argv) {
     const conf::Settings settings = process::settings_or_exit(
         conf::parse_command_line({argv, size_t(argc)}, conf::node_option_table(), conf::farnode_program()));
+    Recorder recorder("");  // the main thread's name is the program's
+    const Recorder::Running running(recorder);
+    process::report_crashes("farnode " + std::string(conf::farcached_version()));
     (void)process::node_now();  // starts the clock
     const process::Identity identity = or_give_up(process::find_identity(settings.process.user));
     or_give_up(process::raise_file_limit(settings.session.connections_max,

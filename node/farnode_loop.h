@@ -17,6 +17,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/recorder.h"
 #include "fabric/channel.h"
 #include "node/service.h"
 
@@ -73,6 +74,7 @@ class Loop {
     void go_on();
     bool linger();
 
+    Recorder recorder_{"farnode-loop"};
     ServiceShared& shared_;
     const bool talks_;
     ServiceCounters counters_;

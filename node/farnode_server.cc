@@ -8,6 +8,7 @@
 #include <system_error>
 
 #include "base/check.h"
+#include "base/recorder.h"
 
 namespace farcached::node {
 
@@ -57,7 +58,11 @@ void FarnodeServer::add_admin(std::unique_ptr<process::AdminSocket> socket) {
 
 void FarnodeServer::start() {
     for (auto& loop : loops_) loop->start();
-    thread_ = std::thread([this] { event_base_dispatch(base_.get()); });
+    thread_ = std::thread([this] {
+        Recorder recorder("accept");
+        const Recorder::Running running(recorder);
+        event_base_dispatch(base_.get());
+    });
 }
 
 void FarnodeServer::stop(protocol::Goodbye why, uint32_t patience_ms) {
