@@ -6,7 +6,7 @@ by the size of the cache, a panel for each workload and a line for each policy; 
     bench/hitratio_chart.py FOLDER     (that of --csv: reads points.csv, writes figure-5.svg and figure-6.svg)
 
 Where there is a latency.csv, of processes, instead Figures 7 to 9: how long GETs that found and SETs took, by policy, and by the
-time from one report to the next.
+time from one report to the next; and where there is a paths.csv, by the path on which GETs were answered.
 
 Without matplotlib (python3-matplotlib) it says so, and draws nothing.
 """
@@ -65,6 +65,7 @@ def draw(plt, rows, folder):
 
 REPORT_SECONDS = "10"
 KINDS = {"hit": "GETs that found", "set": "SETs"}
+PATH_STYLES = {"one_sided": "-", "two_sided": "--", "index": ":", "local": "-."}
 INTERVALS_OF_FIGURE_9 = ("60", "16", "4", "1")
 LATENCY_FIGURES = [  # file, title, (policy, report interval) of each line, what names a line, panels
     ("figure-7.svg", "Latency by policy", [(p, REPORT_SECONDS) for p in ("pdla", "s3fifo", "approx_lru", "mq")], 0, ["hit", "set"]),
@@ -73,11 +74,32 @@ LATENCY_FIGURES = [  # file, title, (policy, report interval) of each line, what
 ]
 
 
-def draw_latencies(plt, rows, folder):
+def draw_paths(panel, rows, lines, named_by):
+    """Each path's share of GETs, as farcached measured it: a line for each policy and path."""
+    for number, line in enumerate(lines):
+        for path, style in PATH_STYLES.items():
+            points = [(float(row["to_us"]), 100 * float(row["share"])) for row in rows
+                      if (row["policy"], row["report_interval_s"]) == line and (row["op"], row["path"]) == ("get", path)]
+            if points:
+                panel.plot(*zip(*sorted(points)), linestyle=style, marker="o", markersize=3,
+                           color=COLORS.get(line[0]) if named_by == 0 else "C%d" % number,
+                           label="%s, %s" % (line[0] if named_by == 0 else "every %s s" % line[1], path))
+    panel.set_xscale("log", base=2)
+    panel.set_title("GETs by path, in farcached", fontsize=10)
+    panel.set_xlabel("us, at most")
+    panel.set_ylabel("% in an octave")
+    panel.grid(True, color="#dddddd")
+    panel.legend(fontsize=7)
+
+
+def draw_latencies(plt, rows, paths, folder):
     for name, title, lines, named_by, kinds in LATENCY_FIGURES:
         if len({(row["policy"], row["report_interval_s"]) for row in rows} & set(lines)) < 2:
             continue
-        figure, panels = plt.subplots(1, len(kinds), figsize=(7 * len(kinds), 4.5), squeeze=False)
+        columns = len(kinds) + bool(paths)
+        figure, panels = plt.subplots(1, columns, figsize=(7 * columns, 4.5), squeeze=False)
+        if paths:
+            draw_paths(panels[0][-1], paths, lines, named_by)
         for panel, kind in zip(panels[0], kinds):
             for line in lines:
                 points = [(float(row["from_us"]), 100 * float(row["share"])) for row in rows
@@ -98,12 +120,17 @@ def draw_latencies(plt, rows, folder):
         plt.close(figure)
 
 
+def read(path):
+    with open(path, newline="") as file:
+        return list(csv.DictReader(file))
+
+
 def draw_all(plt, rows, folder):
     latencies = os.path.join(folder, "latency.csv")
     if not os.path.exists(latencies):
         return draw(plt, rows, folder)
-    with open(latencies, newline="") as file:
-        return draw_latencies(plt, list(csv.DictReader(file)), folder)
+    by_path = os.path.join(folder, "paths.csv")
+    return draw_latencies(plt, read(latencies), read(by_path) if os.path.exists(by_path) else [], folder)
 
 
 sys.exit(points_chart.main(__doc__, draw_all))

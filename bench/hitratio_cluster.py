@@ -16,6 +16,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import urllib.request
 
 from compare_servers import Failed, Process, as_whom, child_setup, port_in, stats
 
@@ -65,6 +66,7 @@ class Cluster:
         self.node = None
         self.hosts = []
         self.ports = []
+        self.http_ports = []
 
     def __enter__(self):
         self.folder = tempfile.mkdtemp(prefix="farbench-hitratio-")
@@ -107,12 +109,31 @@ class Cluster:
                    "report_interval_ms=%d" % (1000 * self.setup.report_interval_s), "node_timeout_ms=%d" % PATIENCE_MS,
                    "pointer_table.path=/" + self.table(number), "pointer_table.entries=262144"]
         command = [os.path.join(self.build, "farcached"), *as_whom(), "-l", "127.0.0.1", "-p", "-1", "-U", "0", "-t",
-                   str(self.setup.threads), "--node", "node=" + address, "-o", ",".join(options)]
-        self.hosts.append(Process("host%d" % number, command, None, self.folder, {"MEMCACHED_PORT_FILENAME": ports}))
+                   str(self.setup.threads), "--http", "0", "--node", "node=" + address, "-o", ",".join(options)]
+        self.hosts.append(Process("host%d" % number, command, None, self.folder,
+                                  {"MEMCACHED_PORT_FILENAME": ports, "FARCACHED_HTTP_PORT_FILENAME": ports + ".http"}))
         self.ports.append(self.hosts[-1].wait_until(lambda: port_in(ports)))
+        self.http_ports.append(self.hosts[-1].wait_until(lambda: port_in(ports + ".http")))
 
     def servers(self):
         return ",".join("127.0.0.1:%d" % port for port in self.ports)
+
+    def latencies_by_path(self):
+        """{(op, path): [(from_us, to_us, count)]} of all that the hosts have answered, as they measured it themselves."""
+        sums = {}
+        for port in self.http_ports:
+            with urllib.request.urlopen("http://127.0.0.1:%d/metrics" % port, timeout=30) as answer:
+                text = answer.read().decode()
+            for labels, count in re.findall(r"^farcached_request_duration_seconds_bucket\{(.*)\} (\d+)", text, re.M):
+                labels = dict(re.findall(r'(\w+)="([^"]*)"', labels))
+                below = sums.setdefault((labels["op"], labels["path"]), {})
+                bound = float(labels["le"]) * 1e6
+                below[bound] = below.get(bound, 0) + int(count)
+        found = {}
+        for way, below in sums.items():
+            bounds = sorted(below)
+            found[way] = [(low, high, below[high] - below.get(low, 0)) for low, high in zip([0.0] + bounds, bounds)]
+        return found
 
     def stop(self):
         for process in self.hosts + ([self.node] if self.node else []):

@@ -108,5 +108,6 @@ EXTRA_DIST += \
 	bench/hitratio_cluster.py \
 	bench/hitratio_latencies \
 	bench/hitratio_processes \
+	bench/metrics_cost \
 	bench/report_cost \
 	bench/transport_guest

@@ -68,7 +68,7 @@ install_missing() {
         die "these packages are missing and there is no sudo; as root, run
     apt-get install --no-install-recommends ${missing[*]}"
     fi
-    keep_memcached_quiet "${missing[@]}"
+    keep_services_quiet "${missing[@]}"
     local apt=(apt-get -q -o Dpkg::Use-Pty=0 -o DPkg::Lock::Timeout=300 -o Acquire::Retries=3)
     as_root "${apt[@]}" update || say "  apt-get update failed: trying with the lists that are there"
     local package unknown=()
@@ -81,21 +81,23 @@ install_missing() {
     Debian 12 and Ubuntu 24.04, and what came after them, have all that is needed."
     as_root env DEBIAN_FRONTEND=noninteractive "${apt[@]}" install -y --no-install-recommends "${missing[@]}" ||
         die "apt-get could not install: ${missing[*]}"
-    if [ "$masked" = yes ]; then
-        as_root systemctl unmask memcached.service
-        as_root systemctl disable memcached.service
-    fi
+    local service
+    for service in "${masked[@]}"; do
+        as_root systemctl unmask "$service.service"
+        as_root systemctl disable "$service.service"
+    done
 }
 
-# Debian starts memcached when it installs it, on the port that contrib/try wants. We only want its tools.
-masked=no
-keep_memcached_quiet() {
-    case " $* " in
-        *" memcached "*)
-            if [ -d /run/systemd/system ]; then
-                as_root systemctl mask memcached.service && masked=yes
-            fi ;;
-    esac
+# Debian starts memcached when it installs it, on the port that contrib/try wants, and Prometheus. We only want the programs.
+masked=()
+keep_services_quiet() {
+    local service
+    [ -d /run/systemd/system ] || return 0
+    for service in memcached prometheus; do
+        case " $* " in
+            *" $service "*) as_root systemctl mask "$service.service" && masked+=("$service") ;;
+        esac
+    done
 }
 
 # The compiler, through ccache where there is one.

@@ -8,8 +8,6 @@ namespace farcached::daemon {
 
 namespace {
 
-constexpr size_t batch_bytes_kept = 64;
-
 // As memcached's logger does with keys, and what else could end a word.
 void append_encoded(std::string& out, std::string_view text) {
     constexpr char digits[] = "0123456789ABCDEF";
@@ -74,20 +72,12 @@ void LatencyTotals::subtract(const LatencyTotals& earlier) {
 
 // ---- a worker's -------------------------------------------------------------------------------------
 
-void Latencies::begin_batch(int fd, std::string_view input) {
-    if (!batch_.empty()) return;  // several share the reading: the first stands for them
-    batch_ = input.substr(0, std::min(input.find_first_of("\r\n"), batch_bytes_kept));
-    if (batch_.empty()) batch_ = "-";
-    batch_fd_ = fd;
-    requests_seen_ = counters_.requests.get();
-}
-
 void Latencies::finish(uint64_t now_ns) {
     const uint64_t took_ns = between(now_ns_, now_ns);
     const uint64_t gets = gets_at_once(), sets = at_once_[size_t(Verb::set)];
     if (gets != 0) counters_of(Way::local, Verb::get).add(took_ns, gets);
     if (sets != 0) counters_of(Way::local, Verb::set).add(took_ns, sets);
-    if (!batch_.empty() && took_ns >= options_.slow_ns) {
+    if (batch_bytes_ != 0 && took_ns >= options_.slow_ns) {
         SlowRequest slow;
         slow.ended_ns = now_ns;
         slow.took_ns = took_ns;
@@ -95,10 +85,11 @@ void Latencies::finish(uint64_t now_ns) {
         slow.verb = sets == 0 && gets != 0 ? Verb::get : gets == 0 && sets != 0 ? Verb::set : Verb::other;
         slow.way = way_names[size_t(Way::local)];
         slow.fd = batch_fd_;
-        slow.what = batch_;
+        const std::string_view first(batch_.data(), batch_bytes_);
+        slow.what = first.substr(0, first.find_first_of("\r\n"));
         if (slow.requests != 0) keep(std::move(slow));
     }
-    batch_.clear();
+    batch_bytes_ = 0;
     gets_seen_ = counters_.get_cmds.get();
     at_once_ = {};
 }
@@ -110,7 +101,7 @@ void Latencies::keep_slow(const Later& later, int fd, std::string_view node, std
     if (later.asked_ns != 0) slow.queue_ns = between(later.received_ns, later.asked_ns);
     const uint64_t asked_ns = std::max(later.received_ns, later.asked_ns);
     const uint64_t answered_ns = later.answered_ns == 0 ? now_ns_ : later.answered_ns;
-    slow.node_ns = between(asked_ns, answered_ns);
+    slow.answer_ns = between(asked_ns, answered_ns);
     slow.reply_ns = between(std::max(answered_ns, asked_ns), now_ns_);
     slow.verb = later.verb;
     slow.way = later.available ? way_names[size_t(later.way)] : "none";
@@ -136,7 +127,7 @@ void Latencies::each_slow(FunctionRef<void(const SlowRequest&)> visit) const {
 
 std::string SlowRequest::line() const {
     auto us = [](uint64_t ns) { return std::to_string(ns / 1000); };
-    std::string text = "took_us=" + us(took_ns) + " queue_us=" + us(queue_ns) + " node_us=" + us(node_ns) +
+    std::string text = "took_us=" + us(took_ns) + " queue_us=" + us(queue_ns) + " answer_us=" + us(answer_ns) +
                        " reply_us=" + us(reply_ns);
     text.append(" op=").append(verb_names[size_t(verb)]).append(" path=").append(way);
     text.append(" node=").append(node.empty() ? "-" : node);

@@ -11,10 +11,12 @@
 // Y2  The list of slow requests is short; the latest push out the oldest. Its lock is taken for what is slow, and by readers.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <deque>
 #include <mutex>
 #include <string>
@@ -100,7 +102,7 @@ struct SlowRequest {
     uint64_t ended_ns = 0;       // CLOCK_BOOTTIME
     uint64_t took_ns = 0;        // and of it, where that is known:
     uint64_t queue_ns = 0;       // until its node was asked
-    uint64_t node_ns = 0;        // until that answered
+    uint64_t answer_ns = 0;      // until that answered
     uint64_t reply_ns = 0;       // until the reply was written
     uint32_t requests = 1;
     uint32_t worker = 0;
@@ -110,7 +112,7 @@ struct SlowRequest {
     int fd = -1;                 // of the client's connection
     std::string what;            // the key; of a batch how it begins
 
-    // "took_us=... queue_us=... key=...", all on one line, the key as in `watch`.
+    // "took_us=... queue_us=... answer_us=...", all on one line, the key as in `watch`.
     std::string line() const;
 };
 
@@ -144,8 +146,14 @@ class Latencies {
         if (unfinished()) finish(boottime_ns());
     }
     void at_once(Verb verb) { at_once_[size_t(verb)]++; }
-    // Before what a session received is executed, if lists_slow().
-    void begin_batch(int fd, std::string_view input);
+    // Before what a session received is executed, if lists_slow(). Where several share a reading, the first stands for them.
+    void begin_batch(int fd, std::string_view input) {
+        if (batch_bytes_ != 0 || input.empty()) return;
+        batch_bytes_ = uint32_t(std::min(input.size(), batch_.size()));
+        std::memcpy(batch_.data(), input.data(), batch_bytes_);
+        batch_fd_ = fd;
+        requests_seen_ = counters_.requests.get();
+    }
 
     // Something was answered later, and its reply is about to be written: asked_ns and answered_ns may be 0, not known.
     struct Later {
@@ -173,7 +181,7 @@ class Latencies {
         return embedded_ ? counters_.get_cmds.get() - gets_seen_ : at_once_[size_t(Verb::get)];
     }
     bool unfinished() const {
-        return options_.enabled && (gets_at_once() != 0 || at_once_[size_t(Verb::set)] != 0 || !batch_.empty());
+        return options_.enabled && (gets_at_once() != 0 || at_once_[size_t(Verb::set)] != 0 || batch_bytes_ != 0);
     }
     void finish(uint64_t now_ns);
     void keep(SlowRequest slow);
@@ -187,7 +195,8 @@ class Latencies {
     uint64_t now_ns_ = 0;
     uint64_t gets_seen_ = 0, requests_seen_ = 0;
     std::array<uint64_t, 3> at_once_{};
-    std::string batch_;  // how it begins; empty: there is none
+    std::array<char, 64> batch_;  // how it begins
+    uint32_t batch_bytes_ = 0;    // 0: there is none
     int batch_fd_ = -1;
 
     mutable std::mutex lock_;

@@ -122,6 +122,13 @@ std::variant<Listening, conf::Problem> listen_on_unix(const std::string& path, u
     return one;
 }
 
+Listening listen_on_passed(const process::PassedSocket& socket) {
+    Listening one = describe_listener(socket.fd);
+    one.passed = true;
+    if (socket.is_unix()) one.address = "unix:" + socket.unix_path;
+    return one;
+}
+
 void remove_unix_socket(const std::string& path, const Listening& ours) {
     struct stat there {};
     if (lstat(path.c_str(), &there) != 0) return;

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "conf/exit_status.h"
+#include "process/passed_sockets.h"
 
 namespace farcached::daemon {
 
@@ -19,6 +20,7 @@ struct Listening {
     uint16_t port = 0;
     std::string address;  // "tcp:127.0.0.1:11211"
     uint64_t device = 0, inode = 0;  // of a Unix socket
+    bool passed = false;             // by the service manager, whose it stays
 };
 
 // One socket for each address that `host` (empty: all interfaces) means. A problem if there is none; its text
@@ -29,6 +31,9 @@ std::variant<std::vector<Listening>, conf::Problem> listen_on_tcp(const std::str
 // A stale socket file is replaced; any other file is not.
 std::variant<Listening, conf::Problem> listen_on_unix(const std::string& path, uint32_t mode,
                                                       int backlog);
+
+// One that the service manager passed.
+Listening listen_on_passed(const process::PassedSocket& socket);
 
 // Unless somebody else has put another one there since.
 void remove_unix_socket(const std::string& path, const Listening& ours);

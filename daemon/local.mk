@@ -36,6 +36,8 @@ daemon_libdaemon_a_SOURCES = \
 	daemon/listen.h \
 	daemon/server.cc \
 	daemon/server.h \
+	daemon/service_status.cc \
+	daemon/service_status.h \
 	daemon/session.h \
 	daemon/session_end.h \
 	daemon/worker.cc \

@@ -20,6 +20,7 @@
 #include "daemon/http_pages.h"
 #include "daemon/nodes.h"
 #include "daemon/server.h"
+#include "daemon/service_status.h"
 #include "daemon/watch_hub.h"
 #include "node/crawler.h"
 #include "node/node.h"
@@ -27,7 +28,10 @@
 #include "process/give_up.h"
 #include "process/http_listener.h"
 #include "process/node_time.h"
+#include "process/passed_sockets.h"
 #include "process/process.h"
+#include "process/service_manager.h"
+#include "process/supervisor.h"
 
 namespace farcached::daemon {
 
@@ -76,6 +80,20 @@ ServerOptions server_options(const conf::Settings& settings) {
     options.worker.latency.slow_ns = settings.admin.slow_log_ms * UINT64_C(1'000'000);
     options.worker.latency.enabled = settings.admin.latency || settings.admin.slow_log_ms != 0;
     return options;
+}
+
+// Sockets that the service manager passed take the place of those that the options name.
+void take_passed_sockets(ServerOptions& options, bool talks) {
+    process::PassedSockets passed = or_give_up(process::PassedSockets::of_environment());
+    options.admin_passed = or_give_up(process::take_admin(passed));
+    if (options.admin_passed.fd >= 0) options.admin_path.clear();
+    options.passed = passed.take_rest();
+    if (options.passed.empty()) return;
+    options.tcp.clear();
+    options.unix_path.clear();
+    if (talks)
+        std::fprintf(stderr, "listening at %zu sockets from the service manager, and not where -p, -l and -s say\n",
+                     options.passed.size());
 }
 
 // embedded: false if other nodes keep the items, and this one nothing.
@@ -156,9 +174,10 @@ void raise_limits(const conf::Settings& settings) {
                                     files_other));
 }
 
-void settle(const conf::ProcessSettings& settings, const Identity& identity) {
+void settle(const conf::ProcessSettings& settings, const Identity& identity, const process::ServiceManager& manager) {
     or_give_up(process::drop_privileges(identity, settings.core_dumps));
-    if (settings.daemonize) or_give_up(process::go_to_background(settings.core_dumps, settings.verbosity > 0));
+    if (process::may_leave(settings.daemonize, manager))
+        or_give_up(process::go_to_background(settings.core_dumps, settings.verbosity > 0));
     if (settings.lock_memory) std::fputs(process::lock_memory().c_str(), stderr);
 }
 
@@ -190,7 +209,8 @@ std::unique_ptr<Nodes> nodes_or_exit(const conf::Settings& settings) {
 }
 
 // From here on the process is the one that stays.
-void serve(const conf::Settings& settings, Nodes* nodes, Server& server, process::HttpListener* http, Signals& signals) {
+void serve(const conf::Settings& settings, Nodes* nodes, Server& server, process::HttpListener* http, Signals& signals,
+           process::ServiceManager& manager) {
     const std::unique_ptr<node::Node> owned_node = node_or_exit(settings);
     node::Node& node = *owned_node;
     EngineOptions engine = engine_options(settings);
@@ -207,10 +227,14 @@ void serve(const conf::Settings& settings, Nodes* nodes, Server& server, process
     PidFile pid_file(settings.process.pid_file);
     process::write_port_file(std::getenv("MEMCACHED_PORT_FILENAME"), server.ports());
     node.observe(&watch);
+    ServiceStatus status(server, nodes);
+    process::Supervisor supervisor(manager, {[&] { return nodes == nullptr || nodes->all_tried(); },
+                                             [&] { return status.text(); }});
     start_or_exit([&] {
         watch.start();
         crawler.start();
         server.start(node, nodes, engine, admin, watch);
+        supervisor.start(server.watched());
     });
     std::unique_ptr<HttpPages> pages;
     if (http != nullptr) {
@@ -220,8 +244,12 @@ void serve(const conf::Settings& settings, Nodes* nodes, Server& server, process
         start_or_exit([&] { http->start([&](const auto& request, auto reply) { pages->answer(request, std::move(reply)); }); });
     }
 
-    signals.wait_for_the_end(settings.process.verbosity > 0);
+    signals.wait_for_the_end([&] {
+        const process::ServiceManager::Reloading told(manager);
+        if (settings.process.verbosity > 0) std::fputs("SIGHUP: there is nothing to reload\n", stderr);
+    });
     if (pages != nullptr) pages->set_stopping();
+    supervisor.stop();
     server.stop();
     if (http != nullptr) http->stop();
     crawler.stop();
@@ -237,7 +265,9 @@ int run(int argc, char** argv) {
     const Recorder::Running running(recorder);
     process::report_crashes("farcached " + std::string(conf::farcached_version()) + ", as memcached " +
                             std::string(conf::memcached_version));
+    process::ServiceManager manager;
     ServerOptions options = server_options(settings);
+    take_passed_sockets(options, settings.process.verbosity > 0);
     Identity identity = or_give_up(process::find_identity(settings.process.user));
     raise_limits(settings);
     const std::unique_ptr<Nodes> nodes = nodes_or_exit(settings);
@@ -248,8 +278,8 @@ int run(int argc, char** argv) {
     const Http http = listen_http(settings.admin);
     for (const std::string& path : {options.unix_path, options.admin_path})
         if (!path.empty()) process::give_away(path, identity);
-    settle(settings.process, identity);
-    serve(settings, nodes.get(), server, http.get(), signals);
+    settle(settings.process, identity, manager);
+    serve(settings, nodes.get(), server, http.get(), signals, manager);
     if (settings.process.verbosity > 0) std::fputs("Exiting normally\n", stderr);
     return conf::exit_ok;
 }

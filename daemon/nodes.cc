@@ -161,6 +161,7 @@ void Nodes::came_up(uint32_t node, uint64_t incarnation, uint64_t hash_seed) {
     note_event("connected to node", node);
     one.incarnation.store(incarnation, std::memory_order_relaxed);
     one.hash_seed = hash_seed;
+    one.tried.store(true, std::memory_order_relaxed);
     const bool first = one.links_up.fetch_add(1) == 0;
     if (!first || !one.told_down) return;
     one.told_down = false;
@@ -173,9 +174,15 @@ void Nodes::went_down(uint32_t node, bool was_up, std::string_view reason) {
     note_event("no connection to node", node);
     if (was_up) one.links_up.fetch_sub(1);
     one.down_reason = reason;
+    one.tried.store(true, std::memory_order_relaxed);
     if (one.links_up.load() != 0 || one.told_down) return;
     one.told_down = true;
     std::fprintf(stderr, "node %s is down: %.*s\n", one.spec.name.c_str(), int(reason.size()), reason.data());
+}
+
+bool Nodes::all_tried() const {
+    return std::all_of(nodes_.begin(), nodes_.end(),
+                       [](const auto& one) { return one->tried.load(std::memory_order_relaxed); });
 }
 
 void Nodes::remove(const RemoteBackend& backend) { std::erase(backends_, &backend); }

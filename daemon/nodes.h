@@ -67,6 +67,8 @@ class Nodes final : public NodesView {
     void came_up(uint32_t node, uint64_t incarnation, uint64_t hash_seed);
     // was_up: this connection had been.
     void went_down(uint32_t node, bool was_up, std::string_view reason);
+    // Of each node a first connection was made, or failed.
+    bool all_tried() const;
     // Before workers run, and after they have ended.
     void add(const RemoteBackend& backend) { backends_.push_back(&backend); }
     void remove(const RemoteBackend& backend);
@@ -88,6 +90,7 @@ class Nodes final : public NodesView {
         std::shared_ptr<HostAddresses> host;       // tcp, verbs
         std::atomic<bool> drained{false};
         std::atomic<uint32_t> links_up{0};
+        std::atomic<bool> tried{false};
         std::atomic<uint64_t> incarnation{0};
         uint64_t hash_seed = 0;   // under lock_: of that incarnation
         std::string down_reason;  // under lock_

@@ -66,7 +66,7 @@
     X(ago_ms, "milliseconds since it ended")                                                         \
     X(took_us, "microseconds from when it had been received to when its reply was written")          \
     X(queue_us, "of these, until its node was asked: it waited for room, or for another of its key") \
-    X(node_us, "until the answer was there: the way to the node and back, and what it waited there")  \
+    X(answer_us, "until the answer was there: the way to the node and back, and what it waited there")  \
     X(reply_us, "until its reply was written: it waited for its turn behind earlier requests")       \
     X(op, "get, set or other")                                                                       \
     X(path, "as in stats latency; none: nobody answered")                                            \

@@ -56,11 +56,19 @@ Server::~Server() {
 }
 
 conf::Refusal Server::listen() {
-    if (!options_.admin_path.empty()) {
+    if (options_.admin_passed.fd >= 0) {
+        admin_socket_ = process::AdminSocket::adopt(options_.admin_passed);
+    } else if (!options_.admin_path.empty()) {
         auto made = process::AdminSocket::listen(options_.admin_path);
         if (auto* problem = std::get_if<conf::Problem>(&made)) return *problem;
         admin_socket_ = std::move(std::get<0>(made));
     }
+    for (const process::PassedSocket& socket : options_.passed) {
+        const Listening one = listen_on_passed(socket);
+        if (!socket.is_unix()) ports_.push_back({one.ipv6, one.port});
+        add_listener(one, options_.protocol);
+    }
+    if (!options_.passed.empty()) return {};
     if (!options_.unix_path.empty()) return listen_unix();
     for (const ListenAt& at : options_.tcp)
         if (conf::Refusal refusal = listen_tcp(at)) return refusal;
@@ -72,7 +80,7 @@ conf::Refusal Server::listen_tcp(const ListenAt& at) {
     if (auto* problem = std::get_if<conf::Problem>(&result)) return *problem;
     for (Listening& one : std::get<std::vector<Listening>>(result)) {
         ports_.push_back({one.ipv6, one.port});
-        add_listener(one.fd, at.protocol, std::move(one.address));
+        add_listener(one, at.protocol);
     }
     return {};
 }
@@ -80,18 +88,18 @@ conf::Refusal Server::listen_tcp(const ListenAt& at) {
 conf::Refusal Server::listen_unix() {
     auto result = listen_on_unix(options_.unix_path, options_.unix_mode, options_.backlog);
     if (auto* problem = std::get_if<conf::Problem>(&result)) return *problem;
-    Listening& one = std::get<Listening>(result);
-    unix_socket_ = one;
-    add_listener(one.fd, options_.protocol, std::move(one.address));
+    unix_socket_ = std::get<Listening>(result);
+    add_listener(unix_socket_, options_.protocol);
     return {};
 }
 
-void Server::add_listener(int fd, SessionProtocol protocol, std::string address) {
+void Server::add_listener(const Listening& socket, SessionProtocol protocol) {
     auto listener = std::make_unique<Listener>();
     listener->server = this;
-    listener->fd = fd;
+    listener->fd = socket.fd;
     listener->protocol = protocol;
-    listener->address = std::move(address);
+    listener->passed = socket.passed;
+    listener->address = socket.address;
     listeners_.push_back(std::move(listener));
 }
 
@@ -128,21 +136,36 @@ void Server::start(node::Node& node, Nodes* nodes, const EngineOptions& engine, 
 void Server::stop() {
     if (!thread_.joinable()) return;
     stopping_ = true;
-    uint64_t one = 1;
-    (void)!write(wake_fd_, &one, sizeof one);
+    wake();
     thread_.join();
     if (admin_socket_ != nullptr) admin_socket_->shut();
     // Nobody connects any more; the descriptors are named in `stats conns` as long as workers run.
-    for (auto& listener : listeners_) ::shutdown(listener->fd, SHUT_RDWR);
+    for (auto& listener : listeners_)
+        if (!listener->passed) ::shutdown(listener->fd, SHUT_RDWR);  // R4
     for (auto& worker : workers_) worker->stop();
     for (auto& worker : workers_) worker->join();
-    if (!options_.unix_path.empty()) remove_unix_socket(options_.unix_path, unix_socket_);
+    if (unix_socket_.fd >= 0) remove_unix_socket(options_.unix_path, unix_socket_);
+}
+
+void Server::wake() {
+    uint64_t one = 1;
+    (void)!write(wake_fd_, &one, sizeof one);
+}
+
+std::vector<process::Watched> Server::watched() {
+    std::vector<process::Watched> all;
+    all.push_back({"the thread that accepts", &pulse_, [this] { wake(); }});
+    for (auto& worker : workers_)
+        all.push_back({"worker " + std::to_string(worker->number()), &worker->pulse(),
+                       [&one = *worker] { one.wake(); }});
+    return all;
 }
 
 void Server::on_wake(evutil_socket_t fd, short, void* argument) {
     Server& server = *static_cast<Server*>(argument);
     uint64_t count = 0;
     (void)!read(fd, &count, sizeof count);
+    server.pulse_.answer();
     if (server.stopping_)
         event_base_loopbreak(server.base_.get());
     else
@@ -176,7 +199,8 @@ void Server::accept_some(Listener& listener) {
             (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
             (void)setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
         }
-        NewConnection connection{fd, listener.protocol, describe(address, options_.unix_path),
+        const bool over_unix = address.ss_family == AF_UNIX;
+        NewConnection connection{fd, listener.protocol, over_unix ? listener.address : describe(address, ""),
                                  listener.address, /* admin= */ false};
         workers_[next_worker_++ % workers_.size()]->give(std::move(connection));
         if (!options_.reject_over_limit && connections_.load() >= options_.connections_max) {
@@ -187,7 +211,7 @@ void Server::accept_some(Listener& listener) {
 }
 
 void Server::enter_operator(int fd) {
-    const std::string address = "unix:" + options_.admin_path;
+    const std::string address = "unix:" + admin_socket_->path();
     workers_[next_worker_++ % workers_.size()]->give(
         {fd, SessionProtocol::text, address, address, /* admin= */ true});
 }
@@ -253,9 +277,7 @@ void Server::closed(Session& session, SessionEnd why) {
 void Server::descriptor_closed(bool admin) {
     if (admin) return admin_socket_->left();
     connections_.fetch_sub(1);
-    if (accepting_.load()) return;
-    uint64_t one = 1;
-    (void)!write(wake_fd_, &one, sizeof one);
+    if (!accepting_.load()) wake();
 }
 
 NodeSeconds Server::now() const { return node_now(); }

@@ -6,6 +6,8 @@
 //     reject_over_limit, not accepted until another leaves.
 // R2  The operator's connections (admin_path) are not counted among them, and are accepted all the same.
 // R3  A session is in the table from before its first byte is read until after its last is written.
+// R4  Sockets that the service manager passed are left as they are: who connects to them while this server stops waits for
+//     the next one.
 #pragma once
 
 #include <event2/event.h>
@@ -25,7 +27,10 @@
 #include "daemon/server_view.h"
 #include "daemon/worker.h"
 #include "process/admin_socket.h"
+#include "process/passed_sockets.h"
 #include "process/process.h"
+#include "process/pulse.h"
+#include "process/supervisor.h"
 
 namespace farcached::daemon {
 
@@ -40,6 +45,8 @@ struct ServerOptions {
     std::string unix_path;          // not empty: instead of tcp
     uint32_t unix_mode = 0700;
     std::string admin_path;         // the operator's Unix socket; empty: none
+    std::vector<process::PassedSocket> passed;  // not empty: instead of tcp and unix_path
+    process::PassedSocket admin_passed;         // with a descriptor: instead of admin_path
     std::string interfaces;         // what -l said, for the message about a failure
     int backlog = 1024;
     SessionProtocol protocol = SessionProtocol::any;
@@ -68,6 +75,10 @@ class Server final : public ServerView, public SessionEvents {
     // stop(). Counted as a connection, but not limited.
     void serve_own(int fd);
 
+    // After start(): the threads that serve, as the supervisor watches them until stop().
+    std::vector<process::Watched> watched();
+    uint64_t clients() const { return connections_.load(std::memory_order_relaxed); }
+
     NodeSeconds now() const override;
     int64_t started_unix() const override;
     uint32_t worker_count() const override { return uint32_t(workers_.size()); }
@@ -89,6 +100,7 @@ class Server final : public ServerView, public SessionEvents {
         Server* server = nullptr;
         int fd = -1;
         SessionProtocol protocol = SessionProtocol::any;
+        bool passed = false;
         std::string address;
         event readiness{};
     };
@@ -102,7 +114,8 @@ class Server final : public ServerView, public SessionEvents {
 
     conf::Refusal listen_tcp(const ListenAt& at);
     conf::Refusal listen_unix();
-    void add_listener(int fd, SessionProtocol protocol, std::string address);
+    void add_listener(const Listening& socket, SessionProtocol protocol);
+    void wake();
     void accept_some(Listener& listener);
     void enter_operator(int fd);
     bool admit(int fd);
@@ -122,6 +135,7 @@ class Server final : public ServerView, public SessionEvents {
     event wake_event_{}, retry_event_{};
     int wake_fd_ = -1;
     std::thread thread_;
+    process::Pulse pulse_;
     std::atomic<bool> stopping_{false};
     std::vector<std::unique_ptr<Worker>> workers_;
     size_t next_worker_ = 0;

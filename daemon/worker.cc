@@ -54,7 +54,7 @@ Worker::Worker(node::Node& node, Nodes* nodes, const EngineOptions& engine, Admi
       watch_(watch),
       events_(events),
       options_(options),
-      recorder_("worker-" + std::to_string(options.number)),
+      recorder_("worker " + std::to_string(options.number)),
       local_(node.view()),
       latencies_(options.latency, counters_, watch, options.number, /* embedded= */ nodes == nullptr),
       hot_keys_(options.hot_keys_one_in, random_word()),
@@ -95,6 +95,10 @@ void Worker::start() { thread_ = std::thread([this] { run(); }); }
 
 void Worker::run() {
     const Recorder::Running running(recorder_);
+    if (backend_ == nullptr && !latencies_.enabled()) {
+        event_base_dispatch(base_.get());
+        return;
+    }
     if (backend_ == nullptr) {
         do {
             event_base_loop(base_.get(), EVLOOP_ONCE);
@@ -145,13 +149,16 @@ void Worker::deliver(Session& session) {
 void Worker::give(NewConnection connection) {
     std::lock_guard hold(lock_);
     arriving_.push_back(std::move(connection));
-    uint64_t one = 1;
-    (void)!write(wake_fd_, &one, sizeof one);
+    wake();
 }
 
 void Worker::stop() {
     std::lock_guard hold(lock_);
     stop_asked_ = true;
+    wake();
+}
+
+void Worker::wake() {
     uint64_t one = 1;
     (void)!write(wake_fd_, &one, sizeof one);
 }
@@ -164,6 +171,7 @@ void Worker::on_wake(evutil_socket_t fd, short, void* argument) {
     Worker& worker = *static_cast<Worker*>(argument);
     uint64_t count = 0;
     (void)!read(fd, &count, sizeof count);
+    worker.pulse_.answer();
     std::vector<NewConnection> arriving;
     bool stop = false;
     {

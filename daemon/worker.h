@@ -4,7 +4,7 @@
 // A readable session costs one recv into the worker's shared buffer, the engine's work on it, and one sendmsg
 // of all the replies; whatever is left over goes to the session (N1).
 //
-// W1  All but give(), stop() and the counters belongs to the worker's thread.
+// W1  All but give(), stop(), wake(), the pulse and the counters belongs to the worker's thread.
 // W2  Accesses seen by lock-free reads are handed to the node before the replies they belong to are sent.
 // W3  A session that used up its turn (-R requests, or a full output buffer) waits behind the others.
 // W4  What a client makes its session hold is the session's risk: when there is no memory for it, that session
@@ -31,6 +31,7 @@
 #include "daemon/session.h"
 #include "daemon/session_end.h"
 #include "daemon/watch_hub.h"
+#include "process/pulse.h"
 
 namespace farcached::daemon {
 
@@ -74,6 +75,11 @@ class Worker {
     // all sessions.
     void stop();
     void join();
+
+    uint32_t number() const { return options_.number; }
+    // Whoever asks it calls wake() then: the answer is that of the loop. Both from any thread.
+    process::Pulse& pulse() { return pulse_; }
+    void wake();
 
     const WorkerCounters& counters() const { return counters_; }
     const proxy::LocalGetCounters& local_counters() const { return local_.counters(); }
@@ -145,6 +151,7 @@ class Worker {
     std::unique_ptr<RemoteBackend> backend_;
     event wake_event_, second_event_, turn_event_, deadline_event_;
     int wake_fd_ = -1;
+    process::Pulse pulse_;
     std::thread thread_;
 
     Session* oldest_ = nullptr;

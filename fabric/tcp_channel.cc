@@ -191,6 +191,14 @@ std::unique_ptr<TcpListener> TcpListener::listen(const SocketAddress& at, int ba
         new TcpListener(std::move(fd), reserve_descriptor(), bound, input_bytes_max));
 }
 
+std::unique_ptr<TcpListener> TcpListener::adopt(Descriptor socket, size_t input_bytes_max) {
+    SocketAddress bound;
+    bound.size = sizeof bound.storage;
+    CHECK(getsockname(socket.get(), bound.get(), &bound.size) == 0);
+    return std::unique_ptr<TcpListener>(
+        new TcpListener(std::move(socket), reserve_descriptor(), bound, input_bytes_max));
+}
+
 std::unique_ptr<Channel> TcpListener::accept(ChannelEvents& events) {
     for (;;) {
         SocketAddress from;

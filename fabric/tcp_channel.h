@@ -27,6 +27,9 @@ class TcpListener final : public ChannelListener {
                                                std::string& error,
                                                size_t input_bytes_max = input_bytes_default);
 
+    // Of a socket that listens already, and is non-blocking.
+    static std::unique_ptr<TcpListener> adopt(Descriptor socket, size_t input_bytes_max = input_bytes_default);
+
     int fd() const override { return socket_.get(); }
     // With no descriptor left for it, a connection is closed and the next one looked at.
     std::unique_ptr<Channel> accept(ChannelEvents& events) override;

@@ -39,7 +39,10 @@
 #include "process/give_up.h"
 #include "process/http_listener.h"
 #include "process/node_time.h"
+#include "process/passed_sockets.h"
 #include "process/process.h"
+#include "process/service_manager.h"
+#include "process/supervisor.h"
 
 namespace farcached::node {
 
@@ -57,7 +60,9 @@ constexpr size_t fetch_pool_bytes = size_t(16) << 20;  // of large values that a
 constexpr uint32_t patience_ms = 1000;           // for proxies to go when the node stops
 constexpr uint32_t patience_graceful_ms = 10'000;
 
-AdminSocket listen_admin(const std::string& path, const process::Identity& identity) {
+AdminSocket listen_admin(const std::string& path, const process::Identity& identity,
+                         const process::PassedSocket& passed) {
+    if (passed.fd >= 0) return process::AdminSocket::adopt(passed);
     if (path.empty()) return nullptr;
     AdminSocket socket = or_give_up(process::AdminSocket::listen(path));
     process::give_away(path, identity);
@@ -134,11 +139,25 @@ NodeFacts facts_of(const conf::Settings& settings, const TcpListeners& listeners
     return facts;
 }
 
+// "3 connections of proxies, 41200 items in 12 of 64 MB".
+std::string status_text(const Node& node, const FarnodeServer& server) {
+    const uint64_t connections = server.connections();
+    const Stats stats = node.stats(process::node_now());
+    return std::to_string(connections) + (connections == 1 ? " connection" : " connections") + " of proxies, " +
+           std::to_string(stats.items) + (stats.items == 1 ? " item" : " items") + " in " +
+           std::to_string(stats.bytes >> 20) + " of " + std::to_string(stats.memory_limit_bytes >> 20) + " MB";
+}
+
 // -- The process --------------------------------------------------------------------------------------------
+
+void reload(const process::ServiceManager& manager, bool talks) {
+    const process::ServiceManager::Reloading told(manager);
+    if (talks) std::fputs("SIGHUP: there is nothing to reload\n", stderr);
+}
 
 // From here on the process is the one that stays, and its user the one it shall be.
 void serve(const conf::Settings& settings, TcpListeners listeners, AdminSocket admin, process::HttpListener* http,
-           process::Background& background, Signals& signals) {
+           process::Background& background, Signals& signals, process::ServiceManager& manager) {
     const bool talks = settings.process.verbosity > 0;
     std::string error;
     std::unique_ptr<fabric::NameLock> name;
@@ -177,6 +196,7 @@ void serve(const conf::Settings& settings, TcpListeners listeners, AdminSocket a
     limits.report_share = settings.node.report_share_percent / 100.0;
     Crawler crawler(node, process::node_now, crawling);
     FarnodeHttp pages(stats, process::node_reading);
+    process::Supervisor supervisor(manager, {[] { return true; }, [&] { return status_text(node, *server); }});
     try {
         server = std::make_unique<FarnodeServer>(
             node, stats, facts, process::node_reading,
@@ -191,6 +211,7 @@ void serve(const conf::Settings& settings, TcpListeners listeners, AdminSocket a
         server->start();
         crawler.start();
         if (http != nullptr) http->start([&](const auto& request, const auto& reply) { pages.answer(request, reply); });
+        supervisor.start(server->watched());
     } catch (const std::system_error& failed) {
         // Nobody waits for threads that did start while others could not.
         std::fprintf(stderr, "failed to start: %s\n", failed.what());
@@ -199,8 +220,9 @@ void serve(const conf::Settings& settings, TcpListeners listeners, AdminSocket a
     const process::PidFile pid_file(settings.process.pid_file);
     background.ready(talks);
 
-    const bool graceful = signals.wait_for_the_end(talks);
+    const bool graceful = signals.wait_for_the_end([&] { reload(manager, talks); });
     pages.set_stopping();
+    supervisor.stop();
     server->stop(graceful ? protocol::Goodbye::draining : protocol::Goodbye::stopping,
                  graceful ? patience_graceful_ms : patience_ms);
     if (http != nullptr) http->stop();
@@ -216,18 +238,21 @@ int run(int argc, char** argv) {
     const Recorder::Running running(recorder);
     process::report_crashes("farnode " + std::string(conf::farcached_version()));
     (void)process::node_now();  // starts the clock
+    process::ServiceManager manager;
+    process::PassedSockets passed = or_give_up(process::PassedSockets::of_environment());
+    const process::PassedSocket passed_admin = or_give_up(process::take_admin(passed));
     const process::Identity identity = or_give_up(process::find_identity(settings.process.user));
     or_give_up(process::raise_file_limit(settings.session.connections_max,
                                          settings.session.connections_max * (files_per_connection - 1) +
                                              files_other));
     Signals signals;
     process::Background background;
-    if (settings.process.daemonize) or_give_up(background.start());
-    TcpListeners listeners = or_give_up(listen_tcp(settings.node));
-    AdminSocket admin = listen_admin(settings.admin.socket_path, identity);
+    if (process::may_leave(settings.process.daemonize, manager)) or_give_up(background.start());
+    TcpListeners listeners = or_give_up(listen_tcp(settings.node, passed.take_rest()));
+    AdminSocket admin = listen_admin(settings.admin.socket_path, identity, passed_admin);
     const Http http = listen_http(settings.admin);
     or_give_up(process::drop_privileges(identity, /* core_dumps= */ false));
-    serve(settings, std::move(listeners), std::move(admin), http.get(), background, signals);
+    serve(settings, std::move(listeners), std::move(admin), http.get(), background, signals, manager);
     if (settings.process.verbosity > 0) std::fputs("Exiting normally\n", stderr);
     return conf::exit_ok;
 }

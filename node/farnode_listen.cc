@@ -47,7 +47,16 @@ std::variant<std::vector<std::unique_ptr<Listener>>, conf::Problem> listen_at_ea
 
 }  // namespace
 
-std::variant<TcpListeners, conf::Problem> listen_tcp(const conf::NodeSettings& settings) {
+std::variant<TcpListeners, conf::Problem> listen_tcp(const conf::NodeSettings& settings,
+                                                     const std::vector<process::PassedSocket>& passed) {
+    TcpListeners adopted;
+    for (const process::PassedSocket& socket : passed) {
+        if (socket.is_unix())
+            return problem(process::describe(socket) + " is a Unix socket: proxies come over TCP, or at the path of --shm, " +
+                           "which the node makes itself");
+        adopted.push_back(fabric::TcpListener::adopt(fabric::Descriptor(socket.fd)));
+    }
+    if (!adopted.empty()) return adopted;
     if (settings.tcp_host.empty()) return TcpListeners();
     auto found = addresses_of("--tcp", settings.tcp_host, settings.tcp_port);
     if (auto* unknown = std::get_if<conf::Problem>(&found)) return *unknown;

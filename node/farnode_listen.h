@@ -13,6 +13,7 @@
 #include "fabric/shm_channel.h"
 #include "fabric/tcp_channel.h"
 #include "fabric/verbs_channel.h"
+#include "process/passed_sockets.h"
 
 namespace farcached::node {
 
@@ -20,8 +21,9 @@ using TcpListeners = std::vector<std::unique_ptr<fabric::TcpListener>>;
 using VerbsListeners = std::vector<std::unique_ptr<fabric::VerbsListener>>;
 
 // One listener for each address that the host means; none, if none is wanted. May wait for a name server. A port that
-// the kernel chooses is another one for each.
-std::variant<TcpListeners, conf::Problem> listen_tcp(const conf::NodeSettings& settings);
+// the kernel chooses is another one for each. Sockets that the service manager passed are listened at instead.
+std::variant<TcpListeners, conf::Problem> listen_tcp(const conf::NodeSettings& settings,
+                                                     const std::vector<process::PassedSocket>& passed);
 // Registers what is offered. It and the devices outlive the listeners.
 std::variant<VerbsListeners, conf::Problem> listen_verbs(const conf::NodeSettings& settings, const fabric::VerbsOffer& offer,
                                                          fabric::VerbsDevices& devices);

@@ -107,7 +107,9 @@ void Loop::run() {
 void Loop::on_wake(evutil_socket_t fd, short, void* argument) {
     uint64_t count = 0;
     (void)!read(fd, &count, sizeof count);
-    static_cast<Loop*>(argument)->take_orders();
+    Loop& loop = *static_cast<Loop*>(argument);
+    loop.pulse_.answer();
+    loop.take_orders();
 }
 
 void Loop::on_ready(evutil_socket_t, short, void* argument) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Loop: a thread of farnode with an event loop and the connections that were given to it.
 //
-// L1  All but give(), stop(), join() and the counters belongs to the loop's thread.
+// L1  All but give(), stop(), join(), wake(), the pulse and the counters belongs to the loop's thread.
 // L2  A connection that wants another turn waits until the others that are ready had theirs.
 // L3  Only when one connection alone has anything to do is it lingered at.
 #pragma once
@@ -20,6 +20,7 @@
 #include "base/recorder.h"
 #include "fabric/channel.h"
 #include "node/service.h"
+#include "process/pulse.h"
 
 namespace farcached::node {
 
@@ -48,6 +49,9 @@ class Loop {
     void start();
     std::unique_ptr<NodeService> make_service() { return std::make_unique<NodeService>(shared_, counters_); }
     void give(Arrival arrival);
+    // Whoever asks it calls wake() then: the answer is that of the loop. Both from any thread.
+    process::Pulse& pulse() { return pulse_; }
+    void wake();
     // Tells every proxy; ends when they have gone, or after so long.
     void stop(protocol::Goodbye why, uint32_t patience_ms);
     void join();
@@ -64,7 +68,6 @@ class Loop {
     static void on_deadline(evutil_socket_t, short, void* loop);
 
     void run();
-    void wake();
     void take_orders();
     void open(Arrival arrival);
     void begin_stop(protocol::Goodbye why, uint32_t patience_ms);
@@ -74,10 +77,11 @@ class Loop {
     void go_on();
     bool linger();
 
-    Recorder recorder_{"farnode-loop"};
+    Recorder recorder_{"loop"};
     ServiceShared& shared_;
     const bool talks_;
     ServiceCounters counters_;
+    process::Pulse pulse_;
     EventBase base_;
     event wake_event_{}, deadline_event_{};
     int wake_fd_ = -1;

@@ -65,6 +65,23 @@ void FarnodeServer::start() {
     });
 }
 
+uint64_t FarnodeServer::connections() const {
+    uint64_t opened = 0, over = 0;
+    for (const auto& loop : loops_) {
+        over += loop->counters().connections_over.get();
+        opened += loop->counters().connections_opened.get();
+    }
+    return opened > over ? opened - over : 0;
+}
+
+std::vector<process::Watched> FarnodeServer::watched() {
+    std::vector<process::Watched> all;
+    all.push_back({"the thread that accepts", &pulse_, [this] { wake(); }});
+    for (size_t i = 0; i < loops_.size(); i++)
+        all.push_back({"loop " + std::to_string(i), &loops_[i]->pulse(), [&one = *loops_[i]] { one.wake(); }});
+    return all;
+}
+
 void FarnodeServer::stop(protocol::Goodbye why, uint32_t patience_ms) {
     if (!thread_.joinable()) return;
     stopping_ = true;
@@ -86,6 +103,7 @@ void FarnodeServer::on_wake(evutil_socket_t fd, short, void* argument) {
     FarnodeServer& server = *static_cast<FarnodeServer*>(argument);
     uint64_t count = 0;
     (void)!read(fd, &count, sizeof count);
+    server.pulse_.answer();
     if (server.stopping_)
         event_base_loopbreak(server.base_.get());
     else if (server.flushes_.scheduled() != 0)

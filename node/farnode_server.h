@@ -17,6 +17,8 @@
 #include "node/flush_schedule.h"
 #include "node/node_stats.h"
 #include "node/service.h"
+#include "process/pulse.h"
+#include "process/supervisor.h"
 
 namespace farcached::node {
 
@@ -40,6 +42,9 @@ class FarnodeServer {
     void add_admin(std::unique_ptr<process::AdminSocket> socket);
     // Throws std::system_error when threads cannot be had.
     void start();
+    // After start(): the threads that serve, as the supervisor watches them until stop().
+    std::vector<process::Watched> watched();
+    uint64_t connections() const;
     // Nobody is accepted any more; every proxy is told, and waited for so long.
     void stop(protocol::Goodbye why, uint32_t patience_ms);
 
@@ -62,6 +67,7 @@ class FarnodeServer {
     EventBase base_;
     event wake_event_{}, flush_event_{};
     int wake_fd_ = -1;
+    process::Pulse pulse_;
     std::atomic<bool> stopping_{false};
     std::list<Listener> listeners_;
     std::unique_ptr<FarnodeAdmin> admin_;

@@ -86,18 +86,22 @@ std::variant<std::unique_ptr<AdminSocket>, conf::Problem> AdminSocket::listen(co
     const int bind_error = errno;
     umask(before);
     if (bound == 0 && ::listen(fd, backlog) == 0)
-        return std::unique_ptr<AdminSocket>(new AdminSocket(path, fd));
+        return std::unique_ptr<AdminSocket>(new AdminSocket(path, fd, /* made= */ true));
     const std::string why = std::strerror(bound == 0 ? errno : bind_error);
     close(fd);
     return refusal(path, why);
 }
 
-AdminSocket::AdminSocket(std::string path, int fd)
-    : path_(std::move(path)), absolute_path_(absolute(path_)), fd_(fd) {
-    struct stat made {};
-    if (lstat(path_.c_str(), &made) != 0) return;
-    device_ = made.st_dev;
-    inode_ = made.st_ino;
+std::unique_ptr<AdminSocket> AdminSocket::adopt(const PassedSocket& socket) {
+    return std::unique_ptr<AdminSocket>(new AdminSocket(socket.unix_path, socket.fd, /* made= */ false));
+}
+
+AdminSocket::AdminSocket(std::string path, int fd, bool made)
+    : path_(std::move(path)), absolute_path_(absolute(path_)), fd_(fd), made_(made) {
+    struct stat there {};
+    if (lstat(path_.c_str(), &there) != 0) return;
+    device_ = there.st_dev;
+    inode_ = there.st_ino;
 }
 
 AdminSocket::~AdminSocket() { shut(); }
@@ -118,6 +122,7 @@ void AdminSocket::shut() {
         event_del(&retry_);
     }
     close(std::exchange(fd_, -1));
+    if (!made_) return;  // A5
     struct stat there {};
     if (lstat(absolute_path_.c_str(), &there) != 0) return;
     if (there.st_dev == device_ && there.st_ino == inode_) unlink(absolute_path_.c_str());

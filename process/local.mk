@@ -13,5 +13,12 @@ process_libprocess_a_SOURCES = \
 	process/http_listener.h \
 	process/node_time.cc \
 	process/node_time.h \
+	process/passed_sockets.cc \
+	process/passed_sockets.h \
 	process/process.cc \
-	process/process.h
+	process/process.h \
+	process/pulse.h \
+	process/service_manager.cc \
+	process/service_manager.h \
+	process/supervisor.cc \
+	process/supervisor.h

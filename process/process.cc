@@ -69,7 +69,12 @@ Refusal raise_file_limit(uint64_t connections, uint64_t others) {
 
 std::variant<Identity, Problem> find_identity(const std::string& user) {
     Identity identity;
-    if (getuid() != 0 && geteuid() != 0) return identity;
+    if (getuid() != 0 && geteuid() != 0) {
+        if (const passwd* own = getpwuid(geteuid()); own != nullptr && !user.empty() && user != own->pw_name)
+            complain("-u " + user + ": not started as root, so this process stays " + own->pw_name +
+                     "; in a unit, User= says who it is\n");
+        return identity;
+    }
     if (user.empty()) return Problem{conf::exit_usage, "must add '-u root' to start as root\n"};
     const passwd* entry = getpwnam(user.c_str());
     if (entry == nullptr) {
@@ -104,6 +109,12 @@ Refusal drop_privileges(const Identity& identity, bool core_dumps) {
 }
 
 // -- Where it runs --------------------------------------------------------------------------------------
+
+bool may_leave(bool asked, const ServiceManager& manager) {
+    if (!asked || !manager.waits_for_this()) return asked;
+    complain("-d: the service manager waits for this process, so it stays in the foreground\n");
+    return false;
+}
 
 namespace {
 
@@ -256,7 +267,7 @@ Signals::Signals() {
     CHECK(pthread_sigmask(SIG_BLOCK, &awaited_, nullptr) == 0);
 }
 
-bool Signals::wait_for_the_end(bool talks) {
+bool Signals::wait_for_the_end(const std::function<void()>& reload) {
     for (;;) {
         const int number = sigwaitinfo(&awaited_, nullptr);
         if (number == SIGTERM || number == SIGINT) return false;
@@ -265,7 +276,7 @@ bool Signals::wait_for_the_end(bool talks) {
             return true;
         }
         if (number == SIGHUP) {
-            if (talks) complain("SIGHUP: there is nothing to reload\n");
+            reload();
             continue;
         }
         CHECK(number < 0);

@@ -9,12 +9,14 @@
 
 #include <csignal>
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <variant>
 
 #include "conf/exit_status.h"
+#include "process/service_manager.h"
 
 namespace farcached::process {
 
@@ -35,7 +37,8 @@ struct Identity {
     bool change = false;
 };
 
-// Root has to say -u. Privileges are kept until drop_privileges().
+// Root has to say -u; anybody else stays who they are, and is told on stderr if -u is another. Privileges are kept until
+// drop_privileges().
 std::variant<Identity, conf::Problem> find_identity(const std::string& user);
 
 // Gives a file made before to who will use it.
@@ -45,6 +48,9 @@ void give_away(const std::string& path, const Identity& identity);
 conf::Refusal drop_privileges(const Identity& identity, bool core_dumps);
 
 // -- Where it runs --------------------------------------------------------------------------------------
+
+// May the process go to the background, as was `asked`? Not when a service manager waits for it: then stderr is told.
+bool may_leave(bool asked, const ServiceManager& manager);
 
 // Returns in a child without a terminal; the parent exits with 0. Call before any thread starts.
 conf::Refusal go_to_background(bool keep_folder, bool keep_output);
@@ -100,9 +106,9 @@ class Signals {
     Signals(const Signals&) = delete;
     Signals& operator=(const Signals&) = delete;
 
-    // Waits for one that ends the program. True: gracefully, as stderr was told. What else comes meanwhile is
-    // answered there, too, if the program `talks`.
-    bool wait_for_the_end(bool talks);
+    // Waits for one that ends the program. True: gracefully, as stderr was told. SIGHUP meanwhile: calls reload(), in
+    // this thread.
+    bool wait_for_the_end(const std::function<void()>& reload);
 
     // Makes wait_for_the_end() return in whichever thread it waits; any thread may.
     static void ask_to_stop(bool graceful);

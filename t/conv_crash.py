@@ -72,9 +72,9 @@ def test_worker():
             for i in range(50):  # more than are kept
                 c.set("k", "v")
             names = threads_of(d.pid)
-            tap.ok({"farcached", "worker-0", "worker-1", "accept", "crawler", "watch"} <= set(names), "threads have names", names)
-            said = end_by(d, number, names["worker-0"])
-        check_report(said, "farcached: crash: " + NAMES[number] + sent(), "worker-0", "a worker")
+            tap.ok({"farcached", "worker 0", "worker 1", "accept", "crawler", "watch"} <= set(names), "threads have names", names)
+            said = end_by(d, number, names["worker 0"])
+        check_report(said, "farcached: crash: " + NAMES[number] + sent(), "worker 0", "a worker")
         events = re.findall(r"^    (\d+) us ago: (.*)$", said, re.M)
         ages = [int(age) for age, _ in events]
         tap.ok(ages == sorted(ages, reverse=True), "the last event comes last", said)
@@ -82,7 +82,7 @@ def test_worker():
         with d.client() as c:
             for i in range(50):
                 c.set("k", "v")
-            said = end_by(d, number, threads_of(d.pid)["worker-0"])
+            said = end_by(d, number, threads_of(d.pid)["worker 0"])
         events = re.findall(r"^    \d+ us ago: (.*)$", said, re.M)
         tap.is_(len(events), 32, "32 events are kept")
         tap.ok(re.fullmatch(r"received on connection, bytes: \d+ 13", events[-2]) and
@@ -95,9 +95,9 @@ def test_farnode():
         with n.node_client() as proxy:
             proxy.greet()
             proxy.set(b"k", b"v")
-            thread = until(lambda: threads_of(n.pid).get("farnode-loop"), bool)
+            thread = until(lambda: threads_of(n.pid).get("loop"), bool)
             said = end_by(n, number, thread)
-        check_report(said, "farcached: crash: " + NAMES[number] + sent(), "farnode-loop", "farnode")
+        check_report(said, "farcached: crash: " + NAMES[number] + sent(), "loop", "farnode")
         tap.like(said, "us ago: turn of connection|    turn of connection", "its last events")
 
 
@@ -119,7 +119,7 @@ def test_bugs():
             tap.is_(d.wait(), -number, key + ": it ends by the signal")
             d.stop()
             said = d.stderr_at_end.decode("latin-1")
-            check_report(said, "farcached: crash: " + NAMES[number] + first, "worker-0", key)
+            check_report(said, "farcached: crash: " + NAMES[number] + first, "worker 0", key)
             tap.like(said, r'(?m)^  at hand: connection \d+ from tcp:127\.0\.0\.1:%d, %d bytes that begin with '
                      r'"delete fail:%s\\r\\nget k\\r\\n"$' % (port, len("delete fail:\r\nget k\r\n") + len(key), key),
                      key + ": the command at hand")

@@ -183,7 +183,7 @@ def test_slow_node(cluster, at, node):
         c.line()
     found = until(lambda: [one for one in slow_lines(proxy) if one["node"] == node.name], bool)
     one = found[-1] if found else {}
-    tap.ok(found and int(one["node_us"]) > int(one["took_us"]) // 2 and one["key"] == key,
+    tap.ok(found and int(one["answer_us"]) > int(one["took_us"]) // 2 and one["key"] == key,
            "a get that waited for its node: key, node and time", str(found))
 
 

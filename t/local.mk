@@ -156,9 +156,12 @@ t_unit_conf_farnode_SOURCES = t/unit_conf_farnode.cc t/tap.h
 EXTRA_DIST += \
 	t/lib/binary_client.py \
 	t/lib/cluster.py \
+	t/lib/expressions.py \
 	t/lib/http_get.py \
 	t/lib/transport.py \
 	t/lib/raw_proxy.py \
+	t/lib/restart_load.py \
+	t/lib/service.py \
 	t/lib/trouble.py \
 	t/lib/connections.py \
 	t/lib/consistency_load.py \
@@ -213,6 +216,7 @@ EXTRA_DIST += \
 	t/guest/device.py \
 	t/guest/device_tools.py \
 	t/guest/faults.py \
+	t/guest/package.py \
 	t/guest/programs.py \
 	t/guest/refused.py \
 	t/guest/removed.py \
@@ -221,13 +225,16 @@ EXTRA_DIST += \
 	t/guest/values.py \
 	t/guest/vm.py \
 	t/guest/transport.py \
+	t/guest/units.py \
 	t/guest/wire.py
 
 # Real clients and tools: needs registries, so contrib/check runs it and `make check` does not.
 EXTRA_DIST += \
 	t/clients/run \
 	t/clients/tools.py \
+	t/clients/browser.py \
 	t/clients/differential.py \
+	t/clients/observability.py \
 	t/clients/packages \
 	t/clients/bmemcached/client.py \
 	t/clients/bmemcached/requirements.txt \
@@ -247,7 +254,7 @@ EXTRA_DIST += \
 
 test_scripts += t/conv_stats.py t/conv_nodes_stats.py t/conv_watch.py t/conv_crawler.py
 
-test_scripts += t/conv_cli.py t/conv_process.py
+test_scripts += t/conv_cli.py t/conv_process.py t/conv_notify.py t/conv_sockets.py t/units.py
 
 # farnode, and a proxy's conversation with it.
 check_PROGRAMS += t/farnode_probe
@@ -255,7 +262,8 @@ t_farnode_probe_SOURCES = t/farnode_probe.cc
 test_scripts += t/conv_farnode.py
 
 # The operator's sockets, and his program.
-test_scripts += t/conv_admin.py t/conv_farctl.py t/conv_farctl_nodes.py t/conv_http.py t/conv_hotkeys.py
+test_scripts += t/conv_admin.py t/conv_farctl.py t/conv_farctl_nodes.py t/conv_http.py t/conv_hotkeys.py t/conv_crash.py \
+	t/metric_names.py
 check_PROGRAMS += t/unit_ctl
 TESTS += t/unit_ctl
 t_unit_ctl_SOURCES = t/unit_ctl.cc t/tap.h

@@ -81,7 +81,7 @@ def is_ours(path):
     """A file that somebody wrote here, and not what a build left in a source tree that is built in place."""
     top = path.split("/")[0]
     return (path.endswith(CXX + (".py", ".sh", ".mk", ".ac", ".am", ".go", ".mjs", ".js", ".php", ".rb"))
-            or top in ("contrib", ".ci")) and not path.endswith((".o", ".Po", ".log", ".trs"))
+            or top in ("contrib", ".ci")) and not path.endswith((".o", ".Po", ".log", ".trs", ".json"))  # JSON has no comments
 
 
 def read(path):

@@ -137,7 +137,8 @@ void files() {
             "and not another option");
     tap::is(file_errors("threads = 0\ncolour = 1\nlease-ms = \"4\"\ntcp = \"x\"\n", s),
             "f:1:11: threads: '0' is no number from 1 to 64\n"
-            "f:2:1: unknown key 'colour'. Allowed: name, shm, tcp, verbs, conn-limit, greeting-timeout-ms, admin, memory-limit, "
+            "f:2:1: unknown key 'colour'. Allowed: name, shm, tcp, verbs, conn-limit, greeting-timeout-ms, admin, "
+            "http, memory-limit, "
             "disable-evictions, max-item-size, enable-largepages, policy, lease-ms, lease-ms-min, "
             "lease-ms-max, no-lease, dead-share, access-tracking, report-share, threads, daemon, user, "
             "pidfile\n"

@@ -166,7 +166,7 @@ void test_later() {
             "slow is what took so long");
     m.latencies.keep_slow(slow, 7, "n", "a b%\r\n");
     tap::is(m.watch.lines.at(0),
-            std::string("took_us=4000 queue_us=500 node_us=3000 reply_us=500 op=get path=two_sided node=n requests=1 "
+            std::string("took_us=4000 queue_us=500 answer_us=3000 reply_us=500 op=get path=two_sided node=n requests=1 "
                         "worker=3 cfd=7 key=a%20b%25%0D%0A"),
             "where its time went, on one line");
     for (size_t i = 0; i < 2 * daemon::Latencies::slow_kept; i++)

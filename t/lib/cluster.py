@@ -70,8 +70,9 @@ def faulty(program, faults):
 class Node:
     """One node's place, and the process that is there now."""
 
-    def __init__(self, name, channel, folder, args, faults=None):
+    def __init__(self, name, channel, folder, args, faults=None, env=None):
         self.name, self.channel, self.args = name, channel, [str(a) for a in args]
+        self.env = env or {}
         self.faults = faults
         self.path = os.path.join(folder, name + ".sock")
         self.port = 0
@@ -79,7 +80,9 @@ class Node:
 
     def start(self):
         where = ["--shm", self.path] if self.channel == "shm" else ["--" + self.channel, self.host_and_port()]
-        self.process = Farnode(*where, "--name", self.name, *self.args, **faulty("farnode", self.faults))
+        named = faulty("farnode", self.faults)
+        named["env"] = {**named.get("env", {}), **self.env}
+        self.process = Farnode(*where, "--name", self.name, *self.args, **named)
         self.process.start()
         self.port = self.process.port or 0
         return self
@@ -115,11 +118,11 @@ class Nodes:
     """Nodes that are started and ended together, in a folder of their own. $FARCACHED_OVER, "shm=verbs tcp=verbs": those
     that would be reached one way are reached another."""
 
-    def __init__(self, channels, args=(), faults=None):
+    def __init__(self, channels, args=(), faults=None, env=None):
         instead = dict(pair.split("=") for pair in os.environ.get("FARCACHED_OVER", "").split())
         channels = [instead.get(channel, channel) for channel in channels]
         self.folder = tempfile.mkdtemp(prefix="farcached-nodes-")
-        self.all = [Node("n%d" % i, channel, self.folder, args, faults) for i, channel in enumerate(channels)]
+        self.all = [Node("n%d" % i, channel, self.folder, args, faults, env) for i, channel in enumerate(channels)]
 
     def start(self):
         try:
@@ -221,11 +224,11 @@ class Cluster:
     [of each]. faults: Faults, or [of each], and the programs that can have some; nodes have the first."""
 
     def __init__(self, channels="shm shm shm", proxies=2, local_read=True, options=(), node_args=(), proxy_args=(),
-                 threads=2, faults=None, proxy_env=None):
+                 threads=2, faults=None, proxy_env=None, node_env=None):
         self.table = Table()
         self.proxy_env = proxy_env or {}
         self.faults = faults if isinstance(faults, list) else [faults]
-        self.nodes_behind = Nodes(channels.split(), node_args, self.faults[0])
+        self.nodes_behind = Nodes(channels.split(), node_args, self.faults[0], node_env)
         self.nodes = self.nodes_behind.all
         words = [self.table.options(), "hash_tag={}", *options]
         self.proxy_args = ["-o", ",".join(words), "-t", threads, *proxy_args]

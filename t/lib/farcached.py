@@ -133,6 +133,7 @@ class Daemon:
         self.status = None
         self.folder = None
         self.behind = None
+        self.pass_fds = ()
 
     def command(self):
         args = self.behind.args_of(self.args) if self.behind else list(self.args)
@@ -157,7 +158,7 @@ class Daemon:
         with open(os.path.join(self.folder, "stderr"), "wb") as err, \
                 open(os.path.join(self.folder, "stdout"), "wb") as out:
             self.process = subprocess.Popen(command, env=env, stdin=subprocess.DEVNULL, stdout=out, stderr=err,
-                                            preexec_fn=_die_with_parent)
+                                            preexec_fn=_die_with_parent, pass_fds=self.pass_fds)
         try:
             self._wait_until_listening(command)
             if self.behind:

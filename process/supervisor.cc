@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "process/supervisor.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <utility>
+
+#include "base/recorder.h"
+
+namespace farcached::process {
+
+namespace {
+
+using std::chrono::microseconds;
+using Clock = std::chrono::steady_clock;
+
+constexpr microseconds status_period{5'000'000};
+constexpr microseconds ready_period{10'000};       // between looks while it is not ready
+constexpr microseconds ready_patience{10'000'000}; // with what is behind it: ready without it is better than killed
+constexpr int feedings_per_watchdog = 4;           // half as many would do; one may be late
+
+microseconds period_of(const ServiceManager& manager) {
+    if (manager.watchdog_us() == 0) return status_period;
+    const microseconds hungry(manager.watchdog_us() / feedings_per_watchdog);
+    return std::clamp(hungry, microseconds(1000), status_period);
+}
+
+}  // namespace
+
+Supervisor::Supervisor(ServiceManager& manager, Service service)
+    : manager_(manager), service_(std::move(service)), period_(period_of(manager)) {}
+
+Supervisor::~Supervisor() { stop(); }
+
+void Supervisor::start(std::vector<Watched> watched) {
+    if (!manager_.listens()) return;  // V1
+    for (Watched& one : watched) threads_.push_back({std::move(one)});
+    thread_ = std::thread([this] { run(); });
+}
+
+void Supervisor::stop() {
+    if (!thread_.joinable()) return;
+    {
+        std::lock_guard hold(lock_);
+        stopping_ = true;
+    }
+    stop_.notify_one();
+    thread_.join();
+    manager_.tell_stopping("stopping: " + service_.status());
+}
+
+// False: it is to stop.
+bool Supervisor::wait_until(Time time) {
+    std::unique_lock hold(lock_);
+    return !stop_.wait_until(hold, time, [this] { return stopping_; });
+}
+
+void Supervisor::run() {
+    Recorder recorder("supervisor");
+    const Recorder::Running running(recorder);
+    const Time begun = Clock::now();
+    while (!service_.is_ready() && Clock::now() - begun < ready_patience) {
+        tell_status();
+        if (!wait_until(Clock::now() + ready_period)) return;
+    }
+    told_ = service_.status();
+    manager_.tell_ready(told_);
+    for (Thread& one : threads_) {
+        one.asked = Clock::now();
+        one.watched.pulse->ask();
+        one.watched.wake();
+    }
+    for (Time next = Clock::now() + period_; wait_until(next); next = Clock::now() + period_) look();
+}
+
+void Supervisor::look() {
+    const Time now = Clock::now();
+    const bool alive = all_answered(now);
+    if (alive) manager_.tell_alive();
+    tell_status();
+    for (Thread& one : threads_) {
+        if (!one.watched.pulse->answered()) continue;
+        one.stuck = false;
+        if (!alive) continue;  // V2: it answered since the last feeding
+        one.asked = now;
+        one.watched.pulse->ask();
+        one.watched.wake();
+    }
+}
+
+bool Supervisor::all_answered(Time now) {
+    bool all = true;
+    for (Thread& one : threads_) {
+        const char* name = one.watched.name.c_str();
+        if (one.watched.pulse->answered()) {
+            if (one.stuck) std::fprintf(stderr, "%s goes on\n", name);
+            continue;
+        }
+        all = false;
+        if (one.stuck) continue;
+        one.stuck = true;
+        tell_status();
+        const double seconds = std::chrono::duration<double>(now - one.asked).count();
+        std::fprintf(stderr, "%s is stuck: it did not go round its loop for %.1f s; the watchdog is not fed until it does\n",
+                     name, seconds);
+    }
+    return all;
+}
+
+void Supervisor::tell_status() {
+    std::string status;
+    for (const Thread& one : threads_)
+        if (one.stuck) status += one.watched.name + " is stuck, ";
+    status += service_.status();
+    if (status == told_) return;
+    told_ = std::move(status);
+    manager_.tell_status(told_);
+}
+
+}  // namespace farcached::process

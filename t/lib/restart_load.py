@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Clients that go on while what they talk to is restarted: one of each kind (text, meta, binary) at each address, which
+stores and reads what is its own, and connects anew whenever its connection ends.
+
+    with RestartLoad([("127.0.0.1", 11211), "/run/x.sock"]) as load:
+        restart()
+        load.until_served()     # each client had an answer on a connection made since
+    load.refused, load.wrong    # what must not be
+
+L1  A connection that ends without an answer is no fault: the client does not know what became of its request. That nobody
+    listens where it connects is one, and so is an answer that is not the one to its request.
+"""
+import threading
+import time
+
+from binary_client import BinaryClient, op, set_extras
+from farcached import Client, Closed, TimedOut, connect, deadline, until
+
+
+def by_text(client, key, value):
+    return (client.set(key, value), client.get(key)) == ("STORED", value.encode())
+
+
+def by_meta(client, key, value):
+    stored = client.ask("ms %s %d\r\n%s" % (key, len(value), value))
+    read = client.ask("mg %s v" % key, end=(value, "EN"))
+    return (stored, read) == ("HD", ["VA %d" % len(value), value])
+
+
+def by_binary(client, key, value):
+    b = BinaryClient(client)
+    stored = b.ask(op.SET, key, value, extras=set_extras())
+    read = b.ask(op.GET, key)
+    return (stored.status, read.status, read.value) == (0, 0, value.encode())
+
+
+KINDS = {"text": by_text, "meta": by_meta, "binary": by_binary}
+
+
+class RestartLoad:
+    def __init__(self, addresses):
+        self.stopping = threading.Event()
+        self.refused, self.wrong = [], []
+        self.done, self.connections = {}, {}
+        self.threads = []
+        for address in addresses:
+            for kind in KINDS:
+                name = "%s at %s" % (kind, address)
+                self.done[name] = self.connections[name] = 0
+                self.threads.append(threading.Thread(target=self._run, args=(name, kind, address), daemon=True))
+
+    def __enter__(self):
+        for thread in self.threads:
+            thread.start()
+        self.until_served()
+        return self
+
+    def __exit__(self, *_):
+        self.stopping.set()
+        for thread in self.threads:
+            thread.join(deadline() * 2)
+        return False
+
+    def _connect(self, name, address):
+        """Waits for who listens, and not at all for somebody to listen."""
+        try:
+            socket = connect(address, deadline())
+        except OSError as failed:
+            self.refused.append("%s: %r" % (name, failed))
+            time.sleep(0.01)
+            return None
+        self.connections[name] += 1
+        return Client(socket)
+
+    def _run(self, name, kind, address):
+        number = 0
+        while not self.stopping.is_set():
+            client = self._connect(name, address)
+            if client is None:
+                continue
+            try:
+                while not self.stopping.is_set():
+                    number += 1
+                    value = "%s-%d" % (kind, number)
+                    if not KINDS[kind](client, "restart-" + "".join(c for c in name if c.isalnum()), value):
+                        self.wrong.append("%s: not %s" % (name, value))
+                    self.done[name] += 1
+            except (Closed, ConnectionError):
+                pass
+            except TimedOut as late:
+                self.wrong.append("%s: %s" % (name, late))
+            finally:
+                client.close()
+
+    def until_served(self):
+        """Each client was answered on a connection that was made after this was called, or had been answered by the one
+        that serves now: two more answers, each."""
+        before = dict(self.done)
+        until(lambda: all(self.done[name] >= before[name] + 2 for name in before), bool)
+        return self.done
