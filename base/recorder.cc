@@ -4,7 +4,6 @@
 #include <pthread.h>
 
 #include <algorithm>
-#include <csignal>
 #include <cstring>
 
 namespace farcached {
@@ -29,15 +28,13 @@ Recorder::Running::Running(Recorder& recorder) : stack_(new char[stack_bytes]) {
     stack_t stack{};
     stack.ss_sp = stack_.get();
     stack.ss_size = stack_bytes;
-    sigaltstack(&stack, nullptr);
+    sigaltstack(&stack, &before_);
     running = &recorder;
 }
 
 Recorder::Running::~Running() {
     running = nullptr;
-    stack_t none{};
-    none.ss_flags = SS_DISABLE;
-    sigaltstack(&none, nullptr);
+    sigaltstack(&before_, nullptr);
 }
 
 Recorder::AtHand Recorder::at_hand() const {

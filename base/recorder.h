@@ -10,6 +10,7 @@
 
 #include <array>
 #include <atomic>
+#include <csignal>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -50,6 +51,7 @@ class Recorder {
 
       private:
         std::unique_ptr<char[]> stack_;
+        stack_t before_{};  // a sanitizer has one, too, and wants it back
     };
     // Of this thread; nullptr: it has none.
     static Recorder* current();

@@ -236,6 +236,7 @@ void AdminImpl::stats_text(std::string_view args, std::string_view told, OutBuff
         return say(out, "RESET");
     }
     if (group == "detail") return stats_detail(words[1], out);
+    if (group == "hotkeys" && !engine_options_.dump_enabled) return say(out, "CLIENT_ERROR stats hotkeys not allowed");
     if (group == "hotkeys" && words.size() > 1) {
         if (words.size() != 2 || words[1] != "reset") return say(out, hot_keys_usage);
         reset_hot_keys(server_);
@@ -270,6 +271,7 @@ StatsFound AdminImpl::stats_binary(std::string_view group, std::string_view told
         reset(told);
         return StatsFound::found;
     }
+    if (group.starts_with("hotkeys") && !engine_options_.dump_enabled) return StatsFound::unknown;
     if (group == "hotkeys reset") {
         reset_hot_keys(server_);
         return StatsFound::found;

@@ -18,7 +18,7 @@ HotKeys::HotKeys(uint32_t one_in, uint64_t seed) : one_in_(one_in), chance_(uint
     const std::unique_lock hold(lock_, std::try_to_lock);
     if (!hold.owns_lock()) return missed_.add(1);
     std::unique_ptr<SpaceSaving>& keys = ways_[size_t(way)];
-    if (keys == nullptr) keys.reset(new (std::nothrow) SpaceSaving);
+    if (keys == nullptr) keys.reset(new (std::nothrow) SpaceSaving());
     if (keys == nullptr) return missed_.add(1);
     keys->add(key);
 }

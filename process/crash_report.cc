@@ -29,7 +29,12 @@ constexpr size_t build_id_bytes_max = 32;
 constexpr int waits_max = 50;  // for another thread's report
 constexpr timespec wait_for{0, 100'000'000};
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define SANITIZED
+#endif
+#endif
+#if defined(SANITIZED) || defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 constexpr int signals[] = {SIGABRT};
 #else
 constexpr int signals[] = {SIGABRT, SIGSEGV, SIGBUS, SIGILL, SIGFPE};

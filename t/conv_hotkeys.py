@@ -70,6 +70,15 @@ def test_embedded():
         refused(["hotkeys", "x", *at("p")], path_of("p") + ": usage: stats hotkeys [reset]", "another word")
 
 
+def test_refused():
+    with Daemon("-m", "16", "-X", *EVERY, threads=1) as d, d.client() as c:
+        c.get("k")
+        tap.is_([c.ask("stats hotkeys" + word) for word in ("", " reset")], ["CLIENT_ERROR stats hotkeys not allowed"] * 2,
+                "who may not dump keys is not told them so")
+        with BinaryClient(d.client()) as b:
+            tap.is_(b.ask(op.STAT, "hotkeys").status, b.ask(op.STAT, "nosuch").status, "nor in binary")
+
+
 def test_binary():
     with Daemon("-m", "16", *EVERY, threads=1) as d, d.client() as c, BinaryClient(d.client()) as b:
         b.ask(op.SET, "a b%", "v", set_extras())
@@ -120,6 +129,7 @@ def test_ways():
 def main():
     try:
         test_embedded()
+        test_refused()
         test_binary()
         test_chance()
         test_ways()

@@ -128,10 +128,12 @@ bool happens(double likely) {
     return likely != 0 && double(dice()) < likely * double(std::minstd_rand::max());
 }
 
+volatile bool has_bottom = false;  // so that no compiler knows
+
 int fill_stack(int depth) {
     volatile char room[4096];
     room[depth % 4096] = 1;
-    return fill_stack(depth + 1) + room[0];
+    return has_bottom ? 0 : fill_stack(depth + 1) + room[0];
 }
 
 void sleep_a_while() {
@@ -160,7 +162,7 @@ void broken::fail_on(std::string_view key) {
     static volatile int none = 0;
     if (key == "fail:null") *nowhere = 1;
     if (key == "fail:stack") none = fill_stack(none);
-    if (key == "fail:divide") none = 1 / none;
+    if (key == "fail:divide") none = 7 / none;  // 1 / x is no division to a compiler
     if (key == "fail:abort") std::abort();
 }
 
