@@ -18,9 +18,9 @@ def test_nodes():
     table = "/farctl-%d" % os.getpid()
     options = ("-o", "no_local_read,pointer_table.path=%s,pointer_table.entries=1024,node_timeout_ms=2000" % table)
 
-    def proxy(name):
+    def proxy(name, *more):
         nodes = [w for n in ("a", "b") for w in ("--node", "%s=shm:%s" % (n, path_of(n + ".shm")))]
-        return Daemon("--admin", path_of(name), *nodes, *options, threads=2)
+        return Daemon("--admin", path_of(name), *nodes, *options, *more, threads=2)
     with contextlib.ExitStack() as stack:
         nodes = [stack.enter_context(Farnode("--name", n, "--shm", path_of(n + ".shm"), "--admin", path_of(n), "-m", "16"))
                  for n in ("a", "b")]
@@ -35,6 +35,7 @@ def test_nodes():
         check_drain(first, second)
         nodes[1].stop()
         check_down()
+        check_failover(stack.enter_context(proxy("r", "-o", "failover")))
 
 
 def shm_unlink(name):
@@ -139,6 +140,17 @@ def check_down():
     tap.ok(re.search(r"^b: down for \S+, 0 of 2 connections up", out, re.M), "which the text says, and why", out)
     status, _, err = farctl("stats", "b", *at("p"))
     tap.ok(status == 1 and "unavailable" in err, "and it tells nothing", err)
+
+
+def check_failover(daemon):
+    with daemon.client() as c:
+        def seen():
+            return {"k%d" % i: c.stats("route k%d" % i) for i in range(20)}
+        routes = until(seen, lambda found: {r["asked"] for r in found.values()} == {"a"})
+        why = {r["why"] for r in routes.values() if r["node"] == "b"}
+        tap.is_(why, {"b is down, and a is the next on the ring that is up"}, "route: failover goes on to the next")
+        tap.is_({r["failover"] for r in routes.values()}, {"on"}, "because it is on")
+        tap.is_({c.set(key, "f") for key in routes}, {"STORED"}, "and so they are served")
 
 
 def states_of_all(*names):
