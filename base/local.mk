@@ -4,6 +4,7 @@ noinst_LIBRARIES += base/libbase.a
 
 base_libbase_a_SOURCES = \
 	base/access_tracking.h \
+	base/adjustable.h \
 	base/boottime.cc \
 	base/boottime.h \
 	base/broken.h \

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // farbench: the measuring tool. Its commands, and which of them was asked for.
+#include <algorithm>
 #include <cstdio>
 #include <cstring>
 #include <exception>
@@ -18,6 +19,7 @@
 #include "bench/reports_options.h"
 #include "bench/transport.h"
 #include "bench/transport_options.h"
+#include "conf/completion.h"
 
 namespace farcached::bench {
 
@@ -101,6 +103,32 @@ int print_man() {
     return std::fflush(stdout) == 0 ? exit_good : exit_failed;
 }
 
+// Of all commands together: a shell is not told which option belongs to which.
+conf::CompletedProgram completed() {
+    conf::CompletedProgram program{"farbench", {}, {}};
+    for (const Command& command : commands()) {
+        const std::string_view help = command.help;
+        conf::CompletedOption& word = program.commands.emplace_back();
+        word.name = command.name;
+        word.help = help.substr(0, help.find_first_of(":\n"));
+        for (const OptionText& text : command.options) {
+            const auto is_known = [&](const conf::CompletedOption& known) { return known.name == text.name; };
+            if (std::any_of(program.options.begin(), program.options.end(), is_known)) continue;
+            conf::CompletedOption& option = program.options.emplace_back();
+            option.name = text.name;
+            option.takes = text.value != nullptr;
+            option.is_path = option.takes && (std::strcmp(text.value, "FILE") == 0 || std::strcmp(text.value, "PATH") == 0);
+            option.help = text.help;
+        }
+    }
+    return program;
+}
+
+int print(const std::string& text) {
+    std::fputs(text.c_str(), stdout);
+    return std::fflush(stdout) == 0 ? exit_good : exit_failed;
+}
+
 int print_help() {
     std::printf("Usage: farbench COMMAND [OPTION]...\n");
     for (const Command& command : commands()) {
@@ -125,6 +153,8 @@ int run(std::span<char* const> arguments) {
             return command.run(arguments.subspan(1));
         }
     if (std::strcmp(name, "--print-man") == 0) return print_man();
+    if (std::strcmp(name, "--print-completion-bash") == 0) return print(conf::bash_completion(completed()));
+    if (std::strcmp(name, "--print-completion-zsh") == 0) return print(conf::zsh_completion(completed()));
     for (const char* help : {"--help", "-h", "help"})
         if (std::strcmp(name, help) == 0) return print_help();
     if (arguments.empty())

@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "conf/check_settings.h"
 
+#include <utility>
+#include <variant>
+
 #include "base/limits.h"
 #include "conf/kinds.h"
+#include "conf/listen_address.h"
 
 namespace farcached::conf {
 
@@ -42,21 +46,36 @@ Refusal check_admin_path(const Settings& settings, std::string_view other_path, 
     return Problem{exit_usage, "--admin and " + std::string(other_option) + " name the same path: " + path + "\n"};
 }
 
-Refusal check_settings(const Settings& settings) {
-    if (Refusal refusal = check_admin_path(settings, settings.listen.unix_path, "-s")) return refusal;
-    if (Refusal refusal = check_item_size(settings)) return refusal;
-    if (Refusal refusal = check_evictions(settings)) return refusal;
-    if (Refusal refusal = check_chunk_size(settings)) return refusal;
-    if (compat_real_value(settings, "hot_lru_pct") + compat_real_value(settings, "warm_lru_pct") > 80) {
-        return Problem{exit_usage,
-                       "hot_lru_pct + warm_lru_pct cannot be more than 80% combined\n"};
-    }
-    if (compat_real_value(settings, "num_napi_ids") > settings.session.threads) {
-        return Problem{exit_usage, "Number of napi_ids(" + compat_value(settings, "num_napi_ids") +
-                                       ") cannot be greater than number of threads(" +
-                                       std::to_string(settings.session.threads) + ")\n"};
-    }
+namespace {
+
+Refusal check_listens(const Settings& settings) {
+    auto addresses = listen_addresses(settings.listen);
+    if (auto* problem = std::get_if<Problem>(&addresses)) return std::move(*problem);
     return {};
+}
+
+Refusal check_lru_shares(const Settings& settings) {
+    if (compat_real_value(settings, "hot_lru_pct") + compat_real_value(settings, "warm_lru_pct") <= 80) return {};
+    return Problem{exit_usage, "hot_lru_pct + warm_lru_pct cannot be more than 80% combined\n"};
+}
+
+Refusal check_napi_ids(const Settings& settings) {
+    if (compat_real_value(settings, "num_napi_ids") <= settings.session.threads) return {};
+    return Problem{exit_usage, "Number of napi_ids(" + compat_value(settings, "num_napi_ids") +
+                                   ") cannot be greater than number of threads(" +
+                                   std::to_string(settings.session.threads) + ")\n"};
+}
+
+}  // namespace
+
+std::vector<Problem> check_settings(const Settings& settings) {
+    std::vector<Problem> problems;
+    for (Refusal refusal : {check_admin_path(settings, settings.listen.unix_path, "-s"), check_item_size(settings),
+                            check_evictions(settings), check_chunk_size(settings), check_lru_shares(settings),
+                            check_napi_ids(settings), check_listens(settings)}) {
+        if (refusal) problems.push_back(std::move(*refusal));
+    }
+    return problems;
 }
 
 std::string remarks(const Settings& settings) {

@@ -4,13 +4,14 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "conf/exit_status.h"
 #include "conf/settings.h"
 
 namespace farcached::conf {
 
-Refusal check_settings(const Settings& settings);
+std::vector<Problem> check_settings(const Settings& settings);
 // May the operator's socket be where it was said, beside the other one?
 Refusal check_admin_path(const Settings& settings, std::string_view other_path, std::string_view other_option);
 Refusal check_item_size(const Settings& settings);  // of it, what every daemon asks for

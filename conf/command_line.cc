@@ -3,14 +3,20 @@
 
 #include <getopt.h>
 
+#include <algorithm>
 #include <cstdlib>
+#include <utility>
 #include <vector>
 
 #include "base/check.h"
+#include "base/nearest.h"
 #include "conf/check_settings.h"
+#include "conf/completion.h"
 #include "conf/config_file.h"
+#include "conf/config_text.h"
 #include "conf/help.h"
 #include "conf/kinds.h"
+#include "conf/memcached_conf.h"
 #include "conf/nodes.h"
 #include "conf/option.h"
 
@@ -22,6 +28,7 @@ namespace {
 struct Grammar {
     std::span<const Option> table;
     const Program& program;
+    std::string folder;
 };
 
 // What getopt_long answers for a row without a letter: above every character.
@@ -120,6 +127,10 @@ void answer(Action action, const Grammar& grammar, CommandLine& line) {
     if (action == Action::version) line.out = grammar.program.version();
     if (action == Action::version_full) line.out = full_version_text();
     if (action == Action::options_man) line.out = options_man(table);
+    if (action == Action::config_man) line.out = config_man(table);
+    if (action == Action::config_sample) line.out = config_sample(table, grammar.program);
+    if (action == Action::completion_bash) line.out = bash_completion(completed_program(table, grammar.program));
+    if (action == Action::completion_zsh) line.out = zsh_completion(completed_program(table, grammar.program));
 }
 
 void fail(const Problem& problem, CommandLine& line) {
@@ -129,31 +140,60 @@ void fail(const Problem& problem, CommandLine& line) {
 
 // False: what ends the parsing is in the line.
 bool take(const Option& option, const char* text, const Grammar& grammar, CommandLine& line) {
-    if (option.action != Action::none && option.action != Action::extended) {
-        answer(option.action, grammar, line);
-        return false;
+    Refusal refusal;
+    switch (option.action) {
+        case Action::none: refusal = option.kind.set(option, line.settings, text, line.err); break;
+        case Action::extended: refusal = set_suboptions(text, grammar.table, line); break;
+        case Action::check_config:
+            line.check = true;
+            refusal = option.kind.set(option, line.settings, text, line.err);
+            break;
+        case Action::print_config: line.print = true; break;
+        default: answer(option.action, grammar, line); return false;
     }
-    Refusal refusal = option.action == Action::extended
-                          ? set_suboptions(text, grammar.table, line)
-                          : option.kind.set(option, line.settings, text, line.err);
     if (refusal) fail(*refusal, line);
     return !refusal;
 }
 
+// What getopt_long makes of words, one option at a time.
+class Words {
+  public:
+    // quiet: getopt itself complains of nothing.
+    Words(std::span<const char* const> argv, std::span<const Option> table, bool quiet)
+        : table_(table), flags_(flags_of(table)) {
+        // getopt_long reorders the pointers, never the characters.
+        for (const char* word : argv) words_.push_back(const_cast<char*>(word));
+        words_.push_back(nullptr);
+        if (quiet) flags_.letters.insert(0, ":");
+        opterr = quiet ? 0 : 1;
+        optind = 0;  // start anew
+    }
+
+    enum class Found : uint8_t { option, unknown, end };
+    Found next(const Option*& option) {
+        const int found = getopt_long(int(words_.size()) - 1, words_.data(), flags_.letters.c_str(),
+                                      flags_.longs.data(), nullptr);
+        if (found == -1) return Found::end;
+        option = found == ':' ? nullptr : find_flag(found, table_);
+        return option == nullptr ? Found::unknown : Found::option;
+    }
+    // Behind all options.
+    const char* stray() const { return words_[size_t(optind)]; }
+
+  private:
+    std::span<const Option> table_;
+    Flags flags_;
+    std::vector<char*> words_;
+};
+
 // Sets what the words say. False: what ends the parsing is in the line.
 bool take_words(std::span<const char* const> argv, const Grammar& grammar, CommandLine& line) {
-    Flags flags = flags_of(grammar.table);
-    // getopt_long reorders the pointers, never the characters.
-    std::vector<char*> words;
-    for (const char* word : argv) words.push_back(const_cast<char*>(word));
-    words.push_back(nullptr);
-    optind = 0;  // start anew
+    Words words(argv, grammar.table, /* quiet= */ false);
     for (;;) {
-        int found = getopt_long(int(argv.size()), words.data(), flags.letters.c_str(),
-                                flags.longs.data(), nullptr);
-        if (found == -1) return true;
-        const Option* option = find_flag(found, grammar.table);
-        if (option == nullptr) {
+        const Option* option = nullptr;
+        const Words::Found found = words.next(option);
+        if (found == Words::Found::end) return true;
+        if (found == Words::Found::unknown) {
             fail({exit_illegal, "Illegal argument \"?\"\n"}, line);
             return false;
         }
@@ -161,22 +201,114 @@ bool take_words(std::span<const char* const> argv, const Grammar& grammar, Comma
     }
 }
 
-// The file's keys under the words, which are taken a second time: a word says otherwise than the file.
-bool take_file(std::span<const char* const> argv, const Grammar& grammar, CommandLine& line) {
-    const std::string path = line.settings.process.config_path;
-    line = {defaults(grammar.table), {}, {}, {}};
-    std::string lines;
-    for (const std::string& error : read_config_file(path, grammar.table, line.settings)) lines += error + "\n";
-    if (lines.empty()) return take_words(argv, grammar, line);
-    fail({exit_usage, lines}, line);
-    return false;
+// -- Files -----------------------------------------------------------------------------------------------
+
+using Errors = std::vector<std::string>;  // lines without their ends
+
+void add(Errors& errors, std::string text) {
+    while (text.ends_with('\n')) text.pop_back();
+    if (std::find(errors.begin(), errors.end(), text) == errors.end()) errors.push_back(std::move(text));
 }
 
-Refusal check_nodes_of(const Settings& settings) {
-    std::string lines;
-    for (const std::string& complaint : check_nodes(settings.proxy)) lines += complaint + "\n";
-    if (lines.empty()) return {};
-    return Problem{exit_usage, lines};
+std::string unknown_flag(const std::string& word, std::span<const Option> table) {
+    std::vector<std::string_view> names;
+    for (const Option& option : table) {
+        if (option.where == Where::flag && option.section != Section::hidden && !option.name.empty())
+            names.push_back(option.name);
+    }
+    const std::string_view given = std::string_view(word).substr(0, word.find('='));
+    const std::string_view near = given.starts_with("--") ? nearest(given.substr(2), names) : "";
+    return "no option is spelled " + std::string(given) + ", or its value is missing" +
+           (near.empty() ? "" : "; did you mean --" + std::string(near) + "?");
+}
+
+// One line of /etc/memcached.conf, told of with its place.
+void take_conf_line(const ConfLine& said, const std::string& at, const Grammar& grammar, CommandLine& line,
+                    Errors& errors) {
+    if (!said.error.empty()) return add(errors, at + said.error);
+    std::vector<const char*> argv = {grammar.program.name.data()};
+    for (const std::string& word : said.words) argv.push_back(word.c_str());
+    Words words(argv, grammar.table, /* quiet= */ true);
+    for (;;) {
+        const Option* option = nullptr;
+        const Words::Found found = words.next(option);
+        if (found == Words::Found::end) break;
+        if (found == Words::Found::unknown) return add(errors, at + unknown_flag(said.words.front(), grammar.table));
+        if (option->action != Action::none && option->action != Action::extended)
+            return add(errors, at + spelled(*option) + " cannot be said in a file");
+        CommandLine one;
+        one.settings = std::move(line.settings);
+        (void)take(*option, optarg, grammar, one);
+        line.settings = std::move(one.settings);
+        if (one.exit_status) return add(errors, at + one.err);
+        line.err += one.err;
+    }
+    if (words.stray() != nullptr) add(errors, at + "'" + words.stray() + "' belongs to no option");
+}
+
+std::string path_in(const std::string& folder, const std::string& path) {
+    return folder.empty() || path.starts_with('/') ? path : folder + "/" + path;
+}
+
+void take_memcached_conf(const std::string& text, const std::string& path, const Grammar& grammar, CommandLine& line,
+                         Errors& errors) {
+    for (const ConfLine& said : memcached_conf_lines(text, path, line.err))
+        take_conf_line(said, path + ":" + std::to_string(said.number) + ": ", grammar, line, errors);
+}
+
+bool read_or_fail(const std::string& path, std::string& text, CommandLine& line) {
+    std::variant<std::string, Problem> read = read_whole_file(path);
+    if (auto* problem = std::get_if<Problem>(&read)) {
+        fail({problem->exit_status, problem->text + "\n"}, line);
+        return false;
+    }
+    text = std::get<std::string>(std::move(read));
+    return true;
+}
+
+// The files' options under the words, which are taken a second time: a word says otherwise than a file. Addresses add
+// up, but not those of a file and of words. False: a file cannot be read, which is in the line.
+bool take_files(std::span<const char* const> argv, const Grammar& grammar, CommandLine& line, Errors& errors) {
+    const ProcessSettings named = line.settings.process;
+    if (named.memcached_conf_path.empty() && named.config_path.empty()) return true;
+    line = {};
+    line.settings = defaults(grammar.table);
+    std::string text;
+    if (!named.memcached_conf_path.empty()) {
+        const std::string path = path_in(grammar.folder, named.memcached_conf_path);
+        if (!read_or_fail(path, text, line)) return false;
+        take_memcached_conf(text, path, grammar, line, errors);
+    }
+    if (!named.config_path.empty()) {
+        const std::string path = path_in(grammar.folder, named.config_path);
+        if (!read_or_fail(path, text, line)) return false;
+        for (std::string& error : read_config_text(text, path, grammar.table, line.settings)) add(errors, std::move(error));
+    }
+    std::string interfaces = std::exchange(line.settings.listen.interfaces, {});
+    const bool taken = take_words(argv, grammar, line);
+    CHECK(taken);  // as the first time
+    if (line.settings.listen.interfaces.empty()) line.settings.listen.interfaces = std::move(interfaces);
+    return true;
+}
+
+// What options say about each other.
+void check_all(const Grammar& grammar, CommandLine& line, Errors& errors) {
+    int status = errors.empty() ? exit_ok : exit_usage;
+    for (Problem& problem : grammar.program.check(line.settings)) {
+        if (status == exit_ok) status = problem.exit_status;
+        add(errors, std::move(problem.text));
+    }
+    for (std::string& complaint : check_nodes(line.settings.proxy)) add(errors, std::move(complaint));
+    if (errors.empty()) return;
+    line.exit_status = status == exit_ok ? exit_usage : status;
+    for (const std::string& error : errors) line.err += error + "\n";
+}
+
+// --check-config and --print-config, where nothing is wrong.
+void answer_of_settings(const Grammar& grammar, CommandLine& line) {
+    if (line.check) line.out = line.settings.process.config_path + ": nothing is wrong with it\n";
+    if (line.print) line.out = config_text(grammar.table, grammar.program, line.settings);
+    if (line.check || line.print) line.exit_status = exit_ok;
 }
 
 }  // namespace
@@ -200,16 +332,18 @@ Settings defaults(std::span<const Option> table) {
 Settings defaults() { return defaults(option_table()); }
 
 CommandLine parse_command_line(std::span<const char* const> argv, std::span<const Option> table,
-                               const Program& program) {
+                               const Program& program, const std::string& folder) {
     CHECK(!argv.empty());
-    const Grammar grammar{table, program};
+    const Grammar grammar{table, program, folder};
     CommandLine line;
     line.settings = defaults(table);
     if (!take_words(argv, grammar, line)) return line;
-    if (!line.settings.process.config_path.empty() && !take_file(argv, grammar, line)) return line;
-    if (Refusal refusal = program.check(line.settings)) fail(*refusal, line);
-    if (Refusal refusal = check_nodes_of(line.settings)) fail(*refusal, line);
-    if (!line.exit_status) line.err += program.remarks(line.settings);
+    Errors errors;
+    if (!take_files(argv, grammar, line, errors)) return line;
+    check_all(grammar, line, errors);
+    if (line.exit_status) return line;
+    line.err += program.remarks(line.settings);
+    answer_of_settings(grammar, line);
     return line;
 }
 

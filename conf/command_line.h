@@ -19,13 +19,17 @@ struct CommandLine {
     std::optional<int> exit_status;
     std::string out;  // for stdout
     std::string err;  // for stderr; warnings when running
+    bool check = false;  // --check-config: only say what is wrong
+    bool print = false;  // --print-config: only say what it comes to
 };
 
 // argv[0] is the program's name. Not reentrant: getopt's state is the process's.
-// The options are the rows of the table. With --config the file's keys are settings first, and the words
-// of the command line then say otherwise; nodes of both are in the list.
+// The options are the rows of the table. With --memcached-conf and --config the files' options are settings first, in
+// this order, and the words of the command line then say otherwise; nodes of all are in the list. All that is wrong in
+// the files, and between the options, is told at once. folder: where files are that are named without a leading slash;
+// empty: where the process is.
 CommandLine parse_command_line(std::span<const char* const> argv,
                                std::span<const Option> table = option_table(),
-                               const Program& program = farcached_program());
+                               const Program& program = farcached_program(), const std::string& folder = {});
 
 }  // namespace farcached::conf

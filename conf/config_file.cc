@@ -10,6 +10,7 @@
 #include <memory>
 
 #include "base/nearest.h"
+#include "conf/kinds.h"
 #include "conf/nodes.h"
 
 namespace farcached::conf {
@@ -31,15 +32,42 @@ std::string found_text(const toml::node& value) {
     return "a date or time";
 }
 
-// The value as the command line would write it, if it is of that type.
-std::optional<std::string> text_of(const toml::node& value, Value wanted) {
-    if (const auto* text = value.as_string(); text != nullptr && wanted == Value::text) {
-        // What follows a NUL would be lost.
-        if (text->get().find('\0') != std::string::npos) return {};
-        return text->get();
+// A number of those that have units, said with one.
+bool has_unit(std::string_view text) { return !text.empty() && (text.back() < '0' || text.back() > '9'); }
+
+// What follows a NUL would be lost.
+std::optional<std::string> whole_text(const toml::node& value) {
+    const auto* text = value.as_string();
+    if (text == nullptr || text->get().find('\0') != std::string::npos) return {};
+    return text->get();
+}
+
+// "a,b" of ["a", "b"]; what has a comma itself would be two.
+std::optional<std::string> joined_text(const toml::array& array) {
+    std::string all;
+    for (const toml::node& one : array) {
+        const std::optional<std::string> text = whole_text(one);
+        if (!text || text->empty() || text->find(',') != std::string::npos) return {};
+        all += (all.empty() ? "" : ",") + *text;
     }
-    if (const auto* whole = value.as_integer(); whole != nullptr && wanted == Value::integer) {
-        return std::to_string(whole->get());
+    return all;
+}
+
+// The value as the command line would write it, if it is of that type.
+std::optional<std::string> text_of(const toml::node& value, const Kind& kind) {
+    const Value wanted = kind.value;
+    if (const auto* array = value.as_array(); array != nullptr && kind.several) return joined_text(*array);
+    if (std::optional<std::string> text = whole_text(value)) {
+        if (wanted == Value::text || wanted == Value::size) return text;
+        if (wanted == Value::integer && kind.unit != Unit::none && has_unit(*text)) return text;
+        return {};
+    }
+    if (const auto* whole = value.as_integer(); whole != nullptr) {
+        const bool fits = wanted == Value::integer || wanted == Value::size || wanted == Value::real;
+        if (fits) return std::to_string(whole->get());
+    }
+    if (const auto* real = value.as_floating_point(); real != nullptr && wanted == Value::real) {
+        return shortest(real->get());
     }
     if (const auto* logical = value.as_boolean(); logical != nullptr && wanted == Value::boolean) {
         return logical->get() ? "yes" : "no";
@@ -81,9 +109,11 @@ class Reader {
         return name_ + ":" + std::to_string(at.line) + ":" + std::to_string(at.column);
     }
 
-    std::vector<std::string_view> names_under(const std::string& prefix) const;
+    std::vector<std::string_view> names_under(const std::string& prefix, bool all = true) const;
+    std::string unknown_key(const std::string& prefix, std::string_view key) const;
     void read_table(const toml::table& table, const std::string& prefix);
     void read_entry(const toml::key& key, const toml::node& value, const std::string& prefix);
+    void read_values();
     void read_value(const Option& option, const toml::node& value);
     void read_nodes(const std::string& key, const toml::node& value);
     void read_node(const std::string& key, const toml::table& table);
@@ -91,16 +121,21 @@ class Reader {
     const std::string& name_;
     std::span<const Option> table_;
     Settings& settings_;
-    std::vector<const Option*> read_;  // what the file has said so far
+    struct Said {
+        const Option* option;
+        const toml::node* value;
+    };
+    std::vector<Said> said_;  // what the file says, before it is taken
     std::vector<Error> errors_;
 };
 
-// What may stand in the table of that prefix: of "pointer_table." path and entries.
-std::vector<std::string_view> Reader::names_under(const std::string& prefix) const {
+// What may stand in the table of that prefix: of "pointer_table." path and entries. all: also what has no effect.
+std::vector<std::string_view> Reader::names_under(const std::string& prefix, bool all) const {
     std::vector<std::string_view> names;
     for (const Option& option : table_) {
-        if (!option.in_file || !option.name.starts_with(prefix)) continue;
-        std::string_view rest = option.name.substr(prefix.size());
+        if (!is_key(option) || !key_of(option).starts_with(prefix)) continue;
+        if (!all && option.section == Section::compat) continue;
+        std::string_view rest = key_of(option).substr(prefix.size());
         std::string_view name = rest.substr(0, rest.find('.'));
         if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
     }
@@ -114,11 +149,10 @@ void Reader::read_table(const toml::table& table, const std::string& prefix) {
 void Reader::read_entry(const toml::key& key, const toml::node& value, const std::string& prefix) {
     const std::string name = prefix + std::string(key.str());
     for (const Option& option : table_) {
-        if (!option.in_file || !same_name(option.name, name)) continue;
-        if (std::find(read_.begin(), read_.end(), &option) != read_.end())
-            return complain(key.source(), name + ": is there twice");
-        read_.push_back(&option);
-        option.kind.value == Value::tables ? read_nodes(name, value) : read_value(option, value);
+        if (!is_key(option) || !same_name(key_of(option), name)) continue;
+        const auto same = [&](const Said& said) { return said.option == &option; };
+        if (std::any_of(said_.begin(), said_.end(), same)) return complain(key.source(), name + ": is there twice");
+        said_.push_back({&option, &value});
         return;
     }
     const std::string inner = name + ".";
@@ -126,17 +160,46 @@ void Reader::read_entry(const toml::key& key, const toml::node& value, const std
         if (const toml::table* table = value.as_table()) return read_table(*table, inner);
         return complain_of(value, name, "a table of " + listed(names));
     }
-    std::string where = prefix.empty() ? "key" : "key of " + prefix.substr(0, prefix.size() - 1);
-    complain(key.source(), unknown_word(where, key.str(), names_under(prefix)));
+    complain(key.source(), unknown_key(prefix, key.str()));
+}
+
+// Of many keys only the nearest is named, or else those that have an effect.
+std::string Reader::unknown_key(const std::string& prefix, std::string_view key) const {
+    constexpr size_t few = 32;
+    const std::string where = prefix.empty() ? "key" : "key of " + prefix.substr(0, prefix.size() - 1);
+    const std::vector<std::string_view> names = names_under(prefix);
+    if (names.size() <= few) return unknown_word(where, key, names);
+    const std::string_view near = nearest(key.substr(0, shown_bytes_max), names);
+    if (near.empty()) return unknown_word(where, key.substr(0, shown_bytes_max), names_under(prefix, /* all= */ false));
+    return "unknown " + where + " '" + std::string(key.substr(0, shown_bytes_max)) + "', did you mean '" +
+           std::string(near) + "'?";
+}
+
+// In the table's order, not the file's: an option may say what another is, too, until that is said itself.
+void Reader::read_values() {
+    for (const Option& option : table_) {
+        for (const Said& said : said_) {
+            if (said.option != &option) continue;
+            const std::string name(key_of(option));
+            option.kind.value == Value::tables ? read_nodes(name, *said.value) : read_value(option, *said.value);
+        }
+    }
 }
 
 void Reader::read_value(const Option& option, const toml::node& value) {
-    const std::string name(option.name);
-    std::optional<std::string> text = text_of(value, option.kind.value);
+    const std::string name(key_of(option));
+    std::optional<std::string> text = text_of(value, option.kind);
     if (!text) return complain_of(value, name, allowed_text(option));
-    std::string warnings;
-    if (!option.kind.set(option, settings_, text->c_str(), warnings)) return;
-    complain(value.source(), name + ": " + complaint(option, *text));
+    std::string warnings;  // in a file there is nothing between right and wrong
+    Settings tried = settings_;
+    const bool refused = option.kind.set(option, tried, text->c_str(), warnings).has_value();
+    if (!refused && warnings.empty()) {
+        settings_ = std::move(tried);
+        return;
+    }
+    const bool worded = !option.kind.choices.empty() || option.kind.value == Value::integer || !option.allowed.empty();
+    if (warnings.empty() && worded) return complain(value.source(), name + ": " + complaint(option, *text));
+    complain_of(value, name, allowed_text(option));
 }
 
 void Reader::read_nodes(const std::string& key, const toml::node& value) {
@@ -170,7 +233,7 @@ void Reader::read_node(const std::string& key, const toml::table& table) {
             complain(table.source(), full + ": missing; allowed: " + std::string(one.allowed));
             continue;
         }
-        std::optional<std::string> text = text_of(*value, one.value);
+        std::optional<std::string> text = text_of(*value, Kind{.value = one.value});
         if (!text) {
             complain_of(*value, full, std::string(one.allowed));
             continue;
@@ -186,6 +249,7 @@ void Reader::read(std::string_view text) {
     try {
         const toml::table table = toml::parse(text);
         read_table(table, "");
+        read_values();
     } catch (const toml::parse_error& error) {
         complain(error.source(), "this is no TOML: " + std::string(error.description()));
     }
@@ -215,18 +279,16 @@ std::vector<std::string> read_config_text(std::string_view text, const std::stri
     return lines;
 }
 
-std::vector<std::string> read_config_file(const std::string& path, std::span<const Option> table,
-                                          Settings& settings) {
+std::variant<std::string, Problem> read_whole_file(const std::string& path) {
+    const auto fail = [&](const std::string& why) { return Problem{exit_usage, path + ": " + why}; };
     std::unique_ptr<std::FILE, CloseFile> file(std::fopen(path.c_str(), "re"));
-    if (file == nullptr) return {path + ": cannot be opened: " + std::strerror(errno)};
+    if (file == nullptr) return fail(std::string("cannot be opened: ") + std::strerror(errno));
     std::string text(config_bytes_max + 1, '\0');
     errno = 0;
     text.resize(std::fread(text.data(), 1, text.size(), file.get()));
-    if (std::ferror(file.get()) != 0) return {path + ": cannot be read: " + std::strerror(errno)};
-    if (text.size() > config_bytes_max) {
-        return {path + ": is longer than " + std::to_string(config_bytes_max) + " bytes"};
-    }
-    return read_config_text(text, path, table, settings);
+    if (std::ferror(file.get()) != 0) return fail(std::string("cannot be read: ") + std::strerror(errno));
+    if (text.size() > config_bytes_max) return fail("is longer than " + std::to_string(config_bytes_max) + " bytes");
+    return text;
 }
 
 }  // namespace farcached::conf

@@ -7,6 +7,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <variant>
 #include <vector>
 
 #include "conf/option.h"
@@ -15,11 +16,12 @@ namespace farcached::conf {
 
 constexpr size_t config_bytes_max = 1 << 20;  // longer is no configuration
 
-// Both set what they can and return all that is wrong, in the file's order, each a line
+// The file's bytes, or why not: "PATH: cannot be opened: ...".
+std::variant<std::string, Problem> read_whole_file(const std::string& path);
+
+// Sets what it can and returns all that is wrong, in the text's order, each a line
 // "NAME:LINE:COLUMN: key: what was found; what is allowed" without its end. None: all is set.
 // Of what is no TOML only the first error is told: the rest cannot be read.
-std::vector<std::string> read_config_file(const std::string& path, std::span<const Option> table,
-                                          Settings& settings);
 std::vector<std::string> read_config_text(std::string_view text, const std::string& name,
                                           std::span<const Option> table, Settings& settings);
 

@@ -70,6 +70,8 @@ void append_option(const Option& option, std::string& out) {
     }
 }
 
+}  // namespace
+
 // Flags before suboptions, flags by letter with lower case first, suboptions as in the table.
 std::vector<const Option*> rows_of(Section section, std::span<const Option> table) {
     std::vector<const Option*> rows;
@@ -103,8 +105,6 @@ std::string roff(std::string_view text) {
     }
     return out;
 }
-
-}  // namespace
 
 std::string help_text(std::span<const Option> table, const Program& program) {
     std::string out = program.version();

@@ -4,6 +4,8 @@
 
 #include <span>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "conf/option.h"
 #include "conf/program.h"
@@ -14,6 +16,9 @@ std::string help_text(std::span<const Option> table, const Program& program = fa
 std::string license_text();
 std::string version_text();
 std::string full_version_text();
+// A section's rows as help prints them: flags before suboptions, flags by letter.
+std::vector<const Option*> rows_of(Section section, std::span<const Option> table);
+std::string roff(std::string_view text);
 std::string options_man(std::span<const Option> table);  // roff: .SS and .TP, to be placed under OPTIONS
 
 }  // namespace farcached::conf

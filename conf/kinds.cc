@@ -3,6 +3,7 @@
 
 #include <bit>
 #include <cerrno>
+#include <charconv>
 #include <cstdlib>
 
 #include "base/check.h"
@@ -16,6 +17,14 @@ bool only_blanks(const char* text) {
     return *text == '\0';
 }
 
+// What follows a number: its unit, if it is one.
+std::string_view word_behind(const char* text) {
+    std::string_view word(text);
+    while (!word.empty() && word.front() == ' ') word.remove_prefix(1);
+    while (!word.empty() && word.back() == ' ') word.remove_suffix(1);
+    return word;
+}
+
 }  // namespace
 
 NumberRead read_number(const Option& option, const char* text, std::string& warnings) {
@@ -25,10 +34,13 @@ NumberRead read_number(const Option& option, const char* text, std::string& warn
     long long value = std::strtoll(text, &end, 10);
     if (end == text) return {};
     if (errno == ERANGE) return {};
+    const Measured measured = measure(value, word_behind(end), option.kind.unit);
+    if (measured.known && !measured.whole) return {};
+    if (measured.known) value = measured.value;
     bool in_range = double(value) >= option.kind.min && double(value) <= option.kind.max;
     if (!in_range && option.initial != text) return {};
     if (option.kind.power_of_two && !std::has_single_bit(uint64_t(value))) return {};
-    if (!only_blanks(end)) {
+    if (!measured.known && !only_blanks(end)) {
         warnings += "WARNING: " + spelled(option) + ": '" + text + "' is read as " +
                     std::to_string(value) + "\n";
     }
@@ -64,6 +76,10 @@ bool read_size(const char* text, uint64_t& bytes) {
     errno = 0;
     long long read = std::strtoll(text, &end, 10);
     if (end == text || read < 0 || errno != 0) return false;
+    if (const Measured measured = measure(read, word_behind(end), Unit::bytes); measured.known) {
+        bytes = uint64_t(measured.value);
+        return measured.whole;
+    }
     uint64_t unit = 1;
     if (*end == 'k' || *end == 'K') unit = 1024;
     if (*end == 'm' || *end == 'M') unit = 1024 * 1024;
@@ -80,6 +96,13 @@ std::string fixed(double value, int digits) {
     CHECK(length > 0);
     CHECK(size_t(length) < sizeof text);
     return text;
+}
+
+std::string shortest(double value) {
+    char text[64];
+    const auto [end, error] = std::to_chars(text, text + sizeof text, value);
+    CHECK(error == std::errc());
+    return {text, end};
 }
 
 std::string yes_no(bool value) { return value ? "yes" : "no"; }
@@ -127,6 +150,11 @@ Refusal set_nothing(const Option&, Settings&, const char*, std::string&) { retur
 
 std::string show_compat(const Option& option, const Settings& settings) {
     return compat_value(settings, compat_name(option));
+}
+
+std::string write_compat_number(const Option& option, const Settings& settings) {
+    const std::string value = compat_value(settings, compat_name(option));
+    return value.empty() ? value : std::to_string(std::stoull(value) / option.kind.scale);
 }
 
 }  // namespace farcached::conf

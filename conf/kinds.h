@@ -26,6 +26,11 @@ const auto& at(const Settings& settings) {
     return (settings.*module).*field;
 }
 
+template <auto module, auto field>
+void copy_field(const Settings& from, Settings& to) {
+    at<module, field>(to) = at<module, field>(from);
+}
+
 // -- What they have in common (conf/kinds.cc) ----------------------------------------------------------
 
 struct NumberRead {
@@ -36,62 +41,87 @@ struct NumberRead {
 NumberRead read_number(const Option& option, const char* text, std::string& warnings);
 bool read_real(const Option& option, const char* text, double& value);
 bool read_octal(const Option& option, const char* text, uint32_t& value);
-// "512", "512k", "1m".
+// "512", "512k", "1m", "1MB".
 bool read_size(const char* text, uint64_t& bytes);
 
 std::string fixed(double value, int digits);  // "%.*f"
+std::string shortest(double value);           // that reads back the same
 std::string yes_no(bool value);
+
+// The kind's numbers are in this unit.
+constexpr Kind counted_in(Unit unit, Kind kind) {
+    kind.unit = unit;
+    return kind;
+}
 
 // -- Kinds bound to a field ----------------------------------------------------------------------------
 
-// Without argument sets `given`; the default is written yes or no, and so is what no_<name> passes.
+// Given, it sets the field to `given`; the default is written yes or no, and so is what no_<name> and a file say: of
+// the option, not of the field. Shown is the field.
 template <auto module, auto field, bool given = true>
 constexpr Kind toggle() {
-    return {[](const Option&, Settings& settings, const char* text, std::string&) -> Refusal {
-                at<module, field>(settings) = text == nullptr ? given : std::string_view(text) == "yes";
+    return {.set = [](const Option&, Settings& settings, const char* text, std::string&) -> Refusal {
+                const bool on = text == nullptr || std::string_view(text) == "yes";
+                at<module, field>(settings) = on == given;
                 return {};
             },
-            [](const Option&, const Settings& settings) { return yes_no(at<module, field>(settings)); },
-            0, 0, 1, Value::boolean};
+            .show = [](const Option&, const Settings& settings) { return yes_no(at<module, field>(settings)); },
+            .value = Value::boolean,
+            .write = [](const Option&, const Settings& settings) {
+                return yes_no(at<module, field>(settings) == given);
+            },
+            .copy = copy_field<module, field>};
 }
 
 template <auto module, auto field>
 constexpr Kind number(double min, double max, uint64_t scale = 1) {
-    return {[](const Option& option, Settings& settings, const char* text,
-               std::string& warnings) -> Refusal {
+    return {.set = [](const Option& option, Settings& settings, const char* text,
+                      std::string& warnings) -> Refusal {
                 NumberRead read = read_number(option, text, warnings);
                 if (!read.good) return refuse(option, text);
                 auto& value = at<module, field>(settings);
                 value = std::remove_reference_t<decltype(value)>(read.value * int64_t(option.kind.scale));
                 return {};
             },
-            [](const Option&, const Settings& settings) {
+            .show = [](const Option&, const Settings& settings) {
                 return std::to_string(at<module, field>(settings));
             },
-            min, max, scale, Value::integer};
+            .min = min,
+            .max = max,
+            .scale = scale,
+            .value = Value::integer,
+            .write = [](const Option& option, const Settings& settings) {
+                return std::to_string(int64_t(at<module, field>(settings)) / int64_t(option.kind.scale));
+            },
+            .copy = copy_field<module, field>};
 }
 
 // Above min and below max; shown with two digits.
 template <auto module, auto field>
 constexpr Kind real(double min, double max) {
-    return {[](const Option& option, Settings& settings, const char* text, std::string&) -> Refusal {
+    return {.set = [](const Option& option, Settings& settings, const char* text, std::string&) -> Refusal {
                 double value = 0;
                 if (!read_real(option, text, value)) return refuse(option, text);
                 at<module, field>(settings) = value;
                 return {};
             },
-            [](const Option&, const Settings& settings) { return fixed(at<module, field>(settings), 2); },
-            min, max, 1, Value::real};
+            .show = [](const Option&, const Settings& settings) { return fixed(at<module, field>(settings), 2); },
+            .min = min,
+            .max = max,
+            .value = Value::real,
+            .write = [](const Option&, const Settings& settings) { return shortest(at<module, field>(settings)); },
+            .copy = copy_field<module, field>};
 }
 
 template <auto module, auto field>
 constexpr Kind text() {
-    return {[](const Option&, Settings& settings, const char* value, std::string&) -> Refusal {
+    return {.set = [](const Option&, Settings& settings, const char* value, std::string&) -> Refusal {
                 at<module, field>(settings) = value;
                 return {};
             },
-            [](const Option&, const Settings& settings) { return at<module, field>(settings); },
-            0, 0, 1, Value::text};
+            .show = [](const Option&, const Settings& settings) { return at<module, field>(settings); },
+            .value = Value::text,
+            .copy = copy_field<module, field>};
 }
 
 // A text that is `good`; the row says in `allowed` what that is.
@@ -123,7 +153,8 @@ constexpr Kind choice(std::span<const std::string_view> words) {
                 return std::string(option.kind.choices[size_t(at<module, field>(settings))]);
             },
             .value = Value::text,
-            .choices = words};
+            .choices = words,
+            .copy = copy_field<module, field>};
 }
 
 template <auto module, auto field>
@@ -138,17 +169,23 @@ constexpr Kind power_of_two(double min, double max) {
 constexpr double any_u32 = std::numeric_limits<uint32_t>::max();
 
 Set set_compat_toggle, set_compat_number, set_compat_real, set_compat_text, set_nothing;
-Show show_compat;
+Show show_compat, write_compat_number;
 
-constexpr Kind compat_toggle{set_compat_toggle, show_compat};
-constexpr Kind compat_text{set_compat_text, show_compat};
-constexpr Kind ignored{set_nothing};  // any argument or none
+constexpr Kind compat_toggle{.set = set_compat_toggle, .show = show_compat, .value = Value::boolean};
+constexpr Kind compat_text{.set = set_compat_text, .show = show_compat, .value = Value::text};
+constexpr Kind ignored{.set = set_nothing};  // any argument or none
 constexpr Kind compat_number(double min, double max, uint64_t scale = 1) {
-    return {set_compat_number, show_compat, min, max, scale};
+    return {.set = set_compat_number,
+            .show = show_compat,
+            .min = min,
+            .max = max,
+            .scale = scale,
+            .value = Value::integer,
+            .write = write_compat_number};
 }
 // Above min and below max; `digits` are shown after the point.
 constexpr Kind compat_real(double min, double max, uint64_t digits) {
-    return {set_compat_real, show_compat, min, max, digits};
+    return {.set = set_compat_real, .show = show_compat, .min = min, .max = max, .scale = digits, .value = Value::real};
 }
 
 // Under which name a row's value is kept.
@@ -161,34 +198,61 @@ double compat_real_value(const Settings& settings, std::string_view name);
 Set set_udp_port, set_interfaces, set_unix_mode, set_protocol, set_item_size, set_delimiter, set_louder,
     set_hash_algorithm, set_slab_automove, set_temporary_ttl, set_tls_version, set_no_chunked_items,
     set_modern, set_deprecated, set_unavailable, set_http;
-Show show_http, show_unix_mode, show_protocol, show_evictions, show_threads_per_udp, show_lru_segmented, show_initial;
+Show show_http, show_unix_mode, show_protocol, show_evictions, show_threads_per_udp, show_lru_segmented, show_initial,
+    write_protocol, write_delimiter, write_temporary_ttl, write_tls_version;
 // What kind.show says, or memcached's word where that is nothing: it has two.
 Show show_or_null, show_or_bracketed_null;
 
-constexpr Kind udp_port{set_udp_port, show_initial};
-constexpr Kind interfaces{set_interfaces, text<&Settings::listen, &ListenSettings::interfaces>().show};
-constexpr Kind unix_mode{set_unix_mode, show_unix_mode, 0, 0777};
-constexpr Kind protocol_name{set_protocol, show_protocol};
-constexpr Kind item_size{set_item_size, number<&Settings::memory, &MemorySettings::item_bytes_max>(0, 0).show,
-                         1024, 1024.0 * 1024 * 1024};
-constexpr Kind delimiter{set_delimiter, text<&Settings::admin, &AdminSettings::prefix_delimiter>().show};
-constexpr Kind louder{set_louder, number<&Settings::process, &ProcessSettings::verbosity>(0, 0).show};
-constexpr Kind hash_algorithm{set_hash_algorithm, show_compat};
-constexpr Kind slab_automove{set_slab_automove, show_compat, 0, 2};
-constexpr Kind temporary_ttl{set_temporary_ttl, show_compat, 0, any_u32};
-constexpr Kind tls_version{set_tls_version, show_compat, 0, 3};
-constexpr Kind no_chunked_items{set_no_chunked_items};
-constexpr Kind modern{set_modern};
-constexpr Kind deprecated{set_deprecated};
+constexpr Kind udp_port{.set = set_udp_port, .show = show_initial, .value = Value::integer};
+constexpr Kind interfaces{.set = set_interfaces,
+                          .show = text<&Settings::listen, &ListenSettings::interfaces>().show,
+                          .value = Value::text,
+                          .several = true};
+constexpr Kind unix_mode{.set = set_unix_mode, .show = show_unix_mode, .max = 0777, .value = Value::text};
+constexpr Kind protocol_name{
+    .set = set_protocol, .show = show_protocol, .value = Value::text, .write = write_protocol};
+constexpr Kind item_size{.set = set_item_size,
+                         .show = number<&Settings::memory, &MemorySettings::item_bytes_max>(0, 0).show,
+                         .min = 1024,
+                         .max = 1024.0 * 1024 * 1024,
+                         .value = Value::size,
+                         .unit = Unit::bytes};
+constexpr Kind delimiter{.set = set_delimiter,
+                         .show = text<&Settings::admin, &AdminSettings::prefix_delimiter>().show,
+                         .value = Value::text,
+                         .write = write_delimiter};
+constexpr double verbosity_max = 9;
+constexpr Kind louder{.set = set_louder,
+                      .show = number<&Settings::process, &ProcessSettings::verbosity>(0, 0).show,
+                      .max = verbosity_max,
+                      .value = Value::integer,
+                      .copy = copy_field<&Settings::process, &ProcessSettings::verbosity>};
+constexpr Kind hash_algorithm{.set = set_hash_algorithm, .show = show_compat, .value = Value::text};
+constexpr Kind slab_automove{.set = set_slab_automove,
+                             .show = show_compat,
+                             .max = 2,
+                             .value = Value::integer,
+                             .write = write_compat_number};
+constexpr Kind temporary_ttl{.set = set_temporary_ttl,
+                             .show = show_compat,
+                             .max = any_u32,
+                             .value = Value::integer,
+                             .write = write_temporary_ttl,
+                             .unit = Unit::seconds};
+constexpr Kind tls_version{
+    .set = set_tls_version, .show = show_compat, .max = 3, .value = Value::integer, .write = write_tls_version};
+constexpr Kind no_chunked_items{.set = set_no_chunked_items};
+constexpr Kind modern{.set = set_modern};
+constexpr Kind deprecated{.set = set_deprecated};
 // memcached has it, farcached does not yet; shown as `initial`.
-constexpr Kind unavailable{set_unavailable, show_initial};
+constexpr Kind unavailable{.set = set_unavailable, .show = show_initial};
 // Never set; shown as `initial`.
-constexpr Kind constant{nullptr, show_initial};
+constexpr Kind constant{.show = show_initial};
 
 // --http, which both daemons have.
 constexpr Option http_option(Section section) {
     return {.name = "http", .argument = "<[addr:]port>", .kind = {.set = set_http, .show = show_http, .value = Value::text},
-            .section = section, .in_file = true, .exit_status = exit_usage,
+            .section = section, .exit_status = exit_usage,
             .allowed = "PORT, of 127.0.0.1, or ADDR:PORT, with brackets around an IPv6 address; port 0 to 65535",
             .help = "serve /metrics for Prometheus, /healthz and /readyz over\n"
                     "HTTP, at 127.0.0.1 unless an address is given, a name, one\n"
@@ -202,9 +266,30 @@ constexpr Option http_option(Section section) {
 constexpr Option admin_option(Section section) {
     return {.name = "admin", .argument = "<path>",
             .kind = checked_text<&Settings::admin, &AdminSettings::socket_path>(is_socket_path),
-            .section = section, .in_file = true, .exit_status = exit_usage, .allowed = socket_path_allowed,
+            .section = section, .exit_status = exit_usage, .allowed = socket_path_allowed,
             .help = "a Unix socket of mode 0600 for the operator, who asks there\n"
                     "with farctl or nc for statistics, and gives orders"};
+}
+
+constexpr std::string_view item_size_allowed = "a number of bytes, or one with k or m, from 1k to 1024m";
+
+// What both daemons have of their files.
+constexpr Option config_option(Section section) {
+    return {.name = "config", .argument = "<file>",
+            .kind = text<&Settings::process, &ProcessSettings::config_path>(), .section = section, .in_file = false,
+            .help = "read this TOML file before the other options; its keys are\n"
+                    "their long names and the names of -o, - or _ between words"};
+}
+constexpr Option check_config_option(Section section) {
+    return {.name = "check-config", .argument = "<file>",
+            .kind = text<&Settings::process, &ProcessSettings::config_path>(), .action = Action::check_config,
+            .section = section, .in_file = false,
+            .help = "as --config, but only say what is wrong with it, and exit"};
+}
+constexpr Option print_config_option(Section section) {
+    return {.name = "print-config", .action = Action::print_config, .section = section,
+            .help = "print what files and options come to, as a file for\n"
+                    "--config, and exit"};
 }
 
 }  // namespace farcached::conf

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The kinds that one option each has.
+#include <algorithm>
 #include <array>
 
 #include "base/check.h"
@@ -55,6 +56,10 @@ Refusal set_protocol(const Option& option, Settings& settings, const char* text,
     return refuse(option, text);
 }
 
+std::string write_protocol(const Option&, const Settings& settings) {
+    return std::string(protocol_names[size_t(settings.listen.protocol)].given);
+}
+
 std::string show_protocol(const Option&, const Settings& settings) {
     return std::string(protocol_names[size_t(settings.listen.protocol)].shown);
 }
@@ -78,8 +83,21 @@ Refusal set_delimiter(const Option& option, Settings& settings, const char* text
     return {};
 }
 
-Refusal set_louder(const Option&, Settings& settings, const char*, std::string&) {
-    settings.process.verbosity++;
+// That it is given is what turns the counting on.
+std::string write_delimiter(const Option&, const Settings& settings) {
+    return settings.admin.detail ? settings.admin.prefix_delimiter : std::string();
+}
+
+// As a flag once more; a file says how often.
+Refusal set_louder(const Option& option, Settings& settings, const char* text, std::string& warnings) {
+    uint32_t& verbosity = settings.process.verbosity;
+    if (text == nullptr) {
+        verbosity = std::min(verbosity + 1, uint32_t(verbosity_max));
+        return {};
+    }
+    const NumberRead read = read_number(option, text, warnings);
+    if (!read.good) return refuse(option, text);
+    verbosity = uint32_t(read.value);
     return {};
 }
 
@@ -117,12 +135,21 @@ Refusal set_temporary_ttl(const Option& option, Settings& settings, const char* 
     return set_compat_number(option, settings, text, warnings);
 }
 
+std::string write_temporary_ttl(const Option& option, const Settings& settings) {
+    return compat_value(settings, "temp_lru") == "yes" ? show_compat(option, settings) : std::string();
+}
+
 Refusal set_tls_version(const Option& option, Settings& settings, const char* text,
                         std::string& warnings) {
     NumberRead read = read_number(option, text, warnings);
     if (!read.good) return refuse(option, text);
     settings.compat[std::string(compat_name(option))] = "tlsv1." + std::to_string(read.value);
     return {};
+}
+
+std::string write_tls_version(const Option& option, const Settings& settings) {
+    const std::string shown = show_compat(option, settings);  // "tlsv1.2"
+    return shown.substr(shown.find('.') + 1);
 }
 
 std::string show_lru_segmented(const Option&, const Settings& settings) {

@@ -7,8 +7,12 @@ conf_libconf_a_SOURCES = \
 	conf/check_settings.h \
 	conf/command_line.cc \
 	conf/command_line.h \
+	conf/completion.cc \
+	conf/completion.h \
 	conf/config_file.cc \
 	conf/config_file.h \
+	conf/config_text.cc \
+	conf/config_text.h \
 	conf/exit_status.h \
 	conf/help.cc \
 	conf/help.h \
@@ -18,6 +22,8 @@ conf_libconf_a_SOURCES = \
 	conf/license.cc \
 	conf/listen_address.cc \
 	conf/listen_address.h \
+	conf/memcached_conf.cc \
+	conf/memcached_conf.h \
 	conf/node_option_table.cc \
 	conf/node_option_table.h \
 	conf/node_settings.h \
@@ -30,9 +36,13 @@ conf_libconf_a_SOURCES = \
 	conf/proxy_option_table.cc \
 	conf/proxy_option_table.h \
 	conf/proxy_settings.h \
+	conf/reload.cc \
+	conf/reload.h \
 	conf/settings.h \
 	conf/settings_stats.cc \
 	conf/settings_stats.h \
+	conf/units.cc \
+	conf/units.h \
 	conf/version.h
 
 # Samples; a test loads each.

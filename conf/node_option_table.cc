@@ -25,25 +25,20 @@ Refusal set_address(const Option& option, Settings& settings, const char* text, 
     if (!wrong) return {};
     return Problem{option.exit_status, spelled(option) + " " + text + ": " + *wrong + "\n"};
 }
-constexpr Kind tcp_address{.set = set_address<&N::tcp_host, &N::tcp_port>, .value = Value::text};
-constexpr Kind verbs_address{.set = set_address<&N::verbs_host, &N::verbs_port>, .value = Value::text};
+template <std::string N::* host, uint16_t N::* port>
+std::string show_address(const Option&, const Settings& settings) {
+    const std::string& at = settings.node.*host;
+    if (at.empty()) return at;
+    const bool ipv6 = at.find(':') != std::string::npos;
+    return (ipv6 ? "[" + at + "]" : at) + ":" + std::to_string(settings.node.*port);
+}
+template <std::string N::* host, uint16_t N::* port>
+constexpr Kind address() {
+    return {.set = set_address<host, port>, .show = show_address<host, port>, .value = Value::text};
+}
+constexpr Kind tcp_address = address<&N::tcp_host, &N::tcp_port>();
+constexpr Kind verbs_address = address<&N::verbs_host, &N::verbs_port>();
 constexpr std::string_view address_allowed = "ADDR:PORT, with brackets around an IPv6 address; port 0 to 65535";
-
-// Given, or said to be so in the file, it turns something off.
-template <auto module, auto field>
-constexpr Kind turns_off() {
-    return {.set = [](const Option&, Settings& settings, const char* text, std::string&) -> Refusal {
-                settings.*module.*field = text != nullptr && std::string_view(text) == "no";
-                return {};
-            },
-            .value = Value::boolean};
-}
-
-constexpr Kind item_size_as_text() {
-    Kind kind = item_size;
-    kind.value = Value::text;
-    return kind;
-}
 
 // One term for all leases: the only one, the shortest and the longest.
 constexpr Kind one_term() {
@@ -66,78 +61,80 @@ constexpr const char* policy_help_text =
 
 constexpr Option table[] = {
     {.name = "name", .argument = "<name>", .kind = checked_text<&S::node, &N::name>(is_node_name),
-     .section = Section::network, .in_file = true, .exit_status = exit_usage,
+     .section = Section::network, .exit_status = exit_usage,
      .allowed = "1 to 63 letters, digits, and any of . _ -",
      .help = "what it is called in messages and statistics; if none is\n"
              "given, made of the host's name and the port of --tcp"},
     {.name = "shm", .argument = "<path>", .kind = checked_text<&S::node, &N::shm_path>(is_socket_path),
-     .section = Section::network, .in_file = true, .exit_status = exit_usage,
+     .section = Section::network, .exit_status = exit_usage,
      .allowed = socket_path_allowed,
      .help = "serve proxies of this host, which read the node's memory\n"
              "themselves; the Unix socket at which they find it. Beside it\n"
              "<path>.lock keeps a second node away"},
     {.name = "tcp", .argument = "<addr>:<port>", .kind = tcp_address, .section = Section::network,
-     .in_file = true, .exit_status = exit_usage,
+     .exit_status = exit_usage,
      .allowed = address_allowed,
      .help = "serve proxies over TCP at this address: a name, an IPv4\n"
              "address, an IPv6 one in brackets, or * for all; port 0: one\n"
              "that the kernel chooses, written to the file that\n"
              "$FARNODE_PORT_FILENAME names"},
     {.name = "verbs", .argument = "<addr>:<port>", .kind = verbs_address, .section = Section::network,
-     .in_file = true, .exit_status = exit_usage, .allowed = address_allowed,
+     .exit_status = exit_usage, .allowed = address_allowed,
      .help = "serve proxies over RDMA at this address, an RDMA device's:\n"
              "they read the node's memory without its help, all of which\n"
              "is locked at the start, -m and a third more (LimitMEMLOCK)"},
     {.flag = 'c', .name = "conn-limit", .argument = "<num>", .initial = "1024",
      .kind = number<&S::session, &SessionSettings::connections_max>(1, 1 << 20),
-     .section = Section::network, .in_file = true, .exit_status = exit_usage,
+     .section = Section::network, .live = true, .exit_status = exit_usage,
      .help = "how many connections of proxies may be welcome at once; a\n"
              "proxy has one for each of its threads"},
     {.name = "greeting-timeout-ms", .argument = "<ms>", .initial = "10000",
-     .kind = number<&S::node, &N::greeting_timeout_ms>(100, 600'000), .section = Section::network,
-     .in_file = true, .exit_status = exit_usage,
+     .kind = counted_in(Unit::milliseconds, number<&S::node, &N::greeting_timeout_ms>(100, 600'000)),
+     .section = Section::network, .live = true,
+     .exit_status = exit_usage,
      .help = "close connections on which no proxy has greeted for so long"},
     admin_option(Section::network),
     http_option(Section::network),
     {.flag = 'm', .name = "memory-limit", .argument = "<megabytes>", .initial = "64",
-     .kind = number<&S::memory, &M::bytes_max>(1, megabytes_max, 1 << 20), .section = Section::memory,
-     .in_file = true, .exit_status = exit_usage, .help = "limit on the memory that items take"},
-    {.flag = 'M', .name = "disable-evictions", .initial = "no", .kind = turns_off<&S::memory, &M::evict>(),
-     .section = Section::memory, .in_file = true,
+     .kind = counted_in(Unit::megabytes, number<&S::memory, &M::bytes_max>(1, megabytes_max, 1 << 20)),
+     .section = Section::memory, .live = true,
+     .exit_status = exit_usage, .help = "limit on the memory that items take"},
+    {.flag = 'M', .name = "disable-evictions", .initial = "no", .kind = toggle<&S::memory, &M::evict, false>(),
+     .section = Section::memory,
      .help = "when memory is full, answer stores with an error\ninstead of evicting"},
     {.flag = 'I', .name = "max-item-size", .argument = "<size>", .initial = "1m",
-     .kind = item_size_as_text(), .section = Section::memory, .in_file = true,
-     .exit_status = exit_usage, .allowed = "a number of bytes, or one with k or m, from 1k to 1024m",
+     .kind = item_size, .section = Section::memory,
+     .exit_status = exit_usage, .allowed = item_size_allowed,
      .help = "largest item, key and all, in bytes or with k or m:\n"
-             "1k to 1024m, and half of -m at most; in the file a text"},
+             "1k to 1024m, and half of -m at most"},
     {.flag = 'L', .name = "enable-largepages", .initial = "no",
-     .kind = toggle<&S::memory, &M::huge_pages>(), .section = Section::memory, .in_file = true,
+     .kind = toggle<&S::memory, &M::huge_pages>(), .section = Section::memory,
      .help = "use huge pages if there are any"},
     {.name = "policy", .argument = "<name>", .initial = "s3fifo",
-     .kind = choice<&S::node, &N::policy>(policy_names), .section = Section::memory, .in_file = true,
+     .kind = choice<&S::node, &N::policy>(policy_names), .section = Section::memory,
      .exit_status = exit_usage, .help = policy_help_text},
     {.name = "lease-ms", .argument = "<ms>", .initial = "4000",
-     .kind = one_term(), .section = Section::memory, .in_file = true,
+     .kind = counted_in(Unit::milliseconds, one_term()), .section = Section::memory,
      .exit_status = exit_usage,
      .help = "for how long a proxy may read an item where it lies without\n"
              "asking, from the second touch of the item on. Given, it is the\n"
              "term of all, unless one of those below follows; else that of\n"
              "policies with one term for all"},
     {.name = "lease-ms-min", .argument = "<ms>", .initial = "4000",
-     .kind = number<&S::node, &N::lease_ms_min>(1, 256'000), .section = Section::memory, .in_file = true,
+     .kind = counted_in(Unit::milliseconds, number<&S::node, &N::lease_ms_min>(1, 256'000)), .section = Section::memory,
      .exit_status = exit_usage,
      .help = "the shortest term, for items that were touched twice while\n"
              "memory is full and leased, where terms differ (pdla, s3fifo)"},
     {.name = "lease-ms-max", .argument = "<ms>", .initial = "256000",
-     .kind = number<&S::node, &N::lease_ms_max>(1, 256'000), .section = Section::memory, .in_file = true,
+     .kind = counted_in(Unit::milliseconds, number<&S::node, &N::lease_ms_max>(1, 256'000)), .section = Section::memory,
      .exit_status = exit_usage,
      .help = "the longest, for those touched 128 times while there is room;\n"
              "the term of --policy original"},
-    {.name = "no-lease", .initial = "no", .kind = turns_off<&S::node, &N::lease>(),
-     .section = Section::memory, .in_file = true,
+    {.name = "no-lease", .initial = "no", .kind = toggle<&S::node, &N::lease, false>(),
+     .section = Section::memory,
      .help = "grant no leases: each get asks the node, or its index"},
     {.name = "dead-share", .argument = "<percent>", .initial = "0",
-     .kind = number<&S::node, &N::dead_share_percent>(0, 100), .section = Section::memory, .in_file = true,
+     .kind = number<&S::node, &N::dead_share_percent>(0, 100), .section = Section::memory,
      .exit_status = exit_usage,
      .help = "an item that replaces one which died under its lease earns none\n"
              "until that is over, once those that died so take this share of\n"
@@ -145,53 +142,63 @@ constexpr Option table[] = {
              "where items are overwritten, and keeps more memory waiting"},
     {.name = "access-tracking", .argument = "<none|atomic|report>", .initial = "none",
      .kind = choice<&S::node, &N::access_tracking>(access_tracking_names), .section = Section::memory,
-     .in_file = true, .exit_status = exit_usage,
+     .exit_status = exit_usage,
      .help = "atomic: proxies over --verbs may count what they read in\n"
              "memory of its own, an eighth of -m that is locked too, and\n"
              "what is read is not evicted first; no effect elsewhere.\n"
              "none, report: proxies tell, with requests or by reports, as\n"
              "access_tracking of farcached(1) says there"},
     {.name = "report-share", .argument = "<percent>", .initial = "25",
-     .kind = number<&S::node, &N::report_share_percent>(0, 100), .section = Section::memory, .in_file = true,
+     .kind = number<&S::node, &N::report_share_percent>(0, 100), .section = Section::memory,
      .exit_status = exit_usage,
      .help = "of the memory that may be leased: how much one proxy, or all of\n"
              "a host that report together, may keep leased by reports"},
     {.flag = 't', .name = "threads", .argument = "<num>", .initial = "4",
      .kind = number<&S::session, &SessionSettings::threads>(1, limits::workers_max),
-     .section = Section::process, .in_file = true, .exit_status = exit_usage,
+     .section = Section::process, .exit_status = exit_usage,
      .help = "threads that serve connections"},
     {.flag = 'd', .name = "daemon", .initial = "no", .kind = toggle<&S::process, &P::daemonize>(),
-     .section = Section::process, .in_file = true,
+     .section = Section::process,
      .help = "run in the background; returns when the node serves"},
     {.flag = 'u', .name = "user", .argument = "<name>", .kind = text<&S::process, &P::user>(),
-     .section = Section::process, .in_file = true, .help = "whom to become; root must say"},
+     .section = Section::process, .help = "whom to become; root must say"},
     {.flag = 'P', .name = "pidfile", .argument = "<path>", .kind = text<&S::process, &P::pid_file>(),
-     .section = Section::process, .in_file = true, .help = "write the process id there"},
-    {.flag = 'v', .name = "verbose", .kind = louder, .section = Section::process,
+     .section = Section::process, .help = "write the process id there"},
+    {.flag = 'v', .name = "verbose", .kind = louder, .section = Section::process, .live = true,
      .help = "say on stderr who connects and why connections end"},
-    {.name = "config", .argument = "<file>", .kind = text<&S::process, &P::config_path>(),
-     .section = Section::process,
-     .help = "read this TOML file before the other options; its keys are\n"
-             "the long options, by their names without --, - or _ between\n"
-             "words"},
+    config_option(Section::process), check_config_option(Section::process), print_config_option(Section::process),
     {.flag = 'h', .name = "help", .action = Action::help, .section = Section::process,
      .help = "print this and exit"},
     {.flag = 'V', .name = "version", .action = Action::version, .section = Section::process,
      .help = "print the version and exit"},
     {.name = "print-options-man", .action = Action::options_man},
+    {.name = "print-config-man", .action = Action::config_man},
+    {.name = "print-config-sample", .action = Action::config_sample},
+    {.name = "print-completion-bash", .action = Action::completion_bash},
+    {.name = "print-completion-zsh", .action = Action::completion_zsh},
 };
 static_assert(limits::node_name_bytes_max == 63, "said in the table");
 
-Refusal check_node_settings(const Settings& settings) {
-    if (Refusal refusal = check_item_size(settings)) return refusal;
-    if (Refusal refusal = check_admin_path(settings, settings.node.shm_path, "--shm")) return refusal;
+Refusal check_terms(const Settings& settings) {
+    if (settings.node.lease_ms_max >= settings.node.lease_ms_min) return {};
+    return Problem{exit_usage, "--lease-ms-max is less than --lease-ms-min.\n"};
+}
+
+Refusal check_listens(const Settings& settings) {
     const NodeSettings& at = settings.node;
-    if (at.lease_ms_max < at.lease_ms_min)
-        return Problem{exit_usage, "--lease-ms-max is less than --lease-ms-min.\n"};
     if (!at.shm_path.empty() || !at.tcp_host.empty() || !at.verbs_host.empty()) return {};
     return Problem{exit_usage,
                    "There is nothing to listen at: give --shm <path>, --tcp <addr>:<port>, --verbs <addr>:<port>, "
                    "or several.\n"};
+}
+
+std::vector<Problem> check_node_settings(const Settings& settings) {
+    std::vector<Problem> problems;
+    for (Refusal refusal : {check_item_size(settings), check_admin_path(settings, settings.node.shm_path, "--shm"),
+                            check_terms(settings), check_listens(settings)}) {
+        if (refusal) problems.push_back(std::move(*refusal));
+    }
+    return problems;
 }
 
 std::string version_line() { return "farnode " + std::string(farcached_version()) + "\n"; }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "conf/option.h"
 
+#include "base/check.h"
 #include "base/nearest.h"
 #include "conf/kinds.h"
 
@@ -11,6 +12,30 @@ std::string spelled(const Option& option) {
     if (option.flag == 0) return "--" + std::string(option.name);
     std::string text{'-', option.flag};
     return option.name.empty() ? text : text + ", --" + std::string(option.name);
+}
+
+std::string_view key_of(const Option& option) { return option.key.empty() ? option.name : option.key; }
+
+bool is_key(const Option& option) {
+    return option.in_file && option.where != Where::stat && option.kind.value != Value::none && !key_of(option).empty();
+}
+
+std::string written(const Option& option, const Settings& settings) {
+    Show* write = option.kind.write != nullptr ? option.kind.write : option.kind.show;
+    CHECK(write != nullptr);
+    return write(option, settings);
+}
+
+bool is_live(const Option& option) { return option.live || option.section == Section::compat; }
+
+void copy_value(const Option& option, const Settings& from, Settings& to) {
+    CHECK(is_live(option));
+    if (option.section == Section::compat) {
+        to.compat = from.compat;
+        return;
+    }
+    CHECK(option.kind.copy != nullptr);
+    option.kind.copy(from, to);
 }
 
 namespace {
@@ -27,7 +52,12 @@ std::string allowed_text(const Option& option) {
     if (!option.allowed.empty()) return std::string(option.allowed);
     if (!option.kind.choices.empty()) return "one of " + listed(option.kind.choices);
     if (option.kind.value == Value::boolean) return "true or false";
-    if (option.kind.value == Value::integer) return "a " + range(option);
+    if (option.kind.value == Value::integer) {
+        const Unit unit = option.kind.unit;
+        if (unit == Unit::none) return "a " + range(option);
+        return "a " + range(option) + " (" + std::string(name_of(unit)) + "), or one with its unit as a text, like \"" +
+               std::string(example_of(unit)) + "\" (" + std::string(words_of(unit)) + ")";
+    }
     if (option.kind.value == Value::real) return "a " + range(option) + ", without the ends";
     return "text";
 }

@@ -5,6 +5,9 @@
 // I1  The table is in the order of `stats settings`; help and man page group its rows by section.
 // I2  The default is always accepted, even outside the range: some zeros mean "not given".
 // I3  A row with neither flag nor suboption is there for `stats settings` alone.
+// I4  What a key of the file says is read back from what is written of it: set(write(x)) is x. A row that keeps
+//     nothing, or that stands for several others, is no key (Value::none).
+// I5  A row that is `live` is applied by a reload; of any other a reload says that it waits for a restart.
 #pragma once
 
 #include <cstddef>
@@ -15,6 +18,7 @@
 
 #include "conf/exit_status.h"
 #include "conf/settings.h"
+#include "conf/units.h"
 
 namespace farcached::conf {
 
@@ -31,11 +35,23 @@ enum class Where : uint8_t {
     stat,        // `stats settings` alone
 };
 
-// What parsing ends with, instead of running.
-enum class Action : uint8_t { none, help, license, version, version_full, options_man, extended };
+// What parsing ends with, instead of running; but `extended`, which is the list of -o.
+enum class Action : uint8_t {
+    none, help, license, version, version_full, options_man, extended,
+    check_config, print_config,             // after all that the words and files say was read
+    config_sample, config_man, completion_bash, completion_zsh,
+};
 
 // What a file must hold where the command line has text.
-enum class Value : uint8_t { none, text, integer, real, boolean, tables };
+enum class Value : uint8_t {
+    none,      // it cannot be in a file
+    text,
+    integer,   // with a Unit also a text of number and unit
+    size,      // bytes as a number, or as a text that the command line takes, too
+    real,
+    boolean,
+    tables,    // [[node]]
+};
 
 struct Option;
 
@@ -43,6 +59,7 @@ struct Option;
 // appended to `warnings`.
 using Set = Refusal(const Option& option, Settings& settings, const char* text, std::string& warnings);
 using Show = std::string(const Option& option, const Settings& settings);
+using Copy = void(const Settings& from, Settings& to);
 
 // How a value is read and shown. Made by the helpers of conf/kinds.h.
 struct Kind {
@@ -54,6 +71,10 @@ struct Kind {
     std::span<const std::string_view> choices = {};  // the words it takes, if it takes few
     bool (*good)(std::string_view) = nullptr;        // whether a text is allowed
     bool power_of_two = false;                       // and no other number
+    Show* write = nullptr;     // as `set` reads it; empty: not given. nullptr: what `show` says
+    Unit unit = Unit::none;    // of the number
+    Copy* copy = nullptr;      // from settings to others, for a reload
+    bool several = false;      // of texts, with commas between them: in a file an array, too
 };
 
 struct Option {
@@ -67,7 +88,9 @@ struct Option {
     Kind kind{};
     Action action = Action::none;
     Section section = Section::hidden;
-    bool in_file = false;              // a key of the file of --config, by its name; a dot is a table's
+    bool in_file = true;               // a key of the file of --config, unless Value::none; a dot is a table's
+    std::string_view key = {};         // its name there; empty: `name`
+    bool live = false;                 // a reload applies it
     std::string_view stat = {};             // name in `stats settings`; empty: not shown
     Show* stat_show = nullptr;         // instead of kind.show
     int exit_status = exit_illegal;    // of a refused value
@@ -77,6 +100,17 @@ struct Option {
 };
 
 std::span<const Option> option_table();  // farcached's own
+
+// What it is called in a file.
+std::string_view key_of(const Option& option);
+// Is it a key of the file?
+bool is_key(const Option& option);
+// Its value as `set` reads it; empty: not given. Of keys.
+std::string written(const Option& option, const Settings& settings);
+// Does a reload apply it? What is only shown changes at once, too.
+bool is_live(const Option& option);
+// Of one that is live: has `to` say what `from` does.
+void copy_value(const Option& option, const Settings& from, Settings& to);
 
 // As if a command line with these options were empty.
 Settings defaults(std::span<const Option> table);

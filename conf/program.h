@@ -4,6 +4,7 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "conf/exit_status.h"
 #include "conf/settings.h"
@@ -13,7 +14,8 @@ namespace farcached::conf {
 struct Program {
     std::string_view name;                       // of the command
     std::string (*version)() = nullptr;          // for -V, and above the help: a line
-    Refusal (*check)(const Settings&) = nullptr;       // what options say about each other
+    // What options say about each other: all that is wrong.
+    std::vector<Problem> (*check)(const Settings&) = nullptr;
     std::string (*remarks)(const Settings&) = nullptr; // not refused, but worth lines on stderr
 };
 

@@ -48,14 +48,24 @@ Refusal set_node(const Option& option, Settings& settings, const char* text, std
     return Problem{exit_usage, lines};
 }
 
-constexpr Kind node_list{.set = set_node, .value = Value::tables};
+// As --node takes them, a line each.
+std::string write_nodes(const Option&, const Settings& settings) {
+    std::string lines;
+    for (const NodeSpec& node : settings.proxy.nodes) {
+        lines += node.name + "=" + address_of(node) + ",weight=" + std::to_string(node.weight);
+        lines += (node.hash_as.empty() ? "" : ",hash_as=" + node.hash_as) + "\n";
+    }
+    return lines;
+}
+
+constexpr Kind node_list{.set = set_node, .value = Value::tables, .write = write_nodes,
+                         .copy = copy_field<&S::proxy, &P::nodes>};
 
 constexpr Section nodes = Section::nodes;
 constexpr Where suboption = Where::suboption;
 
 constexpr Option table[] = {
-    {.name = "node", .argument = "<name>=<address>", .kind = node_list, .section = nodes,
-     .in_file = true,
+    {.name = "node", .argument = "<name>=<address>", .kind = node_list, .section = nodes, .live = true,
      .help = "keep items in this node and not in this process; repeated,\n"
              "in several: shm:<path>, its Unix socket, on this host;\n"
              "tcp:<host>:<port>, an IPv6 address in brackets;\n"
@@ -64,39 +74,35 @@ constexpr Option table[] = {
              "hash_as=<host>:<port>, be hashed as this, not by name, so\n"
              "that keys stay where clients of libmemcached put them.\n"
              "In the file: [[node]] with name, address, weight, hash_as"},
-    {.name = "config", .argument = "<file>", .kind = text<&S::process, &ProcessSettings::config_path>(),
-     .section = nodes,
-     .help = "read this TOML file before the other options; its keys are\n"
-             "admin and the options of this section, by their names"},
     {.where = suboption, .name = "distribution", .argument = "<name>", .initial = "ketama",
-     .kind = choice<&S::proxy, &P::distribution>(distribution_names), .section = nodes,
-     .in_file = true, .exit_status = exit_usage,
+     .kind = choice<&S::proxy, &P::distribution>(distribution_names), .section = nodes, .live = true,
+     .exit_status = exit_usage,
      .help = "which node a key belongs to, as libmemcached says: ketama,\n"
              "ketama_weighted (nutcracker's ketama too), modula, or\n"
              "random, for nodes that all hold the same"},
     {.where = suboption, .name = "hash", .argument = "<name>", .initial = "auto",
-     .kind = choice<&S::proxy, &P::hash>(key_hash_names), .section = nodes, .in_file = true,
+     .kind = choice<&S::proxy, &P::hash>(key_hash_names), .section = nodes, .live = true,
      .exit_status = exit_usage,
      .help = "of keys, by libhashkit's names: one_at_a_time, md5, crc,\n"
              "fnv1_64, fnv1a_64, fnv1_32, fnv1a_32, hsieh, murmur,\n"
              "jenkins, murmur3; auto: libmemcached's for the distribution,\n"
              "md5 for ketama_weighted, else one_at_a_time"},
     {.where = suboption, .name = "hash_tag", .argument = "<chars>",
-     .kind = checked_text<&S::proxy, &P::hash_tag>(is_hash_tag), .section = nodes, .in_file = true,
+     .kind = checked_text<&S::proxy, &P::hash_tag>(is_hash_tag), .section = nodes, .live = true,
      .exit_status = exit_usage, .allowed = "two characters that are no blanks, such as {}",
      .help = "two characters, say {}: of a key that has both, only what is\n"
              "between them is hashed, so that keys can be kept together"},
     {.where = suboption, .name = "local_read", .negatable = true, .initial = "yes",
-     .kind = toggle<&S::proxy, &P::local_read>(), .section = nodes, .in_file = true,
+     .kind = toggle<&S::proxy, &P::local_read>(), .section = nodes, .live = true,
      .help = "read the memory of a node on this host without asking it\n"
              "(default); no_local_read: as if it were elsewhere"},
     {.where = suboption, .name = "cold_get", .argument = "<rpc|index>", .initial = "rpc",
-     .kind = choice<&S::proxy, &P::cold_get>(cold_get_names), .section = nodes, .in_file = true,
+     .kind = choice<&S::proxy, &P::cold_get>(cold_get_names), .section = nodes, .live = true,
      .exit_status = exit_usage,
      .help = "a get of a key whose place is not known asks the node (rpc),\n"
              "or reads the node's index first (index)"},
     {.where = suboption, .name = "access_tracking", .argument = "<none|atomic|report>", .initial = "none",
-     .kind = choice<&S::proxy, &P::access_tracking>(access_tracking_names), .section = nodes, .in_file = true,
+     .kind = choice<&S::proxy, &P::access_tracking>(access_tracking_names), .section = nodes, .live = true,
      .exit_status = exit_usage,
      .help = "how a node learns which items are read there without its\n"
              "help: from the next requests (none); behind verbs by a\n"
@@ -104,14 +110,14 @@ constexpr Option table[] = {
              "--access-tracking of farnode(1); or by reports of those that\n"
              "are read most, sent also if nothing is asked (report)"},
     {.where = suboption, .name = "report_interval_ms", .argument = "<ms>", .initial = "10000",
-     .kind = number<&S::proxy, &P::report_interval_ms>(100, 60'000), .section = nodes, .in_file = true,
+     .kind = counted_in(Unit::milliseconds, number<&S::proxy, &P::report_interval_ms>(100, 60'000)), .section = nodes, .live = true,
      .exit_status = exit_usage,
      .help = "between such reports, of 8 KiB at most, from each thread to\n"
              "each node; where the table of pointers is shared, from one\n"
              "for all threads of all farcached of this host"},
     {.where = suboption, .name = "pointer_table.path", .argument = "<name>", .initial = "/farcached",
      .kind = checked_text<&S::proxy, &P::pointer_table_path>(is_shared_memory_name),
-     .section = nodes, .in_file = true, .exit_status = exit_usage,
+     .section = nodes, .exit_status = exit_usage,
      .allowed = "a POSIX shared-memory name: a slash and up to 254 characters without another",
      .help = "shared memory in which the farcached processes of this host\n"
              "keep where items are, and what they report of together;\n"
@@ -119,14 +125,14 @@ constexpr Option table[] = {
     {.where = suboption, .name = "pointer_table.entries", .argument = "<num>", .initial = "1048576",
      .kind = power_of_two<&S::proxy, &P::pointer_table_entries>(limits::pointer_table_entries_min,
                                                                 limits::pointer_table_entries_max),
-     .section = nodes, .in_file = true, .exit_status = exit_usage,
+     .section = nodes, .exit_status = exit_usage,
      .help = "entries of that table, 68 bytes each, a power of two; one\n"
              "that exists keeps its own"},
     {.where = suboption, .name = "node_timeout_ms", .argument = "<ms>", .initial = "1000",
-     .kind = number<&S::proxy, &P::node_timeout_ms>(1, 60'000), .section = nodes, .in_file = true,
+     .kind = counted_in(Unit::milliseconds, number<&S::proxy, &P::node_timeout_ms>(1, 60'000)), .section = nodes, .live = true,
      .exit_status = exit_usage, .help = "give up on a node's reply after this long without any\nto what was asked before"},
     {.where = suboption, .name = "failover", .negatable = true, .initial = "no",
-     .kind = toggle<&S::proxy, &P::failover>(), .section = nodes, .in_file = true,
+     .kind = toggle<&S::proxy, &P::failover>(), .section = nodes, .live = true,
      .help = "keys of a node that is down go to the next on the ring; an\n"
              "old value may then be read when it is back (default: off)"},
 };

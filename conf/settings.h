@@ -53,6 +53,7 @@ struct ProcessSettings {
     std::string user;
     std::string pid_file;
     std::string config_path;     // a file read before the command line; empty: none
+    std::string memcached_conf_path;  // one of flags, read before that; empty: none
 };
 
 struct AdminSettings {

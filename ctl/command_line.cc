@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "base/nearest.h"
+#include "conf/completion.h"
 #include "conf/exit_status.h"
 #include "conf/version.h"
 
@@ -51,6 +52,9 @@ constexpr CommandRow commands[] = {
      "have the proxies ask a node for no key any more: they are\n"
      "answered as those of a node that is down"},
     {Command::undrain, "undrain", "NODE", 1, 1, "have them use it again"},
+    {Command::reload, "reload", "", 0, 0,
+     "have the daemons read their files again: what changed, what\n"
+     "needs a restart; or why nothing did"},
 };
 
 // nullptr, or what the text must be.
@@ -93,6 +97,8 @@ constexpr OptionRow options_table[] = {
     {"help", "", nullptr, "print this and exit"},
     {"version", "", nullptr, "print the version and exit"},
     {"print-man", "", nullptr, ""},
+    {"print-completion-bash", "", nullptr, ""},
+    {"print-completion-zsh", "", nullptr, ""},
 };
 
 std::string usage_of(const OptionRow& row) {
@@ -145,6 +151,33 @@ std::string man_text() {
     return out;
 }
 
+conf::CompletedProgram completed() {
+    conf::CompletedProgram program{"farctl", {}, {}};
+    const auto first_line = [](std::string_view help) { return std::string(help.substr(0, help.find('\n'))); };
+    for (const OptionRow& row : options_table) {
+        if (row.help.empty()) continue;
+        conf::CompletedOption& option = program.options.emplace_back();
+        option.name = row.name;
+        option.takes = !row.argument.empty();
+        option.is_path = row.argument == "<path>";
+        option.help = first_line(row.help);
+    }
+    for (const CommandRow& row : commands) {
+        conf::CompletedOption& command = program.commands.emplace_back();
+        command.name = row.name;
+        command.help = first_line(row.help);
+    }
+    return program;
+}
+
+std::string printed(std::string_view name) {
+    if (name == "help") return help_text();
+    if (name == "version") return version_text();
+    if (name == "print-completion-bash") return conf::bash_completion(completed());
+    if (name == "print-completion-zsh") return conf::zsh_completion(completed());
+    return man_text();
+}
+
 void refuse(CommandLine& line, const std::string& sentence) {
     line.exit_status = conf::exit_usage;
     line.err += "farctl: " + sentence + "; farctl --help says more\n";
@@ -159,7 +192,7 @@ bool take(const OptionRow& row, const char* text, CommandLine& line) {
         return false;
     }
     line.exit_status = conf::exit_ok;
-    line.out = row.name == "help" ? help_text() : row.name == "version" ? version_text() : man_text();
+    line.out = printed(row.name);
     return false;
 }
 

@@ -179,6 +179,54 @@ int run_drain(Servers& servers, const Options& options) {
     return complain(failures);
 }
 
+// How often it has been tried; none: the failure is kept.
+std::optional<uint64_t> reloads_of(Server& server, Stats& stats, std::vector<Failure>& failures) {
+    auto answer = keep(server.stats("config"), failures);
+    if (!answer) return {};
+    stats = std::move(*answer);
+    return stats.number("config_reloads").value_or(0) + stats.number("config_reload_failures").value_or(0);
+}
+
+// The reload is carried out beside the daemon's connections; it is over when it is counted.
+bool reload_one(Server& server, uint32_t timeout_ms, Stats& stats, std::vector<Failure>& failures) {
+    const auto before = reloads_of(server, stats, failures);
+    if (!before) return false;
+    if (auto failure = server.order("reload")) {
+        failures.push_back(std::move(*failure));
+        return false;
+    }
+    constexpr uint32_t look_every_ms = 20;
+    for (uint32_t spent_ms = 0; spent_ms < timeout_ms; spent_ms += look_every_ms) {
+        const auto now = reloads_of(server, stats, failures);
+        if (!now) return false;
+        if (*now != *before) return true;
+        usleep(look_every_ms * 1000);
+    }
+    failures.push_back({server.path() + ": the reload is not over yet; `farctl stats - config` will tell"});
+    return false;
+}
+
+int run_reload(Servers& servers, const Options& options) {
+    std::vector<Failure> failures;
+    Json answers = Json::array();
+    std::string text;
+    for (Server& server : servers) {
+        if (!keep(server.kind(), failures)) continue;
+        Stats stats;
+        if (!reload_one(server, options.timeout_ms, stats, failures)) continue;
+        answers.push_back({{"socket", server.path()}, {"stats", json_of(stats)}});
+        if (stats.text("config_last_result") != "ok") {
+            failures.push_back({server.path() + ": refused, nothing changed: " + stats.text("config_last_error")});
+            continue;
+        }
+        const std::string changed = stats.text("config_changed"), waiting = stats.text("config_needs_restart");
+        text += printable(server.path() + ": " + (changed.empty() ? "nothing changed" : "changed " + changed) +
+                          (waiting.empty() ? "" : "; only a restart changes " + waiting)) + "\n";
+    }
+    print(options.json ? dump(answers, false) : text);
+    return complain(failures);
+}
+
 // -- top --------------------------------------------------------------------------------------------------
 
 std::string clock_text() {
@@ -270,6 +318,7 @@ int run(const Options& options) {
         case Command::hotkeys: return run_hotkeys(servers, options);
         case Command::pointers: return run_pointers(servers, options);
         case Command::leases: return run_leases(servers, options);
+        case Command::reload: return run_reload(servers, options);
         case Command::drain:
         case Command::undrain: break;
     }

@@ -5,6 +5,7 @@
 #include <iterator>
 
 #include "base/boottime.h"
+#include "base/check.h"
 #include "base/limits.h"
 #include "daemon/dump.h"
 #include "daemon/nodes_view.h"
@@ -46,13 +47,13 @@ bool is_node_group(std::string_view group) {
 
 std::string node_names(const NodesView& nodes) {
     std::string names;
-    for (uint32_t i = 0; i < nodes.count(); i++) names += (i == 0 ? "" : ", ") + nodes.shown(i).name;
+    for (const NodeShown& node : nodes.all()) names += (names.empty() ? "" : ", ") + node.name;
     return names;
 }
 
 bool has_node(const NodesView& nodes, std::string_view name) {
-    for (uint32_t i = 0; i < nodes.count(); i++)
-        if (nodes.shown(i).name == name) return true;
+    for (const NodeShown& node : nodes.all())
+        if (node.name == name) return true;
     return false;
 }
 
@@ -85,6 +86,9 @@ AdminImpl::AdminImpl(node::Node& node, ServerView& server, WatchHub& watch, node
       crawler_(crawler),
       engine_options_(engine_options),
       options_(std::move(options)),
+      max_connections_(options_.max_connections),
+      maxconns_fast_(options_.maxconns_fast),
+      idle_timeout_(options_.idle_timeout),
       settings_(options_.settings),
       prefixes_(options_.prefix_delimiter) {
     prefixes_.turn(engine_options_.detail_enabled);
@@ -145,7 +149,7 @@ StatsNeed AdminImpl::stats_need(std::string_view args) {
 bool AdminImpl::write_group_of_nodes(NodesView& nodes, std::string_view group, std::string_view told,
                                      StatWriter out) {
     if (group == "nodes") {
-        write_nodes(out, sample(""), nodes);
+        write_nodes(out, sample(""));
         return true;
     }
     if (group == "leases") {
@@ -198,8 +202,8 @@ bool AdminImpl::write_group(std::string_view group, std::string_view told, StatW
     NodesView* const nodes = server_.nodes();
     if (is_about_nodes(group)) return nodes != nullptr && write_group_of_nodes(*nodes, group, told, out);
     if (group.empty()) {
-        GeneralOptions general = {options_.max_connections, options_.maxconns_fast, options_.idle_timeout,
-                                  options_.own_version, nodes != nullptr};
+        GeneralOptions general = {max_connections_, maxconns_fast_, idle_timeout_, options_.own_version,
+                                  nodes != nullptr};
         write_general(out, sample(told), general);
     } else if (group == "settings") {
         settings_.each([&](std::string_view name, std::string_view value) { out.text(name, value); });
@@ -222,6 +226,9 @@ bool AdminImpl::write_group(std::string_view group, std::string_view told, StatW
         write_latency(out, sample("").latency, nodes != nullptr);
     } else if (group == "slow_log") {
         write_slow(out, server_);
+    } else if (group == "config") {
+        if (options_.reloader == nullptr) return false;
+        options_.reloader->each([&](std::string_view name, std::string_view value) { out.text(name, value); });
     } else {
         return group == "extstore";  // built in, but there is no storage: nothing to say
     }
@@ -350,6 +357,17 @@ void AdminImpl::drain(std::string_view node, bool on, OutBuffer& out) {
 }
 
 void AdminImpl::shutdown(bool graceful) { server_.shut_down(graceful); }
+
+void AdminImpl::reload() { server_.reload(); }
+
+void AdminImpl::change(const AdminOptions& from, const AdminOptions& to) {
+    CHECK(from.settings.size() == to.settings.size());
+    for (size_t i = 0; i < to.settings.size(); i++)
+        if (from.settings[i].value != to.settings[i].value) settings_.set(to.settings[i].name, to.settings[i].value);
+    max_connections_ = to.max_connections;
+    maxconns_fast_ = to.maxconns_fast;
+    idle_timeout_ = to.idle_timeout;
+}
 
 void AdminImpl::detail_get(std::string_view key, bool hit) { prefixes_.count_get(key, hit); }
 

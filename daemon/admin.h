@@ -8,6 +8,7 @@
 // With nodes, what is said of items and their memory is said by them: the embedded node is never looked at.
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -25,6 +26,7 @@
 #include "daemon/watch_hub.h"
 #include "node/crawler.h"
 #include "node/node.h"
+#include "process/reloader.h"
 
 namespace farcached::daemon {
 
@@ -36,6 +38,7 @@ struct AdminOptions {
     bool track_sizes = false;        // -o track_sizes: stats sizes may walk the cache
     char prefix_delimiter = ':';     // -D
     std::string own_version;
+    const process::Reloader* reloader = nullptr;  // `stats config`; nullptr: there is no such group
 };
 
 class AdminImpl final : public Admin {
@@ -55,9 +58,13 @@ class AdminImpl final : public Admin {
     void flushed(NodeSeconds when) override;
     void drain(std::string_view node, bool on, OutBuffer& out) override;
     void shutdown(bool graceful) override;
+    void reload() override;
     void detail_get(std::string_view key, bool hit) override;
     void detail_set(std::string_view key) override;
     void detail_delete(std::string_view key) override;
+
+    // By a reload: what differs is shown as it is now. Main's thread.
+    void change(const AdminOptions& from, const AdminOptions& to);
 
   private:
     struct Numbers {
@@ -86,7 +93,9 @@ class AdminImpl final : public Admin {
     WatchHub& watch_;
     node::Crawler& crawler_;
     EngineOptions& engine_options_;
-    const AdminOptions options_;
+    const AdminOptions options_;  // but for what is below
+    std::atomic<uint64_t> max_connections_;
+    std::atomic<bool> maxconns_fast_, idle_timeout_;
     SettingsTable settings_;
     PrefixStats prefixes_;
 

@@ -74,6 +74,7 @@ class Admin {
     // The operator's `drain NODE` and, without `on`, `undrain NODE`; after the caller checked whose session it is.
     virtual void drain(std::string_view node, bool on, OutBuffer& out) = 0;
     virtual void shutdown(bool graceful) = 0;     // after the caller checked that it is allowed
+    virtual void reload() {}                      // the operator's; asks, and returns before it is done
     // Key-level accounting for `stats detail`; cheap no-ops while it is off.
     virtual void detail_get(std::string_view key, bool hit) = 0;
     virtual void detail_set(std::string_view key) = 0;
@@ -98,11 +99,11 @@ class Switch {
 
 struct EngineOptions {
     bool cas_enabled = true;
-    bool flush_enabled = true;
-    bool dump_enabled = true;
+    Switch flush_enabled = true;    // this and the next by a reload
+    Switch dump_enabled = true;
     Switch crawler_enabled = true;  // lru_crawler: without it there are no dumps; changes at run time
-    bool watch_enabled = true;
-    bool shutdown_enabled = false;
+    Switch watch_enabled = true;    // by a reload, as the next
+    Switch shutdown_enabled = false;
     Switch detail_enabled = false;  // stats detail: changes at run time
     Switch trace = false;           // -vv, verbosity 2: daemon/trace.h; changes at run time
     bool unavailable_is_error = false;  // a get whose node does not answer: SERVER_ERROR instead of a miss

@@ -79,6 +79,14 @@ void drain(Call& call, const TextRequest& request) {
     call.context.admin.drain(request.args, on, call.out);
 }
 
+// Whether it succeeded is in `stats config`.
+void reload(Call& call, const TextRequest& request) {
+    if (!call.session.admin) return say_unless(request.noreply, call.out, "ERROR");
+    if (!request.args.empty()) return say(call.out, "CLIENT_ERROR usage: reload");
+    call.context.admin.reload();
+    say(call.out, "OK");
+}
+
 struct WatchWord {
     std::string_view word;
     uint32_t flags;
@@ -221,6 +229,7 @@ Turn run_admin(Call& call, const TextRequest& request) {
         case TextVerb::tune: tune(call, request); return Turn::done;
         case TextVerb::drain:
         case TextVerb::undrain: drain(call, request); return Turn::done;
+        case TextVerb::reload: reload(call, request); return Turn::done;
         case TextVerb::watch: return watch(call, request);
         case TextVerb::dump: return dump(call, request);
         case TextVerb::shutdown: return shut_down(call, request) ? close(call) : Turn::done;

@@ -79,8 +79,7 @@ std::string HttpPages::not_ready() const {
     const NodesView* nodes = parts_.server.nodes();
     if (nodes == nullptr) return {};
     std::string reasons;
-    for (uint32_t i = 0; i < nodes->count(); i++) {
-        const NodeShown shown = nodes->shown(i);
+    for (const NodeShown& shown : nodes->all()) {
         if (shown.state == NodeState::up) return {};
         reasons += "; " + shown.name + " is " + std::string(node_state_name(shown.state));
         if (shown.state == NodeState::down && !shown.down_reason.empty()) reasons += ": " + shown.down_reason;
@@ -97,7 +96,7 @@ HttpAnswer HttpPages::metrics(const std::string& accept, const std::string& told
     const Sample sample = take_sample(parts_.node, parts_.server, parts_.watch, parts_.crawler);
     const std::vector<NodeNumbers> nodes = read_numbers(told);
     MetricsText text("farcached_");
-    write_metrics(text, {sample, parts_.server.nodes(), nodes, parts_.max_connections, parts_.version});
+    write_metrics(text, {sample, parts_.server.nodes(), nodes, parts_.version});
     text.number(MetricsText::Kind::gauge, "ready", "1: clients are served, as /readyz says", not_ready().empty() ? 1 : 0);
     const MetricsText::Format format = MetricsText::negotiate(accept);
     return {200, MetricsText::content_type(format), text.text(format), {{"Vary", "Accept"}}};
@@ -107,7 +106,7 @@ HttpAnswer HttpPages::status(const std::string& told) const {
     Sample sample = take_sample(parts_.node, parts_.server, parts_.watch, parts_.crawler);
     const std::vector<NodeNumbers> nodes = read_numbers(told);
     return {200, "application/json",
-            status_json({sample, parts_.server.nodes(), nodes, parts_.max_connections, parts_.version}, not_ready()), {}};
+            status_json({sample, parts_.server.nodes(), nodes, parts_.version}, not_ready()), {}};
 }
 
 // ---- asking nodes -----------------------------------------------------------------------------------
@@ -119,10 +118,14 @@ void HttpPages::ask_nodes(Told then) {
     told_.clear();
     text_.clear();
     answering_ = 0;
-    const NodesView& nodes = *parts_.server.nodes();
     if (stream_ == nullptr && !open_stream()) return finish();
+    asked_.clear();
     std::string lines;
-    for (uint32_t i = 0; i < nodes.count(); i++) lines += "stats node " + nodes.shown(i).name + " all\r\n";
+    for (const NodeShown& node : parts_.server.nodes()->all()) {
+        lines += "stats node " + node.name + " all\r\n";
+        asked_.push_back(node.name);
+    }
+    if (asked_.empty()) return finish();
     bufferevent_write(stream_.get(), lines.data(), lines.size());
     event_add(&late_event_, &nodes_deadline);
 }
@@ -181,11 +184,10 @@ void HttpPages::take_line(const std::string& line) {
 }
 
 void HttpPages::end_node(bool answered) {
-    const NodesView& nodes = *parts_.server.nodes();
-    told_ += nodes.shown(answering_).name + " " + (answered ? std::to_string(text_.size()) : "-") + "\n";
+    told_ += asked_[answering_] + " " + (answered ? std::to_string(text_.size()) : "-") + "\n";
     if (answered) told_ += text_;
     text_.clear();
-    if (++answering_ == nodes.count()) finish();
+    if (++answering_ == asked_.size()) finish();
 }
 
 void HttpPages::finish() {

@@ -40,7 +40,6 @@ class HttpPages {
         const WatchHub& watch;
         const node::Crawler& crawler;
         event_base* base;
-        uint64_t max_connections;
         std::string version;
     };
     explicit HttpPages(const Parts& parts);
@@ -81,7 +80,8 @@ class HttpPages {
     event late_event_{};
     std::vector<Told> waiting_;  // empty: nobody asks
     std::string told_, text_;    // of the nodes that have answered; of the one that is answering
-    uint32_t answering_ = 0;     // its number
+    std::vector<std::string> asked_;  // their names
+    size_t answering_ = 0;       // its place in asked_
 };
 
 }  // namespace farcached::daemon

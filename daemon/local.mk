@@ -15,6 +15,8 @@ daemon_libdaemon_a_SOURCES = \
 	daemon/space_saving.h \
 	daemon/host_addresses.cc \
 	daemon/host_addresses.h \
+	daemon/live_settings.cc \
+	daemon/live_settings.h \
 	daemon/own_stats.h \
 	daemon/nodes.cc \
 	daemon/nodes.h \
@@ -27,6 +29,8 @@ daemon_libdaemon_a_SOURCES = \
 	daemon/pointer_survey.h \
 	daemon/remote_backend.cc \
 	daemon/remote_backend.h \
+	daemon/remote_backend_node.h \
+	daemon/remote_backend_set.cc \
 	daemon/server_view.h \
 	daemon/latency.cc \
 	daemon/latency.h \

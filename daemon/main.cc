@@ -7,17 +7,19 @@
 #include <cstdlib>
 #include <exception>
 #include <memory>
+#include <span>
 #include <system_error>
+#include <vector>
 
 #include "base/recorder.h"
 #include "conf/command_line.h"
 #include "conf/listen_address.h"
 #include "conf/proxy_option_table.h"
-#include "conf/settings_stats.h"
 #include "conf/version.h"
 #include "daemon/admin.h"
 #include "daemon/engine.h"
 #include "daemon/http_pages.h"
+#include "daemon/live_settings.h"
 #include "daemon/nodes.h"
 #include "daemon/server.h"
 #include "daemon/service_status.h"
@@ -30,6 +32,7 @@
 #include "process/node_time.h"
 #include "process/passed_sockets.h"
 #include "process/process.h"
+#include "process/reloader.h"
 #include "process/service_manager.h"
 #include "process/supervisor.h"
 
@@ -43,10 +46,6 @@ using process::or_give_up;
 
 namespace {
 
-// Descriptors that are not clients' (standard streams, listeners, event loops, watchers), with some to spare.
-constexpr uint64_t files_per_thread = 4;
-constexpr uint64_t files_other = 96 + process::AdminSocket::connections_max + process::HttpListener::connections_max;
-constexpr uint64_t files_per_link = 6;  // a connection of a worker to a node: its sockets and what they share
 constexpr uint64_t unused_node_bytes = UINT64_C(1) << 20;
 
 // -- What each module is told ----------------------------------------------------------------------------
@@ -125,20 +124,6 @@ EngineOptions engine_options(const conf::Settings& settings) {
     return options;
 }
 
-AdminOptions admin_options(const conf::Settings& settings) {
-    AdminOptions options;
-    conf::settings_stats(settings, [&](std::string_view name, std::string_view value) {
-        options.settings.push_back({std::string(name), std::string(value)});
-    });
-    options.max_connections = settings.session.connections_max;
-    options.maxconns_fast = settings.session.reject_over_limit;
-    options.idle_timeout = settings.session.idle_timeout_s != 0;
-    options.track_sizes = settings.admin.track_sizes;
-    options.prefix_delimiter = settings.admin.prefix_delimiter.front();
-    options.own_version = conf::farcached_version();
-    return options;
-}
-
 node::CrawlerOptions crawler_options(const conf::CrawlerSettings& crawler) {
     node::CrawlerOptions options;
     options.enabled = crawler.enabled;
@@ -165,14 +150,6 @@ Http listen_http(const conf::AdminSettings& settings) {
 }
 
 // -- The process -----------------------------------------------------------------------------------------
-
-void raise_limits(const conf::Settings& settings) {
-    if (settings.process.core_dumps) or_give_up(process::raise_core_limit());
-    or_give_up(process::raise_file_limit(settings.session.connections_max,
-                                settings.session.threads *
-                                        (files_per_thread + settings.proxy.nodes.size() * files_per_link) +
-                                    files_other));
-}
 
 void settle(const conf::ProcessSettings& settings, const Identity& identity, const process::ServiceManager& manager) {
     or_give_up(process::drop_privileges(identity, settings.core_dumps));
@@ -208,15 +185,23 @@ std::unique_ptr<Nodes> nodes_or_exit(const conf::Settings& settings) {
     return or_give_up(Nodes::make(settings.proxy, settings.memory));
 }
 
+// A reload begins and ends here.
+void reload(process::Reloader& reloader, const Running& running) {
+    reloader.reload([&](const conf::Settings& from, const conf::Settings& to) { return change(running, from, to); });
+}
+
 // From here on the process is the one that stays.
-void serve(const conf::Settings& settings, Nodes* nodes, Server& server, process::HttpListener* http, Signals& signals,
+void serve(process::Reloader& reloader, Nodes* nodes, Server& server, process::HttpListener* http, Signals& signals,
            process::ServiceManager& manager) {
+    const conf::Settings settings = reloader.running();
     const std::unique_ptr<node::Node> owned_node = node_or_exit(settings);
     node::Node& node = *owned_node;
     EngineOptions engine = engine_options(settings);
     WatchHub watch(watch_limits(settings.admin, settings.session.threads));
     node::Crawler crawler(node, process::node_now, crawler_options(settings.crawler));
-    AdminImpl admin(node, server, watch, crawler, engine, admin_options(settings));
+    AdminOptions shown = admin_options(settings);
+    shown.reloader = &reloader;
+    AdminImpl admin(node, server, watch, crawler, engine, shown);
 
     if (nodes != nullptr) {
         const std::string refused = nodes->open_table(settings.proxy);
@@ -239,14 +224,14 @@ void serve(const conf::Settings& settings, Nodes* nodes, Server& server, process
     std::unique_ptr<HttpPages> pages;
     if (http != nullptr) {
         pages = std::make_unique<HttpPages>(HttpPages::Parts{node, server, watch, crawler, http->base(),
-                                                             settings.session.connections_max,
                                                              std::string(conf::farcached_version())});
         start_or_exit([&] { http->start([&](const auto& request, auto reply) { pages->answer(request, std::move(reply)); }); });
     }
 
+    const Running running{node, nodes, server, crawler, engine, admin};
     signals.wait_for_the_end([&] {
         const process::ServiceManager::Reloading told(manager);
-        if (settings.process.verbosity > 0) std::fputs("SIGHUP: there is nothing to reload\n", stderr);
+        reload(reloader, running);
     });
     if (pages != nullptr) pages->set_stopping();
     supervisor.stop();
@@ -259,17 +244,20 @@ void serve(const conf::Settings& settings, Nodes* nodes, Server& server, process
 }  // namespace
 
 int run(int argc, char** argv) {
-    const conf::Settings settings = process::settings_or_exit(
-        conf::parse_command_line({argv, size_t(argc)}, conf::option_table_with_nodes()));
+    const std::span<const char* const> words{argv, size_t(argc)};
+    const std::vector<conf::Option> table = conf::option_table_with_nodes();
+    const conf::Settings settings = process::settings_or_exit(conf::parse_command_line(words, table));
     Recorder recorder("");  // the main thread's name is the program's
     const Recorder::Running running(recorder);
     process::report_crashes("farcached " + std::string(conf::farcached_version()) + ", as memcached " +
                             std::string(conf::memcached_version));
+    process::Reloader reloader(words, table, conf::farcached_program(), settings);
     process::ServiceManager manager;
     ServerOptions options = server_options(settings);
     take_passed_sockets(options, settings.process.verbosity > 0);
     Identity identity = or_give_up(process::find_identity(settings.process.user));
-    raise_limits(settings);
+    if (settings.process.core_dumps) or_give_up(process::raise_core_limit());
+    or_give_up(raise_limits(settings));
     const std::unique_ptr<Nodes> nodes = nodes_or_exit(settings);
 
     Signals signals;
@@ -279,7 +267,7 @@ int run(int argc, char** argv) {
     for (const std::string& path : {options.unix_path, options.admin_path})
         if (!path.empty()) process::give_away(path, identity);
     settle(settings.process, identity, manager);
-    serve(settings, nodes.get(), server, http.get(), signals, manager);
+    serve(reloader, nodes.get(), server, http.get(), signals, manager);
     if (settings.process.verbosity > 0) std::fputs("Exiting normally\n", stderr);
     return conf::exit_ok;
 }

@@ -93,7 +93,7 @@ void write_server(MetricsText& out, const MetricsSource& source) {
     const Sample& s = source.sample;
     Rows rows(out, "");
     rows.plain(gauge, "connections", "connections of clients, watchers among them", s.server.curr_connections);
-    rows.plain(gauge, "connections_limit", "how many there may be (-c)", source.max_connections);
+    rows.plain(gauge, "connections_limit", "how many there may be (-c)", s.server.connections_max);
     rows.plain(gauge, "accepting_connections", "0: over its limit, or out of descriptors, it accepts none for now",
                s.server.accepting_conns ? 1 : 0);
     rows.plain(counter, "connections_accepted", "connections that were accepted", s.server.total_connections);
@@ -233,11 +233,10 @@ void write_metrics(MetricsText& out, const MetricsSource& source) {
         rows.plain(gauge, "crawler_running", "1: one is under way", sample.crawler_running ? 1 : 0);
         return;
     }
-    const size_t count = std::min(sample.nodes.size(), size_t(source.nodes->count()));
-    for (size_t i = 0; i < count; i++) {
-        const NodeShown shown = source.nodes->shown(uint32_t(i));
+    for (const NodeTotals& node : sample.nodes) {
+        const NodeShown& shown = node.shown;
         Rows rows(out, shown.name);
-        write_link(rows, shown, sample.nodes[i]);
+        write_link(rows, shown, node);
         const bool answered = std::any_of(source.told.begin(), source.told.end(),
                                           [&](const NodeNumbers& one) { return one.name == shown.name; });
         rows.plain(gauge, "node_told", "1: the node told of itself just now; else its node_ numbers are missing",

@@ -20,7 +20,6 @@ struct MetricsSource {
     const Sample& sample;
     const NodesView* nodes = nullptr;        // nullptr: the embedded one is all there is
     const std::vector<NodeNumbers>& told;    // of nodes that answered
-    uint64_t max_connections = 0;
     std::string_view version;
 };
 

@@ -4,7 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdio>
+#include <utility>
 #include <variant>
 
 #include "base/boottime.h"
@@ -14,7 +14,6 @@
 #include "base/random_word.h"
 #include "base/recorder.h"
 #include "conf/nodes.h"
-#include "daemon/remote_backend.h"
 #include "fabric/fault_channel.h"
 #include "fabric/shm_channel.h"
 #include "fabric/tcp_channel.h"
@@ -36,64 +35,165 @@ std::string this_host() {
 
 conf::Problem problem(std::string text) { return {conf::exit_usage, std::move(text)}; }
 
+void add_cell(Cell& to, const Cell& from) { to.add(from.get()); }
+
+template <class Array>
+void add_cells(Array& to, const Array& from) {
+    for (size_t i = 0; i < to.size(); i++) add_cell(to[i], from[i]);
+}
+
+// What was counted, not what is at a moment.
+void add_link_counters(proxy::LinkCounters& to, const proxy::LinkCounters& from) {
+#define X(name, help) add_cell(to.name, from.name);
+    LINK_COUNTERS(X)
+#undef X
+#define X(name, help) add_cell(to.channel.name, from.channel.name);
+    CHANNEL_COUNTERS(X)
+#undef X
+    add_cells(to.downs, from.downs);
+    add_cells(to.channel_ends, from.channel_ends);
+    add_cells(to.frame_errors, from.frame_errors);
+}
+
+void add_local_counters(proxy::LocalGetCounters& to, const proxy::LocalGetCounters& from) {
+#define X(name, help) add_cell(to.name, from.name);
+    LOCAL_GET_COUNTERS(X)
+#undef X
+}
+
+// It was added to another.
+void clear_link_counters(proxy::LinkCounters& counters) {
+#define X(name, help) counters.name.set(0);
+    LINK_COUNTERS(X)
+#undef X
+#define X(name, help) counters.channel.name.set(0);
+    CHANNEL_COUNTERS(X)
+#undef X
+    for (Cell& cell : counters.downs) cell.set(0);
+    for (Cell& cell : counters.channel_ends) cell.set(0);
+    for (Cell& cell : counters.frame_errors) cell.set(0);
+}
+
+void clear_local_counters(proxy::LocalGetCounters& counters) {
+#define X(name, help) counters.name.set(0);
+    LOCAL_GET_COUNTERS(X)
+#undef X
+}
+
 }  // namespace
 
 Nodes::Nodes()
     : devices_(fabric::VerbsConfig(),
-               [](const std::string& text) { std::fprintf(stderr, "%s\n", text.c_str()); }) {}
+               [](const std::string& text) { process::say(process::Level::warning, text); }) {}
 
 Nodes::~Nodes() = default;
-
-conf::Refusal Nodes::add_node(const conf::NodeSpec& spec, const HostAddresses::LookUp& look_up) {
-    auto one = std::make_unique<One>();
-    one->spec = spec;
-    one->address = conf::address_of(spec);
-    if (spec.channel != conf::NodeChannel::shm) {
-        auto host = HostAddresses::make(spec.host, spec.port, look_up);
-        if (auto* why = std::get_if<std::string>(&host))
-            return problem(spec.origin + ": the host " + spec.host + " is not known (" + *why +
-                           "); name one that is, or its address\n");
-        one->host = std::get<std::shared_ptr<HostAddresses>>(std::move(host));
-    }
-    nodes_.push_back(std::move(one));
-    return {};
-}
 
 Nodes::Made Nodes::make(const conf::ProxySettings& settings, const conf::MemorySettings& memory,
                         const HostAddresses::LookUp& look_up) {
     std::unique_ptr<Nodes> nodes(new Nodes);
-    nodes->options_.timeout_ns = settings.node_timeout_ms * ns_per_ms;
-    nodes->options_.failover = settings.failover;
-    nodes->options_.local_read = settings.local_read;
-    nodes->options_.cold_index = settings.cold_get == conf::ColdGet::index;
-    nodes->options_.count_reads = settings.access_tracking == AccessTracking::atomic;
-    if (settings.access_tracking == AccessTracking::report)
-        nodes->options_.report_interval_ns = settings.report_interval_ms * ns_per_ms;
-    nodes->options_.item_bytes_max = memory.item_bytes_max;
-    nodes->options_.cas = memory.cas;
+    nodes->item_bytes_max_ = memory.item_bytes_max;
+    nodes->cas_ = memory.cas;
     nodes->host_ = this_host();
-    std::vector<proxy::PlacementNode> places;
-    for (const conf::NodeSpec& spec : settings.nodes) {
-        if (conf::Refusal refusal = nodes->add_node(spec, look_up)) return *refusal;
-        places.push_back({spec.name, spec.hash_as, spec.weight});
-    }
-    auto made = proxy::Placement::make(places, {settings.distribution, settings.hash, settings.hash_tag});
-    if (auto* errors = std::get_if<proxy::Placement::Errors>(&made)) {
-        std::string text;
-        for (const std::string& error : *errors) text += error + "\n";
-        return problem(std::move(text));
-    }
-    nodes->placement_ = std::get<std::shared_ptr<const proxy::Placement>>(std::move(made));
+    Prepared prepared = nodes->prepare(settings, look_up);
+    if (auto* problem = std::get_if<conf::Problem>(&prepared)) return std::move(*problem);
+    nodes->use(std::get<std::shared_ptr<const NodeSet>>(std::move(prepared)));
     return nodes;
 }
 
+// ---- what is configured -------------------------------------------------------------------------------
+
+std::variant<std::shared_ptr<OneNode>, conf::Problem> Nodes::find_or_make(const conf::NodeSpec& spec,
+                                                                          const HostAddresses::LookUp& look_up) {
+    const std::string address = conf::address_of(spec);
+    if (std::shared_ptr<OneNode> known = find(spec.name, address)) return known;
+    auto one = std::make_shared<OneNode>();
+    one->number = next_number_++;
+    one->name = spec.name;
+    one->address = address;
+    one->channel = spec.channel;
+    one->path = spec.path;
+    if (spec.channel == conf::NodeChannel::shm) return one;
+    auto host = HostAddresses::make(spec.host, spec.port, look_up);
+    if (auto* why = std::get_if<std::string>(&host))
+        return problem(spec.origin + ": the host " + spec.host + " is not known (" + *why +
+                       "); name one that is, or its address\n");
+    one->host = std::get<std::shared_ptr<HostAddresses>>(std::move(host));
+    return one;
+}
+
+// nullptr: there is none, nor anything left of one.
+std::shared_ptr<OneNode> Nodes::find(std::string_view name, std::string_view address) const {
+    std::lock_guard hold(lock_);
+    const auto is_it = [&](const OneNode& node) { return node.name == name && node.address == address; };
+    if (set_ != nullptr)
+        for (const NodeSet::Member& member : set_->members)
+            if (is_it(*member.one)) return member.one;
+    for (const std::shared_ptr<OneNode>& one : leaving_)
+        if (is_it(*one)) return one;
+    return nullptr;
+}
+
+Nodes::Prepared Nodes::prepare(const conf::ProxySettings& settings, const HostAddresses::LookUp& look_up) {
+    auto set = std::make_shared<NodeSet>();
+    set->options.timeout_ns = settings.node_timeout_ms * ns_per_ms;
+    set->options.failover = settings.failover;
+    set->options.local_read = settings.local_read;
+    set->options.cold_index = settings.cold_get == conf::ColdGet::index;
+    set->options.count_reads = settings.access_tracking == AccessTracking::atomic;
+    if (settings.access_tracking == AccessTracking::report)
+        set->options.report_interval_ns = settings.report_interval_ms * ns_per_ms;
+    std::vector<proxy::PlacementNode> places;
+    std::string text;
+    for (const conf::NodeSpec& spec : settings.nodes) {
+        auto one = find_or_make(spec, look_up);
+        places.push_back({spec.name, spec.hash_as, spec.weight});
+        if (auto* refusal = std::get_if<conf::Problem>(&one))
+            text += refusal->text;
+        else
+            set->members.push_back({std::get<std::shared_ptr<OneNode>>(std::move(one)), spec.weight});
+    }
+    auto made = proxy::Placement::make(places, {settings.distribution, settings.hash, settings.hash_tag});
+    if (auto* errors = std::get_if<proxy::Placement::Errors>(&made))
+        for (const std::string& error : *errors) text += error + "\n";
+    if (!text.empty()) return problem(std::move(text));
+    set->placement = std::get<std::shared_ptr<const proxy::Placement>>(std::move(made));
+    return set;
+}
+
+std::shared_ptr<const NodeSet> Nodes::set() const {
+    std::lock_guard hold(lock_);
+    return set_;
+}
+
+bool Nodes::is_member(const OneNode& node) const {
+    return std::any_of(set_->members.begin(), set_->members.end(),
+                       [&](const NodeSet::Member& member) { return member.one.get() == &node; });
+}
+
+void Nodes::use(std::shared_ptr<const NodeSet> set) {
+    std::lock_guard hold(lock_);
+    const std::shared_ptr<const NodeSet> before = std::exchange(set_, std::move(set));
+    if (before == nullptr) return;
+    std::erase_if(leaving_, [&](const std::shared_ptr<OneNode>& one) { return is_member(*one); });
+    for (const NodeSet::Member& member : before->members) {
+        if (is_member(*member.one)) continue;
+        add_link_counters(past_, member.one->past);
+        add_local_counters(past_local_, member.one->past_local);
+        clear_link_counters(member.one->past);
+        clear_local_counters(member.one->past_local);
+        if (!member.one->links.empty()) leaving_.push_back(member.one);
+    }
+}
+
 std::string Nodes::open_table(const conf::ProxySettings& settings) {
+    if (table_ != nullptr) return {};
+    const std::shared_ptr<const NodeSet> set = this->set();
     bool readable = false;
-    for (const auto& node : nodes_) {
-        if (node->spec.channel == conf::NodeChannel::verbs) readable = true;
-        if (node->spec.channel != conf::NodeChannel::shm) continue;
+    for (const NodeSet::Member& member : set->members) {
+        if (member.one->channel == conf::NodeChannel::verbs) readable = true;
+        if (member.one->channel != conf::NodeChannel::shm) continue;
         // Where its memory is read as it is mapped, the table is for what is told of that (proxy/report_board.h).
-        if (!options_.local_read || options_.report_interval_ns != 0) readable = true;
+        if (!set->options.local_read || set->options.report_interval_ns != 0) readable = true;
     }
     if (!readable) return {};  // nobody would look into it
     auto host = proxy::TableHost::of_this_process();
@@ -106,28 +206,31 @@ std::string Nodes::open_table(const conf::ProxySettings& settings) {
     auto opened = proxy::PointerTable::open(table);
     if (auto* failure = std::get_if<proxy::TableFailure>(&opened)) return failure->message;
     table_ = std::get<std::unique_ptr<proxy::PointerTable>>(std::move(opened));
+    shown_table_.store(table_.get(), std::memory_order_release);
     return {};
 }
 
-proxy::LinkConfig Nodes::link_config(uint32_t node, uint32_t worker) const {
+// ---- connections --------------------------------------------------------------------------------------
+
+proxy::LinkConfig Nodes::link_config(const OneNode& node, const NodeOptions& options, uint32_t worker) const {
     proxy::LinkConfig config;
     config.hello.name = "farcached";
     config.hello.host = host_;
     config.hello.pid = uint32_t(getpid());
-    config.silence_ns = std::max(silent_timeouts * options_.timeout_ns, silence_ns_min);
-    config.connect_timeout_ns = std::max(options_.timeout_ns, silence_ns_min);
+    config.silence_ns = std::max(silent_timeouts * options.timeout_ns, silence_ns_min);
+    config.connect_timeout_ns = std::max(options.timeout_ns, silence_ns_min);
     config.host_zero_ns = process::node_zero_ns();
-    config.cold_index = options_.cold_index;
-    config.count_reads = options_.count_reads;
-    config.report_interval_ns = options_.report_interval_ns;
+    config.cold_index = options.cold_index;
+    config.count_reads = options.count_reads;
+    config.report_interval_ns = options.report_interval_ns;
     config.share_reports = true;
-    config.verify_check = nodes_[node]->spec.channel == conf::NodeChannel::verbs;  // a NIC promises no order of bytes
-    config.seed = random_word() ^ (uint64_t(worker) << 32 | node);
+    config.verify_check = node.channel == conf::NodeChannel::verbs;  // a NIC promises no order of bytes
+    config.seed = random_word() ^ (uint64_t(worker) << 32 | node.number);
     return config;
 }
 
-proxy::NodeLink::MakeChannel Nodes::maker(uint32_t node, const fabric::VerbsMemories& memories) {
-    auto make = plain_maker(node, memories);
+proxy::NodeLink::MakeChannel Nodes::maker(std::shared_ptr<OneNode> node, const fabric::VerbsMemories& memories) {
+    auto make = plain_maker(std::move(node), memories);
     if constexpr (!broken::build) return make;
     return [make](fabric::ChannelEvents& events, std::string& error) {
         return fabric::FaultChannel::wrap(
@@ -136,18 +239,17 @@ proxy::NodeLink::MakeChannel Nodes::maker(uint32_t node, const fabric::VerbsMemo
     };
 }
 
-proxy::NodeLink::MakeChannel Nodes::plain_maker(uint32_t node, const fabric::VerbsMemories& memories) {
-    One& one = *nodes_[node];
-    if (one.spec.channel == conf::NodeChannel::shm)
-        return [this, &one](fabric::ChannelEvents& events, std::string& error) {
-            return fabric::connect_shm(one.spec.path, regions_, events, fabric::ShmOptions(), error);
+proxy::NodeLink::MakeChannel Nodes::plain_maker(std::shared_ptr<OneNode> node, const fabric::VerbsMemories& memories) {
+    if (node->channel == conf::NodeChannel::shm)
+        return [this, node](fabric::ChannelEvents& events, std::string& error) {
+            return fabric::connect_shm(node->path, regions_, events, fabric::ShmOptions(), error);
         };
     // A host may be reached by another of its addresses. Each connection tries them for itself: if all workers took
     // turns together, as many workers as addresses would try the same one again and again.
     // When it must be reached again it may be elsewhere by now.
-    const bool verbs = one.spec.channel == conf::NodeChannel::verbs;
-    return [this, host = one.host, verbs, memories, turn = size_t(0)](fabric::ChannelEvents& events,
-                                                                     std::string& error) mutable {
+    const bool verbs = node->channel == conf::NodeChannel::verbs;
+    return [this, host = node->host, verbs, memories, turn = size_t(0)](fabric::ChannelEvents& events,
+                                                                       std::string& error) mutable {
         if (turn != 0) host->refresh(boottime_ns());
         const fabric::SocketAddress to = host->at(turn++);
         if (verbs) return fabric::connect_verbs(to, devices_, memories, events, error);
@@ -155,101 +257,143 @@ proxy::NodeLink::MakeChannel Nodes::plain_maker(uint32_t node, const fabric::Ver
     };
 }
 
-void Nodes::came_up(uint32_t node, uint64_t incarnation, uint64_t hash_seed) {
-    One& one = *nodes_[node];
+void Nodes::came_up(OneNode& node, uint64_t incarnation, uint64_t hash_seed) {
+    note_event("connected to node", node.number);
     std::lock_guard hold(lock_);
-    note_event("connected to node", node);
-    one.incarnation.store(incarnation, std::memory_order_relaxed);
-    one.hash_seed = hash_seed;
-    one.tried.store(true, std::memory_order_relaxed);
-    const bool first = one.links_up.fetch_add(1) == 0;
-    if (!first || !one.told_down) return;
-    one.told_down = false;
-    std::fprintf(stderr, "node %s is up again\n", one.spec.name.c_str());
+    node.incarnation.store(incarnation, std::memory_order_relaxed);
+    node.hash_seed = hash_seed;
+    node.tried.store(true, std::memory_order_relaxed);
+    const bool first = node.links_up.fetch_add(1) == 0;
+    if (!first || !node.told_down) return;
+    node.told_down = false;
+    node.lines.say(process::Level::notice, "node " + node.name + " is up again");
 }
 
-void Nodes::went_down(uint32_t node, bool was_up, std::string_view reason) {
-    One& one = *nodes_[node];
+void Nodes::went_down(OneNode& node, bool was_up, std::string_view reason) {
+    note_event("no connection to node", node.number);
     std::lock_guard hold(lock_);
-    note_event("no connection to node", node);
-    if (was_up) one.links_up.fetch_sub(1);
-    one.down_reason = reason;
-    one.tried.store(true, std::memory_order_relaxed);
-    if (one.links_up.load() != 0 || one.told_down) return;
-    one.told_down = true;
-    std::fprintf(stderr, "node %s is down: %.*s\n", one.spec.name.c_str(), int(reason.size()), reason.data());
+    if (was_up) node.links_up.fetch_sub(1);
+    node.down_reason = reason;
+    node.tried.store(true, std::memory_order_relaxed);
+    if (node.links_up.load() != 0 || node.told_down || !is_member(node)) return;
+    node.told_down = true;
+    node.lines.say(process::Level::warning, "node " + node.name + " is down: " + std::string(reason));
 }
 
 bool Nodes::all_tried() const {
-    return std::all_of(nodes_.begin(), nodes_.end(),
-                       [](const auto& one) { return one->tried.load(std::memory_order_relaxed); });
+    const std::shared_ptr<const NodeSet> now = set();
+    return std::all_of(now->members.begin(), now->members.end(),
+                       [](const NodeSet::Member& member) { return member.one->tried.load(std::memory_order_relaxed); });
 }
 
-void Nodes::remove(const RemoteBackend& backend) { std::erase(backends_, &backend); }
+void Nodes::add(OneNode& node, const proxy::LinkCounters& link, const proxy::LocalGetCounters& local) {
+    std::lock_guard hold(lock_);
+    node.links.push_back({&link, &local});
+}
 
-NodeShown Nodes::shown(uint32_t node) const {
-    const One& one = *nodes_[node];
+void Nodes::remove(const std::shared_ptr<OneNode>& node, const proxy::LinkCounters& link, bool was_up) {
+    std::lock_guard hold(lock_);
+    if (was_up) node->links_up.fetch_sub(1);
+    const auto at = std::find_if(node->links.begin(), node->links.end(),
+                                 [&](const OneNode::LinkCells& cells) { return cells.link == &link; });
+    CHECK(at != node->links.end());
+    const bool stays = is_member(*node);
+    add_link_counters(stays ? node->past : past_, *at->link);
+    add_local_counters(stays ? node->past_local : past_local_, *at->local);
+    node->links.erase(at);
+    if (!stays && node->links.empty()) std::erase(leaving_, node);
+}
+
+// ---- what is shown ------------------------------------------------------------------------------------
+
+std::vector<NodeShown> Nodes::all() const {
+    std::lock_guard hold(lock_);
+    std::vector<NodeShown> all;
+    for (const NodeSet::Member& member : set_->members) all.push_back(shown_of(member));
+    return all;
+}
+
+NodeShown Nodes::shown_of(const NodeSet::Member& member) {
+    const OneNode& one = *member.one;
     NodeShown shown;
-    shown.name = one.spec.name;
+    shown.number = one.number;
+    shown.name = one.name;
     shown.address = one.address;
-    shown.weight = one.spec.weight;
+    shown.weight = member.weight;
     shown.incarnation = one.incarnation.load(std::memory_order_relaxed);
-    shown.links = uint32_t(backends_.size());
+    shown.links = uint32_t(one.links.size());
     shown.links_up = one.links_up.load();
     shown.state = shown.links_up != 0 ? NodeState::up : NodeState::down;
-    if (is_drained(node)) shown.state = NodeState::drained;
-    std::lock_guard hold(lock_);
+    if (one.drained.load(std::memory_order_relaxed)) shown.state = NodeState::drained;
     shown.down_reason = one.down_reason;
     return shown;
 }
 
-void Nodes::each_link(uint32_t node, LinkVisit visit) const {
-    for (const RemoteBackend* backend : backends_)
-        visit(backend->link_counters(node), backend->local_counters(node));
+void Nodes::visit_links(const OneNode& node, LinkVisit visit) {
+    for (const OneNode::LinkCells& cells : node.links) visit(*cells.link, *cells.local);
+}
+
+void Nodes::each_link(uint32_t number, LinkVisit visit) const {
+    std::lock_guard hold(lock_);
+    for (const NodeSet::Member& member : set_->members) {
+        if (member.one->number != number) continue;
+        visit(member.one->past, member.one->past_local);
+        visit_links(*member.one, visit);
+    }
+}
+
+void Nodes::each_past_link(LinkVisit visit) const {
+    std::lock_guard hold(lock_);
+    visit(past_, past_local_);
+    for (const std::shared_ptr<OneNode>& one : leaving_) visit_links(*one, visit);
 }
 
 // ---- stats route --------------------------------------------------------------------------------------
 
 // As RemoteBackend::choose() does, but that this sees whether any worker has a connection.
 Route Nodes::route(std::string_view key) const {
-    const proxy::Placement& placement = *placement_;
+    const std::shared_ptr<const NodeSet> now = set();
+    const proxy::Placement& placement = *now->placement;
+    const bool failover = now->options.failover;
     Route route;
     route.placement = placement.options();
     route.hashed = placement.hashed_part(key);
     route.place = placement.spot_of(key, uint32_t(random_word()));
     route.point = placement.point_of(route.place);
-    route.failover = options_.failover;
+    route.failover = failover;
     for (uint32_t i = 0; i < placement.size(); i++) {
-        if (i >= Route::walk_shown && (route.asked.has_value() || !options_.failover)) break;
-        const uint32_t node = placement.walk(route.place, i);
-        route.walk.push_back(shown(node));
-        const bool tried = i == 0 || options_.failover;
+        if (i >= Route::walk_shown && (route.asked.has_value() || !failover)) break;
+        const NodeSet::Member& member = now->members[placement.walk(route.place, i)];
+        {
+            std::lock_guard hold(lock_);
+            route.walk.push_back(shown_of(member));
+        }
+        const bool tried = i == 0 || failover;
         if (!tried || route.asked.has_value() || route.walk.back().state != NodeState::up) continue;
         route.asked = i;
-        find_pointer(node, key, route);
+        find_pointer(now->options, *member.one, key, route);
     }
     return route;
 }
 
-void Nodes::find_pointer(uint32_t node, std::string_view key, Route& route) const {
-    const One& one = *nodes_[node];
-    const bool shm = one.spec.channel == conf::NodeChannel::shm;
-    const bool readable = shm || one.spec.channel == conf::NodeChannel::verbs;
-    const bool mapped = shm && options_.local_read;
-    const bool pointers = readable && !mapped && table_ != nullptr;
-    route.ways = mapped ? "local, " : pointers ? "one_sided, " : "";
-    if (readable && !mapped && options_.cold_index) route.ways += "index, ";
+void Nodes::find_pointer(const NodeOptions& options, const OneNode& node, std::string_view key, Route& route) const {
+    const bool shm = node.channel == conf::NodeChannel::shm;
+    const bool readable = shm || node.channel == conf::NodeChannel::verbs;
+    const bool mapped = shm && options.local_read;
+    const proxy::PointerTable* table = readable && !mapped ? pointer_table() : nullptr;
+    route.ways = mapped ? "local, " : table != nullptr ? "one_sided, " : "";
+    if (readable && !mapped && options.cold_index) route.ways += "index, ";
     route.ways += "two_sided";
-    if (!pointers) return;
+    if (table == nullptr) return;
     uint64_t incarnation = 0, hash_seed = 0;
     {
         std::lock_guard hold(lock_);
-        incarnation = one.incarnation.load(std::memory_order_relaxed);
-        hash_seed = one.hash_seed;
+        incarnation = node.incarnation.load(std::memory_order_relaxed);
+        hash_seed = node.hash_seed;
     }
     const uint64_t now_ns = boottime_ns();
     using Found = proxy::PointerTable::Found;
-    const proxy::PointerTable::Lookup found = table_->find(hash_key(key, hash_seed), incarnation, now_ns);
+    const proxy::PointerTable::Lookup found = table->find(hash_key(key, hash_seed), incarnation, now_ns);
     if (found.found != Found::hit) {
         route.pointer = found.found == Found::expired ? Route::Pointer::expired : Route::Pointer::none;
         return;
@@ -261,10 +405,11 @@ void Nodes::find_pointer(uint32_t node, std::string_view key, Route& route) cons
 }
 
 bool Nodes::drain(std::string_view name, bool on) {
-    for (auto& one : nodes_) {
-        if (one->spec.name != name) continue;
-        one->drained.store(on, std::memory_order_relaxed);
-        std::fprintf(stderr, "node %s is %s\n", one->spec.name.c_str(), on ? "drained" : "in use again");
+    const std::shared_ptr<const NodeSet> set = this->set();
+    for (const NodeSet::Member& member : set->members) {
+        if (member.one->name != name) continue;
+        member.one->drained.store(on, std::memory_order_relaxed);
+        process::say(process::Level::notice, "node " + member.one->name + (on ? " is drained" : " is in use again"));
         return true;
     }
     return false;

@@ -3,9 +3,12 @@
 // keys are placed on them, and what has become of them.
 //
 // Owner: main. Made before the process forks; open() after, as the user that it will be.
-// D1  The list does not change; a node may be drained, which it tells every worker by one atomic.
+// D1  What is configured is a NodeSet, which does not change. A reload makes another and puts it in its place; each
+//     worker takes it between two requests. A node may be drained, which it tells every worker by one atomic.
 // D2  Workers ask without a lock. Their backends report what happened to their connections; of all workers the first
 //     whose connection comes up and the last that loses one are told on stderr.
+// D3  A node of the same name and address is the same before and after a reload: its connections stay, unless what is
+//     said of all connections changed. What a node that is gone had counted is kept in a sum.
 #pragma once
 
 #include <atomic>
@@ -23,25 +26,68 @@
 #include "daemon/nodes_view.h"
 #include "fabric/mapped_region.h"
 #include "fabric/verbs_channel.h"
+#include "process/log.h"
 #include "proxy/node_link.h"
 #include "proxy/placement.h"
 
 namespace farcached::daemon {
 
-class RemoteBackend;
+// What all workers know of one node.
+struct OneNode {
+    uint32_t number = 0;  // as NodeShown's
+    std::string name, address;
+    conf::NodeChannel channel = conf::NodeChannel::shm;
+    std::string path;                          // shm
+    std::shared_ptr<HostAddresses> host;       // tcp, verbs
+    std::atomic<bool> drained{false};
+    std::atomic<uint32_t> links_up{0};
+    std::atomic<bool> tried{false};            // a first connection was made, or failed
+    process::LimitedLines lines;               // of its coming and going
+    std::atomic<uint64_t> incarnation{0};
+
+  private:
+    friend class Nodes;
+    struct LinkCells {
+        const proxy::LinkCounters* link;
+        const proxy::LocalGetCounters* local;
+    };
+    // Under Nodes::lock_.
+    std::vector<LinkCells> links;
+    proxy::LinkCounters past;  // of connections that are over
+    proxy::LocalGetCounters past_local;
+    uint64_t hash_seed = 0;    // of that incarnation
+    std::string down_reason;
+    bool told_down = false;
+};
+
+struct NodeOptions {
+    uint64_t timeout_ns = 1'000'000'000;  // until a request to a node is given up
+    bool failover = false;
+    bool local_read = true;
+    bool cold_index = false;
+    bool count_reads = false;             // where the node and the channel can
+    uint64_t report_interval_ns = 0;      // of accesses that nodes did not see; 0: with requests
+
+    // Do connections differ by nothing?
+    bool same_links(const NodeOptions& other) const {
+        return timeout_ns == other.timeout_ns && local_read == other.local_read && cold_index == other.cold_index &&
+               count_reads == other.count_reads && report_interval_ns == other.report_interval_ns;
+    }
+};
+
+// What is configured at one moment. Nodes are numbered from 0 as the placement numbers them.
+struct NodeSet {
+    struct Member {
+        std::shared_ptr<OneNode> one;
+        uint32_t weight = 1;
+    };
+    NodeOptions options;
+    std::vector<Member> members;
+    std::shared_ptr<const proxy::Placement> placement;
+};
 
 class Nodes final : public NodesView {
   public:
-    struct Options {
-        uint64_t timeout_ns = 1'000'000'000;  // until a request to a node is given up
-        bool failover = false;
-        bool local_read = true;
-        bool cold_index = false;
-        bool count_reads = false;             // where the node and the channel can
-        uint64_t report_interval_ns = 0;      // of accesses that nodes did not see; 0: with requests
-        uint64_t item_bytes_max = 0;          // larger items are refused here
-        bool cas = true;                      // false: clients of this process see no unique but 0, and compare in vain
-    };
     using Made = std::variant<std::unique_ptr<Nodes>, conf::Problem>;
     // Looks up names, and may wait for that.
     static Made make(const conf::ProxySettings& settings, const conf::MemorySettings& memory,
@@ -50,67 +96,68 @@ class Nodes final : public NodesView {
     Nodes(const Nodes&) = delete;
     Nodes& operator=(const Nodes&) = delete;
 
-    // Attaches to the pointer table where one is of use. A table that is refused is told in a sentence, else empty:
-    // gets are two-sided then.
+    // Attaches to the pointer table where one is of use, if that was not done. A table that is refused is told in a
+    // sentence, else empty: gets are two-sided then.
     std::string open_table(const conf::ProxySettings& settings);
 
+    // ---- a reload, main's thread ------------------------------------------------------------------
+    // What the settings say, with the nodes that there are already. Looks up names, and may wait for that.
+    using Prepared = std::variant<std::shared_ptr<const NodeSet>, conf::Problem>;
+    Prepared prepare(const conf::ProxySettings& settings, const HostAddresses::LookUp& look_up = fabric::look_up);
+    // Is what workers take from now on. Workers are not told.
+    void use(std::shared_ptr<const NodeSet> set);
+
     // ---- for workers' backends, any thread ------------------------------------------------------
-    const Options& options() const { return options_; }
-    const proxy::Placement& placement() const { return *placement_; }
-    proxy::LinkConfig link_config(uint32_t node, uint32_t worker) const;
+    std::shared_ptr<const NodeSet> set() const;
+    // Larger items are refused here.
+    uint64_t item_bytes_max() const { return item_bytes_max_; }
+    // False: clients of this process see no unique but 0, and compare in vain.
+    bool cas() const { return cas_; }
+    proxy::LinkConfig link_config(const OneNode& node, const NodeOptions& options, uint32_t worker) const;
     // memories: a worker's, where one-sided reads land and for what nodes READ; they outlive what is made.
-    proxy::NodeLink::MakeChannel maker(uint32_t node, const fabric::VerbsMemories& memories);
-    bool is_drained(uint32_t node) const {
-        return nodes_[node]->drained.load(std::memory_order_relaxed);
-    }
+    proxy::NodeLink::MakeChannel maker(std::shared_ptr<OneNode> node, const fabric::VerbsMemories& memories);
     // hash_seed: what keys are hashed with there, in that run of it.
-    void came_up(uint32_t node, uint64_t incarnation, uint64_t hash_seed);
+    void came_up(OneNode& node, uint64_t incarnation, uint64_t hash_seed);
     // was_up: this connection had been.
-    void went_down(uint32_t node, bool was_up, std::string_view reason);
+    void went_down(OneNode& node, bool was_up, std::string_view reason);
     // Of each node a first connection was made, or failed.
     bool all_tried() const;
-    // Before workers run, and after they have ended.
-    void add(const RemoteBackend& backend) { backends_.push_back(&backend); }
-    void remove(const RemoteBackend& backend);
+    // A connection's counters are shown, until remove(), which adds them to what is over. was_up: it is at its end.
+    void add(OneNode& node, const proxy::LinkCounters& link, const proxy::LocalGetCounters& local);
+    void remove(const std::shared_ptr<OneNode>& node, const proxy::LinkCounters& link, bool was_up);
 
     // ---- NodesView ------------------------------------------------------------------------------
-    uint32_t count() const override { return uint32_t(nodes_.size()); }
-    NodeShown shown(uint32_t node) const override;
-    void each_link(uint32_t node, LinkVisit visit) const override;
-    proxy::PointerTable* pointer_table() const override { return table_.get(); }
+    std::vector<NodeShown> all() const override;
+    void each_link(uint32_t number, LinkVisit visit) const override;
+    void each_past_link(LinkVisit visit) const override;
+    proxy::PointerTable* pointer_table() const override { return shown_table_.load(std::memory_order_acquire); }
     bool drain(std::string_view name, bool on) override;
     Route route(std::string_view key) const override;
 
-    const std::string& name(uint32_t node) const { return nodes_[node]->spec.name; }
-
   private:
-    struct One {
-        conf::NodeSpec spec;
-        std::string address;
-        std::shared_ptr<HostAddresses> host;       // tcp, verbs
-        std::atomic<bool> drained{false};
-        std::atomic<uint32_t> links_up{0};
-        std::atomic<bool> tried{false};
-        std::atomic<uint64_t> incarnation{0};
-        uint64_t hash_seed = 0;   // under lock_: of that incarnation
-        std::string down_reason;  // under lock_
-        bool told_down = false;   // under lock_
-    };
-
     Nodes();
-    conf::Refusal add_node(const conf::NodeSpec& spec, const HostAddresses::LookUp& look_up);
-    void find_pointer(uint32_t node, std::string_view key, Route& route) const;
-    proxy::NodeLink::MakeChannel plain_maker(uint32_t node, const fabric::VerbsMemories& memories);
+    std::variant<std::shared_ptr<OneNode>, conf::Problem> find_or_make(const conf::NodeSpec& spec,
+                                                                       const HostAddresses::LookUp& look_up);
+    std::shared_ptr<OneNode> find(std::string_view name, std::string_view address) const;
+    proxy::NodeLink::MakeChannel plain_maker(std::shared_ptr<OneNode> node, const fabric::VerbsMemories& memories);
+    bool is_member(const OneNode& node) const;
+    static NodeShown shown_of(const NodeSet::Member& member);  // under lock_
+    void find_pointer(const NodeOptions& options, const OneNode& node, std::string_view key, Route& route) const;
+    static void visit_links(const OneNode& node, LinkVisit visit);
 
-    Options options_;
-    std::vector<std::unique_ptr<One>> nodes_;
-    std::shared_ptr<const proxy::Placement> placement_;
+    uint64_t item_bytes_max_ = 0;
+    bool cas_ = true;
+    uint32_t next_number_ = 0;  // main's
     fabric::MappedRegions regions_;
     fabric::VerbsDevices devices_;
     std::unique_ptr<proxy::PointerTable> table_;
+    std::atomic<proxy::PointerTable*> shown_table_{nullptr};
     std::string host_;
-    std::vector<const RemoteBackend*> backends_;
     mutable std::mutex lock_;
+    std::shared_ptr<const NodeSet> set_;             // under lock_
+    std::vector<std::shared_ptr<OneNode>> leaving_;  // under lock_: no members, but there are connections
+    proxy::LinkCounters past_;                       // under lock_: of nodes that are gone
+    proxy::LocalGetCounters past_local_;
 };
 
 }  // namespace farcached::daemon

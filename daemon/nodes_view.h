@@ -2,8 +2,8 @@
 // NodesView: what statistics and the operator's commands need to know of the nodes behind this process, and may ask
 // of them. The server has one where nodes are configured (ServerView::nodes()).
 //
-// Every call is safe from any thread and blocks on nothing but short locks. Nodes are numbered as they were
-// configured, from 0.
+// Every call is safe from any thread and blocks on nothing but short locks. Nodes come and go by a reload: who wants all
+// of one moment asks for all().
 #pragma once
 
 #include <cstdint>
@@ -32,6 +32,7 @@ constexpr std::string_view node_state_name(NodeState state) {
 }
 
 struct NodeShown {
+    uint32_t number = 0;        // no other node of this process has or had it; without a reload from 0 in their order
     std::string name;
     std::string address;        // "shm:/run/a.sock", "tcp:[::1]:11300"
     uint32_t weight = 1;
@@ -73,11 +74,14 @@ class NodesView {
   public:
     virtual ~NodesView() = default;
 
-    virtual uint32_t count() const = 0;
-    virtual NodeShown shown(uint32_t node) const = 0;
-    // Each worker's counters of its connection to the node, and of its reads by the node's mapped index.
+    // In the order in which they are configured.
+    virtual std::vector<NodeShown> all() const = 0;
+    // Each worker's counters of its connections to the node of that number, and of its reads by the node's mapped
+    // index: that which is, and the sum of those that are over. Of a node that is not there: none.
     using LinkVisit = FunctionRef<void(const proxy::LinkCounters&, const proxy::LocalGetCounters&)>;
-    virtual void each_link(uint32_t node, LinkVisit visit) const = 0;
+    virtual void each_link(uint32_t number, LinkVisit visit) const = 0;
+    // The same of nodes that are no longer configured.
+    virtual void each_past_link(LinkVisit visit) const = 0;
     // nullptr: there is none, and no one-sided read by pointers.
     virtual proxy::PointerTable* pointer_table() const = 0;
 

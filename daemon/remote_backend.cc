@@ -7,6 +7,7 @@
 
 #include "base/boottime.h"
 #include "base/check.h"
+#include "daemon/remote_backend_node.h"
 #include "fabric/validate.h"
 #include "protocol/layout.h"
 
@@ -18,8 +19,6 @@ constexpr size_t landing_bytes = size_t(4) << 20;  // for one-sided reads of a w
 constexpr size_t lending_bytes = size_t(4) << 20;  // for large values that nodes READ from a worker
 constexpr unsigned node_bits = 16;                 // of a gather's cookie
 constexpr int flushes_max = 16;                    // in a row, of one connection that is told more and more
-
-fabric::VerbsMemory memory_of(const fabric::BufferPool& pool) { return {pool.data(), pool.size()}; }
 
 // A key, and for a store its value, that outlive who asked.
 template <class Op>
@@ -82,79 +81,6 @@ proxy::Asked ask_or_get(proxy::NodeLink& link, const Op& op, const proxy::AskOpt
 
 }  // namespace
 
-// ---- a node -----------------------------------------------------------------------------------------
-
-// Asked when there is room. Its views lie in `bytes` and in options.value.
-struct RemoteBackend::Postponed {
-    using Op = std::variant<protocol::GetOp, protocol::StoreOp, protocol::DeleteOp, protocol::ArithOp,
-                            protocol::ForgetOp, protocol::FlushOp, protocol::StatsOp>;
-    Op op;
-    std::string bytes;
-    proxy::AskOptions options;
-    proxy::ReplySink* sink;
-    bool gather;
-};
-
-struct RemoteBackend::Node final : proxy::LinkEvents {
-    Node(RemoteBackend& backend, uint32_t which, uint32_t worker)
-        : owner(backend),
-          number(which),
-          local(fabric::RegionView()),
-          link(backend.nodes_.link_config(which, worker),
-               {backend.nodes_.maker(which, {memory_of(backend.landing_), memory_of(backend.lending_)}), boottime_ns,
-                *this, backend.nodes_.pointer_table(), &backend.landing_, &backend.lending_}) {}
-
-    void watch(int fd) override {
-        watched_fd = fd;
-        listen(EV_READ);
-    }
-    void unwatch(int) override {
-        event_del(&readiness);
-        watched_fd = -1;
-        watched_for = 0;
-    }
-    void listen(short what) {
-        if (watched_for == what) return;
-        if (watched_for != 0) event_del(&readiness);
-        watched_for = what;
-        event_assign(&readiness, owner.base_, watched_fd, short(what | EV_PERSIST), on_ready, this);
-        CHECK(event_add(&readiness, nullptr) == 0);
-    }
-    void came_up() override {
-        starting = false;
-        was_up = true;
-        retry = true;
-        owner.nodes_.came_up(number, link.welcome().incarnation, link.welcome().hash_seed);
-        mapped = nullptr;
-        if (owner.nodes_.options().local_read && link.channel() != nullptr)
-            mapped = link.channel()->mapped_region(0);
-        if (mapped != nullptr) local.aim(*mapped);
-    }
-    void went_down(proxy::LinkDown, const std::string& text) override {
-        starting = false;
-        retry = true;
-        mapped = nullptr;
-        owner.nodes_.went_down(number, was_up, text);
-        was_up = false;
-    }
-    void room() override { retry = true; }
-    bool reachable() const { return link.up() || starting; }
-
-    RemoteBackend& owner;
-    const uint32_t number;
-    bool starting = true;   // neither up nor failed yet (M3)
-    bool was_up = false;
-    bool retry = false;     // what is postponed may be asked, or is to be given up
-    bool is_touched = false;
-    const fabric::RegionView* mapped = nullptr;  // while up, if it may be read
-    proxy::LocalGet local;
-    std::deque<Postponed> postponed;
-    event readiness{};
-    int watched_fd = -1;
-    short watched_for = 0;
-    proxy::NodeLink link;
-};
-
 // ---- answers ----------------------------------------------------------------------------------------
 
 class RemoteBackend::TicketSink final : public proxy::ReplySink {
@@ -183,6 +109,7 @@ struct RemoteBackend::Gather {
     Ticket ticket;
     bool stats;
     uint32_t unanswered;
+    std::shared_ptr<const NodeSet> set;  // whose nodes the parts are of
     std::vector<Part> parts;
 };
 
@@ -202,37 +129,32 @@ class RemoteBackend::GatherSink final : public proxy::ReplySink {
 
 RemoteBackend::RemoteBackend(Nodes& nodes, uint32_t number, event_base* base, ReplyPool& pool)
     : nodes_(nodes),
+      number_(number),
       base_(base),
       pool_(pool),
       landing_(landing_bytes),
       lending_(lending_bytes),
-      tickets_(std::make_unique<TicketSink>(pool, nodes.options().cas)),
+      tickets_(std::make_unique<TicketSink>(pool, nodes.cas())),
       gathers_sink_(std::make_unique<GatherSink>(*this)),
+      set_(nodes.set()),
       chance_(uint32_t(boottime_ns()) | 1) {
     event_assign(&timer_, base_, -1, 0, on_timer, this);
-    for (uint32_t i = 0; i < nodes_.count(); i++) list_.push_back(std::make_unique<Node>(*this, i, number));
+    for (size_t i = 0; i < set_->members.size(); i++) list_.push_back(make_node(*set_, i));
     touched_.reserve(list_.size());
-    nodes_.add(*this);
 }
 
 RemoteBackend::~RemoteBackend() {
-    nodes_.remove(*this);
     list_.clear();
-}
-
-void RemoteBackend::start() {
-    for (auto& node : list_) {
-        node->link.start(now());
-        touched(*node);
-    }
-    end_tick();
+    leaving_.clear();
 }
 
 void RemoteBackend::stop() {
     event_del(&timer_);
-    for (auto& node : list_) {
-        node->link.stop(now());
-        give_up_postponed(*node, UINT64_MAX);
+    for (auto* nodes : {&list_, &leaving_}) {
+        for (auto& node : *nodes) {
+            if (node->started) node->link.stop(now());
+            give_up_postponed(*node, UINT64_MAX);
+        }
     }
     CHECK(gathers_.empty());
 }
@@ -262,15 +184,23 @@ void RemoteBackend::on_timer(evutil_socket_t, short, void* argument) {
     RemoteBackend& backend = *static_cast<RemoteBackend*>(argument);
     backend.timer_at_ns_ = UINT64_MAX;
     const uint64_t now_ns = backend.now();
-    for (auto& node : backend.list_) {
-        node->link.tick(now_ns);
-        backend.give_up_postponed(*node, now_ns);
-        backend.touched(*node);
+    for (auto* nodes : {&backend.list_, &backend.leaving_}) {
+        for (auto& node : *nodes) {
+            if (node->started) node->link.tick(now_ns);
+            backend.give_up_postponed(*node, now_ns);
+            backend.touched(*node);
+        }
     }
 }
 
-// Sends what was asked, and asks what waited as long as there is room for it.
 void RemoteBackend::end_tick() {
+    flush_touched();
+    if (!leaving_.empty() && retire()) flush_touched();
+    now_is_old_ = true;
+}
+
+// Sends what was asked, and asks what waited as long as there is room for it.
+void RemoteBackend::flush_touched() {
     for (size_t i = 0; i < touched_.size(); i++) {
         Node& node = *touched_[i];
         ask_postponed(node);
@@ -282,15 +212,16 @@ void RemoteBackend::end_tick() {
         touched_.clear();
         set_timer();
     }
-    now_is_old_ = true;
 }
 
 // It rings too early rather than anew for each request.
 void RemoteBackend::set_timer() {
     uint64_t next = UINT64_MAX;
-    for (const auto& node : list_) {
-        next = std::min(next, node->link.next_tick_ns());
-        if (!node->postponed.empty()) next = std::min(next, node->link.deadline_ns(node->postponed.front().options));
+    for (const auto* nodes : {&list_, &leaving_}) {
+        for (const auto& node : *nodes) {
+            if (node->started) next = std::min(next, node->link.next_tick_ns());
+            if (!node->postponed.empty()) next = std::min(next, node->link.deadline_ns(node->postponed.front().options));
+        }
     }
     if (next >= timer_at_ns_) return;
     timer_at_ns_ = next;
@@ -302,9 +233,9 @@ void RemoteBackend::set_timer() {
 
 // ---- which node -------------------------------------------------------------------------------------
 
-RemoteBackend::Node* RemoteBackend::usable(uint32_t number) {
-    Node& node = *list_[number];
-    return node.reachable() && !nodes_.is_drained(number) ? &node : nullptr;
+RemoteBackend::Node* RemoteBackend::usable(uint32_t place) {
+    Node& node = *list_[place];
+    return node.reachable() && !node.one->drained.load(std::memory_order_relaxed) ? &node : nullptr;
 }
 
 // nullptr: none that may be asked.
@@ -312,11 +243,11 @@ RemoteBackend::Node* RemoteBackend::choose(std::string_view key) {
     chance_ ^= chance_ << 13;
     chance_ ^= chance_ >> 17;
     chance_ ^= chance_ << 5;
-    const proxy::Placement& placement = nodes_.placement();
+    const proxy::Placement& placement = *set_->placement;
     if (placement.size() == 1) return usable(0);
     const uint32_t spot = placement.spot_of(key, chance_);
     Node* node = usable(placement.node_at(spot));
-    if (node != nullptr || !nodes_.options().failover) return node;
+    if (node != nullptr || !set_->options.failover) return node;
     for (uint32_t i = 1; i < placement.size(); i++)
         if ((node = usable(placement.walk(spot, i))) != nullptr) return node;
     return nullptr;
@@ -330,7 +261,7 @@ Asked RemoteBackend::unavailable(Ticket ticket) {
 proxy::AskOptions RemoteBackend::options(Ticket ticket) {
     proxy::AskOptions options;
     options.cookie = uint64_t(ticket);
-    options.patience_ns = nodes_.options().timeout_ns;
+    options.patience_ns = set_->options.timeout_ns;
     options.deadline_ns = now() + options.patience_ns;
     return options;
 }
@@ -342,8 +273,8 @@ template <class Op>
 Asked RemoteBackend::ask_link(Node& node, Op op, proxy::AskOptions options, proxy::ReplySink& sink, Ticket ticket,
                               bool gather) {
     if constexpr (requires { op.cas_compare; })
-        if (!nodes_.options().cas) compare_in_vain(op);
-    if (!gather && pool_.lists_slow()) pool_.asked_of(ticket, nodes_.name(node.number));
+        if (!nodes_.cas()) compare_in_vain(op);
+    if (!gather && pool_.lists_slow()) pool_.asked_of(ticket, node.one->name);
     try {
         if (node.postponed.empty() && node.link.up()) {
             if constexpr (std::is_same_v<Op, protocol::StoreOp>)
@@ -424,7 +355,7 @@ bool RemoteBackend::read_local(Node& node, const protocol::GetOp& op, ValueSink 
     if (!node.link.read_in_order(hash)) return false;
     protocol::ItemMeta& meta = reply.meta;
     auto sink = [&](const fabric::ReadMeta& read) {
-        meta.cas = nodes_.options().cas ? read.cas : 0;
+        meta.cas = nodes_.cas() ? read.cas : 0;
         meta.flags = read.flags;
         meta.value_len = read.value_len;
         meta.size_class = read.size_class;
@@ -476,7 +407,7 @@ Asked RemoteBackend::ask(const protocol::ArithOp& op, Ticket ticket, protocol::A
 Asked RemoteBackend::ask(const protocol::ForgetOp& op, Ticket ticket) { return ask_node(op, ticket); }
 
 bool RemoteBackend::too_large(size_t key_bytes, uint64_t value_bytes) const {
-    return layout::item_bytes(key_bytes, value_bytes) > nodes_.options().item_bytes_max;
+    return layout::item_bytes(key_bytes, value_bytes) > nodes_.item_bytes_max();
 }
 
 // ---- all nodes --------------------------------------------------------------------------------------
@@ -486,16 +417,17 @@ Asked RemoteBackend::ask_all(const Op& op, Ticket ticket, bool stats, Node* only
     const uint64_t id = next_gather_++;
     std::vector<Gather::Part> parts(list_.size());
     Gather& gather = gathers_[id];
-    gather = {ticket, stats, /* unanswered= */ 1, std::move(parts)};  // one: this call
+    gather = {ticket, stats, /* unanswered= */ 1, set_, std::move(parts)};  // one: this call
     bool crowded = false;
-    for (auto& node : list_) {
-        if (only != nullptr && node.get() != only) continue;
-        gather.parts[node->number].asked = true;
-        if (!node->reachable()) continue;
+    for (size_t i = 0; i < list_.size(); i++) {
+        Node& node = *list_[i];
+        if (only != nullptr && &node != only) continue;
+        gather.parts[i].asked = true;
+        if (!node.reachable()) continue;
         proxy::AskOptions with = options(ticket);
-        with.cookie = id << node_bits | node->number;
+        with.cookie = id << node_bits | i;
         gather.unanswered++;
-        const Asked asked = ask_link(*node, op, std::move(with), *gathers_sink_, ticket, /* gather= */ true);
+        const Asked asked = ask_link(node, op, std::move(with), *gathers_sink_, ticket, /* gather= */ true);
         if (asked == Asked::now) gather.unanswered--;
         if (asked == Asked::crowded) crowded = true;
     }
@@ -526,7 +458,7 @@ void RemoteBackend::answer_stats(const Gather& done) {
         for (size_t i = 0; i < done.parts.size(); i++) {
             const Gather::Part& part = done.parts[i];
             if (!part.asked) continue;
-            told += nodes_.name(uint32_t(i)) + " " + (part.ok ? std::to_string(part.text.size()) : "-") + "\n";
+            told += done.set->members[i].one->name + " " + (part.ok ? std::to_string(part.text.size()) : "-") + "\n";
             told += part.text;
         }
         pool_.answer(done.ticket, protocol::StatsReply(), told);
@@ -542,16 +474,9 @@ Asked RemoteBackend::ask(const protocol::FlushOp& op, Ticket ticket) {
 Asked RemoteBackend::ask(const protocol::StatsOp& op, std::string_view name, Ticket ticket) {
     if (name.empty()) return ask_all(op, ticket, /* stats= */ true, nullptr);
     for (auto& node : list_)
-        if (nodes_.name(node->number) == name) return ask_all(op, ticket, /* stats= */ true, node.get());
+        if (node->one->name == name) return ask_all(op, ticket, /* stats= */ true, node.get());
     pool_.answer(ticket, protocol::StatsReply());
     return Asked::later;
-}
-
-// ---- counters ---------------------------------------------------------------------------------------
-
-const proxy::LinkCounters& RemoteBackend::link_counters(uint32_t node) const { return list_[node]->link.counters(); }
-const proxy::LocalGetCounters& RemoteBackend::local_counters(uint32_t node) const {
-    return list_[node]->local.counters();
 }
 
 }  // namespace farcached::daemon

@@ -14,6 +14,10 @@
 //     owner of the memory is seen alive after the copy (S9).
 // M5  What asks all nodes is unavailable if one of them is; the others are asked none the less. A drained one is asked,
 //     too: it tells of itself, and what is flushed does not come back with it.
+// M6  take() puts another set of nodes in the place of the one that was, between two requests. A node that is in both keeps
+//     its connection, if what is said of connections is the same. One that is not is asked for nothing more; what it was
+//     asked is answered by it, or given up in its time (M2), and then its connection ends. Only then is a new connection to
+//     the same node begun, so that nothing overtakes what was asked before (B3); what is asked meanwhile waits.
 #pragma once
 
 #include <event2/event.h>
@@ -47,6 +51,9 @@ class RemoteBackend final : public Backend {
 
     // Begins to connect; in the worker's thread.
     void start();
+    // Takes the set of nodes of the moment (M6); in the worker's thread, outside of ask(). Throws std::bad_alloc: nothing
+    // is taken then.
+    void take();
     // Gives up what is unanswered; in the worker's thread, after which nothing is asked.
     void stop();
 
@@ -61,9 +68,6 @@ class RemoteBackend final : public Backend {
     bool too_large(size_t key_bytes, uint64_t value_bytes) const override;
     void end_tick() override;
 
-    const proxy::LinkCounters& link_counters(uint32_t node) const;
-    const proxy::LocalGetCounters& local_counters(uint32_t node) const;
-
   private:
     struct Node;
     struct Postponed;
@@ -77,7 +81,7 @@ class RemoteBackend final : public Backend {
     uint64_t now();
     proxy::AskOptions options(Ticket ticket);
     Node* choose(std::string_view key);
-    Node* usable(uint32_t node);
+    Node* usable(uint32_t place);
     template <class Op>
     Asked ask_node(const Op& op, Ticket ticket);
     template <class Op>
@@ -91,18 +95,25 @@ class RemoteBackend final : public Backend {
     void ask_postponed(Node& node);
     void give_up_postponed(Node& node, uint64_t before_ns);
     void give_up(const Postponed& postponed);
+    void flush_touched();
+    std::unique_ptr<Node> make_node(const NodeSet& set, size_t place);
+    void start(Node& node);
+    bool retire();
     void touched(Node& node);
     void set_timer();
     void gathered(uint64_t cookie, bool ok, std::string_view text);
     void answer_stats(const Gather& done);
 
     Nodes& nodes_;
+    const uint32_t number_;
     event_base* const base_;
     ReplyPool& pool_;
     fabric::BufferPool landing_, lending_;
     std::unique_ptr<TicketSink> tickets_;
     std::unique_ptr<GatherSink> gathers_sink_;
-    std::vector<std::unique_ptr<Node>> list_;
+    std::shared_ptr<const NodeSet> set_;
+    std::vector<std::unique_ptr<Node>> list_;     // of set_, in its order
+    std::vector<std::unique_ptr<Node>> leaving_;  // M6
     std::vector<Node*> touched_;
     std::map<uint64_t, Gather> gathers_;
     uint64_t next_gather_ = 0;

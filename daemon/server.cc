@@ -9,6 +9,7 @@
 
 #include <cerrno>
 #include <chrono>
+#include <condition_variable>
 #include <system_error>
 
 #include "base/check.h"
@@ -43,9 +44,33 @@ std::string_view shown_state(uint8_t state) {
     return "conn_read";
 }
 
+// Who waits for several others, for a bounded time.
+class Countdown {
+  public:
+    explicit Countdown(size_t count) : left_(count) {}
+    void one_less() {
+        std::lock_guard hold(lock_);
+        if (--left_ == 0) none_.notify_all();
+    }
+    bool wait_for_none(std::chrono::seconds patience) {
+        std::unique_lock hold(lock_);
+        return none_.wait_for(hold, patience, [&] { return left_ == 0; });
+    }
+
+  private:
+    std::mutex lock_;
+    std::condition_variable none_;
+    size_t left_;
+};
+
 }  // namespace
 
-Server::Server(const ServerOptions& options) : options_(options) { (void)node_now(); }
+Server::Server(const ServerOptions& options)
+    : options_(options),
+      connections_max_(options.connections_max),
+      reject_over_limit_(options.reject_over_limit) {
+    (void)node_now();
+}
 
 Server::~Server() {
     admin_socket_.reset();
@@ -133,6 +158,18 @@ void Server::start(node::Node& node, Nodes* nodes, const EngineOptions& engine, 
     });
 }
 
+bool Server::change(const LiveOptions& options) {
+    constexpr auto patience = std::chrono::seconds(5);
+    connections_max_ = options.connections_max;
+    reject_over_limit_ = options.reject_over_limit;
+    uint64_t one = 1;
+    (void)!write(wake_fd_, &one, sizeof one);  // there may be room now
+    auto waiting = std::make_shared<Countdown>(workers_.size());
+    for (auto& worker : workers_)
+        worker->change(options.requests_per_event, options.idle_timeout_s, [waiting] { waiting->one_less(); });
+    return waiting->wait_for_none(patience);
+}
+
 void Server::stop() {
     if (!thread_.joinable()) return;
     stopping_ = true;
@@ -203,7 +240,7 @@ void Server::accept_some(Listener& listener) {
         NewConnection connection{fd, listener.protocol, over_unix ? listener.address : describe(address, ""),
                                  listener.address, /* admin= */ false};
         workers_[next_worker_++ % workers_.size()]->give(std::move(connection));
-        if (!options_.reject_over_limit && connections_.load() >= options_.connections_max) {
+        if (!reject_over_limit_ && connections_.load() >= connections_max_) {
             suspend(false);
             return;
         }
@@ -223,7 +260,7 @@ void Server::serve_own(int fd) {
 
 // Counts the connection in, or tells it that there are too many (R1).
 bool Server::admit(int fd) {
-    if (connections_.fetch_add(1) < options_.connections_max) return true;
+    if (connections_.fetch_add(1) < connections_max_) return true;
     connections_.fetch_sub(1);
     rejected_.fetch_add(1, std::memory_order_relaxed);
     (void)send(fd, too_many.data(), too_many.size(), MSG_NOSIGNAL);
@@ -246,7 +283,7 @@ void Server::suspend(bool for_a_moment) {
 
 // Unless there is no room: then whoever leaves calls again.
 void Server::resume() {
-    if (!options_.reject_over_limit && connections_.load() >= options_.connections_max) return;
+    if (!reject_over_limit_ && connections_.load() >= connections_max_) return;
     if (accepting_.exchange(true)) return;
     disabled_us_.fetch_add(clock_us() - disabled_since_us_, std::memory_order_relaxed);
     for (auto& listener : listeners_) event_add(&listener->readiness, nullptr);
@@ -307,6 +344,7 @@ ServerNumbers Server::numbers() const {
     numbers.listen_disabled_num = disabled_num_.load(std::memory_order_relaxed);
     numbers.time_in_listen_disabled_us = disabled_us_.load(std::memory_order_relaxed);
     numbers.curr_connections = connections_.load(std::memory_order_relaxed);
+    numbers.connections_max = connections_max_.load(std::memory_order_relaxed);
     numbers.accepting_conns = accepting_.load(std::memory_order_relaxed);
     // Per worker: its loop, its event descriptor; the acceptor's two; standard streams.
     numbers.reserved_fds = workers_.size() * 2 + 2 + 3 + listeners_.size();

@@ -56,6 +56,14 @@ struct ServerOptions {
     WorkerOptions worker;
 };
 
+// What a reload may change.
+struct LiveOptions {
+    uint32_t connections_max = 1024;
+    bool reject_over_limit = true;
+    uint32_t requests_per_event = 20;
+    uint32_t idle_timeout_s = 0;
+};
+
 class Server final : public ServerView, public SessionEvents {
   public:
     explicit Server(const ServerOptions& options);
@@ -70,6 +78,9 @@ class Server final : public ServerView, public SessionEvents {
     // All outlive the server. Throws std::system_error when threads cannot be had.
     // nodes: as for Worker.
     void start(node::Node& node, Nodes* nodes, const EngineOptions& engine, Admin& admin, WatchHub& watch);
+    // Between start() and stop(). Returns when every worker goes by them, and has taken the set of nodes of the moment;
+    // false: some are still busy after seconds, and will.
+    bool change(const LiveOptions& options);
     void stop();
     // A client of this process's own, who speaks the text protocol over a stream socket; any thread, between start() and
     // stop(). Counted as a connection, but not limited.
@@ -94,6 +105,7 @@ class Server final : public ServerView, public SessionEvents {
         FunctionRef<void(std::string_view name, uint64_t count)> visit) const override;
     NodesView* nodes() const override { return nodes_; }
     void shut_down(bool graceful) override { process::Signals::ask_to_stop(graceful); }
+    void reload() override { process::Signals::ask_to_reload(); }
 
   private:
     struct Listener {
@@ -142,6 +154,8 @@ class Server final : public ServerView, public SessionEvents {
     WatchHub* watch_ = nullptr;
     Nodes* nodes_ = nullptr;
 
+    std::atomic<uint32_t> connections_max_;
+    std::atomic<bool> reject_over_limit_;
     std::atomic<uint64_t> connections_{0}, total_{0}, rejected_{0};
     std::atomic<uint64_t> disabled_num_{0}, disabled_us_{0};
     std::atomic<bool> accepting_{true};

@@ -29,6 +29,7 @@ struct ServerNumbers {
     uint64_t time_in_listen_disabled_us = 0;
     // gauges
     uint64_t curr_connections = 0;             // clients, watchers among them; the listeners not counted
+    uint64_t connections_max = 0;              // clients that there may be (-c)
     uint64_t connection_structures = 0;        // sessions and listeners in memory
     uint64_t response_count = 0;               // sessions with a reply under way
     uint64_t response_bytes = 0;               // held by them
@@ -75,6 +76,7 @@ class ServerView {
     virtual NodesView* nodes() const { return nullptr; }
 
     virtual void shut_down(bool graceful) = 0;  // asks; returns before it is done
+    virtual void reload() {}                    // likewise
 };
 
 }  // namespace farcached::daemon

@@ -12,15 +12,15 @@ constexpr std::chrono::milliseconds shortest_measure{500};
 std::string nodes_words(const NodesView& nodes) {
     uint32_t up = 0, drained = 0;
     std::string down;
-    for (uint32_t i = 0; i < nodes.count(); i++) {
-        const NodeShown node = nodes.shown(i);
+    const std::vector<NodeShown> all = nodes.all();
+    for (const NodeShown& node : all) {
         if (node.state == NodeState::up) up++;
         if (node.state == NodeState::drained) drained++;
         if (node.state != NodeState::down || !down.empty()) continue;
         down = node.name + " is down";
         if (!node.down_reason.empty()) down += ": " + node.down_reason;
     }
-    std::string words = std::to_string(up) + "/" + std::to_string(nodes.count()) + " nodes up";
+    std::string words = std::to_string(up) + "/" + std::to_string(all.size()) + " nodes up";
     if (!down.empty()) words += " (" + down + ")";
     if (drained != 0) words += ", " + std::to_string(drained) + " drained";
     return words + ", ";

@@ -55,7 +55,7 @@ void reset_hot_keys(ServerView& server);
 
 // ---- of nodes: daemon/stats_nodes.cc ------------------------------------------------------------------
 // How each is connected, and what was asked of it, as "node:name".
-void write_nodes(StatWriter out, const Sample& sample, const NodesView& nodes);
+void write_nodes(StatWriter out, const Sample& sample);
 // Sums over nodes, then what each told, as "node:name"; counters since the last reset. `nodes`: those that answered.
 void write_leases(StatWriter out, const Sample& sample, const std::vector<NodeNumbers>& nodes,
                   std::string_view told);

@@ -43,9 +43,8 @@ void write_node(StatWriter& out, const NodeShown& shown, const NodeTotals& total
 
 }  // namespace
 
-void write_nodes(StatWriter out, const Sample& sample, const NodesView& nodes) {
-    const size_t count = std::min(sample.nodes.size(), size_t(nodes.count()));
-    for (size_t i = 0; i < count; i++) write_node(out, nodes.shown(uint32_t(i)), sample.nodes[i]);
+void write_nodes(StatWriter out, const Sample& sample) {
+    for (const NodeTotals& node : sample.nodes) write_node(out, node.shown, node);
 }
 
 void write_links(StatWriter& out, const Sample& sample) {

@@ -64,14 +64,35 @@ void subtract_local(LocalTotals& now, const LocalTotals& earlier) {
 }
 
 void add_nodes_counters(Sample& sample, const NodesView& nodes) {
-    for (uint32_t node = 0; node < nodes.count(); node++) {
-        NodeTotals& totals = sample.nodes.emplace_back();
-        nodes.each_link(node, [&](const proxy::LinkCounters& link, const proxy::LocalGetCounters& local) {
+    const auto adding_to = [&](NodeTotals& totals) {
+        return [&](const proxy::LinkCounters& link, const proxy::LocalGetCounters& local) {
             add_link(totals.link, link);
             add_local(totals.local, local);
             add_local(sample.local, local);
-        });
+        };
+    };
+    for (NodeShown& shown : nodes.all()) {
+        NodeTotals& totals = sample.nodes.emplace_back();
+        totals.shown = std::move(shown);
+        nodes.each_link(totals.shown.number, adding_to(totals));
     }
+    nodes.each_past_link(adding_to(sample.past_nodes));
+}
+
+void subtract_totals(NodeTotals& now, const NodeTotals& earlier) {
+    subtract_link(now.link, earlier.link);
+    subtract_local(now.local, earlier.local);
+}
+
+// What was counted of a node that has gone meanwhile is among what is past.
+void subtract_nodes(Sample& sample, const Sample& earlier) {
+    for (const NodeTotals& before : earlier.nodes) {
+        const auto same = std::find_if(sample.nodes.begin(), sample.nodes.end(), [&](const NodeTotals& now) {
+            return now.shown.number == before.shown.number;
+        });
+        subtract_totals(same == sample.nodes.end() ? sample.past_nodes : *same, before);
+    }
+    subtract_totals(sample.past_nodes, earlier.past_nodes);
 }
 
 void subtract_server(ServerNumbers& now, const ServerNumbers& earlier) {
@@ -103,7 +124,7 @@ ClassTotals Sample::all_classes() const {
 }
 
 LinkTotals Sample::all_links() const {
-    LinkTotals sum;
+    LinkTotals sum = past_nodes.link;
     for (const NodeTotals& one : nodes) {
 #define X(name, help) sum.name += one.link.name;
         LINK_COUNTERS(X)
@@ -152,12 +173,8 @@ void subtract(Sample& sample, const Sample& earlier) {
 #undef X
     }
     subtract_local(sample.local, earlier.local);
-    const size_t nodes = std::min(sample.nodes.size(), earlier.nodes.size());
-    for (size_t i = 0; i < nodes; i++) {
-        subtract_link(sample.nodes[i].link, earlier.nodes[i].link);
-        subtract_local(sample.nodes[i].local, earlier.nodes[i].local);
-    }
     sample.latency.subtract(earlier.latency);
+    subtract_nodes(sample, earlier);
     subtract_server(sample.server, earlier.server);
     subtract(sample.node, earlier.node);
     subtract(sample.node_classes, earlier.node_classes);

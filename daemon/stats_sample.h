@@ -13,6 +13,7 @@
 
 #include "daemon/latency.h"
 #include "daemon/node_numbers.h"
+#include "daemon/nodes_view.h"
 #include "daemon/server_view.h"
 #include "daemon/watch_hub.h"
 #include "daemon/worker_counters.h"
@@ -55,6 +56,7 @@ struct LinkTotals {
 
 // What this process counted of one node.
 struct NodeTotals {
+    NodeShown shown;  // at that moment
     LinkTotals link;
     LocalTotals local;
 };
@@ -71,6 +73,7 @@ struct Sample {
     node::Stats node;                 // of the embedded node, or sums over the nodes that were asked
     node::ClassStats node_classes;    // what is counted of classes, summed over them
     std::vector<NodeTotals> nodes;    // as configured
+    NodeTotals past_nodes;          // of nodes that are no longer configured
     uint64_t nodes_unavailable = 0;   // nodes that did not answer
     uint64_t nodes_left_out = 0;      // of node.classes: nodes whose size classes are others
     WatchNumbers watch;

@@ -63,8 +63,7 @@ Json nodes_of(const MetricsSource& source) {
         rows.push_back(row);
         return rows;
     }
-    for (uint32_t i = 0; i < source.nodes->count(); i++) {
-        const NodeShown shown = source.nodes->shown(i);
+    for (const NodeShown& shown : source.nodes->all()) {
         Json row = {{"name", shown.name},   {"state", node_state_name(shown.state)}, {"address", shown.address},
                     {"links", shown.links}, {"links_up", shown.links_up},            {"down_reason", shown.down_reason}};
         row["memory"] = nullptr;
@@ -91,7 +90,7 @@ std::string status_json(const MetricsSource& source, const std::string& not_read
         {"uptime_s", s.now},
         {"workers", s.workers_running},
         {"connections", s.server.curr_connections},
-        {"connections_limit", source.max_connections},
+        {"connections_limit", s.server.connections_max},
         {"requests", s.workers.requests},
         {"gets", s.workers.get_cmds},
         {"get_hits", classes.get_hits},

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdio>
 #include <new>
 #include <system_error>
 
@@ -152,6 +153,13 @@ void Worker::give(NewConnection connection) {
     wake();
 }
 
+void Worker::change(uint32_t requests_per_event, uint32_t idle_timeout_s, std::function<void()> done) {
+    std::lock_guard hold(lock_);
+    changes_.push_back({requests_per_event, idle_timeout_s, std::move(done)});
+    uint64_t one = 1;
+    (void)!write(wake_fd_, &one, sizeof one);
+}
+
 void Worker::stop() {
     std::lock_guard hold(lock_);
     stop_asked_ = true;
@@ -163,24 +171,38 @@ void Worker::wake() {
     (void)!write(wake_fd_, &one, sizeof one);
 }
 
-void Worker::join() {
-    if (thread_.joinable()) thread_.join();
-}
-
 void Worker::on_wake(evutil_socket_t fd, short, void* argument) {
     Worker& worker = *static_cast<Worker*>(argument);
     uint64_t count = 0;
     (void)!read(fd, &count, sizeof count);
     worker.pulse_.answer();
     std::vector<NewConnection> arriving;
+    std::vector<Change> changes;
     bool stop = false;
     {
         std::lock_guard hold(worker.lock_);
         arriving.swap(worker.arriving_);
+        changes.swap(worker.changes_);
         stop = worker.stop_asked_;
     }
+    for (const Change& change : changes) worker.carry_out(change);
     for (NewConnection& connection : arriving) worker.open(std::move(connection));
     if (stop && !worker.stopping_) worker.begin_stop();
+}
+
+void Worker::carry_out(const Change& change) {
+    options_.requests_per_event = change.requests_per_event;
+    options_.idle_timeout_s = change.idle_timeout_s;
+    if (options_.idle_timeout_s == 0)
+        event_del(&second_event_);
+    else
+        event_add(&second_event_, &one_second);
+    try {
+        if (backend_ != nullptr && !stopping_) backend_->take();
+    } catch (const std::bad_alloc&) {
+        std::fprintf(stderr, "reload: no memory for worker %u to take the nodes; reload again\n", options_.number);
+    }
+    change.done();
 }
 
 void Worker::open(NewConnection connection) {
@@ -570,12 +592,6 @@ void Worker::list_newest(Session& session) {
     if (newest_ != nullptr) newest_->newer = &session;
     newest_ = &session;
     if (oldest_ == nullptr) oldest_ = &session;
-}
-
-void Worker::unlist(Session& session) {
-    (session.older != nullptr ? session.older->newer : oldest_) = session.newer;
-    (session.newer != nullptr ? session.newer->older : newest_) = session.older;
-    session.older = session.newer = nullptr;
 }
 
 }  // namespace farcached::daemon

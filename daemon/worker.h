@@ -4,7 +4,7 @@
 // A readable session costs one recv into the worker's shared buffer, the engine's work on it, and one sendmsg
 // of all the replies; whatever is left over goes to the session (N1).
 //
-// W1  All but give(), stop(), wake(), the pulse and the counters belongs to the worker's thread.
+// W1  All but give(), change(), stop(), wake(), the pulse and the counters belongs to the worker's thread.
 // W2  Accesses seen by lock-free reads are handed to the node before the replies they belong to are sent.
 // W3  A session that used up its turn (-R requests, or a full output buffer) waits behind the others.
 // W4  What a client makes its session hold is the session's risk: when there is no memory for it, that session
@@ -15,6 +15,7 @@
 
 #include <event2/event.h>
 
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -71,10 +72,14 @@ class Worker {
 
     void start();
     void give(NewConnection connection);
+    // By a reload: it goes by these from its next turn on, and by the nodes of that moment; `done` is called there.
+    void change(uint32_t requests_per_event, uint32_t idle_timeout_s, std::function<void()> done);
     // Serves what has been received, by the kernel too, and sends the answers, for a bounded time; then ends
     // all sessions.
     void stop();
-    void join();
+    void join() {
+        if (thread_.joinable()) thread_.join();
+    }
 
     uint32_t number() const { return options_.number; }
     // Whoever asks it calls wake() then: the answer is that of the loop. Both from any thread.
@@ -103,6 +108,11 @@ class Worker {
     void deliver(Session& session);
     void open(NewConnection connection);
     void close(Session& session, SessionEnd why);
+    struct Change {
+        uint32_t requests_per_event, idle_timeout_s;
+        std::function<void()> done;
+    };
+    void carry_out(const Change& change);
     void begin_stop();
     void take_turn(Session& session);
     void readable(Session& session);
@@ -127,7 +137,11 @@ class Worker {
     void queue(Session& session);
     void touch(Session& session);
     void list_newest(Session& session);
-    void unlist(Session& session);
+    void unlist(Session& session) {
+        (session.older != nullptr ? session.older->newer : oldest_) = session.newer;
+        (session.newer != nullptr ? session.newer->older : newest_) = session.older;
+        session.older = session.newer = nullptr;
+    }
     static void show(Session& session, ShownState state) {
         session.shown.state.store(uint8_t(state), std::memory_order_relaxed);
     }
@@ -136,7 +150,7 @@ class Worker {
     node::Node& node_;
     WatchHub& watch_;
     SessionEvents& events_;
-    const WorkerOptions options_;
+    WorkerOptions options_;
     Recorder recorder_;
     WorkerCounters counters_;
     proxy::LocalGet local_;
@@ -161,6 +175,7 @@ class Worker {
 
     std::mutex lock_;
     std::vector<NewConnection> arriving_;  // under lock_
+    std::vector<Change> changes_;          // under lock_
     bool stop_asked_ = false;              // under lock_
 };
 

@@ -12,6 +12,7 @@
 #include "node/service_counters.h"
 #include "proxy/link_counters.h"
 #include "proxy/local_get.h"
+#include "process/reloader.h"
 #include "proxy/pointer_table.h"
 
 namespace {
@@ -30,6 +31,13 @@ void row(std::string_view name, std::string_view help) {
 void lease_rows() {
 #define X(name, kind, value, help) row(#name, help);
     LEASE_STATS(X)
+#undef X
+}
+
+void config_rows() {
+    heading("stats config: what is in use, and reloads of it");
+#define X(name, help) row(#name, help);
+    CONFIG_STATS(X)
 #undef X
 }
 
@@ -97,6 +105,7 @@ void farcached_rows() {
     row("next_1", ROUTE_NEXT_HELP);
     heading("stats node NAME [GROUP]: what farnode(1) tells; its groups");
     node_group_rows();
+    config_rows();
 }
 
 void farnode_rows() {
@@ -131,6 +140,7 @@ void farnode_rows() {
 #define X(name, help) row("frame_" #name, help);
     FRAME_ERRORS(X)
 #undef X
+    config_rows();
 }
 
 }  // namespace

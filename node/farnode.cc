@@ -41,6 +41,7 @@
 #include "process/node_time.h"
 #include "process/passed_sockets.h"
 #include "process/process.h"
+#include "process/reloader.h"
 #include "process/service_manager.h"
 #include "process/supervisor.h"
 
@@ -148,23 +149,48 @@ std::string status_text(const Node& node, const FarnodeServer& server) {
            std::to_string(stats.bytes >> 20) + " of " + std::to_string(stats.memory_limit_bytes >> 20) + " MB";
 }
 
+conf::Refusal raise_limits(const conf::Settings& settings) {
+    return process::raise_file_limit(settings.session.connections_max,
+                                     settings.session.connections_max * (files_per_connection - 1) + files_other);
+}
+
+// What a reload may change; as Reloader::Apply. What can be refused comes first.
+std::vector<std::string> change(Node& node, NodeFacts& facts, FarnodeServer& server, const conf::Settings& from,
+                                const conf::Settings& to) {
+    if (conf::Refusal refusal = raise_limits(to)) return {refusal->text.substr(0, refusal->text.find('\n'))};
+    if (from.memory.bytes_max != to.memory.bytes_max &&
+        !node.set_memory_limit(to.memory.bytes_max, process::node_now()))
+        return {"memory-limit: " + std::to_string(to.memory.bytes_max >> 20) +
+                " megabytes are more than was reserved at the start, or too few; a restart may take them"};
+    facts.connections_max = to.session.connections_max;
+    server.change(to.node.greeting_timeout_ms, to.process.verbosity > 0);
+    return {};
+}
+
+// A reload begins and ends here.
+void reload(process::Reloader& reloader, Node& node, NodeFacts& facts, FarnodeServer& server) {
+    reloader.reload([&](const conf::Settings& from, const conf::Settings& to) {
+        return change(node, facts, server, from, to);
+    });
+}
+
 // -- The process --------------------------------------------------------------------------------------------
 
-void reload(const process::ServiceManager& manager, bool talks) {
-    const process::ServiceManager::Reloading told(manager);
-    if (talks) std::fputs("SIGHUP: there is nothing to reload\n", stderr);
+// nullptr: nobody is to reach it there.
+std::unique_ptr<fabric::NameLock> take_name(const std::string& path) {
+    if (path.empty()) return nullptr;
+    std::string error;
+    std::unique_ptr<fabric::NameLock> name = fabric::NameLock::take(path, error);
+    if (name == nullptr) give_up(error);
+    return name;
 }
 
 // From here on the process is the one that stays, and its user the one it shall be.
-void serve(const conf::Settings& settings, TcpListeners listeners, AdminSocket admin, process::HttpListener* http,
+void serve(process::Reloader& reloader, TcpListeners listeners, AdminSocket admin, process::HttpListener* http,
            process::Background& background, Signals& signals, process::ServiceManager& manager) {
+    const conf::Settings settings = reloader.running();
     const bool talks = settings.process.verbosity > 0;
-    std::string error;
-    std::unique_ptr<fabric::NameLock> name;
-    if (!settings.node.shm_path.empty()) {
-        name = fabric::NameLock::take(settings.node.shm_path, error);
-        if (name == nullptr) give_up(error);
-    }
+    std::unique_ptr<fabric::NameLock> name = take_name(settings.node.shm_path);
     const std::unique_ptr<Node> owned = node_or_exit(settings);
     Node& node = *owned;
     fabric::Region& region = node.impl().region;
@@ -174,7 +200,7 @@ void serve(const conf::Settings& settings, TcpListeners listeners, AdminSocket a
         offer.counters = counters->words();
         offer.counters_bytes = counters->bytes();
     }
-    const NodeFacts facts = facts_of(settings, listeners);
+    NodeFacts facts = facts_of(settings, listeners);
     NodeStats stats(node, facts.name, process::node_now());
     fabric::VerbsDevices devices(fabric::VerbsConfig(), [talks](const std::string& text) {
         if (talks) std::fprintf(stderr, "%s\n", text.c_str());
@@ -207,7 +233,7 @@ void serve(const conf::Settings& settings, TcpListeners listeners, AdminSocket a
             owner = std::make_unique<fabric::Owner>(region.header(), std::move(name));
             server->add(or_give_up(listen_shm(*owner, region)), protocol::RegionAccess::mapped);
         }
-        if (admin != nullptr) server->add_admin(std::move(admin));
+        if (admin != nullptr) server->add_admin(std::move(admin), reloader);
         server->start();
         crawler.start();
         if (http != nullptr) http->start([&](const auto& request, const auto& reply) { pages.answer(request, reply); });
@@ -220,7 +246,10 @@ void serve(const conf::Settings& settings, TcpListeners listeners, AdminSocket a
     const process::PidFile pid_file(settings.process.pid_file);
     background.ready(talks);
 
-    const bool graceful = signals.wait_for_the_end([&] { reload(manager, talks); });
+    const bool graceful = signals.wait_for_the_end([&] {
+        const process::ServiceManager::Reloading told(manager);
+        reload(reloader, node, facts, *server);
+    });
     pages.set_stopping();
     supervisor.stop();
     server->stop(graceful ? protocol::Goodbye::draining : protocol::Goodbye::stopping,
@@ -232,19 +261,20 @@ void serve(const conf::Settings& settings, TcpListeners listeners, AdminSocket a
 }  // namespace
 
 int run(int argc, char** argv) {
-    const conf::Settings settings = process::settings_or_exit(
-        conf::parse_command_line({argv, size_t(argc)}, conf::node_option_table(), conf::farnode_program()));
+    const std::span<const char* const> words{argv, size_t(argc)};
+    const std::span<const conf::Option> table = conf::node_option_table();
+    const conf::Settings settings =
+        process::settings_or_exit(conf::parse_command_line(words, table, conf::farnode_program()));
     Recorder recorder("");  // the main thread's name is the program's
     const Recorder::Running running(recorder);
     process::report_crashes("farnode " + std::string(conf::farcached_version()));
     (void)process::node_now();  // starts the clock
+    process::Reloader reloader(words, {table.begin(), table.end()}, conf::farnode_program(), settings);
     process::ServiceManager manager;
     process::PassedSockets passed = or_give_up(process::PassedSockets::of_environment());
     const process::PassedSocket passed_admin = or_give_up(process::take_admin(passed));
     const process::Identity identity = or_give_up(process::find_identity(settings.process.user));
-    or_give_up(process::raise_file_limit(settings.session.connections_max,
-                                         settings.session.connections_max * (files_per_connection - 1) +
-                                             files_other));
+    or_give_up(raise_limits(settings));
     Signals signals;
     process::Background background;
     if (process::may_leave(settings.process.daemonize, manager)) or_give_up(background.start());
@@ -252,7 +282,7 @@ int run(int argc, char** argv) {
     AdminSocket admin = listen_admin(settings.admin.socket_path, identity, passed_admin);
     const Http http = listen_http(settings.admin);
     or_give_up(process::drop_privileges(identity, /* core_dumps= */ false));
-    serve(settings, std::move(listeners), std::move(admin), http.get(), background, signals, manager);
+    serve(reloader, std::move(listeners), std::move(admin), http.get(), background, signals, manager);
     if (settings.process.verbosity > 0) std::fputs("Exiting normally\n", stderr);
     return conf::exit_ok;
 }

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "conf/version.h"
+#include "process/process.h"
 
 namespace farcached::node {
 
@@ -36,6 +37,7 @@ std::string group_names() {
 #define X(name, help) names.append(names.empty() ? "" : ", ").append(#name);
     NODE_STAT_GROUPS(X)
 #undef X
+    names.append(", config");
     return names;
 }
 
@@ -52,8 +54,8 @@ struct FarnodeAdmin::Connection {
 };
 
 FarnodeAdmin::FarnodeAdmin(event_base* base, std::unique_ptr<process::AdminSocket> socket,
-                           const NodeStats& stats, NodeReading (*clock)())
-    : base_(base), socket_(std::move(socket)), stats_(stats), clock_(clock) {
+                           const NodeStats& stats, const process::Reloader& reloader, NodeReading (*clock)())
+    : base_(base), socket_(std::move(socket)), stats_(stats), reloader_(reloader), clock_(clock) {
     socket_->open(base_, [this](int fd) { enter(fd); });
 }
 
@@ -127,6 +129,9 @@ void FarnodeAdmin::execute(std::string_view line, Connection& connection) {
     if (verb == "stats") return append_stats(rest, out);
     if (line == "version") {
         out.append("VERSION farnode ").append(conf::farcached_version()).append(line_end);
+    } else if (line == "reload") {
+        process::Signals::ask_to_reload();
+        out.append("OK").append(line_end);
     } else if (line == "quit") {
         connection.closing = true;
     } else {
@@ -135,6 +140,13 @@ void FarnodeAdmin::execute(std::string_view line, Connection& connection) {
 }
 
 void FarnodeAdmin::append_stats(std::string_view group, std::string& out) const {
+    if (group == "config") {
+        reloader_.each([&](std::string_view name, std::string_view value) {
+            out.append("STAT ").append(name).append(" ").append(value).append(line_end);
+        });
+        out.append("END").append(line_end);
+        return;
+    }
     std::string text;
     if (!stats_.append(group, clock_().seconds, text)) {
         out.append("CLIENT_ERROR no group of this name; groups: " + group_names()).append(line_end);

@@ -2,7 +2,8 @@
 // FarnodeAdmin: farnode's answers to its operator (--admin): a line protocol in the shape of memcached's text protocol,
 // so that nc and farctl can ask.
 //
-//     stats [group]   STAT <name> <value> lines and END; groups are those of node/node_stats.h
+//     stats [group]   STAT <name> <value> lines and END; groups are those of node/node_stats.h, and config
+//     reload          asks for a reload of the configuration; `stats config` says what it came to
 //     version         VERSION farnode <version>
 //     quit            ends the connection
 //
@@ -23,14 +24,15 @@
 #include "base/node_clock.h"
 #include "node/node_stats.h"
 #include "process/admin_socket.h"
+#include "process/reloader.h"
 
 namespace farcached::node {
 
 class FarnodeAdmin {
   public:
-    // `base` and `stats` outlive this, which is made before the loop runs and destroyed after it.
+    // `base`, `stats` and `reloader` outlive this, which is made before the loop runs and destroyed after it.
     FarnodeAdmin(event_base* base, std::unique_ptr<process::AdminSocket> socket, const NodeStats& stats,
-                 NodeReading (*clock)());
+                 const process::Reloader& reloader, NodeReading (*clock)());
     ~FarnodeAdmin();
     FarnodeAdmin(const FarnodeAdmin&) = delete;
     FarnodeAdmin& operator=(const FarnodeAdmin&) = delete;
@@ -50,6 +52,7 @@ class FarnodeAdmin {
     event_base* const base_;
     const std::unique_ptr<process::AdminSocket> socket_;
     const NodeStats& stats_;
+    const process::Reloader& reloader_;
     NodeReading (*const clock_)();
     std::list<Connection> connections_;
 };

@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdio>
 #include <string>
 #include <system_error>
 
@@ -30,13 +29,13 @@ namespace {
 
 timeval timeval_of(uint32_t ms) { return {time_t(ms / 1000), suseconds_t(ms % 1000 * 1000)}; }
 
-void say_end(const fabric::Channel& channel, const NodeService& service) {
+void say_end(const fabric::Channel& channel, const NodeService& service, process::LimitedLines& lines) {
     if (!service.close_wanted()) return;
     const std::string name = channel.describe() + ": ";
     const std::string peer = service.peer().empty() ? "who did not greet" : "proxy " + service.peer();
     std::string why = service.end_text();
     if (why.starts_with(name)) why.erase(0, name.size());  // a channel's own sentence
-    std::fprintf(stderr, "%s%s: %s\n", name.c_str(), peer.c_str(), why.c_str());
+    lines.say(process::Level::info, name + peer + ": " + why);
 }
 
 }  // namespace
@@ -168,8 +167,7 @@ void Loop::settle(Connection& connection) {
     const NodeService& service = *connection.service;
     if (talks_ && !connection.introduced && !service.peer().empty()) {
         connection.introduced = true;
-        std::fprintf(stderr, "%s: proxy %s\n", connection.channel->describe().c_str(),
-                     service.peer().c_str());
+        arrivals_.say(process::Level::info, connection.channel->describe() + ": proxy " + service.peer());
     }
     if (service.close_wanted()) return remove(connection);
     const bool awaits_room = connection.channel->wants_write();
@@ -186,7 +184,7 @@ void Loop::settle(Connection& connection) {
 }
 
 void Loop::remove(Connection& connection) {
-    if (talks_) say_end(*connection.channel, *connection.service);
+    if (talks_) say_end(*connection.channel, *connection.service, ends_[size_t(connection.service->end())]);
     recorder_.note("ended connection", connection.channel->fd());
     event_del(&connection.readable);
     event_del(&connection.writable);

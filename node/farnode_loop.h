@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Loop: a thread of farnode with an event loop and the connections that were given to it.
 //
-// L1  All but give(), stop(), join(), wake(), the pulse and the counters belongs to the loop's thread.
+// L1  All but give(), stop(), join(), wake(), talk(), the pulse and the counters belongs to the loop's thread.
 // L2  A connection that wants another turn waits until the others that are ready had theirs.
 // L3  Only when one connection alone has anything to do is it lingered at.
 #pragma once
@@ -9,6 +9,7 @@
 #include <event2/event.h>
 #include <event2/event_struct.h>
 
+#include <array>
 #include <cstdint>
 #include <list>
 #include <memory>
@@ -17,9 +18,11 @@
 #include <thread>
 #include <vector>
 
+#include "base/adjustable.h"
 #include "base/recorder.h"
 #include "fabric/channel.h"
 #include "node/service.h"
+#include "process/log.h"
 #include "process/pulse.h"
 
 namespace farcached::node {
@@ -55,6 +58,7 @@ class Loop {
     // Tells every proxy; ends when they have gone, or after so long.
     void stop(protocol::Goodbye why, uint32_t patience_ms);
     void join();
+    void talk(bool talks) { talks_ = talks; }  // any thread
 
     const ServiceCounters& counters() const { return counters_; }
 
@@ -79,9 +83,11 @@ class Loop {
 
     Recorder recorder_{"loop"};
     ServiceShared& shared_;
-    const bool talks_;
+    Adjustable<bool> talks_;
     ServiceCounters counters_;
     process::Pulse pulse_;
+    process::LimitedLines arrivals_;
+    std::array<process::LimitedLines, size_t(ServiceEnd::count)> ends_;
     EventBase base_;
     event wake_event_{}, deadline_event_{};
     int wake_fd_ = -1;

@@ -52,8 +52,13 @@ void FarnodeServer::add(std::unique_ptr<fabric::ChannelListener> listener,
     event_add(&added.readable, nullptr);
 }
 
-void FarnodeServer::add_admin(std::unique_ptr<process::AdminSocket> socket) {
-    admin_ = std::make_unique<FarnodeAdmin>(base_.get(), std::move(socket), stats_, shared_.clock);
+void FarnodeServer::add_admin(std::unique_ptr<process::AdminSocket> socket, const process::Reloader& reloader) {
+    admin_ = std::make_unique<FarnodeAdmin>(base_.get(), std::move(socket), stats_, reloader, shared_.clock);
+}
+
+void FarnodeServer::change(uint32_t greeting_ms, bool talks) {
+    shared_.limits.greeting_ms = greeting_ms;
+    for (auto& loop : loops_) loop->talk(talks);
 }
 
 void FarnodeServer::start() {

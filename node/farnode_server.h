@@ -38,8 +38,10 @@ class FarnodeServer {
     FarnodeServer& operator=(const FarnodeServer&) = delete;
 
     void add(std::unique_ptr<fabric::ChannelListener> listener, protocol::RegionAccess access);
-    // Serves the operator there, in the thread that accepts.
-    void add_admin(std::unique_ptr<process::AdminSocket> socket);
+    // Serves the operator there, in the thread that accepts. The reloader outlives this.
+    void add_admin(std::unique_ptr<process::AdminSocket> socket, const process::Reloader& reloader);
+    // By a reload, from any thread: for connections that come from now on.
+    void change(uint32_t greeting_ms, bool talks);
     // Throws std::system_error when threads cannot be had.
     void start();
     // After start(): the threads that serve, as the supervisor watches them until stop().

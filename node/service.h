@@ -33,6 +33,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "base/adjustable.h"
 #include "base/boottime.h"
 #include "base/node_clock.h"
 #include "fabric/channel.h"
@@ -55,7 +56,7 @@ struct NodeFacts {
     int64_t started_unix = 0;   // Unix time at which the clock read 0
     uint32_t frame_bytes_max = protocol::frame_bytes_default;
     uint32_t credits = protocol::credits_default;
-    uint32_t connections_max = 1024;
+    Adjustable<uint32_t> connections_max = 1024;  // by a reload
 };
 
 // The facts of a welcome, but for the clock. `access`: how this connection's proxy may read the region.
@@ -68,7 +69,8 @@ struct ServiceLimits {
     uint64_t incoming_bytes_max = 64 << 20;    // values coming in pieces; a single one may be larger
     uint32_t incoming_values_max = 4096;       // of them, refused ones included
     double report_share = report_share_default;
-    uint32_t greeting_ms = 10'000;             // what a connection takes before it is known whose it is, it keeps for so long
+    Adjustable<uint32_t> greeting_ms = 10'000;  // what a connection takes before it is known whose it is, it keeps for so
+                                                // long; by a reload
 };
 
 constexpr uint32_t report_us_max = 500;  // what a report may take

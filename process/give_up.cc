@@ -4,10 +4,12 @@
 #include <cstdio>
 #include <cstdlib>
 
+#include "process/log.h"
+
 namespace farcached::process {
 
 void give_up(const conf::Problem& problem) {
-    std::fputs(problem.text.c_str(), stderr);
+    say(Level::error, problem.text);
     std::exit(problem.exit_status);
 }
 

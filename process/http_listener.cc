@@ -177,11 +177,14 @@ bufferevent* HttpListener::on_connection(event_base* base, void* argument) {
     return stream;
 }
 
-void HttpListener::on_accept_error(evconnlistener*, void* argument) {
-    HttpListener& listener = *static_cast<HttpListener*>(argument);
-    listener.rest();
-    if (event_pending(&listener.sweep_event_, EV_TIMEOUT, nullptr) == 0)
-        event_add(&listener.sweep_event_, &sweep_after);
+// H4. Its other argument is evhttp's.
+void HttpListener::on_accept_error(evconnlistener* accepting, void*) {
+    evconnlistener_disable(accepting);
+    event_base_once(evconnlistener_get_base(accepting), -1, EV_TIMEOUT, on_rested, accepting, &sweep_after);
+}
+
+void HttpListener::on_rested(evutil_socket_t, short, void* argument) {
+    evconnlistener_enable(static_cast<evconnlistener*>(argument));
 }
 
 void HttpListener::rest() {

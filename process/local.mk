@@ -11,6 +11,8 @@ process_libprocess_a_SOURCES = \
 	process/give_up.h \
 	process/http_listener.cc \
 	process/http_listener.h \
+	process/log.cc \
+	process/log.h \
 	process/node_time.cc \
 	process/node_time.h \
 	process/passed_sockets.cc \
@@ -18,6 +20,8 @@ process_libprocess_a_SOURCES = \
 	process/process.cc \
 	process/process.h \
 	process/pulse.h \
+	process/reloader.cc \
+	process/reloader.h \
 	process/service_manager.cc \
 	process/service_manager.h \
 	process/supervisor.cc \

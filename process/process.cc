@@ -267,7 +267,7 @@ Signals::Signals() {
     CHECK(pthread_sigmask(SIG_BLOCK, &awaited_, nullptr) == 0);
 }
 
-bool Signals::wait_for_the_end(const std::function<void()>& reload) {
+bool Signals::wait_for_the_end(FunctionRef<void()> reload) {
     for (;;) {
         const int number = sigwaitinfo(&awaited_, nullptr);
         if (number == SIGTERM || number == SIGINT) return false;
@@ -285,5 +285,6 @@ bool Signals::wait_for_the_end(const std::function<void()>& reload) {
 }
 
 void Signals::ask_to_stop(bool graceful) { kill(getpid(), graceful ? SIGUSR1 : SIGTERM); }
+void Signals::ask_to_reload() { kill(getpid(), SIGHUP); }
 
 }  // namespace farcached::process

@@ -15,6 +15,7 @@
 #include <string_view>
 #include <variant>
 
+#include "base/function_ref.h"
 #include "conf/exit_status.h"
 #include "process/service_manager.h"
 
@@ -106,12 +107,14 @@ class Signals {
     Signals(const Signals&) = delete;
     Signals& operator=(const Signals&) = delete;
 
-    // Waits for one that ends the program. True: gracefully, as stderr was told. SIGHUP meanwhile: calls reload(), in
-    // this thread.
-    bool wait_for_the_end(const std::function<void()>& reload);
+    // Waits for one that ends the program. True: gracefully, as stderr was told. For each that asks for it meanwhile
+    // reload() is called.
+    bool wait_for_the_end(FunctionRef<void()> reload);
 
     // Makes wait_for_the_end() return in whichever thread it waits; any thread may.
     static void ask_to_stop(bool graceful);
+    // The same for reload().
+    static void ask_to_reload();
 
   private:
     sigset_t awaited_;

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/recorder.h"
+#include "process/log.h"
 
 namespace farcached::process {
 
@@ -91,9 +92,8 @@ void Supervisor::look() {
 bool Supervisor::all_answered(Time now) {
     bool all = true;
     for (Thread& one : threads_) {
-        const char* name = one.watched.name.c_str();
         if (one.watched.pulse->answered()) {
-            if (one.stuck) std::fprintf(stderr, "%s goes on\n", name);
+            if (one.stuck) say(Level::notice, one.watched.name + " goes on");
             continue;
         }
         all = false;
@@ -101,8 +101,10 @@ bool Supervisor::all_answered(Time now) {
         one.stuck = true;
         tell_status();
         const double seconds = std::chrono::duration<double>(now - one.asked).count();
-        std::fprintf(stderr, "%s is stuck: it did not go round its loop for %.1f s; the watchdog is not fed until it does\n",
-                     name, seconds);
+        char words[128];
+        std::snprintf(words, sizeof words,
+                      " is stuck: it did not go round its loop for %.1f s; the watchdog is not fed until it does", seconds);
+        say(Level::error, one.watched.name + words);
     }
     return all;
 }

@@ -255,6 +255,7 @@ constexpr Verb verbs[] = {
     {"verbosity", TextVerb::verbosity, parse_verbosity},
     {"drain", TextVerb::drain, parse_operators},
     {"undrain", TextVerb::undrain, parse_operators},
+    {"reload", TextVerb::reload, parse_operators},
 };
 
 constexpr std::string_view tune_verbs[] = {"cache_memlimit", "slabs",    "lru",

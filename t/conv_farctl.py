@@ -134,7 +134,8 @@ def test_node():
             tap.is_(asked("stats", *args, *at("n"))[0]["stats"]["lease_term_ms"], 256000, "stats " + " ".join(args))
         refused(["stats", "n2", *at("n")], "there is no node n2; nodes: n1", "stats of another")
         refused(["stats", "n1", "x", *at("n")],
-                path_of("n") + ": no group of this name; groups: general, leases, classes, all, connections", "no such group")
+                path_of("n") + ": no group of this name; groups: general, leases, classes, all, connections, config",
+                "no such group")
         tap.is_(asked("leases", *at("n"))[0]["node"], "n1", "leases")
         code, out, _ = farctl("leases", *at("n"))
         tap.ok(code == 0 and re.search(r"^n1 +256000 ms +0 ", out, re.M), "as text", out)

@@ -128,8 +128,16 @@ def check_ctl():
         tap.ok(re.search(r"^\.SH JSON.*^\.BR? .*\b%s\b" % command, page, re.M | re.S), "its JSON is: " + command)
 
 
+def check_samples():
+    for program in ("farcached", "farnode"):
+        status, sample, _ = run_binary("--print-config-sample", as_is=True, binary=os.path.join(BUILD, program))
+        tap.ok(status == 0 and sample.decode() == read(TOP, "conf", program + ".toml"),
+               "conf/%s.toml is what %s --print-config-sample prints" % (program, program))
+
+
 def main():
     check_node()
+    check_samples()
     check_ctl()
     check_commands("farbench")
     page = read(BUILD, "man", "farcached.1")

@@ -139,6 +139,10 @@ t_unit_stats_crawler_SOURCES = t/unit_stats_crawler.cc t/unit_stats_fixture.h t/
 t_unit_stats_tune_SOURCES = t/unit_stats_tune.cc t/unit_stats_fixture.h t/tap.h
 t_unit_stats_watch_SOURCES = t/unit_stats_watch.cc t/unit_stats_fixture.h t/tap.h
 
+check_PROGRAMS += t/unit_conf_file
+TESTS += t/unit_conf_file
+t_unit_conf_file_SOURCES = t/unit_conf_file.cc t/tap.h
+
 check_PROGRAMS += t/unit_conf
 TESTS += t/unit_conf
 t_unit_conf_SOURCES = t/unit_conf.cc t/unit_conf_words.h t/tap.h
@@ -150,6 +154,10 @@ t_unit_conf_listen_SOURCES = t/unit_conf_listen.cc t/tap.h
 check_PROGRAMS += t/unit_conf_farnode
 TESTS += t/unit_conf_farnode
 t_unit_conf_farnode_SOURCES = t/unit_conf_farnode.cc t/tap.h
+
+check_PROGRAMS += t/unit_log
+TESTS += t/unit_log
+t_unit_log_SOURCES = t/unit_log.cc t/tap.h
 
 # -- Scripts ----------------------------------------------------------------------------------------
 
@@ -254,7 +262,8 @@ EXTRA_DIST += \
 
 test_scripts += t/conv_stats.py t/conv_nodes_stats.py t/conv_watch.py t/conv_crawler.py
 
-test_scripts += t/conv_cli.py t/conv_process.py t/conv_notify.py t/conv_sockets.py t/units.py
+test_scripts += t/conv_cli.py t/conv_process.py t/conv_notify.py t/conv_sockets.py t/conv_log.py t/units.py \
+	t/conv_reload.py t/completion.py
 
 # farnode, and a proxy's conversation with it.
 check_PROGRAMS += t/farnode_probe
@@ -278,8 +287,8 @@ test_scripts += t/conv_connections.py t/conv_connection_limits.py
 test_scripts += t/nodes_conv_text.py t/nodes_conv_meta.py t/nodes_conv_binary.py t/nodes_conv_connections.py \
 	t/nodes_conv_options.py
 test_scripts += t/nodes_clock.py t/nodes_consistency.py t/nodes_consolidated.py t/nodes_containers.py \
-	t/nodes_false_reports.py t/nodes_flood.py t/nodes_leases.py t/nodes_liar.py t/nodes_reports.py t/nodes_restart.py \
-	t/nodes_stopped.py
+	t/nodes_false_reports.py t/nodes_flood.py t/nodes_leases.py t/nodes_liar.py t/nodes_reload.py t/nodes_reports.py \
+	t/nodes_restart.py t/nodes_stopped.py
 
 # -- Last: what the lists above add up to -----------------------------------------------------------
 check_PROGRAMS += $(fuzz_targets)

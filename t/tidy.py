@@ -27,7 +27,7 @@ ARROWS = {
     "daemon": {"base", "protocol", "fabric", "node", "proxy", "conf", "process", "daemon"},
     "ctl": {"base", "protocol", "conf", "process", "ctl"},
     "bench": {"base", "protocol", "fabric", "node", "proxy", "conf", "bench"},
-    "man": {"base", "protocol", "fabric", "node", "proxy", "daemon"},
+    "man": {"base", "protocol", "fabric", "node", "proxy", "process", "daemon"},
     "t": {"base", "protocol", "fabric", "node", "proxy", "conf", "process", "daemon", "ctl", "bench", "t"},
 }
 

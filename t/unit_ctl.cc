@@ -50,6 +50,7 @@ void test_command_line() {
         {{}, "there is no command; commands: status, top,"},
         {{"statsu"}, "unknown command 'statsu', did you mean 'stats'? Allowed: status, top,"},
         {{"drain"}, "usage: farctl drain NODE"},
+        {{"reload", "a"}, "usage: farctl reload"},
         {{"drain", "a", "b"}, "usage: farctl drain NODE"},
         {{"status", "a"}, "usage: farctl status"},
         {{"stats", "a", "b", "c"}, "usage: farctl stats [NODE] [GROUP]"},

@@ -80,7 +80,7 @@ void no_memory_to_go_on() {
     for (int i = 0; i < 100; i++) desk.set("k", "v");
     const uint64_t deadline_ns = farcached::boottime_ns() + UINT64_C(10'000'000'000);
     bool threw = false;
-    while (desk.nodes->shown(0).links_up == 0 && farcached::boottime_ns() < deadline_ns) {
+    while (desk.nodes->all()[0].links_up == 0 && farcached::boottime_ns() < deadline_ns) {
         desk.begin_tick();
         too_much = 400;
         try {
@@ -207,6 +207,87 @@ void node_moves() {
     tap::is(desk.answers(), "stored ", "where it serves");
 }
 
+// ---- reload -----------------------------------------------------------------------------------------------
+
+uint64_t past_sets(const Desk& desk) {
+    uint64_t sets = 0;
+    desk.nodes->each_past_link([&](const auto& link, const auto&) { sets += link.set_twosided.get(); });
+    return sets;
+}
+
+std::string names_of(const Desk& desk) {
+    std::string names;
+    for (const auto& shown : desk.nodes->all()) names += shown.name + " ";
+    return names;
+}
+
+void a_node_leaves() {
+    Desk desk;
+    tap::ok(desk.until_up(), "a node is up");
+    desk.stands_still = true;
+    desk.set("k", "v");
+    desk.backend->end_tick();
+    desk.settings.nodes = {Desk::spec_of("b", desk.other)};
+    desk.reload();
+    tap::is(names_of(desk), "b ", "another is in its place");
+    desk.set("k", "w");
+    tap::ok(desk.until([&] { return desk.nodes->all()[0].links_up == 1; }), "and connected to");
+    desk.set("k", "x");
+    desk.stands_still = false;
+    tap::is(desk.answers(), "stored stored stored ", "the one that left answers what it was asked");
+    tap::ok(desk.until([&] { return past_sets(desk) == 1; }), "and what it counted is kept");
+    desk.settings.nodes = {Desk::spec_of("a", desk.server)};
+    desk.reload();
+    desk.set("k", "y");
+    tap::is(desk.answers(), "stored ", "it comes back");
+    tap::ok(desk.until([&] { return past_sets(desk) == 3; }), "as another leaves");
+}
+
+void a_silent_node_leaves() {
+    Desk desk;
+    desk.settings.node_timeout_ms = 100;
+    desk.reload();
+    tap::ok(desk.until_up(), "a node is up");
+    desk.stands_still = true;
+    desk.set("k", "v");
+    desk.backend->end_tick();
+    desk.settings.nodes = {Desk::spec_of("b", desk.other)};
+    desk.reload();
+    desk.set("k", "w");
+    tap::is(desk.answers(), "unavailable stored ", "one that leaves and says nothing is given up in its time");
+}
+
+// Connections differ by what changes, so another is made; behind the one that is.
+void connections_change() {
+    Desk desk;
+    tap::ok(desk.until_up(), "a node is up");
+    desk.stands_still = true;
+    desk.set("k", "1");
+    desk.backend->end_tick();
+    for (const uint32_t timeout_ms : {9000, 8000}) {
+        desk.settings.node_timeout_ms = timeout_ms;
+        desk.reload();
+        tap::is(desk.set("k", std::to_string(timeout_ms)), Asked::crowded, "what is asked waits for the connection before");
+    }
+    desk.stands_still = false;
+    tap::is(desk.answers(), "stored stored stored ", "all is answered, in its order");
+    tap::ok(desk.until_up(), "the node is up again");
+    tap::is(desk.nodes->all()[0].links, 1u, "by one connection");
+    desk.reload();
+    tap::is(desk.set("k", "2"), Asked::later, "a reload of the same changes nothing");
+    tap::is(desk.answers(), "stored ", "for anybody");
+    desk.settings.nodes[0].weight = 7;
+    desk.reload();
+    tap::is(desk.set("k", "3"), Asked::later, "nor does another weight, but");
+    tap::is(desk.nodes->all()[0].weight, 7u, "keys");
+    tap::is(desk.answers(), "stored ", "and that is answered");
+    desk.stands_still = true;
+    desk.set("k", "4");
+    desk.backend->end_tick();
+    desk.settings.node_timeout_ms = 7000;
+    desk.reload();
+}  // with connections that leave
+
 }  // namespace
 
 int main() {
@@ -214,6 +295,9 @@ int main() {
     no_memory_to_wait();
     no_memory_to_go_on();
     lookups();
+    a_node_leaves();
+    a_silent_node_leaves();
+    connections_change();
     lookups_without_memory();
     node_moves();
     return tap::done();

@@ -91,14 +91,8 @@ class Desk {
   public:
     // look_up: where the host "node.test" is.
     explicit Desk(const daemon::HostAddresses::LookUp& look_up = at_home) : base_(event_base_new()) {
-        conf::ProxySettings settings;
         settings.node_timeout_ms = 10'000;
-        conf::NodeSpec spec;
-        spec.name = "a";
-        spec.channel = conf::NodeChannel::tcp;
-        spec.host = "node.test";
-        spec.port = server.port();
-        settings.nodes = {spec};
+        settings.nodes = {spec_of("a", server)};
         conf::MemorySettings memory;
         memory.item_bytes_max = 4 << 20;
         memory.cas = true;
@@ -115,10 +109,26 @@ class Desk {
     Desk(const Desk&) = delete;
     Desk& operator=(const Desk&) = delete;
 
-    // The node's turn, and what a worker is told then.
+    static conf::NodeSpec spec_of(std::string name, const Server& at) {
+        conf::NodeSpec spec;
+        spec.name = std::move(name);
+        spec.channel = conf::NodeChannel::tcp;
+        spec.host = "node.test";
+        spec.port = at.port();
+        return spec;
+    }
+    // By what the settings say now.
+    void reload() {
+        auto prepared = nodes->prepare(settings, at_home);
+        nodes->use(std::get<std::shared_ptr<const daemon::NodeSet>>(std::move(prepared)));
+        backend->take();
+    }
+
+    // The nodes' turn, and what a worker is told then.
     void begin_tick() {
         poll(nullptr, 0, 1);
-        server.serve();
+        if (!stands_still) server.serve();
+        other.serve();
         event_base_loop(base_, EVLOOP_NONBLOCK);
     }
     // What a worker does, until it is so or ten seconds have passed.
@@ -163,7 +173,9 @@ class Desk {
         return all;
     }
 
-    Server server;
+    conf::ProxySettings settings;
+    Server server, other;  // where nodes a, and, if a test says so, b are
+    bool stands_still = false;  // node a
     fixture::Talk talk;
     daemon::ReplyPool pool{talk.context, nullptr};
     daemon::ReplyQueue queue{pool, -1};
@@ -172,7 +184,7 @@ class Desk {
 
   private:
     bool until_state(daemon::NodeState state) {
-        return until([&] { return nodes->shown(0).state == state; });
+        return until([&] { return nodes->all()[0].state == state; });
     }
     static daemon::HostAddresses::Found at_home(const std::string&, uint16_t port) {
         return std::vector{*fabric::numeric_address("127.0.0.1", port)};

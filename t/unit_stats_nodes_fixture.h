@@ -26,21 +26,31 @@ class FakeNodes final : public daemon::NodesView {
         proxy::LinkCounters links[2];
         proxy::LocalGetCounters locals[2];
     };
-    std::deque<Node> nodes;
+    std::deque<Node> nodes, gone;
     proxy::PointerTable* table = nullptr;
 
     void add(std::string name, uint64_t incarnation) {
         daemon::NodeShown& shown = nodes.emplace_back().shown;
+        shown.number = uint32_t(nodes.size() + gone.size() - 1);
         shown.name = std::move(name);
         shown.address = "shm:/run/" + shown.name;
         shown.incarnation = incarnation;
         shown.state = daemon::NodeState::up;
         shown.links = shown.links_up = 2;
     }
-    uint32_t count() const override { return uint32_t(nodes.size()); }
-    daemon::NodeShown shown(uint32_t node) const override { return nodes[node].shown; }
-    void each_link(uint32_t node, LinkVisit visit) const override {
-        for (int i = 0; i < 2; i++) visit(nodes[node].links[i], nodes[node].locals[i]);
+    std::vector<daemon::NodeShown> all() const override {
+        std::vector<daemon::NodeShown> all;
+        for (const Node& node : nodes) all.push_back(node.shown);
+        return all;
+    }
+    void each_link(uint32_t number, LinkVisit visit) const override {
+        for (const Node& node : nodes)
+            for (int i = 0; i < 2; i++)
+                if (node.shown.number == number) visit(node.links[i], node.locals[i]);
+    }
+    void each_past_link(LinkVisit visit) const override {
+        for (const Node& node : gone)
+            for (int i = 0; i < 2; i++) visit(node.links[i], node.locals[i]);
     }
     proxy::PointerTable* pointer_table() const override { return table; }
     bool drain(std::string_view, bool) override { return false; }

@@ -8,6 +8,7 @@ TESTS = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 sys.path[:0] = [os.path.join(TESTS, "lib"), TESTS]
 os.environ["FARCACHED_OVER"] = "shm=verbs"
 import nodes_leases  # noqa: E402
+import nodes_reload  # noqa: E402
 import nodes_restart  # noqa: E402
 import nodes_stopped  # noqa: E402
 from device_tools import resources  # noqa: E402
@@ -23,6 +24,7 @@ def main():
         nodes_restart.old_mapping(False, still)
     nodes_restart.dies_under_load("shm shm tcp")
     nodes_restart.proxy_dies()
+    nodes_reload.reloads_under_load(30)
     if os.environ.get("FARCACHED_TEST_LONG"):
         nodes_restart.uniques()
         nodes_stopped.values_that_wait("shm")

@@ -11,13 +11,14 @@ from farcached import Client, deadline, until  # noqa: E402
 from tap_output import tap  # noqa: E402
 
 MEMCACHED = "/usr/bin/memcached"
+NOTHING_STARTS = "/usr/sbin/policy-rc.d"  # of a host that is a container
 LEFT = ["/etc/systemd/system/*/far*", "/etc/systemd/system/far*", "/var/lib/systemd/deb-systemd-helper-*/far*",
         "/var/lib/systemd/deb-systemd-helper-*/*/far*", "/var/lib/dpkg/info/farcached*"]
 
 
 def run(*words):
     done = subprocess.run(words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                          env={**os.environ, "DEBIAN_FRONTEND": "noninteractive"}, timeout=deadline() * 4)
+                          env={**os.environ, "DEBIAN_FRONTEND": "noninteractive"}, timeout=deadline() * 8)
     return done.returncode, done.stdout.decode("utf-8", "replace")
 
 
@@ -26,7 +27,8 @@ def ask(*words):
 
 
 def dpkg(name, *words):
-    status, text = run("dpkg", *words)
+    """What other packages do then, like indexing manuals, is none of ours, and takes minutes in a guest."""
+    status, text = run("dpkg", "--no-triggers", "--force-unsafe-io", *words)
     tap.ok(status == 0, name, text)
     return text
 
@@ -67,6 +69,8 @@ def alone(package):
 
 def main():
     package = os.path.abspath(sys.argv[1])
+    if os.path.exists(NOTHING_STARTS):
+        os.unlink(NOTHING_STARTS)
     beside_memcached(package)
     alone(package)
     tap.done()

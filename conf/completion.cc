@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "conf/completion.h"
+
+#include <string_view>
+
+namespace farcached::conf {
+
+namespace {
+
+// The first sentence part of a help, for a menu.
+std::string first_line(std::string_view help) {
+    std::string line(help.substr(0, help.find('\n')));
+    while (!line.empty() && (line.back() == ':' || line.back() == ',' || line.back() == ' ')) line.pop_back();
+    return line;
+}
+
+bool names_a_path(std::string_view argument) { return argument == "<path>" || argument == "<file>"; }
+
+// "<none|atomic|report>": its words.
+std::vector<std::string> words_of_argument(std::string_view argument) {
+    std::vector<std::string> words;
+    if (argument.find('|') == argument.npos || argument.size() < 2) return words;
+    argument = argument.substr(1, argument.size() - 2);
+    for (;;) {
+        const size_t end = argument.find('|');
+        words.emplace_back(argument.substr(0, end));
+        if (end == argument.npos) return words;
+        argument.remove_prefix(end + 1);
+    }
+}
+
+std::vector<std::string> words_of_list(std::span<const Option> table) {
+    std::vector<std::string> words;
+    for (const Option& option : table) {
+        if (option.where != Where::suboption) continue;
+        words.push_back(std::string(option.name) + (option.argument.empty() ? "" : "="));
+        if (option.negatable) words.push_back("no_" + std::string(option.name));
+    }
+    return words;
+}
+
+std::string joined(const std::vector<std::string>& words, const char* between) {
+    std::string all;
+    for (const std::string& word : words) all += (all.empty() ? "" : between) + word;
+    return all;
+}
+
+// Of a word for zsh's _arguments: what would end or open a part is quoted, and the apostrophe of sh.
+std::string zsh_text(std::string_view text) {
+    std::string out;
+    for (char c : text) {
+        if (c == '\'') out += "'\\'";
+        if (c == '[' || c == ']' || c == ':' || c == '\\') out += '\\';
+        out += c;
+    }
+    return out;
+}
+
+std::string zsh_argument(const CompletedOption& option) {
+    if (!option.takes) return "";
+    std::string text = ":" + zsh_text(option.name.empty() ? "value" : option.name) + ":";
+    if (option.is_path) return text + "_files";
+    if (option.values.empty()) return text;
+    if (option.list) {
+        // A word of the list that takes a value is completed up to its "=".
+        return text + "_sequence compadd -S \"\" - " + joined(option.values, " ");
+    }
+    return text + "(" + joined(option.values, " ") + ")";
+}
+
+}  // namespace
+
+CompletedProgram completed_program(std::span<const Option> table, const Program& program) {
+    CompletedProgram completed{std::string(program.name), {}, {}};
+    for (const Option& option : table) {
+        if (option.where != Where::flag || option.section == Section::hidden) continue;
+        CompletedOption one;
+        one.flag = option.flag;
+        one.name = option.name;
+        one.takes = !option.argument.empty();
+        one.is_path = names_a_path(option.argument);
+        one.help = first_line(option.help);
+        for (std::string_view choice : option.kind.choices) one.values.emplace_back(choice);
+        if (one.values.empty()) one.values = words_of_argument(option.argument);
+        if (option.action == Action::extended) {
+            one.values = words_of_list(table);
+            one.list = true;
+        }
+        completed.options.push_back(std::move(one));
+    }
+    return completed;
+}
+
+std::string bash_completion(const CompletedProgram& program) {
+    std::string options, commands, cases, out;
+    for (const CompletedOption& option : program.options) {
+        std::string spelled;
+        if (option.flag != 0) spelled = std::string{'-', option.flag};
+        if (!option.name.empty()) spelled += (spelled.empty() ? "--" : "|--") + option.name;
+        options += (options.empty() ? "" : " ") + (option.name.empty() ? spelled : "--" + option.name);
+        if (!option.takes) continue;
+        cases += "        " + spelled + ")\n";
+        if (option.is_path) {
+            cases += "            COMPREPLY=($(compgen -f -- \"$cur\")) ;;\n";
+        } else if (option.list) {
+            cases += "            local done=\"\"\n            [[ $cur == *,* ]] && done=\"${cur%,*},\"\n";
+            cases += "            COMPREPLY=($(compgen -P \"$done\" -W \"" + joined(option.values, " ") +
+                     "\" -- \"${cur##*,}\")) ;;\n";
+        } else {
+            cases += "            COMPREPLY=($(compgen -W \"" + joined(option.values, " ") + "\" -- \"$cur\")) ;;\n";
+        }
+    }
+    for (const CompletedOption& command : program.commands) commands += (commands.empty() ? "" : " ") + command.name;
+    const std::string function = "_" + program.name;
+    out += "# bash completion for " + program.name + "; made by " + program.name + " --print-completion-bash.\n";
+    out += function + "() {\n    local cur=\"${COMP_WORDS[COMP_CWORD]}\" prev=\"\"\n    COMPREPLY=()\n";
+    out += "    ((COMP_CWORD > 0)) && prev=\"${COMP_WORDS[COMP_CWORD - 1]}\"\n";
+    // --name=value: bash makes three words of it.
+    out += "    if [[ $cur == = ]]; then\n        cur=\"\"\n";
+    out += "    elif [[ $prev == = ]] && ((COMP_CWORD > 1)); then\n        prev=\"${COMP_WORDS[COMP_CWORD - 2]}\"\n    fi\n";
+    out += "    case \"$prev\" in\n" + cases;
+    out += "        *)\n            if [[ $cur == -* ]]; then\n                COMPREPLY=($(compgen -W \"" + options +
+           "\" -- \"$cur\"))\n";
+    if (!commands.empty())
+        out += "            else\n                COMPREPLY=($(compgen -W \"" + commands + "\" -- \"$cur\"))\n";
+    out += "            fi ;;\n    esac\n}\ncomplete -o default -o nospace -F " + function + " " + program.name + "\n";
+    return out;
+}
+
+std::string zsh_completion(const CompletedProgram& program) {
+    std::string out = "#compdef " + program.name + "\n# Made by " + program.name + " --print-completion-zsh.\n";
+    out += "_arguments -s -S";
+    for (const CompletedOption& option : program.options) {
+        const std::string help = "[" + zsh_text(option.help) + "]", argument = zsh_argument(option);
+        const std::string more = argument.empty() ? "" : "+";
+        if (option.flag != 0) out += " \\\n  '*" + (std::string{'-', option.flag} + more) + help + argument + "'";
+        const std::string equals = argument.empty() ? "" : "=";
+        if (!option.name.empty()) out += " \\\n  '*--" + option.name + equals + help + argument + "'";
+    }
+    if (program.commands.empty()) return out + "\n";
+    out += " \\\n  '1:command:((";
+    for (const CompletedOption& command : program.commands)
+        out += " " + command.name + "\\:\"" + zsh_text(command.help) + "\"";
+    return out + "))' \\\n  '*:: :_default'\n";
+}
+
+}  // namespace farcached::conf

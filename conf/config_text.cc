@@ -1,0 +1,230 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "conf/config_text.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <string_view>
+#include <vector>
+
+#include "conf/help.h"
+#include "conf/kinds.h"
+#include "conf/nodes.h"
+
+namespace farcached::conf {
+
+namespace {
+
+std::string quoted(std::string_view text) {
+    std::string out = "\"";
+    for (char c : text) {
+        if (static_cast<unsigned char>(c) < ' ' || c == 0x7f) {
+            char escape[8];
+            std::snprintf(escape, sizeof escape, "\\u%04x", static_cast<unsigned>(c));
+            out += escape;
+            continue;
+        }
+        if (c == '"' || c == '\\') out += '\\';
+        out += c;
+    }
+    return out + "\"";
+}
+
+std::string number_text(const std::string& text, Unit unit) {
+    const std::string with = with_unit(std::strtoll(text.c_str(), nullptr, 10), unit);
+    return with == text || unit == Unit::none ? text : quoted(with);
+}
+
+std::string array_text(std::string_view list) {
+    std::string out = "[";
+    while (!list.empty()) {
+        const size_t end = list.find(',');
+        if (end != 0) out += (out.size() > 1 ? ", " : "") + quoted(list.substr(0, end));
+        list.remove_prefix(end == list.npos ? list.size() : end + 1);
+    }
+    return out + "]";
+}
+
+// The value as a file has it, of a text as `set` reads it.
+std::string file_value(const Option& option, const std::string& text) {
+    switch (option.kind.value) {
+        case Value::boolean: return text == "yes" ? "true" : "false";
+        case Value::integer:
+        case Value::size: return number_text(text, option.kind.unit);
+        case Value::real: return text.find_first_of(".e") == text.npos ? text + ".0" : text;
+        default: break;
+    }
+    if (option.kind.several && text.find(',') != text.npos) return array_text(text);
+    return quoted(text);
+}
+
+std::vector<const Option*> keys_of(Section section, std::span<const Option> table) {
+    std::vector<const Option*> keys;
+    for (const Option* option : rows_of(section, table))
+        if (is_key(*option)) keys.push_back(option);
+    return keys;
+}
+
+const Option* list_of_nodes(std::span<const Option> table) {
+    for (const Option& option : table)
+        if (is_key(option) && option.kind.value == Value::tables) return &option;
+    return nullptr;
+}
+
+std::string title_in_file(Section section) {
+    switch (section) {
+        case Section::nodes: return "Nodes";
+        case Section::extended: return "More";
+        case Section::compat: return "Of memcached, without effect here";
+        default: return std::string(title(section));
+    }
+}
+
+// Runs visit(option) for each key but the list of nodes, under its section's title.
+template <class Visit, class Begin>
+void each_key(std::span<const Option> table, Begin begin, Visit visit) {
+    for (size_t i = 0; i < sections_count; i++) {
+        bool begun = false;
+        for (const Option* option : keys_of(Section(i), table)) {
+            if (option->kind.value == Value::tables) continue;
+            if (!begun) begin(Section(i));
+            begun = true;
+            visit(*option);
+        }
+    }
+}
+
+std::string node_text(const std::string& key, const NodeSpec& node) {
+    std::string out = "\n[[" + key + "]]\nname = " + quoted(node.name) + "\naddress = " + quoted(address_of(node)) + "\n";
+    if (node.weight != 1) out += "weight = " + std::to_string(node.weight) + "\n";
+    if (!node.hash_as.empty()) out += "hash_as = " + quoted(node.hash_as) + "\n";
+    return out;
+}
+
+std::string remark(std::string_view text) {
+    std::string out;
+    for (;;) {
+        const size_t end = text.find('\n');
+        out += "# " + std::string(text.substr(0, end)) + "\n";
+        if (end == text.npos) return out;
+        text.remove_prefix(end + 1);
+    }
+}
+
+// Roff in lines of no more than a page's source should have.
+std::string filled(const std::string& text) {
+    constexpr size_t width = 78;
+    std::string out, line;
+    const auto end_line = [&] {
+        out += (line.starts_with('.') || line.starts_with('\'') ? "\\&" : "") + line + "\n";
+        line.clear();
+    };
+    const std::string escaped = roff(text);
+    for (size_t at = 0; at < escaped.size();) {
+        const size_t end = std::min(escaped.find_first_of(" \n", at), escaped.size());
+        if (!line.empty() && line.size() + 1 + (end - at) > width) end_line();
+        if (end > at) line += (line.empty() ? "" : " ") + escaped.substr(at, end - at);
+        at = end + 1;
+    }
+    if (!line.empty()) end_line();
+    return out;
+}
+
+// "a whole ..." for a key, and what a change of it needs.
+std::string key_facts(const Option& option) {
+    std::string facts = "Allowed: " + allowed_text(option) + ".";
+    return facts + (is_live(option) ? "\nChanges by a reload." : "\nChanges by a restart.");
+}
+
+// What has no default but has to be said.
+bool is_needed(const Option& option) { return key_of(option) == "shm"; }
+
+// Sample values of what has no default, in remarks.
+std::string sample_value(const Option& option) {
+    if (option.kind.value == Value::integer) return "1";
+    const std::string_view name = key_of(option);
+    if (name == "shm") return quoted("/run/farnode/a.sock");
+    if (name == "admin") return quoted("/run/farcached/admin.sock");
+    if (name == "unix-socket") return quoted("/run/farcached/clients.sock");
+    if (name == "pidfile") return quoted("/run/farcached/a.pid");
+    if (name == "http") return quoted("127.0.0.1:9150");
+    if (name == "user") return quoted("nobody");
+    if (name == "listen") return "[\"127.0.0.1\", \"[::1]:11212\"]";
+    if (name == "tcp" || name == "verbs") return quoted("10.0.0.1:11300");
+    if (name == "hash_tag") return quoted("{}");
+    if (name == "prefix-delimiter") return quoted(":");
+    return quoted(name == "name" ? "a" : "...");
+}
+
+}  // namespace
+
+std::string config_text(std::span<const Option> table, const Program& program, const Settings& settings) {
+    std::string out = "# What " + std::string(program.name) + " runs by. Read by --config, it comes to the same.\n";
+    each_key(
+        table, [&](Section section) { out += "\n# " + title_in_file(section) + "\n"; },
+        [&](const Option& option) {
+            const std::string value = written(option, settings), key(key_of(option));
+            out += value.empty() ? "# " + key + " is not given\n" : key + " = " + file_value(option, value) + "\n";
+        });
+    const Option* list = list_of_nodes(table);
+    if (list == nullptr) return out;
+    for (const NodeSpec& node : settings.proxy.nodes) out += node_text(std::string(key_of(*list)), node);
+    return out;
+}
+
+std::string config_sample(std::span<const Option> table, const Program& program) {
+    const Settings settings = defaults(table);
+    const std::string name(program.name);
+    std::string out = "# SPDX-License-Identifier: BSD-3-Clause\n# A file for " + name + " --config, checked by " + name +
+                      " --check-config. What is written here is what holds\n"
+                      "# without it; a line that is a remark shows how to give what has no such value. The command line "
+                      "says otherwise\n# than this file. Sizes and durations are numbers, or texts with a unit: "
+                      "\"64MB\", \"10s\".\n";
+    each_key(
+        table,
+        [&](Section section) { out += "\n# ---- " + title_in_file(section) + " ----\n"; },
+        [&](const Option& option) {
+            const std::string value = written(option, settings), key(key_of(option));
+            if (option.section != Section::compat) out += "\n";
+            out += remark(option.help);
+            if (option.section != Section::compat) out += remark(key_facts(option));
+            out += value.empty() ? (is_needed(option) ? "" : "# ") + key + " = " + sample_value(option) + "\n"
+                                 : key + " = " + file_value(option, value) + "\n";
+        });
+    const Option* list = list_of_nodes(table);
+    if (list == nullptr) return out;
+    const std::string key(key_of(*list));
+    out += "\n# ---- The nodes, in which items are kept; without any, in this process ----\n#\n";
+    for (const NodeKey& one : node_keys())
+        out += remark(std::string(one.name) + ": " + std::string(one.help) + "\nAllowed: " + std::string(one.allowed) + ".");
+    NodeSpec near, far;
+    near.name = "a";
+    near.path = "/run/farnode/a.sock";
+    far.name = "b";
+    far.channel = NodeChannel::tcp;
+    far.host = "10.0.0.1";
+    far.port = 11300;
+    far.hash_as = "10.0.0.1:11211";
+    return out + node_text(key, near) + node_text(key, far);
+}
+
+std::string config_man(std::span<const Option> table) {
+    const Settings settings = defaults(table);
+    std::string out;
+    each_key(
+        table, [&](Section section) { out += ".SS \"" + roff(title_in_file(section)) + "\"\n"; },
+        [&](const Option& option) {
+            const std::string value = written(option, settings);
+            out += ".TP\n.B " + roff(key_of(option)) + "\n" + filled(std::string(option.help) + ".");
+            out += filled(key_facts(option));
+            if (!value.empty()) out += filled("Default: " + file_value(option, value) + ".");
+        });
+    const Option* list = list_of_nodes(table);
+    if (list == nullptr) return out;
+    out += ".SS \"[[" + roff(key_of(*list)) + "]]\"\nA table for each node; they come and go by a reload.\n";
+    for (const NodeKey& one : node_keys())
+        out += ".TP\n.B " + roff(one.name) + "\n" + filled(std::string(one.help) + ".") +
+               filled("Allowed: " + std::string(one.allowed) + (one.required ? ". Required." : "."));
+    return out;
+}
+
+}  // namespace farcached::conf

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "daemon/live_settings.h"
+
+#include <cstdio>
+#include <memory>
+#include <utility>
+#include <variant>
+
+#include "conf/settings_stats.h"
+#include "conf/version.h"
+#include "process/node_time.h"
+#include "process/http_listener.h"
+#include "process/process.h"
+
+namespace farcached::daemon {
+
+namespace {
+
+// Descriptors that are not clients' (standard streams, listeners, event loops, watchers), with some to spare.
+constexpr uint64_t files_per_thread = 4;
+constexpr uint64_t files_other = 96 + process::AdminSocket::connections_max + process::HttpListener::connections_max;
+constexpr uint64_t files_per_link = 6;  // a connection of a worker to a node: its sockets and what they share
+
+std::vector<std::string> lines_of(const conf::Problem& problem) {
+    std::string text = problem.text;
+    while (text.ends_with('\n')) text.pop_back();
+    return {text};
+}
+
+void change_crawler(const Running& running, const conf::CrawlerSettings& from, const conf::CrawlerSettings& to) {
+    if (from.sleep_us != to.sleep_us) running.crawler.set_sleep(to.sleep_us);
+    if (from.items_max != to.items_max) running.crawler.set_to_crawl(to.items_max);
+    if (from.enabled == to.enabled) return;
+    if (!to.enabled) running.crawler.disable();
+    else if (!running.crawler.enabled()) (void)running.crawler.enable();
+    running.engine.crawler_enabled = running.crawler.enabled();
+}
+
+void change_commands(EngineOptions& engine, const conf::AdminSettings& from, const conf::AdminSettings& to) {
+    if (from.flush != to.flush) engine.flush_enabled = to.flush;
+    if (from.dump != to.dump) engine.dump_enabled = to.dump;
+    if (from.watch != to.watch) engine.watch_enabled = to.watch;
+    if (from.shutdown != to.shutdown) engine.shutdown_enabled = to.shutdown;
+}
+
+}  // namespace
+
+conf::Refusal raise_limits(const conf::Settings& settings) {
+    return process::raise_file_limit(
+        settings.session.connections_max,
+        settings.session.threads * (files_per_thread + settings.proxy.nodes.size() * files_per_link) + files_other);
+}
+
+AdminOptions admin_options(const conf::Settings& settings) {
+    AdminOptions options;
+    conf::settings_stats(settings, [&](std::string_view name, std::string_view value) {
+        options.settings.push_back({std::string(name), std::string(value)});
+    });
+    options.max_connections = settings.session.connections_max;
+    options.maxconns_fast = settings.session.reject_over_limit;
+    options.idle_timeout = settings.session.idle_timeout_s != 0;
+    options.track_sizes = settings.admin.track_sizes;
+    options.prefix_delimiter = settings.admin.prefix_delimiter.front();
+    options.own_version = conf::farcached_version();
+    return options;
+}
+
+std::vector<std::string> change(const Running& running, const conf::Settings& from, const conf::Settings& to) {
+    // What can be refused comes first.
+    std::shared_ptr<const NodeSet> set;
+    if (running.nodes != nullptr) {
+        Nodes::Prepared prepared = running.nodes->prepare(to.proxy);
+        if (const auto* problem = std::get_if<conf::Problem>(&prepared)) return lines_of(*problem);
+        set = std::get<std::shared_ptr<const NodeSet>>(std::move(prepared));
+    }
+    if (conf::Refusal refusal = raise_limits(to)) return lines_of(*refusal);
+    const bool resize = running.nodes == nullptr && from.memory.bytes_max != to.memory.bytes_max;
+    if (resize && !running.node.set_memory_limit(to.memory.bytes_max, process::node_now()))
+        return {"memory-limit: " + std::to_string(to.memory.bytes_max >> 20) +
+                " megabytes are more than was reserved at the start, or too few; a restart may take them"};
+
+    if (running.nodes != nullptr) {
+        running.nodes->use(std::move(set));
+        const std::string refused = running.nodes->open_table(to.proxy);
+        if (!refused.empty()) std::fprintf(stderr, "%s\n", refused.c_str());
+    }
+    change_crawler(running, from.crawler, to.crawler);
+    change_commands(running.engine, from.admin, to.admin);
+    running.admin.change(admin_options(from), admin_options(to));
+    if (from.process.verbosity != to.process.verbosity) running.engine.trace = to.process.verbosity >= 2;
+    LiveOptions live;
+    live.connections_max = to.session.connections_max;
+    live.reject_over_limit = to.session.reject_over_limit;
+    live.requests_per_event = to.session.requests_per_event;
+    live.idle_timeout_s = to.session.idle_timeout_s;
+    if (!running.server.change(live))
+        std::fputs("reload: a worker is busy and will go by it later\n", stderr);
+    return {};
+}
+
+}  // namespace farcached::daemon

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// RemoteBackend::Node: a worker's connection to one node, and what waits for it. For the files of RemoteBackend only.
+#pragma once
+
+#include <deque>
+#include <memory>
+#include <string>
+#include <utility>
+#include <variant>
+
+#include "base/boottime.h"
+#include "base/check.h"
+#include "daemon/remote_backend.h"
+
+namespace farcached::daemon {
+
+// Asked when there is room. Its views lie in `bytes` and in options.value.
+struct RemoteBackend::Postponed {
+    using Op = std::variant<protocol::GetOp, protocol::StoreOp, protocol::DeleteOp, protocol::ArithOp,
+                            protocol::ForgetOp, protocol::FlushOp, protocol::StatsOp>;
+    Op op;
+    std::string bytes;
+    proxy::AskOptions options;
+    proxy::ReplySink* sink;
+    bool gather;
+};
+
+struct RemoteBackend::Node final : proxy::LinkEvents {
+    Node(RemoteBackend& backend, std::shared_ptr<OneNode> node, const NodeOptions& options)
+        : owner(backend),
+          one(std::move(node)),
+          reads_local(options.local_read),
+          local(fabric::RegionView()),
+          link(backend.nodes_.link_config(*one, options, backend.number_),
+               {backend.nodes_.maker(one, {{backend.landing_.data(), backend.landing_.size()},
+                                           {backend.lending_.data(), backend.lending_.size()}}),
+                boottime_ns, *this, backend.nodes_.pointer_table(), &backend.landing_, &backend.lending_}) {
+        owner.nodes_.add(*one, link.counters(), local.counters());
+    }
+    ~Node() override { owner.nodes_.remove(one, link.counters(), was_up); }
+
+    void watch(int fd) override {
+        watched_fd = fd;
+        listen(EV_READ);
+    }
+    void unwatch(int) override {
+        event_del(&readiness);
+        watched_fd = -1;
+        watched_for = 0;
+    }
+    void listen(short what) {
+        if (watched_for == what) return;
+        if (watched_for != 0) event_del(&readiness);
+        watched_for = what;
+        event_assign(&readiness, owner.base_, watched_fd, short(what | EV_PERSIST), on_ready, this);
+        CHECK(event_add(&readiness, nullptr) == 0);
+    }
+    void came_up() override {
+        starting = false;
+        was_up = true;
+        retry = true;
+        owner.nodes_.came_up(*one, link.welcome().incarnation, link.welcome().hash_seed);
+        mapped = nullptr;
+        if (reads_local && link.channel() != nullptr)
+            mapped = link.channel()->mapped_region(0);
+        if (mapped != nullptr) local.aim(*mapped);
+    }
+    void went_down(proxy::LinkDown, const std::string& text) override {
+        starting = false;
+        retry = true;
+        mapped = nullptr;
+        owner.nodes_.went_down(*one, was_up, text);
+        was_up = false;
+    }
+    void room() override { retry = true; }
+    bool reachable() const { return link.up() || starting; }
+    bool has_answered() const { return postponed.empty() && link.requests_under_way() == 0; }
+
+    RemoteBackend& owner;
+    const std::shared_ptr<OneNode> one;
+    const bool reads_local;
+    bool starting = true;   // neither up nor failed yet (M3)
+    bool started = false;   // else the connection before it is to end first (M6)
+    bool was_up = false;
+    bool retry = false;     // what is postponed may be asked, or is to be given up
+    bool is_touched = false;
+    const fabric::RegionView* mapped = nullptr;  // while up, if it may be read
+    proxy::LocalGet local;
+    std::deque<Postponed> postponed;
+    event readiness{};
+    int watched_fd = -1;
+    short watched_for = 0;
+    proxy::NodeLink link;
+};
+
+}  // namespace farcached::daemon

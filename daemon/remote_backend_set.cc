@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The nodes of a RemoteBackend as they come and go by reloads (M6).
+#include <algorithm>
+#include <utility>
+
+#include "base/check.h"
+#include "daemon/remote_backend.h"
+#include "daemon/remote_backend_node.h"
+
+namespace farcached::daemon {
+
+std::unique_ptr<RemoteBackend::Node> RemoteBackend::make_node(const NodeSet& set, size_t place) {
+    return std::make_unique<Node>(*this, set.members[place].one, set.options);
+}
+
+void RemoteBackend::start(Node& node) {
+    CHECK(!node.started);
+    node.started = true;
+    node.link.start(now());
+    touched(node);
+}
+
+void RemoteBackend::start() {
+    for (auto& node : list_) start(*node);
+    end_tick();
+}
+
+// M6. What can fail comes first.
+void RemoteBackend::take() {
+    std::shared_ptr<const NodeSet> next = nodes_.set();
+    if (next == set_) return;
+    const bool same_links = next->options.same_links(set_->options);
+    constexpr size_t is_new = SIZE_MAX;
+    std::vector<size_t> kept_from;  // for each place the one that it has now
+    std::vector<std::unique_ptr<Node>> list;
+    for (size_t i = 0; i < next->members.size(); i++) {
+        const auto at = std::find_if(list_.begin(), list_.end(),
+                                     [&](const auto& node) { return node->one == next->members[i].one; });
+        const bool kept = same_links && at != list_.end();
+        kept_from.push_back(kept ? size_t(at - list_.begin()) : is_new);
+        list.push_back(kept ? nullptr : make_node(*next, i));
+    }
+    leaving_.reserve(leaving_.size() + list_.size());
+    touched_.reserve(leaving_.size() + list_.size() + list.size());
+    for (size_t i = 0; i < list.size(); i++)
+        if (kept_from[i] != is_new) list[i] = std::move(list_[kept_from[i]]);
+    for (auto& node : list_)
+        if (node != nullptr) leaving_.push_back(std::move(node));
+    list_ = std::move(list);
+    set_ = std::move(next);
+    for (auto& node : leaving_) touched(*node);
+    retire();
+}
+
+// Ends the connections of nodes that left and have answered; starts what waited for that. True: there was something.
+bool RemoteBackend::retire() {
+    const size_t before = leaving_.size();
+    std::erase_if(leaving_, [&](const std::unique_ptr<Node>& node) {
+        if (!node->has_answered()) return false;
+        if (node->started) node->link.stop(now());
+        std::erase(touched_, node.get());
+        return true;
+    });
+    bool started = false;
+    const auto start_behind = [&](Node& node, size_t earlier) {
+        const auto is_before = [&](const auto& other) { return other->one == node.one; };
+        if (node.started || std::any_of(leaving_.begin(), leaving_.begin() + ptrdiff_t(earlier), is_before)) return;
+        start(node);
+        started = true;
+    };
+    for (size_t i = 0; i < leaving_.size(); i++) start_behind(*leaving_[i], i);
+    for (auto& node : list_) start_behind(*node, leaving_.size());
+    return started || leaving_.size() != before;
+}
+
+}  // namespace farcached::daemon

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "process/reloader.h"
+
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+#include <utility>
+
+#include "conf/command_line.h"
+#include "process/node_time.h"
+
+namespace farcached::process {
+
+namespace {
+
+struct FreeText {
+    void operator()(char* text) const { std::free(text); }
+};
+
+std::string current_folder() {
+    const std::unique_ptr<char, FreeText> path(getcwd(nullptr, 0));
+    return path == nullptr ? std::string() : path.get();
+}
+
+std::string joined(const std::vector<std::string>& words) {
+    std::string all;
+    for (const std::string& word : words) all += (all.empty() ? "" : ", ") + word;
+    return all;
+}
+
+std::vector<std::string> lines_of(std::string_view text) {
+    std::vector<std::string> lines;
+    while (!text.empty()) {
+        const size_t end = text.find('\n');
+        if (end != 0) lines.emplace_back(text.substr(0, end));
+        text.remove_prefix(end == text.npos ? text.size() : end + 1);
+    }
+    return lines;
+}
+
+// A value of a statistic is one line, and not a long one.
+std::string summary(const std::vector<std::string>& errors) {
+    constexpr size_t bytes_max = 400;
+    std::string text = errors.empty() ? "" : errors[0].substr(0, bytes_max);
+    for (char& c : text)
+        if (static_cast<unsigned char>(c) < ' ' || c == 0x7f) c = '?';
+    if (errors.size() > 1) text += " (and " + std::to_string(errors.size() - 1) + " more)";
+    return text;
+}
+
+}  // namespace
+
+Reloader::Reloader(std::span<const char* const> argv, std::vector<conf::Option> table, const conf::Program& program,
+                   conf::Settings running)
+    : words_(argv.begin(), argv.end()),
+      table_(std::move(table)),
+      program_(program),
+      folder_(current_folder()),
+      running_(std::move(running)),
+      read_at_(node_now()) {
+    const conf::ProcessSettings& named = running_.process;
+    file_ = named.config_path.empty() ? named.memcached_conf_path : named.config_path;
+}
+
+void Reloader::reload(Apply apply) {
+    std::vector<const char*> argv;
+    for (const std::string& word : words_) argv.push_back(word.c_str());
+    const conf::CommandLine line = conf::parse_command_line(argv, table_, program_, folder_);
+    if (line.exit_status) return failed(lines_of(line.err));
+    conf::ReloadPlan plan = conf::plan_reload(table_, program_, running_, line.settings);
+    if (plan.errors.empty() && !plan.changed.empty()) plan.errors = apply(running_, plan.settings);
+    if (!plan.errors.empty()) return failed(plan.errors);
+    succeeded(std::move(plan));
+}
+
+void Reloader::succeeded(conf::ReloadPlan plan) {
+    const std::string changed = joined(plan.changed), waiting = joined(plan.waiting);
+    running_ = std::move(plan.settings);
+    {
+        std::lock_guard hold(lock_);
+        reloads_++;
+        read_at_ = node_now();
+        result_ = "ok";
+        changed_ = changed;
+        waiting_ = waiting;
+    }
+    std::string text = changed.empty() ? "reload: nothing changed" : "reload: changed " + changed;
+    if (!waiting.empty()) text += "; only a restart changes " + waiting;
+    std::fprintf(stderr, "%s\n", text.c_str());
+}
+
+void Reloader::failed(const std::vector<std::string>& errors) {
+    {
+        std::lock_guard hold(lock_);
+        failures_++;
+        result_ = "failed";
+        error_ = summary(errors);
+    }
+    std::string text = "reload: refused, nothing changed\n";
+    for (const std::string& error : errors) text += "reload: " + error + "\n";
+    std::fputs(text.c_str(), stderr);
+}
+
+void Reloader::each(FunctionRef<void(std::string_view name, std::string_view value)> visit) const {
+    std::lock_guard hold(lock_);
+    const std::string config_age = std::to_string(node_now() - read_at_);
+    const std::string config_reloads = std::to_string(reloads_), config_reload_failures = std::to_string(failures_);
+    const std::string &config_file = file_, &config_last_result = result_, &config_last_error = error_;
+    const std::string &config_changed = changed_, &config_needs_restart = waiting_;
+#define X(name, help) visit(#name, name);
+    CONFIG_STATS(X)
+#undef X
+}
+
+}  // namespace farcached::process

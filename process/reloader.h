@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Reloader: has a daemon take its configuration anew while it runs: reads the same command line and its files again,
+// checks all of it, and has what may change changed. Whatever is wrong changes nothing.
+//
+// Owner: main, whose thread alone calls reload(). What it came to is shown to any thread.
+#pragma once
+
+#include <cstdint>
+#include <mutex>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/function_ref.h"
+#include "base/node_clock.h"
+#include "conf/option.h"
+#include "conf/program.h"
+#include "conf/reload.h"
+#include "conf/settings.h"
+
+namespace farcached::process {
+
+//        name                 help
+#define CONFIG_STATS(X)                                                                                     \
+    X(config_file, "the file of --config, or else of --memcached-conf; empty: there is none")               \
+    X(config_age, "seconds since what is in use was read")                                                  \
+    X(config_reloads, "reloads that succeeded")                                                             \
+    X(config_reload_failures, "reloads that were refused, and changed nothing")                             \
+    X(config_last_result, "of the last reload: ok or failed; none: there was none")                         \
+    X(config_last_error, "why the last that failed did: the first reason, and how many more")               \
+    X(config_changed, "keys that the last successful reload changed")                                       \
+    X(config_needs_restart, "keys that the file says otherwise than what runs, until a restart")
+
+class Reloader {
+  public:
+    // argv: as main has it. running: what it said. Files named without a leading slash are those in the folder in which
+    // the process is now.
+    Reloader(std::span<const char* const> argv, std::vector<conf::Option> table, const conf::Program& program,
+             conf::Settings running);
+    Reloader(const Reloader&) = delete;
+    Reloader& operator=(const Reloader&) = delete;
+
+    // Changes the daemon to run by `next` instead of `running`, or says why not, a line each, and changes nothing.
+    using Apply = FunctionRef<std::vector<std::string>(const conf::Settings& running, const conf::Settings& next)>;
+    // Tells stderr what it came to.
+    void reload(Apply apply);
+
+    const conf::Settings& running() const { return running_; }  // main's thread
+
+    // The rows of CONFIG_STATS. Any thread.
+    void each(FunctionRef<void(std::string_view name, std::string_view value)> visit) const;
+
+  private:
+    void succeeded(conf::ReloadPlan plan);
+    void failed(const std::vector<std::string>& errors);
+
+    std::vector<std::string> words_;
+    std::vector<conf::Option> table_;
+    const conf::Program& program_;
+    std::string folder_;
+    conf::Settings running_;
+
+    mutable std::mutex lock_;
+    NodeSeconds read_at_;  // from here on under lock_
+    uint64_t reloads_ = 0, failures_ = 0;
+    std::string file_, result_ = "none", error_, changed_, waiting_;
+};
+
+}  // namespace farcached::process
