@@ -29,6 +29,7 @@ uint32_t chosen_tag_mask();
 bool chosen_sweeps();
 void hold_up_sometimes(Moment moment);
 void lie_sometimes(uint32_t& length);
+void fail_on(std::string_view key);  // a key whose name is that of a failure
 void on_take_back(std::function<void()> act);  // called, in a thread of its own, when what was lent is to be taken back
 
 inline void hold_up(Moment moment) {
@@ -37,6 +38,11 @@ inline void hold_up(Moment moment) {
 // Memory that lies: what stands there is far too long for a moment, as who reads it without the lock sees it.
 inline void lie(uint32_t& length) {
     if constexpr (build) lie_sometimes(length);
+}
+
+// A failure of the program itself, for what is said of it at its end.
+inline void fail_if_named(std::string_view key) {
+    if constexpr (build) fail_on(key);
 }
 
 // Circumstances: how much of an index slot's tag is used, so that keys collide; does a farnode give back what has

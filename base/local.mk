@@ -28,4 +28,6 @@ base_libbase_a_SOURCES = \
 	base/placement_words.h \
 	base/policy_kind.h \
 	base/random_word.cc \
-	base/random_word.h
+	base/random_word.h \
+	base/recorder.cc \
+	base/recorder.h

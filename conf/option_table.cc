@@ -299,6 +299,10 @@ constexpr Option table[] = {
      .exit_status = exit_usage,
      .help = "keep the latest requests that took so long, and where their\n"
              "time went, for `stats slow_log`; also told to those who\n`watch proxyreqs`. 0: none"},
+    {.where = suboption, .name = "hotkeys_sample", .argument = "<num>", .initial = "100",
+     .kind = number<&S::admin, &A::hot_keys_one_in>(0, 1'000'000), .section = extended,
+     .exit_status = exit_usage,
+     .help = "look at the key of about one in so many gets and sets, for\n`stats hotkeys`. 0: of none"},
     {.flag = 'd', .name = "daemon", .initial = "no", .kind = toggle<&S::process, &P::daemonize>(),
      .section = process, .help = "run in the background"},
     {.flag = 'u', .name = "user", .argument = "<name>", .kind = text<&S::process, &P::user>(),

@@ -71,6 +71,7 @@ struct AdminSettings {
     uint64_t worker_log_bytes = 0;
     bool latency = false;                // histograms of how long requests took
     uint32_t slow_log_ms = 0;            // requests that took so long are listed; 0: none
+    uint32_t hot_keys_one_in = 0;        // of gets and sets, whose keys are sampled; 0: none
 };
 
 // The background search for expired items.

@@ -36,6 +36,12 @@ constexpr CommandRow commands[] = {
     {Command::stats, "stats", "[NODE] [GROUP]", 0, 2,
      "statistics: of the daemon at the socket; of one node; of a\n"
      "group of them. NODE - is the daemon itself"},
+    {Command::route, "route", "KEY", 1, 1,
+     "where a key goes at this moment, and why: its place on the\n"
+     "ring, its node, the next ones, its remote pointer"},
+    {Command::hotkeys, "hotkeys", "[reset]", 0, 1,
+     "the keys that are asked for most, by the way on which they\n"
+     "are answered; reset: forget what was counted until now"},
     {Command::pointers, "pointers", "", 0, 0,
      "the table of remote pointers: how full it is, for how long\n"
      "their leases last, how it was used"},
@@ -252,7 +258,7 @@ CommandLine parse_command_line(std::span<const char* const> argv, const char* st
     take_command({words.data() + optind, words.size() - 1 - size_t(optind)}, line);
     if (line.exit_status) return line;
     for (const std::string& word : line.options.words)
-        if (has_control(word)) refuse(line, "a name of a node or of a group has no blanks");
+        if (has_control(word)) refuse(line, "a key, and a name of a node or of a group, has no blanks");
     if (!line.options.sockets.empty()) return line;
     const bool is_set = standard_socket != nullptr && *standard_socket != '\0';
     line.options.sockets.emplace_back(is_set ? standard_socket : socket_by_default);

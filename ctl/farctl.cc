@@ -89,6 +89,42 @@ std::vector<Server*> proxies_of(Servers& servers, const std::string& why, std::v
     return proxies;
 }
 
+int run_hotkeys(Servers& servers, const Options& options) {
+    const bool reset = !options.words.empty();
+    std::vector<Failure> failures;
+    Json answers = Json::array();
+    std::string text;
+    for (Server* server : proxies_of(servers, "a farcached knows which keys are asked for", failures)) {
+        if (reset) {
+            const auto failure = server->order("stats hotkeys " + options.words[0]);
+            if (failure) failures.push_back(*failure);
+            if (!failure) answers.push_back({{"socket", server->path()}, {"reset", true}});
+            continue;
+        }
+        const auto stats = keep(server->stats("hotkeys"), failures);
+        if (!stats) continue;
+        const HotKeysFacts facts = hot_keys_of(*stats);
+        answers.push_back({{"socket", server->path()}, {"one_in", facts.one_in}, {"keys", json_of(facts)}});
+        text += (text.empty() ? "" : "\n") + printable(server->path()) + "\n" + hot_keys_text(facts);
+    }
+    print(options.json ? dump(answers, false) : text);
+    return complain(failures);
+}
+
+int run_route(Servers& servers, const Options& options) {
+    std::vector<Failure> failures;
+    Json answers = Json::array();
+    std::string text;
+    for (Server* server : proxies_of(servers, "a farcached knows where keys go", failures)) {
+        const auto stats = keep(server->stats("route " + options.words[0]), failures);
+        if (!stats) continue;
+        answers.push_back({{"socket", server->path()}, {"stats", json_of(*stats)}});
+        text += (text.empty() ? "" : "\n") + printable(server->path()) + "\n" + stats_text(*stats);
+    }
+    print(options.json ? dump(answers, false) : text);
+    return complain(failures);
+}
+
 int run_pointers(Servers& servers, const Options& options) {
     std::vector<Failure> failures;
     Json answers = Json::array();
@@ -278,6 +314,8 @@ int run(const Options& options) {
         case Command::status: return run_status(servers, options);
         case Command::top: return run_top(servers, options);
         case Command::stats: return run_stats(servers, options);
+        case Command::route: return run_route(servers, options);
+        case Command::hotkeys: return run_hotkeys(servers, options);
         case Command::pointers: return run_pointers(servers, options);
         case Command::leases: return run_leases(servers, options);
         case Command::reload: return run_reload(servers, options);

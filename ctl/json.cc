@@ -64,6 +64,13 @@ Json json_of(const std::vector<Failure>& failures) {
     return array;
 }
 
+Json json_of(const HotKeysFacts& facts) {
+    Json keys = Json::array();
+    for (const HotKeysFacts::Key& one : facts.keys)
+        keys.push_back({{"way", one.way}, {"key", one.key}, {"requests", one.requests}, {"error", one.error}});
+    return keys;
+}
+
 Json json_of(const Survey& survey) {
     Json nodes = Json::array(), proxies = Json::array();
     for (const NodeFacts& node : survey.nodes) nodes.push_back(node_of(node));

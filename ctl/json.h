@@ -9,6 +9,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "ctl/show.h"
 #include "ctl/stats.h"
 #include "ctl/survey.h"
 
@@ -19,6 +20,7 @@ using Json = nlohmann::ordered_json;
 // Values that are whole numbers as such, all else as text.
 Json json_of(const Stats& stats);
 Json json_of(const Survey& survey);
+Json json_of(const HotKeysFacts& facts);  // its keys
 // null of none.
 Json json_of(const std::optional<uint64_t>& number);
 // part/whole; null of nothing.

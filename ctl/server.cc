@@ -69,7 +69,7 @@ std::optional<Failure> Server::order(std::string_view line) {
     Or<Answer> answer = ask(line);
     if (auto* failure = std::get_if<Failure>(&answer)) return *failure;
     const std::string& status = std::get<Answer>(answer).status;
-    if (status == "OK") return {};
+    if (status == "OK" || status == "RESET") return {};
     if (status == "ERROR")
         return Failure{path_ + ": clients may not order this; name the socket of --admin", true};
     return refusal(status);

@@ -25,7 +25,7 @@ class Server {
     Or<Kind> kind();
     // `group`: the words behind `stats`. A group that it does not have is a failure that is `refused`.
     Or<Stats> stats(std::string_view group = {});
-    // A command that is answered OK. None: it was.
+    // A command that is answered OK or RESET. None: it was.
     std::optional<Failure> order(std::string_view line);
 
   private:

@@ -130,6 +130,26 @@ std::string pointers_text(const Stats& table, const Stats& proxy) {
     return stats_text(shown) + lease_left_text(table);
 }
 
+HotKeysFacts hot_keys_of(const Stats& stats) {
+    HotKeysFacts facts;
+    facts.one_in = stats.count("one_in");
+    for (const auto& [name, value] : stats) {
+        const size_t way_end = name.find(':'), name_at = name.rfind(':');
+        if (way_end == name_at || name.substr(name_at + 1) != "key") continue;
+        const std::string front = name.substr(0, name_at + 1);
+        facts.keys.push_back({name.substr(0, way_end), value, stats.count(front + "requests"), stats.count(front + "error")});
+    }
+    return facts;
+}
+
+std::string hot_keys_text(const HotKeysFacts& facts) {
+    if (facts.one_in == 0) return "no keys are looked at: hotkeys_sample is 0\n";
+    TextTable table({"WAY", ">REQUESTS", ">TOO HIGH BY", "KEY"});
+    for (const HotKeysFacts::Key& one : facts.keys)
+        table.add({one.way, std::to_string(one.requests), std::to_string(one.error), printable(one.key)});
+    return table.empty() ? "nothing was asked for yet\n" : joined(table.lines());
+}
+
 std::string leases_text(const std::vector<LeaseFacts>& nodes) {
     TextTable table({"NODE", ">TERM", ">GRANTED", ">RENEWED", ">DENIED", ">YOUNG", ">WASTED", ">NO ROOM", ">SHORT",
                      ">MOVED", ">DRAINING", ">LEASED", ">PENDING"});

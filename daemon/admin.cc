@@ -6,6 +6,7 @@
 
 #include "base/boottime.h"
 #include "base/check.h"
+#include "base/limits.h"
 #include "daemon/dump.h"
 #include "daemon/nodes_view.h"
 #include "daemon/stats_words.h"
@@ -36,6 +37,9 @@ constexpr std::string_view node_groups[] = {
     NODE_STAT_GROUPS(X)
 #undef X
 };
+
+constexpr std::string_view hot_keys_usage = "CLIENT_ERROR usage: stats hotkeys [reset]";
+constexpr std::string_view route_usage = "CLIENT_ERROR usage: stats route KEY, which has 1 to 250 bytes";
 
 bool is_node_group(std::string_view group) {
     return group.empty() || std::find(std::begin(node_groups), std::end(node_groups), group) != std::end(node_groups);
@@ -158,6 +162,19 @@ bool AdminImpl::write_group_of_nodes(NodesView& nodes, std::string_view group, s
     return true;
 }
 
+bool AdminImpl::write_route_of(const LineWords& words, StatWriter out) {
+    const std::string_view key = words[1];
+    if (words.size() != 2 || key.size() > limits::key_bytes_max) return false;
+    const NodesView* nodes = server_.nodes();
+    if (nodes == nullptr) {
+        write_route(out, key, nullptr);
+        return true;
+    }
+    const Route route = nodes->route(key);
+    write_route(out, key, &route);
+    return true;
+}
+
 StatsFound AdminImpl::write_one_node(const LineWords& words, std::string_view told, StatWriter out) {
     const NodesView* nodes = server_.nodes();
     if (nodes == nullptr || !has_node(*nodes, words[1]) || !is_node_group(words[2])) return StatsFound::unknown;
@@ -203,6 +220,8 @@ bool AdminImpl::write_group(std::string_view group, std::string_view told, StatW
         write_connections(out, server_);
     } else if (group == "proxy") {
         write_proxy(out, sample(told));
+    } else if (group == "hotkeys") {
+        write_hot_keys(out, server_);
     } else if (group == "latency") {
         write_latency(out, sample("").latency, nodes != nullptr);
     } else if (group == "slow_log") {
@@ -224,6 +243,12 @@ void AdminImpl::stats_text(std::string_view args, std::string_view told, OutBuff
         return say(out, "RESET");
     }
     if (group == "detail") return stats_detail(words[1], out);
+    if (group == "hotkeys" && !engine_options_.dump_enabled) return say(out, "CLIENT_ERROR stats hotkeys not allowed");
+    if (group == "hotkeys" && words.size() > 1) {
+        if (words.size() != 2 || words[1] != "reset") return say(out, hot_keys_usage);
+        reset_hot_keys(server_);
+        return say(out, "RESET");
+    }
     if (group == "cachedump") {
         if (!engine_options_.dump_enabled)
             return say(out, "CLIENT_ERROR stats cachedump not allowed");
@@ -242,6 +267,7 @@ void AdminImpl::stats_text(std::string_view args, std::string_view told, OutBuff
         const bool found = write_one_node(words, told, StatWriter(emit)) == StatsFound::found;
         return say(out, found ? "END" : one_node_refusal(words));
     }
+    if (group == "route") return say(out, write_route_of(words, StatWriter(emit)) ? "END" : route_usage);
     if (write_group(group, told, StatWriter(emit))) return say(out, "END");
     if (!is_about_nodes(group)) return say(out, "ERROR");
     say(out, server_.nodes() == nullptr ? no_nodes : no_pointer_table);
@@ -250,6 +276,11 @@ void AdminImpl::stats_text(std::string_view args, std::string_view told, OutBuff
 StatsFound AdminImpl::stats_binary(std::string_view group, std::string_view told, StatWriter::Emit emit) {
     if (group == "reset") {
         reset(told);
+        return StatsFound::found;
+    }
+    if (group.starts_with("hotkeys") && !engine_options_.dump_enabled) return StatsFound::unknown;
+    if (group == "hotkeys reset") {
+        reset_hot_keys(server_);
         return StatsFound::found;
     }
     if (group == "detail on" || group == "detail off") {
@@ -266,6 +297,8 @@ StatsFound AdminImpl::stats_binary(std::string_view group, std::string_view told
     }
     const LineWords words(group);
     if (words[0] == "node") return write_one_node(words, told, StatWriter(emit));
+    if (words[0] == "route")
+        return write_route_of(words, StatWriter(emit)) ? StatsFound::found : StatsFound::unknown;
     return write_group(group, told, StatWriter(emit)) ? StatsFound::found : StatsFound::unknown;
 }
 

@@ -75,6 +75,8 @@ class AdminImpl final : public Admin {
     // One of the groups that are nothing but names and values; false if there is none of that name.
     bool write_group(std::string_view group, std::string_view told, StatWriter out);
     bool write_group_of_nodes(NodesView& nodes, std::string_view group, std::string_view told, StatWriter out);
+    // `stats route KEY`. words: from `route` on. False: there is no such key.
+    bool write_route_of(const LineWords& words, StatWriter out);
     // `stats node NAME [GROUP]`. words: from `node` on.
     StatsFound write_one_node(const LineWords& words, std::string_view told, StatWriter out);
     // What a text client hears who asked for that and got nothing.

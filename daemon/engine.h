@@ -26,9 +26,14 @@
 #include "node/node.h"
 #include "proxy/local_get.h"
 
+namespace farcached {
+class Recorder;
+}
+
 namespace farcached::daemon {
 
 class Backend;
+class HotKeys;
 class Latencies;
 class ReplyQueue;
 
@@ -117,6 +122,8 @@ struct Context {
     int64_t started_unix = 0;   // Unix time at which the node's clock read 0
     Backend* backend = nullptr;  // null: `node` executes, and answers at once
     Latencies* latencies = nullptr;  // null: nobody measures
+    HotKeys* hot_keys = nullptr;     // null: nobody samples
+    Recorder* recorder = nullptr;    // null: nobody records; else it is told which request is executed
 
     // With its hash for `node`; a backend hashes as it needs.
     protocol::Key key(std::string_view bytes) const {

@@ -19,8 +19,10 @@
 #include <string_view>
 #include <variant>
 
+#include "base/broken.h"
 #include "daemon/backend.h"
 #include "daemon/engine.h"
+#include "daemon/hot_keys.h"
 #include "daemon/latency.h"
 #include "daemon/reply_queue.h"
 #include "protocol/op.h"
@@ -36,13 +38,21 @@ struct Asker {
     Answering answering() const { return {context, session.fd, out, carry}; }
 };
 
+// Of a get or set that is answered in this process.
+inline void note_local(const Context& context, std::string_view key) {
+    if (context.hot_keys != nullptr && context.hot_keys->due()) [[unlikely]]
+        context.hot_keys->sample(Way::local, key);
+}
+
 namespace asking {
 
 inline protocol::StoreReply execute(const Context& context, const protocol::StoreOp& op) {
     if (context.latencies != nullptr) context.latencies->at_once(Verb::set);
+    note_local(context, op.key.bytes);
     return context.node.store(op, context.now);
 }
 inline protocol::DeleteReply execute(const Context& context, const protocol::DeleteOp& op) {
+    broken::fail_if_named(op.key.bytes);
     return context.node.remove(op, context.now);
 }
 inline protocol::ArithReply execute(const Context& context, const protocol::ArithOp& op) {
@@ -158,6 +168,7 @@ template <class Half, class Record>
     if (asked == Asked::now) {
         queue.drop(slot);
         if (asker.context.latencies != nullptr) asker.context.latencies->at_once(Verb::get);
+        note_local(asker.context, op.key.bytes);
         half.done(now);
         return true;
     }

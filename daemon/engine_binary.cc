@@ -5,6 +5,7 @@
 #include "daemon/trace.h"
 
 #include "base/check.h"
+#include "base/recorder.h"
 
 namespace farcached::daemon {
 
@@ -172,6 +173,7 @@ Progress run_binary(Context& context, SessionState& session, std::string_view in
     binary::Call call{{context, session, out}, input, progress};
     call.swallow(session.swallow);
     while (progress.next == Next::more && !call.input.empty()) {
+        if (context.recorder != nullptr) context.recorder->step(call.input.data());
         if (progress.requests >= budget || out.size() >= out_bytes_soft_max) {
             progress.next = Next::yield;
             break;

@@ -121,6 +121,7 @@ void run_get(Call& call, const BinaryRequest& request, const protocol::Key& key)
     Context& context = call.context;
     if (context.backend != nullptr) [[unlikely]]
         return run_locked(call, request, key);
+    note_local(context, key.bytes);
     if (context.local.accesses_full()) [[unlikely]]
         context.record_accesses();
     HitReply hit(call.out, request);

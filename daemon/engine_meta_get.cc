@@ -175,6 +175,7 @@ void run_mg(MetaCall& of) {
     const protocol::Key key = of.hashed_key();
     const bool plain = of.flags().set.within(lock_free_flags);
     const bool embedded = of.call.context.backend == nullptr;
+    if (embedded) note_local(of.call.context, key.bytes);
     if (plain && embedded && get_lock_free(of.meta(), key.hash)) return;
     ask_mg(of, key, plain);
 }

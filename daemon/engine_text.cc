@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "base/recorder.h"
 #include "daemon/engine.h"
 
 namespace farcached::daemon {
@@ -95,6 +96,7 @@ Progress run_text(Context& context, SessionState& session, std::string_view inpu
             break;
         }
         text::Call call{{context, session, out}, input.substr(progress.consumed), progress};
+        if (context.recorder != nullptr) context.recorder->step(call.input.data());
         bool in_line = session.line.kind != GetLine::Kind::none;
         const bool trace = context.options.trace;
         if (!in_line && !trace) {

@@ -191,6 +191,12 @@ bool no_room(const Call& call) {
     return call.session.replies != nullptr && call.session.replies->full();
 }
 
+// The first `n` of the window's keys were answered by the embedded node.
+void note_keys(Context& context, const Window& window, uint32_t n) {
+    if (context.hot_keys == nullptr || context.backend != nullptr) return;
+    context.hot_keys->passed(n, [&](uint32_t i) { return window.keys[i].bytes; });
+}
+
 // Answers the window's keys until there is no room; how many.
 uint32_t answer(Call& call, const Window& window, const AskedOfKey& asked) {
     const bool locked = asked.touching || call.context.backend != nullptr;
@@ -203,6 +209,7 @@ uint32_t answer(Call& call, const Window& window, const AskedOfKey& asked) {
             get_one(call, window.keys[i], asked);
     }
     count_asked(call.context, asked, i);
+    note_keys(call.context, window, i);
     return i;
 }
 
@@ -335,6 +342,7 @@ uint32_t run_plain_gets(Call& call, uint32_t most) {
         } while (i < window.size && !no_room(call));
     }
     count_asked(call.context, plain, i);
+    note_keys(call.context, window, i);
     call.progress.consumed += ends[i - 1];
     return i;
 }

@@ -9,6 +9,10 @@ daemon_libdaemon_a_SOURCES = \
 	daemon/detail.h \
 	daemon/dump.cc \
 	daemon/dump.h \
+	daemon/hot_keys.cc \
+	daemon/hot_keys.h \
+	daemon/space_saving.cc \
+	daemon/space_saving.h \
 	daemon/host_addresses.cc \
 	daemon/host_addresses.h \
 	daemon/live_settings.cc \
@@ -45,6 +49,8 @@ daemon_libdaemon_a_SOURCES = \
 	daemon/stats.h \
 	daemon/stats_general.cc \
 	daemon/stats_items.cc \
+	daemon/stats_hot_keys.cc \
+	daemon/stats_route.cc \
 	daemon/stats_nodes.cc \
 	daemon/stats_sample.cc \
 	daemon/stats_sample.h \

@@ -11,6 +11,7 @@
 #include <system_error>
 #include <vector>
 
+#include "base/recorder.h"
 #include "conf/command_line.h"
 #include "conf/listen_address.h"
 #include "conf/proxy_option_table.h"
@@ -25,6 +26,7 @@
 #include "daemon/watch_hub.h"
 #include "node/crawler.h"
 #include "node/node.h"
+#include "process/crash_report.h"
 #include "process/give_up.h"
 #include "process/http_listener.h"
 #include "process/node_time.h"
@@ -73,6 +75,7 @@ ServerOptions server_options(const conf::Settings& settings) {
     options.reject_over_limit = session.reject_over_limit;
     options.worker.requests_per_event = session.requests_per_event;
     options.worker.idle_timeout_s = session.idle_timeout_s;
+    options.worker.hot_keys_one_in = settings.admin.hot_keys_one_in;
     options.worker.latency.slow_ns = settings.admin.slow_log_ms * UINT64_C(1'000'000);
     options.worker.latency.enabled = settings.admin.latency || settings.admin.slow_log_ms != 0;
     return options;
@@ -244,6 +247,10 @@ int run(int argc, char** argv) {
     const std::span<const char* const> words{argv, size_t(argc)};
     const std::vector<conf::Option> table = conf::option_table_with_nodes();
     const conf::Settings settings = process::settings_or_exit(conf::parse_command_line(words, table));
+    Recorder recorder("");  // the main thread's name is the program's
+    const Recorder::Running running(recorder);
+    process::report_crashes("farcached " + std::string(conf::farcached_version()) + ", as memcached " +
+                            std::string(conf::memcached_version));
     process::Reloader reloader(words, table, conf::farcached_program(), settings);
     process::ServiceManager manager;
     ServerOptions options = server_options(settings);

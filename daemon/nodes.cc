@@ -10,7 +10,9 @@
 #include "base/boottime.h"
 #include "base/broken.h"
 #include "base/check.h"
+#include "base/hash.h"
 #include "base/random_word.h"
+#include "base/recorder.h"
 #include "conf/nodes.h"
 #include "fabric/fault_channel.h"
 #include "fabric/shm_channel.h"
@@ -255,9 +257,11 @@ proxy::NodeLink::MakeChannel Nodes::plain_maker(std::shared_ptr<OneNode> node, c
     };
 }
 
-void Nodes::came_up(OneNode& node, uint64_t incarnation) {
+void Nodes::came_up(OneNode& node, uint64_t incarnation, uint64_t hash_seed) {
+    note_event("connected to node", node.number);
     std::lock_guard hold(lock_);
     node.incarnation.store(incarnation, std::memory_order_relaxed);
+    node.hash_seed = hash_seed;
     node.tried.store(true, std::memory_order_relaxed);
     const bool first = node.links_up.fetch_add(1) == 0;
     if (!first || !node.told_down) return;
@@ -266,6 +270,7 @@ void Nodes::came_up(OneNode& node, uint64_t incarnation) {
 }
 
 void Nodes::went_down(OneNode& node, bool was_up, std::string_view reason) {
+    note_event("no connection to node", node.number);
     std::lock_guard hold(lock_);
     if (was_up) node.links_up.fetch_sub(1);
     node.down_reason = reason;
@@ -304,21 +309,24 @@ void Nodes::remove(const std::shared_ptr<OneNode>& node, const proxy::LinkCounte
 std::vector<NodeShown> Nodes::all() const {
     std::lock_guard hold(lock_);
     std::vector<NodeShown> all;
-    for (const NodeSet::Member& member : set_->members) {
-        const OneNode& one = *member.one;
-        NodeShown& shown = all.emplace_back();
-        shown.number = one.number;
-        shown.name = one.name;
-        shown.address = one.address;
-        shown.weight = member.weight;
-        shown.incarnation = one.incarnation.load(std::memory_order_relaxed);
-        shown.links = uint32_t(one.links.size());
-        shown.links_up = one.links_up.load();
-        shown.state = shown.links_up != 0 ? NodeState::up : NodeState::down;
-        if (one.drained.load(std::memory_order_relaxed)) shown.state = NodeState::drained;
-        shown.down_reason = one.down_reason;
-    }
+    for (const NodeSet::Member& member : set_->members) all.push_back(shown_of(member));
     return all;
+}
+
+NodeShown Nodes::shown_of(const NodeSet::Member& member) {
+    const OneNode& one = *member.one;
+    NodeShown shown;
+    shown.number = one.number;
+    shown.name = one.name;
+    shown.address = one.address;
+    shown.weight = member.weight;
+    shown.incarnation = one.incarnation.load(std::memory_order_relaxed);
+    shown.links = uint32_t(one.links.size());
+    shown.links_up = one.links_up.load();
+    shown.state = shown.links_up != 0 ? NodeState::up : NodeState::down;
+    if (one.drained.load(std::memory_order_relaxed)) shown.state = NodeState::drained;
+    shown.down_reason = one.down_reason;
+    return shown;
 }
 
 void Nodes::visit_links(const OneNode& node, LinkVisit visit) {
@@ -338,6 +346,62 @@ void Nodes::each_past_link(LinkVisit visit) const {
     std::lock_guard hold(lock_);
     visit(past_, past_local_);
     for (const std::shared_ptr<OneNode>& one : leaving_) visit_links(*one, visit);
+}
+
+// ---- stats route --------------------------------------------------------------------------------------
+
+// As RemoteBackend::choose() does, but that this sees whether any worker has a connection.
+Route Nodes::route(std::string_view key) const {
+    const std::shared_ptr<const NodeSet> now = set();
+    const proxy::Placement& placement = *now->placement;
+    const bool failover = now->options.failover;
+    Route route;
+    route.placement = placement.options();
+    route.hashed = placement.hashed_part(key);
+    route.place = placement.spot_of(key, uint32_t(random_word()));
+    route.point = placement.point_of(route.place);
+    route.failover = failover;
+    for (uint32_t i = 0; i < placement.size(); i++) {
+        if (i >= Route::walk_shown && (route.asked.has_value() || !failover)) break;
+        const NodeSet::Member& member = now->members[placement.walk(route.place, i)];
+        {
+            std::lock_guard hold(lock_);
+            route.walk.push_back(shown_of(member));
+        }
+        const bool tried = i == 0 || failover;
+        if (!tried || route.asked.has_value() || route.walk.back().state != NodeState::up) continue;
+        route.asked = i;
+        find_pointer(now->options, *member.one, key, route);
+    }
+    return route;
+}
+
+void Nodes::find_pointer(const NodeOptions& options, const OneNode& node, std::string_view key, Route& route) const {
+    const bool shm = node.channel == conf::NodeChannel::shm;
+    const bool readable = shm || node.channel == conf::NodeChannel::verbs;
+    const bool mapped = shm && options.local_read;
+    const proxy::PointerTable* table = readable && !mapped ? pointer_table() : nullptr;
+    route.ways = mapped ? "local, " : table != nullptr ? "one_sided, " : "";
+    if (readable && !mapped && options.cold_index) route.ways += "index, ";
+    route.ways += "two_sided";
+    if (table == nullptr) return;
+    uint64_t incarnation = 0, hash_seed = 0;
+    {
+        std::lock_guard hold(lock_);
+        incarnation = node.incarnation.load(std::memory_order_relaxed);
+        hash_seed = node.hash_seed;
+    }
+    const uint64_t now_ns = boottime_ns();
+    using Found = proxy::PointerTable::Found;
+    const proxy::PointerTable::Lookup found = table->find(hash_key(key, hash_seed), incarnation, now_ns);
+    if (found.found != Found::hit) {
+        route.pointer = found.found == Found::expired ? Route::Pointer::expired : Route::Pointer::none;
+        return;
+    }
+    route.pointer = Route::Pointer::valid;
+    route.pointer_shared = found.shared;
+    route.lease_left_ns = found.leased.valid_until_ns - now_ns;
+    route.target = found.leased.ptr;
 }
 
 bool Nodes::drain(std::string_view name, bool on) {

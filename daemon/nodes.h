@@ -55,6 +55,7 @@ struct OneNode {
     std::vector<LinkCells> links;
     proxy::LinkCounters past;  // of connections that are over
     proxy::LocalGetCounters past_local;
+    uint64_t hash_seed = 0;    // of that incarnation
     std::string down_reason;
     bool told_down = false;
 };
@@ -115,7 +116,8 @@ class Nodes final : public NodesView {
     proxy::LinkConfig link_config(const OneNode& node, const NodeOptions& options, uint32_t worker) const;
     // memories: a worker's, where one-sided reads land and for what nodes READ; they outlive what is made.
     proxy::NodeLink::MakeChannel maker(std::shared_ptr<OneNode> node, const fabric::VerbsMemories& memories);
-    void came_up(OneNode& node, uint64_t incarnation);
+    // hash_seed: what keys are hashed with there, in that run of it.
+    void came_up(OneNode& node, uint64_t incarnation, uint64_t hash_seed);
     // was_up: this connection had been.
     void went_down(OneNode& node, bool was_up, std::string_view reason);
     // Of each node a first connection was made, or failed.
@@ -130,6 +132,7 @@ class Nodes final : public NodesView {
     void each_past_link(LinkVisit visit) const override;
     proxy::PointerTable* pointer_table() const override { return shown_table_.load(std::memory_order_acquire); }
     bool drain(std::string_view name, bool on) override;
+    Route route(std::string_view key) const override;
 
   private:
     Nodes();
@@ -138,6 +141,8 @@ class Nodes final : public NodesView {
     std::shared_ptr<OneNode> find(std::string_view name, std::string_view address) const;
     proxy::NodeLink::MakeChannel plain_maker(std::shared_ptr<OneNode> node, const fabric::VerbsMemories& memories);
     bool is_member(const OneNode& node) const;
+    static NodeShown shown_of(const NodeSet::Member& member);  // under lock_
+    void find_pointer(const NodeOptions& options, const OneNode& node, std::string_view key, Route& route) const;
     static void visit_links(const OneNode& node, LinkVisit visit);
 
     uint64_t item_bytes_max_ = 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The rows of our own groups that are not counters of a table elsewhere: declared once, here, for the statistics
-// (daemon/stats_items.cc, daemon/stats_nodes.cc) and for the man page (man/counters_man.cc).
+// (daemon/stats_*.cc) and for the man page (man/counters_man.cc).
 #pragma once
 
 //        name          help                                                      where a Sample has it
@@ -75,6 +75,56 @@
     X(worker, "the worker thread, from 0")                                                           \
     X(cfd, "the descriptor of the client's connection, as in stats conns")                           \
     X(key, "the key, as in watch; of a batch how it begins")
+
+// `stats hotkeys`: first these,
+//
+//        name          help                                                      value
+#define HOT_KEYS_ROWS(X)                                                                             \
+    X(one_in, "about one in so many gets and sets that were answered was looked at; 0: none (-o hotkeys_sample)", one_in) \
+    X(missed, "of these, not counted: another was just reading the list", missed)
+// then for each way on which anything was answered, as "way:name",
+#define HOT_KEYS_WAY_ROWS(X)                                                                         \
+    X(sampled, "gets and sets looked at since the last stats hotkeys reset", sampled)
+// and its keys with the largest counts, as "way:rank:name" from rank 1. `hot` is a HotKey.
+#define HOT_KEY_ROWS(X)                                                                              \
+    X(key, "the key, as in watch", encoded(hot.key))                                                 \
+    X(requests, "about how many gets and sets of it there were: never too low, but for the chance of the sample", \
+      std::to_string(hot.count * one_in))                                                            \
+    X(error, "by how much that may be too high, because only the keys that come most are counted",   \
+      std::to_string(hot.error * one_in))
+
+// `stats route KEY`; what is empty is left out. `r` is a RouteShown (daemon/stats_route.cc).
+//
+//        name          help                                                      text
+#define ROUTE_ROWS(X)                                                                                \
+    X(key, "the key, as in watch", r.key)                                                            \
+    X(hashed, "the part of it that decides, where that is not all of it: a hash tag encloses it", r.hashed) \
+    X(distribution, "how keys are placed on nodes", r.distribution)                                  \
+    X(hash, "the hash that places them", r.hash)                                                     \
+    X(place, "the key's hash, 8 hexadecimal digits: its place on the ring", r.place)                 \
+    X(point, "the point of the ring that this belongs to, where the node has one", r.point)          \
+    X(node, "the key's own node; under random, the one that was drawn; (embedded): items are in this process", r.node) \
+    X(address, "where that is, as configured", r.address)                                            \
+    X(weight, "its share of the keys beside others'", r.weight)                                      \
+    X(state, "up, down or drained", r.state)                                                         \
+    X(drained, "yes: the operator wants it to be asked for no key", r.drained)                       \
+    X(links_up, "connections to it that are up, of all that should be", r.links_up)                  \
+    X(down_reason, "why a connection to it went down last; not there if none did", r.down_reason)    \
+    X(failover, "on: the keys of a node that cannot be asked go to the next one on the ring", r.failover) \
+    X(asked, "the node that is asked for the key now; none: it is unavailable", r.asked)             \
+    X(why, "why that one", r.why)                                                                    \
+    X(ways, "how gets of the key are answered, as in stats latency: what comes first is tried first", r.ways) \
+    X(pointer, "is a remote pointer to the item known: valid, expired, none, or unused where gets do not go by pointers", \
+      r.pointer)                                                                                     \
+    X(pointer_lease_left_ms, "for how long the pointer may still be used", r.lease_left_ms)          \
+    X(pointer_from, "who got it: this process, or another of this host", r.pointer_from)             \
+    X(pointer_incarnation, "of which run of the node it tells, 16 hexadecimal digits", r.incarnation) \
+    X(pointer_region, "where the item lies: in which of the node's regions", r.region)               \
+    X(pointer_offset, "how many bytes from its start", r.offset)                                     \
+    X(pointer_bytes, "how many bytes are read", r.bytes)                                             \
+    X(pointer_generation, "which generation of the item it is", r.generation)
+#define ROUTE_NEXT_HELP \
+    "the nodes behind the key's own, in the order in which fail-over goes on, each with its state: next_1, next_2, ... up to 8"
 
 // `stats pointers`. `s` is a PointerTable::Occupancy.
 //

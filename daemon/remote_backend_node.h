@@ -59,7 +59,7 @@ struct RemoteBackend::Node final : proxy::LinkEvents {
         starting = false;
         was_up = true;
         retry = true;
-        owner.nodes_.came_up(*one, link.welcome().incarnation);
+        owner.nodes_.came_up(*one, link.welcome().incarnation, link.welcome().hash_seed);
         mapped = nullptr;
         if (reads_local && link.channel() != nullptr)
             mapped = link.channel()->mapped_region(0);

@@ -5,6 +5,7 @@
 #include <new>
 
 #include "daemon/engine.h"
+#include "daemon/hot_keys.h"
 #include "daemon/trace.h"
 
 namespace farcached::daemon {
@@ -273,6 +274,9 @@ void ReplyQueue::take_turn(OutBuffer& out) {
     ReplySlot& slot = *head_;
     const size_t before = out.size();
     if (pool_.context_.latencies != nullptr) measure(slot);
+    HotKeys* const hot_keys = pool_.context_.hot_keys;
+    if (hot_keys != nullptr && slot.verb_ != Verb::other && slot.available() && hot_keys->due())
+        hot_keys->sample(slot.way_, slot.key());
     slot.turn_(slot, Answering{pool_.context_, fd_, out, &carry_});
     if (pool_.context_.options.trace)
         trace_reply(fd_, std::string_view(out.data(), out.size()).substr(before));

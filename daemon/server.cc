@@ -3,7 +3,6 @@
 
 #include <netinet/in.h>
 #include <netinet/tcp.h>
-#include <pthread.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -14,6 +13,7 @@
 #include <system_error>
 
 #include "base/check.h"
+#include "base/recorder.h"
 #include "daemon/listen.h"
 #include "process/node_time.h"
 
@@ -152,7 +152,8 @@ void Server::start(node::Node& node, Nodes* nodes, const EngineOptions& engine, 
     }
     for (auto& worker : workers_) worker->start();
     thread_ = std::thread([this] {
-        pthread_setname_np(pthread_self(), "accept");
+        Recorder recorder("accept");
+        const Recorder::Running running(recorder);
         event_base_dispatch(base_.get());
     });
 }

@@ -97,6 +97,8 @@ class Server final : public ServerView, public SessionEvents {
     const proxy::LocalGetCounters& local_counters(uint32_t worker) const override;
     const LatencyCounters* latency_counters(uint32_t worker) const override;
     void each_slow(FunctionRef<void(const SlowRequest&)> visit) const override;
+    uint32_t hot_keys_one_in() const override { return options_.worker.hot_keys_one_in; }
+    HotKeys* hot_keys(uint32_t worker) override { return &workers_[worker]->hot_keys(); }
     ServerNumbers numbers() const override;
     void each_connection(FunctionRef<void(const ConnectionInfo&)> visit) const override;
     void each_close_reason(

@@ -13,6 +13,7 @@
 
 #include "base/function_ref.h"
 #include "base/node_clock.h"
+#include "daemon/hot_keys.h"
 #include "daemon/latency.h"
 #include "daemon/nodes_view.h"
 #include "daemon/worker_counters.h"
@@ -62,6 +63,9 @@ class ServerView {
     virtual const LatencyCounters* latency_counters([[maybe_unused]] uint32_t worker) const { return nullptr; }
     // Of all workers, each worker's in the order in which they ended.
     virtual void each_slow([[maybe_unused]] FunctionRef<void(const SlowRequest&)> visit) const {}
+    // How often a worker samples keys, one in so many; 0: never. Then, of one worker.
+    virtual uint32_t hot_keys_one_in() const { return 0; }
+    virtual HotKeys* hot_keys([[maybe_unused]] uint32_t worker) { return nullptr; }
     virtual ServerNumbers numbers() const = 0;
     virtual void each_connection(FunctionRef<void(const ConnectionInfo&)> visit) const = 0;
     // Why sessions ended, by name: one visit per row of the table, zero or not.

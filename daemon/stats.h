@@ -49,6 +49,9 @@ void write_proxy(StatWriter out, const Sample& sample);
 // How long requests took, by the way on which they were answered; and the list of slow ones.
 void write_latency(StatWriter out, const LatencyTotals& latency, bool nodes);
 void write_slow(StatWriter out, const ServerView& server);
+// The keys that were asked for most, by the way on which they were answered: daemon/stats_hot_keys.cc.
+void write_hot_keys(StatWriter out, ServerView& server);
+void reset_hot_keys(ServerView& server);
 
 // ---- of nodes: daemon/stats_nodes.cc ------------------------------------------------------------------
 // How each is connected, and what was asked of it, as "node:name".
@@ -56,6 +59,8 @@ void write_nodes(StatWriter out, const Sample& sample);
 // Sums over nodes, then what each told, as "node:name"; counters since the last reset. `nodes`: those that answered.
 void write_leases(StatWriter out, const Sample& sample, const std::vector<NodeNumbers>& nodes,
                   std::string_view told);
+// Where a key goes, and why. nullptr: items are in this process.
+void write_route(StatWriter out, std::string_view key, const Route* route);
 void write_pointers(StatWriter out, const proxy::PointerTable::Occupancy& s);
 // What is counted of all nodes together, in stats proxy.
 void write_links(StatWriter& out, const Sample& sample);

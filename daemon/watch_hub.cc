@@ -16,6 +16,7 @@
 
 #include "base/check.h"
 #include "base/out_buffer.h"
+#include "base/recorder.h"
 #include "daemon/dump.h"
 
 namespace farcached::daemon {
@@ -212,6 +213,8 @@ WatchNumbers WatchHub::numbers() const {
 // ---- the hub's thread ---------------------------------------------------------------------------------
 
 void WatchHub::run() {
+    Recorder recorder("watch");
+    const Recorder::Running running(recorder);
     std::string lines;
     for (;;) {
         wait_for_work();

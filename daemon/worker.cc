@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "daemon/worker.h"
 
-#include <pthread.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -13,6 +12,7 @@
 #include <system_error>
 
 #include "base/check.h"
+#include "base/random_word.h"
 #include "daemon/trace.h"
 #include "process/node_time.h"
 
@@ -55,8 +55,10 @@ Worker::Worker(node::Node& node, Nodes* nodes, const EngineOptions& engine, Admi
       watch_(watch),
       events_(events),
       options_(options),
+      recorder_("worker " + std::to_string(options.number)),
       local_(node.view()),
       latencies_(options.latency, counters_, watch, options.number, /* embedded= */ nodes == nullptr),
+      hot_keys_(options.hot_keys_one_in, random_word()),
       context_{node, local_, counters_, engine, admin, watch, node_now(), node_started_unix()},
       replies_(context_, /* events= */ nullptr),
       in_(new char[receive_bytes_max]) {
@@ -71,6 +73,8 @@ Worker::Worker(node::Node& node, Nodes* nodes, const EngineOptions& engine, Admi
         context_.backend = backend_.get();
     }
     if (latencies_.enabled()) context_.latencies = &latencies_;
+    context_.recorder = &recorder_;
+    if (options.hot_keys_one_in != 0) context_.hot_keys = &hot_keys_;
     wake_fd_ = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
     if (wake_fd_ < 0) throw std::system_error(errno, std::generic_category(), "eventfd");
     event_assign(&wake_event_, base_.get(), wake_fd_, EV_READ | EV_PERSIST, on_wake, this);
@@ -91,7 +95,7 @@ Worker::~Worker() {
 void Worker::start() { thread_ = std::thread([this] { run(); }); }
 
 void Worker::run() {
-    pthread_setname_np(pthread_self(), ("worker " + std::to_string(options_.number)).c_str());
+    const Recorder::Running running(recorder_);
     if (backend_ == nullptr && !latencies_.enabled()) {
         event_base_dispatch(base_.get());
         return;
@@ -119,6 +123,7 @@ void Worker::end_tick() {
         const std::vector<ReplyQueue*> ready = replies_.take_ready();
         if (ready.empty()) return latencies_.end_tick();
         read_clock();
+        recorder_.note("connections whose answers came:", int64_t(ready.size()));
         for (ReplyQueue* queue : ready) deliver(*queue->session());
     }
     backend_->end_tick();
@@ -129,13 +134,17 @@ void Worker::read_clock() {
     const process::Moment moment = node_moment();
     context_.now = moment.seconds;
     latencies_.reading(moment.ns);
+    recorder_.clock(moment.ns);
 }
 
 // Answers have come for the session; while its socket takes no more they wait.
 void Worker::deliver(Session& session) {
     if (session.writing) return;
     if (session.queued) return session.replies->remind();
-    if (take_memory(session, [&] { session.replies->emit(out_); })) send_replies(session);
+    recorder_.take(session.state.fd, session.address, {});
+    const bool written = take_memory(session, [&] { session.replies->emit(out_); });
+    recorder_.put_down();
+    if (written) send_replies(session);
 }
 
 void Worker::give(NewConnection connection) {
@@ -160,10 +169,6 @@ void Worker::stop() {
 void Worker::wake() {
     uint64_t one = 1;
     (void)!write(wake_fd_, &one, sizeof one);
-}
-
-void Worker::join() {
-    if (thread_.joinable()) thread_.join();
 }
 
 void Worker::on_wake(evutil_socket_t fd, short, void* argument) {
@@ -209,6 +214,7 @@ void Worker::open(NewConnection connection) {
         session->replies = std::make_unique<ReplyQueue>(replies_, connection.fd, session);
         session->state.replies = session->replies.get();
     }
+    recorder_.note("opened connection", connection.fd);
     context_.now = node_now();
     session->last_active = context_.now;
     session->shown.last_command.store(context_.now, std::memory_order_relaxed);
@@ -221,6 +227,8 @@ void Worker::open(NewConnection connection) {
 // What a client sent after its last answer is read away first: closing over unread input makes the kernel
 // send a reset, and the answer may be lost.
 void Worker::close(Session& session, SessionEnd why) {
+    recorder_.put_down();
+    recorder_.note(session_end_name(why).data(), session.state.fd);
     event_del(&session.readiness);
     unlist(session);
     if (session.queued) std::erase(ready_, &session);
@@ -312,6 +320,7 @@ bool Worker::receive(Session& session, std::string_view& input, bool& stashed) {
         return false;
     }
     counters_.bytes_read.add(uint64_t(got));
+    recorder_.note("received on connection, bytes:", session.state.fd, got);
     session.drained = stopping_ && size_t(got) < receive_bytes_max;
     stashed = !session.unread().empty();
     if (!stashed) {
@@ -344,11 +353,13 @@ bool Worker::serve(Session& session, std::string_view input, bool stashed) {
     show(session, ShownState::parsing);
     if (latencies_.lists_slow()) latencies_.begin_batch(session.state.fd, input);
     Progress progress;
+    recorder_.take(session.state.fd, session.address, input);
     if (!take_memory(session, [&] {
             progress = engine(context_, session.state, input, out_, options_.requests_per_event);
             if (session.replies != nullptr) session.replies->settle(out_);
         }))
         return false;
+    recorder_.put_down();
     CHECK(progress.consumed <= input.size());
     session.input_want = progress.next == Next::more ? progress.want : 0;
     session.unserved = progress.next != Next::more && progress.consumed < input.size();
@@ -445,6 +456,7 @@ bool Worker::send_replies(Session& session) {
         sent = 0;
     }
     counters_.bytes_written.add(uint64_t(sent));
+    recorder_.note("sent on connection, bytes:", session.state.fd, sent);
     if (size_t(sent) == out_.size()) {
         out_.clear(out_bytes_kept);
         return after_sending(session);
@@ -580,12 +592,6 @@ void Worker::list_newest(Session& session) {
     if (newest_ != nullptr) newest_->newer = &session;
     newest_ = &session;
     if (oldest_ == nullptr) oldest_ = &session;
-}
-
-void Worker::unlist(Session& session) {
-    (session.older != nullptr ? session.older->newer : oldest_) = session.newer;
-    (session.newer != nullptr ? session.newer->older : newest_) = session.older;
-    session.older = session.newer = nullptr;
 }
 
 }  // namespace farcached::daemon

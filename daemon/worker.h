@@ -22,7 +22,9 @@
 #include <thread>
 #include <vector>
 
+#include "base/recorder.h"
 #include "daemon/engine.h"
+#include "daemon/hot_keys.h"
 #include "daemon/latency.h"
 #include "daemon/nodes.h"
 #include "daemon/remote_backend.h"
@@ -39,6 +41,7 @@ struct WorkerOptions {
     uint32_t idle_timeout_s = 0;
     uint32_t number = 0;  // of the worker
     LatencyOptions latency;
+    uint32_t hot_keys_one_in = 0;  // of gets and sets, for stats hotkeys; 0: none
 };
 
 // An accepted socket on its way to a worker.
@@ -74,7 +77,9 @@ class Worker {
     // Serves what has been received, by the kernel too, and sends the answers, for a bounded time; then ends
     // all sessions.
     void stop();
-    void join();
+    void join() {
+        if (thread_.joinable()) thread_.join();
+    }
 
     uint32_t number() const { return options_.number; }
     // Whoever asks it calls wake() then: the answer is that of the loop. Both from any thread.
@@ -84,6 +89,7 @@ class Worker {
     const WorkerCounters& counters() const { return counters_; }
     const proxy::LocalGetCounters& local_counters() const { return local_.counters(); }
     const Latencies& latencies() const { return latencies_; }
+    HotKeys& hot_keys() { return hot_keys_; }
 
   private:
     struct FreeBase {
@@ -131,7 +137,11 @@ class Worker {
     void queue(Session& session);
     void touch(Session& session);
     void list_newest(Session& session);
-    void unlist(Session& session);
+    void unlist(Session& session) {
+        (session.older != nullptr ? session.older->newer : oldest_) = session.newer;
+        (session.newer != nullptr ? session.newer->older : newest_) = session.older;
+        session.older = session.newer = nullptr;
+    }
     static void show(Session& session, ShownState state) {
         session.shown.state.store(uint8_t(state), std::memory_order_relaxed);
     }
@@ -141,9 +151,11 @@ class Worker {
     WatchHub& watch_;
     SessionEvents& events_;
     WorkerOptions options_;
+    Recorder recorder_;
     WorkerCounters counters_;
     proxy::LocalGet local_;
     Latencies latencies_;
+    HotKeys hot_keys_;
     Context context_;
     ReplyPool replies_;  // outlives the backend
     OutBuffer out_;

@@ -92,6 +92,17 @@ void farcached_rows() {
 #undef X
     for (uint32_t bound_s : farcached::proxy::PointerTable::lease_left_bounds_s)
         row("lease_left_le_" + std::to_string(bound_s * 1000), farcached::daemon::lease_left_help);
+    heading("stats hotkeys; its ways are those of stats latency");
+#define X(name, help, ...) row(#name, help);
+    HOT_KEYS_ROWS(X)
+    heading("stats hotkeys: of each way, as way:name");
+    HOT_KEYS_WAY_ROWS(X)
+    heading("stats hotkeys: of the 16 that come most on each way, as way:rank:name");
+    HOT_KEY_ROWS(X)
+    heading("stats route KEY");
+    ROUTE_ROWS(X)
+#undef X
+    row("next_1", ROUTE_NEXT_HELP);
     heading("stats node NAME [GROUP]: what farnode(1) tells; its groups");
     node_group_rows();
     config_rows();

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "base/recorder.h"
 
 namespace farcached::node {
 
@@ -111,6 +112,8 @@ void Crawler::flush_at(NodeSeconds when) {
 // ---- the thread ---------------------------------------------------------------------------------------
 
 void Crawler::run() {
+    Recorder recorder("crawler");
+    const Recorder::Running running(recorder);
     Held held(lock_);
     while (!stopping_) {
         Pass pass;

@@ -19,9 +19,11 @@
 #include <vector>
 
 #include "base/broken.h"
+#include "base/recorder.h"
 #include "conf/command_line.h"
 #include "conf/node_option_table.h"
 #include "conf/nodes.h"
+#include "conf/version.h"
 #include "fabric/owner.h"
 #include "fabric/verbs_device.h"
 #include "node/crawler.h"
@@ -33,6 +35,7 @@
 #include "node/node.h"
 #include "node/node_stats.h"
 #include "process/admin_socket.h"
+#include "process/crash_report.h"
 #include "process/give_up.h"
 #include "process/http_listener.h"
 #include "process/node_time.h"
@@ -262,6 +265,9 @@ int run(int argc, char** argv) {
     const std::span<const conf::Option> table = conf::node_option_table();
     const conf::Settings settings =
         process::settings_or_exit(conf::parse_command_line(words, table, conf::farnode_program()));
+    Recorder recorder("");  // the main thread's name is the program's
+    const Recorder::Running running(recorder);
+    process::report_crashes("farnode " + std::string(conf::farcached_version()));
     (void)process::node_now();  // starts the clock
     process::Reloader reloader(words, {table.begin(), table.end()}, conf::farnode_program(), settings);
     process::ServiceManager manager;

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "node/farnode_loop.h"
 
-#include <pthread.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
@@ -93,7 +92,7 @@ void Loop::stop(protocol::Goodbye why, uint32_t patience_ms) {
 // ---- the thread ---------------------------------------------------------------------------------------
 
 void Loop::run() {
-    pthread_setname_np(pthread_self(), "loop");
+    const Recorder::Running running(recorder_);
     bool busy = false;
     for (;;) {
         if (stopping_ && (connections_.empty() || given_up_)) return;
@@ -135,6 +134,7 @@ void Loop::open(Arrival arrival) {
     connection.self = std::prev(connections_.end());
     connection.service->attach(*connection.channel, arrival.access);
     const int fd = connection.channel->fd();
+    recorder_.note("opened connection", fd);
     event_assign(&connection.readable, base_.get(), fd, EV_READ | EV_PERSIST, on_ready, &connection);
     event_assign(&connection.writable, base_.get(), fd, EV_WRITE | EV_PERSIST, on_ready, &connection);
     event_add(&connection.readable, nullptr);
@@ -151,7 +151,12 @@ void Loop::on_greeting_due(evutil_socket_t, short, void* argument) {
 }
 
 void Loop::turn(Connection& connection) {
+    const std::string& peer = connection.service->peer();
+    const int fd = connection.channel->fd();
+    recorder_.note("turn of connection", fd);
+    recorder_.take(fd, peer.empty() ? "a proxy that has not greeted" : std::string_view(peer), {});
     connection.service->turn();
+    recorder_.put_down();
     if (active_.size() < 2 && std::find(active_.begin(), active_.end(), &connection) == active_.end())
         active_.push_back(&connection);
     settle(connection);
@@ -180,6 +185,7 @@ void Loop::settle(Connection& connection) {
 
 void Loop::remove(Connection& connection) {
     if (talks_) say_end(*connection.channel, *connection.service, ends_[size_t(connection.service->end())]);
+    recorder_.note("ended connection", connection.channel->fd());
     event_del(&connection.readable);
     event_del(&connection.writable);
     event_del(&connection.greeting_due);

@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "base/adjustable.h"
+#include "base/recorder.h"
 #include "fabric/channel.h"
 #include "node/service.h"
 #include "process/log.h"
@@ -80,6 +81,7 @@ class Loop {
     void go_on();
     bool linger();
 
+    Recorder recorder_{"loop"};
     ServiceShared& shared_;
     Adjustable<bool> talks_;
     ServiceCounters counters_;

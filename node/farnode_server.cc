@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "node/farnode_server.h"
 
-#include <pthread.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
@@ -9,6 +8,7 @@
 #include <system_error>
 
 #include "base/check.h"
+#include "base/recorder.h"
 
 namespace farcached::node {
 
@@ -64,7 +64,8 @@ void FarnodeServer::change(uint32_t greeting_ms, bool talks) {
 void FarnodeServer::start() {
     for (auto& loop : loops_) loop->start();
     thread_ = std::thread([this] {
-        pthread_setname_np(pthread_self(), "accept");
+        Recorder recorder("accept");
+        const Recorder::Running running(recorder);
         event_base_dispatch(base_.get());
     });
 }

@@ -17,6 +17,7 @@
 
 #include "base/boottime.h"
 #include "base/check.h"
+#include "base/recorder.h"
 
 namespace farcached::process {
 
@@ -133,7 +134,11 @@ void HttpListener::start(Handler handler) {
     fd_ = -1;
     evconnlistener_set_error_cb(accepting_, on_accept_error);
     CHECK(evhttp_bind_listener(http_, accepting_) != nullptr);
-    thread_ = std::thread([this] { event_base_dispatch(base_.get()); });
+    thread_ = std::thread([this] {
+        Recorder recorder("http");
+        const Recorder::Running running(recorder);
+        event_base_dispatch(base_.get());
+    });
 }
 
 void HttpListener::stop() {

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "process/supervisor.h"
 
-#include <pthread.h>
-
 #include <algorithm>
 #include <cstdio>
 #include <utility>
 
+#include "base/recorder.h"
 #include "process/log.h"
 
 namespace farcached::process {
@@ -58,7 +57,8 @@ bool Supervisor::wait_until(Time time) {
 }
 
 void Supervisor::run() {
-    pthread_setname_np(pthread_self(), "supervisor");
+    Recorder recorder("supervisor");
+    const Recorder::Running running(recorder);
     const Time begun = Clock::now();
     while (!service_.is_ready() && Clock::now() - begun < ready_patience) {
         tell_status();

@@ -187,6 +187,7 @@ Placement::Result Placement::make(std::span<const PlacementNode> nodes,
         if (!draft.errors.empty()) return std::move(draft.errors);
     }
     std::shared_ptr<Placement> made(new Placement);
+    made->options_ = options;
     made->nodes_ = uint32_t(nodes.size());
     made->by_chance_ = options.distribution == Distribution::random;
     if (!options.hash_tag.empty()) {
@@ -202,13 +203,20 @@ Placement::Result Placement::make(std::span<const PlacementNode> nodes,
 uint32_t Placement::spot_of(std::string_view key, uint32_t chance) const {
     if (nodes_ == 1) return 0;
     if (by_chance_) return chance;
-    if (tag_open_ != 0) {
-        size_t open = key.find(tag_open_);
-        size_t close = open == std::string_view::npos ? open : key.find(tag_close_, open + 1);
-        if (close != std::string_view::npos && close > open + 1)
-            key = key.substr(open + 1, close - open - 1);
-    }
-    return digest(key, hashkit_hash_algorithm_t(hash_));
+    return digest(hashed_part(key), hashkit_hash_algorithm_t(hash_));
+}
+
+std::string_view Placement::hashed_part(std::string_view key) const {
+    if (tag_open_ == 0) return key;
+    size_t open = key.find(tag_open_);
+    size_t close = open == std::string_view::npos ? open : key.find(tag_close_, open + 1);
+    if (close == std::string_view::npos || close == open + 1) return key;
+    return key.substr(open + 1, close - open - 1);
+}
+
+std::optional<uint32_t> Placement::point_of(uint32_t spot) const {
+    if (!has_ring() || nodes_ == 1) return std::nullopt;
+    return ring_[first_point(spot)].value;
 }
 
 // The first point at the spot or after it; past the last comes the first. The top bits say between

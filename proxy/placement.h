@@ -27,6 +27,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -79,6 +80,14 @@ class Placement {
         return node_at(spot_of(key, chance));
     }
 
+    // ---- for who explains where a key goes ---------------------------------------------------------
+    const PlacementOptions& options() const { return options_; }
+    // What of the key is hashed: all of it, or what a hash tag encloses.
+    std::string_view hashed_part(std::string_view key) const;
+    // The point of the ring that a spot belongs to: where its node has one, at the spot or next
+    // after it. None if there is no ring, or one node only.
+    std::optional<uint32_t> point_of(uint32_t spot) const;
+
   private:
     Placement() = default;
     struct Point {
@@ -92,6 +101,7 @@ class Placement {
     void index_ring();
     size_t first_point(uint32_t spot) const;
 
+    PlacementOptions options_;
     uint32_t nodes_ = 0;
     bool by_chance_ = false;
     char tag_open_ = 0, tag_close_ = 0;   // both 0: no tag

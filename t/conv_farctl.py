@@ -109,6 +109,9 @@ def test_embedded():
             refused([command, "a", *at("p")], path_of("p") + ": no nodes are configured", command)
         refused(["pointers", *at("p")], path_of("p") + ": no nodes are configured", "pointers")
         refused(["leases", *at("p")], "there are no nodes that could grant leases", "leases")
+        route = asked("route", "k%", *at("p"))[0]["stats"]
+        tap.is_((route["key"], route["node"], route["why"], route["pointer"]),
+                ("k%25", "(embedded)", "no nodes are configured: items are in this process", "unused"), "route: says so")
         status, out, err = farctl("status", *at("p", "absent"))
         tap.ok(status == 1 and "(embedded)" in out and "absent" in err, "what is there is told beside what is not", out, err)
     with Daemon("-s", path_of("clients")) as d:

@@ -18,9 +18,9 @@ def test_nodes():
     table = "/farctl-%d" % os.getpid()
     options = ("-o", "no_local_read,pointer_table.path=%s,pointer_table.entries=1024,node_timeout_ms=2000" % table)
 
-    def proxy(name):
+    def proxy(name, *more):
         nodes = [w for n in ("a", "b") for w in ("--node", "%s=shm:%s" % (n, path_of(n + ".shm")))]
-        return Daemon("--admin", path_of(name), *nodes, *options, threads=2)
+        return Daemon("--admin", path_of(name), *nodes, *options, *more, threads=2)
     with contextlib.ExitStack() as stack:
         nodes = [stack.enter_context(Farnode("--name", n, "--shm", path_of(n + ".shm"), "--admin", path_of(n), "-m", "16"))
                  for n in ("a", "b")]
@@ -31,9 +31,11 @@ def test_nodes():
             for i in range(100):
                 c.get("k%d" % i)
         check_survey(nodes)
+        check_route(first)
         check_drain(first, second)
         nodes[1].stop()
         check_down()
+        check_failover(stack.enter_context(proxy("r", "-o", "failover")))
 
 
 def shm_unlink(name):
@@ -72,6 +74,33 @@ def check_survey(nodes):
     tap.ok(ways["get_onesided"] + ways["get_twosided"] >= 100, "and each was answered one way or the other", ways)
 
 
+def check_route(first):
+    """100 items, each set and read."""
+    with first.client() as c:
+        routes = [c.stats("route k%d" % i) for i in range(100)]
+        held = {n["name"]: n["items"] for n in asked("status", *at("p"))["nodes"]}
+        tap.is_({n: sum(r["node"] == r["asked"] == n for r in routes) for n in ("a", "b")}, held,
+                "stats route: the node that each item is in")
+        tap.is_({(r["distribution"], r["hash"], r["failover"], r["state"], r["drained"], r["ways"]) for r in routes},
+                {("ketama", "auto", "off", "up", "no", "one_sided, two_sided")}, "and how it is reached")
+        tap.ok(all(r["next_1"] == ("b up" if r["node"] == "a" else "a up") for r in routes), "the next on the ring")
+        in_order = [(int(r["place"], 16), int(r["point"], 16)) for r in routes]
+        tap.ok(sum(place <= point for place, point in in_order) >= 90, "the point is not before the place, but round the end",
+               in_order)
+        known = [r for r in routes if r["pointer"] == "valid"]
+        tap.ok(known and all(0 < int(r["pointer_lease_left_ms"]) <= 256000 and r["pointer_from"] == "this process"
+                             for r in known), "remote pointers that the reads brought", routes[0])
+        tap.is_(c.stats("route nosuch")["pointer"], "none", "and none of what is not there")
+        tap.is_([c.ask(line)[:12] for line in ("stats route", "stats route a b", "stats route " + "x" * 251)],
+                ["CLIENT_ERROR"] * 3, "a key is one word of at most 250 bytes")
+    both = asked("route", "k1", *at("p", "q"))
+    tap.is_([(one["socket"], one["stats"]["node"]) for one in both], [(path_of(n), routes[1]["node"]) for n in ("p", "q")],
+            "farctl route")
+    code, out, _ = farctl("route", "k1", *at("p"))
+    tap.ok(code == 0 and re.search(r"^node +%s$" % routes[1]["node"], out, re.M), "as text", out)
+    refused(["route", "k1", *at("a")], "a farcached knows where keys go; name one's socket with --socket", "at a node")
+
+
 def states(*names):
     return {n["name"]: n["state"] for n in asked("status", *at(*names))["nodes"]}
 
@@ -81,6 +110,10 @@ def check_drain(first, second):
     tap.is_(states("p"), {"a": "drained", "b": "up"}, "there it is drained")
     found = {n["name"]: n for n in asked("status", *at("p"))["nodes"]}
     tap.ok(found["a"]["items"] and found["a"]["items"] + found["b"]["items"] == 100, "and its numbers are told", str(found))
+    with first.client() as c:
+        routes = [c.stats("route k%d" % i) for i in range(100)]
+    tap.is_({(r["asked"], r["why"]) for r in routes if r["node"] == "a"},
+            {("none", "a is drained, and failover is off: its keys are unavailable")}, "stats route tells so")
     stats = first.stats()
     tap.is_((stats["curr_items"], stats["nodes_unavailable"]), ("100", "0"), "stats sums them")
     tap.is_(states("p", "q"), {"a": "mixed", "b": "up"}, "and at the other not")
@@ -107,6 +140,17 @@ def check_down():
     tap.ok(re.search(r"^b: down for \S+, 0 of 2 connections up", out, re.M), "which the text says, and why", out)
     status, _, err = farctl("stats", "b", *at("p"))
     tap.ok(status == 1 and "unavailable" in err, "and it tells nothing", err)
+
+
+def check_failover(daemon):
+    with daemon.client() as c:
+        def seen():
+            return {"k%d" % i: c.stats("route k%d" % i) for i in range(20)}
+        routes = until(seen, lambda found: {r["asked"] for r in found.values()} == {"a"})
+        why = {r["why"] for r in routes.values() if r["node"] == "b"}
+        tap.is_(why, {"b is down, and a is the next on the ring that is up"}, "route: failover goes on to the next")
+        tap.is_({r["failover"] for r in routes.values()}, {"on"}, "because it is on")
+        tap.is_({c.set(key, "f") for key in routes}, {"STORED"}, "and so they are served")
 
 
 def states_of_all(*names):

@@ -9,6 +9,8 @@
 //     sweeps=0                               nodes do not give back what has expired
 //     probing=0.1,reading=0.01,replacing=0.5,hold_up_us=100   how likely a thread is held up, and for how long at most
 //     take_back=1                            SIGUSR2 takes registered memory back from who reads it
+//     failing=1                              a delete of the key fail:check, fail:null, fail:stack, fail:divide or fail:abort
+//                                            is the end of the process, by what that says
 //     lying=0.1                              how likely an item's length is a lie for as long, before it is replaced
 #include <sys/eventfd.h>
 
@@ -29,6 +31,7 @@
 #include <vector>
 
 #include "base/broken.h"
+#include "base/check.h"
 #include "fabric/fault_channel.h"
 
 namespace {
@@ -73,7 +76,7 @@ struct Faults {
         return 0;
     }
     uint32_t tag_mask = UINT32_MAX;
-    bool sweeps = true, take_back = false;
+    bool sweeps = true, take_back = false, failing = false;
     uint64_t hold_up_us = 0;
 };
 
@@ -101,6 +104,7 @@ Faults faults_of(Words words) {
     faults.tag_mask = uint32_t(take("tag_mask", UINT32_MAX));
     faults.sweeps = take("sweeps", 1) != 0;
     faults.take_back = take("take_back", 0) != 0;
+    faults.failing = take("failing", 0) != 0;
     faults.probing = take("probing", 0);
     faults.reading = take("reading", 0);
     faults.replacing = take("replacing", 0);
@@ -124,6 +128,14 @@ bool happens(double likely) {
     return likely != 0 && double(dice()) < likely * double(std::minstd_rand::max());
 }
 
+volatile bool has_bottom = false;  // so that no compiler knows
+
+int fill_stack(int depth) {
+    volatile char room[4096];
+    room[depth % 4096] = 1;
+    return has_bottom ? 0 : fill_stack(depth + 1) + room[0];
+}
+
 void sleep_a_while() {
     const timespec some{0, long(1000 * (1 + dice() % faults().hold_up_us))};
     nanosleep(&some, nullptr);
@@ -141,6 +153,17 @@ bool broken::chosen_sweeps() { return faults().sweeps; }
 
 void broken::hold_up_sometimes(Moment moment) {
     if (happens(faults().likely(moment))) sleep_a_while();
+}
+
+void broken::fail_on(std::string_view key) {
+    if (!faults().failing) return;
+    CHECK(key != "fail:check");
+    static volatile int* volatile nowhere = nullptr;
+    static volatile int none = 0;
+    if (key == "fail:null") *nowhere = 1;
+    if (key == "fail:stack") none = fill_stack(none);
+    if (key == "fail:divide") none = 7 / none;  // 1 / x is no division to a compiler
+    if (key == "fail:abort") std::abort();
 }
 
 void broken::lie_sometimes(uint32_t& length) {

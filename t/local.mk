@@ -124,6 +124,10 @@ check_PROGRAMS += t/unit_metrics
 TESTS += t/unit_metrics
 t_unit_metrics_SOURCES = t/unit_metrics.cc t/unit_stats_nodes_fixture.h t/unit_stats_fixture.h t/tap.h
 
+check_PROGRAMS += t/unit_hot_keys
+TESTS += t/unit_hot_keys
+t_unit_hot_keys_SOURCES = t/unit_hot_keys.cc t/tap.h
+
 check_PROGRAMS += t/unit_stats_nodes
 TESTS += t/unit_stats_nodes
 t_unit_stats_nodes_SOURCES = t/unit_stats_nodes.cc t/unit_stats_nodes_fixture.h t/unit_stats_fixture.h \
@@ -267,7 +271,7 @@ t_farnode_probe_SOURCES = t/farnode_probe.cc
 test_scripts += t/conv_farnode.py
 
 # The operator's sockets, and his program.
-test_scripts += t/conv_admin.py t/conv_farctl.py t/conv_farctl_nodes.py t/conv_http.py \
+test_scripts += t/conv_admin.py t/conv_farctl.py t/conv_farctl_nodes.py t/conv_http.py t/conv_hotkeys.py t/conv_crash.py \
 	t/metric_names.py
 check_PROGRAMS += t/unit_ctl
 TESTS += t/unit_ctl

@@ -239,6 +239,7 @@ void test_tags() {
     for (const Row& row : rows) {
         tap::is(row.placement->spot_of(row.key, 0), whole->spot_of(row.hashed, 0),
                 std::string("hash tag: of ") + row.key + " is hashed " + row.hashed);
+        tap::is(std::string(row.placement->hashed_part(row.key)), row.hashed, "which it tells");
     }
     Snapshot only = made({{"a", "", 1}}, {Distribution::ketama, KeyHash::automatic, "{}"});
     tap::is(only->node_of("{x}y", 5), 0u, "of one node all is its");
@@ -272,6 +273,31 @@ void test_removal() {
         tap::is(moved, keys.size(), name + ": each key had one node");
         tap::is(elsewhere, 0u, name + ": they go where the walk goes next");
     }
+}
+
+// The point that it tells of a place is the first that is not before it, or, behind the last, the first of all.
+void test_points() {
+    std::mt19937 random(12);
+    Snapshot ring = made(nodes_of(random_hosts(random, 7, false)), {Distribution::ketama, {}, ""});
+    std::vector<uint32_t> points;
+    for (uint64_t at = 0; at <= UINT32_MAX;) {
+        const uint32_t point = ring->point_of(uint32_t(at)).value();
+        if (point < at) break;  // round the end
+        points.push_back(point);
+        at = uint64_t(point) + 1;
+    }
+    tap::is(points.size(), size_t(700), "each point is found");
+    uint64_t wrong = 0;
+    for (int i = 0; i < 10'000; i++) {
+        const uint32_t place = uint32_t(random());
+        auto want = std::lower_bound(points.begin(), points.end(), place);
+        if (want == points.end()) want = points.begin();
+        if (ring->point_of(place) != *want || ring->node_at(place) != ring->node_at(*want)) wrong++;
+    }
+    tap::is(wrong, 0u, "a place belongs to the first that is not before it, whose node is its own");
+    Snapshot one = made(nodes_of(random_hosts(random, 1, false)), {Distribution::ketama, {}, ""});
+    Snapshot modula = made(nodes_of(random_hosts(random, 5, false)), {Distribution::modula, {}, ""});
+    tap::ok(!one->point_of(7).has_value() && !modula->point_of(7).has_value(), "one node, and modula, have none");
 }
 
 void test_walk() {
@@ -475,6 +501,7 @@ int main() {
     test_tags();
     test_removal();
     test_walk();
+    test_points();
     test_ends_of_the_ring();
     test_errors();
     test_threads();

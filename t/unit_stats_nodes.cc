@@ -453,6 +453,52 @@ void client_gone() {
 
 }  // namespace
 
+// ---- where a key goes ---------------------------------------------------------------------------------
+
+void route() {
+    NodesTalk talk;
+    daemon::Route& way = talk.nodes.way;
+    way.placement = {Distribution::ketama, KeyHash::automatic, "{}"};
+    way.hashed = "7";
+    way.place = 0x1234;
+    way.point = 0xabcd0001;
+    for (const char* name : {"a", "b", "c"}) {
+        daemon::NodeShown& node = way.walk.emplace_back();
+        node.name = name;
+        node.address = "shm:/run/" + node.name;
+        node.state = daemon::NodeState::up;
+        node.links = node.links_up = 2;
+    }
+    auto line = [&](const char* name) { return stat_of(talk.say("stats route user{7}\r\n"), name); };
+    way.asked = 0;
+    way.ways = "one_sided, two_sided";
+    way.pointer = daemon::Route::Pointer::valid;
+    way.lease_left_ns = 2'999'999;
+    way.target = {UINT64_C(0xfeed000000000001), 4096, 9, 2, 100};
+    tap::is(talk.say("stats route user{7}\r\n"),
+            "STAT key user%7B7%7D\r\nSTAT hashed 7\r\nSTAT distribution ketama\r\nSTAT hash auto\r\n"
+            "STAT place 00001234\r\nSTAT point abcd0001\r\nSTAT node a\r\nSTAT address shm:/run/a\r\nSTAT weight 1\r\n"
+            "STAT state up\r\nSTAT drained no\r\nSTAT links_up 2 of 2\r\nSTAT failover off\r\nSTAT asked a\r\n"
+            "STAT why its point is the first on the ring that is not before the key's hash\r\n"
+            "STAT ways one_sided, two_sided\r\nSTAT pointer valid\r\nSTAT pointer_lease_left_ms 2\r\n"
+            "STAT pointer_from this process\r\nSTAT pointer_incarnation feed000000000001\r\nSTAT pointer_region 2\r\n"
+            "STAT pointer_offset 4096\r\nSTAT pointer_bytes 100\r\nSTAT pointer_generation 9\r\nSTAT next_1 b up\r\n"
+            "STAT next_2 c up\r\nEND\r\n",
+            "stats route");
+    way.failover = true;
+    way.walk[0].state = daemon::NodeState::drained;
+    way.walk[1].state = daemon::NodeState::down;
+    way.walk[1].down_reason = "it said\nmuch";
+    way.asked = 2;
+    tap::is(line("why"), "a is drained, and c is the next on the ring that is up", "fail-over");
+    tap::ok(line("drained") == "yes" && line("asked") == "c" && line("next_1") == "b down", "who is asked instead");
+    way.walk[2].state = daemon::NodeState::down;
+    way.asked.reset();
+    tap::ok(line("why") == "no node is up" && line("pointer") == "-" && line("asked") == "none", "nobody is");
+    way.walk.resize(20, way.walk[1]);
+    tap::ok(line("next_8") == "b down" && line("next_9") == "-", "eight of those behind it are told");
+}
+
 int main() {
     numbers_read();
     numbers_odd();
@@ -466,6 +512,7 @@ int main() {
     leases_group();
     one_node();
     pointers_group();
+    route();
     binary();
     refused();
     without_nodes();

@@ -54,6 +54,8 @@ class FakeNodes final : public daemon::NodesView {
     }
     proxy::PointerTable* pointer_table() const override { return table; }
     bool drain(std::string_view, bool) override { return false; }
+    daemon::Route way;  // of every key
+    daemon::Route route(std::string_view) const override { return way; }
 };
 
 // Answers nothing by itself.
