@@ -185,6 +185,13 @@ std::unique_ptr<fabric::NameLock> take_name(const std::string& path) {
     return name;
 }
 
+ServiceLimits limits_of(const conf::NodeSettings& settings) {
+    ServiceLimits limits;
+    limits.greeting_ms = settings.greeting_timeout_ms;
+    limits.report_share = settings.report_share_percent / 100.0;
+    return limits;
+}
+
 // From here on the process is the one that stays, and its user the one it shall be.
 void serve(process::Reloader& reloader, TcpListeners listeners, AdminSocket admin, process::HttpListener* http,
            process::Background& background, Signals& signals, process::ServiceManager& manager) {
@@ -217,16 +224,13 @@ void serve(process::Reloader& reloader, TcpListeners listeners, AdminSocket admi
     std::unique_ptr<FarnodeServer> server;
     CrawlerOptions crawling;
     crawling.enabled = broken::sweeps;
-    ServiceLimits limits;
-    limits.greeting_ms = settings.node.greeting_timeout_ms;
-    limits.report_share = settings.node.report_share_percent / 100.0;
     Crawler crawler(node, process::node_now, crawling);
     FarnodeHttp pages(stats, process::node_reading);
     process::Supervisor supervisor(manager, {[] { return true; }, [&] { return status_text(node, *server); }});
     try {
         server = std::make_unique<FarnodeServer>(
             node, stats, facts, process::node_reading,
-            FarnodeServer::Options{settings.session.threads, talks, fetches.get(), limits});
+            FarnodeServer::Options{settings.session.threads, talks, fetches.get(), limits_of(settings.node)});
         for (auto& listener : listeners) server->add(std::move(listener), protocol::RegionAccess::none);
         for (auto& listener : over_rdma) server->add(std::move(listener), protocol::RegionAccess::rdma_read);
         if (name != nullptr) {
