@@ -204,7 +204,7 @@ std::string other_value(const Option& option) {
     if (key == "hash_tag") return "\"<>\"";
     if (key == "pointer_table.path") return "\"/other\"";
     if (key == "listen") return "[\"127.0.0.1\", \"[::1]:5\"]";
-    if (key == "tcp" || key == "verbs") return "\"[::1]:7\"";
+    if (key == "tcp" || key == "verbs" || key == "http") return "\"[::1]:7\"";
     if (key == "prefix-delimiter") return "\"|\"";
     if (key == "name") return "\"n\"";
     if (kind.value == Value::text) return "\"/a \\\"b\\\\ c\"";
