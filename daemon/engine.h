@@ -154,6 +154,7 @@ struct GetLine {
 // Per connection, owned by the session, for the engines.
 struct SessionState {
     int fd = -1;                  // named in watch lines
+    bool own = false;             // of this process to itself, which no limit counts
     bool admin = false;           // the operator's: it came by the socket of --admin
     uint64_t swallow = 0;         // bytes of a refused value still to be thrown away
     GetLine line;                 // the front of the input is inside this line

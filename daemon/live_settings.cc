@@ -80,9 +80,9 @@ std::vector<std::string> change(const Running& running, const conf::Settings& fr
                 " megabytes are more than was reserved at the start, or too few; a restart may take them"};
 
     if (running.nodes != nullptr) {
-        running.nodes->use(std::move(set));
-        const std::string refused = running.nodes->open_table(to.proxy);
+        const std::string refused = running.nodes->open_table(to.proxy, *set);  // before a worker takes the set
         if (!refused.empty()) std::fprintf(stderr, "%s\n", refused.c_str());
+        running.nodes->use(std::move(set));
     }
     change_crawler(running, from.crawler, to.crawler);
     change_commands(running.engine, from.admin, to.admin);

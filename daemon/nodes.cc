@@ -177,6 +177,7 @@ void Nodes::use(std::shared_ptr<const NodeSet> set) {
     std::erase_if(leaving_, [&](const std::shared_ptr<OneNode>& one) { return is_member(*one); });
     for (const NodeSet::Member& member : before->members) {
         if (is_member(*member.one)) continue;
+        member.one->drained.store(false, std::memory_order_relaxed);  // should it come back
         add_link_counters(past_, member.one->past);
         add_local_counters(past_local_, member.one->past_local);
         clear_link_counters(member.one->past);
@@ -185,15 +186,16 @@ void Nodes::use(std::shared_ptr<const NodeSet> set) {
     }
 }
 
-std::string Nodes::open_table(const conf::ProxySettings& settings) {
+std::string Nodes::open_table(const conf::ProxySettings& settings) { return open_table(settings, *set()); }
+
+std::string Nodes::open_table(const conf::ProxySettings& settings, const NodeSet& set) {
     if (table_ != nullptr) return {};
-    const std::shared_ptr<const NodeSet> set = this->set();
     bool readable = false;
-    for (const NodeSet::Member& member : set->members) {
+    for (const NodeSet::Member& member : set.members) {
         if (member.one->channel == conf::NodeChannel::verbs) readable = true;
         if (member.one->channel != conf::NodeChannel::shm) continue;
         // Where its memory is read as it is mapped, the table is for what is told of that (proxy/report_board.h).
-        if (!set->options.local_read || set->options.report_interval_ns != 0) readable = true;
+        if (!set.options.local_read || set.options.report_interval_ns != 0) readable = true;
     }
     if (!readable) return {};  // nobody would look into it
     auto host = proxy::TableHost::of_this_process();

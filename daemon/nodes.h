@@ -99,6 +99,8 @@ class Nodes final : public NodesView {
     // Attaches to the pointer table where one is of use, if that was not done. A table that is refused is told in a
     // sentence, else empty: gets are two-sided then.
     std::string open_table(const conf::ProxySettings& settings);
+    // The same, for a set that is not yet in use.
+    std::string open_table(const conf::ProxySettings& settings, const NodeSet& set);
 
     // ---- a reload, main's thread ------------------------------------------------------------------
     // What the settings say, with the nodes that there are already. Looks up names, and may wait for that.

@@ -219,7 +219,7 @@ void RemoteBackend::set_timer() {
     uint64_t next = UINT64_MAX;
     for (const auto* nodes : {&list_, &leaving_}) {
         for (const auto& node : *nodes) {
-            if (node->started) next = std::min(next, node->link.next_tick_ns());
+            if (node->started) next = std::min({next, node->link.next_tick_ns(), node->leaves_by_ns});
             if (!node->postponed.empty()) next = std::min(next, node->link.deadline_ns(node->postponed.front().options));
         }
     }

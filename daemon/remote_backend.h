@@ -16,8 +16,9 @@
 //     too: it tells of itself, and what is flushed does not come back with it.
 // M6  take() puts another set of nodes in the place of the one that was, between two requests. A node that is in both keeps
 //     its connection, if what is said of connections is the same. One that is not is asked for nothing more; what it was
-//     asked is answered by it, or given up in its time (M2), and then its connection ends. Only then is a new connection to
-//     the same node begun, so that nothing overtakes what was asked before (B3); what is asked meanwhile waits.
+//     asked is answered by it, or given up in its time (M2), and then its connection ends, after four timeouts at the
+//     latest. Only then is a new connection to the same node begun, so that nothing overtakes what was asked before (B3);
+//     what is asked meanwhile waits.
 #pragma once
 
 #include <event2/event.h>

@@ -80,6 +80,7 @@ struct RemoteBackend::Node final : proxy::LinkEvents {
     const std::shared_ptr<OneNode> one;
     const bool reads_local;
     bool starting = true;   // neither up nor failed yet (M3)
+    uint64_t leaves_by_ns = UINT64_MAX;  // of one that leaves: what has no answer then is given up (M6)
     bool started = false;   // else the connection before it is to end first (M6)
     bool was_up = false;
     bool retry = false;     // what is postponed may be asked, or is to be given up

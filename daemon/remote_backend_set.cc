@@ -9,6 +9,12 @@
 
 namespace farcached::daemon {
 
+namespace {
+
+constexpr uint64_t timeouts_to_leave = 4;  // a node that goes on talking without an answer is not waited for
+
+}  // namespace
+
 std::unique_ptr<RemoteBackend::Node> RemoteBackend::make_node(const NodeSet& set, size_t place) {
     return std::make_unique<Node>(*this, set.members[place].one, set.options);
 }
@@ -44,8 +50,12 @@ void RemoteBackend::take() {
     touched_.reserve(leaving_.size() + list_.size() + list.size());
     for (size_t i = 0; i < list.size(); i++)
         if (kept_from[i] != is_new) list[i] = std::move(list_[kept_from[i]]);
-    for (auto& node : list_)
-        if (node != nullptr) leaving_.push_back(std::move(node));
+    const uint64_t leaves_by_ns = now() + timeouts_to_leave * std::max(set_->options.timeout_ns, next->options.timeout_ns);
+    for (auto& node : list_) {
+        if (node == nullptr) continue;
+        node->leaves_by_ns = leaves_by_ns;
+        leaving_.push_back(std::move(node));
+    }
     list_ = std::move(list);
     set_ = std::move(next);
     for (auto& node : leaving_) touched(*node);
@@ -56,7 +66,8 @@ void RemoteBackend::take() {
 bool RemoteBackend::retire() {
     const size_t before = leaving_.size();
     std::erase_if(leaving_, [&](const std::unique_ptr<Node>& node) {
-        if (!node->has_answered()) return false;
+        if (!node->has_answered() && now() < node->leaves_by_ns) return false;
+        give_up_postponed(*node, UINT64_MAX);
         if (node->started) node->link.stop(now());
         std::erase(touched_, node.get());
         return true;

@@ -52,7 +52,7 @@ ReplySlot& ReplyPool::open(Verb verb) {
     slot.verb_ = verb;
     slot.received_ns_ = context_.latencies == nullptr ? 0 : context_.latencies->now_ns();
     slot.asked_ns_ = slot.answered_ns_ = 0;
-    slot.node_ = nullptr;
+    slot.node_.clear();
     in_use_++;
     return slot;
 }
@@ -121,7 +121,10 @@ void ReplyPool::arrived(ReplySlot& slot, ReplySlot::State how) {
 bool ReplyPool::lists_slow() const { return context_.latencies != nullptr && context_.latencies->lists_slow(); }
 
 void ReplyPool::asked_of(Ticket ticket, const std::string& node) {
-    if (ReplySlot* slot = find(ticket)) slot->node_ = &node;
+    if (ReplySlot* slot = find(ticket)) try {
+            slot->node_ = node;
+        } catch (const std::bad_alloc&) {  // it is listed without
+        }
 }
 
 void ReplyPool::asked_at(Ticket ticket, uint64_t now_ns) {
@@ -267,7 +270,7 @@ void ReplyQueue::measure(const ReplySlot& slot) const {
                                  slot.received_ns_, slot.asked_ns_, slot.answered_ns_};
     latencies.answered(later);
     if (!latencies.is_slow(later) || slot.request_.empty()) return;  // END of a line: its keys were told of
-    latencies.keep_slow(later, fd_, slot.node_ == nullptr ? std::string_view() : *slot.node_, slot.key());
+    latencies.keep_slow(later, fd_, slot.node_, slot.key());
 }
 
 void ReplyQueue::take_turn(OutBuffer& out) {

@@ -94,7 +94,7 @@ class ReplySlot {
     uint64_t received_ns_ = 0;     // daemon/latency.h
     uint64_t asked_ns_ = 0;        // with the next two set only for the list of slow requests
     uint64_t answered_ns_ = 0;
-    const std::string* node_ = nullptr;  // its name
+    std::string node_;             // its name, a copy: the node may leave before the reply is written
     size_t text_before_ = 0;       // bytes of the queue's text that go out before it
     ReplyQueue* queue_ = nullptr;  // null: the session is gone
     ReplySlot* next_ = nullptr;    // in the queue, or free
@@ -128,7 +128,7 @@ class ReplyPool {
     void answer(Ticket ticket, const protocol::ReplyOp& reply, std::string_view value = {},
                 std::unique_ptr<char[]> owned = nullptr, Way way = Way::two_sided);
     void unavailable(Ticket ticket);
-    // For the list of slow requests: is there one? Then of what was asked: which node, whose name outlives the pool, and that
+    // For the list of slow requests: is there one? Then of what was asked: which node, and that
     // it took the request at that moment.
     bool lists_slow() const;
     void asked_of(Ticket ticket, const std::string& node);

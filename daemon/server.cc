@@ -220,6 +220,8 @@ void Server::on_accept(evutil_socket_t, short, void* argument) {
 
 void Server::accept_some(Listener& listener) {
     for (int i = 0; i < accepts_per_readiness; i++) {
+        // The limit may have been lowered below what there is.
+        if (!reject_over_limit_ && connections_.load() >= connections_max_) return suspend(false);
         sockaddr_storage address{};
         socklen_t size = sizeof address;
         int fd = accept4(listener.fd, reinterpret_cast<sockaddr*>(&address), &size,
@@ -254,8 +256,7 @@ void Server::enter_operator(int fd) {
 }
 
 void Server::serve_own(int fd) {
-    connections_.fetch_add(1);
-    workers_.front()->give({fd, SessionProtocol::text, "own", "own", /* admin= */ false});
+    workers_.front()->give({fd, SessionProtocol::text, "own", "own", /* admin= */ false, /* own= */ true});
 }
 
 // Counts the connection in, or tells it that there are too many (R1).

@@ -118,6 +118,7 @@ void Worker::run() {
 
 // W5. Clients that got their answers may ask again at once, so it goes round; after some rounds others have their turn.
 void Worker::end_tick() {
+    if (must_take_ && !stopping_) take_nodes();
     for (int round = 0; round < rounds_per_tick; round++) {
         backend_->end_tick();
         const std::vector<ReplyQueue*> ready = replies_.take_ready();
@@ -197,12 +198,19 @@ void Worker::carry_out(const Change& change) {
         event_del(&second_event_);
     else
         event_add(&second_event_, &one_second);
-    try {
-        if (backend_ != nullptr && !stopping_) backend_->take();
-    } catch (const std::bad_alloc&) {
-        std::fprintf(stderr, "reload: no memory for worker %u to take the nodes; reload again\n", options_.number);
-    }
+    if (backend_ != nullptr && !stopping_) take_nodes();
     change.done();
+}
+
+void Worker::take_nodes() {
+    try {
+        backend_->take();
+        must_take_ = false;
+    } catch (const std::bad_alloc&) {
+        if (!must_take_)
+            std::fprintf(stderr, "reload: no memory for worker %u to take the nodes; it tries again\n", options_.number);
+        must_take_ = true;
+    }
 }
 
 void Worker::open(NewConnection connection) {
@@ -210,6 +218,7 @@ void Worker::open(NewConnection connection) {
     session->address = std::move(connection.address);
     session->listen_address = std::move(connection.listen_address);
     session->state.admin = connection.admin;
+    session->state.own = connection.own;
     if (backend_ != nullptr) {
         session->replies = std::make_unique<ReplyQueue>(replies_, connection.fd, session);
         session->state.replies = session->replies.get();
@@ -242,7 +251,7 @@ void Worker::close(Session& session, SessionEnd why) {
     }
     if (why != SessionEnd::became_watcher) {
         ::close(session.state.fd);
-        events_.descriptor_closed(session.state.admin);
+        if (!session.state.own) events_.descriptor_closed(session.state.admin);
     }
     delete &session;
     if (stopping_ && oldest_ == nullptr) event_base_loopbreak(base_.get());

@@ -50,6 +50,7 @@ struct NewConnection {
     SessionProtocol protocol = SessionProtocol::any;
     std::string address, listen_address;
     bool admin = false;  // the operator's
+    bool own = false;    // of this process to itself: counted nowhere
 };
 
 // What a worker tells the server.
@@ -58,7 +59,7 @@ class SessionEvents {
     virtual ~SessionEvents() = default;
     virtual void opened(Session& session) = 0;
     virtual void closed(Session& session, SessionEnd why) = 0;
-    virtual void descriptor_closed(bool admin) = 0;  // once for every session's socket, also a watcher's
+    virtual void descriptor_closed(bool admin) = 0;  // once for every socket of a session that is not `own`, also a watcher's
 };
 
 class Worker {
@@ -113,6 +114,7 @@ class Worker {
         std::function<void()> done;
     };
     void carry_out(const Change& change);
+    void take_nodes();
     void begin_stop();
     void take_turn(Session& session);
     void readable(Session& session);
@@ -172,6 +174,7 @@ class Worker {
     Session* newest_ = nullptr;
     std::vector<Session*> ready_;
     bool stopping_ = false;
+    bool must_take_ = false;  // there was no memory to take the nodes of a reload
 
     std::mutex lock_;
     std::vector<NewConnection> arriving_;  // under lock_

@@ -111,8 +111,13 @@ def test_connections():
         changes_through(clients[0], d, file, conn_limit=5)
         more = [d.client() for _ in range(2)]
         tap.is_([c.set("k", "w") for c in more], ["STORED"] * 2, "two more with a higher one")
-        for c in clients + more:
-            c.close()
+        changes_through(clients[0], d, file, conn_limit=2, maxconns_fast="false")
+        with d.client() as waiting:
+            for c in clients[1:] + more:
+                c.close()
+            waiting.send(b"version\r\n")
+            tap.like(waiting.line().decode(), "^VERSION ", "who comes over a limit that was lowered waits for room")
+        clients[0].close()
 
 
 def changes_through(client, daemon, file, **keys):

@@ -73,7 +73,8 @@ class Configuration:
         self.nodes, self.table = nodes, table
         self.there = set(range(KEPT))
         self.weights = {}
-        self.more = {"node_timeout_ms": '"30s"', "local_read": "true", "conn-limit": "100", "failover": "false"}
+        self.more = {"node_timeout_ms": '"30s"', "local_read": "true", "conn-limit": "100", "failover": "false",
+                     "slow_log_ms": "1"}  # which names nodes that may have left
 
     def write(self):
         text = "".join("%s = %s\n" % pair for pair in self.more.items())

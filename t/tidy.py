@@ -63,7 +63,7 @@ LONG_FUNCTIONS = {}
 # path -> lines it has. Only shrinks.
 LONG_FILES = {}
 
-SKIPPED_FOLDERS = {".git", "build", "build-aux", "autom4te.cache", "corpus", "__pycache__"}
+SKIPPED_FOLDERS = {".git", "build", "_build", "_inst", "build-aux", "autom4te.cache", "corpus", "__pycache__"}
 CXX = (".h", ".cc")
 GENERATED = {"configure", "configure~", "aclocal.m4", "Makefile.in"}
 
