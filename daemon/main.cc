@@ -139,16 +139,6 @@ WatchLimits watch_limits(const conf::AdminSettings& admin, uint32_t threads) {
     return limits;
 }
 
-using Http = std::unique_ptr<process::HttpListener>;
-
-Http listen_http(const conf::AdminSettings& settings) {
-    if (settings.http_host.empty()) return nullptr;
-    Http http = or_give_up(process::HttpListener::listen(settings.http_host, settings.http_port));
-    const process::BoundPort bound{http->ipv6(), http->port()};
-    process::write_port_file(std::getenv("FARCACHED_HTTP_PORT_FILENAME"), {&bound, 1});
-    return http;
-}
-
 // -- The process -----------------------------------------------------------------------------------------
 
 void settle(const conf::ProcessSettings& settings, const Identity& identity, const process::ServiceManager& manager) {
@@ -263,7 +253,7 @@ int run(int argc, char** argv) {
     Signals signals;
     Server server(options);
     or_give_up(server.listen());
-    const Http http = listen_http(settings.admin);
+    const std::unique_ptr<process::HttpListener> http = process::listen_http(settings.admin);
     for (const std::string& path : {options.unix_path, options.admin_path})
         if (!path.empty()) process::give_away(path, identity);
     settle(settings.process, identity, manager);

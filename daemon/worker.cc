@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdio>
 #include <new>
 #include <system_error>
 
@@ -60,10 +59,8 @@ Worker::Worker(node::Node& node, Nodes* nodes, const EngineOptions& engine, Admi
       latencies_(options.latency, counters_, watch, options.number, /* embedded= */ nodes == nullptr),
       hot_keys_(options.hot_keys_one_in, random_word()),
       context_{node, local_, counters_, engine, admin, watch, node_now(), node_started_unix()},
-      replies_(context_, /* events= */ nullptr),
-      in_(new char[receive_bytes_max]) {
-    std::unique_ptr<event_config, decltype(&event_config_free)> config(event_config_new(),
-                                                                       &event_config_free);
+      replies_(context_, /* events= */ nullptr), in_(new char[receive_bytes_max]) {
+    std::unique_ptr<event_config, decltype(&event_config_free)> config(event_config_new(), &event_config_free);
     CHECK(config != nullptr);
     event_config_set_flag(config.get(), EVENT_BASE_FLAG_NOLOCK);
     base_.reset(event_base_new_with_config(config.get()));
@@ -206,9 +203,7 @@ void Worker::take_nodes() {
     try {
         backend_->take();
         must_take_ = false;
-    } catch (const std::bad_alloc&) {
-        if (!must_take_)
-            std::fprintf(stderr, "reload: no memory for worker %u to take the nodes; it tries again\n", options_.number);
+    } catch (const std::bad_alloc&) {  // at the end of the next tick
         must_take_ = true;
     }
 }
@@ -562,8 +557,7 @@ bool Worker::become_watcher(Session& session) {
 }
 
 bool Worker::wait_for(Session& session, short what) {
-    event_assign(&session.readiness, base_.get(), session.state.fd, short(what | EV_PERSIST), on_ready,
-                 &session);
+    event_assign(&session.readiness, base_.get(), session.state.fd, short(what | EV_PERSIST), on_ready, &session);
     if (event_add(&session.readiness, nullptr) == 0) return true;
     close(session, SessionEnd::no_memory);
     return false;

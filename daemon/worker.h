@@ -174,7 +174,7 @@ class Worker {
     Session* newest_ = nullptr;
     std::vector<Session*> ready_;
     bool stopping_ = false;
-    bool must_take_ = false;  // there was no memory to take the nodes of a reload
+    bool must_take_ = false;  // there was no memory to take the nodes of a reload: at the next tick
 
     std::mutex lock_;
     std::vector<NewConnection> arriving_;  // under lock_

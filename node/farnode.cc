@@ -53,8 +53,6 @@ using process::Signals;
 using process::give_up;
 using process::or_give_up;
 using AdminSocket = std::unique_ptr<process::AdminSocket>;
-using Http = std::unique_ptr<process::HttpListener>;
-
 constexpr uint64_t files_per_connection = 6;  // socket, poller, and what wakes the two ends of a channel
 constexpr uint64_t files_other = 256 + process::HttpListener::connections_max;
 constexpr size_t fetch_pool_bytes = size_t(16) << 20;  // of large values that are READ from proxies at a time
@@ -68,14 +66,6 @@ AdminSocket listen_admin(const std::string& path, const process::Identity& ident
     AdminSocket socket = or_give_up(process::AdminSocket::listen(path));
     process::give_away(path, identity);
     return socket;
-}
-
-Http listen_http(const conf::AdminSettings& settings) {
-    if (settings.http_host.empty()) return nullptr;
-    Http http = or_give_up(process::HttpListener::listen(settings.http_host, settings.http_port));
-    const process::BoundPort bound{http->ipv6(), http->port()};
-    process::write_port_file(std::getenv("FARCACHED_HTTP_PORT_FILENAME"), {&bound, 1});
-    return http;
 }
 
 // -- What the node is told --------------------------------------------------------------------------------
@@ -284,7 +274,7 @@ int run(int argc, char** argv) {
     if (process::may_leave(settings.process.daemonize, manager)) or_give_up(background.start());
     TcpListeners listeners = or_give_up(listen_tcp(settings.node, passed.take_rest()));
     AdminSocket admin = listen_admin(settings.admin.socket_path, identity, passed_admin);
-    const Http http = listen_http(settings.admin);
+    const std::unique_ptr<process::HttpListener> http = process::listen_http(settings.admin);
     or_give_up(process::drop_privileges(identity, /* core_dumps= */ false));
     serve(reloader, std::move(listeners), std::move(admin), http.get(), background, signals, manager);
     if (settings.process.verbosity > 0) std::fputs("Exiting normally\n", stderr);

@@ -12,12 +12,15 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 #include <system_error>
 
 #include "base/boottime.h"
 #include "base/check.h"
 #include "base/recorder.h"
+#include "process/give_up.h"
+#include "process/process.h"
 
 namespace farcached::process {
 
@@ -253,6 +256,14 @@ void HttpListener::send(evhttp_request* request, const HttpAnswer& answer) {
     evbuffer_add(body, answer.body.data(), answer.body.size());
     evhttp_send_reply(request, answer.status, nullptr, body);
     evbuffer_free(body);
+}
+
+std::unique_ptr<HttpListener> listen_http(const conf::AdminSettings& settings) {
+    if (settings.http_host.empty()) return nullptr;
+    std::unique_ptr<HttpListener> http = or_give_up(HttpListener::listen(settings.http_host, settings.http_port));
+    const BoundPort bound{http->ipv6(), http->port()};
+    write_port_file(std::getenv("FARCACHED_HTTP_PORT_FILENAME"), {&bound, 1});
+    return http;
 }
 
 }  // namespace farcached::process

@@ -27,6 +27,7 @@
 #include <vector>
 
 #include "conf/exit_status.h"
+#include "conf/settings.h"
 
 struct bufferevent;
 struct evconnlistener;
@@ -108,5 +109,9 @@ class HttpListener {
     std::list<std::shared_ptr<Asked>> asked_;
     std::thread thread_;
 };
+
+// The listener of --http, whose port is in $FARCACHED_HTTP_PORT_FILENAME then; nullptr: there is to be none. Exits with why
+// it cannot be had.
+std::unique_ptr<HttpListener> listen_http(const conf::AdminSettings& settings);
 
 }  // namespace farcached::process
