@@ -80,9 +80,7 @@ void Supervisor::look() {
     if (alive) manager_.tell_alive();
     tell_status();
     for (Thread& one : threads_) {
-        if (!one.watched.pulse->answered()) continue;
-        one.stuck = false;
-        if (!alive) continue;  // V2: it answered since the last feeding
+        if (!alive || !one.watched.pulse->answered()) continue;  // V2: it answered since the last feeding
         one.asked = now;
         one.watched.pulse->ask();
         one.watched.wake();
@@ -93,7 +91,7 @@ bool Supervisor::all_answered(Time now) {
     bool all = true;
     for (Thread& one : threads_) {
         if (one.watched.pulse->answered()) {
-            if (one.stuck) say(Level::notice, one.watched.name + " goes on");
+            if (std::exchange(one.stuck, false)) say(Level::notice, one.watched.name + " goes on");
             continue;
         }
         all = false;

@@ -138,7 +138,7 @@ def node():
             with Client(path) as c:
                 tap.like(c.ask("version"), "^VERSION farnode", "and answers the operator at his")
         with Manager() as manager, Service(manager, "--node", "a=tcp:127.0.0.1:%d" % port, "-t", "1",
-                                           "-o", "node_timeout_ms=%d" % (deadline() * 1000)) as proxy:
+                                           "-o", "node_timeout_ms=%d" % min(60000, deadline() * 1000)) as proxy:
             tap.ok(manager.next(), "a proxy waits for a node that is about to come")
             with Service(None, *arguments, sockets=sockets, program="farnode"):
                 tap.is_(until(lambda: proxy.client().set("k", "v"), lambda got: got == "STORED"), "STORED",

@@ -22,9 +22,10 @@ class Trouble:
         self.ended = self.stopped = 0
 
     def while_running(self, running):
+        first = self.random.sample(self.kinds, len(self.kinds))  # each happens, however few there are
         while running():
             node = self.random.choice(self.cluster.nodes)
-            getattr(self, self.random.choice(self.kinds))(node, running)
+            getattr(self, first.pop() if first else self.random.choice(self.kinds))(node, running)
             self.cluster.until_up()
             served = gets(self.cluster)
             until(lambda: gets(self.cluster) - served > 2000 or not running(), bool)
