@@ -13,12 +13,12 @@
 //     same code whether the answer comes at once or later (daemon/engine_ask.h).
 #pragma once
 
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
 
+#include "base/adjustable.h"
 #include "base/node_clock.h"
 #include "base/out_buffer.h"
 #include "daemon/watch.h"
@@ -81,31 +81,15 @@ class Admin {
     virtual void detail_delete(std::string_view key) = 0;
 };
 
-// An option that an operator may turn while workers read it. Copying takes the value of the moment.
-class Switch {
-  public:
-    Switch(bool on) : on_(on) {}  // NOLINT: implicit on purpose, it is a bool
-    Switch(const Switch& other) : on_(bool(other)) {}
-    Switch& operator=(const Switch& other) { return *this = bool(other); }
-    Switch& operator=(bool on) {
-        on_.store(on, std::memory_order_relaxed);
-        return *this;
-    }
-    operator bool() const { return on_.load(std::memory_order_relaxed); }
-
-  private:
-    std::atomic<bool> on_;
-};
-
 struct EngineOptions {
     bool cas_enabled = true;
-    Switch flush_enabled = true;    // this and the next by a reload
-    Switch dump_enabled = true;
-    Switch crawler_enabled = true;  // lru_crawler: without it there are no dumps; changes at run time
-    Switch watch_enabled = true;    // by a reload, as the next
-    Switch shutdown_enabled = false;
-    Switch detail_enabled = false;  // stats detail: changes at run time
-    Switch trace = false;           // -vv, verbosity 2: daemon/trace.h; changes at run time
+    Adjustable<bool> flush_enabled = true;    // this and the next by a reload
+    Adjustable<bool> dump_enabled = true;
+    Adjustable<bool> crawler_enabled = true;  // lru_crawler: without it there are no dumps; changes at run time
+    Adjustable<bool> watch_enabled = true;    // by a reload, as the next
+    Adjustable<bool> shutdown_enabled = false;
+    Adjustable<bool> detail_enabled = false;  // stats detail: changes at run time
+    Adjustable<bool> trace = false;           // -vv, verbosity 2: daemon/trace.h; changes at run time
     bool unavailable_is_error = false;  // a get whose node does not answer: SERVER_ERROR instead of a miss
     uint64_t item_bytes_max = 0;
 };
