@@ -75,8 +75,29 @@ enum class ServiceEnd : uint8_t {
 // What a counter was at a reset is taken off it when it is shown; a gauge is shown as it is.
 enum class StatKind : uint8_t { counter, gauge };
 
-// The rows from here on are shown, not counted here: `value` is what is shown. `s` is a node::Stats.
+// The rows from here on are shown, not counted here: `value` is what is shown.
 //
+// Who it is, with what a NodeStats knows:
+//        name            value                           help
+#define NODE_IDENTITY(X)                                                                                 \
+    X(node, name_, "its name")                                                                           \
+    X(incarnation, hex(node_.view().header->incarnation), "which run of it this is, 16 hexadecimal digits") \
+    X(pid, uint64_t(getpid()), "its process id")                                                         \
+    X(uptime, seconds_since(started_, now), "seconds since it began to serve")                           \
+    X(item_size_max, node_.config().item_bytes_max, "largest item that it takes, key and all, in bytes")
+
+// How it leases; `config` is its LeaseConfig, `terms` are its LeaseTerms.
+//        name                value                                                help
+#define NODE_LEASE_TERMS(X)                                                                                            \
+    X(lease_enabled, uint64_t(config.enabled), "1: leases are granted")                                                \
+    X(lease_term_ms, config.enabled ? terms.longest_ms() : 0, "the longest lease, in milliseconds")                    \
+    X(lease_grace_ms, config.enabled ? config.grace_ms : 0, "for how long memory waits when a lease is over")          \
+    X(lease_term_ms_min, config.enabled ? terms.shortest_ms() : 0, "the shortest, in milliseconds, where terms differ") \
+    X(policy, name_of(node_.config().policy), "which items go when memory is full")                                    \
+    X(pdla_alpha_ms, config.enabled ? s.leases.alpha_ms : 0,                                                           \
+      "how much longer a lease is for each doubling of touches, just now; 0: all have one term")
+
+// `s` is a node::Stats.
 //        name                kind     value                   help
 #define NODE_STATS(X)                                                                                    \
     X(curr_items, gauge, s.items, "items there are")                                                     \
