@@ -15,6 +15,8 @@
       sample.workers.change_unavailable)                                                             \
     X(answers_unasked, "answers of nodes to nothing that was asked", sample.workers.answers_unasked)  \
     X(slow_requests, "requests that took slow_log_ms or longer", sample.workers.slow_requests)       \
+    X(log_lines_lost, "lines for stderr that it did not take: its disk is full, or its reader slow or gone", \
+      sample.log_lines_lost)                                                                         \
     X(node_pages_used, "pages of the arena that belong to a size class", sample.node.pages_used)     \
     X(node_pages_limit, "pages that -m allows", sample.node.pages_limit)                             \
     X(node_pages_moved, "pages taken from one size class for another, or for a large item",          \

@@ -71,6 +71,14 @@ enum class ServiceEnd : uint8_t {
 #undef X
         count
 };
+constexpr std::string_view service_end_name(ServiceEnd end) {
+    constexpr std::string_view names[] = {
+#define X(name, help) #name,
+        SERVICE_ENDS(X)
+#undef X
+    };
+    return names[size_t(end)];
+}
 
 // What a counter was at a reset is taken off it when it is shown; a gauge is shown as it is.
 enum class StatKind : uint8_t { counter, gauge };

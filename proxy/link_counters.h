@@ -7,6 +7,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <string_view>
 
 #include "base/counters.h"
 #include "fabric/channel.h"
@@ -110,6 +111,14 @@ enum class LinkDown : uint8_t {
 #undef X
         count
 };
+constexpr std::string_view link_down_name(LinkDown why) {
+    constexpr std::string_view names[] = {
+#define X(name, help) #name,
+        LINK_DOWNS(X)
+#undef X
+    };
+    return names[size_t(why)];
+}
 
 struct LinkCounters {
     fabric::ChannelCounters channel;  // of all its connections

@@ -262,7 +262,7 @@ EXTRA_DIST += \
 
 test_scripts += t/conv_stats.py t/conv_nodes_stats.py t/conv_watch.py t/conv_crawler.py
 
-test_scripts += t/conv_cli.py t/conv_process.py t/conv_notify.py t/conv_sockets.py t/conv_log.py t/units.py \
+test_scripts += t/conv_cli.py t/conv_process.py t/conv_notify.py t/conv_sockets.py t/conv_log.py t/conv_log_lost.py t/units.py \
 	t/conv_reload.py t/completion.py
 
 # farnode, and a proxy's conversation with it.
