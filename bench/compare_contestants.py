@@ -300,8 +300,7 @@ def io_choices(farcached):
 
 def uses(contestant, io):
     """Whether it really does: it falls back where the kernel refuses."""
-    told = stats(contestant.port, "settings")
-    return told.get("io_used", told.get("io", io)) == io
+    return stats(contestant.port).get("farcached_io") == io
 
 
 def wait_until_it_stores(contestant):

@@ -75,7 +75,8 @@ def check_requests(daemon, folder):
 def check_values(daemon, folder):
     status, out, err = farbench("load", "--port", daemon.port, "--requests", 500, "--preload", "--keys", 200, "--verify",
                                 "--key-prefix", "sizes-", "--value-bytes", "24:100@8,2000@2")
-    tap.ok(status == 0 and "values of 24:100@8,2000@2 bytes, verified" in out, "values of several lengths", *explain(status, out, err))
+    tap.ok(status == 0 and "values of 24:100@8,2000@2 bytes, verified" in out, "values of several lengths",
+           *explain(status, out, err))
 
 
 def check_unix_socket(folder):
@@ -177,7 +178,8 @@ def check_intended_time(folder):
     """Who is kept waiting by the request before counts from when it was due, and is counted."""
     server, path = Stalling(), os.path.join(folder, "stall.json")
     process = subprocess.Popen([program(), "load", "--port", str(server.port), "--rate", "100", "--requests", "40",
-                                "--connections", "1", "--threads", "1", "--ratio", "0:1", "--stall", str(20 * slow_factor()), "--json", path],
+                                "--connections", "1", "--threads", "1", "--ratio", "0:1", "--stall",
+                                str(20 * slow_factor()), "--json", path],
                                stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     try:
         tap.ok(server.came.wait(deadline()), "the first request comes")
@@ -195,7 +197,7 @@ def check_intended_time(folder):
     tap.is_((results["operations"], results["unsent"]), (40, 0), "all is answered in the end")
     tap.ok(results["late"] >= 39, "all behind it found no connection free", results["late"])
     # Of a second's stall the k-th request, due after 10 k ms, has at least the rest of it.
-    tap.ok(results["all_p50_us"] >= 790_000 and results["all_max_us"] >= 1_000_000, "and the stall is in the latency of all of them",
+    tap.ok(results["all_p50_us"] >= 790_000 and results["all_max_us"] >= 1_000_000, "and the stall is in all latencies",
            results["all_p50_us"], results["all_max_us"])
     status, out, err = stalled_for_good()
     tap.is_(status, 1, "nothing is ever answered")
