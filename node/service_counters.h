@@ -32,6 +32,7 @@ namespace farcached::node {
     X(cmd_arith, "increments and decrements")                                                     \
     X(cmd_forget, "items given up for a value that was refused before it was sent")               \
     X(cmd_flush, "flushes, at once or scheduled")                                                 \
+    X(cmd_delete_prefix, "deletes by prefix")                                                     \
     X(cmd_stats, "requests for statistics")                                                       \
     X(requests_refused, "requests that were understood and not executed")                         \
     X(values_received, "values that came in pieces or were READ, and came whole")                 \
@@ -70,6 +71,14 @@ enum class ServiceEnd : uint8_t {
 #undef X
         count
 };
+constexpr std::string_view service_end_name(ServiceEnd end) {
+    constexpr std::string_view names[] = {
+#define X(name, help) #name,
+        SERVICE_ENDS(X)
+#undef X
+    };
+    return names[size_t(end)];
+}
 
 // What a counter was at a reset is taken off it when it is shown; a gauge is shown as it is.
 enum class StatKind : uint8_t { counter, gauge };
@@ -110,6 +119,10 @@ enum class StatKind : uint8_t { counter, gauge };
     X(hash_buckets, gauge, s.index_buckets, "buckets of the index")                                      \
     X(hash_bytes, gauge, s.index_bytes, "bytes of the index")                                            \
     X(flushes, counter, s.flushes, "flushes carried out")                                                \
+    X(prefix_deletes, counter, s.prefix_deletes, "deletes by prefix")                                    \
+    X(prefixes_pending, gauge, s.prefixes_pending,                                                       \
+      "prefixes whose items are deleted and still hold memory, until a sweep is over")                   \
+    X(prefix_items, counter, s.prefix_items, "items that went by a delete by prefix")                    \
     X(index_evictions, counter, s.overflow_evictions, "items that went because their bucket chain was full") \
     X(numa_nodes, gauge, s.numa_nodes, "NUMA nodes that memory is divided among; 1: it is not")           \
     X(numa_refused, gauge, s.numa_refused, "parts of memory that the kernel did not bind to a NUMA node") \

@@ -130,7 +130,8 @@ def check_commands(program):
 def check_ctl():
     page, described = check_commands("farctl")
     for command in [term.split(" ")[0] for term in described if not term.startswith("-")]:
-        tap.ok(re.search(r"^\.SH JSON.*^\.BR? .*\b%s\b" % command, page, re.M | re.S), "its JSON is: " + command)
+        named = command.replace("-", r"\\-")
+        tap.ok(re.search(r"^\.SH JSON.*^\.BR? .*\b%s\b" % named, page, re.M | re.S), "its JSON is: " + command)
 
 
 def check_samples():
