@@ -112,26 +112,28 @@ def only_looks(lines):
     return all(line.startswith(LOOKS) for line in lines.splitlines())
 
 
-def listens(port):
+def serves(where):
+    """At a port somebody listens; at an operator's socket a daemon answers, so all else that it listens at is there, too."""
     try:
-        connect(("127.0.0.1", int(port)), 1.0).close()
+        with connect(("127.0.0.1", int(where)) if where.isdigit() else where, 5.0) as s:
+            if where.isdigit():
+                return True
+            s.sendall(b"version\r\n")
+            return s.recv(100).startswith(b"VERSION")
     except OSError:
         return False
-    return True
 
 
 def until_started(lines, folder, ports):
-    """What was put into the background listens at each port, path and socket that its line says."""
+    """What was put into the background serves at each port and operator's socket that its line says."""
     for line in [line for line in lines.splitlines() if line.endswith("&")]:
         here = [port for port in ports.values() if re.search(r"(?:-p |127\.0\.0\.1:)%s\b" % port, line)]
         if "--config " in line:
             with open(os.path.join(folder, "far.toml"), encoding="utf-8") as file:
                 here += re.findall(r"^port = (\d+)$", file.read(), re.M)
-            here.append("admin.sock")
-        here += re.findall(r'(?:--shm|--admin) "\$PWD/([\w.]+)"', line)
-        for what in here:
-            good = until(lambda: listens(what) if what.isdigit() else os.path.exists(os.path.join(folder, what)), bool)
-            tap.ok(good, "it listens: " + line)
+            here.append(os.path.join(folder, "admin.sock"))
+        here += [os.path.join(folder, name) for name in re.findall(r'--admin "\$PWD/([\w.]+)"', line)]
+        tap.ok(all(until(lambda where=where: serves(where), bool) for where in here), "it serves: " + line)
 
 
 class Tutorial:
