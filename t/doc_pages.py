@@ -9,10 +9,11 @@ import glob
 import os
 import re
 import sys
+import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"))
 from cxx_source import RAW_STRING, TOKEN  # noqa: E402
-from farcached import tap  # noqa: E402
+from farcached import run_binary, tap  # noqa: E402
 
 BUILD = os.environ.get("abs_top_builddir", os.getcwd())
 TOP = os.environ.get("abs_top_srcdir") or os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
@@ -45,6 +46,7 @@ NOT_SHOWN = (
     "opened connection", "turn of connection", "ended connection", "of proxies", "rip=unix", "post_read over tcp",
     "SEND of credits", "WRITE of nothing", "work request", "parse_frame lets no such", "no error", "a node without a point",
 )
+NODE_KEYS = {"name", "hash_as", "weight", "address"}
 MEMCACHED_COUNTERS = {"listen_disabled_num", "rejected_connections"}
 
 
@@ -177,6 +179,24 @@ def check_links():
         tap.is_([page for page in named if page not in pages], [], source + " names pages that there are")
 
 
+def check_settings(page):
+    """What docs/moving.md says to write into a file is taken."""
+    lines = re.findall(r"`(\w[\w-]* = [^`]+)`", page)
+    tap.ok(len(lines) > 6, "there are settings in docs/moving.md")
+    with tempfile.TemporaryDirectory(prefix="farcached-pages-") as folder:
+        path = os.path.join(folder, "far.toml")
+        for line in lines:
+            key, value = line.split(" = ", 1)
+            top, node = {}, {"name": '"x"', "address": '"tcp:127.0.0.1:1"'}
+            (node if key in NODE_KEYS else top)[key] = value
+            with open(path, "w", encoding="utf-8") as file:
+                file.writelines("%s = %s\n" % pair for pair in top.items())
+                file.write("[[node]]\n")
+                file.writelines("%s = %s\n" % pair for pair in node.items())
+            status, _, errors = run_binary("--check-config", path)
+            tap.is_((status, errors), (0, b""), "docs/moving.md: " + line)
+
+
 def main():
     texts = sources()
     page = read("docs", "troubleshooting.md")
@@ -185,6 +205,7 @@ def main():
     check_counters(page)
     check_protocol_errors(texts)
     check_constants(read("docs", "capacity.md"))
+    check_settings(read("docs", "moving.md"))
     check_links()
     tap.done()
 
