@@ -13,7 +13,7 @@ import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"))
 from cxx_source import RAW_STRING, TOKEN  # noqa: E402
-from farcached import run_binary, tap  # noqa: E402
+from farcached import default_binary, run_binary, tap  # noqa: E402
 
 BUILD = os.environ.get("abs_top_builddir", os.getcwd())
 TOP = os.environ.get("abs_top_srcdir") or os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
@@ -168,6 +168,23 @@ def check_constants(page):
     tap.is_([code for code, path in constants if code not in read(*path.split("/"))], [], "each of them is in its file")
 
 
+def check_options():
+    """In a command of a page, each option is one of its program's."""
+    helps = {}
+    for program in ("farcached", "farnode", "farctl", "farbench"):
+        binary = os.path.join(os.path.dirname(default_binary()), program)
+        helps[program] = run_binary("--help", as_is=True, binary=binary)[1].decode()
+    commands = []
+    for page in sorted(glob.glob(os.path.join(TOP, "docs", "*.md"))) + [os.path.join(TOP, "README.md")]:
+        text = re.sub(r"\$\([^)]*\)", "NUMBER", read(page))
+        for program, words in re.findall(r"^ *(?:`|\$ )?(far\w+)((?: [^`#\n&|;]*)?)", text, re.M):
+            commands += [(program, option) for option in re.findall(r" (--?[a-z][\w-]*)", words) if program in helps]
+    tap.ok(len(commands) > 20, "there are commands in the pages")
+    unknown = {"%s %s" % (program, option) for program, option in commands
+               if not re.search(r"(?<![\w-])%s(?![\w-])" % re.escape(option), helps[program])}
+    tap.is_(sorted(unknown), [], "each option that they use is in its program's --help")
+
+
 def check_links():
     """Every page of docs/ is named by README.md and distributed; every page that is named exists."""
     pages = sorted("docs/" + name for name in os.listdir(os.path.join(TOP, "docs")) if name.endswith(".md"))
@@ -206,6 +223,7 @@ def main():
     check_protocol_errors(texts)
     check_constants(read("docs", "capacity.md"))
     check_settings(read("docs", "moving.md"))
+    check_options()
     check_links()
     tap.done()
 
