@@ -13,7 +13,7 @@ import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"))
 from cxx_source import RAW_STRING, TOKEN  # noqa: E402
-from farcached import default_binary, run_binary, tap  # noqa: E402
+from farcached import Daemon, default_binary, run_binary, tap  # noqa: E402
 
 BUILD = os.environ.get("abs_top_builddir", os.getcwd())
 TOP = os.environ.get("abs_top_srcdir") or os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
@@ -46,6 +46,7 @@ NOT_SHOWN = (
     "opened connection", "turn of connection", "ended connection", "of proxies", "rip=unix", "post_read over tcp",
     "SEND of credits", "WRITE of nothing", "work request", "parse_frame lets no such", "no error", "a node without a point",
 )
+PAGE_BYTES, STRIDE_BYTES, HEADER_BYTES = 65536, 16, 40
 NODE_KEYS = {"name", "hash_as", "weight", "address"}
 MEMCACHED_COUNTERS = {"listen_disabled_num", "rejected_connections"}
 
@@ -196,6 +197,39 @@ def check_links():
         tap.is_([page for page in named if page not in pages], [], source + " names pages that there are")
 
 
+def slots_of(client):
+    """The sizes of its slots: each the largest item of its class."""
+    def class_of(item_bytes):
+        client.set("k", "x" * (item_bytes - HEADER_BYTES - 1))
+        return re.search(r" cls=(\d+) ", client.ask("me k")).group(1)
+
+    found, low = [], 64
+    while low <= PAGE_BYTES:
+        here, good, bad = class_of(low), low, PAGE_BYTES + STRIDE_BYTES
+        while bad - good > STRIDE_BYTES:
+            middle = (good + bad) // 2 // STRIDE_BYTES * STRIDE_BYTES
+            good, bad = (middle, bad) if class_of(middle) == here else (good, middle)
+        found.append(good)
+        low = good + STRIDE_BYTES
+    return found
+
+
+def check_slots(page):
+    """The list of slots, and what of the table of values follows from it."""
+    listed = [int(word) for word in re.search(r"^    (\d\d [\d ]+(?:\n    [\d ]+)*)$", page, re.M).group(1).split()]
+    with Daemon("-m", "64", threads=1) as daemon, daemon.client() as client:
+        tap.is_(listed, slots_of(client), "docs/capacity.md lists the slots that there are")
+    rows = re.findall(r"^\| (\d+) (B|KiB) \| (\d+) \| ([\d.]+) (million|thousand) \|", page, re.M)
+    tap.ok(len(rows) > 8, "it has a table of values")
+    for number, unit, slot, shown, scale in rows:
+        item = int(number) * (1024 if unit == "KiB" else 1) + HEADER_BYTES + 17
+        fits = min((size for size in listed if size >= item), default=0)
+        items = PAGE_BYTES // fits * (2 ** 30 // PAGE_BYTES)
+        wanted = items / (1e6 if scale == "million" else 1e3)
+        tap.ok(int(slot) == fits and abs(float(shown) - wanted) < 0.06 * max(1, wanted / 100) + 0.5 * (scale == "thousand"),
+               "values of %s %s" % (number, unit), "slot %d, %.2f %s" % (fits, wanted, scale))
+
+
 def check_settings(page):
     """What docs/moving.md says to write into a file is taken."""
     lines = re.findall(r"`(\w[\w-]* = [^`]+)`", page)
@@ -222,6 +256,7 @@ def main():
     check_counters(page)
     check_protocol_errors(texts)
     check_constants(read("docs", "capacity.md"))
+    check_slots(read("docs", "capacity.md"))
     check_settings(read("docs", "moving.md"))
     check_options()
     check_links()
