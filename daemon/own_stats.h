@@ -27,7 +27,12 @@
     X(node_index_bytes, "memory of the index, which -m does not count", sample.node.index_bytes)     \
     X(node_overflow_evictions, "items that went because their chain of buckets was full",            \
       sample.node.overflow_evictions)                                                                \
-    X(node_flushes, "flush_all that took effect", sample.node.flushes)
+    X(node_flushes, "flush_all that took effect", sample.node.flushes)                               \
+    X(cmd_delete_prefix, "deletes by prefix that were ordered here", sample.workers.cmd_delete_prefix) \
+    X(node_prefix_deletes, "deletes by prefix", sample.node.prefix_deletes)                          \
+    X(node_prefixes_pending, "prefixes whose items are deleted and still hold memory, until a sweep is over; a gauge", \
+      sample.node.prefixes_pending)                                                                  \
+    X(node_prefix_items, "items that went by a delete by prefix", sample.node.prefix_items)
 
 // With nodes; LINK_COUNTERS and why connections to nodes ended come before them.
 //

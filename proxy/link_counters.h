@@ -70,6 +70,7 @@ namespace farcached::proxy {
     X(replies_late, "replies that came after their request had been given up")                        \
     X(node_failures, "requests that failed because their node was down or went down")                 \
     X(node_refusals, "requests that their node refused to execute")                                   \
+    X(node_too_old, "deletes by prefix that a node of an earlier version does not know")              \
     X(node_busy, "requests put off because too much was under way to their node")                     \
     X(node_ordered, "requests put off until another of their key was answered")                       \
     X(node_frames, "frames of requests that were sent")                                               \

@@ -13,7 +13,7 @@ test_scripts =
 fuzz_targets =
 
 # Those that take longest begin first: one is described under "Faulty programs", the others take minutes under ThreadSanitizer.
-TESTS += t/nodes_broken.py t/unit_node_lease t/unit_node_fragmentation
+TESTS += t/nodes_broken.py t/unit_node_lease t/unit_node_prefix t/unit_node_fragmentation
 EXTRA_DIST += t/nodes_broken.py
 
 TEST_EXTENSIONS = .py .sh
@@ -183,7 +183,7 @@ EXTRA_DIST += \
 	t/lib/tap_output.py
 
 # The sources themselves: style, arrows, lists; every header alone.
-style_scripts = t/tidy.py t/headers.py t/docs.py
+style_scripts = t/tidy.py t/headers.py t/docs.py t/man_pages.py
 test_scripts += $(style_scripts)
 
 test_scripts += t/conv_text.py t/conv_text_options.py t/conv_meta.py
@@ -319,6 +319,9 @@ t_unit_node_fragmentation_SOURCES = t/unit_node_fragmentation.cc t/node_invarian
 check_PROGRAMS += t/unit_numa
 TESTS += t/unit_numa
 t_unit_numa_SOURCES = t/unit_numa.cc t/node_invariants.h t/tap.h
+
+check_PROGRAMS += t/unit_node_prefix
+t_unit_node_prefix_SOURCES = t/unit_node_prefix.cc t/tap.h
 
 check_PROGRAMS += t/unit_node_lease
 t_unit_node_lease_SOURCES = t/unit_node_lease.cc t/tap.h
