@@ -127,7 +127,7 @@ constexpr WatchWord watch_words[] = {
     {"evictions", watch_evictions}, {"deletions", watch_deletions},
     {"connevents", watch_connevents},
     {"rawcmds", watch_silent},      {"sysevents", watch_silent},
-    {"proxyreqs", watch_proxyreqs}, {"proxyevents", watch_silent},
+    {"proxyreqs", watch_proxyreqs}, {"proxyevents", watch_proxyevents},
     {"proxyuser", watch_silent},
 };
 

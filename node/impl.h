@@ -30,6 +30,8 @@ struct Node::Impl {
     void note_shortage(NodeSeconds now);
 
     Config config;
+    mutable std::mutex lease_lock;  // held for nothing else
+    LeaseConfig lease;              // under it
     uint32_t partition_count_log2;
     SizeClasses classes;
     fabric::Region region;

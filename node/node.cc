@@ -81,6 +81,7 @@ fabric::RegionShape shape(const Config& config) {
 
 Node::Impl::Impl(const Config& wanted)
     : config(as_it_will_be(wanted)),
+      lease(config.lease),
       partition_count_log2(choose_partitions_log2(wanted)),
       classes(wanted.chunk_bytes_min, wanted.growth_factor),
       region(shape(wanted)),
@@ -169,8 +170,12 @@ bool Node::Impl::reserve(uint64_t pages, NodeSeconds now, Reservation& reserved)
 
 void Node::Impl::note_shortage(NodeSeconds now) {
     if (!config.lease.enabled || !config.evict) return;
-    const LeaseTerms terms(config.policy, config.lease);
-    arena.lease_stop().shortage(now, lease_kept_s(terms.longest_ms(), config.lease.grace_ms));
+    uint32_t longest_ms = LeaseTerms(config.policy, config.lease).longest_ms();
+    {
+        std::lock_guard hold(lease_lock);
+        longest_ms = std::max(longest_ms, LeaseTerms(config.policy, lease).longest_ms());
+    }
+    arena.lease_stop().shortage(now, lease_kept_s(longest_ms, config.lease.grace_ms));
 }
 
 // Of a few windows spread over the arena, the one that loses least. False: each would take what is kept.
@@ -252,6 +257,28 @@ Node::Node(const Config& config) : impl_(std::make_unique<Impl>(config)) {}
 Node::~Node() = default;
 
 const Config& Node::config() const { return impl_->config; }
+
+LeaseConfig Node::lease_config() const {
+    std::lock_guard hold(impl_->lease_lock);
+    return impl_->lease;
+}
+
+void Node::set_lease_terms(uint32_t term_ms, uint32_t term_ms_min, uint32_t term_ms_max) {
+    LeaseConfig changed;
+    {
+        std::lock_guard hold(impl_->lease_lock);
+        impl_->lease.term_ms = term_ms;
+        impl_->lease.term_ms_min = term_ms_min;
+        impl_->lease.term_ms_max = term_ms_max;
+        changed = impl_->lease;
+    }
+    const LeaseTerms terms(impl_->config.policy, changed);
+    for (Partition& partition : impl_->partitions) {
+        std::lock_guard hold(partition.lock);
+        partition.set_lease_terms(terms);
+    }
+}
+
 const fabric::RegionView& Node::view() const { return impl_->region.view(); }
 
 uint64_t Node::check_secret() const { return impl_->secret; }
@@ -438,6 +465,7 @@ Stats Node::stats(NodeSeconds now) const {
     stats.pages_limit = impl_->arena.limit_pages();
     stats.pages_used = impl_->arena.pages_out();
     stats.memory_limit_bytes = stats.pages_limit * layout::page_bytes;
+    stats.pages_refused = impl_->arena.refused();
     stats.pages_moved += impl_->pages_moved.load(std::memory_order_relaxed);
     stats.flushes = impl_->flushes.load(std::memory_order_relaxed);
     stats.prefix_deletes = impl_->prefix_deletes.load(std::memory_order_relaxed);

@@ -97,6 +97,7 @@ struct Stats {
     uint64_t bytes = 0;             // of live items: header, key and value
     uint64_t memory_limit_bytes = 0;
     uint64_t pages_used = 0, pages_limit = 0;
+    uint64_t pages_refused = 0;     // times that the system had no memory for a page
     uint64_t pages_moved = 0;       // taken from one class for another, or for a large item
     uint64_t index_buckets = 0;
     uint64_t index_bytes = 0;
@@ -147,7 +148,13 @@ class Node {
     Node(const Node&) = delete;
     Node& operator=(const Node&) = delete;
 
+    // As it was made; of the terms of leases lease_config() has those of the moment.
     const Config& config() const;
+    // Any thread.
+    LeaseConfig lease_config() const;
+    // By a reload, from any thread: the terms of leases that are granted from now on, in milliseconds, as LeaseConfig has
+    // them. Leases that run are as long as they were granted.
+    void set_lease_terms(uint32_t term_ms, uint32_t term_ms_min, uint32_t term_ms_max);
     // What lock-free readers need; valid as long as the node.
     const fabric::RegionView& view() const;
     // Of the check in each item; for those who are welcomed, and nobody else.

@@ -118,6 +118,11 @@ class alignas(64) Partition {
     std::optional<protocol::Grant> grant(Index::Place& at, NodeSeconds now, Cost* report = nullptr);
     Renewal renew(const Access& seen, NodeSeconds now, uint64_t byte_s_max);
     void end_leases_before(NodeSeconds when) { lease_before_ = when; }
+    // Of leases granted from now on.
+    void set_lease_terms(const LeaseTerms& terms) {
+        terms_ = terms;
+        pressed_at_ = 0;
+    }
     // Frees the slots whose leases have ended; how many.
     uint32_t reclaim_pending(NodeSeconds now);
     bool lease_runs(Ref ref, NodeSeconds now) const;

@@ -39,10 +39,11 @@ protocol::Welcome welcome_facts(const Node& node, const NodeFacts& facts, protoc
     welcome.frame_bytes_max = facts.frame_bytes_max;
     welcome.credits = facts.credits;
     if (config.lease.enabled) {
-        const LeaseTerms terms(config.policy, config.lease);
+        const LeaseConfig lease = node.lease_config();
+        const LeaseTerms terms(config.policy, lease);
         welcome.term_ms_min = std::min(lease_term_ms_min, terms.shortest_ms());
         welcome.term_ms_max = terms.longest_ms();
-        welcome.grace_ms = config.lease.grace_ms;
+        welcome.grace_ms = lease.grace_ms;
     }
     welcome.regions = {{0, header.region_bytes, access}};
     return welcome;
@@ -257,6 +258,7 @@ void NodeService::hello(const Frame& frame) {
     limits_ = protocol::agreed_limits(welcome, protocol::Sender::proxy);
     credits_ = welcome.credits;
     quota_ = shared_.report_quotas.of(peer_, report_share(welcome), welcome.now.seconds);
+    term_ms_max_ = welcome.term_ms_max;
     counters_.connections_welcomed.add(1);
     state_ = State::open;
 }

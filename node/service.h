@@ -68,7 +68,7 @@ struct ServiceLimits {
     uint64_t outgoing_bytes_max = 4 << 20;     // values and texts waiting to be sent in pieces; one more is begun below it
     uint64_t incoming_bytes_max = 64 << 20;    // values coming in pieces; a single one may be larger
     uint32_t incoming_values_max = 4096;       // of them, refused ones included
-    double report_share = report_share_default;
+    Adjustable<double> report_share = report_share_default;  // by a reload
     Adjustable<uint32_t> greeting_ms = 10'000;  // what a connection takes before it is known whose it is, it keeps for so
                                                 // long; by a reload
 };
@@ -242,6 +242,7 @@ class NodeService final : public fabric::ChannelEvents {
     protocol::FrameLimits limits_;
     uint32_t credits_ = 0;
     std::shared_ptr<ReportQuota> quota_;  // once greeted
+    uint32_t term_ms_max_ = 0;            // as the welcome said: a report's answer has no longer one
     OutBuffer answer_;                    // to a report, while it is made
     Halted halted_;
     std::unordered_map<uint64_t, uint32_t> in_flight_;  // unanswered requests by sequence, of frames that were read
