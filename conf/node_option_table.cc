@@ -166,6 +166,7 @@ constexpr Option table[] = {
      .section = Section::process, .help = "write the process id there"},
     {.flag = 'v', .name = "verbose", .kind = louder, .section = Section::process, .live = true,
      .help = "say on stderr who connects and why connections end"},
+    log_level_option(Section::process), log_format_option(Section::process),
     config_option(Section::process), check_config_option(Section::process), print_config_option(Section::process),
     {.flag = 'h', .name = "help", .action = Action::help, .section = Section::process,
      .help = "print this and exit"},

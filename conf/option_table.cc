@@ -303,6 +303,7 @@ constexpr Option table[] = {
      .kind = number<&S::admin, &A::hot_keys_one_in>(0, 1'000'000), .section = extended,
      .exit_status = exit_usage,
      .help = "look at the key of about one in so many gets and sets, for\n`stats hotkeys`. 0: of none"},
+    log_level_option(process), log_format_option(process),
     {.flag = 'd', .name = "daemon", .initial = "no", .kind = toggle<&S::process, &P::daemonize>(),
      .section = process, .help = "run in the background"},
     {.flag = 'u', .name = "user", .argument = "<name>", .kind = text<&S::process, &P::user>(),

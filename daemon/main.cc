@@ -3,7 +3,6 @@
 //
 // Sockets are bound while the process still may, before it gives up root; memory, threads and files come
 // after, in the process that stays when -d makes another one of it.
-#include <cstdio>
 #include <cstdlib>
 #include <exception>
 #include <memory>
@@ -29,6 +28,7 @@
 #include "process/crash_report.h"
 #include "process/give_up.h"
 #include "process/http_listener.h"
+#include "process/log.h"
 #include "process/node_time.h"
 #include "process/passed_sockets.h"
 #include "process/process.h"
@@ -39,6 +39,7 @@
 namespace farcached::daemon {
 
 using process::Identity;
+using process::Level;
 using process::PidFile;
 using process::Signals;
 using process::give_up;
@@ -82,7 +83,7 @@ ServerOptions server_options(const conf::Settings& settings) {
 }
 
 // Sockets that the service manager passed take the place of those that the options name.
-void take_passed_sockets(ServerOptions& options, bool talks) {
+void take_passed_sockets(ServerOptions& options) {
     process::PassedSockets passed = or_give_up(process::PassedSockets::of_environment());
     options.admin_passed = or_give_up(process::take_admin(passed));
     if (options.admin_passed.fd >= 0) options.admin_path.clear();
@@ -90,9 +91,8 @@ void take_passed_sockets(ServerOptions& options, bool talks) {
     if (options.passed.empty()) return;
     options.tcp.clear();
     options.unix_path.clear();
-    if (talks)
-        std::fprintf(stderr, "listening at %zu sockets from the service manager, and not where -p, -l and -s say\n",
-                     options.passed.size());
+    process::say(Level::info, "listening at " + std::to_string(options.passed.size()) +
+                                  " sockets from the service manager, and not where -p, -l and -s say");
 }
 
 // embedded: false if other nodes keep the items, and this one nothing.
@@ -145,7 +145,9 @@ void settle(const conf::ProcessSettings& settings, const Identity& identity, con
     or_give_up(process::drop_privileges(identity, settings.core_dumps));
     if (process::may_leave(settings.daemonize, manager))
         or_give_up(process::go_to_background(settings.core_dumps, settings.verbosity > 0));
-    if (settings.lock_memory) std::fputs(process::lock_memory().c_str(), stderr);
+    if (!settings.lock_memory) return;
+    const std::string warning = process::lock_memory();
+    if (!warning.empty()) process::say(Level::warning, warning);
 }
 
 // Nobody waits for threads that did start while others could not: the process ends at once.
@@ -154,7 +156,7 @@ void start_or_exit(Start start) {
     try {
         start();
     } catch (const std::system_error& error) {
-        std::fprintf(stderr, "failed to start threads: %s\n", error.what());
+        process::say(Level::error, std::string("failed to start threads: ") + error.what());
         std::_Exit(conf::exit_system);
     }
 }
@@ -195,8 +197,7 @@ void serve(process::Reloader& reloader, Nodes* nodes, Server& server, process::H
 
     if (nodes != nullptr) {
         const std::string refused = nodes->open_table(settings.proxy);
-        if (!refused.empty())
-            std::fprintf(stderr, "%s\nuntil then every get asks its node\n", refused.c_str());
+        if (!refused.empty()) process::say(Level::warning, refused + "\nuntil then every get asks its node");
     }
 
     PidFile pid_file(settings.process.pid_file);
@@ -236,7 +237,10 @@ void serve(process::Reloader& reloader, Nodes* nodes, Server& server, process::H
 int run(int argc, char** argv) {
     const std::span<const char* const> words{argv, size_t(argc)};
     const std::vector<conf::Option> table = conf::option_table_with_nodes();
+    process::outlive_readers();
     const conf::Settings settings = process::settings_or_exit(conf::parse_command_line(words, table));
+    process::set_log(settings.process.log_level, settings.process.log_format);
+    process::set_verbosity(settings.process.verbosity);
     Recorder recorder("");  // the main thread's name is the program's
     const Recorder::Running running(recorder);
     process::report_crashes("farcached " + std::string(conf::farcached_version()) + ", as memcached " +
@@ -244,7 +248,7 @@ int run(int argc, char** argv) {
     process::Reloader reloader(words, table, conf::farcached_program(), settings);
     process::ServiceManager manager;
     ServerOptions options = server_options(settings);
-    take_passed_sockets(options, settings.process.verbosity > 0);
+    take_passed_sockets(options);
     Identity identity = or_give_up(process::find_identity(settings.process.user));
     if (settings.process.core_dumps) or_give_up(process::raise_core_limit());
     or_give_up(raise_limits(settings));
@@ -258,7 +262,7 @@ int run(int argc, char** argv) {
         if (!path.empty()) process::give_away(path, identity);
     settle(settings.process, identity, manager);
     serve(reloader, nodes.get(), server, http.get(), signals, manager);
-    if (settings.process.verbosity > 0) std::fputs("Exiting normally\n", stderr);
+    process::say(Level::info, "Exiting normally");
     return conf::exit_ok;
 }
 

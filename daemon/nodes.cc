@@ -268,10 +268,10 @@ void Nodes::came_up(OneNode& node, uint64_t incarnation, uint64_t hash_seed) {
     const bool first = node.links_up.fetch_add(1) == 0;
     if (!first || !node.told_down) return;
     node.told_down = false;
-    node.lines.say(process::Level::notice, "node " + node.name + " is up again");
+    node.lines.say(process::Level::notice, "node " + node.name + " is up again", {{"node", node.name}});
 }
 
-void Nodes::went_down(OneNode& node, bool was_up, std::string_view reason) {
+void Nodes::went_down(OneNode& node, bool was_up, proxy::LinkDown why, std::string_view reason) {
     note_event("no connection to node", node.number);
     std::lock_guard hold(lock_);
     if (was_up) node.links_up.fetch_sub(1);
@@ -279,7 +279,8 @@ void Nodes::went_down(OneNode& node, bool was_up, std::string_view reason) {
     node.tried.store(true, std::memory_order_relaxed);
     if (node.links_up.load() != 0 || node.told_down || !is_member(node)) return;
     node.told_down = true;
-    node.lines.say(process::Level::warning, "node " + node.name + " is down: " + std::string(reason));
+    node.lines.say(process::Level::warning, "node " + node.name + " is down: " + std::string(reason),
+                   {{"node", node.name}, {"cause", proxy::link_down_name(why)}});
 }
 
 bool Nodes::all_tried() const {
@@ -411,7 +412,8 @@ bool Nodes::drain(std::string_view name, bool on) {
     for (const NodeSet::Member& member : set->members) {
         if (member.one->name != name) continue;
         member.one->drained.store(on, std::memory_order_relaxed);
-        process::say(process::Level::notice, "node " + member.one->name + (on ? " is drained" : " is in use again"));
+        process::say(process::Level::notice, "node " + member.one->name + (on ? " is drained" : " is in use again"),
+                     {{"node", member.one->name}});
         return true;
     }
     return false;

@@ -6,7 +6,7 @@
 // D1  What is configured is a NodeSet, which does not change. A reload makes another and puts it in its place; each
 //     worker takes it between two requests. A node may be drained, which it tells every worker by one atomic.
 // D2  Workers ask without a lock. Their backends report what happened to their connections; of all workers the first
-//     whose connection comes up and the last that loses one are told on stderr.
+//     whose connection comes up and the last that loses one are said in the log.
 // D3  A node of the same name and address is the same before and after a reload: its connections stay, unless what is
 //     said of all connections changed. What a node that is gone had counted is kept in a sum.
 #pragma once
@@ -121,7 +121,7 @@ class Nodes final : public NodesView {
     // hash_seed: what keys are hashed with there, in that run of it.
     void came_up(OneNode& node, uint64_t incarnation, uint64_t hash_seed);
     // was_up: this connection had been.
-    void went_down(OneNode& node, bool was_up, std::string_view reason);
+    void went_down(OneNode& node, bool was_up, proxy::LinkDown why, std::string_view reason);
     // Of each node a first connection was made, or failed.
     bool all_tried() const;
     // A connection's counters are shown, until remove(), which adds them to what is over. was_up: it is at its end.

@@ -31,6 +31,10 @@ void own_key(Op& op, std::string& bytes) {
         bytes = op.group;
         op.group = bytes;
     }
+    if constexpr (requires { op.prefix; }) {
+        bytes = op.prefix;
+        op.prefix = bytes;
+    }
 }
 
 std::shared_ptr<const void> own_value(protocol::StoreOp& op) {

@@ -65,11 +65,11 @@ struct RemoteBackend::Node final : proxy::LinkEvents {
             mapped = link.channel()->mapped_region(0);
         if (mapped != nullptr) local.aim(*mapped);
     }
-    void went_down(proxy::LinkDown, const std::string& text) override {
+    void went_down(proxy::LinkDown why, const std::string& text) override {
         starting = false;
         retry = true;
         mapped = nullptr;
-        owner.nodes_.went_down(*one, was_up, text);
+        owner.nodes_.went_down(*one, was_up, why, text);
         was_up = false;
     }
     void room() override { retry = true; }

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "process/log.h"
+
 namespace farcached::daemon {
 
 namespace {
@@ -149,6 +151,7 @@ Sample take_sample(const node::Node& node, const ServerView& server, const Watch
     }
     sample.server = server.numbers();
     sample.watch = watch.numbers();
+    sample.log_lines_lost = process::log_lines_lost();
     if (const NodesView* nodes = server.nodes()) {
         add_nodes_counters(sample, *nodes);
     } else {
@@ -179,6 +182,7 @@ void subtract(Sample& sample, const Sample& earlier) {
     subtract(sample.node, earlier.node);
     subtract(sample.node_classes, earlier.node_classes);
     subtract_watch(sample.watch, earlier.watch);
+    sample.log_lines_lost -= std::min(sample.log_lines_lost, earlier.log_lines_lost);
     less(sample.crawler_passes, earlier.crawler_passes);
     size_t reasons = std::min(sample.close_reasons.size(), earlier.close_reasons.size());
     for (size_t i = 0; i < reasons; i++)

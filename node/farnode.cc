@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <ctime>
@@ -38,6 +37,7 @@
 #include "process/crash_report.h"
 #include "process/give_up.h"
 #include "process/http_listener.h"
+#include "process/log.h"
 #include "process/node_time.h"
 #include "process/passed_sockets.h"
 #include "process/process.h"
@@ -49,6 +49,7 @@ namespace farcached::node {
 
 namespace {
 
+using process::Level;
 using process::Signals;
 using process::give_up;
 using process::or_give_up;
@@ -153,7 +154,9 @@ std::vector<std::string> change(Node& node, NodeFacts& facts, FarnodeServer& ser
         return {"memory-limit: " + std::to_string(to.memory.bytes_max >> 20) +
                 " megabytes are more than was reserved at the start, or too few; a restart may take them"};
     facts.connections_max = to.session.connections_max;
-    server.change(to.node.greeting_timeout_ms, to.process.verbosity > 0);
+    server.change(to.node.greeting_timeout_ms);
+    process::set_verbosity(to.process.verbosity);
+    process::set_log(to.process.log_level, to.process.log_format);
     return {};
 }
 
@@ -186,7 +189,6 @@ ServiceLimits limits_of(const conf::NodeSettings& settings) {
 void serve(process::Reloader& reloader, TcpListeners listeners, AdminSocket admin, process::HttpListener* http,
            process::Background& background, Signals& signals, process::ServiceManager& manager) {
     const conf::Settings settings = reloader.running();
-    const bool talks = settings.process.verbosity > 0;
     std::unique_ptr<fabric::NameLock> name = take_name(settings.node.shm_path);
     const std::unique_ptr<Node> owned = node_or_exit(settings);
     Node& node = *owned;
@@ -199,9 +201,8 @@ void serve(process::Reloader& reloader, TcpListeners listeners, AdminSocket admi
     }
     NodeFacts facts = facts_of(settings, listeners);
     NodeStats stats(node, facts.name, process::node_now());
-    fabric::VerbsDevices devices(fabric::VerbsConfig(), [talks](const std::string& text) {
-        if (talks) std::fprintf(stderr, "%s\n", text.c_str());
-    });
+    fabric::VerbsDevices devices(fabric::VerbsConfig(),
+                                 [](const std::string& text) { process::say(Level::warning, text); });
     std::unique_ptr<FetchPool> fetches;
     if (!settings.node.verbs_host.empty()) {
         fetches = std::make_unique<FetchPool>(fetch_pool_bytes);
@@ -220,7 +221,7 @@ void serve(process::Reloader& reloader, TcpListeners listeners, AdminSocket admi
     try {
         server = std::make_unique<FarnodeServer>(
             node, stats, facts, process::node_reading,
-            FarnodeServer::Options{settings.session.threads, talks, fetches.get(), limits_of(settings.node)});
+            FarnodeServer::Options{settings.session.threads, fetches.get(), limits_of(settings.node)});
         for (auto& listener : listeners) server->add(std::move(listener), protocol::RegionAccess::none);
         for (auto& listener : over_rdma) server->add(std::move(listener), protocol::RegionAccess::rdma_read);
         if (name != nullptr) {
@@ -234,11 +235,11 @@ void serve(process::Reloader& reloader, TcpListeners listeners, AdminSocket admi
         supervisor.start(server->watched());
     } catch (const std::system_error& failed) {
         // Nobody waits for threads that did start while others could not.
-        std::fprintf(stderr, "failed to start: %s\n", failed.what());
+        process::say(Level::error, std::string("failed to start: ") + failed.what());
         std::_Exit(conf::exit_system);
     }
     const process::PidFile pid_file(settings.process.pid_file);
-    background.ready(talks);
+    background.ready(/* keep_output= */ settings.process.verbosity > 0);
 
     const bool graceful = signals.wait_for_the_end([&] {
         const process::ServiceManager::Reloading told(manager);
@@ -257,8 +258,11 @@ void serve(process::Reloader& reloader, TcpListeners listeners, AdminSocket admi
 int run(int argc, char** argv) {
     const std::span<const char* const> words{argv, size_t(argc)};
     const std::span<const conf::Option> table = conf::node_option_table();
+    process::outlive_readers();
     const conf::Settings settings =
         process::settings_or_exit(conf::parse_command_line(words, table, conf::farnode_program()));
+    process::set_log(settings.process.log_level, settings.process.log_format);
+    process::set_verbosity(settings.process.verbosity);
     Recorder recorder("");  // the main thread's name is the program's
     const Recorder::Running running(recorder);
     process::report_crashes("farnode " + std::string(conf::farcached_version()));
@@ -277,7 +281,7 @@ int run(int argc, char** argv) {
     const std::unique_ptr<process::HttpListener> http = process::listen_http(settings.admin);
     or_give_up(process::drop_privileges(identity, /* core_dumps= */ false));
     serve(reloader, std::move(listeners), std::move(admin), http.get(), background, signals, manager);
-    if (settings.process.verbosity > 0) std::fputs("Exiting normally\n", stderr);
+    process::say(Level::info, "Exiting normally");
     return conf::exit_ok;
 }
 

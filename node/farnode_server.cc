@@ -31,7 +31,7 @@ FarnodeServer::FarnodeServer(Node& node, NodeStats& stats, const NodeFacts& fact
     event_add(&wake_event_, nullptr);
     event_assign(&flush_event_, base_.get(), -1, EV_PERSIST, on_flush_tick, this);
     for (uint32_t i = 0; i < options.threads; i++) {
-        loops_.push_back(std::make_unique<Loop>(shared_, options.talks));
+        loops_.push_back(std::make_unique<Loop>(shared_));
         stats.include(loops_.back()->counters());
     }
 }
@@ -56,9 +56,8 @@ void FarnodeServer::add_admin(std::unique_ptr<process::AdminSocket> socket, cons
     admin_ = std::make_unique<FarnodeAdmin>(base_.get(), std::move(socket), stats_, reloader, shared_.clock);
 }
 
-void FarnodeServer::change(uint32_t greeting_ms, bool talks) {
+void FarnodeServer::change(uint32_t greeting_ms) {
     shared_.limits.greeting_ms = greeting_ms;
-    for (auto& loop : loops_) loop->talk(talks);
 }
 
 void FarnodeServer::start() {

@@ -26,7 +26,6 @@ class FarnodeServer {
   public:
     struct Options {
         uint32_t threads = 4;
-        bool talks = false;  // on stderr
         FetchPool* fetches = nullptr;  // as ServiceShared's
         ServiceLimits limits = {};
     };
@@ -41,7 +40,7 @@ class FarnodeServer {
     // Serves the operator there, in the thread that accepts. The reloader outlives this.
     void add_admin(std::unique_ptr<process::AdminSocket> socket, const process::Reloader& reloader);
     // By a reload, from any thread: for connections that come from now on.
-    void change(uint32_t greeting_ms, bool talks);
+    void change(uint32_t greeting_ms);
     // Throws std::system_error when threads cannot be had.
     void start();
     // After start(): the threads that serve, as the supervisor watches them until stop().

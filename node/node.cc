@@ -4,10 +4,12 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <new>
 #include <stdexcept>
 
 #include "base/check.h"
 #include "base/hash.h"
+#include "base/limits.h"
 #include "base/random_word.h"
 #include "node/impl.h"
 
@@ -280,6 +282,56 @@ void Node::flush_all(NodeSeconds now) {
     impl_->flushes.fetch_add(1, std::memory_order_relaxed);
 }
 
+bool Node::delete_prefix(std::string_view prefix, NodeSeconds now) {
+    CHECK(!prefix.empty() && prefix.size() <= limits::key_bytes_max);
+    bool noted = true;
+    {
+        std::lock_guard one_at_a_time(impl_->prefix_lock);
+        const uint64_t order = impl_->prefix_last.load(std::memory_order_relaxed) + 1;
+        try {
+            impl_->each_partition([&](Partition& partition) {
+                if (partition.prefixes() >= prefixes_max) noted = false;
+                if (noted) partition.hide_prefix(prefix, order);
+            });
+        } catch (const std::bad_alloc&) {
+            noted = false;
+        }
+        impl_->prefix_last.store(order, std::memory_order_release);
+        if (impl_->prefix_told) impl_->prefix_told();
+    }
+    if (!noted) return false;
+    for (uint32_t i = 0; i < UINT32_C(1) << impl_->partition_count_log2; i++) {
+        Partition& partition = impl_->partitions[i];
+        std::vector<uint32_t> pages;
+        {
+            std::lock_guard hold(partition.lock);
+            pages = partition.leased_pages();
+        }
+        // A page at a time: whoever waits for the lock waits for no longer. What is listed from now on has no lease on
+        // what is hidden.
+        for (const uint32_t page : pages) {
+            std::lock_guard hold(partition.lock);
+            partition.kill_leased(page, now);
+        }
+    }
+    return true;
+}
+
+uint64_t Node::prefix_order() const {
+    const uint64_t last = impl_->prefix_last.load(std::memory_order_acquire);
+    return last == impl_->prefix_swept.load(std::memory_order_relaxed) ? 0 : last;
+}
+
+void Node::prefixes_swept(uint64_t order) {
+    impl_->each_partition([&](Partition& partition) { partition.prefixes_swept(order); });
+    impl_->prefix_swept.store(order, std::memory_order_relaxed);
+}
+
+void Node::when_prefix_deleted(std::function<void()> told) {
+    std::lock_guard hold(impl_->prefix_lock);
+    impl_->prefix_told = std::move(told);
+}
+
 void Node::record(std::span<Access> accesses, NodeSeconds now) {
     if (accesses.size() > 1)
         std::sort(accesses.begin(), accesses.end(),
@@ -367,6 +419,7 @@ Stats Node::stats(NodeSeconds now) const {
     stats.memory_limit_bytes = stats.pages_limit * layout::page_bytes;
     stats.pages_moved += impl_->pages_moved.load(std::memory_order_relaxed);
     stats.flushes = impl_->flushes.load(std::memory_order_relaxed);
+    stats.prefix_deletes = impl_->prefix_last.load(std::memory_order_relaxed);
     return stats;
 }
 

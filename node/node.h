@@ -9,6 +9,7 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -99,6 +100,9 @@ struct Stats {
     uint64_t index_buckets = 0;
     uint64_t index_bytes = 0;
     uint64_t flushes = 0;
+    uint64_t prefix_deletes = 0;
+    uint64_t prefixes_pending = 0;  // of them, those not swept yet; the same prefix counts once
+    uint64_t prefix_items = 0;      // that went by them
     uint64_t overflow_evictions = 0;  // items that went because their bucket chain was full
     uint64_t reads_counted = 0;       // one-sided reads that were seen by the items' counters
     uint64_t numa_nodes = 1;          // that memory is divided among
@@ -172,6 +176,18 @@ class Node {
     void end_leases_before(NodeSeconds when);
     // Everything stored before this call is gone for every reader when it returns (S11).
     void flush_all(NodeSeconds now);
+
+    // Every item whose key begins with `prefix` (1 to key_bytes_max bytes) and that was stored before this call is gone for
+    // every reader when it returns (S11). That takes as long as a look at all items under leases; the memory of the others
+    // comes back by a sweep, and until that is over, reads of what is older than this call go by the locked path.
+    // False: too many prefixes wait to be swept, or there is no memory to note one more; what matches may be gone.
+    static constexpr size_t prefixes_max = 1024;
+    bool delete_prefix(std::string_view prefix, NodeSeconds now);
+    // For who sweeps: the order that is to be swept, 0 if none is; and that every page was swept since prefix_order() said so.
+    uint64_t prefix_order() const;
+    void prefixes_swept(uint64_t order);
+    // Called after each delete by prefix, under a lock: do not call the node. Empty: nobody is told.
+    void when_prefix_deleted(std::function<void()> told);
 
     // Applies accesses seen by lock-free readers, each of at most one partition lock per run of equal
     // partitions; sorts `accesses` in place.

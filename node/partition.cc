@@ -29,7 +29,8 @@ void Partition::attach(fabric::Region& region, Arena& arena, const Config& confi
     home_ = arena.home_of(which, partition_count);
     secret_ = secret;
     generation_ = first_generation / layout::partitions_max * layout::partitions_max + which;
-    words::store_release(&entry_->flush_floor, generation_);
+    flush_floor_ = generation_;
+    publish_floor();
 }
 
 uint64_t Partition::next_cas() {
@@ -62,8 +63,17 @@ NewItem Partition::same_item(const protocol::Key& key, Ref ref) const {
 }
 
 bool Partition::flushed(Ref ref) const {
-    layout::Guard guard{arena_->header(ref).guard};
-    return guard.generation() < entry_->flush_floor;
+    const uint64_t generation = layout::Guard{arena_->header(ref).guard}.generation();
+    if (generation >= entry_->flush_floor) return false;
+    return generation < flush_floor_ || prefix_deleted(ref);
+}
+
+bool Partition::prefix_deleted(Ref ref) const {
+    const uint64_t generation = layout::Guard{arena_->header(ref).guard}.generation();
+    const std::string_view key = key_of(ref);
+    return std::any_of(prefixes_.begin(), prefixes_.end(), [&](const Prefix& prefix) {
+        return generation < prefix.floor && key.starts_with(prefix.text);
+    });
 }
 
 bool Partition::dead_by_time(Ref ref, NodeSeconds now) const {
@@ -200,6 +210,7 @@ void Partition::kill(Ref ref, uint64_t* place, Gone why, NodeSeconds now) {
     std::atomic_thread_fence(std::memory_order_release);
     if (place != nullptr) index_.erase(place);
     tally_gone(ref, why, now);
+    if (!prefixes_.empty() && prefix_deleted(ref)) prefix_items_++;
     const layout::ItemHeader& header = arena_->header(ref);
     const uint64_t bytes = layout::item_bytes(header.key_len, header.value_len);
     const uint8_t size_class = arena_->page(page_of(ref)).size_class;
@@ -367,7 +378,42 @@ void Partition::flush(NodeSeconds now) {
             if (lease_runs(ref, now)) kill(ref, place_of(ref).slot, Gone::reclaimed, now);
         });
     }
-    words::store_release(&entry_->flush_floor, generation_ + layout::partitions_max);
+    flush_floor_ = generation_ + layout::partitions_max;
+    prefixes_.clear();
+    publish_floor();
+}
+
+void Partition::publish_floor() {
+    uint64_t floor = flush_floor_;
+    for (const Prefix& prefix : prefixes_) floor = std::max(floor, prefix.floor);
+    words::store_release(&entry_->flush_floor, floor);
+}
+
+// A prefix that was deleted before and is not swept yet is hidden up to now, and swept with the later order.
+void Partition::hide_prefix(std::string_view prefix, uint64_t order) {
+    if (broken::s11_forget_floor) return;
+    const uint64_t floor = generation_ + layout::partitions_max;
+    const auto same = [&](const Prefix& other) { return other.text == prefix; };
+    const auto known = std::find_if(prefixes_.begin(), prefixes_.end(), same);
+    if (known == prefixes_.end()) {
+        prefixes_.push_back({std::string(prefix), floor, order});
+    } else {
+        known->floor = floor;
+        known->order = order;
+    }
+    publish_floor();
+}
+
+void Partition::kill_leased(uint64_t page, NodeSeconds now) {
+    if (arena_->owner_hint(page) != number || arena_->page(page).listed == 0) return;
+    for_live(page, [&](Ref ref) {
+        if (lease_runs(ref, now) && flushed(ref)) kill(ref, place_of(ref).slot, Gone::deleted, now);
+    });
+}
+
+void Partition::prefixes_swept(uint64_t order) {
+    std::erase_if(prefixes_, [&](const Prefix& prefix) { return prefix.order <= order; });
+    publish_floor();
 }
 
 }  // namespace farcached::node

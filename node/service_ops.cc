@@ -165,6 +165,12 @@ void NodeService::run(Turn& turn, const RequestOptions& options, protocol::Forge
 }
 
 void NodeService::run(Turn& turn, const RequestOptions& options, protocol::FlushOp& op) {
+    if (!op.prefix.empty()) {
+        counters_.cmd_delete_prefix.add(1);
+        if (!shared_.node.delete_prefix(op.prefix, turn.now)) return refuse(turn, options.tag, RequestRefusal::no_memory);
+        turn.replies.add(protocol::DoneReply(), reply_to(options.tag));
+        return;
+    }
     counters_.cmd_flush.add(1);
     if (op.at.has_value())
         shared_.flushes.schedule(*op.at, turn.now);

@@ -3,12 +3,12 @@
 
 #include <unistd.h>
 
-#include <cstdio>
 #include <cstdlib>
 #include <memory>
 #include <utility>
 
 #include "conf/command_line.h"
+#include "process/log.h"
 #include "process/node_time.h"
 
 namespace farcached::process {
@@ -88,7 +88,7 @@ void Reloader::succeeded(conf::ReloadPlan plan) {
     }
     std::string text = changed.empty() ? "reload: nothing changed" : "reload: changed " + changed;
     if (!waiting.empty()) text += "; only a restart changes " + waiting;
-    std::fprintf(stderr, "%s\n", text.c_str());
+    say(Level::notice, text);
 }
 
 void Reloader::failed(const std::vector<std::string>& errors) {
@@ -100,7 +100,7 @@ void Reloader::failed(const std::vector<std::string>& errors) {
     }
     std::string text = "reload: refused, nothing changed\n";
     for (const std::string& error : errors) text += "reload: " + error + "\n";
-    std::fputs(text.c_str(), stderr);
+    say(Level::warning, text);
 }
 
 void Reloader::each(FunctionRef<void(std::string_view name, std::string_view value)> visit) const {

@@ -256,6 +256,7 @@ constexpr Verb verbs[] = {
     {"drain", TextVerb::drain, parse_operators},
     {"undrain", TextVerb::undrain, parse_operators},
     {"reload", TextVerb::reload, parse_operators},
+    {"delete_prefix", TextVerb::delete_prefix, parse_operators},
 };
 
 constexpr std::string_view tune_verbs[] = {"cache_memlimit", "slabs",    "lru",

@@ -273,13 +273,18 @@ class Cluster:
         mode = "local_read" if self.local_read[number % len(self.local_read)] else "no_local_read"
         named = faulty("farcached", self.faults[number % len(self.faults)])
         named["env"] = {**named.get("env", {}), **self.proxy_env}
-        proxy = Daemon(*self.nodes_behind.options(), *self.proxy_args, "-o", mode, *more, **named).start()
+        proxy = Daemon(*self.nodes_behind.options(), *self.proxy_args, "-o", mode, "--admin", self.admin(number), *more,
+                       **named).start()
         try:
             until_up(proxy)
         except BaseException:
             proxy.stop()
             raise
         return proxy
+
+    def admin(self, number):
+        """The operator's socket of the proxy that was started so many after the first."""
+        return os.path.join(self.nodes_behind.folder, "admin%d" % number)
 
     # -- What happens to nodes -----------------------------------------------------------------------
 
