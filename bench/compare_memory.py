@@ -2,6 +2,7 @@
 """What memory is taken: of an item, and with idle connections. Resident memory of fresh processes."""
 import resource
 import socket
+import time
 
 from compare_servers import Failed, stats
 from compare_load import Data
@@ -9,6 +10,16 @@ from compare_load import Data
 DESCRIPTORS_BESIDE = 200
 CONNECTIONS_PER_ADDRESS = 20_000  # fewer than ports that the kernel gives out
 PATIENCE_SECONDS = 60
+SETTLE_SECONDS, RESTS = 10, 6
+
+
+def settled(process):
+    """Resident bytes, once they rest: a table may still be growing."""
+    end, seen = time.monotonic() + SETTLE_SECONDS, [process.resident_bytes()]
+    while time.monotonic() < end and (len(seen) < RESTS or len(set(seen[-RESTS:])) > 1):
+        time.sleep(0.2)
+        seen.append(process.resident_bytes())
+    return seen[-1]
 
 
 def of_items(make, load, keys, value_bytes):
@@ -18,10 +29,11 @@ def of_items(make, load, keys, value_bytes):
     try:
         before = contestant.front.resident_bytes()
         load.preload(contestant, data)
+        after = settled(contestant.front)
         items = int(stats(contestant.port)["curr_items"])
         if items < keys:
             raise Failed("%s holds only %d of %d items" % (contestant.label, items, keys))
-        return (contestant.front.resident_bytes() - before) / items
+        return (after - before) / items
     finally:
         contestant.stop()
 
@@ -54,7 +66,7 @@ def with_idle_connections(make, connections):
         before = contestant.front.resident_bytes()
         for number in range(connections):
             opened.append(connect(contestant.port, number))
-        after = contestant.front.resident_bytes()
+        after = settled(contestant.front)
         return after, (after - before) / connections
     finally:
         for s in opened:

@@ -47,6 +47,7 @@ struct Node::Impl {
     std::function<void()> prefix_told;          // under prefix_lock
     std::atomic<uint64_t> prefix_last{0};       // order; written under prefix_lock, when all partitions know it
     std::atomic<uint64_t> prefix_swept{0};      // up to this order
+    std::atomic<uint64_t> prefix_deletes{0};    // that were carried out
 
     template <class Visit>
     void each_partition(Visit&& visit) {

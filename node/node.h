@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -187,9 +188,18 @@ class Node {
     // Every item whose key begins with `prefix` (1 to key_bytes_max bytes) and that was stored before this call is gone for
     // every reader when it returns (S11). That takes as long as a look at all items under leases; the memory of the others
     // comes back by a sweep, and until that is over, reads of what is older than this call go by the locked path.
-    // False: too many prefixes wait to be swept, or there is no memory to note one more; what matches may be gone.
-    static constexpr size_t prefixes_max = 1024;
+    // False: HiddenPrefixes::prefixes_max wait to be swept, or there is no memory; what matches may be gone.
     bool delete_prefix(std::string_view prefix, NodeSeconds now);
+    // The same in parts: what was stored before the first is gone when the last has said so. nullopt: as false above.
+    struct PrefixDelete {
+        std::string prefix;
+        std::vector<uint64_t> floors;  // by partition
+        uint32_t partition = 0;        // where it is
+        std::vector<uint32_t> pages;   // of it, that are to be looked at
+    };
+    std::optional<PrefixDelete> begin_delete_prefix(std::string_view prefix);
+    // Looks at that many pages at most. True: it is done. Throws std::bad_alloc: try again.
+    bool go_on(PrefixDelete& under_way, uint32_t pages_max, NodeSeconds now);
     // For who sweeps: the order that is to be swept, 0 if none is; and that every page was swept since prefix_order() said so.
     uint64_t prefix_order() const;
     void prefixes_swept(uint64_t order);
@@ -209,6 +219,8 @@ class Node {
     // Visits the live items of one page under its owner's lock. Pages are 0 .. page_count()-1; an empty page
     // visits nothing. A walk over all pages sees every item that stays put meanwhile.
     uint64_t page_count() const;
+    // Those that there can be, now or after set_memory_limit(); above page_count() pages are empty, or about to be.
+    uint64_t most_pages() const;
     void visit_page(uint64_t page, NodeSeconds now, FunctionRef<void(const ItemView&)> visit);
     // Removes expired and flushed items of one page; returns {checked, removed}.
     struct Swept {

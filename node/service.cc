@@ -75,6 +75,7 @@ void NodeService::turn() {
         if (state_ == State::over) return;
         while (may_go_on_sending() && send_piece()) {
         }
+        walk();
         channel_->flush();
         if (!turn_wanted()) break;
         // Whatever this makes is to be flushed: so not in the last round.
@@ -86,7 +87,7 @@ void NodeService::turn() {
 bool NodeService::turn_wanted() const {
     if (state_ == State::closing || state_ == State::over) return false;
     if (channel_->out_pending() >= shared_.limits.out_bytes_mark) return false;
-    return stalled_ || !outgoing_.empty();
+    return stalled_ || !outgoing_.empty() || !walks_.empty();
 }
 
 bool NodeService::may_go_on() const {
@@ -141,6 +142,7 @@ void NodeService::end_with(ServiceEnd why, std::string text) {
     stalled_ = false;
     outgoing_.clear();
     incoming_.clear();
+    walks_.clear();
 }
 
 void NodeService::bad(FrameError error) {

@@ -168,6 +168,12 @@ class NodeService final : public fabric::ChannelEvents {
         uint64_t check = 0;
     };
 
+    // A delete by prefix that goes on in the next turns.
+    struct Walk {
+        Address address;
+        Node::PrefixDelete under_way;
+    };
+
     // Where a frame of requests was left; its bytes are still the channel's first.
     struct Halted {
         uint16_t requests = 0;  // left; 0: none was left
@@ -210,6 +216,8 @@ class NodeService final : public fabric::ChannelEvents {
     void store(Turn& turn, uint32_t tag, const protocol::StoreOp& op);
     void announce(Turn& turn, const protocol::NodeRequest& request);
     void value_over(Incomings::iterator incoming, bool abandoned, std::string_view value);
+    void delete_prefix(Turn& turn, uint32_t tag, std::string_view prefix);
+    void walk();
     void send_later(Turn& turn, uint32_t tag, std::unique_ptr<char[]> value, uint64_t size);
 
     // A lease for who cannot read one-sided would keep memory for nothing.
@@ -247,6 +255,7 @@ class NodeService final : public fabric::ChannelEvents {
     std::unordered_map<uint64_t, Fetch> fetches_;  // by token
     uint64_t next_fetch_ = 0;
     uint64_t incoming_bytes_ = 0;
+    std::deque<Walk> walks_;
     std::deque<Outgoing> outgoing_;
     uint64_t outgoing_bytes_ = 0;  // allocated, not what is left of it
 };

@@ -381,6 +381,7 @@ class History {
         const std::string prefix = "key" + std::to_string(1 + dice_() % 9);
         if (!cache_.delete_prefix(prefix, now_)) violation("a delete by prefix was refused");
         for (Held& held : held_) held.dead = held.dead || held.key.starts_with(prefix);
+        check();  // before any look kills what it meets
         for (int i = 0; i < 300; i++)
             if (const std::string k = "key" + std::to_string(i); k.starts_with(prefix) && is_there(cache_, k, now_))
                 violation(k + " was deleted by its prefix and is there");
@@ -395,7 +396,7 @@ class History {
             case 0: now_ += dice_() % 3; return;
             case 1: remove(cache_, k, now_); return changed(k);
             case 3:
-                if (dice_() % 40 == 1) return delete_prefix();
+                if (dice_() % 10 == 1) return delete_prefix();
                 if (dice_() % 40 != 0) return;
                 cache_.flush_all(now_);
                 for (Held& held : held_) held.dead = true;
