@@ -19,6 +19,7 @@ struct RegionShape {
     uint64_t buckets_max = 0;            // per partition
     uint64_t overflow_max = 0;           // per partition
     bool huge_pages = false;
+    bool offered = true;                 // others may map it
     uint64_t incarnation = 0;
     uint64_t hash_seed = 0;
 };
@@ -28,7 +29,7 @@ class Region {
     explicit Region(const RegionShape& shape);
 
     const RegionView& view() const { return view_; }
-    // For another process to map, see Mapping. The caller closes it.
+    // For another process to map, see Mapping. The caller closes it. Only of a region that is offered.
     int open_read_only() const { return mapping_.open_read_only(); }
 
     // For the owner, who may write.
