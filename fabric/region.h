@@ -39,6 +39,11 @@ class Region {
     layout::Bucket* buckets(uint32_t partition);
     layout::Bucket* overflow(uint32_t partition);
     uint64_t* arena() { return arena_; }
+    // RegionView::beside; outlives all who read. Before anybody has the view.
+    void keep_beside(const void* first, uint32_t bytes) {
+        view_.beside = static_cast<const char*>(first);
+        view_.beside_bytes = bytes;
+    }
 
   private:
     Mapping mapping_;

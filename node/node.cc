@@ -89,6 +89,7 @@ Node::Impl::Impl(const Config& wanted)
       arena(region, classes, pages_reserved(wanted), pages_limit(wanted), lease_share(config),
             pages_unleased_min(wanted), wanted.huge_pages),
       secret(drawn(wanted, 3)) {
+    region.keep_beside(&arena.descriptor(0), sizeof(Descriptor));
     if (wanted.count_reads) arena.count_reads();
     if (config.numa_nodes.size() > 1) bind_memory(config.binder != nullptr ? *config.binder : kernel_binder());
     const uint64_t first_generation = drawn(wanted, 4) >> 6 | 1;  // room for 2^58 mutations above it
