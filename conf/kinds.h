@@ -284,9 +284,9 @@ constexpr Option log_format_option(Section section) {
     return {.name = "log-format", .argument = "<form>", .initial = "text",
             .kind = choice<&Settings::process, &ProcessSettings::log_format>(log_format_names), .section = section,
             .live = true, .exit_status = exit_usage,
-            .help = "lines on stderr as text, a sentence and name=value behind it;\n"
-                    "or as logfmt or json, with their time and level. What is\n"
-                    "wrong with options is always text"};
+            .help = "lines on stderr as text, a sentence and name=value behind\n"
+                    "it; or as logfmt or json, with their time and level. What\n"
+                    "is wrong with options is always text"};
 }
 
 constexpr std::string_view item_size_allowed = "a number of bytes, or one with k or m, from 1k to 1024m";

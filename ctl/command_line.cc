@@ -242,7 +242,7 @@ void take_command(std::span<char* const> words, CommandLine& line) {
 
 // What is asked is one line of words.
 bool has_control(std::string_view word) {
-    for (char c : word)
+    for (unsigned char c : word)
         if (c <= ' ' || c == 0x7f) return true;
     return word.empty();
 }

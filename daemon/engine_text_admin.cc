@@ -94,7 +94,8 @@ class PrefixHalf {
     void done(const protocol::DoneReply&) { say(to_.out, "OK"); }
     void unavailable() {
         to_.context.counters.change_unavailable.add(1);
-        say(to_.out, "SERVER_ERROR not every node has confirmed; where one has, it is deleted. Try again when all are up");
+        say(to_.out, "SERVER_ERROR not every node has confirmed: one is down, too old, or has too many prefixes to sweep; "
+                    "see farctl status, and try again");
     }
 
   private:
@@ -126,7 +127,7 @@ constexpr WatchWord watch_words[] = {
     {"evictions", watch_evictions}, {"deletions", watch_deletions},
     {"connevents", watch_connevents},
     {"rawcmds", watch_silent},      {"sysevents", watch_silent},
-    {"proxyreqs", watch_proxyreqs}, {"proxyevents", watch_silent},
+    {"proxyreqs", watch_proxyreqs}, {"proxyevents", watch_proxyevents},
     {"proxyuser", watch_silent},
 };
 

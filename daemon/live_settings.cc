@@ -51,6 +51,16 @@ conf::Refusal raise_limits(const conf::Settings& settings) {
         settings.session.threads * (files_per_thread + settings.proxy.nodes.size() * files_per_link) + files_other);
 }
 
+WorkerLive worker_options(const conf::Settings& settings) {
+    WorkerLive worker;
+    worker.requests_per_event = settings.session.requests_per_event;
+    worker.idle_timeout_s = settings.session.idle_timeout_s;
+    worker.hot_keys_one_in = settings.admin.hot_keys_one_in;
+    worker.latency.slow_ns = settings.admin.slow_log_ms * UINT64_C(1'000'000);
+    worker.latency.enabled = settings.admin.latency || settings.admin.slow_log_ms != 0;
+    return worker;
+}
+
 AdminOptions admin_options(const conf::Settings& settings) {
     AdminOptions options;
     conf::settings_stats(settings, [&](std::string_view name, std::string_view value) {
@@ -95,8 +105,7 @@ std::vector<std::string> change(const Running& running, const conf::Settings& fr
     LiveOptions live;
     live.connections_max = to.session.connections_max;
     live.reject_over_limit = to.session.reject_over_limit;
-    live.requests_per_event = to.session.requests_per_event;
-    live.idle_timeout_s = to.session.idle_timeout_s;
+    live.worker = worker_options(to);
     if (!running.server.change(live))
         process::say(process::Level::warning, "reload: a worker is busy and will go by it later");
     return {};

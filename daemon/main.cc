@@ -20,6 +20,7 @@
 #include "daemon/http_pages.h"
 #include "daemon/live_settings.h"
 #include "daemon/nodes.h"
+#include "daemon/proxy_events.h"
 #include "daemon/server.h"
 #include "daemon/service_status.h"
 #include "daemon/watch_hub.h"
@@ -34,6 +35,7 @@
 #include "process/process.h"
 #include "process/reloader.h"
 #include "process/service_manager.h"
+#include "process/start_guard.h"
 #include "process/supervisor.h"
 
 namespace farcached::daemon {
@@ -74,11 +76,7 @@ ServerOptions server_options(const conf::Settings& settings) {
     options.threads = session.threads;
     options.connections_max = session.connections_max;
     options.reject_over_limit = session.reject_over_limit;
-    options.worker.requests_per_event = session.requests_per_event;
-    options.worker.idle_timeout_s = session.idle_timeout_s;
-    options.worker.hot_keys_one_in = settings.admin.hot_keys_one_in;
-    options.worker.latency.slow_ns = settings.admin.slow_log_ms * UINT64_C(1'000'000);
-    options.worker.latency.enabled = settings.admin.latency || settings.admin.slow_log_ms != 0;
+    static_cast<WorkerLive&>(options.worker) = worker_options(settings);
     return options;
 }
 
@@ -179,13 +177,19 @@ std::unique_ptr<Nodes> nodes_or_exit(const conf::Settings& settings) {
 }
 
 // A reload begins and ends here.
-void reload(process::Reloader& reloader, const Running& running) {
-    reloader.reload([&](const conf::Settings& from, const conf::Settings& to) { return change(running, from, to); });
+void reload(process::Reloader& reloader, const Running& running, WatchLog& watch) {
+    const auto tell = [&](std::string_view status) {
+        if (watch.wants(watch_proxyevents)) watch.proxy_event(reload_line(status));
+    };
+    tell("start");
+    const bool done =
+        reloader.reload([&](const conf::Settings& from, const conf::Settings& to) { return change(running, from, to); });
+    tell(done ? "done" : "failed");
 }
 
 // From here on the process is the one that stays.
 void serve(process::Reloader& reloader, Nodes* nodes, Server& server, process::HttpListener* http, Signals& signals,
-           process::ServiceManager& manager) {
+           process::ServiceManager& manager, process::StartGuard& starting) {
     const conf::Settings settings = reloader.running();
     const std::unique_ptr<node::Node> owned_node = node_or_exit(settings);
     node::Node& node = *owned_node;
@@ -197,6 +201,7 @@ void serve(process::Reloader& reloader, Nodes* nodes, Server& server, process::H
     AdminImpl admin(node, server, watch, crawler, engine, shown);
 
     if (nodes != nullptr) {
+        nodes->tell(watch);
         const std::string refused = nodes->open_table(settings.proxy);
         if (!refused.empty()) process::say(Level::warning, refused + "\nuntil then every get asks its node");
     }
@@ -207,6 +212,7 @@ void serve(process::Reloader& reloader, Nodes* nodes, Server& server, process::H
     ServiceStatus status(server, nodes);
     process::Supervisor supervisor(manager, {[&] { return nodes == nullptr || nodes->all_tried(); },
                                              [&] { return status.text(); }});
+    or_give_up(process::StartGuard::room_for(settings.session.threads));
     start_or_exit([&] {
         watch.start();
         crawler.start();
@@ -220,10 +226,11 @@ void serve(process::Reloader& reloader, Nodes* nodes, Server& server, process::H
         start_or_exit([&] { http->start([&](const auto& request, auto reply) { pages->answer(request, std::move(reply)); }); });
     }
 
+    starting.over();
     const Running running{node, nodes, server, crawler, engine, admin};
     signals.wait_for_the_end([&] {
         const process::ServiceManager::Reloading told(manager);
-        reload(reloader, running);
+        reload(reloader, running, watch);
     });
     if (pages != nullptr) pages->set_stopping();
     supervisor.stop();
@@ -239,6 +246,7 @@ int run(int argc, char** argv) {
     const std::span<const char* const> words{argv, size_t(argc)};
     const std::vector<conf::Option> table = conf::option_table_with_nodes();
     process::outlive_readers();
+    process::StartGuard starting;
     const conf::Settings settings = process::settings_or_exit(conf::parse_command_line(words, table));
     process::set_log(settings.process.log_level, settings.process.log_format);
     process::set_verbosity(settings.process.verbosity);
@@ -262,7 +270,7 @@ int run(int argc, char** argv) {
     for (const std::string& path : {options.unix_path, options.admin_path})
         if (!path.empty()) process::give_away(path, identity);
     settle(settings.process, identity, manager);
-    serve(reloader, nodes.get(), server, http.get(), signals, manager);
+    serve(reloader, nodes.get(), server, http.get(), signals, manager, starting);
     process::say(Level::info, "Exiting normally");
     return conf::exit_ok;
 }

@@ -19,6 +19,8 @@
       sample.log_lines_lost)                                                                         \
     X(node_pages_used, "pages of the arena that belong to a size class", sample.node.pages_used)     \
     X(node_pages_limit, "pages that -m allows", sample.node.pages_limit)                             \
+    X(node_pages_refused, "times that the system had no memory for a page that was to be used",     \
+      sample.node.pages_refused)                                                                     \
     X(node_pages_moved, "pages taken from one size class for another, or for a large item",          \
       sample.node.pages_moved)                                                                       \
     X(node_index_buckets, "64-byte buckets of the index", sample.node.index_buckets)                 \

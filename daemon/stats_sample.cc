@@ -86,15 +86,21 @@ void subtract_totals(NodeTotals& now, const NodeTotals& earlier) {
     subtract_local(now.local, earlier.local);
 }
 
-// What was counted of a node that has gone meanwhile is among what is past.
+// What was counted of a node that has gone meanwhile is among what is past; and so is a part of it, if the node has gone and
+// come back.
 void subtract_nodes(Sample& sample, const Sample& earlier) {
+    subtract_totals(sample.past_nodes, earlier.past_nodes);
     for (const NodeTotals& before : earlier.nodes) {
         const auto same = std::find_if(sample.nodes.begin(), sample.nodes.end(), [&](const NodeTotals& now) {
             return now.shown.number == before.shown.number;
         });
-        subtract_totals(same == sample.nodes.end() ? sample.past_nodes : *same, before);
+        NodeTotals left = before;
+        if (same != sample.nodes.end()) {
+            subtract_totals(left, *same);
+            subtract_totals(*same, before);
+        }
+        subtract_totals(sample.past_nodes, left);
     }
-    subtract_totals(sample.past_nodes, earlier.past_nodes);
 }
 
 void subtract_server(ServerNumbers& now, const ServerNumbers& earlier) {

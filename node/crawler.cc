@@ -127,10 +127,12 @@ void Crawler::run() {
     Held held(lock_);
     while (!stopping_) {
         Pass pass;
-        if (flush_if_due(held) || sweep_prefixes(held)) continue;
+        if (flush_if_due(held)) continue;
+        const bool swept = sweep_prefixes(held);
+        if (stopping_) break;
         if (take_pass(pass))
             run_pass(held, pass);
-        else
+        else if (!swept)
             wait_for_work(held);
     }
 }
@@ -170,7 +172,8 @@ bool Crawler::flush_if_due(Held& held) {
 bool Crawler::sweep_prefixes(Held& held) {
     const uint64_t order = node_.prefix_order();
     if (order == 0) return false;
-    const uint64_t pages = node_.page_count();
+    // Not page_count(): when the limit is lowered, what lies above it is still there for a while.
+    const uint64_t pages = node_.most_pages();
     Clock::time_point worked_from = Clock::now();
     for (uint64_t page = 0; page < pages; page++) {
         held.unlock();
@@ -225,6 +228,7 @@ void Crawler::run_pass(Held& held, Pass& pass) {
         held.lock();
         start_page_ = (start + i + 1) % pages;
         flush_if_due(held);
+        sweep_prefixes(held);
         Clock::duration work = Clock::now() - worked_from;
         bool many = pass.checked - rested_at >= items_per_rest;
         if (!many && work < milliseconds(1)) continue;
@@ -244,7 +248,7 @@ void Crawler::run_pass(Held& held, Pass& pass) {
 void Crawler::take_rest(Held& held, const Pass& pass, Clock::duration rest) {
     Clock::time_point end = Clock::now() + rest;
     while (may_go_on(pass) && Clock::now() < end) {
-        if (flush_if_due(held)) continue;
+        if (flush_if_due(held) || sweep_prefixes(held)) continue;
         Clock::time_point look = flush_when_ == 0 ? end : Clock::now() + flush_tick;
         work_.wait_until(held, std::min(look, end));
     }

@@ -43,6 +43,7 @@
 #include "process/process.h"
 #include "process/reloader.h"
 #include "process/service_manager.h"
+#include "process/start_guard.h"
 #include "process/supervisor.h"
 
 namespace farcached::node {
@@ -145,16 +146,31 @@ conf::Refusal raise_limits(const conf::Settings& settings) {
                                      settings.session.connections_max * (files_per_connection - 1) + files_other);
 }
 
+// For how long memory is kept behind a lease was settled at the start, by the longest term there was.
+std::vector<std::string> check_terms(const Node& node, const conf::Settings& to) {
+    if (to.node.verbs_host.empty()) return {};
+    LeaseConfig lease = node.config().lease;
+    lease.term_ms = to.node.lease_ms;
+    lease.term_ms_min = to.node.lease_ms_min;
+    lease.term_ms_max = to.node.lease_ms_max;
+    const uint32_t longest_ms = LeaseTerms(node.config().policy, lease).longest_ms();
+    if (fabric::verbs_grace_ms(fabric::VerbsConfig(), longest_ms) <= lease.grace_ms) return {};
+    return {"lease-ms-max: over RDMA leases of " + std::to_string(longest_ms) + " ms need a longer grace than the " +
+            std::to_string(lease.grace_ms) + " ms that this node was started with; a restart may take them"};
+}
+
 // What a reload may change; as Reloader::Apply. What can be refused comes first.
 std::vector<std::string> change(Node& node, NodeFacts& facts, FarnodeServer& server, const conf::Settings& from,
                                 const conf::Settings& to) {
     if (conf::Refusal refusal = raise_limits(to)) return {refusal->text.substr(0, refusal->text.find('\n'))};
+    if (std::vector<std::string> refused = check_terms(node, to); !refused.empty()) return refused;
     if (from.memory.bytes_max != to.memory.bytes_max &&
         !node.set_memory_limit(to.memory.bytes_max, process::node_now()))
         return {"memory-limit: " + std::to_string(to.memory.bytes_max >> 20) +
                 " megabytes are more than was reserved at the start, or too few; a restart may take them"};
     facts.connections_max = to.session.connections_max;
-    server.change(to.node.greeting_timeout_ms);
+    node.set_lease_terms(to.node.lease_ms, to.node.lease_ms_min, to.node.lease_ms_max);
+    server.change(to.node.greeting_timeout_ms, to.node.report_share_percent / 100.0);
     process::set_verbosity(to.process.verbosity);
     process::set_log(to.process.log_level, to.process.log_format);
     return {};
@@ -187,7 +203,8 @@ ServiceLimits limits_of(const conf::NodeSettings& settings) {
 
 // From here on the process is the one that stays, and its user the one it shall be.
 void serve(process::Reloader& reloader, TcpListeners listeners, AdminSocket admin, process::HttpListener* http,
-           process::Background& background, Signals& signals, process::ServiceManager& manager) {
+           process::Background& background, Signals& signals, process::ServiceManager& manager,
+           process::StartGuard& starting) {
     const conf::Settings settings = reloader.running();
     std::unique_ptr<fabric::NameLock> name = take_name(settings.node.shm_path);
     const std::unique_ptr<Node> owned = node_or_exit(settings);
@@ -218,6 +235,7 @@ void serve(process::Reloader& reloader, TcpListeners listeners, AdminSocket admi
     Crawler crawler(node, process::node_now, crawling);
     FarnodeHttp pages(stats, process::node_reading);
     process::Supervisor supervisor(manager, {[] { return true; }, [&] { return status_text(node, *server); }});
+    or_give_up(process::StartGuard::room_for(settings.session.threads));
     try {
         server = std::make_unique<FarnodeServer>(
             node, stats, facts, process::node_reading,
@@ -239,6 +257,7 @@ void serve(process::Reloader& reloader, TcpListeners listeners, AdminSocket admi
         std::_Exit(conf::exit_system);
     }
     const process::PidFile pid_file(settings.process.pid_file);
+    starting.over();
     background.ready(/* keep_output= */ settings.process.verbosity > 0);
 
     const bool graceful = signals.wait_for_the_end([&] {
@@ -259,6 +278,7 @@ int run(int argc, char** argv) {
     const std::span<const char* const> words{argv, size_t(argc)};
     const std::span<const conf::Option> table = conf::node_option_table();
     process::outlive_readers();
+    process::StartGuard starting;
     const conf::Settings settings =
         process::settings_or_exit(conf::parse_command_line(words, table, conf::farnode_program()));
     process::set_log(settings.process.log_level, settings.process.log_format);
@@ -280,7 +300,7 @@ int run(int argc, char** argv) {
     AdminSocket admin = listen_admin(settings.admin.socket_path, identity, passed_admin);
     const std::unique_ptr<process::HttpListener> http = process::listen_http(settings.admin);
     or_give_up(process::drop_privileges(identity, /* core_dumps= */ false));
-    serve(reloader, std::move(listeners), std::move(admin), http.get(), background, signals, manager);
+    serve(reloader, std::move(listeners), std::move(admin), http.get(), background, signals, manager, starting);
     process::say(Level::info, "Exiting normally");
     return conf::exit_ok;
 }

@@ -31,6 +31,8 @@ struct Node::Impl {
     void note_shortage(NodeSeconds now);
 
     Config config;
+    mutable std::mutex lease_lock;  // held for nothing else
+    LeaseConfig lease;              // under it
     uint32_t partition_count_log2;
     SizeClasses classes;
     fabric::Region region;
@@ -46,6 +48,7 @@ struct Node::Impl {
     std::function<void()> prefix_told;          // under prefix_lock
     std::atomic<uint64_t> prefix_last{0};       // order; written under prefix_lock, when all partitions know it
     std::atomic<uint64_t> prefix_swept{0};      // up to this order
+    std::atomic<uint64_t> prefix_deletes{0};    // that were carried out
 
     template <class Visit>
     void each_partition(Visit&& visit) {

@@ -80,7 +80,7 @@ void NodeStats::append_general(NodeSeconds now, std::string& text) const {
 }
 
 void NodeStats::append_leases(NodeSeconds now, std::string& text) const {
-    const LeaseConfig& config = node_.config().lease;
+    const LeaseConfig config = node_.lease_config();
     const LeaseTerms terms(node_.config().policy, config);
     const Stats s = node_.stats(now);
     line(text, "incarnation", hex(node_.view().header->incarnation));

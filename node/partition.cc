@@ -70,10 +70,7 @@ bool Partition::flushed(Ref ref) const {
 
 bool Partition::prefix_deleted(Ref ref) const {
     const uint64_t generation = layout::Guard{arena_->header(ref).guard}.generation();
-    const std::string_view key = key_of(ref);
-    return std::any_of(prefixes_.begin(), prefixes_.end(), [&](const Prefix& prefix) {
-        return generation < prefix.floor && key.starts_with(prefix.text);
-    });
+    return prefixes_.hides(key_of(ref), generation);
 }
 
 bool Partition::dead_by_time(Ref ref, NodeSeconds now) const {
@@ -210,7 +207,7 @@ void Partition::kill(Ref ref, uint64_t* place, Gone why, NodeSeconds now) {
     std::atomic_thread_fence(std::memory_order_release);
     if (place != nullptr) index_.erase(place);
     tally_gone(ref, why, now);
-    if (!prefixes_.empty() && prefix_deleted(ref)) prefix_items_++;
+    if (prefixes_.size() != 0 && prefix_deleted(ref)) prefix_items_++;
     const layout::ItemHeader& header = arena_->header(ref);
     const uint64_t bytes = layout::item_bytes(header.key_len, header.value_len);
     const uint8_t size_class = arena_->page(page_of(ref)).size_class;
@@ -384,35 +381,28 @@ void Partition::flush(NodeSeconds now) {
 }
 
 void Partition::publish_floor() {
-    uint64_t floor = flush_floor_;
-    for (const Prefix& prefix : prefixes_) floor = std::max(floor, prefix.floor);
-    words::store_release(&entry_->flush_floor, floor);
+    words::store_release(&entry_->flush_floor, std::max(flush_floor_, prefixes_.floor()));
 }
 
-// A prefix that was deleted before and is not swept yet is hidden up to now, and swept with the later order.
-void Partition::hide_prefix(std::string_view prefix, uint64_t order) {
-    if (broken::s11_forget_floor) return;
+uint64_t Partition::hide_prefix(std::string_view prefix, uint64_t order) {
     const uint64_t floor = generation_ + layout::partitions_max;
-    const auto same = [&](const Prefix& other) { return other.text == prefix; };
-    const auto known = std::find_if(prefixes_.begin(), prefixes_.end(), same);
-    if (known == prefixes_.end()) {
-        prefixes_.push_back({std::string(prefix), floor, order});
-    } else {
-        known->floor = floor;
-        known->order = order;
-    }
+    if (broken::s11_forget_floor) return floor;
+    if (!prefixes_.hide(prefix, floor, order)) return 0;
     publish_floor();
+    return floor;
 }
 
-void Partition::kill_leased(uint64_t page, NodeSeconds now) {
+void Partition::kill_leased(uint64_t page, std::string_view prefix, uint64_t floor, NodeSeconds now) {
+    if (broken::s11_spare_leased) return;
     if (arena_->owner_hint(page) != number || arena_->page(page).listed == 0) return;
     for_live(page, [&](Ref ref) {
-        if (lease_runs(ref, now) && flushed(ref)) kill(ref, place_of(ref).slot, Gone::deleted, now);
+        if (!lease_runs(ref, now) || layout::Guard{arena_->header(ref).guard}.generation() >= floor) return;
+        if (key_of(ref).starts_with(prefix)) kill(ref, place_of(ref).slot, Gone::deleted, now);
     });
 }
 
 void Partition::prefixes_swept(uint64_t order) {
-    std::erase_if(prefixes_, [&](const Prefix& prefix) { return prefix.order <= order; });
+    prefixes_.swept(order);
     publish_floor();
 }
 

@@ -29,6 +29,7 @@
 #include <vector>
 
 #include "base/broken.h"
+#include "node/hidden_prefixes.h"
 #include "node/index.h"
 #include "node/node.h"
 #include "node/policy.h"
@@ -117,6 +118,11 @@ class alignas(64) Partition {
     std::optional<protocol::Grant> grant(Index::Place& at, NodeSeconds now, Cost* report = nullptr);
     Renewal renew(const Access& seen, NodeSeconds now, uint64_t byte_s_max);
     void end_leases_before(NodeSeconds when) { lease_before_ = when; }
+    // Of leases granted from now on.
+    void set_lease_terms(const LeaseTerms& terms) {
+        terms_ = terms;
+        pressed_at_ = 0;
+    }
     // Frees the slots whose leases have ended; how many.
     uint32_t reclaim_pending(NodeSeconds now);
     bool lease_runs(Ref ref, NodeSeconds now) const;
@@ -128,11 +134,11 @@ class alignas(64) Partition {
     void record(const Access& access, NodeSeconds now);
     void flush(NodeSeconds now);
     // Hides what is there and begins so, for all but the proxies that hold leases on it: kill_leased() on each of
-    // leased_pages() comes before the answer. `order` is larger than any before. Throws std::bad_alloc.
-    void hide_prefix(std::string_view prefix, uint64_t order);
-    size_t prefixes() const { return prefixes_.size(); }
+    // leased_pages() comes before the answer. `order` is larger than any before. What is older than the generation that
+    // is returned is hidden; 0: too many prefixes are. Throws std::bad_alloc.
+    uint64_t hide_prefix(std::string_view prefix, uint64_t order);
     std::vector<uint32_t> leased_pages() const { return pinned_pages_; }
-    void kill_leased(uint64_t page, NodeSeconds now);
+    void kill_leased(uint64_t page, std::string_view prefix, uint64_t floor, NodeSeconds now);
     // Each page was swept since the order of that number came: nothing is hidden by it or by one before it any more.
     void prefixes_swept(uint64_t order);
     // Removes every item of a page that this partition owns; the page goes back to the pool.
@@ -243,13 +249,8 @@ class alignas(64) Partition {
     uint64_t secret_ = 0;
     uint64_t generation_ = 0;
     uint64_t flush_floor_ = 0;  // of the last flush; entry_->flush_floor may be higher (P7)
-    struct Prefix {
-        std::string text;
-        uint64_t floor;  // hides what is older
-        uint64_t order;
-    };
-    std::vector<Prefix> prefixes_;  // not swept yet
-    uint64_t prefix_items_ = 0;     // killed for one
+    HiddenPrefixes prefixes_;    // not swept yet
+    uint64_t prefix_items_ = 0;  // killed for one
     uint64_t cas_issued_ = 0;
     uint64_t items_ = 0, items_total_ = 0, bytes_ = 0;
     uint64_t pages_moved_ = 0, evictions_ = 0, overflow_evictions_ = 0, reads_counted_ = 0;

@@ -197,7 +197,7 @@ bool Partition::evict_one(uint8_t size_class, NodeSeconds now, Ref pinned) {
         [&](auto& policy) { return policy.victim(moment(now), size_class, candidates); }, policy_);
     if (victim == nil) return false;
     Index::Place place = place_of(victim);
-    kill(victim, place.slot, Gone::evicted, now);
+    kill(victim, place.slot, flushed(victim) ? Gone::reclaimed : Gone::evicted, now);
     return true;
 }
 

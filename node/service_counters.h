@@ -22,6 +22,7 @@ namespace farcached::node {
     X(connections_opened, "connections that were accepted")                                       \
     X(connections_welcomed, "connections whose greeting was answered with a welcome")             \
     X(connections_over, "connections that have ended")                                            \
+    X(connections_turned_away, "connections that were closed at once, as there was no descriptor for them") \
     X(request_frames, "frames of requests")                                                       \
     X(requests, "requests, executed or refused")                                                  \
     X(cmd_get, "keys asked for two-sided")                                                        \
@@ -114,6 +115,7 @@ enum class StatKind : uint8_t { counter, gauge };
     X(limit_maxbytes, gauge, s.memory_limit_bytes, "bytes that items may take")                          \
     X(pages_used, gauge, s.pages_used, "pages in use")                                                   \
     X(pages_limit, gauge, s.pages_limit, "pages there are")                                              \
+    X(pages_refused, counter, s.pages_refused, "times that the system had no memory for a page that was to be used") \
     X(slab_reassigned, counter, s.pages_moved,                                                           \
       "pages taken from one size class for another, or for a large item")                                \
     X(hash_buckets, gauge, s.index_buckets, "buckets of the index")                                      \

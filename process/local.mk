@@ -26,5 +26,7 @@ process_libprocess_a_SOURCES = \
 	process/reloader.h \
 	process/service_manager.cc \
 	process/service_manager.h \
+	process/start_guard.cc \
+	process/start_guard.h \
 	process/supervisor.cc \
 	process/supervisor.h

@@ -64,15 +64,16 @@ Reloader::Reloader(std::span<const char* const> argv, std::vector<conf::Option> 
     file_ = named.config_path.empty() ? named.memcached_conf_path : named.config_path;
 }
 
-void Reloader::reload(Apply apply) {
+bool Reloader::reload(Apply apply) {
     std::vector<const char*> argv;
     for (const std::string& word : words_) argv.push_back(word.c_str());
     const conf::CommandLine line = conf::parse_command_line(argv, table_, program_, folder_);
-    if (line.exit_status) return failed(lines_of(line.err));
+    if (line.exit_status) return failed(lines_of(line.err)), false;
     conf::ReloadPlan plan = conf::plan_reload(table_, program_, running_, line.settings);
     if (plan.errors.empty() && !plan.changed.empty()) plan.errors = apply(running_, plan.settings);
-    if (!plan.errors.empty()) return failed(plan.errors);
+    if (!plan.errors.empty()) return failed(plan.errors), false;
     succeeded(std::move(plan));
+    return true;
 }
 
 void Reloader::succeeded(conf::ReloadPlan plan) {

@@ -15,7 +15,7 @@
 
 namespace farcached::layout {
 
-constexpr uint32_t layout_version = 1;
+constexpr uint32_t layout_version = 2;  // since 2 the flush floor may sink
 constexpr uint64_t region_magic = 0x3130646568636166;  // "fached01" in memory order
 
 constexpr uint32_t stride_bytes = 16;

@@ -37,7 +37,7 @@ namespace farcached::proxy {
     X(read_invalid_crc, "one-sided reads whose bytes did not match the item's check")                 \
     X(read_invalid_lease, "one-sided reads that completed when their lease was over")                 \
     X(read_invalid_expired, "one-sided reads without a lease that met a passed expiry time")          \
-    X(read_invalid_flushed, "one-sided reads without a lease that met an item older than the last flush") \
+    X(read_invalid_flushed, "one-sided reads without a lease that met an item older than the last flush or a sweep under way") \
     X(read_tokens, "one-sided mg reads that met a stale or win state")                                \
     X(read_failed, "one-sided reads that the transport refused or broke off")                         \
     X(read_late, "one-sided reads that completed after their request had been given up")              \

@@ -36,8 +36,8 @@ def test_nodes():
         check_delete_prefix(first, second)
         nodes[1].stop()
         check_down()
-        refused(["delete-prefix", "x", *at("p")], path_of("p") + ": not every node has confirmed; where one has, it is deleted. "
-                "Try again when all are up", "delete-prefix while a node is down")
+        refused(["delete-prefix", "x", *at("p")], path_of("p") + ": not every node has confirmed: one is down, too old, or has "
+                "too many prefixes to sweep; see farctl status, and try again", "delete-prefix while a node is down")
         check_failover(stack.enter_context(proxy("r", "-o", "failover")))
 
 

@@ -183,8 +183,11 @@ EXTRA_DIST += \
 	t/lib/tap_output.py
 
 # The sources themselves: style, arrows, lists; every header alone.
-style_scripts = t/tidy.py t/headers.py t/docs.py t/man_pages.py
+style_scripts = t/tidy.py t/headers.py t/docs.py t/doc_pages.py t/man_pages.py
 test_scripts += $(style_scripts)
+
+# What a reader of docs/ does.
+test_scripts += t/tutorial.py
 
 test_scripts += t/conv_text.py t/conv_text_options.py t/conv_meta.py
 
@@ -227,6 +230,7 @@ EXTRA_DIST += \
 	t/guest/package.py \
 	t/guest/programs.py \
 	t/guest/refused.py \
+	t/guest/clock_step.py \
 	t/guest/removed.py \
 	t/guest/reports.py \
 	t/guest/strange.py \
@@ -272,7 +276,7 @@ test_scripts += t/conv_farnode.py
 
 # The operator's sockets, and his program.
 test_scripts += t/conv_admin.py t/conv_farctl.py t/conv_farctl_nodes.py t/conv_http.py t/conv_hotkeys.py t/conv_crash.py \
-	t/metric_names.py
+	t/conv_proxyevents.py t/conv_descriptors.py t/conv_no_memory.py t/metric_names.py
 check_PROGRAMS += t/unit_ctl
 TESTS += t/unit_ctl
 t_unit_ctl_SOURCES = t/unit_ctl.cc t/tap.h

@@ -109,11 +109,33 @@ void several() {
     tap::ok(!get(cache, "c") && cache.stats(now).prefixes_pending == 0, "a flush takes all, and what waited");
 
     bool all = true;
-    for (size_t i = 0; i < node::Node::prefixes_max; i++) all = cache.delete_prefix("p" + std::to_string(i) + ":", now) && all;
+    for (size_t i = 0; i < node::HiddenPrefixes::prefixes_max; i++)
+        all = cache.delete_prefix("p" + std::to_string(i) + ":", now) && all;
     tap::ok(all, "as many as may wait");
     tap::ok(!cache.delete_prefix("one more", now), "one more is refused");
+    set(cache, "p7:x", "v");
+    tap::ok(cache.delete_prefix("p7:", now) && !get(cache, "p7:x"), "but not one that waits already");
     sweep(cache);
     tap::ok(cache.delete_prefix("one more", now), "until they are swept");
+}
+
+// Pages above a limit that is being lowered are still there: the floor sinks only when they were swept, too.
+void the_limit_is_lowered() {
+    node::Config config = with_memory(32);
+    config.partitions = 1;
+    node::Node cache(config);
+    for (int i = 0; i < 100'000; i++) set(cache, "key" + std::to_string(i), std::string(100, 'v'));
+    node::CrawlerOptions options;
+    options.enabled = false;
+    node::Crawler crawler(cache, [] { return now; }, options);
+    crawler.start();
+    cache.impl().arena.set_limit(16);  // as set_memory_limit() begins
+    cache.delete_prefix("key", now);
+    constexpr int looks_max = 20'000;
+    for (int looks = 0; cache.stats(now).prefixes_pending != 0 && looks < looks_max; looks++)
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    tap::is(cache.stats(now).items, 0u, "what lies above a lowered limit is swept, too");
+    crawler.stop();
 }
 
 // A daemon's order: the thread sweeps by itself, be the crawler enabled or not.
@@ -135,6 +157,26 @@ void the_crawler_sweeps(bool enabled) {
     crawler.stop();
     cache.delete_prefix("odd", now);
     tap::ok(!get(cache, "odd1"), how + " is gone: deleted all the same");
+}
+
+// A pass of the crawler that rests for long between its pages does not keep a sweep waiting, nor does a sweep end it.
+void an_order_meets_a_pass() {
+    node::Node cache(with_memory(64));
+    for (int i = 0; i < 100'000; i++) set(cache, "key" + std::to_string(i), std::string(200, 'v'));
+    node::CrawlerOptions options;
+    options.sleep_us = 100'000;  // of each thousand items: ten seconds
+    node::Crawler crawler(cache, [] { return now; }, options);
+    crawler.start();
+    tap::ok(crawler.crawl(~UINT64_C(0)) == node::Crawler::Asked::ok, "a pass was asked for");
+    constexpr int looks_max = 20'000;
+    for (int looks = 0; crawler.passes() == 0 && looks < looks_max; looks++)
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    cache.delete_prefix("key1", now);
+    for (int looks = 0; cache.stats(now).prefixes_pending != 0 && looks < looks_max; looks++)
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    tap::is(cache.stats(now).prefixes_pending, 0u, "a delete by prefix is swept while it is under way,");
+    tap::ok(crawler.running() && crawler.passes() == 1, "which it still is");
+    crawler.stop();
 }
 
 // Each thread stores its own keys under its own prefix, deletes by that prefix, and must never see one from before; what is
@@ -184,6 +226,8 @@ int main() {
     several();
     the_crawler_sweeps(true);
     the_crawler_sweeps(false);
+    an_order_meets_a_pass();
+    the_limit_is_lowered();
     threads();
     return tap::done();
 }

@@ -11,6 +11,7 @@
 #include "protocol/layout.h"
 #include "t/tap.h"
 #include "t/unit_frame_random.h"
+#include "node/hidden_prefixes.h"
 #include "t/unit_node_service_fixture.h"
 
 using namespace service_fixture;
@@ -472,7 +473,7 @@ void flushes() {
     tap::ok(std::holds_alternative<DoneReply>(proxy.ask(FlushOp{std::nullopt, "b"}).reply.op), "a delete by prefix is done");
     tap::ok(!is_hit(other.ask(get_of("b1"))) && !is_hit(other.ask(get_of("bc"))), "what begins so is gone");
     tap::ok(is_hit(other.ask(get_of("cb"))), "and nothing else");
-    for (size_t i = 1; i < node::Node::prefixes_max; i++) proxy.ask(FlushOp{std::nullopt, "p" + std::to_string(i)});
+    for (size_t i = 1; i < node::HiddenPrefixes::prefixes_max; i++) proxy.ask(FlushOp{std::nullopt, "p" + std::to_string(i)});
     const Answer& full = proxy.ask(FlushOp{std::nullopt, "q"});
     const auto* refused = std::get_if<RefusedReply>(&full.reply.op);
     tap::ok(refused != nullptr && refused->reason == protocol::RequestRefusal::no_memory, "there may be too many, unswept");
