@@ -186,7 +186,6 @@ EXTRA_DIST += \
 style_scripts = t/tidy.py t/headers.py t/docs.py t/doc_pages.py t/man_pages.py t/tutorial.py
 test_scripts += $(style_scripts)
 
-
 test_scripts += t/conv_text.py t/conv_text_options.py t/conv_meta.py
 
 test_scripts += t/conv_binary.py t/conv_binary_options.py
