@@ -29,7 +29,7 @@ daemon/admin.cc daemon/detail.cc daemon/dump.cc daemon/engine_binary.cc daemon/e
 daemon/engine_text_admin.cc daemon/engine_text_store.cc daemon/http_pages.cc daemon/latency.h daemon/metrics.cc daemon/own_stats.h
 daemon/proxy_events.cc daemon/service_status.cc daemon/session_end.h daemon/stats_route.cc daemon/status_json.cc
 daemon/trace.cc daemon/trace.h
-daemon/tune.cc daemon/watch.h daemon/watch_hub.cc daemon/worker.cc daemon/worker_counters.h
+daemon/tune.cc daemon/watch.h daemon/watch_hub.cc daemon/worker.cc daemon/worker_counters.h daemon/worker_replies.cc
 fabric/channel_counters.h fabric/fault_channel.cc
 node/farnode_admin.cc node/farnode_http.cc node/node_metrics.cc node/node_stats.h node/service_counters.h
 process/http_listener.cc process/http_listener.h process/reloader.h process/supervisor.h

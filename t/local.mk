@@ -183,11 +183,8 @@ EXTRA_DIST += \
 	t/lib/tap_output.py
 
 # The sources themselves: style, arrows, lists; every header alone.
-style_scripts = t/tidy.py t/headers.py t/docs.py t/doc_pages.py t/man_pages.py
+style_scripts = t/tidy.py t/headers.py t/docs.py t/doc_pages.py t/man_pages.py t/tutorial.py
 test_scripts += $(style_scripts)
-
-# What a reader of docs/ does.
-test_scripts += t/tutorial.py
 
 test_scripts += t/conv_text.py t/conv_text_options.py t/conv_meta.py
 

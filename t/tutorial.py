@@ -31,12 +31,15 @@ while piece := s.recv(65536):
 CURL = "import sys, urllib.request\nprint(urllib.request.urlopen(sys.argv[-1]).read().decode())\n"
 
 
-def free_ports():
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in PORTS]
-    ports = dict(zip(PORTS, [str(s.getsockname()[1]) for s in sockets]))
-    for s in sockets:
-        s.close()
-    return ports
+def reserve_ports():
+    """Sockets that are bound and do not listen: the kernel gives their ports to nobody who asks for any, and to who asks for one
+    of them and, as daemons do, allows that it was used. As valid as the sockets."""
+    sockets = []
+    for _ in PORTS:
+        sockets.append(socket.socket())
+        sockets[-1].setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        sockets[-1].bind(("127.0.0.1", 0))
+    return sockets
 
 
 def write_program(folder, name, text):
@@ -138,7 +141,8 @@ def until_started(lines, folder, ports):
 
 class Tutorial:
     def __init__(self, shell, folder):
-        self.shell, self.folder, self.ports = shell, folder, free_ports()
+        self.shell, self.folder, self.reserved = shell, folder, reserve_ports()
+        self.ports = dict(zip(PORTS, [str(s.getsockname()[1]) for s in self.reserved]))
         self.rdma = os.environ.get("FARCACHED_RDMA_ADDRESS")
 
     def here(self, text):
@@ -187,8 +191,9 @@ def main():
                 tutorial.write(what, text)
             if kind == "sh" and (what != "rdma" or tutorial.rdma):
                 tutorial.run(text.rstrip("\n"), wanted if next_kind == "text" else "")
-        if tap.failed:
-            tap.diag(shell.stderr())
+            if tap.failed:  # what follows would fail with it
+                tap.diag(shell.stderr()[-4000:])
+                break
     finally:
         shell.end()
         shutil.rmtree(programs, ignore_errors=True)
