@@ -11,6 +11,7 @@ from farcached import Daemon, StartFailed, tap  # noqa: E402
 
 VALUE = "v" * 8000
 MEGABYTES = 64
+BATCH = 50
 ROOM_KB = 24 << 10         # for items, and for what the daemon needs beside
 FOR_ROOT_KB = 96 << 10     # which this test has and the daemon has not
 KNOBS = ("overcommit_memory", "overcommit_kbytes", "admin_reserve_kbytes", "user_reserve_kbytes", "overcommit_ratio")
@@ -60,9 +61,11 @@ def filled(client):
     """What a client hears who stores half as much again as there is room for."""
     count = MEGABYTES * 1024 * 1024 * 3 // 2 // len(VALUE)
     replies = {}
-    for i in range(count):
-        reply = client.set("k%d" % i, VALUE)
-        replies[reply] = replies.get(reply, 0) + 1
+    for begin in range(0, count, BATCH):
+        client.send(*("set k%d 0 0 %d\r\n%s\r\n" % (i, len(VALUE), VALUE) for i in range(begin, begin + BATCH)))
+        for _ in range(BATCH):
+            reply = client.line().decode().strip()
+            replies[reply] = replies.get(reply, 0) + 1
     return replies
 
 
