@@ -28,6 +28,8 @@ base_libbase_a_SOURCES = \
 	base/out_buffer.h \
 	base/pause.h \
 	base/placement_words.h \
+	base/populate.cc \
+	base/populate.h \
 	base/policy_kind.h \
 	base/random_word.cc \
 	base/random_word.h \

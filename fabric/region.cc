@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "fabric/region.h"
 
+#include <cerrno>
 #include <new>
+#include <system_error>
+
+#include "base/populate.h"
 
 namespace farcached::fabric {
 
@@ -33,6 +37,9 @@ Region::Region(const RegionShape& shape)
                shape.huge_pages) {
     const Offsets at = plan(shape);
     char* base = mapping_.data();
+    const uint64_t partitions_bytes = sizeof(layout::PartitionEntry) << shape.partition_count_log2;
+    if (!populate(base, sizeof(layout::RegionHeader)) || !populate(base + at.partitions, partitions_bytes))
+        throw std::system_error(ENOMEM, std::generic_category(), "a node's memory");
     header_ = new (base) layout::RegionHeader{};
     partitions_ = reinterpret_cast<layout::PartitionEntry*>(base + at.partitions);
     pages_ = reinterpret_cast<layout::PageEntry*>(base + at.pages);

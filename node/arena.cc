@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "node/arena.h"
 
-#include <sys/mman.h>
-
 #include <algorithm>
 #include <atomic>
-#include <cerrno>
 
 #include "base/broken.h"
 #include "base/check.h"
+#include "base/populate.h"
 #include "protocol/words.h"
 
 namespace farcached::node {
@@ -74,13 +72,12 @@ bool Arena::take_at_home(std::vector<HomeRange>& ranges, uint32_t home, uint64_t
     return take_between(std::max(begin, range.begin), std::min(end, range.end), range.hint, number);
 }
 
-// From the system, when a page is taken for the first time. What a kernel cannot do that is older than this (5.14) it does
-// when somebody writes there.
+// From the system, when a page is taken for the first time.
 bool Arena::have_memory(uint64_t first, uint64_t pages) {
     for (uint64_t number = first; number < first + pages; number++) {
         if (backed_[number] != 0) continue;
-        void* const at = region_.arena() + number * layout::page_bytes / 8;
-        if (madvise(at, layout::page_bytes, MADV_POPULATE_WRITE) != 0 && errno != EINVAL) {
+        if (!populate(&region_.page(number), sizeof(layout::PageEntry)) ||
+            !populate(region_.arena() + number * layout::page_bytes / 8, layout::page_bytes)) {
             give_back(first, pages);
             refused_.fetch_add(1, std::memory_order_relaxed);
             return false;

@@ -1,8 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "node/index.h"
 
+#include <algorithm>
+#include <cerrno>
+#include <cstdint>
+#include <system_error>
+
 #include "base/check.h"
 #include "base/hash.h"
+#include "base/populate.h"
 #include "protocol/words.h"
 
 namespace farcached::node {
@@ -33,6 +39,7 @@ void Index::attach(fabric::Region& region, Arena& arena, uint32_t partition) {
     buckets_ = region.buckets(partition);
     overflow_ = region.overflow(partition);
     hash_seed_ = region.view().hash_seed;
+    if (!populate(buckets_, sizeof *buckets_)) throw std::system_error(ENOMEM, std::generic_category(), "a node's index");
 }
 
 layout::Bucket* Index::first(uint64_t hash) const {
@@ -86,13 +93,31 @@ uint64_t* Index::empty_slot(layout::Bucket* bucket) const {
     return nullptr;
 }
 
+// That many overflow buckets have their memory. False: there is none.
+bool Index::back_overflow(uint64_t count) {
+    if (count <= overflow_backed_) return true;
+    constexpr uint64_t at_once = 128;
+    const uint64_t to = std::min<uint64_t>(entry_->overflow_max, std::max(count, overflow_backed_ + at_once));
+    if (!populate(overflow_ + overflow_backed_, (to - overflow_backed_) * sizeof(layout::Bucket))) return false;
+    overflow_backed_ = to;
+    return true;
+}
+
+// The bucket that a split adds has its memory: all on its page have, if it is not the first there. False: there is none.
+bool Index::back_added() {
+    constexpr uintptr_t least_page = 4096;
+    layout::Bucket* const added = buckets_ + count_;
+    if (reinterpret_cast<uintptr_t>(added) % least_page >= sizeof *added) return true;
+    return populate(added, least_page);
+}
+
 uint64_t* Index::add_overflow(layout::Bucket* last) {
     uint64_t number = 0;
     if (overflow_free_ != 0) {
         number = overflow_free_;
         overflow_free_ = overflow_[number - 1].overflow;
     } else {
-        if (overflow_fresh_ == entry_->overflow_max) return nullptr;
+        if (overflow_fresh_ == entry_->overflow_max || !back_overflow(overflow_fresh_ + 1)) return nullptr;
         number = ++overflow_fresh_;
     }
     layout::Bucket& added = overflow_[number - 1];
@@ -123,7 +148,8 @@ bool Index::insert(uint64_t hash, layout::Slot slot) {
     items_++;
     if (items_ * load_denominator > count_ * load_numerator)
         if (count_ < entry_->buckets_max)
-            if (overflow_fresh_ + hops + overflow_spare <= entry_->overflow_max) split();
+            if (overflow_fresh_ + hops + overflow_spare <= entry_->overflow_max)
+                if (back_overflow(overflow_fresh_ + hops + overflow_spare) && back_added()) split();
     return true;
 }
 

@@ -41,6 +41,8 @@ class Index {
     layout::Bucket* next(const layout::Bucket* bucket) const;
     uint64_t* empty_slot(layout::Bucket* bucket) const;
     uint64_t* add_overflow(layout::Bucket* last);
+    bool back_overflow(uint64_t count);
+    bool back_added();
     void split();
     void compact(layout::Bucket* head);
     uint64_t hash_of(layout::Slot slot) const;
@@ -56,6 +58,7 @@ class Index {
     uint64_t overflow_fresh_ = 0;  // never used yet
     uint64_t overflow_free_ = 0;   // number + 1 of the first free one, linked through `overflow`
     uint64_t overflow_used_ = 0;
+    uint64_t overflow_backed_ = 0;  // so many of them have their memory
 };
 
 }  // namespace farcached::node
