@@ -72,7 +72,7 @@ fabric::RegionShape shape(const Config& config) {
     shape.buckets_max = std::clamp<uint64_t>(items_max / 4, 64, UINT32_MAX);
     shape.overflow_max = shape.buckets_max / 4 + 256;
     shape.huge_pages = config.huge_pages;
-    // A kernel gives huge pages to memory that is shared only where it is told to (shmem_enabled); to what is private, for the asking.
+    // A kernel gives huge pages to shared memory only where it is told to (shmem_enabled); to what is private, for the asking.
     shape.offered = config.offered || !config.huge_pages;
     shape.incarnation = drawn(config, 1);
     shape.hash_seed = drawn(config, 2);
