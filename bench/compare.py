@@ -276,8 +276,10 @@ def main():
     status = 0
     try:
         run.work()
-    except KeyboardInterrupt:
-        say("stopped; this is what there is so far")
+    except (KeyboardInterrupt, Failed, OSError) as e:
+        if not run.contest.measured and not run.memory:
+            raise
+        say("farbench compare: %s; this is what there is so far" % (str(e) or "stopped"))
         status = 1
     show(run, short, words, time.monotonic() - began)
     return status

@@ -10,6 +10,7 @@ from compare_load import Data
 DESCRIPTORS_BESIDE = 200
 CONNECTIONS_PER_ADDRESS = 20_000  # fewer than ports that the kernel gives out
 PATIENCE_SECONDS = 60
+BIND_ADDRESS_NO_PORT = 24  # <netinet/in.h>; Python has no name for it
 SETTLE_SECONDS, RESTS = 10, 6
 
 
@@ -50,8 +51,11 @@ def allow_descriptors(wanted):
 
 def connect(port, number):
     """One that has asked for something once."""
-    source = ("127.0.0.%d" % (1 + number // CONNECTIONS_PER_ADDRESS), 0)
-    s = socket.create_connection(("127.0.0.1", port), PATIENCE_SECONDS, source_address=source)
+    s = socket.socket()
+    s.settimeout(PATIENCE_SECONDS)
+    s.setsockopt(socket.IPPROTO_IP, BIND_ADDRESS_NO_PORT, 1)  # the port when it connects: those of connections that ended serve
+    s.bind(("127.0.0.%d" % (1 + number // CONNECTIONS_PER_ADDRESS), 0))
+    s.connect(("127.0.0.1", port))
     s.sendall(b"get nothing\r\n")
     if s.recv(64) != b"END\r\n":
         raise Failed("a connection is not served: number %d" % number)
