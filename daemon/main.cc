@@ -73,6 +73,8 @@ ServerOptions server_options(const conf::Settings& settings) {
     options.threads = session.threads;
     options.connections_max = session.connections_max;
     options.reject_over_limit = session.reject_over_limit;
+    options.io = session.io;
+    options.talks = settings.process.verbosity > 0;
     options.worker.requests_per_event = session.requests_per_event;
     options.worker.idle_timeout_s = session.idle_timeout_s;
     options.worker.hot_keys_one_in = settings.admin.hot_keys_one_in;
