@@ -10,6 +10,7 @@
 #include <dirent.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
@@ -18,6 +19,7 @@
 #include <fstream>
 #include <memory>
 #include <new>
+#include <utility>
 #include <vector>
 
 #include "base/check.h"
@@ -56,6 +58,7 @@ namespace {
 // What is queued before it is handed over early: replies are not held for long, nor much memory for them.
 constexpr size_t sends_max = 64;
 constexpr size_t queued_bytes_max = 256 << 10;
+constexpr size_t announced_max = 16;
 constexpr size_t out_bytes_kept = 16 << 10;  // by a queued send's buffer, between turns
 
 // What a completion is of, in the low bits of what it names.
@@ -130,6 +133,7 @@ class RingIo final : public SocketIo {
     void run_loop();
     void tell_sent();
     void tell_received();
+    size_t announce(size_t first);
     void take(const Completion& completion);
     void take_receive(RingSlot& slot, const Completion& completion);
 
@@ -146,6 +150,7 @@ class RingIo final : public SocketIo {
     bool must_tell_ = false;          // of one of them
     bool names_descriptors_ = false;  // a receive that is not handed over yet does
     std::vector<Completion> completions_;
+    std::vector<std::string_view> coming_;
     std::vector<RingSlot*> told_;
     std::unique_ptr<char[]> in_;      // of receive_now()
     bool turn_soon_ = false;
@@ -321,17 +326,31 @@ bool RingIo::receive_now(Session& session) {
 }
 
 void RingIo::tell_received() {
+    size_t announced = 0;
     bool woken = false;
     for (size_t i = 0; i < completions_.size(); i++) {
-        const Completion completion = completions_[i];  // a copy: more may be added
-        if (!woken && completion.result > 0 && (completion.data & kind_mask) == receiving) {
-            woken = true;
-            events_.woke();
+        if (i == announced) {
+            announced = announce(i);
+            if (!coming_.empty() && !std::exchange(woken, true)) events_.woke();
         }
+        const Completion completion = completions_[i];  // a copy: more may be added
         take(completion);
         relieve();
     }
     completions_.clear();
+}
+
+// Of some completions from `first` on; where they end. So many that what is brought nearer is still there when they are taken.
+size_t RingIo::announce(size_t first) {
+    const size_t end = std::min(first + announced_max, completions_.size());
+    coming_.clear();
+    for (size_t i = first; i < end; i++) {
+        const Completion& one = completions_[i];
+        if (one.result > 0 && (one.data & kind_mask) == receiving)
+            coming_.emplace_back(ring_->buffer(Ring::buffer_of(one.flags)), size_t(one.result));
+    }
+    if (coming_.size() > 1) events_.coming(coming_);
+    return end;
 }
 
 void RingIo::take(const Completion& completion) {

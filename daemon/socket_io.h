@@ -15,6 +15,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -30,6 +31,8 @@ class SocketEvents {
     virtual ~SocketEvents() = default;
     // Something was received: the clock is due. Before the first received() of a turn or of a receive.
     virtual void woke() = 0;
+    // This will be received next, by several sessions: what it asks for may be brought nearer.
+    virtual void coming(std::span<const std::string_view> inputs) = 0;
     // Valid until return. The session may be gone then. all: its socket held no more.
     virtual void received(Session& session, std::string_view bytes, bool all) = 0;
     // Nothing more will come: 0, the client has ended its side; else the system's error.

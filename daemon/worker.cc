@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <new>
 #include <system_error>
@@ -16,6 +17,7 @@
 #include "daemon/ring_io.h"
 #include "daemon/trace.h"
 #include "process/node_time.h"
+#include "protocol/text.h"
 
 namespace farcached::daemon {
 
@@ -296,6 +298,22 @@ void Worker::touch(Session& session) {
     session.shown.last_command.store(context_.now, std::memory_order_relaxed);
     unlist(session);
     list_newest(session);
+}
+
+// As in a multi-get: the memory of all is on its way before the first is read.
+void Worker::coming(std::span<const std::string_view> inputs) {
+    if (backend_ != nullptr) return;
+    std::array<uint64_t, proxy::LocalGet::prefetch_window> hashes;
+    for (size_t i = 0; i < inputs.size();) {
+        size_t count = 0;
+        for (; i < inputs.size() && count < hashes.size(); i++) {
+            std::string_view key;
+            if (protocol::take_plain_get(inputs[i], key) == 0) continue;
+            hashes[count] = local_.hash(key);
+            local_.prefetch_bucket(hashes[count++]);
+        }
+        for (size_t k = 0; k < count; k++) local_.prefetch_item(hashes[k]);
+    }
 }
 
 void Worker::received(Session& session, std::string_view bytes, bool all) {

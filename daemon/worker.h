@@ -130,6 +130,7 @@ class Worker final : private SocketEvents {
 
     // SocketEvents
     void woke() override { read_clock(); }
+    void coming(std::span<const std::string_view> inputs) override;
     void received(Session& session, std::string_view bytes, bool all) override;
     void input_ended(Session& session, int error) override;
     void writable(Session& session) override;
