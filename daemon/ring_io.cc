@@ -59,7 +59,7 @@ namespace {
 constexpr size_t sends_max = 64;
 constexpr size_t queued_bytes_max = 256 << 10;
 constexpr size_t announced_max = 16;
-constexpr size_t out_bytes_kept = 16 << 10;  // by a queued send's buffer, between turns
+constexpr size_t out_bytes_kept = 64 << 10;  // by a queued send's buffer, between turns
 
 // What a completion is of, in the low bits of what it names.
 enum Kind : uint64_t { receiving = 1, sending = 2, cancelling = 3, loop_ready = 4 };
