@@ -11,10 +11,12 @@ base_libbase_a_SOURCES = \
 	base/check.cc \
 	base/check.h \
 	base/counters.h \
+	base/failed_check.h \
 	base/function_ref.h \
 	base/hash.cc \
 	base/hash.h \
 	base/limits.h \
+	base/log_words.h \
 	base/mapping.cc \
 	base/mapping.h \
 	base/metrics_text.cc \

@@ -45,6 +45,7 @@ class Batch {
 
     bool done() const { return next_ == requests_.size(); }
     size_t size() const { return requests_.size(); }
+    size_t answered() const { return next_; }
 
     // Only when done: begins the next.
     void clear();

@@ -9,12 +9,9 @@
 
 namespace farcached::bench {
 
-namespace {
-
 namespace fs = std::filesystem;
 
-std::string path_of(const char* script, const std::string& given) {
-    if (!given.empty()) return given;
+std::string find_script(const char* script) {
     std::error_code none;
     const fs::path folder = fs::read_symlink("/proc/self/exe", none).parent_path();
     for (const char* place : {"../share/farcached", "bench"}) {
@@ -24,10 +21,8 @@ std::string path_of(const char* script, const std::string& given) {
     return {};
 }
 
-}  // namespace
-
 void draw_charts(const char* command, const char* script, const std::string& given, const std::string& folder) {
-    const std::string path = path_of(script, given);
+    const std::string path = given.empty() ? find_script(script) : given;
     if (path.empty()) {
         std::fprintf(stderr, "farbench %s: no charts; bench/%s %s draws them\n", command, script, folder.c_str());
         return;

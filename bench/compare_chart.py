@@ -1,13 +1,29 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A chart of `bench/compare --proxied`: a bar for each contestant, the CPU time of the front and of the back end to end.
+"""A chart of a workload of `farbench compare`: a bar for each contestant, the CPU time of the front and of the back end to end.
 
 The bar is of the medians of front and of back; the thin line spans the extremes of their sum over the rounds.
 """
-from compare_report import line, text
+from xml.sax.saxutils import escape
 
 WIDTH, LEFT, RIGHT, TOP, ROW, BAR, BOTTOM = 860, 310, 70, 86, 34, 18, 40
 TICKS_MAX = 8
 COLORS = {True: ("#1b6fae", "#8fc1e8"), False: ("#6b6b6b", "#bdbdbd")}  # ours?: front, back
+
+
+def head(width, height):
+    return ['<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%d" viewBox="0 0 %d %d" '
+            'font-family="sans-serif">' % (width, height, width, height),
+            '<rect width="100%" height="100%" fill="white"/>']
+
+
+def text(x, y, words, anchor="start", size=12, weight="normal", color="#222222"):
+    return '<text x="%.1f" y="%.1f" text-anchor="%s" font-size="%d" font-weight="%s" fill="%s">%s</text>' % (
+        x, y, anchor, size, weight, color, escape(words))
+
+
+def line(x1, y1, x2, y2, color, width=1.0):
+    return '<line x1="%.1f" y1="%.1f" x2="%.1f" y2="%.1f" stroke="%s" stroke-width="%.1f"/>' % (
+        x1, y1, x2, y2, color, width)
 
 
 class Bar:
@@ -33,7 +49,7 @@ def rectangle(x, y, width, color):
 
 def legend():
     parts = []
-    for x, words, shade in ((LEFT, "front: the proxy", 0), (LEFT + 150, "back: both servers", 1)):
+    for x, words, shade in ((LEFT, "front", 0), (LEFT + 150, "back, behind a proxy", 1)):
         parts += [rectangle(x, TOP - 36, BAR, COLORS[True][shade]), text(x + BAR + 6, TOP - 23, words, size=11)]
     return parts + [line(LEFT + 310, TOP - 27, LEFT + 340, TOP - 27, "#222222", 1.5),
                     text(LEFT + 346, TOP - 23, "their sum in the rounds", size=11)]
@@ -55,9 +71,7 @@ def write(path, title, below, bars):
     step = step_of(most)
     scale = (WIDTH - LEFT - RIGHT) / (most or 1)
     height = TOP + ROW * len(bars) + BOTTOM
-    parts = ['<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%d" viewBox="0 0 %d %d" '
-             'font-family="sans-serif">' % (WIDTH, height, WIDTH, height),
-             '<rect width="100%" height="100%" fill="white"/>',
+    parts = head(WIDTH, height) + [
              text(16, 24, title, size=15, weight="bold"), text(16, 42, below, size=10, color="#555555")] + legend()
     tick = 0.0
     while tick <= most * (1 + 1e-9):

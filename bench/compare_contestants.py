@@ -1,34 +1,46 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The contestants of `bench/compare --proxied`: a proxy in front of two servers, all on the same CPUs.
+"""The contestants of `farbench compare`, all on the same CPUs.
 
-    farcached       -> 2 farnode     over shm, with local_read and without, and over tcp
+    farcached, memcached, floor      by themselves
+    farcached       -> 2 farnode     over shm and over tcp
     nutcracker      -> 2 memcached   over TCP and over Unix sockets
     memcached proxy -> 2 memcached   if the memcached has its built-in proxy
+    mcrouter        -> 2 memcached
 
-Every proxy listens on TCP. C1 ends everything that a contestant started, whatever happens; C2 no port is chosen
-by us but nutcracker's two, which are held until it has them.
+Everyone listens on TCP. C1 ends everything that a contestant started, whatever happens; C2 no port is chosen
+by us but nutcracker's two and mcrouter's, which are held until it has them.
 """
+import json
 import os
+import re
 import shutil
 import socket
 import subprocess
 import tempfile
 import time
 
-from compare_servers import Failed, Process, START_SECONDS, accepts, as_whom, port_in
+from compare_servers import Failed, Process, START_SECONDS, accepts, as_whom, port_in, stats
 
 BACKS = ("a", "b")
-CONNECTIONS_MAX = "4096"
 PATIENCE_MS = 10_000  # of a proxy for its servers: nobody fails because the machine is busy
 READY_CONNECTIONS, READY_KEYS = 32, 16
+DIRECT, PROXIED = "direct", "proxied"
 
 
 class Contestant:
-    """A front and its backs, running. Owner: who called start(), until stop()."""
+    """A front and, behind a proxy, its backs, running. Owner: who called start(), until stop().
+
+    group: DIRECT or PROXIED. ours: what the others are compared with. counts_requests: `stats` has cmd_get.
+    """
+
+    group = PROXIED
+    ours = False
+    stores = True
+    counts_requests = False
 
     def __init__(self, label, setup, cpus):
         self.label = label
-        self.setup = setup  # binaries, threads_back, megabytes
+        self.setup = setup  # paths of programs, megabytes, back_threads, connections_max
         self.cpus = cpus
         self.folder = None  # while it runs
         self.backs = []
@@ -43,10 +55,14 @@ class Contestant:
     def back_pids(self):
         return [back.pid for back in self.backs]
 
+    def at(self, _data):
+        """Who is to be asked for this data."""
+        return self
+
     def start(self):
         self.folder = tempfile.mkdtemp(prefix="farcached-compare-")
         try:
-            where = [self.start_back(name) for name in BACKS]
+            where = [self.start_back(name) for name in BACKS] if self.group == PROXIED else []
             self.start_front(where)
             wait_until_it_stores(self)
         except BaseException:
@@ -77,19 +93,73 @@ class Contestant:
 
     def run_front_like_memcached(self, binary, more):
         ports = self.path("front.ports")
-        self.run_front([binary] + as_whom() + ["-l", "127.0.0.1", "-p", "-1", "-c", CONNECTIONS_MAX] + more,
-                       {"MEMCACHED_PORT_FILENAME": ports})
+        self.run_front([binary] + as_whom() + ["-l", "127.0.0.1", "-p", "-1", "-U", "0", "-c", str(self.setup.connections_max)] +
+                       more, {"MEMCACHED_PORT_FILENAME": ports})
+        self.port = self.front.wait_until(lambda: port_in(ports))
+
+
+class Direct(Contestant):
+    """memcached, or what is started like one."""
+
+    group = DIRECT
+    counts_requests = True
+
+    def __init__(self, label, setup, cpus, binary, threads, more=(), ours=False):
+        super().__init__(label, setup, cpus)
+        self.binary, self.threads, self.more, self.ours = binary, threads, list(more), ours
+
+    def start_front(self, _where):
+        self.run_front_like_memcached(self.binary, ["-t", str(self.threads), "-m", str(self.setup.megabytes)] + self.more)
+
+
+class Floor(Contestant):
+    """farbench floor: one for each length of values."""
+
+    group = DIRECT
+    stores = False
+
+    def __init__(self, label, setup, cpus, threads, datas):
+        super().__init__(label, setup, cpus)
+        self.threads, self.datas, self.floors = threads, datas, []
+
+    def start(self):
+        self.floors = [OneFloor(self, data.value_bytes) for data in self.datas]
+        for floor in self.floors:
+            floor.start()
+        return self
+
+    def stop(self):
+        for floor in self.floors:
+            floor.stop()
+
+    def at(self, data):
+        return next(floor for floor in self.floors if floor.value_bytes == data.value_bytes)
+
+
+class OneFloor(Contestant):
+    group = DIRECT
+    stores = False
+
+    def __init__(self, floor, value_bytes):
+        super().__init__(floor.label, floor.setup, floor.cpus)
+        self.threads, self.value_bytes = floor.threads, value_bytes
+
+    def start_front(self, _where):
+        ports = self.path("floor.ports")
+        self.run_front([self.setup.farbench, "floor", "--threads", str(self.threads), "--value-bytes", str(self.value_bytes),
+                        "--port-file", ports])
         self.port = self.front.wait_until(lambda: port_in(ports))
 
 
 class Farcached(Contestant):
-    """threads: of the proxy; None: as many as it has by default."""
+    """In front of two farnode. more: arguments of farcached."""
 
-    def __init__(self, label, setup, cpus, threads, channel, local_read=True):
+    ours = True
+    counts_requests = True
+
+    def __init__(self, label, setup, cpus, threads, channel, more=()):
         super().__init__(label, setup, cpus)
-        self.threads = threads
-        self.channel = channel
-        self.local_read = local_read
+        self.threads, self.channel, self.more = threads, channel, list(more)
 
     @property
     def table(self):
@@ -107,12 +177,11 @@ class Farcached(Contestant):
         return "shm:" + socket_path
 
     def start_front(self, where):
-        more = [] if self.threads is None else ["-t", str(self.threads)]
+        more = ["-t", str(self.threads)]
         for name, address in zip(BACKS, where):
             more += ["--node", "%s=%s" % (name, address)]
         more += ["-o", "node_timeout_ms=%d" % PATIENCE_MS, "-o", "pointer_table.path=" + self.table]
-        more += [] if self.local_read else ["-o", "no_local_read"]
-        self.run_front_like_memcached(self.setup.farcached, more)
+        self.run_front_like_memcached(self.setup.farcached, more + self.more)
 
     def stop(self):
         super().stop()
@@ -129,7 +198,7 @@ class BehindMemcached(Contestant):
         ports, socket_path = self.path(name + ".ports"), self.path(name + ".sock")
         where = ["-s", socket_path] if self.unix else ["-l", "127.0.0.1", "-p", "-1", "-U", "0"]
         back = self.run_back(name, [self.setup.memcached] + as_whom() + where + [
-            "-m", str(self.setup.megabytes), "-t", str(self.setup.back_threads), "-c", CONNECTIONS_MAX],
+            "-m", str(self.setup.megabytes), "-t", str(self.setup.back_threads), "-c", str(self.setup.connections_max)],
             {"MEMCACHED_PORT_FILENAME": ports})
         if self.unix:
             return back.wait_until(lambda: socket_path if accepts(socket_path) else None)
@@ -155,13 +224,27 @@ class Nutcracker(BehindMemcached):
 
     def start_front(self, where):
         servers = "".join("   - %s:1 %s\n" % (address, name) for name, address in zip(BACKS, where))
-        with held_port() as main, held_port() as stats:
-            port, stats_port = (s.getsockname()[1] for s in (main, stats))
+        with held_port() as main, held_port() as told:
+            port, stats_port = (s.getsockname()[1] for s in (main, told))
             conf = self.write("nutcracker.yml", NUTCRACKER.format(port=port, patience=PATIENCE_MS, servers=servers))
             self.run_front([self.setup.nutcracker, "-c", conf, "-a", "127.0.0.1", "-s", str(stats_port),
                             "-o", self.path("nutcracker.log"), "-p", self.path("nutcracker.pid")])
             self.front.wait_until(lambda: accepts(("127.0.0.1", port)) or None)
         self.port = port
+
+
+class Mcrouter(BehindMemcached):
+    def __init__(self, label, setup, cpus, threads):
+        super().__init__(label, setup, cpus)
+        self.threads = threads
+
+    def start_front(self, where):
+        conf = self.write("mcrouter.json", json.dumps({"pools": {"all": {"servers": where}}, "route": "PoolRoute|all"}))
+        with held_port() as held:
+            self.port = held.getsockname()[1]
+            self.run_front([self.setup.mcrouter, "--config", "file:" + conf, "--port", str(self.port), "--num-proxies",
+                            str(self.threads), "--async-dir", self.folder, "--stats-root", self.folder])
+            self.front.wait_until(lambda: accepts(("127.0.0.1", self.port)) or None)
 
 
 def held_port():
@@ -196,14 +279,28 @@ class MemcachedProxy(BehindMemcached):
         backends = ", ".join('mcp.backend("%s", "127.0.0.1", %s)' % (name, address.rpartition(":")[2])
                              for name, address in zip(BACKS, where))
         conf = self.write("proxy.lua", PROXY_LUA.format(backends=backends))
-        more = [] if self.threads is None else ["-t", str(self.threads)]
-        self.run_front_like_memcached(self.setup.memcached, more + ["-U", "0", "-o", "proxy_config=" + conf])
+        self.run_front_like_memcached(self.setup.memcached, ["-t", str(self.threads), "-o", "proxy_config=" + conf])
+
+
+def help_of(binary):
+    told = subprocess.run([binary, "-h"], capture_output=True, timeout=10, stdin=subprocess.DEVNULL)
+    return (told.stdout + told.stderr).decode("utf-8", "replace")
 
 
 def has_proxy(memcached):
     """Is its built-in proxy compiled in?"""
-    told = subprocess.run([memcached, "-h"], capture_output=True, timeout=10, stdin=subprocess.DEVNULL)
-    return b"proxy_config" in told.stdout + told.stderr
+    return "proxy_config" in help_of(memcached)
+
+
+def io_choices(farcached):
+    """Arguments by back end of the sockets: of what this farcached can be told to use. {} if there is no choice."""
+    known = re.search(r"(?m)^\s*(?:-o )?io=", help_of(farcached))
+    return {io: ["-o", "io=" + io] for io in ("libevent", "uring")} if known else {}
+
+
+def uses(contestant, io):
+    """Whether it really does: it falls back where the kernel refuses."""
+    return stats(contestant.port).get("farcached_io") == io
 
 
 def wait_until_it_stores(contestant):
@@ -229,19 +326,60 @@ def wait_until_it_stores(contestant):
             time.sleep(0.02)
 
 
-def all_contestants(setup, cpus):
-    """Makes none run yet. setup.memcached, setup.nutcracker: None where there is none. Ours come first."""
-    one, standard = "farcached -t 1 -> 2 farnode (%s)", "farcached -> 2 farnode (%s)"
-    found = [
-        Farcached(one % "shm", setup, cpus, 1, "shm"),
-        Farcached(standard % "shm", setup, cpus, None, "shm"),
-        Farcached(one % "shm, no local_read", setup, cpus, 1, "shm", local_read=False),
-        Farcached(one % "tcp", setup, cpus, 1, "tcp"),
-    ]
+URING = " io=uring"
+
+
+def direct_contestants(setup, cpus, threads, datas, again=False):
+    """Makes none run yet. Ours come first. datas: what the floor answers."""
+    choices = io_choices(setup.farcached)
+
+    def ours(label, io="libevent"):
+        return Direct(label, setup, cpus, setup.farcached, threads, choices.get(io, []), ours=True)
+    found = [ours("farcached")]
+    if again:
+        found.append(ours("farcached again"))
+    if "uring" in choices:
+        found.append(ours("farcached" + URING, "uring"))
+    if setup.memcached:
+        found.append(Direct("memcached", setup, cpus, setup.memcached, threads))
+    if datas:
+        found.append(Floor("floor", setup, cpus, threads, datas))
+    return found
+
+
+def proxied_contestants(setup, cpus, threads):
+    """Likewise. nutcracker has one thread, whatever one wants: `-t 1` is its like."""
+    choices = io_choices(setup.farcached)
+    found = []
+    for name, io in [("farcached", "libevent")] + ([("farcached" + URING, "uring")] if "uring" in choices else []):
+        more = choices.get(io, [])
+        found.append(Farcached(name + " -t 1 -> 2 farnode (shm)", setup, cpus, 1, "shm", more))
+        if threads > 1:
+            found.append(Farcached("%s -t %d -> 2 farnode (shm)" % (name, threads), setup, cpus, threads, "shm", more))
+    found.append(Farcached("farcached -t 1 -> 2 farnode (tcp)", setup, cpus, 1, "tcp", choices.get("libevent", [])))
     if setup.memcached and setup.nutcracker:
         found += [Nutcracker("nutcracker -> 2 memcached (TCP)", setup, cpus, unix=False),
                   Nutcracker("nutcracker -> 2 memcached (Unix)", setup, cpus, unix=True)]
     if setup.memcached and has_proxy(setup.memcached):
-        found += [MemcachedProxy("memcached proxy -t 1 -> 2 memcached", setup, cpus, 1),
-                  MemcachedProxy("memcached proxy -> 2 memcached", setup, cpus, None)]
+        for n in sorted({1, threads}):
+            found.append(MemcachedProxy("memcached proxy -t %d -> 2 memcached" % n, setup, cpus, n))
+    if setup.memcached and setup.mcrouter:
+        found.append(Mcrouter("mcrouter -> 2 memcached", setup, cpus, threads))
     return found
+
+
+def what_is_missing(setup):
+    """Sentences about peers that do not take part."""
+    missing = []
+    if "uring" not in io_choices(setup.farcached):
+        missing.append("This farcached has no io=uring: it does not take part.")
+    if setup.memcached is None:
+        return missing + ["There is no memcached (Debian package memcached): no peers take part."]
+    if setup.nutcracker is None:
+        missing.append("There is no nutcracker (Debian package nutcracker): it does not take part.")
+    if not has_proxy(setup.memcached):
+        missing.append("%s has no built-in proxy (-o proxy_config, from 1.6.23 if built with --enable-proxy): "
+                       "it does not take part as a proxy." % setup.memcached)
+    if setup.mcrouter is None:
+        missing.append("There is no mcrouter: it does not take part.")
+    return missing

@@ -1,120 +1,201 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""One load on one server, by memtier_benchmark or by `farbench load`: both give the same few numbers.
+"""One load on one server, by `farbench load`, memtier_benchmark or mc-crusher: all give the same few numbers.
 
-Throughput and CPU time are per key, so that a multi-get of 50 keys counts as 50.
+A contestant is who has `port`, `pid` and `back_pids`. Throughput and CPU time are per key, so that a multi-get of 50 keys counts
+as 50. What a generator cannot tell is None.
 """
 import json
 import os
 import subprocess
 import tempfile
+import time
 
-from compare_servers import Failed, child_setup
+from compare_servers import Failed, child_setup, cpu_seconds, stats
 
 GRACE_SECONDS = 60  # beyond the time that a load is told to take
+PRELOAD_SECONDS = 600
+
+
+class Data:
+    """Values that are stored once and serve several workloads."""
+
+    def __init__(self, name, value_bytes, keys, prefix="compare-"):
+        self.name = name
+        self.value_bytes = value_bytes
+        self.keys = keys
+        self.prefix = prefix
 
 
 class Workload:
-    """name, and what it asks for. The keys of a data set are stored once and serve all its workloads."""
+    """name, and what it asks for. connections, threads: None: as the load has them. rate: keys per second of an open loop."""
 
-    def __init__(self, name, data, pipeline=1, multiget=1, ratio="5:95"):
+    def __init__(self, name, data, pipeline=1, multiget=1, ratio="5:95", connections=None, threads=None, rate=None):
         self.name = name
         self.data = data
         self.pipeline = pipeline
         self.multiget = multiget
         self.ratio = ratio
+        self.connections = connections
+        self.threads = threads
+        self.rate = rate
 
 
-class Data:
-    def __init__(self, name, value_bytes, keys):
-        self.name = name
-        self.value_bytes = value_bytes
-        self.keys = keys
+def run_to_its_end(command, seconds, cpus):
+    try:
+        done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, timeout=seconds + GRACE_SECONDS,
+                              preexec_fn=child_setup(cpus))
+    except subprocess.TimeoutExpired:
+        raise Failed("this load did not end in time: %s" % " ".join(command)) from None
+    if done.returncode != 0:
+        raise Failed("this load failed: %s\n%s" % (" ".join(command),
+                                                  (done.stdout + done.stderr).decode("utf-8", "replace")[-2000:]))
+
+
+def measured(keys, seconds, contestant, before, after, latency, hit_ratio, client_cpu_share=None):
+    """before, after: CPU seconds of the front and of all behind it. latency: (p50, p99, p99.9), in us."""
+    front, back = ((b - a) * 1e6 / keys if keys else 0.0 for a, b in zip(before, after))
+    return {"keys_per_s": keys / seconds, "p50_us": latency[0], "p99_us": latency[1], "p999_us": latency[2],
+            "cpu_s_per_million": front + back, "front_cpu_s_per_million": front, "back_cpu_s_per_million": back,
+            "hit_ratio": hit_ratio, "client_cpu_share": client_cpu_share, "late_share": None, "unsent": 0}
+
+
+def cpu_of(contestant):
+    return cpu_seconds(contestant.pid), sum(cpu_seconds(pid) for pid in contestant.back_pids)
 
 
 class Load:
-    """How loads are made. tool: path of farbench; memtier: of memtier_benchmark, or None."""
+    """farbench load. tool: its path."""
 
-    prefix = "compare-"
+    name = "farbench"
 
-    def __init__(self, tool, memtier, protocol, threads, connections, cpus):
+    def __init__(self, tool, protocol, threads, connections, cpus):
         self.tool = tool
-        self.memtier = memtier
         self.protocol = protocol
         self.threads = threads
         self.connections = connections
         self.cpus = cpus
 
-    @property
-    def name(self):
-        return "memtier_benchmark" if self.memtier else "farbench load"
+    def can(self, contestant, workload):
+        return True
 
-    def _run(self, command, seconds):
-        try:
-            done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True,
-                                  timeout=seconds + GRACE_SECONDS, preexec_fn=child_setup(self.cpus))
-        except subprocess.TimeoutExpired:
-            raise Failed("this load did not end in time: %s" % " ".join(command)) from None
-        if done.returncode != 0:
-            raise Failed("this load failed: %s\n%s" % (" ".join(command),
-                                                      (done.stdout + done.stderr).decode("utf-8", "replace")[-2000:]))
-
-    def _farbench(self, server, data, *args, seconds):
+    def _farbench(self, contestant, data, *args, seconds):
         with tempfile.TemporaryDirectory(prefix="farcached-compare-") as folder:
             path = os.path.join(folder, "results.json")
-            self._run([self.tool, "load", "--port", str(server.port), "--protocol", self.protocol, "--threads",
-                       str(self.threads), "--keys", str(data.keys), "--key-prefix", self.prefix, "--value-bytes",
-                       str(data.value_bytes), "--server-pid", str(server.pid), "--json", path] +
-                      (["--back-pid", ",".join(str(pid) for pid in server.back_pids)] if server.back_pids else []) +
-                      [str(a) for a in args], seconds)
+            run_to_its_end([self.tool, "load", "--port", str(contestant.port), "--protocol", self.protocol,
+                            "--keys", str(data.keys), "--key-prefix", data.prefix, "--value-bytes",
+                            str(data.value_bytes), "--server-pid", str(contestant.pid), "--json", path] +
+                           (["--back-pid", ",".join(str(pid) for pid in contestant.back_pids)]
+                            if contestant.back_pids else []) + [str(a) for a in args], seconds, self.cpus)
             with open(path) as file:
                 return json.load(file)
 
-    def preload(self, server, data):
+    def preload(self, contestant, data):
         """Stores every key once."""
-        self._farbench(server, data, "--connections", 8, "--preload", "--requests", 1, seconds=120)
+        self._farbench(contestant, data, "--threads", self.threads, "--connections", 8, "--preload", "--requests", 1,
+                       seconds=PRELOAD_SECONDS)
 
-    def measure(self, server, workload, seconds, warmup):
-        if self.memtier:
-            return self._measure_memtier(server, workload, seconds)
-        got = self._farbench(server, workload.data, "--connections", self.connections, "--pipeline",
-                             workload.pipeline, "--multiget", workload.multiget, "--ratio", workload.ratio,
-                             "--seconds", seconds, "--warmup", warmup, seconds=seconds + warmup)
+    def measure(self, contestant, workload, seconds, warmup):
+        threads = workload.threads or self.threads
+        pace = ["--rate", workload.rate / workload.multiget] if workload.rate else []
+        got = self._farbench(contestant, workload.data, "--threads", threads, "--connections",
+                             workload.connections or self.connections, "--pipeline", workload.pipeline, "--multiget",
+                             workload.multiget, "--ratio", workload.ratio, "--seconds", seconds, "--warmup", warmup, *pace,
+                             seconds=seconds + warmup)
         return {"keys_per_s": got["keys_per_s"], "p50_us": got["all_p50_us"], "p99_us": got["all_p99_us"],
                 "p999_us": got["all_p999_us"],
                 "cpu_s_per_million": got["server_cpu_s_per_million_keys"] + got["back_cpu_s_per_million_keys"],
                 "front_cpu_s_per_million": got["server_cpu_s_per_million_keys"],
                 "back_cpu_s_per_million": got["back_cpu_s_per_million_keys"],
                 "hit_ratio": got["hit_ratio"] if got["keys_read"] else 1.0,
-                "client_cpu_share": got["client_cpu_s"] / got["measured_s"] / self.threads}
+                # At a rate the client is awake all the time, whatever it has to do.
+                "client_cpu_share": None if workload.rate else got["client_cpu_s"] / got["measured_s"] / threads,
+                "late_share": got["late"] / got["operations"] if workload.rate and got["operations"] else None,
+                "unsent": got["unsent"]}
 
-    def _measure_memtier(self, server, workload, seconds):
+
+class Memtier:
+    """memtier_benchmark, with the keys that farbench has stored."""
+
+    name = "memtier_benchmark"
+
+    def __init__(self, tool, threads, connections, cpus):
+        self.tool, self.threads, self.connections, self.cpus = tool, threads, connections, cpus
+
+    def can(self, contestant, workload):
+        return workload.rate is None and workload.connections is None
+
+    def measure(self, contestant, workload, seconds, warmup):
         with tempfile.TemporaryDirectory(prefix="farcached-compare-") as folder:
             path = os.path.join(folder, "results.json")
-            command = [self.memtier, "-s", "127.0.0.1", "-p", str(server.port), "-P", "memcache_text",
-                       "--threads", str(self.threads), "--clients", str(self.connections // self.threads),
+            command = [self.tool, "-s", "127.0.0.1", "-p", str(contestant.port), "-P", "memcache_text",
+                       "--threads", str(self.threads), "--clients", str(max(1, self.connections // self.threads)),
                        "--pipeline", str(workload.pipeline), "--ratio", workload.ratio,
-                       "--data-size", str(workload.data.value_bytes), "--key-prefix", self.prefix,
+                       "--data-size", str(workload.data.value_bytes), "--key-prefix", workload.data.prefix,
                        "--key-minimum", "1", "--key-maximum", str(workload.data.keys - 1),
                        "--key-pattern", "R:R", "--distinct-client-seed",
                        "--test-time", str(max(1, round(seconds))), "--hide-histogram",
                        "--print-percentiles", "50,99,99.9", "--json-out-file", path]
             if workload.multiget > 1:
                 command += ["--multi-key-get", str(workload.multiget)]
-            before = server.cpu_seconds()
-            self._run(command, seconds)
-            cpu = server.cpu_seconds() - before
+            before = cpu_of(contestant)
+            run_to_its_end(command, seconds, self.cpus)
+            after = cpu_of(contestant)
             with open(path) as file:
-                return read_memtier(json.load(file), cpu)
+                return read_memtier(json.load(file), contestant, before, after)
 
 
-def read_memtier(results, cpu):
-    """memtier's JSON and the server's CPU seconds, as measure() returns them."""
-    stats = results["ALL STATS"]
-    totals = stats["Totals"]
-    hits, misses = stats["Gets"]["Hits/sec"], stats["Gets"]["Misses/sec"]
-    rate = hits + misses + stats["Sets"]["Ops/sec"]
-    duration = stats["Runtime"]["Total duration"] / 1000.0
-    latency = totals["Percentile Latencies"]
-    return {"keys_per_s": rate, "p50_us": latency["p50.00"] * 1000, "p99_us": latency["p99.00"] * 1000,
-            "p999_us": latency["p99.90"] * 1000, "cpu_s_per_million": cpu * 1e6 / (rate * duration),
-            "hit_ratio": hits / (hits + misses) if hits + misses else 1.0, "client_cpu_share": None}
+def read_memtier(results, contestant, before, after):
+    found = results["ALL STATS"]
+    hits, misses = found["Gets"]["Hits/sec"], found["Gets"]["Misses/sec"]
+    rate = hits + misses + found["Sets"]["Ops/sec"]
+    duration = found["Runtime"]["Total duration"] / 1000.0
+    latency = found["Totals"]["Percentile Latencies"]
+    return measured(rate * duration, duration, contestant, before, after,
+                    [latency[p] * 1000 for p in ("p50.00", "p99.00", "p99.90")],
+                    hits / (hits + misses) if hits + misses else 1.0)
+
+
+class Crusher:
+    """mc-crusher: it runs until it is ended and tells nothing, so what was done is counted by the server. Gets alone."""
+
+    name = "mc-crusher"
+
+    def __init__(self, tool, connections, cpus):
+        self.tool, self.connections, self.cpus = tool, connections, cpus
+
+    def can(self, contestant, workload):
+        return contestant.counts_requests and workload.rate is None and workload.connections is None \
+            and workload.ratio != "1:0"
+
+    def config(self, workload):
+        kind = "ascii_mget,mget_count=%d" % workload.multiget if workload.multiget > 1 else "ascii_get"
+        return "send=%s,recv=blind_read,conns=%d,key_prefix=%s,key_prealloc=1,key_count=%d,key_randomize=1,pipelines=%d\n" % (
+            kind, self.connections, workload.data.prefix, workload.data.keys, workload.pipeline)
+
+    def measure(self, contestant, workload, seconds, warmup):
+        with tempfile.TemporaryDirectory(prefix="farcached-compare-") as folder:
+            path, said = os.path.join(folder, "conf"), os.path.join(folder, "said")
+            with open(path, "w") as file:
+                file.write(self.config(workload))
+            with open(said, "wb") as out:
+                process = subprocess.Popen([self.tool, path, "127.0.0.1", str(contestant.port)], stdin=subprocess.DEVNULL,
+                                           stdout=out, stderr=out, preexec_fn=child_setup(self.cpus))
+            try:
+                self._wait_until_it_runs(process, contestant)
+                time.sleep(warmup)
+                before, began, first = cpu_of(contestant), time.monotonic(), stats(contestant.port)
+                time.sleep(seconds)
+                after, ended, last = cpu_of(contestant), time.monotonic(), stats(contestant.port)
+            finally:
+                process.kill()
+                process.wait()
+        gets, hits = (int(last[name]) - int(first[name]) for name in ("cmd_get", "get_hits"))
+        return measured(gets, ended - began, contestant, before, after, (None, None, None), hits / gets if gets else 0.0)
+
+    @staticmethod
+    def _wait_until_it_runs(process, contestant):
+        end, first = time.monotonic() + GRACE_SECONDS, int(stats(contestant.port)["cmd_get"])
+        while int(stats(contestant.port)["cmd_get"]) == first:
+            if process.poll() is not None or time.monotonic() > end:
+                raise Failed("mc-crusher asks for nothing")
+            time.sleep(0.05)

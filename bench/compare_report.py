@@ -1,94 +1,167 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The results of bench/compare as a table, JSON, CSV and a drawing.
-
-A ratio is the first server's number by the second's, taken within a round, since what disturbs a machine
-disturbs neighbours in time alike; shown are its median over the rounds, its least and its greatest.
-"""
+"""The results of `farbench compare` as a table, JSON, CSV and drawings."""
 import csv
 import json
 import math
-import statistics
-from xml.sax.saxutils import escape
+import os
 
-# key, title, unit, decimals, is more better?
-METRICS = [
-    ("keys_per_s", "throughput", "keys/s", 0, True),
-    ("p50_us", "p50 latency", "us", 0, False),
-    ("p99_us", "p99 latency", "us", 0, False),
-    ("p999_us", "p99.9 latency", "us", 0, False),
-    ("cpu_s_per_million", "server CPU", "s per million keys", 3, False),
-]
+import compare_chart as chart
+from compare_chart import line, text
+from compare_contest import FLOOR, METRICS, PEER, RATIOS, Spread
 
 
-class Comparison:
-    """All that one metric of one workload (or the memory of one data set) comes to."""
-
-    def __init__(self, metric, first, second):
-        self.key, self.title, self.unit, self.decimals, self.more_is_better = metric
-        self.first, self.second = first, second
-        self.medians = statistics.median(first), statistics.median(second)
-        ratios = [a / b for a, b in zip(first, second) if b > 0]
-        self.ratio = statistics.median(ratios) if ratios else math.nan
-        self.low, self.high = (min(ratios), max(ratios)) if ratios else (math.nan, math.nan)
-
-    def as_json(self):
-        ratios = [x if math.isfinite(x) else None for x in (self.ratio, self.low, self.high)]
-        return {"metric": self.key, "unit": self.unit, "more_is_better": self.more_is_better,
-                "rounds": [self.first, self.second], "medians": list(self.medians), "ratio": ratios[0],
-                "ratio_min": ratios[1], "ratio_max": ratios[2]}
+def baselines(row):
+    """Whom ours are compared with: memcached and the floor, or (None) whichever proxy is best."""
+    there = [label for label in (PEER, FLOOR) if label in row.labels]
+    return there or ([None] if any(not c.ours for c in row.contestants) else [])
 
 
-def compare_rounds(rounds):
-    """rounds: [(measurement of the first, of the second), ...]"""
-    return [Comparison(metric, [a[metric[0]] for a, _ in rounds], [b[metric[0]] for _, b in rounds])
-            for metric in METRICS]
-
-
-def compare_memory(first, second):
-    return Comparison(("memory", "memory", "bytes of RSS per item", 1, False), [first], [second])
-
-
-def table(groups, labels):
-    """groups: [(title, [Comparison, ...]), ...]"""
-    lines = ["%-34s %14s %14s %8s   %s" % ("", labels[0], labels[1], "ratio", "over the rounds")]
-    for title, comparisons in groups:
-        lines += ["", title]
-        for c in comparisons:
-            number = "%%14.%df" % c.decimals
-            lines.append("  %-32s %s %s %8.3f   %.3f .. %.3f" % (
-                "%s, %s" % (c.title, c.unit), number % c.medians[0], number % c.medians[1], c.ratio, c.low, c.high))
+def table(contest):
+    lines = []
+    for row in contest.measured:
+        if not row.rounds:
+            continue
+        w = row.workload
+        lines += ["", "%s: %s, set:get %s, %d connections%s; medians of %d rounds, CPU in s per million keys" % (
+            row.name, w.data.name, w.ratio, w.connections or contest.options.connections,
+            ", %.0f keys/s" % w.rate if w.rate else "", len(row.rounds)),
+            "  %-40s" % "" + "".join("%11s" % title for _, title, _, _ in METRICS)]
+        for label in row.labels:
+            lines.append("  %-40s" % label + "".join(
+                "%11s" % number(row.spread(label, key).median, decimals) for key, _, decimals, _ in METRICS))
+        for to in baselines(row):
+            lines += ratio_lines(row, to)
     return "\n".join(lines)
 
 
-def write_json(path, about, groups):
-    about = dict(about, results=[{"name": title, "metrics": [c.as_json() for c in comparisons]}
-                                 for title, comparisons in groups])
+def number(x, decimals):
+    return "%.*f" % (decimals, x) if math.isfinite(x) else "-"
+
+
+def ratio_lines(row, to):
+    lines = []
+    for key, title, _, _ in (m for m in METRICS if m[0] in RATIOS):
+        beside = to or row.best_peer(key)
+        shown = [(label, row.ratio(label, key, beside)) for label in row.ours] if beside else []
+        if any(ratio.known for _, ratio in shown):
+            lines.append("  ratio of %s to that of %s" % (title, beside))
+            lines += ["    %-38s %11.3f  (%.3f .. %.3f)" % (label, r.median, r.low, r.high) for label, r in shown if r.known]
+    return lines
+
+
+def memory_table(memory):
+    """memory: {what: {label: bytes}}"""
+    lines = []
+    for what, taken in memory.items():
+        lines += ["", "resident memory, %s" % what]
+        for label, size in taken.items():
+            beside = "   %.3f of %s" % (size / taken[PEER], PEER) if PEER in taken and label != PEER else ""
+            lines.append("  %-40s %14.1f bytes%s" % (label, size, beside))
+    return "\n".join(lines)
+
+
+def finite(x):
+    return x if x is not None and math.isfinite(x) else None
+
+
+def as_json(contest, memory):
+    """An object for each contestant and workload."""
+    found = []
+    for row in contest.measured:
+        for label in row.labels if row.rounds else []:
+            def median(metric):
+                return finite(row.spread(label, metric).median)
+            one = {"contestant": label, "workload": row.name, "ops_per_s": median("keys_per_s"), "p50_us": median("p50_us"),
+                   "p99_us": median("p99_us"), "p999_us": median("p999_us"),
+                   "cpu_front_s_per_mop": median("front_cpu_s_per_million"),
+                   "cpu_back_s_per_mop": median("back_cpu_s_per_million"),
+                   "generator": row.generator.name, "rounds": len(row.rounds)}
+            for to in baselines(row):
+                beside = {key: to or row.best_peer(key) for key in RATIOS}
+                one["ratios to " + (to or "the best peer")] = {
+                    key: row.ratio(label, key, beside[key]).as_json() for key in RATIOS if beside[key]}
+            for what, taken in memory.items():
+                if label in taken:
+                    one["bytes, " + what] = taken[label]
+            found.append(one)
+    return found
+
+
+def write_json(path, contest, memory):
     with open(path, "w") as file:
-        json.dump(about, file, indent=1)
+        json.dump(as_json(contest, memory), file, indent=1)
         file.write("\n")
 
 
-def write_csv(path, groups, labels):
+def write_csv(path, contest):
     with open(path, "w", newline="") as file:
         rows = csv.writer(file)
-        rows.writerow(["workload", "metric", "unit"] + list(labels) + ["ratio", "ratio_min", "ratio_max"])
-        for title, comparisons in groups:
-            for c in comparisons:
-                rows.writerow([title, c.key, c.unit, *c.medians, c.ratio, c.low, c.high])
+        rows.writerow(["workload", "generator", "contestant", "round"] + [m[0] for m in METRICS])
+        for row in contest.measured:
+            for turn, got in enumerate(row.rounds, 1):
+                for label in row.labels:
+                    rows.writerow([row.workload.name, row.generator.name, label, turn] + [got[label][m[0]] for m in METRICS])
 
 
-# -------------------------------------------------------------------------------------------- drawing
+def write_charts(folder, contest, about):
+    os.makedirs(folder, exist_ok=True)
+    for row in contest.measured:
+        if not row.rounds:
+            continue
+        bars = [chart.Bar(c.label, row.spread(c.label, "front_cpu_s_per_million").median,
+                          row.spread(c.label, "back_cpu_s_per_million").median, row.spread(c.label, "cpu_s_per_million"), c.ours)
+                for c in row.contestants]
+        name = "".join(c if c.isalnum() else "-" for c in row.name)
+        while "--" in name:
+            name = name.replace("--", "-")
+        chart.write(os.path.join(folder, name.strip("-") + ".svg"), "CPU per million keys: %s, set:get %s" % (
+            row.name, row.workload.ratio), about, bars)
 
-WIDTH, LEFT, RIGHT, TOP, ROW, GAP = 860, 250, 90, 56, 17, 30
+
+# -------------------------------------------------------------------------------------------- ratios drawn
+
+WIDTH, LEFT, RIGHT, TOP, ROW, GAP = 940, 330, 90, 56, 17, 30
 BETTER, WORSE, UNSURE = "#1b7f3b", "#b3261e", "#666666"
+
+
+class Drawn:
+    """A ratio with its name."""
+
+    def __init__(self, title, ratio, more_is_better):
+        self.title, self.ratio, self.more_is_better = title, ratio, more_is_better
+
+    @property
+    def color(self):
+        """Better or worse only if every round says so."""
+        if self.ratio.low > 1.0:
+            return BETTER if self.more_is_better else WORSE
+        if self.ratio.high < 1.0:
+            return WORSE if self.more_is_better else BETTER
+        return UNSURE
+
+
+def groups_of(contest):
+    """[(workload and whom it is compared with, [Drawn, ...]), ...]"""
+    found = []
+    for row in contest.measured:
+        for to in baselines(row) if row.rounds else []:
+            shown = []
+            for label in row.ours:
+                for key, title, _, more_is_better in METRICS:
+                    beside = (to or row.best_peer(key)) if key in RATIOS else None
+                    ratio = row.ratio(label, key, beside) if beside else Spread([])
+                    if ratio.known and ratio.low > 0:
+                        shown.append(Drawn("%s, %s" % (label, title), ratio, more_is_better))
+            if shown:
+                found.append(("%s, to %s" % (row.name, to or "the best peer"), shown))
+    return found
 
 
 class Axis:
     """Ratios on a logarithmic scale around 1, as wide as what there is to show."""
 
-    def __init__(self, comparisons):
-        shown = [x for c in comparisons for x in (c.low, c.high) if x > 0 and math.isfinite(x)]
-        reach = max([abs(math.log2(x)) for x in shown] + [0.5])
+    def __init__(self, drawn):
+        reach = max([abs(math.log2(x)) for d in drawn for x in (d.ratio.low, d.ratio.high)] + [0.5])
         self.reach = min(math.ceil(reach * 2) / 2, 4.0)
 
     def at(self, ratio):
@@ -100,54 +173,31 @@ class Axis:
                 if abs(math.log2(t)) <= self.reach + 1e-9]
 
 
-def text(x, y, words, anchor="start", size=12, weight="normal", color="#222222"):
-    return '<text x="%.1f" y="%.1f" text-anchor="%s" font-size="%d" font-weight="%s" fill="%s">%s</text>' % (
-        x, y, anchor, size, weight, color, escape(words))
+def draw_row(d, y, axis):
+    return [text(LEFT - 10, y + 4, d.title, "end", 11),
+            line(axis.at(d.ratio.low), y, axis.at(d.ratio.high), y, d.color, 2.5),
+            '<circle cx="%.1f" cy="%.1f" r="4" fill="%s"/>' % (axis.at(d.ratio.median), y, d.color),
+            text(WIDTH - RIGHT + 12, y + 4, "%.3f" % d.ratio.median, size=11, color=d.color)]
 
 
-def line(x1, y1, x2, y2, color, width=1.0):
-    return '<line x1="%.1f" y1="%.1f" x2="%.1f" y2="%.1f" stroke="%s" stroke-width="%.1f"/>' % (
-        x1, y1, x2, y2, color, width)
-
-
-def judge(c):
-    """Better or worse only if every round says so."""
-    if c.low > 1.0:
-        return BETTER if c.more_is_better else WORSE
-    if c.high < 1.0:
-        return WORSE if c.more_is_better else BETTER
-    return UNSURE
-
-
-def draw_row(c, y, axis):
-    color = judge(c)
-    parts = [text(LEFT - 10, y + 4, c.title, "end", 11)]
-    if math.isfinite(c.ratio) and c.low > 0:
-        parts += [line(axis.at(c.low), y, axis.at(c.high), y, color, 2.5),
-                  '<circle cx="%.1f" cy="%.1f" r="4" fill="%s"/>' % (axis.at(c.ratio), y, color),
-                  text(WIDTH - RIGHT + 12, y + 4, "%.3f" % c.ratio, size=11, color=color)]
-    return parts
-
-
-def write_svg(path, title, groups, labels):
-    axis = Axis([c for _, comparisons in groups for c in comparisons])
-    height = TOP + sum(GAP + ROW * len(comparisons) for _, comparisons in groups) + 40
-    parts = ['<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%d" viewBox="0 0 %d %d" '
-             'font-family="sans-serif">' % (WIDTH, height, WIDTH, height),
-             '<rect width="100%" height="100%" fill="white"/>',
-             text(16, 22, title, size=15, weight="bold"),
-             text(16, 40, "ratio %s / %s: median and range of the rounds; green: better in every round, "
-                  "red: worse in every round" % tuple(labels), size=11, color="#555555")]
+def write_svg(path, contest, about):
+    groups = groups_of(contest)
+    axis = Axis([d for _, shown in groups for d in shown])
+    height = TOP + sum(GAP + ROW * len(shown) for _, shown in groups) + 40
+    parts = chart.head(WIDTH, height) + [
+        text(16, 22, "farcached's ratios to its peers", size=15, weight="bold"),
+        text(16, 40, "median and range of the rounds; green: better in every round, red: worse in every round. " + about, size=10,
+             color="#555555")]
     for tick in axis.ticks():
         x = axis.at(tick)
         parts += [line(x, TOP, x, height - 26, "#222222" if tick == 1 else "#dddddd"),
                   text(x, height - 10, "%.3g" % tick, "middle", 10)]
     y = TOP
-    for name, comparisons in groups:
+    for name, shown in groups:
         y += GAP
         parts.append(text(16, y - 10, name, size=12, weight="bold"))
-        for c in comparisons:
-            parts += draw_row(c, y + 4, axis)
+        for d in shown:
+            parts += draw_row(d, y + 4, axis)
             y += ROW
     with open(path, "w") as file:
         file.write("\n".join(parts + ["</svg>", ""]))

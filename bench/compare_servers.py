@@ -1,18 +1,15 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The servers that bench/compare compares: started, watched through /proc, ended by their own pid."""
+"""Servers that are compared: started, watched through /proc, ended by their own pid; and the machine that they run on."""
 import ctypes
 import os
 import re
-import shutil
 import signal
 import socket
 import subprocess
-import tempfile
 import time
 
 START_SECONDS = 20
 STOP_SECONDS = 20
-TICKS = os.sysconf("SC_CLK_TCK")
 
 
 class Failed(Exception):
@@ -83,10 +80,10 @@ class Process:
         with open("/proc/%d/status" % self.pid) as file:
             return int(re.search(r"^VmRSS:\s+(\d+) kB", file.read(), re.M).group(1)) * 1024
 
-    def cpu_seconds(self):
-        with open("/proc/%d/stat" % self.pid) as file:
-            fields = file.read().rpartition(")")[2].split()
-        return (int(fields[11]) + int(fields[12])) / TICKS
+
+def cpu_seconds(pid):
+    """User and system, of all threads, to the nanosecond: the clock that clock_getcpuclockid() gives."""
+    return time.clock_gettime(~pid << 3 | 2)
 
 
 def as_whom():
@@ -108,27 +105,6 @@ def accepts(address):
     with socket.socket(socket.AF_UNIX if isinstance(address, str) else socket.AF_INET) as s:
         s.settimeout(1)
         return s.connect_ex(address) == 0
-
-
-class Server(Process):
-    """One running memcached, or whatever is started like one, at a port that the kernel chooses."""
-
-    back_pids = ()
-
-    def __init__(self, label, binary, threads, megabytes, cpus):
-        folder = tempfile.mkdtemp(prefix="farcached-compare-")
-        port_file = os.path.join(folder, "ports")
-        command = [binary] + as_whom() + ["-l", "127.0.0.1", "-p", "-1", "-U", "0", "-t", str(threads),
-                                          "-m", str(megabytes), "-c", "4096"]
-        super().__init__(label, command, cpus, folder, {"MEMCACHED_PORT_FILENAME": port_file})
-        self.port = self.wait_until(lambda: port_in(port_file))
-
-    def stop(self):
-        super().stop()
-        shutil.rmtree(self.folder, ignore_errors=True)
-
-    def stats(self):
-        return stats(self.port)
 
 
 def stats(port, group="", seconds=10):

@@ -29,11 +29,15 @@ class Connection {
     Connection& operator=(const Connection&) = delete;
 
     int fd() const { return fd_; }
+    // From when the latency counts of what was answered last.
+    uint64_t since_ns() const { return due_ns.empty() ? sent_at_ns : due_ns[batch.answered() - 1]; }
 
     // The batch that is filled, then sent; `out` takes its bytes.
     Batch batch;
     OutBuffer out;
     uint64_t sent_at_ns = 0;
+    std::vector<uint64_t> due_ns;  // open loop: by request of the batch
+    uint64_t free_at_ns = 0;       // open loop: since when there has been no batch
     bool waits_to_write = false;  // what epoll was told
 
     enum class Io : uint8_t { good, blocked, closed };

@@ -9,9 +9,12 @@
 #include <string_view>
 #include <vector>
 
+#include "bench/compare.h"
 #include "bench/exit_status.h"
+#include "bench/floor.h"
 #include "bench/hitratio.h"
 #include "bench/hitratio_options.h"
+#include "bench/interrupts.h"
 #include "bench/load.h"
 #include "bench/options.h"
 #include "bench/report.h"
@@ -36,7 +39,8 @@ int load_command(std::span<char* const> arguments) {
     std::fputs(text_report(options, results).c_str(), stdout);
     if (!options.output.json_path.empty()) write_json(options.output.json_path, options, results);
     if (!options.output.csv_path.empty()) append_csv(options.output.csv_path, options, results);
-    return results.total.failures.total() == 0 ? exit_good : exit_failed;
+    if (!options.output.histogram_path.empty()) write_histogram(options.output.histogram_path, results);
+    return results.total.failures.total() == 0 && !interrupted ? exit_good : exit_failed;
 }
 
 struct Command {
@@ -54,8 +58,14 @@ std::vector<OptionText> texts(std::span<const OptionOf<Options>> table) {
 
 std::vector<Command> commands() {
     return {
-        {"load", "", "Load on a memcached server, in a closed loop: throughput, latency, hit ratio, server CPU.",
+        {"load", "", "Load on a memcached server, in a closed loop or at a rate: throughput, latency, hit ratio, server CPU.",
          texts(load_options()), load_command},
+        {"compare", "",
+         "farcached beside its peers, the same load on one after the other, round by round: throughput, latency, server CPU of\n"
+         "front and back, memory. Whoever is found takes part. Needs python3.",
+         texts(compare_options()), compare_command},
+        {"floor", "", "A server that stores nothing: the least that a server with epoll, recv() and send() does.",
+         texts(floor_options()), floor_command},
         {"transport", "[ADDRESS]...",
          "The ways to a farnode side by side: TCP, two-sided and one-sided RDMA, with and without metadata atomics.\n"
          "ADDRESS: tcp:HOST:PORT, verbs:HOST:PORT, shm:PATH; or --spawn.",

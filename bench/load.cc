@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "base/function_ref.h"
+#include "bench/interrupts.h"
 
 namespace farcached::bench {
 
@@ -148,28 +149,36 @@ void measure(const Workers& workers, const LoadOptions& options, Progress& progr
              Results& results) {
     const Bounds& bounds = options.bounds;
     const Target& target = options.target;
-    uint64_t from_ns = now_ns() + uint64_t(bounds.warmup_s * 1e9);
+    const Pace& pace = options.pace;
+    const uint64_t start_ns = now_ns();
+    uint64_t from_ns = start_ns + uint64_t(bounds.warmup_s * 1e9);
     uint64_t to_ns = from_ns + uint64_t(bounds.seconds * 1e9);
     auto work = [&](Worker& worker, uint32_t number) {
         uint64_t requests = bounds.requests / workers.size();
         if (number < bounds.requests % workers.size()) requests++;
         if (bounds.requests > 0 && requests == 0) return;
-        worker.load({from_ns, to_ns, requests});
+        const Window window{from_ns, to_ns, requests};
+        if (pace.rate == 0) return worker.load(window);
+        const uint32_t of = uint32_t(workers.size());
+        worker.load_at_rate(window, Schedule(start_ns, pace.rate, pace.arrivals, number, of, options.mix.seed));
     };
     Crew crew(workers, work);
     progress.watch(crew, "warm-up", from_ns, 0);
     Usage server_before = usage_of(target.server_pids), back_before = usage_of(target.back_pids);
     double client_before_s = own_cpu_s();
-    progress.watch(crew, "load", to_ns, 0);
+    progress.watch(crew, "load", pace.rate == 0 ? to_ns : UINT64_MAX, 0);
     results.client_cpu_s = own_cpu_s() - client_before_s;
     results.server = usage_of(target.server_pids) - server_before;
     results.back = usage_of(target.back_pids) - back_before;
     progress.watch(crew, "the last replies", UINT64_MAX, 0);
     results.measured_s = bounds.seconds;
-    if (bounds.requests == 0) return;
     uint64_t last_ns = from_ns;
     for (const auto& worker : workers) last_ns = std::max(last_ns, worker->tally().last_reply_ns);
-    results.measured_s = double(last_ns - from_ns) * 1e-9;
+    const double replied_s = double(last_ns - from_ns) * 1e-9;
+    if (bounds.requests > 0 || interrupted)
+        results.measured_s = replied_s;
+    else if (pace.rate > 0)
+        results.measured_s = std::max(bounds.seconds, replied_s);
 }
 
 }  // namespace
@@ -179,6 +188,7 @@ Results run_load(const LoadOptions& options) {
     Workers workers = make_workers(plan);
     usage_of(options.target.server_pids);  // complains now if there is no such process
     usage_of(options.target.back_pids);
+    catch_interrupts();
     Progress progress(workers, options);
     Results results;
     if (options.mix.preload) preload(workers, options, progress, results);
@@ -190,6 +200,9 @@ Results run_load(const LoadOptions& options) {
         results.total.gets.merge(tally.gets);
         results.total.keys_read += tally.keys_read;
         results.total.hits += tally.hits;
+        results.total.late += tally.late;
+        results.total.sent_after_max_ns = std::max(results.total.sent_after_max_ns, tally.sent_after_max_ns);
+        results.total.unsent += tally.unsent;
         results.total.failures.merge(tally.failures);
     }
     return results;

@@ -7,12 +7,16 @@ bench_libbench_a_SOURCES = \
 	bench/batch.h \
 	bench/chart.cc \
 	bench/chart.h \
+	bench/compare.cc \
+	bench/compare.h \
 	bench/connection.cc \
 	bench/connection.h \
 	bench/device_counters.cc \
 	bench/device_counters.h \
 	bench/distribution.cc \
 	bench/distribution.h \
+	bench/floor.cc \
+	bench/floor.h \
 	bench/form.h \
 	bench/exit_status.h \
 	bench/histogram.h \
@@ -54,6 +58,7 @@ bench_libbench_a_SOURCES = \
 	bench/reports_options.h \
 	bench/reports_result.cc \
 	bench/reports_result.h \
+	bench/schedule.h \
 	bench/server_stats.cc \
 	bench/server_stats.h \
 	bench/text_file.h \
@@ -77,8 +82,18 @@ bench_libbench_a_SOURCES = \
 	bench/worker.cc \
 	bench/worker.h
 
-# What draws farbench's measurements.
-dist_pkgdata_DATA = bench/hitratio_chart.py bench/points_chart.py bench/reports_chart.py bench/transport_chart.py
+# What draws farbench's measurements, and what farbench compare runs.
+dist_pkgdata_DATA = \
+	bench/compare.py \
+	bench/compare_aims.py \
+	bench/compare_chart.py \
+	bench/compare_contest.py \
+	bench/compare_contestants.py \
+	bench/compare_load.py \
+	bench/compare_memory.py \
+	bench/compare_report.py \
+	bench/compare_servers.py \
+	bench/hitratio_chart.py bench/points_chart.py bench/reports_chart.py bench/transport_chart.py
 
 bin_PROGRAMS += farbench
 farbench_SOURCES = bench/farbench.cc
@@ -97,13 +112,6 @@ EXTRA_DIST += \
 	bench/charts/proxied-multi-get-of-50-keys.svg \
 	bench/charts/proxied-pipeline-1.svg \
 	bench/charts/proxied-pipeline-16.svg \
-	bench/compare \
-	bench/compare_chart.py \
-	bench/compare_contestants.py \
-	bench/compare_load.py \
-	bench/compare_proxied.py \
-	bench/compare_report.py \
-	bench/compare_servers.py \
 	bench/far_latency \
 	bench/hitratio_cluster.py \
 	bench/hitratio_latencies \

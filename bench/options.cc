@@ -17,6 +17,8 @@ constexpr uint32_t connections_max = 50'000;
 constexpr uint32_t pipeline_max = 10'000;
 constexpr uint32_t multiget_max = 10'000;
 constexpr uint32_t value_bytes_max = 1u << 30;
+constexpr size_t value_sizes_max = 64;
+constexpr double rate_max = 1e9;
 constexpr double seconds_max = 24 * 3600;
 constexpr double seconds_if_requests = 3600;
 
@@ -57,11 +59,26 @@ const char* to_ratio(const std::string& text, Mix& mix) {
 }
 
 const char* to_value_bytes(const std::string& text, Mix& mix) {
-    if (const char* wrong =
-            to_pair(text, value_bytes_max, mix.value_bytes_min, mix.value_bytes_max))
-        return wrong;
-    return mix.value_bytes_min > mix.value_bytes_max ? "is a range that ends before it begins"
-                                                     : nullptr;
+    mix.values.clear();
+    uint64_t weights = 0;
+    const char* wrong = each_part(text, [&](std::string_view part) -> const char* {
+        ValueSizes& one = mix.values.emplace_back();
+        const size_t at = part.find('@');
+        if (const char* no = to_pair(part.substr(0, at), value_bytes_max, one.bytes_min, one.bytes_max)) return no;
+        if (one.bytes_min > one.bytes_max) return "is a range that ends before it begins";
+        if (at != part.npos)
+            if (const char* no = to_number<uint32_t>(part.substr(at + 1), 0, 1'000'000, one.weight)) return no;
+        weights += one.weight;
+        return mix.values.size() > value_sizes_max ? "names too many lengths" : nullptr;
+    });
+    if (wrong != nullptr) return wrong;
+    return weights == 0 ? "leaves no length that has a weight" : nullptr;
+}
+
+const char* to_arrivals(const std::string& text, Arrivals& arrivals) {
+    if (text != "even" && text != "poisson") return "is neither even nor poisson";
+    arrivals = text == "even" ? Arrivals::even : Arrivals::poisson;
+    return nullptr;
 }
 
 const char* to_prefix(const std::string& text, Mix& mix) {
@@ -110,10 +127,17 @@ const Option table[] = {
      [](L& l, S& t) { return to_number<uint32_t>(t, 1, threads_max, l.shape.threads); }},
     {{"connections", "N", "50", "connections of all threads together"},
      [](L& l, S& t) { return to_number<uint32_t>(t, 1, connections_max, l.shape.connections); }},
-    {{"pipeline", "N", "1", "requests that go out in one write; the next N when all are answered"},
+    {{"pipeline", "N", "1", "requests that go out in one write; the next when all are answered"},
      [](L& l, S& t) { return to_number<uint32_t>(t, 1, pipeline_max, l.shape.pipeline); }},
     {{"multiget", "K", "1", "keys that one get asks for"},
      [](L& l, S& t) { return to_number<uint32_t>(t, 1, multiget_max, l.shape.multiget); }},
+    {{"rate", "N", nullptr,
+      "an open loop: N requests a second are due, by a schedule and whatever becomes of others. Latency counts from when a "
+      "request was due. What is due goes to a connection that waits for nothing; if there is none it waits, is counted as such, "
+      "and goes out with what else is due, up to --pipeline of it"},
+     [](L& l, S& t) { return to_number<double>(t, 0.001, rate_max, l.pace.rate); }},
+    {{"arrivals", "A", "even", "of --rate: even or poisson"},
+     [](L& l, S& t) { return to_arrivals(t, l.pace.arrivals); }},
     {{"seconds", "S", nullptr, "how long to measure; 10 unless --requests is given"},
      [](L& l, S& t) { return to_number<double>(t, 0.01, seconds_max, l.bounds.seconds); }},
     {{"requests", "N", nullptr, "how many requests to measure, within --seconds or an hour"},
@@ -128,7 +152,8 @@ const Option table[] = {
      [](L& l, S& t) { return to_number<uint64_t>(t, 1, UINT64_C(1) << 40, l.mix.keys); }},
     {{"key-prefix", "TEXT", "farbench-", "what keys begin with; a number follows"},
      [](L& l, S& t) { return to_prefix(t, l.mix); }},
-    {{"value-bytes", "N[:M]", "64", "length of values; N:M: each from N to M"},
+    {{"value-bytes", "N[:M][@W],...", "64",
+      "length of values; N:M: each from N to M; several with weights, as in 64@90,100:1024@9,65536@1"},
      [](L& l, S& t) { return to_value_bytes(t, l.mix); }},
     {{"distribution", "D", "uniform", "of keys: uniform or zipf"},
      [](L& l, S& t) { return to_distribution(t, l.mix); }},
@@ -157,6 +182,12 @@ const Option table[] = {
          l.output.csv_path = t;
          return nullptr;
      }},
+    {{"histogram", "FILE", nullptr,
+      "write all latencies as CSV: of sets, of gets and of all, how many took how long, and quantiles"},
+     [](L& l, S& t) -> const char* {
+         l.output.histogram_path = t;
+         return nullptr;
+     }},
     {{"progress", nullptr, nullptr, "a line a second on stderr, even if that is no terminal"},
      [](L& l, S&) -> const char* {
          l.output.progress = true;
@@ -170,9 +201,9 @@ std::string settle(LoadOptions& options) {
     if (bounds.seconds == 0) bounds.seconds = bounds.requests == 0 ? 10 : seconds_if_requests;
     Shape& shape = options.shape;
     shape.threads = std::min(shape.threads, shape.connections);
-    if (options.mix.verify && options.mix.value_bytes_min < Values::verified_bytes_min)
-        return "--verify needs --value-bytes of at least " +
-               std::to_string(Values::verified_bytes_min);
+    for (const ValueSizes& one : options.mix.values)
+        if (options.mix.verify && one.bytes_min < Values::verified_bytes_min)
+            return "--verify needs --value-bytes of at least " + std::to_string(Values::verified_bytes_min);
     return {};
 }
 

@@ -8,6 +8,8 @@
 #include <vector>
 
 #include "bench/option_text.h"
+#include "bench/schedule.h"
+#include "bench/value.h"
 #include "bench/wire.h"
 
 namespace farcached::bench {
@@ -28,6 +30,12 @@ struct Shape {
     uint32_t multiget = 0;
 };
 
+// How requests follow each other.
+struct Pace {
+    double rate = 0;  // requests per second of an open loop; 0: a closed loop
+    Arrivals arrivals = Arrivals::even;
+};
+
 struct Bounds {
     double seconds = 0;     // 0: no bound but requests
     uint64_t requests = 0;  // 0: no bound but seconds
@@ -41,7 +49,7 @@ struct Mix {
     std::string key_prefix;
     bool zipf = false;
     double theta = 0;
-    uint32_t value_bytes_min = 0, value_bytes_max = 0;
+    std::vector<ValueSizes> values;
     bool verify = false;
     bool preload = false;
     uint64_t seed = 0;
@@ -50,12 +58,14 @@ struct Mix {
 struct Output {
     std::string json_path;
     std::string csv_path;
+    std::string histogram_path;
     bool progress = false;
 };
 
 struct LoadOptions {
     Target target;
     Shape shape;
+    Pace pace;
     Bounds bounds;
     Mix mix;
     Output output;

@@ -14,6 +14,7 @@ namespace farcached::bench {
 namespace {
 
 constexpr std::string_view wire_names[] = {"text", "meta", "binary"};  // by Wire
+constexpr std::string_view arrival_names[] = {"even", "poisson"};      // by Arrivals
 
 double micro(double ns) { return ns / 1e3; }
 
@@ -49,6 +50,7 @@ void add_text(Fields& fields, const char* name, std::string_view value) {
 void add_latency(Fields& fields, const std::string& what, const Histogram& histogram) {
     add(fields, (what + "_mean_us").c_str(), micro(histogram.mean()));
     add(fields, (what + "_p50_us").c_str(), micro(double(histogram.quantile(0.5))));
+    add(fields, (what + "_p90_us").c_str(), micro(double(histogram.quantile(0.9))));
     add(fields, (what + "_p99_us").c_str(), micro(double(histogram.quantile(0.99))));
     add(fields, (what + "_p999_us").c_str(), micro(double(histogram.quantile(0.999))));
     add(fields, (what + "_max_us").c_str(), micro(double(histogram.max())));
@@ -60,12 +62,13 @@ void add_options(Fields& fields, const LoadOptions& options) {
     add(fields, "connections", uint64_t(options.shape.connections));
     add(fields, "pipeline", uint64_t(options.shape.pipeline));
     add(fields, "multiget", uint64_t(options.shape.multiget));
+    add(fields, "rate", options.pace.rate);
+    add_text(fields, "arrivals", arrival_names[size_t(options.pace.arrivals)]);
     add_text(fields, "ratio", form("%u:%u", options.mix.sets, options.mix.gets));
     add(fields, "keys", options.mix.keys);
     add_text(fields, "distribution",
              options.mix.zipf ? form("zipf %g", options.mix.theta) : "uniform");
-    add(fields, "value_bytes_min", uint64_t(options.mix.value_bytes_min));
-    add(fields, "value_bytes_max", uint64_t(options.mix.value_bytes_max));
+    add_text(fields, "value_bytes", text_of(options.mix.values));
     add_text(fields, "verify", options.mix.verify ? "yes" : "no");
     add(fields, "seed", options.mix.seed);
 }
@@ -103,6 +106,9 @@ Fields fields_of(const LoadOptions& options, const Results& results) {
     add_latency(fields, "all", all_of(results));
     add_latency(fields, "get", total.gets);
     add_latency(fields, "set", total.sets);
+    add(fields, "late", total.late);
+    add(fields, "sent_after_max_us", micro(double(total.sent_after_max_ns)));
+    add(fields, "unsent", total.unsent);
     add(fields, "client_cpu_s", results.client_cpu_s);
     add_usage(fields, "server", results.server, !options.target.server_pids.empty(), results);
     add_usage(fields, "back", results.back, !options.target.back_pids.empty(), results);
@@ -125,9 +131,10 @@ std::string quote(const std::string& text, bool json) {
 }
 
 std::string latency_line(const char* what, const Histogram& h, double measured_s) {
-    return form("%-6s %12llu %12.0f %10.1f %9.1f %9.1f %9.1f %9.1f\n", what,
+    return form("%-6s %12llu %12.0f %10.1f %9.1f %9.1f %9.1f %9.1f %9.1f\n", what,
                 (unsigned long long)h.count(), ratio(double(h.count()), measured_s),
-                micro(h.mean()), micro(double(h.quantile(0.5))), micro(double(h.quantile(0.99))),
+                micro(h.mean()), micro(double(h.quantile(0.5))), micro(double(h.quantile(0.9))),
+                micro(double(h.quantile(0.99))),
                 micro(double(h.quantile(0.999))), micro(double(h.max())));
 }
 
@@ -141,6 +148,26 @@ std::string usage_lines(const char* who, const Usage& usage, const Results& resu
                 ratio(double(usage.context_switches), operations));
 }
 
+std::string pace_lines(const LoadOptions& options, const Results& results) {
+    const Tally& total = results.total;
+    return form("open loop: %.0f requests a second due, %s; %.0f a second answered\n", options.pace.rate,
+                arrival_names[size_t(options.pace.arrivals)].data(), ratio(double(results.operations()), results.measured_s)) +
+           form("open loop: %llu found no connection free, at most %.1f us went by before one was sent\n",
+                (unsigned long long)total.late, micro(double(total.sent_after_max_ns))) +
+           (total.unsent == 0 ? ""
+                              : form("open loop: THE RATE WAS NOT HELD: %llu requests were due and never sent, or not answered\n",
+                                     (unsigned long long)total.unsent));
+}
+
+void add_histogram(std::string& csv, const char* what, const Histogram& histogram) {
+    uint64_t seen = 0;
+    histogram.each([&](uint64_t value, uint64_t count) {
+        seen += count;
+        csv += form("%s,%.9g,%llu,%llu,%.9g\n", what, micro(double(value)), (unsigned long long)count,
+                    (unsigned long long)seen, double(seen) / double(histogram.count()));
+    });
+}
+
 }  // namespace
 
 std::string text_report(const LoadOptions& options, const Results& results) {
@@ -150,13 +177,13 @@ std::string text_report(const LoadOptions& options, const Results& results) {
         form("%s, %u threads, %u connections, pipeline %u, %u keys per get, set:get %u:%u\n",
              wire_names[size_t(options.target.wire)].data(), shape.threads, shape.connections,
              shape.pipeline, shape.multiget, mix.sets, mix.gets);
-    text += form("%llu keys, %s, values of %u to %u bytes%s\n", (unsigned long long)mix.keys,
-                 mix.zipf ? form("zipf %g", mix.theta).c_str() : "uniform", mix.value_bytes_min,
-                 mix.value_bytes_max, mix.verify ? ", verified" : "");
+    text += form("%llu keys, %s, ", (unsigned long long)mix.keys, mix.zipf ? form("zipf %g", mix.theta).c_str() : "uniform");
+    text += "values of " + text_of(mix.values) + (mix.verify ? " bytes, verified\n" : " bytes\n");
+    if (options.pace.rate > 0) text += pace_lines(options, results);
     if (mix.preload) text += form("preloaded in %.2f s\n", results.preload_s);
     text += form("measured for %.2f s\n\n", results.measured_s);
-    text += form("%-6s %12s %12s %10s %9s %9s %9s %9s\n", "", "operations", "per second", "mean us",
-                 "p50 us", "p99 us", "p99.9 us", "max us");
+    text += form("%-6s %12s %12s %10s %9s %9s %9s %9s %9s\n", "", "operations", "per second", "mean us",
+                 "p50 us", "p90 us", "p99 us", "p99.9 us", "max us");
     text += latency_line("sets", results.total.sets, results.measured_s);
     text += latency_line("gets", results.total.gets, results.measured_s);
     text += latency_line("all", all_of(results), results.measured_s);
@@ -188,6 +215,14 @@ std::string json_report(const LoadOptions& options, const Results& results) {
 
 void write_json(const std::string& path, const LoadOptions& options, const Results& results) {
     write_file(path, json_report(options, results), std::ios::trunc);
+}
+
+void write_histogram(const std::string& path, const Results& results) {
+    std::string csv = "kind,us,count,count_up_to,quantile\n";
+    add_histogram(csv, "set", results.total.sets);
+    add_histogram(csv, "get", results.total.gets);
+    add_histogram(csv, "all", all_of(results));
+    write_file(path, csv, std::ios::trunc);
 }
 
 void append_csv(const std::string& path, const LoadOptions& options, const Results& results) {

@@ -13,8 +13,10 @@ namespace farcached::bench {
 std::string text_report(const LoadOptions& options, const Results& results);
 std::string json_report(const LoadOptions& options, const Results& results);
 
-// Both throw std::runtime_error if the file cannot be written.
+// All throw std::runtime_error if the file cannot be written.
 void write_json(const std::string& path, const LoadOptions& options, const Results& results);
 void append_csv(const std::string& path, const LoadOptions& options, const Results& results);
+// A line for each step of the histogram that has any: kind, us (the step's middle), count, count_up_to, quantile.
+void write_histogram(const std::string& path, const Results& results);
 
 }  // namespace farcached::bench

@@ -9,15 +9,28 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
 namespace farcached::bench {
 
+// Lengths of values: each from bytes_min to bytes_max, evenly.
+struct ValueSizes {
+    uint32_t bytes_min = 0, bytes_max = 0;
+    uint32_t weight = 1;  // among those of one load
+};
+
+// "64", "64:1024", and several of these with weights, as in "64@90,100:1024@9,65536@1".
+std::string text_of(std::span<const ValueSizes> sizes);
+
 class Values {
   public:
     static constexpr uint32_t verified_bytes_min = 24;
 
+    // sizes: at least one, of weights that are not all 0.
+    Values(std::span<const ValueSizes> sizes, bool verified);
     Values(uint32_t bytes_min, uint32_t bytes_max, bool verified);
 
     // How long the value of this sequence number is.
@@ -29,6 +42,7 @@ class Values {
     bool good(std::string_view value, uint64_t key) const;
 
   private:
+    std::vector<ValueSizes> sizes_;  // weight: of this and all before it
     uint32_t bytes_min_, bytes_max_;
     bool verified_;
     std::vector<char> filler_;

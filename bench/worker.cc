@@ -11,6 +11,7 @@
 #include <stdexcept>
 
 #include "base/check.h"
+#include "bench/interrupts.h"
 
 namespace farcached::bench {
 
@@ -18,6 +19,9 @@ namespace {
 
 constexpr int events_max = 128;
 constexpr int wait_ms = 50;  // how late a worker may notice that it is to stop
+// How long before a request is due a worker looks without sleeping: a sleep ends when the kernel likes, and a millisecond is the
+// least that epoll_wait() knows.
+constexpr uint64_t awake_ns = 1'200'000;
 constexpr uint32_t preload_pipeline = 32;
 constexpr double connect_wait_s = 5;
 
@@ -32,7 +36,7 @@ uint64_t now_ns() {
 Plan::Plan(const LoadOptions& load_options)
     : options(load_options),
       writer(options.target.wire, options.mix.key_prefix),
-      values(options.mix.value_bytes_min, options.mix.value_bytes_max, options.mix.verify),
+      values(options.mix.values, options.mix.verify),
       distribution(options.mix.keys, options.mix.zipf ? options.mix.theta : 0) {}
 
 Worker::Worker(Plan& plan, uint32_t number, uint32_t connections)
@@ -72,25 +76,90 @@ void Worker::preload(uint64_t first, uint64_t step) {
 
 void Worker::load(const Window& window) {
     window_ = window;
-    const Mix& mix = plan_.options.mix;
     const uint32_t pipeline = plan_.options.shape.pipeline;
-    const uint64_t parts = uint64_t(mix.sets) + mix.gets;
     uint64_t left = window.requests == 0 ? UINT64_MAX : window.requests;
     drive([&](Connection& connection) {
         uint64_t now = now_ns();
         if (now >= window.to_ns) return;
         uint32_t count = uint32_t(std::min<uint64_t>(pipeline, left));
         if (now >= window.from_ns && left != UINT64_MAX) left -= count;
-        for (uint32_t i = 0; i < count; i++) {
-            if (random_.below(parts) < mix.sets) {
-                connection.batch.add_set(connection.out, plan_.distribution.key(random_),
-                                         sequence_++);
-                continue;
-            }
-            for (uint64_t& key : keys_) key = plan_.distribution.key(random_);
-            connection.batch.add_get(connection.out, keys_);
-        }
+        for (uint32_t i = 0; i < count; i++) add_request(connection);
     });
+}
+
+void Worker::add_request(Connection& connection) {
+    const Mix& mix = plan_.options.mix;
+    if (random_.below(uint64_t(mix.sets) + mix.gets) < mix.sets)
+        return connection.batch.add_set(connection.out, plan_.distribution.key(random_), sequence_++);
+    for (uint64_t& key : keys_) key = plan_.distribution.key(random_);
+    connection.batch.add_get(connection.out, keys_);
+}
+
+bool Worker::stopped() const { return plan_.stop.load(std::memory_order_relaxed) || interrupted.load(std::memory_order_relaxed); }
+
+void Worker::load_at_rate(const Window& window, Schedule schedule) {
+    window_ = window;
+    window_.open_loop = true;
+    const uint64_t patience_ns = uint64_t(plan_.options.bounds.stall_s * 1e9);
+    uint64_t left = window.requests == 0 ? UINT64_MAX : window.requests;
+    uint64_t now = now_ns();
+    auto idle = [this](Connection& connection) {
+        connection.free_at_ns = now_ns();
+        free_.push_back(&connection);
+    };
+    free_.clear();
+    for (auto& connection : connections_) free_.push_back(connection.get());
+    while (!stopped() && now < window.to_ns + patience_ns) {
+        send_due(schedule, left, now);
+        const bool all_sent = left == 0 || schedule.due_ns() >= window.to_ns;
+        if (all_sent && active_ == 0) break;
+        int timeout_ms = wait_ms;
+        if (!all_sent && !free_.empty()) {
+            const uint64_t ahead_ns = std::max(schedule.due_ns(), now) - now;
+            timeout_ms = ahead_ns <= awake_ns ? 0 : int(std::min<uint64_t>((ahead_ns - awake_ns) / 1'000'000 + 1, wait_ms));
+        }
+        if (!serve_ready(timeout_ms, idle)) break;
+        now = now_ns();
+        if (active_ > 0 && now - last_reply_ns_ > patience_ns) break_off("no more replies come");
+    }
+    count_unsent(schedule, left);
+}
+
+// left: how many more may be due in the window.
+void Worker::send_due(Schedule& schedule, uint64_t& left, uint64_t now) {
+    while (left > 0 && !free_.empty() && schedule.due_ns() <= now && schedule.due_ns() < window_.to_ns) {
+        Connection& connection = *free_.front();
+        connection.batch.clear();
+        connection.due_ns.clear();
+        while (left > 0 && schedule.due_ns() <= now && schedule.due_ns() < window_.to_ns &&
+               connection.batch.size() < plan_.options.shape.pipeline) {
+            const uint64_t due_ns = schedule.due_ns();
+            if (due_ns >= window_.from_ns) {
+                if (left != UINT64_MAX) left--;
+                // What is free longest was not yet free then: nothing was.
+                if (due_ns < connection.free_at_ns) tally_.late++;
+                tally_.sent_after_max_ns = std::max(tally_.sent_after_max_ns, now - due_ns);
+            }
+            connection.due_ns.push_back(due_ns);
+            add_request(connection);
+            schedule.advance();
+        }
+        free_.pop_front();
+        if (active_ == 0) last_reply_ns_ = now;
+        send_batch(connection);
+    }
+}
+
+void Worker::count_unsent(Schedule& schedule, uint64_t left) {
+    for (const auto& connection : connections_)
+        for (size_t i = connection->batch.answered(); i < connection->batch.size(); i++)
+            if (connection->due_ns[i] >= window_.from_ns) tally_.unsent++;
+    const uint64_t end_ns = interrupted ? std::min(now_ns(), window_.to_ns) : window_.to_ns;
+    for (; left > 0 && schedule.due_ns() < end_ns; schedule.advance()) {
+        if (schedule.due_ns() < window_.from_ns) continue;
+        tally_.unsent++;
+        if (left != UINT64_MAX) left--;
+    }
 }
 
 // Until no connection has a batch under way. fill(connection) adds the next batch, or nothing.
@@ -99,16 +168,28 @@ void Worker::drive(Fill fill) {
     const uint64_t stall_ns = uint64_t(plan_.options.bounds.stall_s * 1e9);
     last_reply_ns_ = now_ns();
     active_ = 0;
+    auto idle = [&](Connection& connection) { begin_batch(connection, fill); };
     for (auto& connection : connections_) begin_batch(*connection, fill);
-    epoll_event events[events_max];
-    while (active_ > 0 && !plan_.stop.load(std::memory_order_relaxed)) {
-        int n = epoll_wait(epoll_fd_, events, events_max, wait_ms);
-        if (n < 0 && errno != EINTR) return break_off(std::strerror(errno));
-        for (int i = 0; i < n; i++)
-            serve(*static_cast<Connection*>(events[i].data.ptr), events[i].events, fill);
-        if (n <= 0 && now_ns() - last_reply_ns_ > stall_ns)
+    while (active_ > 0 && !stopped()) {
+        const uint64_t before_ns = last_reply_ns_;
+        if (!serve_ready(wait_ms, idle)) return;
+        if (last_reply_ns_ == before_ns && now_ns() - before_ns > stall_ns)
             return break_off("no more replies come");
     }
+}
+
+// idle(connection): it has no batch under way any more. False: broken off.
+template <class Idle>
+bool Worker::serve_ready(int timeout_ms, Idle& idle) {
+    epoll_event events[events_max];
+    const int n = epoll_wait(epoll_fd_, events, events_max, timeout_ms);
+    if (n < 0 && errno != EINTR) {
+        break_off(std::strerror(errno));
+        return false;
+    }
+    for (int i = 0; i < n; i++)
+        serve(*static_cast<Connection*>(events[i].data.ptr), events[i].events, idle);
+    return true;
 }
 
 template <class Fill>
@@ -116,13 +197,17 @@ void Worker::begin_batch(Connection& connection, Fill& fill) {
     connection.batch.clear();
     fill(connection);
     if (connection.batch.size() == 0) return;
+    send_batch(connection);
+}
+
+void Worker::send_batch(Connection& connection) {
     active_++;
     connection.sent_at_ns = now_ns();
     flush(connection);
 }
 
-template <class Fill>
-void Worker::serve(Connection& connection, uint32_t events, Fill& fill) {
+template <class Idle>
+void Worker::serve(Connection& connection, uint32_t events, Idle& idle) {
     if ((events & EPOLLOUT) != 0) flush(connection);
     if ((events & (EPOLLIN | EPOLLHUP | EPOLLERR)) == 0) return;
     switch (connection.receive()) {
@@ -138,7 +223,7 @@ void Worker::serve(Connection& connection, uint32_t events, Fill& fill) {
     if (!connection.batch.done()) return;
     if (!connection.input().empty()) return break_off("the server sent more than was asked for");
     active_--;
-    begin_batch(connection, fill);
+    idle(connection);
 }
 
 void Worker::take_replies(Connection& connection) {
@@ -149,20 +234,20 @@ void Worker::take_replies(Connection& connection) {
         if (step.broken) return plan_.stop.store(true);
         if (step.wanted > 0) return connection.expect(step.wanted);
         connection.consumed(step.bytes);
-        if (step.answered) count(step.answer, connection.sent_at_ns, at_ns);
+        if (step.answered) count(step.answer, connection.since_ns(), at_ns);
     }
 }
 
-void Worker::count(const Answered& answer, uint64_t sent_at_ns, uint64_t at_ns) {
+void Worker::count(const Answered& answer, uint64_t since_ns, uint64_t at_ns) {
     operations.add(1);
     bool reading = answer.asked != Asked::set;
     if (reading) {
         keys_read.add(answer.keys);
         hits.add(answer.hits);
     }
-    if (sent_at_ns < window_.from_ns) return;
-    if (at_ns > window_.to_ns) return;
-    (reading ? tally_.gets : tally_.sets).add(at_ns - sent_at_ns);
+    if (since_ns < window_.from_ns) return;
+    if (at_ns > window_.to_ns && !window_.open_loop) return;
+    (reading ? tally_.gets : tally_.sets).add(at_ns - since_ns);
     if (reading) {
         tally_.keys_read += answer.keys;
         tally_.hits += answer.hits;

@@ -12,6 +12,7 @@
 #include <string_view>
 #include <type_traits>
 
+#include "base/log_words.h"
 #include "conf/nodes.h"
 #include "conf/option.h"
 
@@ -269,6 +270,23 @@ constexpr Option admin_option(Section section) {
             .section = section, .exit_status = exit_usage, .allowed = socket_path_allowed,
             .help = "a Unix socket of mode 0600 for the operator, who asks there\n"
                     "with farctl or nc for statistics, and gives orders"};
+}
+
+// What both daemons say on stderr.
+constexpr Option log_level_option(Section section) {
+    return {.name = "log-level", .argument = "<level>", .initial = "notice",
+            .kind = choice<&Settings::process, &ProcessSettings::log_level>(log_level_names), .section = section, .live = true,
+            .exit_status = exit_usage,
+            .help = "say on stderr what is so or worse: error, warning, notice,\n"
+                    "info or debug. -v says info, too, and -vv debug"};
+}
+constexpr Option log_format_option(Section section) {
+    return {.name = "log-format", .argument = "<form>", .initial = "text",
+            .kind = choice<&Settings::process, &ProcessSettings::log_format>(log_format_names), .section = section,
+            .live = true, .exit_status = exit_usage,
+            .help = "lines on stderr as text, a sentence and name=value behind\n"
+                    "it; or as logfmt or json, with their time and level. What\n"
+                    "is wrong with options is always text"};
 }
 
 constexpr std::string_view item_size_allowed = "a number of bytes, or one with k or m, from 1k to 1024m";

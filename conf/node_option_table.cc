@@ -114,7 +114,7 @@ constexpr Option table[] = {
      .kind = choice<&S::node, &N::policy>(policy_names), .section = Section::memory,
      .exit_status = exit_usage, .help = policy_help_text},
     {.name = "lease-ms", .argument = "<ms>", .initial = "4000",
-     .kind = counted_in(Unit::milliseconds, one_term()), .section = Section::memory,
+     .kind = counted_in(Unit::milliseconds, one_term()), .section = Section::memory, .live = true,
      .exit_status = exit_usage,
      .help = "for how long a proxy may read an item where it lies without\n"
              "asking, from the second touch of the item on. Given, it is the\n"
@@ -122,11 +122,13 @@ constexpr Option table[] = {
              "policies with one term for all"},
     {.name = "lease-ms-min", .argument = "<ms>", .initial = "4000",
      .kind = counted_in(Unit::milliseconds, number<&S::node, &N::lease_ms_min>(1, 256'000)), .section = Section::memory,
+     .live = true,
      .exit_status = exit_usage,
      .help = "the shortest term, for items that were touched twice while\n"
              "memory is full and leased, where terms differ (pdla, s3fifo)"},
     {.name = "lease-ms-max", .argument = "<ms>", .initial = "256000",
      .kind = counted_in(Unit::milliseconds, number<&S::node, &N::lease_ms_max>(1, 256'000)), .section = Section::memory,
+     .live = true,
      .exit_status = exit_usage,
      .help = "the longest, for those touched 128 times while there is room;\n"
              "the term of --policy original"},
@@ -149,7 +151,7 @@ constexpr Option table[] = {
              "none, report: proxies tell, with requests or by reports, as\n"
              "access_tracking of farcached(1) says there"},
     {.name = "report-share", .argument = "<percent>", .initial = "25",
-     .kind = number<&S::node, &N::report_share_percent>(0, 100), .section = Section::memory,
+     .kind = number<&S::node, &N::report_share_percent>(0, 100), .section = Section::memory, .live = true,
      .exit_status = exit_usage,
      .help = "of the memory that may be leased: how much one proxy, or all of\n"
              "a host that report together, may keep leased by reports"},
@@ -166,6 +168,7 @@ constexpr Option table[] = {
      .section = Section::process, .help = "write the process id there"},
     {.flag = 'v', .name = "verbose", .kind = louder, .section = Section::process, .live = true,
      .help = "say on stderr who connects and why connections end"},
+    log_level_option(Section::process), log_format_option(Section::process),
     config_option(Section::process), check_config_option(Section::process), print_config_option(Section::process),
     {.flag = 'h', .name = "help", .action = Action::help, .section = Section::process,
      .help = "print this and exit"},

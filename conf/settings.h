@@ -11,6 +11,7 @@
 #include <string>
 #include <string_view>
 
+#include "base/log_words.h"
 #include "base/socket_backend.h"
 #include "conf/node_settings.h"
 #include "conf/proxy_settings.h"
@@ -52,6 +53,8 @@ struct ProcessSettings {
     bool lock_memory = false;
     bool core_dumps = false;
     uint32_t verbosity = 0;
+    LogLevel log_level = LogLevel::error;
+    LogFormat log_format = LogFormat::text;
     std::string user;
     std::string pid_file;
     std::string config_path;     // a file read before the command line; empty: none

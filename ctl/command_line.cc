@@ -52,6 +52,9 @@ constexpr CommandRow commands[] = {
      "have the proxies ask a node for no key any more: they are\n"
      "answered as those of a node that is down"},
     {Command::undrain, "undrain", "NODE", 1, 1, "have them use it again"},
+    {Command::delete_prefix, "delete-prefix", "PREFIX", 1, 1,
+     "delete every item whose key begins so, in all nodes of the\n"
+     "proxies, before any read that begins after the answer"},
     {Command::reload, "reload", "", 0, 0,
      "have the daemons read their files again: what changed, what\n"
      "needs a restart; or why nothing did"},
@@ -239,7 +242,7 @@ void take_command(std::span<char* const> words, CommandLine& line) {
 
 // What is asked is one line of words.
 bool has_control(std::string_view word) {
-    for (char c : word)
+    for (unsigned char c : word)
         if (c <= ' ' || c == 0x7f) return true;
     return word.empty();
 }
@@ -258,7 +261,7 @@ CommandLine parse_command_line(std::span<const char* const> argv, const char* st
     take_command({words.data() + optind, words.size() - 1 - size_t(optind)}, line);
     if (line.exit_status) return line;
     for (const std::string& word : line.options.words)
-        if (has_control(word)) refuse(line, "a key, and a name of a node or of a group, has no blanks");
+        if (has_control(word)) refuse(line, "a key, a prefix, and a name of a node or of a group, has no blanks");
     if (!line.options.sockets.empty()) return line;
     const bool is_set = standard_socket != nullptr && *standard_socket != '\0';
     line.options.sockets.emplace_back(is_set ? standard_socket : socket_by_default);

@@ -10,7 +10,7 @@
 
 namespace farcached::ctl {
 
-enum class Command : uint8_t { status, top, stats, route, hotkeys, pointers, leases, drain, undrain, reload };
+enum class Command : uint8_t { status, top, stats, route, hotkeys, pointers, leases, drain, undrain, reload, delete_prefix };
 
 struct Options {
     std::vector<std::string> sockets;  // never empty

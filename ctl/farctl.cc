@@ -179,6 +179,23 @@ int run_drain(Servers& servers, const Options& options) {
     return complain(failures);
 }
 
+int run_delete_prefix(Servers& servers, const Options& options) {
+    const std::string& prefix = options.words[0];
+    std::vector<Failure> failures;
+    Json answers = Json::array();
+    std::string text;
+    for (Server* server : proxies_of(servers, "keys are deleted at a farcached, in all of its nodes", failures)) {
+        if (auto failure = server->order("delete_prefix " + prefix)) {
+            failures.push_back(std::move(*failure));
+            continue;
+        }
+        answers.push_back({{"socket", server->path()}, {"prefix", prefix}, {"deleted", true}});
+        text += printable(server->path() + ": no key begins with " + prefix) + "\n";
+    }
+    print(options.json ? dump(answers, false) : text);
+    return complain(failures);
+}
+
 // How often it has been tried; none: the failure is kept.
 std::optional<uint64_t> reloads_of(Server& server, Stats& stats, std::vector<Failure>& failures) {
     auto answer = keep(server.stats("config"), failures);
@@ -319,6 +336,7 @@ int run(const Options& options) {
         case Command::pointers: return run_pointers(servers, options);
         case Command::leases: return run_leases(servers, options);
         case Command::reload: return run_reload(servers, options);
+        case Command::delete_prefix: return run_delete_prefix(servers, options);
         case Command::drain:
         case Command::undrain: break;
     }

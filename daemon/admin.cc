@@ -12,6 +12,7 @@
 #include "daemon/stats_words.h"
 #include "daemon/tune.h"
 #include "node/node_stats.h"
+#include "process/log.h"
 #include "protocol/text_number.h"
 
 namespace farcached::daemon {
@@ -333,6 +334,7 @@ void AdminImpl::verbosity(uint32_t level) {
     level = std::min(level, verbosity_max);
     settings_.set("verbosity", std::to_string(level));
     engine_options_.trace = level >= 2;
+    process::set_verbosity(level);
 }
 
 void AdminImpl::tune(std::string_view line, OutBuffer& out) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Text commands that are not about one key: flush_all, version, verbosity, stats, watch, dumps,
 // shutdown, quit, and those that only Admin understands.
+#include "base/limits.h"
 #include "daemon/engine_text.h"
 #include "daemon/nodes_view.h"
 #include "protocol/text_number.h"
@@ -87,6 +88,35 @@ void reload(Call& call, const TextRequest& request) {
     say(call.out, "OK");
 }
 
+class PrefixHalf {
+  public:
+    PrefixHalf(const Answering& to, std::string_view, NoRecord, std::string_view) : to_(to) {}
+    void done(const protocol::DoneReply&) { say(to_.out, "OK"); }
+    void unavailable() {
+        to_.context.counters.change_unavailable.add(1);
+        say(to_.out, "SERVER_ERROR not every node has confirmed: one is down, too old, or has too many prefixes to sweep; "
+                    "see farctl status, and try again");
+    }
+
+  private:
+    Answering to_;
+};
+
+void delete_prefix(Call& call, const TextRequest& request) {
+    if (!call.session.admin) return say_unless(request.noreply, call.out, "ERROR");
+    const std::string_view prefix = request.args;
+    if (prefix.empty() || prefix.find(' ') != prefix.npos || prefix.size() > limits::key_bytes_max)
+        return say(call.out, "CLIENT_ERROR usage: delete_prefix PREFIX, which is one word of at most 250 bytes");
+    Context& context = call.context;
+    context.counters.cmd_delete_prefix.add(1);
+    if (context.backend == nullptr && !context.node.delete_prefix(prefix, context.now))
+        return say(call.out, "SERVER_ERROR too many prefixes wait to be swept; try again later");
+    if (context.backend == nullptr) return say(call.out, "OK");
+    protocol::FlushOp op;
+    op.prefix = prefix;
+    ask<PrefixHalf>(call, op, NoRecord{});
+}
+
 struct WatchWord {
     std::string_view word;
     uint32_t flags;
@@ -97,7 +127,7 @@ constexpr WatchWord watch_words[] = {
     {"evictions", watch_evictions}, {"deletions", watch_deletions},
     {"connevents", watch_connevents},
     {"rawcmds", watch_silent},      {"sysevents", watch_silent},
-    {"proxyreqs", watch_proxyreqs}, {"proxyevents", watch_silent},
+    {"proxyreqs", watch_proxyreqs}, {"proxyevents", watch_proxyevents},
     {"proxyuser", watch_silent},
 };
 
@@ -230,6 +260,7 @@ Turn run_admin(Call& call, const TextRequest& request) {
         case TextVerb::drain:
         case TextVerb::undrain: drain(call, request); return Turn::done;
         case TextVerb::reload: reload(call, request); return Turn::done;
+        case TextVerb::delete_prefix: delete_prefix(call, request); return Turn::done;
         case TextVerb::watch: return watch(call, request);
         case TextVerb::dump: return dump(call, request);
         case TextVerb::shutdown: return shut_down(call, request) ? close(call) : Turn::done;

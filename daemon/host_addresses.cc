@@ -40,7 +40,11 @@ void HostAddresses::Shared::look_again() {
 
 std::variant<std::shared_ptr<HostAddresses>, std::string> HostAddresses::make(const std::string& host, uint16_t port,
                                                                               const LookUp& look_up) {
-    Found found = look_up(host, port);
+    return make(host, port, look_up(host, port), look_up);
+}
+
+std::variant<std::shared_ptr<HostAddresses>, std::string> HostAddresses::make(const std::string& host, uint16_t port,
+                                                                              Found found, const LookUp& look_up) {
     if (auto* why = std::get_if<std::string>(&found)) return std::move(*why);
     auto shared = std::make_shared<Shared>();
     shared->host = host;

@@ -30,6 +30,9 @@ class HostAddresses {
     // Looks it up, and may wait for that. Else why there is no address.
     static std::variant<std::shared_ptr<HostAddresses>, std::string> make(const std::string& host, uint16_t port,
                                                                            const LookUp& look_up = fabric::look_up);
+    // The same, where it was looked up already.
+    static std::variant<std::shared_ptr<HostAddresses>, std::string> make(const std::string& host, uint16_t port, Found found,
+                                                                          const LookUp& look_up);
 
     // The address to be tried in this turn: they are tried one after the other.
     fabric::SocketAddress at(size_t turn) const;

@@ -9,6 +9,13 @@ HotKeys::HotKeys(uint32_t one_in, uint64_t seed) : one_in_(one_in), chance_(uint
     if (one_in_ != 0) left_ = 1 + chance_ % (2 * uint64_t(one_in_) - 1);
 }
 
+void HotKeys::change(uint32_t one_in) {
+    if (one_in == one_in_) return;
+    one_in_ = one_in;
+    left_ = one_in == 0 ? UINT64_MAX : 1 + chance_ % (2 * uint64_t(one_in) - 1);
+    reset();
+}
+
 // Out of the way of requests that are not sampled.
 [[gnu::noinline]] void HotKeys::sample(Way way, std::string_view key) {
     chance_ ^= chance_ << 13;

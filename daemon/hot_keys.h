@@ -30,6 +30,8 @@ class HotKeys {
     HotKeys& operator=(const HotKeys&) = delete;
 
     // ---- the worker -----------------------------------------------------------------------------
+    // Between requests: from now on about one in `one_in`. If that is another number, what was counted is forgotten.
+    void change(uint32_t one_in);
     // A request was answered. True: sample() it.
     bool due() { return --left_ == 0; }
     void sample(Way way, std::string_view key);
@@ -53,7 +55,7 @@ class HotKeys {
     void reset();
 
   private:
-    const uint32_t one_in_;
+    uint32_t one_in_;
     uint64_t left_ = UINT64_MAX;  // until the next sample, which is the one that makes it 0
     uint32_t chance_;
     Cell missed_;

@@ -72,12 +72,22 @@ void LatencyTotals::subtract(const LatencyTotals& earlier) {
 
 // ---- a worker's -------------------------------------------------------------------------------------
 
+void Latencies::change(const LatencyOptions& options) {
+    if (unfinished()) finish(boottime_ns());
+    enabled_ = options.enabled;
+    slow_ns_ = options.slow_ns;
+    now_ns_ = boottime_ns();
+    batch_bytes_ = 0;
+    gets_seen_ = counters_.get_cmds.get();
+    at_once_ = {};
+}
+
 void Latencies::finish(uint64_t now_ns) {
     const uint64_t took_ns = between(now_ns_, now_ns);
     const uint64_t gets = gets_at_once(), sets = at_once_[size_t(Verb::set)];
     if (gets != 0) counters_of(Way::local, Verb::get).add(took_ns, gets);
     if (sets != 0) counters_of(Way::local, Verb::set).add(took_ns, sets);
-    if (batch_bytes_ != 0 && took_ns >= options_.slow_ns) {
+    if (batch_bytes_ != 0 && slow_ns_ != 0 && took_ns >= slow_ns_) {
         SlowRequest slow;
         slow.ended_ns = now_ns;
         slow.took_ns = took_ns;

@@ -22,6 +22,7 @@
 #include <string>
 #include <string_view>
 
+#include "base/adjustable.h"
 #include "base/boottime.h"
 #include "base/counters.h"
 #include "base/function_ref.h"
@@ -127,12 +128,20 @@ class Latencies {
 
     // counters and watch outlive this. embedded: gets are answered at once, all of them.
     Latencies(const LatencyOptions& options, WorkerCounters& counters, WatchLog& watch, uint32_t worker, bool embedded)
-        : options_(options), counters_(counters), watch_(watch), worker_(worker), embedded_(embedded) {}
+        : enabled_(options.enabled),
+          slow_ns_(options.slow_ns),
+          counters_(counters),
+          watch_(watch),
+          worker_(worker),
+          embedded_(embedded) {}
     Latencies(const Latencies&) = delete;
     Latencies& operator=(const Latencies&) = delete;
 
-    bool enabled() const { return options_.enabled; }
-    bool lists_slow() const { return options_.slow_ns != 0; }
+    bool enabled() const { return enabled_; }  // any thread
+    bool lists_slow() const { return slow_ns_ != 0; }
+
+    // By the worker, between requests: measures so from now on. What was counted and listed stays.
+    void change(const LatencyOptions& options);
 
     // The clock was read: at `now_ns` something had been received, or is about to be answered.
     void reading(uint64_t now_ns) {
@@ -155,7 +164,7 @@ class Latencies {
         requests_seen_ = counters_.requests.get();
     }
 
-    // Something was answered later, and its reply is about to be written: asked_ns and answered_ns may be 0, not known.
+    // Something was answered later, and its reply is about to be written: the times may be 0, not known.
     struct Later {
         Verb verb;
         Way way;
@@ -163,10 +172,10 @@ class Latencies {
         uint64_t received_ns, asked_ns, answered_ns;
     };
     bool is_slow(const Later& later) const {
-        return lists_slow() && now_ns_ - later.received_ns >= options_.slow_ns;
+        return lists_slow() && later.received_ns != 0 && now_ns_ - later.received_ns >= slow_ns_;
     }
     void answered(const Later& later) {
-        if (!later.available || later.verb == Verb::other) return;
+        if (!later.available || later.verb == Verb::other || later.received_ns == 0) return;
         counters_of(later.way, later.verb).add(now_ns_ - later.received_ns, 1);
     }
     void keep_slow(const Later& later, int fd, std::string_view node, std::string_view key);
@@ -181,12 +190,13 @@ class Latencies {
         return embedded_ ? counters_.get_cmds.get() - gets_seen_ : at_once_[size_t(Verb::get)];
     }
     bool unfinished() const {
-        return options_.enabled && (gets_at_once() != 0 || at_once_[size_t(Verb::set)] != 0 || batch_bytes_ != 0);
+        return enabled_ && (gets_at_once() != 0 || at_once_[size_t(Verb::set)] != 0 || batch_bytes_ != 0);
     }
     void finish(uint64_t now_ns);
     void keep(SlowRequest slow);
 
-    const LatencyOptions options_;
+    Adjustable<bool> enabled_;
+    uint64_t slow_ns_;
     WorkerCounters& counters_;
     WatchLog& watch_;
     const uint32_t worker_;

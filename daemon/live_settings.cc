@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "daemon/live_settings.h"
 
-#include <cstdio>
 #include <memory>
 #include <utility>
 #include <variant>
 
 #include "conf/settings_stats.h"
 #include "conf/version.h"
-#include "process/node_time.h"
 #include "process/http_listener.h"
+#include "process/log.h"
+#include "process/node_time.h"
 #include "process/process.h"
 
 namespace farcached::daemon {
@@ -51,6 +51,16 @@ conf::Refusal raise_limits(const conf::Settings& settings) {
         settings.session.threads * (files_per_thread + settings.proxy.nodes.size() * files_per_link) + files_other);
 }
 
+WorkerLive worker_options(const conf::Settings& settings) {
+    WorkerLive worker;
+    worker.requests_per_event = settings.session.requests_per_event;
+    worker.idle_timeout_s = settings.session.idle_timeout_s;
+    worker.hot_keys_one_in = settings.admin.hot_keys_one_in;
+    worker.latency.slow_ns = settings.admin.slow_log_ms * UINT64_C(1'000'000);
+    worker.latency.enabled = settings.admin.latency || settings.admin.slow_log_ms != 0;
+    return worker;
+}
+
 AdminOptions admin_options(const conf::Settings& settings) {
     AdminOptions options;
     conf::settings_stats(settings, [&](std::string_view name, std::string_view value) {
@@ -81,20 +91,23 @@ std::vector<std::string> change(const Running& running, const conf::Settings& fr
 
     if (running.nodes != nullptr) {
         const std::string refused = running.nodes->open_table(to.proxy, *set);  // before a worker takes the set
-        if (!refused.empty()) std::fprintf(stderr, "%s\n", refused.c_str());
+        if (!refused.empty()) process::say(process::Level::warning, refused);
         running.nodes->use(std::move(set));
     }
     change_crawler(running, from.crawler, to.crawler);
     change_commands(running.engine, from.admin, to.admin);
     running.admin.change(admin_options(from), admin_options(to));
-    if (from.process.verbosity != to.process.verbosity) running.engine.trace = to.process.verbosity >= 2;
+    if (from.process.verbosity != to.process.verbosity) {
+        running.engine.trace = to.process.verbosity >= 2;
+        process::set_verbosity(to.process.verbosity);
+    }
+    process::set_log(to.process.log_level, to.process.log_format);
     LiveOptions live;
     live.connections_max = to.session.connections_max;
     live.reject_over_limit = to.session.reject_over_limit;
-    live.requests_per_event = to.session.requests_per_event;
-    live.idle_timeout_s = to.session.idle_timeout_s;
+    live.worker = worker_options(to);
     if (!running.server.change(live))
-        std::fputs("reload: a worker is busy and will go by it later\n", stderr);
+        process::say(process::Level::warning, "reload: a worker is busy and will go by it later");
     return {};
 }
 

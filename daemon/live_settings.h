@@ -27,6 +27,7 @@ struct Running {
 
 // Of both: how many files the process may have open.
 conf::Refusal raise_limits(const conf::Settings& settings);
+WorkerLive worker_options(const conf::Settings& settings);
 AdminOptions admin_options(const conf::Settings& settings);
 
 // From main's thread. Says what is wrong, a line each, and has changed nothing then. What differs is changed, and nothing

@@ -15,6 +15,8 @@ daemon_libdaemon_a_SOURCES = \
 	daemon/space_saving.h \
 	daemon/host_addresses.cc \
 	daemon/host_addresses.h \
+	daemon/host_lookups.cc \
+	daemon/host_lookups.h \
 	daemon/live_settings.cc \
 	daemon/live_settings.h \
 	daemon/own_stats.h \
@@ -27,6 +29,8 @@ daemon_libdaemon_a_SOURCES = \
 	daemon/node_numbers.h \
 	daemon/pointer_survey.cc \
 	daemon/pointer_survey.h \
+	daemon/proxy_events.cc \
+	daemon/proxy_events.h \
 	daemon/remote_backend.cc \
 	daemon/remote_backend.h \
 	daemon/remote_backend_node.h \

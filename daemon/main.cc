@@ -3,7 +3,6 @@
 //
 // Sockets are bound while the process still may, before it gives up root; memory, threads and files come
 // after, in the process that stays when -d makes another one of it.
-#include <cstdio>
 #include <cstdlib>
 #include <exception>
 #include <memory>
@@ -21,6 +20,7 @@
 #include "daemon/http_pages.h"
 #include "daemon/live_settings.h"
 #include "daemon/nodes.h"
+#include "daemon/proxy_events.h"
 #include "daemon/server.h"
 #include "daemon/service_status.h"
 #include "daemon/watch_hub.h"
@@ -29,16 +29,19 @@
 #include "process/crash_report.h"
 #include "process/give_up.h"
 #include "process/http_listener.h"
+#include "process/log.h"
 #include "process/node_time.h"
 #include "process/passed_sockets.h"
 #include "process/process.h"
 #include "process/reloader.h"
 #include "process/service_manager.h"
+#include "process/start_guard.h"
 #include "process/supervisor.h"
 
 namespace farcached::daemon {
 
 using process::Identity;
+using process::Level;
 using process::PidFile;
 using process::Signals;
 using process::give_up;
@@ -74,17 +77,12 @@ ServerOptions server_options(const conf::Settings& settings) {
     options.connections_max = session.connections_max;
     options.reject_over_limit = session.reject_over_limit;
     options.io = session.io;
-    options.talks = settings.process.verbosity > 0;
-    options.worker.requests_per_event = session.requests_per_event;
-    options.worker.idle_timeout_s = session.idle_timeout_s;
-    options.worker.hot_keys_one_in = settings.admin.hot_keys_one_in;
-    options.worker.latency.slow_ns = settings.admin.slow_log_ms * UINT64_C(1'000'000);
-    options.worker.latency.enabled = settings.admin.latency || settings.admin.slow_log_ms != 0;
+    static_cast<WorkerLive&>(options.worker) = worker_options(settings);
     return options;
 }
 
 // Sockets that the service manager passed take the place of those that the options name.
-void take_passed_sockets(ServerOptions& options, bool talks) {
+void take_passed_sockets(ServerOptions& options) {
     process::PassedSockets passed = or_give_up(process::PassedSockets::of_environment());
     options.admin_passed = or_give_up(process::take_admin(passed));
     if (options.admin_passed.fd >= 0) options.admin_path.clear();
@@ -92,9 +90,8 @@ void take_passed_sockets(ServerOptions& options, bool talks) {
     if (options.passed.empty()) return;
     options.tcp.clear();
     options.unix_path.clear();
-    if (talks)
-        std::fprintf(stderr, "listening at %zu sockets from the service manager, and not where -p, -l and -s say\n",
-                     options.passed.size());
+    process::say(Level::info, "listening at " + std::to_string(options.passed.size()) +
+                                  " sockets from the service manager, and not where -p, -l and -s say");
 }
 
 // embedded: false if other nodes keep the items, and this one nothing.
@@ -147,7 +144,9 @@ void settle(const conf::ProcessSettings& settings, const Identity& identity, con
     or_give_up(process::drop_privileges(identity, settings.core_dumps));
     if (process::may_leave(settings.daemonize, manager))
         or_give_up(process::go_to_background(settings.core_dumps, settings.verbosity > 0));
-    if (settings.lock_memory) std::fputs(process::lock_memory().c_str(), stderr);
+    if (!settings.lock_memory) return;
+    const std::string warning = process::lock_memory();
+    if (!warning.empty()) process::say(Level::warning, warning);
 }
 
 // Nobody waits for threads that did start while others could not: the process ends at once.
@@ -156,7 +155,7 @@ void start_or_exit(Start start) {
     try {
         start();
     } catch (const std::system_error& error) {
-        std::fprintf(stderr, "failed to start threads: %s\n", error.what());
+        process::say(Level::error, std::string("failed to start threads: ") + error.what());
         std::_Exit(conf::exit_system);
     }
 }
@@ -178,13 +177,19 @@ std::unique_ptr<Nodes> nodes_or_exit(const conf::Settings& settings) {
 }
 
 // A reload begins and ends here.
-void reload(process::Reloader& reloader, const Running& running) {
-    reloader.reload([&](const conf::Settings& from, const conf::Settings& to) { return change(running, from, to); });
+void reload(process::Reloader& reloader, const Running& running, WatchLog& watch) {
+    const auto tell = [&](std::string_view status) {
+        if (watch.wants(watch_proxyevents)) watch.proxy_event(reload_line(status));
+    };
+    tell("start");
+    const bool done =
+        reloader.reload([&](const conf::Settings& from, const conf::Settings& to) { return change(running, from, to); });
+    tell(done ? "done" : "failed");
 }
 
 // From here on the process is the one that stays.
 void serve(process::Reloader& reloader, Nodes* nodes, Server& server, process::HttpListener* http, Signals& signals,
-           process::ServiceManager& manager) {
+           process::ServiceManager& manager, process::StartGuard& starting) {
     const conf::Settings settings = reloader.running();
     const std::unique_ptr<node::Node> owned_node = node_or_exit(settings);
     node::Node& node = *owned_node;
@@ -196,9 +201,9 @@ void serve(process::Reloader& reloader, Nodes* nodes, Server& server, process::H
     AdminImpl admin(node, server, watch, crawler, engine, shown);
 
     if (nodes != nullptr) {
+        nodes->tell(watch);
         const std::string refused = nodes->open_table(settings.proxy);
-        if (!refused.empty())
-            std::fprintf(stderr, "%s\nuntil then every get asks its node\n", refused.c_str());
+        if (!refused.empty()) process::say(Level::warning, refused + "\nuntil then every get asks its node");
     }
 
     PidFile pid_file(settings.process.pid_file);
@@ -207,6 +212,7 @@ void serve(process::Reloader& reloader, Nodes* nodes, Server& server, process::H
     ServiceStatus status(server, nodes);
     process::Supervisor supervisor(manager, {[&] { return nodes == nullptr || nodes->all_tried(); },
                                              [&] { return status.text(); }});
+    or_give_up(process::StartGuard::room_for(settings.session.threads));
     start_or_exit([&] {
         watch.start();
         crawler.start();
@@ -220,10 +226,11 @@ void serve(process::Reloader& reloader, Nodes* nodes, Server& server, process::H
         start_or_exit([&] { http->start([&](const auto& request, auto reply) { pages->answer(request, std::move(reply)); }); });
     }
 
+    starting.over();
     const Running running{node, nodes, server, crawler, engine, admin};
     signals.wait_for_the_end([&] {
         const process::ServiceManager::Reloading told(manager);
-        reload(reloader, running);
+        reload(reloader, running, watch);
     });
     if (pages != nullptr) pages->set_stopping();
     supervisor.stop();
@@ -238,7 +245,11 @@ void serve(process::Reloader& reloader, Nodes* nodes, Server& server, process::H
 int run(int argc, char** argv) {
     const std::span<const char* const> words{argv, size_t(argc)};
     const std::vector<conf::Option> table = conf::option_table_with_nodes();
+    process::outlive_readers();
+    process::StartGuard starting;
     const conf::Settings settings = process::settings_or_exit(conf::parse_command_line(words, table));
+    process::set_log(settings.process.log_level, settings.process.log_format);
+    process::set_verbosity(settings.process.verbosity);
     Recorder recorder("");  // the main thread's name is the program's
     const Recorder::Running running(recorder);
     process::report_crashes("farcached " + std::string(conf::farcached_version()) + ", as memcached " +
@@ -246,7 +257,7 @@ int run(int argc, char** argv) {
     process::Reloader reloader(words, table, conf::farcached_program(), settings);
     process::ServiceManager manager;
     ServerOptions options = server_options(settings);
-    take_passed_sockets(options, settings.process.verbosity > 0);
+    take_passed_sockets(options);
     Identity identity = or_give_up(process::find_identity(settings.process.user));
     if (settings.process.core_dumps) or_give_up(process::raise_core_limit());
     or_give_up(raise_limits(settings));
@@ -259,8 +270,8 @@ int run(int argc, char** argv) {
     for (const std::string& path : {options.unix_path, options.admin_path})
         if (!path.empty()) process::give_away(path, identity);
     settle(settings.process, identity, manager);
-    serve(reloader, nodes.get(), server, http.get(), signals, manager);
-    if (settings.process.verbosity > 0) std::fputs("Exiting normally\n", stderr);
+    serve(reloader, nodes.get(), server, http.get(), signals, manager, starting);
+    process::say(Level::info, "Exiting normally");
     return conf::exit_ok;
 }
 

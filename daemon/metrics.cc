@@ -114,6 +114,7 @@ void write_server(MetricsText& out, const MetricsSource& source) {
     rows.plain(counter, "watch_lines_sent", "lines that were sent to watchers", s.watch.sent);
     rows.plain(counter, "watch_lines_skipped", "lines that a watcher missed because it did not read", s.watch.skipped);
     rows.plain(gauge, "watchers", "connections that watch", s.watch.watchers);
+    rows.plain(counter, "log_lines_lost", "lines for stderr that it did not take", s.log_lines_lost);
 }
 
 void write_requests(MetricsText& out, const Sample& s) {

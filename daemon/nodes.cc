@@ -14,6 +14,7 @@
 #include "base/random_word.h"
 #include "base/recorder.h"
 #include "conf/nodes.h"
+#include "daemon/host_lookups.h"
 #include "fabric/fault_channel.h"
 #include "fabric/shm_channel.h"
 #include "fabric/tcp_channel.h"
@@ -102,23 +103,46 @@ Nodes::Made Nodes::make(const conf::ProxySettings& settings, const conf::MemoryS
 
 // ---- what is configured -------------------------------------------------------------------------------
 
-std::variant<std::shared_ptr<OneNode>, conf::Problem> Nodes::find_or_make(const conf::NodeSpec& spec,
-                                                                          const HostAddresses::LookUp& look_up) {
-    const std::string address = conf::address_of(spec);
-    if (std::shared_ptr<OneNode> known = find(spec.name, address)) return known;
+// But for where its host is.
+std::shared_ptr<OneNode> Nodes::make_one(const conf::NodeSpec& spec) {
     auto one = std::make_shared<OneNode>();
     one->number = next_number_++;
     one->name = spec.name;
-    one->address = address;
+    one->address = conf::address_of(spec);
     one->channel = spec.channel;
+    one->place = spec.channel == conf::NodeChannel::shm ? spec.path : spec.host;
+    one->port = spec.port;
     one->path = spec.path;
-    if (spec.channel == conf::NodeChannel::shm) return one;
-    auto host = HostAddresses::make(spec.host, spec.port, look_up);
-    if (auto* why = std::get_if<std::string>(&host))
-        return problem(spec.origin + ": the host " + spec.host + " is not known (" + *why +
-                       "); name one that is, or its address\n");
-    one->host = std::get<std::shared_ptr<HostAddresses>>(std::move(host));
     return one;
+}
+
+// In their order. All hosts of nodes that are new are looked up together.
+std::vector<Nodes::MadeNode> Nodes::find_or_make(const std::vector<conf::NodeSpec>& specs,
+                                                 const HostAddresses::LookUp& look_up) {
+    std::vector<MadeNode> made;
+    std::vector<HostAsked> hosts;
+    std::vector<size_t> hosts_of;  // which spec each is of
+    for (const conf::NodeSpec& spec : specs) {
+        const std::shared_ptr<OneNode> known = find(spec.name, conf::address_of(spec));
+        if (known == nullptr && spec.channel != conf::NodeChannel::shm) {
+            hosts.push_back({spec.host, spec.port});
+            hosts_of.push_back(made.size());
+        }
+        made.push_back(known != nullptr ? known : make_one(spec));
+    }
+    if (hosts.empty()) return made;
+    std::vector<HostAddresses::Found> found = look_up_all(std::move(hosts), look_up);
+    for (size_t i = 0; i < found.size(); i++) {
+        const conf::NodeSpec& spec = specs[hosts_of[i]];
+        MadeNode& node = made[hosts_of[i]];
+        auto host = HostAddresses::make(spec.host, spec.port, std::move(found[i]), look_up);
+        if (auto* why = std::get_if<std::string>(&host))
+            node = problem(spec.origin + ": the host " + spec.host + " is not known (" + *why +
+                           "); name one that is, or its address\n");
+        else
+            std::get<std::shared_ptr<OneNode>>(node)->host = std::get<std::shared_ptr<HostAddresses>>(std::move(host));
+    }
+    return made;
 }
 
 // nullptr: there is none, nor anything left of one.
@@ -144,13 +168,14 @@ Nodes::Prepared Nodes::prepare(const conf::ProxySettings& settings, const HostAd
         set->options.report_interval_ns = settings.report_interval_ms * ns_per_ms;
     std::vector<proxy::PlacementNode> places;
     std::string text;
-    for (const conf::NodeSpec& spec : settings.nodes) {
-        auto one = find_or_make(spec, look_up);
+    std::vector<MadeNode> made_nodes = find_or_make(settings.nodes, look_up);
+    for (size_t i = 0; i < made_nodes.size(); i++) {
+        const conf::NodeSpec& spec = settings.nodes[i];
         places.push_back({spec.name, spec.hash_as, spec.weight});
-        if (auto* refusal = std::get_if<conf::Problem>(&one))
+        if (auto* refusal = std::get_if<conf::Problem>(&made_nodes[i]))
             text += refusal->text;
         else
-            set->members.push_back({std::get<std::shared_ptr<OneNode>>(std::move(one)), spec.weight});
+            set->members.push_back({std::get<std::shared_ptr<OneNode>>(std::move(made_nodes[i])), spec.weight});
     }
     auto made = proxy::Placement::make(places, {settings.distribution, settings.hash, settings.hash_tag});
     if (auto* errors = std::get_if<proxy::Placement::Errors>(&made))
@@ -265,21 +290,31 @@ void Nodes::came_up(OneNode& node, uint64_t incarnation, uint64_t hash_seed) {
     node.incarnation.store(incarnation, std::memory_order_relaxed);
     node.hash_seed = hash_seed;
     node.tried.store(true, std::memory_order_relaxed);
-    const bool first = node.links_up.fetch_add(1) == 0;
-    if (!first || !node.told_down) return;
+    const uint32_t before = node.links_up.fetch_add(1);
+    if (watched()) watch_->proxy_event(backend_connected_line(place_of(node), before + 1));
+    if (before != 0 || !node.told_down) return;
     node.told_down = false;
-    node.lines.say(process::Level::notice, "node " + node.name + " is up again");
+    if (watched()) watch_->proxy_event(backend_good_line(place_of(node)));
+    node.lines.say(process::Level::notice, "node " + node.name + " is up again", {{"node", node.name}});
 }
 
-void Nodes::went_down(OneNode& node, bool was_up, std::string_view reason) {
+void Nodes::went_down(OneNode& node, const Loss& loss) {
     note_event("no connection to node", node.number);
     std::lock_guard hold(lock_);
-    if (was_up) node.links_up.fetch_sub(1);
-    node.down_reason = reason;
+    if (loss.was_up) node.links_up.fetch_sub(1);
+    node.down_reason = loss.reason;
     node.tried.store(true, std::memory_order_relaxed);
+    if (watched())
+        watch_->proxy_event(backend_error_line(place_of(node), loss.why, loss.was_up, loss.requests, loss.reason));
     if (node.links_up.load() != 0 || node.told_down || !is_member(node)) return;
     node.told_down = true;
-    node.lines.say(process::Level::warning, "node " + node.name + " is down: " + std::string(reason));
+    if (watched()) watch_->proxy_event(backend_bad_line(place_of(node), loss.retry_s));
+    node.lines.say(process::Level::warning, "node " + node.name + " is down: " + std::string(loss.reason),
+                   {{"node", node.name}, {"cause", proxy::link_down_name(loss.why)}});
+}
+
+void Nodes::read_failed(const OneNode& node, std::string_view key, bool by_index, std::string_view why) const {
+    if (watched()) watch_->proxy_event(read_failed_line(place_of(node), why, by_index, key));
 }
 
 bool Nodes::all_tried() const {
@@ -411,7 +446,9 @@ bool Nodes::drain(std::string_view name, bool on) {
     for (const NodeSet::Member& member : set->members) {
         if (member.one->name != name) continue;
         member.one->drained.store(on, std::memory_order_relaxed);
-        process::say(process::Level::notice, "node " + member.one->name + (on ? " is drained" : " is in use again"));
+        process::say(process::Level::notice, "node " + member.one->name + (on ? " is drained" : " is in use again"),
+                     {{"node", member.one->name}});
+        if (watched()) watch_->proxy_event(backend_drained_line(place_of(*member.one), on));
         return true;
     }
     return false;

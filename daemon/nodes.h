@@ -6,7 +6,7 @@
 // D1  What is configured is a NodeSet, which does not change. A reload makes another and puts it in its place; each
 //     worker takes it between two requests. A node may be drained, which it tells every worker by one atomic.
 // D2  Workers ask without a lock. Their backends report what happened to their connections; of all workers the first
-//     whose connection comes up and the last that loses one are told on stderr.
+//     whose connection comes up and the last that loses one are said in the log.
 // D3  A node of the same name and address is the same before and after a reload: its connections stay, unless what is
 //     said of all connections changed. What a node that is gone had counted is kept in a sum.
 #pragma once
@@ -24,6 +24,8 @@
 #include "conf/settings.h"
 #include "daemon/host_addresses.h"
 #include "daemon/nodes_view.h"
+#include "daemon/proxy_events.h"
+#include "daemon/watch.h"
 #include "fabric/mapped_region.h"
 #include "fabric/verbs_channel.h"
 #include "process/log.h"
@@ -37,6 +39,8 @@ struct OneNode {
     uint32_t number = 0;  // as NodeShown's
     std::string name, address;
     conf::NodeChannel channel = conf::NodeChannel::shm;
+    std::string place;                         // the name of its host; shm: its path
+    uint16_t port = 0;                         // shm: 0
     std::string path;                          // shm
     std::shared_ptr<HostAddresses> host;       // tcp, verbs
     std::atomic<bool> drained{false};
@@ -89,7 +93,7 @@ struct NodeSet {
 class Nodes final : public NodesView {
   public:
     using Made = std::variant<std::unique_ptr<Nodes>, conf::Problem>;
-    // Looks up names, and may wait for that.
+    // Looks up names, and waits for that, for a bounded time.
     static Made make(const conf::ProxySettings& settings, const conf::MemorySettings& memory,
                      const HostAddresses::LookUp& look_up = fabric::look_up);
     ~Nodes() override;
@@ -99,11 +103,14 @@ class Nodes final : public NodesView {
     // Attaches to the pointer table where one is of use, if that was not done. A table that is refused is told in a
     // sentence, else empty: gets are two-sided then.
     std::string open_table(const conf::ProxySettings& settings);
+    // Whoever watches proxyevents; before any worker starts. Outlives this.
+    void tell(WatchLog& watch) { watch_ = &watch; }
     // The same, for a set that is not yet in use.
     std::string open_table(const conf::ProxySettings& settings, const NodeSet& set);
 
     // ---- a reload, main's thread ------------------------------------------------------------------
-    // What the settings say, with the nodes that there are already. Looks up names, and may wait for that.
+    // What the settings say, with the nodes that there are already. Looks up names, and waits for that, for a bounded
+    // time.
     using Prepared = std::variant<std::shared_ptr<const NodeSet>, conf::Problem>;
     Prepared prepare(const conf::ProxySettings& settings, const HostAddresses::LookUp& look_up = fabric::look_up);
     // Is what workers take from now on. Workers are not told.
@@ -120,8 +127,17 @@ class Nodes final : public NodesView {
     proxy::NodeLink::MakeChannel maker(std::shared_ptr<OneNode> node, const fabric::VerbsMemories& memories);
     // hash_seed: what keys are hashed with there, in that run of it.
     void came_up(OneNode& node, uint64_t incarnation, uint64_t hash_seed);
-    // was_up: this connection had been.
-    void went_down(OneNode& node, bool was_up, std::string_view reason);
+    // Of a connection.
+    struct Loss {
+        bool was_up = false;
+        proxy::LinkDown why = proxy::LinkDown::channel_ended;
+        std::string_view reason;  // a sentence
+        uint32_t requests = 0;    // that were under way
+        uint64_t retry_s = 0;     // until it is made anew
+    };
+    void went_down(OneNode& node, const Loss& loss);
+    // One-sided, of a key; why: proxy::ReadEvents.
+    void read_failed(const OneNode& node, std::string_view key, bool by_index, std::string_view why) const;
     // Of each node a first connection was made, or failed.
     bool all_tried() const;
     // A connection's counters are shown, until remove(), which adds them to what is over. was_up: it is at its end.
@@ -138,15 +154,19 @@ class Nodes final : public NodesView {
 
   private:
     Nodes();
-    std::variant<std::shared_ptr<OneNode>, conf::Problem> find_or_make(const conf::NodeSpec& spec,
-                                                                       const HostAddresses::LookUp& look_up);
+    using MadeNode = std::variant<std::shared_ptr<OneNode>, conf::Problem>;
+    std::vector<MadeNode> find_or_make(const std::vector<conf::NodeSpec>& specs, const HostAddresses::LookUp& look_up);
+    std::shared_ptr<OneNode> make_one(const conf::NodeSpec& spec);
     std::shared_ptr<OneNode> find(std::string_view name, std::string_view address) const;
     proxy::NodeLink::MakeChannel plain_maker(std::shared_ptr<OneNode> node, const fabric::VerbsMemories& memories);
     bool is_member(const OneNode& node) const;
+    static NodePlace place_of(const OneNode& node) { return {node.name, node.place, node.port}; }
+    bool watched() const { return watch_ != nullptr && watch_->wants(watch_proxyevents); }
     static NodeShown shown_of(const NodeSet::Member& member);  // under lock_
     void find_pointer(const NodeOptions& options, const OneNode& node, std::string_view key, Route& route) const;
     static void visit_links(const OneNode& node, LinkVisit visit);
 
+    WatchLog* watch_ = nullptr;
     uint64_t item_bytes_max_ = 0;
     bool cas_ = true;
     uint32_t next_number_ = 0;  // main's

@@ -15,15 +15,24 @@
       sample.workers.change_unavailable)                                                             \
     X(answers_unasked, "answers of nodes to nothing that was asked", sample.workers.answers_unasked)  \
     X(slow_requests, "requests that took slow_log_ms or longer", sample.workers.slow_requests)       \
+    X(log_lines_lost, "lines for stderr that it did not take: its disk is full, or its reader slow or gone", \
+      sample.log_lines_lost)                                                                         \
     X(node_pages_used, "pages of the arena that belong to a size class", sample.node.pages_used)     \
     X(node_pages_limit, "pages that -m allows", sample.node.pages_limit)                             \
+    X(node_pages_refused, "times that the system had no memory for a page that was to be used",     \
+      sample.node.pages_refused)                                                                     \
     X(node_pages_moved, "pages taken from one size class for another, or for a large item",          \
       sample.node.pages_moved)                                                                       \
     X(node_index_buckets, "64-byte buckets of the index", sample.node.index_buckets)                 \
     X(node_index_bytes, "memory of the index, which -m does not count", sample.node.index_bytes)     \
     X(node_overflow_evictions, "items that went because their chain of buckets was full",            \
       sample.node.overflow_evictions)                                                                \
-    X(node_flushes, "flush_all that took effect", sample.node.flushes)
+    X(node_flushes, "flush_all that took effect", sample.node.flushes)                               \
+    X(cmd_delete_prefix, "deletes by prefix that were ordered here", sample.workers.cmd_delete_prefix) \
+    X(node_prefix_deletes, "deletes by prefix", sample.node.prefix_deletes)                          \
+    X(node_prefixes_pending, "prefixes whose items are deleted and still hold memory, until a sweep is over; a gauge", \
+      sample.node.prefixes_pending)                                                                  \
+    X(node_prefix_items, "items that went by a delete by prefix", sample.node.prefix_items)
 
 // With nodes; LINK_COUNTERS and why connections to nodes ended come before them.
 //

@@ -31,6 +31,10 @@ void own_key(Op& op, std::string& bytes) {
         bytes = op.group;
         op.group = bytes;
     }
+    if constexpr (requires { op.prefix; }) {
+        bytes = op.prefix;
+        op.prefix = bytes;
+    }
 }
 
 std::shared_ptr<const void> own_value(protocol::StoreOp& op) {
@@ -93,7 +97,9 @@ class RemoteBackend::TicketSink final : public proxy::ReplySink {
         hide_cas(shown);
         pool_.answer(Ticket(cookie), shown, answer.value, std::move(answer.owned), way);
     }
-    void failed(uint64_t cookie, const proxy::Failed&) override { pool_.unavailable(Ticket(cookie)); }
+    void failed(uint64_t cookie, const proxy::Failed& failed) override {
+        pool_.unavailable(Ticket(cookie), proxy::ask_failure_name(failed.why));
+    }
 
   private:
     ReplyPool& pool_;
@@ -253,8 +259,8 @@ RemoteBackend::Node* RemoteBackend::choose(std::string_view key) {
     return nullptr;
 }
 
-Asked RemoteBackend::unavailable(Ticket ticket) {
-    pool_.unavailable(ticket);
+Asked RemoteBackend::unavailable(Ticket ticket, proxy::AskFailure why) {
+    pool_.unavailable(ticket, proxy::ask_failure_name(why));
     return Asked::later;
 }
 
@@ -274,7 +280,7 @@ Asked RemoteBackend::ask_link(Node& node, Op op, proxy::AskOptions options, prox
                               bool gather) {
     if constexpr (requires { op.cas_compare; })
         if (!nodes_.cas()) compare_in_vain(op);
-    if (!gather && pool_.lists_slow()) pool_.asked_of(ticket, node.one->name);
+    if (!gather && pool_.names_nodes()) pool_.asked_of(ticket, node.one->name);
     try {
         if (node.postponed.empty() && node.link.up()) {
             if constexpr (std::is_same_v<Op, protocol::StoreOp>)
@@ -282,11 +288,11 @@ Asked RemoteBackend::ask_link(Node& node, Op op, proxy::AskOptions options, prox
             const proxy::Asked asked = ask_or_get(node.link, op, options, sink, now());
             touched(node);
             if (asked == proxy::Asked::accepted) return Asked::later;
-            if (asked == proxy::Asked::down) return gather ? Asked::now : unavailable(ticket);
+            if (asked == proxy::Asked::down) return gather ? Asked::now : unavailable(ticket, proxy::AskFailure::node_down);
         }
         postpone(node, op, std::move(options), sink, gather);
     } catch (const std::bad_alloc&) {
-        return gather ? Asked::now : unavailable(ticket);
+        return gather ? Asked::now : unavailable(ticket, proxy::AskFailure::no_memory);
     }
     touched(node);
     return Asked::crowded;
@@ -310,7 +316,7 @@ void RemoteBackend::postpone(Node& node, const Op& op, proxy::AskOptions options
 template <class Op>
 Asked RemoteBackend::ask_node(const Op& op, Ticket ticket) {
     Node* node = choose(op.key.bytes);
-    if (node == nullptr) return unavailable(ticket);
+    if (node == nullptr) return unavailable(ticket, proxy::AskFailure::node_down);
     return ask_link(*node, op, options(ticket), *tickets_, ticket, /* gather= */ false);
 }
 
@@ -328,7 +334,7 @@ void RemoteBackend::ask_postponed(Node& node) {
         } catch (const std::bad_alloc&) {  // B2, as in ask_link()
         }
         if (asked == proxy::Asked::busy) return;
-        if (asked == proxy::Asked::down) give_up(first);
+        if (asked == proxy::Asked::down) give_up(first, proxy::AskFailure::node_down);
         else if (!first.gather && pool_.lists_slow()) pool_.asked_at(Ticket(first.options.cookie), now());
         node.postponed.pop_front();
     }
@@ -336,16 +342,17 @@ void RemoteBackend::ask_postponed(Node& node) {
 
 void RemoteBackend::give_up_postponed(Node& node, uint64_t before_ns) {
     while (!node.postponed.empty() && node.link.deadline_ns(node.postponed.front().options) <= before_ns) {
-        give_up(node.postponed.front());
+        give_up(node.postponed.front(),
+                before_ns == UINT64_MAX ? proxy::AskFailure::node_down : proxy::AskFailure::timed_out);
         node.postponed.pop_front();
     }
 }
 
-void RemoteBackend::give_up(const Postponed& postponed) {
+void RemoteBackend::give_up(const Postponed& postponed, proxy::AskFailure why) {
     if (postponed.gather)
         gathered(postponed.options.cookie, false, {});
     else
-        pool_.unavailable(Ticket(postponed.options.cookie));
+        pool_.unavailable(Ticket(postponed.options.cookie), proxy::ask_failure_name(why));
 }
 
 // ---- one key ----------------------------------------------------------------------------------------
@@ -378,7 +385,7 @@ bool RemoteBackend::read_local(Node& node, const protocol::GetOp& op, ValueSink 
 Asked RemoteBackend::ask(const protocol::GetOp& op, Wanted wanted, Ticket ticket, ValueSink value,
                          protocol::GetReply& reply) {
     Node* node = choose(op.key.bytes);
-    if (node == nullptr) return unavailable(ticket);
+    if (node == nullptr) return unavailable(ticket, proxy::AskFailure::node_down);
     if (wanted.plain && node->mapped != nullptr && node->postponed.empty() &&
         read_local(*node, op, value, reply))
         return Asked::now;
@@ -392,7 +399,7 @@ Asked RemoteBackend::ask(const protocol::GetOp& op, Wanted wanted, Ticket ticket
 
 Asked RemoteBackend::ask(const protocol::StoreOp& op, Ticket ticket, protocol::StoreReply&) {
     Node* node = choose(op.key.bytes);
-    if (node == nullptr) return unavailable(ticket);
+    if (node == nullptr) return unavailable(ticket, proxy::AskFailure::node_down);
     protocol::StoreOp leased = op;
     leased.lease = node->mapped == nullptr;
     return ask_link(*node, leased, options(ticket), *tickets_, ticket, /* gather= */ false);

@@ -94,10 +94,10 @@ class RemoteBackend final : public Backend {
     template <class Op>
     Asked ask_all(const Op& op, Ticket ticket, bool stats, Node* only);
     bool read_local(Node& node, const protocol::GetOp& op, ValueSink value, protocol::GetReply& now);
-    Asked unavailable(Ticket ticket);
+    Asked unavailable(Ticket ticket, proxy::AskFailure why);
     void ask_postponed(Node& node);
     void give_up_postponed(Node& node, uint64_t before_ns);
-    void give_up(const Postponed& postponed);
+    void give_up(const Postponed& postponed, proxy::AskFailure why);
     void flush_touched();
     std::unique_ptr<Node> make_node(const NodeSet& set, size_t place);
     void start(Node& node);

@@ -65,14 +65,20 @@ struct RemoteBackend::Node final : proxy::LinkEvents {
             mapped = link.channel()->mapped_region(0);
         if (mapped != nullptr) local.aim(*mapped);
     }
-    void went_down(proxy::LinkDown, const std::string& text) override {
+    void went_down(proxy::LinkDown why, const std::string& text) override {
         starting = false;
         retry = true;
         mapped = nullptr;
-        owner.nodes_.went_down(*one, was_up, text);
+        const uint64_t now_ns = owner.now(), retry_ns = link.next_tick_ns();
+        const bool tries = retry_ns > now_ns && retry_ns != UINT64_MAX;
+        const uint64_t retry_s = tries ? (retry_ns - now_ns + 999'999'999) / 1'000'000'000 : 0;
+        owner.nodes_.went_down(*one, {was_up, why, text, link.requests_lost(), retry_s});
         was_up = false;
     }
     void room() override { retry = true; }
+    void read_failed(std::string_view key, bool by_index, std::string_view why) override {
+        owner.nodes_.read_failed(*one, key, by_index, why);
+    }
     bool reachable() const { return link.up() || starting; }
     bool has_answered() const { return postponed.empty() && link.requests_under_way() == 0; }
 

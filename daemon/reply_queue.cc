@@ -6,6 +6,7 @@
 
 #include "daemon/engine.h"
 #include "daemon/hot_keys.h"
+#include "daemon/proxy_events.h"
 #include "daemon/trace.h"
 
 namespace farcached::daemon {
@@ -53,6 +54,7 @@ ReplySlot& ReplyPool::open(Verb verb) {
     slot.received_ns_ = context_.latencies == nullptr ? 0 : context_.latencies->now_ns();
     slot.asked_ns_ = slot.answered_ns_ = 0;
     slot.node_.clear();
+    slot.why_ = {};
     in_use_++;
     return slot;
 }
@@ -103,9 +105,17 @@ void ReplyPool::answer(Ticket ticket, const protocol::ReplyOp& reply, std::strin
     arrived(*slot, ReplySlot::State::answered);
 }
 
-void ReplyPool::unavailable(Ticket ticket) {
+void ReplyPool::unavailable(Ticket ticket, std::string_view why) {
     ReplySlot* slot = find(ticket);
-    if (slot != nullptr) arrived(*slot, ReplySlot::State::unavailable);
+    if (slot == nullptr) return;
+    slot->why_ = why;
+    arrived(*slot, ReplySlot::State::unavailable);
+}
+
+// When its turn has come: before, its key may not be known.
+void ReplyPool::tell_failed(const ReplySlot& slot) const {
+    if (slot.available() || slot.why_.empty() || !context_.watch.wants(watch_proxyevents)) return;
+    context_.watch.proxy_event(request_failed_line(slot.why_, slot.node_, slot.key(), slot.fd_));
 }
 
 // A slot without queue and turn is being asked at this moment: park() finds it answered.
@@ -117,6 +127,8 @@ void ReplyPool::arrived(ReplySlot& slot, ReplySlot::State how) {
     else if (slot.turn_ != nullptr)
         count_only(slot);
 }
+
+bool ReplyPool::names_nodes() const { return lists_slow() || context_.watch.wants(watch_proxyevents); }
 
 bool ReplyPool::lists_slow() const { return context_.latencies != nullptr && context_.latencies->lists_slow(); }
 
@@ -135,6 +147,7 @@ void ReplyPool::asked_at(Ticket ticket, uint64_t now_ns) {
 void ReplyPool::count_only(ReplySlot& slot) {
     Carry carry;
     try {
+        tell_failed(slot);
         slot.turn_(slot, Answering{context_, slot.fd_, nowhere_, &carry});
     } catch (const std::bad_alloc&) {
         context_.counters.answers_unasked.add(1);
@@ -276,6 +289,7 @@ void ReplyQueue::measure(const ReplySlot& slot) const {
 void ReplyQueue::take_turn(OutBuffer& out) {
     ReplySlot& slot = *head_;
     const size_t before = out.size();
+    if (!slot.available()) pool_.tell_failed(slot);
     if (pool_.context_.latencies != nullptr) measure(slot);
     HotKeys* const hot_keys = pool_.context_.hot_keys;
     if (hot_keys != nullptr && slot.verb_ != Verb::other && slot.available() && hot_keys->due())

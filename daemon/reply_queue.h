@@ -95,6 +95,7 @@ class ReplySlot {
     uint64_t asked_ns_ = 0;        // with the next two set only for the list of slow requests
     uint64_t answered_ns_ = 0;
     std::string node_;             // its name, a copy: the node may leave before the reply is written
+    std::string_view why_;         // it is unavailable
     size_t text_before_ = 0;       // bytes of the queue's text that go out before it
     ReplyQueue* queue_ = nullptr;  // null: the session is gone
     ReplySlot* next_ = nullptr;    // in the queue, or free
@@ -127,10 +128,12 @@ class ReplyPool {
     // these bytes.
     void answer(Ticket ticket, const protocol::ReplyOp& reply, std::string_view value = {},
                 std::unique_ptr<char[]> owned = nullptr, Way way = Way::two_sided);
-    void unavailable(Ticket ticket);
-    // For the list of slow requests: is there one? Then of what was asked: which node, and that
-    // it took the request at that moment.
+    // why: a literal, for those who watch.
+    void unavailable(Ticket ticket, std::string_view why = {});
+    // For the list of slow requests: is there one? For it, and for those who watch, of what was asked: which node, and
+    // that it took the request at that moment.
     bool lists_slow() const;
+    bool names_nodes() const;
     void asked_of(Ticket ticket, const std::string& node);
     void asked_at(Ticket ticket, uint64_t now_ns);
     // A reading of the clock, for answers that come from now on.
@@ -154,6 +157,7 @@ class ReplyPool {
     void close(ReplySlot& slot);
     void arrived(ReplySlot& slot, ReplySlot::State how);
     void count_only(ReplySlot& slot);
+    void tell_failed(const ReplySlot& slot) const;
     void list(ReplyQueue& queue);
 
     Context& context_;

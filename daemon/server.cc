@@ -11,8 +11,9 @@
 #include <cerrno>
 #include <chrono>
 #include <condition_variable>
-#include <cstdio>
+#include <cstring>
 #include <system_error>
+#include <utility>
 
 #include "base/check.h"
 #include "base/recorder.h"
@@ -71,7 +72,8 @@ class Countdown {
 Server::Server(const ServerOptions& options)
     : options_(options),
       connections_max_(options.connections_max),
-      reject_over_limit_(options.reject_over_limit) {
+      reject_over_limit_(options.reject_over_limit),
+      hot_keys_one_in_(options.worker.hot_keys_one_in) {
     (void)node_now();
 }
 
@@ -174,9 +176,9 @@ bool Server::try_ring() {
 }
 
 void Server::tell_fallback(std::string_view why) {
-    if (options_.io == SocketBackend::automatic && !options_.talks) return;
-    std::fprintf(stderr, "io=%s: no io_uring (%.*s): libevent serves the sockets of clients\n",
-                 socket_backend_names[size_t(options_.io)].data(), int(why.size()), why.data());
+    const auto level = options_.io == SocketBackend::automatic ? process::Level::info : process::Level::warning;
+    process::say(level, "io=" + std::string(socket_backend_names[size_t(options_.io)]) + ": no io_uring (" + std::string(why) +
+                            "): libevent serves the sockets of clients");
 }
 
 uint32_t Server::workers_on_ring() const {
@@ -187,11 +189,12 @@ bool Server::change(const LiveOptions& options) {
     constexpr auto patience = std::chrono::seconds(5);
     connections_max_ = options.connections_max;
     reject_over_limit_ = options.reject_over_limit;
+    hot_keys_one_in_ = options.worker.hot_keys_one_in;
     uint64_t one = 1;
     (void)!write(wake_fd_, &one, sizeof one);  // there may be room now
     auto waiting = std::make_shared<Countdown>(workers_.size());
     for (auto& worker : workers_)
-        worker->change(options.requests_per_event, options.idle_timeout_s, [waiting] { waiting->one_less(); });
+        worker->change(options.worker, [waiting] { waiting->one_less(); });
     return waiting->wait_for_none(patience);
 }
 
@@ -252,10 +255,13 @@ void Server::accept_some(Listener& listener) {
         int fd = accept4(listener.fd, reinterpret_cast<sockaddr*>(&address), &size,
                          SOCK_NONBLOCK | SOCK_CLOEXEC);
         if (fd < 0) {
-            if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM)
+            if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
+                starve(errno);
                 suspend(true);
+            }
             return;
         }
+        if (starved_) feed();
         if (!admit(fd)) continue;
         total_.fetch_add(1, std::memory_order_relaxed);
         if (address.ss_family != AF_UNIX) {
@@ -292,6 +298,20 @@ bool Server::admit(int fd) {
     (void)send(fd, too_many.data(), too_many.size(), MSG_NOSIGNAL);
     ::close(fd);
     return false;
+}
+
+// Who is not accepted waits in the kernel's queue, and is once somebody has left.
+void Server::starve(int error) {
+    if (std::exchange(starved_, true)) return;
+    starved_lines_.say(process::Level::warning,
+                       std::string("no client is accepted for now: ") + std::strerror(error) +
+                           "; raise the limit on open files (LimitNOFILE), or lower conn-limit",
+                       {{"clients", std::to_string(clients())}});
+}
+
+void Server::feed() {
+    starved_ = false;
+    starved_lines_.say(process::Level::notice, "clients are accepted again");
 }
 
 void Server::suspend(bool for_a_moment) {

@@ -29,6 +29,7 @@
 #include "daemon/server_view.h"
 #include "daemon/worker.h"
 #include "process/admin_socket.h"
+#include "process/log.h"
 #include "process/passed_sockets.h"
 #include "process/process.h"
 #include "process/pulse.h"
@@ -56,7 +57,6 @@ struct ServerOptions {
     uint32_t connections_max = 1024;
     bool reject_over_limit = true;
     SocketBackend io = SocketBackend::libevent;
-    bool talks = false;             // -v: says that it falls back, even if `io` leaves it the choice
     WorkerOptions worker;
 };
 
@@ -64,8 +64,7 @@ struct ServerOptions {
 struct LiveOptions {
     uint32_t connections_max = 1024;
     bool reject_over_limit = true;
-    uint32_t requests_per_event = 20;
-    uint32_t idle_timeout_s = 0;
+    WorkerLive worker;
 };
 
 class Server final : public ServerView, public SessionEvents {
@@ -102,7 +101,7 @@ class Server final : public ServerView, public SessionEvents {
     const LatencyCounters* latency_counters(uint32_t worker) const override;
     void each_slow(FunctionRef<void(const SlowRequest&)> visit) const override;
     uint32_t workers_on_ring() const override;
-    uint32_t hot_keys_one_in() const override { return options_.worker.hot_keys_one_in; }
+    uint32_t hot_keys_one_in() const override { return hot_keys_one_in_.load(std::memory_order_relaxed); }
     HotKeys* hot_keys(uint32_t worker) override { return &workers_[worker]->hot_keys(); }
     ServerNumbers numbers() const override;
     void each_connection(FunctionRef<void(const ConnectionInfo&)> visit) const override;
@@ -138,6 +137,8 @@ class Server final : public ServerView, public SessionEvents {
     void accept_some(Listener& listener);
     void enter_operator(int fd);
     bool admit(int fd);
+    void starve(int error);
+    void feed();
     void suspend(bool for_a_moment);
     void resume();
 
@@ -163,10 +164,13 @@ class Server final : public ServerView, public SessionEvents {
 
     std::atomic<uint32_t> connections_max_;
     std::atomic<bool> reject_over_limit_;
+    std::atomic<uint32_t> hot_keys_one_in_;
     std::atomic<uint64_t> connections_{0}, total_{0}, rejected_{0};
     std::atomic<uint64_t> disabled_num_{0}, disabled_us_{0};
     std::atomic<bool> accepting_{true};
     uint64_t disabled_since_us_ = 0;
+    bool starved_ = false;                 // there was no descriptor for the last that was to be accepted
+    process::LimitedLines starved_lines_;  // of that beginning, and ending
     std::array<std::atomic<uint64_t>, size_t(SessionEnd::count)> ends_{};
 
     mutable std::mutex lock_;

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "process/log.h"
+
 namespace farcached::daemon {
 
 namespace {
@@ -84,15 +86,21 @@ void subtract_totals(NodeTotals& now, const NodeTotals& earlier) {
     subtract_local(now.local, earlier.local);
 }
 
-// What was counted of a node that has gone meanwhile is among what is past.
+// What was counted of a node that has gone meanwhile is among what is past; and so is a part of it, if the node has gone and
+// come back.
 void subtract_nodes(Sample& sample, const Sample& earlier) {
+    subtract_totals(sample.past_nodes, earlier.past_nodes);
     for (const NodeTotals& before : earlier.nodes) {
         const auto same = std::find_if(sample.nodes.begin(), sample.nodes.end(), [&](const NodeTotals& now) {
             return now.shown.number == before.shown.number;
         });
-        subtract_totals(same == sample.nodes.end() ? sample.past_nodes : *same, before);
+        NodeTotals left = before;
+        if (same != sample.nodes.end()) {
+            subtract_totals(left, *same);
+            subtract_totals(*same, before);
+        }
+        subtract_totals(sample.past_nodes, left);
     }
-    subtract_totals(sample.past_nodes, earlier.past_nodes);
 }
 
 void subtract_server(ServerNumbers& now, const ServerNumbers& earlier) {
@@ -150,6 +158,7 @@ Sample take_sample(const node::Node& node, const ServerView& server, const Watch
     }
     sample.server = server.numbers();
     sample.watch = watch.numbers();
+    sample.log_lines_lost = process::log_lines_lost();
     if (const NodesView* nodes = server.nodes()) {
         add_nodes_counters(sample, *nodes);
     } else {
@@ -180,6 +189,7 @@ void subtract(Sample& sample, const Sample& earlier) {
     subtract(sample.node, earlier.node);
     subtract(sample.node_classes, earlier.node_classes);
     subtract_watch(sample.watch, earlier.watch);
+    sample.log_lines_lost -= std::min(sample.log_lines_lost, earlier.log_lines_lost);
     less(sample.crawler_passes, earlier.crawler_passes);
     size_t reasons = std::min(sample.close_reasons.size(), earlier.close_reasons.size());
     for (size_t i = 0; i < reasons; i++)

@@ -78,6 +78,7 @@ struct Sample {
     uint64_t nodes_unavailable = 0;   // nodes that did not answer
     uint64_t nodes_left_out = 0;      // of node.classes: nodes whose size classes are others
     WatchNumbers watch;
+    uint64_t log_lines_lost = 0;  // process/log.h
     uint64_t crawler_passes = 0;
     bool crawler_running = false;
     std::vector<std::pair<std::string, uint64_t>> close_reasons;

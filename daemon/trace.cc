@@ -4,6 +4,8 @@
 #include <cstdio>
 #include <string>
 
+#include "process/log.h"
+
 namespace farcached::daemon {
 
 namespace {
@@ -46,9 +48,8 @@ std::string binary_head(std::string_view bytes) {
     return text;
 }
 
-// One call, so that the lines of several threads stay whole.
 void write_line(char direction, int fd, std::string_view text) {
-    std::fprintf(stderr, "%c%d %.*s\n", direction, fd, int(text.size()), text.data());
+    process::say(process::Level::debug, std::string(1, direction) + std::to_string(fd) + " " + std::string(text));
 }
 
 }  // namespace

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What -vv and `verbosity 2` show on stderr, as memcached words it: connections, the first line of each request
-// and of each reply. For engines and workers, which ask EngineOptions::trace first.
+// What -vv and `verbosity 2` show in the log, at level debug, as memcached words it: connections, the first line of each
+// request and of each reply. For engines and workers, which ask EngineOptions::trace first.
 #pragma once
 
 #include <string_view>

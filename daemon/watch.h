@@ -20,6 +20,7 @@ enum WatchFlag : uint32_t {
     watch_deletions = 8,
     watch_connevents = 16,
     watch_proxyreqs = 64,  // requests that took long (slow_log_ms)
+    watch_proxyevents = 128,  // what befalls nodes, and what was asked of them (daemon/proxy_events.h)
     watch_silent = 32,  // accepted, and never written: this daemon has no such events
 };
 
@@ -41,6 +42,7 @@ class WatchLog {
                           NodeSeconds now) = 0;
     virtual void connection(std::string_view line_tail) = 0;  // "type=conn_new rip=..." and so on
     virtual void slow([[maybe_unused]] std::string_view line_tail) {}  // daemon/latency.h, SlowRequest::line()
+    virtual void proxy_event([[maybe_unused]] std::string_view line_tail) {}  // daemon/proxy_events.h
 
   protected:
     std::atomic<uint32_t> wanted_{0};

@@ -143,6 +143,8 @@ void WatchHub::slow(std::string_view line_tail) {
     write(watch_proxyreqs, "type=slow_req " + std::string(line_tail));
 }
 
+void WatchHub::proxy_event(std::string_view line_tail) { write(watch_proxyevents, line_tail); }
+
 void WatchHub::evicted(std::string_view key, const protocol::ItemMeta& meta, NodeSeconds now) {
     if (!wants(watch_evictions)) return;
     int64_t ttl = meta.exptime == never_expires ? -1 : int64_t(meta.exptime) - int64_t(now);

@@ -72,6 +72,7 @@ class WatchHub final : public WatchLog, public node::Observer {
                   NodeSeconds now) override;
     void connection(std::string_view line_tail) override;
     void slow(std::string_view line_tail) override;
+    void proxy_event(std::string_view line_tail) override;
 
     // node::Observer
     void evicted(std::string_view key, const protocol::ItemMeta& meta, NodeSeconds now) override;

@@ -166,9 +166,9 @@ void Worker::give(NewConnection connection) {
     wake();
 }
 
-void Worker::change(uint32_t requests_per_event, uint32_t idle_timeout_s, std::function<void()> done) {
+void Worker::change(const WorkerLive& live, std::function<void()> done) {
     std::lock_guard hold(lock_);
-    changes_.push_back({requests_per_event, idle_timeout_s, std::move(done)});
+    changes_.push_back({live, std::move(done)});
     uint64_t one = 1;
     (void)!write(wake_fd_, &one, sizeof one);
 }
@@ -204,8 +204,11 @@ void Worker::on_wake(evutil_socket_t fd, short, void* argument) {
 }
 
 void Worker::carry_out(const Change& change) {
-    options_.requests_per_event = change.requests_per_event;
-    options_.idle_timeout_s = change.idle_timeout_s;
+    static_cast<WorkerLive&>(options_) = change.live;
+    latencies_.change(change.live.latency);
+    context_.latencies = latencies_.enabled() ? &latencies_ : nullptr;
+    hot_keys_.change(change.live.hot_keys_one_in);
+    context_.hot_keys = change.live.hot_keys_one_in != 0 ? &hot_keys_ : nullptr;
     if (options_.idle_timeout_s == 0)
         event_del(&second_event_);
     else

@@ -40,13 +40,17 @@
 
 namespace farcached::daemon {
 
-struct WorkerOptions {
+// What a reload may change of a worker.
+struct WorkerLive {
     uint32_t requests_per_event = 20;
     uint32_t idle_timeout_s = 0;
-    uint32_t number = 0;  // of the worker
     LatencyOptions latency;
     uint32_t hot_keys_one_in = 0;  // of gets and sets, for stats hotkeys; 0: none
-    bool ring = false;             // sockets by io_uring, if that can be had
+};
+
+struct WorkerOptions : WorkerLive {
+    uint32_t number = 0;  // of the worker
+    bool ring = false;    // sockets by io_uring, if that can be had
 };
 
 // An accepted socket on its way to a worker.
@@ -79,7 +83,7 @@ class Worker final : private SocketEvents {
     void start();
     void give(NewConnection connection);
     // By a reload: it goes by these from its next turn on, and by the nodes of that moment; `done` is called there.
-    void change(uint32_t requests_per_event, uint32_t idle_timeout_s, std::function<void()> done);
+    void change(const WorkerLive& live, std::function<void()> done);
     // Serves what has been received, by the kernel too, and sends the answers, for a bounded time; then ends
     // all sessions.
     void stop();
@@ -116,7 +120,7 @@ class Worker final : private SocketEvents {
     void open(NewConnection connection);
     void close(Session& session, SessionEnd why);
     struct Change {
-        uint32_t requests_per_event, idle_timeout_s;
+        WorkerLive live;
         std::function<void()> done;
     };
     void carry_out(const Change& change);

@@ -27,6 +27,7 @@ namespace farcached::daemon {
 //        name               help (names are memcached's, doc/protocol.txt "Statistics")
 #define WORKER_COUNTERS(X)                                                                      \
     X(cmd_flush, "flush_all requests")                                                          \
+    X(cmd_delete_prefix, "deletes by prefix")                                                   \
     X(cmd_touch, "touch and get-and-touch requests")                                            \
     X(cmd_meta, "meta commands")                                                                \
     X(get_cmds, "keys asked for")                                                               \

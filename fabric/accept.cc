@@ -10,7 +10,7 @@ namespace farcached::fabric {
 
 Descriptor reserve_descriptor() { return Descriptor(::open("/dev/null", O_RDONLY | O_CLOEXEC)); }
 
-Descriptor accept_one(int listener, Descriptor& reserve, SocketAddress* from) {
+Descriptor accept_one(int listener, Descriptor& reserve, SocketAddress* from, uint64_t& turned_away) {
     for (;;) {
         SocketAddress peer;
         peer.size = sizeof peer.storage;
@@ -24,9 +24,14 @@ Descriptor accept_one(int listener, Descriptor& reserve, SocketAddress* from) {
         if (out_of_descriptors && reserve) {
             reserve.reset();
             Descriptor unwanted(accept4(listener, nullptr, nullptr, SOCK_CLOEXEC));
+            const int error = errno;
+            const bool one_waited = bool(unwanted);
+            turned_away += one_waited;
             unwanted.reset();
             reserve = reserve_descriptor();
-            continue;
+            // A kernel looks for a descriptor before it looks whether anybody waits.
+            if (one_waited || error == EINTR || error == ECONNABORTED || error == EPROTO) continue;
+            return Descriptor();
         }
         // Connections that died while they waited are errors of theirs, not of the listener.
         if (errno == EINTR || errno == ECONNABORTED || errno == EPROTO) continue;

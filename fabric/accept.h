@@ -3,6 +3,8 @@
 // stays readable until its connections are taken, so they are taken and closed.
 #pragma once
 
+#include <cstdint>
+
 #include "fabric/descriptor.h"
 #include "fabric/socket_address.h"
 
@@ -12,8 +14,8 @@ namespace farcached::fabric {
 Descriptor reserve_descriptor();
 
 // The next connection, non-blocking and closed on exec; none: nobody waits. `reserve` is renewed as
-// needed.
-Descriptor accept_one(int listener, Descriptor& reserve, SocketAddress* from);
+// needed. turned_away: how many were, is added to.
+Descriptor accept_one(int listener, Descriptor& reserve, SocketAddress* from, uint64_t& turned_away);
 
 // An epoll descriptor that watches `fd` for `events` (EPOLLIN, ...); none: errno says why.
 Descriptor poller_of(int fd, unsigned events);

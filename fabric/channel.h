@@ -179,6 +179,8 @@ class ChannelListener {
     // until it returns nullptr.
     virtual std::unique_ptr<Channel> accept(ChannelEvents& events) = 0;
     virtual std::string describe() const = 0;
+    // Connections that were closed because there was no descriptor for them; by who calls accept().
+    virtual uint64_t turned_away() const { return 0; }
 };
 
 }  // namespace farcached::fabric

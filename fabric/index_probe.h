@@ -14,7 +14,8 @@
 //     flips the old guard before the new one is live (S7). So at the moment at which the guard was copied the item was
 //     what its key held, and its check says that all the other bytes are that generation's, whenever they were copied.
 // B5  The flush floor comes from an entry that was READ for this very probe: a flush that was acknowledged before it
-//     began is in it (S11). What is flushed later was there when the probe began.
+//     began is in it (S11). What is flushed later was there when the probe began. A floor that has sunk again, behind a
+//     delete by prefix, did so when what it had hidden was dead; the item is READ after the entry.
 #pragma once
 
 #include <array>

@@ -122,11 +122,12 @@ Outcome read_item(const RegionView& view, const layout::PartitionEntry& partitio
                         seen.header.value_len, [&] { steps(Step::word_copied); });
     steps(Step::copied);
     std::atomic_thread_fence(std::memory_order_acquire);
+    // The floor before the guard: what made it sink killed all that it had hidden before.
+    seen.flush_floor = words::load_acquire(&partition.flush_floor);
     // The slot first: if it was published again where the page has been cut anew, the new epoch is seen, too.
     seen.slot_after = {words::load_acquire(slot)};
     seen.guard_after = {words::load_relaxed(item)};
     seen.epoch_after = words::load_relaxed(&view.pages[page].epoch);
-    seen.flush_floor = words::load_relaxed(&partition.flush_floor);
     found = {seen.slot_before, seen.guard_before};
     return validate(expect, seen);
 }

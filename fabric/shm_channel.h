@@ -59,6 +59,7 @@ class ShmListener final : public ChannelListener {
     int fd() const override { return socket_.get(); }
     std::unique_ptr<Channel> accept(ChannelEvents& events) override;
     std::string describe() const override;
+    uint64_t turned_away() const override { return turned_away_; }
 
     struct Offer;  // what every connection is given
 
@@ -66,6 +67,7 @@ class ShmListener final : public ChannelListener {
     ShmListener(Descriptor socket, std::shared_ptr<const Offer> offer);
     Descriptor socket_;
     Descriptor reserve_;
+    uint64_t turned_away_ = 0;
     std::shared_ptr<const Offer> offer_;
     uint64_t device_ = 0, inode_ = 0;  // of the socket, to remove no other
 };

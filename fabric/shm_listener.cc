@@ -118,10 +118,13 @@ std::unique_ptr<ShmListener> ShmListener::listen(const Owner& owner, const Regio
 
 std::unique_ptr<Channel> ShmListener::accept(ChannelEvents& events) {
     for (;;) {
-        Descriptor fd = accept_one(socket_.get(), reserve_, nullptr);
+        Descriptor fd = accept_one(socket_.get(), reserve_, nullptr, turned_away_);
         if (!fd) return nullptr;
         Descriptor poller = poller_of(fd.get(), EPOLLIN | EPOLLRDHUP);
-        if (!poller) continue;
+        if (!poller) {
+            turned_away_++;
+            continue;
+        }
         ucred peer{};
         socklen_t size = sizeof peer;
         (void)getsockopt(fd.get(), SOL_SOCKET, SO_PEERCRED, &peer, &size);

@@ -82,7 +82,8 @@ std::unique_ptr<LinkMemory> LinkMemory::make(uint32_t ring_bytes, uint32_t versi
     const size_t size = bytes(ring_bytes, version);
     Descriptor file(memfd_create("farcached-link", MFD_CLOEXEC | MFD_ALLOW_SEALING));
     if (!file) return nullptr;
-    if (ftruncate(file.get(), off_t(size)) != 0) return nullptr;
+    // Not ftruncate: memory that is promised and then not there is a SIGBUS for who writes there.
+    if ((errno = posix_fallocate(file.get(), 0, off_t(size))) != 0) return nullptr;
     if (fcntl(file.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0)
         return nullptr;
     char* base = map_link(file.get(), size);

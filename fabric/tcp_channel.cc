@@ -202,10 +202,13 @@ std::unique_ptr<TcpListener> TcpListener::adopt(Descriptor socket, size_t input_
 std::unique_ptr<Channel> TcpListener::accept(ChannelEvents& events) {
     for (;;) {
         SocketAddress from;
-        Descriptor fd = accept_one(socket_.get(), reserve_, &from);
+        Descriptor fd = accept_one(socket_.get(), reserve_, &from, turned_away_);
         if (!fd) return nullptr;
         Descriptor poller = poller_of(fd.get(), EPOLLIN);
-        if (!poller) continue;
+        if (!poller) {
+            turned_away_++;
+            continue;
+        }
         set_stream_options(fd.get());
         auto channel = std::make_unique<TcpChannel>(
             std::move(fd), std::move(poller), "tcp:" + to_string(from), events, input_bytes_max_);

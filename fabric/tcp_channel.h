@@ -34,6 +34,7 @@ class TcpListener final : public ChannelListener {
     // With no descriptor left for it, a connection is closed and the next one looked at.
     std::unique_ptr<Channel> accept(ChannelEvents& events) override;
     std::string describe() const override;
+    uint64_t turned_away() const override { return turned_away_; }
     const SocketAddress& address() const { return address_; }  // with the port that it has
 
   private:
@@ -42,6 +43,7 @@ class TcpListener final : public ChannelListener {
 
     Descriptor socket_;
     Descriptor reserve_;  // given up to accept, and so to close, what there is no descriptor for
+    uint64_t turned_away_ = 0;
     SocketAddress address_;
     size_t input_bytes_max_;
 };

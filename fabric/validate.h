@@ -18,7 +18,7 @@ enum class Outcome : uint8_t {
     guard_dead,  // replaced, deleted or evicted
     moved,       // slot, guard or page epoch changed under the copy
     expired,     // the header's exptime has passed (it is a lower bound)
-    flushed,     // stored before the last flush
+    flushed,     // stored before the last flush, or a delete by prefix that is not swept yet: it may be gone
     tokens,      // stale or win state, and the caller cares
     bounds,      // a length or offset that cannot be
     lease,       // of a pointer: its lease was over before the copy was complete

@@ -115,6 +115,12 @@ void farnode_rows() {
     heading("general: what connections asked for");
     SERVICE_COUNTERS(X)
 #undef X
+#define X(name, value, help) row(#name, help);
+    heading("general: who it is");
+    NODE_IDENTITY(X)
+    heading("leases: their terms");
+    NODE_LEASE_TERMS(X)
+#undef X
 #define X(name, kind, value, help) row(#name, help);
     heading("general: items and memory");
     NODE_STATS(X)

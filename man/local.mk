@@ -1,14 +1,17 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # man/: the man pages and what shells complete. Options and statistics are printed by what was built, so that there is
 # one list of each.
-man_MANS += man/farbench.1 man/farcached.1 man/farcached.toml.5 man/farctl.1 man/farnode.1
-EXTRA_DIST += man/farbench.1.in man/farcached.1.in man/farcached.toml.5.in man/farctl.1.in man/farnode.1.in
-CLEANFILES += man/farbench.1 man/farbench.1.commands.roff man/farcached.1 man/farcached.1.options.roff \
+man_MANS += man/farbench.1 man/farcached.1 man/farcached.toml.5 man/farcached-protocol.7 man/farctl.1 man/farnode.1
+EXTRA_DIST += man/farbench.1.in man/farcached.1.in man/farcached.toml.5.in man/farcached-protocol.7.in man/farctl.1.in \
+	man/farnode.1.in man/fold.awk
+CLEANFILES += man/farcached-protocol.7 man/farbench.1 man/farbench.1.commands.roff man/farcached.1 man/farcached.1.options.roff \
 	man/farcached.1.counters.roff man/farctl.1 man/farctl.1.commands.roff man/farnode.1 man/farnode.1.options.roff \
 	man/farnode.1.counters.roff
 
 noinst_PROGRAMS += man/counters_man
 man_counters_man_SOURCES = man/counters_man.cc
+
+fold_page = $(AWK) -f $(top_srcdir)/man/fold.awk $@.filled >$@.new && rm $@.filled && mv $@.new $@
 
 # Of the program that the page is of. [V]: else configure would fill it in here.
 make_page = $(AM_V_GEN)$(MKDIR_P) man && \
@@ -17,13 +20,13 @@ make_page = $(AM_V_GEN)$(MKDIR_P) man && \
 	$(SED) -e 's/@[V]ERSION@/$(PACKAGE_VERSION)/' \
 		-e '/^@OPTIONS@$$/{' -e 'r $@.options.roff' -e 'd' -e '}' \
 		-e '/^@COUNTERS@$$/{' -e 'r $@.counters.roff' -e 'd' -e '}' \
-		$(top_srcdir)/$@.in >$@.new && \
-	mv $@.new $@
+		$(top_srcdir)/$@.in >$@.filled && \
+	$(fold_page)
 
-man/farcached.1: man/farcached.1.in farcached$(EXEEXT) man/counters_man$(EXEEXT)
+man/farcached.1: man/farcached.1.in farcached$(EXEEXT) man/counters_man$(EXEEXT) man/fold.awk
 	$(make_page)
 
-man/farnode.1: man/farnode.1.in farnode$(EXEEXT) man/counters_man$(EXEEXT)
+man/farnode.1: man/farnode.1.in farnode$(EXEEXT) man/counters_man$(EXEEXT) man/fold.awk
 	$(make_page)
 
 # Commands and options; there is nothing that these count.
@@ -31,24 +34,29 @@ make_command_page = $(AM_V_GEN)$(MKDIR_P) man && \
 	./$(@F:.1=)$(EXEEXT) --print-man >$@.commands.roff && \
 	$(SED) -e 's/@[V]ERSION@/$(PACKAGE_VERSION)/' \
 		-e '/^@COMMANDS@$$/{' -e 'r $@.commands.roff' -e 'd' -e '}' \
-		$(top_srcdir)/$@.in >$@.new && \
-	mv $@.new $@
+		$(top_srcdir)/$@.in >$@.filled && \
+	$(fold_page)
 
-man/farctl.1: man/farctl.1.in farctl$(EXEEXT)
+man/farctl.1: man/farctl.1.in farctl$(EXEEXT) man/fold.awk
 	$(make_command_page)
 
-man/farbench.1: man/farbench.1.in farbench$(EXEEXT)
+man/farbench.1: man/farbench.1.in farbench$(EXEEXT) man/fold.awk
 	$(make_command_page)
 
-man/farcached.toml.5: man/farcached.toml.5.in farcached$(EXEEXT) farnode$(EXEEXT)
+man/farcached.toml.5: man/farcached.toml.5.in farcached$(EXEEXT) farnode$(EXEEXT) man/fold.awk
 	$(AM_V_GEN)$(MKDIR_P) man && \
 	./farcached$(EXEEXT) --print-config-man >$@.keys.roff && \
 	./farnode$(EXEEXT) --print-config-man >$@.node_keys.roff && \
 	$(SED) -e 's/@[V]ERSION@/$(PACKAGE_VERSION)/' \
 		-e '/^@KEYS@$$/{' -e 'r $@.keys.roff' -e 'd' -e '}' \
 		-e '/^@NODE_KEYS@$$/{' -e 'r $@.node_keys.roff' -e 'd' -e '}' \
-		$(top_srcdir)/$@.in >$@.new && \
-	mv $@.new $@
+		$(top_srcdir)/$@.in >$@.filled && \
+	$(fold_page)
+
+man/farcached-protocol.7: man/farcached-protocol.7.in man/fold.awk
+	$(AM_V_GEN)$(MKDIR_P) man && \
+	$(SED) -e 's/@[V]ERSION@/$(PACKAGE_VERSION)/' $(top_srcdir)/$@.in >$@.filled && \
+	$(fold_page)
 
 # Where bash-completion and zsh look.
 bashcompletiondir = $(datadir)/bash-completion/completions

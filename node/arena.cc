@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "node/arena.h"
 
+#include <sys/mman.h>
+
 #include <algorithm>
 #include <atomic>
+#include <cerrno>
 
 #include "base/broken.h"
 #include "base/check.h"
@@ -24,6 +27,7 @@ Arena::Arena(fabric::Region& region, const SizeClasses& classes, uint64_t reserv
       unleased_min_(unleased_min),
       zone_(zone_for(limit_pages)),
       free_((reserved_pages + 63) / 64, ~UINT64_C(0)),
+      backed_(reserved_pages),
       limit_(limit_pages) {
     CHECK(reserved_pages <= arena_pages_max);
     CHECK(limit_pages <= reserved_pages);
@@ -71,7 +75,27 @@ bool Arena::take_at_home(std::vector<HomeRange>& ranges, uint32_t home, uint64_t
     return take_between(std::max(begin, range.begin), std::min(end, range.end), range.hint, number);
 }
 
+// From the system, when a page is taken for the first time. What a kernel cannot do that is older than this (5.14) it does
+// when somebody writes there.
+bool Arena::have_memory(uint64_t first, uint64_t pages) {
+    for (uint64_t number = first; number < first + pages; number++) {
+        if (backed_[number] != 0) continue;
+        void* const at = region_.arena() + number * layout::page_bytes / 8;
+        if (madvise(at, layout::page_bytes, MADV_POPULATE_WRITE) != 0 && errno != EINVAL) {
+            give_back(first, pages);
+            refused_.fetch_add(1, std::memory_order_relaxed);
+            return false;
+        }
+        backed_[number] = 1;
+    }
+    return true;
+}
+
 bool Arena::take_page(uint64_t& number, uint32_t home) {
+    return take_any_page(number, home) && have_memory(number, 1);
+}
+
+bool Arena::take_any_page(uint64_t& number, uint32_t home) {
     std::lock_guard hold(pool_lock_);
     const uint64_t zone = lease_zone();
     if (take_at_home(other_ranges_, home, zone, limit_, number)) return true;
@@ -81,9 +105,13 @@ bool Arena::take_page(uint64_t& number, uint32_t home) {
 }
 
 bool Arena::take_zone_page(uint64_t& number, uint32_t home) {
-    std::lock_guard hold(pool_lock_);
-    if (take_at_home(zone_ranges_, home, 0, lease_zone(), number)) return true;
-    return take_between(0, lease_zone(), zone_hint_, number);
+    {
+        std::lock_guard hold(pool_lock_);
+        if (!take_at_home(zone_ranges_, home, 0, lease_zone(), number) &&
+            !take_between(0, lease_zone(), zone_hint_, number))
+            return false;
+    }
+    return have_memory(number, 1);
 }
 
 void Arena::divide(uint32_t homes, uint64_t align) {
@@ -106,13 +134,19 @@ void Arena::divide(uint32_t homes, uint64_t align) {
 }
 
 bool Arena::take_run(uint64_t pages, uint64_t& first) {
-    std::lock_guard hold(pool_lock_);
-    return take_run_below(limit_, pages, first);
+    {
+        std::lock_guard hold(pool_lock_);
+        if (!take_run_below(limit_, pages, first)) return false;
+    }
+    return have_memory(first, pages);
 }
 
 bool Arena::take_zone_run(uint64_t pages, uint64_t& first) {
-    std::lock_guard hold(pool_lock_);
-    return take_run_below(std::min(limit_.load(), lease_zone()), pages, first);
+    {
+        std::lock_guard hold(pool_lock_);
+        if (!take_run_below(std::min(limit_.load(), lease_zone()), pages, first)) return false;
+    }
+    return have_memory(first, pages);
 }
 
 bool Arena::take_run_below(uint64_t end, uint64_t pages, uint64_t& first) {
@@ -154,13 +188,15 @@ void Arena::want_window(uint64_t first, uint64_t pages) {
 }
 
 bool Arena::claim_window(uint64_t first, uint64_t pages) {
-    std::lock_guard hold(pool_lock_);
-    if (out_ + pages > limit_) return false;
-    for (uint64_t i = 0; i < pages; i++)
-        if (!free_locked(first + i)) return false;
-    for (uint64_t i = 0; i < pages; i++) set_free_locked(first + i, false);
-    out_ += pages;
-    return true;
+    {
+        std::lock_guard hold(pool_lock_);
+        if (out_ + pages > limit_) return false;
+        for (uint64_t i = 0; i < pages; i++)
+            if (!free_locked(first + i)) return false;
+        for (uint64_t i = 0; i < pages; i++) set_free_locked(first + i, false);
+        out_ += pages;
+    }
+    return have_memory(first, pages);
 }
 
 void Arena::drop_window() { want_window(0, 0); }

@@ -104,7 +104,8 @@ class Arena {
         return __atomic_load_n(&pages_[number].owner, __ATOMIC_RELAXED);
     }
 
-    // The pool. A page or run taken belongs to the caller until it is cut, or given back.
+    // The pool. A page or run taken belongs to the caller until it is cut, or given back. It has its memory: what the system
+    // has none for is not handed out, and counted, so that nobody who writes there meets SIGBUS.
     bool take_page(uint64_t& number, uint32_t home = 0);
     bool take_zone_page(uint64_t& number, uint32_t home = 0);  // of the lease zone, or none
     bool take_run(uint64_t pages, uint64_t& first);
@@ -121,6 +122,8 @@ class Arena {
     // Runs are numbered as they come: finer than seconds when many are stored in one.
     uint64_t next_birth() { return births_.fetch_add(1, std::memory_order_relaxed) + 1; }
     uint64_t births() const { return births_.load(std::memory_order_relaxed); }
+
+    uint64_t refused() const { return refused_.load(std::memory_order_relaxed); }
 
     uint64_t reserved_pages() const { return reserved_; }
     uint64_t limit_pages() const;
@@ -140,6 +143,8 @@ class Arena {
 
   private:
     uint64_t zone_for(uint64_t limit) const;
+    bool take_any_page(uint64_t& number, uint32_t home);
+    bool have_memory(uint64_t first, uint64_t pages);
     bool take_run_below(uint64_t end, uint64_t pages, uint64_t& first);
     bool take_between(uint64_t begin, uint64_t end, uint64_t& hint, uint64_t& number);
     bool take_at_home(std::vector<HomeRange>& ranges, uint32_t home, uint64_t begin, uint64_t end, uint64_t& number);
@@ -162,6 +167,8 @@ class Arena {
     std::atomic<uint64_t> births_{0};
     mutable std::mutex pool_lock_;
     std::vector<uint64_t> free_;  // bit per page
+    std::vector<uint8_t> backed_;  // a page's belongs to who has taken it: does it have its memory?
+    std::atomic<uint64_t> refused_{0};
     std::atomic<uint64_t> limit_{0}, out_{0};  // written under the lock
     uint64_t hint_ = 0, zone_hint_ = 0;
     uint32_t homes_ = 1;

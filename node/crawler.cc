@@ -30,13 +30,23 @@ Crawler::Crawler(Node& node, std::function<NodeSeconds()> now, const CrawlerOpti
 
 Crawler::~Crawler() { stop(); }
 
+// From here to stop() the node tells of deletes by prefix.
+void Crawler::listen() {
+    node_.when_prefix_deleted([this] {
+        { std::lock_guard held(lock_); }  // the thread has not looked yet, or waits already
+        work_.notify_all();
+    });
+}
+
 void Crawler::start() {
     CHECK(!thread_.joinable());
+    listen();
     thread_ = std::thread([this] { run(); });
 }
 
 void Crawler::stop() {
     if (!thread_.joinable()) return;
+    node_.when_prefix_deleted({});
     {
         std::lock_guard held(lock_);
         stopping_ = true;
@@ -118,9 +128,11 @@ void Crawler::run() {
     while (!stopping_) {
         Pass pass;
         if (flush_if_due(held)) continue;
+        const bool swept = sweep_prefixes(held);
+        if (stopping_) break;
         if (take_pass(pass))
             run_pass(held, pass);
-        else
+        else if (!swept)
             wait_for_work(held);
     }
 }
@@ -152,6 +164,31 @@ bool Crawler::flush_if_due(Held& held) {
     uint64_t flushes_before = flushes_before_;
     held.unlock();
     if (node_.stats(now).flushes == flushes_before) node_.flush_all(now);
+    held.lock();
+    return true;
+}
+
+// All pages once, if there is a delete by prefix that was not swept.
+bool Crawler::sweep_prefixes(Held& held) {
+    const uint64_t order = node_.prefix_order();
+    if (order == 0) return false;
+    // Not page_count(): when the limit is lowered, what lies above it is still there for a while.
+    const uint64_t pages = node_.most_pages();
+    Clock::time_point worked_from = Clock::now();
+    for (uint64_t page = 0; page < pages; page++) {
+        held.unlock();
+        node_.sweep_page(page, now_());
+        held.lock();
+        if (stopping_) return true;
+        flush_if_due(held);
+        const Clock::time_point now = Clock::now();
+        if (now - worked_from < milliseconds(1)) continue;
+        const Clock::time_point rested = now + (now - worked_from);  // C6
+        work_.wait_until(held, rested, [&] { return stopping_; });
+        worked_from = Clock::now();
+    }
+    held.unlock();
+    node_.prefixes_swept(order);
     held.lock();
     return true;
 }
@@ -191,6 +228,7 @@ void Crawler::run_pass(Held& held, Pass& pass) {
         held.lock();
         start_page_ = (start + i + 1) % pages;
         flush_if_due(held);
+        sweep_prefixes(held);
         Clock::duration work = Clock::now() - worked_from;
         bool many = pass.checked - rested_at >= items_per_rest;
         if (!many && work < milliseconds(1)) continue;
@@ -210,7 +248,7 @@ void Crawler::run_pass(Held& held, Pass& pass) {
 void Crawler::take_rest(Held& held, const Pass& pass, Clock::duration rest) {
     Clock::time_point end = Clock::now() + rest;
     while (may_go_on(pass) && Clock::now() < end) {
-        if (flush_if_due(held)) continue;
+        if (flush_if_due(held) || sweep_prefixes(held)) continue;
         Clock::time_point look = flush_when_ == 0 ? end : Clock::now() + flush_tick;
         work_.wait_until(held, std::min(look, end));
     }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Crawler: the maintenance thread. It gives the memory of expired items back by sweeping the node's pages,
-// one pass after another and slowly, and carries out a delayed flush_all at its second.
+// one pass after another and slowly, carries out a delayed flush_all at its second,
+// and sweeps what a delete by prefix has hidden.
 //
 // C1  A pass looks at every page in use, at one page at a time: nobody waits for longer than one page takes.
 // C2  It works at most one part in work_share of a processor, whatever the size of the cache.
@@ -8,6 +9,8 @@
 // C4  stop() returns within the time of one page.
 // C5  A delayed flush still happens while the crawler is disabled. An immediate one, or a later delayed one,
 //     takes its place.
+// C6  What a delete by prefix has hidden is swept before all else, even while the crawler is disabled, at half a processor:
+//     reads are slower until it is done.
 #pragma once
 
 #include <array>
@@ -74,11 +77,13 @@ class Crawler {
         std::array<uint64_t, 64> checked_by_class{};
     };
 
+    void listen();
     void run();
     // All with lock_ held; they let go of it while they work or wait.
     void wait_for_work(Held& held);
     Clock::time_point next_wake();
     bool flush_if_due(Held& held);
+    bool sweep_prefixes(Held& held);
     bool take_pass(Pass& pass);
     void run_pass(Held& held, Pass& pass);
     void take_rest(Held& held, const Pass& pass, Clock::duration rest);

@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <ctime>
@@ -38,17 +37,20 @@
 #include "process/crash_report.h"
 #include "process/give_up.h"
 #include "process/http_listener.h"
+#include "process/log.h"
 #include "process/node_time.h"
 #include "process/passed_sockets.h"
 #include "process/process.h"
 #include "process/reloader.h"
 #include "process/service_manager.h"
+#include "process/start_guard.h"
 #include "process/supervisor.h"
 
 namespace farcached::node {
 
 namespace {
 
+using process::Level;
 using process::Signals;
 using process::give_up;
 using process::or_give_up;
@@ -144,16 +146,33 @@ conf::Refusal raise_limits(const conf::Settings& settings) {
                                      settings.session.connections_max * (files_per_connection - 1) + files_other);
 }
 
+// For how long memory is kept behind a lease was settled at the start, by the longest term there was.
+std::vector<std::string> check_terms(const Node& node, const conf::Settings& to) {
+    if (to.node.verbs_host.empty()) return {};
+    LeaseConfig lease = node.config().lease;
+    lease.term_ms = to.node.lease_ms;
+    lease.term_ms_min = to.node.lease_ms_min;
+    lease.term_ms_max = to.node.lease_ms_max;
+    const uint32_t longest_ms = LeaseTerms(node.config().policy, lease).longest_ms();
+    if (fabric::verbs_grace_ms(fabric::VerbsConfig(), longest_ms) <= lease.grace_ms) return {};
+    return {"lease-ms-max: over RDMA leases of " + std::to_string(longest_ms) + " ms need a longer grace than the " +
+            std::to_string(lease.grace_ms) + " ms that this node was started with; a restart may take them"};
+}
+
 // What a reload may change; as Reloader::Apply. What can be refused comes first.
 std::vector<std::string> change(Node& node, NodeFacts& facts, FarnodeServer& server, const conf::Settings& from,
                                 const conf::Settings& to) {
     if (conf::Refusal refusal = raise_limits(to)) return {refusal->text.substr(0, refusal->text.find('\n'))};
+    if (std::vector<std::string> refused = check_terms(node, to); !refused.empty()) return refused;
     if (from.memory.bytes_max != to.memory.bytes_max &&
         !node.set_memory_limit(to.memory.bytes_max, process::node_now()))
         return {"memory-limit: " + std::to_string(to.memory.bytes_max >> 20) +
                 " megabytes are more than was reserved at the start, or too few; a restart may take them"};
     facts.connections_max = to.session.connections_max;
-    server.change(to.node.greeting_timeout_ms, to.process.verbosity > 0);
+    node.set_lease_terms(to.node.lease_ms, to.node.lease_ms_min, to.node.lease_ms_max);
+    server.change(to.node.greeting_timeout_ms, to.node.report_share_percent / 100.0);
+    process::set_verbosity(to.process.verbosity);
+    process::set_log(to.process.log_level, to.process.log_format);
     return {};
 }
 
@@ -184,9 +203,9 @@ ServiceLimits limits_of(const conf::NodeSettings& settings) {
 
 // From here on the process is the one that stays, and its user the one it shall be.
 void serve(process::Reloader& reloader, TcpListeners listeners, AdminSocket admin, process::HttpListener* http,
-           process::Background& background, Signals& signals, process::ServiceManager& manager) {
+           process::Background& background, Signals& signals, process::ServiceManager& manager,
+           process::StartGuard& starting) {
     const conf::Settings settings = reloader.running();
-    const bool talks = settings.process.verbosity > 0;
     std::unique_ptr<fabric::NameLock> name = take_name(settings.node.shm_path);
     const std::unique_ptr<Node> owned = node_or_exit(settings);
     Node& node = *owned;
@@ -199,9 +218,8 @@ void serve(process::Reloader& reloader, TcpListeners listeners, AdminSocket admi
     }
     NodeFacts facts = facts_of(settings, listeners);
     NodeStats stats(node, facts.name, process::node_now());
-    fabric::VerbsDevices devices(fabric::VerbsConfig(), [talks](const std::string& text) {
-        if (talks) std::fprintf(stderr, "%s\n", text.c_str());
-    });
+    fabric::VerbsDevices devices(fabric::VerbsConfig(),
+                                 [](const std::string& text) { process::say(Level::warning, text); });
     std::unique_ptr<FetchPool> fetches;
     if (!settings.node.verbs_host.empty()) {
         fetches = std::make_unique<FetchPool>(fetch_pool_bytes);
@@ -217,10 +235,11 @@ void serve(process::Reloader& reloader, TcpListeners listeners, AdminSocket admi
     Crawler crawler(node, process::node_now, crawling);
     FarnodeHttp pages(stats, process::node_reading);
     process::Supervisor supervisor(manager, {[] { return true; }, [&] { return status_text(node, *server); }});
+    or_give_up(process::StartGuard::room_for(settings.session.threads));
     try {
         server = std::make_unique<FarnodeServer>(
             node, stats, facts, process::node_reading,
-            FarnodeServer::Options{settings.session.threads, talks, fetches.get(), limits_of(settings.node)});
+            FarnodeServer::Options{settings.session.threads, fetches.get(), limits_of(settings.node)});
         for (auto& listener : listeners) server->add(std::move(listener), protocol::RegionAccess::none);
         for (auto& listener : over_rdma) server->add(std::move(listener), protocol::RegionAccess::rdma_read);
         if (name != nullptr) {
@@ -234,11 +253,12 @@ void serve(process::Reloader& reloader, TcpListeners listeners, AdminSocket admi
         supervisor.start(server->watched());
     } catch (const std::system_error& failed) {
         // Nobody waits for threads that did start while others could not.
-        std::fprintf(stderr, "failed to start: %s\n", failed.what());
+        process::say(Level::error, std::string("failed to start: ") + failed.what());
         std::_Exit(conf::exit_system);
     }
     const process::PidFile pid_file(settings.process.pid_file);
-    background.ready(talks);
+    starting.over();
+    background.ready(/* keep_output= */ settings.process.verbosity > 0);
 
     const bool graceful = signals.wait_for_the_end([&] {
         const process::ServiceManager::Reloading told(manager);
@@ -257,8 +277,12 @@ void serve(process::Reloader& reloader, TcpListeners listeners, AdminSocket admi
 int run(int argc, char** argv) {
     const std::span<const char* const> words{argv, size_t(argc)};
     const std::span<const conf::Option> table = conf::node_option_table();
+    process::outlive_readers();
+    process::StartGuard starting;
     const conf::Settings settings =
         process::settings_or_exit(conf::parse_command_line(words, table, conf::farnode_program()));
+    process::set_log(settings.process.log_level, settings.process.log_format);
+    process::set_verbosity(settings.process.verbosity);
     Recorder recorder("");  // the main thread's name is the program's
     const Recorder::Running running(recorder);
     process::report_crashes("farnode " + std::string(conf::farcached_version()));
@@ -276,8 +300,8 @@ int run(int argc, char** argv) {
     AdminSocket admin = listen_admin(settings.admin.socket_path, identity, passed_admin);
     const std::unique_ptr<process::HttpListener> http = process::listen_http(settings.admin);
     or_give_up(process::drop_privileges(identity, /* core_dumps= */ false));
-    serve(reloader, std::move(listeners), std::move(admin), http.get(), background, signals, manager);
-    if (settings.process.verbosity > 0) std::fputs("Exiting normally\n", stderr);
+    serve(reloader, std::move(listeners), std::move(admin), http.get(), background, signals, manager, starting);
+    process::say(Level::info, "Exiting normally");
     return conf::exit_ok;
 }
 

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "conf/version.h"
+#include "process/log.h"
 #include "process/process.h"
 
 namespace farcached::node {
@@ -152,6 +153,7 @@ void FarnodeAdmin::append_stats(std::string_view group, std::string& out) const 
         out.append("CLIENT_ERROR no group of this name; groups: " + group_names()).append(line_end);
         return;
     }
+    if (group.empty() || group == "general") text += "log_lines_lost " + std::to_string(process::log_lines_lost()) + "\n";
     std::string_view rest = text;
     while (!rest.empty()) {
         const size_t end = rest.find('\n');

@@ -3,6 +3,7 @@
 
 #include "base/metrics_text.h"
 #include "conf/version.h"
+#include "process/log.h"
 
 namespace farcached::node {
 
@@ -13,6 +14,8 @@ void FarnodeHttp::answer(const process::HttpRequest& request, const process::Htt
         text.number(MetricsText::Kind::gauge, "build_info", "1; its version is a label", 1,
                     {{"version", conf::farcached_version()}});
         text.number(MetricsText::Kind::gauge, "ready", "1: proxies are served, as /readyz says", stopping ? 0 : 1);
+        text.number(MetricsText::Kind::counter, "log_lines_lost", "lines for stderr that it did not take",
+                    process::log_lines_lost());
         stats_.append_metrics(clock_().seconds, text);
         const MetricsText::Format format = MetricsText::negotiate(request.accept);
         return reply({200, MetricsText::content_type(format), text.text(format), {{"Vary", "Accept"}}});

@@ -30,12 +30,12 @@ namespace {
 timeval timeval_of(uint32_t ms) { return {time_t(ms / 1000), suseconds_t(ms % 1000 * 1000)}; }
 
 void say_end(const fabric::Channel& channel, const NodeService& service, process::LimitedLines& lines) {
-    if (!service.close_wanted()) return;
+    if (!process::is_said(process::Level::info) || !service.close_wanted()) return;
     const std::string name = channel.describe() + ": ";
     const std::string peer = service.peer().empty() ? "who did not greet" : "proxy " + service.peer();
     std::string why = service.end_text();
     if (why.starts_with(name)) why.erase(0, name.size());  // a channel's own sentence
-    lines.say(process::Level::info, name + peer + ": " + why);
+    lines.say(process::Level::info, name + peer + ": " + why, {{"end", service_end_name(service.end())}});
 }
 
 }  // namespace
@@ -46,8 +46,7 @@ EventBase make_event_base() {
     return base;
 }
 
-Loop::Loop(ServiceShared& shared, bool talks)
-    : shared_(shared), talks_(talks), base_(make_event_base()) {
+Loop::Loop(ServiceShared& shared) : shared_(shared), base_(make_event_base()) {
     wake_fd_ = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
     if (wake_fd_ < 0) throw std::system_error(errno, std::generic_category(), "eventfd");
     event_assign(&wake_event_, base_.get(), wake_fd_, EV_READ | EV_PERSIST, on_wake, this);
@@ -165,7 +164,7 @@ void Loop::turn(Connection& connection) {
 // After whatever may have changed it. The connection may be gone behind this.
 void Loop::settle(Connection& connection) {
     const NodeService& service = *connection.service;
-    if (talks_ && !connection.introduced && !service.peer().empty()) {
+    if (!connection.introduced && !service.peer().empty() && process::is_said(process::Level::info)) {
         connection.introduced = true;
         arrivals_.say(process::Level::info, connection.channel->describe() + ": proxy " + service.peer());
     }
@@ -184,7 +183,7 @@ void Loop::settle(Connection& connection) {
 }
 
 void Loop::remove(Connection& connection) {
-    if (talks_) say_end(*connection.channel, *connection.service, ends_[size_t(connection.service->end())]);
+    say_end(*connection.channel, *connection.service, ends_[size_t(connection.service->end())]);
     recorder_.note("ended connection", connection.channel->fd());
     event_del(&connection.readable);
     event_del(&connection.writable);

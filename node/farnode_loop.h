@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Loop: a thread of farnode with an event loop and the connections that were given to it.
 //
-// L1  All but give(), stop(), join(), wake(), talk(), the pulse and the counters belongs to the loop's thread.
+// L1  All but give(), stop(), join(), wake(), the pulse and the counters belongs to the loop's thread.
 // L2  A connection that wants another turn waits until the others that are ready had theirs.
 // L3  Only when one connection alone has anything to do is it lingered at.
 #pragma once
@@ -18,7 +18,6 @@
 #include <thread>
 #include <vector>
 
-#include "base/adjustable.h"
 #include "base/recorder.h"
 #include "fabric/channel.h"
 #include "node/service.h"
@@ -43,8 +42,8 @@ struct Arrival {
 
 class Loop {
   public:
-    // `shared` outlives this. Throws std::system_error. `talks`: say on stderr who comes and goes.
-    Loop(ServiceShared& shared, bool talks);
+    // `shared` outlives this. Throws std::system_error.
+    explicit Loop(ServiceShared& shared);
     ~Loop();
     Loop(const Loop&) = delete;
     Loop& operator=(const Loop&) = delete;
@@ -58,7 +57,6 @@ class Loop {
     // Tells every proxy; ends when they have gone, or after so long.
     void stop(protocol::Goodbye why, uint32_t patience_ms);
     void join();
-    void talk(bool talks) { talks_ = talks; }  // any thread
 
     const ServiceCounters& counters() const { return counters_; }
 
@@ -83,7 +81,6 @@ class Loop {
 
     Recorder recorder_{"loop"};
     ServiceShared& shared_;
-    Adjustable<bool> talks_;
     ServiceCounters counters_;
     process::Pulse pulse_;
     process::LimitedLines arrivals_;

@@ -31,9 +31,10 @@ FarnodeServer::FarnodeServer(Node& node, NodeStats& stats, const NodeFacts& fact
     event_add(&wake_event_, nullptr);
     event_assign(&flush_event_, base_.get(), -1, EV_PERSIST, on_flush_tick, this);
     for (uint32_t i = 0; i < options.threads; i++) {
-        loops_.push_back(std::make_unique<Loop>(shared_, options.talks));
+        loops_.push_back(std::make_unique<Loop>(shared_));
         stats.include(loops_.back()->counters());
     }
+    stats.include(counters_);
 }
 
 FarnodeServer::~FarnodeServer() {
@@ -56,9 +57,13 @@ void FarnodeServer::add_admin(std::unique_ptr<process::AdminSocket> socket, cons
     admin_ = std::make_unique<FarnodeAdmin>(base_.get(), std::move(socket), stats_, reloader, shared_.clock);
 }
 
-void FarnodeServer::change(uint32_t greeting_ms, bool talks) {
+void FarnodeServer::change(uint32_t greeting_ms, double report_share) {
     shared_.limits.greeting_ms = greeting_ms;
-    for (auto& loop : loops_) loop->talk(talks);
+    shared_.limits.report_share = report_share;
+    const LeaseConfig lease = shared_.node.lease_config();
+    const LeaseTerms terms(shared_.node.config().policy, lease);
+    shared_.report_quotas.change({uint64_t(double(shared_.node.leasable_bytes()) * report_share),
+                                  lease_kept_s(terms.longest_ms(), lease.grace_ms)});
 }
 
 void FarnodeServer::start() {
@@ -126,11 +131,21 @@ void FarnodeServer::on_accept(evutil_socket_t, short, void* argument) {
     listener.server.accept_from(listener);
 }
 
+void FarnodeServer::tell_turned_away(Listener& by) {
+    const uint64_t count = by.listener->turned_away() - by.turned_away;
+    by.turned_away += count;
+    counters_.connections_turned_away.add(count);
+    turned_away_lines_.say(process::Level::warning,
+                           by.listener->describe() + ": no descriptor for a connection, which is closed; raise the limit on "
+                           "open files (LimitNOFILE) or end connections");
+}
+
 void FarnodeServer::accept_from(Listener& from) {
     for (int i = 0; i < accepts_per_readiness; i++) {
         Loop& loop = *loops_[next_loop_ % loops_.size()];
         Arrival arrival{loop.make_service(), nullptr, from.access};
         arrival.channel = from.listener->accept(*arrival.service);
+        if (from.listener->turned_away() != from.turned_away) tell_turned_away(from);
         if (arrival.channel == nullptr) return;
         next_loop_++;
         loop.give(std::move(arrival));

@@ -17,6 +17,7 @@
 #include "node/flush_schedule.h"
 #include "node/node_stats.h"
 #include "node/service.h"
+#include "process/log.h"
 #include "process/pulse.h"
 #include "process/supervisor.h"
 
@@ -26,7 +27,6 @@ class FarnodeServer {
   public:
     struct Options {
         uint32_t threads = 4;
-        bool talks = false;  // on stderr
         FetchPool* fetches = nullptr;  // as ServiceShared's
         ServiceLimits limits = {};
     };
@@ -41,7 +41,8 @@ class FarnodeServer {
     // Serves the operator there, in the thread that accepts. The reloader outlives this.
     void add_admin(std::unique_ptr<process::AdminSocket> socket, const process::Reloader& reloader);
     // By a reload, from any thread: for connections that come from now on.
-    void change(uint32_t greeting_ms, bool talks);
+    // report_share: of what may be leased, of all connections at once.
+    void change(uint32_t greeting_ms, double report_share);
     // Throws std::system_error when threads cannot be had.
     void start();
     // After start(): the threads that serve, as the supervisor watches them until stop().
@@ -56,11 +57,13 @@ class FarnodeServer {
         std::unique_ptr<fabric::ChannelListener> listener;
         protocol::RegionAccess access;
         event readable{};
+        uint64_t turned_away = 0;  // of those that the listener counts, those that were told of
     };
     static void on_accept(evutil_socket_t, short, void* listener);
     static void on_wake(evutil_socket_t, short, void* server);
     static void on_flush_tick(evutil_socket_t, short, void* server);
     void accept_from(Listener& from);
+    void tell_turned_away(Listener& by);
     void wake();
 
     FlushSchedule flushes_;
@@ -72,6 +75,8 @@ class FarnodeServer {
     process::Pulse pulse_;
     std::atomic<bool> stopping_{false};
     std::list<Listener> listeners_;
+    ServiceCounters counters_;               // of the thread that accepts
+    process::LimitedLines turned_away_lines_;
     std::unique_ptr<FarnodeAdmin> admin_;
     std::vector<std::unique_ptr<Loop>> loops_;
     size_t next_loop_ = 0;

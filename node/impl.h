@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // What a Node is made of; for node/*.cc and the tests that stop writers half-way.
 //
-// Lock order: reserve_lock, then one partition's lock, then the arena's pool. No two partitions' locks at once.
+// Lock order: reserve_lock or prefix_lock, then one partition's lock, then the arena's pool. No two partitions' locks at once.
 #pragma once
 
 #include <array>
+#include <atomic>
+#include <functional>
 #include <mutex>
 
 #include "fabric/region.h"
@@ -28,6 +30,8 @@ struct Node::Impl {
     void note_shortage(NodeSeconds now);
 
     Config config;
+    mutable std::mutex lease_lock;  // held for nothing else
+    LeaseConfig lease;              // under it
     uint32_t partition_count_log2;
     SizeClasses classes;
     fabric::Region region;
@@ -39,6 +43,19 @@ struct Node::Impl {
     std::atomic<uint64_t> pages_moved{0};
     std::atomic<uint64_t> flushes{0};
     uint64_t numa_refused = 0;
+    std::mutex prefix_lock;  // before a partition's: one delete by prefix at a time is noted
+    std::function<void()> prefix_told;          // under prefix_lock
+    std::atomic<uint64_t> prefix_last{0};       // order; written under prefix_lock, when all partitions know it
+    std::atomic<uint64_t> prefix_swept{0};      // up to this order
+    std::atomic<uint64_t> prefix_deletes{0};    // that were carried out
+
+    template <class Visit>
+    void each_partition(Visit&& visit) {
+        for (uint32_t i = 0; i < UINT32_C(1) << partition_count_log2; i++) {
+            std::lock_guard hold(partitions[i].lock);
+            visit(partitions[i]);
+        }
+    }
 
   private:
     void bind_memory(MemoryBinder& binder);

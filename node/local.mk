@@ -13,6 +13,8 @@ node_libnode_a_SOURCES = \
 	node/flush_schedule.h \
 	node/ghosts.cc \
 	node/ghosts.h \
+	node/hidden_prefixes.cc \
+	node/hidden_prefixes.h \
 	node/impl.h \
 	node/index.cc \
 	node/index.h \

@@ -4,10 +4,12 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <new>
 #include <stdexcept>
 
 #include "base/check.h"
 #include "base/hash.h"
+#include "base/limits.h"
 #include "base/random_word.h"
 #include "node/impl.h"
 
@@ -79,6 +81,7 @@ fabric::RegionShape shape(const Config& config) {
 
 Node::Impl::Impl(const Config& wanted)
     : config(as_it_will_be(wanted)),
+      lease(config.lease),
       partition_count_log2(choose_partitions_log2(wanted)),
       classes(wanted.chunk_bytes_min, wanted.growth_factor),
       region(shape(wanted)),
@@ -167,8 +170,12 @@ bool Node::Impl::reserve(uint64_t pages, NodeSeconds now, Reservation& reserved)
 
 void Node::Impl::note_shortage(NodeSeconds now) {
     if (!config.lease.enabled || !config.evict) return;
-    const LeaseTerms terms(config.policy, config.lease);
-    arena.lease_stop().shortage(now, lease_kept_s(terms.longest_ms(), config.lease.grace_ms));
+    uint32_t longest_ms = LeaseTerms(config.policy, config.lease).longest_ms();
+    {
+        std::lock_guard hold(lease_lock);
+        longest_ms = std::max(longest_ms, LeaseTerms(config.policy, lease).longest_ms());
+    }
+    arena.lease_stop().shortage(now, lease_kept_s(longest_ms, config.lease.grace_ms));
 }
 
 // Of a few windows spread over the arena, the one that loses least. False: each would take what is kept.
@@ -250,6 +257,28 @@ Node::Node(const Config& config) : impl_(std::make_unique<Impl>(config)) {}
 Node::~Node() = default;
 
 const Config& Node::config() const { return impl_->config; }
+
+LeaseConfig Node::lease_config() const {
+    std::lock_guard hold(impl_->lease_lock);
+    return impl_->lease;
+}
+
+void Node::set_lease_terms(uint32_t term_ms, uint32_t term_ms_min, uint32_t term_ms_max) {
+    LeaseConfig changed;
+    {
+        std::lock_guard hold(impl_->lease_lock);
+        impl_->lease.term_ms = term_ms;
+        impl_->lease.term_ms_min = term_ms_min;
+        impl_->lease.term_ms_max = term_ms_max;
+        changed = impl_->lease;
+    }
+    const LeaseTerms terms(impl_->config.policy, changed);
+    for (Partition& partition : impl_->partitions) {
+        std::lock_guard hold(partition.lock);
+        partition.set_lease_terms(terms);
+    }
+}
+
 const fabric::RegionView& Node::view() const { return impl_->region.view(); }
 
 uint64_t Node::check_secret() const { return impl_->secret; }
@@ -280,6 +309,76 @@ void Node::flush_all(NodeSeconds now) {
     impl_->flushes.fetch_add(1, std::memory_order_relaxed);
 }
 
+std::optional<Node::PrefixDelete> Node::begin_delete_prefix(std::string_view prefix) {
+    CHECK(!prefix.empty() && prefix.size() <= limits::key_bytes_max);
+    std::lock_guard one_at_a_time(impl_->prefix_lock);
+    const uint64_t order = impl_->prefix_last.load(std::memory_order_relaxed) + 1;
+    std::optional<PrefixDelete> begun;
+    try {
+        begun.emplace().prefix = prefix;
+        impl_->each_partition([&](Partition& partition) {
+            begun->floors.push_back(partition.hide_prefix(prefix, order));
+        });
+        if (std::count(begun->floors.begin(), begun->floors.end(), 0) != 0) begun.reset();
+    } catch (const std::bad_alloc&) {
+        begun.reset();
+    }
+    impl_->prefix_last.store(order, std::memory_order_release);  // what was noted is swept, come what may
+    if (impl_->prefix_told) impl_->prefix_told();
+    return begun;
+}
+
+// A page at a time: whoever waits for the lock waits for no longer. What is listed meanwhile has no lease on what is hidden.
+bool Node::go_on(PrefixDelete& under_way, uint32_t pages_max, NodeSeconds now) {
+    for (uint32_t looked_at = 0; looked_at < pages_max;) {
+        if (under_way.pages.empty()) {
+            if (under_way.partition == under_way.floors.size()) {
+                impl_->prefix_deletes.fetch_add(1, std::memory_order_relaxed);
+                return true;
+            }
+            Partition& next = impl_->partitions[under_way.partition];
+            std::lock_guard hold(next.lock);
+            under_way.pages = next.leased_pages();
+            under_way.partition++;
+            continue;
+        }
+        const uint32_t number = under_way.partition - 1;
+        Partition& partition = impl_->partitions[number];
+        std::lock_guard hold(partition.lock);
+        partition.kill_leased(under_way.pages.back(), under_way.prefix, under_way.floors[number], now);
+        under_way.pages.pop_back();
+        looked_at++;
+    }
+    return false;
+}
+
+bool Node::delete_prefix(std::string_view prefix, NodeSeconds now) {
+    try {
+        std::optional<PrefixDelete> begun = begin_delete_prefix(prefix);
+        if (!begun.has_value()) return false;
+        while (!go_on(*begun, UINT32_MAX, now)) {
+        }
+        return true;
+    } catch (const std::bad_alloc&) {
+        return false;
+    }
+}
+
+uint64_t Node::prefix_order() const {
+    const uint64_t last = impl_->prefix_last.load(std::memory_order_acquire);
+    return last == impl_->prefix_swept.load(std::memory_order_relaxed) ? 0 : last;
+}
+
+void Node::prefixes_swept(uint64_t order) {
+    impl_->each_partition([&](Partition& partition) { partition.prefixes_swept(order); });
+    impl_->prefix_swept.store(order, std::memory_order_relaxed);
+}
+
+void Node::when_prefix_deleted(std::function<void()> told) {
+    std::lock_guard hold(impl_->prefix_lock);
+    impl_->prefix_told = std::move(told);
+}
+
 void Node::record(std::span<Access> accesses, NodeSeconds now) {
     if (accesses.size() > 1)
         std::sort(accesses.begin(), accesses.end(),
@@ -301,6 +400,7 @@ Renewal Node::renew(const Access& seen, NodeSeconds now, uint64_t byte_s_max) {
 uint64_t Node::leasable_bytes() const { return impl_->arena.lease_zone() * layout::page_bytes; }
 
 uint64_t Node::page_count() const { return impl_->arena.limit_pages(); }
+uint64_t Node::most_pages() const { return impl_->arena.reserved_pages(); }
 
 void Node::visit_page(uint64_t page, NodeSeconds now, FunctionRef<void(const ItemView&)> visit) {
     uint16_t owner = impl_->arena.owner_hint(page);
@@ -365,8 +465,10 @@ Stats Node::stats(NodeSeconds now) const {
     stats.pages_limit = impl_->arena.limit_pages();
     stats.pages_used = impl_->arena.pages_out();
     stats.memory_limit_bytes = stats.pages_limit * layout::page_bytes;
+    stats.pages_refused = impl_->arena.refused();
     stats.pages_moved += impl_->pages_moved.load(std::memory_order_relaxed);
     stats.flushes = impl_->flushes.load(std::memory_order_relaxed);
+    stats.prefix_deletes = impl_->prefix_deletes.load(std::memory_order_relaxed);
     return stats;
 }
 

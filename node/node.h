@@ -9,7 +9,9 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -95,10 +97,14 @@ struct Stats {
     uint64_t bytes = 0;             // of live items: header, key and value
     uint64_t memory_limit_bytes = 0;
     uint64_t pages_used = 0, pages_limit = 0;
+    uint64_t pages_refused = 0;     // times that the system had no memory for a page
     uint64_t pages_moved = 0;       // taken from one class for another, or for a large item
     uint64_t index_buckets = 0;
     uint64_t index_bytes = 0;
     uint64_t flushes = 0;
+    uint64_t prefix_deletes = 0;
+    uint64_t prefixes_pending = 0;  // of them, those not swept yet; the same prefix counts once
+    uint64_t prefix_items = 0;      // that went by them
     uint64_t overflow_evictions = 0;  // items that went because their bucket chain was full
     uint64_t reads_counted = 0;       // one-sided reads that were seen by the items' counters
     uint64_t numa_nodes = 1;          // that memory is divided among
@@ -142,7 +148,13 @@ class Node {
     Node(const Node&) = delete;
     Node& operator=(const Node&) = delete;
 
+    // As it was made; of the terms of leases lease_config() has those of the moment.
     const Config& config() const;
+    // Any thread.
+    LeaseConfig lease_config() const;
+    // By a reload, from any thread: the terms of leases that are granted from now on, in milliseconds, as LeaseConfig has
+    // them. Leases that run are as long as they were granted.
+    void set_lease_terms(uint32_t term_ms, uint32_t term_ms_min, uint32_t term_ms_max);
     // What lock-free readers need; valid as long as the node.
     const fabric::RegionView& view() const;
     // Of the check in each item; for those who are welcomed, and nobody else.
@@ -173,6 +185,27 @@ class Node {
     // Everything stored before this call is gone for every reader when it returns (S11).
     void flush_all(NodeSeconds now);
 
+    // Every item whose key begins with `prefix` (1 to key_bytes_max bytes) and that was stored before this call is gone for
+    // every reader when it returns (S11). That takes as long as a look at all items under leases; the memory of the others
+    // comes back by a sweep, and until that is over, reads of what is older than this call go by the locked path.
+    // False: HiddenPrefixes::prefixes_max wait to be swept, or there is no memory; what matches may be gone.
+    bool delete_prefix(std::string_view prefix, NodeSeconds now);
+    // The same in parts: what was stored before the first is gone when the last has said so. nullopt: as false above.
+    struct PrefixDelete {
+        std::string prefix;
+        std::vector<uint64_t> floors;  // by partition
+        uint32_t partition = 0;        // where it is
+        std::vector<uint32_t> pages;   // of it, that are to be looked at
+    };
+    std::optional<PrefixDelete> begin_delete_prefix(std::string_view prefix);
+    // Looks at that many pages at most. True: it is done. Throws std::bad_alloc: try again.
+    bool go_on(PrefixDelete& under_way, uint32_t pages_max, NodeSeconds now);
+    // For who sweeps: the order that is to be swept, 0 if none is; and that every page was swept since prefix_order() said so.
+    uint64_t prefix_order() const;
+    void prefixes_swept(uint64_t order);
+    // Called after each delete by prefix, under a lock: do not call the node. Empty: nobody is told.
+    void when_prefix_deleted(std::function<void()> told);
+
     // Applies accesses seen by lock-free readers, each of at most one partition lock per run of equal
     // partitions; sorts `accesses` in place.
     void record(std::span<Access> accesses, NodeSeconds now);
@@ -186,6 +219,8 @@ class Node {
     // Visits the live items of one page under its owner's lock. Pages are 0 .. page_count()-1; an empty page
     // visits nothing. A walk over all pages sees every item that stays put meanwhile.
     uint64_t page_count() const;
+    // Those that there can be, now or after set_memory_limit(); above page_count() pages are empty, or about to be.
+    uint64_t most_pages() const;
     void visit_page(uint64_t page, NodeSeconds now, FunctionRef<void(const ItemView&)> visit);
     // Removes expired and flushed items of one page; returns {checked, removed}.
     struct Swept {

@@ -57,11 +57,9 @@ bool NodeStats::append(std::string_view group, NodeSeconds now, std::string& tex
 }
 
 void NodeStats::append_general(NodeSeconds now, std::string& text) const {
-    line(text, "node", name_);
-    line(text, "incarnation", hex(node_.view().header->incarnation));
-    line(text, "pid", uint64_t(getpid()));
-    line(text, "uptime", seconds_since(started_, now));
-    line(text, "item_size_max", node_.config().item_bytes_max);
+#define X(name, value, help) line(text, #name, value);
+    NODE_IDENTITY(X)
+#undef X
     const Stats s = node_.stats(now);
 #define X(name, kind, value, help) line(text, #name, uint64_t(value));
     NODE_STATS(X)
@@ -82,16 +80,13 @@ void NodeStats::append_general(NodeSeconds now, std::string& text) const {
 }
 
 void NodeStats::append_leases(NodeSeconds now, std::string& text) const {
-    const LeaseConfig& config = node_.config().lease;
+    const LeaseConfig config = node_.lease_config();
     const LeaseTerms terms(node_.config().policy, config);
     const Stats s = node_.stats(now);
     line(text, "incarnation", hex(node_.view().header->incarnation));
-    line(text, "lease_enabled", uint64_t(config.enabled));
-    line(text, "lease_term_ms", config.enabled ? terms.longest_ms() : 0);
-    line(text, "lease_grace_ms", config.enabled ? config.grace_ms : 0);
-    line(text, "lease_term_ms_min", config.enabled ? terms.shortest_ms() : 0);
-    line(text, "policy", name_of(node_.config().policy));
-    line(text, "pdla_alpha_ms", config.enabled ? s.leases.alpha_ms : 0);
+#define X(name, value, help) line(text, #name, value);
+    NODE_LEASE_TERMS(X)
+#undef X
 #define X(name, kind, value, help) line(text, #name, uint64_t(value));
     LEASE_STATS(X)
 #undef X

@@ -29,7 +29,8 @@ void Partition::attach(fabric::Region& region, Arena& arena, const Config& confi
     home_ = arena.home_of(which, partition_count);
     secret_ = secret;
     generation_ = first_generation / layout::partitions_max * layout::partitions_max + which;
-    words::store_release(&entry_->flush_floor, generation_);
+    flush_floor_ = generation_;
+    publish_floor();
 }
 
 uint64_t Partition::next_cas() {
@@ -62,8 +63,14 @@ NewItem Partition::same_item(const protocol::Key& key, Ref ref) const {
 }
 
 bool Partition::flushed(Ref ref) const {
-    layout::Guard guard{arena_->header(ref).guard};
-    return guard.generation() < entry_->flush_floor;
+    const uint64_t generation = layout::Guard{arena_->header(ref).guard}.generation();
+    if (generation >= entry_->flush_floor) return false;
+    return generation < flush_floor_ || prefix_deleted(ref);
+}
+
+bool Partition::prefix_deleted(Ref ref) const {
+    const uint64_t generation = layout::Guard{arena_->header(ref).guard}.generation();
+    return prefixes_.hides(key_of(ref), generation);
 }
 
 bool Partition::dead_by_time(Ref ref, NodeSeconds now) const {
@@ -200,6 +207,7 @@ void Partition::kill(Ref ref, uint64_t* place, Gone why, NodeSeconds now) {
     std::atomic_thread_fence(std::memory_order_release);
     if (place != nullptr) index_.erase(place);
     tally_gone(ref, why, now);
+    if (prefixes_.size() != 0 && prefix_deleted(ref)) prefix_items_++;
     const layout::ItemHeader& header = arena_->header(ref);
     const uint64_t bytes = layout::item_bytes(header.key_len, header.value_len);
     const uint8_t size_class = arena_->page(page_of(ref)).size_class;
@@ -367,7 +375,35 @@ void Partition::flush(NodeSeconds now) {
             if (lease_runs(ref, now)) kill(ref, place_of(ref).slot, Gone::reclaimed, now);
         });
     }
-    words::store_release(&entry_->flush_floor, generation_ + layout::partitions_max);
+    flush_floor_ = generation_ + layout::partitions_max;
+    prefixes_.clear();
+    publish_floor();
+}
+
+void Partition::publish_floor() {
+    words::store_release(&entry_->flush_floor, std::max(flush_floor_, prefixes_.floor()));
+}
+
+uint64_t Partition::hide_prefix(std::string_view prefix, uint64_t order) {
+    const uint64_t floor = generation_ + layout::partitions_max;
+    if (broken::s11_forget_floor) return floor;
+    if (!prefixes_.hide(prefix, floor, order)) return 0;
+    publish_floor();
+    return floor;
+}
+
+void Partition::kill_leased(uint64_t page, std::string_view prefix, uint64_t floor, NodeSeconds now) {
+    if (broken::s11_spare_leased) return;
+    if (arena_->owner_hint(page) != number || arena_->page(page).listed == 0) return;
+    for_live(page, [&](Ref ref) {
+        if (!lease_runs(ref, now) || layout::Guard{arena_->header(ref).guard}.generation() >= floor) return;
+        if (key_of(ref).starts_with(prefix)) kill(ref, place_of(ref).slot, Gone::deleted, now);
+    });
+}
+
+void Partition::prefixes_swept(uint64_t order) {
+    prefixes_.swept(order);
+    publish_floor();
 }
 
 }  // namespace farcached::node

@@ -13,6 +13,9 @@
 //     when the lease and its grace have ended on a clock that was read later (S2).
 // P6  `now` is read after the request that it serves was received: what a proxy counts from its sending is then
 //     over before what is counted here (S3).
+// P7  An item that a flush or a delete by prefix has hidden is not found, leased, renewed, moved or copied: it can only be
+//     killed. entry_->flush_floor is the one word that readers without the lock see of both: what is older goes to the
+//     locked path, where flushed() decides. It sinks again only when all that a delete by prefix has hidden is dead.
 #pragma once
 
 #include <array>
@@ -26,6 +29,7 @@
 #include <vector>
 
 #include "base/broken.h"
+#include "node/hidden_prefixes.h"
 #include "node/index.h"
 #include "node/node.h"
 #include "node/policy.h"
@@ -114,6 +118,11 @@ class alignas(64) Partition {
     std::optional<protocol::Grant> grant(Index::Place& at, NodeSeconds now, Cost* report = nullptr);
     Renewal renew(const Access& seen, NodeSeconds now, uint64_t byte_s_max);
     void end_leases_before(NodeSeconds when) { lease_before_ = when; }
+    // Of leases granted from now on.
+    void set_lease_terms(const LeaseTerms& terms) {
+        terms_ = terms;
+        pressed_at_ = 0;
+    }
     // Frees the slots whose leases have ended; how many.
     uint32_t reclaim_pending(NodeSeconds now);
     bool lease_runs(Ref ref, NodeSeconds now) const;
@@ -124,6 +133,14 @@ class alignas(64) Partition {
     bool see_reads(Ref ref, NodeSeconds now);
     void record(const Access& access, NodeSeconds now);
     void flush(NodeSeconds now);
+    // Hides what is there and begins so, for all but the proxies that hold leases on it: kill_leased() on each of
+    // leased_pages() comes before the answer. `order` is larger than any before. What is older than the generation that
+    // is returned is hidden; 0: too many prefixes are. Throws std::bad_alloc.
+    uint64_t hide_prefix(std::string_view prefix, uint64_t order);
+    std::vector<uint32_t> leased_pages() const { return pinned_pages_; }
+    void kill_leased(uint64_t page, std::string_view prefix, uint64_t floor, NodeSeconds now);
+    // Each page was swept since the order of that number came: nothing is hidden by it or by one before it any more.
+    void prefixes_swept(uint64_t order);
     // Removes every item of a page that this partition owns; the page goes back to the pool.
     void empty_page(uint64_t page, Ref pinned, NodeSeconds now);
     Node::Swept sweep_page(uint64_t page, NodeSeconds now);
@@ -159,6 +176,8 @@ class alignas(64) Partition {
     static constexpr uint64_t balance_every = 16;  // evictions between looks at the other classes
 
     Ref seen_item(const Access& seen) const;
+    bool prefix_deleted(Ref ref) const;
+    void publish_floor();
     void halfway() {
         if (test_hook != nullptr) test_hook(test_hook_argument);
         broken::hold_up(broken::Moment::replacing);
@@ -229,6 +248,9 @@ class alignas(64) Partition {
     uint32_t home_ = 0;  // of its pages (Arena, A5)
     uint64_t secret_ = 0;
     uint64_t generation_ = 0;
+    uint64_t flush_floor_ = 0;  // of the last flush; entry_->flush_floor may be higher (P7)
+    HiddenPrefixes prefixes_;    // not swept yet
+    uint64_t prefix_items_ = 0;  // killed for one
     uint64_t cas_issued_ = 0;
     uint64_t items_ = 0, items_total_ = 0, bytes_ = 0;
     uint64_t pages_moved_ = 0, evictions_ = 0, overflow_evictions_ = 0, reads_counted_ = 0;

@@ -197,7 +197,7 @@ bool Partition::evict_one(uint8_t size_class, NodeSeconds now, Ref pinned) {
         [&](auto& policy) { return policy.victim(moment(now), size_class, candidates); }, policy_);
     if (victim == nil) return false;
     Index::Place place = place_of(victim);
-    kill(victim, place.slot, Gone::evicted, now);
+    kill(victim, place.slot, flushed(victim) ? Gone::reclaimed : Gone::evicted, now);
     return true;
 }
 
@@ -266,7 +266,7 @@ Node::Swept Partition::sweep_page(uint64_t page, NodeSeconds now) {
         if (!flushed(ref))
             if (!dead_by_time(ref, now)) return;
         Index::Place place = place_of(ref);
-        kill(ref, place.slot, Gone::crawled, now);
+        kill(ref, place.slot, prefix_deleted(ref) ? Gone::deleted : Gone::crawled, now);
         swept.removed++;
     });
     return swept;
@@ -314,6 +314,8 @@ void Partition::add_stats(Stats& stats, NodeSeconds now) const {
     stats.pages_moved += pages_moved_;
     stats.overflow_evictions += overflow_evictions_;
     stats.reads_counted += reads_counted_;
+    stats.prefix_items += prefix_items_;
+    stats.prefixes_pending = std::max<uint64_t>(stats.prefixes_pending, prefixes_.size());
     add_lease_stats(stats.leases, now);
     stats.index_buckets += index_.bucket_count();
     stats.index_bytes += index_.buckets_used() * sizeof(layout::Bucket);

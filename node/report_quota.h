@@ -33,13 +33,16 @@ class ReportQuota {
     // Byte-seconds.
     uint64_t left(NodeSeconds now);
     void spend(uint64_t byte_s);
-    bool is_full(NodeSeconds now) { return left(now) == full(); }
+    bool is_full(NodeSeconds now);
+    // What was left stays, as far as there may be so much.
+    void change(const Share& share);
 
   private:
     uint64_t full() const { return share_.bytes * share_.longest_s; }
+    void earn(NodeSeconds now);
 
-    const Share share_;
     std::mutex lock_;
+    Share share_;  // under lock_, as the rest
     uint64_t left_;
     NodeSeconds earned_at_;
 };
@@ -50,6 +53,8 @@ class ReportQuotas {
     static constexpr size_t unused_max = 4096;  // that are remembered until they are full again
 
     std::shared_ptr<ReportQuota> of(const std::string& proxy, const ReportQuota::Share& share, NodeSeconds now);
+    // Of all of them, by a reload.
+    void change(const ReportQuota::Share& share);
 
   private:
     std::mutex lock_;

@@ -39,10 +39,11 @@ protocol::Welcome welcome_facts(const Node& node, const NodeFacts& facts, protoc
     welcome.frame_bytes_max = facts.frame_bytes_max;
     welcome.credits = facts.credits;
     if (config.lease.enabled) {
-        const LeaseTerms terms(config.policy, config.lease);
+        const LeaseConfig lease = node.lease_config();
+        const LeaseTerms terms(config.policy, lease);
         welcome.term_ms_min = std::min(lease_term_ms_min, terms.shortest_ms());
         welcome.term_ms_max = terms.longest_ms();
-        welcome.grace_ms = config.lease.grace_ms;
+        welcome.grace_ms = lease.grace_ms;
     }
     welcome.regions = {{0, header.region_bytes, access}};
     return welcome;
@@ -74,6 +75,7 @@ void NodeService::turn() {
         if (state_ == State::over) return;
         while (may_go_on_sending() && send_piece()) {
         }
+        walk();
         channel_->flush();
         if (!turn_wanted()) break;
         // Whatever this makes is to be flushed: so not in the last round.
@@ -85,7 +87,7 @@ void NodeService::turn() {
 bool NodeService::turn_wanted() const {
     if (state_ == State::closing || state_ == State::over) return false;
     if (channel_->out_pending() >= shared_.limits.out_bytes_mark) return false;
-    return stalled_ || !outgoing_.empty();
+    return stalled_ || !outgoing_.empty() || !walks_.empty();
 }
 
 bool NodeService::may_go_on() const {
@@ -140,6 +142,7 @@ void NodeService::end_with(ServiceEnd why, std::string text) {
     stalled_ = false;
     outgoing_.clear();
     incoming_.clear();
+    walks_.clear();
 }
 
 void NodeService::bad(FrameError error) {
@@ -255,6 +258,7 @@ void NodeService::hello(const Frame& frame) {
     limits_ = protocol::agreed_limits(welcome, protocol::Sender::proxy);
     credits_ = welcome.credits;
     quota_ = shared_.report_quotas.of(peer_, report_share(welcome), welcome.now.seconds);
+    term_ms_max_ = welcome.term_ms_max;
     counters_.connections_welcomed.add(1);
     state_ = State::open;
 }

@@ -68,7 +68,7 @@ struct ServiceLimits {
     uint64_t outgoing_bytes_max = 4 << 20;     // values and texts waiting to be sent in pieces; one more is begun below it
     uint64_t incoming_bytes_max = 64 << 20;    // values coming in pieces; a single one may be larger
     uint32_t incoming_values_max = 4096;       // of them, refused ones included
-    double report_share = report_share_default;
+    Adjustable<double> report_share = report_share_default;  // by a reload
     Adjustable<uint32_t> greeting_ms = 10'000;  // what a connection takes before it is known whose it is, it keeps for so
                                                 // long; by a reload
 };
@@ -164,6 +164,12 @@ class NodeService final : public fabric::ChannelEvents {
         uint64_t check = 0;
     };
 
+    // A delete by prefix that goes on in the next turns.
+    struct Walk {
+        Address address;
+        Node::PrefixDelete under_way;
+    };
+
     // Where a frame of requests was left; its bytes are still the channel's first.
     struct Halted {
         uint16_t requests = 0;  // left; 0: none was left
@@ -206,6 +212,8 @@ class NodeService final : public fabric::ChannelEvents {
     void store(Turn& turn, uint32_t tag, const protocol::StoreOp& op);
     void announce(Turn& turn, const protocol::NodeRequest& request);
     void value_over(Incomings::iterator incoming, bool abandoned, std::string_view value);
+    void delete_prefix(Turn& turn, uint32_t tag, std::string_view prefix);
+    void walk();
     void send_later(Turn& turn, uint32_t tag, std::unique_ptr<char[]> value, uint64_t size);
 
     // A lease for who cannot read one-sided would keep memory for nothing.
@@ -234,6 +242,7 @@ class NodeService final : public fabric::ChannelEvents {
     protocol::FrameLimits limits_;
     uint32_t credits_ = 0;
     std::shared_ptr<ReportQuota> quota_;  // once greeted
+    uint32_t term_ms_max_ = 0;            // as the welcome said: a report's answer has no longer one
     OutBuffer answer_;                    // to a report, while it is made
     Halted halted_;
     std::unordered_map<uint64_t, uint32_t> in_flight_;  // unanswered requests by sequence, of frames that were read
@@ -241,6 +250,7 @@ class NodeService final : public fabric::ChannelEvents {
     std::unordered_map<uint64_t, Fetch> fetches_;  // by token
     uint64_t next_fetch_ = 0;
     uint64_t incoming_bytes_ = 0;
+    std::deque<Walk> walks_;
     std::deque<Outgoing> outgoing_;
     uint64_t outgoing_bytes_ = 0;  // allocated, not what is left of it
 };

@@ -22,6 +22,7 @@ namespace farcached::node {
     X(connections_opened, "connections that were accepted")                                       \
     X(connections_welcomed, "connections whose greeting was answered with a welcome")             \
     X(connections_over, "connections that have ended")                                            \
+    X(connections_turned_away, "connections that were closed at once, as there was no descriptor for them") \
     X(request_frames, "frames of requests")                                                       \
     X(requests, "requests, executed or refused")                                                  \
     X(cmd_get, "keys asked for two-sided")                                                        \
@@ -32,6 +33,7 @@ namespace farcached::node {
     X(cmd_arith, "increments and decrements")                                                     \
     X(cmd_forget, "items given up for a value that was refused before it was sent")               \
     X(cmd_flush, "flushes, at once or scheduled")                                                 \
+    X(cmd_delete_prefix, "deletes by prefix")                                                     \
     X(cmd_stats, "requests for statistics")                                                       \
     X(requests_refused, "requests that were understood and not executed")                         \
     X(values_received, "values that came in pieces or were READ, and came whole")                 \
@@ -70,12 +72,41 @@ enum class ServiceEnd : uint8_t {
 #undef X
         count
 };
+constexpr std::string_view service_end_name(ServiceEnd end) {
+    constexpr std::string_view names[] = {
+#define X(name, help) #name,
+        SERVICE_ENDS(X)
+#undef X
+    };
+    return names[size_t(end)];
+}
 
 // What a counter was at a reset is taken off it when it is shown; a gauge is shown as it is.
 enum class StatKind : uint8_t { counter, gauge };
 
-// The rows from here on are shown, not counted here: `value` is what is shown. `s` is a node::Stats.
+// The rows from here on are shown, not counted here: `value` is what is shown.
 //
+// Who it is, with what a NodeStats knows:
+//        name            value                           help
+#define NODE_IDENTITY(X)                                                                                 \
+    X(node, name_, "its name")                                                                           \
+    X(incarnation, hex(node_.view().header->incarnation), "which run of it this is, 16 hexadecimal digits") \
+    X(pid, uint64_t(getpid()), "its process id")                                                         \
+    X(uptime, seconds_since(started_, now), "seconds since it began to serve")                           \
+    X(item_size_max, node_.config().item_bytes_max, "largest item that it takes, key and all, in bytes")
+
+// How it leases; `config` is its LeaseConfig, `terms` are its LeaseTerms.
+//        name                value                                                help
+#define NODE_LEASE_TERMS(X)                                                                                            \
+    X(lease_enabled, uint64_t(config.enabled), "1: leases are granted")                                                \
+    X(lease_term_ms, config.enabled ? terms.longest_ms() : 0, "the longest lease, in milliseconds")                    \
+    X(lease_grace_ms, config.enabled ? config.grace_ms : 0, "for how long memory waits when a lease is over")          \
+    X(lease_term_ms_min, config.enabled ? terms.shortest_ms() : 0, "the shortest, in milliseconds, where terms differ") \
+    X(policy, name_of(node_.config().policy), "which items go when memory is full")                                    \
+    X(pdla_alpha_ms, config.enabled ? s.leases.alpha_ms : 0,                                                           \
+      "how much longer a lease is for each doubling of touches, just now; 0: all have one term")
+
+// `s` is a node::Stats.
 //        name                kind     value                   help
 #define NODE_STATS(X)                                                                                    \
     X(curr_items, gauge, s.items, "items there are")                                                     \
@@ -84,11 +115,16 @@ enum class StatKind : uint8_t { counter, gauge };
     X(limit_maxbytes, gauge, s.memory_limit_bytes, "bytes that items may take")                          \
     X(pages_used, gauge, s.pages_used, "pages in use")                                                   \
     X(pages_limit, gauge, s.pages_limit, "pages there are")                                              \
+    X(pages_refused, counter, s.pages_refused, "times that the system had no memory for a page that was to be used") \
     X(slab_reassigned, counter, s.pages_moved,                                                           \
       "pages taken from one size class for another, or for a large item")                                \
     X(hash_buckets, gauge, s.index_buckets, "buckets of the index")                                      \
     X(hash_bytes, gauge, s.index_bytes, "bytes of the index")                                            \
     X(flushes, counter, s.flushes, "flushes carried out")                                                \
+    X(prefix_deletes, counter, s.prefix_deletes, "deletes by prefix")                                    \
+    X(prefixes_pending, gauge, s.prefixes_pending,                                                       \
+      "prefixes whose items are deleted and still hold memory, until a sweep is over")                   \
+    X(prefix_items, counter, s.prefix_items, "items that went by a delete by prefix")                    \
     X(index_evictions, counter, s.overflow_evictions, "items that went because their bucket chain was full") \
     X(numa_nodes, gauge, s.numa_nodes, "NUMA nodes that memory is divided among; 1: it is not")           \
     X(numa_refused, gauge, s.numa_refused, "parts of memory that the kernel did not bind to a NUMA node") \

@@ -165,12 +165,44 @@ void NodeService::run(Turn& turn, const RequestOptions& options, protocol::Forge
 }
 
 void NodeService::run(Turn& turn, const RequestOptions& options, protocol::FlushOp& op) {
+    if (!op.prefix.empty()) return delete_prefix(turn, options.tag, op.prefix);
     counters_.cmd_flush.add(1);
     if (op.at.has_value())
         shared_.flushes.schedule(*op.at, turn.now);
     else
         shared_.flushes.flush(turn.now);
     turn.replies.add(protocol::DoneReply(), reply_to(options.tag));
+}
+
+// Answered at its end, in a later turn: a look at all leased items takes its time, and others have theirs meanwhile.
+void NodeService::delete_prefix(Turn& turn, uint32_t tag, std::string_view prefix) {
+    counters_.cmd_delete_prefix.add(1);
+    std::optional<Node::PrefixDelete> begun = shared_.node.begin_delete_prefix(prefix);
+    if (!begun.has_value()) return refuse(turn, tag, RequestRefusal::no_memory);
+    in_flight(turn.sequence);
+    walks_.push_back({{turn.sequence, tag}, std::move(*begun)});
+}
+
+void NodeService::walk() {
+    constexpr uint32_t pages_max = 8;
+    if (walks_.empty() || !may_go_on_sending()) return;
+    Walk& walk = walks_.front();
+    const NodeReading now = shared_.clock();
+    bool refused = false;
+    try {
+        if (!shared_.node.go_on(walk.under_way, pages_max, now.seconds)) return;
+    } catch (const std::bad_alloc&) {
+        refused = true;
+    }
+    const Address address = walk.address;
+    walks_.pop_front();
+    Turn turn{address.first, now.seconds, {channel_->out(), limits_.frame_bytes_max, address.first, told(now)}};
+    if (refused)
+        refuse(turn, address.second, RequestRefusal::no_memory);
+    else
+        turn.replies.add(protocol::DoneReply(), reply_to(address.second));
+    turn.replies.end();
+    answered(address.first);
 }
 
 void NodeService::run(Turn& turn, const RequestOptions& options, protocol::StatsOp& op) {

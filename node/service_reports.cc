@@ -144,7 +144,7 @@ uint32_t NodeService::renew(const protocol::AccessRecord& record, NodeSeconds no
             quota_->spend(renewal.byte_s);
             break;
     }
-    return renewal.term_ms;
+    return std::min(renewal.term_ms, term_ms_max_);
 }
 
 }  // namespace farcached::node

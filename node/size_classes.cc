@@ -10,6 +10,10 @@ namespace farcached::node {
 
 namespace {
 
+// Up to here classes are a stride apart, whatever the factor: what an item of 64 bytes would lose to the next class at 1.25 is
+// as much as its index entry.
+constexpr uint32_t fine_bytes_max = 256;
+
 uint32_t to_stride(double bytes) {
     double strides = std::ceil(bytes / layout::stride_bytes);
     return uint32_t(strides) * layout::stride_bytes;
@@ -35,7 +39,8 @@ SizeClasses::SizeClasses(uint32_t chunk_bytes_min, double growth_factor) {
             bytes_[count_] = bytes;
             slots_[count_] = fit;
         }
-        size = std::max(size * factor, double(bytes) + layout::stride_bytes);
+        const double next = double(bytes) + layout::stride_bytes;
+        size = next <= fine_bytes_max ? next : std::max(size * factor, next);
     }
     count_++;
     bytes_[count_] = layout::page_bytes;

@@ -4,6 +4,7 @@
 #include <elf.h>
 #include <execinfo.h>
 #include <link.h>
+#include <poll.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -17,7 +18,9 @@
 
 #include "base/boottime.h"
 #include "base/broken.h"
+#include "base/failed_check.h"
 #include "base/recorder.h"
+#include "process/log.h"
 
 namespace farcached::process {
 
@@ -28,6 +31,8 @@ constexpr size_t bytes_shown_max = 64;  // of what is at hand
 constexpr size_t build_id_bytes_max = 32;
 constexpr int waits_max = 50;  // for another thread's report
 constexpr timespec wait_for{0, 100'000'000};
+constexpr int patience_ms = 1000;  // with who reads stderr (Z3)
+constexpr std::string_view journal_mark = "<2>";  // critical
 
 #if defined(__has_feature)
 #if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
@@ -45,6 +50,16 @@ char program_shown[128] = "";
 unsigned char build_id[build_id_bytes_max];
 size_t build_id_bytes = 0;
 std::atomic<pid_t> reporter{0};  // the thread that reports
+bool takes_no_more = false;      // stderr, and the reporter waits for it no more
+bool to_journal = false;
+
+// Z3. Whoever writes little when there is room is not held up.
+bool has_room() {
+    if (takes_no_more) return false;
+    pollfd there{STDERR_FILENO, POLLOUT, 0};
+    takes_no_more = poll(&there, 1, patience_ms) == 0;
+    return !takes_no_more;
+}
 
 pid_t this_thread() { return pid_t(syscall(SYS_gettid)); }
 
@@ -86,15 +101,22 @@ class Line {
     }
     void write() {
         bytes_[size_++] = '\n';
-        for (size_t done = 0; done < size_;) {
+        for (size_t done = 0; done < size_ && has_room();) {
             const ssize_t wrote = ::write(STDERR_FILENO, bytes_ + done, size_ - done);
             if (wrote <= 0) break;
             done += size_t(wrote);
         }
-        size_ = 0;
+        begin();
     }
 
+    Line() { begin(); }
+
   private:
+    void begin() {
+        size_ = 0;
+        if (to_journal) text(journal_mark);
+    }
+
     char bytes_[1024];
     size_t size_ = 0;
 };
@@ -113,6 +135,9 @@ bool was_sent(const siginfo_t& info) { return info.si_code <= 0; }
 
 void write_head(int number, const siginfo_t& info) {
     Line line;
+    if (const FailedCheck& failed = failed_check(); number == SIGABRT && failed.what != nullptr)
+        line.text("farcached: internal error at ").text(failed.file).text(":").number(failed.line).text(": ").text(failed.what)
+            .write();
     line.text("farcached: crash: ").text(name_of(number));
     if (!was_sent(info))
         line.text(" at address 0x").hex(uint64_t(reinterpret_cast<uintptr_t>(info.si_addr)), 16);
@@ -156,7 +181,11 @@ void write_backtrace() {
     Line line;
     line.text("  backtrace:").write();
     void* frames[frames_max];
-    backtrace_symbols_fd(frames, backtrace(frames, frames_max), STDERR_FILENO);
+    const int count = backtrace(frames, frames_max);
+    for (int i = 0; i < count && has_room(); i++) {
+        if (to_journal) (void)!::write(STDERR_FILENO, journal_mark.data(), journal_mark.size());
+        backtrace_symbols_fd(frames + i, 1, STDERR_FILENO);
+    }
 }
 
 // Last of all: it is somebody else's memory.
@@ -175,6 +204,7 @@ void write_at_hand(const Recorder& recorder) {
 }
 
 void report(int number, const siginfo_t& info) {
+    to_journal = stderr_is_journal();
     const Recorder* recorder = Recorder::current();
     write_head(number, info);
     write_thread(recorder);
@@ -224,6 +254,8 @@ int find_build_id(dl_phdr_info* object, size_t, void*) {
 void report_crashes(std::string_view program) {
     std::memcpy(program_shown, program.data(), std::min(program.size(), sizeof program_shown - 1));
     dl_iterate_phdr(find_build_id, nullptr);
+    (void)stderr_is_journal();
+    handler_says_failed_checks();
     void* frame;
     backtrace(&frame, 1);  // the first call loads a library
     struct sigaction action {};

@@ -14,6 +14,7 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <new>
 #include <system_error>
 
 #include "base/boottime.h"
@@ -105,7 +106,7 @@ HttpListener::HttpListener(int fd) : fd_(fd) {
 
 event_base* HttpListener::base() {
     if (base_ == nullptr) base_.reset(event_base_new());
-    CHECK(base_ != nullptr);
+    if (base_ == nullptr) throw std::bad_alloc();
     return base_.get();
 }
 
@@ -125,7 +126,7 @@ void HttpListener::start(Handler handler) {
     event_add(&wake_event_, nullptr);
     event_assign(&sweep_event_, base_.get(), -1, 0, on_sweep, this);
     http_ = evhttp_new(base_.get());
-    CHECK(http_ != nullptr);
+    if (http_ == nullptr) throw std::bad_alloc();
     evhttp_set_timeout(http_, silence_s);
     evhttp_set_max_headers_size(http_, header_bytes_max);
     evhttp_set_max_body_size(http_, body_bytes_max);
@@ -133,7 +134,7 @@ void HttpListener::start(Handler handler) {
     evhttp_set_bevcb(http_, on_connection, this);
     evhttp_set_gencb(http_, on_request, this);
     accepting_ = evconnlistener_new(base_.get(), nullptr, nullptr, LEV_OPT_CLOSE_ON_FREE | LEV_OPT_CLOSE_ON_EXEC, 0, fd_);
-    CHECK(accepting_ != nullptr);
+    if (accepting_ == nullptr) throw std::bad_alloc();
     fd_ = -1;
     evconnlistener_set_error_cb(accepting_, on_accept_error);
     CHECK(evhttp_bind_listener(http_, accepting_) != nullptr);

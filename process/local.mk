@@ -13,6 +13,8 @@ process_libprocess_a_SOURCES = \
 	process/http_listener.h \
 	process/log.cc \
 	process/log.h \
+	process/log_line.cc \
+	process/log_line.h \
 	process/node_time.cc \
 	process/node_time.h \
 	process/passed_sockets.cc \
@@ -24,5 +26,7 @@ process_libprocess_a_SOURCES = \
 	process/reloader.h \
 	process/service_manager.cc \
 	process/service_manager.h \
+	process/start_guard.cc \
+	process/start_guard.h \
 	process/supervisor.cc \
 	process/supervisor.h

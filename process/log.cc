@@ -1,37 +1,150 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "process/log.h"
 
+#include <poll.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
-#include <cstdio>
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <climits>
 #include <cstdlib>
+#include <ctime>
 
 namespace farcached::process {
 
 namespace {
 
-// Whether stderr is what the variable names, "device:inode": it may have been redirected since.
-bool is_journal() {
-    const char* stream = std::getenv("JOURNAL_STREAM");
-    if (stream == nullptr) return false;
+// What $JOURNAL_STREAM names, "device:inode", as it was at first: later other threads may read it.
+std::string_view journal_stream() {
+    static const std::string named = [] {
+        const char* stream = std::getenv("JOURNAL_STREAM");
+        return std::string(stream == nullptr ? "" : stream);
+    }();
+    return named;
+}
+
+// A number of decimal digits at the end of `room`, without memory.
+std::string_view digits(uint64_t value, char (&room)[20]) {
+    size_t at = sizeof room;
+    do room[--at] = char('0' + value % 10);
+    while ((value /= 10) != 0);
+    return {room + at, sizeof room - at};
+}
+
+// Of the process, as its stderr is.
+struct Log {
+    std::atomic<Level> least{Level::notice}, by_verbosity{Level::error};
+    std::atomic<LogFormat> format{LogFormat::text};
+    std::atomic<uint64_t> lost{0};
+    std::mutex lock;
+    uint64_t lost_told = 0;      // under lock: of `lost`
+    bool cut = false;            // under lock: the last line was written in part
+};
+Log& log() {
+    static Log of_process;
+    return of_process;
+}
+
+// L4: a part that goes in whole or not at all, if there is any room; -1: none, or nobody.
+ssize_t write_at_once(std::string_view part, mode_t kind) {
+    if (S_ISSOCK(kind)) return send(STDERR_FILENO, part.data(), part.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
+    if (S_ISREG(kind)) return write(STDERR_FILENO, part.data(), part.size());
+    const iovec piece{const_cast<char*>(part.data()), part.size()};
+    const ssize_t wrote = pwritev2(STDERR_FILENO, &piece, 1, -1, RWF_NOWAIT);
+    if (wrote >= 0 || (errno != EOPNOTSUPP && errno != ENOSYS && errno != EINVAL)) return wrote;
+    // An older kernel, or a device: where there is room at all there is for this much.
+    pollfd there{STDERR_FILENO, POLLOUT, 0};
+    if (poll(&there, 1, 0) != 1) return -1;
+    return write(STDERR_FILENO, part.data(), part.size());
+}
+
+// How much of it got through.
+size_t write_some(std::string_view text) {
     struct stat there {};
-    if (fstat(STDERR_FILENO, &there) != 0) return false;
-    return std::to_string(there.st_dev) + ":" + std::to_string(there.st_ino) == stream;
+    if (fstat(STDERR_FILENO, &there) != 0) return 0;
+    size_t done = 0;
+    while (done < text.size()) {
+        const ssize_t wrote = write_at_once(text.substr(done, PIPE_BUF), there.st_mode);
+        if (wrote < 0 && errno == EINTR) continue;
+        if (wrote <= 0) break;
+        done += size_t(wrote);
+    }
+    return done;
+}
+
+LogMoment moment() {
+    timespec at{};
+    clock_gettime(CLOCK_REALTIME, &at);
+    return {at.tv_sec, uint32_t(at.tv_nsec / 1'000'000)};
+}
+
+std::string marked(Level level, std::string_view sentence, LogFields fields) {
+    std::string text = stderr_is_journal() ? "<" + std::to_string(journal_level(level)) + ">" : std::string();
+    return text + log_line(log().format.load(std::memory_order_relaxed), level, moment(), sentence, fields) + "\n";
+}
+
+// Under the lock. False: it is lost.
+bool write_line(Log& to, const std::string& line) {
+    const std::string text = to.cut ? "\n" + line : line;
+    const size_t done = write_some(text);
+    if (done != 0) to.cut = done < text.size();
+    if (done == text.size()) return true;
+    to.lost.fetch_add(1, std::memory_order_relaxed);
+    return false;
+}
+
+void write_lines(Level level, std::string_view lines, LogFields fields) {
+    Log& to = log();
+    std::lock_guard hold(to.lock);
+    const uint64_t lost = to.lost.load(std::memory_order_relaxed) - to.lost_told;
+    if (lost != 0) {
+        const std::string count = std::to_string(lost);
+        const std::string told = marked(Level::warning, "lines for stderr were lost, as it did not take them", {{"lines", count}});
+        if (write_line(to, told)) to.lost_told += lost;
+    }
+    while (!lines.empty()) {
+        const size_t end = lines.find('\n');
+        write_line(to, marked(level, lines.substr(0, end), fields));
+        lines.remove_prefix(end == lines.npos ? lines.size() : end + 1);
+    }
 }
 
 }  // namespace
 
-void say(Level level, std::string_view line) {
-    const std::string mark = is_journal() ? "<" + std::to_string(int(level)) + ">" : "";
-    if (line.ends_with('\n')) line.remove_suffix(1);
-    std::string text(mark);
-    for (char c : line) {
-        text += c;
-        if (c == '\n') text += mark;
-    }
-    text += '\n';
-    std::fputs(text.c_str(), stderr);
+void set_log(Level least, LogFormat format) {
+    log().least.store(least, std::memory_order_relaxed);
+    log().format.store(format, std::memory_order_relaxed);
+}
+
+void set_verbosity(uint32_t verbosity) {
+    const Level most = verbosity == 0 ? Level::error : verbosity == 1 ? Level::info : Level::debug;
+    log().by_verbosity.store(most, std::memory_order_relaxed);
+}
+
+bool is_said(Level level) {
+    const Log& of = log();
+    return level <= of.least.load(std::memory_order_relaxed) || level <= of.by_verbosity.load(std::memory_order_relaxed);
+}
+
+void say(Level level, std::string_view line, LogFields fields) {
+    if (is_said(level)) write_lines(level, line.empty() ? "\n" : line, fields);
+}
+
+uint64_t log_lines_lost() { return log().lost.load(std::memory_order_relaxed); }
+
+bool stderr_is_journal() {
+    const std::string_view named = journal_stream();
+    if (named.empty()) return false;
+    struct stat there {};
+    if (fstat(STDERR_FILENO, &there) != 0) return false;
+    char device[20], inode[20];
+    const size_t colon = named.find(':');
+    if (colon == named.npos) return false;
+    return named.substr(0, colon) == digits(there.st_dev, device) && named.substr(colon + 1) == digits(there.st_ino, inode);
 }
 
 std::string LimitedLines::admit(Clock::time_point now, std::string_view line) {
@@ -51,9 +164,10 @@ std::string LimitedLines::admit(Clock::time_point now, std::string_view line) {
     return text;
 }
 
-void LimitedLines::say_at(Clock::time_point now, Level level, std::string_view line) {
-    const std::string text = admit(now, line);
-    if (!text.empty()) process::say(level, text);
+void LimitedLines::say(Level level, std::string_view line, LogFields fields) {
+    if (!is_said(level)) return;
+    const std::string text = admit(Clock::now(), line);
+    if (!text.empty()) process::say(level, text, fields);
 }
 
 }  // namespace farcached::process

@@ -19,6 +19,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "process/log.h"
 
 namespace farcached::process {
 
@@ -29,9 +30,14 @@ namespace {
 
 std::string error_text() { return std::strerror(errno); }
 
-void complain(const std::string& line) { std::fputs(line.c_str(), stderr); }
+void complain(const std::string& line) { say(Level::warning, line); }
 
 }  // namespace
+
+void outlive_readers() {
+    std::signal(SIGPIPE, SIG_IGN);
+    std::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is a full disk
+}
 
 // -- Limits ---------------------------------------------------------------------------------------------
 
@@ -112,7 +118,7 @@ Refusal drop_privileges(const Identity& identity, bool core_dumps) {
 
 bool may_leave(bool asked, const ServiceManager& manager) {
     if (!asked || !manager.waits_for_this()) return asked;
-    complain("-d: the service manager waits for this process, so it stays in the foreground\n");
+    say(Level::notice, "-d: the service manager waits for this process, so it stays in the foreground");
     return false;
 }
 
@@ -140,7 +146,7 @@ Problem no_background() {
     while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
     }
     if (WIFEXITED(status)) _exit(WEXITSTATUS(status));
-    complain("the program ended by signal " + std::to_string(WTERMSIG(status)) + "\n");
+    say(Level::error, "the program ended by signal " + std::to_string(WTERMSIG(status)));
     _exit(conf::exit_system);
 }
 
@@ -184,7 +190,7 @@ Refusal go_to_background(bool keep_folder, bool keep_output) {
 std::string lock_memory() {
     // On fault: address space that is only reserved (the arena's room to grow, stacks) takes no memory.
     if (mlockall(MCL_CURRENT | MCL_FUTURE | MCL_ONFAULT) == 0) return {};
-    return "warning: -k invalid, mlockall() failed: " + error_text() + "\n";
+    return "warning: -k invalid, mlockall() failed: " + error_text();
 }
 
 // -- Files ----------------------------------------------------------------------------------------------
@@ -261,7 +267,7 @@ void write_port_file(const char* path, std::span<const BoundPort> ports) {
 // -- Signals --------------------------------------------------------------------------------------------
 
 Signals::Signals() {
-    std::signal(SIGPIPE, SIG_IGN);
+    outlive_readers();
     sigemptyset(&awaited_);
     for (int number : {SIGTERM, SIGINT, SIGUSR1, SIGHUP}) sigaddset(&awaited_, number);
     CHECK(pthread_sigmask(SIG_BLOCK, &awaited_, nullptr) == 0);
@@ -272,7 +278,7 @@ bool Signals::wait_for_the_end(FunctionRef<void()> reload) {
         const int number = sigwaitinfo(&awaited_, nullptr);
         if (number == SIGTERM || number == SIGINT) return false;
         if (number == SIGUSR1) {
-            complain("Gracefully stopping\n");
+            say(Level::notice, "Gracefully stopping");
             return true;
         }
         if (number == SIGHUP) {

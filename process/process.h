@@ -21,6 +21,10 @@
 
 namespace farcached::process {
 
+// Before anything is written: who reads stderr may go away, and that is not the end of this process. Any thread started later
+// is bound by it.
+void outlive_readers();
+
 // -- Limits ---------------------------------------------------------------------------------------------
 
 conf::Refusal raise_core_limit();
@@ -107,7 +111,7 @@ class Signals {
     Signals(const Signals&) = delete;
     Signals& operator=(const Signals&) = delete;
 
-    // Waits for one that ends the program. True: gracefully, as stderr was told. For each that asks for it meanwhile
+    // Waits for one that ends the program. True: gracefully, as the log was told. For each that asks for it meanwhile
     // reload() is called.
     bool wait_for_the_end(FunctionRef<void()> reload);
 

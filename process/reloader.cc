@@ -3,12 +3,12 @@
 
 #include <unistd.h>
 
-#include <cstdio>
 #include <cstdlib>
 #include <memory>
 #include <utility>
 
 #include "conf/command_line.h"
+#include "process/log.h"
 #include "process/node_time.h"
 
 namespace farcached::process {
@@ -64,15 +64,16 @@ Reloader::Reloader(std::span<const char* const> argv, std::vector<conf::Option> 
     file_ = named.config_path.empty() ? named.memcached_conf_path : named.config_path;
 }
 
-void Reloader::reload(Apply apply) {
+bool Reloader::reload(Apply apply) {
     std::vector<const char*> argv;
     for (const std::string& word : words_) argv.push_back(word.c_str());
     const conf::CommandLine line = conf::parse_command_line(argv, table_, program_, folder_);
-    if (line.exit_status) return failed(lines_of(line.err));
+    if (line.exit_status) return failed(lines_of(line.err)), false;
     conf::ReloadPlan plan = conf::plan_reload(table_, program_, running_, line.settings);
     if (plan.errors.empty() && !plan.changed.empty()) plan.errors = apply(running_, plan.settings);
-    if (!plan.errors.empty()) return failed(plan.errors);
+    if (!plan.errors.empty()) return failed(plan.errors), false;
     succeeded(std::move(plan));
+    return true;
 }
 
 void Reloader::succeeded(conf::ReloadPlan plan) {
@@ -88,7 +89,7 @@ void Reloader::succeeded(conf::ReloadPlan plan) {
     }
     std::string text = changed.empty() ? "reload: nothing changed" : "reload: changed " + changed;
     if (!waiting.empty()) text += "; only a restart changes " + waiting;
-    std::fprintf(stderr, "%s\n", text.c_str());
+    say(Level::notice, text);
 }
 
 void Reloader::failed(const std::vector<std::string>& errors) {
@@ -100,7 +101,7 @@ void Reloader::failed(const std::vector<std::string>& errors) {
     }
     std::string text = "reload: refused, nothing changed\n";
     for (const std::string& error : errors) text += "reload: " + error + "\n";
-    std::fputs(text.c_str(), stderr);
+    say(Level::warning, text);
 }
 
 void Reloader::each(FunctionRef<void(std::string_view name, std::string_view value)> visit) const {

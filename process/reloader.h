@@ -43,8 +43,8 @@ class Reloader {
 
     // Changes the daemon to run by `next` instead of `running`, or says why not, a line each, and changes nothing.
     using Apply = FunctionRef<std::vector<std::string>(const conf::Settings& running, const conf::Settings& next)>;
-    // Tells stderr what it came to.
-    void reload(Apply apply);
+    // Says what it came to. False: refused.
+    bool reload(Apply apply);
 
     const conf::Settings& running() const { return running_; }  // main's thread
 

@@ -7,11 +7,12 @@
 #include <cerrno>
 #include <charconv>
 #include <cstddef>
-#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <ctime>
 #include <optional>
+
+#include "process/log.h"
 
 namespace farcached::process {
 
@@ -24,8 +25,8 @@ constexpr const char* main_pid_variable = "SYSTEMD_EXEC_PID";  // not removed: i
 constexpr const char* watchdog_pid_variable = "WATCHDOG_PID";
 
 void cannot_tell(std::string_view path, const std::string& why) {
-    std::fprintf(stderr, "%s=%.*s: %s: the service manager is not told how this process does\n", socket_variable,
-                 int(path.size()), path.data(), why.c_str());
+    say(Level::warning, std::string(socket_variable) + "=" + std::string(path) + ": " + why +
+                            ": the service manager is not told how this process does");
 }
 
 // A path, or with @ a name without a file. 0: it is neither.

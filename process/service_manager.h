@@ -22,7 +22,7 @@ namespace farcached::process {
 class ServiceManager {
   public:
     // Reads $NOTIFY_SOCKET, $WATCHDOG_USEC and $WATCHDOG_PID, and removes them: no child speaks for this process. What it
-    // cannot make sense of is told on stderr, and then nobody listens.
+    // cannot make sense of is said, and then nobody listens.
     ServiceManager();
     ~ServiceManager();
     ServiceManager(const ServiceManager&) = delete;

@@ -17,12 +17,13 @@
 namespace farcached::protocol {
 
 // Negotiated by the greeting (protocol/handshake.h).
-constexpr uint32_t protocol_version = 2;
+constexpr uint32_t protocol_version = 3;
 constexpr uint32_t protocol_version_lowest = 1;
 
 // What a version brought.
 constexpr uint32_t version_with_now_us = 2;   // before it, now_us is reserved
 constexpr uint32_t version_with_reports = 2;  // before it, there is no report and no reported
+constexpr uint32_t version_with_prefix_deletes = 3;  // before it, there is no flush_prefix
 
 // ---- every frame ------------------------------------------------------------------------------------
 //
@@ -87,6 +88,7 @@ enum class RequestKind : uint8_t {
     flush = 6,
     flush_at = 7,  // fixed part: ClockRecord, the moment
     stats = 8,
+    flush_prefix = 9,  // the key is the prefix
 };
 
 // The presence of each optional, in the order in which they lie, and what is a yes or a no.

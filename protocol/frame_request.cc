@@ -47,10 +47,11 @@ struct KindRule {
     uint8_t modes = 1;         // 0 .. modes - 1
     uint32_t fixed_bytes = 0;  // before the optionals
     uint32_t flags = 0;        // that it may have
+    uint32_t version = 0;      // that brought it
 };
 
 // By RequestKind.
-constexpr std::array<KindRule, 9> rules = {{
+constexpr std::array<KindRule, 10> rules = {{
     {},
     // get
     {KeyRule::must, false, 1, 0,
@@ -72,8 +73,9 @@ constexpr std::array<KindRule, 9> rules = {{
     {KeyRule::none, false, 1, 0, 0},                    // flush
     {KeyRule::none, false, 1, sizeof(ClockRecord), 0},  // flush_at
     {KeyRule::may, false, 1, 0, 0},                     // stats
+    {KeyRule::must, false, 1, 0, 0, version_with_prefix_deletes},  // flush_prefix
 }};
-static_assert(rules.size() == size_t(RequestKind::stats) + 1);
+static_assert(rules.size() == size_t(RequestKind::flush_prefix) + 1);
 static_assert(sizeof(FrameHeader) + sizeof(RequestHeader) + sizeof(ArithRecord) +
                       optional_bytes(all_optionals) + limits::key_bytes_max <=
                   frame_bytes_lowest,
@@ -110,6 +112,11 @@ uint32_t presence(const ArithOp& op) {
            bit_if(op.touch.has_value(), Flag::touch) | bit_if(op.vivify.has_value(), Flag::vivify);
 }
 
+RequestKind kind_of(const FlushOp& op) {
+    if (!op.prefix.empty()) return RequestKind::flush_prefix;
+    return op.at.has_value() ? RequestKind::flush_at : RequestKind::flush;
+}
+
 size_t head_bytes(RequestKind kind, uint32_t flags, size_t key_len) {
     return sizeof(RequestHeader) + rule_of(kind).fixed_bytes + optional_bytes(flags) + key_len;
 }
@@ -144,7 +151,7 @@ size_t request_head_bytes(const ForgetOp& op) {
     return head_bytes(RequestKind::forget, 0, op.key.bytes.size());
 }
 size_t request_head_bytes(const FlushOp& op) {
-    return head_bytes(op.at.has_value() ? RequestKind::flush_at : RequestKind::flush, 0, 0);
+    return head_bytes(kind_of(op), 0, op.prefix.size());
 }
 size_t request_head_bytes(const StatsOp& op) {
     return head_bytes(RequestKind::stats, 0, op.group.size());
@@ -211,9 +218,10 @@ char* write_request_head(char* to, const ForgetOp& op, const RequestOptions& opt
 }
 
 char* write_request_head(char* to, const FlushOp& op, const RequestOptions& options) {
-    if (!op.at.has_value()) return put_header(to, RequestKind::flush, {}, 0, options);
-    to = put_header(to, RequestKind::flush_at, {}, 0, options);
-    return wire::put(to, ClockRecord{*op.at, 0});
+    CHECK(op.prefix.empty() || !op.at.has_value());
+    to = put_header(to, kind_of(op), op.prefix, 0, options);
+    to = wire::put_bytes(to, op.prefix);
+    return op.at.has_value() ? wire::put(to, ClockRecord{*op.at, 0}) : to;
 }
 
 char* write_request_head(char* to, const StatsOp& op, const RequestOptions& options) {
@@ -226,9 +234,10 @@ char* write_request_head(char* to, const StatsOp& op, const RequestOptions& opti
 namespace {
 
 // A header against its kind's rule: all that can be said before the rest is looked at.
-FrameError judge(const RequestHeader& header, uint64_t value_bytes_max) {
+FrameError judge(const RequestHeader& header, uint64_t value_bytes_max, uint32_t version) {
     if (header.op == 0 || header.op >= rules.size()) return FrameError::op_unknown;
     const KindRule& rule = rules[header.op];
+    if (version < rule.version) return FrameError::op_unknown;
     if (header.mode >= rule.modes) return FrameError::mode_unknown;
     if ((header.flags & ~rule.flags) != 0) return FrameError::flag_unknown;
     if (!key_fits(rule.key, header.key_len)) return FrameError::key_length;
@@ -346,6 +355,9 @@ FrameError fill(RequestOp& op, Fields& fields, const RequestHeader& header) {
             op.emplace<FlushOp>().at = record.now;
             break;
         }
+        case RequestKind::flush_prefix:
+            op.emplace<FlushOp>().prefix = fields.take_bytes(header.key_len);
+            break;
         case RequestKind::stats:
             op.emplace<StatsOp>().group = fields.take_bytes(header.key_len);
             break;
@@ -356,7 +368,7 @@ FrameError fill(RequestOp& op, Fields& fields, const RequestHeader& header) {
 }  // namespace
 
 RequestReader::RequestReader(const Frame& frame, const FrameLimits& limits)
-    : at_(frame.body), value_bytes_max_(limits.value_bytes_max), left_(frame.count) {
+    : at_(frame.body), value_bytes_max_(limits.value_bytes_max), version_(limits.version), left_(frame.count) {
     CHECK(frame.kind == FrameKind::requests);
 }
 
@@ -374,7 +386,7 @@ FrameStep RequestReader::next(NodeRequest& request) {
 FrameError RequestReader::read(NodeRequest& request) {
     RequestHeader header;
     if (!at_.take(header)) return FrameError::entry_truncated;
-    FrameError error = judge(header, value_bytes_max_);
+    FrameError error = judge(header, value_bytes_max_, version_);
     if (error != FrameError::none) return error;
     const bool follows = (header.flags & bit(Flag::value_follows)) != 0;
     const size_t size = head_bytes(RequestKind(header.op), header.flags, header.key_len) -

@@ -29,9 +29,10 @@ struct ForgetOp {
     Key key;
 };
 
-// flush_all, at once or at a later moment.
+// flush_all, at once or at a later moment; or, at once, of the items whose keys begin with `prefix`.
 struct FlushOp {
     std::optional<NodeSeconds> at;
+    std::string_view prefix = {};  // empty: of all; else 1 to key_bytes_max bytes, and no moment
 };
 
 // The statistics of a group, as text; the empty name is the general one.
@@ -120,6 +121,7 @@ class RequestReader {
 
     wire::Cursor at_;
     uint64_t value_bytes_max_;
+    uint32_t version_;
     uint32_t left_;
     FrameError error_ = FrameError::none;
 };

@@ -15,7 +15,7 @@
 
 namespace farcached::layout {
 
-constexpr uint32_t layout_version = 1;
+constexpr uint32_t layout_version = 2;  // since 2 the flush floor may sink
 constexpr uint64_t region_magic = 0x3130646568636166;  // "fached01" in memory order
 
 constexpr uint32_t stride_bytes = 16;
@@ -116,7 +116,7 @@ constexpr uint32_t bucket_of(uint64_t hash, uint32_t count) {
 // ---- partition table --------------------------------------------------------------------------------
 struct alignas(64) PartitionEntry {
     uint64_t bucket_count;    // in use, at least 1; grows by one
-    uint64_t flush_floor;     // items of a lower generation are flushed (S11); the flush epoch
+    uint64_t flush_floor;     // items of a lower generation may be flushed (S11): only their node knows
     uint64_t buckets_offset;  // bytes from the region's start; fixed
     uint64_t overflow_offset; // bytes from the region's start; fixed
     uint64_t buckets_max;     // fixed

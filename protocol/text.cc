@@ -213,9 +213,7 @@ void parse_unknown(TextParse& p) {
 
 // An operator's command. From anybody else it is unknown, and answered so; whose it is, is not known here.
 void parse_operators(TextParse& p, Words words) {
-    parse_unknown(p);
-    if (p.status == Status::close) return;
-    p.error = {};
+    p.request.noreply = says_noreply(p.request.line);
     p.request.args = words.rest();
     p.status = Status::request;
 }
@@ -256,6 +254,7 @@ constexpr Verb verbs[] = {
     {"drain", TextVerb::drain, parse_operators},
     {"undrain", TextVerb::undrain, parse_operators},
     {"reload", TextVerb::reload, parse_operators},
+    {"delete_prefix", TextVerb::delete_prefix, parse_operators},
 };
 
 constexpr std::string_view tune_verbs[] = {"cache_memlimit", "slabs",    "lru",

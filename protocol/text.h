@@ -30,7 +30,7 @@ enum class TextVerb : uint8_t {
     flush_all,                                // args: the delay, if there is one
     stats, watch, shutdown,                   // args: the words after the verb
     dump,                                     // args: the classes; lru_crawler metadump, mgdump
-    drain, undrain, reload,                   // the operator's; args: the words after the verb
+    drain, undrain, reload, delete_prefix,    // the operator's; args: the words after the verb
     tune,                                     // line: cache_memlimit, slabs, lru, lru_crawler...
 };
 

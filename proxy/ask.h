@@ -32,6 +32,15 @@ enum class AskFailure : uint8_t {
         count
 };
 
+constexpr std::string_view ask_failure_name(AskFailure why) {
+    constexpr std::string_view names[] = {
+#define X(name, help) #name,
+        ASK_FAILURES(X)
+#undef X
+    };
+    return names[size_t(why)];
+}
+
 struct Failed {
     AskFailure why = AskFailure::node_down;
     std::optional<protocol::RequestRefusal> refusal;  // of `refused`

@@ -75,7 +75,7 @@ void IndexGets::judge(fabric::Channel* channel, Read& read, uint64_t now_ns) {
     LinkCounters& counters = parts_.counters;
     IndexProbe::Step step = IndexProbe::Step::out_of_reach;
     if (read.status != fabric::ReadStatus::done) {
-        counters.read_failed.add(1);
+        parts_.reads.failed_transport(read);
     } else if (!read.refused) {
         const IndexProbe::Question question{read.op.key.bytes, read.op.win_tokens,
                                             parts_.clock.latest(now_ns), check_secret_};
@@ -89,7 +89,7 @@ void IndexGets::judge(fabric::Channel* channel, Read& read, uint64_t now_ns) {
             break;
         case IndexProbe::Step::not_found: counters.index_not_found.add(1); break;
         case IndexProbe::Step::invalid:
-            parts_.reads.count_invalid(probe.found().outcome);
+            parts_.reads.failed(read, probe.found().outcome);
             counters.index_unproven.add(1);
             break;
         case IndexProbe::Step::out_of_reach: counters.index_unproven.add(1); break;

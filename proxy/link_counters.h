@@ -7,6 +7,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <string_view>
 
 #include "base/counters.h"
 #include "fabric/channel.h"
@@ -36,7 +37,7 @@ namespace farcached::proxy {
     X(read_invalid_crc, "one-sided reads whose bytes did not match the item's check")                 \
     X(read_invalid_lease, "one-sided reads that completed when their lease was over")                 \
     X(read_invalid_expired, "one-sided reads without a lease that met a passed expiry time")          \
-    X(read_invalid_flushed, "one-sided reads without a lease that met an item older than the last flush") \
+    X(read_invalid_flushed, "one-sided reads without a lease that met an item older than the last flush or a sweep under way") \
     X(read_tokens, "one-sided mg reads that met a stale or win state")                                \
     X(read_failed, "one-sided reads that the transport refused or broke off")                         \
     X(read_late, "one-sided reads that completed after their request had been given up")              \
@@ -69,6 +70,7 @@ namespace farcached::proxy {
     X(replies_late, "replies that came after their request had been given up")                        \
     X(node_failures, "requests that failed because their node was down or went down")                 \
     X(node_refusals, "requests that their node refused to execute")                                   \
+    X(node_too_old, "deletes by prefix that a node of an earlier version does not know")              \
     X(node_busy, "requests put off because too much was under way to their node")                     \
     X(node_ordered, "requests put off until another of their key was answered")                       \
     X(node_frames, "frames of requests that were sent")                                               \
@@ -109,6 +111,14 @@ enum class LinkDown : uint8_t {
 #undef X
         count
 };
+constexpr std::string_view link_down_name(LinkDown why) {
+    constexpr std::string_view names[] = {
+#define X(name, help) #name,
+        LINK_DOWNS(X)
+#undef X
+    };
+    return names[size_t(why)];
+}
 
 struct LinkCounters {
     fabric::ChannelCounters channel;  // of all its connections

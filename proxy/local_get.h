@@ -27,7 +27,7 @@ namespace farcached::proxy {
     X(local_guard_dead, "lock-free reads that met an item already replaced or deleted")           \
     X(local_moved, "lock-free reads whose slot, guard, page or flush epoch changed under them")   \
     X(local_expired, "lock-free reads that met a passed expiry time")                             \
-    X(local_flushed, "lock-free reads that met an item older than the last flush")                \
+    X(local_flushed, "lock-free reads that met an item older than the last flush or a sweep under way") \
     X(local_tokens, "mg reads that met a stale or win state")                                     \
     X(local_bounds, "lock-free reads refused because a length or offset was out of bounds")
 

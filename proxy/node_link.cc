@@ -41,7 +41,7 @@ NodeLink::NodeLink(const LinkConfig& config, const Surroundings& around)
       clock_(config.host_zero_ns),
       notes_(counters_, config.report_interval_ns, config.seed, config.share_reports ? around.table : nullptr),
       exchanges_(config.under_way),
-      reads_(around.landing, order_, clock_, counters_, config.reads_max, config.count_reads),
+      reads_(around.landing, order_, clock_, counters_, around.events, config.reads_max, config.count_reads),
       pointers_({around.table, reads_, counters_, notes_}, config.verify_check),
       index_({reads_, clock_, counters_, notes_}, config.cold_index),
       reconnect_(config.reconnect, config.seed) {}
@@ -111,6 +111,7 @@ void NodeLink::go_down(uint64_t now_ns) {
     deadline_ns_ = now_ns + (mismatch ? reconnect_.mismatched() : reconnect_.failed());
     enter(LinkState::waiting);
     counters_.downs[size_t(down.why)].add(1);
+    requests_lost_ = requests_under_way();
     destroy_channel();
     fail_everything(down.why == LinkDown::bad_frame ? AskFailure::bad_reply : AskFailure::node_down);
     say(down, was_up);

@@ -74,9 +74,8 @@ struct LinkConfig {
 enum class LinkState : uint8_t { idle, connecting, greeting, up, leaving, waiting };
 
 // What a link tells its worker.
-class LinkEvents {
+class LinkEvents : public ReadEvents {
   public:
-    virtual ~LinkEvents() = default;
     // There is a channel: its descriptor is to be polled. Until unwatch(), which comes before it is closed.
     virtual void watch(int fd) = 0;
     virtual void unwatch(int fd) = 0;
@@ -85,6 +84,7 @@ class LinkEvents {
     virtual void went_down(LinkDown why, const std::string& text) = 0;
     // ask() or get() said busy, and that may have changed; or the link is down.
     virtual void room() = 0;
+    void read_failed(std::string_view, bool, std::string_view) override {}
 };
 
 class NodeLink final : private fabric::ChannelEvents {
@@ -164,6 +164,8 @@ class NodeLink final : private fabric::ChannelEvents {
     const LinkCounters& counters() const { return counters_; }
     uint32_t requests_under_way() const { return exchanges_.live() + reads_.live(); }
     uint64_t bytes_under_way() const;
+    // How many were, when the connection was lost last.
+    uint32_t requests_lost() const { return requests_lost_; }
 
   private:
     struct Down {
@@ -244,6 +246,7 @@ class NodeLink final : private fabric::ChannelEvents {
     bool was_busy_ = false;     // room() is owed when there is room
     bool was_ordered_ = false;  // ... or when something was answered
     bool was_up_before_ = false;
+    uint32_t requests_lost_ = 0;
 
     std::optional<Down> down_;  // to be carried out when the channel's call has returned
     std::optional<Down> said_;

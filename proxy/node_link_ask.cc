@@ -33,6 +33,7 @@ Nature nature(const DeleteOp& op) { return {RequestKind::remove, &op.key, true};
 Nature nature(const ArithOp& op) { return {RequestKind::arith, &op.key, true}; }
 Nature nature(const ForgetOp& op) { return {RequestKind::forget, &op.key, true}; }
 Nature nature(const FlushOp& op) {
+    if (!op.prefix.empty()) return {RequestKind::flush_prefix, nullptr, true};
     return {op.at.has_value() ? RequestKind::flush_at : RequestKind::flush, nullptr, true};
 }
 Nature nature(const StatsOp&) { return {RequestKind::stats, nullptr, false}; }
@@ -193,6 +194,10 @@ Asked NodeLink::ask(const ForgetOp& op, const AskOptions& options, ReplySink& si
     return ask_any(op, options, sink);
 }
 Asked NodeLink::ask(const FlushOp& op, const AskOptions& options, ReplySink& sink) {
+    if (!op.prefix.empty() && up() && limits_.version < protocol::version_with_prefix_deletes) {
+        counters_.node_too_old.add(1);
+        return Asked::down;
+    }
     return ask_any(op, options, sink);
 }
 Asked NodeLink::ask(const StatsOp& op, const AskOptions& options, ReplySink& sink) {

@@ -143,7 +143,7 @@ bool PointerGets::begin(fabric::Channel& channel, const protocol::GetOp& op,
 void PointerGets::judge(Read& read, uint64_t now_ns) {
     const ByPointer& way = std::get<ByPointer>(read.way);
     if (read.status != fabric::ReadStatus::done) {
-        counters_.read_failed.add(1);
+        reads_.failed_transport(read);
         reads_.ask_node(read);
         return;
     }
@@ -162,7 +162,7 @@ void PointerGets::judge(Read& read, uint64_t now_ns) {
     const bool stale =
         judged.outcome == Outcome::generation || judged.outcome == Outcome::guard_dead;
     if (stale) counters_.pointer_stale.add(1);
-    reads_.count_invalid(judged.outcome);
+    reads_.failed(read, judged.outcome);
     if (judged.outcome != Outcome::tokens) drop(read.op.key.hash, way.leased.ptr);
     reads_.ask_node(read);
 }

@@ -190,18 +190,25 @@ void Reads::ask_node(Read& read) {
     two_sided_.push_back(read.number_);
 }
 
-void Reads::count_invalid(fabric::Outcome outcome) {
+void Reads::count(const Read& read, Cell& cell, std::string_view why) {
+    cell.add(1);
+    events_.read_failed(read.op.key.bytes, std::holds_alternative<fabric::IndexProbe>(read.way), why);
+}
+
+void Reads::failed_transport(const Read& read) { count(read, counters_.read_failed, "transport"); }
+
+void Reads::failed(const Read& read, fabric::Outcome outcome) {
     using fabric::Outcome;
     switch (outcome) {
-        case Outcome::generation: counters_.read_invalid_generation.add(1); return;
-        case Outcome::guard_dead: counters_.read_invalid_dead.add(1); return;
-        case Outcome::key: counters_.read_invalid_key.add(1); return;
-        case Outcome::bounds: counters_.read_invalid_length.add(1); return;
-        case Outcome::check: counters_.read_invalid_crc.add(1); return;
-        case Outcome::lease: counters_.read_invalid_lease.add(1); return;
-        case Outcome::expired: counters_.read_invalid_expired.add(1); return;
-        case Outcome::flushed: counters_.read_invalid_flushed.add(1); return;
-        case Outcome::tokens: counters_.read_tokens.add(1); return;
+        case Outcome::generation: return count(read, counters_.read_invalid_generation, "generation");
+        case Outcome::guard_dead: return count(read, counters_.read_invalid_dead, "dead");
+        case Outcome::key: return count(read, counters_.read_invalid_key, "key");
+        case Outcome::bounds: return count(read, counters_.read_invalid_length, "length");
+        case Outcome::check: return count(read, counters_.read_invalid_crc, "crc");
+        case Outcome::lease: return count(read, counters_.read_invalid_lease, "lease");
+        case Outcome::expired: return count(read, counters_.read_invalid_expired, "expired");
+        case Outcome::flushed: return count(read, counters_.read_invalid_flushed, "flushed");
+        case Outcome::tokens: return count(read, counters_.read_tokens, "tokens");
         case Outcome::hit:
         case Outcome::not_found:
         case Outcome::moved: break;  // not of a private copy

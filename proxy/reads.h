@@ -63,6 +63,14 @@ struct Read {
     std::array<char, limits::key_bytes_max> key_;
 };
 
+// Who wants to hear of one-sided reads that were of no use; from within the link's calls.
+class ReadEvents {
+  public:
+    virtual ~ReadEvents() = default;
+    // Of the key's. why: a literal, as the counters read_invalid_* end, or "tokens" or "transport".
+    virtual void read_failed(std::string_view key, bool by_index, std::string_view why) = 0;
+};
+
 class Reads {
   public:
     // A GET whose READs told nothing, to be asked of the node.
@@ -73,12 +81,13 @@ class Reads {
     };
 
     // All references outlive this. pool: nullptr turns one-sided reads off.
-    Reads(fabric::BufferPool* pool, KeyOrder& order, const FarClock& clock, LinkCounters& counters,
+    Reads(fabric::BufferPool* pool, KeyOrder& order, const FarClock& clock, LinkCounters& counters, ReadEvents& events,
           uint32_t reads_max, bool count_reads)
         : pool_(pool),
           order_(order),
           clock_(clock),
           counters_(counters),
+          events_(events),
           reads_max_(reads_max),
           count_reads_(count_reads) {}
     Reads(const Reads&) = delete;
@@ -103,7 +112,9 @@ class Reads {
     // Of what landed, one of these two, or post().
     void answer(Read& read, const fabric::PointerRead& found, uint64_t item_bytes);
     void ask_node(Read& read);
-    void count_invalid(fabric::Outcome outcome);
+    // Why it was of no use: counted, and told.
+    void failed(const Read& read, fabric::Outcome outcome);
+    void failed_transport(const Read& read);
 
     void completed(uint64_t token, fabric::ReadStatus status);
     bool anything_completed() const { return !landed_.empty(); }
@@ -131,11 +142,13 @@ class Reads {
     void release_landing(Read& read);
     void release_order(Read& read);
     void fail(Read& read, const Failed& why);
+    void count(const Read& read, Cell& cell, std::string_view why);
 
     fabric::BufferPool* pool_;
     KeyOrder& order_;
     const FarClock& clock_;
     LinkCounters& counters_;
+    ReadEvents& events_;
     uint32_t reads_max_;
     bool count_reads_;
 

@@ -7,13 +7,16 @@ import csv
 import json
 import os
 import re
+import socket
 import subprocess
 import sys
 import tempfile
+import threading
+import time
 import xml.etree.ElementTree
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"))
-from farcached import Daemon, deadline, default_binary, is_sanitized, slow_factor, tap  # noqa: E402
+from farcached import Daemon, deadline, default_binary, is_sanitized, slow_factor, tap, until  # noqa: E402
 
 
 def program():
@@ -69,6 +72,13 @@ def check_requests(daemon, folder):
     tap.is_([row["seed"] for row in rows], ["1", "2"], "under one head")
 
 
+def check_values(daemon, folder):
+    status, out, err = farbench("load", "--port", daemon.port, "--requests", 500, "--preload", "--keys", 200, "--verify",
+                                "--key-prefix", "sizes-", "--value-bytes", "24:100@8,2000@2")
+    tap.ok(status == 0 and "values of 24:100@8,2000@2 bytes, verified" in out, "values of several lengths",
+           *explain(status, out, err))
+
+
 def check_unix_socket(folder):
     path = os.path.join(folder, "socket")
     with Daemon("-s", path) as daemon:
@@ -115,41 +125,151 @@ def check_back(daemon, folder):
     tap.is_(status, 1, "a process behind that does not exist")
 
 
-def compare(*args):
-    script = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "bench", "compare")
-    done = subprocess.run([sys.executable, script, "--farcached", default_binary(), "--farbench", program()] + list(args),
-                          stdin=subprocess.DEVNULL, capture_output=True, timeout=10 * deadline())
-    return done.returncode, done.stdout.decode(), done.stderr.decode()
+class Stalling(threading.Thread):
+    """A server of one connection. requests: so many have come. It answers none before `go` is set, and then each as it comes."""
+
+    def __init__(self):
+        super().__init__(daemon=True)
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.port = self.listener.getsockname()[1]
+        self.came = threading.Event()
+        self.go = threading.Event()
+        self.requests = 0
+        self.start()
+
+    def run(self):
+        connection, _ = self.listener.accept()
+        with connection:
+            while True:
+                got = connection.recv(65536)
+                if not got:
+                    return
+                self.requests += got.count(b"\r\n")
+                self.came.set()
+                self.go.wait()
+                connection.sendall(b"END\r\n" * got.count(b"\r\n"))
+
+    def close(self):
+        self.go.set()
+        self.listener.close()
 
 
-def check_proxied(folder):
-    """A round of the contest of proxies, ours alone, with all that is written of it."""
-    path, charts = os.path.join(folder, "proxied.json"), os.path.join(folder, "charts")
-    wanted = ["farcached -t 1 -> 2 farnode (%s)" % how for how in ("shm", "shm, no local_read", "tcp")]
-    status, out, err = compare(
-        "--proxied", "--contestant", "farcached -t 1", "--rounds", "1", "--seconds", "0.3", "--warmup", "0",
-        "--keys", "1000", "--connections", "4", "--megabytes", "16", "--json", path, "--charts", charts)
-    tap.ok(status == 0, "a contest of proxies", *explain(status, out, err))
+def check_rate(daemon, folder):
+    """A rate that is easily held: so many requests are due, and each is answered."""
+    path, steps = os.path.join(folder, "rate.json"), os.path.join(folder, "steps.csv")
+    for arrivals in ("even", "poisson"):
+        status, out, err = farbench("load", "--port", daemon.port, "--rate", 2000, "--seconds", 1, "--arrivals", arrivals,
+                                    "--stall", 10 * slow_factor(), "--json", path, "--histogram", steps)
+        tap.ok(status == 0, "a rate, %s" % arrivals, *explain(status, out, err))
+        with open(path) as file:
+            results = json.load(file)
+        tap.is_((results["rate"], results["arrivals"], results["unsent"]), (2000, arrivals, 0), "%s: nothing is left" % arrivals)
+        tap.ok(results["operations"] == 2000 if arrivals == "even" else 1500 < results["operations"] < 2500,
+               "%s: so many requests were due, and were answered" % arrivals, results["operations"])
+    with open(steps, newline="") as file:
+        rows = list(csv.DictReader(file))
+    tap.is_(sorted({row["kind"] for row in rows}), ["all", "get", "set"], "a histogram of sets, of gets and of all")
+    whole = [row for row in rows if row["kind"] == "all"]
+    tap.is_((int(whole[-1]["count_up_to"]), float(whole[-1]["quantile"])), (results["operations"], 1.0), "it counts all")
+    tap.ok(all(float(a["us"]) < float(b["us"]) for a, b in zip(whole, whole[1:])), "in rising steps")
+
+
+def check_intended_time(folder):
+    """Who is kept waiting by the request before counts from when it was due, and is counted."""
+    server, path = Stalling(), os.path.join(folder, "stall.json")
+    process = subprocess.Popen([program(), "load", "--port", str(server.port), "--rate", "100", "--requests", "40",
+                                "--connections", "1", "--threads", "1", "--ratio", "0:1", "--stall",
+                                str(20 * slow_factor()), "--json", path],
+                               stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    try:
+        tap.ok(server.came.wait(deadline()), "the first request comes")
+        time.sleep(1)  # not for an event: this is how long the server stalls
+        tap.is_(server.requests, 1, "the others wait for the connection")
+        server.go.set()
+        out, err = process.communicate(timeout=deadline())
+    finally:
+        process.kill()
+        process.wait()
+        server.close()
+    tap.ok(process.returncode == 0, "a stall", *explain(process.returncode, out.decode(), err.decode()))
     with open(path) as file:
-        about = json.load(file)
-    tap.is_([r["workload"] for r in about["results"]], ["pipeline 1", "pipeline 16", "multi-get of 50 keys"],
-            "its workloads")
-    for result in about["results"]:
-        name = result["workload"]
-        tap.is_([c["label"] for c in result["contestants"]], wanted, "%s: the contestants that were asked for" % name)
-        for c in result["contestants"]:
-            m = {key: spread["median"] for key, spread in c["metrics"].items()}
-            tap.ok(m["keys_per_s"] > 0 and 0 < m["p50_us"] <= m["p99_us"] <= m["p999_us"] and
-                   abs(m["front_cpu_s_per_million"] + m["back_cpu_s_per_million"] - m["cpu_s_per_million"]) < 1e-6,
-                   "%s: %s is measured, front and back" % (name, c["label"]), m)
-        chart = os.path.join(charts, "proxied-%s.svg" % name.replace(" ", "-"))
-        drawn = [e.text for e in xml.etree.ElementTree.parse(chart).iter() if e.tag.endswith("}text")]
-        tap.is_([label for label in wanted if label not in drawn], [], "%s: a chart shows them" % name)
-    status, out, err = compare("--proxied", "--contestant", "nobody")
+        results = json.load(file)
+    tap.is_((results["operations"], results["unsent"]), (40, 0), "all is answered in the end")
+    tap.ok(results["late"] >= 39, "all behind it found no connection free", results["late"])
+    # Of a second's stall the k-th request, due after 10 k ms, has at least the rest of it.
+    tap.ok(results["all_p50_us"] >= 790_000 and results["all_max_us"] >= 1_000_000, "and the stall is in all latencies",
+           results["all_p50_us"], results["all_max_us"])
+    status, out, err = stalled_for_good()
+    tap.is_(status, 1, "nothing is ever answered")
+    tap.like(out, r"THE RATE WAS NOT HELD: 20 requests were due and never sent, or not answered", "which is told of all")
+
+
+def stalled_for_good():
+    server = Stalling()
+    try:
+        return farbench("load", "--port", server.port, "--rate", 100, "--seconds", 0.2, "--connections", 1, "--threads", 1,
+                        "--stall", 0.5)
+    finally:
+        server.close()
+
+
+def check_floor(folder):
+    ports = os.path.join(folder, "floor.port")
+    process = subprocess.Popen([program(), "floor", "--value-bytes", "100", "--port-file", ports], stdin=subprocess.DEVNULL,
+                               stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    try:
+        tap.like(process.stdout.readline().decode(), r"^listening at 127\.0\.0\.1 port \d+", "the floor says where it listens")
+        until(lambda: os.path.exists(ports), bool)
+        with open(ports) as file:
+            port = file.read().split(":")[1].strip()
+        for shape in (["--pipeline", "16"], ["--multiget", "20"]):
+            status, out, err = farbench("load", "--port", port, "--requests", 2000, "--value-bytes", 100, *shape)
+            tap.ok(status == 0 and "hit ratio 1.0000" in out, "it answers %s" % " ".join(shape), *explain(status, out, err))
+        process.terminate()
+        out, err = process.communicate(timeout=deadline())
+    finally:
+        process.kill()
+        process.wait()
+    tap.is_((process.returncode, out.decode(), err.decode()), (0, "4000 requests\n", ""), "and counts them")
+    tap.is_(farbench("floor", "--threads", "0")[0], 64, "without threads it does not begin")
+
+
+KEYS = ["contestant", "workload", "ops_per_s", "p50_us", "p99_us", "p999_us", "cpu_front_s_per_mop", "cpu_back_s_per_mop"]
+DIRECT, PROXIED = ["farcached", "floor"], ["farcached -t 1 -> 2 farnode (shm)"]
+
+
+def check_compare(folder):
+    """A short round of ours alone, with all that is written of it."""
+    path, lines, drawn, charts = (os.path.join(folder, name) for name in ("compare.json", "compare.csv", "compare.svg", "charts"))
+    status, out, err = farbench("compare", "--quick", "--contestant", "farcached -t 1 -> 2 farnode (shm),farcached,floor",
+                                "--parts", "direct,proxied,idle", "--workload", "64 B, pipeline 1;proxied, pipeline 16",
+                                "--farcached", default_binary(), "--json", path, "--csv", lines, "--svg", drawn, "--charts", charts)
+    tap.ok(status == 0, "farbench compare", *explain(status, out, err))
+    with open(path) as file:
+        points = json.load(file)
+    tap.ok(all(list(point)[:len(KEYS)] == KEYS for point in points), "objects with the fields in their order", points[:1])
+    seen = [(point["contestant"], point["workload"]) for point in points]
+    wanted = [(who, "64 B, pipeline 1") for who in DIRECT] + [(who, "proxied, pipeline 16") for who in PROXIED]
+    tap.is_([pair for pair in wanted if pair not in seen], [], "one for each contestant and workload")
+    tap.is_(len(set(seen)), len(seen), "and no second one")
+    for point in points:
+        name = "%(workload)s, %(contestant)s" % point
+        tap.ok(point["ops_per_s"] > 0 and 0 < point["p50_us"] <= point["p99_us"] <= point["p999_us"] and
+               point["cpu_front_s_per_mop"] > 0 and (point["cpu_back_s_per_mop"] > 0) == ("->" in point["contestant"]),
+               "%s: measured, front and back" % name, point)
+    ours = next(point for point in points if point["contestant"] == "farcached")
+    tap.ok(ours["bytes, idle connections"] > 1 << 20, "and the memory of idle connections", ours)
+    tap.ok(0 < ours["ratios to floor"]["cpu_s_per_million"]["median"] < 1000, "beside the floor", ours)
+    with open(lines, newline="") as file:
+        tap.is_({(row["contestant"], row["workload"]) for row in csv.DictReader(file)}, set(seen), "lines of CSV for the same")
+    for svg in [drawn] + [os.path.join(charts, name) for name in ("64-B-pipeline-1.svg", "proxied-pipeline-16.svg")]:
+        texts = [e.text for e in xml.etree.ElementTree.parse(svg).iter() if e.tag.endswith("}text")]
+        tap.ok(any("farcached" in text for text in texts), "%s is drawn" % os.path.basename(svg), *texts)
+    tap.like(out, r"(?m)^  64 B, pipeline 1: CPU to that of floor +farcached +<= 1\.08 +\d", "the aims are listed")
+    status, out, err = farbench("compare", "--contestant", "nobody")
     tap.is_(status, 1, "a contestant that there is not")
-    tap.like(err, r"no contestant is called so; there are: farcached -t 1", "and who there is")
-    status, out, err = compare("--proxied", "--csv", os.path.join(folder, "x.csv"), "--contestant", "farcached -t 1")
-    tap.is_(status, 2, "what the contest cannot write is refused")
+    tap.like(err, r"no contestant is called nobody; there are: farcached; ", "and who there is")
+    tap.is_(farbench("compare", "--parts", "all")[0], 64, "a part that there is not")
 
 
 def check_help():
@@ -157,7 +277,8 @@ def check_help():
     tap.is_((status, err), (0, ""), "--help")
     for option in ("host", "port", "unix", "protocol", "threads", "connections", "pipeline", "seconds", "requests",
                    "ratio", "keys", "key-prefix", "value-bytes", "distribution", "theta", "multiget", "preload",
-                   "warmup", "seed", "json", "csv", "progress", "verify", "server-pid", "back-pid"):
+                   "warmup", "seed", "json", "csv", "progress", "verify", "server-pid", "back-pid", "rate",
+                   "arrivals", "histogram", "quick", "rounds", "port-file"):
         tap.like(out, r"(?m)^  --%s\b.* \S{3}" % option, "--help describes --%s" % option)
 
 
@@ -173,9 +294,13 @@ def main():
             check_requests(daemon, folder)
             check_failures(daemon)
             check_back(daemon, folder)
+            check_rate(daemon, folder)
+            check_values(daemon, folder)
+        check_intended_time(folder)
+        check_floor(folder)
         check_unix_socket(folder)
-        if not is_sanitized():  # bench/compare gives up on what is slow to start
-            check_proxied(folder)
+        if not is_sanitized():  # it gives up on what is slow to start
+            check_compare(folder)
     tap.done()
 
 

@@ -10,7 +10,7 @@ from farcached import deadline, tap, test_program  # noqa: E402
 
 CHECKERS = {
     "faulty_node_safety": "S1 S4 S5 S7 S10 S11 S13",
-    "faulty_node_lease": "S2 S8",
+    "faulty_node_lease": "S2 S8 S11_LEASED",
     "faulty_pointer_table_safety": "S10_POINTER",
     "faulty_node_link_safety": "S3 S4_GUARD S4_LEASE S4 S5_INDEX S9 S12 S13",
     "faulty_node_reads": "S6",

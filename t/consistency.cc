@@ -9,6 +9,7 @@
 //                 [--round N]        operations of a thread between two looks at the histories
 //                 [--mutations N]    go on until so many were made, within six more times the seconds
 //                 [--operations N]   the same for all operations
+//                 [--admin PATH[,PATH...]]  the operators' sockets: deletes by prefix, too
 //                 [--outages 1]      nodes behind the ports may not answer
 //                 [--failover 1]     and others then answer for them
 //     consistency --self     the checks themselves, on values and histories wrong on purpose
@@ -62,7 +63,8 @@ void check_histories(Shared& shared, Checked& checked) {
             first = std::min(first, op.sent);
             last = std::max(last, op.outcome == Outcome::unknown ? op.sent : op.answered);
         }
-        for (const Operation& op : shared.flushes) {
+        for (const auto& [prefix, op] : shared.flushes) {
+            if (!key_name(shared, key).starts_with(prefix)) continue;
             if (op.answered > first && op.sent < last) history.push_back(op);
         }
         condense(history, shared.observed);
@@ -132,7 +134,7 @@ int run(const Options& options) {
     std::fflush(stdout);
     Shared shared(options);
     Checked checked;
-    Client(options.ports.front()).flush_all(Wire::text);
+    Client(options.ports.front(), "").flush_all(Wire::text);
     std::barrier<> gate(std::ptrdiff_t(options.threads));
     std::vector<std::thread> threads;
     for (uint32_t i = 0; i < options.threads; i++) {
@@ -149,6 +151,10 @@ int run(const Options& options) {
         (unsigned long long)shared.gets, (unsigned long long)shared.hits,
         (unsigned long long)shared.mutations, (unsigned long long)checked.histories,
         (unsigned long long)checked.operations, (unsigned long long)checked.undecided);
+    if (!options.admins.empty()) {
+        std::printf("# %llu deletes by prefix\n", (unsigned long long)shared.prefix_deletes);
+        tap::ok(shared.prefix_deletes > 0, "there were deletes by prefix");
+    }
     if (options.outages || options.failover) tell_outages(shared);
     none(Fault::reply, "every request is answered properly");
     none(Fault::torn, "no get returns a byte that was not stored under its key");
@@ -328,6 +334,13 @@ bool parse(int argc, char** argv, Options& options) {
         out = n == 1;
         return true;
     };
+    const auto paths_of = [](std::string_view left, std::vector<std::string>& out) {
+        while (!left.empty()) {
+            out.emplace_back(left.substr(0, left.find(',')));
+            left.remove_prefix(std::min(out.back().size() + 1, left.size()));
+        }
+        return !out.empty();
+    };
     if (argc < 2) return false;
     for (std::string_view left = argv[1]; !left.empty();) {
         const std::string word(left.substr(0, left.find(',')));
@@ -348,6 +361,7 @@ bool parse(int argc, char** argv, Options& options) {
                           : name == "--operations" ? number_of(argv[i + 1], options.operations_min)
                           : name == "--outages"    ? flag_of(argv[i + 1], options.outages)
                           : name == "--failover"   ? flag_of(argv[i + 1], options.failover)
+                          : name == "--admin"      ? paths_of(argv[i + 1], options.admins)
                           : name == "--value-bytes"
                               ? number_of(argv[i + 1], options.value_bytes_max)
                               : false;
@@ -365,7 +379,8 @@ int main(int argc, char** argv) {
     if (!consistency::parse(argc, argv, options)) {
         std::fprintf(stderr,
                      "usage: consistency PORT[,PORT...] [--seed N] [--seconds N] [--threads N] [--keys N] "
-                     "[--value-bytes N] [--ttl-keys N] [--reads N] [--round N] [--mutations N] [--operations N] [--outages 1] "
+                     "[--value-bytes N] [--ttl-keys N] [--reads N] [--round N] [--mutations N] [--operations N] "
+                     "[--admin PATH[,PATH]] [--outages 1] "
                      "[--failover 1] | --self\n");
         return 64;
     }

@@ -5,7 +5,9 @@ Starts the daemon and t/consistency (consistency.cc says what is checked) in sev
 which environment it heeds.
 """
 import os
+import shutil
 import sys
+import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"))
 import consistency_load as load  # noqa: E402
@@ -25,9 +27,18 @@ EVICTING = {"values to 200 KB, 16 MB", "many keys, one worker, one request at a 
 def main():
     seconds, seed = load.seconds(5), load.seed()
     load.check_itself()
+    folder = tempfile.mkdtemp(prefix="farcached-consistency-")
+    try:
+        run_shapes(seconds, seed, os.path.join(folder, "admin"))
+    finally:
+        shutil.rmtree(folder)
+    tap.done()
+
+
+def run_shapes(seconds, seed, admin):
     for title, daemon_args, load_args in SHAPES:
-        with Daemon(*daemon_args) as d:
-            load.run(title, d.port, "--seed", seed, "--seconds", seconds, *load_args,
+        with Daemon(*daemon_args, "--admin", admin) as d:
+            load.run(title, d.port, "--seed", seed, "--seconds", seconds, "--admin", admin, *load_args,
                      timeout=seconds * 10 + deadline() * 3)
             tap.ok(d.alive(), "%s: the daemon lives" % title)
             if not d.alive():
@@ -39,7 +50,6 @@ def main():
                 tap.ok(evictions > 0, "%s: there were evictions" % title)
             with d.client() as c:
                 tap.ok(c.is_idle(), "%s: the daemon answers" % title)
-    tap.done()
 
 
 main()

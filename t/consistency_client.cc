@@ -299,4 +299,10 @@ Answer Client::flush_all(Wire wire) {
     return packet_status();
 }
 
+Answer Client::delete_prefix(std::string_view prefix) {
+    orders_->send_all("delete_prefix " + std::string(prefix) + "\r\n");
+    const std::string_view line = orders_->line();
+    return line.starts_with("SERVER_ERROR not every node has confirmed") ? Answer::unknown : word(line);
+}
+
 }  // namespace consistency

@@ -11,12 +11,14 @@
 #include <netinet/tcp.h>
 #include <sys/socket.h>
 #include <sys/time.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <charconv>
 #include <cstdint>
 #include <cstring>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -40,20 +42,23 @@ struct Found {
 
 class Connection {
   public:
+    explicit Connection(const std::string& path) {
+        fd_ = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        sockaddr_un address{};
+        address.sun_family = AF_UNIX;
+        if (path.size() >= sizeof address.sun_path) throw Broken("the path is too long: " + path);
+        std::memcpy(address.sun_path, path.c_str(), path.size() + 1);
+        enter(reinterpret_cast<const sockaddr*>(&address), sizeof address);
+    }
     explicit Connection(uint16_t port) {
         fd_ = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
         sockaddr_in address{};
         address.sin_family = AF_INET;
         address.sin_port = htons(port);
         address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-        const timeval limit{120, 0};
         const int one = 1;
-        setsockopt(fd_, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
-        setsockopt(fd_, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
         setsockopt(fd_, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
-        if (connect(fd_, reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) {
-            throw Broken(std::string("connect: ") + std::strerror(errno));
-        }
+        enter(reinterpret_cast<const sockaddr*>(&address), sizeof address);
     }
     ~Connection() { close(fd_); }
     Connection(const Connection&) = delete;
@@ -83,6 +88,12 @@ class Connection {
     }
 
   private:
+    void enter(const sockaddr* address, socklen_t bytes) {
+        const timeval limit{120, 0};
+        setsockopt(fd_, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
+        setsockopt(fd_, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
+        if (connect(fd_, address, bytes) != 0) throw Broken(std::string("connect: ") + std::strerror(errno));
+    }
     void fill() {
         buffer_.erase(0, at_);
         at_ = 0;
@@ -169,7 +180,10 @@ inline Packet read_packet(Connection& from) {
 
 class Client {
   public:
-    explicit Client(uint16_t port) : lines_(port), packets_(port) {}
+    // admin: the operator's socket; empty: there is none, and no delete by prefix.
+    Client(uint16_t port, const std::string& admin) : lines_(port), packets_(port) {
+        if (!admin.empty()) orders_.emplace(admin);
+    }
 
     Answer store(Wire wire, Verb verb, std::string_view key, std::string_view value,
                  int64_t exptime, uint64_t cas);
@@ -183,6 +197,7 @@ class Client {
     // Adds one; the new value, or absent.
     Answer increment(Wire wire, std::string_view key, uint64_t& value);
     Answer flush_all(Wire wire);
+    Answer delete_prefix(std::string_view prefix);
 
   private:
     Answer word(std::string_view line);
@@ -196,6 +211,7 @@ class Client {
 
     Connection lines_;
     Connection packets_;
+    std::optional<Connection> orders_;
     std::string out_;
 };
 

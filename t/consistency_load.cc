@@ -50,7 +50,8 @@ Worker::Worker(Shared& shared, uint32_t index)
     : shared_(shared),
       index_(index),
       random_(mix(shared.options.seed, index)),
-      client_(shared.options.ports[index % shared.options.ports.size()]) {}
+      client_(shared.options.ports[index % shared.options.ports.size()],
+              shared.options.admins.empty() ? "" : shared.options.admins[index % shared.options.admins.size()]) {}
 
 void Worker::round(uint32_t number) {
     random_ = Random(mix(mix(shared_.options.seed, index_), number));
@@ -85,7 +86,7 @@ void Worker::mixed_operation() {
         read_many();
     } else if (what < 999) {
         count();
-    } else if (random_.one_in(10)) {
+    } else if (random_.one_in(shared_.options.admins.empty() ? 10 : 4)) {
         flush();
     }
 }
@@ -358,16 +359,26 @@ void Worker::count() {
 }
 
 void Worker::flush() {
+    if (shared_.options.admins.empty() || random_.one_in(4)) return flush("");
+    std::string prefix = "sth"[random_.below(3)] + std::to_string(random_.below(10));
+    if (random_.one_in(2)) prefix.resize(1);
+    flush(prefix);
+}
+
+// Of all keys that begin so; of all.
+void Worker::flush(const std::string& prefix) {
     std::vector<uint64_t> before(shared_.all_keys);
     for (uint32_t k = 0; k < shared_.all_keys; k++) before[k] = shared_.keys[k].known;
     Operation op{Kind::flush, Outcome::done};
     op.sent = shared_.ticket.fetch_add(1);
     // Not known: nothing was promised, and a cache may forget without being told to.
-    if (unknown(client_.flush_all(any_wire()))) return;
+    if (unknown(prefix.empty() ? client_.flush_all(any_wire()) : client_.delete_prefix(prefix))) return;
     op.answered = shared_.ticket.fetch_add(1);
-    for (uint32_t k = 0; k < shared_.all_keys; k++) raise_to(shared_.keys[k].flushed, before[k]);
+    for (uint32_t k = 0; k < shared_.all_keys; k++)
+        if (key_name(shared_, k).starts_with(prefix)) raise_to(shared_.keys[k].flushed, before[k]);
+    if (!prefix.empty()) shared_.prefix_deletes++;
     const std::lock_guard hold(shared_.lock);
-    shared_.flushes.push_back(op);
+    shared_.flushes.emplace_back(prefix, op);
 }
 
 // -- Histories

@@ -6,7 +6,8 @@
 //     before it is sent (`issued`) and publishes it once it is answered (`acknowledged`). Whoever
 //     sends a GET after that may see a miss (evictions), but nothing older; nor anything older than
 //     what anybody saw.
-// C2  What was acknowledged before a flush_all was sent is not seen once the flush_all is answered.
+// C2  What was acknowledged before a flush_all was sent is not seen once the flush_all is answered; nor, of the keys that
+//     begin so, what was before a delete by prefix.
 // C3  A key `t<n>` is stored with a short time to live, and not seen long after it.
 // C4  Counters are shared: no two increments ever return the same number (bases never repeat).
 // C5  Keys `h<n>` are written by several threads at once; their histories are recorded and must be
@@ -50,6 +51,7 @@ struct Options {
     uint32_t round = round_least;  // mixed operations of a thread between two looks at the histories, as time allows
     uint64_t mutations_min = 0;
     uint64_t operations_min = 0;
+    std::vector<std::string> admins;  // of the same proxies: sockets of operators; empty: nothing is deleted by prefix
     bool outages = false;
     bool failover = false;
 };
@@ -124,14 +126,14 @@ struct Shared {
     Faults faults;
     std::vector<KeyState> keys;
     std::atomic<uint64_t> ticket{1};
-    std::atomic<uint64_t> gets{0}, hits{0}, mutations{0}, unavailable{0};
+    std::atomic<uint64_t> gets{0}, hits{0}, mutations{0}, unavailable{0}, prefix_deletes{0};
     std::atomic<uint64_t> doubts_seen{0};  // values of unknown outcome that a get returned after newer ones
     std::atomic<bool> stop{false};
 
     std::mutex lock;  // of what follows
     std::array<std::unordered_set<uint64_t>, counters_count> counted;
     std::map<uint32_t, std::vector<Operation>> histories;  // of this round, by key
-    std::vector<Operation> flushes;
+    std::vector<std::pair<std::string, Operation>> flushes;  // of the keys that begin so
     std::unordered_set<uint64_t> observed;                 // records that gets of this round returned
     std::set<std::pair<uint32_t, uint64_t>> doubts;        // key, sequence
 };
@@ -171,6 +173,7 @@ class Worker {
     void read_many();
     void count();
     void flush();
+    void flush(const std::string& prefix);
     Found checked_get(uint32_t key);
     void check(uint32_t key, uint64_t floor, int64_t started_ms, const Found& found);
     void check_chain(uint32_t key, uint64_t floor, const Chain& chain);

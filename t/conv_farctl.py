@@ -112,10 +112,15 @@ def test_embedded():
         route = asked("route", "k%", *at("p"))[0]["stats"]
         tap.is_((route["key"], route["node"], route["why"], route["pointer"]),
                 ("k%25", "(embedded)", "no nodes are configured: items are in this process", "unused"), "route: says so")
+        c.set("kay", "v"), c.set("l", "v")
+        tap.is_(asked("delete-prefix", "k", *at("p"))[0]["deleted"], True, "delete-prefix")
+        tap.is_((c.get("k"), c.get("kay"), c.get("l")), (None, None, b"v"), "takes what begins so, and nothing else")
         status, out, err = farctl("status", *at("p", "absent"))
         tap.ok(status == 1 and "(embedded)" in out and "absent" in err, "what is there is told beside what is not", out, err)
     with Daemon("-s", path_of("clients")) as d:
         tap.is_(farctl("stats", *at("clients"))[0], 0, "a socket for clients tells statistics")
+        with d.client() as c:
+            tap.is_(c.ask("delete_prefix k"), "ERROR", "clients know no delete by prefix")
         refused(["drain", "a", *at("clients")],
                 path_of("clients") + ": clients may not order this; name the socket of --admin", "but takes no orders")
 

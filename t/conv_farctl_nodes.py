@@ -33,8 +33,11 @@ def test_nodes():
         check_survey(nodes)
         check_route(first)
         check_drain(first, second)
+        check_delete_prefix(first, second)
         nodes[1].stop()
         check_down()
+        refused(["delete-prefix", "x", *at("p")], path_of("p") + ": not every node has confirmed: one is down, too old, or has "
+                "too many prefixes to sweep; see farctl status, and try again", "delete-prefix while a node is down")
         check_failover(stack.enter_context(proxy("r", "-o", "failover")))
 
 
@@ -132,6 +135,37 @@ def check_drain(first, second):
         tap.is_(until(lambda: states("p", "q"), lambda s: s["a"] == "up"), {"a": "up", "b": "up"}, "it is up again")
         tap.ok(until(lambda: all(c.set("k%d" % i, "x") == "STORED" for i in range(100)), bool), "and serves")
     refused(["drain", "c", *at("p")], path_of("p") + ": no node of this name; nodes: a, b", "drain another")
+
+
+def check_delete_prefix(first, second):
+    with first.client() as c, second.client() as other:
+        for i in range(100):
+            c.set("user:%d" % i, "v")
+            c.set("user.%d" % i, "w")
+        for client in (c, other):  # both hold pointers then
+            for _ in range(3):
+                client.get_many("user%s%d" % (dot, i) for dot in ":." for i in range(100))
+        tap.is_(asked("delete-prefix", "user:", *at("p")),
+                [{"socket": path_of("p"), "prefix": "user:", "deleted": True}], "delete-prefix")
+        for client, which in ((c, "there"), (other, "through the other proxy, which held pointers")):
+            tap.is_(client.get_many("user:%d" % i for i in range(100)), [], "nothing begins so %s" % which)
+            tap.is_(len(client.get_many("user.%d" % i for i in range(100))), 100, "and all else is there")
+        tap.is_(c.set("user:1", "new"), "STORED", "a key that begins so")
+        tap.is_(other.get("user:1"), b"new", "is there again when it is stored again")
+        def told():
+            return [asked("stats", n, *at("p"))[0]["stats"] for n in ("a", "b")]
+        swept = until(told, lambda nodes: all(n["prefixes_pending"] == 0 for n in nodes))
+        tap.is_([(n["prefixes_pending"], n["prefix_deletes"]) for n in swept], [(0, 1)] * 2, "and the nodes sweep")
+        tap.is_(sum(n["prefix_items"] for n in swept), 100, "a hundred items")
+    code, out, _ = farctl("delete-prefix", "user.", *at("p", "q"))
+    tap.is_((code, out), (0, "%s: no key begins with user.\n%s: no key begins with user.\n" % (path_of("p"), path_of("q"))),
+            "as text")
+    refused(["delete-prefix", "a b", *at("p")], "a key, a prefix, and a name of a node or of a group, has no blanks; "
+            "farctl --help says more", "two words", status=64)
+    refused(["delete-prefix", "a" * 251, *at("p")], path_of("p") + ": usage: delete_prefix PREFIX, which is one word of at "
+            "most 250 bytes", "longer than a key")
+    refused(["delete-prefix", "a", *at("a")], "keys are deleted at a farcached, in all of its nodes; name one's socket with "
+            "--socket", "at a node")
 
 
 def check_down():

@@ -100,7 +100,7 @@ def test_greeting():
         with node.node_client() as c:
             reason, text = c.hello(NodeClient.layout, version=99).sentence()
             tap.is_(reason, "protocol_mismatch", "another protocol is refused")
-            tap.like(text, r"node n1 speaks protocol version 1 to 2, proxy test speaks 99", "naming both")
+            tap.like(text, r"node n1 speaks protocol version 1 to 3, proxy test speaks 99", "naming both")
         with node.node_client() as c, node.node_client() as other:
             facts = c.greet()
             tap.is_((facts["name"], facts["item_bytes_max"], facts["term_ms"]), ("n1", 2 << 20, 3000), "the facts")

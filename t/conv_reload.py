@@ -99,6 +99,32 @@ def test_effects():
         changes(d, file, "idle_timeout")
 
 
+def test_measuring():
+    """Latencies, slow requests and hot keys: begun, changed and ended while clients ask."""
+    file = File("measuring", latency_stats="false", hotkeys_sample=0)
+    with Daemon("--config", file.path, "-m", "128", "-I", "40m", threads=2) as d, d.client() as c:
+        c.set("large", "v" * 20_000_000)  # which takes some milliseconds to copy
+        c.get("large")
+        tap.is_((d.stats("latency")["get_local:count"], d.stats("slow_log"), d.stats("hotkeys")),
+                ("0", {}, {"one_in": "0", "missed": "0"}), "nothing is measured")
+        changes(d, file, "latency_stats, slow_log_ms, hotkeys_sample", latency_stats="true", slow_log_ms=1, hotkeys_sample=1)
+        for _ in range(5):
+            c.get("large")
+        measured = until(lambda: d.stats("latency"), lambda stats: stats.get("get_local:count") == "5")
+        tap.is_(measured.get("get_local:count"), "5", "gets from then on are measured, and no others")
+        tap.ok(int(measured["get_local:p99_us"]) < 60_000_000, "from when they came", measured)
+        tap.ok(until(lambda: (c.get("large"), d.stats("slow_log"))[1], bool), "slow ones are listed")
+        hot = d.stats("hotkeys")
+        tap.is_((hot["one_in"], hot["local:1:key"]), ("1", "large"), "and all keys are looked at")
+        changes(d, file, "latency_stats, slow_log_ms, hotkeys_sample", latency_stats="false", hotkeys_sample=0)
+        slow = len(d.stats("slow_log"))
+        for _ in range(5):
+            c.get("large")
+        tap.is_((d.stats("latency")["get_local:count"], len(d.stats("slow_log"))), ("0", slow), "until it is turned off")
+        tap.is_(d.stats("hotkeys"), {"one_in": "0", "missed": "0"}, "and what was counted of keys is forgotten")
+        tap.is_(c.set("k", "v"), "STORED", "the client stayed")
+
+
 def test_connections():
     file = File("connections", conn_limit=3)
     with Daemon("--config", file.path, threads=2) as d:
@@ -233,6 +259,15 @@ def test_farnode():
         stats = asked("stats", "-", *at("n"))[0]["stats"]
         tap.is_(stats["limit_maxbytes"], 32 << 20, "less memory")
         tap.ok(c.set(b"k", b"w") and c.get(b"k") in (b"w", "w"), "and the proxies stay")
+        leases = asked("stats", "-", "leases", *at("n"))[0]["stats"]
+        file.write(memory_limit='"32MB"', lease_ms_min='"1s"', lease_ms_max='"8s"', report_share=50)
+        tap.is_(farctl("reload", *at("n"))[1].split(": ")[1].split(";")[0],
+                "changed conn-limit, greeting-timeout-ms, lease-ms-min, lease-ms-max, report-share, verbose\n",
+                "terms of leases and the share of reports are changed")
+        now = asked("stats", "-", "leases", *at("n"))[0]["stats"]
+        tap.is_([(s["lease_term_ms_min"], s["lease_term_ms"]) for s in (leases, now)], [(4000, 256_000), (1000, 8000)],
+                "and told of")
+        tap.ok(c.set(b"k", b"x"), "who is connected stays so")
         file.write(memory_limit='"1000000MB"')
         refused(["reload", *at("n")], "%s: refused, nothing changed: %s:1:16: memory-limit: '1000000MB' is no number from "
                 "1 to 262144" % (path_of("n"), file.path), "a bad file changes nothing")
@@ -243,6 +278,7 @@ def main():
     try:
         test_shown()
         test_effects()
+        test_measuring()
         test_connections()
         test_operators_own()
         test_restart()

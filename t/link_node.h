@@ -264,7 +264,10 @@ class FakeNode {
             cache->forget(forget->key, at);
             writer.add(protocol::DoneReply(), with);
         } else if (auto* flush = std::get_if<protocol::FlushOp>(&request.op)) {
-            if (!flush->at.has_value()) cache->flush_all(at);
+            if (!flush->prefix.empty())
+                cache->delete_prefix(flush->prefix, at);
+            else if (!flush->at.has_value())
+                cache->flush_all(at);
             flushed_at = flush->at;
             writer.add(protocol::DoneReply(), with);
         } else if (auto* stats = std::get_if<protocol::StatsOp>(&request.op)) {

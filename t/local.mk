@@ -13,7 +13,7 @@ test_scripts =
 fuzz_targets =
 
 # Those that take longest begin first: one is described under "Faulty programs", the others take minutes under ThreadSanitizer.
-TESTS += t/nodes_broken.py t/unit_node_lease t/unit_node_fragmentation
+TESTS += t/nodes_broken.py t/unit_node_lease t/unit_node_prefix t/unit_node_fragmentation
 EXTRA_DIST += t/nodes_broken.py
 
 TEST_EXTENSIONS = .py .sh
@@ -183,8 +183,11 @@ EXTRA_DIST += \
 	t/lib/tap_output.py
 
 # The sources themselves: style, arrows, lists; every header alone.
-style_scripts = t/tidy.py t/headers.py t/docs.py
+style_scripts = t/tidy.py t/headers.py t/docs.py t/doc_pages.py t/man_pages.py
 test_scripts += $(style_scripts)
+
+# What a reader of docs/ does.
+test_scripts += t/tutorial.py
 
 test_scripts += t/conv_text.py t/conv_text_options.py t/conv_meta.py
 
@@ -227,6 +230,7 @@ EXTRA_DIST += \
 	t/guest/package.py \
 	t/guest/programs.py \
 	t/guest/refused.py \
+	t/guest/clock_step.py \
 	t/guest/removed.py \
 	t/guest/reports.py \
 	t/guest/strange.py \
@@ -262,7 +266,7 @@ EXTRA_DIST += \
 
 test_scripts += t/conv_stats.py t/conv_nodes_stats.py t/conv_watch.py t/conv_crawler.py
 
-test_scripts += t/conv_cli.py t/conv_process.py t/conv_notify.py t/conv_sockets.py t/conv_log.py t/units.py \
+test_scripts += t/conv_cli.py t/conv_process.py t/conv_notify.py t/conv_sockets.py t/conv_log.py t/conv_log_lost.py t/units.py \
 	t/conv_reload.py t/completion.py
 
 # farnode, and a proxy's conversation with it.
@@ -272,7 +276,7 @@ test_scripts += t/conv_farnode.py
 
 # The operator's sockets, and his program.
 test_scripts += t/conv_admin.py t/conv_farctl.py t/conv_farctl_nodes.py t/conv_http.py t/conv_hotkeys.py t/conv_crash.py \
-	t/metric_names.py
+	t/conv_proxyevents.py t/conv_descriptors.py t/conv_no_memory.py t/metric_names.py
 check_PROGRAMS += t/unit_ctl
 TESTS += t/unit_ctl
 t_unit_ctl_SOURCES = t/unit_ctl.cc t/tap.h
@@ -322,6 +326,9 @@ t_unit_node_fragmentation_SOURCES = t/unit_node_fragmentation.cc t/node_invarian
 check_PROGRAMS += t/unit_numa
 TESTS += t/unit_numa
 t_unit_numa_SOURCES = t/unit_numa.cc t/node_invariants.h t/tap.h
+
+check_PROGRAMS += t/unit_node_prefix
+t_unit_node_prefix_SOURCES = t/unit_node_prefix.cc t/tap.h
 
 check_PROGRAMS += t/unit_node_lease
 t_unit_node_lease_SOURCES = t/unit_node_lease.cc t/tap.h

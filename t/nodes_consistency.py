@@ -72,6 +72,7 @@ def run(title, channels, of_cluster, of_load, meanwhile, seed, seconds):
     args += ["--failover", "1"] if "failover" in of_cluster["options"] else []
     with Cluster(channels, node_args=["-m", "8", "-t", "2", "--lease-ms", "1000"], **of_cluster) as c:
         ports = ",".join(str(p.port) for p in c.proxies)
+        args += ["--admin", ",".join(c.admin(i) for i in range(len(c.proxies)))]
         started = load.Load(ports, *args, timeout=seconds * 10 + deadline() * 3)
         if meanwhile:
             trouble = Trouble(c, meanwhile, int(seed))

@@ -7,8 +7,10 @@
 
 #include "bench/batch.h"
 #include "bench/distribution.h"
+#include "bench/floor.h"
 #include "bench/histogram.h"
 #include "bench/options.h"
+#include "bench/schedule.h"
 #include "bench/value.h"
 #include "bench/wire.h"
 #include "t/tap.h"
@@ -106,6 +108,77 @@ void check_values() {
     }
     tap::is(good, 200, "every value is recognised under its key");
     tap::is(accepted, 0, "and none with another key, another byte, another length");
+}
+
+void check_value_sizes() {
+    const ValueSizes sizes[] = {{64, 64, 90}, {100, 1024, 9}, {65536, 65536, 1}};
+    tap::is(text_of(sizes), "64@90,100:1024@9,65536@1", "lengths as they are written");
+    Values values(sizes, false);
+    uint64_t small = 0, middle = 0, large = 0, others = 0;
+    constexpr uint64_t draws = 200'000;
+    for (uint64_t sequence = 0; sequence < draws; sequence++) {
+        const uint32_t bytes = values.size(sequence);
+        (bytes == 64 ? small : bytes == 65536 ? large : bytes >= 100 && bytes <= 1024 ? middle : others)++;
+        if (bytes != values.size(sequence)) others++;
+    }
+    tap::note("%llu, %llu, %llu", (unsigned long long)small, (unsigned long long)middle, (unsigned long long)large);
+    tap::is(others, 0u, "no other lengths, and a sequence number has one");
+    auto near = [&](uint64_t n, double share) { return std::abs(double(n) - share * draws) < 6 * std::sqrt(share * draws); };
+    tap::ok(near(small, 0.90) && near(middle, 0.09) && near(large, 0.01), "each as often as its weight says");
+}
+
+// ---- schedule
+// ----------------------------------------------------------------------------------------
+
+void check_even_arrivals() {
+    constexpr uint64_t start = 1'000'000'000;
+    std::vector<uint64_t> of_three, of_one;
+    for (uint32_t worker = 0; worker < 3; worker++) {
+        Schedule schedule(start, 7000, Arrivals::even, worker, 3, 1);
+        for (int i = 0; i < 7000; i++, schedule.advance()) of_three.push_back(schedule.due_ns());
+    }
+    std::sort(of_three.begin(), of_three.end());
+    Schedule alone(start, 7000, Arrivals::even, 0, 1, 1);
+    for (int i = 0; i < 21000; i++, alone.advance()) of_one.push_back(alone.due_ns());
+    tap::ok(of_three == of_one, "three workers together keep the rate of one");
+    tap::is(of_one[0], start, "the first is due at once");
+    tap::is(of_one[7000], start + 1'000'000'000, "after a second as many were due as the rate says");
+    tap::is(of_one[14000] - of_one[7000], 1'000'000'000u, "and after the next: nothing adds up");
+}
+
+void check_poisson_arrivals() {
+    constexpr int draws = 100'000;
+    Schedule schedule(0, 1000, Arrivals::poisson, 1, 2, 5), same(0, 1000, Arrivals::poisson, 1, 2, 5);
+    uint64_t before = 0, shorter = 0, differ = 0;
+    for (int i = 0; i < draws; i++, schedule.advance(), same.advance()) {
+        shorter += schedule.due_ns() - before < 2'000'000;
+        differ += schedule.due_ns() != same.due_ns();
+        before = schedule.due_ns();
+    }
+    tap::is(differ, 0u, "the same seed has the same arrivals");
+    // One of two workers has half the rate: an interval of 2 ms in the mean.
+    tap::ok(std::abs(double(before) / draws - 2e6) < 6 * 2e6 / std::sqrt(draws), "poisson: the mean is that of the rate");
+    tap::ok(std::abs(double(shorter) / draws - 0.6321) < 0.01, "and intervals are exponential");
+}
+
+// ---- floor
+// ----------------------------------------------------------------------------------------
+
+void check_floor() {
+    const std::string input = "get a\r\nset b 0 0 5\r\nget x\r\nget a bc\r\nversion\r\nset c 0 0 many\r\n";
+    const std::string wanted =
+        "VALUE a 0 3\r\nxxx\r\nEND\r\nSTORED\r\nVALUE a 0 3\r\nxxx\r\nVALUE bc 0 3\r\nxxx\r\nEND\r\nERROR\r\n"
+        "CLIENT_ERROR bad data chunk\r\n";
+    int bad = 0;
+    for (size_t cut = 0; cut <= input.size(); cut++) {
+        CannedReplies canned(3);
+        std::string replies;
+        const size_t done = canned.answer(std::string_view(input).substr(0, cut), replies);
+        bad += done > cut;
+        bad += canned.answer(std::string_view(input).substr(done), replies) != input.size() - done;
+        bad += replies != wanted || canned.requests != 5;
+    }
+    tap::is(bad, 0, "the floor answers whole requests, at every split");
 }
 
 // ---- replies
@@ -253,10 +326,11 @@ void check_options() {
     tap::is(options.mix.gets, 95u, "the table's values hold");
     tap::is(read_options({"--value-bytes=100:200", "--ratio", "1:0", "--verify"}, options), "",
             "both ways of writing");
-    tap::is(options.mix.value_bytes_max, 200u, "a range is read");
+    tap::is(text_of(options.mix.values), "100:200", "a range is read");
     for (const char* wrong :
          {"--port", "--nothing", "port", "--verify=1", "--pipeline=0", "--pipeline=x", "--ratio=5",
           "--ratio=0:0", "--value-bytes=9:8", "--server-pid=,", "--theta=nan", "--keys=-1",
+          "--value-bytes=64@", "--value-bytes=64@1,", "--value-bytes=64@0", "--rate=0", "--rate=fast", "--arrivals=late",
           "--distribution=normal", "--protocol=http", "--key-prefix=a b"})
         tap::ok(!read_options({wrong}, options).empty(), std::string("refused: ") + wrong);
     LoadOptions small;
@@ -277,6 +351,10 @@ int main() {
     for (double theta : {0.5, 0.8, 0.99, 1.0, 1.1, 2.0}) check_zipf(theta);
     check_keys();
     check_values();
+    check_value_sizes();
+    check_even_arrivals();
+    check_poisson_arrivals();
+    check_floor();
     check_replies(Wire::text, "text");
     check_replies(Wire::meta, "meta");
     check_replies(Wire::binary, "binary");

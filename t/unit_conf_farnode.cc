@@ -141,7 +141,7 @@ void files() {
             "http, memory-limit, "
             "disable-evictions, max-item-size, enable-largepages, policy, lease-ms, lease-ms-min, "
             "lease-ms-max, no-lease, dead-share, access-tracking, report-share, threads, daemon, user, "
-            "pidfile, verbose\n"
+            "pidfile, verbose, log-level, log-format\n"
             "f:3:12: lease-ms: found the text '4'; allowed: a number from 1 to 256000 (milliseconds), or one with its "
             "unit as a text, like \"10s\" (us, ms, s, min, h)\n"
             "f:4:7: tcp: found 'x'; allowed: ADDR:PORT, with brackets around an IPv6 address; port 0 to 65535\n",

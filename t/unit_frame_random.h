@@ -134,6 +134,7 @@ class Draw {
             case 4:
                 return ForgetOp{key()};
             case 5:
+                if (coin()) return FlushOp{std::nullopt, key().bytes};
                 return FlushOp{maybe<NodeSeconds>()};
             default:
                 return StatsOp{text(0, 30)};

@@ -83,7 +83,10 @@ inline std::string describe(const ArithOp& op) {
 inline std::string describe(const ForgetOp& op) {
     return "forget" + Words()("key", op.key.bytes).take();
 }
-inline std::string describe(const FlushOp& op) { return "flush" + Words()("at", op.at).take(); }
+inline std::string describe(const FlushOp& op) {
+    if (!op.prefix.empty()) return "flush prefix=" + std::string(op.prefix);
+    return "flush" + Words()("at", op.at).take();
+}
 inline std::string describe(const StatsOp& op) {
     return "stats" + Words()("group", op.group).take();
 }

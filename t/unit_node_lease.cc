@@ -92,6 +92,13 @@ bool alive(node::Node& cache, const protocol::Grant& grant) {
     return read(cache, grant).guard == layout::Guard::make(grant.generation, layout::GuardState::live);
 }
 
+bool is_there(node::Node& cache, std::string_view key, NodeSeconds now) {
+    protocol::GetOp op;
+    op.key = cache.key(key);
+    auto sink = [](const protocol::ItemMeta&) -> char* { return nullptr; };
+    return cache.get(op, now, sink).status == protocol::GetReply::Status::hit;
+}
+
 #ifndef FARCACHED_FAULTY
 
 void grants() {
@@ -126,6 +133,22 @@ void grants() {
     node::Node other(plain);
     set(other, "k", "value", at_start);
     tap::ok(!get(other, "k", at_start), "without leases there are none");
+}
+
+// By a reload: what is granted from then on has the new terms; what runs keeps its own.
+void terms_change() {
+    node::Node cache(with_leases(16, 4000));
+    set(cache, "k", "v", at_start);
+    tap::is(get(cache, "k", at_start)->term_ms, 4000u, "a term");
+    cache.set_lease_terms(1000, 1000, 1000);
+    tap::is(cache.lease_config().term_ms, 1000u, "another is set");
+    tap::is(get(cache, "k", at_start)->term_ms, 1000u, "and granted");
+    const uint64_t pending = cache.stats(at_start).leases.pending_bytes;
+    set(cache, "k", "w", at_start);
+    tap::ok(cache.stats(at_start + 3).leases.pending_bytes > pending, "an item that dies waits for the lease that is longest");
+    cache.set_lease_terms(16'000, 16'000, 16'000);
+    set(cache, "l", "v", at_start);
+    tap::is(get(cache, "l", at_start)->term_ms, 16'000u, "longer ones are granted, too");
 }
 
 void refusals() {
@@ -183,15 +206,9 @@ void dead_share() {
     tap::ok(get(cache, "k", at_start + kept_for(config) + 1).has_value(), "again when those are reclaimed");
 }
 
-bool is_there(node::Node& cache, std::string_view key, NodeSeconds now) {
-    protocol::GetOp op;
-    op.key = cache.key(key);
-    auto sink = [](const protocol::ItemMeta&) -> char* { return nullptr; };
-    return cache.get(op, now, sink).status == protocol::GetReply::Status::hit;
-}
 
-// Room in a full lease zone is made by moving an item out of it: not one that a flush hid, which would be back.
-void flushed_items_are_not_moved() {
+// Room in a full lease zone is made by moving an item out of it: not one that was hidden, which would be back.
+void hidden_items_are_not_moved(const char* by, void (*hide)(node::Node&, NodeSeconds)) {
     for (const PolicyKind kind : {PolicyKind::clock, PolicyKind::approx_lru, PolicyKind::pdla, PolicyKind::s3fifo}) {
         node::Config config = with_leases(2);
         config.policy = kind;
@@ -206,7 +223,7 @@ void flushed_items_are_not_moved() {
         }
         const uint64_t moved = cache.stats(at_start).leases.moved;
         const NodeSeconds now = at_start + kept_for(config) + 1;  // all leases are over
-        cache.flush_all(now);
+        hide(cache, now);
         int seen = 0;
         for (int i = 0; i < 1500; i++) {
             const std::string fresh = "n" + std::to_string(i);
@@ -214,7 +231,7 @@ void flushed_items_are_not_moved() {
             get(cache, fresh, now);
         }
         for (int i = 0; i < 1500; i++) seen += is_there(cache, "k" + std::to_string(i), now);
-        tap::is(seen, 0, std::string(name_of(kind)) + ": no flushed item is back");
+        tap::is(seen, 0, std::string(name_of(kind)) + ": no item is back that went by " + by);
         tap::ok(cache.stats(now).leases.moved > moved, "though items were moved into a zone that was full");
     }
 }
@@ -251,6 +268,7 @@ void mutations_flip_and_keep() {
         {"set", [](node::Node& c, NodeSeconds now) { set(c, "k", "other", now); }},
         {"delete", [](node::Node& c, NodeSeconds now) { remove(c, "k", now); }},
         {"flush_all", [](node::Node& c, NodeSeconds now) { c.flush_all(now); }},
+        {"a delete by prefix", [](node::Node& c, NodeSeconds now) { c.delete_prefix("k", now); }},
         {"a touch to a moment within the lease",
          [](node::Node& c, NodeSeconds now) { get(c, "k", now, now + 2); }},
         {"a value refused", [](node::Node& c, NodeSeconds now) { c.forget(c.key("k"), now); }},
@@ -359,20 +377,34 @@ class History {
             if (held.key == key && held.grant.generation != grant->generation) held.dead = true;
         held_.push_back({key, *grant, bytes.rest, now_});
     }
+    void delete_prefix() {
+        const std::string prefix = "key" + std::to_string(1 + dice_() % 9);
+        if (!cache_.delete_prefix(prefix, now_)) violation("a delete by prefix was refused");
+        for (Held& held : held_) held.dead = held.dead || held.key.starts_with(prefix);
+        check();  // before any look kills what it meets
+        for (int i = 0; i < 300; i++)
+            if (const std::string k = "key" + std::to_string(i); k.starts_with(prefix) && is_there(cache_, k, now_))
+                violation(k + " was deleted by its prefix and is there");
+        if (dice_() % 2 == 0) return;
+        const uint64_t order = cache_.prefix_order();
+        for (uint64_t page = 0; page < cache_.page_count(); page++) cache_.sweep_page(page, now_);
+        cache_.prefixes_swept(order);
+    }
     void step() {
         const std::string k = key();
         switch (dice_() % 40) {
             case 0: now_ += dice_() % 3; return;
             case 1: remove(cache_, k, now_); return changed(k);
-            case 2: {
-                const auto grant = get(cache_, k, now_, dice_() % 2 ? now_ + 2 : never_expires);
-                return hold(k, grant);
-            }
             case 3:
+                if (dice_() % 10 == 1) return delete_prefix();
                 if (dice_() % 40 != 0) return;
                 cache_.flush_all(now_);
                 for (Held& held : held_) held.dead = true;
                 return;
+            case 2: {
+                const auto grant = get(cache_, k, now_, dice_() % 2 ? now_ + 2 : never_expires);
+                return hold(k, grant);
+            }
             case 4: case 5: case 6: case 7: case 8: case 9: case 10: case 11: case 12: {
                 const NodeSeconds exptime = dice_() % 4 == 0 ? now_ + 1 + dice_() % 8 : never_expires;
                 const protocol::StoreReply reply = set(cache_, k, value(), now_, exptime);
@@ -442,9 +474,11 @@ int main() {
     tap::ok(violations > 0, "the broken rule is caught");
 #else
     grants();
+    terms_change();
     refusals();
     dead_share();
-    flushed_items_are_not_moved();
+    hidden_items_are_not_moved("flush_all", [](node::Node& c, NodeSeconds now) { c.flush_all(now); });
+    hidden_items_are_not_moved("a delete by prefix", [](node::Node& c, NodeSeconds now) { c.delete_prefix("k", now); });
     rewritten_in_place();
     mutations_flip_and_keep();
     for (const PolicyKind policy : {PolicyKind::clock, PolicyKind::pdla, PolicyKind::s3fifo}) sets_never_fail(policy);

@@ -166,6 +166,27 @@ void operations() {
     tap::ok(once, "each was answered once");
 }
 
+// What a node of before version 3 is not asked.
+void deletes_by_prefix() {
+    World world;
+    world.start();
+    for (const char* key : {"pk", "k"}) world.link->ask(World::set_op(key, "value"), world.options(1), world.sink);
+    world.pump();
+    tap::ok(world.link->ask(protocol::FlushOp{std::nullopt, "p"}, world.options(2), world.sink) == Asked::accepted,
+            "a delete by prefix");
+    world.pump();
+    tap::ok(std::holds_alternative<protocol::DoneReply>(world.sink[2].op), "is done");
+    tap::ok(world.fetch("pk").empty() && world.fetch("k") == "value", "to what begins so");
+    World older;
+    older.node.version = protocol::version_with_prefix_deletes - 1;
+    older.start();
+    tap::ok(older.link->ask(protocol::FlushOp{std::nullopt, "p"}, older.options(1), older.sink) == Asked::down,
+            "a node that does not know it is not asked");
+    tap::is(older.counters().node_too_old.get(), 1u, "which is counted");
+    tap::ok(older.link->ask(protocol::FlushOp{}, older.options(2), older.sink) == Asked::accepted, "but a flush it knows");
+    older.pump();
+}
+
 // A time at a node of this version; the clocks are 1134.3 seconds apart.
 void times(uint32_t version) {
     World world(link_config(), false);
@@ -515,6 +536,7 @@ int main() {
     mismatch();
     reconnecting();
     operations();
+    deletes_by_prefix();
     times(1);
     times(2);
     pieces();

@@ -83,6 +83,12 @@ void recut(node::Node& cache) {
         set(cache, "big" + std::to_string(i), pattern('z', 20'000), at_start + 50);
 }
 
+void sweep_prefixes(node::Node& cache) {
+    const uint64_t order = cache.prefix_order();
+    for (uint64_t page = 0; page < cache.page_count(); page++) cache.sweep_page(page, at_start);
+    cache.prefixes_swept(order);
+}
+
 std::vector<Change> changes() {
     const std::string b = pattern('B'), longer = pattern('L', 200);
     auto refill = [](node::Node& cache) {  // takes the slot just freed
@@ -107,6 +113,24 @@ std::vector<Change> changes() {
              for (uint64_t p = 0; p < c.page_count(); p++) c.sweep_page(p, at_start);
              refill(c);
          }, ""},
+        {"deleted by prefix", [=](node::Node& c) { c.delete_prefix("ke", at_start); }, ""},
+        {"deleted by prefix, swept",
+         [=](node::Node& c) {
+             c.delete_prefix("ke", at_start);
+             sweep_prefixes(c);
+         }, ""},
+        {"deleted by prefix, swept, slot reused",
+         [=](node::Node& c) {
+             c.delete_prefix("ke", at_start);
+             sweep_prefixes(c);
+             refill(c);
+         }, ""},
+        {"deleted by prefix and stored again",
+         [=](node::Node& c) {
+             c.delete_prefix("ke", at_start);
+             set(c, "key", b);
+             sweep_prefixes(c);
+         }, b},
         {"touched to expire",
          [=](node::Node& c) {
              protocol::GetOp op;

@@ -11,6 +11,7 @@
 #include "protocol/layout.h"
 #include "t/tap.h"
 #include "t/unit_frame_random.h"
+#include "node/hidden_prefixes.h"
 #include "t/unit_node_service_fixture.h"
 
 using namespace service_fixture;
@@ -60,8 +61,11 @@ class Twin {
         cache.forget(cache.key(op.key.bytes), clock_reads);
         return describe(DoneReply());
     }
-    std::string run(const FlushOp&, const RequestOptions&, std::string&) {
-        cache.flush_all(clock_reads);
+    std::string run(const FlushOp& op, const RequestOptions&, std::string&) {
+        if (op.prefix.empty())
+            cache.flush_all(clock_reads);
+        else
+            cache.delete_prefix(op.prefix, clock_reads);
         return describe(DoneReply());
     }
     std::string run(const StatsOp&, const RequestOptions&, std::string&) { return "text"; }
@@ -113,6 +117,7 @@ RequestOp draw_request(frame_random::Draw& draw, std::string& key, std::string& 
         forget->key.bytes = key;
     } else if (auto* flush = std::get_if<FlushOp>(&op)) {
         flush->at.reset();
+        if (!flush->prefix.empty()) flush->prefix = std::string_view(key).substr(0, 1 + draw.below(key.size()));
     } else if (auto* stats = std::get_if<StatsOp>(&op)) {
         stats->group = draw.coin() ? "" : "leases";
     }
@@ -462,6 +467,16 @@ void flushes() {
     tap::ok(is_hit(other.ask(get_of("c"))), "a later order takes the place of an earlier one");
     proxy.ask(FlushOp{});
     tap::is(served.flushes.scheduled(), NodeSeconds(0), "an immediate flush too");
+    set("b1");
+    set("bc");
+    set("cb");
+    tap::ok(std::holds_alternative<DoneReply>(proxy.ask(FlushOp{std::nullopt, "b"}).reply.op), "a delete by prefix is done");
+    tap::ok(!is_hit(other.ask(get_of("b1"))) && !is_hit(other.ask(get_of("bc"))), "what begins so is gone");
+    tap::ok(is_hit(other.ask(get_of("cb"))), "and nothing else");
+    for (size_t i = 1; i < node::HiddenPrefixes::prefixes_max; i++) proxy.ask(FlushOp{std::nullopt, "p" + std::to_string(i)});
+    const Answer& full = proxy.ask(FlushOp{std::nullopt, "q"});
+    const auto* refused = std::get_if<RefusedReply>(&full.reply.op);
+    tap::ok(refused != nullptr && refused->reason == protocol::RequestRefusal::no_memory, "there may be too many, unswept");
     set("d");
     proxy.ask(FlushOp{clock_reads});
     tap::ok(!is_hit(other.ask(get_of("d"))), "a moment that has come is now");

@@ -12,6 +12,7 @@
 #include <variant>
 #include <vector>
 
+#include "daemon/host_lookups.h"
 #include "t/unit_remote_backend_fixture.h"
 
 namespace {
@@ -38,6 +39,7 @@ namespace {
 using backend_test::Desk;
 using farcached::daemon::Asked;
 using farcached::daemon::HostAddresses;
+namespace daemon = farcached::daemon;
 namespace fabric = farcached::fabric;
 
 // Larger than a frame: it is sent in pieces, from a copy.
@@ -189,6 +191,31 @@ void lookups_without_memory() {
     tap::ok(becomes(*host, 12), "and changed nothing");
 }
 
+// Each waits until all were asked, and one is never answered.
+void lookups_together() {
+    const auto names = std::make_shared<NameServer>();
+    auto look_up = [names](const std::string& host, uint16_t port) -> HostAddresses::Found {
+        std::unique_lock hold(names->lock);
+        names->asked++;
+        names->changed.notify_all();
+        names->changed.wait(hold, [&] { return names->asked == 3 && (host != "slow.test" || names->answers); });
+        if (host == "bad.test") throw std::bad_alloc();
+        return std::vector{*fabric::numeric_address("127.0.0.1", port)};
+    };
+    names->answers = false;
+    const auto found = daemon::look_up_all({{"good.test", 1}, {"slow.test", 2}, {"bad.test", 3}}, look_up, std::chrono::seconds(1));
+    tap::is(found.size(), 3u, "hosts are looked up together");
+    tap::ok(std::holds_alternative<std::vector<fabric::SocketAddress>>(found[0]), "one is known");
+    auto why = [&](size_t i) { return std::get<std::string>(found[i]); };
+    tap::is(why(1), "no name server answered in 1 s", "one is given up in time");
+    tap::is(why(2), "there was no memory to look it up", "one fails");
+    names->say(1);
+    const auto none = daemon::look_up_all({}, look_up);
+    tap::ok(none.empty(), "no host is no wait");
+    const auto address = daemon::look_up_all({{"127.0.0.1", 7}}, fabric::look_up);
+    tap::is(std::get<0>(address[0])[0].port(), 7, "an address is one");
+}
+
 void node_moves() {
     const auto names = std::make_shared<NameServer>();
     Desk desk([names](const std::string&, uint16_t port) {
@@ -299,6 +326,7 @@ int main() {
     a_silent_node_leaves();
     connections_change();
     lookups_without_memory();
+    lookups_together();
     node_moves();
     return tap::done();
 }

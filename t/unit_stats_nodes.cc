@@ -187,6 +187,13 @@ void resets() {
     reply = talk.stats("proxy", both(*a, b, "general"));
     tap::is(stat_of(reply, "get_onesided"), "0", "and those of links");
     tap::is(stat_of(reply, "arc_t2"), "42", "but not what they are");
+    fixture::FakeNodes::Node& past = talk.nodes.gone.emplace_back();
+    past.links[0].get_onesided.set(5);
+    talk.nodes.nodes[1].links[0].get_onesided.set(2);
+    reply = talk.stats("proxy", both(*a, b, "general"));
+    tap::is(stat_of(reply, "get_onesided"), "3", "of a node that left and came back, too: what it had counted is past");
+    past.links[0].get_onesided.set(0);
+    talk.nodes.nodes[1].links[0].get_onesided.set(4);
     const std::string late = b.tells("all");
     tap::is(talk.stats("reset", a->tells("all") + "b -\n"), "RESET\r\n", "again, when b is down");
     b.store("n", "v");

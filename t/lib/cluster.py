@@ -234,6 +234,7 @@ class Cluster:
         self.proxy_args = ["-o", ",".join(words), "-t", threads, *proxy_args]
         self.local_read = local_read if isinstance(local_read, list) else [local_read]
         self.wanted = proxies
+        self.started = 0
         self.proxies = []
         self.tags = {}
 
@@ -269,17 +270,22 @@ class Cluster:
         proxy.__exit__(None, None, None)
 
     def start_proxy(self, *more):
-        number = len(self.proxies)
+        number, self.started = self.started, self.started + 1
         mode = "local_read" if self.local_read[number % len(self.local_read)] else "no_local_read"
         named = faulty("farcached", self.faults[number % len(self.faults)])
         named["env"] = {**named.get("env", {}), **self.proxy_env}
-        proxy = Daemon(*self.nodes_behind.options(), *self.proxy_args, "-o", mode, *more, **named).start()
+        proxy = Daemon(*self.nodes_behind.options(), *self.proxy_args, "-o", mode, "--admin", self.admin(number), *more,
+                       **named).start()
         try:
             until_up(proxy)
         except BaseException:
             proxy.stop()
             raise
         return proxy
+
+    def admin(self, number):
+        """The operator's socket of the proxy that was started so many after the first."""
+        return os.path.join(self.nodes_behind.folder, "admin%d" % number)
 
     # -- What happens to nodes -----------------------------------------------------------------------
 

@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "bench/compare.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdint>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <initializer_list>
+#include <nlohmann/json.hpp>
+
+#include "bench/chart.h"
+#include "bench/exit_status.h"
+
+namespace farcached::bench {
+
+namespace {
+
+using C = CompareOptions;
+using S = const std::string;
+
+template <class Number>
+const char* number(C& c, const char* name, S& text, Number low, Number high) {
+    Number n{};
+    if (const char* wrong = to_number<Number>(text, low, high, n)) return wrong;
+    c[name] = text;
+    return nullptr;
+}
+
+const char* word(C& c, const char* name, S& text) {
+    c[name] = text;
+    return nullptr;
+}
+
+const char* one_of(C& c, const char* name, S& text, std::initializer_list<std::string_view> words, const char* wrong) {
+    const bool known = each_part(text, [&](std::string_view part) {
+        return std::find(words.begin(), words.end(), part) == words.end() ? wrong : nullptr;
+    }) == nullptr;
+    return known ? word(c, name, text) : wrong;
+}
+
+const OptionOf<C> table[] = {
+    {{"contestant", "TEXT,...", nullptr, "only contestants whose name holds one of these"},
+     [](C& c, S& t) { return word(c, "contestant", t); }},
+    {{"workload", "TEXT;...", nullptr, "only workloads whose name holds one of these"},
+     [](C& c, S& t) { return word(c, "workload", t); }},
+    {{"parts", "P,...", "direct,proxied,memory,idle,workers",
+      "direct: servers by themselves; proxied: in front of two servers; memory: of an item; idle: with idle connections; workers: "
+      "from one worker to several"},
+     [](C& c, S& t) {
+         return one_of(c, "parts", t, {"direct", "proxied", "memory", "idle", "workers"},
+                       "names something else than direct, proxied, memory, idle, workers");
+     }},
+    {{"generator", "G,...", "farbench,memtier,crusher",
+      "who makes the load, of those that are found: farbench, memtier (memtier_benchmark) or crusher (mc-crusher)"},
+     [](C& c, S& t) {
+         return one_of(c, "generator", t, {"farbench", "memtier", "crusher"},
+                       "names something else than farbench, memtier, crusher");
+     }},
+    {{"rounds", "N", "5", "how often each is measured"},
+     [](C& c, S& t) { return number<uint32_t>(c, "rounds", t, 1, 1000); }},
+    {{"seconds", "S", "3", "of each measurement"}, [](C& c, S& t) { return number<double>(c, "seconds", t, 0.1, 3600); }},
+    {{"warmup", "S", "0.5", "of load before each"}, [](C& c, S& t) { return number<double>(c, "warmup", t, 0, 3600); }},
+    {{"quick", nullptr, nullptr, "one short round of everything with little data, to see that it works: its numbers say nothing"},
+     [](C& c, S&) { return word(c, "quick", "yes"); }},
+    {{"threads", "N", "2", "of each server in front, and of the client"},
+     [](C& c, S& t) { return number<uint32_t>(c, "threads", t, 1, 64); }},
+    {{"back-threads", "N", "1", "of each server behind a proxy"},
+     [](C& c, S& t) { return number<uint32_t>(c, "back-threads", t, 1, 64); }},
+    {{"connections", "N", "100", "of the client"},
+     [](C& c, S& t) { return number<uint32_t>(c, "connections", t, 1, 10'000); }},
+    {{"idle", "N", "10000", "idle connections"}, [](C& c, S& t) { return number<uint32_t>(c, "idle", t, 1, 50'000); }},
+    {{"keys", "N", "500000", "values of 64 bytes; of 1 KiB there are a fifth as many"},
+     [](C& c, S& t) { return number<uint32_t>(c, "keys", t, 100, 100'000'000); }},
+    {{"megabytes", "N", "512", "-m of all servers"},
+     [](C& c, S& t) { return number<uint32_t>(c, "megabytes", t, 16, 1'000'000); }},
+    {{"protocol", "P", "text", "of farbench's load: text, meta or binary"},
+     [](C& c, S& t) { return one_of(c, "protocol", t, {"text", "meta", "binary"}, "is none of text, meta, binary"); }},
+    {{"self", nullptr, nullptr, "a second farcached takes part as \"farcached again\": how it differs from the first is noise"},
+     [](C& c, S&) { return word(c, "self", "yes"); }},
+    {{"farcached", "PATH", nullptr, "default: beside farbench, else on PATH"},
+     [](C& c, S& t) { return word(c, "farcached", t); }},
+    {{"farnode", "PATH", nullptr, "likewise"}, [](C& c, S& t) { return word(c, "farnode", t); }},
+    {{"memcached", "PATH", "memcached", "if it has its built-in proxy, that takes part, too"},
+     [](C& c, S& t) { return word(c, "memcached", t); }},
+    {{"nutcracker", "PATH", "nutcracker", "takes part if there is one"}, [](C& c, S& t) { return word(c, "nutcracker", t); }},
+    {{"mcrouter", "PATH", "mcrouter", "takes part if there is one"}, [](C& c, S& t) { return word(c, "mcrouter", t); }},
+    {{"json", "FILE", nullptr, "write a list with an object for each contestant and workload"},
+     [](C& c, S& t) { return word(c, "json", t); }},
+    {{"csv", "FILE", nullptr, "write a line for each contestant, workload and round"},
+     [](C& c, S& t) { return word(c, "csv", t); }},
+    {{"svg", "FILE", nullptr, "draw the ratios"}, [](C& c, S& t) { return word(c, "svg", t); }},
+    {{"charts", "FOLDER", nullptr, "draw the CPU time of each workload there, as SVG"},
+     [](C& c, S& t) { return word(c, "charts", t); }},
+};
+
+}  // namespace
+
+std::span<const OptionOf<CompareOptions>> compare_options() { return table; }
+
+int compare_command(std::span<char* const> arguments) {
+    CompareOptions options;
+    const std::string wrong = read_options<CompareOptions>(
+        compare_options(), arguments, options, [](const std::string& text) { return "there is no option " + text; });
+    if (!wrong.empty()) {
+        std::fprintf(stderr, "farbench compare: %s\nTry farbench --help.\n", wrong.c_str());
+        return exit_usage;
+    }
+    std::error_code none;
+    options["farbench"] = std::filesystem::read_symlink("/proc/self/exe", none).string();
+    const std::string script = find_script("compare.py");
+    if (script.empty()) {
+        std::fprintf(stderr, "farbench compare: there is no compare.py in ../share/farcached or bench/ beside %s: install it\n",
+                     options["farbench"].c_str());
+        return exit_failed;
+    }
+    using Json = nlohmann::json;
+    const std::string settings = Json(options).dump(-1, ' ', false, Json::error_handler_t::replace);
+    execlp("python3", "python3", script.c_str(), settings.c_str(), static_cast<char*>(nullptr));
+    std::fprintf(stderr, "farbench compare: cannot run python3: %s\n", std::strerror(errno));
+    return exit_failed;
+}
+
+}  // namespace farcached::bench

@@ -1,0 +1,297 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What `farbench compare` runs: farcached beside its peers, in one run: the same load on one after the other, round by round.
+
+Started by farbench with its settings, as JSON; `farbench compare --help` says what they are. All servers of a part run all the
+time, pinned to the same CPUs, and only one of them is loaded at a time. Absolute numbers are the machine's, and noise is what
+--self shows; the ratios are what this is for.
+"""
+import json
+import os
+import shutil
+import signal
+import sys
+import time
+import types
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, os.path.dirname(os.path.realpath(__file__)))
+import compare_aims as aims  # noqa: E402
+import compare_memory as memory_of  # noqa: E402
+import compare_report as report  # noqa: E402
+from compare_contest import PEER, Contest  # noqa: E402
+from compare_contestants import (URING, direct_contestants, proxied_contestants, uses,  # noqa: E402
+                                 what_is_missing)
+from compare_load import Crusher, Data, Load, Memtier, Workload  # noqa: E402
+from compare_servers import Failed, machine, share_cpus, version_of  # noqa: E402
+
+BUSY_MACHINE = 0.5     # load average at which others disturb
+OPEN_LOOP_SHARE = 0.7  # of memcached's own maximum
+WORKERS_MOST = 4
+CLIENT_CPUS = 2
+PATIENT_BESIDE = 400   # connections beside those of the load
+
+
+def direct_workloads(small, large):
+    return [Workload(aims.SMALL_1, small), Workload(aims.SMALL_16, small, pipeline=16),
+            Workload(aims.LARGE_1, large), Workload(aims.LARGE_16, large, pipeline=16),
+            Workload(aims.MULTI, small, multiget=50, ratio="0:1"), Workload(aims.SETS, small, ratio="1:0"),
+            Workload(aims.SINGLE, small, connections=1, threads=1)]
+
+
+def proxied_workloads(small):
+    return [Workload(aims.PROXIED_1, small), Workload(aims.PROXIED_16, small, pipeline=16),
+            Workload(aims.PROXIED_MULTI, small, multiget=50),
+            Workload(aims.PROXIED_SINGLE, small, connections=1, threads=1)]
+
+
+def say(words):
+    print(words, file=sys.stderr, flush=True)
+
+
+def read_options(settings):
+    o = types.SimpleNamespace(**{name.replace("-", "_"): settings.get(name) for name in (
+        "contestant", "workload", "farcached", "farnode", "memcached", "nutcracker", "mcrouter", "json", "csv", "svg", "charts",
+        "protocol", "farbench")})
+    for name in ("rounds", "threads", "back-threads", "connections", "idle", "keys", "megabytes"):
+        setattr(o, name.replace("-", "_"), int(settings[name]))
+    o.seconds, o.warmup = float(settings["seconds"]), float(settings["warmup"])
+    o.parts, o.generators = settings["parts"].split(","), settings["generator"].split(",")
+    o.quick, o.again = settings.get("quick") == "yes", settings.get("self") == "yes"
+    o.item_keys = 1_000_000
+    if o.quick:
+        o.rounds, o.seconds, o.warmup = 1, min(o.seconds, 0.2), 0.0
+        o.keys, o.item_keys, o.idle = min(o.keys, 1000), 2000, min(o.idle, 50)
+        o.connections, o.megabytes = min(o.connections, 8), min(o.megabytes, 64)
+    o.wanted_contestants = o.contestant.split(",") if o.contestant else []
+    o.wanted_workloads = o.workload.split(";") if o.workload else []
+    return o
+
+
+def beside(o, name):
+    """The program of that name: as it was given, beside farbench, or on PATH."""
+    given = getattr(o, name)
+    built = os.path.join(os.path.dirname(o.farbench), name)
+    path = shutil.which(given) if given else built if os.access(built, os.X_OK) else shutil.which(name)
+    if path is None:
+        raise Failed("there is no %s: build it beside farbench, or say --%s PATH" % (name, name))
+    return path
+
+
+def make_setup(o):
+    return types.SimpleNamespace(
+        farbench=o.farbench, farcached=beside(o, "farcached"), farnode=beside(o, "farnode"), memcached=shutil.which(o.memcached),
+        nutcracker=shutil.which(o.nutcracker), mcrouter=shutil.which(o.mcrouter), megabytes=o.megabytes,
+        back_threads=o.back_threads, connections_max=max(o.connections, o.idle) + PATIENT_BESIDE)
+
+
+class Run:
+    """One run of the command. memory: {what: {label: bytes}}, as compare_report wants it."""
+
+    def __init__(self, o):
+        self.o = o
+        self.setup = make_setup(o)
+        self.server_cpus, self.client_cpus, self.placement = share_cpus()
+        self.load = Load(o.farbench, o.protocol, o.threads, o.connections, self.client_cpus)
+        self.notes = what_is_missing(self.setup)
+        self.generators = self.find_generators()
+        self.small = Data("64 B values", 64, o.keys, "cmp-")
+        self.large = Data("1 KiB values", 1024, max(1, o.keys // 5), "big-")
+        self.contest = Contest(o, say)
+        self.memory = {}
+
+    def find_generators(self):
+        found = [self.load] if "farbench" in self.o.generators else []
+        for word, name, make in (
+                ("memtier", "memtier_benchmark", lambda p: Memtier(p, self.o.threads, self.o.connections, self.client_cpus)),
+                ("crusher", "mc-crusher", lambda p: Crusher(p, self.o.connections, self.client_cpus))):
+            path = shutil.which(name) if word in self.o.generators else None
+            if path:
+                found.append(make(path))
+            elif word in self.o.generators:
+                self.notes.append("There is no %s: it makes no load." % name)
+        return found
+
+    def chosen(self, contestants):
+        wanted = self.o.wanted_contestants
+        return [c for c in contestants if not wanted or any(text in c.label for text in wanted)]
+
+    def asked_for(self, workloads):
+        wanted = self.o.wanted_workloads
+        return [w for w in workloads if not wanted or any(text in w.name for text in wanted)]
+
+    def work(self):
+        parts = {"direct": self.direct, "proxied": self.proxied, "memory": self.of_items, "idle": self.idle,
+                 "workers": self.workers}
+        known = [c.label for c in direct_contestants(self.setup, None, self.o.threads, [self.small], self.o.again) +
+                 proxied_contestants(self.setup, None, self.o.threads)]
+        for text in self.o.wanted_contestants:
+            if not any(text in label for label in known):
+                raise Failed("no contestant is called %s; there are: %s" % (text, "; ".join(known)))
+        try:
+            for part in self.o.parts:
+                parts[part]()
+        finally:
+            self.contest.stop()
+        if not self.contest.measured and not self.memory:
+            raise Failed("nothing is left to be measured: no workload is called so")
+
+    def start(self, contestants, datas):
+        self.contest.start(contestants, self.load, datas)
+        for c in list(contestants):
+            if URING in c.label and not uses(c, "uring"):
+                self.notes.append("%s cannot use io_uring here: it does not take part." % c.label)
+                contestants.remove(c)
+                self.contest.running.remove(c)
+                c.stop()
+
+    def direct(self):
+        workloads = self.asked_for(direct_workloads(self.small, self.large))
+        with_open_loop = not self.o.wanted_workloads or any(text in aims.OPEN for text in self.o.wanted_workloads)
+        contestants = self.chosen(direct_contestants(self.setup, self.server_cpus, self.o.threads, [self.small, self.large],
+                                                     self.o.again))
+        if not contestants or not (workloads or with_open_loop):
+            return
+        self.start(contestants, [self.small, self.large])
+        self.contest.run(contestants, workloads, self.generators)
+        if with_open_loop:
+            self.open_loop(contestants)
+        self.contest.stop()
+
+    def open_loop(self, contestants):
+        row = self.contest.find(aims.SMALL_1)
+        if row is None or PEER not in row.labels:
+            self.notes.append("memcached's maximum throughput was not measured (workload \"%s\"): no open loop." % aims.SMALL_1)
+            return
+        rate = OPEN_LOOP_SHARE * row.spread(PEER, "keys_per_s").median
+        self.contest.run(contestants, [Workload(aims.OPEN, self.small, rate=rate)], [self.load])
+
+    def proxied(self):
+        workloads = self.asked_for(proxied_workloads(self.small))
+        contestants = self.chosen(proxied_contestants(self.setup, self.server_cpus, self.o.threads))
+        if not contestants or not workloads:
+            return
+        self.start(contestants, [self.small])
+        self.contest.run(contestants, workloads, self.generators)
+        self.contest.stop()
+
+    def storing(self, cpus, threads):
+        return [c.label for c in self.chosen(direct_contestants(self.setup, cpus, threads, [], False))]
+
+    def make(self, label, cpus=None, threads=None):
+        """A fresh one, not running."""
+        found = direct_contestants(self.setup, cpus or self.server_cpus, threads or self.o.threads, [], False)
+        return next(c for c in found if c.label == label)
+
+    def of_items(self):
+        self.setup.megabytes = 1024
+        for what, size, keys in (("item of 64 B", 64, self.o.item_keys), ("item of 1 KiB", 1024, self.o.item_keys // 5)):
+            taken = self.memory.setdefault(what, {})
+            for label in self.storing(None, self.o.threads):
+                if URING in label:
+                    continue
+                taken[label] = memory_of.of_items(lambda: self.make(label), self.load, keys, size)
+                say("%s: %s takes %.1f bytes" % (what, label, taken[label]))
+        self.setup.megabytes = self.o.megabytes
+
+    def idle(self):
+        connections = memory_of.allow_descriptors(self.o.idle)
+        if connections < self.o.idle:
+            self.notes.append("The limit of open files allows %d idle connections." % connections)
+        whole, each = self.memory.setdefault("idle connections", {}), self.memory.setdefault("each idle connection", {})
+        for label in self.storing(None, self.o.threads):
+            whole[label], each[label] = memory_of.with_idle_connections(lambda: self.make(label), connections)
+            say("with %d idle connections: %s takes %d bytes, %.0f more for each" % (
+                connections, label, whole[label], each[label]))
+
+    def workers(self):
+        """From one worker to as many as there are CPUs for, beside those of the client."""
+        cpus = sorted(os.sched_getaffinity(0))
+        most = min(WORKERS_MOST, len(cpus) - CLIENT_CPUS)
+        if most < WORKERS_MOST:
+            self.notes.append("From 1 to %d workers wants %d CPUs, here are %d: %s" % (
+                WORKERS_MOST, WORKERS_MOST + CLIENT_CPUS, len(cpus),
+                "from 1 to %d was measured" % most if most > 1 else "nothing of the kind was measured"))
+        data = self.small
+        steps = [(n, Workload("64 B, pipeline 16, %d worker%s" % (n, "s" if n > 1 else ""), data, pipeline=16))
+                 for n in (1, most)]
+        if most < 2 or len(self.asked_for([w for _, w in steps])) < 2:
+            return
+        load = Load(self.o.farbench, self.o.protocol, CLIENT_CPUS, self.o.connections, set(cpus[most:]))
+        for n, workload in steps:
+            contestants = [self.make(label, set(cpus[:n]), n) for label in self.storing(None, n)]
+            self.start(contestants, [data])
+            self.contest.run(contestants, [workload], [load])
+            self.contest.stop()
+        self.efficiency(*[self.contest.find(w.name) for _, w in steps], most)
+
+    def efficiency(self, one, several, workers):
+        for label in one.labels:
+            if label in several.labels:
+                gain = several.spread(label, "keys_per_s").median / one.spread(label, "keys_per_s").median
+                self.notes.append("From 1 to %d workers %s has %.2f times the throughput: an efficiency of %.2f." % (
+                    workers, label, gain, gain / workers))
+
+
+def describe(run):
+    """(in short, in words)"""
+    here, o, setup = machine(), run.o, run.setup
+    programs = [p for p in (setup.farcached, setup.memcached, setup.nutcracker, setup.mcrouter) if p]
+    versions = ", ".join("%s (%s)" % (os.path.basename(p), version_of(p)) for p in programs)
+    short = "%s, %d CPUs; %s; %d rounds of %g s; load average %.1f at the start" % (
+        here["cpu"], here["cpus"], run.placement, o.rounds, o.seconds, here["load_average"])
+    words = "%s; -t %d in front, -t %d behind, -m %d, %s protocol, load by %s\n%s" % (
+        versions, o.threads, o.back_threads, o.megabytes, o.protocol, ", ".join(g.name for g in run.generators), short)
+    if here["load_average"] > BUSY_MACHINE:
+        words += "\nThe machine was busy before this began: expect noise"
+    if o.quick:
+        words += "\nThis was --quick: its numbers say nothing"
+    return short, words
+
+
+def show(run, short, words, took):
+    o, contest = run.o, run.contest
+    print("\n".join(part for part in (
+        report.table(contest), report.memory_table(run.memory), "", aims.table(contest, run.memory), "",
+        "%s; it took %.1f minutes" % (words, took / 60), "\n".join(run.notes)) if part is not None))
+    for row in contest.measured:
+        for label in sorted(row.busy_client):
+            print("%s, %s: the client was busy all the time and may have been what was measured" % (row.name, label))
+    if contest.unsent:
+        print("At a rate: %d requests were due and never sent, or not answered" % contest.unsent)
+    if o.json:
+        report.write_json(o.json, contest, run.memory)
+    if o.csv:
+        report.write_csv(o.csv, contest)
+    if o.svg:
+        report.write_svg(o.svg, contest, short)
+    if o.charts:
+        report.write_charts(o.charts, contest, short)
+
+
+def main():
+    run = Run(read_options(json.loads(sys.argv[1])))
+    short, words = describe(run)
+    say(words)
+    began = time.monotonic()
+    status = 0
+    try:
+        run.work()
+    except KeyboardInterrupt:
+        say("stopped; this is what there is so far")
+        status = 1
+    show(run, short, words, time.monotonic() - began)
+    return status
+
+
+def on_signal(_number, _frame):
+    raise KeyboardInterrupt
+
+
+if __name__ == "__main__":
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, on_signal)
+    try:
+        sys.exit(main())
+    except Failed as e:
+        say("farbench compare: %s" % e)
+        sys.exit(1)

@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What farcached is meant to reach beside its peers, as ratios: the table that `farbench compare` ends with.
+
+A row is a measure, the contestant and whom it is compared with (None: the best peer at this), the workload, the metric, and the
+limit: at most, or at least where more is better.
+"""
+from compare_contest import FLOOR, METRICS, PEER
+from compare_contestants import URING
+
+CPU, RATE, P50, P99, P999 = "cpu_s_per_million", "keys_per_s", "p50_us", "p99_us", "p999_us"
+SMALL_1, SMALL_16, LARGE_1, LARGE_16 = "64 B, pipeline 1", "64 B, pipeline 16", "1 KiB, pipeline 1", "1 KiB, pipeline 16"
+MULTI, OPEN, SINGLE = "64 B, multi-get of 50 keys", "64 B, 70 % of memcached's maximum", "64 B, one connection"
+SETS = "64 B, sets, pipeline 1"
+PROXIED_1, PROXIED_16 = "proxied, pipeline 1", "proxied, pipeline 16"
+PROXIED_MULTI, PROXIED_SINGLE = "proxied, multi-get of 50 keys", "proxied, one connection"
+OURS, RING = "farcached", "farcached" + URING
+SHM, RING_SHM = "farcached -t 1 -> 2 farnode (shm)", "farcached" + URING + " -t 1 -> 2 farnode (shm)"
+
+AIMS = [
+    (OURS, PEER, SMALL_1, CPU, 0.90), (OURS, FLOOR, SMALL_1, CPU, 1.08), (RING, PEER, SMALL_1, CPU, 0.70),
+    (OURS, PEER, SMALL_16, CPU, 0.55), (OURS, PEER, SMALL_16, RATE, 1.3),
+    (RING, PEER, SMALL_16, CPU, 0.55), (RING, PEER, SMALL_16, RATE, 1.3),
+    (OURS, PEER, LARGE_1, CPU, 0.95), (OURS, PEER, LARGE_16, CPU, 0.65),
+    (RING, PEER, LARGE_1, CPU, 0.85), (RING, PEER, LARGE_16, CPU, 0.60),
+    (OURS, PEER, MULTI, CPU, 0.60), (RING, PEER, MULTI, CPU, 0.60),
+    (OURS, PEER, OPEN, P99, 0.8), (OURS, PEER, OPEN, P999, 0.8), (RING, PEER, OPEN, P99, 0.8), (RING, PEER, OPEN, P999, 0.8),
+    (SHM, None, PROXIED_1, CPU, 0.55), (RING_SHM, None, PROXIED_1, CPU, 0.42),
+    (SHM, None, PROXIED_16, CPU, 0.30), (RING_SHM, None, PROXIED_16, CPU, 0.30),
+    (SHM, None, PROXIED_MULTI, CPU, 0.35), (RING_SHM, None, PROXIED_MULTI, CPU, 0.35),
+    (OURS, PEER, SINGLE, P50, 1.0), (RING, PEER, SINGLE, P50, 1.0),
+    (SHM, None, PROXIED_SINGLE, P50, 0.85), (RING_SHM, None, PROXIED_SINGLE, P50, 0.85),
+]
+MEMORY_AIMS = [("item of 64 B", OURS, 1.05), ("idle connections", OURS, 0.7), ("idle connections", RING, 0.7)]
+
+
+def verdict(low_is_good, value, limit):
+    return "met" if (value <= limit if low_is_good else value >= limit) else "MISSED"
+
+
+def rows(contest, memory):
+    """[(measure, whose, aim, measured, verdict)] in words, of what was measured. memory: {what: {label: bytes}}."""
+    found = []
+    titles = {m[0]: (m[1], m[3]) for m in METRICS}
+    for whose, to, workload, metric, limit in AIMS:
+        row = contest.find(workload)
+        if row is None or whose not in row.labels:
+            continue
+        title, more_is_better = titles[metric]
+        beside = to or row.best_peer(metric)
+        ratio = row.ratio(whose, metric, beside) if beside in row.labels else None
+        if ratio is None or not ratio.known:
+            continue
+        found.append(("%s: %s to that of %s" % (workload, title, beside), whose,
+                      "%s %.2f" % (">=" if more_is_better else "<=", limit),
+                      "%.3f (%.3f .. %.3f)" % (ratio.median, ratio.low, ratio.high),
+                      verdict(not more_is_better, ratio.median, limit)))
+    for what, whose, limit in MEMORY_AIMS:
+        taken = memory.get(what, {})
+        if whose in taken and PEER in taken:
+            ratio = taken[whose] / taken[PEER]
+            found.append(("memory, %s, to that of %s" % (what, PEER), whose, "<= %.2f" % limit, "%.3f" % ratio,
+                          verdict(True, ratio, limit)))
+    return found
+
+
+def table(contest, memory):
+    found = rows(contest, memory)
+    if not found:
+        return ""
+    lines = ["Aims", "  %-66s %-34s %-8s %-24s %s" % ("measure", "of", "aim", "measured", "")]
+    lines += ["  %-66s %-34s %-8s %-24s %s" % one for one in found]
+    return "\n".join(lines)

@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""A contest: every contestant runs all the time, one is loaded at a time, in turn, round by round.
+
+A ratio is taken within a round, since what disturbs a machine disturbs neighbours in time alike; shown are its median over the
+rounds, its least and its greatest. CPU is that of all of a contestant's processes while it is measured.
+"""
+import math
+import statistics
+
+from compare_servers import Failed
+
+METRICS = [  # key, title, decimals, is more better?
+    ("keys_per_s", "keys/s", 0, True),
+    ("p50_us", "p50 us", 0, False),
+    ("p99_us", "p99 us", 0, False),
+    ("p999_us", "p99.9 us", 0, False),
+    ("front_cpu_s_per_million", "front CPU", 3, False),
+    ("back_cpu_s_per_million", "back CPU", 3, False),
+    ("cpu_s_per_million", "CPU", 3, False),
+]
+RATIOS = ("keys_per_s", "p50_us", "p99_us", "p999_us", "cpu_s_per_million")
+HIT_RATIO_MIN = 0.999
+CLIENT_BUSY = 0.95  # of its CPUs: above it the numbers may be the client's
+PEER, FLOOR = "memcached", "floor"
+
+
+class Spread:
+    """Median and extremes of some numbers; those that are not known do not count."""
+
+    def __init__(self, numbers):
+        known = [n for n in numbers if n is not None]
+        self.median = statistics.median(known) if known else math.nan
+        self.low, self.high = (min(known), max(known)) if known else (math.nan, math.nan)
+
+    @property
+    def known(self):
+        return math.isfinite(self.median)
+
+    def as_json(self):
+        return {name: x if math.isfinite(x) else None
+                for name, x in (("median", self.median), ("min", self.low), ("max", self.high))}
+
+
+class Measured:
+    """What one workload came to under one generator. rounds: one {label: measurement} for each round."""
+
+    def __init__(self, workload, generator, contestants):
+        self.workload = workload
+        self.generator = generator
+        self.contestants = contestants
+        self.rounds = []
+        self.busy_client = set()
+
+    @property
+    def name(self):
+        own = self.generator.name == "farbench"
+        return self.workload.name if own else "%s (%s)" % (self.workload.name, self.generator.name)
+
+    @property
+    def labels(self):
+        return [c.label for c in self.contestants]
+
+    @property
+    def ours(self):
+        return [c.label for c in self.contestants if c.ours]
+
+    def spread(self, label, metric):
+        return Spread([r[label][metric] for r in self.rounds])
+
+    def best_peer(self, metric):
+        """The label of the peer, who is not ours and stores, with the best median; None if there is none who knows it."""
+        more_is_better = next(m[3] for m in METRICS if m[0] == metric)
+        medians = {c.label: self.spread(c.label, metric) for c in self.contestants if not c.ours and c.stores}
+        peers = [label for label, spread in medians.items() if spread.known]
+        return (max if more_is_better else min)(peers, key=lambda label: medians[label].median) if peers else None
+
+    def ratio(self, label, metric, to):
+        pairs = [(r[label][metric], r[to][metric]) for r in self.rounds] if to in self.labels else []
+        return Spread([a / b for a, b in pairs if a is not None and b])
+
+
+class Contest:
+    """say(words): tells of progress."""
+
+    def __init__(self, options, say):
+        self.options = options
+        self.say = say
+        self.running = []
+        self.measured = []
+        self.unsent = 0
+
+    def start(self, contestants, load, datas):
+        """datas: those that each that stores is given."""
+        for contestant in contestants:
+            self.say("starting %s" % contestant.label)
+            self.running.append(contestant)
+            contestant.start()
+            for data in datas if contestant.stores else []:
+                load.preload(contestant, data)
+
+    def stop(self):
+        while self.running:
+            self.running.pop().stop()
+
+    def run(self, contestants, workloads, generators):
+        """Measures all rounds of these workloads, workload by workload within a round."""
+        rows = []
+        for generator in generators:
+            for workload in workloads:
+                able = [c for c in contestants if generator.can(c, workload)]
+                if able:
+                    rows.append(Measured(workload, generator, able))
+        self.measured += rows
+        for number in range(1, self.options.rounds + 1):
+            for row in rows:
+                self._one_round(row, number)
+
+    def _one_round(self, row, number):
+        got = {}
+        turn = number % len(row.contestants)  # each round begins with another, so that none always follows the same
+        for contestant in row.contestants[turn:] + row.contestants[:turn]:
+            one = row.generator.measure(contestant.at(row.workload.data), row.workload, self.options.seconds, self.options.warmup)
+            if one["hit_ratio"] < HIT_RATIO_MIN:
+                raise Failed("%s, %s: a hit ratio of %.4f where everything should be stored" % (
+                    contestant.label, row.name, one["hit_ratio"]))
+            if (one["client_cpu_share"] or 0) > CLIENT_BUSY:
+                row.busy_client.add(contestant.label)
+            self.unsent += one["unsent"]
+            got[contestant.label] = one
+            self.say("round %d, %s: %-36s %9.0f keys/s, p99 %6.0f us, CPU %.3f + %.3f s per million" % (
+                number, row.name, contestant.label, one["keys_per_s"], one["p99_us"] or math.nan,
+                one["front_cpu_s_per_million"], one["back_cpu_s_per_million"]))
+        row.rounds.append(got)
+
+    def find(self, name):
+        return next((row for row in self.measured if row.name == name and row.rounds), None)

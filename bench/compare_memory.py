@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What memory is taken: of an item, and with idle connections. Resident memory of fresh processes."""
+import resource
+import socket
+import time
+
+from compare_servers import Failed, stats
+from compare_load import Data
+
+DESCRIPTORS_BESIDE = 200
+CONNECTIONS_PER_ADDRESS = 20_000  # fewer than ports that the kernel gives out
+PATIENCE_SECONDS = 60
+SETTLE_SECONDS, RESTS = 10, 6
+
+
+def settled(process):
+    """Resident bytes, once they rest: a table may still be growing."""
+    end, seen = time.monotonic() + SETTLE_SECONDS, [process.resident_bytes()]
+    while time.monotonic() < end and (len(seen) < RESTS or len(set(seen[-RESTS:])) > 1):
+        time.sleep(0.2)
+        seen.append(process.resident_bytes())
+    return seen[-1]
+
+
+def of_items(make, load, keys, value_bytes):
+    """Bytes that an item of so many bytes and keys of at most ten characters takes. make(): a contestant, not running."""
+    data = Data("%d B values" % value_bytes, value_bytes, keys, prefix="key-")
+    contestant = make().start()
+    try:
+        before = contestant.front.resident_bytes()
+        load.preload(contestant, data)
+        after = settled(contestant.front)
+        items = int(stats(contestant.port)["curr_items"])
+        if items < keys:
+            raise Failed("%s holds only %d of %d items" % (contestant.label, items, keys))
+        return (after - before) / items
+    finally:
+        contestant.stop()
+
+
+def allow_descriptors(wanted):
+    """How many connections there may be. What is started from here inherits the limit."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    needed = wanted + DESCRIPTORS_BESIDE
+    if soft < needed:
+        soft = needed if hard == resource.RLIM_INFINITY else min(needed, hard)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    return min(wanted, soft - DESCRIPTORS_BESIDE)
+
+
+def connect(port, number):
+    """One that has asked for something once."""
+    source = ("127.0.0.%d" % (1 + number // CONNECTIONS_PER_ADDRESS), 0)
+    s = socket.create_connection(("127.0.0.1", port), PATIENCE_SECONDS, source_address=source)
+    s.sendall(b"get nothing\r\n")
+    if s.recv(64) != b"END\r\n":
+        raise Failed("a connection is not served: number %d" % number)
+    return s
+
+
+def with_idle_connections(make, connections):
+    """(resident bytes, growth by each connection). Every connection was used once."""
+    contestant = make().start()
+    opened = []
+    try:
+        before = contestant.front.resident_bytes()
+        for number in range(connections):
+            opened.append(connect(contestant.port, number))
+        after = settled(contestant.front)
+        return after, (after - before) / connections
+    finally:
+        for s in opened:
+            s.close()
+        contestant.stop()

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "process/start_guard.h"
+
+#include <sys/mman.h>
+
+#include <cstdlib>
+#include <new>
+#include <string>
+#include <system_error>
+
+#include "process/log.h"
+
+namespace farcached::process {
+
+namespace {
+
+// Nothing was unwound, and no thread is waited for.
+[[noreturn]] void give_up_starting() {
+    try {
+        if (std::current_exception() != nullptr) throw;
+    } catch (const std::bad_alloc&) {
+        say(Level::error, "failed to start: out of memory; lower the memory limit, or raise what the process may have");
+        std::_Exit(conf::exit_system);
+    } catch (const std::system_error& error) {
+        say(Level::error, std::string("failed to start: ") + error.what());
+        std::_Exit(conf::exit_system);
+    } catch (...) {
+    }
+    std::abort();
+}
+
+}  // namespace
+
+StartGuard::StartGuard() : before_(std::set_terminate(give_up_starting)) {}
+
+conf::Refusal StartGuard::room_for(uint32_t threads) {
+    constexpr size_t others = 8;  // that accept, watch, crawl, ...
+    constexpr size_t bytes_each = size_t(16) << 20;
+    const size_t bytes = (threads + others) * bytes_each;
+    void* const room = mmap(nullptr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (room != MAP_FAILED) {
+        munmap(room, bytes);
+        return {};
+    }
+    return conf::Problem{conf::exit_system, "failed to start " + std::to_string(threads) +
+                                                " threads: no address space for them (" + std::to_string(bytes >> 20) +
+                                                " megabytes); raise the limit on it (LimitAS), or lower the memory limit\n"};
+}
+
+void StartGuard::over() {
+    if (before_ != nullptr) std::set_terminate(before_);
+    before_ = nullptr;
+}
+
+}  // namespace farcached::process

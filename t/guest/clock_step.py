@@ -1,0 +1,155 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The wall clock is set an hour forward, and an hour back, under daemons that run. Runs in a guest, whose clock is its own.
+
+What is expected is what memcached does, which runs beside with the same questions: time goes on by a clock that nobody
+sets, and the wall clock of the start is what Unix times are counted from for as long as the process lives.
+K1  uptime goes on, and `stats time` with it: it differs from the wall clock by the step.
+K2  What lives for so many seconds lives for so many. An exptime that is a Unix time is met when the clock of the start would
+    have shown it: one hour late by a clock that was set forward, one hour early by one that was set back.
+K3  A flush_all with a delay, an idle timeout and a lease last as long as they would have.
+K4  Connections to nodes stay, nothing is given up, and no lease is used for longer than it was granted.
+"""
+import os
+import re
+import sys
+import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "lib"))
+from cluster import Cluster, nodes_shown  # noqa: E402
+from farcached import Daemon, deadline, default_binary, tap, until  # noqa: E402
+
+HOUR = 3600
+MEMCACHED = "/usr/bin/memcached"
+SHORT, DELAY, IDLE = 4, 3, 3  # seconds
+
+
+def set_wall_clock(step):
+    time.clock_settime(time.CLOCK_REALTIME, time.clock_gettime(time.CLOCK_REALTIME) + step)
+
+
+def wall():
+    return int(time.time())
+
+
+def stored(client, key, exptime):
+    client.set(key, "v", exptime=exptime)
+    return client.get(key) == b"v"
+
+
+def gone_in_time(client, key):
+    return until(lambda: client.get(key), lambda value: value is None) is None
+
+
+def asked(binary, step):
+    """What a memcached answers around the step, by name."""
+    answers = {}
+    with Daemon("-o", "idle_timeout=%d" % IDLE, binary=binary, threads=1) as d, d.client() as c, d.client() as idle:
+        before, wall_before = c.stats(), wall()
+        for key, exptime in (("relative", SHORT), ("hours", 2 * HOUR), ("unix soon", wall_before + 60),
+                             ("unix late", wall_before + 2 * HOUR), ("never", 0)):
+            c.set(key.replace(" ", "_"), "v", exptime=exptime)
+        idle.ask("mn")
+        set_wall_clock(step)
+        try:
+            after = c.stats()
+            answers["uptime goes on"] = 0 <= int(after["uptime"]) - int(before["uptime"]) < 60
+            answers["time goes on, from what it was"] = 0 <= int(after["time"]) - int(before["time"]) < 60
+            for key in ("hours", "unix_soon", "unix_late", "never"):
+                answers["%s is there after the step" % key] = c.get(key) == b"v"
+            answers["what lives for seconds is not gone at once"] = stored(c, "fresh", 60)
+            answers["a Unix time of the new clock, soon"] = stored(c, "soon", wall() + 60)
+            answers["a Unix time of the new clock, past"] = stored(c, "past", wall() - 60)
+            answers["a Unix time of the new clock, in two hours"] = stored(c, "later", wall() + 2 * HOUR)
+            answers["what lived for seconds is gone after them"] = gone_in_time(c, "relative")
+            c.set("flushed", "v")
+            c.ask("flush_all %d" % DELAY)
+            answers["a flush_all with a delay waits"] = c.get("flushed") == b"v"
+            answers["and then flushes"] = gone_in_time(c, "flushed")
+            answers["who is idle is closed in time"] = closed_in_time(d, idle)
+        finally:
+            set_wall_clock(-step)
+    return answers
+
+
+def closed_in_time(daemon, idle):
+    """By another client, which does not wake it."""
+    until(lambda: daemon.stats()["idle_kicks"], lambda n: n != "0")
+    return idle.is_closed()
+
+
+def beside_memcached(step, name):
+    ours = asked(default_binary(), step)
+    wanted = {key: True for key in ours}
+    wanted["a Unix time of the new clock, past"] = step > 0
+    wanted["a Unix time of the new clock, soon"] = step > 0
+    wanted["a Unix time of the new clock, in two hours"] = True
+    tap.is_({k: v for k, v in ours.items() if v != wanted[k]}, {}, "%s: farcached keeps its time" % name)
+    if os.access(MEMCACHED, os.X_OK):
+        tap.is_(ours, asked(MEMCACHED, step), "%s: as memcached does" % name)
+    else:
+        tap.skip("%s: as memcached does" % name, "there is no memcached here")
+
+
+def numbers(proxy):
+    return {name: int(value) for name, value in proxy.stats("proxy").items() if value.isdigit()}
+
+
+def in_front_of_nodes(step, name):
+    """Leases and pointers, over shm and RDMA: read one-sided before, across and after the step, and over in their time."""
+    with Cluster("shm verbs tcp", proxies=1, threads=1, local_read=False, options=["node_timeout_ms=30000"],
+                 node_args=["--lease-ms", "6000", "-t", "1"]) as c:
+        proxy = c.proxies[0]
+        keys = [c.key(node, "k") for node in c.nodes]
+        with proxy.client() as client:
+            for key in keys:
+                client.set(key, "v")
+            for _ in range(3):
+                for key in keys:
+                    client.get(key)
+            before, up = numbers(proxy), {n: s["links_up"] for n, s in nodes_shown(proxy).items()}
+            leased = [int(proxy.stats("node " + node.name)["lease_granted"]) for node in c.nodes]
+            set_wall_clock(step)
+            try:
+                found = [client.get(key) for key in keys]
+                after = numbers(proxy)
+                tap.is_(found, [b"v"] * len(keys), name + ": all is found across the step")
+                tap.ok(after["get_onesided"] > before["get_onesided"], name + ": by pointers, whose leases run on",
+                       (before["get_onesided"], after["get_onesided"]))
+                for counter in ("node_timeouts", "node_failures", "down_silent", "read_invalid_lease", "read_failed"):
+                    tap.is_(after[counter] - before[counter], 0, "%s: %s" % (name, counter))
+                tap.is_({n: s["links_up"] for n, s in nodes_shown(proxy).items()}, up, name + ": connections stay")
+                over = until(lambda: sum(int(proxy.stats("node " + n.name)["lease_bytes"]) for n in c.nodes), lambda n: n == 0)
+                tap.is_(over, 0, name + ": and the leases are over in their time")
+                tap.is_([client.get(key) for key in keys], [b"v"] * len(keys), name + ": after which nodes are asked")
+                tap.ok(numbers(proxy)["pointer_expired"] > before["pointer_expired"], name + ": as pointers have expired")
+                again = [int(proxy.stats("node " + node.name)["lease_granted"]) for node in c.nodes]
+                tap.ok(sum(again) > sum(leased), name + ": and are granted anew")
+            finally:
+                set_wall_clock(-step)
+
+
+def watched(step):
+    """`watch` and the log show the wall clock as it is."""
+    with Daemon("--log-format", "logfmt", "-v", threads=1) as d, d.client() as c, d.client() as w:
+        w.ask("watch")
+        set_wall_clock(step)
+        try:
+            c.get("k")
+            shown = float(re.match(rb"ts=(\d+\.\d+) ", w.line()).group(1))
+            tap.ok(abs(shown - time.time()) < 60, "watch shows the time that the clock shows", (shown, time.time()))
+        finally:
+            set_wall_clock(-step)
+
+
+def main():
+    if "FARCACHED_RDMA_ADDRESS" not in os.environ:
+        tap.skip_all("the clock of this machine is not ours to set: run it in a guest")
+    tap.diag("each wait at most %.0f s" % deadline())
+    for step, name in ((HOUR, "an hour forward"), (-HOUR, "an hour back")):
+        beside_memcached(step, name)
+        in_front_of_nodes(step, name)
+    watched(HOUR)
+    tap.done()
+
+
+main()
