@@ -77,6 +77,11 @@ class Recorder {
         std::atomic_signal_fence(std::memory_order_release);
         fd_.store(fd, std::memory_order_relaxed);
     }
+    // The same of who was taken, where only this much is known of what is done.
+    void hand(std::string_view bytes) {
+        at_hand_.bytes = bytes;
+        step_.store(bytes.data(), std::memory_order_relaxed);
+    }
     // Of what is at hand, this is done now.
     void step(const char* at) { step_.store(at, std::memory_order_relaxed); }
     void put_down() { fd_.store(-1, std::memory_order_relaxed); }

@@ -16,6 +16,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 
 #include "base/function_ref.h"
 #include "protocol/frame_request.h"
@@ -58,6 +59,9 @@ class Backend {
     // "name value\n"; "NAME -\n" for one that did not answer. A name that no node has: an empty value.
     virtual Asked ask(const protocol::StatsOp& op, std::string_view node, Ticket ticket) = 0;
 
+    // Gets of these keys are asked for next: what they will read of memory that is mapped here may be set on its way. No answer
+    // depends on it.
+    virtual void expect(std::span<const protocol::Key>) {}
     // Would an item of this size be refused as too large?
     virtual bool too_large(size_t key_bytes, uint64_t value_bytes) const = 0;
     // Accesses that it saw and the nodes did not are to be sent no later than what is asked or answered next.

@@ -172,7 +172,12 @@ struct Window {
             ends[size] = end += bytes;
         }
     }
-    void fetch(const proxy::LocalGet& local) {
+    void fetch(Context& context) {
+        if (context.backend != nullptr) {
+            if (size > 1) context.backend->expect({keys, size});
+            return;
+        }
+        const proxy::LocalGet& local = context.local;
         for (uint32_t i = 0; i < size; i++) {
             keys[i].hash = local.hash(keys[i].bytes);
             if (size > 1) local.prefetch_bucket(keys[i].hash);
@@ -259,7 +264,7 @@ size_t answer_keys(Call& call, std::string_view text, Turn& turn) {
     turn = Turn::done;
     for (uint32_t keys = 0; keys < keys_per_turn; keys += window.size) {
         window.fill(cursor);
-        if (call.context.backend == nullptr) window.fetch(call.context.local);
+        if (call.context.backend == nullptr || !asked.touching) window.fetch(call.context);
         if (window.size != 0) line.any_key = true;
         uint32_t answered = answer(call, window, asked);
         if (answered < window.size) {
@@ -328,7 +333,7 @@ uint32_t run_plain_gets(Call& call, uint32_t most) {
     const AskedOfKey plain{/* with_cas= */ false, /* touching= */ false, never_expires};
     uint32_t i = 0;
     if (call.context.backend == nullptr) [[likely]] {
-        window.fetch(call.context.local);
+        window.fetch(call.context);
         do {
             get_one(call, window.keys[i], plain);
             std::memcpy(call.out.reserve(5), "END\r\n", 5);
@@ -336,6 +341,7 @@ uint32_t run_plain_gets(Call& call, uint32_t most) {
             i++;
         } while (i < window.size && call.out.size() < out_bytes_soft_max);
     } else {
+        window.fetch(call.context);
         do {
             get_locked(call, window.keys[i++], plain);
             say_end(call);

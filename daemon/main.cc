@@ -104,6 +104,7 @@ node::Config node_config(const conf::MemorySettings& memory, uint32_t threads, b
     config.evict = memory.evict;
     config.cas = memory.cas;
     config.huge_pages = memory.huge_pages;
+    config.offered = false;
     if (embedded) config.numa_nodes = node::read_numa_nodes();
     config.workers = threads;
     return config;

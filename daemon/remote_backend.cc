@@ -2,8 +2,10 @@
 #include "daemon/remote_backend.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <new>
+#include <span>
 
 #include "base/boottime.h"
 #include "base/check.h"
@@ -380,6 +382,23 @@ bool RemoteBackend::read_local(Node& node, const protocol::GetOp& op, ValueSink 
     const uint64_t arena_offset = uint64_t(reinterpret_cast<const char*>(node.mapped->arena) - node.mapped->base);
     if (node.link.note_access(hash, found.guard.generation(), arena_offset + found.slot.offset(), 0)) touched(node);
     return true;
+}
+
+void RemoteBackend::expect(std::span<const protocol::Key> keys) {
+    struct Coming {
+        const proxy::LocalGet* local;
+        uint64_t hash;
+    };
+    std::array<Coming, proxy::LocalGet::prefetch_window> coming;
+    size_t count = 0;
+    for (const protocol::Key& key : keys.first(std::min(keys.size(), coming.size()))) {
+        const Node* node = choose(key.bytes);
+        if (node == nullptr || node->mapped == nullptr) continue;
+        const uint64_t hash = node->local.hash(key.bytes);
+        node->local.prefetch_bucket(hash);
+        coming[count++] = {&node->local, hash};
+    }
+    for (const Coming& one : std::span(coming).first(count)) one.local->prefetch_item(one.hash);
 }
 
 Asked RemoteBackend::ask(const protocol::GetOp& op, Wanted wanted, Ticket ticket, ValueSink value,

@@ -66,6 +66,7 @@ class RemoteBackend final : public Backend {
     Asked ask(const protocol::ForgetOp& op, Ticket ticket) override;
     Asked ask(const protocol::FlushOp& op, Ticket ticket) override;
     Asked ask(const protocol::StatsOp& op, std::string_view node, Ticket ticket) override;
+    void expect(std::span<const protocol::Key> keys) override;
     bool too_large(size_t key_bytes, uint64_t value_bytes) const override;
     void end_tick() override;
     // When its timer rings, on boottime_ns(); UINT64_MAX: it does not.

@@ -6,7 +6,9 @@
 // never loops and never makes anybody wait: what fails goes to the locked path, once.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
+#include <cstdint>
 #include <cstring>
 #include <string_view>
 
@@ -86,6 +88,14 @@ inline layout::ItemHeader load_header(const uint64_t* item, uint64_t guard) {
     return header;
 }
 
+// While the guard is on its way: the item's second line, and what its owner touches when this was a read.
+inline void prefetch_more(const RegionView& view, uint64_t page, uint64_t offset, uint64_t capacity) {
+    __builtin_prefetch(view.arena + offset / 8 + 8);
+    if (view.beside == nullptr) return;
+    const uint32_t slot = uint32_t(offset % layout::page_bytes) / uint32_t(std::min<uint64_t>(capacity, layout::page_bytes));
+    __builtin_prefetch(view.beside + (page * layout::page_slots_max + slot) * view.beside_bytes, 1);
+}
+
 // The item at one slot whose tag matched. key_differs: not ours, go on probing.
 template <class Sink, class Steps>
 Outcome read_item(const RegionView& view, const layout::PartitionEntry& partition, const uint64_t* slot,
@@ -99,6 +109,7 @@ Outcome read_item(const RegionView& view, const layout::PartitionEntry& partitio
     seen.epoch_before = words::load_acquire(&view.pages[page].epoch);
     steps(Step::epoch_read);
     const uint64_t* item = view.arena + seen.slot_before.offset() / 8;
+    prefetch_more(view, page, seen.slot_before.offset(), seen.capacity_bytes);
     seen.guard_before = {words::load_acquire(item)};
     if (seen.guard_before.state() != layout::GuardState::live) return Outcome::guard_dead;
     steps(Step::guard_read);

@@ -29,7 +29,8 @@ Offsets plan(const RegionShape& shape) {
 }  // namespace
 
 Region::Region(const RegionShape& shape)
-    : mapping_(Mapping::Kind::shared_memory, plan(shape).end, shape.huge_pages) {
+    : mapping_(shape.offered ? Mapping::Kind::shared_memory : Mapping::Kind::private_memory, plan(shape).end,
+               shape.huge_pages) {
     const Offsets at = plan(shape);
     char* base = mapping_.data();
     header_ = new (base) layout::RegionHeader{};

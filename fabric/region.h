@@ -19,6 +19,7 @@ struct RegionShape {
     uint64_t buckets_max = 0;            // per partition
     uint64_t overflow_max = 0;           // per partition
     bool huge_pages = false;
+    bool offered = true;                 // others may map it
     uint64_t incarnation = 0;
     uint64_t hash_seed = 0;
 };
@@ -28,7 +29,7 @@ class Region {
     explicit Region(const RegionShape& shape);
 
     const RegionView& view() const { return view_; }
-    // For another process to map, see Mapping. The caller closes it.
+    // For another process to map, see Mapping. The caller closes it. Only of a region that is offered.
     int open_read_only() const { return mapping_.open_read_only(); }
 
     // For the owner, who may write.
@@ -38,6 +39,11 @@ class Region {
     layout::Bucket* buckets(uint32_t partition);
     layout::Bucket* overflow(uint32_t partition);
     uint64_t* arena() { return arena_; }
+    // RegionView::beside; outlives all who read. Before anybody has the view.
+    void keep_beside(const void* first, uint32_t bytes) {
+        view_.beside = static_cast<const char*>(first);
+        view_.beside_bytes = bytes;
+    }
 
   private:
     Mapping mapping_;

@@ -29,6 +29,10 @@ struct RegionView {
     uint64_t arena_bytes = 0;
     uint64_t hash_seed = 0;
     uint32_t partition_count_log2 = 0;
+    // What the owner keeps of items beside them and touches after each read: so many bytes for each slot of a page, of which
+    // page_slots_max are counted. Only ever prefetched. Null: it is another process'.
+    const char* beside = nullptr;
+    uint32_t beside_bytes = 0;
 };
 
 }  // namespace farcached::fabric

@@ -14,12 +14,12 @@
 namespace farcached::node {
 
 Arena::Arena(fabric::Region& region, const SizeClasses& classes, uint64_t reserved_pages,
-             uint64_t limit_pages, double lease_share, uint64_t unleased_min)
+             uint64_t limit_pages, double lease_share, uint64_t unleased_min, bool huge_pages)
     : region_(region),
       classes_(classes),
       reserved_(reserved_pages),
       descriptor_memory_(Mapping::Kind::private_memory,
-                         reserved_pages * layout::page_slots_max * sizeof(Descriptor), false),
+                         reserved_pages * layout::page_slots_max * sizeof(Descriptor), huge_pages),
       descriptors_(reinterpret_cast<Descriptor*>(descriptor_memory_.data())),
       page_memory_(Mapping::Kind::private_memory, reserved_pages * sizeof(Page), false),
       pages_(reinterpret_cast<Page*>(page_memory_.data())),
@@ -31,7 +31,6 @@ Arena::Arena(fabric::Region& region, const SizeClasses& classes, uint64_t reserv
       limit_(limit_pages) {
     CHECK(reserved_pages <= arena_pages_max);
     CHECK(limit_pages <= reserved_pages);
-    for (uint64_t i = 0; i < reserved_pages; i++) new (&pages_[i]) Page();
 }
 
 void Arena::set_free_locked(uint64_t number, bool is_free) {
@@ -242,7 +241,7 @@ void Arena::cut(uint64_t first, uint64_t pages, uint8_t size_class, uint16_t own
         page.lease_end = 0;
         page.listed = 0;
         page.draining = 0;
-        __atomic_store_n(&page.owner, owner, __ATOMIC_RELAXED);
+        __atomic_store_n(&page.owner_and_1, uint16_t(owner + 1), __ATOMIC_RELAXED);
     }
 }
 
@@ -251,7 +250,7 @@ void Arena::uncut(uint64_t first) {
     if (pages_[first].size_class == layout::large_class) pages = region_.page(first).run_pages;
     for (uint64_t number = first; number < first + pages; number++) {
         CHECK(pages_[number].live == 0);
-        __atomic_store_n(&pages_[number].owner, Page::no_owner, __ATOMIC_RELAXED);
+        __atomic_store_n(&pages_[number].owner_and_1, uint16_t(0), __ATOMIC_RELAXED);
     }
     give_back(first, pages);
 }

@@ -34,15 +34,16 @@ namespace farcached::node {
 
 constexpr uint64_t arena_pages_max = (UINT64_C(1) << 22) - 1;
 
+// All zeros before it is cut for the first time, so that pages never used take no memory here.
 struct Page {
     static constexpr uint16_t no_owner = UINT16_MAX;
-    uint16_t owner = no_owner;  // partition; read without its lock as a hint (atomically)
+    uint16_t owner_and_1 = 0;   // partition + 1, 0: nobody's; read without its lock as a hint (atomically)
     uint8_t size_class = 0;
     uint16_t live = 0;          // slots in use
     uint16_t fresh = 0;         // slots never used since the page was cut
     uint16_t partial = 0;       // not 0: on one of its class's two lists of pages with room
-    Ref free_head = nil;
-    uint32_t prev = nil, next = nil;  // that list
+    Ref free_head = 0;          // nil: there is none
+    uint32_t prev = 0, next = 0;  // that list; nil: its ends
     uint32_t run_head = 0;      // large_class: first page of the run
     uint64_t born = 0;          // large_class: the run's place in the order of all runs
     uint8_t listed = 0;         // among its partition's pages that leases may run in
@@ -61,7 +62,7 @@ class Arena {
   public:
     // lease_share: of the limit; lease_zone() leaves at least `unleased_min` pages outside.
     Arena(fabric::Region& region, const SizeClasses& classes, uint64_t reserved_pages,
-          uint64_t limit_pages, double lease_share, uint64_t unleased_min);
+          uint64_t limit_pages, double lease_share, uint64_t unleased_min, bool huge_pages);
 
     // Divides the pages among so many homes. Before any is taken. The parts begin at multiples of `align` pages.
     void divide(uint32_t homes, uint64_t align);
@@ -85,6 +86,13 @@ class Arena {
         return page_of(ref) * layout::page_bytes +
                uint64_t(slot_of(ref)) * classes_.slot_bytes(pages_[page_of(ref)].size_class);
     }
+    // What a slot of the index says, for nothing but speed: it may be of an item long gone.
+    void prefetch_descriptor(layout::Slot slot) const {
+        const uint32_t bytes = classes_.slot_bytes(slot.size_class() & (layout::large_class));
+        const uint64_t at = slot.offset();
+        if (bytes == 0 || at >= reserved_ * layout::page_bytes) return;
+        __builtin_prefetch(&descriptors_[make_ref(at / layout::page_bytes, uint32_t(at % layout::page_bytes) / bytes)], 1);
+    }
     uint64_t* words(Ref ref) { return region_.arena() + offset(ref) / 8; }
     layout::ItemHeader& header(Ref ref) {
         return *reinterpret_cast<layout::ItemHeader*>(words(ref));
@@ -101,7 +109,7 @@ class Arena {
         return uint64_t(region_.page(page_of(ref)).run_pages) * layout::page_bytes;
     }
     uint16_t owner_hint(uint64_t number) const {
-        return __atomic_load_n(&pages_[number].owner, __ATOMIC_RELAXED);
+        return uint16_t(__atomic_load_n(&pages_[number].owner_and_1, __ATOMIC_RELAXED) - 1);
     }
 
     // The pool. A page or run taken belongs to the caller until it is cut, or given back. It has its memory: what the system

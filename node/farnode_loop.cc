@@ -131,6 +131,7 @@ void Loop::open(Arrival arrival) {
     connections_.push_back({*this, std::move(arrival.service), std::move(arrival.channel)});
     Connection& connection = connections_.back();
     connection.self = std::prev(connections_.end());
+    connection.service->record_in(recorder_);
     connection.service->attach(*connection.channel, arrival.access);
     const int fd = connection.channel->fd();
     recorder_.note("opened connection", fd);

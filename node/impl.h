@@ -23,6 +23,7 @@ struct Node::Impl {
     Partition& partition(uint64_t hash) {
         return partitions[layout::partition_of(hash, partition_count_log2)];
     }
+    void record(std::span<const Access> accesses, NodeSeconds now);
     // Takes pages from the pool or, evicting, from partitions. Call without any partition's lock.
     bool reserve(uint64_t pages, NodeSeconds now, Reservation& reserved);
     void give_back(Reservation& reserved);

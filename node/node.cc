@@ -72,6 +72,8 @@ fabric::RegionShape shape(const Config& config) {
     shape.buckets_max = std::clamp<uint64_t>(items_max / 4, 64, UINT32_MAX);
     shape.overflow_max = shape.buckets_max / 4 + 256;
     shape.huge_pages = config.huge_pages;
+    // A kernel gives huge pages to memory that is shared only where it is told to (shmem_enabled); to what is private, for the asking.
+    shape.offered = config.offered || !config.huge_pages;
     shape.incarnation = drawn(config, 1);
     shape.hash_seed = drawn(config, 2);
     return shape;
@@ -86,8 +88,9 @@ Node::Impl::Impl(const Config& wanted)
       classes(wanted.chunk_bytes_min, wanted.growth_factor),
       region(shape(wanted)),
       arena(region, classes, pages_reserved(wanted), pages_limit(wanted), lease_share(config),
-            pages_unleased_min(wanted)),
+            pages_unleased_min(wanted), wanted.huge_pages),
       secret(drawn(wanted, 3)) {
+    region.keep_beside(&arena.descriptor(0), sizeof(Descriptor));
     if (wanted.count_reads) arena.count_reads();
     if (config.numa_nodes.size() > 1) bind_memory(config.binder != nullptr ? *config.binder : kernel_binder());
     const uint64_t first_generation = drawn(wanted, 4) >> 6 | 1;  // room for 2^58 mutations above it
@@ -379,15 +382,38 @@ void Node::when_prefix_deleted(std::function<void()> told) {
     impl_->prefix_told = std::move(told);
 }
 
-void Node::record(std::span<Access> accesses, NodeSeconds now) {
-    if (accesses.size() > 1)
-        std::sort(accesses.begin(), accesses.end(),
-                  [](const Access& a, const Access& b) { return a.hash < b.hash; });
-    for (size_t i = 0; i < accesses.size();) {
-        Partition& partition = impl_->partition(accesses[i].hash);
-        std::lock_guard hold(partition.lock);
-        for (; i < accesses.size() && &impl_->partition(accesses[i].hash) == &partition; i++)
-            partition.record(accesses[i], now);
+void Node::record(std::span<const Access> accesses, NodeSeconds now) {
+    constexpr size_t at_once = 256;
+    for (; accesses.size() > 1; accesses = accesses.subspan(std::min(accesses.size(), at_once)))
+        impl_->record(accesses.first(std::min(accesses.size(), at_once)), now);
+    if (accesses.empty()) return;
+    Partition& partition = impl_->partition(accesses[0].hash);
+    std::lock_guard hold(partition.lock);
+    partition.record(accesses[0], now);
+}
+
+// Of at most 256: each partition's together, in their order, so that its lock is taken once. Meanwhile the descriptors of all are
+// on their way.
+void Node::Impl::record(std::span<const Access> accesses, NodeSeconds now) {
+    uint16_t ends[layout::partitions_max] = {};
+    uint8_t order[256];
+    CHECK(accesses.size() <= std::size(order));
+    for (const Access& seen : accesses) {
+        ends[layout::partition_of(seen.hash, partition_count_log2)]++;
+        arena.prefetch_descriptor(layout::Slot{seen.slot_word});
+    }
+    uint16_t sum = 0;
+    for (uint32_t i = 0; i < UINT32_C(1) << partition_count_log2; i++) {
+        const uint16_t count = ends[i];
+        ends[i] = sum;
+        sum = uint16_t(sum + count);
+    }
+    for (size_t i = 0; i < accesses.size(); i++)
+        order[ends[layout::partition_of(accesses[i].hash, partition_count_log2)]++] = uint8_t(i);
+    for (uint32_t i = 0, at = 0; i < UINT32_C(1) << partition_count_log2; i++) {
+        if (at == ends[i]) continue;
+        std::lock_guard hold(partitions[i].lock);
+        for (; at < ends[i]; at++) partitions[i].record(accesses[order[at]], now);
     }
 }
 

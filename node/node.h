@@ -37,6 +37,7 @@ struct Config {
     bool cas = true;                             // false: -C, every cas reads 0
     uint64_t cas_above = 0;                      // every cas is larger
     bool huge_pages = false;                     // -L: try for huge pages
+    bool offered = true;                         // other processes may map its memory
     uint32_t partitions = 0;                     // power of two; 0: chosen from workers and memory
     uint32_t workers = 4;                        // threads that will call
     PolicyKind policy = PolicyKind::clock;       // node/policy.h; without leases if it goes with none
@@ -206,9 +207,8 @@ class Node {
     // Called after each delete by prefix, under a lock: do not call the node. Empty: nobody is told.
     void when_prefix_deleted(std::function<void()> told);
 
-    // Applies accesses seen by lock-free readers, each of at most one partition lock per run of equal
-    // partitions; sorts `accesses` in place.
-    void record(std::span<Access> accesses, NodeSeconds now);
+    // Applies accesses seen by lock-free readers. Of every 256 a partition's lock is taken once.
+    void record(std::span<const Access> accesses, NodeSeconds now);
 
     // An access of which a report tells. If the live item is the one that `seen` names, hash and all, its lease is renewed
     // under the rules for new ones, but that nothing is moved for it; for byte_s_max at most.

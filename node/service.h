@@ -36,6 +36,7 @@
 #include "base/adjustable.h"
 #include "base/boottime.h"
 #include "base/node_clock.h"
+#include "base/recorder.h"
 #include "fabric/channel.h"
 #include "node/fetch_pool.h"
 #include "node/flush_schedule.h"
@@ -99,6 +100,9 @@ class NodeService final : public fabric::ChannelEvents {
 
     // Before the first turn, in the thread that will have them all. The channel outlives this, or its last use.
     void attach(fabric::Channel& channel, protocol::RegionAccess access);
+
+    // For the report of a crash; outlives this.
+    void record_in(Recorder& recorder) { recorder_ = &recorder; }
 
     // The channel is ready, or a turn was wanted.
     void turn();
@@ -242,6 +246,7 @@ class NodeService final : public fabric::ChannelEvents {
     protocol::FrameLimits limits_;
     uint32_t credits_ = 0;
     std::shared_ptr<ReportQuota> quota_;  // once greeted
+    Recorder* recorder_ = nullptr;        // the thread's, which is told whose key is at hand; null: nobody is
     uint32_t term_ms_max_ = 0;            // as the welcome said: a report's answer has no longer one
     OutBuffer answer_;                    // to a report, while it is made
     Halted halted_;

@@ -5,6 +5,7 @@
 #include <string>
 #include <variant>
 
+#include "base/broken.h"
 #include "base/check.h"
 #include "node/service.h"
 
@@ -79,7 +80,15 @@ void NodeService::execute(Turn& turn, NodeRequest& request) {
     counters_.requests.add(1);
     if (request.options.value_follows) return announce(turn, request);
     if (stopping_) return refuse(turn, request.options.tag, RequestRefusal::stopping);
-    std::visit([&](auto& op) { run(turn, request.options, op); }, request.op);
+    std::visit(
+        [&](auto& op) {
+            if constexpr (requires { op.key; }) {
+                if (recorder_ != nullptr) recorder_->hand(op.key.bytes);
+                broken::fail_if_named(op.key.bytes);
+            }
+            run(turn, request.options, op);
+        },
+        request.op);
 }
 
 void NodeService::refuse(Turn& turn, uint32_t tag, RequestRefusal why) {

@@ -213,7 +213,9 @@ void parse_unknown(TextParse& p) {
 
 // An operator's command. From anybody else it is unknown, and answered so; whose it is, is not known here.
 void parse_operators(TextParse& p, Words words) {
-    p.request.noreply = says_noreply(p.request.line);
+    parse_unknown(p);
+    if (p.status == Status::close) return;
+    p.error = {};
     p.request.args = words.rest();
     p.status = Status::request;
 }

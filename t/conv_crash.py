@@ -114,7 +114,8 @@ def test_bugs():
     own = ", its own"
     for key, number, first in (("check", signal.SIGABRT, own), ("abort", signal.SIGABRT, own),
                                ("null", signal.SIGSEGV, " at address 0x0{16}"), ("stack", signal.SIGSEGV, " at address 0x.*"),
-                               ("divide", signal.SIGFPE, " at address 0x.*")):
+                               ("divide", signal.SIGFPE, " at address 0x.*"), ("bus", signal.SIGBUS, " at address 0x.*"),
+                               ("throw", signal.SIGABRT, own)):
         if number not in REPORTED:
             continue
         with faulty(expect_exit=-number) as d, d.client() as c:
@@ -132,15 +133,69 @@ def test_bugs():
                 tap.like(said, r"internal error at .*faulty\.cc:\d+: key != ", "which CHECK it was")
 
 
+def test_bugs_of_a_node():
+    """The same in a farnode, whose loop has a key at hand."""
+    for key, number in (("check", signal.SIGABRT), ("null", signal.SIGSEGV), ("stack", signal.SIGSEGV), ("bus", signal.SIGBUS),
+                        ("abort", signal.SIGABRT)):
+        if number not in REPORTED:
+            continue
+        with Farnode("--name", "n", binary=test_program("faulty_farnode"), env={"FARCACHED_FAULTS": "failing=1"}, threads=1,
+                     expect_exit=-number) as n, n.node_client() as proxy:
+            proxy.greet()
+            proxy.set(b"k", b"v")
+            proxy.request(1, b"fail:" + key.encode())
+            tap.is_(n.wait(), -number, "farnode, %s: it ends by the signal" % key)
+            n.stop()
+            said = n.stderr_at_end.decode("latin-1")
+            check_report(said, "farcached: crash: " + NAMES[number] + ".*", "loop", "farnode, " + key)
+            tap.like(said, r'(?m)^  at hand: connection \d+ from .*, %d bytes that begin with "fail:%s"$' % (5 + len(key), key),
+                     "farnode, %s: the key at hand" % key)
+            if key == "check":
+                tap.like(said, r"\Afarcached: internal error at .*faulty\.cc:\d+: key != ", "farnode: which CHECK it was, first")
+
+
+class Dumping(Daemon):
+    """In a folder of its own, where its core goes, and with a journal's mark."""
+
+    def command(self):
+        script = 'cd %s && ulimit -c unlimited && export JOURNAL_STREAM=$(stat -L -c %%d:%%i /proc/self/fd/2) && exec "$0" "$@"'
+        return ["bash", "-c", script % self.folder, *super().command()]
+
+    def _end(self):
+        self.cores = [name for name in os.listdir(self.folder) if name.startswith("core")]
+        super()._end()
+
+
+def test_core():
+    """It dumps core, and the journal files what it says as critical."""
+    with open("/proc/sys/kernel/core_pattern") as f:
+        pattern = f.read().strip()
+    hard = resource.getrlimit(resource.RLIMIT_CORE)[1]
+    number = signal.SIGABRT
+    with Dumping("-m", "8", expect_exit=-number, threads=1) as d:
+        until(lambda: threads_of(d.pid), lambda names: {"watch", "accept"} <= set(names))
+        d.signal(number)
+        tap.is_(d.wait(), -number, "it ends by the signal")
+        d.stop()
+    lines = d.stderr_at_end.decode("latin-1").splitlines()
+    tap.ok(lines and all(line.startswith("<2>") for line in lines), "in the journal each line of a report is critical", lines)
+    if pattern.startswith("|") or "/" in pattern or hard != resource.RLIM_INFINITY:
+        tap.skip("a core", "cores go elsewhere here: " + pattern)
+    else:
+        tap.is_(len(d.cores), 1, "and there is a core")
+
+
 def main():
     if SYS_TGKILL is None or default_binary() is None:
         tap.skip_all("no way to signal a thread is known here")
-    # Nobody wants the cores: the cache is in them.
+    test_core()
+    # Nobody wants more cores: the cache is in them.
     resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
     test_sent()
     test_worker()
     test_farnode()
     test_bugs()
+    test_bugs_of_a_node()
     tap.done()
 
 

@@ -27,7 +27,8 @@ conf/completion.cc conf/config_text.cc conf/help.cc conf/license.cc conf/nodes.h
 ctl/command_line.cc ctl/command_line.h ctl/connection.h ctl/format.cc ctl/json.cc ctl/show.cc ctl/top.cc ctl/top.h
 daemon/admin.cc daemon/detail.cc daemon/dump.cc daemon/engine_binary.cc daemon/engine_binary_store.cc daemon/engine_meta.cc
 daemon/engine_text_admin.cc daemon/engine_text_store.cc daemon/http_pages.cc daemon/latency.h daemon/metrics.cc daemon/own_stats.h
-daemon/service_status.cc daemon/session_end.h daemon/stats_route.cc daemon/status_json.cc daemon/trace.cc daemon/trace.h
+daemon/proxy_events.cc daemon/service_status.cc daemon/session_end.h daemon/stats_route.cc daemon/status_json.cc
+daemon/trace.cc daemon/trace.h
 daemon/tune.cc daemon/watch.h daemon/watch_hub.cc daemon/worker.cc daemon/worker_counters.h
 fabric/channel_counters.h fabric/fault_channel.cc
 node/farnode_admin.cc node/farnode_http.cc node/node_metrics.cc node/node_stats.h node/service_counters.h

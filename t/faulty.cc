@@ -9,10 +9,13 @@
 //     sweeps=0                               nodes do not give back what has expired
 //     probing=0.1,reading=0.01,replacing=0.5,hold_up_us=100   how likely a thread is held up, and for how long at most
 //     take_back=1                            SIGUSR2 takes registered memory back from who reads it
-//     failing=1                              a delete of the key fail:check, fail:null, fail:stack, fail:divide or fail:abort
-//                                            is the end of the process, by what that says
+//     failing=1                              a delete of the key fail:check, fail:null, fail:stack, fail:divide, fail:abort,
+//                                            fail:bus or fail:throw is the end of the process, by what that says; of a
+//                                            farnode whatever is asked of such a key
 //     lying=0.1                              how likely an item's length is a lie for as long, before it is replaced
 #include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
@@ -24,6 +27,7 @@
 #include <map>
 #include <mutex>
 #include <random>
+#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -136,6 +140,16 @@ int fill_stack(int depth) {
     return has_bottom ? 0 : fill_stack(depth + 1) + room[0];
 }
 
+// Memory of a file that became shorter.
+volatile char* beyond_the_end() {
+    constexpr size_t bytes = 4096;
+    const int file = memfd_create("failing", MFD_CLOEXEC);
+    (void)ftruncate(file, bytes);
+    void* const at = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    (void)ftruncate(file, 0);
+    return static_cast<volatile char*>(at);
+}
+
 void sleep_a_while() {
     const timespec some{0, long(1000 * (1 + dice() % faults().hold_up_us))};
     nanosleep(&some, nullptr);
@@ -164,6 +178,8 @@ void broken::fail_on(std::string_view key) {
     if (key == "fail:stack") none = fill_stack(none);
     if (key == "fail:divide") none = 7 / none;  // 1 / x is no division to a compiler
     if (key == "fail:abort") std::abort();
+    if (key == "fail:bus") *beyond_the_end() = 1;
+    if (key == "fail:throw") throw std::runtime_error("failing");
 }
 
 void broken::lie_sometimes(uint32_t& length) {

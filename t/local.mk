@@ -231,6 +231,7 @@ EXTRA_DIST += \
 	t/guest/programs.py \
 	t/guest/refused.py \
 	t/guest/clock_step.py \
+	t/guest/overcommit.py \
 	t/guest/removed.py \
 	t/guest/reports.py \
 	t/guest/strange.py \

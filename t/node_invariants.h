@@ -16,7 +16,7 @@ struct Counted {
 inline std::string count_page(Node& node, uint64_t number, NodeSeconds now, bool zone_is_fixed, Counted& sum) {
     Node::Impl& impl = node.impl();
     const Page& page = impl.arena.page(number);
-    Partition& owner = impl.partitions[page.owner];
+    Partition& owner = impl.partitions[impl.arena.owner_hint(number)];
     sum.draining += page.draining != 0 ? 1 : 0;
     if (page.draining != 0 && page.partial != 0) return "a slot of a draining page may be taken";
     uint32_t used = 0;

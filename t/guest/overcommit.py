@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""A host that promises no memory that it does not have (vm.overcommit_memory=2) runs out of it under a daemon that fills up:
+items are evicted or refused, and nobody ends by SIGBUS. Runs in a guest, whose memory is its own."""
+import contextlib
+import os
+import re
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "lib"))
+from farcached import Daemon, StartFailed, tap  # noqa: E402
+
+VALUE = "v" * 8000
+MEGABYTES = 64
+ROOM_KB = 24 << 10         # for items, and for what the daemon needs beside
+FOR_ROOT_KB = 96 << 10     # which this test has and the daemon has not
+KNOBS = ("overcommit_memory", "overcommit_kbytes", "admin_reserve_kbytes", "overcommit_ratio")
+
+
+def knob(name, value=None):
+    with open("/proc/sys/vm/" + name, "r" if value is None else "w") as f:
+        return f.read().strip() if value is None else f.write(str(value))
+
+
+@contextlib.contextmanager
+def strict(limit_kb):
+    before = {name: knob(name) for name in KNOBS}
+    knob("admin_reserve_kbytes", FOR_ROOT_KB)
+    knob("overcommit_kbytes", limit_kb)
+    knob("overcommit_memory", 2)
+    try:
+        yield
+    finally:
+        knob("overcommit_memory", before["overcommit_memory"])
+        knob("admin_reserve_kbytes", before["admin_reserve_kbytes"])
+        if before["overcommit_kbytes"] != "0":
+            knob("overcommit_kbytes", before["overcommit_kbytes"])
+        else:
+            knob("overcommit_ratio", before["overcommit_ratio"])
+
+
+def committed_kb():
+    with open("/proc/meminfo") as f:
+        return int(re.search(r"(?m)^Committed_AS:\s+(\d+) kB$", f.read()).group(1))
+
+
+def daemon():
+    return Daemon("-m", MEGABYTES, threads=1, user=["-u", "nobody"])
+
+
+def filled(client):
+    """What a client hears who stores half as much again as there is room for."""
+    count = MEGABYTES * 1024 * 1024 * 3 // 2 // len(VALUE)
+    replies = {}
+    for i in range(count):
+        reply = client.set("k%d" % i, VALUE)
+        replies[reply] = replies.get(reply, 0) + 1
+    return replies
+
+
+def main():
+    if "FARCACHED_RDMA_ADDRESS" not in os.environ:
+        tap.skip_all("the memory of this machine is not ours to ration: run it in a guest")
+    plenty_kb = 64 << 20
+    with strict(plenty_kb):
+        before = committed_kb()
+        with daemon() as d, d.client() as c:
+            c.set("k", "v")
+            taken = committed_kb() - before
+        before = committed_kb()
+    tap.diag("a daemon of %d MB takes %d MB at its start" % (MEGABYTES, taken >> 10))
+    with strict(before + taken // 2 + FOR_ROOT_KB):
+        try:
+            with daemon():
+                tap.ok(False, "with less than it needs at its start a daemon does not start")
+        except StartFailed as e:
+            tap.like(str(e), "ended with 71: .*Cannot allocate memory", "with less than it needs at its start it says so")
+    with strict(before + taken + ROOM_KB + FOR_ROOT_KB), daemon() as d, d.client() as c:
+        replies = filled(c)
+        tap.ok(set(replies) <= {"STORED", "SERVER_ERROR out of memory storing object"}, "every store is answered", replies)
+        tap.ok(replies.get("STORED", 0) > 100, "most are stored, and older ones evicted for them", replies)
+        tap.ok(int(d.stats("proxy")["node_pages_refused"]) > 0, "what the system did not give is counted")
+        c.set("last", "v")
+        tap.is_(c.get("last"), b"v", "and what is there is served")
+        knob("overcommit_kbytes", plenty_kb)
+        tap.is_(set(filled(c)), {"STORED"}, "when there is memory again it is used")
+        used = int(c.stats()["bytes"])
+        tap.ok(used > MEGABYTES << 19, "all of it", used)
+    tap.done()
+
+
+main()
