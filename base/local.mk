@@ -34,4 +34,5 @@ base_libbase_a_SOURCES = \
 	base/random_word.cc \
 	base/random_word.h \
 	base/recorder.cc \
-	base/recorder.h
+	base/recorder.h \
+	base/socket_backend.h

@@ -12,6 +12,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <string_view>
+#include <utility>
 
 #include "base/check.h"
 
@@ -60,6 +61,12 @@ class OutBuffer {
             data_ = nullptr;
             capacity_ = 0;
         }
+    }
+
+    void swap(OutBuffer& other) noexcept {
+        std::swap(data_, other.data_);
+        std::swap(size_, other.size_);
+        std::swap(capacity_, other.capacity_);
     }
 
     // Appends a decimal number.

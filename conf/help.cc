@@ -136,7 +136,12 @@ std::string options_man(std::span<const Option> table) {
 std::string version_text() { return "memcached " + std::string(memcached_version) + "\n"; }
 
 std::string full_version_text() {
-    return version_text() + "farcached " + std::string(farcached_version()) + "\n";
+#ifdef FARCACHED_LIBURING
+    constexpr std::string_view uring = "liburing " FARCACHED_LIBURING;
+#else
+    constexpr std::string_view uring = "without liburing";
+#endif
+    return version_text() + "farcached " + std::string(farcached_version()) + "\n" + std::string(uring) + "\n";
 }
 
 }  // namespace farcached::conf

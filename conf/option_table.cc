@@ -288,6 +288,13 @@ constexpr Option table[] = {
      .refusal = "-e (--memory-file): keeping the cache over a restart is not there yet.\n",
      .help = "keep the cache over a restart: not there yet, refused"},
     {.where = stat, .initial = "4", .kind = constant, .stat = "client_flags_size"},
+    {.where = suboption, .name = "io", .argument = "<name>", .initial = "libevent",
+     .kind = choice<&S::session, &N::io>(socket_backend_names), .section = extended, .stat = "io", .exit_status = exit_usage,
+     .help = "what serves clients' sockets: libevent, or uring (io_uring:\n"
+             "fewer system calls; Linux 6.1 or later). Where that cannot\n"
+             "be had libevent serves them, and a line on stderr says why,\n"
+             "with auto only after -v. `stats` shows what is in use as\n"
+             "farcached_io"},
     // From here on, not in `stats settings`.
     admin_option(network),
     http_option(network),
@@ -386,7 +393,7 @@ constexpr size_t count_stats() {
     for (const Option& option : table) count += !option.stat.empty();
     return count;
 }
-static_assert(count_stats() == 77, "as many lines as memcached's `stats settings`");
+static_assert(count_stats() == 77 + 1, "as many lines as memcached's `stats settings`, and io");
 
 constexpr std::array<std::string_view, sections_count> titles = {
     "Network and clients",

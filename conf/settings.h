@@ -12,6 +12,7 @@
 #include <string_view>
 
 #include "base/log_words.h"
+#include "base/socket_backend.h"
 #include "conf/node_settings.h"
 #include "conf/proxy_settings.h"
 
@@ -44,6 +45,7 @@ struct SessionSettings {
     uint32_t threads = 0;
     uint32_t requests_per_event = 0;
     uint32_t idle_timeout_s = 0;      // 0: none
+    SocketBackend io = SocketBackend::libevent;
 };
 
 struct ProcessSettings {

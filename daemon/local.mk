@@ -48,8 +48,13 @@ daemon_libdaemon_a_SOURCES = \
 	daemon/service_status.h \
 	daemon/session.h \
 	daemon/session_end.h \
+	daemon/event_io.cc \
+	daemon/event_io.h \
+	daemon/ring_io.h \
+	daemon/socket_io.h \
 	daemon/worker.cc \
 	daemon/worker.h \
+	daemon/worker_replies.cc \
 	daemon/stats.h \
 	daemon/stats_general.cc \
 	daemon/stats_items.cc \
@@ -91,6 +96,13 @@ daemon_libdaemon_a_SOURCES = \
 	daemon/engine.h \
 	daemon/watch.h \
 	daemon/worker_counters.h
+
+if LIBURING
+daemon_libdaemon_a_SOURCES += daemon/ring.cc daemon/ring.h daemon/ring_io.cc
+else
+daemon_libdaemon_a_SOURCES += daemon/ring_absent.cc
+endif
+EXTRA_DIST += daemon/ring.cc daemon/ring.h daemon/ring_absent.cc daemon/ring_io.cc
 
 # The status page, as it is in the sources, between the quotes of a C++ literal.
 nodist_daemon_libdaemon_a_SOURCES = daemon/status_page.cc

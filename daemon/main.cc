@@ -76,6 +76,7 @@ ServerOptions server_options(const conf::Settings& settings) {
     options.threads = session.threads;
     options.connections_max = session.connections_max;
     options.reject_over_limit = session.reject_over_limit;
+    options.io = session.io;
     static_cast<WorkerLive&>(options.worker) = worker_options(settings);
     return options;
 }

@@ -69,6 +69,8 @@ class RemoteBackend final : public Backend {
     void expect(std::span<const protocol::Key> keys) override;
     bool too_large(size_t key_bytes, uint64_t value_bytes) const override;
     void end_tick() override;
+    // When its timer rings, on boottime_ns(); UINT64_MAX: it does not.
+    uint64_t timer_at_ns() const { return timer_at_ns_; }
 
   private:
     struct Node;

@@ -7,6 +7,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <condition_variable>
@@ -17,6 +18,7 @@
 #include "base/check.h"
 #include "base/recorder.h"
 #include "daemon/listen.h"
+#include "daemon/ring_io.h"
 #include "process/node_time.h"
 
 namespace farcached::daemon {
@@ -148,17 +150,39 @@ void Server::start(node::Node& node, Nodes* nodes, const EngineOptions& engine, 
     }
     if (admin_socket_ != nullptr) admin_socket_->open(base_.get(), [this](int fd) { enter_operator(fd); });
     WorkerOptions worker_options = options_.worker;
+    worker_options.ring = try_ring();
     for (uint32_t i = 0; i < options_.threads; i++) {
         worker_options.number = i;
         workers_.push_back(
             std::make_unique<Worker>(node, nodes, engine, admin, watch, *this, worker_options));
     }
+    const auto refused = std::find_if(workers_.begin(), workers_.end(),
+                                      [&](const auto& worker) { return worker_options.ring && !worker->on_ring(); });
+    if (refused != workers_.end()) tell_fallback((*refused)->ring_refusal());
     for (auto& worker : workers_) worker->start();
     thread_ = std::thread([this] {
         Recorder recorder("accept");
         const Recorder::Running running(recorder);
         event_base_dispatch(base_.get());
     });
+}
+
+// Whether workers are to have a ring each.
+bool Server::try_ring() {
+    if (options_.io == SocketBackend::libevent) return false;
+    const std::string refusal = daemon::try_ring();
+    if (!refusal.empty()) tell_fallback(refusal);
+    return refusal.empty();
+}
+
+void Server::tell_fallback(std::string_view why) {
+    const auto level = options_.io == SocketBackend::automatic ? process::Level::info : process::Level::warning;
+    process::say(level, "io=" + std::string(socket_backend_names[size_t(options_.io)]) + ": no io_uring (" + std::string(why) +
+                            "): libevent serves the sockets of clients");
+}
+
+uint32_t Server::workers_on_ring() const {
+    return uint32_t(std::count_if(workers_.begin(), workers_.end(), [](const auto& worker) { return worker->on_ring(); }));
 }
 
 bool Server::change(const LiveOptions& options) {

@@ -18,10 +18,12 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <unordered_set>
 #include <vector>
 
+#include "base/socket_backend.h"
 #include "conf/exit_status.h"
 #include "daemon/listen.h"
 #include "daemon/server_view.h"
@@ -54,6 +56,7 @@ struct ServerOptions {
     uint32_t threads = 4;
     uint32_t connections_max = 1024;
     bool reject_over_limit = true;
+    SocketBackend io = SocketBackend::libevent;
     WorkerOptions worker;
 };
 
@@ -97,6 +100,7 @@ class Server final : public ServerView, public SessionEvents {
     const proxy::LocalGetCounters& local_counters(uint32_t worker) const override;
     const LatencyCounters* latency_counters(uint32_t worker) const override;
     void each_slow(FunctionRef<void(const SlowRequest&)> visit) const override;
+    uint32_t workers_on_ring() const override;
     uint32_t hot_keys_one_in() const override { return hot_keys_one_in_.load(std::memory_order_relaxed); }
     HotKeys* hot_keys(uint32_t worker) override { return &workers_[worker]->hot_keys(); }
     ServerNumbers numbers() const override;
@@ -127,6 +131,8 @@ class Server final : public ServerView, public SessionEvents {
     conf::Refusal listen_tcp(const ListenAt& at);
     conf::Refusal listen_unix();
     void add_listener(const Listening& socket, SessionProtocol protocol);
+    bool try_ring();
+    void tell_fallback(std::string_view why);
     void wake();
     void accept_some(Listener& listener);
     void enter_operator(int fd);

@@ -66,6 +66,8 @@ class ServerView {
     // How often a worker samples keys, one in so many; 0: never. Then, of one worker.
     virtual uint32_t hot_keys_one_in() const { return 0; }
     virtual HotKeys* hot_keys([[maybe_unused]] uint32_t worker) { return nullptr; }
+    // Whose sockets are served by io_uring (daemon/ring_io.h); those of the others by libevent.
+    virtual uint32_t workers_on_ring() const { return 0; }
     virtual ServerNumbers numbers() const = 0;
     virtual void each_connection(FunctionRef<void(const ConnectionInfo&)> visit) const = 0;
     // Why sessions ended, by name: one visit per row of the table, zero or not.

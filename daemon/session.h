@@ -4,7 +4,8 @@
 // N1  An idle session holds no buffer: what was received whole has been answered, what was answered is sent.
 // N2  `input` is the beginning of a request that is not whole yet; it grows as bytes arrive, never by what a
 //     client announced.
-// N3  While `output` is not empty the session is not read: a client that does not read is not served.
+// N3  While `output` is not empty the session is not served, and what it received meanwhile is bounded (daemon/socket_io.h,
+//     T2): a client that does not read is not read from.
 // N4  A session is on its worker's list, least recently active first, from its opening to its end.
 // N5  A session waits for its turn (queued) or for its socket to take `output` (writing), never for both.
 // N6  While answers are awaited that must come first (held), the session is not read, and its engine not called.
@@ -20,10 +21,12 @@
 #include "daemon/dump.h"
 #include "daemon/engine.h"
 #include "daemon/reply_queue.h"
+#include "daemon/session_end.h"
+#include "daemon/socket_io.h"
 
 namespace farcached::daemon {
 
-class Worker;
+struct RingSlot;
 
 enum class SessionProtocol : uint8_t { any, text, binary };
 
@@ -36,12 +39,17 @@ struct SessionShown {
 enum class ShownState : uint8_t { waiting, parsing, receiving_value, swallowing, writing };
 
 struct Session {
-    Session(Worker& owner, int socket, SessionProtocol speaks);
+    Session(SocketIo& sockets, int socket, SessionProtocol speaks);
+    // It can take nothing at the moment: what it receives is kept.
+    bool busy() const {
+        return queued || writing || paused || settling || closing || doomed || watch_flags != 0 || dump != nullptr;
+    }
 
     std::string_view unread() const { return std::string_view(input).substr(input_start); }
 
-    Worker& worker;
-    event readiness;
+    SocketIo& io;               // its worker's
+    event readiness;            // EventIo's; of RingIo, while it waits for room
+    RingSlot* slot = nullptr;   // RingIo's
     SessionState state;
     SessionProtocol protocol;
     bool closing = false;       // once `output` is sent
@@ -51,6 +59,9 @@ struct Session {
     bool paused = false;        // not read
     bool deaf = false;          // nothing more will come: ends when all is answered
     uint32_t held_slots = 0;    // unanswered when it was held
+    bool settling = false;      // waits for sent() to end, or to be handed over
+    bool doomed = false;        // ends with the turn, as `end` says
+    SessionEnd end = SessionEnd::client_closed;  // why, when it ends by itself
     bool unserved = false;      // `input` may hold whole requests
     bool drained = false;       // the worker stops, and has taken what the socket held
     uint32_t watch_flags = 0;   // not 0: becomes a watcher once `output` is sent

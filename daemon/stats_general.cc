@@ -111,6 +111,12 @@ void write_state(StatWriter& out, const Sample& s) {
     out.number("round_robin_fallback", 0);
 }
 
+// What serves clients' sockets, of libevent and uring.
+std::string_view io_in_use(const Sample& s) {
+    if (s.workers_on_ring == 0) return "libevent";
+    return s.workers_on_ring == s.workers_running ? "uring" : "uring,libevent";
+}
+
 void write_cache(StatWriter& out, const Sample& s) {
     out.number("bytes", s.node.bytes);
     out.number("curr_items", s.node.items);
@@ -160,7 +166,10 @@ void write_general(StatWriter out, const Sample& sample, const GeneralOptions& o
     write_commands(out, sample, options);
     write_state(out, sample);
     write_cache(out, sample);
-    if (!options.own_version.empty()) out.text("farcached_version", options.own_version);
+    if (!options.own_version.empty()) {
+        out.text("farcached_version", options.own_version);
+        out.text("farcached_io", io_in_use(sample));
+    }
     if (options.nodes) out.number("nodes_unavailable", sample.nodes_unavailable);
 }
 

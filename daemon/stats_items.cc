@@ -164,6 +164,9 @@ void write_proxy(StatWriter out, const Sample& sample) {
 #define X(name, help, value) out.number(#name, value);
     OWN_STATS(X)
 #undef X
+#define X(name, help) out.number(#name, sample.workers.name);
+    RING_COUNTERS(X)
+#undef X
     if (!sample.nodes.empty()) write_links(out, sample);
     for (const auto& [name, count] : sample.close_reasons) out.number("close_" + name, count);
 }

@@ -150,6 +150,7 @@ Sample take_sample(const node::Node& node, const ServerView& server, const Watch
     sample.now = server.now();
     sample.started_unix = server.started_unix();
     sample.workers_running = server.worker_count();
+    sample.workers_on_ring = server.workers_on_ring();
     for (uint32_t worker = 0; worker < sample.workers_running; worker++) {
         add_worker(sample, server.worker_counters(worker));
         add_local(sample.local, server.local_counters(worker));

@@ -65,6 +65,7 @@ struct Sample {
     NodeSeconds now = 0;
     int64_t started_unix = 0;
     uint32_t workers_running = 0;
+    uint32_t workers_on_ring = 0;
     WorkerTotals workers;
     std::array<ClassTotals, 64> classes;   // by 1-based class; 0: requests that came to no class
     LocalTotals local;

@@ -6,14 +6,18 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <new>
 #include <system_error>
 
 #include "base/check.h"
 #include "base/random_word.h"
+#include "daemon/event_io.h"
+#include "daemon/ring_io.h"
 #include "daemon/trace.h"
 #include "process/node_time.h"
+#include "protocol/text.h"
 
 namespace farcached::daemon {
 
@@ -23,13 +27,10 @@ using process::node_started_unix;
 
 namespace {
 
-// One recv: large enough for a deep pipeline, small enough to stay in the second-level cache.
-constexpr size_t receive_bytes_max = 64 << 10;
-constexpr size_t out_bytes_kept = 256 << 10;      // of the shared output buffer, between ticks
 constexpr size_t session_bytes_kept = 16 << 10;   // of a session's own input buffer, while in use
+constexpr size_t ahead_bytes_max = 64 << 10;      // of input that a session cannot take yet: then it is not read
 constexpr timeval stop_deadline{2, 0};
 constexpr timeval one_second{1, 0};
-constexpr timeval at_once{0, 0};
 constexpr int rounds_per_tick = 4;  // of answers to clients who ask again
 constexpr unsigned char binary_magic = 0x80;
 
@@ -44,7 +45,7 @@ std::string_view new_connection_words(SessionProtocol protocol) {
 
 }  // namespace
 
-Session::Session(Worker& owner, int socket, SessionProtocol speaks) : worker(owner), protocol(speaks) {
+Session::Session(SocketIo& sockets, int socket, SessionProtocol speaks) : io(sockets), protocol(speaks) {
     state.fd = socket;
 }
 
@@ -59,7 +60,7 @@ Worker::Worker(node::Node& node, Nodes* nodes, const EngineOptions& engine, Admi
       latencies_(options.latency, counters_, watch, options.number, /* embedded= */ nodes == nullptr),
       hot_keys_(options.hot_keys_one_in, random_word()),
       context_{node, local_, counters_, engine, admin, watch, node_now(), node_started_unix()},
-      replies_(context_, /* events= */ nullptr), in_(new char[receive_bytes_max]) {
+      replies_(context_, /* events= */ nullptr) {
     std::unique_ptr<event_config, decltype(&event_config_free)> config(event_config_new(), &event_config_free);
     CHECK(config != nullptr);
     event_config_set_flag(config.get(), EVENT_BASE_FLAG_NOLOCK);
@@ -78,8 +79,10 @@ Worker::Worker(node::Node& node, Nodes* nodes, const EngineOptions& engine, Admi
     event_add(&wake_event_, nullptr);
     event_assign(&second_event_, base_.get(), -1, EV_PERSIST, on_second, this);
     if (options_.idle_timeout_s != 0) event_add(&second_event_, &one_second);
-    event_assign(&turn_event_, base_.get(), -1, 0, on_turn, this);
     event_assign(&deadline_event_, base_.get(), -1, 0, on_deadline, this);
+    if (options_.ring) io_ = make_ring_io(base_.get(), wake_fd_, *this, counters_, ring_refusal_);
+    on_ring_ = io_ != nullptr;
+    if (!on_ring_) io_.reset(new EventIo(base_.get(), *this, counters_));
 }
 
 Worker::~Worker() {
@@ -93,20 +96,18 @@ void Worker::start() { thread_ = std::thread([this] { run(); }); }
 
 void Worker::run() {
     const Recorder::Running running(recorder_);
-    if (backend_ == nullptr) {
-        do {
-            event_base_loop(base_.get(), EVLOOP_ONCE);
-            latencies_.end_tick();
-        } while (!stopping_ || oldest_ != nullptr);
-        return;
-    }
-    backend_->start();
+    io_->start();
+    if (backend_ != nullptr) backend_->start();
     do {
-        const bool awake = replies_.begin_tick();
-        event_base_loop(base_.get(), awake ? EVLOOP_ONCE | EVLOOP_NONBLOCK : EVLOOP_ONCE);
-        end_tick();
+        const bool awake = backend_ != nullptr && replies_.begin_tick();
+        io_->turn(awake);
+        while (!doomed_.empty()) close(*doomed_.back(), doomed_.back()->end);
+        if (backend_ != nullptr)
+            end_tick();
+        else
+            latencies_.end_tick();
     } while (!stopping_ || oldest_ != nullptr);
-    backend_->stop();
+    if (backend_ != nullptr) backend_->stop();
 }
 
 // W5. Clients that got their answers may ask again at once, so it goes round; after some rounds others have their turn.
@@ -118,7 +119,10 @@ void Worker::end_tick() {
         if (ready.empty()) return latencies_.end_tick();
         read_clock();
         recorder_.note("connections whose answers came:", int64_t(ready.size()));
-        for (ReplyQueue* queue : ready) deliver(*queue->session());
+        for (ReplyQueue* queue : ready) {
+            io_->relieve();
+            deliver(*queue->session());
+        }
     }
     backend_->end_tick();
     latencies_.end_tick();
@@ -131,9 +135,24 @@ void Worker::read_clock() {
     recorder_.clock(moment.ns);
 }
 
+// libevent's clock may be some milliseconds behind: it is asked again when it has them, too.
+int64_t Worker::timer_due_ns() {
+    constexpr int64_t clock_behind_ns = 5'000'000;
+    int64_t due = INT64_MAX;
+    for (const event* one : {&second_event_, &deadline_event_}) {
+        timeval at{}, now{};
+        if (event_pending(one, EV_TIMEOUT, &at) == 0) continue;
+        evutil_gettimeofday(&now, nullptr);
+        due = std::min(due, int64_t(at.tv_sec - now.tv_sec) * 1'000'000'000 + int64_t(at.tv_usec - now.tv_usec) * 1000);
+    }
+    if (backend_ != nullptr && backend_->timer_at_ns() != UINT64_MAX)
+        due = std::min(due, int64_t(backend_->timer_at_ns() - boottime_ns()));
+    return due == INT64_MAX ? due : due + clock_behind_ns;
+}
+
 // Answers have come for the session; while its socket takes no more they wait.
 void Worker::deliver(Session& session) {
-    if (session.writing) return;
+    if (session.writing || session.settling || session.doomed) return;
     if (session.queued) return session.replies->remind();
     recorder_.take(session.state.fd, session.address, {});
     const bool written = take_memory(session, [&] { session.replies->emit(out_); });
@@ -208,7 +227,7 @@ void Worker::take_nodes() {
 }
 
 void Worker::open(NewConnection connection) {
-    auto* session = new Session(*this, connection.fd, connection.protocol);
+    auto* session = new Session(*io_, connection.fd, connection.protocol);
     session->address = std::move(connection.address);
     session->listen_address = std::move(connection.listen_address);
     session->state.admin = connection.admin;
@@ -224,7 +243,7 @@ void Worker::open(NewConnection connection) {
     list_newest(*session);
     events_.opened(*session);
     if (context_.options.trace) trace_connection(connection.fd, new_connection_words(connection.protocol));
-    wait_for(*session, EV_READ);
+    resume(*session);
 }
 
 // What a client sent after its last answer is read away first: closing over unread input makes the kernel
@@ -232,37 +251,36 @@ void Worker::open(NewConnection connection) {
 void Worker::close(Session& session, SessionEnd why) {
     recorder_.put_down();
     recorder_.note(session_end_name(why).data(), session.state.fd);
-    event_del(&session.readiness);
+    io_->leave(session);
     unlist(session);
     if (session.queued) std::erase(ready_, &session);
+    if (session.doomed) std::erase(doomed_, &session);
     events_.closed(session, why);
     if (context_.options.trace) trace_connection(session.state.fd, "connection closed.");
     if (why == SessionEnd::protocol_close || why == SessionEnd::server_stopped) {
         ::shutdown(session.state.fd, SHUT_WR);
-        constexpr int reads_max = 8;
+        constexpr int reads_max = 64;
+        char thrown_away[8 << 10];
         for (int i = 0; i < reads_max; i++)
-            if (recv(session.state.fd, in_.get(), receive_bytes_max, MSG_DONTWAIT) <= 0) break;
+            if (recv(session.state.fd, thrown_away, sizeof thrown_away, MSG_DONTWAIT) <= 0) break;
     }
     if (why != SessionEnd::became_watcher) {
         ::close(session.state.fd);
         if (!session.state.own) events_.descriptor_closed(session.state.admin);
     }
     delete &session;
-    if (stopping_ && oldest_ == nullptr) event_base_loopbreak(base_.get());
 }
 
 void Worker::begin_stop() {
     stopping_ = true;
     event_add(&deadline_event_, &stop_deadline);
     for (Session* session = oldest_; session != nullptr; session = session->newer)
-        if (!session->writing) queue(*session);
-    if (oldest_ == nullptr) event_base_loopbreak(base_.get());
+        if (!session->writing && !session->settling) queue(*session);
 }
 
 void Worker::on_deadline(evutil_socket_t, short, void* argument) {
     Worker& worker = *static_cast<Worker*>(argument);
     while (worker.oldest_ != nullptr) worker.close(*worker.oldest_, SessionEnd::server_stopped);
-    event_base_loopbreak(worker.base_.get());
 }
 
 void Worker::on_second(evutil_socket_t, short, void* argument) {
@@ -277,16 +295,7 @@ void Worker::on_second(evutil_socket_t, short, void* argument) {
     }
 }
 
-void Worker::on_ready(evutil_socket_t, short what, void* argument) {
-    Session& session = *static_cast<Session*>(argument);
-    if ((what & EV_WRITE) != 0)
-        session.worker.writable(session);
-    else
-        session.worker.readable(session);
-}
-
 void Worker::touch(Session& session) {
-    read_clock();
     if (session.last_active == context_.now) return;
     session.last_active = context_.now;
     session.shown.last_command.store(context_.now, std::memory_order_relaxed);
@@ -294,57 +303,66 @@ void Worker::touch(Session& session) {
     list_newest(session);
 }
 
-void Worker::readable(Session& session) {
-    if (session.queued) return;  // what was received before comes first
-    std::string_view input;
-    bool stashed = false;
-    if (!receive(session, input, stashed)) return;
+// As in a multi-get: the memory of all is on its way before the first is read.
+void Worker::coming(std::span<const std::string_view> inputs) {
+    if (backend_ != nullptr) return;
+    std::array<uint64_t, proxy::LocalGet::prefetch_window> hashes;
+    for (size_t i = 0; i < inputs.size();) {
+        size_t count = 0;
+        for (; i < inputs.size() && count < hashes.size(); i++) {
+            std::string_view key;
+            if (protocol::take_plain_get(inputs[i], key) == 0) continue;
+            hashes[count] = local_.hash(key);
+            local_.prefetch_bucket(hashes[count++]);
+        }
+        for (size_t k = 0; k < count; k++) local_.prefetch_item(hashes[k]);
+    }
+}
+
+void Worker::received(Session& session, std::string_view bytes, bool all) {
+    counters_.bytes_read.add(bytes.size());
+    recorder_.note("received on connection, bytes:", session.state.fd, int64_t(bytes.size()));
+    session.drained = stopping_ && all;
     touch(session);
+    if (session.busy()) return keep(session, bytes);
+    std::string_view input = bytes;
+    const bool stashed = !session.unread().empty();
+    if (stashed) {
+        if (!take_memory(session, [&] { session.input.append(bytes); })) return;
+        input = session.unread();
+    }
     if (input.size() >= session.input_want)
         serve(session, input, stashed);
     else if (stash(session, input, stashed))
         after_sending(session);
 }
 
-bool Worker::receive(Session& session, std::string_view& input, bool& stashed) {
-    ssize_t got = recv(session.state.fd, in_.get(), receive_bytes_max, 0);
-    counters_.read_calls.add(1);
-    if (got <= 0) {
-        const bool later = got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR);
-        if (later && !stopping_) return false;
-        if ((got == 0 || later) && session.replies != nullptr && !session.replies->empty()) {
-            session.deaf = true;
-            pause(session);
-        } else if (later) {
-            close(session, SessionEnd::server_stopped);
-        } else {
-            close(session, got == 0 ? SessionEnd::client_closed : SessionEnd::peer_reset);
-        }
-        return false;
-    }
-    counters_.bytes_read.add(uint64_t(got));
-    recorder_.note("received on connection, bytes:", session.state.fd, got);
-    session.drained = stopping_ && size_t(got) < receive_bytes_max;
-    stashed = !session.unread().empty();
-    if (!stashed) {
-        input = {in_.get(), size_t(got)};
-        return true;
-    }
-    if (!take_memory(session, [&] { session.input.append(in_.get(), size_t(got)); })) return false;
-    input = session.unread();
-    return true;
+// What came although the session could not take it: for its next turn (T2).
+void Worker::keep(Session& session, std::string_view bytes) {
+    if (session.closing || session.doomed) return;
+    if (!take_memory(session, [&] { session.input.append(bytes); })) return;
+    if (session.unread().size() >= session.input_want) session.unserved = true;
+    if (session.unread().size() > ahead_bytes_max && !session.paused) pause(session);
 }
 
-template <class Take>
-bool Worker::take_memory(Session& session, Take take) {
-    try {
-        take();
-        return true;
-    } catch (const std::bad_alloc&) {
-        out_.clear(0);
-        close(session, SessionEnd::no_memory);
-        return false;
-    }
+void Worker::input_ended(Session& session, int error) {
+    if (session.doomed) return;
+    session.end = error == 0 ? SessionEnd::client_closed : SessionEnd::peer_reset;
+    const bool answers_come = session.replies != nullptr && !session.replies->empty();
+    const bool now = !session.busy() && !answers_come;
+    if (error != 0 && !session.busy()) return close(session, session.end);
+    session.deaf = true;
+    pause(session);
+    if (now) send_replies(session);  // none, but what was queued leaves before it ends
+}
+
+// The worker stops: what the socket holds is served. Without more than that the session ends when all is answered.
+void Worker::receive_rest(Session& session) {
+    if (io_->receive_now(session)) return;
+    session.end = SessionEnd::server_stopped;
+    if (session.replies == nullptr || session.replies->empty()) return close(session, session.end);
+    session.deaf = true;
+    pause(session);
 }
 
 bool Worker::serve(Session& session, std::string_view input, bool stashed) {
@@ -412,180 +430,36 @@ void Worker::queue(Session& session) {
     CHECK(!session.writing);
     if (session.queued) return;
     session.queued = true;
-    if (ready_.empty()) event_add(&turn_event_, &at_once);
+    if (ready_.empty()) io_->turn_soon();
     ready_.push_back(&session);
 }
 
 // The turn of those that gave way: once each, after the sockets that were ready with them.
-void Worker::on_turn(evutil_socket_t, short, void* argument) {
-    Worker& worker = *static_cast<Worker*>(argument);
+void Worker::turn_of_waiting() {
     std::vector<Session*> turn;
-    turn.swap(worker.ready_);
-    worker.read_clock();
+    turn.swap(ready_);
+    read_clock();
     for (Session* session : turn) {
+        io_->relieve();
+        if (!session->queued) continue;  // its socket took no more
         session->queued = false;
-        worker.take_turn(*session);
+        take_turn(*session);
     }
 }
 
 void Worker::take_turn(Session& session) {
     CHECK(!session.writing);
     if (session.replies != nullptr && session.replies->due()) return deliver(session);
-    if (session.held || session.deaf || session.closing)
+    if (session.held || session.closing)
         after_sending(session);
     else if (session.dump != nullptr)
         stream_dump(session);
     else if (session.unserved)
         serve(session, session.unread(), true);
+    else if (session.deaf)
+        after_sending(session);
     else
-        readable(session);  // the worker stops: is there anything more?
-}
-
-bool Worker::send_replies(Session& session) {
-    context_.record_accesses();
-    if (out_.empty()) return after_sending(session);
-    iovec part{const_cast<char*>(out_.data()), out_.size()};
-    msghdr message{};
-    message.msg_iov = &part;
-    message.msg_iovlen = 1;
-    ssize_t sent = sendmsg(session.state.fd, &message, MSG_NOSIGNAL);
-    counters_.write_calls.add(1);
-    if (sent < 0) {
-        if (errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR) {
-            out_.clear(out_bytes_kept);
-            close(session, SessionEnd::send_failed);
-            return false;
-        }
-        sent = 0;
-    }
-    counters_.bytes_written.add(uint64_t(sent));
-    recorder_.note("sent on connection, bytes:", session.state.fd, sent);
-    if (size_t(sent) == out_.size()) {
-        out_.clear(out_bytes_kept);
-        return after_sending(session);
-    }
-    auto keep = [&] { session.output.assign(out_.data() + sent, out_.size() - size_t(sent)); };
-    if (!take_memory(session, keep)) return false;
-    out_.clear(out_bytes_kept);
-    session.output_start = 0;
-    session.writing = true;
-    show(session, ShownState::writing);
-    event_del(&session.readiness);
-    return wait_for(session, EV_WRITE);
-}
-
-// The session is not read, for one of the reasons of await_answers() or because there is nothing more to read.
-void Worker::pause(Session& session) {
-    session.paused = true;
-    event_del(&session.readiness);
-}
-
-bool Worker::unpause(Session& session) {
-    if (!session.paused || session.deaf) return true;
-    session.paused = false;
-    return wait_for(session, EV_READ);
-}
-
-// What a session does while some of its replies are still to come.
-bool Worker::await_answers(Session& session) {
-    session.replies->remind();
-    if (session.replies->due()) return true;
-    if (session.closing || session.watch_flags != 0 || session.dump != nullptr) {
-        pause(session);
-        return true;
-    }
-    if (session.held && session.replies->slots() < session.held_slots && session.replies->has_room()) {
-        session.held = false;
-        if (!unpause(session)) return false;
-    }
-    if (session.unserved && !session.held) queue(session);
-    return true;
-}
-
-// What a session does once all its replies are with the socket.
-bool Worker::after_sending(Session& session) {
-    if (session.replies != nullptr && !session.replies->empty()) return await_answers(session);
-    if (session.closing) {
-        close(session, SessionEnd::protocol_close);
-        return false;
-    }
-    session.held = false;
-    if (session.watch_flags != 0) return become_watcher(session);
-    if (!unpause(session)) return false;
-    if (session.deaf && !session.unserved && session.dump == nullptr) {
-        close(session, stopping_ ? SessionEnd::server_stopped : SessionEnd::client_closed);
-        return false;
-    }
-    if (session.dump != nullptr || session.unserved) {
-        queue(session);
-        return true;
-    }
-    if (!stopping_) return true;
-    if (!session.drained) {
-        queue(session);
-        return true;
-    }
-    close(session, SessionEnd::server_stopped);
-    return false;
-}
-
-// One portion; the rest in later turns. What the client sent behind the command waits for the end of it.
-void Worker::stream_dump(Session& session) {
-    bool more = false;
-    if (!take_memory(session, [&] {
-            more = session.dump->more(out_, node_, context_.now, context_.started_unix, out_bytes_kept);
-        }))
-        return;
-    if (!more) session.dump.reset();
-    send_replies(session);
-}
-
-bool Worker::become_watcher(Session& session) {
-    uint32_t flags = session.watch_flags;
-    session.watch_flags = 0;
-    event_del(&session.readiness);
-    auto closed = [&events = events_, admin = session.state.admin] { events.descriptor_closed(admin); };
-    if (watch_.adopt(session.state.fd, flags, closed)) {
-        close(session, SessionEnd::became_watcher);
-        return false;
-    }
-    session.paused = false;
-    if (!wait_for(session, EV_READ)) return false;
-    out_.append(WatchHub::too_many);
-    return send_replies(session);
-}
-
-bool Worker::wait_for(Session& session, short what) {
-    event_assign(&session.readiness, base_.get(), session.state.fd, short(what | EV_PERSIST), on_ready, &session);
-    if (event_add(&session.readiness, nullptr) == 0) return true;
-    close(session, SessionEnd::no_memory);
-    return false;
-}
-
-bool Worker::send_pending(Session& session) {
-    std::string_view rest = std::string_view(session.output).substr(session.output_start);
-    ssize_t sent = send(session.state.fd, rest.data(), rest.size(), MSG_NOSIGNAL);
-    counters_.write_calls.add(1);
-    if (sent < 0) {
-        if (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR) return false;
-        close(session, SessionEnd::send_failed);
-        return false;
-    }
-    counters_.bytes_written.add(uint64_t(sent));
-    session.output_start += size_t(sent);
-    if (session.output_start < session.output.size()) return false;
-    std::string().swap(session.output);
-    session.output_start = 0;
-    return true;
-}
-
-void Worker::writable(Session& session) {
-    touch(session);
-    if (!send_pending(session)) return;
-    session.writing = false;
-    show_resting(session);
-    event_del(&session.readiness);
-    if (session.paused || wait_for(session, EV_READ)) after_sending(session);
+        receive_rest(session);
 }
 
 void Worker::list_newest(Session& session) {

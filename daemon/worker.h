@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Worker: a thread with an event loop and the sessions that were given to it.
 //
-// A readable session costs one recv into the worker's shared buffer, the engine's work on it, and one sendmsg
-// of all the replies; whatever is left over goes to the session (N1).
+// What a session received lies in a shared buffer while the engine works on it, and all its replies leave in one piece;
+// whatever is left over goes to the session (N1). How bytes come and go is the SocketIo's business.
 //
 // W1  All but give(), change(), stop(), wake(), the pulse and the counters belongs to the worker's thread.
 // W2  Accesses seen by lock-free reads are handed to the node before the replies they belong to are sent.
@@ -10,7 +10,9 @@
 // W4  What a client makes its session hold is the session's risk: when there is no memory for it, that session
 //     ends and the others go on.
 // W5  With nodes, what a tick asks of them is sent at its end, and what they answered meanwhile goes to the clients.
-// W6  The clock is read once for what a session received, and at a tick's end if something waits for that (daemon/latency.h).
+// W6  The clock is read once for what a session received, or all sessions did in one turn of a ring, and at a tick's end if
+//     something waits for that (daemon/latency.h).
+// W7  Who is told of another session while it works on one closes none: what has to end is doomed, and ends with the turn.
 #pragma once
 
 #include <event2/event.h>
@@ -18,6 +20,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <new>
 #include <string>
 #include <thread>
 #include <vector>
@@ -31,6 +34,7 @@
 #include "daemon/reply_queue.h"
 #include "daemon/session.h"
 #include "daemon/session_end.h"
+#include "daemon/socket_io.h"
 #include "daemon/watch_hub.h"
 #include "process/pulse.h"
 
@@ -46,6 +50,7 @@ struct WorkerLive {
 
 struct WorkerOptions : WorkerLive {
     uint32_t number = 0;  // of the worker
+    bool ring = false;    // sockets by io_uring, if that can be had
 };
 
 // An accepted socket on its way to a worker.
@@ -66,12 +71,12 @@ class SessionEvents {
     virtual void descriptor_closed(bool admin) = 0;  // once for every socket of a session that is not `own`, also a watcher's
 };
 
-class Worker {
+class Worker final : private SocketEvents {
   public:
     // nodes: whoever executes what clients ask, instead of `node`; nullptr: nobody does.
     Worker(node::Node& node, Nodes* nodes, const EngineOptions& engine, Admin& admin, WatchHub& watch,
            SessionEvents& events, const WorkerOptions& options);
-    ~Worker();
+    ~Worker() override;
     Worker(const Worker&) = delete;
     Worker& operator=(const Worker&) = delete;
 
@@ -87,6 +92,9 @@ class Worker {
     }
 
     uint32_t number() const { return options_.number; }
+    // Are its sockets served by io_uring? Else, if that was asked for, why not.
+    bool on_ring() const { return on_ring_; }
+    const std::string& ring_refusal() const { return ring_refusal_; }
     // Whoever asks it calls wake() then: the answer is that of the loop. Both from any thread.
     process::Pulse& pulse() { return pulse_; }
     void wake();
@@ -101,10 +109,8 @@ class Worker {
         void operator()(event_base* base) const { event_base_free(base); }
     };
 
-    static void on_ready(evutil_socket_t, short what, void* session);
     static void on_wake(evutil_socket_t, short, void* worker);
     static void on_second(evutil_socket_t, short, void* worker);
-    static void on_turn(evutil_socket_t, short, void* worker);
     static void on_deadline(evutil_socket_t, short, void* worker);
 
     void run();
@@ -121,12 +127,24 @@ class Worker {
     void take_nodes();
     void begin_stop();
     void take_turn(Session& session);
-    void readable(Session& session);
-    void writable(Session& session);
+    void receive_rest(Session& session);
+    void keep(Session& session, std::string_view bytes);
     void stream_dump(Session& session);
+    void doom(Session& session, SessionEnd why);
+
+    // SocketEvents
+    void woke() override { read_clock(); }
+    void coming(std::span<const std::string_view> inputs) override;
+    void received(Session& session, std::string_view bytes, bool all) override;
+    void input_ended(Session& session, int error) override;
+    void writable(Session& session) override;
+    void before_sending() override;
+    void unsent(Session& session, std::string_view rest, int error) override;
+    void sent(Session& session) override;
+    void turn_of_waiting() override;
+    int64_t timer_due_ns() override;
 
     // These return false when the session is gone.
-    bool receive(Session& session, std::string_view& input, bool& stashed);
     bool serve(Session& session, std::string_view input, bool stashed);
     bool stash(Session& session, std::string_view rest, bool stashed);
     bool send_replies(Session& session);
@@ -135,10 +153,20 @@ class Worker {
     void pause(Session& session);
     bool unpause(Session& session);
     bool become_watcher(Session& session);
-    bool wait_for(Session& session, short what);
+    bool resume(Session& session);
     template <class Take>
-    bool take_memory(Session& session, Take take);
+    bool take_memory(Session& session, Take take) {
+        try {
+            take();
+            return true;
+        } catch (const std::bad_alloc&) {
+            out_.clear(0);
+            close(session, SessionEnd::no_memory);
+            return false;
+        }
+    }
 
+    bool begin_writing(Session& session);
     bool send_pending(Session& session);
     void queue(Session& session);
     void touch(Session& session);
@@ -165,18 +193,21 @@ class Worker {
     Context context_;
     ReplyPool replies_;  // outlives the backend
     OutBuffer out_;
-    std::unique_ptr<char[]> in_;
 
     std::unique_ptr<event_base, FreeBase> base_;
     std::unique_ptr<RemoteBackend> backend_;
-    event wake_event_, second_event_, turn_event_, deadline_event_;
+    event wake_event_, second_event_, deadline_event_;
     int wake_fd_ = -1;
     process::Pulse pulse_;
+    std::unique_ptr<SocketIo> io_;
+    bool on_ring_ = false;
+    std::string ring_refusal_;
     std::thread thread_;
 
     Session* oldest_ = nullptr;
     Session* newest_ = nullptr;
     std::vector<Session*> ready_;
+    std::vector<Session*> doomed_;  // to be closed when the turn is over
     bool stopping_ = false;
     bool must_take_ = false;  // there was no memory to take the nodes of a reload: at the next tick
 

@@ -10,6 +10,20 @@
 
 namespace farcached::daemon {
 
+//        name               help; with io_uring (daemon/ring_io.h)
+#define RING_COUNTERS(X)                                                                        \
+    X(ring_enters, "io_uring_enter system calls")                                               \
+    X(ring_receives, "receives that the ring brought")                                          \
+    X(ring_sends, "sends handed to the ring")                                                   \
+    X(ring_sends_short, "of these, sends of which the socket took a part or nothing")           \
+    X(ring_sends_failed, "of these, sends that failed")                                         \
+    X(ring_buffers_exhausted, "receives that ended for want of a free buffer, and began anew")  \
+    X(ring_receives_cancelled, "receives that were cancelled: the session was not to be read, or ended") \
+    X(ring_receives_broken, "receives that ended for another reason, and began anew")           \
+    X(ring_full, "times that requests had to be handed over early: the ring had no room")       \
+    X(ring_refused, "times that the kernel took none of the requests at first")                 \
+    X(ring_overflows, "times that there were more completions than the ring holds")
+
 //        name               help (names are memcached's, doc/protocol.txt "Statistics")
 #define WORKER_COUNTERS(X)                                                                      \
     X(cmd_flush, "flush_all requests")                                                          \
@@ -39,7 +53,8 @@ namespace farcached::daemon {
     X(get_unavailable, "keys asked for whose node did not answer")                              \
     X(change_unavailable, "changes whose node did not answer: carried out or not, nobody knows") \
     X(answers_unasked, "answers of nodes to nothing that was asked")                            \
-    X(slow_requests, "requests that took slow_log_ms or longer")
+    X(slow_requests, "requests that took slow_log_ms or longer") \
+    RING_COUNTERS(X)
 
 //        name          help; per size class, as `stats slabs` prints them
 #define CLASS_COUNTERS(X)                                   \

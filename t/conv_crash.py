@@ -44,7 +44,7 @@ def end_by(daemon, number, thread=None):
 
 def check_report(said, first, thread, name):
     """The parts that each report has."""
-    version = run_binary("--version-full", as_is=True)[1].decode().split()[-1]
+    version = run_binary("--version-full", as_is=True)[1].decode().split()[3]
     lines = said.split("\n")
     at = next((i for i, line in enumerate(lines) if line.startswith("farcached: crash:")), 0)
     tap.ok(re.fullmatch(first, lines[at]), name + ": which signal", said)

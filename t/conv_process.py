@@ -315,7 +315,7 @@ def test_hard_limit():
 def test_settings():
     with Daemon() as d:
         settings = d.stats("settings")
-        tap.is_(len(settings), 77, "stats settings: 77 lines")
+        tap.is_(len(settings), 78, "stats settings: 77 lines, and ours")
         tap.is_(list(settings)[:4], ["maxbytes", "maxconns", "tcpport", "udpport"], "in memcached's order")
     args = ("-m 100 -c 2000 -M -f 1.5 -n 64 -t 2 -D | -R 7 -C -b 8675 -I 2m -F -X -A -U 0 "
             "-o no_maxconns_fast,hashpower=20,no_lru_crawler,idle_timeout=77,track_sizes,temporary_ttl=20,"

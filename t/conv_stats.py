@@ -92,7 +92,7 @@ def names(stats):
 def general(daemon, client):
     stats = client.stats()
     tap.is_(names(stats)[:len(GENERAL)], GENERAL, "stats: memcached's 93 names in its order")
-    tap.is_(names(stats)[len(GENERAL):], ["farcached_version"], "stats: then our version")
+    tap.is_(names(stats)[len(GENERAL):], ["farcached_version", "farcached_io"], "stats: then our version, and what serves sockets")
     tap.is_(len(GENERAL), 93, "stats: 93 they are")
     tap.is_(stats["pid"], str(daemon.pid), "pid")
     tap.is_(stats["version"], "1.6.45", "version")
@@ -102,7 +102,7 @@ def general(daemon, client):
     alone = until(lambda: client.stats()["curr_connections"], lambda n: n == "1")
     tap.is_(alone, "1", "curr_connections counts clients only")
     tap.is_(stats["accepting_conns"], "1", "accepting_conns")
-    strings = {"version", "libevent", "slab_reassign_last_busy_status", "farcached_version"}
+    strings = {"version", "libevent", "slab_reassign_last_busy_status", "farcached_version", "farcached_io"}
     odd = [n for n, v in stats.items() if n not in strings and not re.fullmatch(r"\d+(\.\d{6})?", v)]
     tap.is_(odd, [], "every other value is a number")
     spaced = [n for n, v in stats.items() if not v or " " in v or ":" in n]
@@ -111,7 +111,7 @@ def general(daemon, client):
 
 def settings(client):
     stats = client.stats("settings")
-    tap.is_(names(stats), SETTINGS, "stats settings: memcached's 77 names in its order")
+    tap.is_(names(stats), SETTINGS + ["io"], "stats settings: memcached's 77 names in its order, and ours")
     tap.is_([n for n, v in stats.items() if not v], [], "stats settings: every one has a value")
     yes_no = ["lru_crawler", "lru_maintainer_thread", "cas_enabled", "slab_reassign", "detail_enabled", "track_sizes"]
     tap.is_([stats[n] for n in yes_no if stats[n] not in ("yes", "no")], [], "stats settings: switches say yes or no")
@@ -249,7 +249,7 @@ def beside_memcached(daemon, memcached):
         for group in ("", "settings", "items", "slabs"):
             strip = re.compile(r"^(items:)?\d+:")
             want = [strip.sub("", n) for n in names(theirs.stats(group)) if n not in GONE_SINCE_1_6_18]
-            extra = SINCE_1_6_18 | {"farcached_version"}
+            extra = SINCE_1_6_18 | {"farcached_version", "farcached_io", "io"}
             got = [strip.sub("", n) for n in names(ours.stats(group)) if n not in extra]
             want, got = list(dict.fromkeys(want)), list(dict.fromkeys(got))
             tap.is_(got, want, "beside memcached 1.6.18: stats %s" % (group or "(general)"))

@@ -285,6 +285,10 @@ test_scripts += t/conv_nodes_clients.py
 
 test_scripts += t/conv_connections.py t/conv_connection_limits.py
 
+# Clients' sockets by io_uring.
+test_scripts += t/uring.py t/uring_suites.py
+EXTRA_DIST += t/lib/without_uring.py
+
 # Several processes: farcached in front of nodes.
 test_scripts += t/nodes_conv_text.py t/nodes_conv_meta.py t/nodes_conv_binary.py t/nodes_conv_connections.py \
 	t/nodes_conv_options.py
@@ -410,7 +414,7 @@ t_libfaulty_a_SOURCES = t/faulty.cc \
 	$(protocol_libprotocol_a_SOURCES) $(base_libbase_a_SOURCES)
 nodist_t_libfaulty_a_SOURCES = $(nodist_daemon_libdaemon_a_SOURCES)
 faulty_ldadd = t/libfaulty.a $(RDMACM_LIBS) $(IBVERBS_LIBS) $(HASHKIT_LIBS) $(TOMLPLUSPLUS_LIBS) \
-	$(LIBEVENT_LIBS)
+	$(LIBURING_LIBS) $(LIBEVENT_LIBS)
 
 faulty_programs = t/faulty_node_safety t/faulty_node_lease t/faulty_pointer_table_safety \
 	t/faulty_node_link_safety t/faulty_node_reads t/faulty_owner

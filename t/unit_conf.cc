@@ -346,7 +346,7 @@ void test_warnings() {
 void test_stats() {
     std::vector<std::string> names;
     settings_stats(defaults(), [&](std::string_view name, std::string_view) { names.emplace_back(name); });
-    tap::is(names.size(), settings_names.size(), "`stats settings` has 77 lines");
+    tap::is(names.size(), settings_names.size(), "`stats settings` has 78 lines, one of them ours");
     for (size_t i = 0; i < settings_names.size() && i < names.size(); i++) {
         tap::is(names[i], settings_names[i].name, "line " + std::to_string(i + 1));
         tap::is(stat_of(defaults(), names[i]), settings_names[i].value,
@@ -378,8 +378,8 @@ void test_answers() {
     tap::is(parse({"--version"}).out, "memcached 1.6.45\n", "--version");
     tap::is(parse({"-V"}).exit_status.value_or(-1), 0, "-V exits with 0");
     tap::is(parse({"-V", "-z"}).exit_status.value_or(-1), 0, "-V ends the parsing");
-    tap::is(parse({"--version-full"}).out,
-            "memcached 1.6.45\nfarcached " + std::string(farcached_version()) + "\n", "--version-full");
+    const std::string versions = "memcached 1.6.45\nfarcached " + std::string(farcached_version()) + "\n";
+    tap::ok(parse({"--version-full"}).out.starts_with(versions), "--version-full");
     tap::is(parse({"-h"}).out, help_text(option_table()), "-h");
     tap::is(parse({"--help"}).exit_status.value_or(-1), 0, "--help exits with 0");
     tap::ok(parse({"-i"}).out.find("BSD 3-Clause") != std::string::npos, "-i names the licence");

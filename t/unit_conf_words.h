@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// `stats settings` of memcached 1.6.45 started without options: names, order and values.
+// `stats settings` of memcached 1.6.45 started without options: names, order and values; and ours.
 #pragma once
 
 #include <array>
@@ -11,7 +11,7 @@ struct SettingsLine {
     const char* value;
 };
 
-constexpr std::array<SettingsLine, 77> settings_names = {{
+constexpr std::array<SettingsLine, 78> settings_names = {{
     {"maxbytes", "67108864"},
     {"maxconns", "1024"},
     {"tcpport", "11211"},
@@ -89,6 +89,7 @@ constexpr std::array<SettingsLine, 77> settings_names = {{
     {"num_napi_ids", "(null)"},
     {"memory_file", "(null)"},
     {"client_flags_size", "4"},
+    {"io", "libevent"},  // our own
 }};
 
 }  // namespace farcached::test

@@ -27,7 +27,7 @@ constexpr const char* general_names =
     "log_watcher_skipped log_watcher_sent log_watchers unexpected_napi_ids round_robin_fallback bytes "
     "curr_items total_items slab_global_page_pool expired_unfetched evicted_unfetched evicted_active "
     "evictions reclaimed crawler_reclaimed crawler_items_checked lrutail_reflocked moves_to_cold "
-    "moves_to_warm moves_within_lru direct_reclaims lru_bumps_dropped farcached_version";
+    "moves_to_warm moves_within_lru direct_reclaims lru_bumps_dropped farcached_version farcached_io";
 
 // The names of `STAT name value` lines, joined by blanks; "bad line: ..." if one is not of that form.
 std::string names_of(std::string_view reply) {

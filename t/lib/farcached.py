@@ -15,6 +15,7 @@ H3  A daemon that exits with another status than expected, or whose stderr holds
     fails the test even where the script looks at nothing.
 H4  Ports are chosen by the kernel; every file lives in a temporary folder that is removed.
 H5  With $FARCACHED_NODES=MODE every farcached keeps its items in nodes of its own (cluster.py says which).
+H6  With $FARCACHED_IO=BACKEND every Daemon gets `-o io=BACKEND`.
 
 Which program is tested: Daemon(binary=...), else $FARCACHED, else $abs_top_builddir/farcached, else ./farcached.
 `FARCACHED=/usr/bin/memcached python3 t/conv_x.py` asks the same questions of memcached.
@@ -75,6 +76,12 @@ def user_args():
     return ["-u", "root"] if os.geteuid() == 0 else []
 
 
+def socket_args():
+    """What serves clients' sockets, where the test does not say it itself: in front of its arguments."""
+    backend = os.environ.get("FARCACHED_IO")
+    return ["-o", "io=" + backend] if backend else []
+
+
 def _die_with_parent():
     pr_set_pdeathsig = 1
     ctypes.CDLL(None).prctl(pr_set_pdeathsig, signals.SIGKILL)
@@ -122,6 +129,7 @@ class Daemon:
     def __init__(self, *args, env=None, binary=None, expect_exit=0, user=None, threads=None):
         self.binary = binary or default_binary()
         self.args = [str(a) for a in args]
+        self.socket_args = socket_args() if binary is None else []
         self.env = env or {}
         self.expect_exit = expect_exit
         self.user = user_args() if user is None else list(user)
@@ -146,7 +154,7 @@ class Daemon:
                 args += ["-p", "-1"]
         if self.threads is not None:
             args += ["-t", str(self.threads)]
-        return [self.binary] + self.user + args
+        return [self.binary] + self.user + self.socket_args + args
 
     def start(self):
         if os.environ.get("FARCACHED_NODES"):

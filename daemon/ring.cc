@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "daemon/ring.h"
+
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+
+#include "base/check.h"
+
+namespace farcached::daemon {
+
+namespace {
+
+constexpr uint16_t group = 0;
+constexpr size_t buffer_ring_bytes = Ring::buffers * sizeof(io_uring_buf);
+constexpr int send_flags = MSG_NOSIGNAL | MSG_DONTWAIT | MSG_WAITALL;  // U2
+
+std::string failed(const char* call, int error) { return std::string(call) + ": " + std::strerror(error); }
+
+}  // namespace
+
+std::unique_ptr<Ring> Ring::make(bool disabled, Counters counters, std::string& refusal) {
+    std::unique_ptr<Ring> ring(new Ring(counters));
+    refusal = ring->set_up(disabled);
+    return refusal.empty() ? std::move(ring) : nullptr;
+}
+
+std::string Ring::set_up(bool disabled) {
+    io_uring_params params{};
+    params.flags = IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN | IORING_SETUP_SUBMIT_ALL | IORING_SETUP_CQSIZE |
+                   (disabled ? IORING_SETUP_R_DISABLED : 0u);
+    params.cq_entries = completions_max;
+    int error = -io_uring_queue_init_params(requests_max, &ring_, &params);
+    if (error == EINVAL) return failed("io_uring_setup", error) + " (Linux 6.1 or later is needed)";
+    if (error != 0) return failed("io_uring_setup", error);
+    open_ = true;
+    constexpr unsigned needed = IORING_FEAT_NODROP | IORING_FEAT_EXT_ARG | IORING_FEAT_CQE_SKIP;
+    if ((params.features & needed) != needed) return "this kernel's io_uring is too old";
+
+    void* ring = mmap(nullptr, buffer_ring_bytes, PROT_READ | PROT_WRITE, MAP_ANONYMOUS | MAP_PRIVATE, -1, 0);
+    if (ring == MAP_FAILED) return failed("mmap", errno);
+    buffer_ring_ = static_cast<io_uring_buf_ring*>(ring);
+    io_uring_buf_reg registration{};
+    registration.ring_addr = reinterpret_cast<uintptr_t>(ring);
+    registration.ring_entries = buffers;
+    registration.bgid = group;
+    error = -io_uring_register_buf_ring(&ring_, &registration, 0);
+    if (error != 0) return failed("io_uring_register (buffers)", error);
+    buffers_registered_ = true;
+    memory_.reset(new char[buffers * buffer_stride]);
+    io_uring_buf_ring_init(buffer_ring_);
+    for (unsigned id = 0; id < buffers; id++) give_back(id);
+    return {};
+}
+
+Ring::~Ring() {
+    if (buffers_registered_) io_uring_unregister_buf_ring(&ring_, group);
+    if (open_) io_uring_queue_exit(&ring_);
+    if (buffer_ring_ != nullptr) munmap(buffer_ring_, buffer_ring_bytes);
+}
+
+void Ring::enable() {
+    // liburing 2.3 declares io_uring_enable_rings() and does not export it.
+    const long result = syscall(SYS_io_uring_register, ring_.ring_fd, IORING_REGISTER_ENABLE_RINGS, nullptr, 0);
+    CHECK(result == 0);
+    (void)io_uring_register_ring_fd(&ring_);  // saves looking it up; it goes without
+}
+
+void Ring::give_back(unsigned id) {
+    io_uring_buf_ring_add(buffer_ring_, const_cast<char*>(buffer(id)), buffer_bytes, uint16_t(id),
+                          io_uring_buf_ring_mask(buffers), 0);
+    io_uring_buf_ring_advance(buffer_ring_, 1);
+}
+
+io_uring_sqe* Ring::request() {
+    io_uring_sqe* sqe = io_uring_get_sqe(&ring_);
+    while (sqe == nullptr) {
+        counters_.full.add(1);
+        counters_.enters.add(1);
+        if (io_uring_submit(&ring_) < 0) counters_.refused.add(1);
+        sqe = io_uring_get_sqe(&ring_);
+    }
+    return sqe;
+}
+
+void Ring::receive(int fd, uint64_t data) {
+    io_uring_sqe* sqe = request();
+    io_uring_prep_recv_multishot(sqe, fd, nullptr, 0, 0);
+    sqe->flags |= IOSQE_BUFFER_SELECT;
+    sqe->buf_group = group;
+    sqe->user_data = data;
+}
+
+void Ring::send(int fd, std::string_view bytes, uint64_t data) {
+    io_uring_sqe* sqe = request();
+    io_uring_prep_send(sqe, fd, bytes.data(), bytes.size(), send_flags);
+    sqe->flags |= IOSQE_CQE_SKIP_SUCCESS;
+    sqe->user_data = data;
+}
+
+void Ring::cancel(uint64_t of, uint64_t data) {
+    io_uring_sqe* sqe = request();
+    io_uring_prep_cancel64(sqe, of, 0);
+    sqe->flags |= IOSQE_CQE_SKIP_SUCCESS;
+    sqe->user_data = data;
+}
+
+void Ring::poll_in(int fd, uint64_t data) {
+    io_uring_sqe* sqe = request();
+    io_uring_prep_poll_add(sqe, fd, POLL_IN);
+    sqe->user_data = data;
+}
+
+void Ring::visit_all(Visit visit) {
+    io_uring_cqe* cqe = nullptr;
+    unsigned head = 0, count = 0;
+    io_uring_for_each_cqe(&ring_, head, cqe) {
+        visit(*cqe);
+        count++;
+    }
+    io_uring_cq_advance(&ring_, count);
+}
+
+// What the kernel could not take, for want of memory, is handed over again until it does: replies are among it (U2).
+void Ring::enter(bool sleep, int64_t sleep_ns, Visit visit) {
+    counters_.enters.add(1);
+    int result = 0;
+    if (sleep) {
+        io_uring_cqe* first = nullptr;
+        __kernel_timespec limit{sleep_ns / 1'000'000'000, sleep_ns % 1'000'000'000};
+        result = io_uring_submit_and_wait_timeout(&ring_, &first, 1, sleep_ns == INT64_MAX ? nullptr : &limit, nullptr);
+    } else {
+        result = io_uring_submit_and_get_events(&ring_);
+    }
+    for (;;) {
+        CHECK(result >= 0 || result == -EINTR || result == -ETIME || result == -EAGAIN || result == -EBUSY || result == -ENOMEM);
+        visit_all(visit);
+        const bool overflown = io_uring_cq_has_overflow(&ring_);
+        if (!overflown && !has_requests()) return;
+        (overflown ? counters_.overflows : counters_.refused).add(1);
+        counters_.enters.add(1);
+        result = io_uring_submit_and_get_events(&ring_);
+    }
+}
+
+// ---- Does the kernel do what is relied on? --------------------------------------------------------------
+
+std::string Ring::check() {
+    int pair[2];
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, pair) != 0) return failed("socketpair", errno);
+    std::string refusal = check_receive(pair[0], pair[1]);
+    if (refusal.empty()) refusal = check_send(pair[0]);
+    ::close(pair[0]);
+    ::close(pair[1]);
+    return refusal;
+}
+
+std::string Ring::check_receive(int ours, int theirs) {
+    constexpr uint64_t receiving = 1, cancelling = 2;
+    constexpr std::string_view word = "hello";
+    unsigned right = 0, wrong = 0, ended = 0;
+    int result = 0;
+    const auto visit = [&](const io_uring_cqe& cqe) {
+        if (cqe.user_data != receiving) return;
+        result = cqe.res;
+        const bool more = (cqe.flags & IORING_CQE_F_MORE) != 0;
+        if ((cqe.flags & IORING_CQE_F_BUFFER) != 0) {
+            const unsigned id = buffer_of(cqe.flags);
+            const bool whole = cqe.res == int(word.size()) && std::memcmp(buffer(id), word.data(), word.size()) == 0;
+            (whole && more ? right : wrong)++;
+            give_back(id);
+        } else {
+            (more ? wrong : ended)++;
+        }
+    };
+    receive(ours, receiving);
+    enter(false, 0, visit);
+    for (int i = 0; i < 2; i++) {
+        if (::send(theirs, word.data(), word.size(), MSG_NOSIGNAL | MSG_DONTWAIT) < 0) return failed("send", errno);
+        enter(false, 0, visit);
+    }
+    if (right != 2 || wrong != 0 || ended != 0) return failed("receives into provided buffers", result < 0 ? -result : EINVAL);
+    cancel(receiving, cancelling);
+    for (int i = 0; i < 3 && ended == 0; i++) enter(false, 0, visit);
+    return ended == 1 && result == -ECANCELED ? "" : "a receive could not be cancelled";
+}
+
+// U2: nothing is said of a send that fits, and it is said at once of one that does not.
+std::string Ring::check_send(int ours) {
+    constexpr uint64_t sending = 3;
+    std::array<char, 4096> bytes{};
+    unsigned told = 0;
+    int result = 0;
+    const auto visit = [&](const io_uring_cqe& cqe) {
+        if (cqe.user_data != sending) return;
+        told++;
+        result = cqe.res;
+    };
+    send(ours, {bytes.data(), 1}, sending);
+    enter(false, 0, visit);
+    if (told != 0) return failed("sends without completion", result < 0 ? -result : EINVAL);
+    while (::send(ours, bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT) > 0) {}
+    if (errno != EAGAIN) return failed("send", errno);
+    send(ours, {bytes.data(), bytes.size()}, sending);
+    enter(false, 0, visit);
+    return told == 1 && result == -EAGAIN ? "" : "a send that does not fit is not refused at once";
+}
+
+}  // namespace farcached::daemon

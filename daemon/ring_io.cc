@@ -1,0 +1,442 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// A turn: what is queued is handed over with the system call that sleeps; what the socket did not take of it is told (T3); then
+// what was received, session by session; then those who wait for their turn. What they all answer is queued for the next.
+//
+//   resume()            armed                       completion without "more"
+//   ---------> receive ------> received() ... ------------------------------> receive again, or, after leave(), free
+//                                 pause(): goes on until something comes, which cancels it
+#include "daemon/ring_io.h"
+
+#include <dirent.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <deque>
+#include <fstream>
+#include <memory>
+#include <new>
+#include <utility>
+#include <vector>
+
+#include "base/check.h"
+#include "daemon/event_io.h"
+#include "daemon/ring.h"
+#include "daemon/session.h"
+
+namespace farcached::daemon {
+
+// A session's receive. It outlives the session until the kernel has said its last word of it.
+struct RingSlot {
+    Session* session = nullptr;  // null: it left, or the slot is free
+    struct QueuedSend* queued = nullptr;
+    RingSlot* next_free = nullptr;
+    bool wanted = false;      // the session is to be told what it receives
+    bool armed = false;       // the kernel receives, or is asked to
+    bool cancelled = false;   // and was told to end that
+    bool ended = false;       // nothing more will come
+    bool in_hand = false;     // a completion of it is being told
+    bool awaits_room = false;
+    bool tell = false;        // among told_
+};
+
+// What a session sends in this turn.
+struct QueuedSend {
+    RingSlot* slot = nullptr;
+    int fd = -1;
+    OutBuffer out;
+    bool tell = false;
+    bool fell_short = false;
+    size_t missing = 0;  // bytes that the socket did not take
+};
+
+namespace {
+
+// What is queued before it is handed over early: replies are not held for long, nor much memory for them.
+constexpr size_t sends_max = 64;
+constexpr size_t queued_bytes_max = 256 << 10;
+constexpr size_t announced_max = 16;
+constexpr size_t out_bytes_kept = 64 << 10;  // by a queued send's buffer, between turns
+
+// What a completion is of, in the low bits of what it names.
+enum Kind : uint64_t { receiving = 1, sending = 2, cancelling = 3, loop_ready = 4 };
+constexpr uint64_t kind_mask = 7;
+static_assert(alignof(RingSlot) > kind_mask && alignof(QueuedSend) > kind_mask);
+
+uint64_t name_of(const void* object, Kind kind) { return reinterpret_cast<uint64_t>(object) | kind; }
+
+template <class Object>
+Object& named(uint64_t data) {
+    return *reinterpret_cast<Object*>(data & ~kind_mask);
+}
+
+// libevent does not tell the descriptor in which it waits: it is the epoll that waits for `member`. -1: none is found.
+int find_epoll(int member) {
+    std::unique_ptr<DIR, int (*)(DIR*)> folder(opendir("/proc/self/fd"), closedir);
+    if (folder == nullptr) return -1;
+    while (const dirent* entry = readdir(folder.get())) {
+        char target[64] = "";
+        const std::string name = entry->d_name;
+        if (readlink(("/proc/self/fd/" + name).c_str(), target, sizeof target - 1) <= 0) continue;
+        if (std::string_view(target) != "anon_inode:[eventpoll]") continue;
+        std::ifstream info("/proc/self/fdinfo/" + name);
+        std::string word;
+        int fd = -1;
+        while (info >> word)
+            if (word == "tfd:" && info >> fd && fd == member) return std::atoi(name.c_str());
+    }
+    return -1;
+}
+
+Ring::Counters ring_counters(WorkerCounters& counters) {
+    return {counters.ring_enters, counters.ring_full, counters.ring_refused, counters.ring_overflows};
+}
+
+class RingIo final : public SocketIo {
+  public:
+    RingIo(std::unique_ptr<Ring> ring, event_base* base, int epoll_fd, SocketEvents& events, WorkerCounters& counters)
+        : ring_(std::move(ring)), base_(base), epoll_fd_(epoll_fd), events_(events), counters_(counters) {}
+
+    void start() override { ring_->enable(); }
+    bool resume(Session& session) override;
+    void pause(Session& session) override;
+    bool await_room(Session& session) override;
+    void leave(Session& session) override;
+    Sent send(Session& session, OutBuffer& out, bool tell) override;
+    bool receive_now(Session& session) override;
+    void relieve() override {
+        if (queued_count_ >= sends_max || queued_bytes_ >= queued_bytes_max) hand_over(/* sleep= */ false, 0);
+    }
+    void turn_soon() override { turn_soon_ = true; }
+    void turn(bool awake) override;
+
+  private:
+    struct Completion {
+        uint64_t data;
+        int result;
+        unsigned flags;
+    };
+
+    static void on_room(evutil_socket_t, short, void* session);
+
+    RingSlot* take_slot();
+    void free_slot(RingSlot& slot);
+    void arm(RingSlot& slot);
+    void cancel(RingSlot& slot);
+    void stop_waiting(Session& session);
+    QueuedSend& queue(RingSlot& slot);
+    void hand_over(bool sleep, int64_t sleep_ns);
+    void fell_short(QueuedSend& queued, int result);
+    void run_loop();
+    void tell_sent();
+    void tell_received();
+    size_t announce(size_t first);
+    void take(const Completion& completion);
+    void take_receive(RingSlot& slot, const Completion& completion);
+
+    const std::unique_ptr<Ring> ring_;
+    event_base* const base_;
+    const int epoll_fd_;
+    SocketEvents& events_;
+    WorkerCounters& counters_;
+
+    std::deque<RingSlot> slots_;
+    RingSlot* free_ = nullptr;
+    std::vector<std::unique_ptr<QueuedSend>> sends_;  // the first queued_count_ are queued
+    size_t queued_count_ = 0, queued_bytes_ = 0;
+    bool must_tell_ = false;          // of one of them
+    bool names_descriptors_ = false;  // a receive that is not handed over yet does
+    std::vector<Completion> completions_;
+    std::vector<std::string_view> coming_;
+    std::vector<RingSlot*> told_;
+    std::unique_ptr<char[]> in_;      // of receive_now()
+    bool turn_soon_ = false;
+    bool loop_watched_ = false;
+    bool loop_due_ = true;
+};
+
+// ---- slots ----------------------------------------------------------------------------------------------
+
+RingSlot* RingIo::take_slot() {
+    if (free_ == nullptr) {
+        try {
+            return &slots_.emplace_back();
+        } catch (const std::bad_alloc&) {
+            return nullptr;
+        }
+    }
+    RingSlot* slot = free_;
+    free_ = slot->next_free;
+    *slot = RingSlot();
+    return slot;
+}
+
+void RingIo::free_slot(RingSlot& slot) {
+    slot.next_free = free_;
+    free_ = &slot;
+}
+
+void RingIo::arm(RingSlot& slot) {
+    slot.armed = true;
+    slot.cancelled = false;
+    names_descriptors_ = true;
+    ring_->receive(slot.session->state.fd, name_of(&slot, receiving));
+}
+
+void RingIo::cancel(RingSlot& slot) {
+    if (!slot.armed || slot.cancelled) return;
+    slot.cancelled = true;
+    counters_.ring_receives_cancelled.add(1);
+    ring_->cancel(name_of(&slot, receiving), name_of(&slot, cancelling));
+}
+
+bool RingIo::resume(Session& session) {
+    if (session.slot == nullptr) {
+        session.slot = take_slot();
+        if (session.slot == nullptr) return false;
+        session.slot->session = &session;
+    }
+    stop_waiting(session);
+    RingSlot& slot = *session.slot;
+    slot.wanted = true;
+    if (!slot.armed && !slot.ended) arm(slot);
+    return true;
+}
+
+void RingIo::pause(Session& session) {
+    stop_waiting(session);
+    session.slot->wanted = false;
+}
+
+void RingIo::stop_waiting(Session& session) {
+    if (!session.slot->awaits_room) return;
+    event_del(&session.readiness);
+    session.slot->awaits_room = false;
+}
+
+bool RingIo::await_room(Session& session) {
+    event_assign(&session.readiness, base_, session.state.fd, EV_WRITE | EV_PERSIST, on_room, &session);
+    if (event_add(&session.readiness, nullptr) != 0) return false;
+    session.slot->awaits_room = true;
+    return true;
+}
+
+void RingIo::on_room(evutil_socket_t, short, void* argument) {
+    Session& session = *static_cast<Session*>(argument);
+    static_cast<RingIo&>(session.io).events_.writable(session);
+}
+
+// What is queued leaves first, and so does any request that names the descriptor: its number will be another's.
+void RingIo::leave(Session& session) {
+    if (session.slot == nullptr) return;
+    RingSlot& slot = *session.slot;
+    stop_waiting(session);
+    session.slot = nullptr;
+    slot.session = nullptr;
+    slot.tell = false;
+    cancel(slot);
+    if (slot.queued != nullptr || names_descriptors_) hand_over(/* sleep= */ false, 0);
+    if (!slot.armed && !slot.in_hand) free_slot(slot);
+}
+
+// ---- sending --------------------------------------------------------------------------------------------
+
+QueuedSend& RingIo::queue(RingSlot& slot) {
+    if (queued_count_ == sends_.size()) sends_.push_back(std::make_unique<QueuedSend>());
+    QueuedSend& queued = *sends_[queued_count_++];
+    queued.slot = &slot;
+    queued.fd = slot.session->state.fd;
+    slot.queued = &queued;
+    return queued;
+}
+
+Sent RingIo::send(Session& session, OutBuffer& out, bool tell) {
+    RingSlot& slot = *session.slot;
+    if (out.empty() && slot.queued == nullptr) return {Sent::taken};
+    queued_bytes_ += out.size();
+    if (slot.queued != nullptr)
+        slot.queued->out.append({out.data(), out.size()});
+    else
+        queue(slot).out.swap(out);
+    slot.queued->tell |= tell;
+    must_tell_ |= tell;
+    return {Sent::queued};
+}
+
+// With all sends, whose completions are told first: there are only those of sends that fell short (U2).
+void RingIo::hand_over(bool sleep, int64_t sleep_ns) {
+    if (queued_count_ != 0) events_.before_sending();
+    for (size_t i = 0; i < queued_count_; i++) {
+        QueuedSend& queued = *sends_[i];
+        ring_->send(queued.fd, {queued.out.data(), queued.out.size()}, name_of(&queued, sending));
+    }
+    counters_.ring_sends.add(queued_count_);
+    names_descriptors_ = false;
+    ring_->enter(sleep, sleep_ns, [&](const io_uring_cqe& cqe) {
+        if ((cqe.user_data & kind_mask) == sending)
+            fell_short(named<QueuedSend>(cqe.user_data), cqe.res);
+        else
+            completions_.push_back({cqe.user_data, cqe.res, cqe.flags});
+    });
+    for (size_t i = 0; i < queued_count_; i++) {
+        QueuedSend& queued = *sends_[i];
+        queued.slot->queued = nullptr;
+        counters_.bytes_written.add(queued.out.size() - queued.missing);
+        if (queued.tell && !queued.fell_short && queued.slot->session != nullptr) {
+            queued.slot->tell = true;
+            told_.push_back(queued.slot);
+        }
+        queued.out.clear(out_bytes_kept);
+        queued.tell = queued.fell_short = false;
+        queued.missing = 0;
+    }
+    queued_count_ = queued_bytes_ = 0;
+    must_tell_ = false;
+}
+
+void RingIo::fell_short(QueuedSend& queued, int result) {
+    queued.fell_short = true;
+    const bool later = result >= 0 || result == -EAGAIN || result == -EINTR;
+    const size_t taken = result > 0 ? size_t(result) : 0;
+    (later ? counters_.ring_sends_short : counters_.ring_sends_failed).add(1);
+    CHECK(taken <= queued.out.size());
+    queued.missing = queued.out.size() - taken;
+    if (queued.slot->session == nullptr) return;
+    events_.unsent(*queued.slot->session, {queued.out.data() + taken, queued.missing}, later ? 0 : -result);
+}
+
+void RingIo::tell_sent() {
+    for (size_t i = 0; i < told_.size(); i++) {
+        RingSlot& slot = *told_[i];
+        if (!slot.tell) continue;
+        slot.tell = false;
+        events_.sent(*slot.session);
+    }
+    told_.clear();
+}
+
+// ---- receiving ------------------------------------------------------------------------------------------
+
+bool RingIo::receive_now(Session& session) {
+    if (in_ == nullptr) in_.reset(new char[receive_bytes_max]);
+    return receive_from(session, in_.get(), events_, counters_);
+}
+
+void RingIo::tell_received() {
+    size_t announced = 0;
+    bool woken = false;
+    for (size_t i = 0; i < completions_.size(); i++) {
+        if (i == announced) {
+            announced = announce(i);
+            if (!coming_.empty() && !std::exchange(woken, true)) events_.woke();
+        }
+        const Completion completion = completions_[i];  // a copy: more may be added
+        take(completion);
+        relieve();
+    }
+    completions_.clear();
+}
+
+// Of some completions from `first` on; where they end. So many that what is brought nearer is still there when they are taken.
+size_t RingIo::announce(size_t first) {
+    const size_t end = std::min(first + announced_max, completions_.size());
+    coming_.clear();
+    for (size_t i = first; i < end; i++) {
+        const Completion& one = completions_[i];
+        if (one.result > 0 && (one.data & kind_mask) == receiving)
+            coming_.emplace_back(ring_->buffer(Ring::buffer_of(one.flags)), size_t(one.result));
+    }
+    if (coming_.size() > 1) events_.coming(coming_);
+    return end;
+}
+
+void RingIo::take(const Completion& completion) {
+    switch (completion.data & kind_mask) {
+        case receiving: return take_receive(named<RingSlot>(completion.data), completion);
+        case loop_ready:
+            loop_watched_ = false;
+            loop_due_ = true;
+            return;
+        case cancelling: return;  // there was nothing to cancel any more
+        default: CHECK(false);
+    }
+}
+
+void RingIo::take_receive(RingSlot& slot, const Completion& completion) {
+    const int result = completion.result;
+    if ((completion.flags & IORING_CQE_F_MORE) == 0) slot.armed = false;
+    if (slot.session != nullptr) {
+        slot.in_hand = true;
+        if (result > 0) {
+            counters_.ring_receives.add(1);
+            if (!slot.wanted) cancel(slot);
+            events_.received(*slot.session, {ring_->buffer(Ring::buffer_of(completion.flags)), size_t(result)}, false);
+        } else if (result == -ENOBUFS) {
+            counters_.ring_buffers_exhausted.add(1);
+        } else if (result == -EAGAIN || result == -EINTR || (result == -ECANCELED && !slot.cancelled)) {
+            counters_.ring_receives_broken.add(1);
+        } else if (result != -ECANCELED) {
+            slot.ended = true;
+            events_.input_ended(*slot.session, -result);
+        }
+        slot.in_hand = false;
+    }
+    if ((completion.flags & IORING_CQE_F_BUFFER) != 0) ring_->give_back(Ring::buffer_of(completion.flags));
+    if (slot.armed) return;
+    if (slot.session == nullptr)
+        free_slot(slot);
+    else if (slot.wanted && !slot.ended)
+        arm(slot);
+}
+
+// ---- the turn -------------------------------------------------------------------------------------------
+
+void RingIo::run_loop() {
+    loop_due_ = false;
+    event_base_loop(base_, EVLOOP_ONCE | EVLOOP_NONBLOCK);
+}
+
+void RingIo::turn(bool awake) {
+    const int64_t due_ns = events_.timer_due_ns();
+    if (due_ns <= 0) loop_due_ = true;
+    if (!loop_watched_) {
+        ring_->poll_in(epoll_fd_, name_of(nullptr, loop_ready));
+        loop_watched_ = true;
+    }
+    const bool something_to_tell = must_tell_ || !told_.empty() || !completions_.empty();
+    hand_over(!awake && !turn_soon_ && !loop_due_ && !something_to_tell, due_ns);
+    tell_sent();
+    tell_received();
+    if (loop_due_) run_loop();
+    if (!turn_soon_) return;
+    turn_soon_ = false;
+    events_.turn_of_waiting();
+}
+
+}  // namespace
+
+std::string try_ring() {
+    WorkerCounters counters;
+    std::string refusal;
+    const std::unique_ptr<Ring> ring = Ring::make(/* disabled= */ false, ring_counters(counters), refusal);
+    return ring == nullptr ? refusal : ring->check();
+}
+
+std::unique_ptr<SocketIo> make_ring_io(event_base* base, int loop_fd, SocketEvents& events, WorkerCounters& counters,
+                                       std::string& refusal) {
+    const int epoll_fd = find_epoll(loop_fd);
+    if (epoll_fd < 0) {
+        refusal = "/proc/self does not show the descriptor in which libevent waits";
+        return nullptr;
+    }
+    std::unique_ptr<Ring> ring = Ring::make(/* disabled= */ true, ring_counters(counters), refusal);
+    if (ring == nullptr) return nullptr;
+    return std::make_unique<RingIo>(std::move(ring), base, epoll_fd, events, counters);
+}
+
+std::string_view ring_library() { return FARCACHED_LIBURING; }
+
+}  // namespace farcached::daemon

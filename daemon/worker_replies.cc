@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Worker, the half that gives out: replies to the socket, and what a session does when they are there.
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <new>
+
+#include "base/check.h"
+#include "daemon/worker.h"
+
+namespace farcached::daemon {
+
+namespace {
+
+constexpr size_t out_bytes_kept = 256 << 10;  // of the shared output buffer, between ticks
+
+}  // namespace
+
+bool Worker::send_replies(Session& session) {
+    if (!on_ring_) before_sending();
+    const bool tell = session.closing || session.watch_flags != 0 || session.deaf || stopping_;
+    if (out_.empty() && !(on_ring_ && tell)) return after_sending(session);
+    const size_t size = out_.size();
+    const Sent sent = io_->send(session, out_, tell);
+    if (sent.how == Sent::failed) {
+        out_.clear(out_bytes_kept);
+        close(session, SessionEnd::send_failed);
+        return false;
+    }
+    recorder_.note(sent.how == Sent::queued ? "queued for connection, bytes:" : "sent on connection, bytes:", session.state.fd,
+                   int64_t(sent.how == Sent::part ? sent.bytes : size));
+    if (sent.how == Sent::part) {
+        auto keep = [&] { session.output.assign(out_.data() + sent.bytes, size - sent.bytes); };
+        if (!take_memory(session, keep)) return false;
+        out_.clear(out_bytes_kept);
+        if (begin_writing(session)) return true;
+        close(session, SessionEnd::no_memory);
+        return false;
+    }
+    out_.clear(out_bytes_kept);
+    session.settling = tell && sent.how == Sent::queued;
+    return session.settling || after_sending(session);
+}
+
+void Worker::before_sending() { context_.record_accesses(); }
+
+void Worker::sent(Session& session) {
+    if (!session.settling) return;
+    session.settling = false;
+    after_sending(session);
+}
+
+// It is in no position to be closed here: others may be under way with it.
+void Worker::unsent(Session& session, std::string_view rest, int error) {
+    session.settling = false;
+    if (session.queued) std::erase(ready_, &session);
+    session.queued = false;
+    if (error != 0) return doom(session, SessionEnd::send_failed);
+    try {
+        session.output.assign(rest);
+    } catch (const std::bad_alloc&) {
+        return doom(session, SessionEnd::no_memory);
+    }
+    if (!begin_writing(session)) doom(session, SessionEnd::no_memory);
+}
+
+void Worker::doom(Session& session, SessionEnd why) {
+    if (session.doomed) return;
+    session.doomed = true;
+    session.end = why;
+    doomed_.push_back(&session);
+}
+
+// `output` waits for the socket. False: there is no memory for that.
+bool Worker::begin_writing(Session& session) {
+    session.output_start = 0;
+    session.writing = true;
+    show(session, ShownState::writing);
+    io_->pause(session);
+    return io_->await_room(session);
+}
+
+// The session is not read, for one of the reasons of await_answers() or because there is nothing more to read.
+void Worker::pause(Session& session) {
+    session.paused = true;
+    if (!session.writing) io_->pause(session);
+}
+
+bool Worker::unpause(Session& session) {
+    if (!session.paused || session.deaf) return true;
+    session.paused = false;
+    return resume(session);
+}
+
+// What a session does while some of its replies are still to come.
+bool Worker::await_answers(Session& session) {
+    session.replies->remind();
+    if (session.replies->due()) return true;
+    if (session.closing || session.watch_flags != 0 || session.dump != nullptr) {
+        pause(session);
+        return true;
+    }
+    if (session.held && session.replies->slots() < session.held_slots && session.replies->has_room()) {
+        session.held = false;
+        if (!session.unserved && !unpause(session)) return false;
+    }
+    if (session.unserved && !session.held) queue(session);
+    return true;
+}
+
+// What a session does once all its replies are with the socket.
+bool Worker::after_sending(Session& session) {
+    if (session.replies != nullptr && !session.replies->empty()) return await_answers(session);
+    if (session.closing) {
+        close(session, SessionEnd::protocol_close);
+        return false;
+    }
+    session.held = false;
+    if (session.watch_flags != 0) return become_watcher(session);
+    if (session.dump != nullptr || session.unserved) {
+        queue(session);
+        return true;
+    }
+    if (session.deaf) {
+        close(session, stopping_ ? SessionEnd::server_stopped : session.end);
+        return false;
+    }
+    if (!unpause(session)) return false;
+    if (!stopping_) return true;
+    if (!session.drained) {
+        queue(session);
+        return true;
+    }
+    close(session, SessionEnd::server_stopped);
+    return false;
+}
+
+// One portion; the rest in later turns. What the client sent behind the command waits for the end of it.
+void Worker::stream_dump(Session& session) {
+    bool more = false;
+    if (!take_memory(session, [&] {
+            more = session.dump->more(out_, node_, context_.now, context_.started_unix, out_bytes_kept);
+        }))
+        return;
+    if (!more) session.dump.reset();
+    send_replies(session);
+}
+
+bool Worker::become_watcher(Session& session) {
+    uint32_t flags = session.watch_flags;
+    session.watch_flags = 0;
+    io_->pause(session);
+    auto closed = [&events = events_, admin = session.state.admin] { events.descriptor_closed(admin); };
+    if (watch_.adopt(session.state.fd, flags, closed)) {
+        close(session, SessionEnd::became_watcher);
+        return false;
+    }
+    session.paused = false;
+    if (!resume(session)) return false;
+    out_.append(WatchHub::too_many);
+    return send_replies(session);
+}
+
+bool Worker::resume(Session& session) {
+    if (io_->resume(session)) return true;
+    close(session, SessionEnd::no_memory);
+    return false;
+}
+
+bool Worker::send_pending(Session& session) {
+    std::string_view rest = std::string_view(session.output).substr(session.output_start);
+    ssize_t sent = send(session.state.fd, rest.data(), rest.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+    counters_.write_calls.add(1);
+    if (sent < 0) {
+        if (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR) return false;
+        close(session, SessionEnd::send_failed);
+        return false;
+    }
+    counters_.bytes_written.add(uint64_t(sent));
+    session.output_start += size_t(sent);
+    if (session.output_start < session.output.size()) return false;
+    std::string().swap(session.output);
+    session.output_start = 0;
+    return true;
+}
+
+void Worker::writable(Session& session) {
+    if (session.doomed) return;
+    read_clock();
+    touch(session);
+    if (!send_pending(session)) return;
+    session.writing = false;
+    show_resting(session);
+    io_->pause(session);
+    if (session.paused || resume(session)) after_sending(session);
+}
+
+}  // namespace farcached::daemon
