@@ -38,7 +38,9 @@ Region::Region(const RegionShape& shape)
     const Offsets at = plan(shape);
     char* base = mapping_.data();
     const uint64_t partitions_bytes = sizeof(layout::PartitionEntry) << shape.partition_count_log2;
-    if (!populate(base, sizeof(layout::RegionHeader)) || !populate(base + at.partitions, partitions_bytes))
+    // And all entries of pages: the sweeper, and others, read them all.
+    if (!populate(base, sizeof(layout::RegionHeader)) || !populate(base + at.partitions, partitions_bytes) ||
+        !populate(base + at.pages, shape.page_count * sizeof(layout::PageEntry)))
         throw std::system_error(ENOMEM, std::generic_category(), "a node's memory");
     header_ = new (base) layout::RegionHeader{};
     partitions_ = reinterpret_cast<layout::PartitionEntry*>(base + at.partitions);
