@@ -30,6 +30,7 @@ namespace {
 constexpr int backlog = 64;
 constexpr ev_ssize_t header_bytes_max = 8 << 10;
 constexpr ev_ssize_t body_bytes_max = 1 << 10;  // no request that is answered has one
+constexpr size_t unread_bytes_max = 64 << 10;   // received and not looked at, by a connection
 constexpr int silence_s = 5;                    // between bytes, in either direction
 constexpr uint64_t life_ns = UINT64_C(15'000'000'000);
 constexpr timeval sweep_after{0, 200'000};
@@ -171,8 +172,11 @@ void HttpListener::on_wake(evutil_socket_t, short, void* argument) {
 // H1. Called for each connection that evhttp accepts.
 bufferevent* HttpListener::on_connection(event_base* base, void* argument) {
     HttpListener& listener = *static_cast<HttpListener*>(argument);
-    bufferevent* stream = bufferevent_socket_new(base, -1, 0);
+    // evhttp would close the descriptor while the stream, which the reference keeps, still reads from it: by then it may be
+    // a worker's, for a client whose bytes would be lost. So the stream closes it, with its last reference.
+    bufferevent* stream = bufferevent_socket_new(base, -1, BEV_OPT_CLOSE_ON_FREE);
     if (stream == nullptr) return nullptr;
+    bufferevent_setwatermark(stream, EV_READ, 0, unread_bytes_max);
     bufferevent_incref(stream);
     listener.connections_.push_back({stream, boottime_ns()});
     if (listener.connections_.size() >= connections_max) listener.rest();

@@ -153,7 +153,8 @@ int run(const Options& options) {
         (unsigned long long)checked.operations, (unsigned long long)checked.undecided);
     if (!options.admins.empty()) {
         std::printf("# %llu deletes by prefix\n", (unsigned long long)shared.prefix_deletes);
-        tap::ok(shared.prefix_deletes > 0, "there were deletes by prefix");
+        // Where nodes end, some rounds have none that is known to be carried out.
+        if (!options.outages) tap::ok(shared.prefix_deletes > 0, "there were deletes by prefix");
     }
     if (options.outages || options.failover) tell_outages(shared);
     none(Fault::reply, "every request is answered properly");

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """--http of both daemons: what there is, in which formats, what is refused, bounds, readiness, and that the numbers are those of
 `stats`. Latencies and the list of slow requests."""
+import contextlib
 import json
 import os
 import re
@@ -103,8 +104,23 @@ def connections(*ports):
     return sum(int(row[1].split(":")[1], 16) in ports and row[3] not in (listening, forgotten) for row in rows)
 
 
+def ended_sockets(pid):
+    """Descriptors of connections that are over on both sides."""
+    listed = set()
+    for table in ("tcp", "tcp6", "unix", "netlink"):
+        with open("/proc/net/" + table) as f:
+            listed.update(word for line in f.readlines()[1:] for word in line.split())
+    ended = 0
+    for fd in os.listdir("/proc/%d/fd" % pid):
+        with contextlib.suppress(FileNotFoundError):  # closed meanwhile
+            link = os.readlink("/proc/%d/fd/%s" % (pid, fd))
+            ended += link.startswith("socket:[") and link[8:-1] not in listed
+    return ended
+
+
 def test_no_descriptors(daemon, port):
-    until(lambda: connections(daemon.port, port), lambda count: count == 0)  # nothing closes one from here on
+    # Nothing closes one from here on.
+    until(lambda: connections(daemon.port, port) + ended_sockets(daemon.pid), lambda count: count == 0)
     before = resource.prlimit(daemon.pid, resource.RLIMIT_NOFILE)
     used = {int(fd) for fd in os.listdir("/proc/%d/fd" % daemon.pid)}
     lowest_free = next(fd for fd in range(len(used) + 1) if fd not in used)
