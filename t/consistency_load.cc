@@ -64,6 +64,7 @@ void Worker::round(uint32_t number) {
                               uint32_t(random_.below(history_keys_per_group)));
         }
     };
+    if (index_ == 0 && !shared_.options.admins.empty()) flush(some_prefix());
     // Half of the groups record their histories while the others press on memory.
     if ((group + number) % 2 == 0) history();
     for (uint32_t i = 0; i < shared_.options.round && !shared_.over(); i++) {
@@ -360,9 +361,14 @@ void Worker::count() {
 
 void Worker::flush() {
     if (shared_.options.admins.empty() || random_.one_in(4)) return flush("");
+    flush(some_prefix());
+}
+
+// Of one kind of keys, or of a tenth of them.
+std::string Worker::some_prefix() {
     std::string prefix = "sth"[random_.below(3)] + std::to_string(random_.below(10));
     if (random_.one_in(2)) prefix.resize(1);
-    flush(prefix);
+    return prefix;
 }
 
 // Of all keys that begin so; of all.

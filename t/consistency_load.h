@@ -174,6 +174,7 @@ class Worker {
     void count();
     void flush();
     void flush(const std::string& prefix);
+    std::string some_prefix();
     Found checked_get(uint32_t key);
     void check(uint32_t key, uint64_t floor, int64_t started_ms, const Found& found);
     void check_chain(uint32_t key, uint64_t floor, const Chain& chain);
