@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "daemon/ring.h"
 
+#include <poll.h>
+#include <sched.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -9,6 +11,7 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <new>
 
 #include "base/check.h"
 
@@ -19,21 +22,22 @@ namespace {
 constexpr uint16_t group = 0;
 constexpr size_t buffer_ring_bytes = Ring::buffers * sizeof(io_uring_buf);
 constexpr int send_flags = MSG_NOSIGNAL | MSG_DONTWAIT | MSG_WAITALL;  // U2
+constexpr unsigned refusals_max = 1 << 16;  // for want of memory, one after the other: it will not come any more
 
 std::string failed(const char* call, int error) { return std::string(call) + ": " + std::strerror(error); }
 
 }  // namespace
 
-std::unique_ptr<Ring> Ring::make(bool disabled, Counters counters, std::string& refusal) {
+std::unique_ptr<Ring> Ring::make(Counters counters, std::string& refusal) {
     std::unique_ptr<Ring> ring(new Ring(counters));
-    refusal = ring->set_up(disabled);
+    refusal = ring->set_up();
     return refusal.empty() ? std::move(ring) : nullptr;
 }
 
-std::string Ring::set_up(bool disabled) {
+std::string Ring::set_up() {
     io_uring_params params{};
     params.flags = IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN | IORING_SETUP_SUBMIT_ALL | IORING_SETUP_CQSIZE |
-                   (disabled ? IORING_SETUP_R_DISABLED : 0u);
+                   IORING_SETUP_R_DISABLED;
     params.cq_entries = completions_max;
     int error = -io_uring_queue_init_params(requests_max, &ring_, &params);
     if (error == EINVAL) return failed("io_uring_setup", error) + " (Linux 6.1 or later is needed)";
@@ -52,7 +56,8 @@ std::string Ring::set_up(bool disabled) {
     error = -io_uring_register_buf_ring(&ring_, &registration, 0);
     if (error != 0) return failed("io_uring_register (buffers)", error);
     buffers_registered_ = true;
-    memory_.reset(new char[buffers * buffer_stride]);
+    memory_.reset(new (std::nothrow) char[buffers * buffer_stride]);
+    if (memory_ == nullptr) return "there is no memory for receive buffers";
     io_uring_buf_ring_init(buffer_ring_);
     for (unsigned id = 0; id < buffers; id++) give_back(id);
     return {};
@@ -64,17 +69,32 @@ Ring::~Ring() {
     if (buffer_ring_ != nullptr) munmap(buffer_ring_, buffer_ring_bytes);
 }
 
-void Ring::enable() {
+int Ring::switch_on() {
     // liburing 2.3 declares io_uring_enable_rings() and does not export it.
     const long result = syscall(SYS_io_uring_register, ring_.ring_fd, IORING_REGISTER_ENABLE_RINGS, nullptr, 0);
-    CHECK(result == 0);
+    if (result != 0) return errno;
     (void)io_uring_register_ring_fd(&ring_);  // saves looking it up; it goes without
+    return 0;
 }
+
+void Ring::enable() { CHECK(switch_on() == 0); }
 
 void Ring::give_back(unsigned id) {
     io_uring_buf_ring_add(buffer_ring_, const_cast<char*>(buffer(id)), buffer_bytes, uint16_t(id),
                           io_uring_buf_ring_mask(buffers), 0);
     io_uring_buf_ring_advance(buffer_ring_, 1);
+    free_++;
+}
+
+// Of what handing over returned. False: check() is to refuse. Where it has worked, an error that is not known is a bug of ours.
+bool Ring::goes_on(int result) {
+    const bool refused = result == -EAGAIN || result == -EBUSY || result == -ENOMEM;
+    refusals_ = refused ? refusals_ + 1 : 0;
+    if (refused) sched_yield();
+    if (result >= 0 || result == -EINTR || result == -ETIME || (refused && refusals_ < refusals_max)) return true;
+    if (!checking_) panic(failed("io_uring_enter", -result).c_str(), __FILE__, __LINE__);
+    failed_ = -result;
+    return false;
 }
 
 io_uring_sqe* Ring::request() {
@@ -82,7 +102,9 @@ io_uring_sqe* Ring::request() {
     while (sqe == nullptr) {
         counters_.full.add(1);
         counters_.enters.add(1);
-        if (io_uring_submit(&ring_) < 0) counters_.refused.add(1);
+        const int result = io_uring_submit(&ring_);
+        if (result < 0) counters_.refused.add(1);
+        CHECK(goes_on(result));  // check() never has so many
         sqe = io_uring_get_sqe(&ring_);
     }
     return sqe;
@@ -112,7 +134,7 @@ void Ring::cancel(uint64_t of, uint64_t data) {
 
 void Ring::poll_in(int fd, uint64_t data) {
     io_uring_sqe* sqe = request();
-    io_uring_prep_poll_add(sqe, fd, POLL_IN);
+    io_uring_prep_poll_add(sqe, fd, POLLIN);
     sqe->user_data = data;
 }
 
@@ -120,6 +142,7 @@ void Ring::visit_all(Visit visit) {
     io_uring_cqe* cqe = nullptr;
     unsigned head = 0, count = 0;
     io_uring_for_each_cqe(&ring_, head, cqe) {
+        if ((cqe->flags & IORING_CQE_F_BUFFER) != 0) free_--;
         visit(*cqe);
         count++;
     }
@@ -138,7 +161,7 @@ void Ring::enter(bool sleep, int64_t sleep_ns, Visit visit) {
         result = io_uring_submit_and_get_events(&ring_);
     }
     for (;;) {
-        CHECK(result >= 0 || result == -EINTR || result == -ETIME || result == -EAGAIN || result == -EBUSY || result == -ENOMEM);
+        if (!goes_on(result)) return;
         visit_all(visit);
         const bool overflown = io_uring_cq_has_overflow(&ring_);
         if (!overflown && !has_requests()) return;
@@ -151,12 +174,15 @@ void Ring::enter(bool sleep, int64_t sleep_ns, Visit visit) {
 // ---- Does the kernel do what is relied on? --------------------------------------------------------------
 
 std::string Ring::check() {
+    checking_ = true;
+    if (const int error = switch_on(); error != 0) return failed("io_uring_register (enable)", error);
     int pair[2];
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, pair) != 0) return failed("socketpair", errno);
     std::string refusal = check_receive(pair[0], pair[1]);
     if (refusal.empty()) refusal = check_send(pair[0]);
     ::close(pair[0]);
     ::close(pair[1]);
+    if (failed_ != 0) return failed("io_uring_enter", failed_);
     return refusal;
 }
 

@@ -40,14 +40,14 @@ class Ring {
         Cell& overflows;
     };
 
-    // disabled: until enable(), which another thread may call. nullptr: `refusal` says why.
-    static std::unique_ptr<Ring> make(bool disabled, Counters counters, std::string& refusal);
+    // Disabled until enable(), which another thread may call, or check(). nullptr: `refusal` says why.
+    static std::unique_ptr<Ring> make(Counters counters, std::string& refusal);
     ~Ring();
     Ring(const Ring&) = delete;
     Ring& operator=(const Ring&) = delete;
 
     void enable();
-    // Empty, or what this kernel does not do as it should (U2, and receives into buffers). Of a ring that is not disabled.
+    // Instead: empty, or what this kernel refuses or does not do as it should (U2, and receives into buffers).
     std::string check();
 
     // ---- requests: handed over by the next enter() -------------------------------------------------
@@ -66,10 +66,13 @@ class Ring {
     static unsigned buffer_of(unsigned flags) { return flags >> IORING_CQE_BUFFER_SHIFT; }
     const char* buffer(unsigned id) const { return memory_.get() + id * buffer_stride; }
     void give_back(unsigned id);
+    size_t free_buffers() const { return free_; }
 
   private:
     explicit Ring(Counters counters) : counters_(counters) {}
-    std::string set_up(bool disabled);
+    std::string set_up();
+    int switch_on();
+    bool goes_on(int result);
     io_uring_sqe* request();
     void visit_all(Visit visit);
     std::string check_receive(int ours, int theirs);
@@ -81,6 +84,10 @@ class Ring {
     bool buffers_registered_ = false;
     io_uring_buf_ring* buffer_ring_ = nullptr;
     std::unique_ptr<char[]> memory_;
+    size_t free_ = 0;        // buffers that are the kernel's
+    bool checking_ = false;
+    int failed_ = 0;         // an error that ended a call in check()
+    unsigned refusals_ = 0;  // one after the other
 };
 
 }  // namespace farcached::daemon

@@ -22,6 +22,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/boottime.h"
 #include "base/check.h"
 #include "daemon/event_io.h"
 #include "daemon/ring.h"
@@ -41,6 +42,7 @@ struct RingSlot {
     bool in_hand = false;     // a completion of it is being told
     bool awaits_room = false;
     bool tell = false;        // among told_
+    bool starved = false;     // among starved_: its receive ended for want of a buffer
 };
 
 // What a session sends in this turn.
@@ -60,6 +62,7 @@ constexpr size_t sends_max = 64;
 constexpr size_t queued_bytes_max = 256 << 10;
 constexpr size_t announced_max = 16;
 constexpr size_t out_bytes_kept = 64 << 10;  // by a queued send's buffer, between turns
+constexpr int64_t loop_every_ns = 1'000'000'000;  // while a timer is pending
 
 // What a completion is of, in the low bits of what it names.
 enum Kind : uint64_t { receiving = 1, sending = 2, cancelling = 3, loop_ready = 4 };
@@ -98,7 +101,8 @@ Ring::Counters ring_counters(WorkerCounters& counters) {
 class RingIo final : public SocketIo {
   public:
     RingIo(std::unique_ptr<Ring> ring, event_base* base, int epoll_fd, SocketEvents& events, WorkerCounters& counters)
-        : ring_(std::move(ring)), base_(base), epoll_fd_(epoll_fd), events_(events), counters_(counters) {}
+        : ring_(std::move(ring)), base_(base), epoll_fd_(epoll_fd), events_(events), counters_(counters),
+          in_(new char[receive_bytes_max]) {}
 
     void start() override { ring_->enable(); }
     bool resume(Session& session) override;
@@ -109,6 +113,9 @@ class RingIo final : public SocketIo {
     bool receive_now(Session& session) override;
     void relieve() override {
         if (queued_count_ >= sends_max || queued_bytes_ >= queued_bytes_max) hand_over(/* sleep= */ false, 0);
+    }
+    void before_giving_away() override {
+        if (names_descriptors_) hand_over(/* sleep= */ false, 0);
     }
     void turn_soon() override { turn_soon_ = true; }
     void turn(bool awake) override;
@@ -124,18 +131,22 @@ class RingIo final : public SocketIo {
 
     RingSlot* take_slot();
     void free_slot(RingSlot& slot);
+    void make_room(size_t slots);
     void arm(RingSlot& slot);
+    void arm_starved();
     void cancel(RingSlot& slot);
     void stop_waiting(Session& session);
     QueuedSend& queue(RingSlot& slot);
     void hand_over(bool sleep, int64_t sleep_ns);
     void fell_short(QueuedSend& queued, int result);
     void run_loop();
+    int64_t due_ns();
     void tell_sent();
     void tell_received();
     size_t announce(size_t first);
     void take(const Completion& completion);
     void take_receive(RingSlot& slot, const Completion& completion);
+    void told_of_receive(RingSlot& slot, const Completion& completion);
 
     const std::unique_ptr<Ring> ring_;
     event_base* const base_;
@@ -149,13 +160,16 @@ class RingIo final : public SocketIo {
     size_t queued_count_ = 0, queued_bytes_ = 0;
     bool must_tell_ = false;          // of one of them
     bool names_descriptors_ = false;  // a receive that is not handed over yet does
-    std::vector<Completion> completions_;
+    std::vector<Completion> completions_;  // to be told in the next turn
+    std::vector<Completion> taking_;       // in this one: however many come meanwhile, it ends
     std::vector<std::string_view> coming_;
     std::vector<RingSlot*> told_;
-    std::unique_ptr<char[]> in_;      // of receive_now()
+    std::vector<RingSlot*> starved_;       // those of them whose `starved` is set
+    const std::unique_ptr<char[]> in_;     // of receive_now()
     bool turn_soon_ = false;
     bool loop_watched_ = false;
     bool loop_due_ = true;
+    int64_t loop_at_ns_ = 0;
 };
 
 // ---- slots ----------------------------------------------------------------------------------------------
@@ -163,6 +177,7 @@ class RingIo final : public SocketIo {
 RingSlot* RingIo::take_slot() {
     if (free_ == nullptr) {
         try {
+            make_room(slots_.size() + 1);
             return &slots_.emplace_back();
         } catch (const std::bad_alloc&) {
             return nullptr;
@@ -174,6 +189,16 @@ RingSlot* RingIo::take_slot() {
     return slot;
 }
 
+// For all that there can be to tell at once, so that none is asked for where nothing could be done without: of each slot one
+// receive that ended and one cancelling that failed, as many receives as there are buffers, and the loop.
+void RingIo::make_room(size_t slots) {
+    const size_t most = 2 * slots + Ring::buffers + 1;
+    if (completions_.capacity() >= most && told_.capacity() >= slots) return;
+    for (std::vector<Completion>* all : {&completions_, &taking_}) all->reserve(2 * most);
+    for (std::vector<RingSlot*>* all : {&told_, &starved_}) all->reserve(2 * most);
+    coming_.reserve(announced_max);
+}
+
 void RingIo::free_slot(RingSlot& slot) {
     slot.next_free = free_;
     free_ = &slot;
@@ -181,9 +206,21 @@ void RingIo::free_slot(RingSlot& slot) {
 
 void RingIo::arm(RingSlot& slot) {
     slot.armed = true;
-    slot.cancelled = false;
+    slot.cancelled = slot.starved = false;
     names_descriptors_ = true;
     ring_->receive(slot.session->state.fd, name_of(&slot, receiving));
+}
+
+// No more than there are buffers for: the others would end at once, and again in each turn.
+void RingIo::arm_starved() {
+    size_t armed = 0, seen = 0;
+    for (; seen < starved_.size() && armed < ring_->free_buffers(); seen++) {
+        RingSlot& slot = *starved_[seen];
+        if (!std::exchange(slot.starved, false) || !slot.wanted) continue;
+        arm(slot);
+        armed++;
+    }
+    starved_.erase(starved_.begin(), starved_.begin() + ptrdiff_t(seen));
 }
 
 void RingIo::cancel(RingSlot& slot) {
@@ -236,7 +273,7 @@ void RingIo::leave(Session& session) {
     stop_waiting(session);
     session.slot = nullptr;
     slot.session = nullptr;
-    slot.tell = false;
+    slot.tell = slot.starved = slot.wanted = false;
     cancel(slot);
     if (slot.queued != nullptr || names_descriptors_) hand_over(/* sleep= */ false, 0);
     if (!slot.armed && !slot.in_hand) free_slot(slot);
@@ -256,11 +293,12 @@ QueuedSend& RingIo::queue(RingSlot& slot) {
 Sent RingIo::send(Session& session, OutBuffer& out, bool tell) {
     RingSlot& slot = *session.slot;
     if (out.empty() && slot.queued == nullptr) return {Sent::taken};
-    queued_bytes_ += out.size();
+    const size_t size = out.size();
     if (slot.queued != nullptr)
-        slot.queued->out.append({out.data(), out.size()});
+        slot.queued->out.append({out.data(), size});
     else
         queue(slot).out.swap(out);
+    queued_bytes_ += size;
     slot.queued->tell |= tell;
     must_tell_ |= tell;
     return {Sent::queued};
@@ -285,10 +323,8 @@ void RingIo::hand_over(bool sleep, int64_t sleep_ns) {
         QueuedSend& queued = *sends_[i];
         queued.slot->queued = nullptr;
         counters_.bytes_written.add(queued.out.size() - queued.missing);
-        if (queued.tell && !queued.fell_short && queued.slot->session != nullptr) {
-            queued.slot->tell = true;
+        if (queued.tell && !queued.fell_short && queued.slot->session != nullptr && !std::exchange(queued.slot->tell, true))
             told_.push_back(queued.slot);
-        }
         queued.out.clear(out_bytes_kept);
         queued.tell = queued.fell_short = false;
         queued.missing = 0;
@@ -320,32 +356,39 @@ void RingIo::tell_sent() {
 
 // ---- receiving ------------------------------------------------------------------------------------------
 
+bool ended_early(int result) {
+    return result == -ECANCELED || result == -ENOBUFS || result == -EAGAIN || result == -EINTR;
+}
+
+// What the ring has received before comes first: it is told in the next turn. There is nothing in taking_ at this point.
 bool RingIo::receive_now(Session& session) {
-    if (in_ == nullptr) in_.reset(new char[receive_bytes_max]);
+    for (const Completion& one : completions_)
+        if (one.data == name_of(session.slot, receiving) && !ended_early(one.result)) return true;
     return receive_from(session, in_.get(), events_, counters_);
 }
 
 void RingIo::tell_received() {
     size_t announced = 0;
     bool woken = false;
-    for (size_t i = 0; i < completions_.size(); i++) {
+    taking_.swap(completions_);
+    for (size_t i = 0; i < taking_.size(); i++) {
         if (i == announced) {
             announced = announce(i);
             if (!coming_.empty() && !std::exchange(woken, true)) events_.woke();
         }
-        const Completion completion = completions_[i];  // a copy: more may be added
+        const Completion completion = taking_[i];  // a copy: make_room() moves them
         take(completion);
         relieve();
     }
-    completions_.clear();
+    taking_.clear();
 }
 
 // Of some completions from `first` on; where they end. So many that what is brought nearer is still there when they are taken.
 size_t RingIo::announce(size_t first) {
-    const size_t end = std::min(first + announced_max, completions_.size());
+    const size_t end = std::min(first + announced_max, taking_.size());
     coming_.clear();
     for (size_t i = first; i < end; i++) {
-        const Completion& one = completions_[i];
+        const Completion& one = taking_[i];
         if (one.result > 0 && (one.data & kind_mask) == receiving)
             coming_.emplace_back(ring_->buffer(Ring::buffer_of(one.flags)), size_t(one.result));
     }
@@ -366,48 +409,62 @@ void RingIo::take(const Completion& completion) {
 }
 
 void RingIo::take_receive(RingSlot& slot, const Completion& completion) {
-    const int result = completion.result;
     if ((completion.flags & IORING_CQE_F_MORE) == 0) slot.armed = false;
     if (slot.session != nullptr) {
         slot.in_hand = true;
-        if (result > 0) {
-            counters_.ring_receives.add(1);
-            if (!slot.wanted) cancel(slot);
-            events_.received(*slot.session, {ring_->buffer(Ring::buffer_of(completion.flags)), size_t(result)}, false);
-        } else if (result == -ENOBUFS) {
-            counters_.ring_buffers_exhausted.add(1);
-        } else if (result == -EAGAIN || result == -EINTR || (result == -ECANCELED && !slot.cancelled)) {
-            counters_.ring_receives_broken.add(1);
-        } else if (result != -ECANCELED) {
-            slot.ended = true;
-            events_.input_ended(*slot.session, -result);
-        }
+        told_of_receive(slot, completion);
         slot.in_hand = false;
     }
     if ((completion.flags & IORING_CQE_F_BUFFER) != 0) ring_->give_back(Ring::buffer_of(completion.flags));
     if (slot.armed) return;
     if (slot.session == nullptr)
         free_slot(slot);
-    else if (slot.wanted && !slot.ended)
+    else if (slot.wanted && !slot.ended && !slot.starved)
         arm(slot);
+}
+
+void RingIo::told_of_receive(RingSlot& slot, const Completion& completion) {
+    const int result = completion.result;
+    if (result > 0) {
+        counters_.ring_receives.add(1);
+        if (!slot.wanted) cancel(slot);
+        events_.received(*slot.session, {ring_->buffer(Ring::buffer_of(completion.flags)), size_t(result)}, false);
+    } else if (!ended_early(result)) {
+        slot.ended = true;
+        events_.input_ended(*slot.session, -result);
+    } else if (result == -ENOBUFS) {
+        counters_.ring_buffers_exhausted.add(1);
+        slot.starved = true;
+        starved_.push_back(&slot);
+    } else if (result != -ECANCELED || !slot.cancelled) {
+        counters_.ring_receives_broken.add(1);
+    }
 }
 
 // ---- the turn -------------------------------------------------------------------------------------------
 
 void RingIo::run_loop() {
     loop_due_ = false;
+    loop_at_ns_ = int64_t(boottime_ns());
     event_base_loop(base_, EVLOOP_ONCE | EVLOOP_NONBLOCK);
 }
 
+// When a timer is due is known by the wall clock, which may be set: libevent sees that when its loop goes round.
+int64_t RingIo::due_ns() {
+    const int64_t due = events_.timer_due_ns();
+    return due == INT64_MAX ? due : std::min(due, loop_at_ns_ + loop_every_ns - int64_t(boottime_ns()));
+}
+
 void RingIo::turn(bool awake) {
-    const int64_t due_ns = events_.timer_due_ns();
-    if (due_ns <= 0) loop_due_ = true;
+    const int64_t due = due_ns();
+    if (due <= 0) loop_due_ = true;
     if (!loop_watched_) {
         ring_->poll_in(epoll_fd_, name_of(nullptr, loop_ready));
         loop_watched_ = true;
     }
-    const bool something_to_tell = must_tell_ || !told_.empty() || !completions_.empty();
-    hand_over(!awake && !turn_soon_ && !loop_due_ && !something_to_tell, due_ns);
+    arm_starved();
+    const bool something_to_do = must_tell_ || !told_.empty() || !completions_.empty() || !starved_.empty();
+    hand_over(!awake && !turn_soon_ && !loop_due_ && !something_to_do, due);
     tell_sent();
     tell_received();
     if (loop_due_) run_loop();
@@ -421,7 +478,7 @@ void RingIo::turn(bool awake) {
 std::string try_ring() {
     WorkerCounters counters;
     std::string refusal;
-    const std::unique_ptr<Ring> ring = Ring::make(/* disabled= */ false, ring_counters(counters), refusal);
+    const std::unique_ptr<Ring> ring = Ring::make(ring_counters(counters), refusal);
     return ring == nullptr ? refusal : ring->check();
 }
 
@@ -432,7 +489,7 @@ std::unique_ptr<SocketIo> make_ring_io(event_base* base, int loop_fd, SocketEven
         refusal = "/proc/self does not show the descriptor in which libevent waits";
         return nullptr;
     }
-    std::unique_ptr<Ring> ring = Ring::make(/* disabled= */ true, ring_counters(counters), refusal);
+    std::unique_ptr<Ring> ring = Ring::make(ring_counters(counters), refusal);
     if (ring == nullptr) return nullptr;
     return std::make_unique<RingIo>(std::move(ring), base, epoll_fd, events, counters);
 }

@@ -46,7 +46,7 @@ class SocketEvents {
     virtual void sent(Session& session) = 0;
     // As asked for by turn_soon().
     virtual void turn_of_waiting() = 0;
-    // Until a timer of libevent's is due, in nanoseconds: 0 or less, it is; INT64_MAX: there is none.
+    // Until a timer of libevent's is due, by the wall clock, in nanoseconds: 0 or less, it is; INT64_MAX: there is none.
     virtual int64_t timer_due_ns() = 0;
 };
 
@@ -77,10 +77,13 @@ class SocketIo {
 
     // Takes the bytes of `out`, which it leaves in any state if they are queued. tell: sent() is to follow then.
     virtual Sent send(Session& session, OutBuffer& out, bool tell) = 0;
-    // Receives what the socket holds now. False: nothing. The session may be gone.
+    // Receives what the socket holds now, or has been received of it: that is told at once, or in the next turn. False: nothing.
+    // The session may be gone.
     virtual bool receive_now(Session& session) = 0;
     // Between two sessions of a turn: not too much is queued.
     virtual void relieve() {}
+    // A descriptor will be another thread's: nothing that is yet to be handed over names it.
+    virtual void before_giving_away() {}
 
     // turn_of_waiting() is to be called in this turn if it is not over, or in the next.
     virtual void turn_soon() = 0;

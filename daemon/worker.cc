@@ -101,13 +101,18 @@ void Worker::run() {
     do {
         const bool awake = backend_ != nullptr && replies_.begin_tick();
         io_->turn(awake);
-        while (!doomed_.empty()) close(*doomed_.back(), doomed_.back()->end);
+        end_doomed();
         if (backend_ != nullptr)
             end_tick();
         else
             latencies_.end_tick();
+        end_doomed();  // whom answers from nodes were for
     } while (!stopping_ || oldest_ != nullptr);
     if (backend_ != nullptr) backend_->stop();
+}
+
+void Worker::end_doomed() {
+    while (!doomed_.empty()) close(*doomed_.back(), doomed_.back()->end);
 }
 
 // W5. Clients that got their answers may ask again at once, so it goes round; after some rounds others have their turn.
@@ -275,7 +280,7 @@ void Worker::begin_stop() {
     stopping_ = true;
     event_add(&deadline_event_, &stop_deadline);
     for (Session* session = oldest_; session != nullptr; session = session->newer)
-        if (!session->writing && !session->settling) queue(*session);
+        if (!session->writing && !session->settling && !session->doomed) queue(*session);
 }
 
 void Worker::on_deadline(evutil_socket_t, short, void* argument) {
@@ -334,7 +339,7 @@ void Worker::received(Session& session, std::string_view bytes, bool all) {
     if (input.size() >= session.input_want)
         serve(session, input, stashed);
     else if (stash(session, input, stashed))
-        after_sending(session);
+        stopping_ ? send_replies(session) : after_sending(session);  // none, but what was queued leaves before it ends
 }
 
 // What came although the session could not take it: for its next turn (T2).
@@ -356,13 +361,14 @@ void Worker::input_ended(Session& session, int error) {
     if (now) send_replies(session);  // none, but what was queued leaves before it ends
 }
 
-// The worker stops: what the socket holds is served. Without more than that the session ends when all is answered.
+// The worker stops: what the socket holds is served. Without more than that the session ends when all is answered, and with the
+// socket.
 void Worker::receive_rest(Session& session) {
-    if (io_->receive_now(session)) return;
+    if (!unpause(session) || io_->receive_now(session)) return;
     session.end = SessionEnd::server_stopped;
-    if (session.replies == nullptr || session.replies->empty()) return close(session, session.end);
     session.deaf = true;
     pause(session);
+    if (session.replies == nullptr || session.replies->empty()) send_replies(session);
 }
 
 bool Worker::serve(Session& session, std::string_view input, bool stashed) {

@@ -115,6 +115,7 @@ class Worker final : private SocketEvents {
 
     void run();
     void end_tick();
+    void end_doomed();
     void read_clock();
     void deliver(Session& session);
     void open(NewConnection connection);

@@ -22,7 +22,8 @@ bool Worker::send_replies(Session& session) {
     const bool tell = session.closing || session.watch_flags != 0 || session.deaf || stopping_;
     if (out_.empty() && !(on_ring_ && tell)) return after_sending(session);
     const size_t size = out_.size();
-    const Sent sent = io_->send(session, out_, tell);
+    Sent sent{Sent::failed};
+    if (!take_memory(session, [&] { sent = io_->send(session, out_, tell); })) return false;
     if (sent.how == Sent::failed) {
         out_.clear(out_bytes_kept);
         close(session, SessionEnd::send_failed);
@@ -151,6 +152,7 @@ bool Worker::become_watcher(Session& session) {
     uint32_t flags = session.watch_flags;
     session.watch_flags = 0;
     io_->pause(session);
+    io_->before_giving_away();
     auto closed = [&events = events_, admin = session.state.admin] { events.descriptor_closed(admin); };
     if (watch_.adopt(session.state.fd, flags, closed)) {
         close(session, SessionEnd::became_watcher);

@@ -287,7 +287,7 @@ test_scripts += t/conv_connections.py t/conv_connection_limits.py
 
 # Clients' sockets by io_uring.
 test_scripts += t/uring.py t/uring_suites.py
-EXTRA_DIST += t/lib/without_uring.py
+EXTRA_DIST += t/lib/closed_loop.py t/lib/without_uring.py
 
 # Several processes: farcached in front of nodes.
 test_scripts += t/nodes_conv_text.py t/nodes_conv_meta.py t/nodes_conv_binary.py t/nodes_conv_connections.py \

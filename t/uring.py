@@ -3,7 +3,9 @@
 buffers that run out, sends that the socket does not take, clients that are gone while their replies leave."""
 import os
 import re
+import signal
 import socket
+import subprocess
 import sys
 import tempfile
 import threading
@@ -30,14 +32,17 @@ def chosen():
 
 
 class WithoutRing:
-    """farcached where the system refuses io_uring."""
+    """farcached where the system refuses io_uring, or a part of it."""
+
+    def __init__(self, call="io_uring_setup"):
+        self.call = call
 
     def __enter__(self):
         self.folder = tempfile.TemporaryDirectory(prefix="farcached-without-")
         path = os.path.join(self.folder.name, "farcached")
         with open(path, "w") as f:
-            f.write('#!/bin/sh\nexec "%s" "%s" "%s" "$@"\n' % (
-                sys.executable, os.path.join(HERE, "lib", "without_uring.py"), os.path.abspath(default_binary())))
+            f.write('#!/bin/sh\nexec "%s" "%s" %s "%s" "$@"\n' % (
+                sys.executable, os.path.join(HERE, "lib", "without_uring.py"), self.call, os.path.abspath(default_binary())))
         os.chmod(path, 0o700)
         return path
 
@@ -60,6 +65,13 @@ def refused(built_in):
         with Daemon("-t", "2", "-v", "-o", "io=auto", binary=binary) as d:
             tap.is_((d.stats()["farcached_io"], len(re.findall(line[2:-2] % "auto", d.stderr().decode()))), ("libevent", 1),
                     "but with -v: the same line")
+
+
+def refused_in_part():
+    for call in ("io_uring_enter", "io_uring_register"):
+        with WithoutRing(call) as binary, Daemon("-t", "1", "-o", "io=uring", binary=binary) as d, d.client() as c:
+            tap.is_((c.set("k", "v"), d.stats()["farcached_io"]), ("STORED", "libevent"), "without %s alone: it serves" % call)
+            tap.like(d.stderr().decode(), r"\Aio=uring: no io_uring \(" + call + r".*: Operation not permitted\)", "and says why")
 
 
 def in_use():
@@ -201,16 +213,57 @@ def deep(d, port):
 
 
 def stopping():
-    """What was received when the server stops is answered."""
+    """What was received when the server stops is answered, in its order, and so is what a request without its end is behind."""
+    value = b"x" * 100000
     with Daemon("-t", "1", "-o", "io=uring") as d:
-        clients = [d.client() for _ in range(20)]
-        for c in clients:
-            c.ask("mn")
-        for c in clients:
-            c.send(b"mn\r\n" * 50)
+        clients = [d.client() for _ in range(99)]
+        for i, c in enumerate(clients):
+            c.set("k%d" % i, value[:i * 1000])
+        for i, c in enumerate(clients):
+            c.send(b"get k%d\r\n" % i, b"mn\r\n" * 50, (b"", b"get unfinished", b"set k 0 0 100\r\nx")[i % 3])
         d.stop()
-        got = [c.until_close() for c in clients]
-        tap.ok(all(one == b"MN\r\n" * 50 for one in got), "SIGTERM: what was sent before is answered", min(map(len, got)))
+        wrong = [i for i, c in enumerate(clients)
+                 if c.until_close() != b"VALUE k%d 0 %d\r\n%s\r\nEND\r\n" % (i, i * 1000, value[:i * 1000]) + b"MN\r\n" * 50]
+        tap.is_(wrong, [], "SIGTERM: what was sent before is answered, all of it")
+
+
+class ClosedLoop:
+    """Clients in a process of their own (t/lib/closed_loop.py)."""
+
+    def __init__(self, port, clients):
+        script = os.path.join(HERE, "lib", "closed_loop.py")
+        self.process = subprocess.Popen([sys.executable, script, str(port), str(clients)], stdout=subprocess.PIPE)
+
+    def until_begun(self):
+        self.process.stdout.readline()
+
+    def end(self):
+        """What it said at the end, within the deadline."""
+        try:
+            return self.process.communicate(timeout=deadline())[0]
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            return self.process.communicate()[0] + b"killed\n"
+
+
+def without_end():
+    """Clients who ask again at once, more than the worker can answer: it serves others, too, and ends when it is told to."""
+    with Daemon("-t", "1", "-c", "1024", "-o", "io=uring") as d:
+        loads = [ClosedLoop(d.port, 250) for _ in range(3)]
+        try:
+            for load in loads:
+                load.until_begun()
+            with d.client() as c:
+                tap.is_(c.ask("mn"), "MN", "750 clients who never pause: another is served")
+                c.send(b"mn\r\n" * 50)
+                tap.is_(c.upto(b"MN\r\n" * 50), b"MN\r\n" * 50, "in a pipeline, too")
+                until(lambda: ring(c, "receives"), lambda n: n > 5000)
+                tap.is_(c.ask("mn"), "MN", "and goes on to be")
+            d.signal(signal.SIGTERM)
+            tap.is_(d.wait(), 0, "SIGTERM ends it while they go on")
+        finally:
+            wrong = [load.end() for load in loads]
+        tap.is_(wrong, [b"closed\n"] * 3, "they got what they asked for, to the end")
 
 
 def idle_timeout():
@@ -229,6 +282,7 @@ with Daemon("-t", "1", "-o", "io=uring") as probe:
     there = probe.stats()["farcached_io"] == "uring"
     why = probe.stderr().decode().strip()
 if there:
+    refused_in_part()
     in_use()
     with Daemon("-t", "1", "-m", "256", "-o", "io=uring") as daemon, daemon.client() as first:
         tap.ok(alone(first), "one client")
@@ -236,6 +290,7 @@ if there:
             test(daemon, first)
         deep(daemon, daemon.port)
     stopping()
+    without_end()
     idle_timeout()
 else:
     tap.skip("sockets by io_uring", why)

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""`python3 without_uring.py PROGRAM ARGUMENT...`: runs it where the system refuses io_uring_setup, as sandboxes do."""
+"""`python3 without_uring.py CALL PROGRAM ARGUMENT...`: runs it where the system refuses that call of io_uring, as sandboxes do."""
 import ctypes
 import os
 import struct
 import sys
 
-IO_URING_SETUP = 425  # on every architecture but Alpha
+CALLS = {"io_uring_setup": 425, "io_uring_enter": 426, "io_uring_register": 427}  # on every architecture but Alpha
 EPERM = 1
 PR_SET_NO_NEW_PRIVS, PR_SET_SECCOMP, SECCOMP_MODE_FILTER = 38, 22, 2
 LOAD_WORD, JUMP_IF_EQUAL, RETURN = 0x20, 0x15, 0x06
@@ -17,7 +17,7 @@ class Program(ctypes.Structure):
 
 
 def main():
-    steps = [(LOAD_WORD, 0, 0, 0), (JUMP_IF_EQUAL, 0, 1, IO_URING_SETUP), (RETURN, 0, 0, RET_ERRNO | EPERM),
+    steps = [(LOAD_WORD, 0, 0, 0), (JUMP_IF_EQUAL, 0, 1, CALLS[sys.argv[1]]), (RETURN, 0, 0, RET_ERRNO | EPERM),
              (RETURN, 0, 0, RET_ALLOW)]
     code = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *step) for step in steps))
     libc = ctypes.CDLL(None, use_errno=True)
@@ -25,7 +25,7 @@ def main():
     if libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) or libc.prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER,
                                                                  ctypes.byref(program), 0, 0):
         sys.exit("prctl: %s" % os.strerror(ctypes.get_errno()))
-    os.execv(sys.argv[1], sys.argv[1:])
+    os.execv(sys.argv[2], sys.argv[2:])
 
 
 main()

@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Clients who ask again as soon as they are answered, for what takes the server longer than them, in a process of their own:
+`python3 closed_loop.py PORT CLIENTS` says "begun" when all have been answered, and at the end "closed" if the server closed all
+of them, or what went wrong. It ends in any case, after so many requests."""
+import selectors
+import socket
+import sys
+
+REQUEST, REPLY = (b"get" + b" miss" * 200 + b"\r\n") * 18, b"END\r\n" * 18
+REQUESTS_MAX = 1000000
+
+
+def serve_all(port, count):
+    waiting, begun = selectors.EpollSelector(), set()
+    for _ in range(count):
+        s = socket.create_connection(("127.0.0.1", port))
+        s.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        waiting.register(s, selectors.EVENT_READ)
+        s.sendall(REQUEST)
+    asked = count
+    while waiting.get_map() and asked < REQUESTS_MAX:
+        for key, _ in waiting.select():
+            s = key.fileobj
+            try:
+                got = s.recv(200)
+                if got == REPLY:
+                    s.sendall(REQUEST)
+                    asked += 1
+            except ConnectionError:
+                got = b""
+            if got == b"":
+                waiting.unregister(s)
+                s.close()
+            elif got != REPLY:
+                return "got %r" % got
+            elif len(begun) < count:
+                begun.add(s)
+                if len(begun) == count:
+                    print("begun", flush=True)
+    return "closed" if asked < REQUESTS_MAX else "goes on"
+
+
+if __name__ == "__main__":
+    print(serve_all(int(sys.argv[1]), int(sys.argv[2])))
