@@ -22,7 +22,7 @@ namespace {
 
 }  // namespace
 
-Mapping::Mapping(Kind kind, size_t bytes, bool huge_pages) : bytes_(bytes) {
+Mapping::Mapping(Kind kind, size_t bytes, bool huge_pages, size_t huge_from) : bytes_(bytes) {
     int flags = MAP_NORESERVE;
     if (kind == Kind::shared_memory) {
         fd_ = memfd_create("farcached", MFD_CLOEXEC | MFD_ALLOW_SEALING);
@@ -45,7 +45,10 @@ Mapping::Mapping(Kind kind, size_t bytes, bool huge_pages) : bytes_(bytes) {
         refuse("mmap", bytes);
     }
     data_ = static_cast<char*>(at);
-    if (huge_pages) (void)madvise(at, bytes, MADV_HUGEPAGE);  // best effort: -L says "try"
+    if (!huge_pages) return;
+    // Best effort: -L says "try".
+    (void)madvise(at, huge_from, MADV_NOHUGEPAGE);
+    (void)madvise(data_ + huge_from, bytes - huge_from, MADV_HUGEPAGE);
 }
 
 int Mapping::open_read_only() const {

@@ -13,9 +13,9 @@ class Mapping {
         private_memory,  // anonymous, never seen by another process
         shared_memory    // a memfd, so that it can be handed to other processes
     };
-    // `bytes` of zeros. huge_pages: ask for transparent huge pages; refused silently where there are none.
-    // Throws std::system_error naming what could not be had.
-    Mapping(Kind kind, size_t bytes, bool huge_pages);
+    // `bytes` of zeros. huge_pages: ask for transparent huge pages from that byte on, and for none before; refused silently
+    // where there are none. Throws std::system_error naming what could not be had.
+    Mapping(Kind kind, size_t bytes, bool huge_pages, size_t huge_from = 0);
     ~Mapping();
     Mapping(const Mapping&) = delete;
     Mapping& operator=(const Mapping&) = delete;

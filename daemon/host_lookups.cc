@@ -28,7 +28,11 @@ struct Lookups {
     const HostAddresses::LookUp look_up;
     std::mutex lock;
     std::condition_variable all_there;
-    std::vector<std::optional<Found>> found;  // under lock, as the rest
+    struct Ended {
+        bool has = false;
+        std::optional<Found> with;
+    };
+    std::vector<Ended> found;  // under lock, as the rest
     size_t next = 0, left;
     bool given_up = false;
 };
@@ -41,13 +45,13 @@ void Lookups::work() {
             if (given_up || next == asked.size()) return;
             mine = next++;
         }
-        Found answer = std::string("there was no memory to look it up");
+        std::optional<Found> answer;
         try {
             answer = look_up(asked[mine].host, asked[mine].port);
-        } catch (const std::exception&) {
+        } catch (const std::exception&) {  // nor is there memory for a sentence here
         }
         std::lock_guard hold(lock);
-        found[mine] = std::move(answer);
+        found[mine] = {true, std::move(answer)};
         if (--left == 0) all_there.notify_one();
     }
 }
@@ -78,9 +82,14 @@ std::vector<Found> look_up_all(std::vector<HostAsked> asked, const HostAddresses
     all->all_there.wait_for(hold, patience, [&] { return all->left == 0; });
     all->given_up = true;
     std::vector<Found> found;
-    for (std::optional<Found>& one : all->found)
-        found.push_back(one.has_value() ? std::move(*one)
-                                        : Found("no name server answered in " + std::to_string(patience.count() / 1000) + " s"));
+    for (Lookups::Ended& one : all->found) {
+        if (one.with.has_value())
+            found.push_back(std::move(*one.with));
+        else if (one.has)
+            found.push_back("there was no memory to look it up");
+        else
+            found.push_back("no name server answered in " + std::to_string(patience.count() / 1000) + " s");
+    }
     return found;
 }
 

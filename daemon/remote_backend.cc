@@ -385,6 +385,7 @@ bool RemoteBackend::read_local(Node& node, const protocol::GetOp& op, ValueSink 
 }
 
 void RemoteBackend::expect(std::span<const protocol::Key> keys) {
+    if (mapped_ == 0) return;
     struct Coming {
         const proxy::LocalGet* local;
         uint64_t hash;

@@ -119,6 +119,7 @@ class RemoteBackend final : public Backend {
     std::vector<std::unique_ptr<Node>> list_;     // of set_, in its order
     std::vector<std::unique_ptr<Node>> leaving_;  // M6
     std::vector<Node*> touched_;
+    uint32_t mapped_ = 0;  // nodes whose memory is mapped here
     std::map<uint64_t, Gather> gathers_;
     uint64_t next_gather_ = 0;
     event timer_{};

@@ -37,7 +37,10 @@ struct RemoteBackend::Node final : proxy::LinkEvents {
                 boottime_ns, *this, backend.nodes_.pointer_table(), &backend.landing_, &backend.lending_}) {
         owner.nodes_.add(*one, link.counters(), local.counters());
     }
-    ~Node() override { owner.nodes_.remove(one, link.counters(), was_up); }
+    ~Node() override {
+        map(nullptr);
+        owner.nodes_.remove(one, link.counters(), was_up);
+    }
 
     void watch(int fd) override {
         watched_fd = fd;
@@ -60,15 +63,13 @@ struct RemoteBackend::Node final : proxy::LinkEvents {
         was_up = true;
         retry = true;
         owner.nodes_.came_up(*one, link.welcome().incarnation, link.welcome().hash_seed);
-        mapped = nullptr;
-        if (reads_local && link.channel() != nullptr)
-            mapped = link.channel()->mapped_region(0);
+        map(reads_local && link.channel() != nullptr ? link.channel()->mapped_region(0) : nullptr);
         if (mapped != nullptr) local.aim(*mapped);
     }
     void went_down(proxy::LinkDown why, const std::string& text) override {
         starting = false;
         retry = true;
-        mapped = nullptr;
+        map(nullptr);
         const uint64_t now_ns = owner.now(), retry_ns = link.next_tick_ns();
         const bool tries = retry_ns > now_ns && retry_ns != UINT64_MAX;
         const uint64_t retry_s = tries ? (retry_ns - now_ns + 999'999'999) / 1'000'000'000 : 0;
@@ -78,6 +79,10 @@ struct RemoteBackend::Node final : proxy::LinkEvents {
     void room() override { retry = true; }
     void read_failed(std::string_view key, bool by_index, std::string_view why) override {
         owner.nodes_.read_failed(*one, key, by_index, why);
+    }
+    void map(const fabric::RegionView* region) {
+        owner.mapped_ += uint32_t(region != nullptr) - uint32_t(mapped != nullptr);
+        mapped = region;
     }
     bool reachable() const { return link.up() || starting; }
     bool has_answered() const { return postponed.empty() && link.requests_under_way() == 0; }

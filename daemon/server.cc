@@ -3,6 +3,7 @@
 
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <poll.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -256,7 +257,11 @@ void Server::accept_some(Listener& listener) {
                          SOCK_NONBLOCK | SOCK_CLOEXEC);
         if (fd < 0) {
             if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
-                starve(errno);
+                const int error = errno;
+                // A descriptor is asked for before it is looked whether anybody waits.
+                pollfd waiting{listener.fd, POLLIN, 0};
+                if (poll(&waiting, 1, 0) != 1) return;
+                starve(error);
                 suspend(true);
             }
             return;

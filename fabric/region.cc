@@ -34,7 +34,7 @@ Offsets plan(const RegionShape& shape) {
 
 Region::Region(const RegionShape& shape)
     : mapping_(shape.offered ? Mapping::Kind::shared_memory : Mapping::Kind::private_memory, plan(shape).end,
-               shape.huge_pages) {
+               shape.huge_pages, plan(shape).arena) {  // the index is sparse: huge pages of it would be mostly empty
     const Offsets at = plan(shape);
     char* base = mapping_.data();
     const uint64_t partitions_bytes = sizeof(layout::PartitionEntry) << shape.partition_count_log2;

@@ -25,18 +25,27 @@ Arena::Arena(fabric::Region& region, const SizeClasses& classes, uint64_t reserv
       unleased_min_(unleased_min),
       zone_(zone_for(limit_pages)),
       free_((reserved_pages + 63) / 64, ~UINT64_C(0)),
-      backed_(reserved_pages),
+      backed_((reserved_pages + 63) / 64),
       limit_(limit_pages) {
     CHECK(reserved_pages <= arena_pages_max);
     CHECK(limit_pages <= reserved_pages);
 }
 
-void Arena::set_free_locked(uint64_t number, bool is_free) {
-    uint64_t bit = UINT64_C(1) << (number % 64);
-    if (is_free)
-        free_[number / 64] |= bit;
-    else
-        free_[number / 64] &= ~bit;
+void Arena::take_these(uint64_t first, uint64_t pages) {
+    for (uint64_t number = first; number < first + pages; number++) {
+        free_[number / 64] &= ~(UINT64_C(1) << (number % 64));
+        if (bit(backed_, number)) free_backed_--;
+    }
+    out_ += pages;
+}
+
+void Arena::put_back(uint64_t first, uint64_t pages) {
+    for (uint64_t number = first; number < first + pages; number++) {
+        CHECK(!free_locked(number));
+        set_bit(free_, number);
+        if (bit(backed_, number)) free_backed_++;
+    }
+    out_ -= pages;
 }
 
 uint64_t Arena::zone_for(uint64_t limit) const {
@@ -45,69 +54,87 @@ uint64_t Arena::zone_for(uint64_t limit) const {
     return std::min(uint64_t(double(limit) * lease_share_), limit - unleased_min_);
 }
 
-bool Arena::take_between(uint64_t begin, uint64_t end, uint64_t& hint, uint64_t& number) {
+bool Arena::take_between(Among among, uint64_t begin, uint64_t end, uint64_t& hint, uint64_t& number) {
     if (out_ >= limit_) return false;
-    if (hint < begin || hint >= end) hint = begin;
+    if (among == Among::free && take_between(Among::free_with_memory, begin, end, hint, number)) return true;
+    if (among == Among::free_with_memory && free_backed_ == 0) return false;
+    uint64_t at = hint < begin || hint >= end ? begin : hint;
     for (uint64_t tried = begin; tried < end;) {
-        const uint64_t left = free_[hint / 64] >> (hint % 64);  // of this word, from hint on
-        const bool wanted = hint >= window_first_ && hint < window_end_;
+        const uint64_t left = free_word(among, at) >> (at % 64);  // of this word, from there on
+        const bool wanted = at >= window_first_ && at < window_end_;
         if ((left & 1) != 0 && !wanted) {
-            number = hint;
-            set_free_locked(number, false);
-            out_++;
+            number = hint = at;
+            take_these(number, 1);
             return true;
         }
         uint64_t step = 1;
-        if (left == 0) step = std::min(64 - hint % 64, end - hint);
+        if (left == 0) step = std::min(64 - at % 64, end - at);
         tried += step;
-        hint = hint + step >= end ? begin : hint + step;
+        at = at + step >= end ? begin : at + step;
     }
     return false;
 }
 
-bool Arena::take_at_home(std::vector<HomeRange>& ranges, uint32_t home, uint64_t begin, uint64_t end,
+bool Arena::take_at_home(Among among, std::vector<HomeRange>& ranges, uint32_t home, uint64_t begin, uint64_t end,
                          uint64_t& number) {
     if (ranges.empty()) return false;
     HomeRange& range = ranges[home];
-    return take_between(std::max(begin, range.begin), std::min(end, range.end), range.hint, number);
+    return take_between(among, std::max(begin, range.begin), std::min(end, range.end), range.hint, number);
 }
 
-// From the system, when a page is taken for the first time.
+// A6. What is refused goes back where it was, and no hint leads to it again before there was a look at all others.
+template <class Find>
+bool Arena::take_with_memory(uint64_t pages, uint64_t& first, Find find) {
+    for (const Among among : {Among::free, Among::free_with_memory}) {
+        {
+            std::lock_guard hold(pool_lock_);
+            if (!find(among)) return false;
+        }
+        if (have_memory(first, pages)) return true;
+    }
+    return false;
+}
+
+// From the system, when a page is taken for the first time. False: it went back.
 bool Arena::have_memory(uint64_t first, uint64_t pages) {
     for (uint64_t number = first; number < first + pages; number++) {
-        if (backed_[number] != 0) continue;
-        if (!populate(&region_.page(number), sizeof(layout::PageEntry)) ||
-            !populate(region_.arena() + number * layout::page_bytes / 8, layout::page_bytes)) {
-            give_back(first, pages);
-            refused_.fetch_add(1, std::memory_order_relaxed);
-            return false;
-        }
-        backed_[number] = 1;
+        if (back(number)) continue;
+        std::lock_guard hold(pool_lock_);
+        put_back(first, pages);
+        refused_.fetch_add(1, std::memory_order_relaxed);
+        return false;
     }
     return true;
 }
 
-bool Arena::take_page(uint64_t& number, uint32_t home) {
-    return take_any_page(number, home) && have_memory(number, 1);
+// Without the lock meanwhile: it takes the system a while.
+bool Arena::back(uint64_t number) {
+    if (has_memory(number)) return true;
+    if (!populate(&region_.page(number), sizeof(layout::PageEntry)) ||
+        !populate(region_.arena() + number * layout::page_bytes / 8, layout::page_bytes))
+        return false;
+    std::lock_guard hold(pool_lock_);
+    set_bit(backed_, number);
+    return true;
 }
 
-bool Arena::take_any_page(uint64_t& number, uint32_t home) {
-    std::lock_guard hold(pool_lock_);
+bool Arena::take_page(uint64_t& number, uint32_t home) {
+    return take_with_memory(1, number, [&](Among among) { return take_any_page(among, home, number); });
+}
+
+bool Arena::take_any_page(Among among, uint32_t home, uint64_t& number) {
     const uint64_t zone = lease_zone();
-    if (take_at_home(other_ranges_, home, zone, limit_, number)) return true;
-    if (take_between(zone, limit_, hint_, number)) return true;
-    if (take_at_home(zone_ranges_, home, 0, zone, number)) return true;
-    return take_between(0, zone, zone_hint_, number);
+    return take_at_home(among, other_ranges_, home, zone, limit_, number) ||
+           take_between(among, zone, limit_, hint_, number) ||
+           take_at_home(among, zone_ranges_, home, 0, zone, number) ||
+           take_between(among, 0, zone, zone_hint_, number);
 }
 
 bool Arena::take_zone_page(uint64_t& number, uint32_t home) {
-    {
-        std::lock_guard hold(pool_lock_);
-        if (!take_at_home(zone_ranges_, home, 0, lease_zone(), number) &&
-            !take_between(0, lease_zone(), zone_hint_, number))
-            return false;
-    }
-    return have_memory(number, 1);
+    return take_with_memory(1, number, [&](Among among) {
+        return take_at_home(among, zone_ranges_, home, 0, lease_zone(), number) ||
+               take_between(among, 0, lease_zone(), zone_hint_, number);
+    });
 }
 
 void Arena::divide(uint32_t homes, uint64_t align) {
@@ -130,35 +157,31 @@ void Arena::divide(uint32_t homes, uint64_t align) {
 }
 
 bool Arena::take_run(uint64_t pages, uint64_t& first) {
-    {
-        std::lock_guard hold(pool_lock_);
-        if (!take_run_below(limit_, pages, first)) return false;
-    }
-    return have_memory(first, pages);
+    return take_with_memory(pages, first, [&](Among among) { return take_run_below(among, limit_, pages, first); });
 }
 
 bool Arena::take_zone_run(uint64_t pages, uint64_t& first) {
-    {
-        std::lock_guard hold(pool_lock_);
-        if (!take_run_below(std::min(limit_.load(), lease_zone()), pages, first)) return false;
-    }
-    return have_memory(first, pages);
+    return take_with_memory(pages, first, [&](Among among) {
+        return take_run_below(among, std::min(limit_.load(), lease_zone()), pages, first);
+    });
 }
 
-bool Arena::take_run_below(uint64_t end, uint64_t pages, uint64_t& first) {
+bool Arena::take_run_below(Among among, uint64_t end, uint64_t pages, uint64_t& first) {
     if (out_ + pages > limit_) return false;
+    if (among == Among::free && take_run_below(Among::free_with_memory, end, pages, first)) return true;
+    if (among == Among::free_with_memory && free_backed_ < pages) return false;
     uint64_t have = 0;
     for (uint64_t at = end; at-- > 0;) {  // from the top: single pages are taken from below
-        if (at % 64 == 63 && free_[at / 64] == 0) {
+        const uint64_t word = free_word(among, at);
+        if (at % 64 == 63 && word == 0) {
             at -= 63;
             have = 0;
             continue;
         }
-        have = free_locked(at) ? have + 1 : 0;
+        have = (word >> (at % 64) & 1) != 0 ? have + 1 : 0;
         if (have < pages) continue;
         first = at;
-        for (uint64_t i = 0; i < pages; i++) set_free_locked(first + i, false);
-        out_ += pages;
+        take_these(first, pages);
         return true;
     }
     return false;
@@ -166,11 +189,7 @@ bool Arena::take_run_below(uint64_t end, uint64_t pages, uint64_t& first) {
 
 void Arena::give_back(uint64_t first, uint64_t pages) {
     std::lock_guard hold(pool_lock_);
-    for (uint64_t i = 0; i < pages; i++) {
-        CHECK(!free_locked(first + i));
-        set_free_locked(first + i, true);
-    }
-    out_ -= pages;
+    put_back(first, pages);
     (first < lease_zone() ? zone_hint_ : hint_) = first;
     for (std::vector<HomeRange>* ranges : {&zone_ranges_, &other_ranges_})
         for (HomeRange& range : *ranges)
@@ -189,17 +208,21 @@ bool Arena::claim_window(uint64_t first, uint64_t pages) {
         if (out_ + pages > limit_) return false;
         for (uint64_t i = 0; i < pages; i++)
             if (!free_locked(first + i)) return false;
-        for (uint64_t i = 0; i < pages; i++) set_free_locked(first + i, false);
-        out_ += pages;
+        take_these(first, pages);
     }
     return have_memory(first, pages);
 }
 
 void Arena::drop_window() { want_window(0, 0); }
 
-bool Arena::is_free(uint64_t number) {
+bool Arena::is_free(uint64_t number) const {
     std::lock_guard hold(pool_lock_);
     return free_locked(number);
+}
+
+bool Arena::has_memory(uint64_t number) const {
+    std::lock_guard hold(pool_lock_);
+    return bit(backed_, number);
 }
 
 void Arena::set_limit(uint64_t pages) {

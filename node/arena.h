@@ -14,6 +14,9 @@
 // A5  Where memory has several homes (NUMA), the zone and the rest are each divided among them, in equal contiguous parts. A
 //     single page is taken from its partition's home while there is one, else from anywhere: none is lost. What the limit can
 //     be raised by belongs to none.
+// A6  What is taken has its memory: what the system has none for is not handed out, and counted, so that nobody who writes
+//     there meets SIGBUS. Of what is free, pages that have their memory already go first, and where the system refuses they
+//     are all there is: a page that was used once is never lost to the pool.
 #pragma once
 
 #include <atomic>
@@ -112,8 +115,7 @@ class Arena {
         return uint16_t(__atomic_load_n(&pages_[number].owner_and_1, __ATOMIC_RELAXED) - 1);
     }
 
-    // The pool. A page or run taken belongs to the caller until it is cut, or given back. It has its memory: what the system
-    // has none for is not handed out, and counted, so that nobody who writes there meets SIGBUS.
+    // The pool. A page or run taken belongs to the caller until it is cut, or given back. It has its memory (A6).
     bool take_page(uint64_t& number, uint32_t home = 0);
     bool take_zone_page(uint64_t& number, uint32_t home = 0);  // of the lease zone, or none
     bool take_run(uint64_t pages, uint64_t& first);
@@ -123,7 +125,8 @@ class Arena {
     void want_window(uint64_t first, uint64_t pages);
     bool claim_window(uint64_t first, uint64_t pages);
     void drop_window();
-    bool is_free(uint64_t number);
+    bool is_free(uint64_t number) const;
+    bool has_memory(uint64_t number) const;  // A6; never again false
     // Lowers or raises the limit; pages above it that are in use must be emptied by the caller.
     void set_limit(uint64_t pages);
 
@@ -151,13 +154,26 @@ class Arena {
 
   private:
     uint64_t zone_for(uint64_t limit) const;
-    bool take_any_page(uint64_t& number, uint32_t home);
+    enum class Among : uint8_t { free, free_with_memory };
+    // What is called with the lock.
+    template <class Find>
+    bool take_with_memory(uint64_t pages, uint64_t& first, Find find);
     bool have_memory(uint64_t first, uint64_t pages);
-    bool take_run_below(uint64_t end, uint64_t pages, uint64_t& first);
-    bool take_between(uint64_t begin, uint64_t end, uint64_t& hint, uint64_t& number);
-    bool take_at_home(std::vector<HomeRange>& ranges, uint32_t home, uint64_t begin, uint64_t end, uint64_t& number);
-    bool free_locked(uint64_t number) const { return (free_[number / 64] >> (number % 64) & 1) != 0; }
-    void set_free_locked(uint64_t number, bool is_free);
+    bool back(uint64_t number);
+    bool take_any_page(Among among, uint32_t home, uint64_t& number);
+    bool take_run_below(Among among, uint64_t end, uint64_t pages, uint64_t& first);
+    bool take_between(Among among, uint64_t begin, uint64_t end, uint64_t& hint, uint64_t& number);
+    bool take_at_home(Among among, std::vector<HomeRange>& ranges, uint32_t home, uint64_t begin, uint64_t end,
+                      uint64_t& number);
+    void take_these(uint64_t first, uint64_t pages);
+    void put_back(uint64_t first, uint64_t pages);
+    uint64_t free_word(Among among, uint64_t number) const {  // of the bitmap, that which has the page
+        const uint64_t word = free_[number / 64];
+        return among == Among::free ? word : word & backed_[number / 64];
+    }
+    bool free_locked(uint64_t number) const { return bit(free_, number); }
+    static bool bit(const std::vector<uint64_t>& map, uint64_t number) { return (map[number / 64] >> (number % 64) & 1) != 0; }
+    static void set_bit(std::vector<uint64_t>& map, uint64_t number) { map[number / 64] |= UINT64_C(1) << (number % 64); }
 
     fabric::Region& region_;
     const SizeClasses& classes_;
@@ -175,7 +191,8 @@ class Arena {
     std::atomic<uint64_t> births_{0};
     mutable std::mutex pool_lock_;
     std::vector<uint64_t> free_;  // bit per page
-    std::vector<uint8_t> backed_;  // a page's belongs to who has taken it: does it have its memory?
+    std::vector<uint64_t> backed_;  // likewise: it has its memory
+    uint64_t free_backed_ = 0;      // pages that are both
     std::atomic<uint64_t> refused_{0};
     std::atomic<uint64_t> limit_{0}, out_{0};  // written under the lock
     uint64_t hint_ = 0, zone_hint_ = 0;

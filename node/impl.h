@@ -61,9 +61,9 @@ struct Node::Impl {
   private:
     void bind_memory(MemoryBinder& binder);
     bool empty_window(uint64_t first, uint64_t pages, NodeSeconds now);
-    bool choose_window(uint64_t pages, const Reservation& wanted, NodeSeconds now, uint64_t& best);
+    bool choose_window(uint64_t pages, const Reservation& wanted, bool grows, NodeSeconds now, uint64_t& best);
     uint64_t run_head(uint64_t page);
-    double window_heat(uint64_t first, uint64_t pages, NodeSeconds now);
+    double window_heat(uint64_t first, uint64_t pages, bool grows, NodeSeconds now);
 };
 
 }  // namespace farcached::node

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <limits>
 #include <new>
 #include <stdexcept>
 
@@ -21,6 +22,10 @@ namespace {
 constexpr uint64_t growth_factor_reserved = 4;
 constexpr uint64_t reserved_bytes_min = UINT64_C(1) << 30;
 constexpr uint32_t pages_per_partition_min = 32;
+
+// The heat of a window of pages that cannot be had, and where there is none that can.
+constexpr double cannot_be_had = std::numeric_limits<double>::infinity();
+constexpr uint64_t nowhere = UINT64_MAX;
 
 uint64_t pages_limit(const Config& config) {
     return std::max<uint64_t>(1, config.memory_bytes / layout::page_bytes);
@@ -151,6 +156,7 @@ bool Node::Impl::reserve(uint64_t pages, NodeSeconds now, Reservation& reserved)
     const Reservation wanted = reserved;
     std::lock_guard hold(reserve_lock);
     if (pages > arena.limit_pages()) return false;
+    const uint64_t refused_before = arena.refused();
     constexpr uint32_t windows_max = 16;
     for (uint32_t i = 0; i < windows_max; i++) {
         uint64_t first = 0;
@@ -160,7 +166,9 @@ bool Node::Impl::reserve(uint64_t pages, NodeSeconds now, Reservation& reserved)
             return true;
         }
         if (!config.evict) return false;
-        if (!choose_window(pages, wanted, now, first)) return false;
+        const bool grows = arena.refused() == refused_before;
+        if (!choose_window(pages, wanted, grows, now, first)) return false;
+        if (first == nowhere) continue;
         arena.want_window(first, pages);
         bool emptied = empty_window(first, pages, now) && arena.claim_window(first, pages);
         arena.drop_window();
@@ -182,20 +190,22 @@ void Node::Impl::note_shortage(NodeSeconds now) {
     arena.lease_stop().shortage(now, lease_kept_s(longest_ms, config.lease.grace_ms));
 }
 
-// Of a few windows spread over the arena, the one that loses least. False: each would take what is kept.
-bool Node::Impl::choose_window(uint64_t pages, const Reservation& wanted, NodeSeconds now,
+// Of a few windows spread over the arena, the one that loses least; `nowhere`: there is none among these. False: each would
+// take what is kept. grows: pages that have no memory yet may get it.
+bool Node::Impl::choose_window(uint64_t pages, const Reservation& wanted, bool grows, NodeSeconds now,
                                uint64_t& best) {
     constexpr uint32_t candidates = 32;
     const uint64_t limit = arena.limit_pages(), zone = arena.lease_zone();
     const uint64_t begin = limit - zone >= pages ? zone : 0;  // where no lease can run
     const uint64_t positions = limit - begin - pages + 1;
     bool any = false;
-    double best_heat = 0;
+    double best_heat = cannot_be_had;
+    best = nowhere;
     auto consider = [&](uint64_t first) {
         if (!wanted.spares(first, pages)) return;
-        double heat = window_heat(first, pages, now);
-        if (any && heat >= best_heat) return;
+        double heat = window_heat(first, pages, grows, now);
         any = true;
+        if (heat >= best_heat) return;
         best = first;
         best_heat = heat;
     };
@@ -220,11 +230,14 @@ uint64_t Node::Impl::run_head(uint64_t page) {
     return arena.page(page).size_class == layout::large_class ? arena.page(page).run_head : page;
 }
 
-double Node::Impl::window_heat(uint64_t first, uint64_t pages, NodeSeconds now) {
+double Node::Impl::window_heat(uint64_t first, uint64_t pages, bool grows, NodeSeconds now) {
     double heat = 0;
     for (uint64_t page = first, end; page < first + pages; page = end) {
         end = page + 1;
-        if (arena.is_free(page)) continue;
+        if (arena.is_free(page)) {
+            if (!grows && !arena.has_memory(page)) return cannot_be_had;
+            continue;
+        }
         uint16_t owner = arena.owner_hint(page);
         if (owner == Page::no_owner) {
             heat += double(pages);  // being filled: cannot be had

@@ -13,6 +13,7 @@
 #include <climits>
 #include <cstdlib>
 #include <ctime>
+#include <vector>
 
 namespace farcached::process {
 
@@ -41,7 +42,7 @@ struct Log {
     std::atomic<LogFormat> format{LogFormat::text};
     std::atomic<uint64_t> lost{0};
     std::mutex lock;
-    uint64_t lost_told = 0;      // under lock: of `lost`
+    std::atomic<uint64_t> lost_told{0};  // of `lost`; written under lock
     bool cut = false;            // under lock: the last line was written in part
 };
 Log& log() {
@@ -82,14 +83,15 @@ LogMoment moment() {
     return {at.tv_sec, uint32_t(at.tv_nsec / 1'000'000)};
 }
 
+// With an end of line before it, too, for where the last was cut.
 std::string marked(Level level, std::string_view sentence, LogFields fields) {
-    std::string text = stderr_is_journal() ? "<" + std::to_string(journal_level(level)) + ">" : std::string();
+    std::string text = stderr_is_journal() ? "\n<" + std::to_string(journal_level(level)) + ">" : std::string("\n");
     return text + log_line(log().format.load(std::memory_order_relaxed), level, moment(), sentence, fields) + "\n";
 }
 
 // Under the lock. False: it is lost.
-bool write_line(Log& to, const std::string& line) {
-    const std::string text = to.cut ? "\n" + line : line;
+bool write_line(Log& to, std::string_view marked_line) {
+    const std::string_view text = marked_line.substr(to.cut ? 0 : 1);
     const size_t done = write_some(text);
     if (done != 0) to.cut = done < text.size();
     if (done == text.size()) return true;
@@ -97,20 +99,27 @@ bool write_line(Log& to, const std::string& line) {
     return false;
 }
 
+// What needs memory is before the lock: where there is none, the last words of the process need the lock, too.
 void write_lines(Level level, std::string_view lines, LogFields fields) {
     Log& to = log();
-    std::lock_guard hold(to.lock);
-    const uint64_t lost = to.lost.load(std::memory_order_relaxed) - to.lost_told;
-    if (lost != 0) {
-        const std::string count = std::to_string(lost);
-        const std::string told = marked(Level::warning, "lines for stderr were lost, as it did not take them", {{"lines", count}});
-        if (write_line(to, told)) to.lost_told += lost;
-    }
+    std::vector<std::string> marked_lines;
     while (!lines.empty()) {
         const size_t end = lines.find('\n');
-        write_line(to, marked(level, lines.substr(0, end), fields));
+        marked_lines.push_back(marked(level, lines.substr(0, end), fields));
         lines.remove_prefix(end == lines.npos ? lines.size() : end + 1);
     }
+    const uint64_t told = to.lost_told.load(std::memory_order_relaxed);
+    const uint64_t lost = to.lost.load(std::memory_order_relaxed);
+    std::string of_lost;
+    if (lost != told) {
+        const std::string count = std::to_string(lost - told);
+        of_lost = marked(Level::warning, "lines for stderr were lost, as it did not take them", {{"lines", count}});
+    }
+    std::lock_guard hold(to.lock);
+    // Unless another thread has told of them meanwhile.
+    if (lost != told && to.lost_told.load(std::memory_order_relaxed) == told && write_line(to, of_lost))
+        to.lost_told.store(lost, std::memory_order_relaxed);
+    for (const std::string& line : marked_lines) write_line(to, line);
 }
 
 }  // namespace

@@ -42,6 +42,7 @@ def clients_wait(folder):
             for _ in range(SPARE):
                 served.append(ends.enter_context(d.client()))
                 served[-1].ask("mn")
+            tap.is_(first.stats()["listen_disabled_num"], "0", "as long as nobody waits nothing pauses")
             for i in range(WAITING):
                 waiting.append(ends.enter_context(d.client()))
                 waiting[-1].send("set k%d 0 0 1\r\nv\r\n" % i)

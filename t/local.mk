@@ -321,6 +321,10 @@ t_unit_node_reads_SOURCES = t/unit_node_reads.cc t/tap.h
 check_PROGRAMS += t/unit_node_fragmentation
 t_unit_node_fragmentation_SOURCES = t/unit_node_fragmentation.cc t/node_invariants.h t/tap.h
 
+check_PROGRAMS += t/unit_node_rationed
+TESTS += t/unit_node_rationed
+t_unit_node_rationed_SOURCES = t/unit_node_rationed.cc t/node_invariants.h t/tap.h
+
 check_PROGRAMS += t/unit_numa
 TESTS += t/unit_numa
 t_unit_numa_SOURCES = t/unit_numa.cc t/node_invariants.h t/tap.h
