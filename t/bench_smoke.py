@@ -213,15 +213,21 @@ def stalled_for_good():
         server.close()
 
 
+def port_written_in(path):
+    if not os.path.exists(path):
+        return None
+    with open(path) as file:
+        found = re.fullmatch(r"TCP INET: (\d+)\n", file.read())
+    return found and found.group(1)
+
+
 def check_floor(folder):
     ports = os.path.join(folder, "floor.port")
     process = subprocess.Popen([program(), "floor", "--value-bytes", "100", "--port-file", ports], stdin=subprocess.DEVNULL,
                                stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     try:
         tap.like(process.stdout.readline().decode(), r"^listening at 127\.0\.0\.1 port \d+", "the floor says where it listens")
-        until(lambda: os.path.exists(ports), bool)
-        with open(ports) as file:
-            port = file.read().split(":")[1].strip()
+        port = until(lambda: port_written_in(ports), bool)
         for shape in (["--pipeline", "16"], ["--multiget", "20"]):
             status, out, err = farbench("load", "--port", port, "--requests", 2000, "--value-bytes", 100, *shape)
             tap.ok(status == 0 and "hit ratio 1.0000" in out, "it answers %s" % " ".join(shape), *explain(status, out, err))
