@@ -108,9 +108,13 @@ class RingEnd:
         with contextlib.suppress(OSError):
             os.eventfd_read(self.wake_me)
         struct.pack_into("<I", self.memory, self.sleeps_at, 3)
-        with contextlib.suppress(BlockingIOError):
+        try:
             if not self.socket.recv(1):
                 return None
+        except BlockingIOError:
+            pass
+        except ConnectionResetError:
+            return None
         at, ring = self.incoming
         tail, head = self._u64(at), self._u64(at + 64)
         data = b"".join(self._piece(ring, head, tail - head))
