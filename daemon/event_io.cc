@@ -3,6 +3,7 @@
 
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <cerrno>
 
 #include "daemon/session.h"
@@ -12,6 +13,7 @@ namespace farcached::daemon {
 namespace {
 
 constexpr timeval at_once{0, 0};
+constexpr size_t untold_bytes_max = 16 << 10;  // then they are told: whoever is next has at least the rest of the buffer
 
 }  // namespace
 
@@ -36,10 +38,48 @@ void EventIo::on_ready(evutil_socket_t, short what, void* argument) {
     EventIo& io = static_cast<EventIo&>(session.io);
     if ((what & EV_WRITE) != 0) return io.events_.writable(session);
     if (session.queued) return;  // what was received before comes first
-    io.receive_now(session);
+    io.receive(session);
 }
 
-bool EventIo::receive_now(Session& session) { return receive_from(session, in_.get(), events_, counters_); }
+// Ended: that is told at once, unless what came before is yet to be told. The socket says it again then.
+bool EventIo::receive(Session& session) {
+    const std::span<char> room(in_.get() + in_bytes_, receive_bytes_max - in_bytes_);
+    const ssize_t got = receive_into(session.state.fd, room, counters_);
+    if (got == -EAGAIN) return false;
+    if (got <= 0) {
+        if (!is_untold(session)) events_.input_ended(session, int(-got));
+        return true;
+    }
+    received_[received_count_++] = {&session, {room.data(), size_t(got)}, size_t(got) < room.size()};
+    in_bytes_ += size_t(got);
+    if (received_count_ == received_max || in_bytes_ > untold_bytes_max) tell_received();
+    return true;
+}
+
+bool EventIo::receive_now(Session& session) { return receive(session) || is_untold(session); }
+
+bool EventIo::is_untold(const Session& session) {
+    return std::ranges::any_of(untold(), [&](const Received& one) { return one.session == &session; });
+}
+
+void EventIo::leave(Session& session) {
+    pause(session);
+    for (Received& one : untold())
+        if (one.session == &session) one.session = nullptr;
+}
+
+void EventIo::tell_received() {
+    if (received_count_ == 0) return;
+    events_.woke();
+    if (received_count_ > 1) {
+        std::array<std::string_view, received_max> inputs;
+        std::ranges::transform(untold(), inputs.begin(), &Received::bytes);
+        events_.coming(std::span(inputs).first(received_count_));
+    }
+    for (const Received& one : untold())
+        if (one.session != nullptr) events_.received(*one.session, one.bytes, one.all);
+    received_count_ = in_bytes_ = 0;
+}
 
 Sent EventIo::send(Session& session, OutBuffer& out, bool) {
     iovec part{const_cast<char*>(out.data()), out.size()};
@@ -64,19 +104,14 @@ void EventIo::on_turn(evutil_socket_t, short, void* argument) {
 
 void EventIo::turn(bool awake) {
     event_base_loop(base_, awake ? EVLOOP_ONCE | EVLOOP_NONBLOCK : EVLOOP_ONCE);
+    tell_received();
 }
 
-bool receive_from(Session& session, char* in, SocketEvents& events, WorkerCounters& counters) {
-    const ssize_t got = recv(session.state.fd, in, receive_bytes_max, MSG_DONTWAIT);
+ssize_t receive_into(int socket, std::span<char> room, WorkerCounters& counters) {
+    const ssize_t got = recv(socket, room.data(), room.size(), MSG_DONTWAIT);
     counters.read_calls.add(1);
-    if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR)) return false;
-    if (got <= 0) {
-        events.input_ended(session, got == 0 ? 0 : errno);
-        return true;
-    }
-    events.woke();
-    events.received(session, {in, size_t(got)}, size_t(got) < receive_bytes_max);
-    return true;
+    if (got >= 0) return got;
+    return errno == EWOULDBLOCK || errno == EINTR ? -EAGAIN : -errno;
 }
 
 }  // namespace farcached::daemon
