@@ -95,7 +95,7 @@ def all_endings(d, asker):
         got = until_end(c) if i % 8 in (1, 2, 7) else c.upto(want)
         if got != want:
             wrong.append((i, len(got), len(want)))
-    tap.is_(wrong, [], "96 at once who end their side, quit, reset, do not read, err, leave, break off: the others get their answers")
+    tap.is_(wrong, [], "96 at once who end their side, quit, reset, do not read, err, leave, break off: the others are answered")
     for i, c in enumerate(clients):
         if i % 8 != 3:
             c.close()
