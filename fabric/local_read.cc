@@ -15,7 +15,7 @@ const layout::Bucket* first_bucket(const RegionView& view, uint64_t hash) {
 }  // namespace
 
 void prefetch_bucket(const RegionView& view, uint64_t hash) {
-    __builtin_prefetch(first_bucket(view, hash));
+    prefetch(first_bucket(view, hash));
 }
 
 // Every item whose tag matches, and what its owner touches when it was read; call it when the bucket is likely in cache.
@@ -25,7 +25,7 @@ void prefetch_item(const RegionView& view, uint64_t hash) {
         const layout::Slot slot{words::load_relaxed(&word)};
         uint64_t page = 0, capacity = 0;
         if (slot.empty() || slot.tag() != tag || !detail::locate(view, slot, page, capacity)) continue;
-        __builtin_prefetch(view.arena + slot.offset() / 8);
+        prefetch(view.arena + slot.offset() / 8);
         detail::prefetch_more(view, page, slot.offset(), capacity);
     }
 }
