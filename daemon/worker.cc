@@ -16,6 +16,7 @@
 #include "daemon/event_io.h"
 #include "daemon/ring_io.h"
 #include "daemon/trace.h"
+#include "process/affinity.h"
 #include "process/node_time.h"
 #include "protocol/likely_key.h"
 
@@ -96,6 +97,7 @@ void Worker::start() { thread_ = std::thread([this] { run(); }); }
 
 void Worker::run() {
     const Recorder::Running running(recorder_);
+    if (options_.cpu >= 0) process::pin_this_thread(uint32_t(options_.cpu));
     io_->start();
     if (backend_ != nullptr) backend_->start();
     do {
