@@ -4,6 +4,7 @@ alone when it is installed again, and takes everything away when it is purged. D
 on through all of it. Runs in a guest that booted systemd."""
 import glob
 import os
+import shutil
 import subprocess
 import sys
 
@@ -101,6 +102,9 @@ def alone(package):
         dpkg("it is installed once more", "-i", package)
         tap.is_(c.get("k"), b"v", "which leaves the running daemon alone")
     tap.is_(run("systemctl", "start", "farcached@11311", "farnode@a")[0], 0, "instances start, too")
+    looked = "autoload -Uz compinit && compinit -u -D && for c in farcached farnode farctl farbench; do print $_comps[$c]; done"
+    if shutil.which("zsh"):
+        tap.is_(run("zsh", "-fc", looked), (0, "_farcached\n_farnode\n_farctl\n_farbench\n"), "zsh finds their completions")
     files = files_of("farcached")
     dpkg("it is removed", "--remove", "farcached")
     units = ["farcached", "farcached@11311", "farnode@a"]
