@@ -17,7 +17,7 @@
 #include "daemon/ring_io.h"
 #include "daemon/trace.h"
 #include "process/node_time.h"
-#include "protocol/text.h"
+#include "protocol/likely_key.h"
 
 namespace farcached::daemon {
 
@@ -315,8 +315,8 @@ void Worker::coming(std::span<const std::string_view> inputs) {
     for (size_t i = 0; i < inputs.size();) {
         size_t count = 0;
         for (; i < inputs.size() && count < hashes.size(); i++) {
-            std::string_view key;
-            if (protocol::take_plain_get(inputs[i], key) == 0) continue;
+            const std::string_view key = protocol::likely_key(inputs[i]);
+            if (key.empty()) continue;
             hashes[count] = local_.hash(key);
             local_.prefetch_bucket(hashes[count++]);
         }

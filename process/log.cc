@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "process/log.h"
 
-#include <fcntl.h>
 #include <poll.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -42,7 +41,6 @@ struct Log {
     std::atomic<Level> least{Level::notice}, by_verbosity{Level::error};
     std::atomic<LogFormat> format{LogFormat::text};
     std::atomic<uint64_t> lost{0};
-    std::atomic<int> terminal{-1};  // stderr, opened once more, if it is a terminal; written under lock
     std::mutex lock;
     std::atomic<uint64_t> lost_told{0};  // of `lost`; written under lock
     bool cut = false;            // under lock: the last line was written in part
@@ -52,18 +50,24 @@ Log& log() {
     return of_process;
 }
 
-// L4: a part that goes in as far as there is room; -1: there is none, or nobody.
+// How much of it a terminal takes without waiting if it has any room: it counts room in pieces of 256 characters, and an end of
+// line, which becomes two, waits where what was written with it has used up the last.
+size_t at_once(std::string_view part) {
+    constexpr size_t bytes_max = 128;
+    return part.front() == '\n' ? 1 : std::min({part.size(), part.find('\n'), bytes_max});
+}
+
+// L4: how much of a part went in, if there is any room; -1: none, or nobody. All of it, but for a terminal and a full disk.
 ssize_t write_at_once(std::string_view part, mode_t kind) {
-    if (const int terminal = stderr_to_write(); terminal != STDERR_FILENO) return write(terminal, part.data(), part.size());
     if (S_ISSOCK(kind)) return send(STDERR_FILENO, part.data(), part.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
     if (S_ISREG(kind)) return write(STDERR_FILENO, part.data(), part.size());
     const iovec piece{const_cast<char*>(part.data()), part.size()};
     const ssize_t wrote = pwritev2(STDERR_FILENO, &piece, 1, -1, RWF_NOWAIT);
     if (wrote >= 0 || (errno != EOPNOTSUPP && errno != ENOSYS && errno != EINVAL)) return wrote;
-    // An older kernel, or a device: where there is room at all there is for this much, but for a terminal.
+    // An older kernel, or a device: where there is room at all there is for this much.
     pollfd there{STDERR_FILENO, POLLOUT, 0};
     if (poll(&there, 1, 0) != 1) return -1;
-    return write(STDERR_FILENO, part.data(), part.size());
+    return write(STDERR_FILENO, part.data(), S_ISCHR(kind) ? at_once(part) : part.size());
 }
 
 // How much of it got through.
@@ -92,14 +96,12 @@ std::string marked(Level level, std::string_view sentence, LogFields fields) {
     return text + log_line(log().format.load(std::memory_order_relaxed), level, moment(), sentence, fields) + "\n";
 }
 
-// Under the lock. False: it is lost.
+// Under the lock. False: not all of it was taken.
 bool write_line(Log& to, std::string_view marked_line) {
     const std::string_view text = marked_line.substr(to.cut ? 0 : 1);
     const size_t done = write_some(text);
     if (done != 0) to.cut = done < text.size();
-    if (done == text.size()) return true;
-    to.lost.fetch_add(1, std::memory_order_relaxed);
-    return false;
+    return done == text.size();
 }
 
 // What needs memory is before the lock: where there is none, the last words of the process need the lock, too.
@@ -119,10 +121,13 @@ void write_lines(Level level, std::string_view lines, LogFields fields) {
         of_lost = marked(Level::warning, "lines for stderr were lost, as it did not take them", {{"lines", count}});
     }
     std::lock_guard hold(to.lock);
-    // Unless another thread has told of them meanwhile.
-    if (lost != told && to.lost_told.load(std::memory_order_relaxed) == told && write_line(to, of_lost))
-        to.lost_told.store(lost, std::memory_order_relaxed);
-    for (const std::string& line : marked_lines) write_line(to, line);
+    bool takes = true;
+    if (lost != told && to.lost_told.load(std::memory_order_relaxed) == told) {  // else another thread has told of them
+        takes = write_line(to, of_lost);
+        if (takes) to.lost_told.store(lost, std::memory_order_relaxed);
+    }
+    for (const std::string& line : marked_lines)
+        if (!takes || !write_line(to, line)) to.lost.fetch_add(1, std::memory_order_relaxed);
 }
 
 }  // namespace
@@ -130,7 +135,6 @@ void write_lines(Level level, std::string_view lines, LogFields fields) {
 void set_log(Level least, LogFormat format) {
     log().least.store(least, std::memory_order_relaxed);
     log().format.store(format, std::memory_order_relaxed);
-    stderr_changed();
 }
 
 void set_verbosity(uint32_t verbosity) {
@@ -158,24 +162,6 @@ bool stderr_is_journal() {
     const size_t colon = named.find(':');
     if (colon == named.npos) return false;
     return named.substr(0, colon) == digits(there.st_dev, device) && named.substr(colon + 1) == digits(there.st_ino, inode);
-}
-
-void stderr_changed() {
-    Log& of = log();
-    struct stat now {}, before {};
-    std::lock_guard hold(of.lock);
-    const int old = of.terminal.load(std::memory_order_relaxed);
-    const bool is_terminal = isatty(STDERR_FILENO) == 1 && fstat(STDERR_FILENO, &now) == 0;
-    // One that is open stays: whoever gave up privileges cannot have it again.
-    if (is_terminal && old >= 0 && fstat(old, &before) == 0 && now.st_rdev == before.st_rdev) return;
-    const int opened = is_terminal ? open("/proc/self/fd/2", O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC) : -1;
-    of.terminal.store(opened, std::memory_order_relaxed);
-    if (old >= 0) close(old);
-}
-
-int stderr_to_write() {
-    const int terminal = log().terminal.load(std::memory_order_relaxed);
-    return terminal >= 0 ? terminal : STDERR_FILENO;
 }
 
 std::string LimitedLines::admit(Clock::time_point now, std::string_view line) {

@@ -8,9 +8,7 @@
 // L3  What can happen again and again for one reason is limited for that reason, and what was left out is counted and said.
 // L4  Nobody waits for who reads stderr. What a pipe, a socket or a terminal does not take at once, what a full disk
 //     refuses and what nobody reads any more is lost, and counted; the next line that gets through is preceded by one that
-//     says how many were. A terminal is opened once more for that: whether one waits is said of what was opened, and who
-//     else has stderr's, as the shell, is to notice nothing. One that may not be opened, being another user's, is waited for
-//     by the line that it has room for in part.
+//     says how many were.
 #pragma once
 
 #include <chrono>
@@ -41,12 +39,6 @@ uint64_t log_lines_lost();
 
 // Is stderr the journal? In a handler of signals, too, if it was asked before.
 bool stderr_is_journal();
-
-// What stderr is was changed, or privileges to open it (L4) are about to go. set_log() does so, too. Allocates nothing.
-void stderr_changed();
-// Of L4: where to write so that nobody waits, if stderr is a terminal; else stderr. In a handler of signals, too. The log's:
-// not to be closed.
-int stderr_to_write();
 
 // The lines of one reason (L3). Owner: whoever says them; any thread.
 class LimitedLines {

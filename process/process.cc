@@ -129,7 +129,6 @@ void leave_terminal_output() {
     if (nothing < 0) return;
     for (int standard : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) dup2(nothing, standard);
     if (nothing > STDERR_FILENO) close(nothing);
-    stderr_changed();
 }
 
 Problem no_background() {
