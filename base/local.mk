@@ -27,6 +27,7 @@ base_libbase_a_SOURCES = \
 	base/out_buffer.cc \
 	base/out_buffer.h \
 	base/pause.h \
+	base/peer_address.h \
 	base/placement_words.h \
 	base/populate.cc \
 	base/populate.h \

@@ -51,7 +51,7 @@ Listening describe_listener(int fd) {
     one.fd = fd;
     one.ipv6 = bound.storage.ss_family == AF_INET6;
     one.port = bound.port();
-    one.address = describe(bound.storage, "");
+    one.address = describe(bound);
     return one;
 }
 
@@ -125,7 +125,6 @@ std::variant<Listening, conf::Problem> listen_on_unix(const std::string& path, u
 Listening listen_on_passed(const process::PassedSocket& socket) {
     Listening one = describe_listener(socket.fd);
     one.passed = true;
-    if (socket.is_unix()) one.address = "unix:" + socket.unix_path;
     return one;
 }
 
@@ -135,10 +134,55 @@ void remove_unix_socket(const std::string& path, const Listening& ours) {
     if (there.st_dev == ours.device && there.st_ino == ours.inode) unlink(path.c_str());
 }
 
-std::string describe(const sockaddr_storage& address, const std::string& unix_path) {
-    if (address.ss_family == AF_UNIX) return "unix:" + unix_path;
-    const char* transport = address.ss_family == AF_INET6 ? "tcp6:" : "tcp:";
-    return transport + fabric::to_string({address, sizeof address});
+std::string describe(const fabric::SocketAddress& address) {
+    if (address.storage.ss_family == AF_UNIX)
+        return "unix:" + process::unix_path_of(reinterpret_cast<const sockaddr_un&>(address.storage), address.size);
+    const char* transport = address.storage.ss_family == AF_INET6 ? "tcp6:" : "tcp:";
+    return transport + fabric::to_string(address);
+}
+
+PeerAddress peer_address(const sockaddr_storage& address) {
+    PeerAddress peer;
+    if (address.ss_family == AF_INET) {
+        const auto& from = reinterpret_cast<const sockaddr_in&>(address);
+        std::memcpy(peer.ip.data(), &from.sin_addr, sizeof from.sin_addr);
+        peer.port = ntohs(from.sin_port);
+        peer.family = PeerAddress::Family::ipv4;
+    } else if (address.ss_family == AF_INET6) {
+        const auto& from = reinterpret_cast<const sockaddr_in6&>(address);
+        std::memcpy(peer.ip.data(), &from.sin6_addr, sizeof from.sin6_addr);
+        peer.scope = from.sin6_scope_id;
+        peer.port = ntohs(from.sin6_port);
+        peer.family = PeerAddress::Family::ipv6;
+    }
+    return peer;
+}
+
+std::string describe_peer(int fd, const PeerAddress& peer) {
+    fabric::SocketAddress address;
+    if (peer.family == PeerAddress::Family::none) return describe_here(fd);
+    if (peer.family == PeerAddress::Family::ipv4) {
+        auto& from = reinterpret_cast<sockaddr_in&>(address.storage);
+        address.size = sizeof from;
+        from.sin_family = AF_INET;
+        from.sin_port = htons(peer.port);
+        std::memcpy(&from.sin_addr, peer.ip.data(), sizeof from.sin_addr);
+    } else {
+        auto& from = reinterpret_cast<sockaddr_in6&>(address.storage);
+        address.size = sizeof from;
+        from.sin6_family = AF_INET6;
+        from.sin6_port = htons(peer.port);
+        from.sin6_scope_id = peer.scope;
+        std::memcpy(&from.sin6_addr, peer.ip.data(), sizeof from.sin6_addr);
+    }
+    return describe(address);
+}
+
+std::string describe_here(int fd) {
+    fabric::SocketAddress address;
+    address.size = sizeof address.storage;
+    (void)getsockname(fd, address.get(), &address.size);
+    return describe(address);
 }
 
 std::string watch_words(const std::string& described) {

@@ -45,7 +45,7 @@ std::string_view new_connection_words(SessionProtocol protocol) {
 
 }  // namespace
 
-Session::Session(SocketIo& sockets, int socket, SessionProtocol speaks) : io(sockets), protocol(speaks) {
+Session::Session(SocketIo& sockets, int socket, SessionProtocol speaks) : protocol(speaks), io(sockets) {
     state.fd = socket;
 }
 
@@ -233,8 +233,7 @@ void Worker::take_nodes() {
 
 void Worker::open(NewConnection connection) {
     auto* session = new Session(*io_, connection.fd, connection.protocol);
-    session->address = std::move(connection.address);
-    session->listen_address = std::move(connection.listen_address);
+    session->address = connection.address;
     session->state.admin = connection.admin;
     session->state.own = connection.own;
     if (backend_ != nullptr) {
@@ -243,8 +242,7 @@ void Worker::open(NewConnection connection) {
     }
     recorder_.note("opened connection", connection.fd);
     context_.now = node_now();
-    session->last_active = context_.now;
-    session->shown.last_command.store(context_.now, std::memory_order_relaxed);
+    session->last_command.store(context_.now, std::memory_order_relaxed);
     list_newest(*session);
     events_.opened(*session);
     if (context_.options.trace) trace_connection(connection.fd, new_connection_words(connection.protocol));
@@ -294,16 +292,15 @@ void Worker::on_second(evutil_socket_t, short, void* argument) {
     const uint32_t limit = worker.options_.idle_timeout_s;
     while (worker.oldest_ != nullptr) {
         Session& session = *worker.oldest_;
-        if (now - session.last_active <= limit) return;
+        if (now - session.last_command.load(std::memory_order_relaxed) <= limit) return;
         worker.counters_.idle_kicks.add(1);
         worker.close(session, SessionEnd::idle_timeout);
     }
 }
 
 void Worker::touch(Session& session) {
-    if (session.last_active == context_.now) return;
-    session.last_active = context_.now;
-    session.shown.last_command.store(context_.now, std::memory_order_relaxed);
+    if (session.last_command.load(std::memory_order_relaxed) == context_.now) return;
+    session.last_command.store(context_.now, std::memory_order_relaxed);
     unlist(session);
     list_newest(session);
 }
@@ -333,7 +330,7 @@ void Worker::received(Session& session, std::string_view bytes, bool all) {
     std::string_view input = bytes;
     const bool stashed = !session.unread().empty();
     if (stashed) {
-        if (!take_memory(session, [&] { session.input.append(bytes); })) return;
+        if (!take_memory(session, [&] { session.keep().input.append(bytes); })) return;
         input = session.unread();
     }
     if (input.size() >= session.input_want)
@@ -345,7 +342,7 @@ void Worker::received(Session& session, std::string_view bytes, bool all) {
 // What came although the session could not take it: for its next turn (T2).
 void Worker::keep(Session& session, std::string_view bytes) {
     if (session.closing || session.doomed) return;
-    if (!take_memory(session, [&] { session.input.append(bytes); })) return;
+    if (!take_memory(session, [&] { session.keep().input.append(bytes); })) return;
     if (session.unread().size() >= session.input_want) session.unserved = true;
     if (session.unread().size() > ahead_bytes_max && !session.paused) pause(session);
 }
@@ -395,7 +392,8 @@ bool Worker::serve(Session& session, std::string_view input, bool stashed) {
     if (progress.next == Next::watch) session.watch_flags = progress.watch_flags;
     if (progress.next == Next::dump)
         if (!take_memory(session, [&] {
-                session.dump = std::make_unique<DumpWalk>(progress.mgdump, progress.dump_classes);
+                session.keep().dump = std::make_unique<DumpWalk>(progress.mgdump, progress.dump_classes);
+                session.dumping = true;
             }))
             return false;
     if (progress.next == Next::yield) counters_.conn_yields.add(1);
@@ -411,17 +409,19 @@ bool Worker::serve(Session& session, std::string_view input, bool stashed) {
 // What a large value or a deep pipeline made room for is given back with what it was needed for.
 bool Worker::stash(Session& session, std::string_view rest, bool stashed) {
     show_resting(session);
+    if (!stashed) return rest.empty() || take_memory(session, [&] { session.keep().input.assign(rest); });
+    Unfinished& kept = session.keep();
     if (rest.empty()) {
-        session.input_start = 0;
-        std::string().swap(session.input);
+        std::string().swap(kept.input);
+        kept.input_start = 0;
+        session.release();
         return true;
     }
-    if (!stashed) return take_memory(session, [&] { session.input.assign(rest); });
-    session.input_start = session.input.size() - rest.size();
-    if (session.input_start <= std::max(rest.size(), session_bytes_kept)) return true;
+    kept.input_start = kept.input.size() - rest.size();
+    if (kept.input_start <= std::max(rest.size(), session_bytes_kept)) return true;
     return take_memory(session, [&] {
-        std::string(rest).swap(session.input);
-        session.input_start = 0;
+        std::string(rest).swap(kept.input);
+        kept.input_start = 0;
     });
 }
 
@@ -458,7 +458,7 @@ void Worker::take_turn(Session& session) {
     if (session.replies != nullptr && session.replies->due()) return deliver(session);
     if (session.held || session.closing)
         after_sending(session);
-    else if (session.dump != nullptr)
+    else if (session.dumping)
         stream_dump(session);
     else if (session.unserved)
         serve(session, session.unread(), true);

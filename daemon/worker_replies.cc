@@ -32,7 +32,7 @@ bool Worker::send_replies(Session& session) {
     recorder_.note(sent.how == Sent::queued ? "queued for connection, bytes:" : "sent on connection, bytes:", session.state.fd,
                    int64_t(sent.how == Sent::part ? sent.bytes : size));
     if (sent.how == Sent::part) {
-        auto keep = [&] { session.output.assign(out_.data() + sent.bytes, size - sent.bytes); };
+        auto keep = [&] { session.keep().output.assign(out_.data() + sent.bytes, size - sent.bytes); };
         if (!take_memory(session, keep)) return false;
         out_.clear(out_bytes_kept);
         if (begin_writing(session)) return true;
@@ -59,7 +59,7 @@ void Worker::unsent(Session& session, std::string_view rest, int error) {
     session.queued = false;
     if (error != 0) return doom(session, SessionEnd::send_failed);
     try {
-        session.output.assign(rest);
+        session.keep().output.assign(rest);
     } catch (const std::bad_alloc&) {
         return doom(session, SessionEnd::no_memory);
     }
@@ -75,7 +75,7 @@ void Worker::doom(Session& session, SessionEnd why) {
 
 // `output` waits for the socket. False: there is no memory for that.
 bool Worker::begin_writing(Session& session) {
-    session.output_start = 0;
+    session.keep().output_start = 0;
     session.writing = true;
     show(session, ShownState::writing);
     io_->pause(session);
@@ -98,7 +98,7 @@ bool Worker::unpause(Session& session) {
 bool Worker::await_answers(Session& session) {
     session.replies->remind();
     if (session.replies->due()) return true;
-    if (session.closing || session.watch_flags != 0 || session.dump != nullptr) {
+    if (session.closing || session.watch_flags != 0 || session.dumping) {
         pause(session);
         return true;
     }
@@ -119,7 +119,7 @@ bool Worker::after_sending(Session& session) {
     }
     session.held = false;
     if (session.watch_flags != 0) return become_watcher(session);
-    if (session.dump != nullptr || session.unserved) {
+    if (session.dumping || session.unserved) {
         queue(session);
         return true;
     }
@@ -141,10 +141,14 @@ bool Worker::after_sending(Session& session) {
 void Worker::stream_dump(Session& session) {
     bool more = false;
     if (!take_memory(session, [&] {
-            more = session.dump->more(out_, node_, context_.now, context_.started_unix, out_bytes_kept);
+            more = session.unfinished->dump->more(out_, node_, context_.now, context_.started_unix, out_bytes_kept);
         }))
         return;
-    if (!more) session.dump.reset();
+    if (!more) {
+        session.unfinished->dump.reset();
+        session.dumping = false;
+        session.release();
+    }
     send_replies(session);
 }
 
@@ -171,7 +175,8 @@ bool Worker::resume(Session& session) {
 }
 
 bool Worker::send_pending(Session& session) {
-    std::string_view rest = std::string_view(session.output).substr(session.output_start);
+    Unfinished& kept = session.keep();
+    std::string_view rest = std::string_view(kept.output).substr(kept.output_start);
     ssize_t sent = send(session.state.fd, rest.data(), rest.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
     counters_.write_calls.add(1);
     if (sent < 0) {
@@ -180,10 +185,10 @@ bool Worker::send_pending(Session& session) {
         return false;
     }
     counters_.bytes_written.add(uint64_t(sent));
-    session.output_start += size_t(sent);
-    if (session.output_start < session.output.size()) return false;
-    std::string().swap(session.output);
-    session.output_start = 0;
+    kept.output_start += size_t(sent);
+    if (kept.output_start < kept.output.size()) return false;
+    std::string().swap(kept.output);
+    session.release();
     return true;
 }
 

@@ -19,6 +19,7 @@
 #include "base/boottime.h"
 #include "base/broken.h"
 #include "base/failed_check.h"
+#include "base/peer_address.h"
 #include "base/recorder.h"
 #include "process/log.h"
 
@@ -98,6 +99,17 @@ class Line {
                 text({&c, 1});
         }
         return text("\"");
+    }
+    // "tcp:127.0.0.1:40950", "tcp6:[fe80:0:...]:40950"
+    Line& address(const PeerAddress& peer) {
+        const bool v6 = peer.family == PeerAddress::Family::ipv6;
+        if (peer.family == PeerAddress::Family::none) return text("a Unix socket");
+        text(v6 ? "tcp6:[" : "tcp:");
+        for (size_t i = 0; i < (v6 ? 16 : 4); i += v6 ? 2 : 1) {
+            if (i != 0) text(v6 ? ":" : ".");
+            v6 ? hex(uint64_t(peer.ip[i]) << 8 | peer.ip[i + 1], 4) : number(peer.ip[i]);
+        }
+        return text(v6 ? "]:" : ":").number(peer.port);
     }
     void write() {
         bytes_[size_++] = '\n';
@@ -193,7 +205,8 @@ void write_at_hand(const Recorder& recorder) {
     const Recorder::AtHand hand = recorder.at_hand();
     Line line;
     if (hand.fd < 0) return line.text("  at hand: nothing").write();
-    line.text("  at hand: connection ").number(hand.fd).text(" from ").text(hand.from);
+    line.text("  at hand: connection ").number(hand.fd).text(" from ");
+    hand.peer != nullptr ? line.address(*hand.peer) : line.text(hand.from);
     const uintptr_t begin = reinterpret_cast<uintptr_t>(hand.bytes.data());
     const uintptr_t at = reinterpret_cast<uintptr_t>(hand.step);
     size_t done = at >= begin && at - begin <= hand.bytes.size() ? at - begin : 0;
