@@ -417,7 +417,7 @@ t_libfaulty_a_SOURCES = t/faulty.cc \
 	$(proxy_libproxy_a_SOURCES) $(node_libnode_a_SOURCES) $(fabric_libfabric_a_SOURCES) \
 	$(protocol_libprotocol_a_SOURCES) $(base_libbase_a_SOURCES)
 nodist_t_libfaulty_a_SOURCES = $(nodist_daemon_libdaemon_a_SOURCES)
-faulty_ldadd = t/libfaulty.a $(RDMACM_LIBS) $(IBVERBS_LIBS) $(HASHKIT_LIBS) $(TOMLPLUSPLUS_LIBS) \
+faulty_ldadd = t/libfaulty.a $(TOMLPLUSPLUS_LIBS) \
 	$(LIBURING_LIBS) $(LIBEVENT_LIBS)
 
 faulty_programs = t/faulty_node_safety t/faulty_node_lease t/faulty_pointer_table_safety \
