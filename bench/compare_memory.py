@@ -12,6 +12,7 @@ CONNECTIONS_PER_ADDRESS = 20_000  # fewer than ports that the kernel gives out
 PATIENCE_SECONDS = 60
 BIND_ADDRESS_NO_PORT = 24  # <netinet/in.h>; Python has no name for it
 SETTLE_SECONDS, RESTS = 10, 6
+THERE_BEFORE = 2  # one of so many items: what a process takes when it first stores something is not theirs
 
 
 def settled(process):
@@ -25,16 +26,18 @@ def settled(process):
 
 def of_items(make, load, keys, value_bytes):
     """Bytes that an item of so many bytes and keys of at most ten characters takes. make(): a contestant, not running."""
-    data = Data("%d B values" % value_bytes, value_bytes, keys, prefix="key-")
+    name = "%d B values" % value_bytes
     contestant = make().start()
     try:
-        before = contestant.front.resident_bytes()
-        load.preload(contestant, data)
+        settled(contestant.front)
+        load.preload(contestant, Data(name, value_bytes, keys // THERE_BEFORE, prefix="key-"))
+        before = settled(contestant.front)
+        load.preload(contestant, Data(name, value_bytes, keys, prefix="key-"))
         after = settled(contestant.front)
         items = int(stats(contestant.port)["curr_items"])
         if items < keys:
             raise Failed("%s holds only %d of %d items" % (contestant.label, items, keys))
-        return (after - before) / items
+        return (after - before) / (items - keys // THERE_BEFORE)
     finally:
         contestant.stop()
 
@@ -67,7 +70,7 @@ def with_idle_connections(make, connections):
     contestant = make().start()
     opened = []
     try:
-        before = contestant.front.resident_bytes()
+        before = settled(contestant.front)
         for number in range(connections):
             opened.append(connect(contestant.port, number))
         after = settled(contestant.front)

@@ -96,14 +96,14 @@ Node::Impl::Impl(const Config& wanted)
       region(shape(wanted)),
       arena(region, classes, pages_reserved(wanted), pages_limit(wanted), lease_share(config),
             pages_unleased_min(wanted), wanted.huge_pages),
-      secret(drawn(wanted, 3)) {
+      secret(drawn(wanted, 3)),
+      partitions(size_t(1) << partition_count_log2) {
     region.keep_beside(&arena.descriptor(0), sizeof(Descriptor));
     if (wanted.count_reads) arena.count_reads();
     if (config.numa_nodes.size() > 1) bind_memory(config.binder != nullptr ? *config.binder : kernel_binder());
     const uint64_t first_generation = drawn(wanted, 4) >> 6 | 1;  // room for 2^58 mutations above it
-    for (uint32_t i = 0; i < UINT32_C(1) << partition_count_log2; i++)
-        partitions[i].attach(region, arena, config, i, UINT32_C(1) << partition_count_log2, secret,
-                             first_generation >> 2);
+    for (uint32_t i = 0; i < partitions.size(); i++)
+        partitions[i].attach(region, arena, config, i, uint32_t(partitions.size()), secret, first_generation >> 2);
     for (uint8_t i = 1; i <= classes.count(); i++)
         region.header().class_bytes[i] = classes.slot_bytes(i);
 }
