@@ -5,6 +5,7 @@
 #include <rdma/rdma_cma.h>
 
 #include <cerrno>
+#include <cstdint>
 
 #include "base/check.h"
 #include "base/loaded_library.h"

@@ -155,6 +155,10 @@ check_PROGRAMS += t/unit_conf_farnode
 TESTS += t/unit_conf_farnode
 t_unit_conf_farnode_SOURCES = t/unit_conf_farnode.cc t/tap.h
 
+check_PROGRAMS += t/unit_resident
+TESTS += t/unit_resident
+t_unit_resident_SOURCES = t/unit_resident.cc t/tap.h
+
 check_PROGRAMS += t/unit_log
 TESTS += t/unit_log
 t_unit_log_SOURCES = t/unit_log.cc t/tap.h
