@@ -142,39 +142,40 @@ std::string describe(const fabric::SocketAddress& address) {
 }
 
 PeerAddress peer_address(const sockaddr_storage& address) {
-    PeerAddress peer;
     if (address.ss_family == AF_INET) {
         const auto& from = reinterpret_cast<const sockaddr_in&>(address);
-        std::memcpy(peer.ip.data(), &from.sin_addr, sizeof from.sin_addr);
-        peer.port = ntohs(from.sin_port);
-        peer.family = PeerAddress::Family::ipv4;
-    } else if (address.ss_family == AF_INET6) {
-        const auto& from = reinterpret_cast<const sockaddr_in6&>(address);
-        std::memcpy(peer.ip.data(), &from.sin6_addr, sizeof from.sin6_addr);
-        peer.scope = from.sin6_scope_id;
-        peer.port = ntohs(from.sin6_port);
-        peer.family = PeerAddress::Family::ipv6;
+        PeerAddress::Ip4 at;
+        std::memcpy(at.ip.data(), &from.sin_addr, sizeof from.sin_addr);
+        at.port = ntohs(from.sin_port);
+        return PeerAddress(at);
     }
-    return peer;
+    if (address.ss_family != AF_INET6) return {};
+    const auto& from = reinterpret_cast<const sockaddr_in6&>(address);
+    PeerAddress::Ip6 at;
+    std::memcpy(at.ip.data(), &from.sin6_addr, sizeof from.sin6_addr);
+    at.scope = from.sin6_scope_id;
+    at.port = ntohs(from.sin6_port);
+    return PeerAddress(at);
 }
 
 std::string describe_peer(int fd, const PeerAddress& peer) {
     fabric::SocketAddress address;
-    if (peer.family == PeerAddress::Family::none) return describe_here(fd);
-    if (peer.family == PeerAddress::Family::ipv4) {
-        auto& from = reinterpret_cast<sockaddr_in&>(address.storage);
-        address.size = sizeof from;
-        from.sin_family = AF_INET;
-        from.sin_port = htons(peer.port);
-        std::memcpy(&from.sin_addr, peer.ip.data(), sizeof from.sin_addr);
-    } else {
+    if (const PeerAddress::Ip6* at = peer.ip6(); at != nullptr) {
         auto& from = reinterpret_cast<sockaddr_in6&>(address.storage);
         address.size = sizeof from;
         from.sin6_family = AF_INET6;
-        from.sin6_port = htons(peer.port);
-        from.sin6_scope_id = peer.scope;
-        std::memcpy(&from.sin6_addr, peer.ip.data(), sizeof from.sin6_addr);
+        from.sin6_port = htons(at->port);
+        from.sin6_scope_id = at->scope;
+        std::memcpy(&from.sin6_addr, at->ip.data(), sizeof from.sin6_addr);
+        return describe(address);
     }
+    if (!peer.is_ip4()) return describe_here(fd);
+    const PeerAddress::Ip4 at = peer.ip4();
+    auto& from = reinterpret_cast<sockaddr_in&>(address.storage);
+    address.size = sizeof from;
+    from.sin_family = AF_INET;
+    from.sin_port = htons(at.port);
+    std::memcpy(&from.sin_addr, at.ip.data(), sizeof from.sin_addr);
     return describe(address);
 }
 

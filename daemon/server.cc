@@ -30,6 +30,7 @@ using process::node_started_unix;
 namespace {
 
 constexpr int accepts_per_readiness = 64;
+constexpr size_t sessions_reserved_max = 1 << 16;  // of their table, which is memory only once it is used
 constexpr timeval retry_after{0, 10'000};
 constexpr std::string_view too_many = "ERROR Too many open connections\r\n";
 
@@ -141,6 +142,7 @@ void Server::add_listener(const Listening& socket, SessionProtocol protocol) {
 void Server::start(node::Node& node, Nodes* nodes, const EngineOptions& engine, Admin& admin, WatchHub& watch) {
     watch_ = &watch;
     nodes_ = nodes;
+    sessions_.reserve(std::min<size_t>(connections_max_, sessions_reserved_max));
     base_.reset(event_base_new());
     if (base_ == nullptr) throw std::system_error(errno, std::generic_category(), "event_base_new");
     wake_fd_ = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);

@@ -46,6 +46,9 @@ struct Unfinished {
 // In the order of use: libevent's part, what each request touches, and the rest, a cache line or two each.
 struct Session {
     Session(SocketIo& sockets, int socket, SessionProtocol speaks);
+    ~Session();
+    Session(const Session&) = delete;
+    Session& operator=(const Session&) = delete;
     // It can take nothing at the moment: what it receives is kept.
     bool busy() const {
         return queued || writing || paused || settling || closing || doomed || watch_flags != 0 || dumping;
@@ -63,10 +66,12 @@ struct Session {
         if (unfinished != nullptr && unfinished->input.empty() && unfinished->output.empty() && !dumping) unfinished.reset();
     }
 
-    event readiness;            // EventIo's; of RingIo, while it waits for room
+    union {                     // as its `io` is
+        event readiness;        // EventIo's
+        RingSlot* slot;         // RingIo's
+    };
 
-    SessionState state;
-    std::unique_ptr<ReplyQueue> replies;  // if there is a backend
+    SessionState state;         // its `replies` is the session's own, if there is a backend
     std::unique_ptr<Unfinished> unfinished;  // N1
     uint32_t input_want = 0;    // no use parsing before so many bytes are there: less than the largest item and its request
     std::atomic<NodeSeconds> last_command{0};  // this and the next are the worker's; anybody reads them
@@ -87,7 +92,6 @@ struct Session {
     bool dumping : 1 = false;   // there is a `dump`
 
     SocketIo& io;               // its worker's
-    RingSlot* slot = nullptr;   // RingIo's
     Session* older = nullptr;
     Session* newer = nullptr;
     PeerAddress address;
@@ -95,7 +99,7 @@ struct Session {
     uint16_t held_slots = 0;    // unanswered when it was held
 };
 
-// An idle client takes this much, and as many entries in two tables. A larger one is 320 bytes to the allocator.
-static_assert(sizeof(Session) <= 256);
+// An idle client takes this much, and its part of two tables. What is larger takes 256 bytes of the allocator.
+static_assert(sizeof(Session) <= 224);
 
 }  // namespace farcached::daemon

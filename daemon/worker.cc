@@ -46,8 +46,11 @@ std::string_view new_connection_words(SessionProtocol protocol) {
 }  // namespace
 
 Session::Session(SocketIo& sockets, int socket, SessionProtocol speaks) : protocol(speaks), io(sockets) {
+    slot = nullptr;
     state.fd = socket;
 }
+
+Session::~Session() { delete state.replies; }
 
 Worker::Worker(node::Node& node, Nodes* nodes, const EngineOptions& engine, Admin& admin, WatchHub& watch,
                SessionEvents& events, const WorkerOptions& options)
@@ -158,9 +161,9 @@ int64_t Worker::timer_due_ns() {
 // Answers have come for the session; while its socket takes no more they wait.
 void Worker::deliver(Session& session) {
     if (session.writing || session.settling || session.doomed) return;
-    if (session.queued) return session.replies->remind();
+    if (session.queued) return session.state.replies->remind();
     recorder_.take(session.state.fd, session.address, {});
-    const bool written = take_memory(session, [&] { session.replies->emit(out_); });
+    const bool written = take_memory(session, [&] { session.state.replies->emit(out_); });
     recorder_.put_down();
     if (written) send_replies(session);
 }
@@ -233,12 +236,11 @@ void Worker::take_nodes() {
 
 void Worker::open(NewConnection connection) {
     auto* session = new Session(*io_, connection.fd, connection.protocol);
-    session->address = connection.address;
+    session->address = std::move(connection.address);
     session->state.admin = connection.admin;
     session->state.own = connection.own;
     if (backend_ != nullptr) {
-        session->replies = std::make_unique<ReplyQueue>(replies_, connection.fd, session);
-        session->state.replies = session->replies.get();
+        session->state.replies = new ReplyQueue(replies_, connection.fd, session);
     }
     recorder_.note("opened connection", connection.fd);
     context_.now = node_now();
@@ -350,7 +352,7 @@ void Worker::keep(Session& session, std::string_view bytes) {
 void Worker::input_ended(Session& session, int error) {
     if (session.doomed) return;
     session.end = error == 0 ? SessionEnd::client_closed : SessionEnd::peer_reset;
-    const bool answers_come = session.replies != nullptr && !session.replies->empty();
+    const bool answers_come = session.state.replies != nullptr && !session.state.replies->empty();
     const bool now = !session.busy() && !answers_come;
     if (error != 0 && !session.busy()) return close(session, session.end);
     session.deaf = true;
@@ -365,7 +367,7 @@ void Worker::receive_rest(Session& session) {
     session.end = SessionEnd::server_stopped;
     session.deaf = true;
     pause(session);
-    if (session.replies == nullptr || session.replies->empty()) send_replies(session);
+    if (session.state.replies == nullptr || session.state.replies->empty()) send_replies(session);
 }
 
 bool Worker::serve(Session& session, std::string_view input, bool stashed) {
@@ -380,7 +382,7 @@ bool Worker::serve(Session& session, std::string_view input, bool stashed) {
     recorder_.take(session.state.fd, session.address, input);
     if (!take_memory(session, [&] {
             progress = engine(context_, session.state, input, out_, options_.requests_per_event);
-            if (session.replies != nullptr) session.replies->settle(out_);
+            if (session.state.replies != nullptr) session.state.replies->settle(out_);
         }))
         return false;
     recorder_.put_down();
@@ -399,7 +401,7 @@ bool Worker::serve(Session& session, std::string_view input, bool stashed) {
     if (progress.next == Next::yield) counters_.conn_yields.add(1);
     if (progress.next == Next::hold && session.unserved) {
         session.held = true;
-        session.held_slots = session.replies->slots();
+        session.held_slots = session.state.replies->slots();
         pause(session);
     }
     return send_replies(session);
@@ -455,7 +457,7 @@ void Worker::turn_of_waiting() {
 
 void Worker::take_turn(Session& session) {
     CHECK(!session.writing);
-    if (session.replies != nullptr && session.replies->due()) return deliver(session);
+    if (session.state.replies != nullptr && session.state.replies->due()) return deliver(session);
     if (session.held || session.closing)
         after_sending(session);
     else if (session.dumping)

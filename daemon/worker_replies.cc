@@ -96,13 +96,13 @@ bool Worker::unpause(Session& session) {
 
 // What a session does while some of its replies are still to come.
 bool Worker::await_answers(Session& session) {
-    session.replies->remind();
-    if (session.replies->due()) return true;
+    session.state.replies->remind();
+    if (session.state.replies->due()) return true;
     if (session.closing || session.watch_flags != 0 || session.dumping) {
         pause(session);
         return true;
     }
-    if (session.held && session.replies->slots() < session.held_slots && session.replies->has_room()) {
+    if (session.held && session.state.replies->slots() < session.held_slots && session.state.replies->has_room()) {
         session.held = false;
         if (!session.unserved && !unpause(session)) return false;
     }
@@ -112,7 +112,7 @@ bool Worker::await_answers(Session& session) {
 
 // What a session does once all its replies are with the socket.
 bool Worker::after_sending(Session& session) {
-    if (session.replies != nullptr && !session.replies->empty()) return await_answers(session);
+    if (session.state.replies != nullptr && !session.state.replies->empty()) return await_answers(session);
     if (session.closing) {
         close(session, SessionEnd::protocol_close);
         return false;

@@ -100,16 +100,17 @@ class Line {
         }
         return text("\"");
     }
-    // "tcp:127.0.0.1:40950", "tcp6:[fe80:0:...]:40950"
+    // "tcp:127.0.0.1:40950", "tcp6:[fe80:0000:...]:40950"
     Line& address(const PeerAddress& peer) {
-        const bool v6 = peer.family == PeerAddress::Family::ipv6;
-        if (peer.family == PeerAddress::Family::none) return text("a Unix socket");
-        text(v6 ? "tcp6:[" : "tcp:");
-        for (size_t i = 0; i < (v6 ? 16 : 4); i += v6 ? 2 : 1) {
-            if (i != 0) text(v6 ? ":" : ".");
-            v6 ? hex(uint64_t(peer.ip[i]) << 8 | peer.ip[i + 1], 4) : number(peer.ip[i]);
+        if (const PeerAddress::Ip6* at = peer.ip6(); at != nullptr) {
+            for (size_t i = 0; i < at->ip.size(); i += 2)
+                text(i == 0 ? "tcp6:[" : ":").hex(uint64_t(at->ip[i]) << 8 | at->ip[i + 1], 4);
+            return text("]:").number(at->port);
         }
-        return text(v6 ? "]:" : ":").number(peer.port);
+        if (!peer.is_ip4()) return text("a Unix socket");
+        const PeerAddress::Ip4 at = peer.ip4();
+        for (size_t i = 0; i < at.ip.size(); i++) text(i == 0 ? "tcp:" : ".").number(at.ip[i]);
+        return text(":").number(at.port);
     }
     void write() {
         bytes_[size_++] = '\n';
