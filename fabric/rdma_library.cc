@@ -43,6 +43,7 @@
     X(rdma_destroy_qp)             \
     X(rdma_disconnect)             \
     X(rdma_get_cm_event)           \
+    X(rdma_get_src_port)           \
     X(rdma_listen)                 \
     X(rdma_migrate_id)             \
     X(rdma_reject)                 \
@@ -103,6 +104,7 @@ int rdma_set_option(rdma_cm_id* id, int level, int name, void* value, size_t byt
     return rdma().rdma_set_option(id, level, name, value, bytes);
 }
 int rdma_bind_addr(rdma_cm_id* id, sockaddr* at) { return rdma().rdma_bind_addr(id, at); }
+__be16 rdma_get_src_port(rdma_cm_id* id) { return rdma().rdma_get_src_port(id); }
 int rdma_listen(rdma_cm_id* id, int backlog) { return rdma().rdma_listen(id, backlog); }
 int rdma_resolve_addr(rdma_cm_id* id, sockaddr* from, sockaddr* to, int timeout_ms) {
     return rdma().rdma_resolve_addr(id, from, to, timeout_ms);
