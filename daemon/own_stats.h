@@ -9,7 +9,7 @@
       sample.local.local_hits)                                                                       \
     X(requests, "requests executed", sample.workers.requests)                                        \
     X(read_calls, "recv system calls", sample.workers.read_calls)                                    \
-    X(write_calls, "sendmsg system calls", sample.workers.write_calls)                               \
+    X(write_calls, "send system calls", sample.workers.write_calls)                               \
     X(get_unavailable, "keys asked for whose node did not answer", sample.workers.get_unavailable)   \
     X(change_unavailable, "changes whose node did not answer: carried out or not, nobody knows",     \
       sample.workers.change_unavailable)                                                             \
@@ -96,7 +96,7 @@
     X(sampled, "gets and sets looked at since the last stats hotkeys reset", sampled)
 // and its keys with the largest counts, as "way:rank:name" from rank 1. `hot` is a HotKey.
 #define HOT_KEY_ROWS(X)                                                                              \
-    X(key, "the key, as in watch", encoded(hot.key))                                                 \
+    X(key, "the key, as in watch", uri_encoded(hot.key))                                             \
     X(requests, "about how many gets and sets of it there were: never too low, but for the chance of the sample", \
       std::to_string(hot.count * one_in))                                                            \
     X(error, "by how much that may be too high, because only the keys that come most are counted",   \

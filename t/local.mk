@@ -242,6 +242,9 @@ EXTRA_DIST += \
 	t/guest/units.py \
 	t/guest/wire.py
 
+# A Debian package, in a root of its own: contrib/check makes both.
+EXTRA_DIST += t/clean_root.py
+
 # Real clients and tools: needs registries, so contrib/check runs it and `make check` does not.
 EXTRA_DIST += \
 	t/clients/run \
@@ -287,7 +290,7 @@ t_unit_ctl_LDADD = ctl/libctl.a $(LDADD)
 # farcached in front of nodes.
 test_scripts += t/conv_nodes_clients.py
 
-test_scripts += t/conv_connections.py t/conv_connection_limits.py
+test_scripts += t/conv_connections.py t/conv_connection_limits.py t/conv_together.py
 
 # Clients' sockets by io_uring.
 test_scripts += t/uring.py t/uring_suites.py
