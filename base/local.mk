@@ -16,6 +16,8 @@ base_libbase_a_SOURCES = \
 	base/hash.cc \
 	base/hash.h \
 	base/limits.h \
+	base/loaded_library.cc \
+	base/loaded_library.h \
 	base/log_words.h \
 	base/mapping.cc \
 	base/mapping.h \
@@ -28,6 +30,7 @@ base_libbase_a_SOURCES = \
 	base/out_buffer.h \
 	base/prefetch.h \
 	base/pause.h \
+	base/peer_address.h \
 	base/placement_words.h \
 	base/populate.cc \
 	base/populate.h \

@@ -16,6 +16,8 @@
 #include <memory>
 #include <string_view>
 
+#include "base/peer_address.h"
+
 namespace farcached {
 
 class Recorder {
@@ -30,7 +32,8 @@ class Recorder {
     };
     struct AtHand {
         int fd = -1;              // of a client's connection; -1: nothing is at hand
-        std::string_view from;    // whose
+        const PeerAddress* peer = nullptr;  // whose; nullptr: `from` says so
+        std::string_view from;
         std::string_view bytes;   // what was received and not yet done when it was taken
         const char* step = nullptr;  // what is done now begins there
     };
@@ -70,12 +73,14 @@ class Recorder {
         std::atomic_signal_fence(std::memory_order_release);
         noted_.store(count + 1, std::memory_order_relaxed);
     }
+    void take(int fd, const PeerAddress& peer, std::string_view bytes) {
+        at_hand_.peer = &peer;
+        take(fd, bytes);
+    }
     void take(int fd, std::string_view from, std::string_view bytes) {
+        at_hand_.peer = nullptr;
         at_hand_.from = from;
-        at_hand_.bytes = bytes;
-        step_.store(bytes.data(), std::memory_order_relaxed);
-        std::atomic_signal_fence(std::memory_order_release);
-        fd_.store(fd, std::memory_order_relaxed);
+        take(fd, bytes);
     }
     // The same of who was taken, where only this much is known of what is done.
     void hand(std::string_view bytes) {
@@ -94,6 +99,13 @@ class Recorder {
     const Event& event(uint64_t number) const { return events_[number % events_max]; }
 
   private:
+    void take(int fd, std::string_view bytes) {
+        at_hand_.bytes = bytes;
+        step_.store(bytes.data(), std::memory_order_relaxed);
+        std::atomic_signal_fence(std::memory_order_release);
+        fd_.store(fd, std::memory_order_relaxed);
+    }
+
     char name_[name_bytes_max + 1] = "";
     size_t name_bytes_ = 0;
     std::atomic<uint64_t> now_ns_{0}, noted_{0};

@@ -51,7 +51,7 @@ Listening describe_listener(int fd) {
     one.fd = fd;
     one.ipv6 = bound.storage.ss_family == AF_INET6;
     one.port = bound.port();
-    one.address = describe(bound.storage, "");
+    one.address = describe(bound);
     return one;
 }
 
@@ -125,7 +125,6 @@ std::variant<Listening, conf::Problem> listen_on_unix(const std::string& path, u
 Listening listen_on_passed(const process::PassedSocket& socket) {
     Listening one = describe_listener(socket.fd);
     one.passed = true;
-    if (socket.is_unix()) one.address = "unix:" + socket.unix_path;
     return one;
 }
 
@@ -135,10 +134,56 @@ void remove_unix_socket(const std::string& path, const Listening& ours) {
     if (there.st_dev == ours.device && there.st_ino == ours.inode) unlink(path.c_str());
 }
 
-std::string describe(const sockaddr_storage& address, const std::string& unix_path) {
-    if (address.ss_family == AF_UNIX) return "unix:" + unix_path;
-    const char* transport = address.ss_family == AF_INET6 ? "tcp6:" : "tcp:";
-    return transport + fabric::to_string({address, sizeof address});
+std::string describe(const fabric::SocketAddress& address) {
+    if (address.storage.ss_family == AF_UNIX)
+        return "unix:" + process::unix_path_of(reinterpret_cast<const sockaddr_un&>(address.storage), address.size);
+    const char* transport = address.storage.ss_family == AF_INET6 ? "tcp6:" : "tcp:";
+    return transport + fabric::to_string(address);
+}
+
+PeerAddress peer_address(const sockaddr_storage& address) {
+    if (address.ss_family == AF_INET) {
+        const auto& from = reinterpret_cast<const sockaddr_in&>(address);
+        PeerAddress::Ip4 at;
+        std::memcpy(at.ip.data(), &from.sin_addr, sizeof from.sin_addr);
+        at.port = ntohs(from.sin_port);
+        return PeerAddress(at);
+    }
+    if (address.ss_family != AF_INET6) return {};
+    const auto& from = reinterpret_cast<const sockaddr_in6&>(address);
+    PeerAddress::Ip6 at;
+    std::memcpy(at.ip.data(), &from.sin6_addr, sizeof from.sin6_addr);
+    at.scope = from.sin6_scope_id;
+    at.port = ntohs(from.sin6_port);
+    return PeerAddress(at);
+}
+
+std::string describe_peer(int fd, const PeerAddress& peer) {
+    fabric::SocketAddress address;
+    if (const PeerAddress::Ip6* at = peer.ip6(); at != nullptr) {
+        auto& from = reinterpret_cast<sockaddr_in6&>(address.storage);
+        address.size = sizeof from;
+        from.sin6_family = AF_INET6;
+        from.sin6_port = htons(at->port);
+        from.sin6_scope_id = at->scope;
+        std::memcpy(&from.sin6_addr, at->ip.data(), sizeof from.sin6_addr);
+        return describe(address);
+    }
+    if (!peer.is_ip4()) return describe_here(fd);
+    const PeerAddress::Ip4 at = peer.ip4();
+    auto& from = reinterpret_cast<sockaddr_in&>(address.storage);
+    address.size = sizeof from;
+    from.sin_family = AF_INET;
+    from.sin_port = htons(at.port);
+    std::memcpy(&from.sin_addr, at.ip.data(), sizeof from.sin_addr);
+    return describe(address);
+}
+
+std::string describe_here(int fd) {
+    fabric::SocketAddress address;
+    address.size = sizeof address.storage;
+    (void)getsockname(fd, address.get(), &address.size);
+    return describe(address);
 }
 
 std::string watch_words(const std::string& described) {

@@ -9,7 +9,9 @@
 #include <variant>
 #include <vector>
 
+#include "base/peer_address.h"
 #include "conf/exit_status.h"
+#include "fabric/socket_address.h"
 #include "process/passed_sockets.h"
 
 namespace farcached::daemon {
@@ -39,7 +41,11 @@ Listening listen_on_passed(const process::PassedSocket& socket);
 void remove_unix_socket(const std::string& path, const Listening& ours);
 
 // "tcp:127.0.0.1:40950", "tcp6:[::1]:40950", "unix:/path".
-std::string describe(const sockaddr_storage& address, const std::string& unix_path);
+std::string describe(const fabric::SocketAddress& address);
+PeerAddress peer_address(const sockaddr_storage& address);
+// Of a connection: where it comes from, and the end of it that is here. Of a Unix socket both are the path that it came to.
+std::string describe_peer(int fd, const PeerAddress& peer);
+std::string describe_here(int fd);
 // " rip=127.0.0.1 rport=40950 transport=tcp" of a described address.
 std::string watch_words(const std::string& described);
 

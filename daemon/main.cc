@@ -282,4 +282,11 @@ int run(int argc, char** argv) {
 
 }  // namespace farcached::daemon
 
+// jemalloc's settings, which it finds by this name: workers allocate little, so that few arenas, and short lists of free objects in
+// each thread, serve them as well and take a third of a megabyte less. MALLOC_CONF in the environment comes before it.
+extern "C" {
+extern const char* const malloc_conf;
+const char* const malloc_conf = "narenas:4,tcache_nslots_small_max:32";
+}
+
 int main(int argc, char** argv) { return farcached::daemon::run(argc, argv); }

@@ -40,7 +40,7 @@ struct RingSlot {
     bool cancelled = false;   // and was told to end that
     bool ended = false;       // nothing more will come
     bool in_hand = false;     // a completion of it is being told
-    bool awaits_room = false;
+    std::unique_ptr<event> room;  // while the session waits for its socket to take more
     bool tell = false;        // among told_
     bool starved = false;     // among starved_: its receive ended for want of a buffer
 };
@@ -249,15 +249,17 @@ void RingIo::pause(Session& session) {
 }
 
 void RingIo::stop_waiting(Session& session) {
-    if (!session.slot->awaits_room) return;
-    event_del(&session.readiness);
-    session.slot->awaits_room = false;
+    if (session.slot->room == nullptr) return;
+    event_del(session.slot->room.get());
+    session.slot->room.reset();
 }
 
 bool RingIo::await_room(Session& session) {
-    event_assign(&session.readiness, base_, session.state.fd, EV_WRITE | EV_PERSIST, on_room, &session);
-    if (event_add(&session.readiness, nullptr) != 0) return false;
-    session.slot->awaits_room = true;
+    std::unique_ptr<event> room(new (std::nothrow) event);
+    if (room == nullptr) return false;
+    event_assign(room.get(), base_, session.state.fd, EV_WRITE | EV_PERSIST, on_room, &session);
+    if (event_add(room.get(), nullptr) != 0) return false;
+    session.slot->room = std::move(room);
     return true;
 }
 

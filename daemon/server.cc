@@ -30,6 +30,7 @@ using process::node_started_unix;
 namespace {
 
 constexpr int accepts_per_readiness = 64;
+constexpr size_t sessions_reserved_max = 1 << 16;  // of their table, which is memory only once it is used
 constexpr timeval retry_after{0, 10'000};
 constexpr std::string_view too_many = "ERROR Too many open connections\r\n";
 
@@ -38,8 +39,8 @@ uint64_t clock_us() {
     return uint64_t(std::chrono::duration_cast<std::chrono::microseconds>(since).count());
 }
 
-std::string_view shown_state(uint8_t state) {
-    switch (ShownState(state)) {
+std::string_view words_of(ShownState state) {
+    switch (state) {
         case ShownState::waiting: return "conn_read";
         case ShownState::parsing: return "conn_parse_cmd";
         case ShownState::receiving_value: return "conn_nread";
@@ -47,6 +48,10 @@ std::string_view shown_state(uint8_t state) {
         case ShownState::writing: return "conn_mwrite";
     }
     return "conn_read";
+}
+
+std::string peer_of(const Session& session) {
+    return session.state.own ? "own" : describe_peer(session.state.fd, session.address);
 }
 
 // Who waits for several others, for a bounded time.
@@ -137,6 +142,7 @@ void Server::add_listener(const Listening& socket, SessionProtocol protocol) {
 void Server::start(node::Node& node, Nodes* nodes, const EngineOptions& engine, Admin& admin, WatchHub& watch) {
     watch_ = &watch;
     nodes_ = nodes;
+    sessions_.reserve(std::min<size_t>(connections_max_, sessions_reserved_max));
     base_.reset(event_base_new());
     if (base_ == nullptr) throw std::system_error(errno, std::generic_category(), "event_base_new");
     wake_fd_ = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
@@ -275,10 +281,7 @@ void Server::accept_some(Listener& listener) {
             (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
             (void)setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
         }
-        const bool over_unix = address.ss_family == AF_UNIX;
-        NewConnection connection{fd, listener.protocol, over_unix ? listener.address : describe(address, ""),
-                                 listener.address, /* admin= */ false};
-        workers_[next_worker_++ % workers_.size()]->give(std::move(connection));
+        workers_[next_worker_++ % workers_.size()]->give({fd, listener.protocol, peer_address(address)});
         if (!reject_over_limit_ && connections_.load() >= connections_max_) {
             suspend(false);
             return;
@@ -287,13 +290,11 @@ void Server::accept_some(Listener& listener) {
 }
 
 void Server::enter_operator(int fd) {
-    const std::string address = "unix:" + admin_socket_->path();
-    workers_[next_worker_++ % workers_.size()]->give(
-        {fd, SessionProtocol::text, address, address, /* admin= */ true});
+    workers_[next_worker_++ % workers_.size()]->give({fd, SessionProtocol::text, {}, /* admin= */ true});
 }
 
 void Server::serve_own(int fd) {
-    workers_.front()->give({fd, SessionProtocol::text, "own", "own", /* admin= */ false, /* own= */ true});
+    workers_.front()->give({fd, SessionProtocol::text, {}, /* admin= */ false, /* own= */ true});
 }
 
 // Counts the connection in, or tells it that there are too many (R1).
@@ -344,21 +345,25 @@ void Server::resume() {
 void Server::opened(Session& session) {
     {
         std::lock_guard hold(lock_);
-        sessions_.insert(&session);
+        session.place = uint32_t(sessions_.size());
+        sessions_.push_back(&session);
     }
     if (!watch_->wants(watch_connevents)) return;
-    watch_->connection("type=conn_new" + watch_words(session.address) +
+    watch_->connection("type=conn_new" + watch_words(peer_of(session)) +
                        " cfd=" + std::to_string(session.state.fd));
 }
 
 void Server::closed(Session& session, SessionEnd why) {
     {
         std::lock_guard hold(lock_);
-        sessions_.erase(&session);
+        CHECK(sessions_[session.place] == &session);
+        sessions_.back()->place = session.place;
+        sessions_[session.place] = sessions_.back();
+        sessions_.pop_back();
     }
     ends_[size_t(why)].fetch_add(1, std::memory_order_relaxed);
     if (why == SessionEnd::became_watcher || !watch_->wants(watch_connevents)) return;
-    watch_->connection("type=conn_close" + watch_words(session.address) +
+    watch_->connection("type=conn_close" + watch_words(peer_of(session)) +
                        " reason=" + std::string(session_end_text(why)) +
                        " cfd=" + std::to_string(session.state.fd));
 }
@@ -403,9 +408,9 @@ ServerNumbers Server::numbers() const {
     std::lock_guard hold(lock_);
     numbers.connection_structures = sessions_.size() + listeners_.size();
     for (const Session* session : sessions_) {
-        uint8_t state = session->shown.state.load(std::memory_order_relaxed);
-        if (ShownState(state) == ShownState::writing) numbers.response_count++;
-        if (ShownState(state) == ShownState::receiving_value) numbers.read_buf_count++;
+        const ShownState state = session->shown.load(std::memory_order_relaxed);
+        if (state == ShownState::writing) numbers.response_count++;
+        if (state == ShownState::receiving_value) numbers.read_buf_count++;
     }
     return numbers;
 }
@@ -416,10 +421,10 @@ void Server::each_connection(FunctionRef<void(const ConnectionInfo&)> visit) con
     const NodeSeconds at = node_now();
     std::lock_guard hold(lock_);
     for (const Session* session : sessions_) {
-        NodeSeconds last = session->shown.last_command.load(std::memory_order_relaxed);
-        uint8_t state = session->shown.state.load(std::memory_order_relaxed);
-        visit({session->state.fd, session->address, session->listen_address, shown_state(state),
-               at > last ? at - last : 0});
+        NodeSeconds last = session->last_command.load(std::memory_order_relaxed);
+        const ShownState state = session->shown.load(std::memory_order_relaxed);
+        const std::string here = session->state.own ? "own" : describe_here(session->state.fd);
+        visit({session->state.fd, peer_of(*session), here, words_of(state), at > last ? at - last : 0});
     }
 }
 

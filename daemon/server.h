@@ -20,7 +20,6 @@
 #include <string>
 #include <string_view>
 #include <thread>
-#include <unordered_set>
 #include <vector>
 
 #include "base/socket_backend.h"
@@ -175,7 +174,7 @@ class Server final : public ServerView, public SessionEvents {
     std::array<std::atomic<uint64_t>, size_t(SessionEnd::count)> ends_{};
 
     mutable std::mutex lock_;
-    std::unordered_set<Session*> sessions_;  // under lock_
+    std::vector<Session*> sessions_;  // under lock_
 };
 
 }  // namespace farcached::daemon

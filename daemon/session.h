@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Session: one client's connection. Owner: its worker's thread; only `shown` is read by others.
+// Session: one client's connection. Owner: its worker's thread; only `shown` and `last_command` are read by others.
 //
-// N1  An idle session holds no buffer: what was received whole has been answered, what was answered is sent.
+// N1  An idle session holds no buffer, and nothing to keep one in: what was received whole has been answered, what was answered
+//     is sent.
 // N2  `input` is the beginning of a request that is not whole yet; it grows as bytes arrive, never by what a
 //     client announced.
 // N3  While `output` is not empty the session is not served, and what it received meanwhile is bounded (daemon/socket_io.h,
@@ -18,6 +19,7 @@
 #include <memory>
 #include <string>
 
+#include "base/peer_address.h"
 #include "daemon/dump.h"
 #include "daemon/engine.h"
 #include "daemon/reply_queue.h"
@@ -30,57 +32,74 @@ struct RingSlot;
 
 enum class SessionProtocol : uint8_t { any, text, binary };
 
-// For `stats conns`: written by the worker, read by anybody.
-struct SessionShown {
-    std::atomic<NodeSeconds> last_command{0};
-    std::atomic<uint8_t> state{0};  // ShownState
-};
-
 enum class ShownState : uint8_t { waiting, parsing, receiving_value, swallowing, writing };
 
-struct Session {
-    Session(SocketIo& sockets, int socket, SessionProtocol speaks);
-    // It can take nothing at the moment: what it receives is kept.
-    bool busy() const {
-        return queued || writing || paused || settling || closing || doomed || watch_flags != 0 || dump != nullptr;
-    }
-
-    std::string_view unread() const { return std::string_view(input).substr(input_start); }
-
-    SocketIo& io;               // its worker's
-    event readiness;            // EventIo's; of RingIo, while it waits for room
-    RingSlot* slot = nullptr;   // RingIo's
-    SessionState state;
-    SessionProtocol protocol;
-    bool closing = false;       // once `output` is sent
-    bool queued = false;        // on the worker's ready list
-    bool writing = false;       // waits for the socket to take `output`
-    bool held = false;          // its engine waits for answers (Next::hold)
-    bool paused = false;        // not read
-    bool deaf = false;          // nothing more will come: ends when all is answered
-    uint32_t held_slots = 0;    // unanswered when it was held
-    bool settling = false;      // waits for sent() to end, or to be handed over
-    bool doomed = false;        // ends with the turn, as `end` says
-    SessionEnd end = SessionEnd::client_closed;  // why, when it ends by itself
-    bool unserved = false;      // `input` may hold whole requests
-    bool drained = false;       // the worker stops, and has taken what the socket held
-    uint32_t watch_flags = 0;   // not 0: becomes a watcher once `output` is sent
-
+// What a session has only while something is not whole or not done.
+struct Unfinished {
     std::string input;          // N2
     size_t input_start = 0;     // of it, consumed already
-    size_t input_want = 0;      // no use parsing before so many bytes are there
     std::string output;         // not yet taken by the socket
     size_t output_start = 0;
     std::unique_ptr<DumpWalk> dump;
-    std::unique_ptr<ReplyQueue> replies;  // if there is a backend
+};
 
-    NodeSeconds last_active = 0;
+// In the order of use: libevent's part, what each request touches, and the rest, a cache line or two each.
+struct Session {
+    Session(SocketIo& sockets, int socket, SessionProtocol speaks);
+    ~Session();
+    Session(const Session&) = delete;
+    Session& operator=(const Session&) = delete;
+    // It can take nothing at the moment: what it receives is kept.
+    bool busy() const {
+        return queued || writing || paused || settling || closing || doomed || watch_flags != 0 || dumping;
+    }
+
+    std::string_view unread() const {
+        return unfinished == nullptr ? std::string_view() : std::string_view(unfinished->input).substr(unfinished->input_start);
+    }
+    // To keep something in; throws std::bad_alloc. What is finished of it is given up by release().
+    Unfinished& keep() {
+        if (unfinished == nullptr) unfinished = std::make_unique<Unfinished>();
+        return *unfinished;
+    }
+    void release() {
+        if (unfinished != nullptr && unfinished->input.empty() && unfinished->output.empty() && !dumping) unfinished.reset();
+    }
+
+    union {                     // as its `io` is
+        event readiness;        // EventIo's
+        RingSlot* slot;         // RingIo's
+    };
+
+    SessionState state;         // its `replies` is the session's own, if there is a backend
+    std::unique_ptr<Unfinished> unfinished;  // N1
+    uint32_t input_want = 0;    // no use parsing before so many bytes are there: less than the largest item and its request
+    std::atomic<NodeSeconds> last_command{0};  // this and the next are the worker's; anybody reads them
+    std::atomic<ShownState> shown{ShownState::waiting};
+    SessionProtocol protocol;
+    SessionEnd end = SessionEnd::client_closed;  // why, when it ends by itself
+    uint8_t watch_flags = 0;    // not 0: becomes a watcher once `output` is sent
+    bool closing : 1 = false;   // once `output` is sent
+    bool queued : 1 = false;    // on the worker's ready list
+    bool writing : 1 = false;   // waits for the socket to take `output`
+    bool held : 1 = false;      // its engine waits for answers (Next::hold)
+    bool paused : 1 = false;    // not read
+    bool deaf : 1 = false;      // nothing more will come: ends when all is answered
+    bool settling : 1 = false;  // waits for sent() to end, or to be handed over
+    bool doomed : 1 = false;    // ends with the turn, as `end` says
+    bool unserved : 1 = false;  // `input` may hold whole requests
+    bool drained : 1 = false;   // the worker stops, and has taken what the socket held
+    bool dumping : 1 = false;   // there is a `dump`
+
+    SocketIo& io;               // its worker's
     Session* older = nullptr;
     Session* newer = nullptr;
-
-    std::string address;         // "tcp:127.0.0.1:40950"
-    std::string listen_address;
-    SessionShown shown;
+    PeerAddress address;
+    uint32_t place = 0;         // in the table of connections, under its lock
+    uint16_t held_slots = 0;    // unanswered when it was held
 };
+
+// An idle client takes this much, and its part of two tables. What is larger takes 256 bytes of the allocator.
+static_assert(sizeof(Session) <= 224);
 
 }  // namespace farcached::daemon

@@ -46,9 +46,12 @@ std::string_view new_connection_words(SessionProtocol protocol) {
 
 }  // namespace
 
-Session::Session(SocketIo& sockets, int socket, SessionProtocol speaks) : io(sockets), protocol(speaks) {
+Session::Session(SocketIo& sockets, int socket, SessionProtocol speaks) : protocol(speaks), io(sockets) {
+    slot = nullptr;
     state.fd = socket;
 }
+
+Session::~Session() { delete state.replies; }
 
 Worker::Worker(node::Node& node, Nodes* nodes, const EngineOptions& engine, Admin& admin, WatchHub& watch,
                SessionEvents& events, const WorkerOptions& options)
@@ -160,9 +163,9 @@ int64_t Worker::timer_due_ns() {
 // Answers have come for the session; while its socket takes no more they wait.
 void Worker::deliver(Session& session) {
     if (session.writing || session.settling || session.doomed) return;
-    if (session.queued) return session.replies->remind();
+    if (session.queued) return session.state.replies->remind();
     recorder_.take(session.state.fd, session.address, {});
-    const bool written = take_memory(session, [&] { session.replies->emit(out_); });
+    const bool written = take_memory(session, [&] { session.state.replies->emit(out_); });
     recorder_.put_down();
     if (written) send_replies(session);
 }
@@ -236,17 +239,14 @@ void Worker::take_nodes() {
 void Worker::open(NewConnection connection) {
     auto* session = new Session(*io_, connection.fd, connection.protocol);
     session->address = std::move(connection.address);
-    session->listen_address = std::move(connection.listen_address);
     session->state.admin = connection.admin;
     session->state.own = connection.own;
     if (backend_ != nullptr) {
-        session->replies = std::make_unique<ReplyQueue>(replies_, connection.fd, session);
-        session->state.replies = session->replies.get();
+        session->state.replies = new ReplyQueue(replies_, connection.fd, session);
     }
     recorder_.note("opened connection", connection.fd);
     context_.now = node_now();
-    session->last_active = context_.now;
-    session->shown.last_command.store(context_.now, std::memory_order_relaxed);
+    session->last_command.store(context_.now, std::memory_order_relaxed);
     list_newest(*session);
     events_.opened(*session);
     if (context_.options.trace) trace_connection(connection.fd, new_connection_words(connection.protocol));
@@ -299,16 +299,15 @@ void Worker::on_second(evutil_socket_t, short, void* argument) {
     const uint32_t limit = worker.options_.idle_timeout_s;
     while (worker.oldest_ != nullptr) {
         Session& session = *worker.oldest_;
-        if (now - session.last_active <= limit) return;
+        if (now - session.last_command.load(std::memory_order_relaxed) <= limit) return;
         worker.counters_.idle_kicks.add(1);
         worker.close(session, SessionEnd::idle_timeout);
     }
 }
 
 void Worker::touch(Session& session) {
-    if (session.last_active == context_.now) return;
-    session.last_active = context_.now;
-    session.shown.last_command.store(context_.now, std::memory_order_relaxed);
+    if (session.last_command.load(std::memory_order_relaxed) == context_.now) return;
+    session.last_command.store(context_.now, std::memory_order_relaxed);
     unlist(session);
     list_newest(session);
 }
@@ -338,7 +337,7 @@ void Worker::received(Session& session, std::string_view bytes, bool all) {
     std::string_view input = bytes;
     const bool stashed = !session.unread().empty();
     if (stashed) {
-        if (!take_memory(session, [&] { session.input.append(bytes); })) return;
+        if (!take_memory(session, [&] { session.keep().input.append(bytes); })) return;
         input = session.unread();
     }
     if (input.size() >= session.input_want)
@@ -350,7 +349,7 @@ void Worker::received(Session& session, std::string_view bytes, bool all) {
 // What came although the session could not take it: for its next turn (T2).
 void Worker::keep(Session& session, std::string_view bytes) {
     if (session.closing || session.doomed) return;
-    if (!take_memory(session, [&] { session.input.append(bytes); })) return;
+    if (!take_memory(session, [&] { session.keep().input.append(bytes); })) return;
     if (session.unread().size() >= session.input_want) session.unserved = true;
     if (session.unread().size() > ahead_bytes_max && !session.paused) pause(session);
 }
@@ -358,7 +357,7 @@ void Worker::keep(Session& session, std::string_view bytes) {
 void Worker::input_ended(Session& session, int error) {
     if (session.doomed) return;
     session.end = error == 0 ? SessionEnd::client_closed : SessionEnd::peer_reset;
-    const bool answers_come = session.replies != nullptr && !session.replies->empty();
+    const bool answers_come = session.state.replies != nullptr && !session.state.replies->empty();
     const bool now = !session.busy() && !answers_come;
     if (error != 0 && !session.busy()) return close(session, session.end);
     session.deaf = true;
@@ -373,7 +372,7 @@ void Worker::receive_rest(Session& session) {
     session.end = SessionEnd::server_stopped;
     session.deaf = true;
     pause(session);
-    if (session.replies == nullptr || session.replies->empty()) send_replies(session);
+    if (session.state.replies == nullptr || session.state.replies->empty()) send_replies(session);
 }
 
 bool Worker::serve(Session& session, std::string_view input, bool stashed) {
@@ -388,7 +387,7 @@ bool Worker::serve(Session& session, std::string_view input, bool stashed) {
     recorder_.take(session.state.fd, session.address, input);
     if (!take_memory(session, [&] {
             progress = engine(context_, session.state, input, out_, options_.requests_per_event);
-            if (session.replies != nullptr) session.replies->settle(out_);
+            if (session.state.replies != nullptr) session.state.replies->settle(out_);
         }))
         return false;
     recorder_.put_down();
@@ -400,13 +399,14 @@ bool Worker::serve(Session& session, std::string_view input, bool stashed) {
     if (progress.next == Next::watch) session.watch_flags = progress.watch_flags;
     if (progress.next == Next::dump)
         if (!take_memory(session, [&] {
-                session.dump = std::make_unique<DumpWalk>(progress.mgdump, progress.dump_classes);
+                session.keep().dump = std::make_unique<DumpWalk>(progress.mgdump, progress.dump_classes);
+                session.dumping = true;
             }))
             return false;
     if (progress.next == Next::yield) counters_.conn_yields.add(1);
     if (progress.next == Next::hold && session.unserved) {
         session.held = true;
-        session.held_slots = session.replies->slots();
+        session.held_slots = session.state.replies->slots();
         pause(session);
     }
     return send_replies(session);
@@ -416,17 +416,19 @@ bool Worker::serve(Session& session, std::string_view input, bool stashed) {
 // What a large value or a deep pipeline made room for is given back with what it was needed for.
 bool Worker::stash(Session& session, std::string_view rest, bool stashed) {
     show_resting(session);
+    if (!stashed) return rest.empty() || take_memory(session, [&] { session.keep().input.assign(rest); });
+    Unfinished& kept = session.keep();
     if (rest.empty()) {
-        session.input_start = 0;
-        std::string().swap(session.input);
+        std::string().swap(kept.input);
+        kept.input_start = 0;
+        session.release();
         return true;
     }
-    if (!stashed) return take_memory(session, [&] { session.input.assign(rest); });
-    session.input_start = session.input.size() - rest.size();
-    if (session.input_start <= std::max(rest.size(), session_bytes_kept)) return true;
+    kept.input_start = kept.input.size() - rest.size();
+    if (kept.input_start <= std::max(rest.size(), session_bytes_kept)) return true;
     return take_memory(session, [&] {
-        std::string(rest).swap(session.input);
-        session.input_start = 0;
+        std::string(rest).swap(kept.input);
+        kept.input_start = 0;
     });
 }
 
@@ -460,10 +462,10 @@ void Worker::turn_of_waiting() {
 
 void Worker::take_turn(Session& session) {
     CHECK(!session.writing);
-    if (session.replies != nullptr && session.replies->due()) return deliver(session);
+    if (session.state.replies != nullptr && session.state.replies->due()) return deliver(session);
     if (session.held || session.closing)
         after_sending(session);
-    else if (session.dump != nullptr)
+    else if (session.dumping)
         stream_dump(session);
     else if (session.unserved)
         serve(session, session.unread(), true);

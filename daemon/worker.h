@@ -58,7 +58,7 @@ struct WorkerOptions : WorkerLive {
 struct NewConnection {
     int fd = -1;
     SessionProtocol protocol = SessionProtocol::any;
-    std::string address, listen_address;
+    PeerAddress address;
     bool admin = false;  // the operator's
     bool own = false;    // of this process to itself: counted nowhere
 };
@@ -179,7 +179,7 @@ class Worker final : private SocketEvents {
         session.older = session.newer = nullptr;
     }
     static void show(Session& session, ShownState state) {
-        session.shown.state.store(uint8_t(state), std::memory_order_relaxed);
+        session.shown.store(state, std::memory_order_relaxed);
     }
     static void show_resting(Session& session);
 

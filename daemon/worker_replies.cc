@@ -31,7 +31,7 @@ bool Worker::send_replies(Session& session) {
     recorder_.note(sent.how == Sent::queued ? "queued for connection, bytes:" : "sent on connection, bytes:", session.state.fd,
                    int64_t(sent.how == Sent::part ? sent.bytes : size));
     if (sent.how == Sent::part) {
-        auto keep = [&] { session.output.assign(out_.data() + sent.bytes, size - sent.bytes); };
+        auto keep = [&] { session.keep().output.assign(out_.data() + sent.bytes, size - sent.bytes); };
         if (!take_memory(session, keep)) return false;
         out_.clear(out_bytes_kept);
         if (begin_writing(session)) return true;
@@ -58,7 +58,7 @@ void Worker::unsent(Session& session, std::string_view rest, int error) {
     session.queued = false;
     if (error != 0) return doom(session, SessionEnd::send_failed);
     try {
-        session.output.assign(rest);
+        session.keep().output.assign(rest);
     } catch (const std::bad_alloc&) {
         return doom(session, SessionEnd::no_memory);
     }
@@ -74,7 +74,7 @@ void Worker::doom(Session& session, SessionEnd why) {
 
 // `output` waits for the socket. False: there is no memory for that.
 bool Worker::begin_writing(Session& session) {
-    session.output_start = 0;
+    session.keep().output_start = 0;
     session.writing = true;
     show(session, ShownState::writing);
     io_->pause(session);
@@ -95,13 +95,13 @@ bool Worker::unpause(Session& session) {
 
 // What a session does while some of its replies are still to come.
 bool Worker::await_answers(Session& session) {
-    session.replies->remind();
-    if (session.replies->due()) return true;
-    if (session.closing || session.watch_flags != 0 || session.dump != nullptr) {
+    session.state.replies->remind();
+    if (session.state.replies->due()) return true;
+    if (session.closing || session.watch_flags != 0 || session.dumping) {
         pause(session);
         return true;
     }
-    if (session.held && session.replies->slots() < session.held_slots && session.replies->has_room()) {
+    if (session.held && session.state.replies->slots() < session.held_slots && session.state.replies->has_room()) {
         session.held = false;
         if (!session.unserved && !unpause(session)) return false;
     }
@@ -111,14 +111,14 @@ bool Worker::await_answers(Session& session) {
 
 // What a session does once all its replies are with the socket.
 bool Worker::after_sending(Session& session) {
-    if (session.replies != nullptr && !session.replies->empty()) return await_answers(session);
+    if (session.state.replies != nullptr && !session.state.replies->empty()) return await_answers(session);
     if (session.closing) {
         close(session, SessionEnd::protocol_close);
         return false;
     }
     session.held = false;
     if (session.watch_flags != 0) return become_watcher(session);
-    if (session.dump != nullptr || session.unserved) {
+    if (session.dumping || session.unserved) {
         queue(session);
         return true;
     }
@@ -140,10 +140,14 @@ bool Worker::after_sending(Session& session) {
 void Worker::stream_dump(Session& session) {
     bool more = false;
     if (!take_memory(session, [&] {
-            more = session.dump->more(out_, node_, context_.now, context_.started_unix, out_bytes_kept);
+            more = session.unfinished->dump->more(out_, node_, context_.now, context_.started_unix, out_bytes_kept);
         }))
         return;
-    if (!more) session.dump.reset();
+    if (!more) {
+        session.unfinished->dump.reset();
+        session.dumping = false;
+        session.release();
+    }
     send_replies(session);
 }
 
@@ -170,7 +174,8 @@ bool Worker::resume(Session& session) {
 }
 
 bool Worker::send_pending(Session& session) {
-    std::string_view rest = std::string_view(session.output).substr(session.output_start);
+    Unfinished& kept = session.keep();
+    std::string_view rest = std::string_view(kept.output).substr(kept.output_start);
     ssize_t sent = send(session.state.fd, rest.data(), rest.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
     counters_.write_calls.add(1);
     if (sent < 0) {
@@ -179,10 +184,10 @@ bool Worker::send_pending(Session& session) {
         return false;
     }
     counters_.bytes_written.add(uint64_t(sent));
-    session.output_start += size_t(sent);
-    if (session.output_start < session.output.size()) return false;
-    std::string().swap(session.output);
-    session.output_start = 0;
+    kept.output_start += size_t(sent);
+    if (kept.output_start < kept.output.size()) return false;
+    std::string().swap(kept.output);
+    session.release();
     return true;
 }
 

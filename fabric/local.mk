@@ -25,6 +25,8 @@ fabric_libfabric_a_SOURCES = \
 	fabric/owner.h \
 	fabric/pointer_read.cc \
 	fabric/pointer_read.h \
+	fabric/rdma_library.cc \
+	fabric/rdma_library.h \
 	fabric/region.cc \
 	fabric/region.h \
 	fabric/region_shape.cc \

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "fabric/region.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <new>
 #include <system_error>
@@ -38,13 +39,12 @@ Region::Region(const RegionShape& shape)
     const Offsets at = plan(shape);
     char* base = mapping_.data();
     const uint64_t partitions_bytes = sizeof(layout::PartitionEntry) << shape.partition_count_log2;
-    // And all entries of pages: the sweeper, and others, read them all.
+    pages_ = reinterpret_cast<layout::PageEntry*>(base + at.pages);
     if (!populate(base, sizeof(layout::RegionHeader)) || !populate(base + at.partitions, partitions_bytes) ||
-        !populate(base + at.pages, shape.page_count * sizeof(layout::PageEntry)))
+        !have_pages(std::min(shape.pages_at_first, shape.page_count)))
         throw std::system_error(ENOMEM, std::generic_category(), "a node's memory");
     header_ = new (base) layout::RegionHeader{};
     partitions_ = reinterpret_cast<layout::PartitionEntry*>(base + at.partitions);
-    pages_ = reinterpret_cast<layout::PageEntry*>(base + at.pages);
     arena_ = reinterpret_cast<uint64_t*>(base + at.arena);
 
     header_->magic = layout::region_magic;
@@ -79,6 +79,8 @@ Region::Region(const RegionShape& shape)
     view_.hash_seed = shape.hash_seed;
     view_.partition_count_log2 = shape.partition_count_log2;
 }
+
+bool Region::have_pages(uint64_t count) { return populate(pages_, count * sizeof(layout::PageEntry)); }
 
 layout::Bucket* Region::buckets(uint32_t partition) {
     return reinterpret_cast<layout::Bucket*>(mapping_.data() + partitions_[partition].buckets_offset);

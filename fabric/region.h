@@ -15,6 +15,7 @@ namespace farcached::fabric {
 
 struct RegionShape {
     uint64_t page_count = 0;             // pages reserved for the arena
+    uint64_t pages_at_first = UINT64_MAX;  // of them, those whose entries have their memory from the start
     uint32_t partition_count_log2 = 0;
     uint64_t buckets_max = 0;            // per partition
     uint64_t overflow_max = 0;           // per partition
@@ -36,6 +37,8 @@ class Region {
     layout::RegionHeader& header() { return *header_; }
     layout::PartitionEntry& partition(uint32_t number) { return partitions_[number]; }
     layout::PageEntry& page(uint64_t number) { return pages_[number]; }
+    // The entries of so many pages have their memory. False: there is none.
+    bool have_pages(uint64_t count);
     layout::Bucket* buckets(uint32_t partition);
     layout::Bucket* overflow(uint32_t partition);
     uint64_t* arena() { return arena_; }

@@ -26,7 +26,8 @@ Arena::Arena(fabric::Region& region, const SizeClasses& classes, uint64_t reserv
       zone_(zone_for(limit_pages)),
       free_((reserved_pages + 63) / 64, ~UINT64_C(0)),
       backed_((reserved_pages + 63) / 64),
-      limit_(limit_pages) {
+      limit_(limit_pages),
+      most_(limit_pages) {
     CHECK(reserved_pages <= arena_pages_max);
     CHECK(limit_pages <= reserved_pages);
 }
@@ -223,11 +224,16 @@ bool Arena::has_memory(uint64_t number) const {
     return bit(backed_, number);
 }
 
-void Arena::set_limit(uint64_t pages) {
+bool Arena::set_limit(uint64_t pages) {
     std::lock_guard hold(pool_lock_);
     CHECK(pages <= reserved_);
+    if (pages > most_) {
+        if (!region_.have_pages(pages)) return false;
+        most_ = pages;
+    }
     limit_ = pages;
     zone_.store(zone_for(pages), std::memory_order_relaxed);
+    return true;
 }
 
 uint64_t Arena::limit_pages() const {

@@ -129,8 +129,9 @@ class Arena {
     void drop_window();
     bool is_free(uint64_t number) const;
     bool has_memory(uint64_t number) const;  // A6; never again false
-    // Lowers or raises the limit; pages above it that are in use must be emptied by the caller.
-    void set_limit(uint64_t pages);
+    // Lowers or raises the limit; pages above it that are in use must be emptied by the caller. False: there is no memory to
+    // raise it.
+    bool set_limit(uint64_t pages);
 
     // Runs are numbered as they come: finer than seconds when many are stored in one.
     uint64_t next_birth() { return births_.fetch_add(1, std::memory_order_relaxed) + 1; }
@@ -139,6 +140,8 @@ class Arena {
     uint64_t refused() const { return refused_.load(std::memory_order_relaxed); }
 
     uint64_t reserved_pages() const { return reserved_; }
+    // The highest limit so far: entries of pages above it (layout::PageEntry) may have no memory.
+    uint64_t most_pages() const { return most_.load(std::memory_order_relaxed); }
     uint64_t limit_pages() const;
     uint64_t pages_out() const;
     // The share of the pages that is in use, about: without the pool's lock.
@@ -196,7 +199,7 @@ class Arena {
     std::vector<uint64_t> backed_;  // likewise: it has its memory
     uint64_t free_backed_ = 0;      // pages that are both
     std::atomic<uint64_t> refused_{0};
-    std::atomic<uint64_t> limit_{0}, out_{0};  // written under the lock
+    std::atomic<uint64_t> limit_{0}, most_{0}, out_{0};  // written under the lock
     uint64_t hint_ = 0, zone_hint_ = 0;
     uint32_t homes_ = 1;
     std::vector<HomeRange> zone_ranges_, other_ranges_;  // by home

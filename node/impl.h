@@ -4,10 +4,10 @@
 // Lock order: reserve_lock or prefix_lock, then one partition's lock, then the arena's pool. No two partitions' locks at once.
 #pragma once
 
-#include <array>
 #include <atomic>
 #include <functional>
 #include <mutex>
+#include <vector>
 
 #include "fabric/region.h"
 #include "node/arena.h"
@@ -38,7 +38,7 @@ struct Node::Impl {
     fabric::Region region;
     Arena arena;
     const uint64_t secret;  // of the check in each item
-    std::array<Partition, layout::partitions_max> partitions;
+    std::vector<Partition> partitions;  // as many as there are, for good
     std::mutex reserve_lock;
     uint64_t window_cursor = 0;  // under reserve_lock
     std::atomic<uint64_t> pages_moved{0};

@@ -72,6 +72,7 @@ uint64_t drawn(const Config& config, uint64_t which) {
 fabric::RegionShape shape(const Config& config) {
     fabric::RegionShape shape;
     shape.page_count = pages_reserved(config);
+    shape.pages_at_first = pages_limit(config);
     shape.partition_count_log2 = choose_partitions_log2(config);
     uint64_t items_max = shape.page_count * layout::page_slots_max >> shape.partition_count_log2;
     shape.buckets_max = std::clamp<uint64_t>(items_max / 4, 64, UINT32_MAX);
@@ -95,14 +96,14 @@ Node::Impl::Impl(const Config& wanted)
       region(shape(wanted)),
       arena(region, classes, pages_reserved(wanted), pages_limit(wanted), lease_share(config),
             pages_unleased_min(wanted), wanted.huge_pages),
-      secret(drawn(wanted, 3)) {
+      secret(drawn(wanted, 3)),
+      partitions(size_t(1) << partition_count_log2) {
     region.keep_beside(&arena.descriptor(0), sizeof(Descriptor));
     if (wanted.count_reads) arena.count_reads();
     if (config.numa_nodes.size() > 1) bind_memory(config.binder != nullptr ? *config.binder : kernel_binder());
     const uint64_t first_generation = drawn(wanted, 4) >> 6 | 1;  // room for 2^58 mutations above it
-    for (uint32_t i = 0; i < UINT32_C(1) << partition_count_log2; i++)
-        partitions[i].attach(region, arena, config, i, UINT32_C(1) << partition_count_log2, secret,
-                             first_generation >> 2);
+    for (uint32_t i = 0; i < partitions.size(); i++)
+        partitions[i].attach(region, arena, config, i, uint32_t(partitions.size()), secret, first_generation >> 2);
     for (uint8_t i = 1; i <= classes.count(); i++)
         region.header().class_bytes[i] = classes.slot_bytes(i);
 }
@@ -440,7 +441,7 @@ Renewal Node::renew(const Access& seen, NodeSeconds now, uint64_t byte_s_max) {
 uint64_t Node::leasable_bytes() const { return impl_->arena.lease_zone() * layout::page_bytes; }
 
 uint64_t Node::page_count() const { return impl_->arena.limit_pages(); }
-uint64_t Node::most_pages() const { return impl_->arena.reserved_pages(); }
+uint64_t Node::most_pages() const { return impl_->arena.most_pages(); }
 
 void Node::visit_page(uint64_t page, NodeSeconds now, FunctionRef<void(const ItemView&)> visit) {
     uint16_t owner = impl_->arena.owner_hint(page);
@@ -469,7 +470,7 @@ bool Node::set_memory_limit(uint64_t bytes, NodeSeconds now) {
     if (bytes < impl_->config.item_bytes_max * 2) return false;
     std::lock_guard hold(impl_->reserve_lock);
     const uint64_t before = impl_->arena.limit_pages(), zone_before = impl_->arena.lease_zone();
-    impl_->arena.set_limit(pages);
+    if (!impl_->arena.set_limit(pages)) return false;
     const uint64_t zone = impl_->arena.lease_zone();
     for (uint64_t page = pages; page < before; page++) {
         uint16_t owner = impl_->arena.owner_hint(page);

@@ -19,7 +19,7 @@ bool NodeService::possible(const protocol::AccessRecord& record, Access& access)
     if (record.region != 0) return false;
     if (record.offset < arena) return false;
     const uint64_t offset = record.offset - arena;
-    if (offset >= view.arena_bytes) return false;
+    if (offset / layout::page_bytes >= shared_.node.most_pages()) return false;
     const uint32_t size_class =
         __atomic_load_n(&view.pages[offset / layout::page_bytes].size_class, __ATOMIC_RELAXED);
     if (size_class == 0 || size_class > layout::large_class) return false;

@@ -20,6 +20,7 @@
 #include "base/boottime.h"
 #include "base/broken.h"
 #include "base/failed_check.h"
+#include "base/peer_address.h"
 #include "base/recorder.h"
 #include "process/log.h"
 
@@ -116,6 +117,18 @@ class Line {
         }
         return text("\"");
     }
+    // "tcp:127.0.0.1:40950", "tcp6:[fe80:0000:...]:40950"
+    Line& address(const PeerAddress& peer) {
+        if (const PeerAddress::Ip6* at = peer.ip6(); at != nullptr) {
+            for (size_t i = 0; i < at->ip.size(); i += 2)
+                text(i == 0 ? "tcp6:[" : ":").hex(uint64_t(at->ip[i]) << 8 | at->ip[i + 1], 4);
+            return text("]:").number(at->port);
+        }
+        if (!peer.is_ip4()) return text("a Unix socket");
+        const PeerAddress::Ip4 at = peer.ip4();
+        for (size_t i = 0; i < at.ip.size(); i++) text(i == 0 ? "tcp:" : ".").number(at.ip[i]);
+        return text(":").number(at.port);
+    }
     void write() {
         bytes_[size_++] = '\n';
         for (size_t done = 0; done < size_ && has_room();) {
@@ -210,7 +223,8 @@ void write_at_hand(const Recorder& recorder) {
     const Recorder::AtHand hand = recorder.at_hand();
     Line line;
     if (hand.fd < 0) return line.text("  at hand: nothing").write();
-    line.text("  at hand: connection ").number(hand.fd).text(" from ").text(hand.from);
+    line.text("  at hand: connection ").number(hand.fd).text(" from ");
+    hand.peer != nullptr ? line.address(*hand.peer) : line.text(hand.from);
     const uintptr_t begin = reinterpret_cast<uintptr_t>(hand.bytes.data());
     const uintptr_t at = reinterpret_cast<uintptr_t>(hand.step);
     size_t done = at >= begin && at - begin <= hand.bytes.size() ? at - begin : 0;

@@ -26,6 +26,8 @@ process_libprocess_a_SOURCES = \
 	process/pulse.h \
 	process/reloader.cc \
 	process/reloader.h \
+	process/resident.cc \
+	process/resident.h \
 	process/service_manager.cc \
 	process/service_manager.h \
 	process/start_guard.cc \

@@ -54,23 +54,12 @@ std::string fault_of(int fd) {
     return "";
 }
 
-std::string path_of(const sockaddr_un& address, socklen_t size) {
-    const size_t bytes = size - offsetof(sockaddr_un, sun_path);
-    if (size <= offsetof(sockaddr_un, sun_path)) return "@";  // it has no name
-    std::string path(address.sun_path, bytes);
-    if (path.front() == '\0') {
-        path.front() = '@';
-        return path;
-    }
-    return path.c_str();
-}
-
 void learn_address(PassedSocket& socket) {
     sockaddr_storage address{};
     socklen_t size = sizeof address;
     if (getsockname(socket.fd, reinterpret_cast<sockaddr*>(&address), &size) != 0) return;
     socket.ipv6 = address.ss_family == AF_INET6;
-    if (address.ss_family == AF_UNIX) socket.unix_path = path_of(reinterpret_cast<const sockaddr_un&>(address), size);
+    if (address.ss_family == AF_UNIX) socket.unix_path = unix_path_of(reinterpret_cast<const sockaddr_un&>(address), size);
 }
 
 bool prepare(int fd) {
@@ -101,6 +90,17 @@ std::string next_name(std::string_view& names) {
 }
 
 }  // namespace
+
+std::string unix_path_of(const sockaddr_un& address, socklen_t size) {
+    const size_t bytes = size - offsetof(sockaddr_un, sun_path);
+    if (size <= offsetof(sockaddr_un, sun_path)) return "@";  // it has no name
+    std::string path(address.sun_path, bytes);
+    if (path.front() == '\0') {
+        path.front() = '@';
+        return path;
+    }
+    return path.c_str();
+}
 
 std::string describe(const PassedSocket& socket) {
     std::string text = "socket " + std::to_string(socket.fd);

@@ -10,6 +10,9 @@
 // Owner: main, from the one thread there is; who takes a socket owns the descriptor.
 #pragma once
 
+#include <sys/socket.h>
+#include <sys/un.h>
+
 #include <string>
 #include <string_view>
 #include <utility>
@@ -28,6 +31,9 @@ struct PassedSocket {
 
     bool is_unix() const { return !unix_path.empty(); }
 };
+
+// "@name" of one without a file, "@" of one without a name.
+std::string unix_path_of(const sockaddr_un& address, socklen_t size);
 
 class PassedSockets {
   public:

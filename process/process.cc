@@ -20,6 +20,7 @@
 
 #include "base/check.h"
 #include "process/log.h"
+#include "process/resident.h"
 
 namespace farcached::process {
 
@@ -274,8 +275,15 @@ Signals::Signals() {
 }
 
 bool Signals::wait_for_the_end(FunctionRef<void()> reload) {
+    constexpr timespec start{1, 0};
+    bool started = false;
     for (;;) {
-        const int number = sigwaitinfo(&awaited_, nullptr);
+        const int number = started ? sigwaitinfo(&awaited_, nullptr) : sigtimedwait(&awaited_, nullptr, &start);
+        if (number < 0 && errno == EAGAIN) {
+            started = true;
+            unmap_unused();
+            continue;
+        }
         if (number == SIGTERM || number == SIGINT) return false;
         if (number == SIGUSR1) {
             say(Level::notice, "Gracefully stopping");

@@ -112,7 +112,7 @@ class Signals {
     Signals& operator=(const Signals&) = delete;
 
     // Waits for one that ends the program. True: gracefully, as the log was told. For each that asks for it meanwhile
-    // reload() is called.
+    // reload() is called. A second after it began to wait, what only the start needed is let go (process/resident.h).
     bool wait_for_the_end(FunctionRef<void()> reload);
 
     // Makes wait_for_the_end() return in whichever thread it waits; any thread may.

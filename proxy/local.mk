@@ -15,6 +15,7 @@ proxy_libproxy_a_SOURCES = \
 	proxy/far_clock.h \
 	proxy/frames_out.cc \
 	proxy/frames_out.h \
+	proxy/hashkit_library.h \
 	proxy/host_reports.cc \
 	proxy/host_reports.h \
 	proxy/index_get.cc \

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "proxy/placement.h"
 
-#include <libhashkit/hashkit.h>
 
 #include <algorithm>
 #include <array>
@@ -13,6 +12,7 @@
 
 #include "base/check.h"
 #include "base/limits.h"
+#include "proxy/hashkit_library.h"
 
 namespace farcached::proxy {
 
@@ -37,7 +37,7 @@ hashkit_hash_algorithm_t algorithm_of(KeyHash hash, Distribution distribution) {
 }
 
 uint32_t digest(std::string_view text, hashkit_hash_algorithm_t algorithm) {
-    return libhashkit_digest(text.data(), text.size(), algorithm);
+    return hashkit().digest(text.data(), text.size(), algorithm);
 }
 
 bool parse_port(std::string_view text, uint32_t& port) {
@@ -94,7 +94,9 @@ struct Placement::Draft {
 
 void Placement::Draft::check_options() {
     algorithm = algorithm_of(options.hash, options.distribution);
-    if (!libhashkit_has_algorithm(algorithm)) {
+    if (const std::string& why = hashkit().error(); !why.empty()) {
+        errors.push_back(why + "; which node has a key is said by libhashkit: install libhashkit2 (Fedora: libmemcached-awesome)");
+    } else if (!hashkit().has_algorithm(algorithm)) {
         errors.push_back("hash function " + quoted(name_of(options.hash)) +
                          " is not in this system's libhashkit, which was built without it");
     }
@@ -164,7 +166,7 @@ void Placement::Draft::build_weighted() {
         for (uint32_t i = 0; i < points / points_per_digest; i++) {
             std::string text = prefix + std::to_string(i);
             std::array<unsigned char, 16> md5;
-            libhashkit_md5_signature(reinterpret_cast<const unsigned char*>(text.data()),
+            hashkit().md5_signature(reinterpret_cast<const unsigned char*>(text.data()),
                                      text.size(), md5.data());
             for (uint32_t word = 0; word < points_per_digest; word++) {
                 const unsigned char* at = &md5[word * 4];  // the lowest byte first

@@ -155,6 +155,10 @@ check_PROGRAMS += t/unit_conf_farnode
 TESTS += t/unit_conf_farnode
 t_unit_conf_farnode_SOURCES = t/unit_conf_farnode.cc t/tap.h
 
+check_PROGRAMS += t/unit_resident
+TESTS += t/unit_resident
+t_unit_resident_SOURCES = t/unit_resident.cc t/tap.h
+
 check_PROGRAMS += t/unit_log
 TESTS += t/unit_log
 t_unit_log_SOURCES = t/unit_log.cc t/tap.h
@@ -420,7 +424,7 @@ t_libfaulty_a_SOURCES = t/faulty.cc \
 	$(proxy_libproxy_a_SOURCES) $(node_libnode_a_SOURCES) $(fabric_libfabric_a_SOURCES) \
 	$(protocol_libprotocol_a_SOURCES) $(base_libbase_a_SOURCES)
 nodist_t_libfaulty_a_SOURCES = $(nodist_daemon_libdaemon_a_SOURCES)
-faulty_ldadd = t/libfaulty.a $(RDMACM_LIBS) $(IBVERBS_LIBS) $(HASHKIT_LIBS) $(TOMLPLUSPLUS_LIBS) \
+faulty_ldadd = t/libfaulty.a $(TOMLPLUSPLUS_LIBS) \
 	$(LIBURING_LIBS) $(LIBEVENT_LIBS)
 
 faulty_programs = t/faulty_node_safety t/faulty_node_lease t/faulty_pointer_table_safety \

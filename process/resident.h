@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What of a program and its libraries is mapped here. Much of it is for the start alone: option tables, dynamic linking with its
+// names, parsing. The kernel maps sixteen pages around each that is touched, and keeps them mapped until memory is short.
+#pragma once
+
+namespace farcached::process {
+
+// From here on only what is touched again is mapped: the pages stay in the system's cache, and come back with a minor fault. That
+// is done to mappings of files that are read-only, private, and hold nothing of this process's own: no relocation, no breakpoint.
+// Any thread, at any time; where /proc is not there, or memory is locked, nothing happens.
+void unmap_unused();
+
+}  // namespace farcached::process
