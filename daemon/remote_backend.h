@@ -104,6 +104,7 @@ class RemoteBackend final : public Backend {
     void start(Node& node);
     bool retire();
     void touched(Node& node);
+    void come_again(Node& node);
     void set_timer();
     void gathered(uint64_t cookie, bool ok, std::string_view text);
     void answer_stats(const Gather& done);
