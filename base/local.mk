@@ -26,6 +26,7 @@ base_libbase_a_SOURCES = \
 	base/node_clock.h \
 	base/out_buffer.cc \
 	base/out_buffer.h \
+	base/prefetch.h \
 	base/pause.h \
 	base/placement_words.h \
 	base/populate.cc \

@@ -1,10 +1,16 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// EventIo: sockets by libevent (daemon/socket_io.h): one recv for a readable session, one sendmsg for its replies.
+// EventIo: sockets by libevent (daemon/socket_io.h): one recv for a readable session, one send for its replies.
+//
+// E1  Sessions that are ready together are received from one after the other, served one after the other, and their replies
+//     leave one after the other: while the first is served, what the next ask for is on its way from memory, and the accesses
+//     of all are handed over together. All is told, and has left, within the turn.
+// E2  What is told of a session is told in the order in which it was received.
 #pragma once
 
 #include <event2/event.h>
 #include <event2/event_struct.h>
 
+#include <array>
 #include <memory>
 
 #include "daemon/socket_io.h"
@@ -14,33 +20,62 @@ namespace farcached::daemon {
 
 class EventIo final : public SocketIo {
   public:
+    static constexpr size_t together_max = 16;  // what is brought nearer for the last is still there when it is served
+
     // All are borrowed.
     EventIo(event_base* base, SocketEvents& events, WorkerCounters& counters);
 
     bool resume(Session& session) override;
     void pause(Session& session) override;
     bool await_room(Session& session) override;
-    void leave(Session& session) override { pause(session); }
+    void leave(Session& session) override;
     Sent send(Session& session, OutBuffer& out, bool tell) override;
     bool receive_now(Session& session) override;
     void turn_soon() override;
     void turn(bool awake) override;
 
   private:
+    struct Received {
+        Session* session;  // null: it has left
+        std::string_view bytes;
+        bool all;
+    };
+    struct Queued {
+        Session* session = nullptr;  // null: it has left
+        OutBuffer out;
+        bool tell = false;
+    };
+
     static void on_ready(evutil_socket_t, short what, void* session);
     static void on_turn(evutil_socket_t, short, void* events);
 
     bool listen(Session& session, short what);
+    bool receive(Session& session);
+    std::span<Received> untold() { return std::span(received_).first(received_count_); }
+    bool is_untold(const Session& session);
+    void tell_received();
+    Sent send_now(Session& session, const OutBuffer& out);
+    std::span<Queued> queued() { return std::span(queued_).first(queued_count_); }
+    Queued* queued_of(const Session& session);
+    void send_queued();
 
     event_base* const base_;
     SocketEvents& events_;
     WorkerCounters& counters_;
-    std::unique_ptr<char[]> in_;
+    const std::unique_ptr<char[]> in_;
+    size_t in_bytes_ = 0;  // of it, received and not told yet
+    std::array<Received, together_max> received_;
+    size_t received_count_ = 0;
+    bool together_ = false;  // several are being told of: what they send is queued
+    std::array<Queued, together_max> queued_;
+    size_t queued_count_ = 0, queued_bytes_ = 0;
     event turn_event_;
 };
 
-// What either implementation shares: receives into `in`, receive_bytes_max, what is there now, and tells.
 constexpr size_t receive_bytes_max = 64 << 10;  // large enough for a deep pipeline, small enough to stay in the second-level cache
-bool receive_from(Session& session, char* in, SocketEvents& events, WorkerCounters& counters);
+
+// What either implementation receives with: into `room` what is there now. Not positive: 0, the client has ended its side;
+// else the system's error, negated, where -EAGAIN stands for each that means "nothing now".
+ssize_t receive_into(int socket, std::span<char> room, WorkerCounters& counters);
 
 }  // namespace farcached::daemon

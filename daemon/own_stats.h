@@ -9,7 +9,7 @@
       sample.local.local_hits)                                                                       \
     X(requests, "requests executed", sample.workers.requests)                                        \
     X(read_calls, "recv system calls", sample.workers.read_calls)                                    \
-    X(write_calls, "sendmsg system calls", sample.workers.write_calls)                               \
+    X(write_calls, "send system calls", sample.workers.write_calls)                               \
     X(get_unavailable, "keys asked for whose node did not answer", sample.workers.get_unavailable)   \
     X(change_unavailable, "changes whose node did not answer: carried out or not, nobody knows",     \
       sample.workers.change_unavailable)                                                             \

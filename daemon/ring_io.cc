@@ -364,7 +364,16 @@ bool ended_early(int result) {
 bool RingIo::receive_now(Session& session) {
     for (const Completion& one : completions_)
         if (one.data == name_of(session.slot, receiving) && !ended_early(one.result)) return true;
-    return receive_from(session, in_.get(), events_, counters_);
+    const std::span<char> room(in_.get(), receive_bytes_max);
+    const ssize_t got = receive_into(session.state.fd, room, counters_);
+    if (got == -EAGAIN) return false;
+    if (got <= 0) {
+        events_.input_ended(session, int(-got));
+    } else {
+        events_.woke();
+        events_.received(session, {room.data(), size_t(got)}, size_t(got) < room.size());
+    }
+    return true;
 }
 
 void RingIo::tell_received() {

@@ -29,7 +29,7 @@ struct Session;
 class SocketEvents {
   public:
     virtual ~SocketEvents() = default;
-    // Something was received: the clock is due. Before the first received() of a turn or of a receive.
+    // Something was received: the clock is due. Before the first received() of those that are told together.
     virtual void woke() = 0;
     // This will be received next, by several sessions: what it asks for may be brought nearer.
     virtual void coming(std::span<const std::string_view> inputs) = 0;

@@ -10,8 +10,8 @@
 // W4  What a client makes its session hold is the session's risk: when there is no memory for it, that session
 //     ends and the others go on.
 // W5  With nodes, what a tick asks of them is sent at its end, and what they answered meanwhile goes to the clients.
-// W6  The clock is read once for what a session received, or all sessions did in one turn of a ring, and at a tick's end if
-//     something waits for that (daemon/latency.h).
+// W6  The clock is read once for what sessions received together, and at a tick's end if something waits for that
+//     (daemon/latency.h).
 // W7  Who is told of another session while it works on one closes none: what has to end is doomed, and ends with the turn.
 #pragma once
 

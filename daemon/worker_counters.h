@@ -48,7 +48,7 @@ namespace farcached::daemon {
     X(bytes_written, "bytes sent to clients")                                                   \
     X(conn_yields, "times a connection gave way after reqs_per_event requests")                 \
     X(read_calls, "recv system calls")                                                          \
-    X(write_calls, "sendmsg system calls")                                                      \
+    X(write_calls, "send system calls")                                                      \
     X(requests, "requests executed")                                                            \
     X(get_unavailable, "keys asked for whose node did not answer")                              \
     X(change_unavailable, "changes whose node did not answer: carried out or not, nobody knows") \

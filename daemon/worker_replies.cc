@@ -18,9 +18,8 @@ constexpr size_t out_bytes_kept = 256 << 10;  // of the shared output buffer, be
 }  // namespace
 
 bool Worker::send_replies(Session& session) {
-    if (!on_ring_) before_sending();
     const bool tell = session.closing || session.watch_flags != 0 || session.deaf || stopping_;
-    if (out_.empty() && !(on_ring_ && tell)) return after_sending(session);
+    if (out_.empty() && !tell) return after_sending(session);
     const size_t size = out_.size();
     Sent sent{Sent::failed};
     if (!take_memory(session, [&] { sent = io_->send(session, out_, tell); })) return false;

@@ -15,19 +15,18 @@ const layout::Bucket* first_bucket(const RegionView& view, uint64_t hash) {
 }  // namespace
 
 void prefetch_bucket(const RegionView& view, uint64_t hash) {
-    __builtin_prefetch(first_bucket(view, hash));
+    prefetch(first_bucket(view, hash));
 }
 
-// The first cache line of every item whose tag matches; call it when the bucket is likely in cache.
+// Every item whose tag matches, and what its owner touches when it was read; call it when the bucket is likely in cache.
 void prefetch_item(const RegionView& view, uint64_t hash) {
     const uint32_t tag = layout::tag_of(hash);
     for (const uint64_t& word : first_bucket(view, hash)->slots) {
-        layout::Slot slot{words::load_relaxed(&word)};
-        if (slot.empty() || slot.tag() != tag) continue;
-        if (slot.offset() >= view.arena_bytes) continue;
-        const uint64_t* item = view.arena + slot.offset() / 8;
-        __builtin_prefetch(item);
-        __builtin_prefetch(item + 8);
+        const layout::Slot slot{words::load_relaxed(&word)};
+        uint64_t page = 0, capacity = 0;
+        if (slot.empty() || slot.tag() != tag || !detail::locate(view, slot, page, capacity)) continue;
+        prefetch(view.arena + slot.offset() / 8);
+        detail::prefetch_more(view, page, slot.offset(), capacity);
     }
 }
 

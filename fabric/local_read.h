@@ -15,6 +15,7 @@
 #include "base/broken.h"
 #include "base/hash.h"
 #include "base/node_clock.h"
+#include "base/prefetch.h"
 #include "fabric/region_view.h"
 #include "fabric/validate.h"
 #include "protocol/words.h"
@@ -90,10 +91,11 @@ inline layout::ItemHeader load_header(const uint64_t* item, uint64_t guard) {
 
 // While the guard is on its way: the item's second line, and what its owner touches when this was a read.
 inline void prefetch_more(const RegionView& view, uint64_t page, uint64_t offset, uint64_t capacity) {
-    __builtin_prefetch(view.arena + offset / 8 + 8);
+    prefetch(view.arena + offset / 8 + 8);
     if (view.beside == nullptr) return;
     const uint32_t slot = uint32_t(offset % layout::page_bytes) / uint32_t(std::min<uint64_t>(capacity, layout::page_bytes));
-    __builtin_prefetch(view.beside + (page * layout::page_slots_max + slot) * view.beside_bytes, 1);
+    const char* next = view.beside + (page * layout::page_slots_max + slot + 1) * view.beside_bytes;
+    prefetch_to_write(next - 1);  // what is touched is at the end
 }
 
 // The item at one slot whose tag matched. key_differs: not ours, go on probing.

@@ -27,6 +27,7 @@
 #include <vector>
 
 #include "base/mapping.h"
+#include "base/prefetch.h"
 #include "fabric/region.h"
 #include "node/descriptor.h"
 #include "node/lease_stop.h"
@@ -94,7 +95,8 @@ class Arena {
         const uint32_t bytes = classes_.slot_bytes(slot.size_class() & (layout::large_class));
         const uint64_t at = slot.offset();
         if (bytes == 0 || at >= reserved_ * layout::page_bytes) return;
-        __builtin_prefetch(&descriptors_[make_ref(at / layout::page_bytes, uint32_t(at % layout::page_bytes) / bytes)], 1);
+        const Descriptor& item = descriptors_[make_ref(at / layout::page_bytes, uint32_t(at % layout::page_bytes) / bytes)];
+        prefetch_to_write(&item.access_count);
     }
     uint64_t* words(Ref ref) { return region_.arena() + offset(ref) / 8; }
     layout::ItemHeader& header(Ref ref) {

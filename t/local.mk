@@ -284,7 +284,7 @@ t_unit_ctl_LDADD = ctl/libctl.a $(LDADD)
 # farcached in front of nodes.
 test_scripts += t/conv_nodes_clients.py
 
-test_scripts += t/conv_connections.py t/conv_connection_limits.py
+test_scripts += t/conv_connections.py t/conv_connection_limits.py t/conv_together.py
 
 # Clients' sockets by io_uring.
 test_scripts += t/uring.py t/uring_suites.py

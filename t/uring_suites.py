@@ -12,10 +12,10 @@ with Daemon("-t", "1", "-o", "io=uring") as d:
     why = d.stderr().decode().strip()
 if in_use == "uring":
     for script in ("conv_text.py", "conv_meta.py", "conv_binary.py", "conv_text_options.py", "conv_binary_options.py",
-                   "conv_watch.py", "conv_connections.py", "conv_idle.py"):
+                   "conv_watch.py", "conv_connections.py", "conv_together.py", "conv_idle.py"):
         suite.run(script, "uring", "FARCACHED_IO")
     os.environ["FARCACHED_IO"] = "uring"
-    for script in ("conv_text.py", "conv_connections.py"):
+    for script in ("conv_text.py", "conv_connections.py", "conv_together.py"):
         suite.run(script, "mix,no_local_read")
 else:
     tap.skip("conversations over io_uring", why)
