@@ -4,23 +4,31 @@ import resource
 import socket
 import time
 
-from compare_servers import Failed, stats
+from compare_contest import PEER
 from compare_load import Data
+from compare_servers import Failed, stats
 
 DESCRIPTORS_BESIDE = 200
 CONNECTIONS_PER_ADDRESS = 20_000  # fewer than ports that the kernel gives out
 PATIENCE_SECONDS = 60
 BIND_ADDRESS_NO_PORT = 24  # <netinet/in.h>; Python has no name for it
-SETTLE_SECONDS, RESTS = 10, 6
+ITEMS_PER_BUCKET_MAX = 1.5  # of memcached: beyond it a thread makes its table larger, a second later
 
 
-def settled(process):
-    """Resident bytes, once they rest: a table may still be growing."""
-    end, seen = time.monotonic() + SETTLE_SECONDS, [process.resident_bytes()]
-    while time.monotonic() < end and (len(seen) < RESTS or len(set(seen[-RESTS:])) > 1):
-        time.sleep(0.2)
-        seen.append(process.resident_bytes())
-    return seen[-1]
+def table_grows(told):
+    """By what `stats` said: is it larger soon, and its old table freed?"""
+    buckets = 1 << int(told["hash_power_level"])
+    return told["hash_is_expanding"] != "0" or int(told["curr_items"]) > ITEMS_PER_BUCKET_MAX * buckets
+
+
+def settled(contestant):
+    """Resident bytes, once its table does not grow any more: ours does with the items."""
+    end = time.monotonic() + PATIENCE_SECONDS
+    while contestant.label == PEER and table_grows(stats(contestant.port)):
+        if time.monotonic() > end:
+            raise Failed("%s does not come to rest" % contestant.label)
+        time.sleep(0.05)
+    return contestant.front.resident_bytes()
 
 
 def of_items(make, load, keys, value_bytes):
@@ -30,7 +38,7 @@ def of_items(make, load, keys, value_bytes):
     try:
         before = contestant.front.resident_bytes()
         load.preload(contestant, data)
-        after = settled(contestant.front)
+        after = settled(contestant)
         items = int(stats(contestant.port)["curr_items"])
         if items < keys:
             raise Failed("%s holds only %d of %d items" % (contestant.label, items, keys))
@@ -70,7 +78,7 @@ def with_idle_connections(make, connections):
         before = contestant.front.resident_bytes()
         for number in range(connections):
             opened.append(connect(contestant.port, number))
-        after = settled(contestant.front)
+        after = settled(contestant)
         return after, (after - before) / connections
     finally:
         for s in opened:

@@ -7,7 +7,6 @@
 #include <poll.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include <array>
 #include <cerrno>
@@ -23,6 +22,7 @@
 #include "bench/exit_status.h"
 #include "bench/interrupts.h"
 #include "bench/text_file.h"
+#include "fabric/descriptor.h"
 
 namespace farcached::bench {
 
@@ -59,23 +59,9 @@ const OptionOf<F> table[] = {
 
 [[noreturn]] void fail(const char* what) { throw std::runtime_error(std::string("floor: ") + what + ": " + std::strerror(errno)); }
 
-class File {
-  public:
-    explicit File(int fd) : fd_(fd) {}
-    ~File() {
-        if (fd_ >= 0) close(fd_);
-    }
-    File(const File&) = delete;
-    File& operator=(const File&) = delete;
-    int fd() const { return fd_; }
-
-  private:
-    int fd_;
-};
-
 struct Line {
     explicit Line(int fd) : file(fd) {}
-    const File file;
+    const fabric::Descriptor file;
     std::string rest;  // of a request whose end has not come
 };
 
@@ -84,7 +70,7 @@ class Server {
   public:
     explicit Server(uint32_t value_bytes)
         : canned_(value_bytes), epoll_(epoll_create1(EPOLL_CLOEXEC)), received_(receive_bytes) {
-        if (epoll_.fd() < 0) fail("epoll");
+        if (!epoll_) fail("epoll");
     }
 
     void adopt(int fd) {
@@ -92,14 +78,14 @@ class Server {
         epoll_event event{};
         event.events = EPOLLIN;
         event.data.ptr = line.get();
-        if (epoll_ctl(epoll_.fd(), EPOLL_CTL_ADD, fd, &event) != 0) return;
+        if (epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event) != 0) return;
         line.release();  // serve() ends it
     }
 
     void run() {
         std::array<epoll_event, events_max> events;
         while (!interrupted) {
-            const int n = epoll_wait(epoll_.fd(), events.data(), events_max, wait_ms);
+            const int n = epoll_wait(epoll_.get(), events.data(), events_max, wait_ms);
             for (int i = 0; i < n; i++) {
                 auto* line = static_cast<Line*>(events[size_t(i)].data.ptr);
                 if (!serve(*line)) delete line;
@@ -111,7 +97,7 @@ class Server {
 
   private:
     bool serve(Line& line) {
-        const ssize_t n = recv(line.file.fd(), received_.data(), received_.size(), 0);
+        const ssize_t n = recv(line.file.get(), received_.data(), received_.size(), 0);
         if (n < 0) return errno == EAGAIN || errno == EINTR;
         if (n == 0) return false;
         std::string_view input(received_.data(), size_t(n));
@@ -123,7 +109,7 @@ class Server {
             line.rest.erase(0, done);
         else
             line.rest.assign(input.substr(done));
-        return send_all(line.file.fd());
+        return send_all(line.file.get());
     }
 
     // Waits for a client that does not read, and with it all that this thread serves: the clients here do read.
@@ -143,12 +129,12 @@ class Server {
     }
 
     CannedReplies canned_;
-    const File epoll_;
+    const fabric::Descriptor epoll_;
     std::vector<char> received_;
     std::string replies_;
 };
 
-int listen_at(const FloorOptions& options, uint16_t& port) {
+fabric::Descriptor listen_at(const FloorOptions& options, uint16_t& port) {
     sockaddr_in address{};
     address.sin_family = AF_INET;
     address.sin_port = htons(options.port);
@@ -156,18 +142,17 @@ int listen_at(const FloorOptions& options, uint16_t& port) {
         errno = EINVAL;
         fail("--host is no IPv4 address");
     }
-    const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (fd < 0) fail("socket");
+    fabric::Descriptor listener(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+    if (!listener) fail("socket");
     const int one = 1;
-    setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
+    setsockopt(listener.get(), SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
     socklen_t bytes = sizeof address;
     auto* plain = reinterpret_cast<sockaddr*>(&address);
-    if (bind(fd, plain, bytes) != 0 || listen(fd, backlog) != 0 || getsockname(fd, plain, &bytes) != 0) {
-        close(fd);
+    if (bind(listener.get(), plain, bytes) != 0 || listen(listener.get(), backlog) != 0 ||
+        getsockname(listener.get(), plain, &bytes) != 0)
         fail("cannot listen");
-    }
     port = ntohs(address.sin_port);
-    return fd;
+    return listener;
 }
 
 void accept_for(int listener, std::vector<std::unique_ptr<Server>>& servers) {
@@ -242,7 +227,7 @@ int floor_command(std::span<char* const> arguments) {
     }
     catch_interrupts();
     uint16_t port = 0;
-    const File listener(listen_at(options, port));
+    const fabric::Descriptor listener = listen_at(options, port);
     std::vector<std::unique_ptr<Server>> servers;
     for (uint32_t i = 0; i < options.threads; i++) servers.push_back(std::make_unique<Server>(options.value_bytes));
     std::printf("listening at %s port %u\n", options.host.c_str(), port);
@@ -250,7 +235,7 @@ int floor_command(std::span<char* const> arguments) {
     if (!options.port_file.empty()) write_file(options.port_file, "TCP INET: " + std::to_string(port) + "\n", std::ios::trunc);
     std::vector<std::thread> threads;
     for (auto& server : servers) threads.emplace_back([&server] { server->run(); });
-    accept_for(listener.fd(), servers);
+    accept_for(listener.get(), servers);
     for (std::thread& thread : threads) thread.join();
     uint64_t requests = 0;
     for (auto& server : servers) requests += server->requests();

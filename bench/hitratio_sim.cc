@@ -71,10 +71,7 @@ class Simulation {
           size_class_(node_.size_class(key_bytes, scale.value_bytes)),
           trace_(*point.workload, popularity, uint64_t(scale.shift_s) * scale.rate, scale.seed),
           value_(scale.value_bytes, 'v') {
-        const node::LeaseConfig& lease = node_.config().lease;
-        const uint32_t term_ms = node::LeaseTerms(node_.config().policy, lease).longest_ms();
-        const node::ReportQuota::Share share{uint64_t(double(node_.leasable_bytes()) * node::report_share_default),
-                                             node::lease_kept_s(term_ms, lease.grace_ms)};
+        const node::ReportQuota::Share share = node::report_share_of(node_, node::report_share_default);
         for (uint32_t i = 0; i < scale.hosts; i++)
             hosts_.push_back(std::make_unique<Host>(one_sided_ ? scale.keys : 0, scale.history_items, share, now_));
         std::copy_n("user", 4, key_text_);

@@ -13,6 +13,8 @@ conf_libconf_a_SOURCES = \
 	conf/config_file.h \
 	conf/config_text.cc \
 	conf/config_text.h \
+	conf/cpu_list.cc \
+	conf/cpu_list.h \
 	conf/exit_status.h \
 	conf/help.cc \
 	conf/help.h \

@@ -4,6 +4,7 @@
 #include <array>
 
 #include "base/check.h"
+#include "conf/cpu_list.h"
 #include "conf/kinds.h"
 #include "conf/option.h"
 
@@ -311,6 +312,11 @@ constexpr Option table[] = {
      .exit_status = exit_usage,
      .help = "look at the key of about one in so many gets and sets, for\n`stats hotkeys`. 0: of none"},
     log_level_option(process), log_format_option(process),
+    {.name = "worker-cpus", .argument = "<list>", .kind = checked_text<&S::session, &N::worker_cpus>(is_cpu_list),
+     .section = process, .exit_status = exit_usage, .allowed = "numbers of CPUs, 0 to 1023, and ranges of them, as 0-3,8",
+     .help = "keep each worker on a CPU: the first on the first of the\n"
+             "list, as in 0-3,8, and from its beginning again when there\n"
+             "are more workers; workers run on any unless given"},
     {.flag = 'd', .name = "daemon", .initial = "no", .kind = toggle<&S::process, &P::daemonize>(),
      .section = process, .help = "run in the background"},
     {.flag = 'u', .name = "user", .argument = "<name>", .kind = text<&S::process, &P::user>(),

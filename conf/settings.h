@@ -46,6 +46,7 @@ struct SessionSettings {
     uint32_t requests_per_event = 0;
     uint32_t idle_timeout_s = 0;      // 0: none
     SocketBackend io = SocketBackend::libevent;
+    std::string worker_cpus;          // conf/cpu_list.h; empty: any
 };
 
 struct ProcessSettings {

@@ -51,8 +51,20 @@ void append_uri_encoded(OutBuffer& out, std::string_view bytes) {
     append_encoded(out, bytes, is_unreserved);
 }
 
+std::string uri_encoded(std::string_view bytes) {
+    OutBuffer out;
+    append_uri_encoded(out, bytes);
+    return {out.data(), out.size()};
+}
+
 void append_printable(OutBuffer& out, std::string_view bytes) {
     append_encoded(out, bytes, [](unsigned char c) { return !is_blank_or_control(c); });
+}
+
+std::string printable(std::string_view bytes) {
+    OutBuffer out;
+    append_printable(out, bytes);
+    return {out.data(), out.size()};
 }
 
 void append_metadump_line(OutBuffer& out, const node::ItemView& item, int64_t started_unix) {

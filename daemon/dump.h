@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <string_view>
 
 #include "base/node_clock.h"
@@ -18,8 +19,10 @@ namespace farcached::daemon {
 // RFC 3986: letters, digits and - . _ ~ stay, all else becomes %XX.
 void append_uri_encoded(OutBuffer& out, std::string_view bytes);
 constexpr size_t uri_encoded_bytes_max(size_t bytes) { return 3 * bytes; }
+std::string uri_encoded(std::string_view bytes);
 // For formats that show keys raw: only blanks and control characters become %XX.
 void append_printable(OutBuffer& out, std::string_view bytes);
+std::string printable(std::string_view bytes);
 
 // `started_unix`: the Unix time at which the node's clock read 0.
 // key=foo exp=1795226068 la=1795225968 cas=2 fetch=no cls=1 size=63 flags=0

@@ -22,8 +22,7 @@ struct HostAsked {
 
 // In the order of `asked`, each with its addresses or why there are none; no answer in time is a why. Returns as soon as
 // all are there. look_up is called in threads of their own, which keep what they need and are waited for by nobody; what
-// it throws is a why, too. Where there can be no thread, or all are
-// addresses already, in this one.
+// it throws is a why, too. Where there can be no thread, or all are addresses already, in this one.
 std::vector<HostAddresses::Found> look_up_all(std::vector<HostAsked> asked, const HostAddresses::LookUp& look_up,
                                               std::chrono::milliseconds patience = host_lookups_patience);
 

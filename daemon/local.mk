@@ -102,7 +102,6 @@ daemon_libdaemon_a_SOURCES += daemon/ring.cc daemon/ring.h daemon/ring_io.cc
 else
 daemon_libdaemon_a_SOURCES += daemon/ring_absent.cc
 endif
-EXTRA_DIST += daemon/ring.cc daemon/ring.h daemon/ring_absent.cc daemon/ring_io.cc
 
 # The status page, as it is in the sources, between the quotes of a C++ literal.
 nodist_daemon_libdaemon_a_SOURCES = daemon/status_page.cc

@@ -12,6 +12,7 @@
 
 #include "base/recorder.h"
 #include "conf/command_line.h"
+#include "conf/cpu_list.h"
 #include "conf/listen_address.h"
 #include "conf/proxy_option_table.h"
 #include "conf/version.h"
@@ -26,6 +27,7 @@
 #include "daemon/watch_hub.h"
 #include "node/crawler.h"
 #include "node/node.h"
+#include "process/affinity.h"
 #include "process/crash_report.h"
 #include "process/give_up.h"
 #include "process/http_listener.h"
@@ -74,6 +76,8 @@ ServerOptions server_options(const conf::Settings& settings) {
     options.backlog = listen.backlog;
     options.protocol = session_protocol(listen.protocol);
     options.threads = session.threads;
+    options.worker_cpus = conf::cpus_of(session.worker_cpus);
+    or_give_up(process::check_cpus("--worker-cpus", options.worker_cpus));
     options.connections_max = session.connections_max;
     options.reject_over_limit = session.reject_over_limit;
     options.io = session.io;

@@ -112,7 +112,6 @@ std::shared_ptr<OneNode> Nodes::make_one(const conf::NodeSpec& spec) {
     one->channel = spec.channel;
     one->place = spec.channel == conf::NodeChannel::shm ? spec.path : spec.host;
     one->port = spec.port;
-    one->path = spec.path;
     return one;
 }
 
@@ -269,7 +268,7 @@ proxy::NodeLink::MakeChannel Nodes::maker(std::shared_ptr<OneNode> node, const f
 proxy::NodeLink::MakeChannel Nodes::plain_maker(std::shared_ptr<OneNode> node, const fabric::VerbsMemories& memories) {
     if (node->channel == conf::NodeChannel::shm)
         return [this, node](fabric::ChannelEvents& events, std::string& error) {
-            return fabric::connect_shm(node->path, regions_, events, fabric::ShmOptions(), error);
+            return fabric::connect_shm(node->place, regions_, events, fabric::ShmOptions(), error);
         };
     // A host may be reached by another of its addresses. Each connection tries them for itself: if all workers took
     // turns together, as many workers as addresses would try the same one again and again.

@@ -41,7 +41,6 @@ struct OneNode {
     conf::NodeChannel channel = conf::NodeChannel::shm;
     std::string place;                         // the name of its host; shm: its path
     uint16_t port = 0;                         // shm: 0
-    std::string path;                          // shm
     std::shared_ptr<HostAddresses> host;       // tcp, verbs
     std::atomic<bool> drained{false};
     std::atomic<uint32_t> links_up{0};
@@ -103,10 +102,10 @@ class Nodes final : public NodesView {
     // Attaches to the pointer table where one is of use, if that was not done. A table that is refused is told in a
     // sentence, else empty: gets are two-sided then.
     std::string open_table(const conf::ProxySettings& settings);
-    // Whoever watches proxyevents; before any worker starts. Outlives this.
-    void tell(WatchLog& watch) { watch_ = &watch; }
     // The same, for a set that is not yet in use.
     std::string open_table(const conf::ProxySettings& settings, const NodeSet& set);
+    // Whoever watches proxyevents; before any worker starts. Outlives this.
+    void tell(WatchLog& watch) { watch_ = &watch; }
 
     // ---- a reload, main's thread ------------------------------------------------------------------
     // What the settings say, with the nodes that there are already. Looks up names, and waits for that, for a bounded

@@ -96,7 +96,7 @@
     X(sampled, "gets and sets looked at since the last stats hotkeys reset", sampled)
 // and its keys with the largest counts, as "way:rank:name" from rank 1. `hot` is a HotKey.
 #define HOT_KEY_ROWS(X)                                                                              \
-    X(key, "the key, as in watch", encoded(hot.key))                                                 \
+    X(key, "the key, as in watch", uri_encoded(hot.key))                                             \
     X(requests, "about how many gets and sets of it there were: never too low, but for the chance of the sample", \
       std::to_string(hot.count * one_in))                                                            \
     X(error, "by how much that may be too high, because only the keys that come most are counted",   \

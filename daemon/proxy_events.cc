@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "daemon/proxy_events.h"
 
-#include "base/out_buffer.h"
 #include "daemon/dump.h"
 
 namespace farcached::daemon {
@@ -27,22 +26,8 @@ std::string_view error_word(LinkDown why, bool was_up) {
     return was_up ? "disconnected" : "connecting";
 }
 
-// As in memcached's lines.
-std::string encoded_key(std::string_view key) {
-    OutBuffer out;
-    append_uri_encoded(out, key);
-    return {out.data(), out.size()};
-}
-
-// Only what would end a word.
-std::string one_word(std::string_view text) {
-    OutBuffer out;
-    append_printable(out, text);
-    return {out.data(), out.size()};
-}
-
 std::string where(const NodePlace& place) {
-    return " name=" + one_word(place.host) + " port=" + std::to_string(place.port) + " label=" + std::string(place.label);
+    return " name=" + printable(place.host) + " port=" + std::to_string(place.port) + " label=" + std::string(place.label);
 }
 
 }  // namespace
@@ -53,7 +38,7 @@ std::string backend_connected_line(const NodePlace& place, uint32_t links_up) {
 
 std::string backend_error_line(const NodePlace& place, LinkDown why, bool was_up, uint32_t lost, std::string_view text) {
     return "type=proxy_backend error=" + std::string(error_word(why, was_up)) + where(place) + " depth=" + std::to_string(lost) +
-           " rbuf= cause=" + std::string(proxy::link_down_name(why)) + " text=" + one_word(text);
+           " rbuf= cause=" + std::string(proxy::link_down_name(why)) + " text=" + printable(text);
 }
 
 std::string backend_bad_line(const NodePlace& place, uint64_t retry_s) {
@@ -68,12 +53,12 @@ std::string backend_drained_line(const NodePlace& place, bool on) {
 
 std::string request_failed_line(std::string_view why, std::string_view label, std::string_view key, int fd) {
     return "type=proxy_request error=" + std::string(why) + " label=" + std::string(label.empty() ? "-" : label) +
-           " key=" + encoded_key(key) + " cfd=" + std::to_string(fd);
+           " key=" + uri_encoded(key) + " cfd=" + std::to_string(fd);
 }
 
 std::string read_failed_line(const NodePlace& place, std::string_view why, bool by_index, std::string_view key) {
     return "type=proxy_read error=" + std::string(why) + where(place) + (by_index ? " way=index key=" : " way=pointer key=") +
-           encoded_key(key);
+           uri_encoded(key);
 }
 
 std::string reload_line(std::string_view status) { return "type=proxy_conf status=" + std::string(status); }

@@ -154,6 +154,7 @@ void Server::start(node::Node& node, Nodes* nodes, const EngineOptions& engine, 
     worker_options.ring = try_ring();
     for (uint32_t i = 0; i < options_.threads; i++) {
         worker_options.number = i;
+        if (!options_.worker_cpus.empty()) worker_options.cpu = int(options_.worker_cpus[i % options_.worker_cpus.size()]);
         workers_.push_back(
             std::make_unique<Worker>(node, nodes, engine, admin, watch, *this, worker_options));
     }

@@ -54,6 +54,7 @@ struct ServerOptions {
     int backlog = 1024;
     SessionProtocol protocol = SessionProtocol::any;
     uint32_t threads = 4;
+    std::vector<uint32_t> worker_cpus;  // on which workers are kept, in turn; empty: on none
     uint32_t connections_max = 1024;
     bool reject_over_limit = true;
     SocketBackend io = SocketBackend::libevent;

@@ -3,7 +3,6 @@
 #include <string>
 #include <vector>
 
-#include "base/out_buffer.h"
 #include "daemon/dump.h"
 #include "daemon/hot_keys.h"
 #include "daemon/own_stats.h"
@@ -12,12 +11,6 @@
 namespace farcached::daemon {
 
 namespace {
-
-std::string encoded(std::string_view key) {
-    OutBuffer out;
-    append_uri_encoded(out, key);
-    return std::string(out.data(), out.size());
-}
 
 void write_way(StatWriter& out, std::string_view way, const std::vector<const SpaceSaving*>& streams, uint64_t one_in) {
     const std::string prefix = std::string(way) + ":";

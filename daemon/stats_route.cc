@@ -6,7 +6,6 @@
 #include <cstdio>
 #include <string>
 
-#include "base/out_buffer.h"
 #include "daemon/dump.h"
 #include "daemon/own_stats.h"
 #include "daemon/stats.h"
@@ -22,12 +21,6 @@ struct RouteShown {
     std::string failover, asked, why, ways;
     std::string pointer, lease_left_ms, pointer_from, incarnation, region, offset, bytes, generation;
 };
-
-std::string encoded(std::string_view key) {
-    OutBuffer out;
-    append_uri_encoded(out, key);
-    return std::string(out.data(), out.size());
-}
 
 std::string hex32(uint32_t number) {
     char digits[9];
@@ -85,8 +78,8 @@ void show_pointer(const Route& route, RouteShown& r) {
 
 RouteShown shown_of(std::string_view key, const Route& route) {
     RouteShown r;
-    r.key = encoded(key);
-    if (route.hashed != key) r.hashed = encoded(route.hashed);
+    r.key = uri_encoded(key);
+    if (route.hashed != key) r.hashed = uri_encoded(route.hashed);
     r.distribution = name_of(route.placement.distribution);
     if (route.placement.distribution != Distribution::random) r.hash = name_of(route.placement.hash);
     if (route.walk.size() > 1) r.place = hex32(route.place);
@@ -101,7 +94,7 @@ RouteShown shown_of(std::string_view key, const Route& route) {
 
 RouteShown embedded(std::string_view key) {
     RouteShown r;
-    r.key = encoded(key);
+    r.key = uri_encoded(key);
     r.node = r.asked = "(embedded)";
     r.state = "up";
     r.why = "no nodes are configured: items are in this process";

@@ -16,8 +16,9 @@
 #include "daemon/event_io.h"
 #include "daemon/ring_io.h"
 #include "daemon/trace.h"
+#include "process/affinity.h"
 #include "process/node_time.h"
-#include "protocol/text.h"
+#include "protocol/likely_key.h"
 
 namespace farcached::daemon {
 
@@ -96,6 +97,7 @@ void Worker::start() { thread_ = std::thread([this] { run(); }); }
 
 void Worker::run() {
     const Recorder::Running running(recorder_);
+    if (options_.cpu >= 0) process::pin_this_thread(uint32_t(options_.cpu));
     io_->start();
     if (backend_ != nullptr) backend_->start();
     do {
@@ -315,8 +317,8 @@ void Worker::coming(std::span<const std::string_view> inputs) {
     for (size_t i = 0; i < inputs.size();) {
         size_t count = 0;
         for (; i < inputs.size() && count < hashes.size(); i++) {
-            std::string_view key;
-            if (protocol::take_plain_get(inputs[i], key) == 0) continue;
+            const std::string_view key = protocol::likely_key(inputs[i]);
+            if (key.empty()) continue;
             hashes[count] = local_.hash(key);
             local_.prefetch_bucket(hashes[count++]);
         }

@@ -50,6 +50,7 @@ struct WorkerLive {
 
 struct WorkerOptions : WorkerLive {
     uint32_t number = 0;  // of the worker
+    int cpu = -1;         // on which it is kept; -1: on none
     bool ring = false;    // sockets by io_uring, if that can be had
 };
 

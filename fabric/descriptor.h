@@ -21,6 +21,7 @@ class Descriptor {
 
     int get() const { return fd_; }  // -1: none
     explicit operator bool() const { return fd_ >= 0; }
+    int release() { return std::exchange(fd_, -1); }  // the caller's from now on
     void reset(int fd = -1) {
         if (fd_ >= 0) ::close(fd_);
         fd_ = fd;

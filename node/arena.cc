@@ -110,9 +110,7 @@ bool Arena::have_memory(uint64_t first, uint64_t pages) {
 // Without the lock meanwhile: it takes the system a while.
 bool Arena::back(uint64_t number) {
     if (has_memory(number)) return true;
-    if (!populate(&region_.page(number), sizeof(layout::PageEntry)) ||
-        !populate(region_.arena() + number * layout::page_bytes / 8, layout::page_bytes))
-        return false;
+    if (!populate(region_.arena() + number * layout::page_bytes / 8, layout::page_bytes)) return false;
     std::lock_guard hold(pool_lock_);
     set_bit(backed_, number);
     return true;

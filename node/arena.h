@@ -92,7 +92,7 @@ class Arena {
     }
     // What a slot of the index says, for nothing but speed: it may be of an item long gone.
     void prefetch_descriptor(layout::Slot slot) const {
-        const uint32_t bytes = classes_.slot_bytes(slot.size_class() & (layout::large_class));
+        const uint32_t bytes = classes_.slot_bytes(slot.size_class() & layout::large_class);
         const uint64_t at = slot.offset();
         if (bytes == 0 || at >= reserved_ * layout::page_bytes) return;
         const Descriptor& item = descriptors_[make_ref(at / layout::page_bytes, uint32_t(at % layout::page_bytes) / bytes)];

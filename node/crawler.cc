@@ -31,22 +31,18 @@ Crawler::Crawler(Node& node, std::function<NodeSeconds()> now, const CrawlerOpti
 Crawler::~Crawler() { stop(); }
 
 // From here to stop() the node tells of deletes by prefix.
-void Crawler::listen() {
+void Crawler::start() {
+    CHECK(!thread_.joinable());
     node_.when_prefix_deleted([this] {
         { std::lock_guard held(lock_); }  // the thread has not looked yet, or waits already
         work_.notify_all();
     });
-}
-
-void Crawler::start() {
-    CHECK(!thread_.joinable());
-    listen();
     thread_ = std::thread([this] { run(); });
 }
 
 void Crawler::stop() {
+    node_.when_prefix_deleted({});  // also where there could be no thread
     if (!thread_.joinable()) return;
-    node_.when_prefix_deleted({});
     {
         std::lock_guard held(lock_);
         stopping_ = true;
@@ -228,7 +224,7 @@ void Crawler::run_pass(Held& held, Pass& pass) {
         held.lock();
         start_page_ = (start + i + 1) % pages;
         flush_if_due(held);
-        sweep_prefixes(held);
+        if (sweep_prefixes(held)) worked_from = Clock::now();  // which has rested for itself (C6)
         Clock::duration work = Clock::now() - worked_from;
         bool many = pass.checked - rested_at >= items_per_rest;
         if (!many && work < milliseconds(1)) continue;

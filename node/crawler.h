@@ -77,7 +77,6 @@ class Crawler {
         std::array<uint64_t, 64> checked_by_class{};
     };
 
-    void listen();
     void run();
     // All with lock_ held; they let go of it while they work or wait.
     void wait_for_work(Held& held);

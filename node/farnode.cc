@@ -7,13 +7,11 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdlib>
 #include <cstring>
 #include <ctime>
 #include <exception>
 #include <memory>
 #include <string>
-#include <system_error>
 #include <variant>
 #include <vector>
 
@@ -236,26 +234,20 @@ void serve(process::Reloader& reloader, TcpListeners listeners, AdminSocket admi
     FarnodeHttp pages(stats, process::node_reading);
     process::Supervisor supervisor(manager, {[] { return true; }, [&] { return status_text(node, *server); }});
     or_give_up(process::StartGuard::room_for(settings.session.threads));
-    try {
-        server = std::make_unique<FarnodeServer>(
-            node, stats, facts, process::node_reading,
-            FarnodeServer::Options{settings.session.threads, fetches.get(), limits_of(settings.node)});
-        for (auto& listener : listeners) server->add(std::move(listener), protocol::RegionAccess::none);
-        for (auto& listener : over_rdma) server->add(std::move(listener), protocol::RegionAccess::rdma_read);
-        if (name != nullptr) {
-            owner = std::make_unique<fabric::Owner>(region.header(), std::move(name));
-            server->add(or_give_up(listen_shm(*owner, region)), protocol::RegionAccess::mapped);
-        }
-        if (admin != nullptr) server->add_admin(std::move(admin), reloader);
-        server->start();
-        crawler.start();
-        if (http != nullptr) http->start([&](const auto& request, const auto& reply) { pages.answer(request, reply); });
-        supervisor.start(server->watched());
-    } catch (const std::system_error& failed) {
-        // Nobody waits for threads that did start while others could not.
-        process::say(Level::error, std::string("failed to start: ") + failed.what());
-        std::_Exit(conf::exit_system);
+    server = std::make_unique<FarnodeServer>(
+        node, stats, facts, process::node_reading,
+        FarnodeServer::Options{settings.session.threads, fetches.get(), limits_of(settings.node)});
+    for (auto& listener : listeners) server->add(std::move(listener), protocol::RegionAccess::none);
+    for (auto& listener : over_rdma) server->add(std::move(listener), protocol::RegionAccess::rdma_read);
+    if (name != nullptr) {
+        owner = std::make_unique<fabric::Owner>(region.header(), std::move(name));
+        server->add(or_give_up(listen_shm(*owner, region)), protocol::RegionAccess::mapped);
     }
+    if (admin != nullptr) server->add_admin(std::move(admin), reloader);
+    server->start();
+    crawler.start();
+    if (http != nullptr) http->start([&](const auto& request, const auto& reply) { pages.answer(request, reply); });
+    supervisor.start(server->watched());
     const process::PidFile pid_file(settings.process.pid_file);
     starting.over();
     background.ready(/* keep_output= */ settings.process.verbosity > 0);

@@ -60,10 +60,7 @@ void FarnodeServer::add_admin(std::unique_ptr<process::AdminSocket> socket, cons
 void FarnodeServer::change(uint32_t greeting_ms, double report_share) {
     shared_.limits.greeting_ms = greeting_ms;
     shared_.limits.report_share = report_share;
-    const LeaseConfig lease = shared_.node.lease_config();
-    const LeaseTerms terms(shared_.node.config().policy, lease);
-    shared_.report_quotas.change({uint64_t(double(shared_.node.leasable_bytes()) * report_share),
-                                  lease_kept_s(terms.longest_ms(), lease.grace_ms)});
+    shared_.report_quotas.change(report_share_of(shared_.node, report_share));
 }
 
 void FarnodeServer::start() {

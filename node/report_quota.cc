@@ -3,7 +3,15 @@
 
 #include <algorithm>
 
+#include "node/node.h"
+
 namespace farcached::node {
+
+ReportQuota::Share report_share_of(const Node& node, double share) {
+    const LeaseConfig lease = node.lease_config();
+    const LeaseTerms terms(node.config().policy, lease);
+    return {uint64_t(double(node.leasable_bytes()) * share), lease_kept_s(terms.longest_ms(), lease.grace_ms)};
+}
 
 uint64_t ReportQuota::left(NodeSeconds now) {
     std::lock_guard hold(lock_);

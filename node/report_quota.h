@@ -20,6 +20,8 @@
 
 namespace farcached::node {
 
+class Node;
+
 constexpr double report_share_default = 0.25;  // of what may be leased: what one proxy's reports may keep so
 
 class ReportQuota {
@@ -46,6 +48,9 @@ class ReportQuota {
     uint64_t left_;
     NodeSeconds earned_at_;
 };
+
+// Of what the node may lease, by the terms of the moment. share: 0 to 1.
+ReportQuota::Share report_share_of(const Node& node, double share);
 
 // Of all proxies of a node, by what they call themselves. Any thread.
 class ReportQuotas {

@@ -257,7 +257,7 @@ void NodeService::hello(const Frame& frame) {
     protocol::append_welcome(channel_->out(), welcome);
     limits_ = protocol::agreed_limits(welcome, protocol::Sender::proxy);
     credits_ = welcome.credits;
-    quota_ = shared_.report_quotas.of(peer_, report_share(welcome), welcome.now.seconds);
+    quota_ = shared_.report_quotas.of(peer_, report_share_of(shared_.node, shared_.limits.report_share), welcome.now.seconds);
     term_ms_max_ = welcome.term_ms_max;
     counters_.connections_welcomed.add(1);
     state_ = State::open;

@@ -194,7 +194,6 @@ class NodeService final : public fabric::ChannelEvents {
     // node/service_reports.cc.
     bool possible(const protocol::AccessRecord& record, Access& access) const;
     void accesses(const protocol::Frame& frame);
-    ReportQuota::Share report_share(const protocol::Welcome& welcome) const;
     void report(const protocol::Frame& frame, bool written = false);
     void report_written(const protocol::Frame& notice);
     void answer_report(uint64_t sequence, bool written);

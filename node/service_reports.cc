@@ -63,13 +63,6 @@ void NodeService::accesses(const Frame& frame) {
 
 // ---- reports ------------------------------------------------------------------------------------------
 
-// A quarter of what may be leased at all, unless the configuration says otherwise.
-ReportQuota::Share NodeService::report_share(const protocol::Welcome& welcome) const {
-    const double bytes = double(shared_.node.leasable_bytes()) * shared_.limits.report_share;
-    const uint32_t longest_s = lease_kept_s(welcome.term_ms_max, welcome.grace_ms);
-    return {uint64_t(bytes), longest_s};
-}
-
 // The first record is looked at whatever the time, so that a report gets somewhere.
 void NodeService::report(const Frame& frame, bool written) {
     if (state_ == State::leaving) return bad(FrameError::kind_unexpected);

@@ -3,6 +3,7 @@
 
 #include <elf.h>
 #include <execinfo.h>
+#include <fcntl.h>
 #include <link.h>
 #include <poll.h>
 #include <sys/prctl.h>
@@ -53,7 +54,23 @@ std::atomic<pid_t> reporter{0};  // the thread that reports
 bool takes_no_more = false;      // stderr, and the reporter waits for it no more
 bool to_journal = false;
 
-// Z3. Whoever writes little when there is room is not held up.
+// Z3. A write when there is room may still wait: a terminal may have less of it.
+class NeverWaits {
+  public:
+    NeverWaits() : flags_(fcntl(STDERR_FILENO, F_GETFL)) {
+        if (flags_ >= 0) (void)fcntl(STDERR_FILENO, F_SETFL, flags_ | O_NONBLOCK);
+    }
+    // Others may have the same file.
+    ~NeverWaits() {
+        if (flags_ >= 0) (void)fcntl(STDERR_FILENO, F_SETFL, flags_);
+    }
+    NeverWaits(const NeverWaits&) = delete;
+    NeverWaits& operator=(const NeverWaits&) = delete;
+
+  private:
+    const int flags_;
+};
+
 bool has_room() {
     if (takes_no_more) return false;
     pollfd there{STDERR_FILENO, POLLOUT, 0};
@@ -204,6 +221,7 @@ void write_at_hand(const Recorder& recorder) {
 }
 
 void report(int number, const siginfo_t& info) {
+    const NeverWaits meanwhile;
     to_journal = stderr_is_journal();
     const Recorder* recorder = Recorder::current();
     write_head(number, info);

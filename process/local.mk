@@ -5,6 +5,8 @@ noinst_LIBRARIES += process/libprocess.a
 process_libprocess_a_SOURCES = \
 	process/admin_socket.cc \
 	process/admin_socket.h \
+	process/affinity.cc \
+	process/affinity.h \
 	process/crash_report.cc \
 	process/crash_report.h \
 	process/give_up.cc \

@@ -50,7 +50,14 @@ Log& log() {
     return of_process;
 }
 
-// L4: a part that goes in whole or not at all, if there is any room; -1: none, or nobody.
+// How much of it a terminal takes without waiting if it has any room: it counts room in pieces of 256 characters, and an end of
+// line, which becomes two, waits where what was written with it has used up the last.
+size_t at_once(std::string_view part) {
+    constexpr size_t bytes_max = 128;
+    return part.front() == '\n' ? 1 : std::min({part.size(), part.find('\n'), bytes_max});
+}
+
+// L4: how much of a part went in, if there is any room; -1: none, or nobody. All of it, but for a terminal and a full disk.
 ssize_t write_at_once(std::string_view part, mode_t kind) {
     if (S_ISSOCK(kind)) return send(STDERR_FILENO, part.data(), part.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
     if (S_ISREG(kind)) return write(STDERR_FILENO, part.data(), part.size());
@@ -60,7 +67,7 @@ ssize_t write_at_once(std::string_view part, mode_t kind) {
     // An older kernel, or a device: where there is room at all there is for this much.
     pollfd there{STDERR_FILENO, POLLOUT, 0};
     if (poll(&there, 1, 0) != 1) return -1;
-    return write(STDERR_FILENO, part.data(), part.size());
+    return write(STDERR_FILENO, part.data(), S_ISCHR(kind) ? at_once(part) : part.size());
 }
 
 // How much of it got through.
@@ -89,14 +96,12 @@ std::string marked(Level level, std::string_view sentence, LogFields fields) {
     return text + log_line(log().format.load(std::memory_order_relaxed), level, moment(), sentence, fields) + "\n";
 }
 
-// Under the lock. False: it is lost.
+// Under the lock. False: not all of it was taken.
 bool write_line(Log& to, std::string_view marked_line) {
     const std::string_view text = marked_line.substr(to.cut ? 0 : 1);
     const size_t done = write_some(text);
     if (done != 0) to.cut = done < text.size();
-    if (done == text.size()) return true;
-    to.lost.fetch_add(1, std::memory_order_relaxed);
-    return false;
+    return done == text.size();
 }
 
 // What needs memory is before the lock: where there is none, the last words of the process need the lock, too.
@@ -116,10 +121,13 @@ void write_lines(Level level, std::string_view lines, LogFields fields) {
         of_lost = marked(Level::warning, "lines for stderr were lost, as it did not take them", {{"lines", count}});
     }
     std::lock_guard hold(to.lock);
-    // Unless another thread has told of them meanwhile.
-    if (lost != told && to.lost_told.load(std::memory_order_relaxed) == told && write_line(to, of_lost))
-        to.lost_told.store(lost, std::memory_order_relaxed);
-    for (const std::string& line : marked_lines) write_line(to, line);
+    bool takes = true;
+    if (lost != told && to.lost_told.load(std::memory_order_relaxed) == told) {  // else another thread has told of them
+        takes = write_line(to, of_lost);
+        if (takes) to.lost_told.store(lost, std::memory_order_relaxed);
+    }
+    for (const std::string& line : marked_lines)
+        if (!takes || !write_line(to, line)) to.lost.fetch_add(1, std::memory_order_relaxed);
 }
 
 }  // namespace

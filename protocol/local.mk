@@ -27,6 +27,7 @@ protocol_libprotocol_a_SOURCES = \
 	protocol/text_number.h \
 	protocol/item_check.h \
 	protocol/layout.h \
+	protocol/likely_key.h \
 	protocol/layout_hash.h \
 	protocol/op.h \
 	protocol/wire.h \

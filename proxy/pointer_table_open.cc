@@ -17,6 +17,7 @@
 
 #include "base/check.h"
 #include "base/limits.h"
+#include "fabric/descriptor.h"
 #include "proxy/pointer_table.h"
 
 namespace farcached::proxy {
@@ -29,23 +30,6 @@ constexpr mode_t mode_wanted = 0600;
 constexpr uint32_t attempts_max = 16;
 
 using Failure = std::optional<TableFailure>;  // none: all is well
-
-class File {
-  public:
-    explicit File(int fd) : fd_(fd) {}
-    ~File() {
-        if (fd_ >= 0) close(fd_);
-    }
-    File(const File&) = delete;
-    File& operator=(const File&) = delete;
-
-    int fd() const { return fd_; }
-    bool is_open() const { return fd_ >= 0; }
-    int release() { return std::exchange(fd_, -1); }
-
-  private:
-    int fd_;
-};
 
 std::string path_of(const TableOptions& options) { return shm_folder + options.name; }
 
@@ -176,20 +160,20 @@ Attempt not_opened(int error, const TableOptions& options) {
 Attempt attach(const TableOptions& options) {
     const std::string path = path_of(options);
     // Nonblocking for the sake of what is not a file: a FIFO would wait.
-    File file(::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
-    if (!file.is_open()) return not_opened(errno, options);
+    fabric::Descriptor file(::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+    if (!file) return not_opened(errno, options);
     struct stat status;
-    if (fstat(file.fd(), &status) != 0)
+    if (fstat(file.get(), &status) != 0)
         return system_failed(path, "fstat", errno, "choose another pointer_table.path");
     if (Failure failure = check_file(status, options)) return *failure;
     // Read, not mapped, until it is known what it is; and a copy cannot change after it was checked.
     TableHeader header;
-    ssize_t got = pread(file.fd(), &header, sizeof header, 0);
+    ssize_t got = pread(file.get(), &header, sizeof header, 0);
     if (got < 0) return system_failed(path, "pread", errno, "choose another pointer_table.path");
     if (got != ssize_t(sizeof header))
         return refused(TableRefusal::too_small, path, "ends within its header" + remove_it(path));
     if (Failure failure = check_header(header, uint64_t(status.st_size), options)) return *failure;
-    auto mapped = map(file.fd(), header.entries, path);
+    auto mapped = map(file.get(), header.entries, path);
     if (TableFailure* failure = std::get_if<TableFailure>(&mapped)) return *failure;
     return Mapped{file.release(), std::get<void*>(mapped), header.entries, header.seed, false};
 }
@@ -226,19 +210,19 @@ Failure prepare(int fd, const TableOptions& options) {
 
 Attempt create(const TableOptions& options, FunctionRef<void(TableStep)> steps) {
     const std::string path = path_of(options);
-    File file(::open(shm_folder, O_TMPFILE | O_RDWR | O_CLOEXEC, mode_wanted));
-    if (!file.is_open())
+    fabric::Descriptor file(::open(shm_folder, O_TMPFILE | O_RDWR | O_CLOEXEC, mode_wanted));
+    if (!file)
         return system_failed(path, "open of a nameless file in /dev/shm", errno,
                              "/dev/shm must be a tmpfs that this user may write to");
     steps(TableStep::file_made);
-    if (Failure failure = prepare(file.fd(), options)) return *failure;
+    if (Failure failure = prepare(file.get(), options)) return *failure;
     steps(TableStep::sized);
-    auto mapped = map(file.fd(), options.entries, path);
+    auto mapped = map(file.get(), options.entries, path);
     if (TableFailure* failure = std::get_if<TableFailure>(&mapped)) return *failure;
     void* mapping = std::get<void*>(mapped);
     write_header(mapping, options);
     steps(TableStep::header_written);
-    const std::string nameless = "/proc/self/fd/" + std::to_string(file.fd());
+    const std::string nameless = "/proc/self/fd/" + std::to_string(file.get());
     if (linkat(AT_FDCWD, nameless.c_str(), AT_FDCWD, path.c_str(), AT_SYMLINK_FOLLOW) != 0) {
         const int error = errno;
         munmap(mapping, table_bytes(options.entries));
@@ -262,9 +246,9 @@ std::optional<uint8_t> hex_digit(char c) {
 
 std::variant<TableHost, TableFailure> TableHost::of_this_process() {
     static constexpr const char* boot_path = "/proc/sys/kernel/random/boot_id";
-    File file(::open(boot_path, O_RDONLY | O_CLOEXEC));
+    fabric::Descriptor file(::open(boot_path, O_RDONLY | O_CLOEXEC));
     char text[64];
-    ssize_t got = file.is_open() ? read(file.fd(), text, sizeof text) : -1;
+    ssize_t got = file ? read(file.get(), text, sizeof text) : -1;
     const int error = errno;
     auto failed = [](const std::string& why) {
         return TableFailure{TableRefusal::system, std::string(boot_path) + ": " + why};

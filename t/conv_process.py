@@ -312,6 +312,37 @@ def test_hard_limit():
 
 # -- Settings --------------------------------------------------------------------------------------------
 
+def worker_cpus(d):
+    """By worker: the CPUs that it may run on."""
+    found = {}
+    for thread in os.listdir("/proc/%d/task" % d.pid):
+        with open("/proc/%d/task/%s/status" % (d.pid, thread)) as f:
+            shown = dict(line.rstrip("\n").split(":\t", 1) for line in f if ":\t" in line)
+        if shown["Name"].startswith("worker "):
+            found[int(shown["Name"][len("worker "):])] = shown["Cpus_allowed_list"]
+    return found
+
+
+def test_worker_cpus():
+    there = sorted(os.sched_getaffinity(0))
+    named = ["%d" % there[0], "%d" % there[-1]]
+    with Daemon("-t", "5", "--worker-cpus", ",".join(named)) as d:
+        tap.is_(until(lambda: worker_cpus(d), lambda found: len(found) == 5 and set(found.values()) == set(named)),
+                {i: named[i % 2] for i in range(5)}, "--worker-cpus: each worker on a CPU, from the beginning again")
+        works(d.client(), "and they serve")
+    with Daemon("-t", "2") as d:
+        tap.is_(len(set(until(lambda: worker_cpus(d), lambda found: len(found) == 2).values()) & set(named)), int(len(there) == 1),
+                "without it on any")
+    for bad in ("", "x", "3-", "3-1", "1,,2", "1,", "-1", "1024", "0-1024", "1 2"):
+        status, _, said = run_binary("-p", "-1", "--worker-cpus=" + bad)
+        tap.is_((status, b"0-3,8" in said), (64, True), "--worker-cpus=%s is refused, with what it takes" % bad)
+    nowhere = next(cpu for cpu in range(1023, 0, -1) if cpu not in there)
+    status, _, said = run_binary("-p", "-1", "--worker-cpus=%d,%d" % (there[0], nowhere))
+    tap.is_(status, 64, "a CPU that is not there is refused")
+    tap.like(said.decode(), r"--worker-cpus: CPU %d is not among those that this process may use \([\d,-]+\)" % nowhere,
+             "and is named")
+
+
 def test_settings():
     with Daemon() as d:
         settings = d.stats("settings")
@@ -376,6 +407,7 @@ try:
     test_shutdown()
     test_limits()
     test_settings()
+    test_worker_cpus()
     test_hard_limit()
 finally:
     shutil.rmtree(FOLDER, ignore_errors=True)

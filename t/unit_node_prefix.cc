@@ -4,6 +4,7 @@
 #include <atomic>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "base/check.h"
@@ -179,6 +180,30 @@ void an_order_meets_a_pass() {
     crawler.stop();
 }
 
+// What a sweep takes is not what the pass worked for that it interrupts, and would rest for nine times as long. The order comes in
+// the midst of the pass, and the sweep takes a while, by the clock that both ask.
+void a_sweep_is_not_the_work_of_a_pass() {
+    node::Config config = with_memory(2);
+    config.grows = false;
+    node::Node cache(config);
+    for (int i = 0; i < 100; i++) set(cache, "key" + std::to_string(i), "value");
+    bool ordered = false;
+    const auto clock = [&] {
+        if (!std::exchange(ordered, true)) cache.delete_prefix("x", now);
+        if (cache.prefix_order() != 0) std::this_thread::sleep_for(std::chrono::milliseconds(20));
+        return now;
+    };
+    node::Crawler crawler(cache, clock, {});
+    crawler.start();
+    tap::ok(crawler.crawl(~UINT64_C(0)) == node::Crawler::Asked::ok, "a pass");
+    constexpr int looks_max = 7000;
+    for (int looks = 0; crawler.running() && looks < looks_max; looks++)
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    tap::is(cache.stats(now).prefix_deletes, 1u, "a delete by prefix comes in its midst");
+    tap::ok(!crawler.running() && cache.stats(now).prefixes_pending == 0, "and when that is swept it goes on");
+    crawler.stop();
+}
+
 // Each thread stores its own keys under its own prefix, deletes by that prefix, and must never see one from before; what is
 // under the prefix of nobody is never missed but by eviction, which there is none of.
 void threads() {
@@ -227,6 +252,7 @@ int main() {
     the_crawler_sweeps(true);
     the_crawler_sweeps(false);
     an_order_meets_a_pass();
+    a_sweep_is_not_the_work_of_a_pass();
     the_limit_is_lowered();
     threads();
     return tap::done();

@@ -7,6 +7,7 @@
 
 #include "base/limits.h"
 #include "protocol/base64.h"
+#include "protocol/likely_key.h"
 #include "protocol/meta.h"
 #include "protocol/text.h"
 #include "protocol/text_keys.h"
@@ -315,6 +316,24 @@ void test_plain_gets() {
         tap::is(take_plain_get(other, key), 0u, "no plain get: " + tap::show(other.substr(0, 20)));
 }
 
+void test_likely_keys() {
+    const std::string packet =
+        std::string("\x80\x01\0\3\x08\0\0\0\0\0\0\x0c", 12) + std::string(12 + 8, 'x') + "abcv";
+    const std::string_view cut = std::string_view(packet).substr(0, packet.size() - 1);
+    for (std::string_view input : {std::string_view("get abc\r\nget d"), std::string_view("get abc\n"),
+                                   std::string_view("gets abc d\r\n"), std::string_view("mg abc v\r\n"),
+                                   std::string_view("set abc 0 0 1\r\n"), std::string_view(packet), cut})
+        tap::is(likely_key(input), std::string_view("abc"), "the key of " + tap::show(input.substr(0, 20)));
+    tap::is(likely_key("get " + key250 + "\r\n"), std::string_view(key250), "a key of 250");
+    size_t found = 0;
+    for (size_t n = 0; n < cut.size(); n++) found += !likely_key(cut.substr(0, n)).empty();
+    const std::string too_long = "get " + key251 + "\r\n";
+    for (std::string_view input : {std::string_view("get abc"), std::string_view("get \r\n"), std::string_view("mn\r\n"),
+                                   std::string_view("flush_all 0\r\n"), std::string_view(too_long)})
+        found += !likely_key(input).empty();
+    tap::is(found, 0u, "and none where none is seen");
+}
+
 void test_meta_flags() {
     auto error_of = [](TextVerb verb, std::string_view words, std::string_view key = "Zm9v") {
         char decoded[limits::key_bytes_max];
@@ -363,6 +382,7 @@ int main() {
     test_long_lines();
     test_keys();
     test_plain_gets();
+    test_likely_keys();
     test_meta_flags();
     return tap::done();
 }

@@ -11,7 +11,7 @@ REQUESTS_MAX = 1000000
 
 
 def serve_all(port, count):
-    waiting, begun = selectors.EpollSelector(), set()
+    waiting, begun, came = selectors.EpollSelector(), set(), {}
     for _ in range(count):
         s = socket.create_connection(("127.0.0.1", port))
         s.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -21,18 +21,22 @@ def serve_all(port, count):
     while waiting.get_map() and asked < REQUESTS_MAX:
         for key, _ in waiting.select():
             s = key.fileobj
+            got, ended = came.pop(s, b""), False
             try:
-                got = s.recv(200)
+                piece = s.recv(200)
+                got, ended = got + piece, piece == b""
                 if got == REPLY:
                     s.sendall(REQUEST)
                     asked += 1
             except ConnectionError:
-                got = b""
-            if got == b"":
+                ended = True
+            if ended and got in (b"", REPLY):
                 waiting.unregister(s)
                 s.close()
-            elif got != REPLY:
+            elif ended or not REPLY.startswith(got):
                 return "got %r" % got
+            elif got != REPLY:
+                came[s] = got
             elif len(begun) < count:
                 begun.add(s)
                 if len(begun) == count:
