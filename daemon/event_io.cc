@@ -22,7 +22,7 @@ constexpr size_t out_bytes_kept = 64 << 10;  // by the buffer of what was queued
 
 EventIo::EventIo(event_base* base, SocketEvents& events, WorkerCounters& counters)
     : base_(base), events_(events), counters_(counters), in_(new char[receive_bytes_max]) {
-    event_assign(&turn_event_, base_, -1, 0, on_turn, &events_);
+    event_assign(&turn_event_, base_, -1, 0, on_turn, this);
 }
 
 bool EventIo::resume(Session& session) { return listen(session, EV_READ); }
@@ -44,7 +44,8 @@ void EventIo::on_ready(evutil_socket_t, short what, void* argument) {
     io.receive(session);
 }
 
-// Ended: that is told at once, unless what came before is yet to be told. The socket says it again then.
+// Ended: that is told at once, unless what came before is yet to be told. The socket says so again then (of an error only that
+// it has ended).
 bool EventIo::receive(Session& session) {
     const std::span<char> room(in_.get() + in_bytes_, receive_bytes_max - in_bytes_);
     const ssize_t got = receive_into(session.state.fd, room, counters_);
@@ -157,7 +158,9 @@ void EventIo::send_queued() {
 void EventIo::turn_soon() { event_add(&turn_event_, &at_once); }
 
 void EventIo::on_turn(evutil_socket_t, short, void* argument) {
-    static_cast<SocketEvents*>(argument)->turn_of_waiting();
+    EventIo& io = *static_cast<EventIo*>(argument);
+    io.tell_received();  // W3: whoever was ready with those who wait comes first
+    io.events_.turn_of_waiting();
 }
 
 void EventIo::turn(bool awake) {

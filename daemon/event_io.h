@@ -31,6 +31,7 @@ class EventIo final : public SocketIo {
     void leave(Session& session) override;
     Sent send(Session& session, OutBuffer& out, bool tell) override;
     bool receive_now(Session& session) override;
+    void catch_up() override { tell_received(); }
     void turn_soon() override;
     void turn(bool awake) override;
 
@@ -47,7 +48,7 @@ class EventIo final : public SocketIo {
     };
 
     static void on_ready(evutil_socket_t, short what, void* session);
-    static void on_turn(evutil_socket_t, short, void* events);
+    static void on_turn(evutil_socket_t, short, void* io);
 
     bool listen(Session& session, short what);
     bool receive(Session& session);

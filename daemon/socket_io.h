@@ -80,6 +80,8 @@ class SocketIo {
     // Receives what the socket holds now, or has been received of it: that is told at once, or in the next turn. False: nothing.
     // The session may be gone.
     virtual bool receive_now(Session& session) = 0;
+    // What was received is told now: before timers and a stop, for which it counts.
+    virtual void catch_up() {}
     // Between two sessions of a turn: not too much is queued.
     virtual void relieve() {}
     // A descriptor will be another thread's: nothing that is yet to be handed over names it.

@@ -279,6 +279,7 @@ void Worker::close(Session& session, SessionEnd why) {
 }
 
 void Worker::begin_stop() {
+    io_->catch_up();
     stopping_ = true;
     event_add(&deadline_event_, &stop_deadline);
     for (Session* session = oldest_; session != nullptr; session = session->newer)
@@ -287,11 +288,13 @@ void Worker::begin_stop() {
 
 void Worker::on_deadline(evutil_socket_t, short, void* argument) {
     Worker& worker = *static_cast<Worker*>(argument);
+    worker.io_->catch_up();
     while (worker.oldest_ != nullptr) worker.close(*worker.oldest_, SessionEnd::server_stopped);
 }
 
 void Worker::on_second(evutil_socket_t, short, void* argument) {
     Worker& worker = *static_cast<Worker*>(argument);
+    worker.io_->catch_up();
     const NodeSeconds now = node_now();
     const uint32_t limit = worker.options_.idle_timeout_s;
     while (worker.oldest_ != nullptr) {

@@ -40,6 +40,9 @@ def life(abstract):
         tap.ok(began and before <= int(began["MONOTONIC_USEC"]) <= monotonic_us(),
                where + "a reload is told of with its time", began)
         tap.is_(manager.until(lambda m: "READY" in m), {"READY": "1"}, where + "and its end")
+        # That a client has closed is not that the daemon has noticed.
+        latest = [m["STATUS"] for m in manager.told if "STATUS" in m][-1]
+        tap.ok(latest.startswith("0 clients") or manager.until_status("0 clients, "), where + "clients that left are none")
         d.signal(signal.SIGTERM)
         last = manager.until("STOPPING=1")
         tap.like((last or {}).get("STATUS"), "^stopping: 0 clients", where + "the end is told of")

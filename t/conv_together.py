@@ -4,10 +4,11 @@ becomes of the others meanwhile. The daemon is stopped by a signal while they se
 import os
 import signal
 import sys
+import threading
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"))
 from connections import alone, endings, open_files, until_end  # noqa: E402
-from farcached import Daemon, tap  # noqa: E402
+from farcached import Closed, Daemon, deadline, select_nothing, tap  # noqa: E402
 
 KB = 1 << 10
 
@@ -129,10 +130,53 @@ def at_the_end(d):
     tap.is_(d.wait(), 0, "and it ends")
 
 
+class Busy(threading.Thread):
+    """A client whose pipelines keep the worker at work, until that has enough of it."""
+
+    def __init__(self, client):
+        super().__init__(daemon=True)
+        self.client, self.over = client, threading.Event()
+        self.start()
+
+    def run(self):
+        try:
+            while not self.over.is_set():
+                self.client.send(b"get nothing\r\n" * 6000)
+                self.client.upto(b"END\r\n" * 6000)
+        except OSError:
+            return
+
+    def end(self):
+        self.over.set()
+        self.join(deadline())
+
+
+def idle_and_asking():
+    """Who was silent for too long, and asks in the moment in which that is noticed, is answered."""
+    with Daemon("-t", "1", "-m", "64", "-R", "1", "-o", "idle_timeout=2") as d:
+        clients = stored(d, 6)
+        busy = [Busy(d.client()) for _ in range(8)]  # it never sleeps: a signal wakes who sleeps, to no events
+        d.client().ask("mn")  # it is served beside that
+        with d.stopped():
+            select_nothing(4.2)  # twice the limit and more, for it counts in whole seconds
+            for i, c in enumerate(clients):
+                c.send(b"get key%d\r\n" % i)
+        wrong = []
+        for i, c in enumerate(clients):
+            try:
+                wrong += [] if c.upto(reply_of(i)) == reply_of(i) else [i]
+            except Closed:
+                wrong.append(i)
+        tap.is_(wrong, [], "a request that is there when its client has been idle for too long is answered")
+        for b in busy:
+            b.end()
+
+
 with Daemon("-t", "1", "-m", "64") as daemon:
     with daemon.client() as first:
         tap.ok(alone(first), "one client")
         for test in (each_their_own, seen, all_endings, watchers):
             test(daemon, first)
     at_the_end(daemon)
+idle_and_asking()
 tap.done()

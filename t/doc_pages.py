@@ -17,11 +17,12 @@ from farcached import Daemon, default_binary, run_binary, tap  # noqa: E402
 
 BUILD = os.environ.get("abs_top_builddir", os.getcwd())
 TOP = os.environ.get("abs_top_srcdir") or os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-FOLDERS = ("base", "conf", "ctl", "daemon", "fabric", "node", "process", "protocol", "proxy")
+FOLDERS = ("base", "bench", "conf", "ctl", "daemon", "fabric", "node", "process", "protocol", "proxy")
 
 # Literals of these are no messages to an operator: help texts and names of statistics, metrics, pages and tables, what clients are
 # told (of which farcached-protocol(7) has what is not memcached's), and reasons that are counted and not said.
 NO_MESSAGES = set("""
+bench/hitratio_lru.cc bench/hitratio_report.cc bench/prefetch_window.cc bench/reports_result.cc bench/transport_report.cc
 base/limits.h base/metrics_text.cc base/nearest.cc base/policy_kind.h
 conf/completion.cc conf/config_text.cc conf/help.cc conf/license.cc conf/nodes.h conf/option.cc conf/units.cc
 ctl/command_line.cc ctl/command_line.h ctl/connection.h ctl/format.cc ctl/json.cc ctl/show.cc ctl/top.cc ctl/top.h
@@ -38,14 +39,19 @@ proxy/ask.h proxy/link_counters.h proxy/local_get.h
 """.split())
 # Of these only what ends a line.
 LINES_ONLY = {"conf/kinds.h", "conf/node_option_table.cc", "conf/option_table.cc", "conf/proxy_option_table.cc"}
+# Of bench/, whose other literals are help texts and results: what is thrown, noted as a failure, told on stderr or said of an
+# option.
+BENCH_SAYS = re.compile(r'(?:throw |\bfail\(|fprintf\(stderr|\.note\(|return (?=")|std::string text = )'
+                        r'(?:"(?:[^"\\]|\\.)*"|[^";])*;')
 # Beginnings and parts of what is no message either: help texts beside messages, names of threads, of work requests, of events in a
-# crash report, and what only our own bugs would bring.
+# crash report, what only our own bugs would bring, and of farbench its name and how far it is.
 NOT_SHOWN = (
     "1 to 63 letters, digits", "what it is called in messages", "shm:PATH, ", "a whole number from", "its share of the keys",
     "HOST:PORT, up to", "be hashed as this", "have it, so that keys stay", "which items go when memory is full", "a table [[",
     "]] for each", "VERSION farnode", "as memcached", "the thread that accepts", "connected to node", "no connection to node",
     "opened connection", "turn of connection", "ended connection", "of proxies", "rip=unix", "post_read over tcp",
     "SEND of credits", "WRITE of nothing", "work request", "parse_frame lets no such", "no error", "a node without a point",
+    "farbench load", "farbench floor", "M operations per CPU second", "bytes, trial",
 )
 PAGE_BYTES, STRIDE_BYTES, HEADER_BYTES = 65536, 16, 40
 NODE_KEYS = {"name", "hash_as", "weight", "address"}
@@ -80,6 +86,8 @@ def literals(text):
 def messages_in(path, text):
     """Those of its literals that are sentences, or parts of one."""
     text = re.sub(r"static_assert\([^;]*;", "", text)
+    if path.startswith("bench/"):
+        text = " ".join(BENCH_SAYS.findall(text))
     found = [words for words in literals(text) if re.search(r"[A-Za-z].* .*[A-Za-z]", words)]
     return [words for words in found if words.endswith("\n")] if path in LINES_ONLY else found
 

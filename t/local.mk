@@ -239,6 +239,9 @@ EXTRA_DIST += \
 	t/guest/units.py \
 	t/guest/wire.py
 
+# A Debian package, in a root of its own: contrib/check makes both.
+EXTRA_DIST += t/clean_root.py
+
 # Real clients and tools: needs registries, so contrib/check runs it and `make check` does not.
 EXTRA_DIST += \
 	t/clients/run \

@@ -206,6 +206,7 @@ std::string other_value(const Option& option) {
     if (key == "listen") return "[\"127.0.0.1\", \"[::1]:5\"]";
     if (key == "tcp" || key == "verbs" || key == "http") return "\"[::1]:7\"";
     if (key == "prefix-delimiter") return "\"|\"";
+    if (key == "worker-cpus") return "\"0-3,8\"";
     if (key == "name") return "\"n\"";
     if (kind.value == Value::text) return "\"/a \\\"b\\\\ c\"";
     return {};

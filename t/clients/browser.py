@@ -106,7 +106,8 @@ class Page:
         return found["result"].get("value")
 
     def until(self, expression):
-        return until(lambda: self.value(expression), bool)
+        """Of a page that is there: while it comes, it has no body yet."""
+        return until(lambda: self.value("document.body && (%s)" % expression), bool)
 
     def press(self, key, code):
         text = {"Enter": "\r", " ": " "}.get(key, "")

@@ -241,6 +241,9 @@ def status_page(work):
                             ("phone-dark", {"width": 360, "height": 640, "phone": True, "dark": True})):
             page = browser.page(url, **looks)
             check_look(page, "page, " + name, "dark" in name)
+            if "phone" in name:
+                tap.ok(page.value("[...document.querySelectorAll('.scroll:has(#latency, #paths)')]"
+                                  ".every((e) => e.scrollWidth <= e.clientWidth)"), "page, %s: latencies and ways fit" % name)
             page.screenshot(work.at("status-page", name + ".png"))
             if name == "light":
                 check_names(page)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The units of contrib/systemd under a real systemd: start, ready, variables, reload, instances that share memory, restarts
-under load behind a socket unit, a watchdog that kills, RDMA by its drop-in, stop, and what the journal then says. Runs in a
-guest that booted systemd."""
+"""The units of contrib/systemd under a real systemd: start, ready, variables, reload, io_uring in the sandbox, instances that
+share memory, restarts under load behind a socket unit, a watchdog that kills, RDMA by its drop-in, stop, and what the journal
+then says. Runs in a guest that booted systemd."""
 import contextlib
 import glob
 import os
@@ -15,7 +15,7 @@ import sys
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "lib"))
-from farcached import Client, connect, deadline, until  # noqa: E402
+from farcached import Client, Daemon, connect, deadline, until  # noqa: E402
 from restart_load import KINDS, RestartLoad  # noqa: E402
 from service import standing_still, thread_named  # noqa: E402
 from tap_output import tap  # noqa: E402
@@ -120,6 +120,32 @@ def reloads():
         tap.is_(c.get("k"), b"v", "and no connection notices")
     until(lambda: shown("farcached", "ActiveState"), lambda state: state == "active")
     tap.is_(shown("farcached", "MainPID"), before, "it is the same process")
+
+
+def rings():
+    """io_uring as outside of a unit; where a drop-in refuses it, what a sandbox's refusal is told by."""
+    with Daemon("-o", "io=auto") as d:
+        outside = d.stats()["farcached_io"]
+    tap.is_([served_by("uring"), served_by("auto")], [(outside, [])] * 2, "the unit's sandbox allows what is outside: " + outside)
+    write(UNITS + "/farcached.service.d/no_ring.conf",
+          "[Service]\nSystemCallFilter=~io_uring_setup io_uring_enter io_uring_register\n")
+    systemctl("daemon-reload")
+    backend, said = served_by("uring")
+    tap.is_((backend, len(said)), ("libevent", 1), "where a drop-in forbids it: it starts, and says so in one line")
+    tap.like("\n".join(said), r"\Aio=uring: no io_uring \(.+\): libevent serves the sockets of clients\Z", "which says why")
+    tap.is_(served_by("auto"), ("libevent", []), "and with io=auto it says nothing")
+    os.unlink(UNITS + "/farcached.service.d/no_ring.conf")
+    systemctl("daemon-reload")
+
+
+def served_by(io):
+    """(what serves clients' sockets with that option in the unit, what the journal has of this start about it)"""
+    write("/etc/sysconfig/farcached", 'PORT="11311"\nOPTIONS="-l 127.0.0.1 -t 2 -o io=%s"\n' % io)
+    tap.ok(systemctl("restart", "farcached"), "it starts with io=" + io)
+    with Client(11311) as c:
+        tap.is_((c.set("k", io), c.get("k")), ("STORED", io.encode()), "and serves")
+    said = run("journalctl", "-o", "cat", "--no-pager", "_SYSTEMD_INVOCATION_ID=" + shown("farcached", "InvocationID"))[1]
+    return stats_at(11311)["farcached_io"], [line for line in said.splitlines() if "uring" in line]
 
 
 def instances():
@@ -238,7 +264,7 @@ def exposure():
 def main():
     folder = install()
     starts(folder)
-    for part in (variables, reloads, instances, behind_a_socket, watched, over_rdma, stops, exposure):
+    for part in (variables, reloads, rings, instances, behind_a_socket, watched, over_rdma, stops, exposure):
         tap.diag("%s, after %.0f s" % (part.__name__, time.monotonic()))
         part()
     tap.done()
