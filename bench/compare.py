@@ -18,6 +18,7 @@ sys.path.insert(0, os.path.dirname(os.path.realpath(__file__)))
 import compare_aims as aims  # noqa: E402
 import compare_memory as memory_of  # noqa: E402
 import compare_report as report  # noqa: E402
+import compare_verbs as verbs  # noqa: E402
 from compare_contest import PEER, Contest  # noqa: E402
 from compare_contestants import (URING, direct_contestants, proxied_contestants, uses,  # noqa: E402
                                  what_is_missing)
@@ -121,9 +122,9 @@ class Run:
 
     def work(self):
         parts = {"direct": self.direct, "proxied": self.proxied, "memory": self.of_items, "idle": self.idle,
-                 "workers": self.workers}
+                 "workers": self.workers, "verbs": self.verbs}
         known = [c.label for c in direct_contestants(self.setup, None, self.o.threads, [self.small], self.o.again) +
-                 proxied_contestants(self.setup, None, self.o.threads)]
+                 proxied_contestants(self.setup, None, self.o.threads)] + verbs.labels()
         for text in self.o.wanted_contestants:
             if not any(text in label for label in known):
                 raise Failed("no contestant is called %s; there are: %s" % (text, "; ".join(known)))
@@ -224,6 +225,30 @@ class Run:
             self.contest.stop()
         self.efficiency(*[self.contest.find(w.name) for _, w in steps], most)
 
+    def verbs(self):
+        """farcached over RDMA, between two guests."""
+        labels = [label for label in verbs.labels() if not self.o.wanted_contestants or
+                  any(text in label for text in self.o.wanted_contestants)]
+        chosen = [how for how in verbs.workloads(self.o) if not self.o.wanted_workloads or
+                  any(text in how["name"] for text in self.o.wanted_workloads)]
+        if not labels or not chosen:
+            return
+        why = verbs.why_not(self.setup)
+        if why is not None:
+            if self.o.parts == ["verbs"]:
+                raise Failed("no guests for verbs: %s" % why)
+            return self.notes.append("The part verbs is left out: %s." % why)
+        say("booting two guests")
+        told = verbs.Told(labels, self.load, [Workload(**{**how, "data": self.small}) for how in chosen])
+        measurements = self.o.rounds * len(labels) * len(chosen)
+        try:
+            wrong = verbs.run(verbs.guests(self.o, self.setup, verbs.settings(self.o, self.setup, labels, chosen), measurements),
+                              told)
+        finally:
+            self.contest.measured += [row for row in told.rows.values() if row.rounds]
+        if wrong is not None:
+            raise Failed(wrong)
+
     def efficiency(self, one, several, workers):
         for label in one.labels:
             if label in several.labels:
@@ -252,7 +277,7 @@ def show(run, short, words, took):
     o, contest = run.o, run.contest
     print("\n".join(part for part in (
         report.table(contest), report.memory_table(run.memory), "", aims.table(contest, run.memory), "",
-        "%s; it took %.1f minutes" % (words, took / 60), "\n".join(run.notes)) if part is not None))
+        "%s; it took %.1f minutes" % (words, took / 60), "\n".join(verbs.words(contest) + run.notes)) if part is not None))
     for row in contest.measured:
         for label in sorted(row.busy_client):
             print("%s, %s: the client was busy all the time and may have been what was measured" % (row.name, label))

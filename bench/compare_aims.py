@@ -6,6 +6,7 @@ limit: at most, or at least where more is better.
 """
 from compare_contest import FLOOR, METRICS, PEER
 from compare_contestants import URING
+import compare_verbs as verbs
 
 CPU, RATE, P50, P99, P999 = "cpu_s_per_million", "keys_per_s", "p50_us", "p99_us", "p999_us"
 SMALL_1, SMALL_16, LARGE_1, LARGE_16 = "64 B, pipeline 1", "64 B, pipeline 16", "1 KiB, pipeline 1", "1 KiB, pipeline 16"
@@ -29,6 +30,8 @@ AIMS = [
     (SHM, None, PROXIED_MULTI, CPU, 0.35), (RING_SHM, None, PROXIED_MULTI, CPU, 0.35),
     (OURS, PEER, SINGLE, P50, 1.0), (RING, PEER, SINGLE, P50, 1.0),
     (SHM, None, PROXIED_SINGLE, P50, 0.85), (RING_SHM, None, PROXIED_SINGLE, P50, 0.85),
+    (verbs.OURS, None, verbs.GETS, RATE, 1.0), (verbs.OURS, None, verbs.GETS_SINGLE, RATE, 1.0),
+    (verbs.OURS, None, verbs.GETS_SINGLE, P50, 1.0),
 ]
 MEMORY_AIMS = [("item of 64 B", OURS, 1.05), ("idle connections", OURS, 0.7), ("idle connections", RING, 0.7)]
 
@@ -54,6 +57,7 @@ def rows(contest, memory):
                       "%s %.2f" % (">=" if more_is_better else "<=", limit),
                       "%.3f (%.3f .. %.3f)" % (ratio.median, ratio.low, ratio.high),
                       verdict(not more_is_better, ratio.median, limit)))
+    found += verbs.aims(contest)
     for what, whose, limit in MEMORY_AIMS:
         taken = memory.get(what, {})
         if whose in taken and PEER in taken:

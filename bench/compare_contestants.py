@@ -37,6 +37,7 @@ class Contestant:
     ours = False
     stores = True
     counts_requests = False
+    host = "127.0.0.1"
 
     def __init__(self, label, setup, cpus):
         self.label = label

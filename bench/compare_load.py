@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """One load on one server, by `farbench load`, memtier_benchmark or mc-crusher: all give the same few numbers.
 
-A contestant is who has `port`, `pid` and `back_pids`. Throughput and CPU time are per key, so that a multi-get of 50 keys counts
-as 50. What a generator cannot tell is None.
+A contestant is who has `host`, `port`, `pid` (None: no process of its own here) and `back_pids`. Throughput and CPU time are per
+key, so that a multi-get of 50 keys counts as 50. What a generator cannot tell is None.
 """
 import json
 import os
@@ -81,9 +81,10 @@ class Load:
     def _farbench(self, contestant, data, *args, seconds):
         with tempfile.TemporaryDirectory(prefix="farcached-compare-") as folder:
             path = os.path.join(folder, "results.json")
-            run_to_its_end([self.tool, "load", "--port", str(contestant.port), "--protocol", self.protocol,
-                            "--keys", str(data.keys), "--key-prefix", data.prefix, "--value-bytes",
-                            str(data.value_bytes), "--server-pid", str(contestant.pid), "--json", path] +
+            run_to_its_end([self.tool, "load", "--host", contestant.host, "--port", str(contestant.port), "--protocol",
+                            self.protocol, "--keys", str(data.keys), "--key-prefix", data.prefix, "--value-bytes",
+                            str(data.value_bytes), "--json", path] +
+                           (["--server-pid", str(contestant.pid)] if contestant.pid else []) +
                            (["--back-pid", ",".join(str(pid) for pid in contestant.back_pids)]
                             if contestant.back_pids else []) + [str(a) for a in args], seconds, self.cpus)
             with open(path) as file:
@@ -101,8 +102,8 @@ class Load:
                              workload.connections or self.connections, "--pipeline", workload.pipeline, "--multiget",
                              workload.multiget, "--ratio", workload.ratio, "--seconds", seconds, "--warmup", warmup, *pace,
                              seconds=seconds + warmup)
-        return {"keys_per_s": got["keys_per_s"], "p50_us": got["all_p50_us"], "p99_us": got["all_p99_us"],
-                "p999_us": got["all_p999_us"],
+        return {"keys_per_s": got["keys_per_s"], "mean_us": got["all_mean_us"], "p50_us": got["all_p50_us"],
+                "p99_us": got["all_p99_us"], "p999_us": got["all_p999_us"],
                 "cpu_s_per_million": got["server_cpu_s_per_million_keys"] + got["back_cpu_s_per_million_keys"],
                 "front_cpu_s_per_million": got["server_cpu_s_per_million_keys"],
                 "back_cpu_s_per_million": got["back_cpu_s_per_million_keys"],

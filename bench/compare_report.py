@@ -6,6 +6,7 @@ import math
 import os
 
 import compare_chart as chart
+import compare_verbs as verbs
 from compare_chart import line, text
 from compare_contest import FLOOR, METRICS, PEER, RATIOS, Spread
 
@@ -80,6 +81,7 @@ def as_json(contest, memory):
                 beside = {key: to or row.best_peer(key) for key in RATIOS}
                 one["ratios to " + (to or "the best peer")] = {
                     key: row.ratio(label, key, beside[key]).as_json() for key in RATIOS if beside[key]}
+            one.update(verbs.more_for_json(row, label) if row.name in verbs.NAMES else {})
             for what, taken in memory.items():
                 if label in taken:
                     one["bytes, " + what] = taken[label]

@@ -107,9 +107,9 @@ def accepts(address):
         return s.connect_ex(address) == 0
 
 
-def stats(port, group="", seconds=10):
-    """{name: value} of `stats GROUP`, of a server on loopback."""
-    with socket.create_connection(("127.0.0.1", port), seconds) as s:
+def stats(port, group="", seconds=10, host="127.0.0.1"):
+    """{name: value} of `stats GROUP`."""
+    with socket.create_connection((host, port), seconds) as s:
         s.sendall(("stats %s" % group).rstrip().encode() + b"\r\n")
         got = b""
         while not got.endswith(b"END\r\n"):

@@ -93,6 +93,8 @@ dist_pkgdata_DATA = \
 	bench/compare_memory.py \
 	bench/compare_report.py \
 	bench/compare_servers.py \
+	bench/compare_verbs.py \
+	bench/compare_verbs_guest.py \
 	bench/hitratio_chart.py bench/points_chart.py bench/reports_chart.py bench/transport_chart.py
 
 bin_PROGRAMS += farbench
@@ -112,7 +114,6 @@ EXTRA_DIST += \
 	bench/charts/proxied-multi-get-of-50-keys.svg \
 	bench/charts/proxied-pipeline-1.svg \
 	bench/charts/proxied-pipeline-16.svg \
-	bench/far_latency \
 	bench/hitratio_cluster.py \
 	bench/hitratio_latencies \
 	bench/hitratio_processes \

@@ -202,17 +202,29 @@ void RemoteBackend::on_timer(evutil_socket_t, short, void* argument) {
 }
 
 void RemoteBackend::end_tick() {
-    flush_touched();
-    if (!leaving_.empty() && retire()) flush_touched();
+    Node* only_read = flush_touched();
+    if (!leaving_.empty() && retire()) only_read = flush_touched();
+    if (only_read != nullptr && only_read->link.linger()) come_again(*only_read);
     now_is_old_ = true;
 }
 
-// Sends what was asked, and asks what waited as long as there is room for it.
-void RemoteBackend::flush_touched() {
+// What was READ was there before this thread slept. What it leads to leaves now.
+void RemoteBackend::come_again(Node& node) {
+    now_is_old_ = true;
+    node.link.ready(now());
+    touched(node);
+    flush_touched();
+}
+
+// Sends what was asked, and asks what waited as long as there is room for it. Returns the node that READs alone are under way
+// to, if it was the only one.
+RemoteBackend::Node* RemoteBackend::flush_touched() {
+    Node* only_read = nullptr;
     for (size_t i = 0; i < touched_.size(); i++) {
         Node& node = *touched_[i];
         ask_postponed(node);
         for (int n = 0; n < flushes_max && node.link.flush(now()); n++) ask_postponed(node);
+        if (touched_.size() == 1 && node.link.waits_for_reads_alone()) only_read = &node;
         if (node.watched_fd >= 0) node.listen(node.link.wants_write() ? EV_READ | EV_WRITE : EV_READ);
         node.is_touched = false;
     }
@@ -220,6 +232,7 @@ void RemoteBackend::flush_touched() {
         touched_.clear();
         set_timer();
     }
+    return only_read;
 }
 
 // It rings too early rather than anew for each request.

@@ -99,11 +99,12 @@ class RemoteBackend final : public Backend {
     void ask_postponed(Node& node);
     void give_up_postponed(Node& node, uint64_t before_ns);
     void give_up(const Postponed& postponed, proxy::AskFailure why);
-    void flush_touched();
+    Node* flush_touched();
     std::unique_ptr<Node> make_node(const NodeSet& set, size_t place);
     void start(Node& node);
     bool retire();
     void touched(Node& node);
+    void come_again(Node& node);
     void set_timer();
     void gathered(uint64_t cookie, bool ok, std::string_view text);
     void answer_stats(const Gather& done);

@@ -111,7 +111,7 @@ class Channel {
   public:
     virtual ~Channel() = default;
 
-    // Polled for reading, edge or level. One descriptor for the whole life of the channel.
+    // Polled for reading, by its level. One descriptor for the whole life of the channel.
     virtual int fd() const = 0;
     virtual bool wants_write() const = 0;
     virtual void ready() = 0;  // may be called at any time

@@ -23,6 +23,7 @@ namespace {
 constexpr int resolve_ms_max = 2000;
 constexpr uint32_t spins_least = 16;  // what a try takes after linger() had stopped to pay
 constexpr uint32_t tries_every = 64;  // calls of linger() from one try to the next
+constexpr uint32_t unlooked_max = 8;  // wake-ups by completions, after which other descriptors are looked at, too
 constexpr uint32_t sleepless_looks = 1024;  // calls of woken() from one look at descriptors to the next, by who never sleeps
 
 // What in the poller is readable.
@@ -233,18 +234,25 @@ void VerbsChannel::woken() {
     }
     const bool look = devices_.config().sleeps || ++sleepless_turns_ % sleepless_looks == 0;
     if (std::exchange(lingered_, false)) return;  // linger() collected
-    if (look) {
-        epoll_event seen[tag_count];
-        const int count = epoll_wait(poller(), seen, tag_count, 0);
-        for (int i = 0; i < count; i++) {
-            if (seen[i].data.u32 == tag_events) take_events();
-            if (seen[i].data.u32 == tag_timer) beat();
-            if (seen[i].data.u32 != tag_completions) continue;
-            queue_->disarmed();
-            armed_ = false;
-        }
-    }
+    if (look && !woken_by_completions()) look_at_descriptors();
     queue_->collect();
+}
+
+// Mostly it was nothing else, and if more is readable, fd() still is; but that has its turn, too.
+bool VerbsChannel::woken_by_completions() {
+    if (!armed_ || ++unlooked_ % unlooked_max == 0 || !queue_->disarm()) return false;
+    armed_ = false;
+    return true;
+}
+
+void VerbsChannel::look_at_descriptors() {
+    epoll_event seen[tag_count];
+    const int count = epoll_wait(poller(), seen, tag_count, 0);
+    for (int i = 0; i < count; i++) {
+        if (seen[i].data.u32 == tag_events) take_events();
+        if (seen[i].data.u32 == tag_timer) beat();
+        if (seen[i].data.u32 == tag_completions && queue_->disarm()) armed_ = false;
+    }
 }
 
 void VerbsChannel::beat() {

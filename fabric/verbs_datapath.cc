@@ -322,12 +322,13 @@ bool VerbsQueue::arm() {
     return failed == 0;
 }
 
-void VerbsQueue::disarmed() {
+// A queue that was armed once tells once.
+bool VerbsQueue::disarm() {
     ibv_cq* of = nullptr;
     void* context = nullptr;
-    unsigned count = 0;
-    while (ibv_get_cq_event(completions_.get(), &of, &context) == 0) count++;
-    if (count > 0) ibv_ack_cq_events(completion_queue_.get(), count);
+    if (ibv_get_cq_event(completions_.get(), &of, &context) != 0) return false;
+    ibv_ack_cq_events(completion_queue_.get(), 1);
+    return true;
 }
 
 }  // namespace farcached::fabric

@@ -63,6 +63,8 @@ class VerbsChannel final : public StreamChannel {
     void tell_reads() override;
     void tell_reads(std::vector<uint64_t>& tokens, ReadStatus status);
 
+    bool woken_by_completions();
+    void look_at_descriptors();
     void take_events();
     void take_event(CmEvent event);
     void address_resolved();
@@ -91,7 +93,7 @@ class VerbsChannel final : public StreamChannel {
     std::vector<uint64_t> reads_failed_, telling_;  // tokens
     uint64_t completed_seen_ = 0;                  // at the last tick of the timer
     Interest interest_{true, false, false};        // as last watched for
-    uint32_t spins_, idle_calls_ = 0, sleepless_turns_ = 0;
+    uint32_t spins_, idle_calls_ = 0, sleepless_turns_ = 0, unlooked_ = 0;
     bool armed_ = false, lingered_ = false;
     bool peer_gone_ = false;
 };

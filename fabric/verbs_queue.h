@@ -108,7 +108,7 @@ class VerbsQueue {
     // ---- completions --------------------------------------------------------------------------------
     void collect();
     bool arm();   // the next completion makes completion_fd() readable; false: bad()
-    void disarmed();  // completion_fd() is readable: eats that
+    bool disarm();    // once completion_fd() is readable: it is no longer; false: it was not
     const std::optional<VerbsBadCompletion>& bad() const { return bad_; }
     bool broken() const { return bad_.has_value() || flushed_.has_value(); }
     void look_no_further() { if (!bad_.has_value()) bad_ = flushed_; }  // for why what is flushed is so

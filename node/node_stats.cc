@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "node/node_stats.h"
 
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <cstdio>
@@ -23,6 +24,18 @@ void line(std::string& text, std::string_view name, uint64_t value) {
 std::string hex(uint64_t number) {
     char digits[17];
     std::snprintf(digits, sizeof digits, "%016llx", static_cast<unsigned long long>(number));
+    return digits;
+}
+
+rusage own_usage() {
+    rusage usage{};
+    getrusage(RUSAGE_SELF, &usage);
+    return usage;
+}
+
+std::string seconds_text(const timeval& time) {
+    char digits[32];
+    std::snprintf(digits, sizeof digits, "%lld.%06ld", static_cast<long long>(time.tv_sec), long(time.tv_usec));
     return digits;
 }
 

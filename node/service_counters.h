@@ -93,6 +93,8 @@ enum class StatKind : uint8_t { counter, gauge };
     X(incarnation, hex(node_.view().header->incarnation), "which run of it this is, 16 hexadecimal digits") \
     X(pid, uint64_t(getpid()), "its process id")                                                         \
     X(uptime, seconds_since(started_, now), "seconds since it began to serve")                           \
+    X(rusage_user, seconds_text(own_usage().ru_utime), "CPU time that it has used, in seconds")          \
+    X(rusage_system, seconds_text(own_usage().ru_stime), "CPU time that the kernel has used for it, in seconds") \
     X(item_size_max, node_.config().item_bytes_max, "largest item that it takes, key and all, in bytes")
 
 // How it leases; `config` is its LeaseConfig, `terms` are its LeaseTerms.

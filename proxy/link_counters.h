@@ -18,6 +18,7 @@ namespace farcached::proxy {
 //        name                     help
 #define LINK_COUNTERS(X)                                                                              \
     X(get_onesided, "GETs answered by a one-sided read through a remote pointer")                     \
+    X(get_onesided_us, "microseconds that these took, from when they were asked for to when what was read was validated") \
     X(get_index, "GETs answered by one-sided reads of the node's index and the item")                 \
     X(index_not_found, "GETs whose key a one-sided read of the index did not find, which proves nothing") \
     X(index_unproven, "GETs that the index was to answer and could not for another reason")           \

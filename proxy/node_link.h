@@ -163,6 +163,8 @@ class NodeLink final : private fabric::ChannelEvents {
     const fabric::Channel* channel() const { return up() ? channel_.get() : nullptr; }
     const LinkCounters& counters() const { return counters_; }
     uint32_t requests_under_way() const { return exchanges_.live() + reads_.live(); }
+    // READs are answered by a device, without a process that would have to be woken: then linger() may pay.
+    bool waits_for_reads_alone() const { return reads_.live() != 0 && exchanges_.live() == 0; }
     uint64_t bytes_under_way() const;
     // How many were, when the connection was lost last.
     uint32_t requests_lost() const { return requests_lost_; }

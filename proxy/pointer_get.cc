@@ -13,6 +13,11 @@ namespace {
 
 constexpr uint64_t ms_ns = 1'000'000;
 
+uint64_t us_since_asked(const AskOptions& options, uint64_t now_ns) {
+    const uint64_t asked_ns = options.deadline_ns - std::min(options.patience_ns, options.deadline_ns);
+    return now_ns > asked_ns ? (now_ns - asked_ns + 500) / 1000 : 0;
+}
+
 }  // namespace
 
 PointerGets::PointerGets(const Parts& parts, bool verify_check)
@@ -155,6 +160,7 @@ void PointerGets::judge(Read& read, uint64_t now_ns) {
         fabric::judge_copy(copy, read.op.key.bytes, read.op.win_tokens, secret);
     if (judged.outcome == Outcome::hit) {
         counters_.get_onesided.add(1);
+        counters_.get_onesided_us.add(us_since_asked(read.options, now_ns));
         note_access(read);
         reads_.answer(read, judged, way.leased.ptr.length);
         return;

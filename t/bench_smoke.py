@@ -278,6 +278,19 @@ def check_compare(folder):
     tap.is_(farbench("compare", "--parts", "all")[0], 64, "a part that there is not")
 
 
+def check_no_guests(folder):
+    """Where there is nothing to boot guests with, the part verbs says so."""
+    here = os.path.join(folder, "path")
+    os.mkdir(here)
+    os.symlink(os.path.realpath(sys.executable), os.path.join(here, "python3"))
+    done = subprocess.run([program(), "compare", "--parts", "verbs", "--farcached", default_binary(), "--memcached", "/bin/true"],
+                          env={**os.environ, "PATH": here}, stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                          timeout=deadline() + 10)
+    tap.is_((done.returncode, done.stdout), (1, ""), "no QEMU, so no guests")
+    tap.like(done.stderr, r"(?m)^farbench compare: no guests for verbs: there is no qemu-system-x86_64 here: install ",
+             "it says what to install")
+
+
 def check_help():
     status, out, err = farbench("--help")
     tap.is_((status, err), (0, ""), "--help")
@@ -307,6 +320,7 @@ def main():
         check_unix_socket(folder)
         if not is_sanitized():  # it gives up on what is slow to start
             check_compare(folder)
+            check_no_guests(folder)
     tap.done()
 
 

@@ -223,6 +223,7 @@ check_PROGRAMS += t/verbs_relay
 t_verbs_relay_SOURCES = t/verbs_relay.cc t/unit_channel_fixture.h t/tap.h
 EXTRA_DIST += \
 	t/guest/run \
+	t/guest/compare.py \
 	t/guest/conversations.py \
 	t/guest/counted.py \
 	t/guest/device.py \

@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""farbench compare between two guests: both are measured, gets are one-sided, and each hop has its part. No speed is asserted.
+Runs on the host."""
+import json
+import os
+import subprocess
+import sys
+import tempfile
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "lib"))
+from tap_output import tap  # noqa: E402
+
+GETS, MIXED = "verbs, GET, one connection", "verbs, 95:5"
+THEIRS, OURS = "memcached over TCP", "farcached -t 1 -> farnode (verbs)"
+HOPS = ("hop_client_us", "hop_farcached_us", "hop_read_us")
+
+
+def main():
+    farbench = os.path.join(os.path.dirname(os.environ["FARCACHED"]), "farbench")
+    with tempfile.TemporaryDirectory(prefix="farcached-compare-test-") as folder:
+        path = os.path.join(folder, "points.json")
+        done = subprocess.run([farbench, "compare", "--parts", "verbs", "--quick", "--workload", GETS + ";" + MIXED,
+                               "--json", path],
+                              stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=390)
+        tap.ok(done.returncode == 0, "it runs to its end", done.returncode, *(done.stdout + done.stderr).split("\n"))
+        with open(path) as file:
+            points = {(point["contestant"], point["workload"]): point for point in json.load(file)}
+    for workload in (GETS, MIXED):
+        for who in (OURS, THEIRS):
+            point = points.get((who, workload), {})
+            tap.ok(point.get("ops_per_s", 0) > 0 and 0 < point["p50_us"] <= point["p99_us"] and
+                   (point["cpu_front_s_per_mop"] > 0) == (who == OURS), "%s: %s is measured" % (workload, who), point)
+    ours, theirs = points[(OURS, GETS)], points[(THEIRS, GETS)]
+    tap.ok(ours["one_sided_share"]["median"] == 1, "gets are one-sided, all of them", ours)
+    tap.ok(ours["cpu_back_s_per_mop"] < theirs["cpu_back_s_per_mop"], "a node that is read has less to do than memcached", ours,
+           theirs)
+    tap.ok(all(ours[hop]["median"] > 0 for hop in HOPS), "each hop takes some of the time", ours)
+    tap.like(done.stdout, r"(?m)^  verbs, GET, one connection: keys/s to that of memcached over TCP +farcached.* >= 1\.00 ",
+             "the aims are listed")
+    tap.done()
+
+
+main()
