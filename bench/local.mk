@@ -111,6 +111,9 @@ bench_placement_lookup_SOURCES = bench/placement_lookup.cc
 bench_placement_lookup_LDADD = $(LDADD) $(LIBMEMCACHED_LIBS)
 
 EXTRA_DIST += \
+	bench/charts/64-B-multi-get-of-50-keys.svg \
+	bench/charts/64-B-pipeline-1.svg \
+	bench/charts/64-B-pipeline-16.svg \
 	bench/charts/proxied-multi-get-of-50-keys.svg \
 	bench/charts/proxied-pipeline-1.svg \
 	bench/charts/proxied-pipeline-16.svg \
