@@ -109,10 +109,12 @@ def run(command, told):
         try:
             for line in process.stdout:
                 told.take(line)
-        finally:
-            if process.poll() is None and sys.exc_info()[0] is not None:
-                process.send_signal(signal.SIGTERM)
-        status = process.wait()
+            status = process.wait()
+        except BaseException:  # it ends its guests, and removes its folder, before it dies with us
+            process.send_signal(signal.SIGTERM)
+            process.stdout.close()
+            process.wait()
+            raise
     return None if status == 0 else "the guests ended with status %d" % status
 
 
@@ -136,7 +138,8 @@ def aims(contest):
         row = contest.find(name)
         if row is None or len(row.labels) < 2:
             continue
-        share = Spread([r[OURS]["back_us_per_key_beyond_idle"] / r[THEIRS]["back_cpu_s_per_million"] for r in row.rounds])
+        share = Spread([r[OURS]["back_us_per_key_beyond_idle"] / r[THEIRS]["back_cpu_s_per_million"] for r in row.rounds
+                        if r[THEIRS]["back_cpu_s_per_million"]])
         found.append(("%s: node's CPU beyond that of an idle one to %s" % (name, THEIRS), OURS, "0, <= %.2f" % NODE_CPU_NOTHING,
                       ranged(share, "%.4f"), "met" if share.median <= NODE_CPU_NOTHING else "MISSED"))
     return found

@@ -204,11 +204,11 @@ void RemoteBackend::on_timer(evutil_socket_t, short, void* argument) {
 void RemoteBackend::end_tick() {
     Node* only_read = flush_touched();
     if (!leaving_.empty() && retire()) only_read = flush_touched();
-    if (only_read != nullptr && only_read->link.linger()) come_again(*only_read);
+    if (only_read != nullptr && !pool_.anything_ready() && only_read->link.linger()) come_again(*only_read);
     now_is_old_ = true;
 }
 
-// What was READ was there before this thread slept. What it leads to leaves now.
+// What was READ was there before this thread slept, and nobody's answer waited for that. What it leads to leaves now.
 void RemoteBackend::come_again(Node& node) {
     now_is_old_ = true;
     node.link.ready(now());

@@ -142,6 +142,7 @@ class ReplyPool {
     // ---- for the worker --------------------------------------------------------------------------
     // Queues with something to be given out now; those that are gone by now are not among them.
     std::vector<ReplyQueue*> take_ready();
+    bool anything_ready() const { return !ready_.empty(); }
     // Another tick has begun. True: at its end some queue must be asked for, so nobody may sleep in it (Q4).
     bool begin_tick() {
         tick_++;

@@ -21,7 +21,9 @@ namespace farcached::fabric {
 namespace {
 
 constexpr int resolve_ms_max = 2000;
-constexpr uint32_t spins_least = 16;  // what a try takes after linger() had stopped to pay
+// Fewer looks take less than a microsecond, and a READ takes some. When linger() has stopped to pay, a try takes as many as there
+// may be: else it would never pay again.
+constexpr uint32_t spins_least = 16;
 constexpr uint32_t tries_every = 64;  // calls of linger() from one try to the next
 constexpr uint32_t unlooked_max = 8;  // wake-ups by completions, after which other descriptors are looked at, too
 constexpr uint32_t sleepless_looks = 1024;  // calls of woken() from one look at descriptors to the next, by who never sleeps
@@ -251,7 +253,9 @@ void VerbsChannel::look_at_descriptors() {
     for (int i = 0; i < count; i++) {
         if (seen[i].data.u32 == tag_events) take_events();
         if (seen[i].data.u32 == tag_timer) beat();
-        if (seen[i].data.u32 == tag_completions && queue_->disarm()) armed_ = false;
+        if (seen[i].data.u32 != tag_completions) continue;
+        (void)queue_->disarm();  // of a device that is gone there is nothing to be had: arming it again tells of that
+        armed_ = false;
     }
 }
 
@@ -289,11 +293,9 @@ bool VerbsChannel::linger() {
     const uint32_t spins_max = devices_.config().spins_max;
     const bool sleeps = devices_.config().sleeps;
     if (!open() || ending() || ended() || spins_max == 0 || (sleeps && !armed_)) return false;
-    uint32_t spins = sleeps ? spins_ : spins_max;
-    if (sleeps && spins < spins_least) {
-        if (++idle_calls_ % tries_every != 0) return false;
-        spins = std::min(spins_least, spins_max);
-    }
+    const bool stopped = sleeps && spins_ < spins_least;
+    if (stopped && ++idle_calls_ % tries_every != 0) return false;
+    const uint32_t spins = sleeps && !stopped ? spins_ : spins_max;
     for (uint32_t i = 0; i < spins; i++) {
         queue_->collect();
         if (anything_for(interest_)) {
@@ -303,7 +305,7 @@ bool VerbsChannel::linger() {
         }
         pause_briefly();
     }
-    spins_ = spins / 2;
+    if (!stopped) spins_ = spins / 2;
     return false;
 }
 
