@@ -6,8 +6,9 @@
 namespace farcached::process {
 
 // From here on only what is touched again is mapped: the pages stay in the system's cache, and come back with a minor fault. That
-// is done to mappings of files that are read-only, private, and hold nothing of this process's own: no relocation, no breakpoint.
-// Any thread, at any time; where /proc is not there, or memory is locked, nothing happens.
+// is done to the parts of the program and its libraries that are not for writing, and whose mappings hold nothing of this process's
+// own, in memory or swapped out: no relocation, no breakpoint. Any thread, at any time, also while libraries are loaded; where
+// /proc is not there, memory is locked, or there is none to be had, nothing happens.
 void unmap_unused();
 
 }  // namespace farcached::process
