@@ -152,6 +152,7 @@ void Worker::stream_dump(Session& session) {
 }
 
 bool Worker::become_watcher(Session& session) {
+    static_assert(watch_proxyevents <= UINT8_MAX, "a session keeps the flags in a byte");
     uint32_t flags = session.watch_flags;
     session.watch_flags = 0;
     io_->pause(session);

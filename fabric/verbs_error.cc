@@ -52,7 +52,7 @@ std::string verbs_memory_refused(std::string_view device, size_t bytes, int erro
 
 std::string verbs_not_here(int error) {
     if (const std::string& why = rdma_libraries_missing(); !why.empty())
-        return "RDMA cannot be used: " + why + "; install librdmacm1 and libibverbs1 (Fedora: librdmacm and libibverbs)";
+        return "RDMA cannot be used: " + why + "; install librdmacm1 (Fedora: librdmacm) and restart";
     // librdmacm says of a file that it may not open that it is not there.
     constexpr const char* manager = "/dev/infiniband/rdma_cm";
     if (access(manager, F_OK) == 0 && access(manager, R_OK | W_OK) != 0) error = EACCES;

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "proxy/placement.h"
 
-
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -95,7 +94,8 @@ struct Placement::Draft {
 void Placement::Draft::check_options() {
     algorithm = algorithm_of(options.hash, options.distribution);
     if (const std::string& why = hashkit().error(); !why.empty()) {
-        errors.push_back(why + "; which node has a key is said by libhashkit: install libhashkit2 (Fedora: libmemcached-awesome)");
+        errors.push_back(why + "; libhashkit says which node has a key: install libhashkit2 (Fedora: "
+                               "libmemcached-awesome) and restart");
     } else if (!hashkit().has_algorithm(algorithm)) {
         errors.push_back("hash function " + quoted(name_of(options.hash)) +
                          " is not in this system's libhashkit, which was built without it");

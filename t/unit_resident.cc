@@ -58,14 +58,14 @@ void mappings() {
 }
 
 void libraries() {
-    int (*function)(const char*) = nullptr;
+    int (*function)() = nullptr;
     LoadedLibrary missing("libfarcached-none.so.1");
-    missing.find("puts", function);
+    missing.find("getpagesize", function);
     tap::ok(missing.error().find("libfarcached-none.so.1") != std::string::npos, "a library that is not there is named");
     tap::ok(function == nullptr, "and has no functions");
     LoadedLibrary there("libc.so.6");
-    there.find("puts", function);
-    tap::ok(there.error().empty() && function == &std::puts, "one that is there has them");
+    there.find("getpagesize", function);  // which no sanitizer replaces
+    tap::ok(there.error().empty() && function != nullptr && function() == getpagesize(), "one that is there has them");
     there.find("farcached_none", function);
     tap::ok(there.error().find("farcached_none") != std::string::npos, "a function that it lacks is named");
 }
