@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Clients who are ready at the same moment: what they ask is served together, and everybody gets their own answers, whatever
 becomes of the others meanwhile. The daemon is stopped by a signal while they send, so that it finds them all at once."""
+import contextlib
 import os
 import signal
 import sys
@@ -151,14 +152,39 @@ class Busy(threading.Thread):
         self.join(deadline())
 
 
+def is_at_work(d):
+    """Was the worker stopped outside a system call? In one that waits a signal wakes it, to no events."""
+    for thread in os.listdir("/proc/%d/task" % d.pid):
+        with open("/proc/%d/task/%s/comm" % (d.pid, thread)) as comm:
+            if not comm.read().startswith("worker"):
+                continue
+        with open("/proc/%d/task/%s/syscall" % (d.pid, thread)) as call:
+            return call.read().startswith("-1")
+    return False
+
+
+@contextlib.contextmanager
+def stopped_at_work(d):
+    """True: it was. Else it was always found waiting, or where it is cannot be known."""
+    for _ in range(2000):
+        with d.stopped():
+            try:
+                if is_at_work(d):
+                    yield True
+                    return
+            except PermissionError:
+                break
+    yield False
+
+
 def idle_and_asking():
     """Who was silent for too long, and asks in the moment in which that is noticed, is answered."""
     with Daemon("-t", "1", "-m", "64", "-R", "1", "-o", "idle_timeout=2") as d:
         clients = stored(d, 6)
-        busy = [Busy(d.client()) for _ in range(8)]  # it never sleeps: a signal wakes who sleeps, to no events
-        d.client().ask("mn")  # it is served beside that
-        with d.stopped():
-            select_nothing(4.2)  # twice the limit and more, for it counts in whole seconds
+        busy = [Busy(d.client()) for _ in range(8)]
+        with stopped_at_work(d) as at_work:
+            if at_work:
+                select_nothing(4.2)  # twice the limit and more, for it counts in whole seconds
             for i, c in enumerate(clients):
                 c.send(b"get key%d\r\n" % i)
         wrong = []
@@ -167,7 +193,11 @@ def idle_and_asking():
                 wrong += [] if c.upto(reply_of(i)) == reply_of(i) else [i]
             except Closed:
                 wrong.append(i)
-        tap.is_(wrong, [], "a request that is there when its client has been idle for too long is answered")
+        name = "a request that is there when its client has been idle for too long is answered"
+        if at_work:
+            tap.is_(wrong, [], name)
+        else:
+            tap.skip(name, "the worker could not be stopped at its work")
         for b in busy:
             b.end()
 
