@@ -15,8 +15,6 @@ namespace {
 
 constexpr timeval at_once{0, 0};
 constexpr size_t untold_bytes_max = 16 << 10;  // then they are told: whoever is next has at least the rest of the buffer
-constexpr size_t queued_bytes_max = 256 << 10;  // then they leave: replies are not held for long, nor much memory for them
-constexpr size_t out_bytes_kept = 64 << 10;  // by the buffer of what was queued
 
 }  // namespace
 
@@ -150,7 +148,7 @@ void EventIo::send_queued() {
     const std::span<Queued> all = queued();
     queued_count_ = queued_bytes_ = 0;
     for (Queued& one : all) {
-        one.out.clear(out_bytes_kept);
+        one.out.clear(queued_bytes_kept);
         if (one.session != nullptr && one.tell) events_.sent(*one.session);
     }
 }

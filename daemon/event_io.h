@@ -18,10 +18,14 @@
 
 namespace farcached::daemon {
 
+// What both implementations keep to.
+constexpr size_t receive_bytes_max = 64 << 10;  // large enough for a deep pipeline, small enough to stay in the second-level cache
+constexpr size_t together_max = 16;             // sessions: what is brought nearer for the last is still there when it is served
+constexpr size_t queued_bytes_max = 256 << 10;  // then they leave early: replies are not held for long, nor much memory for them
+constexpr size_t queued_bytes_kept = 64 << 10;  // by the buffer of what was queued
+
 class EventIo final : public SocketIo {
   public:
-    static constexpr size_t together_max = 16;  // what is brought nearer for the last is still there when it is served
-
     // All are borrowed.
     EventIo(event_base* base, SocketEvents& events, WorkerCounters& counters);
 
@@ -72,8 +76,6 @@ class EventIo final : public SocketIo {
     size_t queued_count_ = 0, queued_bytes_ = 0;
     event turn_event_;
 };
-
-constexpr size_t receive_bytes_max = 64 << 10;  // large enough for a deep pipeline, small enough to stay in the second-level cache
 
 // What either implementation receives with: into `room` what is there now. Not positive: 0, the client has ended its side;
 // else the system's error, negated, where -EAGAIN stands for each that means "nothing now".

@@ -57,11 +57,7 @@ struct QueuedSend {
 
 namespace {
 
-// What is queued before it is handed over early: replies are not held for long, nor much memory for them.
-constexpr size_t sends_max = 64;
-constexpr size_t queued_bytes_max = 256 << 10;
-constexpr size_t announced_max = 16;
-constexpr size_t out_bytes_kept = 64 << 10;  // by a queued send's buffer, between turns
+constexpr size_t sends_max = 64;  // that are queued before they are handed over early
 constexpr int64_t loop_every_ns = 1'000'000'000;  // while a timer is pending
 
 // What a completion is of, in the low bits of what it names.
@@ -196,7 +192,7 @@ void RingIo::make_room(size_t slots) {
     if (completions_.capacity() >= most && told_.capacity() >= slots) return;
     for (std::vector<Completion>* all : {&completions_, &taking_}) all->reserve(2 * most);
     for (std::vector<RingSlot*>* all : {&told_, &starved_}) all->reserve(2 * most);
-    coming_.reserve(announced_max);
+    coming_.reserve(together_max);
 }
 
 void RingIo::free_slot(RingSlot& slot) {
@@ -327,7 +323,7 @@ void RingIo::hand_over(bool sleep, int64_t sleep_ns) {
         counters_.bytes_written.add(queued.out.size() - queued.missing);
         if (queued.tell && !queued.fell_short && queued.slot->session != nullptr && !std::exchange(queued.slot->tell, true))
             told_.push_back(queued.slot);
-        queued.out.clear(out_bytes_kept);
+        queued.out.clear(queued_bytes_kept);
         queued.tell = queued.fell_short = false;
         queued.missing = 0;
     }
@@ -394,9 +390,9 @@ void RingIo::tell_received() {
     taking_.clear();
 }
 
-// Of some completions from `first` on; where they end. So many that what is brought nearer is still there when they are taken.
+// Of up to together_max completions from `first` on; where they end.
 size_t RingIo::announce(size_t first) {
-    const size_t end = std::min(first + announced_max, taking_.size());
+    const size_t end = std::min(first + together_max, taking_.size());
     coming_.clear();
     for (size_t i = first; i < end; i++) {
         const Completion& one = taking_[i];

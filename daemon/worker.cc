@@ -18,6 +18,7 @@
 #include "daemon/trace.h"
 #include "process/affinity.h"
 #include "process/node_time.h"
+#include "protocol/binary.h"
 #include "protocol/likely_key.h"
 
 namespace farcached::daemon {
@@ -33,7 +34,6 @@ constexpr size_t ahead_bytes_max = 64 << 10;      // of input that a session can
 constexpr timeval stop_deadline{2, 0};
 constexpr timeval one_second{1, 0};
 constexpr int rounds_per_tick = 4;  // of answers to clients who ask again
-constexpr unsigned char binary_magic = 0x80;
 
 std::string_view new_connection_words(SessionProtocol protocol) {
     switch (protocol) {
@@ -377,7 +377,7 @@ void Worker::receive_rest(Session& session) {
 
 bool Worker::serve(Session& session, std::string_view input, bool stashed) {
     if (session.protocol == SessionProtocol::any) {
-        bool binary = static_cast<unsigned char>(input[0]) == binary_magic;
+        bool binary = uint8_t(input[0]) == protocol::binary_request_magic;
         session.protocol = binary ? SessionProtocol::binary : SessionProtocol::text;
     }
     auto* engine = session.protocol == SessionProtocol::binary ? run_binary : run_text;

@@ -26,7 +26,7 @@ namespace {
 //       6.0           1.13                    13.7
 //
 // 5 costs less than memcached's table does (two pointers an item, on average), and a second line every twelfth hit.
-constexpr uint64_t load_numerator = 5, load_denominator = 1;
+constexpr uint64_t items_per_bucket = 5;
 // A split needs at most as many overflow buckets as the chain it splits; it is put off when few are left.
 constexpr uint64_t overflow_spare = 64;
 
@@ -146,7 +146,7 @@ bool Index::insert(uint64_t hash, layout::Slot slot) {
         break;
     }
     items_++;
-    if (items_ * load_denominator > count_ * load_numerator)
+    if (items_ > count_ * items_per_bucket)
         if (count_ < entry_->buckets_max)
             if (overflow_fresh_ + hops + overflow_spare <= entry_->overflow_max)
                 if (back_overflow(overflow_fresh_ + hops + overflow_spare) && back_added()) split();

@@ -15,9 +15,8 @@ namespace farcached::protocol {
 // seen at once. Nothing is checked: it may be no key at all.
 inline std::string_view likely_key(std::string_view input) {
     constexpr size_t verb_bytes_max = 8;
-    constexpr unsigned char binary_magic = 0x80;
     if (input.empty()) return {};
-    if (static_cast<unsigned char>(input[0]) == binary_magic) {
+    if (uint8_t(input[0]) == binary_request_magic) {
         if (input.size() < binary_header_bytes) return {};
         const size_t start = binary_header_bytes + static_cast<unsigned char>(input[4]);
         const size_t bytes = static_cast<unsigned char>(input[3]);
