@@ -21,7 +21,7 @@ def main():
         path = os.path.join(folder, "points.json")
         done = subprocess.run([farbench, "compare", "--parts", "verbs", "--quick", "--workload", GETS + ";" + MIXED,
                                "--json", path],
-                              stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=390)
+                              stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=500)
         tap.ok(done.returncode == 0, "it runs to its end", done.returncode, *(done.stdout + done.stderr).split("\n"))
         with open(path) as file:
             points = {(point["contestant"], point["workload"]): point for point in json.load(file)}

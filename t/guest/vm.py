@@ -76,6 +76,12 @@ def two_meet(folder):
     tap.like(done.stderr, "beside", "what the other says is heard")
 
 
+def boots_anew(folder):
+    done = vm("--boot-seconds", "0.5", "--seconds", "60", "--beside", "sleep 1000", "echo", "begun", folder=folder)
+    tap.is_((done.returncode, done.stdout), (0, b"begun\n"), "what did not start in time is booted anew, and runs its command once")
+    tap.like(done.stderr, "(?s)^vm: guest 1 did not start in 0.5 s\n.*guest 2's console:.*vm: booted anew\n", "which is said")
+
+
 def main():
     with tempfile.TemporaryDirectory(prefix="farcached-vm-test-") as folder:
         begun = time.monotonic()
@@ -84,6 +90,7 @@ def main():
         ends_in_time(folder)
         ends_with_its_caller(folder)
         two_meet(folder)
+        boots_anew(folder)
         tap.is_([name for name in os.listdir(folder) if name != "kept"], [], "nothing is left")
     tap.done()
 
