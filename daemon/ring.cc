@@ -8,6 +8,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
@@ -59,7 +60,7 @@ std::string Ring::set_up() {
     memory_.reset(new (std::nothrow) char[buffers * buffer_stride]);
     if (memory_ == nullptr) return "there is no memory for receive buffers";
     io_uring_buf_ring_init(buffer_ring_);
-    for (unsigned id = 0; id < buffers; id++) give_back(id);
+    lend(buffers_at_first);
     return {};
 }
 
@@ -78,6 +79,10 @@ int Ring::switch_on() {
 }
 
 void Ring::enable() { CHECK(switch_on() == 0); }
+
+void Ring::lend(unsigned all) {
+    while (lent_ < all) give_back(lent_++);
+}
 
 void Ring::give_back(unsigned id) {
     io_uring_buf_ring_add(buffer_ring_, const_cast<char*>(buffer(id)), buffer_bytes, uint16_t(id),
@@ -147,6 +152,7 @@ void Ring::visit_all(Visit visit) {
         count++;
     }
     io_uring_cq_advance(&ring_, count);
+    if (free_ < lent_ / 2) lend(std::min(2 * lent_, buffers));
 }
 
 // What the kernel could not take, for want of memory, is handed over again until it does: replies are among it (U2).

@@ -6,6 +6,8 @@
 // U2  A send is made with MSG_DONTWAIT and MSG_WAITALL, and is over when enter() has handed it over: with a completion if the
 //     socket did not take all of it, and else without one. check() sees that the kernel keeps to it.
 // U3  A buffer is the kernel's until a completion names it, then the caller's until give_back().
+// U4  The kernel is lent as many buffers as it has needed so far, twice as many when fewer than half of them are left: it uses
+//     all that it has in turns, and each takes memory from then on.
 #pragma once
 
 #ifdef FARCACHED_LIBURING
@@ -25,11 +27,11 @@ namespace farcached::daemon {
 
 class Ring {
   public:
-    static constexpr unsigned requests_max = 256;      // that are not handed over yet
-    static constexpr unsigned completions_max = 4096;
+    static constexpr unsigned requests_max = 256;  // that are not handed over yet
+    static constexpr unsigned completions_max = 2048;  // all that are used in turns take memory; what is more waits with the kernel
     // Memory that is touched only as far as something was received into it. The stride is no power of two, so that the
     // buffers' beginnings do not share a set of the cache.
-    static constexpr unsigned buffers = 128;
+    static constexpr unsigned buffers = 128, buffers_at_first = 8;
     static constexpr size_t buffer_bytes = 32 << 10;
     static constexpr size_t buffer_stride = buffer_bytes + 192;
 
@@ -75,6 +77,7 @@ class Ring {
     bool goes_on(int result);
     io_uring_sqe* request();
     void visit_all(Visit visit);
+    void lend(unsigned all);
     std::string check_receive(int ours, int theirs);
     std::string check_send(int ours);
 
@@ -84,7 +87,8 @@ class Ring {
     bool buffers_registered_ = false;
     io_uring_buf_ring* buffer_ring_ = nullptr;
     std::unique_ptr<char[]> memory_;
-    size_t free_ = 0;        // buffers that are the kernel's
+    unsigned lent_ = 0;      // buffers that the kernel has had
+    size_t free_ = 0;        // those that are its own now
     bool checking_ = false;
     int failed_ = 0;         // an error that ended a call in check()
     unsigned refusals_ = 0;  // one after the other

@@ -35,15 +35,16 @@ struct RingSlot {
     Session* session = nullptr;  // null: it left, or the slot is free
     struct QueuedSend* queued = nullptr;
     RingSlot* next_free = nullptr;
+    std::unique_ptr<event> room;  // while the session waits for its socket to take more
     bool wanted = false;      // the session is to be told what it receives
     bool armed = false;       // the kernel receives, or is asked to
     bool cancelled = false;   // and was told to end that
     bool ended = false;       // nothing more will come
     bool in_hand = false;     // a completion of it is being told
-    std::unique_ptr<event> room;  // while the session waits for its socket to take more
     bool tell = false;        // among told_
     bool starved = false;     // among starved_: its receive ended for want of a buffer
 };
+static_assert(sizeof(RingSlot) <= 40);  // each idle client has one
 
 // What a session sends in this turn.
 struct QueuedSend {
