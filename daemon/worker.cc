@@ -300,6 +300,10 @@ void Worker::on_second(evutil_socket_t, short, void* argument) {
     while (worker.oldest_ != nullptr) {
         Session& session = *worker.oldest_;
         if (now - session.last_command.load(std::memory_order_relaxed) <= limit) return;
+        worker.context_.now = now;
+        worker.touch(session);
+        // Who asks now, or waits to be served, is not idle: this turn may have begun long before its request came.
+        if (session.queued || (!session.busy() && worker.io_->receive_now(session))) continue;
         worker.counters_.idle_kicks.add(1);
         worker.close(session, SessionEnd::idle_timeout);
     }

@@ -6,6 +6,7 @@ import os
 import signal
 import sys
 import threading
+import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"))
 from connections import alone, endings, open_files, until_end  # noqa: E402
@@ -178,10 +179,14 @@ def stopped_at_work(d):
 
 
 def idle_and_asking():
-    """Who was silent for too long, and asks in the moment in which that is noticed, is answered."""
+    """Who was silent for too long, and asks in the moment in which that is noticed, is answered. That moment comes every second: the
+    end of another client tells when. The worker is stopped a little behind it, likely in the turn that is to notice."""
     with Daemon("-t", "1", "-m", "64", "-R", "1", "-o", "idle_timeout=2") as d:
+        until_end(d.client())
+        noticed = time.monotonic()
         clients = stored(d, 6)
-        busy = [Busy(d.client()) for _ in range(8)]
+        busy = [Busy(d.client()) for _ in range(16)]
+        select_nothing(max(0, noticed + 1.006 - time.monotonic()))
         with stopped_at_work(d) as at_work:
             if at_work:
                 select_nothing(4.2)  # twice the limit and more, for it counts in whole seconds
