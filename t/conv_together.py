@@ -179,7 +179,7 @@ def stopped_at_work(d):
 
 
 def idle_and_asking():
-    """Who was silent for too long, and asks in the moment in which that is noticed, is answered. That moment comes every second: the
+    """Who was silent for too long, and asks in the moment in which that is noticed, is answered. It is looked for every second: the
     end of another client tells when. The worker is stopped a little behind it, likely in the turn that is to notice."""
     with Daemon("-t", "1", "-m", "64", "-R", "1", "-o", "idle_timeout=2") as d:
         until_end(d.client())
