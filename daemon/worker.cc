@@ -297,9 +297,12 @@ void Worker::on_second(evutil_socket_t, short, void* argument) {
     worker.io_->catch_up();
     const NodeSeconds now = node_now();
     const uint32_t limit = worker.options_.idle_timeout_s;
-    while (worker.oldest_ != nullptr) {
+    for (;;) {
+        worker.io_->relieve();
+        if (worker.oldest_ == nullptr) return;
         Session& session = *worker.oldest_;
-        if (now - session.last_command.load(std::memory_order_relaxed) <= limit) return;
+        const NodeSeconds last = session.last_command.load(std::memory_order_relaxed);
+        if (last >= now || now - last <= limit) return;  // later than now: of one who was served meanwhile
         worker.context_.now = now;
         worker.touch(session);
         // Who asks now, or waits to be served, is not idle: this turn may have begun long before its request came.

@@ -2,17 +2,19 @@
 """A full cache changes the size of its values: SET after SET, without one error.
 
 A cache of 64 MB, filled with values of 100 bytes until it evicts, must take values of 10 KB, then of 900 KB,
-then of 100 bytes again: whole cold pages change hands. After each shift the cache serves the new size.
+then of 100 bytes again: whole cold pages change hands. After each shift the cache serves the new size. What is cold is told by
+whole seconds: before a shift nothing is asked for a while.
 """
 import os
 import sys
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"))
-from farcached import Daemon, tap  # noqa: E402
+from farcached import Daemon, select_nothing, tap  # noqa: E402
 
 MEMORY_MB = 64
 BATCH = 64
+COLD_S = 3  # a class that evicts what it was just given is owed a page by one that was not used for longer than a second or two
 
 
 def value_of(phase, i, size):
@@ -73,9 +75,9 @@ def main():
         client = d.client()
         shift(d, client, "small", 100, 0.8)
         tap.ok(int(d.stats()["evictions"]) > 0, "small: the cache is full")
-        shift(d, client, "middle", 10_000, 2)
-        shift(d, client, "large", 900_000, 4)
-        shift(d, client, "again", 100, 0.5)
+        for phase, size, cache_fulls in (("middle", 10_000, 2), ("large", 900_000, 4), ("again", 100, 0.5)):
+            select_nothing(COLD_S)
+            shift(d, client, phase, size, cache_fulls)
         tap.is_(d.stats()["store_no_memory"], "0", "no store ran out of memory")
         # Mixed at last: each size finds its place beside the others.
         wrong = []

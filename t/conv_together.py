@@ -188,6 +188,7 @@ def idle_and_asking():
         busy = [Busy(d.client()) for _ in range(16)]
         select_nothing(max(0, noticed + 1.006 - time.monotonic()))
         with stopped_at_work(d) as at_work:
+            at_work = at_work and time.monotonic() < noticed + 2.9  # later they might have been found idle before they ask
             if at_work:
                 select_nothing(4.2)  # twice the limit and more, for it counts in whole seconds
             for i, c in enumerate(clients):

@@ -2,6 +2,7 @@
 """contrib/vm itself: what goes in and comes out, and that nothing is left. Runs on the host."""
 import glob
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -19,6 +20,11 @@ VM = os.path.join(TOP, "contrib", "vm")
 def vm(*words, folder, env=None, cwd=None):
     return subprocess.run([VM, *words], env={**os.environ, "TMPDIR": folder, **(env or {})}, cwd=cwd,
                           stdin=subprocess.DEVNULL, capture_output=True, timeout=380)
+
+
+def complaints(done):
+    """What a command said on stderr, and not contrib/vm of a guest that had to be booted anew (V4)."""
+    return re.sub(rb"(?s)\Avm: guest .*?\nvm: booted anew\n", b"", done.stderr)
 
 
 def guests_of(folder):
@@ -45,7 +51,7 @@ def passes_through(folder):
     tap.is_(lines[0], b"it's \"quoted\" $HOME", "a guest has this environment")
     tap.is_(lines[1], kept.encode(), "and this folder")
     tap.is_(done.stdout[-300000:], b"x" * 300000, "all that it prints is printed")
-    tap.is_(done.stderr, b"complaint\n", "what it complains of is apart")
+    tap.is_(complaints(done), b"complaint\n", "what it complains of is apart")
     tap.is_(done.returncode, 7, "its exit status is the command's")
     tap.ok(os.path.exists(os.path.join(kept, "note")), "what it keeps is here")
     tap.ok(not os.path.exists("/etc/written"), "and nothing else")
@@ -54,7 +60,7 @@ def passes_through(folder):
 def ends_in_time(folder):
     done = vm("--seconds", "5", "sh", "-c", "echo begun; sleep 1000", folder=folder)
     tap.is_((done.returncode, done.stdout), (124, b"begun\n"), "it ends when its time is over")
-    tap.like(done.stderr, "^vm: not done in 5 s", "and says so")
+    tap.like(complaints(done), "^vm: not done in 5 s", "and says so")
 
 
 def ends_with_its_caller(folder):

@@ -45,6 +45,12 @@ def open_files(d):
     return {int(fd) for fd in os.listdir("/proc/%d/fd" % d.pid)}
 
 
+def none_left(d, files, name):
+    """A TAP test: no descriptor is open but `files`, of which some may have been about to be closed: a connection counts as ended
+    a little before its own is."""
+    tap.is_(until(lambda: open_files(d) - files, lambda left: not left), set(), name)
+
+
 def unsent(c):
     """Bytes that the server's kernel has not taken yet."""
     return struct.unpack("i", fcntl.ioctl(c.socket, termios.TIOCOUTQ, b"\0\0\0\0"))[0]
