@@ -321,17 +321,23 @@ void Worker::touch(Session& session) {
 
 // As in a multi-get: the memory of all is on its way before the first is read.
 void Worker::coming(std::span<const std::string_view> inputs) {
-    if (backend_ != nullptr) return;
-    std::array<uint64_t, proxy::LocalGet::prefetch_window> hashes;
+    std::array<protocol::Key, proxy::LocalGet::prefetch_window> keys;
     for (size_t i = 0; i < inputs.size();) {
         size_t count = 0;
-        for (; i < inputs.size() && count < hashes.size(); i++) {
+        for (; i < inputs.size() && count < keys.size(); i++) {
             const std::string_view key = protocol::likely_key(inputs[i]);
-            if (key.empty()) continue;
-            hashes[count] = local_.hash(key);
-            local_.prefetch_bucket(hashes[count++]);
+            if (!key.empty()) keys[count++].bytes = key;
         }
-        for (size_t k = 0; k < count; k++) local_.prefetch_item(hashes[k]);
+        const auto all = std::span(keys).first(count);
+        if (backend_ != nullptr) {
+            backend_->expect(all);
+            continue;
+        }
+        for (protocol::Key& key : all) {
+            key.hash = local_.hash(key.bytes);
+            local_.prefetch_bucket(key.hash);
+        }
+        for (const protocol::Key& key : all) local_.prefetch_item(key.hash);
     }
 }
 
