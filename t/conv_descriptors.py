@@ -9,16 +9,13 @@ import sys
 import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"))
+from connections import open_files  # noqa: E402
 from farcached import Client, Daemon, tap, until  # noqa: E402
 from farnode import Farnode  # noqa: E402
 from http_get import http_args, http_env, http_port  # noqa: E402
 
 SPARE = 6     # descriptors that are left
 WAITING = 20  # clients that find none
-
-
-def open_files(daemon):
-    return {int(fd) for fd in os.listdir("/proc/%d/fd" % daemon.pid)}
 
 
 def leave(daemon, spare):

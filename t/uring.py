@@ -11,7 +11,7 @@ import tempfile
 import threading
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"))
-from connections import Sender, alone, endings, none_left, open_files, unsent  # noqa: E402
+from connections import Sender, alone, endings, open_files, unsent  # noqa: E402
 from farcached import Client, Daemon, deadline, default_binary, run_binary, tap, until  # noqa: E402
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -153,7 +153,7 @@ def large_replies(d, asker):
             c.close()
     tap.ok(right, "and the end of the connection after its own")
     tap.ok(alone(asker), "all have left")
-    none_left(d, files, "no descriptor is left")
+    tap.is_(open_files(d), files, "no descriptor is left")
     now = endings(asker)
     lost = sum(now[r] - before[r] for r in ("send_failed", "peer_reset"))
     tap.is_((lost, now["client_closed"] - before["client_closed"]), (10, 30), "who left in the middle is counted as lost")
