@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Adjustable: a number or a switch that one thread may change while others read it; copying takes the value of the
-// moment. Readers need no order with anything else.
+// Adjustable: a number or a switch that one thread may change while others read it; a copy takes the present value. Reads
+// have no order with other memory.
 #pragma once
 
 #include <atomic>

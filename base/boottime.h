@@ -6,7 +6,7 @@
 
 namespace farcached {
 
-// CLOCK_BOOTTIME: goes on while the host sleeps, and is every process's of one time namespace.
+// CLOCK_BOOTTIME: runs on while the host sleeps, and is the same for all processes of a time namespace.
 uint64_t boottime_ns();
 
 }  // namespace farcached

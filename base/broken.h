@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Faults on purpose, for t/'s own build of libraries and programs (FARCACHED_FAULTY; t/faulty.cc): switches that
-// break one safety rule each (ARCHITECTURE.md), so that t/ can show that its checkers catch it, and moments at which
-// a thread may be held up, so that what takes nanoseconds lasts long enough to be seen. In every program that is
-// installed the switches are constants and nothing is held up.
+// Deliberate faults for t/'s own build of libraries and programs (FARCACHED_FAULTY; t/faulty.cc). Each switch breaks one
+// safety rule (ARCHITECTURE.md), so that t/ can show that its checkers detect it. At some moments a thread may be delayed,
+// so that a window of nanoseconds lasts long enough to be hit. In every installed program the switches are constants and
+// no thread is delayed.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@ constexpr bool build = false;
 #endif
 
 enum class Moment : uint8_t {
-    probing,    // a lock-free reader, between its looks at slot, guard and header
+    probing,    // a lock-free reader, between its loads of slot, guard and header
     reading,    // in the middle of its copy
     replacing,  // a node's replacement of an item, before and after the old guard's flip
 };
@@ -27,55 +27,74 @@ enum class Moment : uint8_t {
 bool chosen(std::string_view rule);  // is it the rule that this process breaks?
 uint32_t chosen_tag_mask();
 bool chosen_sweeps();
+uint32_t chosen_speaks();
 void hold_up_sometimes(Moment moment);
 void lie_sometimes(uint32_t& length);
-void fail_on(std::string_view key);  // a key whose name is that of a failure
-void on_take_back(std::function<void()> act);  // called, in a thread of its own, when what was lent is to be taken back
+void fail_on(std::string_view key);  // fails if the key names a failure
+void on_take_back(std::function<void()> act);  // a separate thread calls `act` when lent memory is to be taken back
 
 inline void hold_up(Moment moment) {
     if constexpr (build) hold_up_sometimes(moment);
 }
-// Memory that lies: what stands there is far too long for a moment, as who reads it without the lock sees it.
+// Writes a far too long length into the item for a moment; only readers without the lock see it.
 inline void lie(uint32_t& length) {
     if constexpr (build) lie_sometimes(length);
 }
 
-// A failure of the program itself, for what is said of it at its end.
+// Fails the whole program, to test its crash report.
 inline void fail_if_named(std::string_view key) {
     if constexpr (build) fail_on(key);
 }
 
-// Circumstances: how much of an index slot's tag is used, so that keys collide; does a farnode give back what has
-// expired, or does that lie where it is.
+// Circumstances. tag_mask: the bits of an index slot's tag in use; fewer make keys collide. sweeps: a farnode frees expired
+// items, or leaves them in place. speaks: the highest frame version of a daemon, which then acts like a build of that
+// version.
 #ifdef FARCACHED_FAULTY
 inline const uint32_t tag_mask = chosen_tag_mask();
 inline const bool sweeps = chosen_sweeps();
+inline const uint32_t speaks = chosen_speaks();
 #define BROKEN(rule, name) inline const bool name = chosen(rule);
 #else
 constexpr uint32_t tag_mask = UINT32_MAX;
 constexpr bool sweeps = true;
+constexpr uint32_t speaks = UINT32_MAX;
 #define BROKEN(rule, name) constexpr bool name = false;
 #endif
 
 BROKEN("S1", s1_overwrite_in_place)         // a set of equal size writes into the published item
-BROKEN("S2", s2_free_leased)                // what dies under a lease is reused at once
-BROKEN("S3", s3_count_from_reply)           // a lease is counted from its reply, not from what earned it
-BROKEN("S4", s4_skip_key)                   // a matching tag is taken for a matching key
-BROKEN("S4_GUARD", s4_skip_guard)           // what a pointer leads to is taken whatever its guard says
-BROKEN("S4_LEASE", s4_skip_lease)           // no clock is looked at when a read has completed
-BROKEN("S5", s5_skip_recheck)               // nothing is looked at again after the copy
-BROKEN("S5_INDEX", s5_skip_check)           // what the index of another host led to is taken without its check
+BROKEN("S1_COMPOSE", s1_compose_in_slot)    // a new item is composed in the slot of the old one, from which it may copy
+BROKEN("S1_RECEIVE", s1_receive_live)       // the value of a set is received into the live slot
+BROKEN("S1_NO_DEAD", s1_keep_guard_live)    // an item is written in place without a dead guard
+BROKEN("S1_REVIVE", s1_revive_first)        // a dead slot comes back to life before the live one of its key dies
+BROKEN("S1_HASH", s1_remember_by_hash)      // a dead slot counts as a key's by its hash alone
+BROKEN("S1_PINNED", s1_write_pinned)        // an item is written in place while a reply is sent from it
+BROKEN("S2", s2_free_leased)                // a slot that dies under a lease is reused at once
+BROKEN("S2_STALE", s2_stale_reclaim)        // a dead slot is free at the end of a lease of its previous death
+BROKEN("S2_PINNED", s2_free_pinned)         // a slot that dies while a reply is sent from it is reused at once
+BROKEN("S3_CLEAR", s3_clear_lease)          // an item written in place loses its lease end
+BROKEN("S3", s3_count_from_reply)           // a lease is counted from its reply, not from the request that earned it
+BROKEN("S4", s4_skip_key)                   // a matching tag counts as a matching key
+BROKEN("S4_GUARD", s4_skip_guard)           // a read by pointer ignores the guard
+BROKEN("S4_LEASE", s4_skip_lease)           // the end of the lease is not checked when a read has completed
+BROKEN("S4_CHECK", s4_check_without_generation)    // an item's check does not depend on its generation
+BROKEN("S4_GENERATION", s4_pointer_generation)     // a copy's check is verified with the pointer's generation, not the copy's
+BROKEN("S5", s5_skip_recheck)               // the reader checks no word again after the copy
+BROKEN("S5_INDEX", s5_skip_check)           // an item found by another host's index is used without its check
+BROKEN("S5_POINTER", s5_trust_shm_copy)     // an item read by pointer is used without its check, as if shared memory never tore
 BROKEN("S6", s6_count_in_items)             // reads are counted in the bytes of the item itself
 BROKEN("S7", s7_publish_before_flip)        // the new item is found before the old one is dead
 BROKEN("S8", s8_lease_anywhere)             // every page is leasable
 BROKEN("S9", s9_trust_pointer)              // a pointer is read wherever it leads
 BROKEN("S9_OWNER", s9_ignore_owner)         // a dead node's memory is read as if it lived
 BROKEN("S10", s10_trust_lengths)            // lengths read from the region are not checked
-BROKEN("S10_POINTER", s10_accept_unchecked) // an entry of the pointer table is taken without its check
+BROKEN("S10_POINTER", s10_accept_unchecked) // an entry of the pointer table is used without its check
 BROKEN("S11", s11_forget_floor)             // flush_all leaves items readable without the lock
-BROKEN("S11_LEASED", s11_spare_leased)      // a delete by prefix leaves guards live that are under leases
-BROKEN("S12", s12_reuse_at_timeout)         // a landing buffer is free when its reader gave up
+BROKEN("S11_LEASED", s11_spare_leased)      // a delete by prefix leaves guards of leased items live
+BROKEN("S11_LIST", s11_revive_unlisted)     // the page of a revived slot is missing from the list that a flush visits
+BROKEN("S12", s12_reuse_at_timeout)         // a landing buffer is free when its reader times out
 BROKEN("S13", s13_ignore_exptime)           // lock-free readers serve expired items
+BROKEN("S13_POINTER", s13_pointers_never_expire)  // reads by pointer take items whose exptime has passed
+BROKEN("S18", s18_ignore_versions)          // peers of an older version read one-sided
 
 #undef BROKEN
 

@@ -9,7 +9,7 @@ namespace farcached {
 
 namespace {
 
-// A handler gets no argument of ours.
+// Thread-local: a signal handler gets no argument of ours.
 thread_local FailedCheck failed;
 std::atomic<bool> said_by_handler{false};
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// CHECK: for our own bugs, always on. What the world may do wrong is a Result or a status, never this.
+// CHECK: for our own bugs, always on. Errors of clients, peers and the system are a Result or a status, never this.
 #pragma once
 
 #include <cstdio>
@@ -7,7 +7,7 @@
 
 namespace farcached {
 
-// Prints where and what to stderr, then aborts. Never returns.
+// Prints the place and the condition to stderr, then aborts. Never returns.
 [[noreturn]] void panic(const char* what, const char* file, int line);
 
 }  // namespace farcached

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Counter cells: one writer each, any number of readers, no lock and no locked instruction.
+// Counters: one writer each, any number of readers, no lock and no locked instruction.
 //
-// Modules declare their counters once, in an X-macro table (name, kind, unit, help), and build from it
-// the struct of cells, the stats output and the documentation.
+// Modules declare their counters once, in an X-macro table (name, kind, unit, help), and build from it the struct of
+// counters, the stats output and the documentation.
 #pragma once
 
 #include <atomic>
@@ -12,7 +12,7 @@ namespace farcached {
 
 class Cell {
   public:
-    // Only the owning thread (or the holder of the owning lock) adds.
+    // Only the owning thread (or the holder of the owning lock) calls it.
     void add(uint64_t n) {
         value_.store(value_.load(std::memory_order_relaxed) + n, std::memory_order_relaxed);
     }

@@ -4,15 +4,15 @@
 
 namespace farcached {
 
-// Literals; what is null: none did.
+// String literals; null: no CHECK has failed.
 struct FailedCheck {
     const char* what = nullptr;
     const char* file = nullptr;
     int line = 0;
 };
-// Of this thread; for a handler of signals.
+// That of this thread; for a signal handler.
 const FailedCheck& failed_check();
-// From now on a handler of SIGABRT says it, and panic() itself nothing.
+// From now on a handler of SIGABRT reports it, and panic() prints nothing.
 void handler_says_failed_checks();
 
 }  // namespace farcached

@@ -15,7 +15,10 @@ constexpr uint32_t workers_max = 64;                // -t; memcached warns above
 constexpr uint32_t nodes_max = 1024;                // of one proxy; each worker has a channel to each
 constexpr uint32_t node_weight_max = 65535;         // shares of one node; finer than any ring can show
 constexpr uint64_t pointer_table_entries_min = 64;                // powers of two: a table of this host's
-constexpr uint64_t pointer_table_entries_max = UINT64_C(1) << 30;  // remote pointers, 74 KiB to 64 GiB
+constexpr uint64_t pointer_table_entries_max = UINT64_C(1) << 30;  // remote pointers, 58 KiB to 64 GiB
+constexpr uint32_t report_items_min = 64;        // keys classified for reports, by each worker for each node:
+constexpr uint32_t report_items_max = 65'536;    // 104 bytes each, ghosts too: 6.5 KiB to 6.5 MiB
+constexpr uint32_t report_items_default = 4096;  // eight full reports
 constexpr uint32_t node_name_bytes_max = 63;        // a word in messages, statistics and lock names
 
 static_assert(text_line_bytes_max > 3 * key_bytes_max, "a line holds an encoded key and its flags");

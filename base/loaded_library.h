@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// LoadedLibrary: a shared library that is loaded when it is first needed, so that who never needs it spares its memory, and that of
-// all that it needs in its turn. It stays loaded: nothing of it is ever called behind its end.
+// LoadedLibrary: a shared library, loaded on first use. A process that never uses it saves its memory and that of its
+// dependencies. It stays loaded for the life of the process.
 #pragma once
 
 #include <string>
@@ -11,9 +11,9 @@ class LoadedLibrary {
   public:
     // name: with the version of its interface, "librdmacm.so.1".
     explicit LoadedLibrary(const char* name);
-    // Why it, or a function that was looked for, is not there; empty: all is.
+    // Why the library, or a function of find(), is missing; empty: none is missing.
     const std::string& error() const { return error_; }
-    // Sets `function` to that of this name, of the library or of one that it needs, or to nullptr.
+    // Sets `function` to the one of this name, from the library or its dependencies, or to nullptr.
     template <class Function>
     void find(const char* name, Function*& function) {
         function = reinterpret_cast<Function*>(look_up(name));

@@ -4,9 +4,11 @@ noinst_LIBRARIES += base/libbase.a
 
 base_libbase_a_SOURCES = \
 	base/access_tracking.h \
+	base/add_below.h \
 	base/adjustable.h \
 	base/boottime.cc \
 	base/boottime.h \
+	base/borrowed_bytes.h \
 	base/broken.h \
 	base/check.cc \
 	base/check.h \
@@ -23,11 +25,14 @@ base_libbase_a_SOURCES = \
 	base/mapping.h \
 	base/metrics_text.cc \
 	base/metrics_text.h \
+	base/moving_rate.h \
 	base/nearest.cc \
 	base/nearest.h \
 	base/node_clock.h \
 	base/out_buffer.cc \
 	base/out_buffer.h \
+	base/out_pieces.cc \
+	base/out_pieces.h \
 	base/prefetch.h \
 	base/pause.h \
 	base/peer_address.h \

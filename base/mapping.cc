@@ -46,7 +46,7 @@ Mapping::Mapping(Kind kind, size_t bytes, bool huge_pages, size_t huge_from) : b
     }
     data_ = static_cast<char*>(at);
     if (!huge_pages) return;
-    // Best effort: -L says "try".
+    // Best effort: -L only tries.
     (void)madvise(at, huge_from, MADV_NOHUGEPAGE);
     (void)madvise(data_ + huge_from, bytes - huge_from, MADV_HUGEPAGE);
 }
@@ -60,7 +60,7 @@ int Mapping::open_read_only() const {
     if ((fcntl(fd_, F_GET_SEALS) & seals) != seals)
         if (fcntl(fd_, F_ADD_SEALS, seals | F_SEAL_SEAL) != 0)
             failed("cannot seal memory for others to read (Linux 5.1 or newer is needed)");
-    // The descriptor that we have may write: only one opened anew may not.
+    // Our descriptor allows writing: only a newly opened one does not.
     const std::string path = "/proc/self/fd/" + std::to_string(fd_);
     const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
     if (fd < 0) failed(path + ": cannot open memory for others to read");

@@ -13,16 +13,16 @@ class Mapping {
         private_memory,  // anonymous, never seen by another process
         shared_memory    // a memfd, so that it can be handed to other processes
     };
-    // `bytes` of zeros. huge_pages: ask for transparent huge pages from that byte on, and for none before; refused silently
-    // where there are none. Throws std::system_error naming what could not be had.
+    // `bytes` of zeros. huge_pages: requests transparent huge pages from byte huge_from on, and none before; ignored where
+    // the kernel has none. Throws std::system_error with the failed call.
     Mapping(Kind kind, size_t bytes, bool huge_pages, size_t huge_from = 0);
     ~Mapping();
     Mapping(const Mapping&) = delete;
     Mapping& operator=(const Mapping&) = delete;
 
-    // Of shared memory: a descriptor through which it can be mapped for reading and in no other way, for another
-    // process; the caller closes it. From the first one on the memory cannot change its size, nor be written but
-    // through this mapping (S10). Throws std::system_error.
+    // For shared memory: a descriptor with which another process can map it, for reading only; the caller closes it.
+    // From the first one on the memory has a fixed size, and only this mapping can write it (S10). Throws
+    // std::system_error.
     int open_read_only() const;
 
     char* data() const { return data_; }

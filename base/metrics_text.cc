@@ -11,7 +11,7 @@ namespace farcached {
 
 namespace {
 
-// Statistics whose names are memcached's, or short; what they are called among metrics.
+// Statistics with memcached's names, or short ones, and their names as metrics.
 struct Renamed {
     std::string_view stat, metric;
 };
@@ -64,7 +64,7 @@ std::string_view trimmed(std::string_view text) {
     return text;
 }
 
-// Of one part of an Accept header, "text/plain;version=0.0.4;q=0.5".
+// The quality of one part of an Accept header, "text/plain;version=0.0.4;q=0.5".
 double quality(std::string_view part) {
     const size_t at = part.find("q=");
     if (at == part.npos) return 1;

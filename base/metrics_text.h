@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // MetricsText: numbers in the text formats that Prometheus scrapes: its own (version 0.0.4) and OpenMetrics 1.0.
 //
-// A family is a name with a help text and one kind; its samples differ by labels. Families are printed in the order in which
-// they were first named, each with all of its samples, as both formats want it.
+// A family is a name with a help text and one kind; its samples differ by labels. Both formats require that each family is
+// printed with all of its samples; families keep the order of their first calls.
 //
-// T1  Names are given without the program's prefix and without `_total`. What the first call says of a family stands.
-// T2  stat() takes a statistic's own name and makes of it what Prometheus' conventions ask for: base units, the unit last.
+// T1  Callers pass names without the program's prefix and without `_total`. The first call for a family sets its help text.
+// T2  stat() takes a statistic's own name and converts it to Prometheus' conventions: base units, the unit last.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,7 @@ class MetricsText {
     enum class Kind : uint8_t { counter, gauge, histogram };
     enum class Format : uint8_t { prometheus, openmetrics };
     using Label = std::pair<std::string_view, std::string_view>;
-    using Labels = std::vector<Label>;  // names are good ones; values are any text
+    using Labels = std::vector<Label>;  // names are valid; values are any text
 
     // "farcached_"
     explicit MetricsText(std::string prefix) : prefix_(std::move(prefix)) {}
@@ -31,16 +31,16 @@ class MetricsText {
     void number(Kind kind, std::string_view name, std::string_view help, uint64_t value, const Labels& labels = {});
     void real(Kind kind, std::string_view name, std::string_view help, double value, const Labels& labels = {});
     void stat(Kind kind, std::string_view stat, std::string_view help, uint64_t value, const Labels& labels = {});
-    // counts[i]: of values up to bounds[i] and above the one before; one more for those above the last.
+    // counts[i]: of values up to bounds[i] and above the previous bound; the last is of values above all bounds.
     void histogram(std::string_view name, std::string_view help, std::span<const double> bounds,
                    std::span<const uint64_t> counts, double sum, const Labels& labels);
 
-    // The name that stat() gives a statistic before its unit is looked at.
+    // A statistic's name by the conventions, with its unit unchanged.
     static std::string_view conventional(std::string_view stat);
 
     std::string text(Format format) const;
 
-    // What a request's Accept header prefers; Prometheus' own where it does not say.
+    // The format that a request's Accept header prefers; by default Prometheus' own.
     static Format negotiate(std::string_view accept);
     static std::string_view content_type(Format format);
 

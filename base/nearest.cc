@@ -10,11 +10,11 @@ namespace farcached {
 namespace {
 
 constexpr size_t given_bytes_max =
-    64;  // longer is no misspelling of a word of ours, and not repeated in full
+    64;  // a longer word misspells none of ours, and is not repeated in full
 
 char lower(char c) { return char(std::tolower(static_cast<unsigned char>(c))); }
 
-// Edits that make one word of the other. Three rows of the usual table: a swap looks two rows back.
+// Edits from one word to the other. Three rows of the usual table: a swap needs the row before the previous one.
 size_t distance(std::string_view a, std::string_view b) {
     std::vector<size_t> older(b.size() + 1), old(b.size() + 1), now(b.size() + 1);
     for (size_t j = 0; j <= b.size(); j++) old[j] = j;

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The node's clock: whole seconds since just before the process started, as memcached counts them.
+// The node's clock: whole seconds since just before the process started, as in memcached. Pure.
 //
-// I1  NodeSeconds is never 0 or 1 in a running daemon (it starts at 2), so 0 can mean "never expires"
-//     and 1 "expired long ago".
-// I2  It does not go back: it follows CLOCK_BOOTTIME, not the wall clock.
+// I1  NodeSeconds is never 0 or 1 in a running daemon: it starts at 2. So 0 means "never expires" and 1 "expired long ago".
+// I2  It never goes back: it follows CLOCK_BOOTTIME, not the wall clock.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +15,7 @@ using NodeSeconds = uint32_t;
 // A reading of the clock.
 struct NodeReading {
     NodeSeconds seconds = 0;
-    std::optional<uint32_t> us = std::nullopt;  // that have passed since it came to read that; nothing: not told
+    std::optional<uint32_t> us = std::nullopt;  // microseconds since the clock reached `seconds`; nothing: unknown
 };
 constexpr uint32_t reading_us_max = 999'999;
 
@@ -25,8 +24,8 @@ constexpr NodeSeconds long_expired = 1;
 constexpr int64_t relative_exptime_max = 60 * 60 * 24 * 30;  // protocol.txt: above it, Unix time
 
 // Converts a client's exptime (protocol.txt "Expiration times") to the node's clock.
-// exptime: seconds from now if 1..30 days, Unix time above, 0 never, negative already expired.
-// now: the node's clock; started_unix: the Unix time at which the node's clock read 0.
+// exptime: seconds from now up to 30 days, Unix time above. 0 never expires, a negative one has expired.
+// now: the node's clock. started_unix: the Unix time at which the node's clock read 0.
 constexpr NodeSeconds to_node_seconds(int64_t exptime, NodeSeconds now, int64_t started_unix) {
     if (exptime == 0) return never_expires;
     if (exptime < 0) return long_expired;
@@ -36,7 +35,7 @@ constexpr NodeSeconds to_node_seconds(int64_t exptime, NodeSeconds now, int64_t 
     return at >= INT64_C(0xffffffff) ? NodeSeconds(0xffffffff) : NodeSeconds(at);
 }
 
-// Threads read the clock once a turn, so one may have noted a moment that another has not reached yet.
+// Threads read the clock once per loop iteration: one thread may note a second that another reaches later.
 constexpr NodeSeconds seconds_since(NodeSeconds then, NodeSeconds now) {
     return now > then ? now - then : 0;
 }

@@ -15,6 +15,15 @@ void OutBuffer::grow(size_t n) {
     capacity_ = capacity;
 }
 
+void OutBuffer::take(OutBuffer& other) {
+    pieces_.reserve(pieces_.size() + other.pieces_.size());
+    const size_t behind = size_;
+    append(other.own());
+    for (OutPiece& piece : other.pieces_) pieces_.push_back({behind + piece.at, std::move(piece.bytes)});
+    borrowed_ += other.borrowed_;
+    other.clear(SIZE_MAX);
+}
+
 void OutBuffer::append_number(uint64_t n) {
     char* at = reserve(20);
     commit(size_t(write_number(at, n) - at));

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// OutBuffer: the bytes of one tick's replies to one client, in one piece, so that one sendmsg sends them.
+// OutBuffer: the bytes of one tick's replies to one client, so that one system call sends them. It has own bytes, and large
+// values between them that are sent from their place (base/out_pieces.h).
 //
-// Owner: a worker; lent to the protocol engines for the length of a call.
-// I1  size() bytes from data() are what will be sent; what is reserved and not committed is not.
-// I2  truncate() takes back what a failed lock-free read had begun to write.
+// Owner: a worker; protocol engines borrow it for the duration of a call.
+// I1  size() own bytes from data(), and pieces() between them, will be sent; reserved bytes without a commit will not.
+// I2  truncate() removes bytes that a failed lock-free read has begun to write.
 // Pointers from reserve() are valid until the next reserve().
 #pragma once
 
@@ -13,8 +14,10 @@
 #include <cstring>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "base/check.h"
+#include "base/out_pieces.h"
 
 namespace farcached {
 
@@ -27,7 +30,11 @@ class OutBuffer {
 
     const char* data() const { return data_; }
     size_t size() const { return size_; }
-    bool empty() const { return size_ == 0; }
+    bool empty() const { return leaves() == 0; }
+    std::string_view own() const { return {data_, size_}; }
+    const std::vector<OutPiece>& pieces() const { return pieces_; }
+    // All bytes that will be sent.
+    size_t leaves() const { return size_ + borrowed_; }
 
     // Room for `n` more bytes, uninitialised.
     char* reserve(size_t n) {
@@ -39,23 +46,37 @@ class OutBuffer {
         size_ += n;
     }
     void append(std::string_view bytes) {
-        if (bytes.empty()) return;  // of nothing there need be no address
+        if (bytes.empty()) return;  // an empty view may have no address
         std::memcpy(reserve(bytes.size()), bytes.data(), bytes.size());
         size_ += bytes.size();
     }
     void append(char c) { append(std::string_view(&c, 1)); }
-    // To change what was committed: the byte at `offset`, valid until the next reserve().
+    // These bytes are sent from their place.
+    void append(BorrowedBytes&& bytes) {
+        pieces_.push_back({size_, std::move(bytes)});
+        borrowed_ += pieces_.back().bytes.size();
+    }
+    // Takes all of another buffer, which is empty afterwards.
+    void take(OutBuffer& other);
+    // Moves the pieces to the caller.
+    std::vector<OutPiece> take_pieces() {
+        borrowed_ = 0;
+        return std::exchange(pieces_, {});
+    }
+    // The committed byte at `offset`, to change it; valid until the next reserve().
     char* at(size_t offset) {
         CHECK(offset <= size_);
         return data_ + offset;
     }
     void truncate(size_t size) {
         CHECK(size <= size_);
+        CHECK(pieces_.empty() || pieces_.back().at <= size);
         size_ = size;
     }
-    // Empties it; gives memory above `keep` bytes back.
+    // Empties it; frees memory above `keep` bytes.
     void clear(size_t keep) {
-        size_ = 0;
+        size_ = borrowed_ = 0;
+        pieces_.clear();
         if (capacity_ > keep) {
             std::free(data_);
             data_ = nullptr;
@@ -67,6 +88,8 @@ class OutBuffer {
         std::swap(data_, other.data_);
         std::swap(size_, other.size_);
         std::swap(capacity_, other.capacity_);
+        std::swap(borrowed_, other.borrowed_);
+        pieces_.swap(other.pieces_);
     }
 
     // Appends a decimal number.
@@ -78,6 +101,8 @@ class OutBuffer {
     char* data_ = nullptr;
     size_t size_ = 0;
     size_t capacity_ = 0;
+    size_t borrowed_ = 0;           // bytes of pieces_
+    std::vector<OutPiece> pieces_;  // at <= size_
 };
 
 // Writes `n` in decimal at `to` (at most 20 bytes, no terminator); returns the end.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// PeerAddress: where a client's connection comes from, in 8 bytes, as there is one in every session. IPv6 takes some memory beside.
-// It can be read in a signal's handler.
+// PeerAddress: the address of a client's connection, in 8 bytes, since every session has one. IPv6 allocates more memory.
+// Owner: the session. A signal handler can read it.
 #pragma once
 
 #include <array>
@@ -13,7 +13,7 @@ namespace farcached {
 class PeerAddress {
   public:
     struct Ip4 {
-        std::array<uint8_t, 4> ip{};  // in the network's order
+        std::array<uint8_t, 4> ip{};  // in network order
         uint16_t port = 0;
     };
     struct alignas(8) Ip6 {
@@ -22,7 +22,7 @@ class PeerAddress {
         uint16_t port = 0;
     };
 
-    PeerAddress() = default;  // of a Unix socket, whose clients have none
+    PeerAddress() = default;  // a client on a Unix socket has no address
     explicit PeerAddress(const Ip4& at) {
         for (uint8_t byte : at.ip) word_ = word_ << 8 | byte;
         word_ = word_ << 24 | uint64_t(at.port) << 8 | 1;
@@ -42,7 +42,7 @@ class PeerAddress {
     const Ip6* ip6() const { return is_ip4() ? nullptr : reinterpret_cast<const Ip6*>(uintptr_t(word_)); }
 
   private:
-    uint64_t word_ = 0;  // the IPv4 address, its port, and 1; or where the IPv6 one is, which is no odd number
+    uint64_t word_ = 0;  // the IPv4 address, its port, and 1; or a pointer to the IPv6 one, which is an even number; or 0
 };
 static_assert(sizeof(PeerAddress) == 8);
 

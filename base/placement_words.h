@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The ways of saying which node a key belongs to, and their names: what a configuration may say and
-// what placement does are one list.
+// The methods that map a key to a node, and their names: configuration and placement share one list.
 #pragma once
 
 #include <array>
@@ -15,8 +14,8 @@ constexpr std::array<std::string_view, 4> distribution_names = {
     "ketama", "ketama_weighted", "modula", "random",
 };
 
-// The functions of libhashkit by its names; its HASH_DEFAULT is one_at_a_time. `automatic` is what
-// libmemcached uses when nothing is said: md5 for ketama_weighted, one_at_a_time for the others.
+// The functions of libhashkit by its names; its HASH_DEFAULT is one_at_a_time. `automatic` is libmemcached's default: md5
+// for ketama_weighted, one_at_a_time for the others.
 enum class KeyHash : uint8_t {
     automatic, one_at_a_time, md5, crc, fnv1_64, fnv1a_64,
     fnv1_32, fnv1a_32, hsieh, murmur, jenkins, murmur3,

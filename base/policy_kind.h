@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The names of a node's eviction policies, for those who configure one (conf/) and for the node (node/policy.h).
+// The names of a node's eviction policies, for its configuration (conf/) and for the node (node/policy.h).
 #pragma once
 
 #include <array>
@@ -9,8 +9,8 @@
 
 namespace farcached {
 
-// leases: does the policy go together with items that are read without the node's knowledge? The faithful ones do not:
-// they have to see every access.
+// leases: does the policy work with items that are read without the node's knowledge? The faithful ones do not: they must
+// see every access.
 //
 //    name         leases  help
 #define POLICIES(X)                                                                \
@@ -20,8 +20,9 @@ namespace farcached {
     X(pdla,        true,  "eight lists by popularity, and leases by it")           \
     X(mq,          false, "eight lists, and a memory of the evicted")              \
     X(fixed_lease, true,  "one list, under leases of one term")                    \
-    X(original,    true,  "any item goes; leases of the longest term")             \
-    X(s3fifo,      true,  "two lists and a memory; leases as pdla's")
+    X(original,    true,  "one list, told of no read; leases of the longest term") \
+    X(s3fifo,      true,  "two lists and a memory; leases as pdla's")              \
+    X(pdla_paper,  true,  "pdla as its paper has it; to compare with")
 
 enum class PolicyKind : uint8_t {
 #define X(name, leases, help) name,
@@ -30,15 +31,15 @@ enum class PolicyKind : uint8_t {
 };
 
 #define X(name, leases, help) #name,
-constexpr std::array<std::string_view, 8> policy_names = {POLICIES(X)};
+constexpr std::array<std::string_view, 9> policy_names = {POLICIES(X)};
 #undef X
 #define X(name, leases, help) leases,
-constexpr std::array<bool, 8> policy_leases = {POLICIES(X)};
+constexpr std::array<bool, 9> policy_leases = {POLICIES(X)};
 #undef X
 #define X(name, leases, help) help,
-constexpr std::array<std::string_view, 8> policy_help = {POLICIES(X)};
+constexpr std::array<std::string_view, 9> policy_help = {POLICIES(X)};
 #undef X
-static_assert(policy_names.back() == "s3fifo");
+static_assert(policy_names.back() == "pdla_paper");
 
 constexpr std::string_view name_of(PolicyKind kind) { return policy_names[size_t(kind)]; }
 constexpr bool may_lease(PolicyKind kind) { return policy_leases[size_t(kind)]; }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Prefetching: memory is brought nearer before it is needed. The address may be any: what cannot be had is not.
+// Prefetching: loads memory into the cache before its use. Any address is allowed: an invalid one is ignored.
 #pragma once
 
 namespace farcached {
 
-// The empty statement is an effect. Without one GCC takes a function that only prefetches for pure, and drops the calls of it.
+// The empty statement is a side effect. Without one GCC treats a function that only prefetches as pure, and drops its calls.
 inline void prefetch(const void* at) {
     __builtin_prefetch(at);
     asm volatile("");

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Chance from the kernel, for seeds and identities: nobody outside can foretell it.
+// Random numbers from the kernel, for seeds and identities: unpredictable from outside.
 #pragma once
 
 #include <cstdint>
 
 namespace farcached {
 
-// Never 0. Waits until the kernel has enough of it, early in the host's start.
+// Never 0. Waits until the kernel has enough entropy, early after boot.
 uint64_t random_word();
 
 }  // namespace farcached

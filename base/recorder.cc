@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <new>
 
 namespace farcached {
 
@@ -12,7 +13,7 @@ namespace {
 
 constexpr size_t stack_bytes = 64 << 10;
 
-// A signal's handler gets no argument of ours: this is how it finds what its thread was doing.
+// Thread-local: a signal handler gets no argument of ours.
 thread_local Recorder* running = nullptr;
 
 }  // namespace
@@ -23,18 +24,20 @@ Recorder::Recorder(std::string_view name) : name_bytes_(std::min(name.size(), na
 
 Recorder* Recorder::current() { return running; }
 
-Recorder::Running::Running(Recorder& recorder) : stack_(new char[stack_bytes]) {
+// Without memory for its own stack, the handler uses the thread's, and cannot report an overflow of that stack.
+Recorder::Running::Running(Recorder& recorder) : stack_(new (std::nothrow) char[stack_bytes]) {
     if (recorder.name_bytes_ != 0) pthread_setname_np(pthread_self(), recorder.name_);
+    running = &recorder;
+    if (stack_ == nullptr) return;
     stack_t stack{};
     stack.ss_sp = stack_.get();
     stack.ss_size = stack_bytes;
     sigaltstack(&stack, &before_);
-    running = &recorder;
 }
 
 Recorder::Running::~Running() {
     running = nullptr;
-    sigaltstack(&before_, nullptr);
+    if (stack_ != nullptr) sigaltstack(&before_, nullptr);
 }
 
 Recorder::AtHand Recorder::at_hand() const {

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Recorder: what a thread is doing, and the last things that happened in it, for the report of a crash
-// (process/crash_report.h). It gives its thread its name, too.
+// Recorder: a thread's current work, and the last events in it, for a crash report (process/crash_report.h). It also sets
+// the thread's name.
 //
-// Owner: the thread that runs with it. Nobody else writes or reads, but a signal's handler in that same thread: so
-// nothing is locked, and stores have only to be made in their order.
-// F1  An event is a literal and two numbers. A note costs five stores; the clock is not read for it.
-// F2  What is at hand is borrowed until put_down().
+// Owner: the thread that runs with it. Only that thread, and a signal handler in it, write or read it. So it has no lock,
+// and its stores only need their order.
+// F1  An event is a literal and two numbers. A note costs five stores and reads no clock.
+// F2  It borrows the bytes at hand until put_down().
 #pragma once
 
 #include <array>
@@ -27,24 +27,24 @@ class Recorder {
 
     struct Event {
         const char* what = nullptr;
-        uint64_t at_ns = 0;      // CLOCK_BOOTTIME, as it was read before; 0: it never was
+        uint64_t at_ns = 0;      // CLOCK_BOOTTIME of the last clock() before; 0: none
         int64_t number = 0, more = 0;
     };
     struct AtHand {
-        int fd = -1;              // of a client's connection; -1: nothing is at hand
-        const PeerAddress* peer = nullptr;  // whose; nullptr: `from` says so
+        int fd = -1;              // of a client's connection; -1: none is at hand
+        const PeerAddress* peer = nullptr;  // the client's address; nullptr: `from` has it
         std::string_view from;
-        std::string_view bytes;   // what was received and not yet done when it was taken
-        const char* step = nullptr;  // what is done now begins there
+        std::string_view bytes;   // received and not yet processed at take()
+        const char* step = nullptr;  // the place in them where the present work begins
     };
 
-    // A longer name is cut. Empty: the thread keeps the name it has.
+    // Cuts a longer name. Empty: the thread keeps its name.
     explicit Recorder(std::string_view name);
     Recorder(const Recorder&) = delete;
     Recorder& operator=(const Recorder&) = delete;
 
-    // While it lives the thread that made it has this recorder, its name, and a stack for signals' handlers, so that an
-    // overflow of its own stack can be reported.
+    // While it lives, the thread that made it has this recorder, its name, and a stack for signal handlers. So a handler can
+    // report an overflow of the thread's stack.
     class Running {
       public:
         explicit Running(Recorder& recorder);
@@ -54,15 +54,15 @@ class Recorder {
 
       private:
         std::unique_ptr<char[]> stack_;
-        stack_t before_{};  // a sanitizer has one, too, and wants it back
+        stack_t before_{};  // restored at the end: a sanitizer has a stack, too
     };
-    // Of this thread; nullptr: it has none.
+    // The recorder of this thread, or nullptr.
     static Recorder* current();
 
     // ---- the thread -----------------------------------------------------------------------------
-    // A clock was read, for another reason.
+    // Notes a clock reading made for another purpose.
     void clock(uint64_t now_ns) { now_ns_.store(now_ns, std::memory_order_relaxed); }
-    // what: a literal. The numbers are shown behind it, the second if it is not 0.
+    // what: a literal. The report prints the numbers after it, the second only if it is not 0.
     void note(const char* what, int64_t number = 0, int64_t more = 0) {
         const uint64_t count = noted_.load(std::memory_order_relaxed);
         Event& event = events_[count % events_max];
@@ -82,20 +82,20 @@ class Recorder {
         at_hand_.from = from;
         take(fd, bytes);
     }
-    // The same of who was taken, where only this much is known of what is done.
+    // Replaces the bytes at hand where only these bytes of the work are known; the client of the last take() stays.
     void hand(std::string_view bytes) {
         at_hand_.bytes = bytes;
         step_.store(bytes.data(), std::memory_order_relaxed);
     }
-    // Of what is at hand, this is done now.
+    // The thread now works on the bytes from `at` on.
     void step(const char* at) { step_.store(at, std::memory_order_relaxed); }
     void put_down() { fd_.store(-1, std::memory_order_relaxed); }
 
-    // ---- a signal's handler in it ----------------------------------------------------------------
+    // ---- a signal handler in the thread ----------------------------------------------------------
     std::string_view name() const { return {name_, name_bytes_}; }
     AtHand at_hand() const;
     uint64_t noted() const { return noted_.load(std::memory_order_relaxed); }
-    // of the noted() first; only the last events_max are kept.
+    // An event of the first noted() ones; only the last events_max are kept.
     const Event& event(uint64_t number) const { return events_[number % events_max]; }
 
   private:
@@ -115,7 +115,7 @@ class Recorder {
     AtHand at_hand_;
 };
 
-// In this thread's recorder, if it has one.
+// Notes the event in this thread's recorder, if it has one.
 void note_event(const char* what, int64_t number = 0, int64_t more = 0);
 
 }  // namespace farcached

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What serves the sockets of clients, as a configuration may say it.
+// The backends for client sockets: the words of a configuration.
 #pragma once
 
 #include <array>
@@ -11,8 +11,8 @@ namespace farcached {
 
 enum class SocketBackend : uint8_t {
     libevent,
-    uring,      // io_uring, and a word on stderr where there is none
-    automatic,  // io_uring where there is one
+    uring,      // io_uring, with a message on stderr if it is unavailable
+    automatic,  // io_uring if it is available
 };
 constexpr std::array<std::string_view, 3> socket_backend_names = {"libevent", "uring", "auto"};
 static_assert(socket_backend_names[size_t(SocketBackend::automatic)] == "auto");

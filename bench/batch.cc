@@ -26,6 +26,7 @@ void Batch::clear() {
     CHECK(done());
     requests_.clear();
     keys_.clear();
+    missed_.clear();
     next_ = 0;
 }
 
@@ -47,17 +48,35 @@ void Batch::add_get(OutBuffer& out, std::span<const uint64_t> keys) {
     keys_.insert(keys_.end(), keys.begin(), keys.end());
 }
 
+void Batch::add_remove(OutBuffer& out, uint64_t key) {
+    writer_.remove(out, key);
+    requests_.push_back({Asked::remove, uint32_t(keys_.size()), 1});
+    keys_.push_back(key);
+}
+
+// At the request's last piece: records the keys without a value as missed.
+void Batch::note_missed(const Request& request, const Piece& piece) {
+    if (!reads(request.asked) || piece.kind == Piece::Kind::refused) return;
+    if (request.asked == Asked::get && hits_ > 0) return;
+    const uint32_t from = request.asked == Asked::get ? 0 : key_next_;
+    const auto keys = keys_.begin() + request.first_key;
+    missed_.insert(missed_.end(), keys + from, keys + request.keys);
+}
+
 void Batch::check_value(const Request& request, const Piece& piece, Failures& failures) {
     uint64_t number = keys_[request.first_key];
     if (piece.has_key) {
         if (!writer_.key_number(piece.key, number))
             return failures.note(&Failures::wrong_values, "a key that was not asked for",
                                  piece.key);
+        const uint32_t passed_over = key_next_;
         while (key_next_ < request.keys && keys_[request.first_key + key_next_] != number)
             key_next_++;
         if (key_next_ == request.keys)
             return failures.note(&Failures::wrong_values, "a key that was not asked for",
                                  piece.key);
+        const auto keys = keys_.begin() + request.first_key;
+        missed_.insert(missed_.end(), keys + passed_over, keys + key_next_);
         key_next_++;
     }
     if (!values_.good(piece.value, number))
@@ -86,6 +105,7 @@ Batch::Step Batch::step(std::string_view input, Failures& failures) {
     if (piece.kind == Piece::Kind::value) check_value(request, piece, failures);
     step.bytes = piece.bytes;
     if (piece.last) {
+        note_missed(request, piece);
         step.answered = true;
         step.answer = {request.asked, request.keys, hits_};
         next_++;

@@ -47,15 +47,17 @@ const OptionOf<C> table[] = {
      [](C& c, S& t) { return word(c, "contestant", t); }},
     {{"workload", "TEXT;...", nullptr, "only workloads whose name holds one of these"},
      [](C& c, S& t) { return word(c, "workload", t); }},
-    {{"parts", "P,...", "direct,proxied,memory,idle,workers,verbs",
-      "direct: servers by themselves; proxied: in front of two servers; memory: of an item; idle: with idle connections; workers: "
-      "from one worker to several; verbs: over RDMA between two virtual machines, where contrib/vm can boot them"},
+    {{"parts", "P,...", "direct,proxied,memory,idle,exhaustion,workers,verbs",
+      "direct: servers by themselves; proxied: in front of two servers; memory: of an item; idle: with idle connections; "
+      "exhaustion: with clients that hold memory; workers: from one worker to several; verbs: over RDMA between two virtual "
+      "machines, where contrib/vm can boot them"},
      [](C& c, S& t) {
-         return one_of(c, "parts", t, {"direct", "proxied", "memory", "idle", "workers", "verbs"},
-                       "names something else than direct, proxied, memory, idle, workers, verbs");
+         return one_of(c, "parts", t, {"direct", "proxied", "memory", "idle", "exhaustion", "workers", "verbs"},
+                       "names something else than direct, proxied, memory, idle, exhaustion, workers, verbs");
      }},
     {{"generator", "G,...", "farbench,memtier,crusher",
-      "who makes the load, of those that are found: farbench, memtier (memtier_benchmark) or crusher (mc-crusher)"},
+      "who makes the load, of those that are found: farbench, memtier (memtier_benchmark) or crusher (mc-crusher). One "
+      "that fails costs its own rows only, and the exit status is 1"},
      [](C& c, S& t) {
          return one_of(c, "generator", t, {"farbench", "memtier", "crusher"},
                        "names something else than farbench, memtier, crusher");

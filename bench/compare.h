@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// farbench compare: its options, which are read here, and the program in Python that does what they say (bench/compare.py).
+// farbench compare: parses its options and runs the Python program that implements them (bench/compare.py).
 #pragma once
 
 #include <map>
@@ -10,12 +10,12 @@
 
 namespace farcached::bench {
 
-// What was said or is standard, checked, by option. Flags are "yes".
+// Given or default values, checked, by option. Flags are "yes".
 using CompareOptions = std::map<std::string, std::string>;
 
 std::span<const OptionOf<CompareOptions>> compare_options();
 
-// arguments: behind `compare`. Does not return if the program in Python can be run.
+// arguments: those after `compare`. Does not return if the Python program starts.
 int compare_command(std::span<char* const> arguments);
 
 }  // namespace farcached::bench

@@ -16,6 +16,7 @@ import types
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.dirname(os.path.realpath(__file__)))
 import compare_aims as aims  # noqa: E402
+import compare_exhaustion as exhaustion  # noqa: E402
 import compare_memory as memory_of  # noqa: E402
 import compare_report as report  # noqa: E402
 import compare_verbs as verbs  # noqa: E402
@@ -122,7 +123,7 @@ class Run:
 
     def work(self):
         parts = {"direct": self.direct, "proxied": self.proxied, "memory": self.of_items, "idle": self.idle,
-                 "workers": self.workers, "verbs": self.verbs}
+                 "exhaustion": self.exhaustion, "workers": self.workers, "verbs": self.verbs}
         known = [c.label for c in direct_contestants(self.setup, None, self.o.threads, [self.small], self.o.again) +
                  proxied_contestants(self.setup, None, self.o.threads)] + verbs.labels()
         for text in self.o.wanted_contestants:
@@ -190,8 +191,9 @@ class Run:
             for label in self.storing(None, self.o.threads):
                 if URING in label:
                     continue
-                taken[label] = memory_of.of_items(lambda: self.make(label), self.load, keys, size)
-                say("%s: %s takes %.1f bytes" % (what, label, taken[label]))
+                with self.contest.may_lose("%s, %s" % (label, what)):
+                    taken[label] = memory_of.of_items(lambda: self.make(label), self.load, keys, size)
+                    say("%s: %s takes %.1f bytes" % (what, label, taken[label]))
         self.setup.megabytes = self.o.megabytes
 
     def idle(self):
@@ -200,9 +202,25 @@ class Run:
             self.notes.append("The limit of open files allows %d idle connections." % connections)
         whole, each = self.memory.setdefault("idle connections", {}), self.memory.setdefault("each idle connection", {})
         for label in self.storing(None, self.o.threads):
-            whole[label], each[label] = memory_of.with_idle_connections(lambda: self.make(label), connections)
-            say("with %d idle connections: %s takes %d bytes, %.0f more for each" % (
-                connections, label, whole[label], each[label]))
+            with self.contest.may_lose("%s, idle connections" % label):
+                whole[label], each[label] = memory_of.with_idle_connections(lambda: self.make(label), connections)
+                say("with %d idle connections: %s takes %d bytes, %.0f more for each" % (
+                    connections, label, whole[label], each[label]))
+
+    def exhaustion(self):
+        """Clients that hold memory, and what another one waits."""
+        for case in exhaustion.CASES:
+            taken, waits = self.memory.setdefault("while " + case.name, {}), {}
+            for label in self.storing(None, 1):
+                with self.contest.may_lose("%s, %s" % (label, case.name)):
+                    self.setup.megabytes = case.megabytes
+                    contestant = self.make(label, threads=1)
+                    contestant.more += ["-I", case.item]
+                    taken[label], waits[label] = exhaustion.of_case(contestant, case, self.o.seconds, self.o.quick)
+                    say("while %s: %s takes %d bytes" % (case.name, label, taken[label]))
+            if waits:
+                self.notes.append(exhaustion.words(case, waits))
+        self.setup.megabytes = self.o.megabytes
 
     def workers(self):
         """From one worker to as many as there are CPUs for, beside those of the client."""
@@ -223,7 +241,9 @@ class Run:
             self.start(contestants, [data])
             self.contest.run(contestants, [workload], [load])
             self.contest.stop()
-        self.efficiency(*[self.contest.find(w.name) for _, w in steps], most)
+        one, several = (self.contest.find(w.name) for _, w in steps)
+        if one is not None and several is not None:
+            self.efficiency(one, several, most)
 
     def verbs(self):
         """farcached over RDMA, between two guests."""
@@ -283,6 +303,8 @@ def show(run, short, words, took):
             print("%s, %s: the client was busy all the time and may have been what was measured" % (row.name, label))
     if contest.unsent:
         print("At a rate: %d requests were due and never sent, or not answered" % contest.unsent)
+    for words in contest.lost:
+        print("Lost, and not in the tables: %s" % words)
     if o.json:
         report.write_json(o.json, contest, run.memory)
     if o.csv:
@@ -307,7 +329,7 @@ def main():
         say("farbench compare: %s; this is what there is so far" % (str(e) or "stopped"))
         status = 1
     show(run, short, words, time.monotonic() - began)
-    return status
+    return 1 if run.contest.lost else status
 
 
 def on_signal(_number, _frame):

@@ -4,8 +4,10 @@
 A ratio is taken within a round, since what disturbs a machine disturbs neighbours in time alike; shown are its median over the
 rounds, its least and its greatest. CPU is that of all of a contestant's processes while it is measured.
 """
+import contextlib
 import math
 import statistics
+import types
 
 from compare_servers import Failed
 
@@ -78,9 +80,15 @@ class Measured:
         pairs = [(r[label][metric], r[to][metric]) for r in self.rounds] if to in self.labels else []
         return Spread([a / b for a, b in pairs if a is not None and b])
 
+    def lose(self, contestant):
+        """It does not take part any more, and nothing of it was measured."""
+        self.contestants = [c for c in self.contestants if c is not contestant]
+        for got in self.rounds:
+            got.pop(contestant.label, None)
+
 
 class Contest:
-    """say(words): tells of progress."""
+    """say(words): tells of progress. lost: what failed, in words, which cost its own rows and no others."""
 
     def __init__(self, options, say):
         self.options = options
@@ -88,15 +96,32 @@ class Contest:
         self.running = []
         self.measured = []
         self.unsent = 0
+        self.lost = []
 
     def start(self, contestants, load, datas):
         """datas: those that each that stores is given."""
-        for contestant in contestants:
+        for contestant in list(contestants):
             self.say("starting %s" % contestant.label)
             self.running.append(contestant)
-            contestant.start()
-            for data in datas if contestant.stores else []:
-                load.preload(contestant, data)
+            with self.may_lose(contestant.label) as tried:
+                contestant.start()
+                for data in datas if contestant.stores else []:
+                    load.preload(contestant, data)
+            if tried.failed:
+                self.running.remove(contestant)
+                contestants.remove(contestant)
+                contestant.stop()
+
+    @contextlib.contextmanager
+    def may_lose(self, what):
+        """What fails in here is told, and goes on behind it. Yields an object whose `failed` says whether it did."""
+        tried = types.SimpleNamespace(failed=False)
+        try:
+            yield tried
+        except (Failed, OSError) as e:
+            tried.failed = True
+            self.lost.append("%s: %s" % (what, e))
+            self.say("lost: %s" % self.lost[-1])
 
     def stop(self):
         while self.running:
@@ -113,16 +138,19 @@ class Contest:
         self.measured += rows
         for number in range(1, self.options.rounds + 1):
             for row in rows:
-                self._one_round(row, number)
+                if row.contestants:
+                    self._one_round(row, number)
+        self.measured = [row for row in self.measured if row.contestants]
 
     def _one_round(self, row, number):
         got = {}
         turn = number % len(row.contestants)  # each round begins with another, so that none always follows the same
         for contestant in row.contestants[turn:] + row.contestants[:turn]:
-            one = row.generator.measure(contestant.at(row.workload.data), row.workload, self.options.seconds, self.options.warmup)
-            if one["hit_ratio"] < HIT_RATIO_MIN:
-                raise Failed("%s, %s: a hit ratio of %.4f where everything should be stored" % (
-                    contestant.label, row.name, one["hit_ratio"]))
+            with self.may_lose("%s, %s" % (contestant.label, row.name)) as tried:
+                one = self._measure(row, contestant)
+            if tried.failed:
+                row.lose(contestant)
+                continue
             if (one["client_cpu_share"] or 0) > CLIENT_BUSY:
                 row.busy_client.add(contestant.label)
             self.unsent += one["unsent"]
@@ -131,6 +159,12 @@ class Contest:
                 number, row.name, contestant.label, one["keys_per_s"], one["p99_us"] or math.nan,
                 one["front_cpu_s_per_million"], one["back_cpu_s_per_million"]))
         row.rounds.append(got)
+
+    def _measure(self, row, contestant):
+        one = row.generator.measure(contestant.at(row.workload.data), row.workload, self.options.seconds, self.options.warmup)
+        if one["hit_ratio"] < HIT_RATIO_MIN:
+            raise Failed("a hit ratio of %.4f where everything should be stored" % one["hit_ratio"])
+        return one
 
     def find(self, name):
         return next((row for row in self.measured if row.name == name and row.rounds), None)

@@ -179,10 +179,11 @@ class Crusher:
             with open(path, "w") as file:
                 file.write(self.config(workload))
             with open(said, "wb") as out:
-                process = subprocess.Popen([self.tool, path, "127.0.0.1", str(contestant.port)], stdin=subprocess.DEVNULL,
+                process = subprocess.Popen([self.tool, "--conf", path, "--ip", contestant.host, "--port",
+                                            str(contestant.port)], stdin=subprocess.DEVNULL,
                                            stdout=out, stderr=out, preexec_fn=child_setup(self.cpus))
             try:
-                self._wait_until_it_runs(process, contestant)
+                self._wait_until_it_runs(process, contestant, said)
                 time.sleep(warmup)
                 before, began, first = cpu_of(contestant), time.monotonic(), stats(contestant.port)
                 time.sleep(seconds)
@@ -194,9 +195,10 @@ class Crusher:
         return measured(gets, ended - began, contestant, before, after, (None, None, None), hits / gets if gets else 0.0)
 
     @staticmethod
-    def _wait_until_it_runs(process, contestant):
+    def _wait_until_it_runs(process, contestant, said):
         end, first = time.monotonic() + GRACE_SECONDS, int(stats(contestant.port)["cmd_get"])
         while int(stats(contestant.port)["cmd_get"]) == first:
             if process.poll() is not None or time.monotonic() > end:
-                raise Failed("mc-crusher asks for nothing")
+                with open(said, errors="replace") as file:
+                    raise Failed("mc-crusher asks for nothing, and says: %s" % (file.read()[-2000:].strip() or "nothing"))
             time.sleep(0.05)

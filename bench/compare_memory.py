@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What memory is taken: of an item, and with idle connections. Resident memory of fresh processes."""
+"""What memory is taken: of an item, and with idle connections. Private memory of fresh processes."""
 import resource
 import socket
 import time
@@ -25,21 +25,21 @@ def table_grows(told):
 
 
 def settled(contestant):
-    """Resident bytes, once its table does not grow any more: ours does with the items."""
+    """Private bytes, once its table does not grow any more: ours does with the items."""
     end = time.monotonic() + PATIENCE_SECONDS
     while contestant.label == PEER and table_grows(stats(contestant.port)):
         if time.monotonic() > end:
             raise Failed("%s does not come to rest" % contestant.label)
         time.sleep(0.05)
-    return contestant.front.resident_bytes()
+    return contestant.front.private_bytes()
 
 
 def started(contestant):
-    """It rests, and what it needed to start alone is given back: a farcached does that a second later."""
+    """Waits until the memory of the start does not change any more."""
     end, seen = time.monotonic() + START_SECONDS, []
     while time.monotonic() < end and (len(seen) < LOOKS or len(set(seen[-LOOKS:])) > 1):
         time.sleep(0.2)
-        seen.append(contestant.front.resident_bytes())
+        seen.append(contestant.front.private_bytes())
 
 
 def of_items(make, load, keys, value_bytes):
@@ -84,7 +84,7 @@ def connect(port, number):
 
 
 def with_idle_connections(make, connections):
-    """(resident bytes, growth by each connection but the first ones). Every connection was used once."""
+    """(private bytes, growth by each connection but the first ones). Every connection was used once."""
     contestant = make().start()
     opened = []
     try:

@@ -54,9 +54,9 @@ def memory_table(memory):
     """memory: {what: {label: bytes}}"""
     lines = []
     for what, taken in memory.items():
-        lines += ["", "resident memory, %s" % what]
+        lines += ["", "private memory, %s" % what]
         for label, size in taken.items():
-            beside = "   %.3f of %s" % (size / taken[PEER], PEER) if PEER in taken and label != PEER else ""
+            beside = "   %.3f of %s" % (size / taken[PEER], PEER) if taken.get(PEER) and label != PEER else ""
             lines.append("  %-40s %14.1f bytes%s" % (label, size, beside))
     return "\n".join(lines)
 

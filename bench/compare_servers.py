@@ -76,9 +76,15 @@ class Process:
             self.process.kill()
             self.process.wait()
 
-    def resident_bytes(self):
-        with open("/proc/%d/status" % self.pid) as file:
-            return int(re.search(r"^VmRSS:\s+(\d+) kB", file.read(), re.M).group(1)) * 1024
+    def private_bytes(self):
+        return private_bytes(self.pid)
+
+
+def private_bytes(pid):
+    """The process's own memory: anonymous, and the shared memory in which a farcached keeps items. Mapped files are left out: the
+    system shares the text of programs and libraries."""
+    with open("/proc/%d/status" % pid) as file:
+        return sum(int(kilobytes) for kilobytes in re.findall(r"^Rss(?:Anon|Shmem):\s+(\d+) kB", file.read(), re.M)) * 1024
 
 
 def cpu_seconds(pid):

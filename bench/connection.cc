@@ -30,7 +30,7 @@ constexpr size_t out_bytes_kept = 1024 * 1024;
     throw std::runtime_error("cannot connect to " + where + ": " + why);
 }
 
-// 0, or the errno of what went wrong.
+// 0, or an errno.
 int connect_within(int fd, const sockaddr* address, socklen_t bytes, double wait_s) {
     if (connect(fd, address, bytes) == 0) return 0;
     if (errno != EINPROGRESS) return errno;

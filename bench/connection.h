@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Connection: a non-blocking socket with what is still to be sent, what was received and not yet
-// understood, and the batch under way.
+// Connection: a non-blocking socket with its unsent output, unparsed input and current batch.
 //
-// Owner: a Worker's thread.
-// N1  A batch goes out in one write, if the kernel takes it; the rest when the socket is writable.
+// Owner: one thread: a Worker's, or the one of bench/hitratio_clients.cc.
+// N1  A batch leaves in one write, if the kernel takes it; the rest leaves when the socket is writable.
 #pragma once
 
 #include <cstdint>
@@ -16,39 +15,38 @@
 
 namespace farcached::bench {
 
-// Connects, waiting at most `wait_s` for it. Throws std::runtime_error saying what could not be
-// had.
+// Connects, waiting at most `wait_s`. Throws std::runtime_error with the reason.
 int connect_to(const Target& target, double wait_s);
 
 class Connection {
   public:
-    // Takes the descriptor over. writer and values outlive this.
+    // Takes ownership of the descriptor. writer and values outlive this.
     Connection(int fd, Wire wire, const RequestWriter& writer, const Values& values);
     ~Connection();
     Connection(const Connection&) = delete;
     Connection& operator=(const Connection&) = delete;
 
     int fd() const { return fd_; }
-    // From when the latency counts of what was answered last.
+    // Start of the latency of the request answered last.
     uint64_t since_ns() const { return due_ns.empty() ? sent_at_ns : due_ns[batch.answered() - 1]; }
 
-    // The batch that is filled, then sent; `out` takes its bytes.
+    // The batch: filled, then sent; `out` has its bytes.
     Batch batch;
     OutBuffer out;
     uint64_t sent_at_ns = 0;
-    std::vector<uint64_t> due_ns;  // open loop: by request of the batch
-    uint64_t free_at_ns = 0;       // open loop: since when there has been no batch
-    bool waits_to_write = false;  // what epoll was told
+    std::vector<uint64_t> due_ns;  // open loop: per request of the batch
+    uint64_t free_at_ns = 0;       // open loop: time since the last batch ended
+    bool waits_to_write = false;  // as registered with epoll
 
     enum class Io : uint8_t { good, blocked, closed };
-    // Sends what is in `out`. good: all of it.
+    // Sends `out`. good: all of it.
     Io flush();
-    // Reads what is there. good: something came.
+    // Receives available input. good: some arrived.
     Io receive();
 
     std::string_view input() const { return {in_.data() + in_begin_, in_end_ - in_begin_}; }
     void consumed(size_t bytes) { in_begin_ += bytes; }
-    // Makes room for an input of so many bytes.
+    // Makes room for `bytes` bytes of input.
     void expect(size_t bytes);
 
   private:

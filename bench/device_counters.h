@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What RDMA devices count themselves, as `rdma statistic show` tells it.
+// Counters of RDMA devices, as reported by `rdma statistic show`.
 #pragma once
 
 #include <cstdint>
@@ -8,15 +8,15 @@
 namespace farcached::bench {
 
 struct DeviceCounters {
-    uint64_t sends = 0;    // SENDs that completed
-    uint64_t packets = 0;  // that left
+    uint64_t sends = 0;    // completed SENDs
+    uint64_t packets = 0;  // packets sent
 
     DeviceCounters operator-(const DeviceCounters& earlier) const {
         return {sends - earlier.sends, packets - earlier.packets};
     }
 };
 
-// Of all devices of this host together; nothing if none of them counts this (soft-RoCE does).
+// The sum over all devices of this host; none if no device has these counters (soft-RoCE has).
 std::optional<DeviceCounters> device_counters();
 
 }  // namespace farcached::bench

@@ -9,9 +9,8 @@
 
 namespace farcached::bench {
 
-// Rejection-inversion (Hoermann and Derflinger, 1996): invert the integral of x^-theta, and reject
-// the little that lies between the curve and the steps. Constant time, no table, theta above 1 as
-// well.
+// Rejection-inversion (Hoermann and Derflinger, 1996): inverts the integral of x^-theta, and rejects the small area
+// between the curve and the steps. Constant time, no table, any theta.
 Distribution::Distribution(uint64_t keys, double theta) : keys_(keys), theta_(theta) {
     CHECK(keys > 0);
     CHECK(theta >= 0);

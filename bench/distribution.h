@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Which key comes next: uniform, or Zipf with any exponent. Immutable; one serves all threads.
+// Selects the next key: uniform, or Zipf with any exponent. Immutable; one serves all threads.
 //
-// D1  rank() draws rank r (0 is the most popular) with a probability proportional to 1 / (r +
-// 1)^theta. D2  key() sends ranks to keys one to one, so that popular keys are not neighbours in
-// memory because they
-//     were stored one after the other.
+// D1  rank() draws rank r (0 is the most popular) with a probability proportional to 1 / (r + 1)^theta.
+// D2  key() maps ranks to keys one to one, so that popular keys are not neighbours in memory through the order of
+//     storing.
 #pragma once
 
 #include <cstdint>

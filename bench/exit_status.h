@@ -6,8 +6,8 @@ namespace farcached::bench {
 
 enum ExitStatus : int {
     exit_good = 0,
-    exit_failed = 1,  // an error, a wrong value or a broken connection, an interrupt, or it could not begin
-    exit_usage = 64,  // arguments that it does not understand
+    exit_failed = 1,  // an error, a wrong value, a broken connection, an interrupt, or a failed start
+    exit_usage = 64,  // invalid arguments
 };
 
 }  // namespace farcached::bench

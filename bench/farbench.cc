@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// farbench: the measuring tool. Its commands, and which of them was asked for.
+// farbench: the measuring tool: its commands and their dispatch.
+// Owner: main; one thread.
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
@@ -90,7 +91,7 @@ std::string left_side(const OptionText& option) {
     return left;
 }
 
-// As roff has it: a dash is a dash, and no line begins a request.
+// Escapes text for roff: dashes are literal, and no line begins a request.
 std::string roff(std::string_view text) {
     std::string escaped;
     for (const char c : text) {
@@ -101,7 +102,7 @@ std::string roff(std::string_view text) {
     return escaped;
 }
 
-// For man/farbench.1.
+// Prints the part of man/farbench.1.
 int print_man() {
     for (const Command& command : commands()) {
         std::printf(".SS \"%s\"\n%s\n", roff(title(command)).c_str(), roff(command.help).c_str());
@@ -113,7 +114,7 @@ int print_man() {
     return std::fflush(stdout) == 0 ? exit_good : exit_failed;
 }
 
-// Of all commands together: a shell is not told which option belongs to which.
+// The options of all commands together: shell completion does not separate them by command.
 conf::CompletedProgram completed() {
     conf::CompletedProgram program{"farbench", {}, {}};
     for (const Command& command : commands()) {

@@ -34,7 +34,7 @@ constexpr size_t receive_bytes = 256 * 1024;
 constexpr size_t line_bytes_max = 64 * 1024;
 constexpr int events_max = 128;
 constexpr int backlog = 1024;
-constexpr int wait_ms = 100;  // how late a thread may notice that it is to stop
+constexpr int wait_ms = 100;  // longest delay of a stop request
 
 using F = FloorOptions;
 using S = const std::string;
@@ -62,10 +62,10 @@ const OptionOf<F> table[] = {
 struct Line {
     explicit Line(int fd) : file(fd) {}
     const fabric::Descriptor file;
-    std::string rest;  // of a request whose end has not come
+    std::string rest;  // an incomplete request
 };
 
-// A thread that serves. Owner: floor_command(). Connections come by adopt(), from any one thread.
+// A serving thread. Owner: floor_command(). One other thread adds connections by adopt().
 class Server {
   public:
     explicit Server(uint32_t value_bytes)
@@ -79,7 +79,7 @@ class Server {
         event.events = EPOLLIN;
         event.data.ptr = line.get();
         if (epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event) != 0) return;
-        line.release();  // serve() ends it
+        line.release();  // serve() deletes it
     }
 
     void run() {
@@ -112,7 +112,7 @@ class Server {
         return send_all(line.file.get());
     }
 
-    // Waits for a client that does not read, and with it all that this thread serves: the clients here do read.
+    // Blocks on a client that does not read, and with it this thread's other clients; the load's clients always read.
     bool send_all(int fd) {
         size_t sent = 0;
         while (sent < replies_.size()) {
@@ -190,7 +190,7 @@ size_t CannedReplies::answer(std::string_view input, std::string& replies) {
     return done;
 }
 
-// False: the value is not all there. value_bytes: what lies behind the line and belongs to it.
+// False: the value is incomplete. value_bytes: bytes after the line that belong to it.
 bool CannedReplies::answer_one(std::string_view line, std::string_view behind, std::string& replies, size_t& value_bytes) {
     if (line.starts_with("get ")) {
         for (std::string_view keys = line.substr(4); !keys.empty();) {

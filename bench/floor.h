@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// farbench floor: a server that stores nothing and answers every get with the same value. What a server does that is more than
-// this is its own doing; what it does that is this too, every server does that waits with epoll, receives and sends.
+// farbench floor: a server that stores nothing and answers every get with the same value. It shows the minimal cost of
+// a server that waits with epoll, receives and sends; any cost above it is the measured server's own.
 //
-// F1  Per readiness one recv() and, for all the requests it brought, one send(), in as many threads as are asked for; connections
-//     are dealt out in turn. No locks, no clock, no allocation once buffers have grown.
-// F2  Of a request only what its reply's shape needs is looked at: where it ends, its keys (they are repeated), a set's length.
+// F1  Per readiness event, one recv() and one send() for all its requests, in the given number of threads; connections
+//     are distributed round robin. No locks, no clock, no allocation once buffers have grown.
+// F2  Of a request, only the parts that shape its reply are parsed: its end, its keys (the reply repeats them), a set's
+//     length.
 #pragma once
 
 #include <cstdint>
@@ -26,13 +27,13 @@ struct FloorOptions {
 
 std::span<const OptionOf<FloorOptions>> floor_options();
 
-// What the server answers. Pure; one for each thread.
+// The server's replies. Pure; one per thread.
 class CannedReplies {
   public:
     explicit CannedReplies(uint32_t value_bytes);
 
-    // Appends the replies to all whole requests in `input`. Returns how many of its bytes are done with; the rest is to be
-    // seen again, with what comes behind it.
+    // Appends the replies to all whole requests in `input`. Returns the number of bytes consumed; pass the rest again
+    // with the bytes that follow.
     size_t answer(std::string_view input, std::string& replies);
 
     uint64_t requests = 0;
@@ -43,7 +44,7 @@ class CannedReplies {
     std::string behind_key_;  // " 0 64\r\n", the value, "\r\n"
 };
 
-// Serves until SIGTERM or SIGINT. arguments: behind `floor`. Returns the exit status.
+// Serves until SIGTERM or SIGINT. arguments: those after `floor`. Returns the exit status.
 int floor_command(std::span<char* const> arguments);
 
 }  // namespace farcached::bench

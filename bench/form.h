@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A line of a report, as printf() forms it.
+// printf() formatting for report lines. Pure.
 #pragma once
 
 #include <cstdarg>
@@ -8,7 +8,7 @@
 
 namespace farcached::bench {
 
-// Of 255 characters at most.
+// At most 255 characters.
 [[gnu::format(printf, 1, 2)]] inline std::string form(const char* format, ...) {
     char text[256];
     va_list arguments;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Histogram of durations: 128 steps per power of two, so that a quantile is off by less than 0.4 %.
+// Histogram of durations: 128 steps per power of two, so the error of a quantile is below 0.4 %.
 //
-// Owner: one thread; merge() brings those of several together.
-// H1  Values below 256 are exact; count, sum and maximum are exact always.
-// H2  Memory is fixed; what lies above value_max is counted there.
+// Owner: one thread; merge() combines those of several threads.
+// H1  Values below 256 are exact; count, sum and maximum are always exact.
+// H2  Memory is fixed; larger values count as value_max.
 #pragma once
 
 #include <algorithm>
@@ -39,8 +39,7 @@ class Histogram {
     uint64_t max() const { return max_; }
     double mean() const { return count_ == 0 ? 0.0 : double(sum_) / double(count_); }
 
-    // The smallest value that at least this share of the values does not exceed; 0 if there are
-    // none.
+    // The smallest value that at least this share of the values does not exceed; 0 without values.
     uint64_t quantile(double share) const {
         uint64_t wanted = std::max<uint64_t>(1, uint64_t(std::ceil(share * double(count_))));
         uint64_t seen = 0;
@@ -51,7 +50,7 @@ class Histogram {
         return max_;
     }
 
-    // tell(value, count): of each step that has any, rising; the value is the step's middle.
+    // Calls tell(value, count) for each nonempty step, ascending; the value is the step's middle.
     template <class Tell>
     void each(Tell tell) const {
         for (size_t i = 0; i < counts_.size(); i++)

@@ -45,13 +45,13 @@ double thread_cpu_s() {
     return double(spent.tv_sec) + double(spent.tv_nsec) / 1e9;
 }
 
-// Takes points in turn; in a few threads at once, which share nothing but where they write what they have found.
+// Runs the points in order, in a few threads that share only the list of results.
 class Sweep {
   public:
     explicit Sweep(const HitRatioOptions& options)
         : options_(options), popularities_(popularities(options)), points_(points_of(options)), done_(points_.size()) {}
 
-    // Those that were simulated, in their order.
+    // The results of the points simulated, in order.
     HitRatioPoints run() {
         std::vector<std::thread> others;
         for (uint32_t i = 1; i < options_.threads; i++) others.emplace_back([this] { work(); });
@@ -80,7 +80,7 @@ class Sweep {
     const HitRatioOptions& options_;
     const std::map<Spread, Popularity> popularities_;
     const std::vector<SimPoint> points_;
-    std::vector<std::optional<HitRatioPoint>> done_;  // each by the thread that took it
+    std::vector<std::optional<HitRatioPoint>> done_;  // each written by the thread that ran it
     std::atomic<size_t> next_{0};
     std::mutex told_;
     size_t finished_ = 0;  // under told_
@@ -94,7 +94,7 @@ void write(const HitRatioOutput& output, const HitRatioPoints& points) {
     if (!points.empty()) draw_charts("hitratio", "hitratio_chart.py", output.chart_script, output.csv_folder);
 }
 
-// Of servers.
+// Runs against the given servers.
 int ask(const HitRatioOptions& options) {
     SimPoint point{options.workloads[0], 0, options.contestants[0]};
     const auto spreads = popularities(options);

@@ -17,7 +17,8 @@ import sys
 sys.dont_write_bytecode = True  # an installed folder stays as it was
 import points_chart  # noqa: E402
 
-COLORS = {"pdla": "#d62728", "s3fifo": "#9467bd", "mq": "#2ca02c", "lru": "#1f77b4", "approx_lru": "#17becf",
+COLORS = {"pdla": "#d62728", "pdla_paper": "#ff9896", "s3fifo": "#9467bd", "mq": "#2ca02c", "lru": "#1f77b4",
+          "approx_lru": "#17becf",
           "clock": "#8c564b", "original": "#7f7f7f", "fixed_lease_128": "#ff7f0e", "fixed_lease_32": "#e377c2",
           "fixed_lease_8": "#bcbd22"}
 COLUMNS = 3

@@ -22,9 +22,9 @@ namespace {
 
 constexpr double connect_wait_s = 5;
 constexpr uint64_t stall_ns = UINT64_C(30'000'000'000);
-constexpr uint64_t wait_ns_max = UINT64_C(50'000'000);  // how late an interrupt may be noticed
+constexpr uint64_t wait_ns_max = UINT64_C(50'000'000);  // longest delay in noticing an interrupt
 constexpr uint64_t second_ns = UINT64_C(1'000'000'000);
-// "user" and 19 digits, of which the first is 1: as long as the simulation's keys.
+// "user" and 19 digits, the first a 1: the length of the simulation's keys.
 constexpr const char* key_prefix = "user";
 constexpr uint64_t key_offset = UINT64_C(1'000'000'000'000'000'000);
 
@@ -104,7 +104,7 @@ class Clients {
         return begun_ns_ + uint64_t((unsigned __int128)(step) * second_ns / scale_.rate);
     }
 
-    // Until all steps before this one are done. False: interrupted.
+    // Runs the steps before `end` and waits for their answers. False: interrupted.
     bool take_steps(uint64_t end) {
         while (at_ < end || busy_ > 0) {
             if (interrupted.load()) return false;
@@ -195,7 +195,7 @@ class Clients {
         busy_--;
     }
 
-    // Of what is leased, as often as the simulation looks.
+    // Samples the leased share, as often as the simulation does.
     void sample(uint64_t now) {
         sample_due_ns_ = now + scale_.report_interval_s * second_ns;
         ServerStats::Numbers nodes = stats_.nodes();
@@ -224,7 +224,7 @@ class Clients {
         result.leased_share = counted_.leased_sum / one_of(counted_.leased_samples);
         result.evictions = nodes("evictions");
         result.leases_without_room = nodes("lease_denied_no_room");
-        result.leases_after_set = nodes("lease_denied_wasted");
+        result.leases_after_set = nodes("lease_denied_dead_key") + nodes("lease_denied_dead");
         result.report_items = proxies("report_items");
         result.report_bytes_per_s = double(proxies("report_bytes")) * scale_.rate / one_of(scale_.operations);
         found.latencies = counted_.latencies;
@@ -238,7 +238,7 @@ class Clients {
     Trace trace_;
     ServerStats stats_;
     std::vector<std::unique_ptr<Client>> clients_;
-    std::vector<pollfd> polled_;  // of each client
+    std::vector<pollfd> polled_;  // one per client
     Counted counted_;
     Failures failures_;
     uint64_t at_ = 0, sequence_ = 0, busy_ = 0;

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A point of `farbench hitratio --servers`: what the simulation (hitratio_sim.h) does in virtual time, asked of running
-// farcached in real time. Each of them is a host; nodes, policy and leases are as whoever started them chose.
+// A point of `farbench hitratio --servers`: the steps of the simulation (hitratio_sim.h), run in real time against
+// running farcached daemons. Each daemon acts as one host; its operator chose nodes, policy and leases.
 //
-// R1  The steps are the simulation's: of the same trace, step n by client n % clients on server n % clients % servers, not
-//     before the time n / rate.
-// R2  A client has a connection, and one request on it; steps that are due meanwhile wait in their order. What a GET did not
-//     find is stored by its client before its next step.
-// R3  Before the first step that is counted, and after the last, everything is answered while the counters are read.
-// R4  A latency is from the sending of a request to the receipt of all of its answer: what the client did itself while it had
-//     too much to do is not in it, but in late_s_max.
-// R5  The first step is taken when the node's clock begins a second, as the simulation's: a node looks once a second how full
-//     it is, and what it leases in its first, while it is empty, is leased for long.
+// R1  The steps are the simulation's, from the same trace. Client n % clients takes step n, on server n % clients %
+//     servers, not before the time n / rate.
+// R2  A client has one connection and one request on it; due steps wait in their order. After a GET that missed, its
+//     client stores the key before its next step.
+// R3  Before the first counted step and after the last, all requests are answered while the counters are read.
+// R4  A latency runs from the sending of a request to the receipt of its whole answer. It excludes the client's own
+//     delay under overload, which late_s_max shows.
+// R5  The first step starts with a second of the node's clock, as in the simulation. The node checks its fill once a
+//     second, and leases that it grants in its first second, while empty, are long.
 #pragma once
 
 #include <optional>
@@ -24,20 +24,21 @@
 
 namespace farcached::bench {
 
-// In nanoseconds, of what was counted.
+// In nanoseconds, of counted steps.
 struct Latencies {
-    Histogram hits, misses, sets;  // GETs that found, that did not; SETs, those after a miss among them
+    Histogram hits, misses, sets;  // GETs that hit, that missed; SETs, including those after a miss
 };
 
 struct AskedPoint {
-    double cache_ratio = 0;  // as the nodes say
+    double cache_ratio = 0;  // as the nodes report it
     SimResult result;
     Latencies latencies;
-    double late_s_max = 0;  // a step began so long after its time
+    double late_s_max = 0;  // the largest delay of a step's start
     Failures failures;
 };
 
-// Nothing: it was interrupted. Throws std::runtime_error when servers do not answer, or are not of point.contestant's policy.
+// None: interrupted. Throws std::runtime_error when servers do not answer, or have another policy than
+// point.contestant.
 std::optional<AskedPoint> ask_servers(const SimScale& scale, const Popularity& popularity, const SimPoint& point,
                                       const std::vector<Target>& servers);
 

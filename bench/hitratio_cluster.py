@@ -32,7 +32,7 @@ def policy_arguments(name):
     found = re.fullmatch(r"fixed_lease_(\d+)", name)
     if found:
         return ["--policy", "fixed_lease", "--lease-ms", str(1000 * int(found.group(1)))]
-    if name not in ("lru", "mq", "pdla", "s3fifo", "approx_lru", "clock"):
+    if name not in ("lru", "mq", "pdla", "pdla_paper", "s3fifo", "approx_lru", "clock"):
         raise Failed("the policy %s cannot be compared with processes" % name)
     return ["--policy", name]
 

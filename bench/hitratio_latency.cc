@@ -10,7 +10,7 @@ namespace farcached::bench {
 
 namespace {
 
-constexpr uint32_t interval_bits = 4;  // of a latency's highest bits: eight intervals to a power of two
+constexpr uint32_t interval_bits = 4;  // highest bits kept of a latency: eight intervals to a power of two
 
 struct Kind {
     const char* name;
@@ -29,7 +29,7 @@ std::string latency_csv(const SimScale& scale, const SimPoint& point, const Late
     std::string text = "workload,cache_ratio,policy,report_interval_s,kind,from_us,to_us,count,share\n";
     for (const Kind& kind : kinds) {
         const Histogram& all = latencies.*kind.of;
-        std::map<uint64_t, uint64_t> counts;  // by the lowest that an interval holds
+        std::map<uint64_t, uint64_t> counts;  // by the lower bound of the interval
         all.each([&](uint64_t ns, uint64_t count) { counts[ns >> shift_of(ns) << shift_of(ns)] += count; });
         for (const auto& [from_ns, count] : counts) {
             const uint64_t to_ns = from_ns + (UINT64_C(1) << shift_of(from_ns));

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// How good is the node's eviction? Its hit ratio beside that of a true LRU and of a FIFO, which are
-// simulated here with as many items as the node held.
+// Measures the node's eviction: its hit ratio beside those of a true LRU and a FIFO. These are simulated with as many
+// items as the node held. One thread.
 //
 //     hitratio_lru [MEGABYTES] [KEYS] [OPERATIONS]
 //
-// The node is used as daemon/ uses it: gets are lock-free reads whose accesses are reported in
-// batches, what these do not find is asked for under the lock, and a miss is stored. One trace, by
-// seed, for all caches; the first half of it fills them and is not counted.
+// The node is used as in daemon/. Gets are lock-free reads whose accesses are reported in batches. A failed read is
+// repeated under the lock, and a miss is stored. All caches get the same seeded trace; its first half fills them and is
+// not counted.
 #include <cstdio>
 #include <cstdlib>
 #include <string>
@@ -23,10 +23,10 @@ namespace farcached::bench {
 namespace {
 
 constexpr uint32_t value_bytes = 100;
-constexpr uint64_t operations_per_second = 100'000;  // what the node's clock sees pass
+constexpr uint64_t operations_per_second = 100'000;  // by the node's clock
 constexpr uint32_t operations_per_tick = 16;         // between two reports of accesses
 constexpr uint64_t scan_period = 100'000;     // operations from the start of a scan to the next
-constexpr uint64_t scan_operations = 30'000;  // of these, on keys that are asked for once
+constexpr uint64_t scan_operations = 30'000;  // of these, on keys used once only
 
 struct Setup {
     uint64_t memory_megabytes = 16;
@@ -34,7 +34,7 @@ struct Setup {
     uint64_t operations = 4'000'000;
 };
 
-// The keys asked for, one after the other. Scans use the keys above setup.keys, each once.
+// The sequence of keys. Scans use the keys above setup.keys, each once.
 class Trace {
   public:
     Trace(const Setup& setup, double theta, bool scans)
@@ -64,7 +64,7 @@ class NodeCache {
     NodeCache(const Setup& setup, PolicyKind policy)
         : node_(config(setup, policy)), local_(node_.view()), value_(value_bytes, 'v') {}
 
-    // A get, and after a miss a set. True on a hit.
+    // A get, and a set after a miss. True on a hit.
     bool access(uint64_t number) {
         now_ = NodeSeconds(2 + at_++ / operations_per_second);
         char text[32];
@@ -151,13 +151,13 @@ class ListCache {
         links_[end_].older = key;
     }
 
-    std::vector<Link> links_;  // by key; the last closes the ring: its older is the newest key
+    std::vector<Link> links_;  // by key; the last closes the ring: its `older` is the newest key
     uint64_t items_max_, items_ = 0;
     bool move_on_hit_;
     uint32_t end_;
 };
 
-// Of the accesses of the second half that belong to no scan.
+// Over the accesses in the second half, except those of scans.
 template <class Cache>
 double hit_ratio(Cache& cache, Trace trace, const Setup& setup) {
     uint64_t hits = 0, counted = 0;

@@ -18,7 +18,7 @@ constexpr uint64_t not_given = UINT64_MAX;
 using T = HitRatioOptions;
 using S = const std::string;
 
-// What `text` names of `all`, in that order; "all" is all.
+// Selects the entries of `all` that `text` names, in that order; "all" selects all.
 template <class One>
 const char* to_list(S& text, std::span<const One> all, std::vector<const One*>& list, const char* unknown) {
     list.clear();
@@ -84,7 +84,7 @@ const char* to_text(std::string& to, S& text) {
     return text.empty() ? "is empty" : nullptr;
 }
 
-// A run of seconds; what stands behind it on the command line is as it says.
+// A run of seconds; later arguments override these values.
 const char* quick(T& t, S&) {
     t.scale.keys = 80'000;
     t.scale.warmup = 150'000;
@@ -101,7 +101,8 @@ const OptionOf<T> table[] = {
     {{"ratios", "LIST", "1/80,5/80,10/80,20/80,30/80,50/80", "memory for items, of the bytes of all keys and values"},
      to_ratios},
     {{"policies", "LIST", "all",
-      "of lru, mq, pdla, s3fifo, approx_lru, clock, fixed_lease_128, fixed_lease_32, fixed_lease_8 (seconds), original"},
+      "of lru, mq, pdla, pdla_paper, s3fifo, approx_lru, clock, fixed_lease_128, fixed_lease_32, fixed_lease_8 (seconds), "
+      "original"},
      [](T& t, S& s) { return to_list(s, contestants(), t.contestants, "names a policy that there is not"); }},
     {{"keys", "N", "160000", "different keys that come again"},
      [](T& t, S& s) { return to_number<uint32_t>(s, keys_min, keys_max, t.scale.keys); }},
@@ -130,8 +131,18 @@ const OptionOf<T> table[] = {
     {{"shift-s", "N", "120", "shifting: from one shift to the next, of virtual time"},
      [](T& t, S& s) { return to_number<uint32_t>(s, 1, 1'000'000, t.scale.shift_s); }},
     {{"partitions", "N", "1", "of the node"}, to_partitions},
-    {{"dead-share", "S", "0",
-      "of what live items take: while those that died under leases take less, what replaces one of them may be leased at once"},
+    {{"load", nullptr, nullptr, "before, store each key and get it once, in a random order"},
+     [](T& t, S&) -> const char* {
+         t.scale.load = true;
+         return nullptr;
+     }},
+    {{"flush", nullptr, nullptr, "when counting begins, flush_all, and other keys of the same popularity from then on"},
+     [](T& t, S&) -> const char* {
+         t.scale.flush = true;
+         return nullptr;
+     }},
+    {{"dead-share", "S", "0.0625",
+      "of the node's memory: above it in items that died under leases, keys that left one earn no lease"},
      [](T& t, S& s) { return to_number<double>(s, 0, 1, t.scale.dead_share); }},
     {{"seed", "N", "1", "of all chance; the same seed gives the same numbers"},
      [](T& t, S& s) { return to_number<uint64_t>(s, 0, UINT64_MAX, t.scale.seed); }},
@@ -165,6 +176,7 @@ std::string read_hitratio_options(std::span<char* const> arguments, T& options) 
     });
     if (!wrong.empty()) return wrong;
     if (!options.servers.empty()) {
+        if (scale.load || scale.flush) return "--load and --flush are for what is simulated";
         if (options.workloads.size() != 1 || options.contestants.size() != 1)
             return "--servers have one workload and one policy: name them";
         scale.hosts = uint32_t(options.servers.size());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The options of `farbench hitratio`: one table, from which arguments are read and help is printed.
+// The options of `farbench hitratio`: one table, the source of parsing and help.
 #pragma once
 
 #include <cstdint>
@@ -16,22 +16,22 @@ namespace farcached::bench {
 struct HitRatioOutput {
     std::string csv_folder;
     std::string json_path;
-    std::string chart_script;  // empty: where it is installed
+    std::string chart_script;  // empty: the installed one
 };
 
 struct HitRatioOptions {
     std::vector<const WorkloadKind*> workloads;
-    std::vector<double> ratios;  // of the cache to the data
+    std::vector<double> ratios;  // cache size to data size
     std::vector<const Contestant*> contestants;
     SimScale scale;
-    uint32_t threads = 1;  // points at once
-    std::vector<Target> servers;  // not empty: these are asked, and nothing is simulated
+    uint32_t threads = 1;  // points in parallel
+    std::vector<Target> servers;  // not empty: run against these instead of the simulation
     HitRatioOutput output;
 };
 
 std::span<const OptionOf<HitRatioOptions>> hitratio_options();
 
-// Reads the arguments behind `hitratio`. Returns what is wrong, or an empty string.
+// Reads the arguments after `hitratio`. Returns an error, or an empty string.
 std::string read_hitratio_options(std::span<char* const> arguments, HitRatioOptions& options);
 
 }  // namespace farcached::bench

@@ -5,6 +5,8 @@ namespace farcached::bench {
 
 namespace {
 
+constexpr double lease_share_max = 0.9;
+
 template <PolicyKind kind>
 void policy(node::Config& config) {
     config.policy = kind;
@@ -16,26 +18,35 @@ void fixed(node::Config& config) {
     config.lease.term_ms = term_s * 1000;
 }
 
-// Nothing is kept for anybody's pointer, everything has one from the first touch on, and they are used for as long as what
-// they point at is there.
+// The paper's server without C-Hint: clients keep pointers to all keys that they got, and report no use. Items with
+// pointers are pinned: in the paper until they are deleted, here for the longest term. The paper can pin all of memory,
+// this node its leasable share.
 void original(node::Config& config) {
     config.policy = PolicyKind::original;
-    config.lease.term_ms_min = config.lease.term_ms_max = config.lease.grace_ms = 1;
     config.lease.from_touches = 1;
-    config.lease.share = 0.9;
+    config.lease.share = lease_share_max;
+    config.lease.dead_share = 1;
+}
+
+// In the paper all of memory may be leased, and dead items are unbounded.
+void pdla_paper(node::Config& config) {
+    config.policy = PolicyKind::pdla_paper;
+    config.lease.share = lease_share_max;
+    config.lease.dead_share = 1;
 }
 
 constexpr Contestant table[] = {
-    {"lru", PointerUse::none, false, policy<PolicyKind::lru>},
-    {"mq", PointerUse::none, false, policy<PolicyKind::mq>},
-    {"pdla", PointerUse::leased, true, policy<PolicyKind::pdla>},
-    {"s3fifo", PointerUse::leased, true, policy<PolicyKind::s3fifo>},
-    {"approx_lru", PointerUse::leased, true, policy<PolicyKind::approx_lru>},
-    {"clock", PointerUse::leased, true, policy<PolicyKind::clock>},
-    {"fixed_lease_128", PointerUse::leased, true, fixed<128>},
-    {"fixed_lease_32", PointerUse::leased, true, fixed<32>},
-    {"fixed_lease_8", PointerUse::leased, true, fixed<8>},
-    {"original", PointerUse::for_ever, false, original},
+    {"lru", false, false, policy<PolicyKind::lru>},
+    {"mq", false, false, policy<PolicyKind::mq>},
+    {"pdla", true, true, policy<PolicyKind::pdla>},
+    {"pdla_paper", true, true, pdla_paper},
+    {"s3fifo", true, true, policy<PolicyKind::s3fifo>},
+    {"approx_lru", true, true, policy<PolicyKind::approx_lru>},
+    {"clock", true, true, policy<PolicyKind::clock>},
+    {"fixed_lease_128", true, true, fixed<128>},
+    {"fixed_lease_32", true, true, fixed<32>},
+    {"fixed_lease_8", true, true, fixed<8>},
+    {"original", true, false, original},
 };
 
 }  // namespace
@@ -43,7 +54,7 @@ constexpr Contestant table[] = {
 std::span<const Contestant> contestants() { return table; }
 
 node::Config policy_config(const Contestant& contestant, node::Config config) {
-    config.lease.enabled = contestant.pointers != PointerUse::none;
+    config.lease.enabled = contestant.leases;
     contestant.configure(config);
     return config;
 }

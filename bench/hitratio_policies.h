@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The contestants of `farbench hitratio`, and how a node is configured to be one.
+// The contestants of `farbench hitratio`, and their node configurations. Immutable.
 #pragma once
 
 #include <span>
@@ -9,24 +9,17 @@
 
 namespace farcached::bench {
 
-// Until when a GET goes through a remote pointer that was earned.
-enum class PointerUse : uint8_t {
-    none,
-    leased,    // while its lease runs
-    for_ever,  // until it is found invalid
-};
-
 struct Contestant {
     std::string_view name;
-    PointerUse pointers;
-    bool reports;  // hosts report what they read
+    bool leases;   // GETs use remote pointers
+    bool reports;  // hosts report their reads
     void (*configure)(node::Config& config);
 };
 
-// In the order in which they are shown.
+// In display order.
 std::span<const Contestant> contestants();
 
-// Of a contestant's node, all else as given.
+// The configuration of a contestant's node; other settings as given.
 node::Config policy_config(const Contestant& contestant, node::Config config);
 
 }  // namespace farcached::bench

@@ -3,11 +3,13 @@
 
 #include <algorithm>
 #include <memory>
+#include <numeric>
 #include <string>
 #include <unordered_map>
 #include <vector>
 
 #include "base/check.h"
+#include "fabric/pointer_read.h"
 #include "fabric/region_view.h"
 #include "node/report_quota.h"
 #include "protocol/frame_layout.h"
@@ -23,17 +25,13 @@ namespace {
 constexpr uint32_t key_bytes = 23;  // "user" and 19 digits, as long as YCSB's
 constexpr uint64_t item_bytes_max = 16 << 10;
 
-// A remote pointer of a host, with the end of its lease.
-struct Pointer {
-    uint64_t generation = 0;
-    uint64_t offset = 0;
-    uint64_t valid_until_us = 0;
-};
+constexpr uint64_t us_ns = 1000;
+constexpr uint64_t other_keys = UINT64_C(1) << 40;  // more than any trace has
 
 struct Host {
     Host(uint32_t keys, uint32_t history_items, const node::ReportQuota::Share& share, NodeSeconds now)
         : pointers(keys), history(history_items), quota(share, now) {}
-    std::vector<Pointer> pointers;  // by key
+    std::vector<fabric::LeasedPtr> pointers;  // by key; length 0: none
     proxy::Arc history;
     node::ReportQuota quota;
 };
@@ -66,7 +64,7 @@ class Simulation {
     Simulation(const SimScale& scale, const Popularity& popularity, const SimPoint& point)
         : scale_(scale),
           contestant_(*point.contestant),
-          one_sided_(contestant_.pointers != PointerUse::none),
+          one_sided_(contestant_.leases),
           node_(node_config(scale, point)),
           size_class_(node_.size_class(key_bytes, scale.value_bytes)),
           trace_(*point.workload, popularity, uint64_t(scale.shift_s) * scale.rate, scale.seed),
@@ -75,29 +73,62 @@ class Simulation {
         for (uint32_t i = 0; i < scale.hosts; i++)
             hosts_.push_back(std::make_unique<Host>(one_sided_ ? scale.keys : 0, scale.history_items, share, now_));
         std::copy_n("user", 4, key_text_);
-        if (!one_sided_ || !contestant_.reports) return;
-        for (uint32_t number = 0; number < scale.keys; number++) number_of_[key(number).hash] = number;
+        number_keys();
     }
 
     SimResult run() {
+        if (scale_.load) load();
         for (uint64_t i = 0; i < scale_.warmup; i++) step();
+        if (scale_.flush) flush();
         const node::Stats before = node_.stats(now_);
         counts_ = {};
         for (uint64_t i = 0; i < scale_.operations; i++) step();
         const node::Stats after = node_.stats(now_);
         SimResult result = summary(after);
         result.evictions = after.classes[size_class_].evicted - before.classes[size_class_].evicted;
-        result.leases_without_room = after.leases.denied_no_room - before.leases.denied_no_room;
-        result.leases_after_set = after.leases.denied_wasted - before.leases.denied_wasted;
+        using protocol::LeaseDenial;
+        const auto denied = [&](LeaseDenial why) { return after.leases.denied[size_t(why)] - before.leases.denied[size_t(why)]; };
+        result.leases_without_room = denied(LeaseDenial::no_room_);
+        result.leases_after_set = denied(LeaseDenial::dead_key_) + denied(LeaseDenial::dead_);
         return result;
     }
 
   private:
-    void step() {
+    // Advances to the time of the next operation. Returns its host.
+    Host& advance() {
         now_us_ = at_ * 1'000'000 / scale_.rate;
         now_ = NodeSeconds(2 + now_us_ / 1'000'000);
-        Host& host = *hosts_[at_++ % scale_.clients % scale_.hosts];
         if (now_us_ >= report_due_us_) report();
+        return *hosts_[at_++ % scale_.clients % scale_.hosts];
+    }
+
+    void load() {
+        std::vector<uint32_t> order(scale_.keys);
+        std::iota(order.begin(), order.end(), 0);
+        Random random(scale_.seed);
+        for (uint32_t left = scale_.keys; left > 1; left--) std::swap(order[left - 1], order[random.below(left)]);
+        for (const uint32_t number : order) {
+            Host& host = advance();
+            set(host, key(number), number);
+            get(host, number);
+        }
+    }
+
+    void number_keys() {
+        if (!one_sided_ || !contestant_.reports) return;
+        for (uint32_t number = 0; number < scale_.keys; number++) number_of_[key(number).hash] = number;
+    }
+
+    // The hosts keep no pointers to old keys. They may still report accesses to them.
+    void flush() {
+        node_.flush_all(now_);
+        first_key_ = other_keys;
+        for (auto& host : hosts_) host->pointers.assign(host->pointers.size(), {});
+        number_keys();
+    }
+
+    void step() {
+        Host& host = advance();
         const Trace::Step step = trace_.next();
         if (step.set)
             set(host, key(step.key), step.key);
@@ -107,6 +138,7 @@ class Simulation {
 
     // Valid until the next call.
     protocol::Key key(uint64_t number) {
+        number += first_key_;
         for (uint32_t place = key_bytes; place > 4; place--, number /= 10)
             key_text_[place - 1] = char('0' + number % 10);
         return node_.key({key_text_, key_bytes});
@@ -115,7 +147,7 @@ class Simulation {
     void get(Host& host, uint64_t number) {
         counts_.gets++;
         const protocol::Key asked = key(number);
-        if (read_one_sided(host, asked.hash, number)) {
+        if (read_one_sided(host, asked, number)) {
             counts_.pointer_hits++;
             return;
         }
@@ -126,7 +158,7 @@ class Simulation {
         const protocol::GetReply reply = node_.get(op, now_, no_value);
         if (reply.status != protocol::GetReply::Status::hit) return set(host, asked, number);
         counts_.twosided_hits++;
-        if (reply.grant.has_value()) keep(host, *reply.grant, number);
+        note_pointer(host, reply.grant, number);
     }
 
     void set(Host& host, const protocol::Key& to, uint64_t number) {
@@ -135,54 +167,81 @@ class Simulation {
         op.value = value_;
         op.lease = one_sided_;
         const protocol::StoreReply reply = node_.store(op, now_);
-        counts_.sets_refused += reply.status != protocol::StoreReply::Status::stored;
-        if (reply.grant.has_value())
-            keep(host, *reply.grant, number);
+        const bool stored = reply.status == protocol::StoreReply::Status::stored;
+        counts_.sets_refused += !stored;
+        if (stored) note_pointer(host, reply.grant, number);
+    }
+
+    // A reply that could have carried a grant and has none forgets the pointer.
+    void note_pointer(Host& host, const std::optional<protocol::Grant>& grant, uint64_t number) {
+        if (grant.has_value())
+            keep(host, *grant, number);
         else
-            drop(host, to.hash, number);
+            forget(host, number);
     }
 
-    bool read_one_sided(Host& host, uint64_t hash, uint64_t number) {
+    bool read_one_sided(Host& host, const protocol::Key& asked, uint64_t number) {
         if (number >= host.pointers.size()) return false;
-        const Pointer& pointer = host.pointers[number];
-        if (pointer.valid_until_us <= now_us_) return false;
-        if (!lives(pointer)) {
-            counts_.invalid_reads++;
-            drop(host, hash, number);
-            return false;
+        const fabric::LeasedPtr& leased = host.pointers[number];
+        if (leased.valid_until_ns <= now_ns()) return false;
+        const fabric::PointerRead read =
+            fabric::judge_copy({reinterpret_cast<const uint64_t*>(node_.view().base + leased.ptr.offset), leased, now_ns(),
+                                UINT64_MAX, now_},
+                               asked.bytes, /* tokens_matter= */ false, node_.check_secret());
+        if (read.outcome == fabric::Outcome::hit) {
+            host.history.access({asked.hash, leased.ptr.offset, 1, 0, layout::generation_tag(read.generation)});
+            return true;
         }
-        host.history.access({hash, pointer.generation, pointer.offset, 0, 1});
-        return true;
+        counts_.invalid_reads++;
+        if (read.outcome == fabric::Outcome::key) host.history.forget(asked.hash);
+        if (!fabric::keeps_pointer(read.outcome)) forget(host, number);
+        return false;
     }
 
-    bool lives(const Pointer& pointer) const {
-        const auto* header = reinterpret_cast<const layout::ItemHeader*>(node_.view().base + pointer.offset);
-        return header->guard == layout::Guard::make(pointer.generation, layout::GuardState::live).word;
+    uint64_t now_ns() const { return now_us_ * us_ns; }
+
+    uint64_t lease_end_ns(uint32_t term_ms) const {
+        const uint64_t term_ns = uint64_t(term_ms) * 1'000'000;
+        return now_ns() + term_ns - term_ns / uint64_t(proxy::clock_rate_error);
     }
 
+    // Matches by place, as proxy::PointerTable::extend().
+    void extend(Host& host, const protocol::ItemAccess& item, uint32_t term_ms) {
+        fabric::LeasedPtr& known = host.pointers[number_of_.at(item.hash)];
+        if (known.ptr.length != 0 && known.ptr.offset == item.offset)
+            known.valid_until_ns = std::max(known.valid_until_ns, lease_end_ns(term_ms));
+    }
+
+    // As proxy::PointerGets::keep().
     void keep(Host& host, const protocol::Grant& grant, uint64_t number) {
         if (number >= host.pointers.size()) return;
-        const uint64_t term_us = uint64_t(grant.term_ms) * 1000;
-        uint64_t until_us = now_us_ + term_us - term_us / uint64_t(proxy::clock_rate_error);
-        if (contestant_.pointers == PointerUse::for_ever) until_us = UINT64_MAX;
-        Pointer& known = host.pointers[number];
-        if (known.generation == grant.generation && known.valid_until_us >= until_us) return;
-        known = {grant.generation, grant.offset, until_us};
+        fabric::LeasedPtr told;
+        told.ptr.offset = grant.offset;
+        told.ptr.generation = grant.generation;
+        told.ptr.length = fabric::read_length(grant.length, grant.capacity);
+        told.valid_until_ns = lease_end_ns(grant.term_ms);
+        fabric::LeasedPtr& known = host.pointers[number];
+        known = known.valid_until_ns > now_ns() ? fabric::merged(known, told) : told;
     }
 
-    void drop(Host& host, uint64_t hash, uint64_t number) {
-        if (number >= host.pointers.size()) return;
-        host.pointers[number] = {};
-        host.history.forget(hash);
+    void forget(Host& host, uint64_t number) {
+        if (number < host.pointers.size()) host.pointers[number] = {};
     }
 
-    // Every host's, and a look at what is leased.
+    // True if the lease would end before a later report could renew it, as in proxy::AccessNotes.
+    bool lease_ends_soon(const Host& host, const protocol::ItemAccess& item) const {
+        const fabric::LeasedPtr& known = host.pointers[number_of_.at(item.hash)];
+        const uint64_t intervals_ns = proxy::AccessNotes::urgent_intervals * UINT64_C(1'000'000'000) * scale_.report_interval_s;
+        return known.ptr.length != 0 && known.ptr.offset == item.offset && known.valid_until_ns <= now_ns() + intervals_ns;
+    }
+
+    // Sends every host's report, and samples the leased share.
     void report() {
         report_due_us_ += uint64_t(scale_.report_interval_s) * 1'000'000;
         const node::Stats stats = node_.stats(now_);
         counts_.leased_samples++;
         counts_.leased_sum +=
-            double(stats.leases.bytes + stats.leases.pending_bytes) / double(stats.memory_limit_bytes);
+            double(stats.leases.bytes + stats.leases.dead_bytes) / double(stats.memory_limit_bytes);
         if (contestant_.reports)
             for (auto& host : hosts_)
                 for (uint32_t i = 0; i < proxy::AccessNotes::reports_per_interval_max; i++) report(*host, i != 0);
@@ -191,24 +250,24 @@ class Simulation {
     void report(Host& host, bool again) {
         accesses_.clear();
         const uint32_t items_max = proxy::AccessFrames::records_in(scale_.report_bytes, scale_.report_bytes);
-        host.history.pick(items_max, [&](const protocol::AccessRecord& item) { accesses_.push_back(item); },
-                          again);
+        host.history.pick(items_max, [&](const protocol::ItemAccess& item) { accesses_.push_back(item); }, again,
+                          [&](const protocol::ItemAccess& item) { return lease_ends_soon(host, item); });
         if (accesses_.empty()) return;
         counts_.report_items += accesses_.size();
         counts_.report_bytes += sizeof(protocol::FrameHeader) + accesses_.size() * sizeof(protocol::AccessRecord);
-        for (const protocol::AccessRecord& item : accesses_) {
+        for (const protocol::ItemAccess& item : accesses_) {
             const node::Renewal renewal = node_.renew(access(item), now_, host.quota.left(now_));
             if (renewal.outcome != node::Renewal::Outcome::renewed) continue;
             host.quota.spend(renewal.byte_s);
-            keep(host, {item.offset, item.generation, 0, 0, renewal.term_ms}, number_of_.at(item.hash));
+            extend(host, item, renewal.term_ms);
         }
     }
 
-    // As the node's service makes it of a frame's record.
-    node::Access access(const protocol::AccessRecord& item) const {
+    // Converts a frame's record as the node's service does.
+    node::Access access(const protocol::ItemAccess& item) const {
         const uint64_t offset = item.offset - node_.view().header->arena_offset;
-        return {layout::Slot::make(layout::tag_of(item.hash), size_class_, offset).word,
-                layout::Guard::make(item.generation, layout::GuardState::live).word, item.hash, item.count};
+        return {layout::Slot::make(layout::tag_of(item.hash), size_class_, offset).word, 0, item.hash, item.count,
+                item.generation_tag};
     }
 
     SimResult summary(const node::Stats& stats) const {
@@ -237,8 +296,9 @@ class Simulation {
     Trace trace_;
     const std::string value_;
     std::vector<std::unique_ptr<Host>> hosts_;
-    std::vector<protocol::AccessRecord> accesses_;
-    std::unordered_map<uint64_t, uint64_t> number_of_;  // a key's, by its hash
+    std::vector<protocol::ItemAccess> accesses_;
+    std::unordered_map<uint64_t, uint64_t> number_of_;  // key number by hash
+    uint64_t first_key_ = 0;  // number of key 0
     char key_text_[key_bytes];
     Counts counts_;
     uint64_t at_ = 0, now_us_ = 0, report_due_us_ = 0;

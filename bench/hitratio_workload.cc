@@ -14,7 +14,7 @@ namespace {
 
 constexpr uint64_t scrambled_items = UINT64_C(10'000'000'000);
 
-// FNV-1a of the number's bytes, which is what YCSB scrambles with.
+// FNV-1a of the number's bytes, as in YCSB.
 uint64_t scramble(uint64_t number) {
     uint64_t hash = UINT64_C(0xcbf29ce484222325);
     for (int byte = 0; byte < 8; byte++) {
@@ -39,7 +39,7 @@ double tail_sum(double first, double last, double theta) {
     return (std::pow(to, exponent) - std::pow(from, exponent)) / exponent;
 }
 
-// The many unpopular items are so many for each key that they are taken to be alike for all.
+// The unpopular items are so many per key that every key gets the same share of them.
 std::vector<double> scrambled_weights(uint32_t keys, double theta) {
     const uint64_t single = std::max<uint64_t>(UINT64_C(1) << 20, UINT64_C(4) * keys);
     std::vector<double> weights(keys, tail_sum(double(single) + 1, double(scrambled_items), theta) / keys);
@@ -78,7 +78,7 @@ Popularity::Popularity(Spread spread, uint32_t keys, double theta) {
     fill_cells(weights);
 }
 
-// A cell that its own key does not fill gets the rest from a key that has more than a cell.
+// A key with less than a cell shares its cell with a key that has more than one.
 void Popularity::fill_cells(std::vector<double>& weights) {
     const uint32_t keys = uint32_t(weights.size());
     cells_.resize(keys);

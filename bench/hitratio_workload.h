@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What the clients of `farbench hitratio` ask for: keys by popularity, GETs and SETs, and what disturbs a cache.
+// The requests of `farbench hitratio`: keys by popularity, GETs and SETs, and disturbances of the cache.
 //
-// W1  Keys 0 .. keys-1 have a popularity; numbers from `keys` up are asked for once and never again.
-// W2  A Trace is the same steps for the same workload, scale and seed, whatever the cache.
-// W3  of_most_popular() is of the very probabilities that are drawn from.
+// W1  Keys 0 .. keys-1 have a popularity; numbers from `keys` up are requested once only.
+// W2  A Trace has the same steps for the same workload, scale and seed, for any cache.
+// W3  of_most_popular() uses the exact probabilities of the draws.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@ namespace farcached::bench {
 
 enum class Spread : uint8_t {
     zipf,       // rank r has a probability proportional to 1 / (r + 1)^theta
-    scrambled,  // as YCSB: ranks of 10^10 items, each sent to a key by a hash, many to one
+    scrambled,  // as in YCSB: ranks of 10^10 items, hashed to keys, many to one
 };
 
 // The popularity of keys. Immutable; one serves all threads.
@@ -33,15 +33,15 @@ class Popularity {
     }
     // The probability that one of the `items` most popular keys is drawn.
     double of_most_popular(uint64_t items) const;
-    // The key whose rank is `ranks` behind that key's; the last is followed by the first.
+    // The key `ranks` ranks behind that key's; after the last rank the first follows.
     uint32_t behind(uint32_t key, uint64_t ranks) const;
 
   private:
     void fill_cells(std::vector<double>& weights);
 
-    // Walker's alias method: every cell is drawn alike often and shared by two keys, its own and another.
+    // Walker's alias method: every cell is drawn equally often and shared by two keys, its own and another.
     struct Cell {
-        uint32_t own;  // of 2^32: its own key's share
+        uint32_t own;  // its own key's share, of 2^32
         uint32_t other;
     };
     std::vector<Cell> cells_;
@@ -51,9 +51,9 @@ class Popularity {
 
 enum class Disturbance : uint8_t {
     none,
-    shifting,  // the popular keys become unpopular, and others popular, at once, again and again
-    scan,      // for a while many keys are asked for, each once
-    one_hit,   // between the others, all the time
+    shifting,  // popular keys become unpopular and others popular, at once, repeatedly
+    scan,      // for a while, requests for many keys, each once
+    one_hit,   // such requests between the others, all the time
 };
 
 struct WorkloadKind {
@@ -67,11 +67,11 @@ std::span<const WorkloadKind> workload_kinds();
 
 class Trace {
   public:
-    // Shares and periods of what disturbs.
+    // Shares and periods of the disturbances.
     static constexpr double passing_share = 0.2;  // scan, one_hit: of all steps
     static constexpr uint64_t shift_parts = 8;    // each shift moves every rank by keys / 8
 
-    // popularity: of the kind's spread; outlives this. shift_period: steps from one shift to the next.
+    // popularity: of the kind's spread; outlives this. shift_period: steps between shifts.
     Trace(const WorkloadKind& kind, const Popularity& popularity, uint64_t shift_period, uint64_t seed);
 
     struct Step {
@@ -80,7 +80,7 @@ class Trace {
     };
     Step next();
 
-    // What share of GETs a cache of so many items would answer that always held the most popular keys.
+    // The share of GETs that a cache of `items` items would answer if it always held the most popular keys.
     double bound(uint64_t items) const;
 
     bool passes();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// An interrupt ends a long measurement with what was measured until then; a second one ends it at once.
+// The first interrupt ends a long measurement with its partial results; a second one ends it at once.
 #pragma once
 
 #include <atomic>

@@ -21,11 +21,11 @@ namespace farcached::bench {
 namespace {
 
 constexpr uint64_t second_ns = UINT64_C(1'000'000'000);
-constexpr rlim_t descriptors_beside = 64;  // what a process has open besides its connections
+constexpr rlim_t descriptors_beside = 64;  // of a process, in addition to its connections
 
 using Workers = std::vector<std::unique_ptr<Worker>>;
 
-// The workers, each running `work` in a thread of its own.
+// Runs `work` for each worker, in a thread of its own.
 class Crew {
   public:
     Crew(const Workers& workers, FunctionRef<void(Worker&, uint32_t)> work)
@@ -42,7 +42,7 @@ class Crew {
         for (std::thread& thread : threads_) thread.join();
     }
 
-    // True if all have ended.
+    // True if all threads have ended.
     bool wait_until(uint64_t at_ns) {
         // libstdc++'s steady_clock is CLOCK_MONOTONIC.
         std::chrono::steady_clock::time_point at{std::chrono::nanoseconds(at_ns)};
@@ -66,7 +66,7 @@ class Progress {
           shown_(terminal_ || options.output.progress),
           last_ns_(now_ns()) {}
 
-    // Shows progress until `at_ns`, or until all have ended: then true.
+    // Shows progress until `at_ns`. True: all threads ended before.
     bool watch(Crew& crew, const char* phase, uint64_t at_ns, uint64_t whole) {
         while (true) {
             uint64_t tick_ns = last_ns_ + second_ns;
@@ -82,7 +82,7 @@ class Progress {
   private:
     static constexpr int columns = 78;
 
-    // whole: of how many operations this is the progress; 0: not known.
+    // whole: number of operations expected; 0: unknown.
     void line(const char* phase, uint64_t whole) {
         uint64_t operations = 0, keys_read = 0, hits = 0;
         for (const auto& worker : workers_) {
@@ -145,11 +145,21 @@ void preload(const Workers& workers, const LoadOptions& options, Progress& progr
     results.preload_s = double(now_ns() - start_ns) * 1e-9;
 }
 
-void measure(const Workers& workers, const LoadOptions& options, Progress& progress,
+void warm_up(const Workers& workers, const LoadOptions& options, Progress& progress, Results& results) {
+    const uint64_t start_ns = now_ns();
+    const Mix& mix = options.mix;
+    auto work = [&](Worker& worker, uint32_t number) { worker.read_all(number, workers.size(), mix.warmup_reads); };
+    Crew crew(workers, work);
+    progress.watch(crew, "reads before", UINT64_MAX, mix.keys * mix.warmup_reads);
+    results.warmup_reads_s = double(now_ns() - start_ns) * 1e-9;
+}
+
+void measure(const Workers& workers, const LoadOptions& options, Progress& progress, ShareMeter& shares,
              Results& results) {
     const Bounds& bounds = options.bounds;
     const Target& target = options.target;
     const Pace& pace = options.pace;
+    if (bounds.warmup_s == 0) shares.begin();
     const uint64_t start_ns = now_ns();
     uint64_t from_ns = start_ns + uint64_t(bounds.warmup_s * 1e9);
     uint64_t to_ns = from_ns + uint64_t(bounds.seconds * 1e9);
@@ -164,12 +174,14 @@ void measure(const Workers& workers, const LoadOptions& options, Progress& progr
     };
     Crew crew(workers, work);
     progress.watch(crew, "warm-up", from_ns, 0);
+    if (bounds.warmup_s > 0) shares.begin();
     Usage server_before = usage_of(target.server_pids), back_before = usage_of(target.back_pids);
     double client_before_s = own_cpu_s();
     progress.watch(crew, "load", pace.rate == 0 ? to_ns : UINT64_MAX, 0);
     results.client_cpu_s = own_cpu_s() - client_before_s;
     results.server = usage_of(target.server_pids) - server_before;
     results.back = usage_of(target.back_pids) - back_before;
+    results.shares = shares.end();
     progress.watch(crew, "the last replies", UINT64_MAX, 0);
     results.measured_s = bounds.seconds;
     uint64_t last_ns = from_ns;
@@ -186,18 +198,21 @@ void measure(const Workers& workers, const LoadOptions& options, Progress& progr
 Results run_load(const LoadOptions& options) {
     Plan plan(options);
     Workers workers = make_workers(plan);
-    usage_of(options.target.server_pids);  // complains now if there is no such process
+    usage_of(options.target.server_pids);  // throws now if there is no such process
     usage_of(options.target.back_pids);
     catch_interrupts();
+    ShareMeter shares(options.target);
     Progress progress(workers, options);
     Results results;
     if (options.mix.preload) preload(workers, options, progress, results);
-    if (!plan.stop) measure(workers, options, progress, results);
+    if (!plan.stop && options.mix.warmup_reads > 0) warm_up(workers, options, progress, results);
+    if (!plan.stop) measure(workers, options, progress, shares, results);
     progress.end();
     for (const auto& worker : workers) {
         const Tally& tally = worker->tally();
         results.total.sets.merge(tally.sets);
         results.total.gets.merge(tally.gets);
+        results.total.deletes.merge(tally.deletes);
         results.total.keys_read += tally.keys_read;
         results.total.hits += tally.hits;
         results.total.late += tally.late;

@@ -7,6 +7,8 @@ bench_libbench_a_SOURCES = \
 	bench/batch.h \
 	bench/chart.cc \
 	bench/chart.h \
+	bench/check_cost.cc \
+	bench/check_cost.h \
 	bench/compare.cc \
 	bench/compare.h \
 	bench/connection.cc \
@@ -20,6 +22,8 @@ bench_libbench_a_SOURCES = \
 	bench/form.h \
 	bench/exit_status.h \
 	bench/histogram.h \
+	bench/get_shares.cc \
+	bench/get_shares.h \
 	bench/hitratio.cc \
 	bench/hitratio.h \
 	bench/hitratio_clients.cc \
@@ -61,6 +65,8 @@ bench_libbench_a_SOURCES = \
 	bench/schedule.h \
 	bench/server_stats.cc \
 	bench/server_stats.h \
+	bench/stats_line.cc \
+	bench/stats_line.h \
 	bench/text_file.h \
 	bench/transport.cc \
 	bench/transport.h \
@@ -89,6 +95,7 @@ dist_pkgdata_DATA = \
 	bench/compare_chart.py \
 	bench/compare_contest.py \
 	bench/compare_contestants.py \
+	bench/compare_exhaustion.py \
 	bench/compare_load.py \
 	bench/compare_memory.py \
 	bench/compare_report.py \
@@ -121,5 +128,6 @@ EXTRA_DIST += \
 	bench/hitratio_latencies \
 	bench/hitratio_processes \
 	bench/metrics_cost \
+	bench/onesided_share \
 	bench/report_cost \
 	bench/transport_guest

@@ -24,7 +24,7 @@ namespace farcached::bench {
 
 namespace {
 
-constexpr int start_ms_max = 60'000;  // it locks its memory for a device, which may be emulated
+constexpr int start_ms_max = 60'000;  // farnode locks its memory for a device, which may be emulated
 constexpr int end_ms_max = 10'000;
 constexpr int look_every_ms = 5;
 constexpr const char* memory_megabytes = "64";
@@ -104,7 +104,7 @@ void NodeProcess::wait_for_ports() {
             pid_ = -1;
             throw std::runtime_error("farnode did not start; what it says is above");
         }
-        std::ifstream file(folder_ + "/ports");  // it appears whole
+        std::ifstream file(folder_ + "/ports");  // the file appears complete
         size_t known = 0;
         for (std::string line; std::getline(file, line);) {
             for (NodePlace& place : places_) {

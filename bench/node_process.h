@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// NodeProcess: a farnode that was started for a measurement, and ends with it.
+// NodeProcess: a farnode started for a measurement; it ends with this object.
 //
-// P1  It is killed if this process dies, whatever of, and ended with a signal, by its id, when this object goes.
-// P2  It is in a process group of its own: an interrupt from the terminal is ours, and we end it.
-// P3  Ports are the kernel's choice; folders and files are its own and are removed.
+// Owner: one thread.
+// P1  The kernel kills it if this process dies; the destructor ends it with a signal, by its id.
+// P2  It has its own process group: this process handles an interrupt from the terminal, and ends it.
+// P3  The kernel chooses the ports; folders and files are its own and are removed.
 #pragma once
 
 #include <sys/types.h>
@@ -17,14 +18,14 @@ namespace farcached::bench {
 
 class NodeProcess {
   public:
-    // arguments: more of farnode's. Waits until it serves. Throws std::runtime_error.
+    // arguments: further farnode arguments. Waits until it serves. Throws std::runtime_error.
     NodeProcess(const NodeToStart& start, const std::vector<std::string>& arguments);
     ~NodeProcess();
     NodeProcess(const NodeProcess&) = delete;
     NodeProcess& operator=(const NodeProcess&) = delete;
 
     pid_t pid() const { return pid_; }
-    const std::vector<NodePlace>& places() const { return places_; }  // every way that it can be reached
+    const std::vector<NodePlace>& places() const { return places_; }  // all its addresses
 
   private:
     void run(const NodeToStart& start, std::vector<std::string> arguments);
@@ -36,7 +37,7 @@ class NodeProcess {
     std::vector<NodePlace> places_;
 };
 
-// An address of this host that is an RDMA device's. Throws std::runtime_error if there is none.
+// An address of this host on an RDMA device. Throws std::runtime_error if there is none.
 std::string rdma_address();
 
 }  // namespace farcached::bench

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// An option of a command of farbench, and how arguments become options. Each command has one table of them.
+// An option of a farbench command, and the parsing of arguments. Each command has one table of options.
 #pragma once
 
 #include <charconv>
@@ -11,14 +11,14 @@ namespace farcached::bench {
 
 struct OptionText {
     const char* name;      // without the dashes
-    const char* value;     // what its value is called; nullptr: it takes none
-    const char* standard;  // the value that it has unless given; nullptr: none
+    const char* value;     // name of its value; nullptr: it takes none
+    const char* standard;  // default value; nullptr: none
     const char* help;
 };
 
 template <class Options>
 struct OptionOf : OptionText {
-    // Returns what is wrong with the text, or nullptr.
+    // Returns an error for the text, or nullptr.
     const char* (*set)(Options& options, const std::string& text);
 };
 
@@ -33,7 +33,7 @@ const char* to_number(std::string_view text, Number low, Number high, Number& to
     return nullptr;
 }
 
-// Calls take(part) for each part between commas until one is wrong; returns what is wrong with it, or nullptr.
+// Calls take(part) for each part between commas until one fails; returns its error, or nullptr.
 template <class Take>
 const char* each_part(std::string_view text, Take&& take) {
     for (;;) {
@@ -44,8 +44,8 @@ const char* each_part(std::string_view text, Take&& take) {
     }
 }
 
-// Sets what is standard, then what the arguments say. plain(text): an argument that is no option; returns what is wrong
-// with it. Returns what is wrong, or an empty string.
+// Sets the defaults, then the arguments. plain(text): handles an argument that is not an option and returns its error.
+// Returns an error, or an empty string.
 template <class Options, class Plain>
 std::string read_options(std::span<const OptionOf<Options>> table, std::span<char* const> arguments,
                          Options& options, Plain&& plain) {

@@ -11,18 +11,19 @@ namespace farcached::bench {
 
 namespace {
 
-// Limits that keep a run's memory and time bounded.
+// Bounds on memory and time of a run.
 constexpr uint32_t threads_max = 64;
 constexpr uint32_t connections_max = 50'000;
 constexpr uint32_t pipeline_max = 10'000;
 constexpr uint32_t multiget_max = 10'000;
 constexpr uint32_t value_bytes_max = 1u << 30;
 constexpr size_t value_sizes_max = 64;
+constexpr uint32_t warmup_reads_max = 1000;
 constexpr double rate_max = 1e9;
 constexpr double seconds_max = 24 * 3600;
 constexpr double seconds_if_requests = 3600;
 
-// "a:b", or "a" for both.
+// "a:b", or "a" for both values.
 const char* to_pair(std::string_view text, uint32_t high, uint32_t& a, uint32_t& b) {
     size_t colon = text.find(':');
     if (const char* wrong = to_number<uint32_t>(text.substr(0, colon), 0, high, a)) return wrong;
@@ -164,6 +165,12 @@ const Option table[] = {
          l.mix.preload = true;
          return nullptr;
      }},
+    {{"warmup-reads", "N", "0", "read every key N times after --preload and before all else; nothing of it is counted"},
+     [](L& l, S& t) { return to_number<uint32_t>(t, 0, warmup_reads_max, l.mix.warmup_reads); }},
+    {{"delete-share", "X", "0",
+      "share of the operations that are deletes, from 0 to 1; --ratio divides the others. A key that a get misses is stored at "
+      "once, over the same connection and beyond --requests"},
+     [](L& l, S& t) { return to_number<double>(t, 0, 1, l.mix.delete_share); }},
     {{"verify", nullptr, nullptr,
      "values carry key, sequence number and checksum, and gets check them"},
      [](L& l, S&) -> const char* {
@@ -195,7 +202,7 @@ const Option table[] = {
      }},
 };
 
-// What the options say together.
+// Derives and checks settings that depend on several options.
 std::string settle(LoadOptions& options) {
     Bounds& bounds = options.bounds;
     if (bounds.seconds == 0) bounds.seconds = bounds.requests == 0 ? 10 : seconds_if_requests;

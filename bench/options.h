@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The options of `farbench load`: one table, from which arguments are read and help is printed.
+// The options of `farbench load`: one table, the source of parsing and help.
 #pragma once
 
 #include <cstdint>
@@ -17,10 +17,10 @@ namespace farcached::bench {
 struct Target {
     std::string host;
     std::string port;
-    std::string unix_path;  // if not empty, instead of host and port
+    std::string unix_path;  // if not empty, replaces host and port
     Wire wire = Wire::text;
-    std::vector<int> server_pids;  // whose CPU time is reported
-    std::vector<int> back_pids;    // and apart from it, that of the servers behind them
+    std::vector<int> server_pids;  // report their CPU time
+    std::vector<int> back_pids;    // the servers behind them: report their CPU time separately
 };
 
 struct Shape {
@@ -30,15 +30,15 @@ struct Shape {
     uint32_t multiget = 0;
 };
 
-// How requests follow each other.
+// The pacing of requests.
 struct Pace {
     double rate = 0;  // requests per second of an open loop; 0: a closed loop
     Arrivals arrivals = Arrivals::even;
 };
 
 struct Bounds {
-    double seconds = 0;     // 0: no bound but requests
-    uint64_t requests = 0;  // 0: no bound but seconds
+    double seconds = 0;     // 0: bounded by requests only
+    uint64_t requests = 0;  // 0: bounded by seconds only
     double warmup_s = 0;
     double stall_s = 0;
 };
@@ -52,6 +52,8 @@ struct Mix {
     std::vector<ValueSizes> values;
     bool verify = false;
     bool preload = false;
+    uint32_t warmup_reads = 0;  // per key
+    double delete_share = 0;    // of operations
     uint64_t seed = 0;
 };
 
@@ -74,7 +76,7 @@ struct LoadOptions {
 using Option = OptionOf<LoadOptions>;
 std::span<const Option> load_options();
 
-// Reads the arguments behind `load`. Returns what is wrong, or an empty string.
+// Reads the arguments after `load`. Returns an error, or an empty string.
 std::string read_load_options(std::span<char* const> arguments, LoadOptions& options);
 
 }  // namespace farcached::bench

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What does it cost to say which node a key belongs to? Time per lookup of proxy::Placement and of
-// libmemcached's memcached_generate_hash() for the same nodes, and how evenly the keys fall. The
-// choice that this is about: a ring of our own, with an index by the top bits (proxy/placement.h).
+// Measures key lookup: time per lookup of proxy::Placement and of libmemcached's memcached_generate_hash() for the same
+// nodes, and the spread of keys. It supports the choice of our own ring with an index by the top bits
+// (proxy/placement.h).
 //
 //     placement_lookup
 //
-// One thread, 65536 keys of 16 bytes; rounds alternate between the two, and the best of each is
-// printed.
+// One thread, 65536 keys of 16 bytes; rounds alternate between the two, and the best of each is printed.
 #include <libmemcached/memcached.h>
 
 #include <algorithm>

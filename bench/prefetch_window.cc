@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// How far ahead should a multi-get prefetch? Time per key of proxy::LocalGet against a node::Node
-// that is much larger than the caches, for several windows. The constant that this is about:
-// LocalGet::prefetch_window.
+// Measures how far ahead a multi-get should prefetch: time per key of proxy::LocalGet by window, with a node::Node much
+// larger than the caches. It supports LocalGet::prefetch_window. One thread.
 //
 //     prefetch_window [ITEMS] [VALUE_BYTES] [SECONDS PER WINDOW]
 //
-// A multi-get is worked on as daemon/ does: a window of keys is hashed and its buckets are
-// prefetched, then its items, then each is read. Window 1 is a read without any prefetch. Rounds
-// alternate between the windows, and the median of the rounds is printed, so that a noisy machine
-// favours none.
+// A multi-get works as in daemon/: it hashes a window of keys and prefetches their buckets, then their items, then
+// reads each. Window 1 has no prefetch. Rounds alternate between the windows, and the median is printed, so that noise
+// affects all windows alike.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -29,7 +27,7 @@ namespace {
 constexpr uint32_t windows[] = {1, 2, 4, 8, 16, 32};
 constexpr uint32_t window_max = 32;
 constexpr uint32_t keys_per_get = 64;
-constexpr uint32_t gets_per_look = 64;  // between two looks at the clock
+constexpr uint32_t gets_per_look = 64;  // between two clock readings
 constexpr uint32_t rounds = 5;
 constexpr size_t key_bytes_max = 32;
 constexpr NodeSeconds now = 100;
@@ -58,7 +56,7 @@ class Subject {
         }
     }
 
-    // ns per key. Keys are chosen before the clock starts: a daemon finds them in its input.
+    // ns per key. Keys are chosen before the clock starts: a daemon receives them.
     double measure(uint32_t window, double seconds) {
         uint64_t keys = 0, spent_ns = 0, until_ns = now_ns() + uint64_t(seconds * 1e9);
         while (now_ns() < until_ns) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Chance for load generators: seeded, one per thread, a few instructions per number.
+// Random numbers for load generators: seeded, one generator per thread, a few instructions per number.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Reach: how the clients of a measurement reach a node, and what they share for that.
+// Reach: the way from a measurement's clients to a node, with their shared resources.
 #pragma once
 
 #include <cstddef>
@@ -17,11 +17,11 @@ namespace farcached::bench {
 
 class Reach {
   public:
-    // spin: completions are looked for without sleeping. Throws std::runtime_error if the host is not known.
+    // spin: poll for completions without sleeping. Throws std::runtime_error if the host is unknown.
     Reach(const NodePlace& to, bool spin);
 
     Via via() const { return place_.via; }
-    // A connection that is being made; to the turn-th of the host's addresses. nullptr: `error` says why.
+    // Starts a connection to the host's address number `turn`, modulo their count. nullptr: `error` has the reason.
     std::unique_ptr<fabric::Channel> connect(const fabric::VerbsMemories& memories, fabric::ChannelEvents& events,
                                              size_t turn, std::string& error);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The results of a load, for people and for programs.
+// The results of a load, as text, JSON and CSV. Pure, except for writing files.
 //
 // R1  JSON and CSV have the same fields, from one list.
 #pragma once
@@ -13,10 +13,10 @@ namespace farcached::bench {
 std::string text_report(const LoadOptions& options, const Results& results);
 std::string json_report(const LoadOptions& options, const Results& results);
 
-// All throw std::runtime_error if the file cannot be written.
+// These throw std::runtime_error if the file cannot be written.
 void write_json(const std::string& path, const LoadOptions& options, const Results& results);
 void append_csv(const std::string& path, const LoadOptions& options, const Results& results);
-// A line for each step of the histogram that has any: kind, us (the step's middle), count, count_up_to, quantile.
+// A line per nonempty step of the histogram: kind, us (the step's middle), count, count_up_to, quantile.
 void write_histogram(const std::string& path, const Results& results);
 
 }  // namespace farcached::bench

@@ -18,8 +18,8 @@ namespace {
 
 constexpr uint64_t patience_ns = UINT64_C(30'000'000'000);
 constexpr int wait_ms_max = 50;
-constexpr uint32_t region_of_nobody = 1;  // no node has it
-constexpr uint32_t report_us = 500;       // that a node takes for one at most
+constexpr uint32_t region_of_nobody = 1;  // a region that no node has
+constexpr uint32_t report_us = 500;       // longest time of a node per report
 
 }  // namespace
 
@@ -39,13 +39,13 @@ ReportsClient::~ReportsClient() = default;
 void ReportsClient::connect(bool write) {
     wait_until([&] { return greeted_; });
     if (interrupted_.load()) return;
-    if (limits_.version < protocol::version_with_reports) throw std::runtime_error("the node does not take reports");
+    if (limits_.version < protocol::version_with_in_place) throw std::runtime_error("the node does not take reports");
     if (write && !channel_->has_container())
         throw std::runtime_error("there are no containers on " + channel_->describe());
     write_ = write;
 }
 
-// ---- what comes ---------------------------------------------------------------------------------------
+// ---- input --------------------------------------------------------------------------------------------
 
 void ReportsClient::connected() { protocol::append_hello(channel_->out(), hello_); }
 
@@ -73,7 +73,6 @@ void ReportsClient::take(const protocol::Frame& frame) {
             greeted_ = true;
             return;
         case FrameKind::reported: return answered(frame);
-        case FrameKind::reported_written: return answered_in_container(frame);
         case FrameKind::ping: return protocol::append_pong(channel_->out(), frame.sequence, {});
         default: trouble_ = "the node said " + std::string(protocol::frame_kind_name(frame.kind));
     }
@@ -86,29 +85,25 @@ void ReportsClient::answered(const protocol::Frame& frame) {
     answered_ = frame.sequence;
 }
 
-void ReportsClient::answered_in_container(const protocol::Frame& notice) {
-    std::array<char, protocol::report_bytes_max> copy;
-    protocol::WrittenRecord written;
+void ReportsClient::written(size_t bytes) {
+    std::array<char, fabric::container_bytes> copy;
+    channel_->copy_container(copy.data(), bytes);
     protocol::Frame frame;
-    protocol::FrameError error = protocol::parse_written(notice, written);
-    if (error == protocol::FrameError::none) {
-        channel_->copy_container(copy.data(), written.bytes);
-        error = protocol::read_written(notice, {copy.data(), written.bytes}, limits_, frame);
-    }
+    const protocol::FrameError error = protocol::parse_written({copy.data(), bytes}, limits_, frame);
     if (error != protocol::FrameError::none)
         trouble_ = std::string(protocol::frame_error_help(error));
     else
         answered(frame);
 }
 
-// ---- what is told -------------------------------------------------------------------------------------
+// ---- output -------------------------------------------------------------------------------------------
 
 void ReportsClient::make_report(uint32_t bytes) {
     report_.clear(2 * protocol::report_bytes_max);
     protocol::FrameWriter frame(report_, protocol::report_bytes_max);
     frame.begin(protocol::FrameKind::report, number_);
     do {
-        const bool added = frame.add(protocol::AccessRecord{number_, 1, 0, region_of_nobody, 1});
+        const bool added = frame.add(protocol::ItemAccess{number_, 0, 1, region_of_nobody, 1});
         CHECK(added);
     } while (report_.size() + sizeof(protocol::AccessRecord) <= bytes);
     frame.end();
@@ -116,13 +111,10 @@ void ReportsClient::make_report(uint32_t bytes) {
 
 void ReportsClient::tell() {
     const std::string_view bytes(report_.data(), report_.size());
-    if (!write_) {
+    if (!write_)
         channel_->out().append(bytes);
-    } else if (channel_->post_write(bytes)) {
-        protocol::append_written(channel_->out(), protocol::FrameKind::report_written, number_, uint32_t(bytes.size()));
-    } else {
+    else if (!channel_->post_report(bytes))
         throw std::runtime_error("a report could not be written");
-    }
 }
 
 void ReportsClient::run(uint64_t reports, uint32_t bytes, bool measured) {
@@ -140,7 +132,7 @@ void ReportsClient::run(uint64_t reports, uint32_t bytes, bool measured) {
     }
 }
 
-// Until then, the connection is lost, or nobody wants to wait any longer.
+// Waits for the condition, a lost connection, an interrupt or the timeout.
 template <class Until>
 void ReportsClient::wait_until(Until&& until) {
     const uint64_t late_ns = boottime_ns() + patience_ns;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// ReportsClient: one connection over which reports are told, one at a time, and nothing else. Of a proxy it has the frames
-// and the channel; what it tells of is not there, so that the node is soon done with it, and what it spends on it by its own
-// account is taken off: what is left to be measured is what it takes to tell.
+// ReportsClient: one connection that sends reports, one at a time, and nothing else. It uses a proxy's frames and
+// channel. The reported items do not exist, so the node finishes them soon. The time that the node accounts for them is
+// subtracted, which leaves the cost of the transport.
 //
 // Owner: one thread.
 #pragma once
@@ -26,24 +26,24 @@ class ReportsClient final : private fabric::ChannelEvents {
     ReportsClient(Reach& reach, bool spin, const std::atomic<bool>& interrupted);
     ~ReportsClient() override;
 
-    // Throws std::runtime_error: the node cannot be reached, does not take reports, or has no container for `write`.
+    // Throws std::runtime_error if the node is unreachable, takes no reports, or has no container for `write`.
     void connect(bool write);
-    // Tells of as many items as so many bytes have room for. Throws std::runtime_error if the connection is lost.
+    // Reports as many items as `bytes` bytes hold. Throws std::runtime_error if the connection is lost.
     void run(uint64_t reports, uint32_t bytes, bool measured);
 
-    const Histogram& latency() const { return latency_; }  // ns, without what the node spent
-    uint64_t node_us() const { return node_us_; }  // that the node spent on reports while measured, as it said
+    const Histogram& latency() const { return latency_; }  // ns, without the node's own time
+    uint64_t node_us() const { return node_us_; }  // the node's own time for the measured reports, as it reports it
     const fabric::ChannelCounters& counters() const { return counters_; }
 
   private:
     void connected() override;
     size_t received(std::string_view bytes) override;
+    void written(size_t bytes) override;
     void read_done(uint64_t, fabric::ReadStatus) override {}
     void ended(fabric::ChannelEnd, const std::string& text) override { trouble_ = text; }
 
     void take(const protocol::Frame& frame);
     void answered(const protocol::Frame& frame);
-    void answered_in_container(const protocol::Frame& notice);
     void make_report(uint32_t bytes);
     void tell();
     template <class Until>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The options of `farbench reports`: one table, from which arguments are read and help is printed.
+// The options of `farbench reports`: one table, the source of parsing and help.
 #pragma once
 
 #include <cstdint>
@@ -12,11 +12,11 @@
 
 namespace farcached::bench {
 
-// How a report reaches its node and the answer comes back.
+// The transport of a report and its answer.
 struct ReportWay {
     const char* name;
     Via via;
-    bool write;  // into containers; else in frames
+    bool write;  // into containers; otherwise in frames
 };
 constexpr ReportWay report_ways[] = {
     {"tcp", Via::tcp, false},
@@ -29,18 +29,18 @@ constexpr ReportWay report_ways[] = {
 struct ReportsOptions {
     std::vector<NodePlace> places;
     NodeToStart start;
-    int node_pid = 0;  // whose CPU time is measured; 0: that of the one that was started
+    int node_pid = 0;  // process to measure; 0: the started node
     std::vector<const ReportWay*> ways;
-    std::vector<uint32_t> bytes;  // of a report, with its header
+    std::vector<uint32_t> bytes;  // of a report, header included
     uint64_t reports = 0, warmup = 0;
     uint32_t trials = 0;
     bool spin = false;
-    std::string csv_folder, json_path, chart_script;  // as TransportOutput has them
+    std::string csv_folder, json_path, chart_script;  // as in TransportOutput
 };
 
 std::span<const OptionOf<ReportsOptions>> reports_options();
 
-// Reads the arguments behind `reports`. Returns what is wrong, or an empty string.
+// Reads the arguments after `reports`. Returns an error, or an empty string.
 std::string read_reports_options(std::span<char* const> arguments, ReportsOptions& options);
 
 }  // namespace farcached::bench

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What `farbench reports` has measured: means over trials, CSV, JSON, and a table beside what Figure 10 of "C-Hint: An
-// Effective and Reliable Cache Management for RDMA-Accelerated Key-Value Stores" says. Pure.
+// The results of `farbench reports`: means over trials, CSV, JSON, and a table beside Figure 10 of "C-Hint: An
+// Effective and Reliable Cache Management for RDMA-Accelerated Key-Value Stores". Pure.
 #pragma once
 
 #include <cstdint>
@@ -12,13 +12,13 @@
 
 namespace farcached::bench {
 
-// Of one trial. Times in microseconds; all per report. What is not known is nothing: empty in CSV, null in JSON.
+// Of one trial. Times in microseconds; all per report. Unknown values are none: empty in CSV, null in JSON.
 struct ReportCost {
     using Number = std::optional<double>;
-    Number mean_us, p50_us, p99_us;     // from telling to the answer, without the next
-    Number node_us;                     // that the node spent on what it was told, by its own account
-    Number node_cpu_us, client_cpu_us;  // processes', all of it
-    Number writes, sends, doorbells;    // of this side, over RDMA
+    Number mean_us, p50_us, p99_us;     // from the report to its answer, without the next report
+    Number node_us;                     // the node's time per report, by its own account
+    Number node_cpu_us, client_cpu_us;  // whole processes
+    Number writes, sends, doorbells;    // on this side, over RDMA
 };
 
 struct ReportMetric {
@@ -37,7 +37,7 @@ struct ReportPoint {
 };
 
 std::string reports_csv(const std::vector<ReportPoint>& points);
-// A list of one object for each point.
+// A list with one object per point.
 std::string reports_json(const std::vector<ReportPoint>& points);
 std::string reports_text(const ReportsOptions& options, const std::vector<ReportPoint>& points);
 

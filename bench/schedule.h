@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// When requests are due in an open loop: by a rate, whatever becomes of those before. Pure: no clock.
+// The due times of requests in an open loop: from a rate, independent of earlier requests. Pure: no clock.
 //
-// A1  What is due does not depend on when anybody looks, nor on what was answered: who falls behind has more that is due.
-// A2  Even arrivals of n workers, the i-th of which begins i / n of an interval later, are those of one at the whole rate.
+// Owner: a Worker's thread.
+// A1  Due times depend neither on the time of a call nor on the answers: a worker that falls behind has more requests
+//     due.
+// A2  Even arrivals of n workers, the i-th starting i / n of an interval later, equal those of one worker at the whole
+//     rate.
 #pragma once
 
 #include <cmath>
@@ -15,12 +18,12 @@ namespace farcached::bench {
 
 enum class Arrivals : uint8_t {
     even,     // one every 1 / rate
-    poisson,  // as of many clients who know nothing of each other
+    poisson,  // as from many independent clients
 };
 
 class Schedule {
   public:
-    // rate: of all workers together, per second, above 0. worker: which of `workers` this is for.
+    // rate: of all workers together, per second, above 0. worker: its number among `workers`.
     Schedule(uint64_t start_ns, double rate, Arrivals arrivals, uint32_t worker, uint32_t workers, uint64_t seed)
         : start_ns_(start_ns),
           interval_ns_(1e9 / rate),
@@ -34,9 +37,9 @@ class Schedule {
         place();
     }
 
-    // The next, CLOCK_MONOTONIC.
+    // The next due time, CLOCK_MONOTONIC.
     uint64_t due_ns() const { return due_ns_; }
-    // To the one after it.
+    // Advances to the next due time.
     void advance() {
         number_ += stride_;
         if (arrivals_ == Arrivals::poisson) wait();
@@ -46,7 +49,7 @@ class Schedule {
   private:
     void wait() { after_ns_ -= std::log(random_.unit()) * interval_ns_ * double(stride_); }
     void place() {
-        // Counted from the start each time, so that nothing adds up.
+        // Computed from the start each time, so that rounding errors do not add up.
         const double after = arrivals_ == Arrivals::poisson ? after_ns_ : double(number_) * interval_ns_;
         due_ns_ = start_ns_ + uint64_t(after);
     }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// ServerStats: what running farcached count, and the nodes behind them, asked for over the text protocol.
+// ServerStats: the counters of running farcached daemons and of the nodes behind them, read over the text protocol.
 //
-// Owner: one thread. Each question waits for its answer, at most answer_wait_s.
-// A1  proxies() is the sum over the servers, nodes() that over the nodes, which all servers have in common.
+// Owner: one thread.
+// A1  proxies() is the sum over the servers, nodes() the sum over the nodes, which all servers share.
 #pragma once
 
 #include <cstdint>
@@ -11,13 +11,13 @@
 #include <string>
 #include <vector>
 
-#include "bench/options.h"
+#include "bench/stats_line.h"
 
 namespace farcached::bench {
 
 class ServerStats {
   public:
-    // By name; what is no number is left out.
+    // By name; values that are not numbers are left out.
     using Numbers = std::map<std::string, uint64_t>;
 
     // All of these throw std::runtime_error when a server does not answer.
@@ -28,14 +28,12 @@ class ServerStats {
 
     Numbers proxies();  // `stats proxy`
     Numbers nodes();    // `stats node NAME`
-    std::string policy();  // of the nodes; empty if they differ
+    std::string policy();  // the nodes' common policy; empty if they differ
 
   private:
-    struct Line;
-    std::map<std::string, std::string> ask(Line& line, const std::string& group);
-    void add(Line& line, const std::string& group, Numbers& to);
+    void add(StatsLine& line, const std::string& group, Numbers& to);
 
-    std::vector<std::unique_ptr<Line>> lines_;  // at least one
+    std::vector<std::unique_ptr<StatsLine>> lines_;  // at least one
     std::vector<std::string> nodes_;
 };
 

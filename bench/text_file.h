@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Text to a file, whole.
+// Writes text to a file, whole.
 #pragma once
 
 #include <fstream>

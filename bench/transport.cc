@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "bench/chart.h"
+#include "bench/check_cost.h"
 #include "bench/exit_status.h"
 #include "bench/interrupts.h"
 #include "bench/node_process.h"
@@ -34,7 +35,7 @@ std::string read_file(const std::string& path) {
     return text.str();
 }
 
-// The trials of a sweep, and the file that they are kept in.
+// The trials of a sweep and their file.
 class Kept {
   public:
     Kept(const TransportOptions& options, const TestedNode& node) : sweep_(options.sweep), node_(node) {
@@ -46,7 +47,7 @@ class Kept {
         const bool ours = known.starts_with(trials_csv_head());
         if (!options.output.resume || !ours) {
             write_file(path_, trials_csv_head(), std::ios::trunc);
-        } else if (!known.ends_with('\n')) {  // a run that was killed while it wrote
+        } else if (!known.ends_with('\n')) {  // an earlier run was killed while it wrote
             known.resize(known.rfind('\n') + 1);
             write_file(path_, known, std::ios::trunc);
         }
@@ -69,7 +70,7 @@ class Kept {
     std::vector<Trial> trials_;
 };
 
-// Those that this node can be reached by; the others are told of.
+// The transports that reach this node; the others are printed.
 std::vector<Transport> possible(const Sweep& sweep, const TestedNode& node) {
     std::vector<Transport> list;
     for (Transport transport : sweep.transports) {
@@ -111,6 +112,18 @@ TestedNode tested_node(const TransportOptions& options, const NodeProcess* start
     return node;
 }
 
+CheckCosts check_costs() {
+    CheckCosts costs;
+    for (const uint32_t bytes : table_1_sizes()) costs.push_back({bytes, check_cost_us(bytes)});
+    return costs;
+}
+
+Via reads_over(const TestedNode& node) {
+    std::string why;
+    const std::optional<NodePlace> place = place_for(Transport::onesided, node, why);
+    return place.has_value() ? place->via : Via::none;
+}
+
 }  // namespace
 
 int transport_command(std::span<char* const> arguments) {
@@ -133,7 +146,7 @@ int transport_command(std::span<char* const> arguments) {
     Kept kept(options, node);
     measure(options.sweep, node, kept);
     const std::vector<PointResult> points = aggregate(kept.trials());
-    std::fputs(transport_text(options.sweep, points).c_str(), stdout);
+    std::fputs(transport_text(options.sweep, reads_over(node), points, check_costs()).c_str(), stdout);
     if (!options.output.json_path.empty()) write_file(options.output.json_path, transport_json(points), std::ios::trunc);
     if (!options.output.csv_folder.empty()) {
         write_file(options.output.csv_folder + "/points.csv", points_csv(options.sweep, points), std::ios::trunc);

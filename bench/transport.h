@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// `farbench transport`: the ways to a node side by side. Each trial of each point in turn, trials outermost, so that what
-// changes on the machine meanwhile meets all of them.
+// `farbench transport`: compares the transports to a node. Runs one trial of each point per round, so that changes on
+// the machine affect all points.
 #pragma once
 
 #include <span>
 
 namespace farcached::bench {
 
-// Exit statuses as farbench.cc says; an interrupt ends it with what was measured until then.
+// Exit statuses: bench/exit_status.h; an interrupt ends it with the partial results.
 int transport_command(std::span<char* const> arguments);
 
 }  // namespace farcached::bench

@@ -4,6 +4,8 @@
 #include <poll.h>
 
 #include <algorithm>
+#include <bit>
+#include <memory>
 #include <variant>
 
 #include "base/boottime.h"
@@ -12,14 +14,16 @@ namespace farcached::bench {
 
 namespace {
 
-constexpr size_t landing_bytes = 256 * 1024;
-constexpr uint32_t prefill_depth = 32;
-constexpr uint32_t touches = 2;  // what a lease takes
+// Per client: room for a few READs of items of that size.
+size_t landing_bytes(uint32_t value_bytes) { return std::max<size_t>(256 * 1024, std::bit_ceil(uint64_t(value_bytes)) * 8); }
+
+uint32_t prefill_depth(uint32_t value_bytes) { return value_bytes <= 16 * 1024 ? 32 : 1; }
+constexpr uint32_t touches = 2;  // gets until a lease is granted
 constexpr int wait_ms_max = 50;
 constexpr uint64_t ms_ns = 1'000'000;
 constexpr uint64_t answer_ns_max = 20'000 * ms_ns;
 constexpr uint64_t connect_ns_max = 30'000 * ms_ns;
-constexpr uint64_t tick_every_ns = 10 * ms_ns;  // while it spins
+constexpr uint64_t tick_every_ns = 10 * ms_ns;  // when polling without sleep
 constexpr int flushes_max = 4;
 constexpr size_t key_digits = 7;
 
@@ -30,7 +34,7 @@ constexpr uint64_t cookie_of(uint64_t key, bool set) { return key << 1 | uint64_
 TransportClient::TransportClient(const Surroundings& around, const proxy::LinkConfig& config, const Maker& maker,
                                  uint64_t seed)
     : around_(around),
-      landing_(landing_bytes),
+      landing_(landing_bytes(around.sweep.value_bytes)),
       link_(config, {maker(landing_), boottime_ns, *this, around.table, around.one_sided ? &landing_ : nullptr}),
       random_(seed),
       sequence_(seed),
@@ -62,7 +66,7 @@ void TransportClient::disconnect() {
     if (link_.state() != proxy::LinkState::idle) link_.stop(boottime_ns());
 }
 
-// ---- asking -----------------------------------------------------------------------------------------
+// ---- requests ---------------------------------------------------------------------------------------
 
 void TransportClient::prepare(uint64_t key, bool set) {
     uint64_t key_left = key;
@@ -74,6 +78,7 @@ void TransportClient::prepare(uint64_t key, bool set) {
 proxy::AskOptions TransportClient::options(uint64_t key, bool set) {
     proxy::AskOptions options;
     options.cookie = cookie_of(key, set);
+    options.session = ++asked_;  // each operation has its own session
     options.deadline_ns = now_ns_ + answer_ns_max;
     options.one_sided = around_.one_sided;
     return options;
@@ -91,7 +96,13 @@ bool TransportClient::ask_set(uint64_t key) {
     op.key = {key_, 0};
     op.value = value_;
     op.lease = around_.table != nullptr;
-    return link_.ask(op, options(key, /* set= */ true), *this) == proxy::Asked::accepted;
+    proxy::AskOptions with = options(key, /* set= */ true);
+    if (link_.value_follows(op)) {
+        const auto kept = std::make_shared<const std::string>(value_);
+        op.value = *kept;
+        with.value = kept;
+    }
+    return link_.ask(op, with, *this) == proxy::Asked::accepted;
 }
 
 // ---- answers ----------------------------------------------------------------------------------------
@@ -101,7 +112,7 @@ void TransportClient::error(const std::string& text) {
     if (first_error_.empty()) first_error_ = text;
 }
 
-// The answer is there; that it is verified is not the link's time.
+// Takes the time first, since verification is not part of the latency.
 void TransportClient::answered(uint64_t cookie, proxy::Answer& answer) {
     answered_ns_ = boottime_ns();
     under_way_--;
@@ -176,20 +187,21 @@ void TransportClient::keep_busy(uint64_t operations, uint32_t depth, Issue&& iss
 
 void TransportClient::prefill(uint64_t first, uint64_t end) {
     const uint64_t keys = end - first;
-    keep_busy(keys, prefill_depth, [&](uint64_t i) {
+    const uint32_t depth = prefill_depth(around_.sweep.value_bytes);
+    keep_busy(keys, depth, [&](uint64_t i) {
         prepare(first + i, /* set= */ true);
         return ask_set(first + i);
     });
-    keep_busy(keys * touches, prefill_depth, [&](uint64_t i) {
+    keep_busy(keys * touches, depth, [&](uint64_t i) {
         prepare(first + i % keys, /* set= */ false);
         return ask_get(first + i % keys);
     });
 }
 
-// What is asked next, many at a time: what chance costs is not the transport's.
+// Draws many operations in advance, to keep random numbers out of the measured time.
 void TransportClient::draw(Workload workload) {
     for (Draw& one : draws_) {
-        one.set = workload == Workload::mixed && random_.below(100) < mixed_sets_percent;
+        one.set = random_.below(100) < workload_sets_percent[size_t(workload)];
         one.key = around_.distribution.key(random_);
     }
 }

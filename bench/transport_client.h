@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// TransportClient: one client of `farbench transport`: a link to the node, and a closed loop of operations over it, one
-// at a time while it is measured. What a worker of farcached does with a link, and nothing else.
+// TransportClient: one client of `farbench transport`: a link to the node and a closed loop of operations over it, one
+// at a time while measured. It uses the link exactly as a worker of farcached does.
 //
-// Owner: a thread, which calls everything but counters(). The link and what it lands in are its own.
-// C1  Values that come are verified; what is wrong, missing or fails is an error, and is counted as an operation.
-// C2  When it is to stop, what runs ends as soon as what is under way is answered.
+// Owner: a thread, which calls everything but done(). The link and its landing buffers belong to the client.
+// C1  Values are verified. A wrong or missing value or a failure is an error, and counts as an operation.
+// C2  On a stop request, run() ends as soon as the requests under way are answered.
 #pragma once
 
 #include <array>
@@ -25,12 +25,12 @@
 
 namespace farcached::bench {
 
-// Nanoseconds in the parts of operations (Sweep::profile).
+// Nanoseconds by part of an operation (Sweep::profile).
 struct TransportParts {
-    uint64_t begin_ns = 0;   // looking up the pointer, or writing the frame
-    uint64_t post_ns = 0;    // handing it to the transport
-    uint64_t wait_ns = 0;    // until there is something
-    uint64_t finish_ns = 0;  // taking it, validating it, handing it over
+    uint64_t begin_ns = 0;   // look up the pointer, or write the frame
+    uint64_t post_ns = 0;    // submit to the transport
+    uint64_t wait_ns = 0;    // wait for a completion
+    uint64_t finish_ns = 0;  // receive, validate, pass on
 };
 
 class TransportClient final : private proxy::LinkEvents, private proxy::ReplySink {
@@ -41,21 +41,21 @@ class TransportClient final : private proxy::LinkEvents, private proxy::ReplySin
         const Values& values;
         const std::atomic<bool>& interrupted;
         const std::atomic<bool>& given_up;
-        proxy::PointerTable* table;  // nullptr: GETs are two-sided, or by the index
+        proxy::PointerTable* table;  // nullptr: GETs are two-sided or by the index
         std::string key_prefix;
         bool one_sided;
     };
-    // maker: of the channel, given where its READs land.
+    // Makes the maker of channels from the pool where their READs land.
     using Maker = std::function<proxy::NodeLink::MakeChannel(fabric::BufferPool& landing)>;
     TransportClient(const Surroundings& around, const proxy::LinkConfig& config, const Maker& maker, uint64_t seed);
     ~TransportClient() override;
 
-    // Throws std::runtime_error if the node cannot be reached.
+    // Throws std::runtime_error if the node is unreachable.
     void connect();
     void disconnect();
-    // Stores the keys of [first, end), and fetches each often enough that it earns a lease.
+    // Stores the keys of [first, end), and gets each often enough to earn a lease.
     void prefill(uint64_t first, uint64_t end);
-    // Throws std::runtime_error if the connection is lost and does not come back.
+    // Throws std::runtime_error if the connection is lost for good.
     void run(uint64_t operations, Workload workload, bool measured);
 
     const proxy::LinkCounters& counters() const { return link_.counters(); }
@@ -71,7 +71,7 @@ class TransportClient final : private proxy::LinkEvents, private proxy::ReplySin
     void watch(int fd) override { fd_ = fd; }
     void unwatch(int) override { fd_ = -1; }
     void came_up() override {}
-    void went_down(proxy::LinkDown, const std::string& text) override { down_text_ = text; }
+    void went_down(proxy::LinkDown, const std::string& text) noexcept override { down_text_ = text; }
     void room() override {}
     // proxy::ReplySink
     void answered(uint64_t cookie, proxy::Answer& answer) override;
@@ -80,7 +80,7 @@ class TransportClient final : private proxy::LinkEvents, private proxy::ReplySin
     bool ask_get(uint64_t key);
     bool ask_set(uint64_t key);
     proxy::AskOptions options(uint64_t key, bool set);
-    // The key, and a value for it, to be asked with.
+    // Prepares a request's key and value.
     void prepare(uint64_t key, bool set);
     void draw(Workload workload);
     void error(const std::string& text);
@@ -93,6 +93,7 @@ class TransportClient final : private proxy::LinkEvents, private proxy::ReplySin
     void wait();
     void await_link();
 
+    uint64_t asked_ = 0;
     Surroundings around_;
     fabric::BufferPool landing_;
     proxy::NodeLink link_;
@@ -102,14 +103,14 @@ class TransportClient final : private proxy::LinkEvents, private proxy::ReplySin
         bool set;
     };
     std::array<Draw, 256> draws_{};
-    uint64_t sequence_;  // of the next value that is stored
+    uint64_t sequence_;  // for the next value stored
     std::string key_;
     std::string value_;
     int fd_ = -1;
     std::string down_text_;
 
     uint32_t under_way_ = 0;
-    uint64_t now_ns_ = 0;  // the last reading of the clock
+    uint64_t now_ns_ = 0;  // the last clock reading
     uint64_t answered_ns_ = 0;
     uint64_t ticked_ns_ = 0;
     Histogram latency_;

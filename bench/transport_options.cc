@@ -14,8 +14,8 @@ namespace {
 constexpr uint32_t clients_max = 256;
 constexpr uint32_t trials_max = 1000;
 constexpr uint64_t operations_max = UINT64_C(1) << 40;
-constexpr uint64_t keys_max = 10'000'000;  // what a key's name has digits for
-constexpr uint32_t value_bytes_max = 1024;
+constexpr uint64_t keys_max = 10'000'000;  // limited by the digits of a key
+constexpr uint32_t value_bytes_max = 1000 * 1024;  // the longest in the C-Hint paper
 constexpr uint64_t long_operations = 1'000'000;
 
 using T = TransportOptions;
@@ -60,7 +60,7 @@ const char* to_workloads(T& t, S& text) {
     t.sweep.workloads = {Workload::get, Workload::mixed};
     if (text == "both") return nullptr;
     Workload one{};
-    const char* wrong = to_name(text, workload_names, one, "is none of get, 95:5, both");
+    const char* wrong = to_name(text, workload_names, one, "is none of get, 95:5, set, both");
     t.sweep.workloads = {one};
     return wrong;
 }
@@ -94,14 +94,14 @@ const OptionOf<T> table[] = {
      [](T& t, S& s) { return to_number<int>(s, 1, 1 << 30, t.node_pid); }},
     {{"transports", "LIST", "tcp,twosided,onesided,index,onesided+atomic", "which, in this order"}, to_transports},
     {{"clients", "LIST", "1,2,4,8", "how many at once, each a thread with a connection of its own"}, to_clients},
-    {{"mix", "MIX", "both", "get: GETs only; 95:5: and 5 % SETs; both"}, to_workloads},
+    {{"mix", "MIX", "both", "get: GETs only; 95:5: and 5 % SETs; both; set: SETs only"}, to_workloads},
     {{"operations", "N", "100000", "measured at each point, by all clients together"},
      [](T& t, S& s) { return to_number<uint64_t>(s, 1, operations_max, t.sweep.operations); }},
     {{"warmup", "N", "5000", "operations before"},
      [](T& t, S& s) { return to_number<uint64_t>(s, 0, operations_max, t.sweep.warmup); }},
     {{"keys", "N", "1024", "different keys, stored before the warm-up"},
      [](T& t, S& s) { return to_number<uint64_t>(s, 1, keys_max, t.sweep.keys); }},
-    {{"value-bytes", "N", "64", "length of values"},
+    {{"value-bytes", "N", "64", "length of values; all keys together should fit into a half of the node's memory"},
      [](T& t, S& s) {
          return to_number<uint32_t>(s, Values::verified_bytes_min, value_bytes_max, t.sweep.value_bytes);
      }},

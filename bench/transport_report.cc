@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <iterator>
 #include <nlohmann/json.hpp>
 
 #include "bench/form.h"
@@ -43,7 +44,7 @@ std::vector<std::string_view> lines_of(std::string_view text) {
     return lines;
 }
 
-// What stands behind the parameters: the trial's number, and the metrics.
+// Parses the fields after the parameters: the trial's number and the metrics.
 bool read_numbers(std::string_view rest, Trial& trial) {
     size_t next = 0;
     const char* wrong = each_part(rest, [&](std::string_view part) -> const char* {
@@ -191,7 +192,7 @@ std::string parts(const std::vector<PointResult>& points) {
            form("%-16s %-5s %7s %9s %9s %9s %9s\n", "transport", "mix", "clients", "begin", "post", "wait", "finish") + text;
 }
 
-// One-sided throughput over another's, at the most clients that both were measured with.
+// One-sided throughput over another transport's, at the most clients that both have.
 std::string ratio_line(const std::vector<PointResult>& points, Transport over, Workload their_mix, double paper) {
     const PointResult *best = nullptr, *other = nullptr;
     for (const PointResult& one : points) {
@@ -207,6 +208,64 @@ std::string ratio_line(const std::vector<PointResult>& points, Transport over, W
                             *best->mean.ops_per_s / *other->mean.ops_per_s);
     if (their_mix == Workload::mixed) text += form(" (the paper, 8 clients: %.1f x)", paper);
     return text + "\n";
+}
+
+constexpr double onesided_share_min = 0.99;
+
+// The C-Hint paper's Table 1: the cost of a check beside READs and SETs of the same value sizes, with one client.
+std::string table_1(const Sweep& sweep, const std::vector<PointResult>& points, const CheckCosts& checks) {
+    if (checks.empty()) return {};
+    std::string text = "\nTable 1 of the C-Hint paper: microseconds by the size of values, the paper's beside ours; one client\n";
+    text += form("%10s %9s %9s  | %9s %9s  | %11s %9s\n", "bytes", "CRC64", "our check", "RDMA Get", "one-sided", "Verb Insert",
+                 "SET");
+    for (const CheckCost& check : checks) {
+        Number read, set;
+        if (check.value_bytes == sweep.value_bytes) {
+            const PointResult* by_read = find(points, {Transport::onesided, Workload::get, 1});
+            const PointResult* by_request = find(points, {Transport::twosided, Workload::set, 1});
+            const bool all_read = by_read != nullptr && by_read->mean.onesided_share.value_or(0) >= onesided_share_min;
+            if (all_read) read = by_read->mean.mean_us;
+            if (by_request != nullptr) set = by_request->mean.mean_us;
+        }
+        const auto row = std::find_if(std::begin(paper_table_1), std::end(paper_table_1),
+                                      [&](const PaperCheck& one) { return one.value_bytes == check.value_bytes; });
+        const bool known = row != std::end(paper_table_1);
+        const auto paper = [&](double PaperCheck::*field) { return known ? Number((*row).*field) : Number(); };
+        text += form("%10u %9s %9.2f  | %9s %9s  | %11s %9s\n", check.value_bytes,
+                     shown(paper(&PaperCheck::crc64_us), "%.1f").c_str(), check.us,
+                     shown(paper(&PaperCheck::read_us), "%.1f").c_str(), shown(read, "%.1f").c_str(),
+                     shown(paper(&PaperCheck::insert_us), "%.1f").c_str(), shown(set, "%.1f").c_str());
+    }
+    return text + "READs and SETs are measured at one --value-bytes, SETs by --mix set, READs where 99 % of GETs were one-sided\n";
+}
+
+std::string device_note(Via reached) {
+    if (reached == Via::shm) return "not reproduced: over shm a READ is a copy in this host's memory, and a request no RDMA\n";
+    return "a device that is made in software (soft-RoCE) spends the CPU of both hosts on READs: its ratios are not a NIC's\n";
+}
+
+// The C-Hint paper's Figure 2: GETs by READ beside GETs by request.
+std::string figure_2(const Sweep& sweep, const std::vector<PointResult>& points, Via reached) {
+    const PointResult *read = nullptr, *request = nullptr;
+    for (const PointResult& one : points) {
+        if (one.point.transport != Transport::onesided || one.point.workload != Workload::get) continue;
+        const PointResult* other = find(points, {Transport::twosided, Workload::get, one.point.clients});
+        if (other == nullptr || (read != nullptr && read->point.clients > one.point.clients)) continue;
+        read = &one;
+        request = other;
+    }
+    if (read == nullptr) return {};
+    const Measured &a = read->mean, &b = request->mean;
+    std::string text = form("\nFigure 2 of the C-Hint paper, what its text says, beside ours: GETs of %u bytes, %u clients\n",
+                            sweep.value_bytes, read->point.clients);
+    text += form("%-52s %6.2f (the paper: %s)\n", "mean latency by request / by READ", *b.mean_us / *a.mean_us,
+                 sweep.value_bytes < paper_figure_2_bytes ? form("up to %.0f", paper_request_over_read).c_str() : "-");
+    text += form("%-52s %6.2f (the paper, 32 clients, 99:1: up to %.1f)\n", "operations a second by READ / by request",
+                 *a.ops_per_s / *b.ops_per_s, paper_read_throughput);
+    if (a.node_cpu_us_per_op.has_value() && b.node_cpu_us_per_op.has_value())
+        text += form("%-52s %6.2f and %.2f (the paper: a busy core and none)\n", "the node's CPU by request and by READ, us",
+                     *b.node_cpu_us_per_op, *a.node_cpu_us_per_op);
+    return text + device_note(reached);
 }
 
 std::string ratios(const std::vector<PointResult>& points) {
@@ -225,6 +284,12 @@ std::string ratios(const std::vector<PointResult>& points) {
 }
 
 }  // namespace
+
+std::vector<uint32_t> table_1_sizes() {
+    std::vector<uint32_t> sizes;
+    for (const PaperCheck& row : paper_table_1) sizes.push_back(row.value_bytes);
+    return sizes;
+}
 
 std::vector<PointResult> aggregate(const std::vector<Trial>& trials) {
     std::vector<PointResult> points;
@@ -316,11 +381,12 @@ std::string transport_json(const std::vector<PointResult>& points) {
     return list.dump(2) + "\n";
 }
 
-std::string transport_text(const Sweep& sweep, const std::vector<PointResult>& points) {
+std::string transport_text(const Sweep& sweep, Via reached, const std::vector<PointResult>& points, const CheckCosts& checks) {
     std::string text = form("%llu operations a trial after %llu, %u trials, %llu keys, zipf %g, values of %u bytes, clients %s\n\n",
                             (unsigned long long)sweep.operations, (unsigned long long)sweep.warmup, sweep.trials,
                             (unsigned long long)sweep.keys, sweep.zipf, sweep.value_bytes, sweep.spin ? "spin" : "sleep");
     text += table_3(points) + table_4(points) + costs(points) + device_check(points) + parts(points) + ratios(points);
+    text += table_1(sweep, points, checks) + figure_2(sweep, points, reached);
     double errors = 0;
     std::string first;
     for (const PointResult& one : points) {

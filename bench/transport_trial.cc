@@ -28,18 +28,18 @@ namespace {
 constexpr uint64_t table_entries = 64 * 1024;
 constexpr int64_t second_ns = 1'000'000'000;
 constexpr uint64_t connect_timeout_ns = 5 * second_ns;
-constexpr uint64_t silence_ns = 30 * second_ns;  // a machine that is measured may be a busy one
+constexpr uint64_t silence_ns = 30 * second_ns;  // the machine under test may be busy
 
 bool by_pointer(Transport transport) { return transport == Transport::onesided || transport == Transport::atomic; }
 bool reads_one_sided(Transport transport) { return by_pointer(transport) || transport == Transport::index; }
 
-// Keys are each trial's own: what replaces an item under its lease earns none until that is over.
+// Each trial has its own keys: replacing a leased item earns no lease until the old lease ends.
 uint16_t this_run() {
     static const uint16_t number = uint16_t(random_word());
     return number;
 }
 
-// A table of remote pointers that nobody else can find.
+// A pointer table with a private name.
 std::unique_ptr<proxy::PointerTable> own_table() {
     auto host = proxy::TableHost::of_this_process();
     if (auto* failure = std::get_if<proxy::TableFailure>(&host)) throw std::runtime_error(failure->message);
@@ -61,7 +61,7 @@ proxy::NodeLink::MakeChannel maker(Reach& reach, fabric::BufferPool& landing) {
     };
 }
 
-proxy::LinkConfig link_config(const Point& point, Via via) {
+proxy::LinkConfig link_config(const Point& point) {
     proxy::LinkConfig config;
     config.hello.name = "farbench";
     config.hello.host = "farbench";
@@ -71,12 +71,11 @@ proxy::LinkConfig link_config(const Point& point, Via via) {
     config.host_zero_ns = int64_t(boottime_ns()) - 2 * second_ns;
     config.cold_index = point.transport == Transport::index;
     config.count_reads = point.transport == Transport::atomic;
-    config.verify_check = via == Via::verbs;
     config.seed = random_word();
     return config;
 }
 
-// What a client counted, of which differences are taken.
+// A client's counters, for differences.
 struct Counted {
     uint64_t onesided = 0;
 #define X(name, help) uint64_t name = 0;
@@ -112,8 +111,8 @@ void fill_counts(Measured& to, const Counted& counted, double operations) {
     to.wire_bytes = double(std::max(stream, messages) + one_sided) / operations;
 }
 
-// What a device should have counted: both ends, if it is that of the node, too. Each SEND and atomic is a packet and its
-// answer, each READ likewise, as long as it is no longer than a packet may be.
+// The counts expected from a device: of both ends, if the node uses the same device. Each SEND and atomic is a packet
+// and a reply; so is each READ that fits one packet.
 void expect_counts(Measured& to, bool both_ends) {
     to.expected_sends = *to.sends + (both_ends ? *to.receives : 0);
     to.expected_packets = (*to.sends + *to.receives + *to.reads + *to.atomics) * (both_ends ? 2 : 1);
@@ -139,7 +138,7 @@ class Crew {
                                                    reads_one_sided(point.transport)};
         for (uint32_t i = 0; i < point.clients; i++)
             clients_.push_back(std::make_unique<TransportClient>(
-                around, link_config(point, place.via),
+                around, link_config(point),
                 [this](fabric::BufferPool& landing) { return maker(reach_, landing); },
                 mix(sweep.seed) + mix(uint64_t(number) << 32 | i)));
         cpu_s_.resize(point.clients);
@@ -170,14 +169,14 @@ class Crew {
     Values values_;
     std::unique_ptr<proxy::PointerTable> table_;
     std::vector<std::unique_ptr<TransportClient>> clients_;
-    std::barrier<> meeting_;  // of the clients and whoever runs them
+    std::barrier<> meeting_;  // of the clients and run()
     std::mutex lock_;
     std::exception_ptr failure_;
-    std::vector<double> cpu_s_;      // while measured, of each
-    std::vector<Counted> counted_;   // likewise
+    std::vector<double> cpu_s_;      // of each client, while measured
+    std::vector<Counted> counted_;   // of each client, while measured
 };
 
-// A client that fails is there at every meeting, so that nobody waits in vain.
+// A failed client still arrives at every barrier, so that the others do not block.
 void Crew::work(uint32_t i) {
     auto tried = [&](auto&& step) {
         if (stop_.load() || given_up_.load()) return;
@@ -212,7 +211,7 @@ std::optional<Trial> Crew::run(uint32_t number) {
     std::vector<std::thread> threads;
     for (uint32_t i = 0; i < point_.clients; i++) threads.emplace_back([this, i] { work(i); });
     meeting_.arrive_and_wait();  // keys are stored
-    meeting_.arrive_and_wait();  // warm
+    meeting_.arrive_and_wait();  // warmed up
     Trial trial;
     trial.point = point_;
     trial.number = number;
@@ -225,8 +224,8 @@ std::optional<Trial> Crew::run(uint32_t number) {
         given_up_.store(true);
     }
     const uint64_t begin_ns = boottime_ns();
-    meeting_.arrive_and_wait();  // go
-    meeting_.arrive_and_wait();  // done
+    meeting_.arrive_and_wait();  // start
+    meeting_.arrive_and_wait();  // end
     const double elapsed_s = double(boottime_ns() - begin_ns) * 1e-9;
     const auto device_after = device_counters();
     for (std::thread& thread : threads) thread.join();

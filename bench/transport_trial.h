@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// One trial of one point of `farbench transport`: clients connect, store the keys, warm up together, are measured
-// together, and go.
+// One trial of one point of `farbench transport`: clients connect, store the keys, warm up together, run the
+// measurement together, and disconnect.
 #pragma once
 
 #include <atomic>
@@ -13,14 +13,14 @@
 
 namespace farcached::bench {
 
-// What is measured; what is not known is nothing. Times in microseconds, counts per operation.
+// The measurements; unknown ones are none. Times in microseconds, counts per operation.
 struct Measured {
     using Number = std::optional<double>;
     Number ops_per_s, mean_us, p50_us, p95_us, p99_us, p999_us, errors;
     Number node_cpu_us_per_op, client_cpu_us_per_op;
-    Number onesided_share;  // of GETs, those that a READ answered
-    Number reads, sends, receives, atomics, doorbells, wire_bytes;  // by our own counters
-    Number device_sends, device_packets;                            // by the RDMA devices'; and what we expect there
+    Number onesided_share;  // GETs answered by a READ
+    Number reads, sends, receives, atomics, doorbells, wire_bytes;  // by this program's counters
+    Number device_sends, device_packets;                            // by the RDMA devices' counters; the values expected there
     Number expected_sends, expected_packets;
     Number begin_us, post_us, wait_us, finish_us;  // Sweep::profile
 };
@@ -45,17 +45,17 @@ struct Trial {
     std::string first_error;
 };
 
-// The node that is measured.
+// The node under test.
 struct TestedNode {
     std::vector<NodePlace> places;
     std::optional<int> pid;
-    bool here = false;  // its RDMA device is ours: both ends count there
+    bool here = false;  // its RDMA device is on this host, so it counts both ends
 };
 
-// How that transport reaches this node, or nothing: then `why` says why not.
+// The node's address for that transport; none: `why` has the reason.
 std::optional<NodePlace> place_for(Transport transport, const TestedNode& node, std::string& why);
 
-// Throws std::runtime_error if the node cannot be reached. Nothing: it was interrupted.
+// Throws std::runtime_error if the node is unreachable. None: interrupted.
 std::optional<Trial> run_trial(const Sweep& sweep, const TestedNode& node, const Point& point, uint32_t number,
                                const std::atomic<bool>& stop);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What processes have used of the machine, from /proc.
+// Resource usage of processes, from /proc.
 #pragma once
 
 #include <sys/types.h>
@@ -18,11 +18,11 @@ struct Usage {
     }
 };
 
-// User and system time of all threads that there are or were, to the nanosecond (/proc/PID/stat counts in ticks). Throws
+// User and system time of all current and past threads, to the nanosecond (/proc/PID/stat counts in ticks). Throws
 // std::runtime_error if there is no such process.
 double process_cpu_s(pid_t pid);
 
-// Of all together. Throws std::runtime_error if there is no such process.
+// The sum over the processes. Throws std::runtime_error if one does not exist.
 Usage usage_of(std::span<const int> pids);
 
 // CPU time of this process.

@@ -12,7 +12,7 @@ namespace farcached::bench {
 
 namespace {
 
-constexpr uint32_t shifts = 64;  // of the filler against itself, one per sequence number
+constexpr uint32_t shifts = 64;  // offsets into the filler, chosen by sequence number
 
 struct Head {
     uint64_t key;

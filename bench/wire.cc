@@ -12,7 +12,7 @@ namespace farcached::bench {
 
 namespace {
 
-constexpr uint8_t opcode_get = 0x00, opcode_set = 0x01, opcode_noop = 0x0a, opcode_getkq = 0x0d;
+constexpr uint8_t opcode_get = 0x00, opcode_set = 0x01, opcode_delete = 0x04, opcode_noop = 0x0a, opcode_getkq = 0x0d;
 constexpr uint8_t set_extras_bytes = 8;                           // flags, expiration
 constexpr size_t request_bytes_max = 64 + limits::key_bytes_max;  // without a value
 constexpr size_t line_bytes_max = 2048;
@@ -24,8 +24,7 @@ char* put(char* to, std::string_view bytes) {
 
 }  // namespace
 
-// ---- requests
-// ---------------------------------------------------------------------------------------
+// ---- requests ---------------------------------------------------------------------------------------
 
 RequestWriter::RequestWriter(Wire wire, std::string key_prefix)
     : wire_(wire), prefix_(std::move(key_prefix)) {
@@ -36,7 +35,7 @@ char* RequestWriter::write_key(char* to, uint64_t key) const {
     return write_number(put(to, prefix_), key);
 }
 
-// Header, no extras yet, key. Returns the end of the key.
+// Writes the header, room for the extras, and the key. Returns the end of the key.
 char* RequestWriter::write_packet(char* to, uint8_t opcode, uint64_t key, uint8_t extras_bytes,
                                   uint32_t value_bytes) const {
     char* key_at = to + protocol::binary_header_bytes + extras_bytes;
@@ -121,6 +120,23 @@ void RequestWriter::set(OutBuffer& out, uint64_t key, uint32_t value_bytes,
     out.commit(size_t(at - start));
 }
 
+void RequestWriter::remove(OutBuffer& out, uint64_t key) const {
+    char* start = out.reserve(request_bytes_max);
+    char* at = start;
+    switch (wire_) {
+        case Wire::text:
+            at = put(write_key(put(at, "delete "), key), "\r\n");
+            break;
+        case Wire::meta:
+            at = put(write_key(put(at, "md "), key), "\r\n");
+            break;
+        case Wire::binary:
+            at = write_packet(at, opcode_delete, key, 0, 0);
+            break;
+    }
+    out.commit(size_t(at - start));
+}
+
 bool RequestWriter::key_number(std::string_view key, uint64_t& number) const {
     if (!key.starts_with(prefix_)) return false;
     const char* end = key.data() + key.size();
@@ -129,8 +145,7 @@ bool RequestWriter::key_number(std::string_view key, uint64_t& number) const {
     return stop == end;
 }
 
-// ---- replies
-// ----------------------------------------------------------------------------------------
+// ---- replies ----------------------------------------------------------------------------------------
 
 namespace {
 
@@ -149,7 +164,7 @@ Piece plain(Piece::Kind kind, size_t bytes, std::string_view text = {}) {
     return piece;
 }
 
-// The next word of a line; the line loses it.
+// Takes the next word off the line.
 std::string_view take_word(std::string_view& line) {
     size_t end = line.find(' ');
     std::string_view word = line.substr(0, end);
@@ -163,7 +178,7 @@ bool to_size(std::string_view word, size_t& n) {
     return end == word.data() + word.size() && n <= UINT32_MAX;
 }
 
-// The value behind a line of `line_bytes`.
+// The value after a line of `line_bytes`.
 Piece value_behind(std::string_view input, size_t line_bytes, size_t value_bytes) {
     size_t total = line_bytes + value_bytes + 2;
     if (input.size() < total) return need(total);
@@ -186,7 +201,7 @@ Piece text_value(std::string_view input, std::string_view line) {
     return piece;
 }
 
-// "VA bytes" and, if it was asked for, "kKEY"
+// "VA bytes" and, if requested, "kKEY"
 Piece meta_value(std::string_view input, std::string_view line, Asked asked) {
     std::string_view rest = line.substr(3);
     size_t value_bytes = 0;
@@ -200,6 +215,11 @@ Piece meta_value(std::string_view input, std::string_view line, Asked asked) {
         piece.key = key.substr(1);
     }
     return piece;
+}
+
+bool is_removed(Wire wire, std::string_view line) {
+    if (wire == Wire::text) return line == "DELETED" || line == "NOT_FOUND";
+    return line == "HD" || line == "NF";
 }
 
 bool is_refusal(std::string_view line) {
@@ -217,22 +237,23 @@ Piece next_line_piece(Wire wire, Asked asked, std::string_view input) {
     }
     std::string_view line = input.substr(0, end);
     size_t bytes = end + 2;
-    bool reading = asked != Asked::set;
+    const bool reading = reads(asked);
+    if (asked == Asked::remove && is_removed(wire, line)) return plain(Piece::Kind::done, bytes);
     if (is_refusal(line)) {
         Piece piece = plain(Piece::Kind::refused, bytes, line);
         piece.last =
-            wire != Wire::meta || asked != Asked::get_many;  // else the MN is still to come
+            wire != Wire::meta || asked != Asked::get_many;  // otherwise MN follows
         return piece;
     }
     if (wire == Wire::text) {
         if (reading && line.starts_with("VALUE ")) return text_value(input, line);
         if (reading && line == "END") return plain(Piece::Kind::end, bytes);
-        if (!reading && line == "STORED") return plain(Piece::Kind::stored, bytes);
+        if (asked == Asked::set && line == "STORED") return plain(Piece::Kind::done, bytes);
     } else {
         if (reading && line.starts_with("VA ")) return meta_value(input, line, asked);
         if (asked == Asked::get && line == "EN") return plain(Piece::Kind::end, bytes);
         if (asked == Asked::get_many && line == "MN") return plain(Piece::Kind::end, bytes);
-        if (!reading && line == "HD") return plain(Piece::Kind::stored, bytes);
+        if (asked == Asked::set && line == "HD") return plain(Piece::Kind::done, bytes);
     }
     return plain(Piece::Kind::broken, 0, line);
 }
@@ -262,18 +283,19 @@ Piece next_packet_piece(Asked asked, std::string_view input) {
     std::string_view value = input.substr(binary_header_bytes + extras_bytes + key_bytes,
                                           body_bytes - extras_bytes - key_bytes);
     uint8_t opcode = uint8_t(input[1]);
-    constexpr uint8_t opcodes[] = {opcode_set, opcode_get, opcode_getkq};  // by Asked
+    constexpr uint8_t opcodes[] = {opcode_set, opcode_get, opcode_getkq, opcode_delete};  // indexed by Asked
     bool ends_many = asked == Asked::get_many && opcode == opcode_noop;
     if (opcode != opcodes[size_t(asked)] && !ends_many)
         return plain(Piece::Kind::broken, 0, "another command's reply");
     if (ends_many) return plain(Piece::Kind::end, total);
     if (status == 1 && asked == Asked::get) return plain(Piece::Kind::end, total);
+    if (asked == Asked::remove && status <= 1) return plain(Piece::Kind::done, total);
     if (status != 0) {
         Piece piece = plain(Piece::Kind::refused, total, value);
         piece.last = asked != Asked::get_many;
         return piece;
     }
-    if (asked == Asked::set) return plain(Piece::Kind::stored, total);
+    if (asked == Asked::set) return plain(Piece::Kind::done, total);
     Piece piece = plain(Piece::Kind::value, total, value);
     if (asked == Asked::get_many) {
         piece.last = false;

@@ -5,6 +5,7 @@
 //  text      get              get with all of them                 set
 //  meta      mg v             mg k v q for each, then mn           ms
 //  binary    GET              GETKQ for each, then NOOP            SET
+// A key is removed by delete, md or DELETE; "not found" is as good a reply.
 //
 // W1  next_piece() depends on the bytes only, not on how they arrive.
 // W2  A piece's views point into the input.
@@ -23,8 +24,9 @@ namespace farcached::bench {
 
 enum class Wire : uint8_t { text, meta, binary };
 
-// What was asked, as far as the shape of the reply depends on it.
-enum class Asked : uint8_t { set, get, get_many };
+// The kind of a request, as far as it shapes the reply.
+enum class Asked : uint8_t { set, get, get_many, remove };
+constexpr bool reads(Asked asked) { return asked == Asked::get || asked == Asked::get_many; }
 
 class RequestWriter {
   public:
@@ -32,11 +34,13 @@ class RequestWriter {
 
     void get(OutBuffer& out, uint64_t key) const;
     void get_many(OutBuffer& out, std::span<const uint64_t> keys) const;
-    // fill: writes the value where it is told to.
+    // fill: writes the value to the given address.
     void set(OutBuffer& out, uint64_t key, uint32_t value_bytes,
              FunctionRef<void(char*)> fill) const;
 
-    // The number of a key that we wrote; false if we cannot have written it.
+    void remove(OutBuffer& out, uint64_t key) const;
+
+    // The number of a key that this program wrote; false for other keys.
     bool key_number(std::string_view key, uint64_t& number) const;
 
   private:
@@ -50,16 +54,16 @@ class RequestWriter {
 
 struct Piece {
     enum class Kind : uint8_t {
-        need_more,  // bytes: how many a whole piece has, as far as is known
+        need_more,  // bytes: size of a whole piece, as far as known
         value,      // a hit; last: the reply ends with it
-        end,        // the reply ends: what was asked for and did not come is a miss
-        stored,
-        refused,  // an error, but a proper reply; value: what it says
+        end,        // end of the reply: requested values that did not arrive are misses
+        done,     // stored, or removed
+        refused,  // a valid error reply; value: its text
         broken,   // not the protocol
     } kind = Kind::need_more;
     bool last = false;
     bool has_key = false;
-    size_t bytes = 0;  // of the input that are done with
+    size_t bytes = 0;  // of the input consumed
     std::string_view key;
     std::string_view value;
 };

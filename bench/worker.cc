@@ -18,9 +18,9 @@ namespace farcached::bench {
 namespace {
 
 constexpr int events_max = 128;
-constexpr int wait_ms = 50;  // how late a worker may notice that it is to stop
-// How long before a request is due a worker looks without sleeping: a sleep ends when the kernel likes, and a millisecond is the
-// least that epoll_wait() knows.
+constexpr int wait_ms = 50;  // longest delay of a stop request
+// Before a request is due, the worker polls this long without sleeping: wakeups are imprecise, and the unit of
+// epoll_wait() is a millisecond.
 constexpr uint64_t awake_ns = 1'200'000;
 constexpr uint32_t preload_pipeline = 32;
 constexpr double connect_wait_s = 5;
@@ -74,6 +74,21 @@ void Worker::preload(uint64_t first, uint64_t step) {
     });
 }
 
+void Worker::read_all(uint64_t first, uint64_t step, uint32_t times) {
+    const uint64_t keys = plan_.options.mix.keys;
+    uint64_t next = first;
+    if (first >= keys) return;
+    drive([&](Connection& connection) {
+        for (uint32_t i = 0; i < preload_pipeline && times > 0; i++) {
+            connection.batch.add_get(connection.out, std::span(&next, 1));
+            next += step;
+            if (next < keys) continue;
+            next = first;
+            times--;
+        }
+    });
+}
+
 void Worker::load(const Window& window) {
     window_ = window;
     const uint32_t pipeline = plan_.options.shape.pipeline;
@@ -89,10 +104,24 @@ void Worker::load(const Window& window) {
 
 void Worker::add_request(Connection& connection) {
     const Mix& mix = plan_.options.mix;
+    if (mix.delete_share > 0 && random_.unit() <= mix.delete_share)
+        return connection.batch.add_remove(connection.out, plan_.distribution.key(random_));
     if (random_.below(uint64_t(mix.sets) + mix.gets) < mix.sets)
         return connection.batch.add_set(connection.out, plan_.distribution.key(random_), sequence_++);
     for (uint64_t& key : keys_) key = plan_.distribution.key(random_);
     connection.batch.add_get(connection.out, keys_);
+}
+
+// Stores the missed keys. False: none are missing. In an open loop a refill counts as due now.
+bool Worker::refill(Connection& connection) {
+    if (plan_.options.mix.delete_share == 0 || connection.batch.missed().empty() || stopped()) return false;
+    const std::vector<uint64_t> missed(connection.batch.missed().begin(), connection.batch.missed().end());
+    connection.batch.clear();
+    connection.due_ns.clear();
+    if (window_.open_loop) connection.due_ns.assign(missed.size(), now_ns());
+    for (uint64_t key : missed) connection.batch.add_set(connection.out, key, sequence_++);
+    send_batch(connection);
+    return true;
 }
 
 bool Worker::stopped() const { return plan_.stop.load(std::memory_order_relaxed) || interrupted.load(std::memory_order_relaxed); }
@@ -125,7 +154,7 @@ void Worker::load_at_rate(const Window& window, Schedule schedule) {
     count_unsent(schedule, left);
 }
 
-// left: how many more may be due in the window.
+// left: number of requests that may still be due in the window.
 void Worker::send_due(Schedule& schedule, uint64_t& left, uint64_t now) {
     while (left > 0 && !free_.empty() && schedule.due_ns() <= now && schedule.due_ns() < window_.to_ns) {
         Connection& connection = *free_.front();
@@ -136,7 +165,7 @@ void Worker::send_due(Schedule& schedule, uint64_t& left, uint64_t now) {
             const uint64_t due_ns = schedule.due_ns();
             if (due_ns >= window_.from_ns) {
                 if (left != UINT64_MAX) left--;
-                // What is free longest was not yet free then: nothing was.
+                // If the longest idle connection was busy then, all were.
                 if (due_ns < connection.free_at_ns) tally_.late++;
                 tally_.sent_after_max_ns = std::max(tally_.sent_after_max_ns, now - due_ns);
             }
@@ -162,7 +191,7 @@ void Worker::count_unsent(Schedule& schedule, uint64_t left) {
     }
 }
 
-// Until no connection has a batch under way. fill(connection) adds the next batch, or nothing.
+// Runs until no connection has a batch under way. fill(connection) adds the next batch, or none.
 template <class Fill>
 void Worker::drive(Fill fill) {
     const uint64_t stall_ns = uint64_t(plan_.options.bounds.stall_s * 1e9);
@@ -178,7 +207,7 @@ void Worker::drive(Fill fill) {
     }
 }
 
-// idle(connection): it has no batch under way any more. False: broken off.
+// idle(connection): its batch is complete. False: the run was broken off.
 template <class Idle>
 bool Worker::serve_ready(int timeout_ms, Idle& idle) {
     epoll_event events[events_max];
@@ -223,7 +252,7 @@ void Worker::serve(Connection& connection, uint32_t events, Idle& idle) {
     if (!connection.batch.done()) return;
     if (!connection.input().empty()) return break_off("the server sent more than was asked for");
     active_--;
-    idle(connection);
+    if (!refill(connection)) idle(connection);
 }
 
 void Worker::take_replies(Connection& connection) {
@@ -240,14 +269,14 @@ void Worker::take_replies(Connection& connection) {
 
 void Worker::count(const Answered& answer, uint64_t since_ns, uint64_t at_ns) {
     operations.add(1);
-    bool reading = answer.asked != Asked::set;
+    const bool reading = reads(answer.asked);
     if (reading) {
         keys_read.add(answer.keys);
         hits.add(answer.hits);
     }
     if (since_ns < window_.from_ns) return;
     if (at_ns > window_.to_ns && !window_.open_loop) return;
-    (reading ? tally_.gets : tally_.sets).add(at_ns - since_ns);
+    (reading ? tally_.gets : answer.asked == Asked::set ? tally_.sets : tally_.deletes).add(at_ns - since_ns);
     if (reading) {
         tally_.keys_read += answer.keys;
         tally_.hits += answer.hits;

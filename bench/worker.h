@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Worker: one thread of a load and its connections. Each connection has at most one batch under way.
-// In a closed loop it gets the next when all of it is answered. In an open loop a Schedule says what is due, which goes to a
-// connection that has nothing under way; where there is none, it waits for one.
+// Worker: one thread of a load with its connections. Each connection has at most one batch under way. In a closed loop,
+// a connection gets its next batch when the last one is answered. In an open loop, a Schedule determines the due
+// requests, which go to an idle connection or wait for one.
 //
 // Owner: load.cc; run by one thread at a time.
-// K1  load() ends: nothing is begun after its window (in an open loop: nothing that was due later), and it gives up when no
-//     reply comes for stall_s, so long after the window, or as soon as any worker has met a broken connection.
-// K2  In an open loop everything that is due in the window is counted: by its latency, since it was due, or as unsent.
+// K1  load() ends. No batch begins after its window; in an open loop, no request due later is sent.
+//     load() gives up after stall_s without a reply, stall_s after the window, or when any worker has a broken connection.
+// K2  In an open loop every request due in the window is counted: by its latency since it was due, or as unsent.
+// K3  With deletes, the next batch of the same connection stores the keys that a batch of gets missed.
 #pragma once
 
 #include <atomic>
@@ -27,7 +28,7 @@ namespace farcached::bench {
 
 uint64_t now_ns();  // CLOCK_MONOTONIC
 
-// What all workers of a load share; outlives them.
+// Shared by all workers of a load; outlives them.
 struct Plan {
     explicit Plan(const LoadOptions& load_options);
 
@@ -35,27 +36,27 @@ struct Plan {
     RequestWriter writer;
     Values values;
     Distribution distribution;
-    std::atomic<bool> stop{false};  // a connection broke, or the user wants no more
+    std::atomic<bool> stop{false};  // a connection broke, or the user interrupted
 };
 
-// What counts: replies that arrive in it to requests sent in it; in an open loop, replies to what was due in it.
+// The counted replies: those in the window to requests sent in it; in an open loop, those to requests due in it.
 struct Window {
     uint64_t from_ns;
     uint64_t to_ns;
-    uint64_t requests;  // of one worker; 0: no bound
+    uint64_t requests;  // per worker; 0: no bound
     bool open_loop = false;
 };
 
-// What one worker has measured.
+// The measurements of one worker.
 struct Tally {
-    Histogram sets, gets;    // ns from the write of the batch; in an open loop since it was due
-    uint64_t keys_read = 0;  // asked for by gets
+    Histogram sets, gets, deletes;  // ns from the write of the batch; in an open loop, from the due time
+    uint64_t keys_read = 0;  // requested by gets
     uint64_t hits = 0;
     uint64_t last_reply_ns = 0;
-    uint64_t late = 0;               // open loop: found no connection without a batch under way
-    uint64_t sent_after_max_ns = 0;  // since it was due, for whatever reason
-    uint64_t unsent = 0;             // was due in the window and not sent, or not answered
-    Failures failures;  // of any time, measured or not
+    uint64_t late = 0;               // open loop: due requests that found no idle connection
+    uint64_t sent_after_max_ns = 0;  // largest delay from due to sent, of any cause
+    uint64_t unsent = 0;             // due in the window, and not sent or not answered
+    Failures failures;  // at any time, measured or not
 };
 
 class Worker {
@@ -68,13 +69,15 @@ class Worker {
 
     // Stores the keys first, first + step, ... once.
     void preload(uint64_t first, uint64_t step);
+    // Reads these keys, `times` times.
+    void read_all(uint64_t first, uint64_t step, uint32_t times);
     void load(const Window& window);
-    // What `schedule` has, which is this worker's alone.
+    // Sends the requests of `schedule`, which no other worker uses.
     void load_at_rate(const Window& window, Schedule schedule);
 
     const Tally& tally() const { return tally_; }
 
-    // Watched by others while this one runs: since it was made.
+    // Counts since construction; other threads may read them.
     Cell operations, keys_read, hits;
 
   private:
@@ -86,6 +89,7 @@ class Worker {
     void begin_batch(Connection& connection, Fill& fill);
     void send_batch(Connection& connection);
     void add_request(Connection& connection);
+    bool refill(Connection& connection);
     template <class Idle>
     bool serve_ready(int timeout_ms, Idle& idle);
     void send_due(Schedule& schedule, uint64_t& left, uint64_t now);
@@ -103,7 +107,7 @@ class Worker {
     std::vector<std::unique_ptr<Connection>> connections_;
     std::vector<uint64_t> keys_;  // of the get being written
     uint32_t active_ = 0;         // connections with a batch under way
-    std::deque<Connection*> free_;  // open loop: those without one, longest first
+    std::deque<Connection*> free_;  // open loop: idle connections, longest idle first
     uint64_t last_reply_ns_ = 0;
     Window window_{UINT64_MAX, 0, 0};
     Tally tally_;

@@ -14,7 +14,7 @@ namespace {
 
 Refusal check_chunk_size(const Settings& settings) {
     uint64_t item = settings.memory.item_bytes_max;
-    // Only one that was asked for: what memcached chooses by itself gives way to any -I.
+    // Only if given: memcached adapts its default to any -I.
     std::string chunk_text = compat_value(settings, "slab_chunk_max");
     if (chunk_text == "524288" || chunk_text == "1048576") return {};
     uint64_t chunk = std::stoull(chunk_text);
@@ -26,7 +26,7 @@ Refusal check_chunk_size(const Settings& settings) {
     return {};
 }
 
-// Whose memory is full decides.
+// Eviction is a setting of the node, which owns the memory.
 Refusal check_evictions(const Settings& settings) {
     if (settings.memory.evict || settings.proxy.nodes.empty()) return {};
     return Problem{exit_usage, "-M (--disable-evictions): items are in the nodes; give it to each farnode instead\n"};
@@ -39,7 +39,7 @@ Refusal check_item_size(const Settings& settings) {
     return Problem{exit_usage, "Cannot set item size limit higher than 1/2 of memory max.\n"};
 }
 
-// Each would put its own socket there.
+// Both sockets would use the same path.
 Refusal check_admin_path(const Settings& settings, std::string_view other_path, std::string_view other_option) {
     const std::string& path = settings.admin.socket_path;
     if (path.empty() || path != other_path) return {};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What options say about each other, after all have been read.
+// Checks between options, after all were parsed.
 #pragma once
 
 #include <string>
@@ -12,11 +12,11 @@
 namespace farcached::conf {
 
 std::vector<Problem> check_settings(const Settings& settings);
-// May the operator's socket be where it was said, beside the other one?
+// Checks that the admin socket's path differs from the other one.
 Refusal check_admin_path(const Settings& settings, std::string_view other_path, std::string_view other_option);
-Refusal check_item_size(const Settings& settings);  // of it, what every daemon asks for
+Refusal check_item_size(const Settings& settings);  // the part that all daemons need
 
-// Not refused, but worth a line on stderr; empty if nothing is.
+// Warnings for stderr; empty if none.
 std::string remarks(const Settings& settings);
 
 }  // namespace farcached::conf

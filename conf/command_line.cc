@@ -24,19 +24,19 @@ namespace farcached::conf {
 
 namespace {
 
-// What is written in: the options, and whose they are.
+// The options and their program.
 struct Grammar {
     std::span<const Option> table;
     const Program& program;
     std::string folder;
 };
 
-// What getopt_long answers for a row without a letter: above every character.
+// getopt_long's result for the first row without a letter: above every character.
 constexpr int first_long_answer = 256;
 
 struct Flags {
     std::string letters;
-    std::vector<std::string> names;   // owns what `longs` points to
+    std::vector<std::string> names;   // owns the names that `longs` refers to
     std::vector<option> longs;
 };
 
@@ -68,7 +68,7 @@ const Option* find_flag(int answer, std::span<const Option> table) {
     return nullptr;
 }
 
-// The tokens of getsubopt: a row's name, and no_<name> where there is one.
+// Tokens for getsubopt: a row's name, and no_<name> if the row is negatable.
 struct Suboptions {
     struct Token {
         const Option* option;
@@ -138,7 +138,7 @@ void fail(const Problem& problem, CommandLine& line) {
     line.err += problem.text;
 }
 
-// False: what ends the parsing is in the line.
+// False: parsing ends; `line` has the result.
 bool take(const Option& option, const char* text, const Grammar& grammar, CommandLine& line) {
     Refusal refusal;
     switch (option.action) {
@@ -149,16 +149,17 @@ bool take(const Option& option, const char* text, const Grammar& grammar, Comman
             refusal = option.kind.set(option, line.settings, text, line.err);
             break;
         case Action::print_config: line.print = true; break;
+        case Action::print_limits: line.limits = true; break;
         default: answer(option.action, grammar, line); return false;
     }
     if (refusal) fail(*refusal, line);
     return !refusal;
 }
 
-// What getopt_long makes of words, one option at a time.
+// Iterates over getopt_long's options.
 class Words {
   public:
-    // quiet: getopt itself complains of nothing.
+    // quiet: getopt prints no errors.
     Words(std::span<const char* const> argv, std::span<const Option> table, bool quiet)
         : table_(table), flags_(flags_of(table)) {
         // getopt_long reorders the pointers, never the characters.
@@ -166,7 +167,7 @@ class Words {
         words_.push_back(nullptr);
         if (quiet) flags_.letters.insert(0, ":");
         opterr = quiet ? 0 : 1;
-        optind = 0;  // start anew
+        optind = 0;  // restarts getopt
     }
 
     enum class Found : uint8_t { option, unknown, end };
@@ -177,7 +178,7 @@ class Words {
         option = found == ':' ? nullptr : find_flag(found, table_);
         return option == nullptr ? Found::unknown : Found::option;
     }
-    // Behind all options.
+    // The first word after all options.
     const char* stray() const { return words_[size_t(optind)]; }
 
   private:
@@ -186,7 +187,7 @@ class Words {
     std::vector<char*> words_;
 };
 
-// Sets what the words say. False: what ends the parsing is in the line.
+// Applies the words. False: parsing ends; `line` has the result.
 bool take_words(std::span<const char* const> argv, const Grammar& grammar, CommandLine& line) {
     Words words(argv, grammar.table, /* quiet= */ false);
     for (;;) {
@@ -203,7 +204,7 @@ bool take_words(std::span<const char* const> argv, const Grammar& grammar, Comma
 
 // -- Files -----------------------------------------------------------------------------------------------
 
-using Errors = std::vector<std::string>;  // lines without their ends
+using Errors = std::vector<std::string>;  // without line ends
 
 void add(Errors& errors, std::string text) {
     while (text.ends_with('\n')) text.pop_back();
@@ -222,7 +223,7 @@ std::string unknown_flag(const std::string& word, std::span<const Option> table)
            (near.empty() ? "" : "; did you mean --" + std::string(near) + "?");
 }
 
-// One line of /etc/memcached.conf, told of with its place.
+// Applies one line of /etc/memcached.conf; errors include its place.
 void take_conf_line(const ConfLine& said, const std::string& at, const Grammar& grammar, CommandLine& line,
                     Errors& errors) {
     if (!said.error.empty()) return add(errors, at + said.error);
@@ -266,8 +267,8 @@ bool read_or_fail(const std::string& path, std::string& text, CommandLine& line)
     return true;
 }
 
-// The files' options under the words, which are taken a second time: a word says otherwise than a file. Addresses add
-// up, but not those of a file and of words. False: a file cannot be read, which is in the line.
+// Applies the files' options, then the words again, so that the command line overrides files. Addresses accumulate within files
+// or within words, not across both. False: a file cannot be read; `line` has the error.
 bool take_files(std::span<const char* const> argv, const Grammar& grammar, CommandLine& line, Errors& errors) {
     const ProcessSettings named = line.settings.process;
     if (named.memcached_conf_path.empty() && named.config_path.empty()) return true;
@@ -286,12 +287,12 @@ bool take_files(std::span<const char* const> argv, const Grammar& grammar, Comma
     }
     std::string interfaces = std::exchange(line.settings.listen.interfaces, {});
     const bool taken = take_words(argv, grammar, line);
-    CHECK(taken);  // as the first time
+    CHECK(taken);  // it succeeded the first time
     if (line.settings.listen.interfaces.empty()) line.settings.listen.interfaces = std::move(interfaces);
     return true;
 }
 
-// What options say about each other.
+// Runs the checks between options.
 void check_all(const Grammar& grammar, CommandLine& line, Errors& errors) {
     int status = errors.empty() ? exit_ok : exit_usage;
     for (Problem& problem : grammar.program.check(line.settings)) {
@@ -304,22 +305,23 @@ void check_all(const Grammar& grammar, CommandLine& line, Errors& errors) {
     for (const std::string& error : errors) line.err += error + "\n";
 }
 
-// --check-config and --print-config, where nothing is wrong.
+// The output of --check-config, --print-config and --print-limits, if no error was found.
 void answer_of_settings(const Grammar& grammar, CommandLine& line) {
     if (line.check) line.out = line.settings.process.config_path + ": nothing is wrong with it\n";
     if (line.print) line.out = config_text(grammar.table, grammar.program, line.settings);
-    if (line.check || line.print) line.exit_status = exit_ok;
+    if (line.limits) line.out = limits_text(grammar.program.limits(line.settings));
+    if (line.check || line.print || line.limits) line.exit_status = exit_ok;
 }
 
 }  // namespace
 
 Settings defaults(std::span<const Option> table) {
     Settings settings;
-    // Rows for `stats settings` alone come last: they hold what options imply when they are given.
+    // Rows for `stats settings` alone come last: other options' defaults may have set them, as given options do.
     for (bool alone : {false, true}) {
         for (const Option& o : table) {
             if ((o.where == Where::stat) != alone || o.initial.empty()) continue;
-            if (o.kind.set == nullptr || o.kind.show == show_initial) continue;  // always as in the row
+            if (o.kind.set == nullptr || o.kind.show == show_initial) continue;  // constant
             std::string initial(o.initial), warnings;
             Refusal refusal = o.kind.set(o, settings, initial.c_str(), warnings);
             CHECK(!refusal);
@@ -348,7 +350,7 @@ CommandLine parse_command_line(std::span<const char* const> argv, std::span<cons
 }
 
 const Program& farcached_program() {
-    static constexpr Program program{"farcached", version_text, check_settings, remarks};
+    static constexpr Program program{"farcached", version_text, check_settings, remarks, farcached_limits};
     return program;
 }
 

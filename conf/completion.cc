@@ -7,7 +7,7 @@ namespace farcached::conf {
 
 namespace {
 
-// The first sentence part of a help, for a menu.
+// The first line of a help text without trailing punctuation, for a menu.
 std::string first_line(std::string_view help) {
     std::string line(help.substr(0, help.find('\n')));
     while (!line.empty() && (line.back() == ':' || line.back() == ',' || line.back() == ' ')) line.pop_back();
@@ -45,7 +45,7 @@ std::string joined(const std::vector<std::string>& words, const char* between) {
     return all;
 }
 
-// Of a word for zsh's _arguments: what would end or open a part is quoted, and the apostrophe of sh.
+// Quotes a word for zsh's _arguments: its delimiters, and the shell's apostrophe.
 std::string zsh_text(std::string_view text) {
     std::string out;
     for (char c : text) {
@@ -62,7 +62,7 @@ std::string zsh_argument(const CompletedOption& option) {
     if (option.is_path) return text + "_files";
     if (option.values.empty()) return text;
     if (option.list) {
-        // A word of the list that takes a value is completed up to its "=".
+        // A list word that takes a value is completed up to its "=".
         return text + "_sequence compadd -S \"\" - " + joined(option.values, " ");
     }
     return text + "(" + joined(option.values, " ") + ")";
@@ -115,7 +115,7 @@ std::string bash_completion(const CompletedProgram& program) {
     out += "# bash completion for " + program.name + "; made by " + program.name + " --print-completion-bash.\n";
     out += function + "() {\n    local cur=\"${COMP_WORDS[COMP_CWORD]}\" prev=\"\"\n    COMPREPLY=()\n";
     out += "    ((COMP_CWORD > 0)) && prev=\"${COMP_WORDS[COMP_CWORD - 1]}\"\n";
-    // --name=value: bash makes three words of it.
+    // bash splits --name=value into three words.
     out += "    if [[ $cur == = ]]; then\n        cur=\"\"\n";
     out += "    elif [[ $prev == = ]] && ((COMP_CWORD > 1)); then\n        prev=\"${COMP_WORDS[COMP_CWORD - 2]}\"\n    fi\n";
     out += "    case \"$prev\" in\n" + cases;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Completion of a program's words in bash and zsh, made from its table of options.
+// Generates bash and zsh completion of a program from its option table.
 #pragma once
 
 #include <span>
@@ -14,17 +14,17 @@ namespace farcached::conf {
 struct CompletedOption {
     char flag = 0;              // 0: only long
     std::string name;           // 'extended' or "": only short
-    bool takes = false;         // an argument
-    bool is_path = false;       // which names a file
-    std::vector<std::string> values;  // that the argument may have, if few; of a list, its words
-    bool list = false;          // the argument is a list of such, with commas between them
-    std::string help;           // a line
+    bool takes = false;         // takes an argument
+    bool is_path = false;       // the argument names a file
+    std::vector<std::string> values;  // possible arguments, if few; of a list, its words
+    bool list = false;          // the argument is a comma-separated list of these
+    std::string help;           // one line
 };
 
 struct CompletedProgram {
     std::string name;
     std::vector<CompletedOption> options;
-    std::vector<CompletedOption> commands;  // name and help; none: it has no commands
+    std::vector<CompletedOption> commands;  // name and help; empty: no commands
 };
 
 CompletedProgram completed_program(std::span<const Option> table, const Program& program);

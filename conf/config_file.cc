@@ -17,7 +17,7 @@ namespace farcached::conf {
 
 namespace {
 
-constexpr size_t shown_bytes_max = 64;  // of a value repeated in a message
+constexpr size_t shown_bytes_max = 64;  // of a value quoted in a message
 
 // "the text 'x'", "a table".
 std::string found_text(const toml::node& value) {
@@ -32,17 +32,17 @@ std::string found_text(const toml::node& value) {
     return "a date or time";
 }
 
-// A number of those that have units, said with one.
+// Whether a number has a unit.
 bool has_unit(std::string_view text) { return !text.empty() && (text.back() < '0' || text.back() > '9'); }
 
-// What follows a NUL would be lost.
+// A text with a NUL is refused: the rest would be lost.
 std::optional<std::string> whole_text(const toml::node& value) {
     const auto* text = value.as_string();
     if (text == nullptr || text->get().find('\0') != std::string::npos) return {};
     return text->get();
 }
 
-// "a,b" of ["a", "b"]; what has a comma itself would be two.
+// "a,b" for ["a", "b"]; elements with a comma are refused.
 std::optional<std::string> joined_text(const toml::array& array) {
     std::string all;
     for (const toml::node& one : array) {
@@ -53,7 +53,7 @@ std::optional<std::string> joined_text(const toml::array& array) {
     return all;
 }
 
-// The value as the command line would write it, if it is of that type.
+// The value in command-line syntax, if it has the right type.
 std::optional<std::string> text_of(const toml::node& value, const Kind& kind) {
     const Value wanted = kind.value;
     if (const auto* array = value.as_array(); array != nullptr && kind.several) return joined_text(*array);
@@ -75,7 +75,7 @@ std::optional<std::string> text_of(const toml::node& value, const Kind& kind) {
     return {};
 }
 
-// TOML's writers are used to lease_ms, the command line's to lease-ms: in a file they are one name.
+// TOML files usually spell lease_ms, the command line lease-ms: in a file both are accepted.
 bool same_name(std::string_view option, std::string_view key) {
     auto same = [](char a, char b) { return a == b || (a == '-' && b == '_') || (a == '_' && b == '-'); };
     return std::equal(option.begin(), option.end(), key.begin(), key.end(), same);
@@ -95,7 +95,7 @@ class Reader {
         std::string text;
     };
 
-    // What the file said is repeated without what would break the line.
+    // Control characters in quoted file content are replaced.
     void complain(const toml::source_region& at, std::string text) {
         for (char& c : text) {
             if (static_cast<unsigned char>(c) < ' ' || c == 0x7f) c = '?';
@@ -125,11 +125,11 @@ class Reader {
         const Option* option;
         const toml::node* value;
     };
-    std::vector<Said> said_;  // what the file says, before it is taken
+    std::vector<Said> said_;  // the file's values, before they are applied
     std::vector<Error> errors_;
 };
 
-// What may stand in the table of that prefix: of "pointer_table." path and entries. all: also what has no effect.
+// Allowed names in the table of that prefix: under "pointer_table.", path and entries. all: include keys without effect.
 std::vector<std::string_view> Reader::names_under(const std::string& prefix, bool all) const {
     std::vector<std::string_view> names;
     for (const Option& option : table_) {
@@ -163,7 +163,7 @@ void Reader::read_entry(const toml::key& key, const toml::node& value, const std
     complain(key.source(), unknown_key(prefix, key.str()));
 }
 
-// Of many keys only the nearest is named, or else those that have an effect.
+// Of many keys it names only the nearest one; if none is near, those with an effect.
 std::string Reader::unknown_key(const std::string& prefix, std::string_view key) const {
     constexpr size_t few = 32;
     const std::string where = prefix.empty() ? "key" : "key of " + prefix.substr(0, prefix.size() - 1);
@@ -175,7 +175,7 @@ std::string Reader::unknown_key(const std::string& prefix, std::string_view key)
            std::string(near) + "'?";
 }
 
-// In the table's order, not the file's: an option may say what another is, too, until that is said itself.
+// In table order, not file order: an option may set other fields, too, which their own keys then override.
 void Reader::read_values() {
     for (const Option& option : table_) {
         for (const Said& said : said_) {
@@ -190,7 +190,7 @@ void Reader::read_value(const Option& option, const toml::node& value) {
     const std::string name(key_of(option));
     std::optional<std::string> text = text_of(value, option.kind);
     if (!text) return complain_of(value, name, allowed_text(option));
-    std::string warnings;  // in a file there is nothing between right and wrong
+    std::string warnings;  // a warning counts as an error in a file
     Settings tried = settings_;
     const bool refused = option.kind.set(option, tried, text->c_str(), warnings).has_value();
     if (!refused && warnings.empty()) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Reading a TOML file of settings. Its keys are the rows of an option table that are marked in_file,
-// under the same names and within the same bounds; a dot in a name is a table's.
+// Reads a TOML file of settings. Its keys are the rows of an option table marked in_file, with the same names and bounds; a dot
+// in a name denotes a table.
 #pragma once
 
 #include <cstddef>
@@ -14,14 +14,14 @@
 
 namespace farcached::conf {
 
-constexpr size_t config_bytes_max = 1 << 20;  // longer is no configuration
+constexpr size_t config_bytes_max = 1 << 20;  // longer files are refused
 
-// The file's bytes, or why not: "PATH: cannot be opened: ...".
+// The file's bytes, or the error: "PATH: cannot be opened: ...".
 std::variant<std::string, Problem> read_whole_file(const std::string& path);
 
-// Sets what it can and returns all that is wrong, in the text's order, each a line
-// "NAME:LINE:COLUMN: key: what was found; what is allowed" without its end. None: all is set.
-// Of what is no TOML only the first error is told: the rest cannot be read.
+// Sets all valid values. Returns all errors in the text's order, each a line without its end: "NAME:LINE:COLUMN: key: what was
+// found; what is allowed". Empty: all values are set. A TOML syntax error is the only error reported: the rest cannot be
+// parsed.
 std::vector<std::string> read_config_text(std::string_view text, const std::string& name,
                                           std::span<const Option> table, Settings& settings);
 

@@ -44,7 +44,7 @@ std::string array_text(std::string_view list) {
     return out + "]";
 }
 
-// The value as a file has it, of a text as `set` reads it.
+// The value in file syntax, from a text in the syntax of `set`.
 std::string file_value(const Option& option, const std::string& text) {
     switch (option.kind.value) {
         case Value::boolean: return text == "yes" ? "true" : "false";
@@ -79,7 +79,7 @@ std::string title_in_file(Section section) {
     }
 }
 
-// Runs visit(option) for each key but the list of nodes, under its section's title.
+// Calls visit(option) for each key except the list of nodes, under its section's title.
 template <class Visit, class Begin>
 void each_key(std::span<const Option> table, Begin begin, Visit visit) {
     for (size_t i = 0; i < sections_count; i++) {
@@ -110,7 +110,7 @@ std::string remark(std::string_view text) {
     }
 }
 
-// Roff in lines of no more than a page's source should have.
+// Roff text, wrapped at the usual source width.
 std::string filled(const std::string& text) {
     constexpr size_t width = 78;
     std::string out, line;
@@ -129,16 +129,16 @@ std::string filled(const std::string& text) {
     return out;
 }
 
-// "a whole ..." for a key, and what a change of it needs.
+// Allowed values of a key, and whether a change needs a restart.
 std::string key_facts(const Option& option) {
     std::string facts = "Allowed: " + allowed_text(option) + ".";
     return facts + (is_live(option) ? "\nChanges by a reload." : "\nChanges by a restart.");
 }
 
-// What has no default but has to be said.
+// Required keys without a default.
 bool is_needed(const Option& option) { return key_of(option) == "shm"; }
 
-// Sample values of what has no default, in remarks.
+// Sample values, in comments, for keys without a default.
 std::string sample_value(const Option& option) {
     if (option.kind.value == Value::integer) return "1";
     const std::string_view name = key_of(option);
@@ -147,6 +147,7 @@ std::string sample_value(const Option& option) {
     if (name == "unix-socket") return quoted("/run/farcached/clients.sock");
     if (name == "pidfile") return quoted("/run/farcached/a.pid");
     if (name == "http") return quoted("127.0.0.1:9150");
+    if (name == "http-names") return quoted("cache.example.org");
     if (name == "user") return quoted("nobody");
     if (name == "listen") return "[\"127.0.0.1\", \"[::1]:11212\"]";
     if (name == "tcp" || name == "verbs") return quoted("10.0.0.1:11300");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Texts about the file of --config, made from an option table: what settings come to, the annotated sample, and the
-// keys for farcached.toml(5).
+// Generates texts about the file of --config from an option table: the resulting settings, the annotated sample, and the keys
+// for farcached.toml(5).
 #pragma once
 
 #include <span>
@@ -11,10 +11,10 @@
 
 namespace farcached::conf {
 
-// A file that says the same: read, it gives these settings again. What is not given stands there as a remark.
+// A file that yields these settings when read. Unset keys are comments.
 std::string config_text(std::span<const Option> table, const Program& program, const Settings& settings);
 
-// Every key with what it means and what holds without it, and nodes where there can be some.
+// Every key with its help and default, and a sample node if the program has nodes.
 std::string config_sample(std::span<const Option> table, const Program& program);
 
 // roff: .SS and .TP, to be placed under KEYS.

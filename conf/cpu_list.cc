@@ -7,7 +7,7 @@ namespace farcached::conf {
 
 namespace {
 
-// Takes a number off the front. False: there is none, or it is too large.
+// Removes a number from the front. False: no number, or it is too large.
 bool take_number(std::string_view& text, uint32_t& number) {
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
     if (error != std::errc() || number > cpu_number_max) return false;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A list of CPUs as taskset(1) takes it: "0-3,8".
+// Parses a list of CPUs in the syntax of taskset(1): "0-3,8".
 #pragma once
 
 #include <cstdint>
@@ -8,9 +8,9 @@
 
 namespace farcached::conf {
 
-constexpr uint32_t cpu_number_max = 1023;  // what a cpu_set_t holds
+constexpr uint32_t cpu_number_max = 1023;  // limit of cpu_set_t
 
-// In their order, each as often as it is named; empty if the list is, or is none.
+// In list order, duplicates included; empty if the list is empty or malformed.
 std::vector<uint32_t> cpus_of(std::string_view list);
 
 inline bool is_cpu_list(std::string_view list) { return !cpus_of(list).empty(); }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What the program's exit status tells, and how a refusal to start is carried to main. The numbers are
-// memcached's, which took them from sysexits.h: harnesses and units look at them.
+// Exit statuses, and the type that carries a startup error to main. The numbers are memcached's, from sysexits.h: harnesses and
+// units check them.
 #pragma once
 
 #include <optional>
@@ -19,6 +19,6 @@ struct Problem {
     std::string text;  // whole lines
 };
 
-using Refusal = std::optional<Problem>;  // none: all is well
+using Refusal = std::optional<Problem>;  // empty: no error
 
 }  // namespace farcached::conf

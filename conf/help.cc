@@ -42,7 +42,7 @@ std::string usage_of(const Option& option) {
     return argument.empty() ? text : text + "=" + argument;
 }
 
-// Worth saying: it takes an argument, and has a value when it is not given.
+// Whether help shows the default: the option takes an argument and has a default.
 bool has_default(const Option& option) {
     return !option.argument.empty() && !option.initial.empty() && option.kind.set != nullptr &&
            option.refusal.find("not there") == std::string_view::npos;
@@ -72,7 +72,7 @@ void append_option(const Option& option, std::string& out) {
 
 }  // namespace
 
-// Flags before suboptions, flags by letter with lower case first, suboptions as in the table.
+// Flags before suboptions; flags by letter, lower case first; suboptions in table order.
 std::vector<const Option*> rows_of(Section section, std::span<const Option> table) {
     std::vector<const Option*> rows;
     for (const Option& option : table) {
@@ -88,7 +88,7 @@ std::vector<const Option*> rows_of(Section section, std::span<const Option> tabl
     return rows;
 }
 
-// A hyphen in roff is a hyphen, not the minus that one types; a point at a line's start is a request.
+// Escapes text for roff: '-' would print as a hyphen, not a minus; '.' at a line's start would be a request.
 std::string roff(std::string_view text) {
     std::string out;
     bool line_start = true;
@@ -141,7 +141,13 @@ std::string full_version_text() {
 #else
     constexpr std::string_view uring = "without liburing";
 #endif
-    return version_text() + "farcached " + std::string(farcached_version()) + "\n" + std::string(uring) + "\n";
+#ifdef FARCACHED_LIBSECCOMP
+    constexpr std::string_view seccomp = "libseccomp " FARCACHED_LIBSECCOMP;
+#else
+    constexpr std::string_view seccomp = "without libseccomp";
+#endif
+    return version_text() + "farcached " + std::string(farcached_version()) + "\n" + std::string(uring) + "\n" +
+           std::string(seccomp) + "\n";
 }
 
 }  // namespace farcached::conf

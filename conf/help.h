@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Texts made from an option table: --help and the options of the man page; and the versions and licences.
+// Generates texts from an option table: --help and the options of the man page; also versions and licenses.
 #pragma once
 
 #include <span>
@@ -16,7 +16,7 @@ std::string help_text(std::span<const Option> table, const Program& program = fa
 std::string license_text();
 std::string version_text();
 std::string full_version_text();
-// A section's rows as help prints them: flags before suboptions, flags by letter.
+// A section's rows in help order: flags before suboptions, flags by letter.
 std::vector<const Option*> rows_of(Section section, std::span<const Option> table);
 std::string roff(std::string_view text);
 std::string options_man(std::span<const Option> table);  // roff: .SS and .TP, to be placed under OPTIONS

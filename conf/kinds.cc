@@ -17,7 +17,7 @@ bool only_blanks(const char* text) {
     return *text == '\0';
 }
 
-// What follows a number: its unit, if it is one.
+// The word after a number: its unit, if valid.
 std::string_view word_behind(const char* text) {
     std::string_view word(text);
     while (!word.empty() && word.front() == ' ') word.remove_prefix(1);

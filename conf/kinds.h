@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The kinds of values that options take: how each is read, checked and shown. The templates bind a kind to
-// one field of Settings: number<&Settings::session, &SessionSettings::threads>(1, 1024).
+// The kinds of option values: how each is parsed, checked and shown. The templates bind a kind to one field of Settings:
+// number<&Settings::session, &SessionSettings::threads>(1, 1024).
 #pragma once
 
 #include <algorithm>
@@ -13,6 +13,7 @@
 #include <type_traits>
 
 #include "base/log_words.h"
+#include "conf/host_names.h"
 #include "conf/nodes.h"
 #include "conf/option.h"
 
@@ -32,13 +33,13 @@ void copy_field(const Settings& from, Settings& to) {
     at<module, field>(to) = at<module, field>(from);
 }
 
-// -- What they have in common (conf/kinds.cc) ----------------------------------------------------------
+// -- Shared functions (conf/kinds.cc) -------------------------------------------------------------------
 
 struct NumberRead {
     bool good = false;        // a number within the option's range
     int64_t value = 0;        // in the option's unit
 };
-// Reads the leading digits, as memcached does; says so in warnings when something follows them.
+// Reads the leading digits, as memcached does; warns if other characters follow.
 NumberRead read_number(const Option& option, const char* text, std::string& warnings);
 bool read_real(const Option& option, const char* text, double& value);
 bool read_octal(const Option& option, const char* text, uint32_t& value);
@@ -46,10 +47,10 @@ bool read_octal(const Option& option, const char* text, uint32_t& value);
 bool read_size(const char* text, uint64_t& bytes);
 
 std::string fixed(double value, int digits);  // "%.*f"
-std::string shortest(double value);           // that reads back the same
+std::string shortest(double value);           // shortest text that reads back as the same value
 std::string yes_no(bool value);
 
-// The kind's numbers are in this unit.
+// Sets the unit of the kind's numbers.
 constexpr Kind counted_in(Unit unit, Kind kind) {
     kind.unit = unit;
     return kind;
@@ -57,8 +58,8 @@ constexpr Kind counted_in(Unit unit, Kind kind) {
 
 // -- Kinds bound to a field ----------------------------------------------------------------------------
 
-// Given, it sets the field to `given`; the default is written yes or no, and so is what no_<name> and a file say: of
-// the option, not of the field. Shown is the field.
+// The option sets the field to `given`. Its texts are "yes" and "no", in the default, for no_<name> and in a file; they refer
+// to the option, not the field. `show` returns the field.
 template <auto module, auto field, bool given = true>
 constexpr Kind toggle() {
     return {.set = [](const Option&, Settings& settings, const char* text, std::string&) -> Refusal {
@@ -97,7 +98,7 @@ constexpr Kind number(double min, double max, uint64_t scale = 1) {
             .copy = copy_field<module, field>};
 }
 
-// Above min and below max; shown with two digits.
+// Above min and below max; shown with two decimals.
 template <auto module, auto field>
 constexpr Kind real(double min, double max) {
     return {.set = [](const Option& option, Settings& settings, const char* text, std::string&) -> Refusal {
@@ -125,7 +126,7 @@ constexpr Kind text() {
             .copy = copy_field<module, field>};
 }
 
-// A text that is `good`; the row says in `allowed` what that is.
+// A text accepted by `good`; the row describes valid texts in `allowed`.
 template <auto module, auto field>
 constexpr Kind checked_text(bool (*good)(std::string_view)) {
     Kind kind = text<module, field>();
@@ -165,7 +166,7 @@ constexpr Kind power_of_two(double min, double max) {
     return kind;
 }
 
-// -- Kinds that only `stats settings` shows again (Settings::compat) ------------------------------------
+// -- Kinds that only `stats settings` shows (Settings::compat) ------------------------------------------
 
 constexpr double any_u32 = std::numeric_limits<uint32_t>::max();
 
@@ -184,12 +185,12 @@ constexpr Kind compat_number(double min, double max, uint64_t scale = 1) {
             .value = Value::integer,
             .write = write_compat_number};
 }
-// Above min and below max; `digits` are shown after the point.
+// Above min and below max; shown with `digits` decimals.
 constexpr Kind compat_real(double min, double max, uint64_t digits) {
     return {.set = set_compat_real, .show = show_compat, .min = min, .max = max, .scale = digits, .value = Value::real};
 }
 
-// Under which name a row's value is kept.
+// The name under which a row's value is stored.
 std::string_view compat_name(const Option& option);
 std::string compat_value(const Settings& settings, std::string_view name);
 double compat_real_value(const Settings& settings, std::string_view name);
@@ -201,7 +202,7 @@ Set set_udp_port, set_interfaces, set_unix_mode, set_protocol, set_item_size, se
     set_modern, set_deprecated, set_unavailable, set_http;
 Show show_http, show_unix_mode, show_protocol, show_evictions, show_threads_per_udp, show_lru_segmented, show_initial,
     write_protocol, write_delimiter, write_temporary_ttl, write_tls_version;
-// What kind.show says, or memcached's word where that is nothing: it has two.
+// The result of kind.show, or memcached's word for an unset value; it has two such words.
 Show show_or_null, show_or_bracketed_null;
 
 constexpr Kind udp_port{.set = set_udp_port, .show = show_initial, .value = Value::integer};
@@ -245,12 +246,12 @@ constexpr Kind tls_version{
 constexpr Kind no_chunked_items{.set = set_no_chunked_items};
 constexpr Kind modern{.set = set_modern};
 constexpr Kind deprecated{.set = set_deprecated};
-// memcached has it, farcached does not yet; shown as `initial`.
+// Exists in memcached, not yet in farcached; shown as `initial`.
 constexpr Kind unavailable{.set = set_unavailable, .show = show_initial};
 // Never set; shown as `initial`.
 constexpr Kind constant{.show = show_initial};
 
-// --http, which both daemons have.
+// --http, of both daemons.
 constexpr Option http_option(Section section) {
     return {.name = "http", .argument = "<[addr:]port>", .kind = {.set = set_http, .show = show_http, .value = Value::text},
             .section = section, .exit_status = exit_usage,
@@ -263,7 +264,18 @@ constexpr Option http_option(Section section) {
                     "$FARCACHED_HTTP_PORT_FILENAME names"};
 }
 
-// --admin, which both daemons have.
+// --http-names, of both daemons.
+constexpr Option http_names_option(Section section) {
+    return {.name = "http-names", .argument = "<list>",
+            .kind = checked_text<&Settings::admin, &AdminSettings::http_names>(is_host_name_list),
+            .section = section, .exit_status = exit_usage, .allowed = "host names with commas between them",
+            .help = "names of this host in Host headers of HTTP requests, with\n"
+                    "commas between them. IP addresses, localhost, the kernel's\n"
+                    "name of the host and the name in --http are always\n"
+                    "allowed; other names get status 403"};
+}
+
+// --admin, of both daemons.
 constexpr Option admin_option(Section section) {
     return {.name = "admin", .argument = "<path>",
             .kind = checked_text<&Settings::admin, &AdminSettings::socket_path>(is_socket_path),
@@ -272,7 +284,7 @@ constexpr Option admin_option(Section section) {
                     "with farctl or nc for statistics, and gives orders"};
 }
 
-// What both daemons say on stderr.
+// Logging on stderr, of both daemons.
 constexpr Option log_level_option(Section section) {
     return {.name = "log-level", .argument = "<level>", .initial = "notice",
             .kind = choice<&Settings::process, &ProcessSettings::log_level>(log_level_names), .section = section, .live = true,
@@ -291,7 +303,17 @@ constexpr Option log_format_option(Section section) {
 
 constexpr std::string_view item_size_allowed = "a number of bytes, or one with k or m, from 1k to 1024m";
 
-// What both daemons have of their files.
+// Crash reports, of both daemons.
+constexpr Option crash_request_option(Section section) {
+    return {.name = "crash-request", .initial = "no", .kind = toggle<&Settings::process, &ProcessSettings::crash_request>(),
+            .section = section, .exit_status = exit_usage,
+            .help = "show the first 64 bytes of the request at hand in a crash\n"
+                    "report; they may hold a key and a value"};
+}
+
+constexpr Kind drop_privileges = toggle<&Settings::process, &ProcessSettings::drop_privileges>();
+
+// Configuration files, of both daemons.
 constexpr Option config_option(Section section) {
     return {.name = "config", .argument = "<file>",
             .kind = text<&Settings::process, &ProcessSettings::config_path>(), .section = section, .in_file = false,
@@ -308,6 +330,11 @@ constexpr Option print_config_option(Section section) {
     return {.name = "print-config", .action = Action::print_config, .section = section,
             .help = "print what files and options come to, as a file for\n"
                     "--config, and exit"};
+}
+constexpr Option print_limits_option(Section section) {
+    return {.name = "print-limits", .action = Action::print_limits, .section = section,
+            .help = "print MemoryMax and TasksMax that hold all that files and\n"
+                    "options ask for, as the units set them, and exit"};
 }
 
 }  // namespace farcached::conf

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The kinds that one option each has.
+// The kinds used by one option each.
 #include <algorithm>
 #include <array>
 
@@ -75,7 +75,7 @@ Refusal set_item_size(const Option& option, Settings& settings, const char* text
     return {};
 }
 
-// "If this option is given, counting starts at once": the default is applied before `detail`'s own is.
+// As in memcached, giving the option starts counting at once. The default of `detail` is applied after this one's.
 Refusal set_delimiter(const Option& option, Settings& settings, const char* text, std::string&) {
     if (*text == '\0') return refuse(option, text);
     settings.admin.prefix_delimiter.assign(text, 1);
@@ -83,12 +83,12 @@ Refusal set_delimiter(const Option& option, Settings& settings, const char* text
     return {};
 }
 
-// That it is given is what turns the counting on.
+// Written only while counting is on: giving the option turns it on.
 std::string write_delimiter(const Option&, const Settings& settings) {
     return settings.admin.detail ? settings.admin.prefix_delimiter : std::string();
 }
 
-// As a flag once more; a file says how often.
+// As a flag: one level more; in a file: the level.
 Refusal set_louder(const Option& option, Settings& settings, const char* text, std::string& warnings) {
     uint32_t& verbosity = settings.process.verbosity;
     if (text == nullptr) {
@@ -105,7 +105,7 @@ std::string show_evictions(const Option&, const Settings& settings) {
     return settings.memory.evict ? "on" : "off";
 }
 
-// A list of interfaces had one thread for UDP each.
+// With a list of interfaces, memcached has one UDP thread for each.
 std::string show_threads_per_udp(const Option&, const Settings& settings) {
     bool several = settings.listen.interfaces.find(',') != std::string::npos;
     return std::to_string(several ? 1 : settings.session.threads);
@@ -120,7 +120,7 @@ Refusal set_hash_algorithm(const Option& option, Settings& settings, const char*
     return refuse(option, text);
 }
 
-// Without argument: on.
+// Without an argument: on.
 Refusal set_slab_automove(const Option& option, Settings& settings, const char* text,
                           std::string& warnings) {
     std::string_view given = text == nullptr ? "1" : text;
@@ -128,7 +128,7 @@ Refusal set_slab_automove(const Option& option, Settings& settings, const char* 
     return set_compat_number(option, settings, std::string(given).c_str(), warnings);
 }
 
-// Giving it also turns the LRU of short-lived items on.
+// Giving it also enables the LRU of short-lived items.
 Refusal set_temporary_ttl(const Option& option, Settings& settings, const char* text,
                           std::string& warnings) {
     settings.compat["temp_lru"] = "yes";
@@ -161,7 +161,7 @@ Refusal set_no_chunked_items(const Option&, Settings& settings, const char*, std
     return {};
 }
 
-// no_modern: the settings of memcached 1.4. `modern` adds nothing to today's defaults.
+// no_modern: the settings of memcached 1.4. `modern` equals today's defaults.
 Refusal set_modern(const Option&, Settings& settings, const char* text, std::string&) {
     if (text == nullptr) return {};
     CHECK(std::string_view(text) == "no");

@@ -8,7 +8,7 @@ namespace farcached::conf {
 
 namespace {
 
-// memcached says first what is wrong, then what it failed to do, with whatever errno says.
+// As memcached: first the error, then the failed action, with the text of errno.
 Problem cannot_listen(const std::string& why, const ListenSettings& settings) {
     return {exit_system, why + "\nfailed to listen on one of interface(s) " + settings.interfaces +
                              ": Invalid argument\n"};
@@ -29,7 +29,7 @@ bool take_bracketed(std::string_view& text, std::string_view& name) {
     return true;
 }
 
-// Takes what stands before the address, in any order.
+// Removes the prefixes before the address, in any order.
 Refusal take_prefixes(std::string_view& text, ListenAddress& address, const ListenSettings& settings) {
     std::string_view name;
     for (;;) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// -l, -p and -B turned into the addresses to listen on.
+// Converts -l, -p and -B to the addresses to listen on.
 #pragma once
 
 #include <string>
@@ -13,12 +13,12 @@ namespace farcached::conf {
 
 struct ListenAddress {
     std::string host;        // empty: all interfaces
-    uint16_t port = 0;       // 0: one that the kernel chooses
+    uint16_t port = 0;       // 0: chosen by the kernel
     Protocol protocol = Protocol::any;
-    std::string tag;         // as given; nothing reads it yet
+    std::string tag;         // as given; not used yet
 };
 
-// None with -s or -p 0.
+// Empty with -s or -p 0.
 std::variant<std::vector<ListenAddress>, Problem> listen_addresses(const ListenSettings& settings);
 
 }  // namespace farcached::conf

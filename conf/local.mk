@@ -18,6 +18,8 @@ conf_libconf_a_SOURCES = \
 	conf/exit_status.h \
 	conf/help.cc \
 	conf/help.h \
+	conf/host_names.cc \
+	conf/host_names.h \
 	conf/kinds.cc \
 	conf/kinds.h \
 	conf/kinds_single.cc \
@@ -40,6 +42,8 @@ conf_libconf_a_SOURCES = \
 	conf/proxy_settings.h \
 	conf/reload.cc \
 	conf/reload.h \
+	conf/resource_limits.cc \
+	conf/resource_limits.h \
 	conf/settings.h \
 	conf/settings_stats.cc \
 	conf/settings_stats.h \

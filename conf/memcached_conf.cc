@@ -9,10 +9,10 @@ namespace {
 
 bool is_blank(char c) { return c == ' ' || c == '\t' || c == '\r' || c == '\v' || c == '\f'; }
 
-// False: a quote is not closed.
+// False: an unclosed quote.
 bool split(std::string_view line, std::vector<std::string>& words) {
     std::string word;
-    bool any = false;  // of a word, which may be ""
+    bool any = false;  // a word has begun; it may be ""
     char quote = 0;
     for (char c : line) {
         if (quote != 0) {

@@ -17,7 +17,7 @@ using M = MemorySettings;
 using N = NodeSettings;
 using P = ProcessSettings;
 
-constexpr double megabytes_max = 256.0 * 1024;  // what one node's index can point into
+constexpr double megabytes_max = 256.0 * 1024;  // the maximum that one node's index can address
 
 template <std::string N::* host, uint16_t N::* port>
 Refusal set_address(const Option& option, Settings& settings, const char* text, std::string&) {
@@ -40,7 +40,7 @@ constexpr Kind tcp_address = address<&N::tcp_host, &N::tcp_port>();
 constexpr Kind verbs_address = address<&N::verbs_host, &N::verbs_port>();
 constexpr std::string_view address_allowed = "ADDR:PORT, with brackets around an IPv6 address; port 0 to 65535";
 
-// One term for all leases: the only one, the shortest and the longest.
+// One term for all leases: also sets the shortest and the longest.
 constexpr Kind one_term() {
     Kind kind = number<&S::node, &N::lease_ms>(1, 256'000);
     kind.set = [](const Option& option, Settings& settings, const char* text, std::string& note) -> Refusal {
@@ -71,6 +71,11 @@ constexpr Option table[] = {
      .help = "serve proxies of this host, which read the node's memory\n"
              "themselves; the Unix socket at which they find it. Beside it\n"
              "<path>.lock keeps a second node away"},
+    {.name = "shm-group", .initial = "no", .kind = toggle<&S::node, &N::shm_group>(), .section = Section::network,
+     .exit_status = exit_usage,
+     .help = "over --shm, serve proxies of other users too if their\n"
+             "primary group is the node's (shm_group of farcached(1));\n"
+             "else those of the node's user and root alone"},
     {.name = "tcp", .argument = "<addr>:<port>", .kind = tcp_address, .section = Section::network,
      .exit_status = exit_usage,
      .allowed = address_allowed,
@@ -87,7 +92,8 @@ constexpr Option table[] = {
      .kind = number<&S::session, &SessionSettings::connections_max>(1, 1 << 20),
      .section = Section::network, .live = true, .exit_status = exit_usage,
      .help = "how many connections of proxies may be welcome at once; a\n"
-             "proxy has one for each of its threads"},
+             "proxy has one for each of its threads. When all are taken,\n"
+             "unused and silent ones give way to newcomers"},
     {.name = "greeting-timeout-ms", .argument = "<ms>", .initial = "10000",
      .kind = counted_in(Unit::milliseconds, number<&S::node, &N::greeting_timeout_ms>(100, 600'000)),
      .section = Section::network, .live = true,
@@ -95,6 +101,7 @@ constexpr Option table[] = {
      .help = "close connections on which no proxy has greeted for so long"},
     admin_option(Section::network),
     http_option(Section::network),
+    http_names_option(Section::network),
     {.flag = 'm', .name = "memory-limit", .argument = "<megabytes>", .initial = "64",
      .kind = counted_in(Unit::megabytes, number<&S::memory, &M::bytes_max>(1, megabytes_max, 1 << 20)),
      .section = Section::memory, .live = true,
@@ -125,7 +132,8 @@ constexpr Option table[] = {
      .live = true,
      .exit_status = exit_usage,
      .help = "the shortest term, for items that were touched twice while\n"
-             "memory is full and leased, where terms differ (pdla, s3fifo)"},
+             "memory is full and leased, where terms differ (pdla, s3fifo,\n"
+             "pdla_paper)"},
     {.name = "lease-ms-max", .argument = "<ms>", .initial = "256000",
      .kind = counted_in(Unit::milliseconds, number<&S::node, &N::lease_ms_max>(1, 256'000)), .section = Section::memory,
      .live = true,
@@ -135,15 +143,14 @@ constexpr Option table[] = {
     {.name = "no-lease", .initial = "no", .kind = toggle<&S::node, &N::lease, false>(),
      .section = Section::memory,
      .help = "grant no leases: each get asks the node, or its index"},
-    {.name = "dead-share", .argument = "<percent>", .initial = "0",
-     .kind = number<&S::node, &N::dead_share_percent>(0, 100), .section = Section::memory,
+    {.name = "dead-share", .argument = "<percent>", .initial = "6",
+     .kind = number<&S::node, &N::dead_share_percent>(1, 100), .section = Section::memory,
      .exit_status = exit_usage,
-     .help = "an item that replaces one which died under its lease earns none\n"
-             "until that is over, once those that died so take this share of\n"
-             "what the live items do. More lets more gets go by remote pointers\n"
-             "where items are overwritten, and keeps more memory waiting"},
+     .help = "share of the memory limit that dead slots (items deleted or outgrown\n"
+             "under a lease) may hold: above it a key that left one earns no lease\n"
+             "until it is free, above twice the share no key earns a new lease"},
     {.name = "access-tracking", .argument = "<none|atomic|report>", .initial = "none",
-     .kind = choice<&S::node, &N::access_tracking>(access_tracking_names), .section = Section::memory,
+     .kind = choice<&S::node, &N::access_tracking>(access_tracking_names_of_nodes), .section = Section::memory,
      .exit_status = exit_usage,
      .help = "atomic: proxies over --verbs may count what they read in\n"
              "memory of its own, an eighth of -m that is locked too, and\n"
@@ -168,8 +175,15 @@ constexpr Option table[] = {
      .section = Section::process, .help = "write the process id there"},
     {.flag = 'v', .name = "verbose", .kind = louder, .section = Section::process, .live = true,
      .help = "say on stderr who connects and why connections end"},
-    log_level_option(Section::process), log_format_option(Section::process),
+    log_level_option(Section::process), log_format_option(Section::process), crash_request_option(Section::process),
+    {.name = "drop-privileges", .initial = "no", .kind = drop_privileges, .section = Section::process,
+     .exit_status = exit_usage,
+     .help = "once it serves, allow only the system calls that it needs:\n"
+             "no other program, process or trace. Any other call fails\n"
+             "with EPERM, and the kernel's audit log names it. Where there\n"
+             "are no such filters it does not start"},
     config_option(Section::process), check_config_option(Section::process), print_config_option(Section::process),
+    print_limits_option(Section::process),
     {.flag = 'h', .name = "help", .action = Action::help, .section = Section::process,
      .help = "print this and exit"},
     {.flag = 'V', .name = "version", .action = Action::version, .section = Section::process,
@@ -212,7 +226,7 @@ std::string no_remarks(const Settings&) { return {}; }
 std::span<const Option> node_option_table() { return table; }
 
 const Program& farnode_program() {
-    static constexpr Program program{"farnode", version_line, check_node_settings, no_remarks};
+    static constexpr Program program{"farnode", version_line, check_node_settings, no_remarks, farnode_limits};
     return program;
 }
 

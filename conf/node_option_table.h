@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The options of a farnode. Each but those that print something is a key of the file of --config, too.
+// The options of a farnode. Each is also a key of the file of --config, except those that print something.
 #pragma once
 
 #include <span>

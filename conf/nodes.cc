@@ -18,8 +18,8 @@ namespace farcached::conf {
 namespace {
 
 constexpr size_t path_bytes_max = sizeof(sockaddr_un::sun_path) - 1;
-constexpr size_t host_bytes_max = 253;     // of a name in the DNS
-constexpr size_t hash_as_bytes_max = 260;  // such a name and a port
+constexpr size_t host_bytes_max = 253;     // of a DNS name
+constexpr size_t hash_as_bytes_max = 260;  // such a name with a port
 static_assert(limits::node_weight_max == 65535, "said in the table below");
 static_assert(limits::node_name_bytes_max == 63, "said in the table below");
 
@@ -162,7 +162,7 @@ constexpr NodeKey keys[] = {
      .take = take_hash_as},
 };
 
-constexpr size_t given_bytes_max = 64;  // of a value repeated in a message
+constexpr size_t given_bytes_max = 64;  // of a value quoted in a message
 
 std::string origin_or_name(const NodeSpec& node) {
     return node.origin.empty() ? "node " + quoted(node.name) : node.origin;

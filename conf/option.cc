@@ -40,7 +40,7 @@ void copy_value(const Option& option, const Settings& from, Settings& to) {
 
 namespace {
 
-// Of a number: "number from 1 to 9".
+// For a number: "number from 1 to 9".
 std::string range(const Option& option) {
     std::string what = option.kind.power_of_two ? "power of two" : "number";
     return what + " from " + fixed(option.kind.min, 0) + " to " + fixed(option.kind.max, 0);

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Option: one row of the option table, the only place where an option is described. The parser, the
-// defaults, --help, the man page and `stats settings` are all made from it.
+// Option: one row of the option table, the only description of an option. The table generates the parser, the defaults, --help,
+// the man page and `stats settings`.
 //
 // I1  The table is in the order of `stats settings`; help and man page group its rows by section.
 // I2  The default is always accepted, even outside the range: some zeros mean "not given".
-// I3  A row with neither flag nor suboption is there for `stats settings` alone.
-// I4  What a key of the file says is read back from what is written of it: set(write(x)) is x. A row that keeps
-//     nothing, or that stands for several others, is no key (Value::none).
-// I5  A row that is `live` is applied by a reload; of any other a reload says that it waits for a restart.
+// I3  A row with neither flag nor suboption exists for `stats settings` alone.
+// I4  A key's written value reads back: set(write(x)) is x. A row that keeps no value, or that stands for several others, is no
+//     key (Value::none).
+// I5  A reload applies rows that are `live`; it reports any other changed row as waiting for a restart.
 #pragma once
 
 #include <cstddef>
@@ -22,7 +22,7 @@
 
 namespace farcached::conf {
 
-// Where help prints it. Each has a title (option_table.cc).
+// Section of help. Each has a title (option_table.cc).
 enum class Section : uint8_t {
     network, memory, nodes, process, commands, security, extended, compat, hidden
 };
@@ -35,19 +35,19 @@ enum class Where : uint8_t {
     stat,        // `stats settings` alone
 };
 
-// What parsing ends with, instead of running; but `extended`, which is the list of -o.
+// Actions that end parsing instead of running; `extended`, the list of -o, does not.
 enum class Action : uint8_t {
     none, help, license, version, version_full, options_man, extended,
-    check_config, print_config,             // after all that the words and files say was read
+    check_config, print_config, print_limits,  // after all words and files were read
     config_sample, config_man, completion_bash, completion_zsh,
 };
 
-// What a file must hold where the command line has text.
+// The type of a value in a file, where the command line has text.
 enum class Value : uint8_t {
-    none,      // it cannot be in a file
+    none,      // not allowed in a file
     text,
     integer,   // with a Unit also a text of number and unit
-    size,      // bytes as a number, or as a text that the command line takes, too
+    size,      // bytes as a number, or as a text in command-line syntax
     real,
     boolean,
     tables,    // [[node]]
@@ -55,73 +55,73 @@ enum class Value : uint8_t {
 
 struct Option;
 
-// Reads a value into the settings; text is nullptr for an option without argument. Remarks, whole lines, are
-// appended to `warnings`.
+// Reads a value into the settings; text is nullptr for an option without argument. Appends warnings as whole lines to
+// `warnings`.
 using Set = Refusal(const Option& option, Settings& settings, const char* text, std::string& warnings);
 using Show = std::string(const Option& option, const Settings& settings);
 using Copy = void(const Settings& from, Settings& to);
 
-// How a value is read and shown. Made by the helpers of conf/kinds.h.
+// How a value is parsed and shown. The helpers of conf/kinds.h create kinds.
 struct Kind {
     Set* set = nullptr;        // nullptr: cannot be set
-    Show* show = nullptr;      // nullptr: is not shown
-    double min = 0, max = 0;   // of the number as it is written
+    Show* show = nullptr;      // nullptr: not shown
+    double min = 0, max = 0;   // of the number as written
     uint64_t scale = 1;        // its unit
     Value value = Value::none;
-    std::span<const std::string_view> choices = {};  // the words it takes, if it takes few
+    std::span<const std::string_view> choices = {};  // the allowed words, if few
     bool (*good)(std::string_view) = nullptr;        // whether a text is allowed
-    bool power_of_two = false;                       // and no other number
-    Show* write = nullptr;     // as `set` reads it; empty: not given. nullptr: what `show` says
+    bool power_of_two = false;                       // only powers of two
+    Show* write = nullptr;     // in the syntax of `set`; empty: not given. nullptr: as `show`
     Unit unit = Unit::none;    // of the number
-    Copy* copy = nullptr;      // from settings to others, for a reload
-    bool several = false;      // of texts, with commas between them: in a file an array, too
+    Copy* copy = nullptr;      // between settings, for a reload
+    bool several = false;      // a comma-separated list of texts: in a file also an array
 };
 
 struct Option {
     Where where = Where::flag;
     char flag = 0;                     // 0: only long
     std::string_view name = {};             // long flag, or suboption
-    bool negatable = false;            // suboption: no_<name> says the opposite
-    bool argument_optional = false;    // suboption: nullptr as text is fine
-    std::string_view argument = {};         // its placeholder; empty: takes none
-    std::string_view initial = {};          // as it would be written; empty: unset
+    bool negatable = false;            // suboption: no_<name> negates it
+    bool argument_optional = false;    // suboption: accepts nullptr as text
+    std::string_view argument = {};         // placeholder; empty: takes no argument
+    std::string_view initial = {};          // default as written; empty: unset
     Kind kind{};
     Action action = Action::none;
     Section section = Section::hidden;
-    bool in_file = true;               // a key of the file of --config, unless Value::none; a dot is a table's
-    std::string_view key = {};         // its name there; empty: `name`
+    bool in_file = true;               // a key of the file of --config, unless Value::none; a dot denotes a table
+    std::string_view key = {};         // name in the file; empty: `name`
     bool live = false;                 // a reload applies it
     std::string_view stat = {};             // name in `stats settings`; empty: not shown
     Show* stat_show = nullptr;         // instead of kind.show
     int exit_status = exit_illegal;    // of a refused value
-    std::string_view refusal = {};          // its text; {} is the value; empty: made from what is allowed
-    std::string_view allowed = {};          // of a text, for messages; numbers and choices say it themselves
+    std::string_view refusal = {};          // message; {} is the value; empty: generated from the allowed values
+    std::string_view allowed = {};          // allowed texts, for messages; numbers and choices generate theirs
     std::string_view help = {};             // \n begins a new line
 };
 
 std::span<const Option> option_table();  // farcached's own
 
-// What it is called in a file.
+// The name in a file.
 std::string_view key_of(const Option& option);
-// Is it a key of the file?
+// Whether the option is a key of the file.
 bool is_key(const Option& option);
-// Its value as `set` reads it; empty: not given. Of keys.
+// The value in the syntax of `set`; empty: not given. For keys.
 std::string written(const Option& option, const Settings& settings);
-// Does a reload apply it? What is only shown changes at once, too.
+// Whether a reload applies the option. Rows that are only shown also change at once.
 bool is_live(const Option& option);
-// Of one that is live: has `to` say what `from` does.
+// For a live option: copies its value.
 void copy_value(const Option& option, const Settings& from, Settings& to);
 
-// As if a command line with these options were empty.
+// The settings of an empty command line.
 Settings defaults(std::span<const Option> table);
 
 // "-p, --port" or "-o hashpower", for messages.
 std::string spelled(const Option& option);
 // "a whole number from 1 to 1024", "true or false", "one of rpc, index".
 std::string allowed_text(const Option& option);
-// What is wrong with a value that was refused: "'0' is no number from 1 to 1024".
+// Describes a refused value: "'0' is no number from 1 to 1024".
 std::string complaint(const Option& option, std::string_view value);
-// The refusal of a value, in the option's words.
+// The error for a refused value, in the option's words.
 Problem refuse(const Option& option, std::string_view value);
 
 }  // namespace farcached::conf

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The option table (conf/option.h). Ranges and defaults are memcached 1.6.45's; refusals are worded as its
-// are, where it has words.
+// The option table (conf/option.h). Ranges, defaults and the texts of errors are those of memcached 1.6.45, where it has them.
 #include <array>
 
 #include "base/check.h"
@@ -30,7 +29,7 @@ constexpr Section security = Section::security;
 constexpr Section extended = Section::extended;
 constexpr Section compat = Section::compat;
 
-constexpr double megabytes_max = 1024.0 * 1024 * 1024;  // a PiB: what fits is for the system to say
+constexpr double megabytes_max = 1024.0 * 1024 * 1024;  // 1 PiB: the system sets the practical limit
 constexpr double any_i32 = 2147483647.0;
 
 constexpr Option table[] = {
@@ -171,7 +170,8 @@ constexpr Option table[] = {
      .help = "refuse flush_all"},
     {.flag = 'X', .name = "disable-dumping", .initial = "no",
      .kind = toggle<&S::admin, &A::dump, false>(), .section = commands, .live = true, .stat = "dump_enabled",
-     .help = "refuse `stats cachedump` and `lru_crawler metadump`"},
+     .help = "refuse what shows keys: `lru_crawler metadump`, and `stats`\n"
+             "cachedump, detail, hotkeys and slow_log"},
     {.where = suboption, .name = "hash_algorithm", .argument = "<name>", .initial = "murmur3",
      .kind = hash_algorithm, .section = compat, .stat = "hash_algorithm",
      .refusal = "Unknown hash_algorithm option (jenkins, murmur3, xxh3)\n",
@@ -208,8 +208,9 @@ constexpr Option table[] = {
      .kind = counted_in(Unit::kilobytes, number<&S::admin, &A::worker_log_bytes>(1, 1 << 20, 1024)), .section = extended,
      .stat = "worker_logbuf_size", .help = "log lines held until they are given to watchers"},
     {.where = suboption, .name = "read_buf_mem_limit", .argument = "<megabytes>", .initial = "0",
-     .kind = counted_in(Unit::megabytes, compat_number(0, any_u32, 1 << 20)), .section = compat, .stat = "read_buf_mem_limit",
-     .help = "memory for the buffers of all clients; 0: no limit"},
+     .kind = counted_in(Unit::megabytes, number<&S::session, &N::buffer_bytes_max>(0, any_u32, 1 << 20)), .section = extended,
+     .stat = "read_buf_mem_limit",
+     .help = "buffers of all clients, beside -m; 0: what suits that"},
     {.where = suboption, .name = "track_sizes", .initial = "no",
      .kind = toggle<&S::admin, &A::track_sizes>(), .section = extended, .stat = "track_sizes",
      .help = "count item sizes for `stats sizes`"},
@@ -296,9 +297,10 @@ constexpr Option table[] = {
              "be had libevent serves them, and a line on stderr says why,\n"
              "with auto only after -v. `stats` shows what is in use as\n"
              "farcached_io"},
-    // From here on, not in `stats settings`.
+    // Not in `stats settings` from here on.
     admin_option(network),
     http_option(network),
+    http_names_option(network),
     {.where = suboption, .name = "latency_stats", .negatable = true, .initial = "yes",
      .kind = toggle<&S::admin, &A::latency>(), .section = extended, .live = true,
      .help = "measure how long requests take, for `stats latency` and\n/metrics (default); no_latency_stats: do not"},
@@ -311,7 +313,7 @@ constexpr Option table[] = {
      .kind = number<&S::admin, &A::hot_keys_one_in>(0, 1'000'000), .section = extended, .live = true,
      .exit_status = exit_usage,
      .help = "look at the key of about one in so many gets and sets, for\n`stats hotkeys`. 0: of none"},
-    log_level_option(process), log_format_option(process),
+    log_level_option(process), log_format_option(process), crash_request_option(process),
     {.name = "worker-cpus", .argument = "<list>", .kind = checked_text<&S::session, &N::worker_cpus>(is_cpu_list),
      .section = process, .exit_status = exit_usage, .allowed = "numbers of CPUs, 0 to 1023, and ranges of them, as 0-3,8",
      .help = "keep each worker on a CPU: the first on the first of the\n"
@@ -334,7 +336,7 @@ constexpr Option table[] = {
      .help = "raise the limit on core files"},
     {.flag = 'W', .name = "disable-watch", .initial = "no",
      .kind = toggle<&S::admin, &A::watch, false>(), .section = commands, .live = true, .help = "refuse `watch`"},
-    config_option(process), check_config_option(process), print_config_option(process),
+    config_option(process), check_config_option(process), print_config_option(process), print_limits_option(process),
     {.name = "memcached-conf", .argument = "<file>",
      .kind = text<&S::process, &P::memcached_conf_path>(), .section = process, .in_file = false,
      .help = "read the flags in this file, one to a line as Debian has\n"
@@ -364,8 +366,14 @@ constexpr Option table[] = {
     {.where = suboption, .name = "modern", .negatable = true, .kind = modern, .section = compat,
      .help = "what will be the default; no_modern: as memcached 1.4,\n"
              "where it has a meaning here: no_maxconns_fast,no_lru_crawler"},
-    {.where = suboption, .name = "drop_privileges", .negatable = true, .kind = ignored,
-     .section = compat, .help = "forbid system calls that are not needed"},
+    {.where = suboption, .name = "drop_privileges", .negatable = true, .initial = "no", .kind = drop_privileges,
+     .section = extended, .exit_status = exit_usage,
+     .help = "once it serves, allow only the system calls that it needs:\n"
+             "no other program, process or trace, io_uring only where it\n"
+             "is in use. Any other call fails with EPERM (memcached is\n"
+             "killed), and the kernel's audit log names it. Where there\n"
+             "are no such filters it does not start. no_drop_privileges:\n"
+             "allow all (default)"},
     {.where = suboption, .name = "relaxed_privileges", .kind = ignored, .section = compat,
      .help = "forbid fewer; for memcached's own tests"},
     {.where = suboption, .name = "resp_obj_mem_limit", .argument_optional = true,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Program: what tells one daemon's command line from another's, beside its table of options.
+// Program: the properties of one daemon's command line, except its option table.
 #pragma once
 
 #include <string>
@@ -7,16 +7,18 @@
 #include <vector>
 
 #include "conf/exit_status.h"
+#include "conf/resource_limits.h"
 #include "conf/settings.h"
 
 namespace farcached::conf {
 
 struct Program {
-    std::string_view name;                       // of the command
-    std::string (*version)() = nullptr;          // for -V, and above the help: a line
-    // What options say about each other: all that is wrong.
+    std::string_view name;                       // command name
+    std::string (*version)() = nullptr;          // for -V, and above the help: one line
+    // Checks between options; returns all errors.
     std::vector<Problem> (*check)(const Settings&) = nullptr;
-    std::string (*remarks)(const Settings&) = nullptr; // not refused, but worth lines on stderr
+    std::string (*remarks)(const Settings&) = nullptr; // warnings for stderr
+    ResourceLimits (*limits)(const Settings&) = nullptr;
 };
 
 const Program& farcached_program();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The options of a farcached in front of nodes: each is a flag or an -o option, and all but --config
-// are keys of the file that --config names too, under the same name.
+// The options of a farcached with nodes: each is a flag or an -o option. All but --config are also keys of the file that
+// --config names, under the same name.
 #include "conf/proxy_option_table.h"
 
 #include <algorithm>
@@ -48,7 +48,7 @@ Refusal set_node(const Option& option, Settings& settings, const char* text, std
     return Problem{exit_usage, lines};
 }
 
-// As --node takes them, a line each.
+// In the syntax of --node, one per line.
 std::string write_nodes(const Option&, const Settings& settings) {
     std::string lines;
     for (const NodeSpec& node : settings.proxy.nodes) {
@@ -101,32 +101,45 @@ constexpr Option table[] = {
      .exit_status = exit_usage,
      .help = "a get of a key whose place is not known asks the node (rpc),\n"
              "or reads the node's index first (index)"},
-    {.where = suboption, .name = "access_tracking", .argument = "<none|atomic|report>", .initial = "none",
+    {.where = suboption, .name = "access_tracking", .argument = "<none|atomic|report|auto>", .initial = "auto",
      .kind = choice<&S::proxy, &P::access_tracking>(access_tracking_names), .section = nodes, .live = true,
      .exit_status = exit_usage,
      .help = "how a node learns which items are read there without its\n"
-             "help: from the next requests (none); behind verbs by a\n"
-             "FETCH_AND_ADD behind each read (atomic), if it has counters:\n"
-             "--access-tracking of farnode(1); or by reports of those that\n"
-             "are read most, sent also if nothing is asked (report)"},
+             "help. report: from reports of those that are read most, sent\n"
+             "also if nothing is asked, which renew their leases; none: from\n"
+             "the next requests; auto: report where items are read by remote\n"
+             "pointers, none where the node's memory is mapped (local_read);\n"
+             "atomic: behind verbs by a FETCH_AND_ADD behind each read, if\n"
+             "the node has counters: --access-tracking of farnode(1)"},
+    {.where = suboption, .name = "shm_group", .negatable = true, .initial = "no",
+     .kind = toggle<&S::proxy, &P::shm_group>(), .section = nodes, .exit_status = exit_usage,
+     .help = "trust nodes over shm of other users too if their primary\n"
+             "group is this process's (--shm-group of farnode(1));\n"
+             "no_shm_group: those of this user and root alone (default)"},
     {.where = suboption, .name = "report_interval_ms", .argument = "<ms>", .initial = "10000",
      .kind = counted_in(Unit::milliseconds, number<&S::proxy, &P::report_interval_ms>(100, 60'000)), .section = nodes, .live = true,
      .exit_status = exit_usage,
      .help = "between such reports, of 8 KiB at most, from each thread to\n"
              "each node; where the table of pointers is shared, from one\n"
              "for all threads of all farcached of this host"},
-    {.where = suboption, .name = "pointer_table.path", .argument = "<name>", .initial = "/farcached",
+    {.where = suboption, .name = "report_items", .argument = "<num>", .initial = "4096",
+     .kind = number<&S::proxy, &P::report_items>(limits::report_items_min, limits::report_items_max), .section = nodes,
+     .exit_status = exit_usage,
+     .help = "keys among which those worth reporting are found, of each\n"
+             "thread and node; 104 bytes each"},
+    {.where = suboption, .name = "pointer_table.path", .argument = "<name>", .initial = "/farcached-3-%U",
      .kind = checked_text<&S::proxy, &P::pointer_table_path>(is_shared_memory_name),
      .section = nodes, .exit_status = exit_usage,
      .allowed = "a POSIX shared-memory name: a slash and up to 254 characters without another",
      .help = "shared memory in which the farcached processes of this host\n"
              "keep where items are, and what they report of together;\n"
-             "with no_local_read or verbs"},
+             "with no_local_read or verbs. %U in the name is replaced by\n"
+             "the user id: a table is for the processes of one user"},
     {.where = suboption, .name = "pointer_table.entries", .argument = "<num>", .initial = "1048576",
      .kind = power_of_two<&S::proxy, &P::pointer_table_entries>(limits::pointer_table_entries_min,
                                                                 limits::pointer_table_entries_max),
      .section = nodes, .exit_status = exit_usage,
-     .help = "entries of that table, 68 bytes each, a power of two; one\n"
+     .help = "entries of that table, 67 bytes each, a power of two; one\n"
              "that exists keeps its own"},
     {.where = suboption, .name = "node_timeout_ms", .argument = "<ms>", .initial = "1000",
      .kind = counted_in(Unit::milliseconds, number<&S::proxy, &P::node_timeout_ms>(1, 60'000)), .section = nodes, .live = true,

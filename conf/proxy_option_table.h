@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The options of a farcached in front of nodes, apart from the table of farcached's own: a program
-// that serves nodes parses its command line by both.
+// The options of a farcached with nodes, separate from farcached's own table: such a program parses its command line by both.
 #pragma once
 
 #include <span>
@@ -11,7 +10,7 @@
 namespace farcached::conf {
 
 std::span<const Option> proxy_option_table();
-// farcached's own rows, then these.
+// farcached's own rows, followed by these.
 std::vector<Option> option_table_with_nodes();
 
 }  // namespace farcached::conf

@@ -24,7 +24,7 @@ ReloadPlan plan_reload(std::span<const Option> table, const Program& program, co
         (changes ? plan.changed : plan.waiting).emplace_back(key_of(option));
         if (changes) copy_value(option, wanted, plan.settings);
     }
-    // What changes may not go together with what does not yet.
+    // Live changes may conflict with settings that wait for a restart.
     for (const Problem& problem : program.check(plan.settings)) plan.errors.push_back(problem.text);
     for (const std::string& complaint : check_nodes(plan.settings.proxy)) plan.errors.push_back(complaint);
     for (std::string& error : plan.errors) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What a reload comes to: the settings that a daemon runs by, and those that its command line and files say now.
+// Plans a reload: compares the running settings with those that the command line and files now yield.
 #pragma once
 
 #include <span>
@@ -13,14 +13,14 @@
 namespace farcached::conf {
 
 struct ReloadPlan {
-    std::vector<std::string> errors;   // not empty: nothing is to be changed, and the rest says nothing
-    Settings settings;                 // to run by from now on: those that run, with what a reload may change
-    std::vector<std::string> changed;  // keys that differ from what runs, and are applied
+    std::vector<std::string> errors;   // not empty: change nothing, and ignore the rest
+    Settings settings;                 // the running settings, with the changes that a reload may apply
+    std::vector<std::string> changed;  // keys that differ, and are applied
     std::vector<std::string> waiting;  // keys that differ, and need a restart
 };
 
-// running: what the daemon runs by, of which this says what to change. wanted: checked settings.
-// A list of nodes that becomes empty, or no longer is, waits: with nodes the process keeps no items.
+// running: the daemon's current settings. wanted: checked settings.
+// A list of nodes that becomes empty, or nonempty, waits for a restart: with nodes the process stores no items.
 ReloadPlan plan_reload(std::span<const Option> table, const Program& program, const Settings& running,
                        const Settings& wanted);
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Settings: everything the command line can say, one small struct per module that reads it.
+// Settings: all values of the command line, one small struct for each module that reads it.
 //
-// I1  Members hold no defaults: those are in the option tables (conf/*option_table.cc), and conf::defaults()
-//     applies them. A Settings that did not come from there or from parse_command_line() is all zeros.
-// I2  A module is given its own struct, or what main makes of it, never all of Settings.
+// I1  Members hold no defaults: the option tables (conf/*option_table.cc) have them, and conf::defaults() applies them. Any
+//     other Settings is all zeros until defaults() or parse_command_line() fills it.
+// I2  A module gets its own struct, or values that main derives from it, never all of Settings.
 #pragma once
 
 #include <cstdint>
@@ -31,7 +31,7 @@ struct MemorySettings {
 };
 
 struct ListenSettings {
-    int32_t port = 0;            // 0: no TCP; -1: one that the kernel chooses
+    int32_t port = 0;            // 0: no TCP; -1: chosen by the kernel
     std::string interfaces;      // as given, several joined by commas; empty: all
     std::string unix_path;       // not empty: no TCP
     uint32_t unix_mode = 0;
@@ -41,10 +41,11 @@ struct ListenSettings {
 
 struct SessionSettings {
     uint32_t connections_max = 0;
-    bool reject_over_limit = false;   // else accepting stops until there is room
+    bool reject_over_limit = false;   // otherwise accepting pauses until a connection ends
     uint32_t threads = 0;
     uint32_t requests_per_event = 0;
     uint32_t idle_timeout_s = 0;      // 0: none
+    uint64_t buffer_bytes_max = 0;    // of all clients together; 0: derived from the memory limit
     SocketBackend io = SocketBackend::libevent;
     std::string worker_cpus;          // conf/cpu_list.h; empty: any
 };
@@ -53,13 +54,15 @@ struct ProcessSettings {
     bool daemonize = false;
     bool lock_memory = false;
     bool core_dumps = false;
+    bool drop_privileges = false;  // forbid system calls that the daemon does not need
+    bool crash_request = false;  // crash reports show bytes of the current request
     uint32_t verbosity = 0;
     LogLevel log_level = LogLevel::error;
     LogFormat log_format = LogFormat::text;
     std::string user;
     std::string pid_file;
-    std::string config_path;     // a file read before the command line; empty: none
-    std::string memcached_conf_path;  // one of flags, read before that; empty: none
+    std::string config_path;     // read before the command line; empty: none
+    std::string memcached_conf_path;  // a file of flags, read before config_path; empty: none
 };
 
 struct AdminSettings {
@@ -69,26 +72,27 @@ struct AdminSettings {
     bool watch = false;
     bool detail = false;
     bool track_sizes = false;
-    std::string socket_path;             // of the operator's Unix socket; empty: none
+    std::string socket_path;             // of the admin Unix socket; empty: none
     std::string http_host;               // a name, an address without brackets, "*": all; empty: no HTTP
-    uint16_t http_port = 0;              // 0: one that the kernel chooses
+    uint16_t http_port = 0;              // 0: chosen by the kernel
+    std::string http_names;              // a list for own_host_names(); empty: none
     std::string prefix_delimiter;        // one character
     uint64_t watcher_log_bytes = 0;
     uint64_t worker_log_bytes = 0;
-    bool latency = false;                // histograms of how long requests took
-    uint32_t slow_log_ms = 0;            // requests that took so long are listed; 0: none
-    uint32_t hot_keys_one_in = 0;        // of gets and sets, whose keys are sampled; 0: none
+    bool latency = false;                // histograms of request latency
+    uint32_t slow_log_ms = 0;            // threshold for listing slow requests; 0: off
+    uint32_t hot_keys_one_in = 0;        // sampling of keys of gets and sets: one in so many; 0: off
 };
 
-// The background search for expired items.
+// The background sweep of expired items.
 struct CrawlerSettings {
     bool enabled = false;
-    uint32_t sleep_us = 0;       // pause between portions
-    uint32_t items_max = 0;      // of a size class in one run; 0: all
+    uint32_t sleep_us = 0;       // pause between batches
+    uint32_t items_max = 0;      // per size class and pass; 0: all
 };
 
-// Options of memcached that nothing here reads: `stats settings` shows them. By the name shown there, or by
-// the option's own where none is shown; the value as it is shown.
+// memcached options without effect here: `stats settings` shows them. Keyed by the shown name, or by the option's own if none
+// is shown; the value as shown.
 using CompatSettings = std::map<std::string, std::string, std::less<>>;
 
 struct Settings {
@@ -103,7 +107,7 @@ struct Settings {
     CompatSettings compat;
 };
 
-// As if farcached's command line were empty.
+// The settings of farcached's empty command line.
 Settings defaults();
 
 }  // namespace farcached::conf

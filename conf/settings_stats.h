@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// `stats settings`: 77 names and values, in memcached 1.6.45's order and formats, from the option table; then, where
-// nodes are configured, their names and the options about them.
+// `stats settings`: 77 names and values, in memcached 1.6.45's order and formats, from the option table. With nodes configured,
+// their names and the options about them follow.
 #pragma once
 
 #include <string_view>

@@ -12,7 +12,7 @@ struct Word {
     int64_t factor;
 };
 
-// From the smallest on; all of a kind in the first of them.
+// Smallest first; factors count the first word of each kind.
 constexpr Word sizes[] = {{"B", 1},
                           {"KB", INT64_C(1) << 10},
                           {"MB", INT64_C(1) << 20},

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Units of the numbers that options take: what a plain number counts, and the words by which a text may count
-// otherwise: "64MB", "10s", "1ms". Sizes are powers of 1024, as memcached's megabytes are.
+// Units of numeric options: the unit of a plain number, and the unit words allowed after a number: "64MB", "10s", "1ms". Sizes
+// are powers of 1024, as memcached's megabytes.
 #pragma once
 
 #include <cstdint>
@@ -13,20 +13,20 @@ enum class Unit : uint8_t { none, bytes, kilobytes, megabytes, microseconds, mil
 
 // "megabytes"; empty for none.
 std::string_view name_of(Unit unit);
-// The words that mean something beside such a number: "B, KB, MB, GB, TB".
+// The unit words allowed with such a number: "B, KB, MB, GB, TB".
 std::string_view words_of(Unit unit);
-// A text that would do: "64MB", "10s".
+// A valid example: "64MB", "10s".
 std::string_view example_of(Unit unit);
 
 struct Measured {
     bool known = false;  // the word is a unit of that kind
-    bool whole = false;  // and the number is a whole one in `unit`, that can be held
+    bool whole = false;  // and the value is an integer in `unit`, without overflow
     int64_t value = 0;   // in `unit`
 };
-// `number` of what `word` says, as so many of `unit`. Words are exact: "MB", not "mb" and not "m".
+// Converts `number` in the unit `word` to `unit`. Words are exact: "MB", not "mb" or "m".
 Measured measure(int64_t number, std::string_view word, Unit unit);
 
-// The shortest text with a unit: 65536 kilobytes are "64MB". Zero and less, and numbers without unit: digits alone.
+// The shortest text with a unit: 65536 kilobytes are "64MB". Numbers up to zero, and numbers without a unit: digits alone.
 std::string with_unit(int64_t number, Unit unit);
 
 }  // namespace farcached::conf

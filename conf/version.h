@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The two versions: what clients and tools are told, and what this program is.
+// The two versions: memcached's, reported to clients and tools, and this program's.
 #pragma once
 
 #include <string_view>
 
 namespace farcached::conf {
 
-// Clients decide by this number what they may send.
+// Clients choose the commands they send by this number.
 constexpr std::string_view memcached_version = "1.6.45";
 
 std::string_view farcached_version();  // from configure.ac

@@ -23,7 +23,9 @@ EXTRA_DIST += \
 	contrib/systemd/farnode.service.in \
 	contrib/systemd/farnode@.service.in \
 	contrib/systemd/hardening.in \
+	contrib/systemd/io_uring.conf \
 	contrib/systemd/service.in \
+	contrib/systemd/set-limits \
 	contrib/systemd/sysusers.conf \
 	contrib/systemd/tmpfiles.conf \
 	contrib/systemd/verbs.conf
@@ -33,7 +35,7 @@ $(systemd_units): $(systemd_parts) Makefile
 	$(AM_V_GEN)$(MKDIR_P) contrib/systemd && \
 	$(SED) -e '/^@SERVICE@$$/{' -e 'r $(top_srcdir)/contrib/systemd/service.in' -e 'd' -e '}' \
 		-e '/^@HARDENING@$$/{' -e 'r $(top_srcdir)/contrib/systemd/hardening.in' -e 'd' -e '}' \
-		-e 's|@[b]indir@|$(bindir)|' $(top_srcdir)/$@.in >$@.new && \
+		-e 's|@[b]indir@|$(bindir)|g' -e 's|@[p]kglibexecdir@|$(pkglibexecdir)|' $(top_srcdir)/$@.in >$@.new && \
 	mv $@.new $@
 contrib/systemd/farcached.service: $(top_srcdir)/contrib/systemd/farcached.service.in
 contrib/systemd/farcached@.service: $(top_srcdir)/contrib/systemd/farcached@.service.in
@@ -45,7 +47,8 @@ all-local: $(systemd_units)
 
 systemdsharedir = $(pkgdatadir)/systemd
 systemunit_DATA = $(systemd_units) contrib/systemd/farcached.socket
-systemdshare_DATA = contrib/systemd/verbs.conf
+systemdshare_DATA = contrib/systemd/io_uring.conf contrib/systemd/verbs.conf
+pkglibexec_SCRIPTS = contrib/systemd/set-limits
 
 # Their names are those of what they are for, in the folder of all such files.
 install-data-local:

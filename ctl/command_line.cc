@@ -60,7 +60,7 @@ constexpr CommandRow commands[] = {
      "needs a restart; or why nothing did"},
 };
 
-// nullptr, or what the text must be.
+// Returns nullptr, or a description of valid text.
 using Set = const char* (*)(Options& options, const char* text);
 
 struct OptionRow {
@@ -186,7 +186,7 @@ void refuse(CommandLine& line, const std::string& sentence) {
     line.err += "farctl: " + sentence + "; farctl --help says more\n";
 }
 
-// False: what ends the parsing is in the line.
+// False: `line` has the result that ends the parsing.
 bool take(const OptionRow& row, const char* text, CommandLine& line) {
     if (row.set != nullptr) {
         const char* allowed = row.set(line.options, text);
@@ -209,7 +209,7 @@ bool take_options(std::vector<char*>& words, CommandLine& line) {
                          int(longs.size()) + 1});
     }
     longs.push_back({nullptr, 0, nullptr, 0});
-    optind = 0;  // start anew
+    optind = 0;  // restart the scan
     opterr = 0;
     for (;;) {
         const int at = optind == 0 ? 1 : optind;
@@ -240,7 +240,7 @@ void take_command(std::span<char* const> words, CommandLine& line) {
     refuse(line, unknown_word("command", given, names));
 }
 
-// What is asked is one line of words.
+// Could the word break the request's one line?
 bool has_control(std::string_view word) {
     for (unsigned char c : word)
         if (c <= ' ' || c == 0x7f) return true;
@@ -253,7 +253,7 @@ CommandLine parse_command_line(std::span<const char* const> argv, const char* st
     CommandLine line;
     line.options.interval_ms = 2000;
     line.options.timeout_ms = 5000;
-    // getopt_long reorders the pointers, never the characters.
+    // getopt_long reorders the pointers and leaves the characters unchanged.
     std::vector<char*> words;
     for (const char* word : argv) words.push_back(const_cast<char*>(word));
     words.push_back(nullptr);

@@ -19,9 +19,9 @@ namespace farcached::ctl {
 namespace {
 
 constexpr size_t line_bytes_max = 64 << 10;
-constexpr size_t rows_max = 100'000;  // some for each of a thousand nodes
+constexpr size_t rows_max = 100'000;  // enough for a thousand nodes
 constexpr size_t receive_bytes_max = 64 << 10;
-constexpr size_t shown_bytes_max = 60;  // of what was not understood
+constexpr size_t shown_bytes_max = 60;  // of an unrecognized line
 
 int64_t now_ms() {
     const auto since = std::chrono::steady_clock::now().time_since_epoch();
@@ -131,7 +131,7 @@ bool Connection::take_line(int64_t deadline_ms, std::string& line, std::string& 
 
 Or<Answer> Connection::ask(std::string_view line) {
     const std::string request = std::string(line) + "\r\n";
-    // What was told before it closed is worth more than that the request could not be sent.
+    // If the send fails, the daemon's last answer, if any, explains more.
     (void)send(fd_, request.data(), request.size(), MSG_NOSIGNAL);
     const int64_t deadline_ms = now_ms() + timeout_ms_;
     Answer answer;

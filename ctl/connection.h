@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Connection: farctl's end of an admin socket: one line is asked, and its answer awaited.
+// Connection: farctl's connection to an admin socket: sends one line and waits for the answer.
 //
-// Nothing that comes is trusted: lines and answers are bounded, and so is the time they may take.
+// Owner: main; one thread. Input is not trusted: lines, answers and their time are bounded.
 #pragma once
 
 #include <cstdint>
@@ -13,19 +13,19 @@
 namespace farcached::ctl {
 
 struct Answer {
-    Stats stats;         // of its STAT lines
-    std::string status;  // the line behind them: "END", "OK", "ERROR", "VERSION ...", "CLIENT_ERROR ..."
+    Stats stats;         // from its STAT lines
+    std::string status;  // the line after them: "END", "OK", "ERROR", "VERSION ...", "CLIENT_ERROR ..."
 };
 
 class Connection {
   public:
-    // Waits no longer than so for each answer.
+    // timeout_ms: the longest wait for an answer.
     static Or<Connection> open(const std::string& path, uint32_t timeout_ms);
     Connection(Connection&& other) noexcept;
     Connection& operator=(Connection&& other) noexcept;
     ~Connection();
 
-    // After a failure the connection is of no more use.
+    // After a failure, discard the connection.
     Or<Answer> ask(std::string_view line);
 
   private:
@@ -36,7 +36,7 @@ class Connection {
     std::string path_;
     int fd_;
     uint32_t timeout_ms_;
-    std::string input_;  // received, not yet taken
+    std::string input_;  // received, not yet parsed
 };
 
 }  // namespace farcached::ctl

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// farctl's main: each command asks, and prints text or JSON. What cannot be had is told on stderr, and the exit status
-// is then 1; what can be had is printed all the same.
+// farctl's main: each command queries daemons and prints text or JSON. Failures go to stderr and make the exit status
+// 1. Available results are printed all the same.
+// Owner: main; one thread.
 #include <unistd.h>
 
 #include <chrono>
@@ -35,7 +36,7 @@ int complain(const std::vector<Failure>& failures) {
     return failures.empty() ? conf::exit_ok : exit_failed;
 }
 
-// The value, or none and the failure kept.
+// The value; or none, and the failure is kept.
 template <class Value>
 std::optional<Value> keep(Or<Value> result, std::vector<Failure>& failures) {
     if (auto* failure = std::get_if<Failure>(&result)) {
@@ -78,7 +79,7 @@ int run_stats(Servers& servers, const Options& options) {
     return complain(failures);
 }
 
-// Proxies among the servers; a failure if there is none.
+// The proxies among the servers; a failure if there are none.
 std::vector<Server*> proxies_of(Servers& servers, const std::string& why, std::vector<Failure>& failures) {
     std::vector<Server*> proxies;
     for (Server& server : servers) {
@@ -196,7 +197,7 @@ int run_delete_prefix(Servers& servers, const Options& options) {
     return complain(failures);
 }
 
-// How often it has been tried; none: the failure is kept.
+// The number of reloads attempted; none: the failure is kept.
 std::optional<uint64_t> reloads_of(Server& server, Stats& stats, std::vector<Failure>& failures) {
     auto answer = keep(server.stats("config"), failures);
     if (!answer) return {};
@@ -204,7 +205,7 @@ std::optional<uint64_t> reloads_of(Server& server, Stats& stats, std::vector<Fai
     return stats.number("config_reloads").value_or(0) + stats.number("config_reload_failures").value_or(0);
 }
 
-// The reload is carried out beside the daemon's connections; it is over when it is counted.
+// The daemon reloads in the background; its counters show the completion.
 bool reload_one(Server& server, uint32_t timeout_ms, Stats& stats, std::vector<Failure>& failures) {
     const auto before = reloads_of(server, stats, failures);
     if (!before) return false;
@@ -258,7 +259,7 @@ double now_s() {
     return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-// The last two looks, and what lies between them.
+// The last two surveys and the time between them.
 struct Looks {
     Servers& servers;
     Survey now{}, before{};
@@ -317,7 +318,7 @@ int run_top(Servers& servers, const Options& options) {
     }
     if (isatty(STDOUT_FILENO) == 0)
         return complain({{"top needs a terminal to draw on; --once prints one screen, --json a line for each interval"}});
-    // What cannot be reached at all is better told than drawn.
+    // If no daemon answers, print the failures instead of a screen.
     looks.look();
     if (looks.now.nodes.empty() && looks.now.proxies.empty()) return complain(looks.now.failures);
     show_live(looks, options.interval_ms);

@@ -10,7 +10,7 @@ namespace farcached::ctl {
 
 namespace {
 
-// One digit behind the point below ten, none above, and the unit.
+// One decimal below ten, none above, then the unit.
 std::string scaled(double number, double step, std::string_view units) {
     size_t unit = 0;
     while (number >= step && unit + 1 < units.size()) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Numbers and tables for the eye. What comes from outside is made printable here.
+// Numbers and tables as text. Foreign text is made printable here. Pure.
 #pragma once
 
 #include <cstdint>
@@ -10,23 +10,23 @@
 
 namespace farcached::ctl {
 
-// Everything but printable ASCII as '?': a terminal must not be told anything by what a daemon says.
+// Replaces all but printable ASCII by '?', so that a daemon's text cannot control the terminal.
 std::string printable(std::string_view text);
 
 std::string human_bytes(uint64_t bytes);       // "512", "1.5K", "64M": powers of 1024
 std::string human_count(double count);         // "0", "7.3", "1234", "12.3k", "4.5M": powers of 1000
 std::string duration(uint64_t seconds);        // "42s", "3m12s", "5h07m", "12d03h"
-// part/whole as "97.1%"; "-" of nothing.
+// part/whole as "97.1%"; "-" if whole is 0.
 std::string percent(double part, double whole);
 std::string or_dash(const std::optional<uint64_t>& number);
 
-// Columns as wide as what is in them, two blanks apart. A column whose name begins with '>' is aligned right.
+// Columns fit their contents, two blanks apart. A column whose name begins with '>' is right-aligned.
 class TextTable {
   public:
     explicit TextTable(std::vector<std::string> columns);
-    void add(std::vector<std::string> cells);  // as many as there are columns
+    void add(std::vector<std::string> cells);  // one per column
     bool empty() const { return rows_.empty(); }
-    // The head, and a line for each row; without blanks at the end.
+    // The head and one line per row, without trailing blanks.
     std::vector<std::string> lines() const;
 
   private:

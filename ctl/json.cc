@@ -46,7 +46,7 @@ Json proxy_of(const ProxyFacts& proxy) {
 Json json_of(const Stats& stats) {
     Json object = Json::object();
     for (const auto& [name, value] : stats) {
-        // Sixteen hexadecimal digits may look like a number, and are none.
+        // Sixteen hexadecimal digits may look like a number but are text.
         const bool is_text = name.ends_with("incarnation");
         const std::optional<uint64_t> number = is_text ? std::nullopt : parse_number(value);
         object[name] = number ? Json(*number) : Json(value);

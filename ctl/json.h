@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The answers of --json. Every command's is one value; man/farctl.1 says of what shape.
+// The output of --json: one value per command; man/farctl.1 documents its shape. Pure.
 #pragma once
 
 #include <cstdint>
@@ -17,17 +17,17 @@ namespace farcached::ctl {
 
 using Json = nlohmann::ordered_json;
 
-// Values that are whole numbers as such, all else as text.
+// Whole numbers become JSON numbers, other values strings.
 Json json_of(const Stats& stats);
 Json json_of(const Survey& survey);
-Json json_of(const HotKeysFacts& facts);  // its keys
-// null of none.
+Json json_of(const HotKeysFacts& facts);  // of its keys
+// null if unset.
 Json json_of(const std::optional<uint64_t>& number);
-// part/whole; null of nothing.
+// part/whole; null if whole is 0.
 Json ratio(uint64_t part, uint64_t whole);
 Json json_of(const std::vector<Failure>& failures);
 
-// In one line, or for the eye; what is no UTF-8 is replaced.
+// On one line or indented; invalid UTF-8 is replaced.
 std::string dump(const Json& value, bool one_line);
 
 }  // namespace farcached::ctl

@@ -22,7 +22,7 @@ std::optional<Failure> Server::connect() {
     auto made = Connection::open(path_, timeout_ms_);
     if (auto* failure = std::get_if<Failure>(&made)) return *failure;
     connection_.emplace(std::move(std::get<Connection>(made)));
-    kind_ = Kind::unknown;  // it may be another one than before
+    kind_ = Kind::unknown;  // it may be another daemon now
     return {};
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Server: a daemon at an admin socket: which it is, and what it answers. Connects when it is asked, and again after a
-// failure.
+// Server: the daemon at an admin socket: its kind and its answers. Connects on demand, and again after a failure.
+// Owner: main; one thread.
 #pragma once
 
 #include <cstdint>
@@ -21,11 +21,11 @@ class Server {
 
     const std::string& path() const { return path_; }
 
-    // Who answers; a failure if nobody does, or a stranger.
+    // The daemon's kind; a failure if none answers or its kind is unknown.
     Or<Kind> kind();
-    // `group`: the words behind `stats`. A group that it does not have is a failure that is `refused`.
+    // `group`: the words after `stats`. A group that the daemon lacks is a failure with `refused` set.
     Or<Stats> stats(std::string_view group = {});
-    // A command that is answered OK or RESET. None: it was.
+    // Sends a command whose success is OK or RESET. None: success.
     std::optional<Failure> order(std::string_view line);
 
   private:

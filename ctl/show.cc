@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "ctl/format.h"
+#include "protocol/lease_denial.h"
 
 namespace farcached::ctl {
 
@@ -51,7 +52,7 @@ std::string proxies_text(const Survey& survey) {
     return table.empty() ? "" : joined(table.lines());
 }
 
-// A line for each proxy that sees a node other than whole and up.
+// One line per proxy whose view of a node is not fully up.
 std::string remarks_text(const Survey& survey) {
     std::string text;
     for (const NodeFacts& node : survey.nodes) {
@@ -68,7 +69,7 @@ std::string remarks_text(const Survey& survey) {
 
 constexpr std::string_view histogram_prefix = "lease_left_le_";
 
-// The histogram of `stats pointers`: each row counts those before it too.
+// The histogram of `stats pointers`; its rows are cumulative.
 std::string lease_left_text(const Stats& table) {
     constexpr double bar_width = 40;
     uint64_t all = 0, before = 0;
@@ -96,6 +97,22 @@ std::vector<std::string> ways_of(const Stats& proxy) {
     std::vector<std::string> cells;
     for (const char* way : ways) cells.push_back(percent(double(proxy.count(way)), all));
     return cells;
+}
+
+OneSidedFacts onesided_of(const Stats& proxy) {
+    constexpr std::string_view reason = "get_reason_", denied = "get_reason_denied_";
+    OneSidedFacts facts;
+    facts.onesided = proxy.count("get_onesided") + proxy.count("get_index");
+    facts.all = facts.onesided + proxy.count("get_twosided");
+    for (const auto& [name, value] : proxy) {
+        const uint64_t count = parse_number(value).value_or(0);
+        if (count == 0 || !name.starts_with(reason)) continue;
+        auto& rows = name.starts_with(denied) ? facts.denials : facts.reasons;
+        rows.emplace_back(name.substr(reason.size()), count);
+    }
+    for (auto* rows : {&facts.reasons, &facts.denials})
+        std::stable_sort(rows->begin(), rows->end(), [](const auto& a, const auto& b) { return a.second > b.second; });
+    return facts;
 }
 
 std::string status_text(const Survey& survey) {
@@ -151,18 +168,19 @@ std::string hot_keys_text(const HotKeysFacts& facts) {
 }
 
 std::string leases_text(const std::vector<LeaseFacts>& nodes) {
-    TextTable table({"NODE", ">TERM", ">GRANTED", ">RENEWED", ">DENIED", ">YOUNG", ">WASTED", ">NO ROOM", ">SHORT",
+    TextTable table({"NODE", ">TERM", ">GRANTED", ">RENEWED", ">DENIED", ">YOUNG", ">DEAD", ">NO ROOM", ">SHORT",
                      ">MOVED", ">DRAINING", ">LEASED", ">PENDING"});
     for (const LeaseFacts& node : nodes) {
         const Stats& s = node.stats;
         uint64_t denied = s.count("lease_denied");
-        for (const char* why : {"young", "wasted", "no_room", "short", "draining", "stopped"})
-            denied += s.count("lease_denied_" + std::string(why));
+        for (size_t i = 1; i < size_t(protocol::LeaseDenial::count); i++)
+            denied += s.count("lease_denied_" + std::string(protocol::lease_denial_name(protocol::LeaseDenial(i))));
+        const auto dead_key = s.number("lease_denied_dead_key"), dead = s.number("lease_denied_dead");
         const auto term = s.number("lease_term_ms");
         const auto leased = s.number("lease_bytes"), pending = s.number("reclaim_pending_bytes");
         table.add({node.node, term ? std::to_string(*term) + " ms" : "-", or_dash(s.number("lease_granted")),
                    or_dash(s.number("lease_renewed")), std::to_string(denied), or_dash(s.number("lease_denied_young")),
-                   or_dash(s.number("lease_denied_wasted")), or_dash(s.number("lease_denied_no_room")),
+                   dead ? std::to_string(dead_key.value_or(0) + *dead) : "-", or_dash(s.number("lease_denied_no_room")),
                    or_dash(s.number("lease_denied_short")), or_dash(s.number("lease_moved")),
                    or_dash(s.number("lease_pages_draining")),
                    leased ? human_bytes(*leased) : "-", pending ? human_bytes(*pending) : "-"});

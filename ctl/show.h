@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What `status`, `stats`, `pointers` and `leases` print as text, from what was told. Whole lines.
+// The text output of `status`, `stats`, `pointers` and `leases`, as whole lines. Pure.
 #pragma once
 
 #include <string>
@@ -13,16 +13,16 @@ namespace farcached::ctl {
 std::string status_text(const Survey& survey);
 // Names and values in two columns.
 std::string stats_text(const Stats& stats);
-// Of `stats pointers`, with how it was used from `stats proxy`.
+// From `stats pointers`, with usage counts from `stats proxy`.
 std::string pointers_text(const Stats& table, const Stats& proxy);
 struct LeaseFacts {
     std::string node;
-    Stats stats;  // of the group leases; of a farcached: what `stats proxy` has of them
+    Stats stats;  // of the group leases; for a farcached, from `stats proxy`
 };
-// Of `stats hotkeys`, in its order.
+// From `stats hotkeys`, in its order.
 struct HotKeysFacts {
     struct Key {
-        std::string way, key;  // the key as it is told: what is not printable is %XX
+        std::string way, key;  // the key as sent: unprintable bytes are %XX
         uint64_t requests = 0, error = 0;
     };
     uint64_t one_in = 0;
@@ -34,5 +34,14 @@ std::string leases_text(const std::vector<LeaseFacts>& nodes);
 
 // "local 12.0%, one-sided 80.0%, ..." of the GETs that a proxy answered; four cells.
 std::vector<std::string> ways_of(const Stats& proxy);
+
+// A proxy's GETs through connections to nodes: the number of one-sided ones, and the reasons of the others.
+struct OneSidedFacts {
+    uint64_t onesided = 0, all = 0;
+    std::vector<std::pair<std::string, uint64_t>> reasons;  // with nonzero count, most frequent first
+    std::vector<std::pair<std::string, uint64_t>> denials;  // the bounds that denied pointers, in the same order
+};
+// From `stats proxy`, or from the growth of its counters.
+OneSidedFacts onesided_of(const Stats& proxy);
 
 }  // namespace farcached::ctl

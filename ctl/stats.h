@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Stats: what a daemon tells in lines "STAT name value", in its order; and how farctl says that something failed.
+// Stats: the lines "STAT name value" of a daemon, in its order; and Failure, farctl's error.
+// Owner: its holder; one thread.
 #pragma once
 
 #include <cstdint>
@@ -12,10 +13,10 @@
 
 namespace farcached::ctl {
 
-// A sentence for the operator, without a full stop, that begins with what it is about.
+// A sentence for the operator, without a full stop, that begins with its subject.
 struct Failure {
     std::string text;
-    bool refused = false;  // the daemon answered, and said no
+    bool refused = false;  // the daemon answered with a refusal
 };
 
 template <class Value>
@@ -30,10 +31,10 @@ class Stats {
     auto begin() const { return rows_.begin(); }
     auto end() const { return rows_.end(); }
 
-    // nullptr: it is not told.
+    // nullptr: absent.
     const std::string* find(std::string_view name) const;
-    std::string text(std::string_view name) const;  // "": not told
-    // None: not told, or no number.
+    std::string text(std::string_view name) const;  // "": absent
+    // None: absent, or not a number.
     std::optional<uint64_t> number(std::string_view name) const;
     uint64_t count(std::string_view name) const { return number(name).value_or(0); }
 

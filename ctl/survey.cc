@@ -24,7 +24,7 @@ void add_farnode(Survey& survey, const std::string& socket, Stats stats) {
     node.stats = std::move(stats);
 }
 
-// Whatever its state: a node that is drained lives, and tells of itself.
+// In any state: a drained node is alive and reports its statistics.
 bool is_connected(const Stats& rows) { return rows.count("links_up") != 0; }
 
 void add_seen(Survey& survey, const std::string& socket, const std::string& name, const Stats& rows) {
@@ -36,7 +36,7 @@ void add_seen(Survey& survey, const std::string& socket, const std::string& name
     for (const char* counter : {"get_local", "get_onesided", "get_index"}) node.hits_unseen += rows.count(counter);
 }
 
-// Nodes that this proxy can ask and nobody was asked before.
+// Queries nodes that this proxy reaches and that no earlier server answered for.
 void ask_nodes(Survey& survey, Server& server, const std::vector<std::pair<std::string, Stats>>& seen) {
     for (const auto& [name, rows] : seen) {
         NodeFacts& node = node_named(survey, name);
@@ -80,7 +80,7 @@ void add_farcached(Survey& survey, Server& server) {
 }  // namespace
 
 std::string NodeFacts::state() const {
-    if (seen.empty()) return "up";  // it answered
+    if (seen.empty()) return "up";  // it answered directly
     for (const Seen& one : seen)
         if (one.state != seen.front().state) return "mixed";
     return seen.front().state;
@@ -103,7 +103,7 @@ std::vector<std::pair<std::string, Stats>> split_by_node(const Stats& rows) {
 
 Survey take_survey(std::vector<Server>& servers) {
     Survey survey;
-    // Nodes first: one that tells of itself need not be asked for through a proxy.
+    // Nodes first: a node that answers directly needs no query through a proxy.
     std::vector<Server*> proxies;
     for (Server& server : servers) {
         Or<Server::Kind> kind = server.kind();

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Survey: what all the daemons that farctl was pointed to tell at one time, sorted into proxies and nodes.
+// Survey: the state of all daemons given to farctl at one time, sorted into proxies and nodes.
 //
-// A node may be seen through several proxies and directly: it is one row, by its name. What nobody could be asked is a
-// Failure among the others; the rest is told all the same.
+// Owner: main; one thread. A node seen through several proxies and directly is one row, by its name. A daemon that does
+// not answer adds a Failure; the others are reported all the same.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@
 
 namespace farcached::ctl {
 
-// How one proxy sees a node.
+// A proxy's view of a node.
 struct Seen {
     std::string socket;       // the proxy's
     std::string state;        // "up", "down", "drained"
@@ -26,19 +26,19 @@ struct Seen {
 
 struct NodeFacts {
     std::string name;         // embedded_name: the memory of a farcached without nodes
-    std::string address;      // as its proxies have it; else the socket where it was asked
+    std::string address;      // from its proxies, or else its own socket
     std::string incarnation;
     std::vector<Seen> seen;
-    uint64_t hits_unseen = 0; // gets that proxies answered without asking it
-    Stats stats;              // its own general ones; empty: they could not be had
+    uint64_t hits_unseen = 0; // gets that proxies answered without a request to it
+    Stats stats;              // its general statistics; empty: unavailable
 
-    // "up", "down", "drained"; "mixed": proxies differ.
+    // "up", "down", "drained"; "mixed": the proxies differ.
     std::string state() const;
     uint64_t gets() const { return stats.count("cmd_get") + unseen(); }
     uint64_t hits() const { return stats.count("get_hits") + unseen(); }
 
   private:
-    // Proxies tell a node of some of them, late; those that were asked here know of their own.
+    // Proxies report some of these to the node later; the surveyed proxies know their own.
     uint64_t unseen() const;
 };
 
@@ -57,10 +57,10 @@ struct Survey {
 
 Survey take_survey(std::vector<Server>& servers);
 
-// Of an answer to `stats nodes`, the rows of each node without their prefix, in the order of the answer.
+// Splits an answer to `stats nodes` by node, in order, without the prefixes.
 std::vector<std::pair<std::string, Stats>> split_by_node(const Stats& rows);
 
-// A node's own statistics, from itself or through whichever proxy knows it. `group`: empty: general.
+// A node's own statistics, directly or through a proxy. `group`: empty: general.
 Or<Stats> stats_of_node(std::vector<Server>& servers, const std::string& node, const std::string& group);
 
 }  // namespace farcached::ctl

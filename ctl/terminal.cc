@@ -16,11 +16,11 @@ namespace farcached::ctl {
 
 namespace {
 
-constexpr char enter[] = "\x1b[?1049h\x1b[?25l";   // the other screen, no cursor
+constexpr char enter[] = "\x1b[?1049h\x1b[?25l";   // alternate screen, no cursor
 constexpr char leave[] = "\x1b[?25h\x1b[?1049l";
 constexpr int deadly[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
 
-// What the handler needs: it may touch nothing else.
+// State of the signal handler, which may use nothing else.
 termios before;
 volatile sig_atomic_t keys_changed = 0;
 
@@ -60,7 +60,7 @@ Terminal::Terminal() {
         raw.c_lflag &= tcflag_t(~(ICANON | ECHO));
         raw.c_cc[VMIN] = 1;
         raw.c_cc[VTIME] = 0;
-        raw.c_cc[VSUSP] = _POSIX_VDISABLE;  // a stopped program would leave the screen as it is
+        raw.c_cc[VSUSP] = _POSIX_VDISABLE;  // a stopped program would not restore the screen
         tcsetattr(STDIN_FILENO, TCSANOW, &raw);
     }
     write_all(enter);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Terminal: a screen of its own and keys one by one, while it lives. Whatever ends the program, the terminal is as it
-// was before. Plain ANSI sequences: one full screen of lines needs no more.
+// Terminal: a full screen and single key presses, for its lifetime. It restores the terminal at its end, and on SIGINT,
+// SIGTERM, SIGHUP and SIGQUIT. Plain ANSI sequences suffice for full screens of lines.
+// Owner: main; one thread.
 #pragma once
 
 #include <cstdint>
@@ -12,15 +13,15 @@ namespace farcached::ctl {
 
 class Terminal {
   public:
-    // One at a time.
+    // At most one at a time.
     Terminal();
     ~Terminal();
     Terminal(const Terminal&) = delete;
     Terminal& operator=(const Terminal&) = delete;
 
-    // As many lines and columns as there is room for; of the line `marked` the colours are swapped.
+    // Draws the lines and columns that fit; swaps the colours of line `marked`.
     void draw(const std::vector<std::string>& lines, size_t marked);
-    // A key, or none within the time. End of input: no key will come any more, and the time is waited for.
+    // A key, or none within the time. At the end of input no key arrives, and the call waits for the whole time.
     std::optional<char> wait_for_key(uint32_t timeout_ms);
 
   private:

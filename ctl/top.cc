@@ -21,7 +21,7 @@ constexpr std::array<ColumnRow, size_t(TopColumn::count)> columns = {{
 #undef X
 }};
 
-// What a counter did, when it may have begun anew.
+// A counter's growth; it may have started over.
 double grown(uint64_t now, uint64_t before) { return double(now < before ? now : now - before); }
 
 const NodeFacts* find(const Survey* survey, const NodeFacts& node) {
@@ -38,7 +38,7 @@ const ProxyFacts* find(const Survey* survey, const ProxyFacts& proxy) {
     return nullptr;
 }
 
-// The time that a row's counters grew in.
+// The period of a row's growth.
 double span_s(bool has_before, double seconds, const Stats& stats) {
     return std::max(has_before ? seconds : double(stats.count("uptime")), 1e-3);
 }
@@ -65,7 +65,7 @@ TopNode row_of(const NodeFacts& node, const NodeFacts* before, double seconds) {
     return row;
 }
 
-// What a node is sorted by, but for its name.
+// The sort value of a node, except by name.
 double weight(const TopNode& node, TopColumn column) {
     switch (column) {
         case TopColumn::gets: return node.gets_s;
@@ -99,7 +99,7 @@ std::vector<std::string> node_lines(const std::vector<TopNode>& nodes) {
     return table.lines();
 }
 
-// The counters of a proxy as they grew.
+// The growth of a proxy's counters.
 Stats grown_stats(const Stats& now, const Stats* before) {
     Stats grew;
     for (const auto& [name, value] : now) {
@@ -126,6 +126,32 @@ std::vector<std::string> proxy_lines(const Survey& now, const Survey* before, do
         table.add(std::move(cells));
     }
     return table.empty() ? std::vector<std::string>() : table.lines();
+}
+
+std::string reasons_text(const std::vector<std::pair<std::string, uint64_t>>& rows, uint64_t all) {
+    std::string text;
+    for (const auto& [name, count] : rows)
+        text += (text.empty() ? "" : ", ") + name + " " + percent(double(count), double(all));
+    return text.empty() ? "-" : text;
+}
+
+// The one-sided share of GETs per proxy; proxies without such GETs are left out.
+std::vector<std::string> onesided_lines(const Survey& now, const Survey* before) {
+    TextTable table({"PROXY", ">ONE-SIDED", "OTHER GETS, BY REASON", "POINTERS DENIED"});
+    for (const ProxyFacts& proxy : now.proxies) {
+        const ProxyFacts* then = find(before, proxy);
+        const OneSidedFacts facts = onesided_of(grown_stats(proxy.proxy, then == nullptr ? nullptr : &then->proxy));
+        if (facts.all == 0) continue;
+        table.add({proxy.socket, percent(double(facts.onesided), double(facts.all)), reasons_text(facts.reasons, facts.all),
+                   reasons_text(facts.denials, facts.all)});
+    }
+    return table.empty() ? std::vector<std::string>() : table.lines();
+}
+
+Json json_of(const std::vector<std::pair<std::string, uint64_t>>& rows) {
+    Json object = Json::object();
+    for (const auto& [name, count] : rows) object[name] = count;
+    return object;
 }
 
 std::string head_of(const Survey& now, const Survey* before, double seconds, const TopView& view,
@@ -185,10 +211,10 @@ std::vector<std::string> top_lines(const Survey& now, const Survey* before, doub
     std::vector<std::string> lines = {head_of(now, before, seconds, view, time), keys_line(), ""};
     if (!nodes.empty())
         for (std::string& line : node_lines(nodes)) lines.push_back(std::move(line));
-    const std::vector<std::string> proxies = proxy_lines(now, before, seconds);
-    if (!proxies.empty()) {
+    for (const auto& table : {proxy_lines(now, before, seconds), onesided_lines(now, before)}) {
+        if (table.empty()) continue;
         lines.emplace_back();
-        lines.insert(lines.end(), proxies.begin(), proxies.end());
+        lines.insert(lines.end(), table.begin(), table.end());
     }
     if (!now.failures.empty()) lines.emplace_back();
     for (const Failure& failure : now.failures) lines.push_back(printable(failure.text));
@@ -214,10 +240,14 @@ Json top_json(const Survey& now, const Survey* before, double seconds, const Top
         const ProxyFacts* then = find(before, proxy);
         const Stats general = grown_stats(proxy.general, then == nullptr ? nullptr : &then->general);
         const double span = span_s(then != nullptr, seconds, proxy.general);
+        const OneSidedFacts facts = onesided_of(grown_stats(proxy.proxy, then == nullptr ? nullptr : &then->proxy));
         proxies.push_back({{"socket", proxy.socket},
                            {"gets_per_s", double(general.count("cmd_get")) / span},
                            {"hit_ratio", ratio(general.count("get_hits"), general.count("cmd_get"))},
-                           {"sets_per_s", double(general.count("cmd_set")) / span}});
+                           {"sets_per_s", double(general.count("cmd_set")) / span},
+                           {"one_sided_share", ratio(facts.onesided, facts.all)},
+                           {"not_one_sided", json_of(facts.reasons)},
+                           {"pointer_denials", json_of(facts.denials)}});
     }
     return {{"time", time},
             {"seconds", before == nullptr ? Json(nullptr) : Json(seconds)},

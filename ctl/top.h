@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// `farctl top`: one screen of what happens, from two surveys and the time between them. The
-// terminal is in ctl/terminal.h, and the clock the caller's.
+// `farctl top`: one screen of activity, from two surveys and the time between them. The terminal is in ctl/terminal.h;
+// the caller has the clock. Pure.
 #pragma once
 
 #include <cstddef>
@@ -37,7 +37,7 @@ struct TopView {
     bool reverse = false;   // else names rise and numbers fall
 };
 
-// What a key pressed means.
+// The effect of a key.
 enum class TopKey : uint8_t { nothing, again, quit };
 TopKey press(char key, TopView& view);
 
@@ -49,11 +49,11 @@ struct TopNode {
     bool known = false;
 };
 
-// Per second since `before`; without it, since each daemon started. A counter that fell began anew.
+// Rates per second since `before`; without it, since each daemon's start. A counter that decreased started over.
 std::vector<TopNode> top_nodes(const Survey& now, const Survey* before, double seconds);
 void sort_nodes(std::vector<TopNode>& nodes, const TopView& view);
 
-// Lines of any width; the first is a head.
+// Lines of any width; the first is the head.
 std::vector<std::string> top_lines(const Survey& now, const Survey* before, double seconds, const TopView& view,
                                    const std::string& time);
 Json top_json(const Survey& now, const Survey* before, double seconds, const TopView& view, const std::string& time);

@@ -58,7 +58,7 @@ bool has_node(const NodesView& nodes, std::string_view name) {
     return false;
 }
 
-// Groups that need nodes, but none to be asked: there is nothing to say without.
+// Groups without content unless nodes are configured, but without requests to them.
 bool is_about_nodes(std::string_view group) {
     return group == "nodes" || group == "leases" || group == "pointers" || group == "node";
 }
@@ -69,7 +69,7 @@ const NodeNumbers* find_node(const std::vector<NodeNumbers>& nodes, std::string_
     return nullptr;
 }
 
-// Less what the same run of the node had counted.
+// Subtracts the earlier counters of the same incarnation.
 void subtract_same(NodeNumbers& now, const std::vector<NodeNumbers>& earlier) {
     const NodeNumbers* same = find_node(earlier, now.name);
     if (same == nullptr || same->incarnation != now.incarnation) return;
@@ -98,7 +98,7 @@ AdminImpl::AdminImpl(node::Node& node, ServerView& server, WatchHub& watch, node
 
 // ---- stats --------------------------------------------------------------------------------------------
 
-// A node's counters begin anew with each of its runs.
+// A node's counters start at zero in each incarnation.
 AdminImpl::Numbers AdminImpl::numbers(std::string_view told) const {
     Numbers now = {take_sample(node_, server_, watch_, crawler_), read_numbers(told)};
     {
@@ -112,7 +112,7 @@ AdminImpl::Numbers AdminImpl::numbers(std::string_view told) const {
     return now;
 }
 
-// A node that is unavailable at this moment keeps the baseline it had.
+// A node that is unavailable now keeps its earlier baseline.
 void AdminImpl::reset(std::string_view told) {
     auto now = std::make_unique<Numbers>();
     now->sample = take_sample(node_, server_, watch_, crawler_);
@@ -231,7 +231,7 @@ bool AdminImpl::write_group(std::string_view group, std::string_view told, StatW
         if (options_.reloader == nullptr) return false;
         options_.reloader->each([&](std::string_view name, std::string_view value) { out.text(name, value); });
     } else {
-        return group == "extstore";  // built in, but there is no storage: nothing to say
+        return group == "extstore";  // built in, without storage: an empty group
     }
     return true;
 }
@@ -245,6 +245,7 @@ void AdminImpl::stats_text(std::string_view args, std::string_view told, OutBuff
     }
     if (group == "detail") return stats_detail(words[1], out);
     if (group == "hotkeys" && !engine_options_.dump_enabled) return say(out, "CLIENT_ERROR stats hotkeys not allowed");
+    if (group == "slow_log" && !engine_options_.dump_enabled) return say(out, "CLIENT_ERROR stats slow_log not allowed");
     if (group == "hotkeys" && words.size() > 1) {
         if (words.size() != 2 || words[1] != "reset") return say(out, hot_keys_usage);
         reset_hot_keys(server_);
@@ -279,7 +280,8 @@ StatsFound AdminImpl::stats_binary(std::string_view group, std::string_view told
         reset(told);
         return StatsFound::found;
     }
-    if (group.starts_with("hotkeys") && !engine_options_.dump_enabled) return StatsFound::unknown;
+    const bool names_keys = group.starts_with("hotkeys") || group == "slow_log";
+    if (names_keys && !engine_options_.dump_enabled) return StatsFound::unknown;
     if (group == "hotkeys reset") {
         reset_hot_keys(server_);
         return StatsFound::found;
@@ -345,7 +347,7 @@ void AdminImpl::tune(std::string_view line, OutBuffer& out) {
 
 void AdminImpl::flush_at(NodeSeconds when) { crawler_.flush_at(when); }
 
-// memcached's clock reads a minute more than its uptime, and `oldest` is the last second to be flushed.
+// memcached's clock reads a minute more than its uptime, and `oldest` is the last flushed second.
 void AdminImpl::flushed(NodeSeconds when) {
     constexpr uint64_t clock_ahead_s = 60;
     settings_.set("oldest", std::to_string(when + clock_ahead_s - 1));

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// AdminImpl: what the protocol engines ask of the daemon (daemon/engine.h, Admin): statistics, tuning,
-// delayed flushes, shutdown.
+// AdminImpl: the daemon's part of the commands (daemon/engine.h, Admin): statistics, tuning, delayed flushes, shutdown.
 //
-// Any worker may call at any time. Nothing here does I/O; locks are held for copies only. `stats sizes` and
-// `stats cachedump` walk the cache's pages in the calling worker: the operator asked for it.
+// Any worker may call at any time. No call does I/O; locks are held for copies only. `stats sizes` and `stats cachedump`
+// walk the cache's pages in the calling worker.
 //
-// With nodes, what is said of items and their memory is said by them: the embedded node is never looked at.
+// With nodes, statistics of items and their memory come from the nodes: the embedded node is not used.
 #pragma once
 
 #include <atomic>
@@ -31,20 +30,19 @@
 namespace farcached::daemon {
 
 struct AdminOptions {
-    std::vector<Setting> settings;   // `stats settings` as it is at the start, in memcached's order
+    std::vector<Setting> settings;   // `stats settings` at the start, in memcached's order
     uint64_t max_connections = 1024;
     bool maxconns_fast = true;
-    bool idle_timeout = false;       // there is one
+    bool idle_timeout = false;       // true: a timeout is set
     bool track_sizes = false;        // -o track_sizes: stats sizes may walk the cache
     char prefix_delimiter = ':';     // -D
     std::string own_version;
-    const process::Reloader* reloader = nullptr;  // `stats config`; nullptr: there is no such group
+    const process::Reloader* reloader = nullptr;  // `stats config`; nullptr: no such group
 };
 
 class AdminImpl final : public Admin {
   public:
-    // All outlive this. engine_options.detail_enabled is turned on and off by `stats detail`,
-    // crawler_enabled by `lru_crawler`.
+    // All outlive this. `stats detail` changes engine_options.detail_enabled, `lru_crawler` changes crawler_enabled.
     AdminImpl(node::Node& node, ServerView& server, WatchHub& watch, node::Crawler& crawler,
               EngineOptions& engine_options, AdminOptions options);
 
@@ -63,7 +61,7 @@ class AdminImpl final : public Admin {
     void detail_set(std::string_view key) override;
     void detail_delete(std::string_view key) override;
 
-    // By a reload: what differs is shown as it is now. Main's thread.
+    // By a reload: shows the settings that differ. Main's thread.
     void change(const AdminOptions& from, const AdminOptions& to);
 
   private:
@@ -72,14 +70,14 @@ class AdminImpl final : public Admin {
         std::vector<NodeNumbers> nodes;  // that answered
     };
 
-    // One of the groups that are nothing but names and values; false if there is none of that name.
+    // Writes a group of plain names and values; false if the name is unknown.
     bool write_group(std::string_view group, std::string_view told, StatWriter out);
     bool write_group_of_nodes(NodesView& nodes, std::string_view group, std::string_view told, StatWriter out);
-    // `stats route KEY`. words: from `route` on. False: there is no such key.
+    // `stats route KEY`. words: from `route` on. False: not a valid key.
     bool write_route_of(const LineWords& words, StatWriter out);
     // `stats node NAME [GROUP]`. words: from `node` on.
     StatsFound write_one_node(const LineWords& words, std::string_view told, StatWriter out);
-    // What a text client hears who asked for that and got nothing.
+    // The error for a text client when write_one_node() wrote nothing.
     std::string one_node_refusal(const LineWords& words) const;
     Numbers numbers(std::string_view told) const;
     Sample sample(std::string_view told) const { return numbers(told).sample; }
@@ -93,7 +91,7 @@ class AdminImpl final : public Admin {
     WatchHub& watch_;
     node::Crawler& crawler_;
     EngineOptions& engine_options_;
-    const AdminOptions options_;  // but for what is below
+    const AdminOptions options_;  // but for the members below
     std::atomic<uint64_t> max_connections_;
     std::atomic<bool> maxconns_fast_, idle_timeout_;
     SettingsTable settings_;
@@ -102,7 +100,7 @@ class AdminImpl final : public Admin {
     PointerSurvey survey_;
 
     mutable std::mutex lock_;
-    std::unique_ptr<const Numbers> baseline_;  // at the last reset; none yet: nullptr
+    std::unique_ptr<const Numbers> baseline_;  // at the last reset; nullptr: none so far
 };
 
 }  // namespace farcached::daemon

@@ -1,18 +1,17 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Backend: who executes what a worker's clients ask for when that is not the embedded node. It may answer at once,
-// or later, and out of order; the engines put the replies into the order of the requests (daemon/reply_queue.h).
+// Backend: executes a worker's operations in place of the embedded node. It may answer at once, or later and out of order; the
+// engines put the replies into request order (daemon/reply_queue.h).
 //
-// One per worker, used by its thread only. A worker without one asks its node::Node directly, as engines do that see
-// Context::backend is null: no virtual call is on that way.
+// One per worker, used by its thread only. Without one (Context::backend is null) engines call node::Node directly, with no
+// virtual call.
 //
 // B1  An operation, its key and its value are borrowed until ask() returns. The key's hash is not set.
-// B2  A ticket whose ask() said `later` or `crowded` is answered exactly once, within a bounded time, by
+// B2  A ticket whose ask() returned `later` or `crowded` is answered exactly once, within a bounded time, by
 //     ReplyPool::answer() or unavailable(): perhaps before ask() returns, never after ~Backend().
-// B3  Operations of one worker on one key take effect in the order in which they were asked. Hence a get is not
-//     answered at once while something that was asked before it, and could change its answer, is unanswered.
-// B4  What is answered at once is in `now`, and the ticket is void.
-// B5  Who answers a mutation as unavailable does not know, or say, that it was not carried out; it is never sent
-//     twice.
+// B3  Operations of one worker on one key take effect in the order of their ask() calls. A get is not answered at once while an
+//     earlier operation that could change its answer is unanswered.
+// B4  An immediate answer is in `now`, and the ticket is void.
+// B5  Mutations are never sent twice. If one is unavailable, its outcome is unknown.
 #pragma once
 
 #include <cstdint>
@@ -29,10 +28,10 @@ enum class Ticket : uint64_t {};
 enum class Asked : uint8_t {
     now,      // `now` is the answer
     later,    // the ticket will be answered
-    crowded,  // as later; and until then this client is to ask for nothing more: its node is behind
+    crowded,  // as later; and this client submits nothing more until then: its node is behind
 };
 
-// What a get is to bring.
+// The parts of an item that a get needs.
 struct Wanted {
     bool value = true;
     bool plain = false;  // nothing is wanted but value, client flags and cas, of an item without tokens: a
@@ -43,8 +42,8 @@ class Backend {
   public:
     virtual ~Backend() = default;
 
-    // Called at most once, before ask() returns, as node::Node::get() calls it: for a hit that is answered at once, or
-    // for one that proves to be none. Then what it wrote is taken back.
+    // Called at most once, before ask() returns, as by node::Node::get(): for a hit answered at once, or for one whose checks
+    // then fail. The caller undoes the latter's output.
     using ValueSink = FunctionRef<char*(const protocol::ItemMeta&)>;
     virtual Asked ask(const protocol::GetOp& op, Wanted wanted, Ticket ticket, ValueSink value,
                       protocol::GetReply& now) = 0;
@@ -52,21 +51,21 @@ class Backend {
     virtual Asked ask(const protocol::DeleteOp& op, Ticket ticket, protocol::DeleteReply& now) = 0;
     virtual Asked ask(const protocol::ArithOp& op, Ticket ticket, protocol::ArithReply& now) = 0;
     virtual Asked ask(const protocol::ForgetOp& op, Ticket ticket) = 0;
-    // Done when it is done everywhere.
+    // Answered once all nodes have done it.
     virtual Asked ask(const protocol::FlushOp& op, Ticket ticket) = 0;
-    // Statistics of the node of that name, or, with none, of all. Answered by a StatsReply whose value has for each
-    // node, in the order in which they are configured, a line "NAME BYTES\n" and so many bytes of text, lines
-    // "name value\n"; "NAME -\n" for one that did not answer. A name that no node has: an empty value.
+    // Statistics of the named node, or of all if the name is empty. The answer is a StatsReply. Its value has for each node,
+    // in configured order, a line "NAME BYTES\n" and so many bytes of text, lines "name value\n". "NAME -\n" stands for a
+    // node that did not answer. An unknown name yields an empty value.
     virtual Asked ask(const protocol::StatsOp& op, std::string_view node, Ticket ticket) = 0;
 
-    // Gets of these keys are asked for next: what they will read of memory that is mapped here may be set on its way. No answer
-    // depends on it.
+    // Gets of these keys follow: their reads of mapped memory, a node's or the pointer table, may be prefetched. It affects no
+    // answer.
     virtual void expect(std::span<const protocol::Key>) {}
-    // Would an item of this size be refused as too large?
+    // True: an item of this size is refused as too large.
     virtual bool too_large(size_t key_bytes, uint64_t value_bytes) const = 0;
-    // Accesses that it saw and the nodes did not are to be sent no later than what is asked or answered next.
+    // Accesses that the nodes did not see are sent no later than the next request or answer.
     virtual void record_accesses() {}
-    // The end of a tick in which something may have been asked: send it.
+    // The end of a tick with possible requests: sends them.
     virtual void end_tick() = 0;
 };
 

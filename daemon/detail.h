@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// PrefixStats: what `stats detail` counts. A key's prefix is what stands before the first delimiter (-D);
-// keys without one are not counted.
+// PrefixStats: the counts of `stats detail`. A key's prefix ends before the first delimiter (-D); keys without one are not
+// counted.
 //
 // Any thread may call. A lock is taken only while counting is on.
-// I1  At most prefixes_max prefixes are remembered; further ones are not counted, so memory is bounded.
+// I1  At most prefixes_max prefixes are kept; further ones are not counted, so memory is bounded.
 #pragma once
 
 #include <atomic>

@@ -10,7 +10,7 @@ namespace farcached::daemon {
 namespace {
 
 constexpr size_t cachedump_bytes_max = 2 << 20;  // memcached's limit on the whole reply
-// So many pages may be visited in one call although nothing was found: other clients wait meanwhile.
+// Bound on the pages visited in one call, even without a match: other clients wait.
 constexpr uint64_t pages_per_call_max = 256;
 
 constexpr bool is_unreserved(unsigned char c) {
@@ -38,7 +38,7 @@ void append_encoded(OutBuffer& out, std::string_view bytes, Keep keep) {
     out.commit(size_t(to - start));
 }
 
-// Keys of the text protocol do; the binary one lets anything be a key.
+// True for all keys of the text protocol; binary keys may have any byte.
 bool fits_a_word(std::string_view key) { return key.find_first_of(" \r\n") == std::string_view::npos; }
 
 void append_unix_time(OutBuffer& out, NodeSeconds at, int64_t started_unix) {
@@ -132,7 +132,7 @@ void append_cachedump(OutBuffer& out, node::Node& node, uint8_t size_class, uint
     };
     const layout::PageEntry* pages = node.view().pages;
     for (uint64_t page = 0; page < node.page_count() && !full; page++) {
-        // A hint only, to be quick; the visit looks again under the lock.
+        // A fast hint only; the visit checks again under the lock.
         uint32_t seen = __atomic_load_n(&pages[page].size_class, __ATOMIC_RELAXED);
         if (seen == size_class) node.visit_page(page, now, visit);
     }

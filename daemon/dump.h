@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The line formats in which items are listed (lru_crawler metadump and mgdump, stats cachedump), and the
-// walk that streams the first two.
+// The line formats of item lists (lru_crawler metadump and mgdump, stats cachedump), and the walk that streams the first two.
 //
-// I1  A line never holds a byte of a key that could be taken for the end of the line or of a word: keys are
-//     URI-encoded, or sent as base64, or the item is left out, whichever the format allows.
+// I1  No byte of a key can end a line or a word: keys are URI-encoded or sent as base64, or the item is omitted, as the format
+//     allows.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +15,7 @@
 
 namespace farcached::daemon {
 
-// RFC 3986: letters, digits and - . _ ~ stay, all else becomes %XX.
+// RFC 3986: letters, digits and - . _ ~ stay, all other bytes become %XX.
 void append_uri_encoded(OutBuffer& out, std::string_view bytes);
 constexpr size_t uri_encoded_bytes_max(size_t bytes) { return 3 * bytes; }
 std::string uri_encoded(std::string_view bytes);
@@ -29,21 +28,21 @@ std::string printable(std::string_view bytes);
 void append_metadump_line(OutBuffer& out, const node::ItemView& item, int64_t started_unix);
 // mg foo
 void append_mgdump_line(OutBuffer& out, const node::ItemView& item);
-// ITEM foo [3 b; 1795226068 s]; nothing (false) for keys that this format cannot show.
+// ITEM foo [3 b; 1795226068 s]; false, with no output, for keys that this format cannot show.
 bool append_cachedump_line(OutBuffer& out, const node::ItemView& item, int64_t started_unix);
 
 // `stats cachedump`: the items of one class, at most `items_max` (0: no limit) and 2 MB, then END.
 void append_cachedump(OutBuffer& out, node::Node& node, uint8_t size_class, uint32_t items_max,
                       NodeSeconds now, int64_t started_unix);
 
-// A metadump or mgdump under way: the session calls more() whenever it can send more. Sees every item that
-// stays put meanwhile; copies under one page's lock at a time.
+// A metadump or mgdump under way: the session calls more() whenever it can send more. Includes every item that stays in place
+// throughout; copies under one page's lock at a time.
 class DumpWalk {
   public:
     // classes: bit per 1-based class, ~0 for all.
     DumpWalk(bool mgdump, uint64_t classes) : mgdump_(mgdump), classes_(classes) {}
 
-    // Appends the next lines, until `out` holds `bytes_soft_max` or so. False when the last was appended.
+    // Appends the next lines, until `out` holds about `bytes_soft_max`. False: the last was appended.
     bool more(OutBuffer& out, node::Node& node, NodeSeconds now, int64_t started_unix,
               size_t bytes_soft_max);
 

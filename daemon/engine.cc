@@ -1,23 +1,27 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "daemon/engine.h"
 
+#include <algorithm>
 #include <array>
-#include <cstddef>
-#include <cstring>
 
 #include "daemon/backend.h"
+#include "daemon/session_memory.h"
 
 namespace farcached::daemon {
 
-// proxy::SeenAccess is node::Access for those who do not know node/.
-static_assert(sizeof(proxy::SeenAccess) == sizeof(node::Access));
-static_assert(offsetof(proxy::SeenAccess, slot_word) == offsetof(node::Access, slot_word));
-static_assert(offsetof(proxy::SeenAccess, guard_word) == offsetof(node::Access, guard_word));
-static_assert(offsetof(proxy::SeenAccess, hash) == offsetof(node::Access, hash));
-static_assert(offsetof(proxy::SeenAccess, times) == offsetof(node::Access, times));
+bool Context::has_room(size_t bytes) const {
+    if (memory == nullptr || memory->has_room(bytes)) return true;
+    return room != nullptr && room->make_room(bytes, Lack::buffer);
+}
 
 bool Context::too_large_for_backend(size_t key_bytes, uint64_t value_bytes) const {
     return backend->too_large(key_bytes, value_bytes);
+}
+
+void Context::expect(std::span<const protocol::Key> keys) const {
+    if (backend != nullptr) return backend->expect(keys);
+    for (const protocol::Key& key : keys) local.prefetch_bucket(key.hash);
+    for (const protocol::Key& key : keys) local.prefetch_item(key.hash);
 }
 
 void Context::record_accesses() {
@@ -25,7 +29,9 @@ void Context::record_accesses() {
     std::span<proxy::SeenAccess> seen = local.take_accesses();
     if (seen.empty()) return;
     std::array<node::Access, proxy::LocalGet::accesses_max> accesses;
-    std::memcpy(accesses.data(), seen.data(), seen.size_bytes());
+    std::transform(seen.begin(), seen.end(), accesses.begin(), [](const proxy::SeenAccess& one) {
+        return node::Access{one.slot_word, one.guard_word, one.hash, one.times};
+    });
     node.record(std::span(accesses).first(seen.size()), now);
 }
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The binary engine's loop: parse the request at the front, execute it, go on behind it. And the requests that
-// are not about one key.
+// The binary engine's loop: parses the request at the front, executes it, continues behind it. And the requests without a
+// single key.
 #include "daemon/engine_binary.h"
+#include "daemon/pending_set.h"
 #include "daemon/trace.h"
 
 #include "base/check.h"
@@ -42,10 +43,10 @@ void answer_error(OutBuffer& out, const BinaryRequest& request, BinaryStatus sta
 
 namespace {
 
-// What clients split on dots and compare: memcached's, whose behaviour this is.
+// memcached's version: clients parse and compare it, and the behaviour is that version's.
 constexpr std::string_view version = "1.6.45";
 
-// A name in a STAT reply is a key there, and its length has 16 bits.
+// A name in a STAT reply is sent as a key, with a 16-bit length.
 constexpr size_t stat_name_bytes_max = 0xffff;
 
 class FlushHalf {
@@ -72,7 +73,7 @@ void run_flush(Call& call, const BinaryRequest& request) {
     context.admin.flushed(at_once ? context.now : when);
 }
 
-// One packet per statistic, then one with neither key nor value.
+// One packet per statistic, then one without key and value.
 void answer_stat(const Answering& to, const BinaryRequest& request, std::string_view told) {
     const BinaryReply reply = reply_to(request);
     const size_t before = to.out.size();
@@ -98,7 +99,7 @@ void run_stat(Call& call, const BinaryRequest& request) {
     answer_stat(call.answering(), request, "");
 }
 
-// The numbers of STAT tell of all that was asked before, and what is not answered is not counted.
+// STAT covers all earlier requests of the session, but unanswered ones are not counted: waits for their answers.
 bool stat_must_wait(Call& call, const BinaryRequest& request) {
     if (request.verb != BinaryVerb::stat || call.context.backend == nullptr) return false;
     if (!call.session.replies->empty())
@@ -131,7 +132,7 @@ void execute(Call& call, const BinaryRequest& request) {
     panic("a request that take_request() runs itself", __FILE__, __LINE__);
 }
 
-// False if the request at the front has not come as far as it is needed.
+// False if the request at the front is incomplete.
 bool take_request(Call& call, uint32_t budget_left) {
     const BinaryParse parse = protocol::parse_binary(call.input);
     switch (parse.status) {
@@ -162,6 +163,26 @@ bool take_request(Call& call, uint32_t budget_left) {
     return true;
 }
 
+// Continues a set whose value arrives in the node. False: incomplete.
+bool go_on_with_pending(Call& call) {
+    SessionState& session = call.session;
+    call.consume(feed_pending(*session.pending, call.input));
+    if (!is_whole(*session.pending)) return false;
+    const std::unique_ptr<PendingSet> set = std::move(session.pending);
+    Progress within_head;
+    Call stored{call, set->head, within_head, set.get()};
+    stored.upload = set->upload.get();
+    const size_t answered = call.out.size();
+    const bool done = take_request(stored, 1);
+    CHECK(done);
+    call.progress.requests++;
+    if (call.context.options.trace) {
+        trace_request(session.fd, set->head);
+        trace_reply(session.fd, call.out.own().substr(answered));
+    }
+    return true;
+}
+
 }  // namespace
 
 }  // namespace binary
@@ -172,9 +193,10 @@ Progress run_binary(Context& context, SessionState& session, std::string_view in
     const ReplyQueue* const replies = session.replies;
     binary::Call call{{context, session, out}, input, progress};
     call.swallow(session.swallow);
+    if (session.pending != nullptr && !call.input.empty() && !binary::go_on_with_pending(call)) return progress;
     while (progress.next == Next::more && !call.input.empty()) {
         if (context.recorder != nullptr) context.recorder->step(call.input.data());
-        if (progress.requests >= budget || out.size() >= out_bytes_soft_max) {
+        if (progress.requests >= budget || out.leaves() >= context.out_bytes_max) {
             progress.next = Next::yield;
             break;
         }

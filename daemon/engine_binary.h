@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What the parts of the binary engine share: engine_binary.cc (the loop), engine_binary_get.cc and
-// engine_binary_store.cc. For nobody else.
+// Shared by the parts of the binary engine only: engine_binary.cc (the loop), engine_binary_get.cc and engine_binary_store.cc.
 #pragma once
 
 #include <cstdint>
@@ -15,19 +14,20 @@
 namespace farcached::daemon::binary {
 
 struct Call : Asker {
-    std::string_view input;  // what is left: from the front request's first byte
+    std::string_view input;  // the rest, from the front request's first byte
     Progress& progress;
+    const PendingSet* pending = nullptr;  // `input` is its head, and its value is complete
 
-    // Is done with `bytes` of what is left.
+    // Removes `bytes` from the front.
     void consume(size_t bytes) {
         progress.consumed += bytes;
         input.remove_prefix(bytes);
     }
-    // The value of a request is not wanted: throws away what has come of it, the rest when it comes.
+    // Discards a request's value: the received part now, the rest as it arrives.
     void swallow(uint64_t bytes) {
         uint64_t here = bytes < input.size() ? bytes : input.size();
         consume(size_t(here));
-        session.swallow = bytes - here;
+        session.swallow = uint32_t(bytes - here);
     }
 };
 
@@ -35,7 +35,7 @@ inline ClassCounters& class_counters(Context& context, uint8_t size_class) {
     return context.counters.classes[size_class & 63];
 }
 
-// A reply that repeats what the request wants repeated.
+// A reply with the request's opcode and opaque.
 inline protocol::BinaryReply reply_to(const protocol::BinaryRequest& request) {
     protocol::BinaryReply reply;
     reply.opcode = request.opcode;
@@ -47,30 +47,30 @@ inline protocol::BinaryReply reply_to(const protocol::BinaryRequest& request) {
 void answer(OutBuffer& out, protocol::BinaryReply reply, std::string_view key,
             std::string_view value);
 
-// Success: nothing at all when the request is quiet.
+// Success: no reply if the request is quiet.
 void answer_ok(OutBuffer& out, const protocol::BinaryRequest& request, uint64_t cas,
                std::string_view value = {});
 
-// Errors are answered whether the request is quiet or not.
+// Quiet requests get errors, too.
 void answer_error(OutBuffer& out, const protocol::BinaryRequest& request, protocol::BinaryStatus status,
                   std::string_view text);
 inline void answer_error(OutBuffer& out, const protocol::BinaryRequest& request,
                          protocol::BinaryStatus status) {
     answer_error(out, request, status, protocol::binary_status_text(status));
 }
-// A change whose node did not answer.
+// A mutation without an answer.
 inline void answer_unavailable(const Answering& to, const protocol::BinaryRequest& request) {
     to.context.counters.change_unavailable.add(1);
     answer_error(to.out, request, protocol::BinaryStatus::temporary_failure);
 }
 
 // ---- engine_binary_get.cc -----------------------------------------------------------------------------
-// The get at the front and those that follow it at once, `most` at most; consumes and counts them.
+// The get at the front and those directly behind it, at most `most`; consumes and counts them.
 void run_gets(Call& call, const protocol::BinaryParse& first, uint32_t most);
 void run_touch(Call& call, const protocol::BinaryRequest& request);
 
 // ---- engine_binary_store.cc ---------------------------------------------------------------------------
-// False if the value has not come yet.
+// False if the value is incomplete.
 bool run_store(Call& call, const protocol::BinaryParse& parse);
 void run_delete(Call& call, const protocol::BinaryRequest& request);
 void run_arith(Call& call, const protocol::BinaryRequest& request);

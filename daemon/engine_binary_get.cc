@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // GET GETQ GETK GETKQ, TOUCH, GAT GATQ GATK GATKQ.
 //
-// A get is first tried without a lock; header and value go straight into the output, and are committed only
-// if the read proves a hit. Everything else is asked again under the lock.
+// Header and value are written directly into the output, and committed only if the read is a hit.
+#include <algorithm>
 #include <cstring>
 
 #include "daemon/engine_binary.h"
@@ -20,21 +20,22 @@ using protocol::Miss;
 
 constexpr size_t flags_bytes = 4;  // the extras of a hit
 
-// A hit being written behind the end of `out`. Nothing of it counts until finish().
+// A hit under construction behind the end of `out`. Not committed before finish().
 class HitReply {
   public:
     HitReply(OutBuffer& out, const BinaryRequest& request) : out_(out), request_(request) {}
 
-    // Meta: fabric::ReadMeta or protocol::ItemMeta. Returns where the value goes, if it is part of the reply.
+    // Meta: fabric::ReadMeta or protocol::ItemMeta. Returns the value's destination, if the reply has one. lent: without room
+    // for the value.
     template <class Meta>
-    char* begin(const Meta& meta) {
+    char* begin(const Meta& meta, bool lent = false) {
         const bool with_value = request_.verb != BinaryVerb::touch;
         BinaryReply reply = reply_to(request_);
         reply.cas = meta.cas;
         reply.extras_bytes = flags_bytes;
         reply.key_bytes = request_.with_key ? uint16_t(request_.key.size()) : 0;
         reply.value_bytes = with_value ? meta.value_len : 0;
-        bytes_ = protocol::binary_header_bytes + flags_bytes + reply.key_bytes + reply.value_bytes;
+        bytes_ = protocol::binary_header_bytes + flags_bytes + reply.key_bytes + (lent ? 0 : reply.value_bytes);
         char* at = protocol::write_binary_header(out_.reserve(bytes_), reply);
         at = protocol::write_big_endian(at, meta.flags);
         std::memcpy(at, request_.key.data(), reply.key_bytes);
@@ -60,7 +61,7 @@ class HitReply {
     watch_get(context, fd, request.key, why, reply.size_class(), reply.value_len());
 }
 
-// A miss is silent when it may be; the others say "Not found", or the key if that was asked for.
+// Quiet requests have no reply to a miss; others get "Not found", or the key if requested.
 void answer_miss(OutBuffer& out, const BinaryRequest& request) {
     if (request.quiet) return;
     if (!request.with_key) return answer_error(out, request, BinaryStatus::not_found);
@@ -69,16 +70,33 @@ void answer_miss(OutBuffer& out, const BinaryRequest& request) {
     answer(out, reply, request.key, "");
 }
 
-// get, touch and gat under the lock, or elsewhere.
+// The completion of get, touch and gat.
 class GetHalf {
   public:
     GetHalf(const Answering& to, std::string_view, const BinaryRequest& request, std::string_view)
         : to_(to), request_(request), hit_(to.out, request) {}
     bool wants_value() const { return request_.verb != BinaryVerb::touch; }
-    char* value_at(const protocol::ItemMeta& meta) { return hit_.begin(meta); }
+    template <class ItemSeen>
+    bool sends(const ItemSeen&) const {
+        return true;
+    }
+    template <class ItemSeen>
+    char* value_at(const ItemSeen& meta) {
+        return hit_.begin(meta);
+    }
+    void value_lent(const protocol::ItemMeta& meta, BorrowedBytes&& value) {
+        hit_.begin(meta, /* lent= */ true);
+        hit_.finish();
+        to_.out.append(std::move(value));
+        lent_ = true;
+    }
+    void refused() { answer_error(to_.out, request_, BinaryStatus::no_memory); }
     void done(const protocol::GetReply& reply) {
         if (reply.status != protocol::GetReply::Status::hit) return miss(reply.why);
-        hit_.finish();
+        hit();
+    }
+    void hit() {
+        if (!lent_) hit_.finish();
         ClassCounters& counters = class_counters(to_.context, hit_.size_class());
         (touching() ? counters.touch_hits : counters.get_hits).add(1);
         if (gets_are_told(to_.context)) [[unlikely]]
@@ -106,37 +124,21 @@ class GetHalf {
     Answering to_;
     const BinaryRequest& request_;
     HitReply hit_;
+    bool lent_ = false;  // and written
 };
 
-void run_locked(Call& call, const BinaryRequest& request, const protocol::Key& key) {
-    const bool touching = request.verb != BinaryVerb::get;
+void run_one(Call& call, const BinaryRequest& request, const protocol::Key& key) {
+    if (request.verb == BinaryVerb::get) {
+        ask_plain_get<GetHalf>(call, key, /* tokens_matter= */ false, request);
+        return;
+    }
     protocol::GetOp op;
     op.key = key;
-    if (touching) op.touch = call.context.seconds(request.exptime);
-    if (touching) call.context.record_accesses();
-    ask_get<GetHalf>(call, op, /* plain= */ !touching, request);
+    op.touch = call.context.seconds(request.exptime);
+    ask_get<GetHalf>(call, op, request);
 }
 
-void run_get(Call& call, const BinaryRequest& request, const protocol::Key& key) {
-    Context& context = call.context;
-    if (context.backend != nullptr) [[unlikely]]
-        return run_locked(call, request, key);
-    note_local(context, key.bytes);
-    if (context.local.accesses_full()) [[unlikely]]
-        context.record_accesses();
-    HitReply hit(call.out, request);
-    auto sink = [&](const fabric::ReadMeta& meta) { return hit.begin(meta); };
-    fabric::Outcome outcome = context.local.read(key.bytes, key.hash, context.now,
-                                                 /* tokens_matter= */ false,
-                                                 /* count_access= */ true, sink);
-    if (outcome != fabric::Outcome::hit) return run_locked(call, request, key);
-    hit.finish();
-    class_counters(context, hit.size_class()).get_hits.add(1);
-    if (gets_are_told(context)) [[unlikely]]
-        tell_get(context, call.session.fd, request, Miss::none, hit);
-}
-
-// The gets of one pipeline, so that the memory of all is on its way before the first is read.
+// The gets of one pipeline, prefetched together before the first is read.
 struct Window {
     static constexpr uint32_t size_max = proxy::LocalGet::prefetch_window;
     struct Entry {
@@ -147,24 +149,23 @@ struct Window {
     Entry entries[size_max];
     uint32_t size = 0;
 
-    void add(const proxy::LocalGet& local, const BinaryParse& parse) {
-        const std::string_view key = parse.request.key;
-        entries[size++] = {parse.request, parse.head_bytes, {key, local.hash(key)}};
+    void add(const Context& context, const BinaryParse& parse) {
+        entries[size++] = {parse.request, parse.head_bytes, context.key(parse.request.key)};
     }
-    void fetch(const proxy::LocalGet& local) const {
-        for (uint32_t i = 0; i < size; i++) local.prefetch_bucket(entries[i].key.hash);
-        for (uint32_t i = 0; i < size; i++) local.prefetch_item(entries[i].key.hash);
+    void fetch(const Context& context) const {
+        protocol::Key keys[size_max];
+        for (uint32_t i = 0; i < size; i++) keys[i] = entries[i].key;
+        context.expect({keys, size});
     }
 };
 
-// The gets that follow at once. What else follows, or is not whole, is left to the loop.
-void look_ahead(Window& window, const proxy::LocalGet& local, std::string_view input,
-                uint32_t most) {
+// Adds the gets that follow directly. Other or incomplete requests are left to the loop.
+void look_ahead(Window& window, const Context& context, std::string_view input, uint32_t most) {
     while (window.size < most && !input.empty()) {
         const BinaryParse next = protocol::parse_binary(input);
         if (next.status != BinaryParse::Status::request) return;
         if (next.request.verb != BinaryVerb::get) return;
-        window.add(local, next);
+        window.add(context, next);
         input.remove_prefix(next.head_bytes);
     }
 }
@@ -173,32 +174,31 @@ void look_ahead(Window& window, const proxy::LocalGet& local, std::string_view i
 
 void run_gets(Call& call, const BinaryParse& first, uint32_t most) {
     Context& context = call.context;
-    // One request, one reply, or nothing to fetch: no window to set up.
-    if (call.input.size() == first.head_bytes || context.backend != nullptr) {
-        run_get(call, first.request, context.key(first.request.key));
+    // A single request needs no window.
+    if (call.input.size() == first.head_bytes) {
+        run_one(call, first.request, context.key(first.request.key));
         call.consume(first.head_bytes);
         context.counters.get_cmds.add(1);
         call.progress.requests++;
         return;
     }
     Window window;
-    window.add(context.local, first);
-    look_ahead(window, context.local, call.input.substr(first.head_bytes),
-               most < Window::size_max ? most : Window::size_max);
-    if (window.size > 1) window.fetch(context.local);
+    window.add(context, first);
+    look_ahead(window, context, call.input.substr(first.head_bytes), std::min(most, Window::size_max));
+    if (window.size > 1) window.fetch(context);
     uint32_t done = 0;
     do {
         const Window::Entry& entry = window.entries[done++];
-        run_get(call, entry.request, entry.key);
+        run_one(call, entry.request, entry.key);
         call.consume(entry.bytes);
-    } while (done < window.size && call.out.size() < out_bytes_soft_max);
+    } while (done < window.size && !call.no_room());
     context.counters.get_cmds.add(done);
     call.progress.requests += done;
 }
 
 void run_touch(Call& call, const BinaryRequest& request) {
     call.context.counters.cmd_touch.add(1);
-    run_locked(call, request, call.context.key(request.key));
+    run_one(call, request, call.context.key(request.key));
 }
 
 }  // namespace farcached::daemon::binary

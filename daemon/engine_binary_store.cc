@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // SET ADD REPLACE APPEND PREPEND, DELETE, INCR DECR, and their quiet twins.
 #include "daemon/engine_binary.h"
+#include "daemon/pending_set.h"
 
 namespace farcached::daemon::binary {
 
@@ -17,12 +18,12 @@ using protocol::StoreReply;
 
 bool extends(BinaryVerb verb) { return verb == BinaryVerb::append || verb == BinaryVerb::prepend; }
 
-// Without CAS in the cache there is nothing to compare with, and memcached stores.
+// Without CAS in the cache there is no comparison: memcached stores.
 bool compares(const Context& context, const BinaryRequest& request) {
     return request.cas != 0 && context.options.cas_enabled;
 }
 
-// With a CAS, set, add and replace are all the same cas; append and prepend stay and compare.
+// With a CAS, set, add and replace are all cas; append and prepend keep their mode and compare.
 StoreOp::Mode mode_of(const Context& context, const BinaryRequest& request) {
     if (compares(context, request) && !extends(request.verb)) return StoreOp::Mode::cas;
     switch (request.verb) {
@@ -34,7 +35,7 @@ StoreOp::Mode mode_of(const Context& context, const BinaryRequest& request) {
     }
 }
 
-// What found no room is counted by the text protocol only, in memcached.
+// As in memcached, stores without room are counted by the text protocol only.
 void count_store(Context& context, const BinaryRequest& request, const StoreReply& reply) {
     if (reply.status == StoreReply::Status::too_large) return;
     if (reply.status == StoreReply::Status::no_memory) return;
@@ -80,7 +81,7 @@ class StoreHalf {
         : to_(to), key_(key), parse_(parse) {}
     void done(StoreReply& reply) {
         const BinaryRequest& request = parse_.request;
-        // The whole of an append may outgrow what one item may be: not stored, and the old one stays.
+        // An append may outgrow the item size limit: not stored, and the old item stays.
         if (reply.status == StoreReply::Status::too_large && extends(request.verb))
             reply.status = StoreReply::Status::not_stored;
         count_store(to_.context, request, reply);
@@ -169,7 +170,7 @@ void ArithHalf::done(const ArithReply& reply) {
     answer_error(to_.out, request, BinaryStatus::no_memory, "Out of memory incrementing value");
 }
 
-// Refused before its value comes, and without a byte of room for it.
+// Refuses a store before its value arrives, without memory for it.
 void refuse_too_large(Call& call, const BinaryParse& parse) {
     const BinaryRequest& request = parse.request;
     StoreReply reply;
@@ -183,6 +184,16 @@ void refuse_too_large(Call& call, const BinaryParse& parse) {
     answer_store(call.out, request, reply);
 }
 
+// An incomplete value: the session or the node waits for the rest.
+void await_value(Call& call, const BinaryParse& parse) {
+    const std::string_view head = call.input.substr(0, parse.head_bytes), here = call.input.substr(parse.head_bytes);
+    const protocol::Key key = call.context.key(parse.request.key);
+    if (begin_pending(call.context, call.session, key, head, here, parse.value_bytes, /* tail_bytes= */ 0))
+        call.consume(call.input.size());
+    else
+        call.progress.want = parse.head_bytes + size_t(parse.value_bytes);
+}
+
 }  // namespace
 
 bool run_store(Call& call, const BinaryParse& parse) {
@@ -190,8 +201,8 @@ bool run_store(Call& call, const BinaryParse& parse) {
     const BinaryRequest& request = parse.request;
     const bool refused = context.too_large(request.key.size(), parse.value_bytes);
     const uint64_t total_bytes = parse.head_bytes + uint64_t(parse.value_bytes);
-    if (!refused && call.input.size() < total_bytes) {
-        call.progress.want = size_t(total_bytes);
+    if (!refused && call.pending == nullptr && call.input.size() < total_bytes) {
+        await_value(call, parse);
         return false;
     }
     if (context.options.detail_enabled) context.admin.detail_set(request.key);
@@ -202,17 +213,18 @@ bool run_store(Call& call, const BinaryParse& parse) {
         op.mode = mode_of(context, request);
         if (compares(context, request)) op.cas_compare = request.cas;
         op.key = context.key(request.key);
-        op.value = call.input.substr(parse.head_bytes, parse.value_bytes);
+        op.value = call.pending != nullptr ? call.pending->upload->value()
+                                           : call.input.substr(parse.head_bytes, parse.value_bytes);
         op.flags = request.flags;
         op.exptime = context.seconds(request.exptime);
-        // As memcached: a set that found no room must not leave the old value behind.
+        // As memcached: a set without room must not leave the old value behind.
         op.forget = request.verb == BinaryVerb::set;
         watch_lookup(call, op.key);
         if (extends(request.verb)) context.record_accesses();
         ask<StoreHalf>(call, op, parse);
     }
     call.consume(parse.head_bytes);
-    call.swallow(parse.value_bytes);
+    if (call.pending == nullptr) call.swallow(parse.value_bytes);
     return true;
 }
 

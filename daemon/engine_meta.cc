@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The meta commands ms md ma, and what they share with mg and me. (mn says MN, and that is all: replies are in order
-// anyway.)
+// The meta commands ms md ma, and the parts shared with mg and me. (mn only replies MN: replies are in order anyway.)
 //
-// Quiet mode (q) leaves out EN of mg and HD of ms, md and ma; nothing else, and never an error.
+// Quiet mode (q) suppresses EN of mg and HD of ms, md and ma only; never an error.
 #include "daemon/engine_meta.h"
 
 namespace farcached::daemon::text {
@@ -15,7 +14,7 @@ namespace {
 constexpr MetaSet shown_by_ms("kcs");
 constexpr MetaSet shown_by_ma("kct");
 
-// The time left before a touch: a peek.
+// The completion of a peek at the time left before a touch.
 class TtlHalf {
   public:
     TtlHalf(const Answering& to, std::string_view, NoRecord, std::string_view) : to_(to) {
@@ -44,7 +43,7 @@ std::string_view flags_of_me(std::string_view words) {
     return "";
 }
 
-// A reply of one line: a status, the flags asked for.
+// A one-line reply: status and requested flags.
 void reply_line(const Meta& meta, std::string_view status, const MetaShown& shown) {
     OutBuffer& out = meta.to.out;
     char* start = out.reserve(status_bytes_max + protocol::meta_reply_bytes_max);
@@ -54,7 +53,7 @@ void reply_line(const Meta& meta, std::string_view status, const MetaShown& show
     out.commit(size_t(at - start));
 }
 
-// Without an item: only the key, as it was given, and the opaque.
+// Without an item: only the key, as received, and the opaque.
 void reply_bare(const Meta& meta, std::string_view status) {
     MetaShown shown;
     shown.key = meta.key;
@@ -63,8 +62,7 @@ void reply_bare(const Meta& meta, std::string_view status) {
     reply_line(meta, status, shown);
 }
 
-// Is `first` asked for before `second`? Flags take effect, and are shown, in the order of the
-// request.
+// True: `first` precedes `second` in the request. Flags take effect, and are shown, in this order.
 bool asked_before(const MetaFlags& flags, char first, char second) {
     if (!flags.has(first)) return false;
     if (!flags.has(second)) return false;
@@ -77,13 +75,13 @@ bool asked_before(const MetaFlags& flags, char first, char second) {
     return false;
 }
 
-// When what N creates shall expire: N and T take effect in the order of the request.
+// Expiry of an item created by N: N and T take effect in the order of the request.
 std::optional<NodeSeconds> vivify_exptime(const Meta& meta) {
     const bool touched_last = asked_before(meta.flags, 'N', 'T');
     return meta.seconds_if('N', touched_last ? meta.flags.ttl : meta.flags.vivify);
 }
 
-// And what `t` shows of it: before N and T, of an item that never expires.
+// The value of `t` for it: before N and T, that of an item that never expires.
 int64_t vivified_ttl(const Meta& meta) {
     const MetaFlags& flags = meta.flags;
     const bool touched = asked_before(flags, 'T', 't');
@@ -99,7 +97,7 @@ void ask_old_ttl(const Asker& asker, const protocol::Key& key, MetaAsked& asked)
     protocol::GetOp op;
     op.key = key;
     op.peek = true;
-    asked.ttl_follows = !ask_get<TtlHalf>(asker, op, /* plain= */ false, NoRecord());
+    asked.ttl_follows = !ask_get<TtlHalf>(asker, op, NoRecord());
     asked.old_ttl_s = asker.carry->ttl_s;
 }
 
@@ -134,7 +132,7 @@ StoreOp store_op(const MetaCall& of) {
         op.cas_compare = flags.cas_compare;
         op.invalidate = flags.has('I');
     } else if (extends(op.mode) && flags.cas_compare != 0) {
-        op.cas_compare = flags.cas_compare;  // 0 compares with nothing
+        op.cas_compare = flags.cas_compare;  // 0: no comparison
     }
     return op;
 }
@@ -185,23 +183,19 @@ Turn run_ms(Call& call, const protocol::TextParse& parse) {
     MetaCall of(call, request);
     if (!of.flags().error.empty()) {
         call.progress.consumed += parse.line_bytes;
-        call.session.swallow = uint64_t(request.value_bytes) + 2;
+        call.session.swallow = request.value_bytes + 2;
         say(call.out, of.flags().error);
         return Turn::done;
     }
     if (call.context.too_large(of.key.size(), request.value_bytes)) {
         call.progress.consumed += parse.line_bytes;
-        // Unlike the classic commands, whatever the mode.
+        // In every mode, unlike the classic commands.
         refuse_too_large(call, store_op(of), /* forget= */ true, request.value_bytes);
         say(call.out, "SERVER_ERROR object too large for cache");
         return Turn::done;
     }
-    protocol::ValueParse value =
-        protocol::parse_value(call.input, parse.line_bytes, request.value_bytes);
-    if (value.status == protocol::ValueParse::Status::need_more) {
-        call.progress.want = value.total_bytes;
-        return Turn::wait;
-    }
+    const protocol::ValueParse value = take_value(call, parse, of.key);
+    if (value.status == protocol::ValueParse::Status::need_more) return Turn::wait;
     call.progress.consumed += value.total_bytes;
     if (value.status == protocol::ValueParse::Status::bad_chunk) {
         count_bad_chunk(call.context, of.key, request.value_bytes);
@@ -210,7 +204,7 @@ Turn run_ms(Call& call, const protocol::TextParse& parse) {
     }
     StoreOp op = store_op(of);
     op.value = value.value;
-    op.forget = true;  // unlike the classic commands, whatever the mode
+    op.forget = true;  // in every mode, unlike the classic commands
     watch_lookup(call, op.key);
     if (extends(op.mode)) call.context.record_accesses();
     of.asked.shown = shown_of(op);
@@ -303,7 +297,8 @@ void MaHalf::done(const protocol::ArithReply& reply) {
             // memcached sets the exptime after the store that watchers see.
             watch_created(context, meta_.to.fd, meta_.key, reply, never_expires);
             old_ttl_ = vivified_ttl(meta_);
-            break;  // which q does not silence
+            if (meta_.flags.has('q')) return;
+            break;
         case Status::ok:
             if (meta_.flags.has('q')) return;
             break;
@@ -325,7 +320,7 @@ void run_ma(MetaCall& of) {
     op.delta = flags.delta;
     op.vivify = vivify_exptime(meta);
     op.initial = flags.initial;
-    if (flags.cas_compare != 0) op.cas_compare = flags.cas_compare;  // 0 compares with nothing
+    if (flags.cas_compare != 0) op.cas_compare = flags.cas_compare;  // 0: no comparison
     op.cas_set = meta.number_if('E', flags.cas_set);
     op.touch = meta.seconds_if('T', flags.ttl);
     op.key_binary = flags.has('b');

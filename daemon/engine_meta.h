@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What the parts of the meta commands share: engine_meta.cc (ms, md, ma) and engine_meta_get.cc (mg, me). For
-// nobody else.
+// Shared by the meta commands only: engine_meta.cc (ms, md, ma) and engine_meta_get.cc (mg, me).
 #pragma once
 
 #include <cstddef>
@@ -21,10 +20,10 @@ using protocol::MetaShown;
 
 constexpr size_t status_bytes_max = 3 + 10;  // "VA ", length
 
-// me knows one flag and minds no other.
+// me has one flag and ignores all others.
 std::string_view flags_of_me(std::string_view words);
 
-// A meta command as its answer sees it.
+// A meta command as its completion needs it.
 struct Meta {
     Answering to;
     std::string_view key;
@@ -42,15 +41,15 @@ struct Meta {
     }
 };
 
-// What the answer needs to know of a command.
+// The record of a command for its completion.
 struct MetaAsked {
     MetaFlags flags;
     StoreShown shown;                  // ms
     std::optional<int64_t> old_ttl_s;  // mg, ma with t before T
-    bool ttl_follows = false;          // an answer before this one leaves old_ttl_s in the carry
+    bool ttl_follows = false;          // an earlier answer leaves old_ttl_s in the carry
 };
 
-// A command while it is asked. `key` is decoded if it was base64.
+// A command under submission. `key` is decoded if it was base64.
 struct MetaCall {
     Call& call;
     std::string_view key;
@@ -78,19 +77,19 @@ inline int64_t ttl_of(const protocol::ItemMeta& item, NodeSeconds now) {
     return item.exptime == never_expires ? -1 : seconds_left(item.exptime, now);
 }
 
-// A reply of one line: a status, the flags asked for.
+// A one-line reply: status and requested flags.
 void reply_line(const Meta& meta, std::string_view status, const MetaShown& shown);
-// Without an item: only the key, as it was given, and the opaque.
+// Without an item: only the key, as received, and the opaque.
 void reply_bare(const Meta& meta, std::string_view status);
 
-// Is `first` asked for before `second`? Flags take effect, and are shown, in the order of the request.
+// True: `first` precedes `second` in the request. Flags take effect, and are shown, in this order.
 bool asked_before(const MetaFlags& flags, char first, char second);
-// When what N creates shall expire: N and T take effect in the order of the request.
+// Expiry of an item created by N: N and T take effect in the order of the request.
 std::optional<NodeSeconds> vivify_exptime(const Meta& meta);
-// And what `t` shows of it: before N and T, of an item that never expires.
+// The value of `t` for it: before N and T, that of an item that never expires.
 int64_t vivified_ttl(const Meta& meta);
 
-// `t` before `T` shows the time left before this very touch: asks for that, if it is wanted. asker.carry is set.
+// `t` before `T` shows the time left before this touch: submits a get for it if needed. asker.carry is set.
 void ask_old_ttl(const Asker& asker, const protocol::Key& key, MetaAsked& asked);
 inline std::optional<int64_t> old_ttl_s(const Answering& to, const MetaAsked& asked) {
     return asked.ttl_follows ? to.carry->ttl_s : asked.old_ttl_s;

@@ -7,20 +7,21 @@ namespace farcached::daemon::text {
 
 namespace {
 
-// Flags that a lock-free read can answer: they need nothing that only the node knows.
-constexpr MetaSet lock_free_flags("bcfkOqsv");
+// The flags of a plain get: they need nothing that only the node has.
+constexpr MetaSet plain_flags("bcCfkOqsv");
 
 constexpr MetaSet shown_by_mg("kstcflh");
 
-// The header and value of a hit, written behind the end of `out`; not there before finish().
+// Header and value of a hit, written behind the end of `out`; not committed before finish().
 class MetaHit {
   public:
     explicit MetaHit(const Meta& meta) : meta_(meta) {}  // outlives this
 
-    char* begin(const protocol::ItemMeta& item, int64_t ttl_s) {
+    // lent: without room for the value.
+    char* begin(const protocol::ItemMeta& item, int64_t ttl_s, bool lent = false) {
         OutBuffer& out = meta_.to.out;
-        with_value_ = meta_.flags.has('v');
-        size_t value_room = with_value_ ? size_t(item.value_len) + 2 : 0;
+        with_value_ = shows_value(item);
+        size_t value_room = with_value_ && !lent ? size_t(item.value_len) + 2 : 0;
         start_ = out.reserve(status_bytes_max + protocol::meta_reply_bytes_max + value_room);
         char* at = start_;
         if (with_value_) {
@@ -43,9 +44,22 @@ class MetaHit {
         end_ = at;
         value_len_ = item.value_len;
         size_class_ = item.size_class;
-        if (!with_value_) return nullptr;
+        if (!with_value_ || lent) return nullptr;
         end_ = at + item.value_len;
         return at;
+    }
+    // After begin() with `lent`, instead of finish(): sends the value from the cache's memory.
+    void finish(BorrowedBytes&& value) {
+        OutBuffer& out = meta_.to.out;
+        out.commit(size_t(end_ - start_));
+        if (!with_value_) return;
+        out.append(std::move(value));
+        out.append("\r\n");
+    }
+    // C: a client that names the item's CAS has the value already.
+    template <class Item>
+    bool shows_value(const Item& item) const {
+        return meta_.flags.has('v') && !(meta_.flags.has('C') && item.cas == meta_.flags.cas_compare);
     }
     void finish() {
         if (with_value_) end_ = write_text(end_, "\r\n");
@@ -63,7 +77,7 @@ class MetaHit {
     char* end_ = nullptr;
 };
 
-// `why`: not none for what this very request created; it counts as a hit all the same.
+// `why`: not none for an item that this request created; it counts as a hit all the same.
 void count_hit(const Meta& meta, const MetaHit& hit, protocol::Miss why) {
     Context& context = meta.context();
     ClassCounters& counters = class_counters(context, hit.size_class());
@@ -75,28 +89,6 @@ void count_hit(const Meta& meta, const MetaHit& hit, protocol::Miss why) {
         counters.get_hits.add(1);
     }
     watch_get(context, meta.to.fd, meta.key, why, hit.size_class(), hit.value_len());
-}
-
-bool get_lock_free(const Meta& meta, uint64_t hash) {
-    Context& context = meta.context();
-    if (context.local.accesses_full()) context.record_accesses();
-    MetaHit hit(meta);
-    auto sink = [&](const fabric::ReadMeta& read) {
-        protocol::ItemMeta item;
-        item.cas = read.cas;
-        item.value_len = read.value_len;
-        item.flags = read.flags;
-        item.size_class = read.size_class;
-        item.key_binary = read.key_binary;
-        return hit.begin(item, /* ttl_s= */ -1);
-    };
-    fabric::Outcome outcome = context.local.read(meta.key, hash, context.now,
-                                                 /* tokens_matter= */ true,
-                                                 /* count_access= */ true, sink);
-    if (outcome != fabric::Outcome::hit) return false;
-    hit.finish();
-    count_hit(meta, hit, protocol::Miss::none);
-    return true;
 }
 
 void get_miss(const Meta& meta, protocol::Miss why) {
@@ -113,14 +105,29 @@ class MgHalf {
     MgHalf(const Answering& to, std::string_view key, const MetaAsked& asked, std::string_view)
         : meta_{to, key, asked.flags}, old_ttl_(old_ttl_s(to, asked)), hit_(meta_) {}
     bool wants_value() const { return meta_.flags.has('v'); }
+    template <class ItemSeen>
+    bool sends(const ItemSeen& item) const {
+        return hit_.shows_value(item);
+    }
+    char* value_at(const fabric::ReadMeta& read) { return hit_.begin(proxy::item_meta(read), /* ttl_s= */ -1); }
     char* value_at(const protocol::ItemMeta& item) {
         return hit_.begin(item, old_ttl_ ? *old_ttl_ : ttl_of(item, meta_.context().now));
     }
+    void value_lent(const protocol::ItemMeta& item, BorrowedBytes&& value) {
+        hit_.begin(item, old_ttl_ ? *old_ttl_ : ttl_of(item, meta_.context().now), /* lent= */ true);
+        hit_.finish(std::move(value));
+        lent_ = true;
+    }
+    void refused() { say(meta_.to.out, "SERVER_ERROR out of memory writing get response"); }
     void done(const protocol::GetReply& reply) {
         if (reply.status != protocol::GetReply::Status::hit) return get_miss(meta_, reply.why);
         if (reply.vivified && meta_.flags.has('t')) hit_.begin(reply.meta, vivified_ttl(meta_));
-        hit_.finish();
+        if (!lent_) hit_.finish();
         count_hit(meta_, hit_, reply.vivified ? protocol::Miss::absent : protocol::Miss::none);
+    }
+    void hit() {
+        hit_.finish();
+        count_hit(meta_, hit_, protocol::Miss::none);
     }
     void unavailable() {
         Context& context = meta_.context();
@@ -135,8 +142,8 @@ class MgHalf {
     }
 
   private:
-    // Like a touch, it does not pass for a miss. Who asks for a value, and has something changed besides, is told of a
-    // miss as by any get, and does what one does then.
+    // True for a mutation without `v`: as with a touch, an unavailable node is an error, not a miss. With `v` it fails like any
+    // get.
     bool only_changes() const {
         const bool changes = meta_.flags.has('T') || meta_.flags.has('N') || meta_.flags.has('R');
         return changes && !meta_.flags.has('v');
@@ -145,16 +152,21 @@ class MgHalf {
     const Meta meta_;
     std::optional<int64_t> old_ttl_;
     MetaHit hit_;
+    bool lent_ = false;  // and written
 };
 
-// Apart from the way without a lock, which is short and wants registers.
-[[gnu::noinline]] void ask_mg(MetaCall& of, const protocol::Key& key, bool plain) {
-    Context& context = of.call.context;
+}  // namespace
+
+void run_mg(MetaCall& of) {
     const MetaFlags& flags = of.flags();
+    const protocol::Key key = of.hashed_key();
+    if (flags.set.within(plain_flags)) {
+        ask_plain_get<MgHalf>(of.call, key, /* tokens_matter= */ true, of.asked, flags.words);
+        return;
+    }
     const Meta meta = of.meta();
-    if (!plain) context.record_accesses();
     Carry carry;
-    const Asker asker{context, of.call.session, of.call.out, &carry};
+    const Asker asker{of.call.context, of.call.session, of.call.out, &carry};
     ask_old_ttl(asker, key, of.asked);
     protocol::GetOp op;
     op.key = key;
@@ -166,18 +178,7 @@ class MgHalf {
     op.recache_first = asked_before(flags, 'R', 'T');
     op.cas_set = meta.number_if('E', flags.cas_set);
     op.key_binary = flags.has('b');
-    ask_get<MgHalf>(asker, op, plain, of.asked, flags.words);
-}
-
-}  // namespace
-
-void run_mg(MetaCall& of) {
-    const protocol::Key key = of.hashed_key();
-    const bool plain = of.flags().set.within(lock_free_flags);
-    const bool embedded = of.call.context.backend == nullptr;
-    if (embedded) note_local(of.call.context, key.bytes);
-    if (plain && embedded && get_lock_free(of.meta(), key.hash)) return;
-    ask_mg(of, key, plain);
+    ask_get<MgHalf>(asker, op, of.asked, flags.words);
 }
 
 // ---- me ---------------------------------------------------------------------------------------
@@ -225,12 +226,11 @@ void MeHalf::done(const protocol::GetReply& reply) {
 void run_me(const MetaCall& of) {
     Context& context = of.call.context;
     context.counters.cmd_meta.add(1);
-    context.record_accesses();
     protocol::GetOp op;
     op.key = of.hashed_key();
     op.peek = true;
     watch_lookup(of.call, op.key);
-    ask_get<MeHalf>(of.call, op, /* plain= */ false, NoRecord());
+    ask_get<MeHalf>(of.call, op, NoRecord());
 }
 
 }  // namespace farcached::daemon::text

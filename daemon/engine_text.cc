@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The text engine's loop: parse the request at the front, execute it, go on behind it.
+// The text engine's loop: parses the request at the front, executes it, continues behind it.
 #include "daemon/engine_text.h"
 #include "daemon/trace.h"
 
 #include <algorithm>
 
 #include "base/recorder.h"
+#include "base/check.h"
 #include "daemon/engine.h"
+#include "daemon/pending_set.h"
 
 namespace farcached::daemon {
 
@@ -58,7 +60,7 @@ Turn take_request(Call& call) {
         case TextParse::Status::keys: return execute(call, parse);
         case TextParse::Status::error:
             if (!parse.error.empty()) say(call.out, parse.error);
-            call.session.swallow = parse.swallow;
+            call.session.swallow = uint32_t(parse.swallow);
             call.progress.consumed += parse.line_bytes;
             return Turn::done;
         case TextParse::Status::close: break;
@@ -68,10 +70,29 @@ Turn take_request(Call& call) {
     return Turn::stop;
 }
 
+// Continues a set whose value arrives in the node. False: incomplete.
+bool go_on_with_pending(const Asker& asker, std::string_view input, Progress& progress) {
+    progress.consumed += feed_pending(*asker.session.pending, input.substr(progress.consumed));
+    if (!is_whole(*asker.session.pending)) return false;
+    const std::unique_ptr<PendingSet> set = std::move(asker.session.pending);
+    Progress within_head;
+    Call call{asker, set->head, within_head, set.get()};
+    call.upload = set->upload.get();
+    const size_t answered = asker.out.size();
+    const Turn turn = take_request(call);
+    CHECK(turn == Turn::done);
+    progress.requests++;
+    if (asker.context.options.trace) {
+        trace_request(asker.session.fd, set->head);
+        trace_reply(asker.session.fd, asker.out.own().substr(answered));
+    }
+    return true;
+}
+
 void swallow(SessionState& session, std::string_view input, Progress& progress) {
-    uint64_t size = std::min<uint64_t>(session.swallow, input.size() - progress.consumed);
-    session.swallow -= size;
-    progress.consumed += size_t(size);
+    const size_t size = std::min<size_t>(session.swallow, input.size() - progress.consumed);
+    session.swallow -= uint32_t(size);
+    progress.consumed += size;
 }
 
 }  // namespace
@@ -81,19 +102,24 @@ void swallow(SessionState& session, std::string_view input, Progress& progress) 
 Progress run_text(Context& context, SessionState& session, std::string_view input, OutBuffer& out,
                   uint32_t budget) {
     Progress progress;
-    uint32_t spent = 0;  // of the budget: requests, and turns inside a long get line
+    uint32_t spent = 0;  // of the budget: requests, and steps inside a long get line
     while (progress.consumed < input.size()) {
         if (session.swallow != 0) {
             text::swallow(session, input, progress);
             continue;
         }
-        if (spent >= budget || out.size() >= out_bytes_soft_max) {
+        if (spent >= budget || out.leaves() >= context.out_bytes_max) {
             progress.next = Next::yield;
             break;
         }
         if (session.replies != nullptr && session.replies->full()) [[unlikely]] {
             progress.next = Next::hold;
             break;
+        }
+        if (session.pending != nullptr) [[unlikely]] {
+            if (!text::go_on_with_pending({context, session, out}, input, progress)) break;
+            spent++;
+            continue;
         }
         text::Call call{{context, session, out}, input.substr(progress.consumed), progress};
         if (context.recorder != nullptr) context.recorder->step(call.input.data());

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What the parts of the text engine share: engine_text.cc (the loop), engine_text_get.cc,
-// engine_text_store.cc, engine_text_admin.cc and engine_meta.cc. For nobody else.
+// Shared by the parts of the text engine only: engine_text.cc (the loop), engine_text_get.cc, engine_text_store.cc,
+// engine_text_admin.cc and engine_meta.cc.
 #pragma once
 
 #include <cstdint>
@@ -18,14 +18,15 @@ namespace farcached::daemon::text {
 struct Call : Asker {
     std::string_view input;       // from the request's first byte
     Progress& progress;
+    const PendingSet* pending = nullptr;  // `input` is its head, and its value is complete
 };
 
-// What became of it.
+// The outcome of a request.
 enum class Turn : uint8_t {
-    done,       // executed or refused; progress.consumed is behind what was used
-    wait,       // more bytes are needed; nothing, or the finished part of a get line, was consumed. Or earlier
-                // answers are (Next::hold)
-    stop,       // progress.next says why
+    done,       // executed or refused; progress.consumed covers it
+    wait,       // needs more bytes, and consumed nothing or the finished part of a get line;
+                // or needs earlier answers (Next::hold)
+    stop,       // progress.next has the reason
 };
 
 inline void say(OutBuffer& out, std::string_view text) {
@@ -47,23 +48,23 @@ inline bool extends(protocol::StoreOp::Mode mode) {
     return mode == protocol::StoreOp::Mode::append || mode == protocol::StoreOp::Mode::prepend;
 }
 
-// Seconds from now, as watch lines and mg t show an exptime that is not `never_expires`.
+// Seconds from now, for watch lines and mg t; exptime is not `never_expires`.
 inline int64_t seconds_left(NodeSeconds exptime, NodeSeconds now) {
     return exptime <= now ? 0 : int64_t(exptime - now);
 }
 
-// What is said when the node that has the key does not answer.
+// The reply when the key's node does not answer.
 constexpr std::string_view unavailable_words = "SERVER_ERROR unavailable";
 
-// A change whose node did not answer. Meta has no noreply: to its quiet clients, too, it is an error.
+// A mutation without an answer. Meta has no noreply: its quiet clients get the error, too.
 inline void answer_unavailable(const Answering& to, bool noreply) {
     to.context.counters.change_unavailable.add(1);
     say_unless(noreply, to.out, unavailable_words);
 }
 
 // ---- engine_text_get.cc -----------------------------------------------------------------------
-// The plainest case, in bulk: gets of one key each, one behind the other, whose memory is fetched
-// ahead for all. Executes at most `most` of them, as long as the output is not full; how many.
+// A batch of consecutive single-key gets, with a common prefetch. Executes at most `most`, while the output is not full;
+// returns the number.
 uint32_t run_plain_gets(Call& call, uint32_t most);
 Turn run_get(Call& call, const protocol::TextParse& parse);
 Turn continue_get_line(Call& call);
@@ -72,14 +73,16 @@ void run_touch(Call& call, const protocol::TextRequest& request);
 void count_miss(Context& context, protocol::Miss why);
 
 // ---- engine_text_store.cc ---------------------------------------------------------------------
+// The value behind the line at the front. need_more: the session or the node waits for it.
+protocol::ValueParse take_value(Call& call, const protocol::TextParse& parse, std::string_view key);
 Turn run_store(Call& call, const protocol::TextParse& parse);
 void run_delete(Call& call, const protocol::TextRequest& request);
 void run_arith(Call& call, const protocol::TextRequest& request);
-// The value that was announced will never be wanted.
+// The announced value is too large: discards it.
 void refuse_too_large(Call& call, const protocol::StoreOp& op, bool forget, uint32_t value_bytes);
-// A value that did not end where it was said to: it counts as a store all the same.
+// A value without its terminator counts as a store all the same.
 void count_bad_chunk(Context& context, std::string_view key, uint32_t value_bytes);
-// Counts and shows what was done. The reply is to be worded from what it leaves in `reply`.
+// Counts the result and writes watch lines. The reply is worded from the final `reply`.
 void count_store(Context& context, int fd, std::string_view key, const StoreShown& shown,
                  protocol::StoreReply& reply);
 void count_arith(Context& context, bool decrement, const protocol::ArithReply& reply);

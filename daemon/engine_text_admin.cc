@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Text commands that are not about one key: flush_all, version, verbosity, stats, watch, dumps,
-// shutdown, quit, and those that only Admin understands.
+// Text commands without a single key: flush_all, version, verbosity, stats, watch, dumps, shutdown, quit, and those that Admin
+// implements.
 #include "base/limits.h"
 #include "daemon/engine_text.h"
 #include "daemon/nodes_view.h"
@@ -13,12 +13,12 @@ namespace {
 using protocol::TextRequest;
 using protocol::TextVerb;
 
-// What clients split on dots and compare: memcached's, whose behaviour this is.
+// memcached's version: clients parse and compare it, and the behaviour is that version's.
 constexpr std::string_view version_line = "VERSION 1.6.45";
 
 std::string_view first_word(std::string_view args) { return args.substr(0, args.find(' ')); }
 
-// Does an answer to an earlier request wait to be sent, or could one have?
+// True: an earlier request in this pipeline has or may have an unsent reply.
 bool pipelined(const Call& call) {
     if (call.session.replies != nullptr && !call.session.replies->empty()) return true;
     return call.progress.requests != 0 || !call.out.empty();
@@ -80,7 +80,7 @@ void drain(Call& call, const TextRequest& request) {
     call.context.admin.drain(request.args, on, call.out);
 }
 
-// Whether it succeeded is in `stats config`.
+// Replies before the reload is done; `stats config` has its result.
 void reload(Call& call, const TextRequest& request) {
     if (!call.session.admin) return say_unless(request.noreply, call.out, "ERROR");
     if (!request.args.empty()) return say(call.out, "CLIENT_ERROR usage: reload");
@@ -217,7 +217,7 @@ void take_stats_turn(ReplySlot& slot, const Answering& to) {
     to.context.admin.stats_text(slot.words(), stats_told(slot), to.out);
 }
 
-// The numbers are to tell of all that was asked before, and what is not answered is not counted.
+// Statistics cover all earlier requests of the session, but unanswered ones are not counted: waits for their answers.
 Turn stats(Call& call, const TextRequest& request) {
     Admin& admin = call.context.admin;
     if (call.context.backend == nullptr) {

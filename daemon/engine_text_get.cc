@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // get, gets, gat, gats, touch.
 //
-// A get is first tried without a lock; header and value go straight into the output, and are
-// committed only if the read proves a hit. Everything else is asked again under the lock.
+// Header and value are written directly into the output, and committed only if the read is a hit.
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "daemon/engine_text.h"
 #include "daemon/engine_watch.h"
@@ -17,29 +17,48 @@ namespace {
 using protocol::KeyCursor;
 using protocol::TextVerb;
 
-// A line longer than this gives way to other connections after so many keys.
+// A longer line yields to other connections after so many keys.
 constexpr uint32_t keys_per_turn = 1024;
 
 // "VALUE ", key, three numbers with spaces, CRLF, and the value's CRLF.
 constexpr size_t value_line_bytes_max = 6 + limits::key_bytes_max + 3 * 21 + 2 + 2;
 
-// What is asked of each key of a line.
+// The record of each key of a line.
 struct AskedOfKey {
     bool with_cas;
     bool touching;
     NodeSeconds touch;
 };
 
-// A VALUE line being written behind the end of `out`. Nothing of it counts until finish().
+// A VALUE line under construction behind the end of `out`. Not committed before finish().
 class ValueLine {
   public:
     ValueLine(OutBuffer& out, std::string_view key, bool with_cas)
         : out_(out), key_(key), with_cas_(with_cas) {}
 
-    // Meta: fabric::ReadMeta or protocol::ItemMeta. Returns where the value goes.
+    // Meta: fabric::ReadMeta or protocol::ItemMeta. Returns the value's destination.
     template <class Meta>
     char* begin(const Meta& meta) {
-        start_ = out_.reserve(value_line_bytes_max + meta.value_len);
+        return begin(meta, meta.value_len);
+    }
+    // The same, and finish(), for a value sent from the cache's memory.
+    void write(const protocol::ItemMeta& meta, BorrowedBytes&& value) {
+        char* const head_end = begin(meta, 0);
+        out_.commit(size_t(head_end - start_));
+        out_.append(std::move(value));
+        out_.append("\r\n");
+    }
+    void finish() {
+        std::memcpy(end_, "\r\n", 2);
+        out_.commit(size_t(end_ + 2 - start_));
+    }
+    uint32_t value_len() const { return value_len_; }
+    uint8_t size_class() const { return size_class_; }
+
+  private:
+    template <class Meta>
+    char* begin(const Meta& meta, size_t value_room) {
+        start_ = out_.reserve(value_line_bytes_max + value_room);
         char* at = start_;
         std::memcpy(at, "VALUE ", 6);
         at += 6;
@@ -60,14 +79,7 @@ class ValueLine {
         end_ = at + meta.value_len;
         return at;
     }
-    void finish() {
-        std::memcpy(end_, "\r\n", 2);
-        out_.commit(size_t(end_ + 2 - start_));
-    }
-    uint32_t value_len() const { return value_len_; }
-    uint8_t size_class() const { return size_class_; }
 
-  private:
     OutBuffer& out_;
     std::string_view key_;
     bool with_cas_;
@@ -84,16 +96,34 @@ class ValueLine {
     watch_get(context, fd, key, why, line.size_class(), line.value_len());
 }
 
-// One key of a line.
+// The completion of one key of a line.
 class KeyHalf {
   public:
     KeyHalf(const Answering& to, std::string_view key, const AskedOfKey& asked, std::string_view)
         : to_(to), key_(key), asked_(asked), line_(to.out, key, asked.with_cas) {}
     bool wants_value() const { return true; }
-    char* value_at(const protocol::ItemMeta& meta) { return line_.begin(meta); }
+    template <class ItemSeen>
+    bool sends(const ItemSeen&) const {
+        return true;
+    }
+    template <class ItemSeen>
+    char* value_at(const ItemSeen& meta) {
+        return line_.begin(meta);
+    }
+    void value_lent(const protocol::ItemMeta& meta, BorrowedBytes&& value) {
+        line_.write(meta, std::move(value));
+        lent_ = true;
+    }
+    void refused() {
+        to_.carry->refused = true;
+        miss(protocol::Miss::absent);
+    }
     void done(const protocol::GetReply& reply) {
         if (reply.status != protocol::GetReply::Status::hit) return miss(reply.why);
-        line_.finish();
+        hit();
+    }
+    void hit() {
+        if (!lent_) line_.finish();
         ClassCounters& counters = class_counters(to_.context, line_.size_class());
         (asked_.touching ? counters.touch_hits : counters.get_hits).add(1);
         if (gets_are_told(to_.context)) [[unlikely]]
@@ -120,34 +150,22 @@ class KeyHalf {
     std::string_view key_;
     AskedOfKey asked_;
     ValueLine line_;
+    bool lent_ = false;  // and written
 };
 
-void get_locked(Call& call, const protocol::Key& key, const AskedOfKey& asked) {
+// call.carry is set.
+void get_one(const Call& call, const protocol::Key& key, const AskedOfKey& asked) {
+    if (!asked.touching) {
+        ask_plain_get<KeyHalf>(call, key, /* tokens_matter= */ false, asked);
+        return;
+    }
     protocol::GetOp op;
     op.key = key;
-    if (asked.touching) op.touch = asked.touch;
-    if (asked.touching) call.context.record_accesses();
-    ask_get<KeyHalf>(call, op, /* plain= */ !asked.touching, asked);
+    op.touch = asked.touch;
+    ask_get<KeyHalf>(call, op, asked);
 }
 
-// Only of the embedded node.
-void get_one(Call& call, const protocol::Key& key, const AskedOfKey& asked) {
-    Context& context = call.context;
-    if (context.local.accesses_full()) [[unlikely]]
-        context.record_accesses();
-    ValueLine line(call.out, key.bytes, asked.with_cas);
-    auto sink = [&](const fabric::ReadMeta& meta) { return line.begin(meta); };
-    fabric::Outcome outcome = context.local.read(key.bytes, key.hash, context.now,
-                                                 /* tokens_matter= */ false,
-                                                 /* count_access= */ true, sink);
-    if (outcome != fabric::Outcome::hit) return get_locked(call, key, asked);
-    line.finish();
-    class_counters(context, line.size_class()).get_hits.add(1);
-    if (gets_are_told(context)) [[unlikely]]
-        tell_get(context, call.session.fd, key.bytes, protocol::Miss::none, line);
-}
-
-// Up to prefetch_window keys, so that the memory of all is on its way before the first is read.
+// Up to prefetch_window keys, prefetched together before the first is read.
 struct Window {
     static constexpr uint32_t size_max = proxy::LocalGet::prefetch_window;
     protocol::Key keys[size_max];
@@ -162,8 +180,7 @@ struct Window {
             size++;
         }
     }
-    // The same from gets of one key each, at most `most` of them; `ends`: where each ends in
-    // `input`.
+    // The same for single-key gets, at most `most`; `ends`: the end of each in `input`.
     void fill(std::string_view input, uint32_t most, size_t (&ends)[size_max]) {
         size_t end = 0;
         for (size = 0; size < std::min(most, size_max); size++) {
@@ -172,18 +189,9 @@ struct Window {
             ends[size] = end += bytes;
         }
     }
-    void fetch(Context& context) {
-        if (context.backend != nullptr) {
-            if (size > 1) context.backend->expect({keys, size});
-            return;
-        }
-        const proxy::LocalGet& local = context.local;
-        for (uint32_t i = 0; i < size; i++) {
-            keys[i].hash = local.hash(keys[i].bytes);
-            if (size > 1) local.prefetch_bucket(keys[i].hash);
-        }
-        if (size == 1) return;
-        for (uint32_t i = 0; i < size; i++) local.prefetch_item(keys[i].hash);
+    void fetch(const Context& context) {
+        for (uint32_t i = 0; i < size; i++) keys[i] = context.key(keys[i].bytes);
+        if (size > 1) context.expect({keys, size});
     }
 };
 
@@ -191,47 +199,39 @@ void count_asked(Context& context, const AskedOfKey& asked, uint32_t keys) {
     (asked.touching ? context.counters.cmd_touch : context.counters.get_cmds).add(keys);
 }
 
-bool no_room(const Call& call) {
-    if (call.out.size() >= out_bytes_soft_max) return true;
-    return call.session.replies != nullptr && call.session.replies->full();
-}
-
-// The first `n` of the window's keys were answered by the embedded node.
-void note_keys(Context& context, const Window& window, uint32_t n) {
-    if (context.hot_keys == nullptr || context.backend != nullptr) return;
-    context.hot_keys->passed(n, [&](uint32_t i) { return window.keys[i].bytes; });
-}
-
-// Answers the window's keys until there is no room; how many.
+// Answers the window's keys until there is no room; returns their number.
 uint32_t answer(Call& call, const Window& window, const AskedOfKey& asked) {
-    const bool locked = asked.touching || call.context.backend != nullptr;
+    Carry carry;
+    call.carry = &carry;
     uint32_t i = 0;
     for (; i < window.size; i++) {
-        if (i != 0 && no_room(call)) break;
-        if (locked)
-            get_locked(call, window.keys[i], asked);
-        else
-            get_one(call, window.keys[i], asked);
+        if (i != 0 && call.no_room()) break;
+        get_one(call, window.keys[i], asked);
     }
+    call.carry = nullptr;
+    call.session.line.refused |= carry.refused;
     count_asked(call.context, asked, i);
-    note_keys(call.context, window, i);
     return i;
 }
 
-// The end of a line whose keys may have failed.
+// The end of a line with parked keys, some perhaps unavailable.
 void end_in_turn(ReplySlot&, const Answering& to) {
     say(to.out, to.carry->line_failed ? unavailable_words : "END");
     to.carry->line_failed = false;
 }
 
 void say_end(Call& call) {
+    if (call.session.line.refused) [[unlikely]] {
+        call.session.line.refused = false;
+        return say(call.out, "SERVER_ERROR out of memory writing get response");
+    }
     ReplyQueue* replies = call.session.replies;
     if (replies != nullptr && call.context.options.unavailable_is_error)
         return replies->park_answered(call.out, end_in_turn);
     say(call.out, "END");
 }
 
-// The end of a line's keys, of whichever kind. True if the line is finished.
+// The end of a line's keys, of any kind. True: the line is finished.
 bool end_line(Call& call, GetLine& line, KeyCursor::Step step) {
     if (step == KeyCursor::Step::line_end) {
         if (line.any_key)
@@ -254,8 +254,7 @@ AskedOfKey asked_of(const GetLine& line) {
     return {line.kind == Kind::gets || line.kind == Kind::gats, touching, line.touch};
 }
 
-// Goes through the keys in `text`, the front of what is left of the session's line. Returns what is
-// consumed.
+// Answers the keys in `text`, the front of the session's unfinished line. Returns the consumed bytes.
 size_t answer_keys(Call& call, std::string_view text, Turn& turn) {
     GetLine& line = call.session.line;
     const AskedOfKey asked = asked_of(line);
@@ -272,7 +271,7 @@ size_t answer_keys(Call& call, std::string_view text, Turn& turn) {
             return size_t(last.data() + last.size() - text.data());
         }
         if (window.ended == KeyCursor::Step::key) {
-            if (no_room(call)) break;
+            if (call.no_room()) break;
             continue;
         }
         if (window.ended == KeyCursor::Step::need_more) turn = Turn::wait;
@@ -306,7 +305,7 @@ class TouchHalf {
                   reply.meta.size_class, reply.meta.value_len);
         say_unless(asked_.noreply, to_.out, hit ? "TOUCHED" : "NOT_FOUND");
     }
-    // A touch changes something: it does not pass for a miss.
+    // A touch is a mutation: it does not count as a miss.
     void unavailable() {
         to_.context.counters.cmd_touch.add(1);
         answer_unavailable(to_, asked_.noreply);
@@ -331,24 +330,17 @@ uint32_t run_plain_gets(Call& call, uint32_t most) {
     window.fill(call.input, most, ends);
     if (window.size == 0) return 0;
     const AskedOfKey plain{/* with_cas= */ false, /* touching= */ false, never_expires};
+    window.fetch(call.context);
+    Carry carry;
+    call.carry = &carry;
     uint32_t i = 0;
-    if (call.context.backend == nullptr) [[likely]] {
-        window.fetch(call.context);
-        do {
-            get_one(call, window.keys[i], plain);
-            std::memcpy(call.out.reserve(5), "END\r\n", 5);
-            call.out.commit(5);
-            i++;
-        } while (i < window.size && call.out.size() < out_bytes_soft_max);
-    } else {
-        window.fetch(call.context);
-        do {
-            get_locked(call, window.keys[i++], plain);
-            say_end(call);
-        } while (i < window.size && !no_room(call));
-    }
+    do {
+        get_one(call, window.keys[i++], plain);
+        call.session.line.refused = std::exchange(carry.refused, false);
+        say_end(call);
+    } while (i < window.size && !call.no_room());
+    call.carry = nullptr;
     count_asked(call.context, plain, i);
-    note_keys(call.context, window, i);
     call.progress.consumed += ends[i - 1];
     return i;
 }
@@ -387,8 +379,7 @@ void run_touch(Call& call, const protocol::TextRequest& request) {
     protocol::GetOp op;
     op.key = call.context.key(request.key);
     op.touch = call.context.seconds(request.exptime);
-    call.context.record_accesses();
-    ask_get<TouchHalf>(call, op, /* plain= */ false, TouchAsked{request.noreply});
+    ask_get<TouchHalf>(call, op, TouchAsked{request.noreply});
 }
 
 }  // namespace farcached::daemon::text

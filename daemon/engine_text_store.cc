@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// set add replace append prepend cas, delete, incr, decr; and what meta's ms, md, ma share with
-// them.
+// set add replace append prepend cas, delete, incr, decr; and the parts shared with meta's ms, md, ma.
 #include "daemon/engine_text.h"
 #include "daemon/engine_watch.h"
+#include "daemon/pending_set.h"
 
 namespace farcached::daemon::text {
 
@@ -135,7 +135,7 @@ class ArithHalf {
 }  // namespace
 
 void count_store(Context& context, int fd, std::string_view key, const StoreShown& shown, StoreReply& reply) {
-    // The whole of an append may outgrow what one item may be: not stored, and the old one stays.
+    // An append may outgrow the item size limit: not stored, and the old item stays.
     if (reply.status == StoreReply::Status::too_large && extends(shown.mode))
         reply.status = StoreReply::Status::not_stored;
     count_status(context, shown.mode, reply);
@@ -155,7 +155,23 @@ void refuse_too_large(Call& call, const StoreOp& op, bool forget, uint32_t value
         watch_lookup(call, op.key);
         ask<ForgetHalf>(call, protocol::ForgetOp{op.key}, NoRecord());
     }
-    call.session.swallow = uint64_t(value_bytes) + 2;
+    call.session.swallow = value_bytes + 2;
+}
+
+protocol::ValueParse take_value(Call& call, const protocol::TextParse& parse, std::string_view key) {
+    using Status = protocol::ValueParse::Status;
+    if (call.pending != nullptr)
+        return {call.pending->tail == "\r\n" ? Status::good : Status::bad_chunk, 0, call.pending->upload->value()};
+    const uint32_t value_bytes = parse.request.value_bytes;
+    const protocol::ValueParse value = protocol::parse_value(call.input, parse.line_bytes, value_bytes);
+    if (value.status != Status::need_more) return value;
+    const std::string_view head = call.input.substr(0, parse.line_bytes), here = call.input.substr(parse.line_bytes);
+    constexpr size_t crlf_bytes = 2;
+    if (begin_pending(call.context, call.session, call.context.key(key), head, here, value_bytes, crlf_bytes))
+        call.progress.consumed += call.input.size();
+    else
+        call.progress.want = value.total_bytes;
+    return value;
 }
 
 Turn run_store(Call& call, const protocol::TextParse& parse) {
@@ -171,12 +187,8 @@ Turn run_store(Call& call, const protocol::TextParse& parse) {
         say_unless(request.noreply, call.out, answer_to(StoreReply::Status::too_large));
         return Turn::done;
     }
-    protocol::ValueParse value =
-        protocol::parse_value(call.input, parse.line_bytes, request.value_bytes);
-    if (value.status == protocol::ValueParse::Status::need_more) {
-        call.progress.want = value.total_bytes;
-        return Turn::wait;
-    }
+    const protocol::ValueParse value = take_value(call, parse, request.key);
+    if (value.status == protocol::ValueParse::Status::need_more) return Turn::wait;
     call.progress.consumed += value.total_bytes;
     if (context.options.detail_enabled) context.admin.detail_set(request.key);
     if (value.status == protocol::ValueParse::Status::bad_chunk) {
@@ -189,7 +201,7 @@ Turn run_store(Call& call, const protocol::TextParse& parse) {
     op.flags = request.flags;
     op.exptime = context.seconds(request.exptime);
     if (op.mode == StoreOp::Mode::cas) op.cas_compare = request.number;
-    // As memcached: what found no room must not leave the old value behind.
+    // As memcached: a set without room must not leave the old value behind.
     op.forget = op.mode == StoreOp::Mode::set;
     watch_lookup(call, op.key);
     if (extends(op.mode)) context.record_accesses();

@@ -45,13 +45,13 @@ std::string_view word_of(StoreReply::Status status) {
     return "no_memory";
 }
 
-// As these lines show it: 0 also for what never expires.
+// As watch lines show it: 0 also for an item that never expires.
 int64_t ttl_of(NodeSeconds exptime, NodeSeconds now) {
     if (exptime == never_expires || exptime <= now) return 0;
     return int64_t(exptime - now);
 }
 
-// What a peek found, for watchers only: whoever does not answer is not mentioned.
+// The result of a peek, for watchers only: without an answer there is no line.
 class Lookup {
   public:
     Lookup(const Answering& to, std::string_view key, NoRecord, std::string_view) : to_(to), key_(key) {}
@@ -81,7 +81,7 @@ void lookup(const Asker& asker, const protocol::Key& key) {
     protocol::GetOp op;
     op.key = key;
     op.peek = true;
-    ask_get<Lookup>(asker, op, /* plain= */ false, NoRecord());
+    ask_get<Lookup>(asker, op, NoRecord());
 }
 
 void store(Context& context, int fd, std::string_view key, const StoreShown& shown,

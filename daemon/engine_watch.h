@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What the engines tell watchers of the requests that they execute. For the engines only.
+// The engines' watch lines. For the engines only.
 //
-// Every call asks first whether anybody watches; that is all it costs while nobody does.
+// Every call first checks for watchers; without any that is its only cost.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@
 
 namespace farcached::daemon {
 
-// What lines about a store say of the request.
+// The parts of a store that its watch lines show.
 struct StoreShown {
     protocol::StoreOp::Mode mode = protocol::StoreOp::Mode::set;
     uint32_t value_bytes = 0;
@@ -34,20 +34,19 @@ void store(Context& context, int fd, std::string_view key, const StoreShown& sho
 
 }  // namespace watching
 
-// Is anybody told of gets: watchers, or `stats detail`?
+// True: watchers or `stats detail` follow gets.
 inline bool gets_are_told(const Context& context) {
     return context.options.detail_enabled || context.watch.wants(watch_fetchers);
 }
 
-// A fetch: what a lookup found, or why it did not.
+// A fetch: the lookup's result.
 inline void watch_get(Context& context, int fd, std::string_view key, protocol::Miss why,
                       uint8_t size_class, uint32_t value_len) {
     if (!context.watch.wants(watch_fetchers)) [[likely]] return;
     watching::get(context, fd, key, why, size_class, value_len);
 }
 
-// memcached looks a key up before it changes anything under it, and shows that to those who watch
-// fetchers: call before the change.
+// memcached looks a key up before it changes it, and shows that to watchers of fetchers: call before the change.
 inline void watch_lookup(const Asker& asker, const protocol::Key& key) {
     if (!asker.context.watch.wants(watch_fetchers)) [[likely]] return;
     watching::lookup(asker, key);
@@ -59,7 +58,7 @@ inline void watch_store(Context& context, int fd, std::string_view key, const St
     watching::store(context, fd, key, shown, reply);
 }
 
-// What incr, decr and ma create is looked up once more and stored, as by add. exptime: what is shown.
+// An item created by incr, decr or ma: shown as a lookup and a store, as by add. exptime: the one shown.
 void watch_created(Context& context, int fd, std::string_view key, const protocol::ArithReply& reply,
                    NodeSeconds exptime);
 void watch_delete(Context& context, int fd, std::string_view key, std::string_view command,

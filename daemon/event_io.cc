@@ -13,8 +13,16 @@ namespace farcached::daemon {
 
 namespace {
 
+// The result of receive_into() for that of a system call.
+ssize_t answer_of(ssize_t got, WorkerCounters& counters) {
+    counters.read_calls.add(1);
+    if (got >= 0) return got;
+    return errno == EWOULDBLOCK || errno == EINTR ? -EAGAIN : -errno;
+}
+
+constexpr size_t head_bytes = 2048;  // received at first of a likely large set: the rest of its value is received in place
 constexpr timeval at_once{0, 0};
-constexpr size_t untold_bytes_max = 16 << 10;  // then they are told: whoever is next has at least the rest of the buffer
+constexpr size_t untold_bytes_max = 16 << 10;  // then they are delivered: leaves the next receive the rest of the buffer
 
 }  // namespace
 
@@ -38,15 +46,17 @@ void EventIo::on_ready(evutil_socket_t, short what, void* argument) {
     Session& session = *static_cast<Session*>(argument);
     EventIo& io = static_cast<EventIo&>(session.io);
     if ((what & EV_WRITE) != 0) return io.events_.writable(session);
-    if (session.queued) return;  // what was received before comes first
+    if (session.queued) return;  // earlier bytes come first
     io.receive(session);
 }
 
-// Ended: that is told at once, unless what came before is yet to be told. The socket says so again then (of an error only that
-// it has ended).
+// The end of input is reported at once, or after earlier bytes are delivered: the socket reports it again then (an error only
+// as an end).
 bool EventIo::receive(Session& session) {
-    const std::span<char> room(in_.get() + in_bytes_, receive_bytes_max - in_bytes_);
-    const ssize_t got = receive_into(session.state.fd, room, counters_);
+    std::span<char> room(in_.get() + in_bytes_, receive_bytes_max - in_bytes_);
+    if (session.state.line.sends_values) room = room.first(std::min(room.size(), head_bytes));
+    const ssize_t got = is_untold(session) ? receive_into(session.state.fd, room, counters_)
+                                           : receive_for(session, room, events_, counters_);
     if (got == -EAGAIN) return false;
     if (got <= 0) {
         if (!is_untold(session)) events_.input_ended(session, int(-got));
@@ -64,7 +74,7 @@ bool EventIo::is_untold(const Session& session) {
     return std::ranges::any_of(untold(), [&](const Received& one) { return one.session == &session; });
 }
 
-// What is queued leaves first.
+// Sends queued bytes first.
 void EventIo::leave(Session& session) {
     pause(session);
     for (Received& one : untold())
@@ -107,24 +117,24 @@ Sent EventIo::send(Session& session, OutBuffer& out, bool tell) {
         queued->session = &session;
         queued->tell = false;
     }
-    queued_bytes_ += out.size();
+    queued_bytes_ += out.leaves();
     if (queued->out.empty())
         queued->out.swap(out);
     else
-        queued->out.append({out.data(), out.size()});
+        queued->out.take(out);
     queued->tell |= tell;
     return {Sent::queued};
 }
 
 Sent EventIo::send_now(Session& session, const OutBuffer& out) {
-    ssize_t sent = ::send(session.state.fd, out.data(), out.size(), MSG_NOSIGNAL);
+    ssize_t sent = send_some(session.state.fd, out.own(), 0, out.pieces(), MSG_NOSIGNAL);
     counters_.write_calls.add(1);
     if (sent < 0) {
         if (errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR) return {Sent::failed};
         sent = 0;
     }
     counters_.bytes_written.add(uint64_t(sent));
-    return {size_t(sent) == out.size() ? Sent::taken : Sent::part, size_t(sent)};
+    return {size_t(sent) == out.leaves() ? Sent::taken : Sent::part, size_t(sent)};
 }
 
 EventIo::Queued* EventIo::queued_of(const Session& session) {
@@ -133,7 +143,7 @@ EventIo::Queued* EventIo::queued_of(const Session& session) {
     return nullptr;
 }
 
-// Sessions are told that all was taken when that is known of each: they may go then.
+// sent() runs after all results are known: sessions may end in it.
 void EventIo::send_queued() {
     if (queued_count_ == 0) return;
     events_.before_sending();
@@ -143,7 +153,7 @@ void EventIo::send_queued() {
         if (sent.how == Sent::taken) continue;
         one.tell = false;
         const int error = sent.how == Sent::failed ? errno : 0;
-        events_.unsent(*one.session, {one.out.data() + sent.bytes, one.out.size() - sent.bytes}, error);
+        events_.unsent(*one.session, one.out, sent.bytes, error);
     }
     const std::span<Queued> all = queued();
     queued_count_ = queued_bytes_ = 0;
@@ -157,7 +167,7 @@ void EventIo::turn_soon() { event_add(&turn_event_, &at_once); }
 
 void EventIo::on_turn(evutil_socket_t, short, void* argument) {
     EventIo& io = *static_cast<EventIo*>(argument);
-    io.tell_received();  // W3: whoever was ready with those who wait comes first
+    io.tell_received();  // W3: sessions that became ready together come first
     io.events_.turn_of_waiting();
 }
 
@@ -166,11 +176,36 @@ void EventIo::turn(bool awake) {
     tell_received();
 }
 
+// Receives the missing part of a value in place, and the rest into `room`: the terminator, or without one the last byte. That
+// byte makes the worker call the engine.
+ssize_t receive_for(Session& session, std::span<char> room, SocketEvents& events, WorkerCounters& counters) {
+    const PendingSet* const set = session.state.pending.get();
+    const bool goes_there = set != nullptr && !session.busy() && session.unread().empty();
+    std::span<char> value = goes_there ? set->upload->room() : std::span<char>();
+    if (!value.empty() && set->tail_bytes == 0) value = value.first(value.size() - 1);
+    if (value.empty()) [[likely]] return receive_into(session.state.fd, room, counters);
+    iovec parts[] = {{value.data(), value.size()}, {room.data(), room.size()}};
+    msghdr message{};
+    message.msg_iov = parts;
+    message.msg_iovlen = std::size(parts);
+    const ssize_t got = answer_of(recvmsg(session.state.fd, &message, MSG_DONTWAIT), counters);
+    if (got <= 0) return got;
+    const size_t of_value = std::min(size_t(got), value.size());
+    events.received_in_place(session, of_value);
+    return size_t(got) == of_value ? -EAGAIN : got - ssize_t(of_value);
+}
+
+ssize_t send_some(int socket, std::string_view own, size_t start, std::span<const OutPiece> pieces, int flags) {
+    if (pieces.empty()) [[likely]] return ::send(socket, own.data() + start, own.size() - start, flags);
+    std::array<iovec, out_parts_max> parts;
+    msghdr message{};
+    message.msg_iov = parts.data();
+    message.msg_iovlen = describe_parts(own, start, pieces, parts);
+    return ::sendmsg(socket, &message, flags);
+}
+
 ssize_t receive_into(int socket, std::span<char> room, WorkerCounters& counters) {
-    const ssize_t got = recv(socket, room.data(), room.size(), MSG_DONTWAIT);
-    counters.read_calls.add(1);
-    if (got >= 0) return got;
-    return errno == EWOULDBLOCK || errno == EINTR ? -EAGAIN : -errno;
+    return answer_of(recv(socket, room.data(), room.size(), MSG_DONTWAIT), counters);
 }
 
 }  // namespace farcached::daemon

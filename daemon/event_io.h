@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // EventIo: sockets by libevent (daemon/socket_io.h): one recv for a readable session, one send for its replies.
 //
-// E1  Sessions that are ready together are received from one after the other, served one after the other, and their replies
-//     leave one after the other: while the first is served, what the next ask for is on its way from memory, and the accesses
-//     of all are handed over together. All is told, and has left, within the turn.
-// E2  What is told of a session is told in the order in which it was received.
+// E1  Sessions that are ready together are received from, then served, then sent to: a phase each, in the same order. Serving
+//     the first overlaps with prefetches for the next; the accesses of all are handed over together. All of it ends within the
+//     turn.
+// E2  Callbacks of one session have the order of its receives.
 #pragma once
 
 #include <event2/event.h>
@@ -18,11 +18,11 @@
 
 namespace farcached::daemon {
 
-// What both implementations keep to.
-constexpr size_t receive_bytes_max = 64 << 10;  // large enough for a deep pipeline, small enough to stay in the second-level cache
-constexpr size_t together_max = 16;             // sessions: what is brought nearer for the last is still there when it is served
-constexpr size_t queued_bytes_max = 256 << 10;  // then they leave early: replies are not held for long, nor much memory for them
-constexpr size_t queued_bytes_kept = 64 << 10;  // by the buffer of what was queued
+// Bounds of both implementations.
+constexpr size_t receive_bytes_max = 64 << 10;  // large enough for a deep pipeline, small enough for the second-level cache
+constexpr size_t together_max = 16;             // sessions: prefetched data of the last is still cached when it is served
+constexpr size_t queued_bytes_max = 256 << 10;  // above it queued replies leave early: bounds their delay and memory
+constexpr size_t queued_bytes_kept = 64 << 10;  // capacity that a queue's buffer keeps
 
 class EventIo final : public SocketIo {
   public:
@@ -68,17 +68,23 @@ class EventIo final : public SocketIo {
     SocketEvents& events_;
     WorkerCounters& counters_;
     const std::unique_ptr<char[]> in_;
-    size_t in_bytes_ = 0;  // of it, received and not told yet
+    size_t in_bytes_ = 0;  // of it, received and not delivered
     std::array<Received, together_max> received_;
     size_t received_count_ = 0;
-    bool together_ = false;  // several are being told of: what they send is queued
+    bool together_ = false;  // several are being delivered: their sends are queued
     std::array<Queued, together_max> queued_;
     size_t queued_count_ = 0, queued_bytes_ = 0;
     event turn_event_;
 };
 
-// What either implementation receives with: into `room` what is there now. Not positive: 0, the client has ended its side;
-// else the system's error, negated, where -EAGAIN stands for each that means "nothing now".
+// send() of the rest: own bytes from `start`, and the pieces between them (base/out_pieces.h).
+ssize_t send_some(int socket, std::string_view own, size_t start, std::span<const OutPiece> pieces, int flags);
+
+// One receive of either implementation, into `room`. Not positive: 0: the client closed its side; else the system's error,
+// negated. -EAGAIN stands for every error that means "nothing now".
 ssize_t receive_into(int socket, std::span<char> room, WorkerCounters& counters);
+
+// The same for a session that may wait for a value: its bytes go to their place, and `events` run.
+ssize_t receive_for(Session& session, std::span<char> room, SocketEvents& events, WorkerCounters& counters);
 
 }  // namespace farcached::daemon

@@ -11,7 +11,7 @@
 
 namespace farcached::daemon {
 
-// A lookup has its share in it, for as long as it takes.
+// A running lookup shares ownership.
 struct HostAddresses::Shared {
     void look_again();
 
@@ -25,7 +25,7 @@ struct HostAddresses::Shared {
     uint64_t not_before_ns = 0;
 };
 
-// In a thread of its own, where nobody is told of what is thrown.
+// The body of a detached thread, which handles a lack of memory itself.
 void HostAddresses::Shared::look_again() {
     Found found;
     try {
@@ -71,7 +71,7 @@ bool HostAddresses::refresh(uint64_t now_ns) {
     try {
         std::thread([shared = shared_] { shared->look_again(); }).detach();
         return true;
-    } catch (const std::exception&) {  // no thread, or no memory for one, now; perhaps at the next try
+    } catch (const std::exception&) {  // no thread or no memory now; a later try may succeed
         std::lock_guard hold(shared_->lock);
         shared_->looking = false;
         return false;

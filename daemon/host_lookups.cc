@@ -17,7 +17,7 @@ using Found = HostAddresses::Found;
 
 constexpr size_t at_once_max = 32;
 
-// What all threads of one call share, for as long as the last of them takes.
+// State shared by all threads of one call; the last one frees it.
 struct Lookups {
     Lookups(std::vector<HostAsked> hosts, const HostAddresses::LookUp& how)
         : asked(std::move(hosts)), look_up(how), found(asked.size()), left(asked.size()) {}
@@ -48,7 +48,7 @@ void Lookups::work() {
         std::optional<Found> answer;
         try {
             answer = look_up(asked[mine].host, asked[mine].port);
-        } catch (const std::exception&) {  // nor is there memory for a sentence here
+        } catch (const std::exception&) {  // no memory for the reason either
         }
         std::lock_guard hold(lock);
         found[mine] = {true, std::move(answer)};
@@ -56,7 +56,7 @@ void Lookups::work() {
     }
 }
 
-// False: there can be none.
+// False: no thread could start.
 bool start_thread(const std::shared_ptr<Lookups>& all) {
     try {
         std::thread([all] { all->work(); }).detach();

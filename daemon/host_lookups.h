@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Many hosts looked up at once, in a bounded time: what a name server that is slow or gone costs a start or a reload is
-// what one host costs, not what all do together.
+// Parallel lookups of many hosts, in a bounded time: a slow or absent name server delays a start or reload as for one host, not
+// for the sum.
 #pragma once
 
 #include <chrono>
@@ -12,7 +12,7 @@
 
 namespace farcached::daemon {
 
-// From asking for the first until whatever has no answer is given up; the resolver's own patience is about as long.
+// From the first lookup to the timeout of all; about the resolver's own timeout.
 constexpr std::chrono::milliseconds host_lookups_patience{20'000};
 
 struct HostAsked {
@@ -20,9 +20,9 @@ struct HostAsked {
     uint16_t port = 0;
 };
 
-// In the order of `asked`, each with its addresses or why there are none; no answer in time is a why. Returns as soon as
-// all are there. look_up is called in threads of their own, which keep what they need and are waited for by nobody; what
-// it throws is a why, too. Where there can be no thread, or all are addresses already, in this one.
+// In the order of `asked`, each with its addresses or the reason of the failure, a timeout included. Returns as soon as all are
+// there. look_up runs in threads that own their data and are never joined; its exceptions are failures, too. Without threads,
+// or if all are literal addresses, it runs in this one.
 std::vector<HostAddresses::Found> look_up_all(std::vector<HostAsked> asked, const HostAddresses::LookUp& look_up,
                                               std::chrono::milliseconds patience = host_lookups_patience);
 

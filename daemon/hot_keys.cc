@@ -16,12 +16,12 @@ void HotKeys::change(uint32_t one_in) {
     reset();
 }
 
-// Out of the way of requests that are not sampled.
+// Not inlined: the path of unsampled requests stays short.
 [[gnu::noinline]] void HotKeys::sample(Way way, std::string_view key) {
     chance_ ^= chance_ << 13;
     chance_ ^= chance_ >> 17;
     chance_ ^= chance_ << 5;
-    left_ = 1 + chance_ % (2 * uint64_t(one_in_) - 1);  // one_in_ in the mean
+    left_ = 1 + chance_ % (2 * uint64_t(one_in_) - 1);  // one_in_ on average
     const std::unique_lock hold(lock_, std::try_to_lock);
     if (!hold.owns_lock()) return missed_.add(1);
     std::unique_ptr<SpaceSaving>& keys = ways_[size_t(way)];
@@ -32,7 +32,7 @@ void HotKeys::change(uint32_t one_in) {
 
 HotKeys::Copy HotKeys::copy() const {
     Copy copied;
-    for (auto& way : copied.ways) way = std::make_unique<SpaceSaving>();  // before anybody is kept out
+    for (auto& way : copied.ways) way = std::make_unique<SpaceSaving>();  // allocated before the lock is taken
     const std::lock_guard hold(lock_);
     for (size_t i = 0; i < ways_.size(); i++) {
         if (ways_[i] != nullptr)

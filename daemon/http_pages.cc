@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
+#include <new>
 #include <utility>
 
 #include "base/random_word.h"
@@ -23,11 +24,14 @@ using process::HttpRequest;
 
 namespace {
 
-// Longer than nodes are waited for by default, shorter than Prometheus waits for us.
+// Above the default node timeout, below Prometheus's scrape timeout.
 constexpr timeval nodes_deadline{2, 0};
+struct FreeText {
+    void operator()(char* text) const { std::free(text); }
+};
 constexpr size_t told_bytes_max = size_t(16) << 20;  // S10
 
-// The page is all there is: its own script and style run, nothing else, and it talks to nobody else.
+// The page runs its own script and style only, and connects to this server only.
 HttpAnswer page() {
     char nonce[33];
     std::snprintf(nonce, sizeof nonce, "%016llx%016llx", static_cast<unsigned long long>(random_word()),
@@ -47,6 +51,17 @@ HttpAnswer page() {
     return answer;
 }
 
+template <class Make>
+void answer_if_memory(const process::HttpListener::Reply& reply, Make&& make) {
+    HttpAnswer answer{503, {}, "no memory\n", {}};
+    try {
+        answer = make();
+    } catch (const std::bad_alloc&) {
+        (void)0;
+    }
+    reply(std::move(answer));
+}
+
 }  // namespace
 
 void HttpPages::FreeStream::operator()(bufferevent* stream) const { bufferevent_free(stream); }
@@ -62,9 +77,12 @@ HttpPages::~HttpPages() {
 
 void HttpPages::answer(const HttpRequest& request, process::HttpListener::Reply reply) {
     if (request.path == "/metrics")
-        return ask_nodes([this, reply, accept = request.accept](const std::string& told) { reply(metrics(accept, told)); });
+        return ask_nodes([this, reply, accept = request.accept](const std::string& told) {
+            answer_if_memory(reply, [&] { return metrics(accept, told); });
+        });
     if (request.path == "/status.json")
-        return ask_nodes([this, reply](const std::string& told) { reply(status(told)); });
+        return ask_nodes(
+            [this, reply](const std::string& told) { answer_if_memory(reply, [&] { return status(told); }); });
     if (request.path == "/") return reply(page());
     if (request.path == "/healthz") return reply({200, {}, "ok\n", {}});
     if (request.path == "/readyz") return reply(ready());
@@ -118,16 +136,32 @@ void HttpPages::ask_nodes(Told then) {
     told_.clear();
     text_.clear();
     answering_ = 0;
-    if (stream_ == nullptr && !open_stream()) return finish();
+    bool asks = false;
+    with_memory([&] { asks = (stream_ != nullptr || open_stream()) && write_requests(); });
+    if (!asks) return finish();
+    event_add(&late_event_, &nodes_deadline);
+}
+
+// False: no nodes.
+bool HttpPages::write_requests() {
     asked_.clear();
     std::string lines;
     for (const NodeShown& node : parts_.server.nodes()->all()) {
         lines += "stats node " + node.name + " all\r\n";
         asked_.push_back(node.name);
     }
-    if (asked_.empty()) return finish();
-    bufferevent_write(stream_.get(), lines.data(), lines.size());
-    event_add(&late_event_, &nodes_deadline);
+    return !asked_.empty() && bufferevent_write(stream_.get(), lines.data(), lines.size()) == 0;
+}
+
+// If memory runs out, all waiting requests get the answers so far.
+template <class Do>
+void HttpPages::with_memory(Do&& body) noexcept {
+    try {
+        body();
+    } catch (const std::bad_alloc&) {
+        stream_.reset();
+        finish();
+    }
 }
 
 bool HttpPages::open_stream() {
@@ -145,9 +179,12 @@ bool HttpPages::open_stream() {
     return true;
 }
 
-void HttpPages::on_read(bufferevent*, void* argument) { static_cast<HttpPages*>(argument)->take_lines(); }
+void HttpPages::on_read(bufferevent*, void* argument) {
+    HttpPages& pages = *static_cast<HttpPages*>(argument);
+    pages.with_memory([&] { pages.take_lines(); });
+}
 
-// The session was closed: idle for too long, or the server stops.
+// The session ended: idle timeout, or the server stops.
 void HttpPages::on_end(bufferevent*, short, void* argument) {
     HttpPages& pages = *static_cast<HttpPages*>(argument);
     pages.stream_.reset();
@@ -156,7 +193,7 @@ void HttpPages::on_end(bufferevent*, short, void* argument) {
 
 void HttpPages::on_late(evutil_socket_t, short, void* argument) {
     HttpPages& pages = *static_cast<HttpPages*>(argument);
-    pages.stream_.reset();  // what comes now is nobody's
+    pages.stream_.reset();  // later answers are dropped
     pages.finish();
 }
 
@@ -164,21 +201,20 @@ void HttpPages::take_lines() {
     evbuffer* input = bufferevent_get_input(stream_.get());
     while (!waiting_.empty()) {
         size_t size = 0;
-        char* line = evbuffer_readln(input, &size, EVBUFFER_EOL_CRLF);
+        const std::unique_ptr<char, FreeText> line(evbuffer_readln(input, &size, EVBUFFER_EOL_CRLF));
         if (line == nullptr) break;
-        take_line(std::string(line, size));
-        std::free(line);
+        take_line({line.get(), size});
     }
     if (told_.size() + text_.size() <= told_bytes_max) return;
     stream_.reset();
     finish();
 }
 
-// "STAT name value" until END, or one line that says why not.
-void HttpPages::take_line(const std::string& line) {
+// "STAT name value" until END, or one line with an error.
+void HttpPages::take_line(std::string_view line) {
     constexpr std::string_view stat = "STAT ";
     if (line.starts_with(stat))
-        text_.append(line, stat.size()).append("\n");
+        text_.append(line.substr(stat.size())).append("\n");
     else
         end_node(line == "END");
 }

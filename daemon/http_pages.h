@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// HttpPages: what a farcached says over HTTP (process/http_listener.h):
+// HttpPages: the pages that farcached serves over HTTP (process/http_listener.h):
 //
-//     /             a page for people, which fetches /status.json every two seconds
-//     /status.json  the numbers on it
-//     /metrics      all numbers, for Prometheus, in its format or in OpenMetrics
+//     /             status page in HTML, which fetches /status.json every two seconds
+//     /status.json  its numbers
+//     /metrics      all numbers, in Prometheus's format or in OpenMetrics
 //     /healthz      200: the process answers
-//     /readyz       200: clients are served; 503 with a sentence: they are not, and why
+//     /readyz       200: clients are served; 503: they are not, with the reason
 //
-// Owner: the listener's thread, but for set_stopping().
-// P1  Nodes are asked by a session of this process's own with a worker, as an operator would ask, `stats node NAME all` each;
-//     once for all who wait for that. Who does not answer in time is left out.
-// P2  No worker waits for this, or is asked for more than that session's requests.
+// Owner: the listener's thread, except for set_stopping().
+// P1  An internal session with a worker sends each node `stats node NAME all`, once for all waiting requests. Nodes that do not
+//     answer in time are omitted.
+// P2  No worker waits for this, or does more than serve that session's requests.
 #pragma once
 
 #include <event2/event.h>
@@ -20,6 +20,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "daemon/server.h"
@@ -43,13 +44,13 @@ class HttpPages {
         std::string version;
     };
     explicit HttpPages(const Parts& parts);
-    // After the listener was stopped.
+    // After the listener has stopped.
     ~HttpPages();
     HttpPages(const HttpPages&) = delete;
     HttpPages& operator=(const HttpPages&) = delete;
 
     void answer(const process::HttpRequest& request, process::HttpListener::Reply reply);
-    // Any thread: clients are turned away from now on.
+    // Any thread: from now on not ready.
     void set_stopping() { stopping_ = true; }
 
   private:
@@ -70,7 +71,10 @@ class HttpPages {
     void ask_nodes(Told then);
     bool open_stream();
     void take_lines();
-    void take_line(const std::string& line);
+    void take_line(std::string_view line);
+    bool write_requests();
+    template <class Do>
+    void with_memory(Do&& body) noexcept;
     void end_node(bool answered);
     void finish();
 
@@ -78,10 +82,10 @@ class HttpPages {
     std::atomic<bool> stopping_{false};
     std::unique_ptr<bufferevent, FreeStream> stream_;  // P1
     event late_event_{};
-    std::vector<Told> waiting_;  // empty: nobody asks
-    std::string told_, text_;    // of the nodes that have answered; of the one that is answering
+    std::vector<Told> waiting_;  // empty: no request to nodes is under way
+    std::string told_, text_;    // of the nodes that have answered; of the current one
     std::vector<std::string> asked_;  // their names
-    size_t answering_ = 0;       // its place in asked_
+    size_t answering_ = 0;       // the current one's index in asked_
 };
 
 }  // namespace farcached::daemon

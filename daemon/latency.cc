@@ -2,13 +2,14 @@
 #include "daemon/latency.h"
 
 #include <algorithm>
+#include <new>
 #include <utility>
 
 namespace farcached::daemon {
 
 namespace {
 
-// As memcached's logger does with keys, and what else could end a word.
+// Encodes as memcached's logger does with keys, and every byte that could end a word.
 void append_encoded(std::string& out, std::string_view text) {
     constexpr char digits[] = "0123456789ABCDEF";
     for (char c : text) {
@@ -96,8 +97,7 @@ void Latencies::finish(uint64_t now_ns) {
         slow.way = way_names[size_t(Way::local)];
         slow.fd = batch_fd_;
         const std::string_view first(batch_.data(), batch_bytes_);
-        slow.what = first.substr(0, first.find_first_of("\r\n"));
-        if (slow.requests != 0) keep(std::move(slow));
+        if (slow.requests != 0) keep(slow, {}, first.substr(0, first.find_first_of("\r\n")));
     }
     batch_bytes_ = 0;
     gets_seen_ = counters_.get_cmds.get();
@@ -116,18 +116,23 @@ void Latencies::keep_slow(const Later& later, int fd, std::string_view node, std
     slow.verb = later.verb;
     slow.way = later.available ? way_names[size_t(later.way)] : "none";
     slow.fd = fd;
-    slow.node = node;
-    slow.what = key;
-    keep(std::move(slow));
+    keep(slow, node, key);
 }
 
-void Latencies::keep(SlowRequest slow) {
+// Without memory it is counted, but not listed.
+void Latencies::keep(SlowRequest& slow, std::string_view node, std::string_view what) noexcept {
     counters_.slow_requests.add(slow.requests);
     slow.worker = worker_;
-    if (watch_.wants(watch_proxyreqs)) watch_.slow(slow.line());
-    std::lock_guard hold(lock_);
-    if (slow_.size() >= slow_kept) slow_.pop_front();
-    slow_.push_back(std::move(slow));
+    try {
+        slow.node = node;
+        slow.what = what;
+        if (watch_.wants(watch_proxyreqs)) watch_.slow(slow.line());
+        std::lock_guard hold(lock_);
+        if (slow_.size() >= slow_kept) slow_.pop_front();
+        slow_.push_back(std::move(slow));
+    } catch (const std::bad_alloc&) {
+        (void)0;  // counted above
+    }
 }
 
 void Latencies::each_slow(FunctionRef<void(const SlowRequest&)> visit) const {

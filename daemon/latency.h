@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Latencies: how long a worker's requests took, by the way on which they were answered; and the slowest, in a short list.
+// Latencies: the latencies of a worker's requests, by the way of their answers, and a short list of the slowest.
 //
-// No request has a clock reading of its own. A worker reads the clock when a session has received something, as it does
-// anyway, and at the end of a tick in which something was answered at once. What was received between two readings was
-// received at the first; what was answered at once is over by the second; what was answered later is over by the reading
-// before its reply is written. So requests of one batch share one latency: their whole batch's.
+// Requests have no clock readings of their own. A worker reads the clock when a session has received bytes, and at the end of a
+// tick with immediate answers. Bytes received between two readings count from the first. Immediate answers count to the second,
+// later ones to the reading before their reply is written. So the requests of a batch share one latency: that of the batch.
 //
-// Owner: one worker's thread; the histograms may be read by anybody (base/counters.h), and so may slow().
-// Y1  A request is counted at most once: when it was answered. One whose node did not answer is in no histogram.
-// Y2  The list of slow requests is short; the latest push out the oldest. Its lock is taken for what is slow, and by readers.
+// Owner: one worker's thread; any thread may read the histograms (base/counters.h) and call each_slow().
+// Y1  A request is counted at most once: when it was answered. Requests that nodes did not answer are in no histogram.
+// Y2  The list of slow requests is short; new ones replace the oldest. Its lock is taken for slow requests, and by readers.
 #pragma once
 
 #include <algorithm>
@@ -31,7 +30,7 @@
 
 namespace farcached::daemon {
 
-// The ways on which requests are answered.
+// The ways of answers.
 //
 //        name         help
 #define WAYS(X)                                                                                            \
@@ -52,12 +51,12 @@ constexpr std::array<std::string_view, size_t(Way::count)> way_names = {
 #undef X
 };
 
-// Of requests, get and set are measured; the others can be slow.
+// Histograms cover get and set; any request can be slow.
 enum class Verb : uint8_t { get, set, other };
 constexpr size_t verbs_measured = 2;
 constexpr std::array<std::string_view, 3> verb_names = {"get", "set", "other"};
 
-// Is there such a thing, with or without nodes? A store is never read one-sided.
+// True: requests of this kind can have this way. A store is never one-sided.
 constexpr bool can_be(Way way, Verb verb, bool nodes) {
     if (!nodes) return way == Way::local;
     return verb == Verb::get || way == Way::two_sided;
@@ -89,7 +88,7 @@ struct LatencyTotals {
         uint64_t sum_ns = 0;
 
         uint64_t count() const;
-        // Below which a share of them were; within a power of two taken as evenly spread. 0 if there are none.
+        // Upper bound of a share of the requests, interpolated within a power of two. 0 if there are none.
         uint64_t quantile_us(double share) const;
     };
     std::array<std::array<One, verbs_measured>, size_t(Way::count)> of{};
@@ -98,20 +97,20 @@ struct LatencyTotals {
     void subtract(const LatencyTotals& earlier);
 };
 
-// A request that took long. Of what is answered at once a whole batch, which begins with `what`.
+// A slow request. For immediate answers a whole batch, which begins with `what`.
 struct SlowRequest {
     uint64_t ended_ns = 0;       // CLOCK_BOOTTIME
-    uint64_t took_ns = 0;        // and of it, where that is known:
-    uint64_t queue_ns = 0;       // until its node was asked
-    uint64_t answer_ns = 0;      // until that answered
+    uint64_t took_ns = 0;        // of this, where known:
+    uint64_t queue_ns = 0;       // until the node was asked
+    uint64_t answer_ns = 0;      // until its answer
     uint64_t reply_ns = 0;       // until the reply was written
     uint32_t requests = 1;
     uint32_t worker = 0;
     Verb verb = Verb::other;
-    std::string_view way;        // of way_names, or "none": nobody answered
-    std::string node;            // empty: none was asked
+    std::string_view way;        // of way_names, or "none": no answer
+    std::string node;            // empty: no node was asked
     int fd = -1;                 // of the client's connection
-    std::string what;            // the key; of a batch how it begins
+    std::string what;            // the key; of a batch its beginning
 
     // "took_us=... queue_us=... answer_us=...", all on one line, the key as in `watch`.
     std::string line() const;
@@ -119,14 +118,14 @@ struct SlowRequest {
 
 struct LatencyOptions {
     bool enabled = true;
-    uint64_t slow_ns = 0;  // 0: there is no list
+    uint64_t slow_ns = 0;  // 0: no list
 };
 
 class Latencies {
   public:
     static constexpr size_t slow_kept = 64;  // of a worker
 
-    // counters and watch outlive this. embedded: gets are answered at once, all of them.
+    // counters and watch outlive this. embedded: all gets are answered at once.
     Latencies(const LatencyOptions& options, WorkerCounters& counters, WatchLog& watch, uint32_t worker, bool embedded)
         : enabled_(options.enabled),
           slow_ns_(options.slow_ns),
@@ -140,22 +139,22 @@ class Latencies {
     bool enabled() const { return enabled_; }  // any thread
     bool lists_slow() const { return slow_ns_ != 0; }
 
-    // By the worker, between requests: measures so from now on. What was counted and listed stays.
+    // By the worker, between requests: the options take effect. Counts and the list stay.
     void change(const LatencyOptions& options);
 
-    // The clock was read: at `now_ns` something had been received, or is about to be answered.
+    // A clock reading: bytes were received, or answers are about to be processed.
     void reading(uint64_t now_ns) {
         if (unfinished()) finish(now_ns);
         now_ns_ = now_ns;
     }
     // The last reading.
     uint64_t now_ns() const { return now_ns_; }
-    // The tick is at its end: reads the clock if something was answered at once since the last reading.
+    // End of the tick: reads the clock if there were immediate answers since the last reading.
     void end_tick() {
         if (unfinished()) finish(boottime_ns());
     }
     void at_once(Verb verb) { at_once_[size_t(verb)]++; }
-    // Before what a session received is executed, if lists_slow(). Where several share a reading, the first stands for them.
+    // Before received requests are executed, if lists_slow(). The first of several that share a reading stands for them.
     void begin_batch(int fd, std::string_view input) {
         if (batch_bytes_ != 0 || input.empty()) return;
         batch_bytes_ = uint32_t(std::min(input.size(), batch_.size()));
@@ -164,7 +163,7 @@ class Latencies {
         requests_seen_ = counters_.requests.get();
     }
 
-    // Something was answered later, and its reply is about to be written: the times may be 0, not known.
+    // A later answer, just before its reply is written. Times of 0 are unknown.
     struct Later {
         Verb verb;
         Way way;
@@ -181,7 +180,7 @@ class Latencies {
     void keep_slow(const Later& later, int fd, std::string_view node, std::string_view key);
 
     const LatencyCounters& counters() const { return latency_; }
-    // Any thread. The latest last.
+    // Any thread. The latest comes last.
     void each_slow(FunctionRef<void(const SlowRequest&)> visit) const;
 
   private:
@@ -193,7 +192,7 @@ class Latencies {
         return enabled_ && (gets_at_once() != 0 || at_once_[size_t(Verb::set)] != 0 || batch_bytes_ != 0);
     }
     void finish(uint64_t now_ns);
-    void keep(SlowRequest slow);
+    void keep(SlowRequest& slow, std::string_view node, std::string_view what) noexcept;
 
     Adjustable<bool> enabled_;
     uint64_t slow_ns_;
@@ -205,8 +204,8 @@ class Latencies {
     uint64_t now_ns_ = 0;
     uint64_t gets_seen_ = 0, requests_seen_ = 0;
     std::array<uint64_t, 3> at_once_{};
-    std::array<char, 64> batch_;  // how it begins
-    uint32_t batch_bytes_ = 0;    // 0: there is none
+    std::array<char, 64> batch_;  // its beginning
+    uint32_t batch_bytes_ = 0;    // 0: no batch
     int batch_fd_ = -1;
 
     mutable std::mutex lock_;

@@ -27,7 +27,7 @@ conf::Problem failed(const std::string& interfaces, uint16_t port, int error) {
     return {conf::exit_system, what + ": " + std::strerror(error) + "\n"};
 }
 
-// -1 and errno when the address cannot be had.
+// -1 and errno if the address is unavailable.
 int bind_one(const fabric::SocketAddress& at, int backlog) {
     int fd = socket(at.storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (fd < 0) return -1;
@@ -75,7 +75,7 @@ std::variant<std::vector<Listening>, conf::Problem> listen_on_tcp(const std::str
             continue;
         }
         last_error = errno;
-        if (errno != EADDRINUSE) continue;  // an address family that this host lacks
+        if (errno != EADDRINUSE) continue;  // the host lacks this address family
         for (const Listening& one : all) close(one.fd);
         return failed(interfaces, port, EADDRINUSE);
     }
@@ -189,7 +189,7 @@ std::string describe_here(int fd) {
 std::string watch_words(const std::string& described) {
     size_t kind = described.find(':');
     std::string transport = described.substr(0, kind);
-    if (transport == "unix") return " rip=unix rport=0 transport=unix";
+    if (transport == "unix") return " rip=unix rport=0 transport=local";
     size_t port = described.rfind(':');
     std::string host = described.substr(kind + 1, port - kind - 1);
     if (host.size() > 1 && host.front() == '[') host = host.substr(1, host.size() - 2);

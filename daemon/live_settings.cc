@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "daemon/live_settings.h"
 
+#include <algorithm>
 #include <memory>
 #include <utility>
 #include <variant>
@@ -11,15 +12,16 @@
 #include "process/log.h"
 #include "process/node_time.h"
 #include "process/process.h"
+#include "process/system_calls.h"
 
 namespace farcached::daemon {
 
 namespace {
 
-// Descriptors that are not clients' (standard streams, listeners, event loops, watchers), with some to spare.
+// Descriptors not for clients (standard streams, listeners, event loops, watchers), with a margin.
 constexpr uint64_t files_per_thread = 4;
 constexpr uint64_t files_other = 96 + process::AdminSocket::connections_max + process::HttpListener::connections_max;
-constexpr uint64_t files_per_link = 6;  // a connection of a worker to a node: its sockets and what they share
+constexpr uint64_t files_per_link = 6;  // per connection of a worker to a node
 
 std::vector<std::string> lines_of(const conf::Problem& problem) {
     std::string text = problem.text;
@@ -51,6 +53,11 @@ conf::Refusal raise_limits(const conf::Settings& settings) {
         settings.session.threads * (files_per_thread + settings.proxy.nodes.size() * files_per_link) + files_other);
 }
 
+bool uses_rdma(const conf::ProxySettings& settings) {
+    return std::any_of(settings.nodes.begin(), settings.nodes.end(),
+                       [](const auto& node) { return node.channel == conf::NodeChannel::verbs; });
+}
+
 WorkerLive worker_options(const conf::Settings& settings) {
     WorkerLive worker;
     worker.requests_per_event = settings.session.requests_per_event;
@@ -76,13 +83,22 @@ AdminOptions admin_options(const conf::Settings& settings) {
 }
 
 std::vector<std::string> change(const Running& running, const conf::Settings& from, const conf::Settings& to) {
-    // What can be refused comes first.
+    // All that can be refused comes first.
+    if (!process::system_calls_cover({.rdma = uses_rdma(to.proxy)}))
+        return {"node: with drop_privileges a process that was started without a node behind verbs has lost the system calls for "
+                "one; a restart may take it"};
     std::shared_ptr<const NodeSet> set;
     if (running.nodes != nullptr) {
         Nodes::Prepared prepared = running.nodes->prepare(to.proxy);
         if (const auto* problem = std::get_if<conf::Problem>(&prepared)) return lines_of(*problem);
         set = std::get<std::shared_ptr<const NodeSet>>(std::move(prepared));
     }
+    LiveOptions live;
+    live.connections_max = to.session.connections_max;
+    live.reject_over_limit = to.session.reject_over_limit;
+    live.worker = worker_options(to);
+    Server::OwnedChange of_workers = running.server.make_change(live);
+    const AdminOptions shown_before = admin_options(from), shown = admin_options(to);
     if (conf::Refusal refusal = raise_limits(to)) return lines_of(*refusal);
     const bool resize = running.nodes == nullptr && from.memory.bytes_max != to.memory.bytes_max;
     if (resize && !running.node.set_memory_limit(to.memory.bytes_max, process::node_now()))
@@ -96,17 +112,13 @@ std::vector<std::string> change(const Running& running, const conf::Settings& fr
     }
     change_crawler(running, from.crawler, to.crawler);
     change_commands(running.engine, from.admin, to.admin);
-    running.admin.change(admin_options(from), admin_options(to));
+    running.admin.change(shown_before, shown);
     if (from.process.verbosity != to.process.verbosity) {
         running.engine.trace = to.process.verbosity >= 2;
         process::set_verbosity(to.process.verbosity);
     }
     process::set_log(to.process.log_level, to.process.log_format);
-    LiveOptions live;
-    live.connections_max = to.session.connections_max;
-    live.reject_over_limit = to.session.reject_over_limit;
-    live.worker = worker_options(to);
-    if (!running.server.change(live))
+    if (!running.server.carry_out(std::move(of_workers)))
         process::say(process::Level::warning, "reload: a worker is busy and will go by it later");
     return {};
 }

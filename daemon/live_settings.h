@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What a reload may change of a farcached that runs: the options whose rows are `live`, taken to where they are used.
+// Applies the options that a reload may change (rows marked `live`) to the running farcached.
 #pragma once
 
 #include <string>
@@ -18,21 +18,21 @@ namespace farcached::daemon {
 // All outlive the calls.
 struct Running {
     node::Node& node;
-    Nodes* nodes;  // nullptr: the embedded one is all there is
+    Nodes* nodes;  // nullptr: only the embedded node
     Server& server;
     node::Crawler& crawler;
     EngineOptions& engine;
     AdminImpl& admin;
 };
 
-// Of both: how many files the process may have open.
+// At the start and at reloads: the limit of open files, and the use of verbs by any node.
 conf::Refusal raise_limits(const conf::Settings& settings);
+bool uses_rdma(const conf::ProxySettings& settings);
 WorkerLive worker_options(const conf::Settings& settings);
 AdminOptions admin_options(const conf::Settings& settings);
 
-// From main's thread. Says what is wrong, a line each, and has changed nothing then. What differs is changed, and nothing
-// else: what an operator set by a command stays as long as the configuration says what it did. Waits, but not for
-// ever, until all workers go by it.
+// From main's thread. Returns the errors, a line each; then nothing is changed. Applies only options that differ: values set by
+// commands stay until their option changes. Waits, for a bounded time, until all workers have applied them.
 std::vector<std::string> change(const Running& running, const conf::Settings& from, const conf::Settings& to);
 
 }  // namespace farcached::daemon

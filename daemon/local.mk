@@ -27,6 +27,8 @@ daemon_libdaemon_a_SOURCES = \
 	daemon/metrics.h \
 	daemon/node_numbers.cc \
 	daemon/node_numbers.h \
+	daemon/pending_set.cc \
+	daemon/pending_set.h \
 	daemon/pointer_survey.cc \
 	daemon/pointer_survey.h \
 	daemon/proxy_events.cc \
@@ -48,6 +50,8 @@ daemon_libdaemon_a_SOURCES = \
 	daemon/service_status.h \
 	daemon/session.h \
 	daemon/session_end.h \
+	daemon/session_memory.h \
+	daemon/hoards.h \
 	daemon/event_io.cc \
 	daemon/event_io.h \
 	daemon/ring_io.h \
@@ -55,6 +59,7 @@ daemon_libdaemon_a_SOURCES = \
 	daemon/worker.cc \
 	daemon/worker.h \
 	daemon/worker_replies.cc \
+	daemon/worker_room.cc \
 	daemon/stats.h \
 	daemon/stats_general.cc \
 	daemon/stats_items.cc \

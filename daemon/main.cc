@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// farcached's main: the program in the order in which it is built, and its exit status.
+// farcached's main: creates the parts of the program in order, and returns its exit status.
 //
-// Sockets are bound while the process still may, before it gives up root; memory, threads and files come
-// after, in the process that stays when -d makes another one of it.
+// Sockets are bound before root is given up. Memory, threads and files follow in the final process, after -d has forked.
 #include <cstdlib>
 #include <exception>
 #include <memory>
@@ -39,6 +38,7 @@
 #include "process/service_manager.h"
 #include "process/start_guard.h"
 #include "process/supervisor.h"
+#include "process/system_calls.h"
 
 namespace farcached::daemon {
 
@@ -53,7 +53,7 @@ namespace {
 
 constexpr uint64_t unused_node_bytes = UINT64_C(1) << 20;
 
-// -- What each module is told ----------------------------------------------------------------------------
+// -- The options of each module -------------------------------------------------------------------------
 
 SessionProtocol session_protocol(conf::Protocol protocol) {
     if (protocol == conf::Protocol::text) return SessionProtocol::text;
@@ -81,11 +81,14 @@ ServerOptions server_options(const conf::Settings& settings) {
     options.connections_max = session.connections_max;
     options.reject_over_limit = session.reject_over_limit;
     options.io = session.io;
+    const uint64_t buffers = session.buffer_bytes_max;
+    const bool embedded = settings.proxy.nodes.empty();
+    options.session_bytes_max = buffers != 0 ? buffers : SessionMemory::limit_for(settings.memory.bytes_max, embedded);
     static_cast<WorkerLive&>(options.worker) = worker_options(settings);
     return options;
 }
 
-// Sockets that the service manager passed take the place of those that the options name.
+// Sockets passed by the service manager replace those of the options.
 void take_passed_sockets(ServerOptions& options) {
     process::PassedSockets passed = or_give_up(process::PassedSockets::of_environment());
     options.admin_passed = or_give_up(process::take_admin(passed));
@@ -98,7 +101,7 @@ void take_passed_sockets(ServerOptions& options) {
                                   " sockets from the service manager, and not where -p, -l and -s say");
 }
 
-// embedded: false if other nodes keep the items, and this one nothing.
+// embedded: false if other nodes keep the items.
 node::Config node_config(const conf::MemorySettings& memory, uint32_t threads, bool embedded) {
     node::Config config;
     config.memory_bytes = embedded ? memory.bytes_max : unused_node_bytes;
@@ -154,7 +157,7 @@ void settle(const conf::ProcessSettings& settings, const Identity& identity, con
     if (!warning.empty()) process::say(Level::warning, warning);
 }
 
-// Nobody waits for threads that did start while others could not: the process ends at once.
+// Threads that did start are not joined when another cannot: the process ends at once.
 template <class Start>
 void start_or_exit(Start start) {
     try {
@@ -169,19 +172,29 @@ std::unique_ptr<node::Node> node_or_exit(const conf::Settings& settings) {
     try {
         return std::make_unique<node::Node>(
             node_config(settings.memory, settings.session.threads, settings.proxy.nodes.empty()));
-    } catch (const std::exception& error) {  // the system has none, or a node cannot have so much
+    } catch (const std::exception& error) {  // no memory, or more than a node can have
         give_up({conf::exit_system, "failed to get " + std::to_string(settings.memory.bytes_max >> 20) +
                                         " megabytes of memory: " + error.what() + "\n"});
     }
 }
 
-// nullptr: the embedded one is all there is.
+// nullptr: only the embedded node.
 std::unique_ptr<Nodes> nodes_or_exit(const conf::Settings& settings) {
     if (settings.proxy.nodes.empty()) return nullptr;
     return or_give_up(Nodes::make(settings.proxy, settings.memory));
 }
 
-// A reload begins and ends here.
+// Threads run already: exits without unwinding.
+void limit_or_exit(const conf::Settings& settings, const Server& server) {
+    if (!settings.process.drop_privileges) return;
+    const conf::Refusal refused =
+        process::limit_system_calls({.ring = server.workers_on_ring() != 0, .rdma = uses_rdma(settings.proxy)});
+    if (!refused) return;
+    process::say(Level::error, refused->text);
+    std::_Exit(refused->exit_status);
+}
+
+// Carries out one reload.
 void reload(process::Reloader& reloader, const Running& running, WatchLog& watch) {
     const auto tell = [&](std::string_view status) {
         if (watch.wants(watch_proxyevents)) watch.proxy_event(reload_line(status));
@@ -192,7 +205,7 @@ void reload(process::Reloader& reloader, const Running& running, WatchLog& watch
     tell(done ? "done" : "failed");
 }
 
-// From here on the process is the one that stays.
+// From here on this is the final process.
 void serve(process::Reloader& reloader, Nodes* nodes, Server& server, process::HttpListener* http, Signals& signals,
            process::ServiceManager& manager, process::StartGuard& starting) {
     const conf::Settings settings = reloader.running();
@@ -208,7 +221,7 @@ void serve(process::Reloader& reloader, Nodes* nodes, Server& server, process::H
     if (nodes != nullptr) {
         nodes->tell(watch);
         const std::string refused = nodes->open_table(settings.proxy);
-        if (!refused.empty()) process::say(Level::warning, refused + "\nuntil then every get asks its node");
+        if (!refused.empty()) process::say(Level::warning, refused);
     }
 
     PidFile pid_file(settings.process.pid_file);
@@ -222,6 +235,7 @@ void serve(process::Reloader& reloader, Nodes* nodes, Server& server, process::H
         watch.start();
         crawler.start();
         server.start(node, nodes, engine, admin, watch);
+        limit_or_exit(settings, server);  // before the service manager gets the ready notification
         supervisor.start(server.watched());
     });
     std::unique_ptr<HttpPages> pages;
@@ -258,12 +272,13 @@ int run(int argc, char** argv) {
     Recorder recorder("");  // the main thread's name is the program's
     const Recorder::Running running(recorder);
     process::report_crashes("farcached " + std::string(conf::farcached_version()) + ", as memcached " +
-                            std::string(conf::memcached_version));
+                            std::string(conf::memcached_version), settings.process.crash_request);
     process::Reloader reloader(words, table, conf::farcached_program(), settings);
     process::ServiceManager manager;
     ServerOptions options = server_options(settings);
     take_passed_sockets(options);
     Identity identity = or_give_up(process::find_identity(settings.process.user));
+    if (settings.process.drop_privileges) or_give_up(process::check_system_calls());
     if (settings.process.core_dumps) or_give_up(process::raise_core_limit());
     or_give_up(raise_limits(settings));
     const std::unique_ptr<Nodes> nodes = nodes_or_exit(settings);
@@ -282,8 +297,8 @@ int run(int argc, char** argv) {
 
 }  // namespace farcached::daemon
 
-// jemalloc's settings, which it finds by this name: workers allocate little, so that few arenas, and short lists of free objects in
-// each thread, serve them as well and take a third of a megabyte less. MALLOC_CONF in the environment comes before it.
+// jemalloc's settings, found by this name. Workers allocate little: few arenas and short lists of free objects per thread
+// suffice, and save a third of a megabyte. MALLOC_CONF in the environment takes precedence.
 extern "C" {
 extern const char* const malloc_conf;
 const char* const malloc_conf = "narenas:4,tcache_nslots_small_max:32";

@@ -9,6 +9,7 @@
 
 #include "daemon/session_end.h"
 #include "node/service_counters.h"
+#include "proxy/onesided_share.h"
 
 namespace farcached::daemon {
 
@@ -19,7 +20,7 @@ using Labels = MetricsText::Labels;
 constexpr Kind counter = Kind::counter;
 constexpr Kind gauge = Kind::gauge;
 
-// Statistics that differ by a word at the end are one family with that word as a label.
+// Statistics that differ in a trailing word form one family with that word as a label.
 struct Grouped {
     std::string_view prefix, family, label, help;
 };
@@ -35,7 +36,7 @@ constexpr Grouped groups[] = {
     {"queue_", "node_queue_items", "queue", "items in each queue of the node's policy"},
 };
 
-// How GETs were answered; the words are those of the latencies.
+// The ways of GETs, named as in the latencies.
 struct GetPath {
     std::string_view stat, path;
 };
@@ -47,7 +48,7 @@ class Rows {
     Rows(MetricsText& out, std::string_view node) : out_(out) {
         if (!node.empty()) labels_.emplace_back("node", node);
     }
-    // A statistic by its own name; prefix: of those that are no group's.
+    // A statistic by its own name; prefix: for names without a group.
     void stat(Kind kind, std::string_view name, std::string_view help, uint64_t value, std::string_view prefix = "") {
         for (const GetPath& path : get_paths)
             if (name == path.stat)
@@ -60,6 +61,10 @@ class Rows {
                                    with(group.label, name.substr(group.prefix.size())));
         if (prefix.empty()) return out_.stat(kind, name, help, value, labels_);
         out_.stat(kind, std::string(prefix) + std::string(name), help, value, labels_);
+    }
+    // A statistic of a family with a reason as its label.
+    void reason(std::string_view family, std::string_view help, std::string_view reason, uint64_t value) {
+        out_.number(counter, family, help, value, with("reason", reason));
     }
     void plain(Kind kind, std::string_view name, std::string_view help, uint64_t value) {
         out_.number(kind, name, help, value, labels_);
@@ -105,6 +110,8 @@ void write_server(MetricsText& out, const MetricsSource& source) {
     rows.plain(gauge, "responses_under_way", "sessions with a reply that waits for its client to read",
                s.server.response_count);
     rows.plain(gauge, "values_under_way", "sessions that wait for the rest of a value", s.server.read_buf_count);
+    rows.plain(gauge, "buffer_bytes", "bytes of all clients' buffers", s.server.read_buf_bytes);
+    rows.plain(gauge, "buffer_bytes_max", "bytes that these may be (read_buf_mem_limit)", s.server.read_buf_bytes_max);
     rows.plain(gauge, "reserved_descriptors", "descriptors that are not clients'", s.server.reserved_fds);
     for (const auto& [reason, count] : s.close_reasons)
         out.number(counter, "connections_closed", "connections of clients that ended, by why", count,
@@ -149,6 +156,17 @@ void write_local(Rows& rows, const LocalTotals& local) {
 #undef X
 }
 
+// The reasons for GETs without a one-sided read, and for denied pointers.
+void write_reasons(Rows& rows, const LinkTotals& link) {
+    proxy::each_onesided_reason(link, [&](std::string_view name, std::string_view, uint64_t count) {
+        rows.reason("gets_not_one_sided", "GETs that went to their node and not by a one-sided read, by reason", name, count);
+    });
+    proxy::each_pointer_denial(link, [&](std::string_view name, std::string_view, uint64_t count) {
+        rows.reason("link_lease_denied", "replies without a remote pointer, by the bound that denied it",
+                    name.substr(std::string_view("denied_").size()), count);
+    });
+}
+
 void write_link(Rows& rows, const NodeShown& shown, const NodeTotals& totals) {
     rows.plain(gauge, "node_up", "1: some worker is connected to the node, and it is not drained",
                shown.state == NodeState::up ? 1 : 0);
@@ -165,6 +183,7 @@ void write_link(Rows& rows, const NodeShown& shown, const NodeTotals& totals) {
 #define X(name, help) rows.stat(gauge, #name, help, link.name);
     LINK_GAUGES(X)
 #undef X
+    write_reasons(rows, link);
     const uint64_t* down = link.downs.data();
     const uint64_t* channel_end = link.channel_ends.data();
     const uint64_t* frame_error = link.frame_errors.data();
@@ -179,7 +198,7 @@ void write_link(Rows& rows, const NodeShown& shown, const NodeTotals& totals) {
 #undef X
 }
 
-// What the node itself says.
+// A node's own statistics.
 void write_node(MetricsText& out, std::string_view name, const node::Stats& s, const node::ClassStats& all,
                 bool leases) {
     Rows rows(out, name);

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What Prometheus is told of a farcached: every number of `stats` and its groups, under names of Prometheus' conventions, with
-// the help texts of the tables that declare them. What is of one node bears its name as a label; the embedded node's is
-// "embedded".
+// The metrics for Prometheus: every number of `stats` and its groups, named by Prometheus's conventions, with the help texts of
+// the tables that declare them. Numbers of one node have its name as a label; the embedded node's is "embedded".
 //
-// Counters are the process's own, whatever `stats reset` did.
+// Counters are the process's own: `stats reset` does not affect them.
 #pragma once
 
 #include <string_view>
@@ -18,7 +17,7 @@ namespace farcached::daemon {
 
 struct MetricsSource {
     const Sample& sample;
-    const NodesView* nodes = nullptr;        // nullptr: the embedded one is all there is
+    const NodesView* nodes = nullptr;        // nullptr: only the embedded node
     const std::vector<NodeNumbers>& told;    // of nodes that answered
     std::string_view version;
 };

@@ -28,7 +28,7 @@ void assign(Field& field, uint64_t number) {
     field = Field(number);
 }
 
-// The tables' rows, each with at(stats), its field: one place for each table.
+// The rows of each table with at(stats), their field: one place per table.
 template <class Visit>
 void each_stat(Visit visit) {
 #define X(name, kind, value, help) visit(#name, node::StatKind::kind, [](auto& s) -> auto& { return value; });
@@ -72,13 +72,13 @@ void take_line(NodeNumbers& node, std::string_view name, std::string_view value)
     }
 }
 
-// Could one node have the classes of both? They are of one size where both have them, and grow with their number.
+// True: one node could have the classes of both. Classes in both have equal slot sizes, and sizes grow with the number.
 bool same_classes(const std::vector<node::ClassStats>& a, const std::vector<node::ClassStats>& b) {
     uint32_t below = 0;
     for (size_t i = 0; i < std::min(a.size(), b.size()); i++) {
         const uint32_t larger = std::max(a[i].slot_bytes, b[i].slot_bytes);
         const uint32_t smaller = std::min(a[i].slot_bytes, b[i].slot_bytes);
-        if (larger == 0) continue;  // unused, or that of large items
+        if (larger == 0) continue;  // unused, or the class of large items
         if (smaller != 0 && smaller != larger) return false;
         if (larger <= below) return false;
         below = larger;
@@ -96,7 +96,7 @@ void add_class(node::ClassStats& to, const node::ClassStats& from) {
     to.evicted_age_s = evicted_age_s;
 }
 
-// A counter read twice while its owner adds to it never falls, but sums of several may be read in any order.
+// A single counter never falls, but the terms of a sum may be read in any order: the result stops at 0.
 void less(uint64_t& now, uint64_t earlier) { now -= std::min(now, earlier); }
 
 }  // namespace

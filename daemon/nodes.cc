@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <new>
 #include <utility>
 #include <variant>
 
@@ -25,7 +26,7 @@ namespace farcached::daemon {
 namespace {
 
 constexpr uint64_t ns_per_ms = 1'000'000;
-constexpr uint64_t silent_timeouts = 3;  // a node that answers nothing for so many is taken for dead
+constexpr uint64_t silent_timeouts = 3;  // without an answer; then the node counts as dead
 constexpr uint64_t silence_ns_min = 200 * ns_per_ms;
 
 std::string this_host() {
@@ -43,7 +44,7 @@ void add_cells(Array& to, const Array& from) {
     for (size_t i = 0; i < to.size(); i++) add_cell(to[i], from[i]);
 }
 
-// What was counted, not what is at a moment.
+// Counters only, no gauges.
 void add_link_counters(proxy::LinkCounters& to, const proxy::LinkCounters& from) {
 #define X(name, help) add_cell(to.name, from.name);
     LINK_COUNTERS(X)
@@ -62,7 +63,7 @@ void add_local_counters(proxy::LocalGetCounters& to, const proxy::LocalGetCounte
 #undef X
 }
 
-// It was added to another.
+// After they were added to others.
 void clear_link_counters(proxy::LinkCounters& counters) {
 #define X(name, help) counters.name.set(0);
     LINK_COUNTERS(X)
@@ -93,6 +94,7 @@ Nodes::Made Nodes::make(const conf::ProxySettings& settings, const conf::MemoryS
                         const HostAddresses::LookUp& look_up) {
     std::unique_ptr<Nodes> nodes(new Nodes);
     nodes->item_bytes_max_ = memory.item_bytes_max;
+    nodes->shm_group_ = settings.shm_group;
     nodes->cas_ = memory.cas;
     nodes->host_ = this_host();
     Prepared prepared = nodes->prepare(settings, look_up);
@@ -103,7 +105,7 @@ Nodes::Made Nodes::make(const conf::ProxySettings& settings, const conf::MemoryS
 
 // ---- what is configured -------------------------------------------------------------------------------
 
-// But for where its host is.
+// Everything but the addresses of its host.
 std::shared_ptr<OneNode> Nodes::make_one(const conf::NodeSpec& spec) {
     auto one = std::make_shared<OneNode>();
     one->number = next_number_++;
@@ -115,12 +117,12 @@ std::shared_ptr<OneNode> Nodes::make_one(const conf::NodeSpec& spec) {
     return one;
 }
 
-// In their order. All hosts of nodes that are new are looked up together.
+// In order of `specs`. The hosts of new nodes are looked up together.
 std::vector<Nodes::MadeNode> Nodes::find_or_make(const std::vector<conf::NodeSpec>& specs,
                                                  const HostAddresses::LookUp& look_up) {
     std::vector<MadeNode> made;
     std::vector<HostAsked> hosts;
-    std::vector<size_t> hosts_of;  // which spec each is of
+    std::vector<size_t> hosts_of;  // the spec of each
     for (const conf::NodeSpec& spec : specs) {
         const std::shared_ptr<OneNode> known = find(spec.name, conf::address_of(spec));
         if (known == nullptr && spec.channel != conf::NodeChannel::shm) {
@@ -144,7 +146,7 @@ std::vector<Nodes::MadeNode> Nodes::find_or_make(const std::vector<conf::NodeSpe
     return made;
 }
 
-// nullptr: there is none, nor anything left of one.
+// nullptr: neither a member nor leaving.
 std::shared_ptr<OneNode> Nodes::find(std::string_view name, std::string_view address) const {
     std::lock_guard hold(lock_);
     const auto is_it = [&](const OneNode& node) { return node.name == name && node.address == address; };
@@ -163,8 +165,10 @@ Nodes::Prepared Nodes::prepare(const conf::ProxySettings& settings, const HostAd
     set->options.local_read = settings.local_read;
     set->options.cold_index = settings.cold_get == conf::ColdGet::index;
     set->options.count_reads = settings.access_tracking == AccessTracking::atomic;
-    if (settings.access_tracking == AccessTracking::report)
+    set->options.report_mapped = settings.access_tracking == AccessTracking::report;
+    if (set->options.report_mapped || settings.access_tracking == AccessTracking::automatic)
         set->options.report_interval_ns = settings.report_interval_ms * ns_per_ms;
+    set->options.report_items = settings.report_items;
     std::vector<proxy::PlacementNode> places;
     std::string text;
     std::vector<MadeNode> made_nodes = find_or_make(settings.nodes, look_up);
@@ -196,12 +200,13 @@ bool Nodes::is_member(const OneNode& node) const {
 
 void Nodes::use(std::shared_ptr<const NodeSet> set) {
     std::lock_guard hold(lock_);
+    if (set_ != nullptr) leaving_.reserve(leaving_.size() + set_->members.size());  // all that can fail comes first
     const std::shared_ptr<const NodeSet> before = std::exchange(set_, std::move(set));
     if (before == nullptr) return;
     std::erase_if(leaving_, [&](const std::shared_ptr<OneNode>& one) { return is_member(*one); });
     for (const NodeSet::Member& member : before->members) {
         if (is_member(*member.one)) continue;
-        member.one->drained.store(false, std::memory_order_relaxed);  // should it come back
+        member.one->drained.store(false, std::memory_order_relaxed);  // for the case that it returns
         add_link_counters(past_, member.one->past);
         add_local_counters(past_local_, member.one->past_local);
         clear_link_counters(member.one->past);
@@ -213,30 +218,42 @@ void Nodes::use(std::shared_ptr<const NodeSet> set) {
 std::string Nodes::open_table(const conf::ProxySettings& settings) { return open_table(settings, *set()); }
 
 std::string Nodes::open_table(const conf::ProxySettings& settings, const NodeSet& set) {
+    constexpr const char* table_refused = "\nuntil then every get asks its node";
     if (table_ != nullptr) return {};
     bool readable = false;
     for (const NodeSet::Member& member : set.members) {
         if (member.one->channel == conf::NodeChannel::verbs) readable = true;
         if (member.one->channel != conf::NodeChannel::shm) continue;
-        // Where its memory is read as it is mapped, the table is for what is told of that (proxy/report_board.h).
-        if (!set.options.local_read || set.options.report_interval_ns != 0) readable = true;
+        // For mapped memory the table is only for reports (proxy/report_board.h).
+        if (!set.options.local_read || set.options.report_mapped) readable = true;
     }
-    if (!readable) return {};  // nobody would look into it
+    if (!readable) return {};  // no use for it
     auto host = proxy::TableHost::of_this_process();
-    if (auto* failure = std::get_if<proxy::TableFailure>(&host)) return failure->message;
+    if (auto* failure = std::get_if<proxy::TableFailure>(&host)) return failure->message + table_refused;
     proxy::TableOptions table;
-    table.name = settings.pointer_table_path;
+    table.name = proxy::table_name(settings.pointer_table_path, table.owner);
     table.entries = settings.pointer_table_entries;
     table.host = std::get<proxy::TableHost>(host);
     table.seed = random_word();
     auto opened = proxy::PointerTable::open(table);
-    if (auto* failure = std::get_if<proxy::TableFailure>(&opened)) return failure->message;
+    if (auto* failure = std::get_if<proxy::TableFailure>(&opened)) return failure->message + table_refused;
     table_ = std::get<std::unique_ptr<proxy::PointerTable>>(std::move(opened));
     shown_table_.store(table_.get(), std::memory_order_release);
     return {};
 }
 
 // ---- connections --------------------------------------------------------------------------------------
+
+namespace {
+
+// Over TCP every access goes through the node: no reports.
+bool reports(const OneNode& node, const NodeOptions& options) {
+    if (node.channel == conf::NodeChannel::tcp) return false;
+    const bool mapped = node.channel == conf::NodeChannel::shm && options.local_read;
+    return !mapped || options.report_mapped;
+}
+
+}  // namespace
 
 proxy::LinkConfig Nodes::link_config(const OneNode& node, const NodeOptions& options, uint32_t worker) const {
     proxy::LinkConfig config;
@@ -248,9 +265,9 @@ proxy::LinkConfig Nodes::link_config(const OneNode& node, const NodeOptions& opt
     config.host_zero_ns = process::node_zero_ns();
     config.cold_index = options.cold_index;
     config.count_reads = options.count_reads;
-    config.report_interval_ns = options.report_interval_ns;
+    if (reports(node, options)) config.report_interval_ns = options.report_interval_ns;
+    config.report_items = options.report_items;
     config.share_reports = true;
-    config.verify_check = node.channel == conf::NodeChannel::verbs;  // a NIC promises no order of bytes
     config.seed = random_word() ^ (uint64_t(worker) << 32 | node.number);
     return config;
 }
@@ -268,11 +285,12 @@ proxy::NodeLink::MakeChannel Nodes::maker(std::shared_ptr<OneNode> node, const f
 proxy::NodeLink::MakeChannel Nodes::plain_maker(std::shared_ptr<OneNode> node, const fabric::VerbsMemories& memories) {
     if (node->channel == conf::NodeChannel::shm)
         return [this, node](fabric::ChannelEvents& events, std::string& error) {
-            return fabric::connect_shm(node->place, regions_, events, fabric::ShmOptions(), error);
+            fabric::ShmOptions options;
+            options.group = shm_group_;
+            return fabric::connect_shm(node->place, regions_, events, options, error);
         };
-    // A host may be reached by another of its addresses. Each connection tries them for itself: if all workers took
-    // turns together, as many workers as addresses would try the same one again and again.
-    // When it must be reached again it may be elsewhere by now.
+    // Attempts rotate through the host's addresses, per connection: with a shared counter, as many workers as addresses would
+    // each retry the same one. A reconnect looks the host up again, as it may have moved.
     const bool verbs = node->channel == conf::NodeChannel::verbs;
     return [this, host = node->host, verbs, memories, turn = size_t(0)](fabric::ChannelEvents& events,
                                                                        std::string& error) mutable {
@@ -283,37 +301,72 @@ proxy::NodeLink::MakeChannel Nodes::plain_maker(std::shared_ptr<OneNode> node, c
     };
 }
 
-void Nodes::came_up(OneNode& node, uint64_t incarnation, uint64_t hash_seed) {
-    note_event("connected to node", node.number);
-    std::lock_guard hold(lock_);
-    node.incarnation.store(incarnation, std::memory_order_relaxed);
-    node.hash_seed = hash_seed;
-    node.tried.store(true, std::memory_order_relaxed);
-    const uint32_t before = node.links_up.fetch_add(1);
-    if (watched()) watch_->proxy_event(backend_connected_line(place_of(node), before + 1));
-    if (before != 0 || !node.told_down) return;
-    node.told_down = false;
-    if (watched()) watch_->proxy_event(backend_good_line(place_of(node)));
-    node.lines.say(process::Level::notice, "node " + node.name + " is up again", {{"node", node.name}});
+namespace {
+
+// For messages: without memory they are lost, with no other effect.
+template <class Tell>
+void tell_if_memory(Tell&& tell) noexcept {
+    try {
+        tell();
+    } catch (const std::bad_alloc&) {
+        process::lose_line();
+    }
 }
 
-void Nodes::went_down(OneNode& node, const Loss& loss) {
+}  // namespace
+
+void Nodes::came_up(OneNode& node, const protocol::Welcome& welcome) noexcept {
+    note_event("connected to node", node.number);
+    std::lock_guard hold(lock_);
+    node.incarnation.store(welcome.incarnation, std::memory_order_relaxed);
+    node.hash_seed = welcome.hash_seed;
+    node.protocol_version = welcome.version;
+    if (!protocol::reads_one_sided(welcome.version) && node.told_older != welcome.incarnation) {
+        node.told_older = welcome.incarnation;
+        tell_if_memory([&] {
+            node.lines.say(process::Level::notice,
+                           "node " + node.name + " is of an older version (it speaks protocol version " +
+                               std::to_string(welcome.version) + ", this farcached " +
+                               std::to_string(protocol::protocol_version) +
+                               "): it is asked for every key, until its farnode is updated",
+                           {{"node", node.name}});
+        });
+    }
+    node.tried.store(true, std::memory_order_relaxed);
+    const uint32_t before = node.links_up.fetch_add(1);
+    tell_event([&] { return backend_connected_line(place_of(node), before + 1); });
+    if (before != 0 || !node.told_down) return;
+    node.told_down = false;
+    tell_event([&] { return backend_good_line(place_of(node)); });
+    tell_if_memory([&] {
+        node.lines.say(process::Level::notice, "node " + node.name + " is up again", {{"node", node.name}});
+    });
+}
+
+template <class Line>
+void Nodes::tell_event(Line&& line) const noexcept {
+    if (watched()) tell_if_memory([&] { watch_->proxy_event(line()); });
+}
+
+void Nodes::went_down(OneNode& node, const Loss& loss) noexcept {
     note_event("no connection to node", node.number);
     std::lock_guard hold(lock_);
     if (loss.was_up) node.links_up.fetch_sub(1);
-    node.down_reason = loss.reason;
+    node.down_reason.clear();
+    tell_if_memory([&] { node.down_reason = loss.reason; });
     node.tried.store(true, std::memory_order_relaxed);
-    if (watched())
-        watch_->proxy_event(backend_error_line(place_of(node), loss.why, loss.was_up, loss.requests, loss.reason));
+    tell_event([&] { return backend_error_line(place_of(node), loss.why, loss.was_up, loss.requests, loss.reason); });
     if (node.links_up.load() != 0 || node.told_down || !is_member(node)) return;
     node.told_down = true;
-    if (watched()) watch_->proxy_event(backend_bad_line(place_of(node), loss.retry_s));
-    node.lines.say(process::Level::warning, "node " + node.name + " is down: " + std::string(loss.reason),
-                   {{"node", node.name}, {"cause", proxy::link_down_name(loss.why)}});
+    tell_event([&] { return backend_bad_line(place_of(node), loss.retry_s); });
+    tell_if_memory([&] {
+        node.lines.say(process::Level::warning, "node " + node.name + " is down: " + std::string(loss.reason),
+                       {{"node", node.name}, {"cause", proxy::link_down_name(loss.why)}});
+    });
 }
 
 void Nodes::read_failed(const OneNode& node, std::string_view key, bool by_index, std::string_view why) const {
-    if (watched()) watch_->proxy_event(read_failed_line(place_of(node), why, by_index, key));
+    tell_event([&] { return read_failed_line(place_of(node), why, by_index, key); });
 }
 
 bool Nodes::all_tried() const {
@@ -357,6 +410,7 @@ NodeShown Nodes::shown_of(const NodeSet::Member& member) {
     shown.address = one.address;
     shown.weight = member.weight;
     shown.incarnation = one.incarnation.load(std::memory_order_relaxed);
+    shown.protocol_version = one.protocol_version;
     shown.links = uint32_t(one.links.size());
     shown.links_up = one.links_up.load();
     shown.state = shown.links_up != 0 ? NodeState::up : NodeState::down;
@@ -386,7 +440,7 @@ void Nodes::each_past_link(LinkVisit visit) const {
 
 // ---- stats route --------------------------------------------------------------------------------------
 
-// As RemoteBackend::choose() does, but that this sees whether any worker has a connection.
+// As RemoteBackend::choose(), but a node is up if any worker has a connection.
 Route Nodes::route(std::string_view key) const {
     const std::shared_ptr<const NodeSet> now = set();
     const proxy::Placement& placement = *now->placement;
@@ -445,9 +499,11 @@ bool Nodes::drain(std::string_view name, bool on) {
     for (const NodeSet::Member& member : set->members) {
         if (member.one->name != name) continue;
         member.one->drained.store(on, std::memory_order_relaxed);
-        process::say(process::Level::notice, "node " + member.one->name + (on ? " is drained" : " is in use again"),
-                     {{"node", member.one->name}});
-        if (watched()) watch_->proxy_event(backend_drained_line(place_of(*member.one), on));
+        tell_if_memory([&] {
+            process::say(process::Level::notice, "node " + member.one->name + (on ? " is drained" : " is in use again"),
+                         {{"node", member.one->name}});
+        });
+        tell_event([&] { return backend_drained_line(place_of(*member.one), on); });
         return true;
     }
     return false;

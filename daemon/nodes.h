@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Nodes: the nodes behind this process, as all workers share them: what they are called, how they are reached, where
-// keys are placed on them, and what has become of them.
+// Nodes: the nodes behind this process, shared by all workers: names, addresses, key placement and state.
 //
-// Owner: main. Made before the process forks; open() after, as the user that it will be.
-// D1  What is configured is a NodeSet, which does not change. A reload makes another and puts it in its place; each
-//     worker takes it between two requests. A node may be drained, which it tells every worker by one atomic.
-// D2  Workers ask without a lock. Their backends report what happened to their connections; of all workers the first
-//     whose connection comes up and the last that loses one are said in the log.
-// D3  A node of the same name and address is the same before and after a reload: its connections stay, unless what is
-//     said of all connections changed. What a node that is gone had counted is kept in a sum.
+// Owner: main. Created before the process forks; open_table() after, as the final user.
+// D1  The configuration is a NodeSet, which does not change. A reload replaces it; each worker takes the new one between two
+//     requests. Draining a node sets one atomic that every worker reads.
+// D2  Workers read without a lock. Their backends report connection changes. The log has the first worker's connection that
+//     comes up and the last that goes down.
+// D3  A node keeps its identity across a reload if name and address are equal: its connections stay, unless the options of all
+//     connections changed. The counters of removed nodes are kept in a sum.
 #pragma once
 
 #include <atomic>
@@ -34,18 +33,18 @@
 
 namespace farcached::daemon {
 
-// What all workers know of one node.
+// The state of one node that all workers share.
 struct OneNode {
-    uint32_t number = 0;  // as NodeShown's
+    uint32_t number = 0;  // as in NodeShown
     std::string name, address;
     conf::NodeChannel channel = conf::NodeChannel::shm;
-    std::string place;                         // the name of its host; shm: its path
+    std::string place;                         // host name; shm: path
     uint16_t port = 0;                         // shm: 0
     std::shared_ptr<HostAddresses> host;       // tcp, verbs
     std::atomic<bool> drained{false};
     std::atomic<uint32_t> links_up{0};
-    std::atomic<bool> tried{false};            // a first connection was made, or failed
-    process::LimitedLines lines;               // of its coming and going
+    std::atomic<bool> tried{false};            // a first connection was made or failed
+    process::LimitedLines lines;               // log lines of connects and losses
     std::atomic<uint64_t> incarnation{0};
 
   private:
@@ -56,29 +55,34 @@ struct OneNode {
     };
     // Under Nodes::lock_.
     std::vector<LinkCells> links;
-    proxy::LinkCounters past;  // of connections that are over
+    proxy::LinkCounters past;  // of closed connections
     proxy::LocalGetCounters past_local;
-    uint64_t hash_seed = 0;    // of that incarnation
+    uint64_t hash_seed = 0;    // of the current incarnation
+    uint32_t protocol_version = 0;
+    uint64_t told_older = 0;   // the last incarnation whose older version was logged
     std::string down_reason;
     bool told_down = false;
 };
 
 struct NodeOptions {
-    uint64_t timeout_ns = 1'000'000'000;  // until a request to a node is given up
+    uint64_t timeout_ns = 1'000'000'000;  // request timeout
     bool failover = false;
     bool local_read = true;
     bool cold_index = false;
-    bool count_reads = false;             // where the node and the channel can
-    uint64_t report_interval_ns = 0;      // of accesses that nodes did not see; 0: with requests
+    bool count_reads = false;             // where node and channel support it
+    uint64_t report_interval_ns = 0;      // of accesses that nodes did not see; 0: sent with requests
+    bool report_mapped = false;           // also of nodes with mapped memory; else with requests
+    uint32_t report_items = 0;            // keys that are classified for reports
 
-    // Do connections differ by nothing?
+    // True: existing connections suit both.
     bool same_links(const NodeOptions& other) const {
         return timeout_ns == other.timeout_ns && local_read == other.local_read && cold_index == other.cold_index &&
-               count_reads == other.count_reads && report_interval_ns == other.report_interval_ns;
+               count_reads == other.count_reads && report_interval_ns == other.report_interval_ns &&
+               report_mapped == other.report_mapped && report_items == other.report_items;
     }
 };
 
-// What is configured at one moment. Nodes are numbered from 0 as the placement numbers them.
+// The configuration at one moment. Nodes are numbered from 0, as in the placement.
 struct NodeSet {
     struct Member {
         std::shared_ptr<OneNode> one;
@@ -92,54 +96,53 @@ struct NodeSet {
 class Nodes final : public NodesView {
   public:
     using Made = std::variant<std::unique_ptr<Nodes>, conf::Problem>;
-    // Looks up names, and waits for that, for a bounded time.
+    // Looks up names, and waits for them, for a bounded time.
     static Made make(const conf::ProxySettings& settings, const conf::MemorySettings& memory,
                      const HostAddresses::LookUp& look_up = fabric::look_up);
     ~Nodes() override;
     Nodes(const Nodes&) = delete;
     Nodes& operator=(const Nodes&) = delete;
 
-    // Attaches to the pointer table where one is of use, if that was not done. A table that is refused is told in a
-    // sentence, else empty: gets are two-sided then.
+    // Attaches to the pointer table if it is of use and not attached yet. Returns an empty string, or why the table is refused,
+    // for the log: gets are two-sided then.
     std::string open_table(const conf::ProxySettings& settings);
-    // The same, for a set that is not yet in use.
+    // The same, for a set not yet in use.
     std::string open_table(const conf::ProxySettings& settings, const NodeSet& set);
-    // Whoever watches proxyevents; before any worker starts. Outlives this.
+    // Sets the log for proxyevents, before any worker starts. Outlives this.
     void tell(WatchLog& watch) { watch_ = &watch; }
 
     // ---- a reload, main's thread ------------------------------------------------------------------
-    // What the settings say, with the nodes that there are already. Looks up names, and waits for that, for a bounded
-    // time.
+    // A set from the settings, with existing nodes where they match. Looks up names, and waits for them, for a bounded time.
     using Prepared = std::variant<std::shared_ptr<const NodeSet>, conf::Problem>;
     Prepared prepare(const conf::ProxySettings& settings, const HostAddresses::LookUp& look_up = fabric::look_up);
-    // Is what workers take from now on. Workers are not told.
+    // Makes the set current. Does not notify workers.
     void use(std::shared_ptr<const NodeSet> set);
 
     // ---- for workers' backends, any thread ------------------------------------------------------
     std::shared_ptr<const NodeSet> set() const;
-    // Larger items are refused here.
+    // Items larger than this are refused here.
     uint64_t item_bytes_max() const { return item_bytes_max_; }
-    // False: clients of this process see no unique but 0, and compare in vain.
+    // False: clients see no unique but 0, and cas cannot match.
     bool cas() const { return cas_; }
     proxy::LinkConfig link_config(const OneNode& node, const NodeOptions& options, uint32_t worker) const;
-    // memories: a worker's, where one-sided reads land and for what nodes READ; they outlive what is made.
+    // memories: a worker's, for one-sided reads and for values that nodes READ. They outlive the channels.
     proxy::NodeLink::MakeChannel maker(std::shared_ptr<OneNode> node, const fabric::VerbsMemories& memories);
-    // hash_seed: what keys are hashed with there, in that run of it.
-    void came_up(OneNode& node, uint64_t incarnation, uint64_t hash_seed);
-    // Of a connection.
+    void came_up(OneNode& node, const protocol::Welcome& welcome) noexcept;
+    // The end of a connection.
     struct Loss {
         bool was_up = false;
         proxy::LinkDown why = proxy::LinkDown::channel_ended;
         std::string_view reason;  // a sentence
-        uint32_t requests = 0;    // that were under way
-        uint64_t retry_s = 0;     // until it is made anew
+        uint32_t requests = 0;    // under way
+        uint64_t retry_s = 0;     // until the next attempt
     };
-    void went_down(OneNode& node, const Loss& loss);
-    // One-sided, of a key; why: proxy::ReadEvents.
+    void went_down(OneNode& node, const Loss& loss) noexcept;
+    // A one-sided read of a key failed; why: proxy::ReadEvents.
     void read_failed(const OneNode& node, std::string_view key, bool by_index, std::string_view why) const;
-    // Of each node a first connection was made, or failed.
+    // True: a first connection to each node was made or failed.
     bool all_tried() const;
-    // A connection's counters are shown, until remove(), which adds them to what is over. was_up: it is at its end.
+    // Shows a connection's counters until remove(), which adds them to the sums of closed ones. was_up: the connection was up
+    // when it ended.
     void add(OneNode& node, const proxy::LinkCounters& link, const proxy::LocalGetCounters& local);
     void remove(const std::shared_ptr<OneNode>& node, const proxy::LinkCounters& link, bool was_up);
 
@@ -160,6 +163,8 @@ class Nodes final : public NodesView {
     proxy::NodeLink::MakeChannel plain_maker(std::shared_ptr<OneNode> node, const fabric::VerbsMemories& memories);
     bool is_member(const OneNode& node) const;
     static NodePlace place_of(const OneNode& node) { return {node.name, node.place, node.port}; }
+    template <class Line>
+    void tell_event(Line&& line) const noexcept;
     bool watched() const { return watch_ != nullptr && watch_->wants(watch_proxyevents); }
     static NodeShown shown_of(const NodeSet::Member& member);  // under lock_
     void find_pointer(const NodeOptions& options, const OneNode& node, std::string_view key, Route& route) const;
@@ -167,6 +172,7 @@ class Nodes final : public NodesView {
 
     WatchLog* watch_ = nullptr;
     uint64_t item_bytes_max_ = 0;
+    bool shm_group_ = false;  // also trust nodes of this process's group
     bool cas_ = true;
     uint32_t next_number_ = 0;  // main's
     fabric::MappedRegions regions_;
@@ -176,8 +182,8 @@ class Nodes final : public NodesView {
     std::string host_;
     mutable std::mutex lock_;
     std::shared_ptr<const NodeSet> set_;             // under lock_
-    std::vector<std::shared_ptr<OneNode>> leaving_;  // under lock_: no members, but there are connections
-    proxy::LinkCounters past_;                       // under lock_: of nodes that are gone
+    std::vector<std::shared_ptr<OneNode>> leaving_;  // under lock_: removed from the set, still connected
+    proxy::LinkCounters past_;                       // under lock_: of removed nodes
     proxy::LocalGetCounters past_local_;
 };
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// NodesView: what statistics and the operator's commands need to know of the nodes behind this process, and may ask
-// of them. The server has one where nodes are configured (ServerView::nodes()).
+// NodesView: the interface of statistics and operator commands to the nodes behind this process. The server has one if nodes
+// are configured (ServerView::nodes()).
 //
-// Every call is safe from any thread and blocks on nothing but short locks. Nodes come and go by a reload: who wants all
-// of one moment asks for all().
+// Every call is safe from any thread and blocks on short locks only. Reloads change the set of nodes: all() returns a
+// consistent one.
 #pragma once
 
 #include <cstdint>
@@ -22,9 +22,9 @@
 namespace farcached::daemon {
 
 enum class NodeState : uint8_t {
-    up,       // some worker's connection is
+    up,       // at least one worker's connection is up
     down,
-    drained,  // by the operator: asked for no key
+    drained,  // by the operator: gets no requests for keys
 };
 constexpr std::string_view node_state_name(NodeState state) {
     constexpr std::string_view names[] = {"up", "down", "drained"};
@@ -32,63 +32,64 @@ constexpr std::string_view node_state_name(NodeState state) {
 }
 
 struct NodeShown {
-    uint32_t number = 0;        // no other node of this process has or had it; without a reload from 0 in their order
+    uint32_t number = 0;        // unique in this process; without a reload from 0 in configured order
     std::string name;
     std::string address;        // "shm:/run/a.sock", "tcp:[::1]:11300"
     uint32_t weight = 1;
     NodeState state = NodeState::down;
-    uint64_t incarnation = 0;   // of the last greeting; 0: it never greeted
+    uint64_t incarnation = 0;   // of the last greeting; 0: none
+    uint32_t protocol_version = 0;  // agreed on in that greeting
     uint32_t links = 0;         // one for each worker
     uint32_t links_up = 0;
-    std::string down_reason;    // why a connection to it went down last; empty: none did
+    std::string down_reason;    // reason of the last connection loss; empty: none
 };
 
-// Where a key goes at this moment.
+// The current route of a key.
 struct Route {
     enum class Pointer : uint8_t {
-        unused,   // gets of this node's keys do not go by remote pointers
-        none,     // none in the table, or one that is of no more use
+        unused,   // gets of this node's keys do not use remote pointers
+        none,     // no usable one in the table
         expired,  // its lease is over
         valid,
     };
-    static constexpr size_t walk_shown = 9;  // more are not looked at once one is found that is asked
+    static constexpr size_t walk_shown = 9;  // the walk ends here without failover, or once the node in use is found
     proxy::PlacementOptions placement;
     std::string hashed;                 // the part of the key that is hashed
-    uint32_t place = 0;                 // of the key: its hash, or what was drawn
-    std::optional<uint32_t> point;      // on the ring, which that belongs to; none: there is no ring, or one node
+    uint32_t place = 0;                 // the key's hash, or the random draw
+    std::optional<uint32_t> point;      // point on the ring of `place`; none: no ring, or one node
     bool failover = false;
-    std::vector<NodeShown> walk;        // the nodes in the order in which they are tried; the first is the key's own
-    // Of the node that is asked, if one is:
+    std::vector<NodeShown> walk;        // nodes in fail-over order; the first is the key's own
+    // Of the node in use, if any:
     std::optional<size_t> asked;        // in `walk`
-    std::string ways;                   // on which gets are answered, as in `stats latency`
+    std::string ways;                   // ways of gets, as in `stats latency`
     Pointer pointer = Pointer::unused;
-    bool pointer_shared = false;        // valid, and another process of this host got it
+    bool pointer_shared = false;        // valid, and obtained by another process of this host
     uint64_t lease_left_ns = 0;         // of a valid one
     fabric::RemotePtr target;           // of a valid one
 };
 
-// What the operator hears who would look at the items of this process, or change the memory for them.
+// The error for operator commands about items or their memory, which are in the nodes.
 constexpr std::string_view items_in_nodes = "CLIENT_ERROR items are in the nodes: ask them";
 
 class NodesView {
   public:
     virtual ~NodesView() = default;
 
-    // In the order in which they are configured.
+    // In configured order.
     virtual std::vector<NodeShown> all() const = 0;
-    // Each worker's counters of its connections to the node of that number, and of its reads by the node's mapped
-    // index: that which is, and the sum of those that are over. Of a node that is not there: none.
+    // Visits the counters of each worker's connection to node `number`, and of its reads through the node's mapped index. Then
+    // the sums of closed connections. An unknown number has no visits.
     using LinkVisit = FunctionRef<void(const proxy::LinkCounters&, const proxy::LocalGetCounters&)>;
     virtual void each_link(uint32_t number, LinkVisit visit) const = 0;
-    // The same of nodes that are no longer configured.
+    // The same for removed nodes.
     virtual void each_past_link(LinkVisit visit) const = 0;
-    // nullptr: there is none, and no one-sided read by pointers.
+    // nullptr: no table, and no one-sided reads by pointers.
     virtual proxy::PointerTable* pointer_table() const = 0;
 
     virtual Route route(std::string_view key) const = 0;
 
-    // False: there is no node of that name. A drained node is asked for no key: they are answered as a node's that
-    // is down. It still tells of itself, and is flushed with the others.
+    // False: unknown name. A drained node gets no requests for keys: they are answered as for a down node. It still reports
+    // statistics, and is flushed with the others.
     virtual bool drain(std::string_view name, bool on) = 0;
 };
 

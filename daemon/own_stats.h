@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The rows of our own groups that are not counters of a table elsewhere: declared once, here, for the statistics
-// (daemon/stats_*.cc) and for the man page (man/counters_man.cc).
+// Rows of our own statistics groups that no counter table elsewhere declares. The statistics (daemon/stats_*.cc) and the man
+// page (man/counters_man.cc) use them.
 #pragma once
 
 //        name          help                                                      where a Sample has it
@@ -25,7 +25,9 @@
       sample.node.pages_moved)                                                                       \
     X(node_index_buckets, "64-byte buckets of the index", sample.node.index_buckets)                 \
     X(node_index_bytes, "memory of the index, which -m does not count", sample.node.index_bytes)     \
-    X(node_overflow_evictions, "items that went because their chain of buckets was full",            \
+    X(node_bytes_lent, "bytes of pages that replies are being sent from", sample.node.bytes_lent)    \
+    X(node_bytes_arriving, "bytes of pages for values that are still to come", sample.node.bytes_arriving) \
+    X(node_overflow_evictions, "items that were evicted because their bucket chain had its most buckets", \
       sample.node.overflow_evictions)                                                                \
     X(node_flushes, "flush_all that took effect", sample.node.flushes)                               \
     X(cmd_delete_prefix, "deletes by prefix that were ordered here", sample.workers.cmd_delete_prefix) \
@@ -34,29 +36,31 @@
       sample.node.prefixes_pending)                                                                  \
     X(node_prefix_items, "items that went by a delete by prefix", sample.node.prefix_items)
 
-// With nodes; LINK_COUNTERS and why connections to nodes ended come before them.
+// With nodes; LINK_COUNTERS and the reasons of connection losses precede them.
 //
 //        name          help                                                      where a Sample has it
 #define NODES_OWN_STATS(X)                                                                           \
     X(lease_bytes, "bytes of items whose lease runs, as nodes told; a gauge", sample.node.leases.bytes) \
     X(reclaim_pending_bytes, "bytes of items that died under a lease that runs, as nodes told; a gauge", \
-      sample.node.leases.pending_bytes)                                                              \
+      sample.node.leases.dead_bytes)                                                              \
     X(nodes_unavailable, "nodes that did not tell: down or silent; they are missing from sums", \
       sample.nodes_unavailable)
 
-// `stats nodes`, of each node as "node:name"; what is empty is left out. `shown` is a NodeShown.
+// `stats nodes`, of each node as "node:name"; empty rows are omitted. `shown` is a NodeShown.
 //
 //        name          help                                                      text
 #define NODE_ROWS(X)                                                                                 \
     X(state, "up, down, or drained by the operator", std::string(node_state_name(shown.state)))      \
     X(address, "where it is, as configured", shown.address)                                          \
     X(incarnation, "which run of it greeted last, 16 hexadecimal digits; zeros: none did", hex(shown.incarnation)) \
+    X(protocol_version, "of the frames spoken with it; before 4 it is asked for every key; not there if it never greeted", \
+      shown.protocol_version == 0 ? std::string() : std::to_string(shown.protocol_version))         \
     X(weight, "its share of the keys beside others'", std::to_string(shown.weight))                  \
     X(links, "connections to it, one for each worker", std::to_string(shown.links))                  \
     X(links_up, "of them, those that are up", std::to_string(shown.links_up))                        \
     X(down_reason, "why a connection to it went down last; not there if none did", shown.down_reason)
 
-// `stats latency`, of each verb and way as "get_local:count" and so on. `one` is a LatencyTotals::One, count its count().
+// `stats latency`, of each verb and way as "get_local:count" etc. `one` is a LatencyTotals::One, count its count().
 //
 //        name          help                                                      value
 #define LATENCY_ROWS(X)                                                                              \
@@ -91,7 +95,7 @@
 #define HOT_KEYS_ROWS(X)                                                                             \
     X(one_in, "about one in so many gets and sets that were answered was looked at; 0: none (-o hotkeys_sample)", one_in) \
     X(missed, "of these, not counted: another was just reading the list", missed)
-// then for each way on which anything was answered, as "way:name",
+// then for each way with answers, as "way:name",
 #define HOT_KEYS_WAY_ROWS(X)                                                                         \
     X(sampled, "gets and sets looked at since the last stats hotkeys reset", sampled)
 // and its keys with the largest counts, as "way:rank:name" from rank 1. `hot` is a HotKey.
@@ -102,7 +106,7 @@
     X(error, "by how much that may be too high, because only the keys that come most are counted",   \
       std::to_string(hot.error * one_in))
 
-// `stats route KEY`; what is empty is left out. `r` is a RouteShown (daemon/stats_route.cc).
+// `stats route KEY`; empty rows are omitted. `r` is a RouteShown (daemon/stats_route.cc).
 //
 //        name          help                                                      text
 #define ROUTE_ROWS(X)                                                                                \

@@ -7,7 +7,7 @@ namespace farcached::daemon {
 
 bool PointerSurvey::step(const proxy::PointerTable& table, uint64_t now_ns) {
     std::unique_lock held(lock_, std::try_to_lock);
-    if (!held.owns_lock()) return false;  // somebody takes a step at this moment
+    if (!held.owns_lock()) return false;  // another thread takes a step now
     if (complete_ns_ != 0 && now_ns < complete_ns_ + fresh_ns) return true;
     if (now_ns >= stepped_ns_ + fresh_ns || next_ == table.entries()) {
         counted_ = {};

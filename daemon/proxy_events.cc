@@ -9,7 +9,7 @@ namespace {
 
 using proxy::LinkDown;
 
-// As memcached's proxy says what befell a backend.
+// memcached's proxy's word for a backend's failure.
 std::string_view error_word(LinkDown why, bool was_up) {
     switch (why) {
         case LinkDown::silent: return "timeout";
@@ -20,6 +20,7 @@ std::string_view error_word(LinkDown why, bool was_up) {
         case LinkDown::no_channel: return "connecting";
         case LinkDown::channel_ended:
         case LinkDown::goodbye:
+        case LinkDown::no_memory:
         case LinkDown::stopped:
         case LinkDown::count: break;
     }

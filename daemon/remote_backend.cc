@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bitset>
 #include <cstring>
 #include <new>
 #include <span>
@@ -17,12 +18,10 @@ namespace farcached::daemon {
 
 namespace {
 
-constexpr size_t landing_bytes = size_t(4) << 20;  // for one-sided reads of a worker
-constexpr size_t lending_bytes = size_t(4) << 20;  // for large values that nodes READ from a worker
 constexpr unsigned node_bits = 16;                 // of a gather's cookie
-constexpr int flushes_max = 16;                    // in a row, of one connection that is told more and more
+constexpr int flushes_max = 16;                    // in a row, of a connection with ever more to do
 
-// A key, and for a store its value, that outlive who asked.
+// Copies a key, and a store's value, so that they outlive the call.
 template <class Op>
 void own_key(Op& op, std::string& bytes) {
     if constexpr (requires { op.key; }) {
@@ -47,7 +46,7 @@ std::shared_ptr<const void> own_value(protocol::StoreOp& op) {
     return bytes;
 }
 
-// False: there is no memory for it.
+// False: no memory.
 bool keep_text(std::string& kept, std::string_view text) {
     try {
         kept = text;
@@ -57,7 +56,7 @@ bool keep_text(std::string& kept, std::string_view text) {
     }
 }
 
-// Without uniques (-C) what is compared with is what no item has; and nothing less, which `ms I` would take for old.
+// Without uniques (-C) compares with a value that no item has, and none lower: `ms I` would accept an older one.
 template <class Op>
 void compare_in_vain(Op& op) {
     bool compares = op.cas_compare.value_or(0) != 0;
@@ -108,7 +107,7 @@ class RemoteBackend::TicketSink final : public proxy::ReplySink {
     const bool cas_;
 };
 
-// What all nodes, or one, were asked for on behalf of one ticket.
+// The replies of all nodes, or of one, for one ticket.
 struct RemoteBackend::Gather {
     struct Part {
         bool asked = false, ok = false;
@@ -117,7 +116,7 @@ struct RemoteBackend::Gather {
     Ticket ticket;
     bool stats;
     uint32_t unanswered;
-    std::shared_ptr<const NodeSet> set;  // whose nodes the parts are of
+    std::shared_ptr<const NodeSet> set;  // the nodes of `parts`
     std::vector<Part> parts;
 };
 
@@ -185,7 +184,7 @@ void RemoteBackend::touched(Node& node) {
 void RemoteBackend::on_ready(evutil_socket_t, short, void* argument) {
     Node& node = *static_cast<Node*>(argument);
     node.owner.touched(node);
-    node.link.ready(node.owner.now());
+    node.owner.with_memory(node, [&] { node.link.ready(node.owner.now()); });
 }
 
 void RemoteBackend::on_timer(evutil_socket_t, short, void* argument) {
@@ -194,7 +193,7 @@ void RemoteBackend::on_timer(evutil_socket_t, short, void* argument) {
     const uint64_t now_ns = backend.now();
     for (auto* nodes : {&backend.list_, &backend.leaving_}) {
         for (auto& node : *nodes) {
-            if (node->started) node->link.tick(now_ns);
+            if (node->started) backend.with_memory(*node, [&] { node->link.tick(now_ns); });
             backend.give_up_postponed(*node, now_ns);
             backend.touched(*node);
         }
@@ -204,26 +203,32 @@ void RemoteBackend::on_timer(evutil_socket_t, short, void* argument) {
 void RemoteBackend::end_tick() {
     Node* only_read = flush_touched();
     if (!leaving_.empty() && retire()) only_read = flush_touched();
-    if (only_read != nullptr && !pool_.anything_ready() && only_read->link.linger()) come_again(*only_read);
+    if (only_read != nullptr && !pool_.anything_ready()) come_again(*only_read);
     now_is_old_ = true;
 }
 
-// What was READ was there before this thread slept, and nobody's answer waited for that. What it leads to leaves now.
+// Polls for completions of READs when no reply waits any more. Sends what they lead to now.
 void RemoteBackend::come_again(Node& node) {
+    bool more = false;
+    with_memory(node, [&] { more = node.link.linger(); });
+    if (!more) return;
     now_is_old_ = true;
-    node.link.ready(now());
+    with_memory(node, [&] { node.link.ready(now()); });
     touched(node);
     flush_touched();
 }
 
-// Sends what was asked, and asks what waited as long as there is room for it. Returns the node that READs alone are under way
-// to, if it was the only one.
+// Sends submitted requests, and postponed ones while there is room. Returns a node if it was the only one, and only READs to it
+// are under way.
 RemoteBackend::Node* RemoteBackend::flush_touched() {
     Node* only_read = nullptr;
     for (size_t i = 0; i < touched_.size(); i++) {
         Node& node = *touched_[i];
-        ask_postponed(node);
-        for (int n = 0; n < flushes_max && node.link.flush(now()); n++) ask_postponed(node);
+        const bool done = with_memory(node, [&] {
+            ask_postponed(node);
+            for (int n = 0; n < flushes_max && node.link.flush(now()); n++) ask_postponed(node);
+        });
+        if (!done) ask_postponed(node);  // fails them
         if (touched_.size() == 1 && node.link.waits_for_reads_alone()) only_read = &node;
         if (node.watched_fd >= 0) node.listen(node.link.wants_write() ? EV_READ | EV_WRITE : EV_READ);
         node.is_touched = false;
@@ -235,7 +240,7 @@ RemoteBackend::Node* RemoteBackend::flush_touched() {
     return only_read;
 }
 
-// It rings too early rather than anew for each request.
+// The timer may expire too early: it is not set again for each request.
 void RemoteBackend::set_timer() {
     uint64_t next = UINT64_MAX;
     for (const auto* nodes : {&list_, &leaving_}) {
@@ -259,7 +264,7 @@ RemoteBackend::Node* RemoteBackend::usable(uint32_t place) {
     return node.reachable() && !node.one->drained.load(std::memory_order_relaxed) ? &node : nullptr;
 }
 
-// nullptr: none that may be asked.
+// nullptr: no node is available.
 RemoteBackend::Node* RemoteBackend::choose(std::string_view key) {
     chance_ ^= chance_ << 13;
     chance_ ^= chance_ >> 17;
@@ -282,6 +287,7 @@ Asked RemoteBackend::unavailable(Ticket ticket, proxy::AskFailure why) {
 proxy::AskOptions RemoteBackend::options(Ticket ticket) {
     proxy::AskOptions options;
     options.cookie = uint64_t(ticket);
+    options.session = pool_.session_of(ticket);
     options.patience_ns = set_->options.timeout_ns;
     options.deadline_ns = now() + options.patience_ns;
     return options;
@@ -289,7 +295,7 @@ proxy::AskOptions RemoteBackend::options(Ticket ticket) {
 
 // ---- asking -----------------------------------------------------------------------------------------
 
-// B2: whoever finds no memory is unavailable. Should it have been asked all the same, its answer finds no ticket.
+// B2: without memory a request is unavailable. If it was sent all the same, its answer finds no ticket.
 template <class Op>
 Asked RemoteBackend::ask_link(Node& node, Op op, proxy::AskOptions options, proxy::ReplySink& sink, Ticket ticket,
                               bool gather) {
@@ -297,13 +303,16 @@ Asked RemoteBackend::ask_link(Node& node, Op op, proxy::AskOptions options, prox
         if (!nodes_.cas()) compare_in_vain(op);
     if (!gather && pool_.names_nodes()) pool_.asked_of(ticket, node.one->name);
     try {
-        if (node.postponed.empty() && node.link.up()) {
+        if (node.asks_at_once(options.session)) {
             if constexpr (std::is_same_v<Op, protocol::StoreOp>)
                 if (node.link.value_follows(op)) options.value = own_value(op);
             const proxy::Asked asked = ask_or_get(node.link, op, options, sink, now());
             touched(node);
             if (asked == proxy::Asked::accepted) return Asked::later;
             if (asked == proxy::Asked::down) return gather ? Asked::now : unavailable(ticket, proxy::AskFailure::node_down);
+            if (asked == proxy::Asked::busy) node.for_room = true;
+        } else if (!node.link.up()) {
+            node.for_room = true;
         }
         postpone(node, op, std::move(options), sink, gather);
     } catch (const std::bad_alloc&) {
@@ -326,6 +335,7 @@ void RemoteBackend::postpone(Node& node, const Op& op, proxy::AskOptions options
         node.postponed.pop_back();
         throw;
     }
+    node.waiting[waits.options.session % node.waiting.size()]++;
 }
 
 template <class Op>
@@ -335,32 +345,61 @@ Asked RemoteBackend::ask_node(const Op& op, Ticket ticket) {
     return ask_link(*node, op, options(ticket), *tickets_, ticket, /* gather= */ false);
 }
 
-// In order: what waits goes first, and stops at the first that there is no room for.
+// The reply may bring a pointer, unless the node's memory is mapped here.
+template <class Op>
+Asked RemoteBackend::ask_leased(const Op& op, Ticket ticket) {
+    Node* node = choose(op.key.bytes);
+    if (node == nullptr) return unavailable(ticket, proxy::AskFailure::node_down);
+    Op leased = op;
+    leased.lease = node->mapped == nullptr;
+    return ask_link(*node, leased, options(ticket), *tickets_, ticket, /* gather= */ false);
+}
+
+// Keeps the order of each session. Stops at the first request without room.
 void RemoteBackend::ask_postponed(Node& node) {
     if (!node.retry) return;
     node.retry = false;
     if (!node.reachable()) return give_up_postponed(node, UINT64_MAX);
-    while (!node.postponed.empty()) {
-        Postponed& first = node.postponed.front();
-        proxy::Asked asked = proxy::Asked::down;
-        try {
-            asked = std::visit(
-                [&](const auto& op) { return ask_or_get(node.link, op, first.options, *first.sink, now()); }, first.op);
-        } catch (const std::bad_alloc&) {  // B2, as in ask_link()
+    std::bitset<std::tuple_size_v<decltype(Node::waiting)>> put_off;  // session numbers
+    node.for_room = false;
+    for (auto at = node.postponed.begin(); at != node.postponed.end();) {
+        const size_t session = at->options.session % put_off.size();
+        const proxy::Asked asked = put_off[session] ? proxy::Asked::ordered : ask_again(node, *at);
+        if (asked == proxy::Asked::busy) {
+            node.for_room = true;
+            return;
         }
-        if (asked == proxy::Asked::busy) return;
-        if (asked == proxy::Asked::down) give_up(first, proxy::AskFailure::node_down);
-        else if (!first.gather && pool_.lists_slow()) pool_.asked_at(Ticket(first.options.cookie), now());
-        node.postponed.pop_front();
+        if (asked == proxy::Asked::ordered) {
+            put_off.set(session);
+            ++at;
+            continue;
+        }
+        if (asked == proxy::Asked::down) give_up(*at, proxy::AskFailure::node_down);
+        node.waiting[session]--;
+        at = node.postponed.erase(at);
     }
+}
+
+proxy::Asked RemoteBackend::ask_again(Node& node, Postponed& postponed) {
+    proxy::Asked asked = proxy::Asked::down;
+    try {
+        asked = std::visit(
+            [&](const auto& op) { return ask_or_get(node.link, op, postponed.options, *postponed.sink, now()); }, postponed.op);
+    } catch (const std::bad_alloc&) {  // B2, as in ask_link()
+    }
+    if (asked == proxy::Asked::accepted && !postponed.gather && pool_.lists_slow())
+        pool_.asked_at(Ticket(postponed.options.cookie), now());
+    return asked;
 }
 
 void RemoteBackend::give_up_postponed(Node& node, uint64_t before_ns) {
     while (!node.postponed.empty() && node.link.deadline_ns(node.postponed.front().options) <= before_ns) {
-        give_up(node.postponed.front(),
-                before_ns == UINT64_MAX ? proxy::AskFailure::node_down : proxy::AskFailure::timed_out);
+        const Postponed& first = node.postponed.front();
+        give_up(first, before_ns == UINT64_MAX ? proxy::AskFailure::node_down : proxy::AskFailure::timed_out);
+        node.waiting[first.options.session % node.waiting.size()]--;
         node.postponed.pop_front();
     }
+    if (node.postponed.empty()) node.for_room = false;
 }
 
 void RemoteBackend::give_up(const Postponed& postponed, proxy::AskFailure why) {
@@ -372,17 +411,14 @@ void RemoteBackend::give_up(const Postponed& postponed, proxy::AskFailure why) {
 
 // ---- one key ----------------------------------------------------------------------------------------
 
-bool RemoteBackend::read_local(Node& node, const protocol::GetOp& op, ValueSink value, protocol::GetReply& reply) {
+bool RemoteBackend::read_local(Node& node, const protocol::GetOp& op, uint64_t session, ValueSink value,
+                               protocol::GetReply& reply) {
     const uint64_t hash = node.local.hash(op.key.bytes);
-    if (!node.link.read_in_order(hash)) return false;
-    protocol::ItemMeta& meta = reply.meta;
+    if (node.waits(session) || !node.link.read_in_order(hash, session)) return false;
     auto sink = [&](const fabric::ReadMeta& read) {
-        meta.cas = nodes_.cas() ? read.cas : 0;
-        meta.flags = read.flags;
-        meta.value_len = read.value_len;
-        meta.size_class = read.size_class;
-        meta.key_binary = read.key_binary;
-        return value(meta);
+        reply.meta = proxy::item_meta(read);
+        if (!nodes_.cas()) reply.meta.cas = 0;
+        return value(reply.meta);
     };
     fabric::Found found;
     const fabric::Outcome outcome = node.local.read(op.key.bytes, hash, node.link.clock().latest(now()),
@@ -398,7 +434,7 @@ bool RemoteBackend::read_local(Node& node, const protocol::GetOp& op, ValueSink 
 }
 
 void RemoteBackend::expect(std::span<const protocol::Key> keys) {
-    if (mapped_ == 0) return;
+    if (mapped_ == 0 && nodes_.pointer_table() == nullptr) return;
     struct Coming {
         const proxy::LocalGet* local;
         uint64_t hash;
@@ -407,7 +443,11 @@ void RemoteBackend::expect(std::span<const protocol::Key> keys) {
     size_t count = 0;
     for (const protocol::Key& key : keys.first(std::min(keys.size(), coming.size()))) {
         const Node* node = choose(key.bytes);
-        if (node == nullptr || node->mapped == nullptr) continue;
+        if (node == nullptr) continue;
+        if (node->mapped == nullptr) {
+            node->link.expect(key.bytes);
+            continue;
+        }
         const uint64_t hash = node->local.hash(key.bytes);
         node->local.prefetch_bucket(hash);
         coming[count++] = {&node->local, hash};
@@ -419,30 +459,25 @@ Asked RemoteBackend::ask(const protocol::GetOp& op, Wanted wanted, Ticket ticket
                          protocol::GetReply& reply) {
     Node* node = choose(op.key.bytes);
     if (node == nullptr) return unavailable(ticket, proxy::AskFailure::node_down);
-    if (wanted.plain && node->mapped != nullptr && node->postponed.empty() &&
-        read_local(*node, op, value, reply))
+    if (wanted.plain && node->mapped != nullptr && read_local(*node, op, pool_.session_of(ticket), value, reply))
         return Asked::now;
     proxy::AskOptions with = options(ticket);
     with.no_value = !wanted.value;
-    with.one_sided = wanted.plain && node->mapped == nullptr;  // mapped memory was read already
+    with.one_sided = wanted.plain && node->mapped == nullptr;  // the attempt on mapped memory has failed
     protocol::GetOp leased = op;
     leased.lease = node->mapped == nullptr;
     return ask_link(*node, leased, std::move(with), *tickets_, ticket, /* gather= */ false);
 }
 
 Asked RemoteBackend::ask(const protocol::StoreOp& op, Ticket ticket, protocol::StoreReply&) {
-    Node* node = choose(op.key.bytes);
-    if (node == nullptr) return unavailable(ticket, proxy::AskFailure::node_down);
-    protocol::StoreOp leased = op;
-    leased.lease = node->mapped == nullptr;
-    return ask_link(*node, leased, options(ticket), *tickets_, ticket, /* gather= */ false);
+    return ask_leased(op, ticket);
 }
 
 Asked RemoteBackend::ask(const protocol::DeleteOp& op, Ticket ticket, protocol::DeleteReply&) {
     return ask_node(op, ticket);
 }
 Asked RemoteBackend::ask(const protocol::ArithOp& op, Ticket ticket, protocol::ArithReply&) {
-    return ask_node(op, ticket);
+    return ask_leased(op, ticket);
 }
 Asked RemoteBackend::ask(const protocol::ForgetOp& op, Ticket ticket) { return ask_node(op, ticket); }
 

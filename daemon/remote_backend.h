@@ -1,24 +1,24 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// RemoteBackend: a worker's way to the nodes: one connection to each, and for every operation the choice which node,
-// and whether it is read in its memory, by a remote pointer, or asked.
+// RemoteBackend: a worker's connections to the nodes, one each. Per operation it chooses the node, and the way: mapped memory,
+// remote pointer or RPC.
 //
-// Owner: a worker's thread, whose event base tells when connections are ready and when time has passed.
+// Owner: a worker's thread, whose event base reports ready connections and timers.
 //
-// M1  A node that has no room for more is asked later, in order, and the client that asked waits (Backend::crowded);
-//     everything asked of that node meanwhile waits behind it. Other nodes are asked as ever.
-// M2  Whatever waits or was asked is answered within Nodes::Options::timeout_ns, as unavailable if need be, or within that
-//     time after the node's last answer to what was asked before (NodeLink, K6).
-// M3  A node that is down or drained is not asked for a key: its keys are unavailable at once, or with failover those of
-//     the next node on the ring that is up. Until the first connection to it was made or failed, they wait.
-// M4  A lock-free read of a node's mapped memory is answered only if no change of its key is unanswered, and the
-//     owner of the memory is seen alive after the copy (S9).
-// M5  What asks all nodes is unavailable if one of them is; the others are asked none the less. A drained one is asked,
-//     too: it tells of itself, and what is flushed does not come back with it.
-// M6  take() puts another set of nodes in the place of the one that was, between two requests. A node that is in both keeps
-//     its connection, if what is said of connections is the same. One that is not is asked for nothing more; what it was
-//     asked is answered by it, or given up in its time (M2), and then its connection ends, after four timeouts at the
-//     latest. Only then is a new connection to the same node begun, so that nothing overtakes what was asked before (B3);
-//     what is asked meanwhile waits.
+// M1  Requests to a node without room are postponed in order, and their clients wait (Backend::crowded). Later requests to that
+//     node queue behind them; other nodes are not affected. A request that waits for an earlier one of its session (NodeLink,
+//     K3) delays that session only.
+// M2  Every waiting or submitted request is answered within NodeOptions::timeout_ns, as unavailable if need be, or within that
+//     time after the node's last answer to an earlier request (NodeLink, K6).
+// M3  A down or drained node gets no requests for keys: they are unavailable at once, or with failover go to the next node on
+//     the ring that is up. Until the first connection is made or has failed, they wait.
+// M4  A lock-free read of a node's mapped memory counts only if its session has no unanswered mutation of the key, and the
+//     memory's owner is seen alive after the copy (S9).
+// M5  A request to all nodes is unavailable if one of them is; the others still get it. A drained node gets it too: it reports
+//     its statistics, and flushed items do not come back with it.
+// M6  take() replaces the set of nodes between two requests. A node in both sets keeps its connection if the connection options
+//     are equal. A removed node gets no new requests; those under way are answered or time out (M2), and then its connection
+//     ends, after four timeouts at the latest. Only then does a new connection to the same node begin, and new requests wait
+//     for it: none overtakes an earlier one (B3).
 #pragma once
 
 #include <event2/event.h>
@@ -42,6 +42,9 @@
 
 namespace farcached::daemon {
 
+constexpr size_t landing_bytes = size_t(4) << 20;  // for one-sided reads of a worker
+constexpr size_t lending_bytes = size_t(4) << 20;  // for large values that nodes READ from a worker
+
 class RemoteBackend final : public Backend {
   public:
     // All outlive this. number: the worker's.
@@ -50,12 +53,11 @@ class RemoteBackend final : public Backend {
     RemoteBackend(const RemoteBackend&) = delete;
     RemoteBackend& operator=(const RemoteBackend&) = delete;
 
-    // Begins to connect; in the worker's thread.
+    // Begins to connect. In the worker's thread.
     void start();
-    // Takes the set of nodes of the moment (M6); in the worker's thread, outside of ask(). Throws std::bad_alloc: nothing
-    // is taken then.
+    // Takes the current set of nodes (M6). In the worker's thread, outside of ask(). Throws std::bad_alloc: the old set stays.
     void take();
-    // Gives up what is unanswered; in the worker's thread, after which nothing is asked.
+    // Fails all unanswered requests. In the worker's thread, after the last ask().
     void stop();
 
     Asked ask(const protocol::GetOp& op, Wanted wanted, Ticket ticket, ValueSink value,
@@ -69,7 +71,7 @@ class RemoteBackend final : public Backend {
     void expect(std::span<const protocol::Key> keys) override;
     bool too_large(size_t key_bytes, uint64_t value_bytes) const override;
     void end_tick() override;
-    // When its timer rings, on boottime_ns(); UINT64_MAX: it does not.
+    // When its timer expires, on boottime_ns(); UINT64_MAX: never.
     uint64_t timer_at_ns() const { return timer_at_ns_; }
 
   private:
@@ -89,14 +91,17 @@ class RemoteBackend final : public Backend {
     template <class Op>
     Asked ask_node(const Op& op, Ticket ticket);
     template <class Op>
+    Asked ask_leased(const Op& op, Ticket ticket);
+    template <class Op>
     Asked ask_link(Node& node, Op op, proxy::AskOptions options, proxy::ReplySink& sink, Ticket ticket, bool gather);
     template <class Op>
     void postpone(Node& node, const Op& op, proxy::AskOptions options, proxy::ReplySink& sink, bool gather);
     template <class Op>
     Asked ask_all(const Op& op, Ticket ticket, bool stats, Node* only);
-    bool read_local(Node& node, const protocol::GetOp& op, ValueSink value, protocol::GetReply& now);
+    bool read_local(Node& node, const protocol::GetOp& op, uint64_t session, ValueSink value, protocol::GetReply& now);
     Asked unavailable(Ticket ticket, proxy::AskFailure why);
     void ask_postponed(Node& node);
+    proxy::Asked ask_again(Node& node, Postponed& postponed);
     void give_up_postponed(Node& node, uint64_t before_ns);
     void give_up(const Postponed& postponed, proxy::AskFailure why);
     Node* flush_touched();
@@ -104,6 +109,8 @@ class RemoteBackend final : public Backend {
     void start(Node& node);
     bool retire();
     void touched(Node& node);
+    template <class Do>
+    bool with_memory(Node& node, Do&& body) noexcept;
     void come_again(Node& node);
     void set_timer();
     void gathered(uint64_t cookie, bool ok, std::string_view text);
@@ -120,7 +127,7 @@ class RemoteBackend final : public Backend {
     std::vector<std::unique_ptr<Node>> list_;     // of set_, in its order
     std::vector<std::unique_ptr<Node>> leaving_;  // M6
     std::vector<Node*> touched_;
-    uint32_t mapped_ = 0;  // nodes whose memory is mapped here
+    uint32_t mapped_ = 0;  // nodes with mapped memory
     std::map<uint64_t, Gather> gathers_;
     uint64_t next_gather_ = 0;
     event timer_{};

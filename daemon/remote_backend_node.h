@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// RemoteBackend::Node: a worker's connection to one node, and what waits for it. For the files of RemoteBackend only.
+// RemoteBackend::Node: a worker's connection to one node, and its postponed requests. For the files of RemoteBackend only.
 #pragma once
 
-#include <deque>
+#include <array>
+#include <cstdint>
+#include <list>
 #include <memory>
+#include <new>
 #include <string>
 #include <utility>
 #include <variant>
@@ -14,7 +17,7 @@
 
 namespace farcached::daemon {
 
-// Asked when there is room. Its views lie in `bytes` and in options.value.
+// A request to be sent when there is room. Its views lie in `bytes` and in options.value.
 struct RemoteBackend::Postponed {
     using Op = std::variant<protocol::GetOp, protocol::StoreOp, protocol::DeleteOp, protocol::ArithOp,
                             protocol::ForgetOp, protocol::FlushOp, protocol::StatsOp>;
@@ -62,11 +65,11 @@ struct RemoteBackend::Node final : proxy::LinkEvents {
         starting = false;
         was_up = true;
         retry = true;
-        owner.nodes_.came_up(*one, link.welcome().incarnation, link.welcome().hash_seed);
-        map(reads_local && link.channel() != nullptr ? link.channel()->mapped_region(0) : nullptr);
+        owner.nodes_.came_up(*one, link.welcome());
+        map(reads_local ? link.mapped_region() : nullptr);
         if (mapped != nullptr) local.aim(*mapped);
     }
-    void went_down(proxy::LinkDown why, const std::string& text) override {
+    void went_down(proxy::LinkDown why, const std::string& text) noexcept override {
         starting = false;
         retry = true;
         map(nullptr);
@@ -85,24 +88,42 @@ struct RemoteBackend::Node final : proxy::LinkEvents {
         mapped = region;
     }
     bool reachable() const { return link.up() || starting; }
+    // A request of this session is postponed, or one of another session with an equal remainder.
+    bool waits(uint64_t session) const { return waiting[session % waiting.size()] != 0; }
+    // True: the session's next request may be sent at once.
+    bool asks_at_once(uint64_t session) const { return link.up() && !for_room && !waits(session); }
     bool has_answered() const { return postponed.empty() && link.requests_under_way() == 0; }
 
     RemoteBackend& owner;
     const std::shared_ptr<OneNode> one;
     const bool reads_local;
-    bool starting = true;   // neither up nor failed yet (M3)
-    uint64_t leaves_by_ns = UINT64_MAX;  // of one that leaves: what has no answer then is given up (M6)
-    bool started = false;   // else the connection before it is to end first (M6)
+    bool starting = true;   // neither up nor failed so far (M3)
+    uint64_t leaves_by_ns = UINT64_MAX;  // of a leaving node: unanswered requests fail then (M6)
+    bool started = false;   // false: the connection before it must end first (M6)
     bool was_up = false;
-    bool retry = false;     // what is postponed may be asked, or is to be given up
+    bool retry = false;     // postponed requests can be sent, or must fail
     bool is_touched = false;
-    const fabric::RegionView* mapped = nullptr;  // while up, if it may be read
+    const fabric::RegionView* mapped = nullptr;  // while up, if reads of its memory are on
     proxy::LocalGet local;
-    std::deque<Postponed> postponed;
+    std::list<Postponed> postponed;  // a list: views in each point into itself
+    bool for_room = false;           // some wait for room or the connection: new requests queue behind them
+    std::array<uint32_t, 256> waiting{};  // postponed requests by session number
     event readiness{};
     int watched_fd = -1;
     short watched_for = 0;
     proxy::NodeLink link;
 };
+
+// Runs `body` for a connection. If memory runs out, the connection ends: false.
+template <class Do>
+bool RemoteBackend::with_memory(Node& node, Do&& body) noexcept {
+    try {
+        body();
+        return true;
+    } catch (const std::bad_alloc&) {
+        node.link.starve(now());
+        return false;
+    }
+}
 
 }  // namespace farcached::daemon

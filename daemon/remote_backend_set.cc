@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The nodes of a RemoteBackend as they come and go by reloads (M6).
+// Reloads of a RemoteBackend's set of nodes (M6).
 #include <algorithm>
 #include <utility>
 
@@ -11,7 +11,7 @@ namespace farcached::daemon {
 
 namespace {
 
-constexpr uint64_t timeouts_to_leave = 4;  // a node that goes on talking without an answer is not waited for
+constexpr uint64_t timeouts_to_leave = 4;  // bound for a node that sends, but not the missing answers
 
 }  // namespace
 
@@ -22,7 +22,7 @@ std::unique_ptr<RemoteBackend::Node> RemoteBackend::make_node(const NodeSet& set
 void RemoteBackend::start(Node& node) {
     CHECK(!node.started);
     node.started = true;
-    node.link.start(now());
+    with_memory(node, [&] { node.link.start(now()); });
     touched(node);
 }
 
@@ -31,13 +31,13 @@ void RemoteBackend::start() {
     end_tick();
 }
 
-// M6. What can fail comes first.
+// M6. All that can fail comes first.
 void RemoteBackend::take() {
     std::shared_ptr<const NodeSet> next = nodes_.set();
     if (next == set_) return;
     const bool same_links = next->options.same_links(set_->options);
     constexpr size_t is_new = SIZE_MAX;
-    std::vector<size_t> kept_from;  // for each place the one that it has now
+    std::vector<size_t> kept_from;  // current index for each place
     std::vector<std::unique_ptr<Node>> list;
     for (size_t i = 0; i < next->members.size(); i++) {
         const auto at = std::find_if(list_.begin(), list_.end(),
@@ -62,7 +62,8 @@ void RemoteBackend::take() {
     retire();
 }
 
-// Ends the connections of nodes that left and have answered; starts what waited for that. True: there was something.
+// Ends the connections of leaving nodes that have answered, and starts the connections that waited for that. True: one ended or
+// started.
 bool RemoteBackend::retire() {
     const size_t before = leaving_.size();
     std::erase_if(leaving_, [&](const std::unique_ptr<Node>& node) {

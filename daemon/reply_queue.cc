@@ -7,20 +7,21 @@
 #include "daemon/engine.h"
 #include "daemon/hot_keys.h"
 #include "daemon/proxy_events.h"
+#include "daemon/session_memory.h"
 #include "daemon/trace.h"
 
 namespace farcached::daemon {
 
 namespace {
 
-// A ticket is a slot's index and the generation of its use, which wraps after a million million uses of any slots.
+// A ticket is a slot's index and the generation of its use; generations wrap after 2^40 uses.
 constexpr unsigned index_bits = 24;
 constexpr uint64_t index_mask = (UINT64_C(1) << index_bits) - 1;
 constexpr uint64_t generation_mask = ~UINT64_C(0) >> index_bits;
 
-// What a free slot keeps of its strings.
+// Capacity that a free slot's strings keep.
 constexpr size_t slot_bytes_kept = 1024;
-// With more than so many slots, and all of them free, all are given back.
+// Above this number of slots, all are freed once none is in use.
 constexpr size_t slots_kept = 4096;
 constexpr size_t nowhere_bytes_kept = 4096;
 
@@ -38,7 +39,7 @@ std::string_view ReplySlot::value() const {
 
 // ---- ReplyPool --------------------------------------------------------------------------------------
 
-ReplySlot& ReplyPool::open(Verb verb) {
+ReplySlot& ReplyPool::open(Verb verb, uint64_t session) {
     if (free_ == nullptr) {
         CHECK(slots_.size() <= index_mask);
         free_ = &slots_.emplace_back();
@@ -50,6 +51,7 @@ ReplySlot& ReplyPool::open(Verb verb) {
     slot.state_ = ReplySlot::State::asked;
     generation_ = (generation_ + 1) & generation_mask;
     slot.generation_ = generation_;
+    slot.session_ = session;
     slot.verb_ = verb;
     slot.received_ns_ = context_.latencies == nullptr ? 0 : context_.latencies->now_ns();
     slot.asked_ns_ = slot.answered_ns_ = 0;
@@ -105,6 +107,15 @@ void ReplyPool::answer(Ticket ticket, const protocol::ReplyOp& reply, std::strin
     arrived(*slot, ReplySlot::State::answered);
 }
 
+void ReplyPool::drop_value(ReplySlot& slot) {
+    context_.counters.response_oom.add(1);
+    slot.state_ = ReplySlot::State::unavailable;
+    slot.why_ = "all clients' buffers have reached read_buf_mem_limit";
+    shrink(slot.value_);
+    slot.owned_.reset();
+    slot.owned_bytes_ = 0;
+}
+
 void ReplyPool::unavailable(Ticket ticket, std::string_view why) {
     ReplySlot* slot = find(ticket);
     if (slot == nullptr) return;
@@ -112,13 +123,13 @@ void ReplyPool::unavailable(Ticket ticket, std::string_view why) {
     arrived(*slot, ReplySlot::State::unavailable);
 }
 
-// When its turn has come: before, its key may not be known.
+// Runs when the slot is the head: before that its key may be unknown.
 void ReplyPool::tell_failed(const ReplySlot& slot) const {
     if (slot.available() || slot.why_.empty() || !context_.watch.wants(watch_proxyevents)) return;
     context_.watch.proxy_event(request_failed_line(slot.why_, slot.node_, slot.key(), slot.fd_));
 }
 
-// A slot without queue and turn is being asked at this moment: park() finds it answered.
+// A slot without queue and completion is being submitted now: park() finds it answered.
 void ReplyPool::arrived(ReplySlot& slot, ReplySlot::State how) {
     slot.state_ = how;
     slot.answered_ns_ = answers_ns_;
@@ -128,6 +139,12 @@ void ReplyPool::arrived(ReplySlot& slot, ReplySlot::State how) {
         count_only(slot);
 }
 
+uint64_t ReplyPool::session_of(Ticket ticket) {
+    const ReplySlot* slot = find(ticket);
+    CHECK(slot != nullptr);
+    return slot->session_;
+}
+
 bool ReplyPool::names_nodes() const { return lists_slow() || context_.watch.wants(watch_proxyevents); }
 
 bool ReplyPool::lists_slow() const { return context_.latencies != nullptr && context_.latencies->lists_slow(); }
@@ -135,7 +152,7 @@ bool ReplyPool::lists_slow() const { return context_.latencies != nullptr && con
 void ReplyPool::asked_of(Ticket ticket, const std::string& node) {
     if (ReplySlot* slot = find(ticket)) try {
             slot->node_ = node;
-        } catch (const std::bad_alloc&) {  // it is listed without
+        } catch (const std::bad_alloc&) {  // listed without the name
         }
 }
 
@@ -143,7 +160,7 @@ void ReplyPool::asked_at(Ticket ticket, uint64_t now_ns) {
     if (ReplySlot* slot = find(ticket)) slot->asked_ns_ = now_ns;
 }
 
-// Whatever it does with its output, an answering half tells the truth of what was done.
+// The completion runs for its counters, with its output discarded.
 void ReplyPool::count_only(ReplySlot& slot) {
     Carry carry;
     try {
@@ -164,20 +181,28 @@ void ReplyPool::list(ReplyQueue& queue) {
     if (ready_.size() == 1 && events_ != nullptr) events_->replies_ready();
 }
 
-std::vector<ReplyQueue*> ReplyPool::take_ready() {
+std::span<ReplyQueue* const> ReplyPool::take_ready() {
     auto may_wait = [&](const ReplyQueue* queue) {
         return queue->listed_in_ == tick_ && queue->patient();
     };
     const auto first = std::partition(ready_.begin(), ready_.end(), may_wait);
-    std::vector<ReplyQueue*> ready(first, ready_.end());
+    taken_.assign(first, ready_.end());
     ready_.erase(first, ready_.end());
-    for (ReplyQueue* queue : ready) queue->listed_ = false;
-    return ready;
+    for (ReplyQueue* queue : taken_) queue->listed_ = false;
+    return taken_;
 }
 
 // ---- ReplyQueue -------------------------------------------------------------------------------------
 
+ReplyQueue::ReplyQueue(ReplyPool& pool, int fd, Session* session)
+    : pool_(pool), fd_(fd), session_(session), number_(++pool.sessions_) {
+    for (std::vector<ReplyQueue*>* list : {&pool.ready_, &pool.taken_})
+        if (list->capacity() <= pool.queues_) list->reserve(std::max<size_t>(64, 2 * pool.queues_));
+    pool.queues_++;
+}
+
 ReplyQueue::~ReplyQueue() {
+    pool_.queues_--;
     if (listed_) std::erase(pool_.ready_, this);
     while (head_ != nullptr) {
         ReplySlot& slot = *head_;
@@ -185,13 +210,54 @@ ReplyQueue::~ReplyQueue() {
         slot.queue_ = nullptr;
         if (slot.state_ != ReplySlot::State::asked) pool_.count_only(slot);
     }
+    discharge(0);
+}
+
+bool ReplyQueue::short_of_room() const {
+    const SessionMemory* const memory = pool_.context_.memory;
+    return head_ != nullptr && memory != nullptr && memory->short_of_room();
+}
+
+// Q6. False: no room for `bytes` in total.
+bool ReplyQueue::charge(size_t bytes) {
+    SessionMemory* const memory = pool_.context_.memory;
+    if (abandoned_) return false;
+    if (memory == nullptr || bytes <= uncharged_bytes + charged_) return true;
+    const size_t more = (bytes - uncharged_bytes - charged_ + charged_step - 1) / charged_step * charged_step;
+    if (!pool_.context_.has_room(more) || !memory->take(more)) return false;
+    charged_ += more;
+    return true;
+}
+
+void ReplyQueue::abandon() {
+    abandoned_ = true;
+    for (ReplySlot* slot = head_; slot != nullptr; slot = slot->next_) {
+        if (slot->state_ != ReplySlot::State::answered) continue;
+        bytes_ -= slot->value().size();
+        pool_.drop_value(*slot);
+    }
+    std::string().swap(text_);
+    text_start_ = text_behind_ = 0;
+    for (ReplySlot* slot = head_; slot != nullptr; slot = slot->next_) slot->text_before_ = 0;
+    discharge(0);
+}
+
+// Frees the charge above `kept`.
+void ReplyQueue::discharge(size_t kept) {
+    if (charged_ <= kept) return;
+    pool_.context_.memory->give_back(charged_ - kept);
+    charged_ = kept;
 }
 
 void ReplyQueue::append(ReplySlot& slot, const OutBuffer& out, std::string_view key, std::string_view words) {
     try {
         slot.request_.reserve(key.size() + words.size());
     } catch (const std::bad_alloc&) {
-        if (slot.state_ != ReplySlot::State::asked) pool_.close(slot);
+        slot.key_bytes_ = 0;
+        if (slot.state_ != ReplySlot::State::asked)
+            pool_.close(slot);
+        else  // the request is lost: the answer is discarded
+            slot.turn_ = [](ReplySlot&, const Answering&) {};
         throw;
     }
     slot.request_.append(key).append(words);
@@ -212,7 +278,7 @@ void ReplyQueue::append(ReplySlot& slot, const OutBuffer& out, std::string_view 
 }
 
 void ReplyQueue::park_answered(const OutBuffer& out, ReplySlot::Turn turn) {
-    ReplySlot& slot = pool_.open(Verb::other);
+    ReplySlot& slot = pool_.open(Verb::other, number_);
     slot.state_ = ReplySlot::State::answered;
     struct {
     } nothing;
@@ -223,9 +289,13 @@ void ReplyQueue::arrived(ReplySlot& slot) {
     unanswered_--;
     values_asked_ -= slot.gets_value_;
     crowded_ -= slot.crowded_;
+    const size_t size = slot.state_ == ReplySlot::State::answered ? slot.value().size() : 0;
+    bytes_ += size;
+    if (size != 0 && !charge(bytes()) && slot.state_ == ReplySlot::State::answered) {
+        bytes_ -= size;
+        pool_.drop_value(slot);
+    }
     if (slot.state_ == ReplySlot::State::answered) {
-        const size_t size = slot.value().size();
-        bytes_ += size;
         value_largest_ = std::max(value_largest_, size);
         if (size > bytes_max / slots_max)
             values_max_ = std::min(values_max_, uint32_t(std::max<size_t>(1, bytes_max / size)));
@@ -241,6 +311,7 @@ void ReplyQueue::settle(OutBuffer& out) {
         text_.erase(0, text_start_);
         text_start_ = 0;
     }
+    if (!charge(bytes() + out.size())) throw SessionMemorySpent();
     text_.append(out.data(), out.size());
     text_behind_ += out.size() - out_seen_;
     out_seen_ = 0;
@@ -250,12 +321,13 @@ void ReplyQueue::settle(OutBuffer& out) {
 }
 
 void ReplyQueue::emit(OutBuffer& out) {
-    while (head_ != nullptr && out.size() < out_bytes_soft_max) {
+    while (head_ != nullptr && out.leaves() < pool_.context_.out_bytes_max) {
         move_text(out, head_->text_before_);
         head_->text_before_ = 0;
-        if (head_->state_ == ReplySlot::State::asked) return;
+        if (head_->state_ == ReplySlot::State::asked) break;
         take_turn(out);
     }
+    discharge(bytes() + charged_step);
     if (head_ != nullptr) return;
     move_text(out, text_behind_);
     CHECK(text_start_ == text_.size());
@@ -263,6 +335,7 @@ void ReplyQueue::emit(OutBuffer& out) {
     std::string().swap(text_);
     text_start_ = 0;
     text_behind_ = 0;
+    discharge(0);
     value_largest_ = 0;
     values_max_ = std::min(values_max_, values_at_first);
 }
@@ -282,7 +355,7 @@ void ReplyQueue::measure(const ReplySlot& slot) const {
     const Latencies::Later later{slot.verb_,        slot.way_,      slot.available(),
                                  slot.received_ns_, slot.asked_ns_, slot.answered_ns_};
     latencies.answered(later);
-    if (!latencies.is_slow(later) || slot.request_.empty()) return;  // END of a line: its keys were told of
+    if (!latencies.is_slow(later) || slot.request_.empty()) return;  // END of a line: its keys were listed
     latencies.keep_slow(later, fd_, slot.node_, slot.key());
 }
 

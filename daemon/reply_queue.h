@@ -1,23 +1,25 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// ReplyQueue: one session's replies while some of them wait for a Backend. Each operation that was not answered at
-// once has a slot; what is replied at once behind it is text behind that slot.
+// ReplyQueue: one session's replies while some operations wait for a Backend. Each operation that was not answered at once has
+// a slot. Replies written at once behind it are text behind that slot.
 //
 //   client  <-  [text] slot [text] slot [text] slot ... [text]  <-  engine
 //                      head                    tail
 //
-// A slot keeps what the engine needs of the request (a record, the key, a meta command's words), and then the answer
-// as it came. When it is the head and answered, the engine's answering half writes the client's bytes, counts, and
-// tells watchers: exactly as it does for an answer that came at once, and in the order of the requests.
+// A slot keeps the parts of the request that the engine needs (a record, the key, a meta command's words), and then the answer.
+// When it is the head and answered, the engine's completion (Half) writes the reply, counts, and writes watch lines. Immediate
+// answers run the same code. Replies leave in the order of the requests.
 //
 // Owners: a ReplyPool belongs to a worker, a ReplyQueue to a session of that worker. One thread.
 //
-// Q1  Slots belong to the pool. One that was asked stays until it is answered, even if its queue is gone: then the
-//     answer is counted, and written nowhere.
-// Q2  A ticket names one use of one slot. What is said of any other is ignored, and counted.
-// Q3  full() says when no more may be asked: slots and bytes are bounded. It is never so of an empty queue.
-// Q4  What is ready while more is asked for waits one tick for that, so that a client gets its answers in one piece where
-//     they come close to one another, and never for longer.
-// Q5  An empty queue holds no memory, the pool's slots little: what a long key or a large value took is given back.
+// Q1  The pool owns the slots. A submitted slot stays until its answer arrives, even if its queue is gone: the answer is then
+//     counted, and written nowhere.
+// Q2  A ticket names one use of one slot. Answers to any other ticket are ignored, and counted.
+// Q3  Slots and bytes are bounded: while full() the engine submits nothing more. An empty queue is never full.
+// Q4  Ready replies wait at most one tick for unanswered ones behind them: replies that arrive close together leave in one
+//     send.
+// Q5  An empty queue holds no memory and a free slot little: the memory of long keys and large values is freed.
+// Q6  Bytes above uncharged_bytes are charged to SessionMemory. Answers that find no room there are dropped, and their requests
+//     fail as unavailable.
 #pragma once
 
 #include <array>
@@ -28,6 +30,7 @@
 #include <memory>
 #include <new>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -46,18 +49,19 @@ struct Session;
 class ReplyPool;
 class ReplyQueue;
 
-// What one answer leaves for a later one of the same request.
+// State that one answer leaves for a later one of the same request.
 struct Carry {
-    std::optional<int64_t> ttl_s;  // of mg t T, ma t T: before the touch; -1: never expires
+    std::optional<int64_t> ttl_s;  // mg t T, ma t T: before the touch; -1: never expires
     bool line_failed = false;      // a key of this get line was unavailable
+    bool refused = false;          // no memory for the value
 };
 
-// Where an answering half writes, and on whose behalf.
+// The destination of a completion's output.
 struct Answering {
     Context& context;
-    int fd;                  // the client's, for watch lines
+    int fd;                  // of the client, for watch lines
     OutBuffer& out;
-    Carry* carry = nullptr;  // set for what may need it
+    Carry* carry = nullptr;  // null: no later answer needs it
 };
 
 class ReplySlot {
@@ -67,7 +71,7 @@ class ReplySlot {
 
     std::string_view key() const { return std::string_view(request_).substr(0, key_bytes_); }
     std::string_view words() const { return std::string_view(request_).substr(key_bytes_); }
-    // As it was parked; views in it are not valid any more.
+    // As it was parked; its views are no longer valid.
     template <class Record>
     Record& record() {
         return *std::launder(reinterpret_cast<Record*>(record_.data()));
@@ -86,19 +90,20 @@ class ReplySlot {
     bool gets_value_ = false;
     bool crowded_ = false;
     Verb verb_ = Verb::other;
-    Way way_ = Way::two_sided;     // on which it was answered
+    Way way_ = Way::two_sided;     // of the answer
     uint16_t key_bytes_ = 0;
     uint32_t index_ = 0;
     uint64_t generation_ = 0;
     int fd_ = -1;
     uint64_t received_ns_ = 0;     // daemon/latency.h
-    uint64_t asked_ns_ = 0;        // with the next two set only for the list of slow requests
+    uint64_t asked_ns_ = 0;        // this and the next two: only for the list of slow requests
     uint64_t answered_ns_ = 0;
-    std::string node_;             // its name, a copy: the node may leave before the reply is written
-    std::string_view why_;         // it is unavailable
-    size_t text_before_ = 0;       // bytes of the queue's text that go out before it
+    std::string node_;             // the node's name, copied: the node may leave before the reply is written
+    std::string_view why_;         // the reason, if unavailable
+    size_t text_before_ = 0;       // bytes of the queue's text that leave before it
+    uint64_t session_ = 0;         // the queue's number
     ReplyQueue* queue_ = nullptr;  // null: the session is gone
-    ReplySlot* next_ = nullptr;    // in the queue, or free
+    ReplySlot* next_ = nullptr;    // in the queue or the free list
     Turn turn_ = nullptr;
     std::string request_;          // key and words
     protocol::ReplyOp reply_;
@@ -108,14 +113,14 @@ class ReplySlot {
     alignas(std::max_align_t) std::array<std::byte, record_bytes_max> record_;
 };
 
-// Is told that a queue has become ready. Called from within answer() and unavailable(): remember it, do it later.
+// Callback for queues that became ready. It runs inside answer() and unavailable(): note the event, act later.
 class ReplyEvents {
   public:
     virtual ~ReplyEvents() = default;
     virtual void replies_ready() = 0;
 };
 
-// All slots of a worker. It outlives its queues and the Backend.
+// All slots of a worker. Outlives its queues and the Backend.
 class ReplyPool {
   public:
     // Both are borrowed. events may be null.
@@ -124,26 +129,28 @@ class ReplyPool {
     ReplyPool& operator=(const ReplyPool&) = delete;
 
     // ---- for the Backend -------------------------------------------------------------------------
-    // `reply` is of the kind that was asked. `value`: of a hit that was to bring one, copied unless `owned` holds
-    // these bytes.
+    // `reply` has the type of the request. `value`: of a hit if the request wants one; copied unless `owned` holds these bytes.
     void answer(Ticket ticket, const protocol::ReplyOp& reply, std::string_view value = {},
                 std::unique_ptr<char[]> owned = nullptr, Way way = Way::two_sided);
-    // why: a literal, for those who watch.
+    // why: a literal, for watch lines.
     void unavailable(Ticket ticket, std::string_view why = {});
-    // For the list of slow requests: is there one? For it, and for those who watch, of what was asked: which node, and
-    // that it took the request at that moment.
+    // The session of an unanswered ticket: a number per queue, never 0.
+    uint64_t session_of(Ticket ticket);
+    // lists_slow(): the list of slow requests is on. asked_of() and asked_at() record a request's node and send time, for that
+    // list and for watchers.
     bool lists_slow() const;
     bool names_nodes() const;
     void asked_of(Ticket ticket, const std::string& node);
     void asked_at(Ticket ticket, uint64_t now_ns);
-    // A reading of the clock, for answers that come from now on.
+    // The clock reading for answers that arrive from now on.
     void answers_at(uint64_t now_ns) { answers_ns_ = now_ns; }
 
     // ---- for the worker --------------------------------------------------------------------------
-    // Queues with something to be given out now; those that are gone by now are not among them.
-    std::vector<ReplyQueue*> take_ready();
+    // Live queues with replies to emit now. Valid until the next call. Neither this nor list() allocates: there is room for
+    // every queue.
+    std::span<ReplyQueue* const> take_ready();
     bool anything_ready() const { return !ready_.empty(); }
-    // Another tick has begun. True: at its end some queue must be asked for, so nobody may sleep in it (Q4).
+    // Begins a tick. True: a queue must be emitted at its end, so the worker must not sleep (Q4).
     bool begin_tick() {
         tick_++;
         return !ready_.empty();
@@ -152,11 +159,12 @@ class ReplyPool {
   private:
     friend class ReplyQueue;
 
-    ReplySlot& open(Verb verb);
+    ReplySlot& open(Verb verb, uint64_t session);
     Ticket ticket_of(const ReplySlot& slot) const;
     ReplySlot* find(Ticket ticket);
     void close(ReplySlot& slot);
     void arrived(ReplySlot& slot, ReplySlot::State how);
+    void drop_value(ReplySlot& slot);
     void count_only(ReplySlot& slot);
     void tell_failed(const ReplySlot& slot) const;
     void list(ReplyQueue& queue);
@@ -167,7 +175,9 @@ class ReplyPool {
     ReplySlot* free_ = nullptr;
     uint32_t in_use_ = 0;
     uint64_t generation_ = 0;
-    std::vector<ReplyQueue*> ready_;
+    uint64_t sessions_ = 0;
+    std::vector<ReplyQueue*> ready_, taken_;
+    size_t queues_ = 0;
     uint64_t tick_ = 0;
     uint64_t answers_ns_ = 0;
     OutBuffer nowhere_;
@@ -177,12 +187,16 @@ class ReplyQueue {
   public:
     static constexpr uint32_t slots_max = 512;
     static constexpr size_t bytes_max = 4 << 20;
-    static constexpr uint32_t values_at_first = 64;  // asked for of an empty queue, before it is known how large they are
+    static constexpr size_t short_bytes_max = 64 << 10;  // while SessionMemory is short of room
+    static constexpr uint32_t short_values_max = 8;      // unanswered gets, while it is short of room
+    static constexpr uint32_t values_at_first = 64;  // gets submitted from an empty queue, while the values' sizes are unknown
+    static constexpr size_t uncharged_bytes = 16 << 10;
+    static constexpr size_t charged_step = 64 << 10;
     static constexpr size_t patience_bytes_max = 64 << 10;  // with more it does not wait (Q4)
 
-    // The pool is borrowed; session is who listens in the worker, and may be null.
-    ReplyQueue(ReplyPool& pool, int fd, Session* session = nullptr)
-        : pool_(pool), fd_(fd), session_(session) {}
+    // The pool is borrowed. session is the worker's, and may be null.
+    // Throws std::bad_alloc.
+    ReplyQueue(ReplyPool& pool, int fd, Session* session = nullptr);
     ~ReplyQueue();
     ReplyQueue(const ReplyQueue&) = delete;
     ReplyQueue& operator=(const ReplyQueue&) = delete;
@@ -190,25 +204,26 @@ class ReplyQueue {
     Session* session() const { return session_; }
     bool empty() const { return head_ == nullptr; }
     bool ready() const { return head_ != nullptr && head_->state_ != ReplySlot::State::asked; }
-    // Ready, and nothing is gained by waiting for more (Q4).
+    // Ready, and waiting gains nothing (Q4).
     bool due() const { return ready() && !patient(); }
-    // Q3. Bytes of values on their way are guessed by the largest that came lately; that there are many on their way
-    // is earned by small ones, each time anew: what is asked for next may be large.
+    // Q3. The largest recent value stands for each value under way. Small values raise the number of gets that may be under
+    // way, from values_at_first again for each empty queue: the next values may be large.
     bool full() const {
         if (slots_ >= slots_max || values_asked_ >= values_max_) return true;
+        if (short_of_room() && (values_asked_ >= short_values_max || bytes() >= short_bytes_max)) return true;
         return crowded_ != 0 || bytes() + values_asked_ * value_largest_ >= bytes_max;
     }
-    // Worth parsing again after it was full.
+    // After full(): worth parsing again.
     bool has_room() const { return slots_ <= slots_max / 2 && !full(); }
     uint32_t slots() const { return slots_; }
     size_t bytes() const { return bytes_ + text_.size() - text_start_; }
 
     // ---- for engines -----------------------------------------------------------------------------
-    // A slot for what is about to be asked. Then, of its ticket: park() or, answered at once, drop().
-    ReplySlot& open(Verb verb = Verb::other) { return pool_.open(verb); }
+    // A slot for an operation about to be submitted. Then either park() or, if answered at once, drop().
+    ReplySlot& open(Verb verb = Verb::other) { return pool_.open(verb, number_); }
     Ticket ticket_of(const ReplySlot& slot) const { return pool_.ticket_of(slot); }
     void drop(ReplySlot& slot) { pool_.close(slot); }
-    // `out`: what this engine call has appended so far. turn() is called when all before it is written.
+    // `out`: the output of this engine call so far. turn() runs once all earlier replies are written.
     template <class Record>
     void park(ReplySlot& slot, const OutBuffer& out, bool crowded, bool gets_value, std::string_view key,
               std::string_view words, const Record& record, ReplySlot::Turn turn) {
@@ -220,46 +235,56 @@ class ReplyQueue {
         slot.crowded_ = crowded;
         append(slot, out, key, words);
     }
-    // A slot that needs no answer: its turn comes with its place.
+    // A slot that needs no answer: its turn() runs when it is the head.
     void park_answered(const OutBuffer& out, ReplySlot::Turn turn);
 
     // ---- for sessions ----------------------------------------------------------------------------
-    // After each engine call: takes its replies in, and gives them out if nothing is awaited (see emit()). Else the pool
-    // tells when it is time.
+    // After each engine call: takes its replies in, and emits ready ones unless it waits for more (Q4). In that case the pool
+    // lists the queue when it is ready.
     void settle(OutBuffer& out);
-    // Appends what is ready until `out` has out_bytes_soft_max.
+    // Appends ready replies until `out` has out_bytes_max.
     void emit(OutBuffer& out);
-    // If there is anything to emit, the pool is to tell so again.
+    // Bytes charged to SessionMemory.
+    size_t charged() const { return charged_; }
+    // The client gets nothing more: frees its replies. Answers under way are still awaited.
+    void abandon();
+    // Lists the queue with the pool again if it has anything to emit.
     void remind();
 
   private:
     friend class ReplyPool;
 
+    bool short_of_room() const;
     void append(ReplySlot& slot, const OutBuffer& out, std::string_view key, std::string_view words);
     bool patient() const { return unanswered_ != 0 && bytes() < patience_bytes_max; }
     void move_text(OutBuffer& out, size_t bytes);
     void take_turn(OutBuffer& out);
     void measure(const ReplySlot& slot) const;
     void arrived(ReplySlot& slot);
+    bool charge(size_t bytes);
+    void discharge(size_t kept);
 
     ReplyPool& pool_;
     const int fd_;
     Session* const session_;
+    const uint64_t number_;  // unique within the pool
     ReplySlot* head_ = nullptr;
     ReplySlot* tail_ = nullptr;
     uint32_t slots_ = 0;
-    uint32_t crowded_ = 0;         // of them
+    uint32_t crowded_ = 0;         // slots of a crowded node
     uint32_t unanswered_ = 0;
-    uint32_t values_asked_ = 0;    // gets of them that are not answered
-    uint32_t values_max_ = values_at_first;  // that may be asked and not answered
-    size_t value_largest_ = 0;     // since it was empty
+    uint32_t values_asked_ = 0;    // unanswered gets
+    uint32_t values_max_ = values_at_first;  // bound of values_asked_
+    size_t value_largest_ = 0;     // since the queue was empty
     size_t bytes_ = 0;             // of requests and values in slots
-    size_t out_seen_ = 0;          // of this engine call's replies, up to the last slot
-    std::string text_;             // from text_start_ on: what slots' text_before_ count, then what follows the tail
+    size_t out_seen_ = 0;          // of this engine call's replies, those up to the last slot
+    std::string text_;             // from text_start_ on: the bytes that text_before_ counts, then those behind the tail
     size_t text_start_ = 0;
-    size_t text_behind_ = 0;       // bytes of it that follow the tail
-    bool listed_ = false;          // among the pool's ready ones
-    uint64_t listed_in_ = 0;       // in that tick
+    size_t text_behind_ = 0;       // bytes of text_ behind the tail
+    size_t charged_ = 0;           // Q6
+    bool abandoned_ = false;       // drops each answer on arrival
+    bool listed_ = false;          // in the pool's ready_
+    uint64_t listed_in_ = 0;       // the tick of that
     Carry carry_;
 };
 

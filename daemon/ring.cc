@@ -23,7 +23,7 @@ namespace {
 constexpr uint16_t group = 0;
 constexpr size_t buffer_ring_bytes = Ring::buffers * sizeof(io_uring_buf);
 constexpr int send_flags = MSG_NOSIGNAL | MSG_DONTWAIT | MSG_WAITALL;  // U2
-constexpr unsigned refusals_max = 1 << 16;  // for want of memory, one after the other: it will not come any more
+constexpr unsigned refusals_max = 1 << 16;  // in a row, for lack of memory; then it gives up
 
 std::string failed(const char* call, int error) { return std::string(call) + ": " + std::strerror(error); }
 
@@ -74,7 +74,7 @@ int Ring::switch_on() {
     // liburing 2.3 declares io_uring_enable_rings() and does not export it.
     const long result = syscall(SYS_io_uring_register, ring_.ring_fd, IORING_REGISTER_ENABLE_RINGS, nullptr, 0);
     if (result != 0) return errno;
-    (void)io_uring_register_ring_fd(&ring_);  // saves looking it up; it goes without
+    (void)io_uring_register_ring_fd(&ring_);  // optional: saves a lookup per call
     return 0;
 }
 
@@ -91,7 +91,7 @@ void Ring::give_back(unsigned id) {
     free_++;
 }
 
-// Of what handing over returned. False: check() is to refuse. Where it has worked, an error that is not known is a bug of ours.
+// Evaluates a submission's result. False: check() refuses. After a successful check() an unknown error is a bug of ours.
 bool Ring::goes_on(int result) {
     const bool refused = result == -EAGAIN || result == -EBUSY || result == -ENOMEM;
     refusals_ = refused ? refusals_ + 1 : 0;
@@ -130,6 +130,13 @@ void Ring::send(int fd, std::string_view bytes, uint64_t data) {
     sqe->user_data = data;
 }
 
+void Ring::send(int fd, const msghdr& parts, uint64_t data) {
+    io_uring_sqe* sqe = request();
+    io_uring_prep_sendmsg(sqe, fd, &parts, send_flags);
+    sqe->flags |= IOSQE_CQE_SKIP_SUCCESS;
+    sqe->user_data = data;
+}
+
 void Ring::cancel(uint64_t of, uint64_t data) {
     io_uring_sqe* sqe = request();
     io_uring_prep_cancel64(sqe, of, 0);
@@ -155,7 +162,7 @@ void Ring::visit_all(Visit visit) {
     if (free_ < lent_ / 2) lend(std::min(2 * lent_, buffers));
 }
 
-// What the kernel could not take, for want of memory, is handed over again until it does: replies are among it (U2).
+// Requests refused for lack of memory are submitted again until they succeed: replies are among them (U2).
 void Ring::enter(bool sleep, int64_t sleep_ns, Visit visit) {
     counters_.enters.add(1);
     int result = 0;
@@ -177,7 +184,7 @@ void Ring::enter(bool sleep, int64_t sleep_ns, Visit visit) {
     }
 }
 
-// ---- Does the kernel do what is relied on? --------------------------------------------------------------
+// ---- check(): the required kernel behaviour ------------------------------------------------------------
 
 std::string Ring::check() {
     checking_ = true;
@@ -222,7 +229,7 @@ std::string Ring::check_receive(int ours, int theirs) {
     return ended == 1 && result == -ECANCELED ? "" : "a receive could not be cancelled";
 }
 
-// U2: nothing is said of a send that fits, and it is said at once of one that does not.
+// U2: a complete send has no completion, an incomplete one has it at once.
 std::string Ring::check_send(int ours) {
     constexpr uint64_t sending = 3;
     std::array<char, 4096> bytes{};
@@ -233,12 +240,12 @@ std::string Ring::check_send(int ours) {
         told++;
         result = cqe.res;
     };
-    send(ours, {bytes.data(), 1}, sending);
+    send(ours, std::string_view(bytes.data(), 1), sending);
     enter(false, 0, visit);
     if (told != 0) return failed("sends without completion", result < 0 ? -result : EINVAL);
     while (::send(ours, bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT) > 0) {}
     if (errno != EAGAIN) return failed("send", errno);
-    send(ours, {bytes.data(), bytes.size()}, sending);
+    send(ours, std::string_view(bytes.data(), bytes.size()), sending);
     enter(false, 0, visit);
     return told == 1 && result == -EAGAIN ? "" : "a send that does not fit is not refused at once";
 }

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Ring: an io_uring with a group of receive buffers, as RingIo needs it (daemon/ring_io.cc); there only in builds with liburing.
+// Ring: an io_uring with a group of receive buffers, for RingIo (daemon/ring_io.cc). Only in builds with liburing.
 //
-// Owner: who made it; used by one thread, that which called enable().
+// Owner: its creator; used by one thread, that of enable().
 // U1  Completions arrive in enter() alone (DEFER_TASKRUN): between two calls nothing changes.
-// U2  A send is made with MSG_DONTWAIT and MSG_WAITALL, and is over when enter() has handed it over: with a completion if the
-//     socket did not take all of it, and else without one. check() sees that the kernel keeps to it.
+// U2  A send uses MSG_DONTWAIT and MSG_WAITALL, and ends within enter(). It has a completion only if the socket did not take
+//     all of it. check() tests that the kernel does so.
 // U3  A buffer is the kernel's until a completion names it, then the caller's until give_back().
-// U4  The kernel is lent as many buffers as it has needed so far, twice as many when fewer than half of them are left: it uses
-//     all that it has in turns, and each takes memory from then on.
+// U4  The kernel has as many buffers as it has needed so far, twice as many when fewer than half of them are left. It cycles
+//     through all of them, so each takes memory.
 #pragma once
 
 #ifdef FARCACHED_LIBURING
@@ -27,10 +27,10 @@ namespace farcached::daemon {
 
 class Ring {
   public:
-    static constexpr unsigned requests_max = 256;  // that are not handed over yet
-    static constexpr unsigned completions_max = 2048;  // all that are used in turns take memory; what is more waits with the kernel
-    // Memory that is touched only as far as something was received into it. The stride is no power of two, so that the
-    // buffers' beginnings do not share a set of the cache.
+    static constexpr unsigned requests_max = 256;  // not handed over yet
+    static constexpr unsigned completions_max = 2048;  // all of them take memory, as the ring cycles; the kernel keeps more
+    // Only pages that were received into take memory. The stride is no power of two, so that the buffers' beginnings fall into
+    // different cache sets.
     static constexpr unsigned buffers = 128, buffers_at_first = 8;
     static constexpr size_t buffer_bytes = 32 << 10;
     static constexpr size_t buffer_stride = buffer_bytes + 192;
@@ -42,25 +42,26 @@ class Ring {
         Cell& overflows;
     };
 
-    // Disabled until enable(), which another thread may call, or check(). nullptr: `refusal` says why.
+    // Disabled until enable(), which another thread may call, or check(). nullptr: `refusal` has the reason.
     static std::unique_ptr<Ring> make(Counters counters, std::string& refusal);
     ~Ring();
     Ring(const Ring&) = delete;
     Ring& operator=(const Ring&) = delete;
 
     void enable();
-    // Instead: empty, or what this kernel refuses or does not do as it should (U2, and receives into buffers).
+    // Instead of enable(): tests U2 and receives into buffers. Returns an empty string, or the kernel's refusal or fault.
     std::string check();
 
     // ---- requests: handed over by the next enter() -------------------------------------------------
-    // data: what their completions name. All but the first have one only if something is to be told.
-    void receive(int fd, uint64_t data);  // until it is cancelled, or ends with a completion without IORING_CQE_F_MORE
+    // data: names the completions. send() and cancel() have one only if they fail (U2).
+    void receive(int fd, uint64_t data);  // until cancelled, or a completion without IORING_CQE_F_MORE
     void send(int fd, std::string_view bytes, uint64_t data);
+    void send(int fd, const msghdr& parts, uint64_t data);  // valid as long as the bytes that it describes
     void cancel(uint64_t of, uint64_t data);
     void poll_in(int fd, uint64_t data);  // once
     bool has_requests() const { return io_uring_sq_ready(&ring_) != 0; }
 
-    // Hands over all requests and visits all completions. sleep: until there is one, at most for so long (INT64_MAX: ever).
+    // Submits all requests and visits all completions. sleep: until there is one, at most for sleep_ns (INT64_MAX: no limit).
     using Visit = FunctionRef<void(const io_uring_cqe&)>;
     void enter(bool sleep, int64_t sleep_ns, Visit visit);
 
@@ -87,11 +88,11 @@ class Ring {
     bool buffers_registered_ = false;
     io_uring_buf_ring* buffer_ring_ = nullptr;
     std::unique_ptr<char[]> memory_;
-    unsigned lent_ = 0;      // buffers that the kernel has had
-    size_t free_ = 0;        // those that are its own now
+    unsigned lent_ = 0;      // buffers lent to the kernel so far
+    size_t free_ = 0;        // those that the kernel holds now
     bool checking_ = false;
     int failed_ = 0;         // an error that ended a call in check()
-    unsigned refusals_ = 0;  // one after the other
+    unsigned refusals_ = 0;  // in a row
 };
 
 }  // namespace farcached::daemon

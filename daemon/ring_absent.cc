@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// In the place of daemon/ring_io.cc in a build without liburing.
+// Replaces daemon/ring_io.cc in builds without liburing.
 #include "daemon/ring_io.h"
 
 namespace farcached::daemon {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A turn: what is queued is handed over with the system call that sleeps; what the socket did not take of it is told (T3); then
-// what was received, session by session; then those who wait for their turn. What they all answer is queued for the next.
+// A turn: the system call that sleeps submits the queued sends. Then unsent() runs for bytes that sockets did not take (T3),
+// then received(), session by session, then the steps of queued sessions. The resulting replies are queued for the next turn.
 //
 //   resume()            armed                       completion without "more"
 //   ---------> receive ------> received() ... ------------------------------> receive again, or, after leave(), free
-//                                 pause(): goes on until something comes, which cancels it
+//                                 pause(): continues until bytes arrive; their completion cancels it
 #include "daemon/ring_io.h"
 
 #include <dirent.h>
@@ -30,38 +30,41 @@
 
 namespace farcached::daemon {
 
-// A session's receive. It outlives the session until the kernel has said its last word of it.
+// A session's receive. It outlives the session until the kernel's last completion for it.
 struct RingSlot {
     Session* session = nullptr;  // null: it left, or the slot is free
     struct QueuedSend* queued = nullptr;
     RingSlot* next_free = nullptr;
-    std::unique_ptr<event> room;  // while the session waits for its socket to take more
-    bool wanted = false;      // the session is to be told what it receives
-    bool armed = false;       // the kernel receives, or is asked to
-    bool cancelled = false;   // and was told to end that
-    bool ended = false;       // nothing more will come
-    bool in_hand = false;     // a completion of it is being told
+    std::unique_ptr<event> room;  // while the session awaits room in its socket
+    bool wanted = false;      // resume()d: received() is called
+    bool armed = false;       // the kernel receives, or is about to
+    bool cancelled = false;   // and the cancellation was requested
+    bool ended = false;       // end of input
+    bool in_hand = false;     // a completion of it is being processed
     bool tell = false;        // among told_
-    bool starved = false;     // among starved_: its receive ended for want of a buffer
+    bool starved = false;     // among starved_: its receive ended without a free buffer
 };
-static_assert(sizeof(RingSlot) <= 40);  // each idle client has one
+static_assert(sizeof(RingSlot) <= 40);  // one per idle client
 
-// What a session sends in this turn.
+// A session's sends in this turn.
 struct QueuedSend {
     RingSlot* slot = nullptr;
     int fd = -1;
     OutBuffer out;
+    std::vector<iovec> parts;  // of `out`, if there are pieces in it
+    msghdr message{};
     bool tell = false;
     bool fell_short = false;
-    size_t missing = 0;  // bytes that the socket did not take
+    size_t bytes = 0;    // that were submitted
+    size_t missing = 0;  // that the socket did not take
 };
 
 namespace {
 
-constexpr size_t sends_max = 64;  // that are queued before they are handed over early
+constexpr size_t sends_max = 64;  // queued sends; more are submitted early
 constexpr int64_t loop_every_ns = 1'000'000'000;  // while a timer is pending
 
-// What a completion is of, in the low bits of what it names.
+// The type of a completion, in the low bits of its data.
 enum Kind : uint64_t { receiving = 1, sending = 2, cancelling = 3, loop_ready = 4 };
 constexpr uint64_t kind_mask = 7;
 static_assert(alignof(RingSlot) > kind_mask && alignof(QueuedSend) > kind_mask);
@@ -73,7 +76,7 @@ Object& named(uint64_t data) {
     return *reinterpret_cast<Object*>(data & ~kind_mask);
 }
 
-// libevent does not tell the descriptor in which it waits: it is the epoll that waits for `member`. -1: none is found.
+// libevent does not reveal its epoll descriptor: finds the epoll that waits for `member`. -1: not found.
 int find_epoll(int member) {
     std::unique_ptr<DIR, int (*)(DIR*)> folder(opendir("/proc/self/fd"), closedir);
     if (folder == nullptr) return -1;
@@ -107,6 +110,7 @@ class RingIo final : public SocketIo {
     bool await_room(Session& session) override;
     void leave(Session& session) override;
     Sent send(Session& session, OutBuffer& out, bool tell) override;
+    bool has_queued(const Session& session) const override { return session.slot->queued != nullptr; }
     bool receive_now(Session& session) override;
     void relieve() override {
         if (queued_count_ >= sends_max || queued_bytes_ >= queued_bytes_max) hand_over(/* sleep= */ false, 0);
@@ -133,16 +137,20 @@ class RingIo final : public SocketIo {
     void arm_starved();
     void cancel(RingSlot& slot);
     void stop_waiting(Session& session);
-    QueuedSend& queue(RingSlot& slot);
+    QueuedSend& queue(RingSlot& slot, size_t pieces);
+    static void make_parts(QueuedSend& queued, size_t pieces);
     void hand_over(bool sleep, int64_t sleep_ns);
+    void send_parts(QueuedSend& queued);
     void fell_short(QueuedSend& queued, int result);
     void run_loop();
     int64_t due_ns();
     void tell_sent();
     void tell_received();
     size_t announce(size_t first);
-    void take(const Completion& completion);
-    void take_receive(RingSlot& slot, const Completion& completion);
+    // taken: number of processed entries of taking_, this one included.
+    void take(const Completion& completion, size_t taken);
+    void take_receive(RingSlot& slot, const Completion& completion, size_t taken);
+    void receive_value(RingSlot& slot, size_t taken);
     void told_of_receive(RingSlot& slot, const Completion& completion);
 
     const std::unique_ptr<Ring> ring_;
@@ -155,13 +163,13 @@ class RingIo final : public SocketIo {
     RingSlot* free_ = nullptr;
     std::vector<std::unique_ptr<QueuedSend>> sends_;  // the first queued_count_ are queued
     size_t queued_count_ = 0, queued_bytes_ = 0;
-    bool must_tell_ = false;          // of one of them
-    bool names_descriptors_ = false;  // a receive that is not handed over yet does
-    std::vector<Completion> completions_;  // to be told in the next turn
-    std::vector<Completion> taking_;       // in this one: however many come meanwhile, it ends
+    bool must_tell_ = false;          // for one of them
+    bool names_descriptors_ = false;  // a receive not yet submitted does
+    std::vector<Completion> completions_;  // for the next turn
+    std::vector<Completion> taking_;       // for this turn: a bound on its length
     std::vector<std::string_view> coming_;
     std::vector<RingSlot*> told_;
-    std::vector<RingSlot*> starved_;       // those of them whose `starved` is set
+    std::vector<RingSlot*> starved_;       // those whose `starved` is set
     const std::unique_ptr<char[]> in_;     // of receive_now()
     bool turn_soon_ = false;
     bool loop_watched_ = false;
@@ -186,8 +194,8 @@ RingSlot* RingIo::take_slot() {
     return slot;
 }
 
-// For all that there can be to tell at once, so that none is asked for where nothing could be done without: of each slot one
-// receive that ended and one cancelling that failed, as many receives as there are buffers, and the loop.
+// Reserves for the largest number of completions, as processing cannot handle a lack of memory. Per slot: one ended receive and
+// one failed cancellation; and one receive per buffer, and the loop.
 void RingIo::make_room(size_t slots) {
     const size_t most = 2 * slots + Ring::buffers + 1;
     if (completions_.capacity() >= most && told_.capacity() >= slots) return;
@@ -208,7 +216,7 @@ void RingIo::arm(RingSlot& slot) {
     ring_->receive(slot.session->state.fd, name_of(&slot, receiving));
 }
 
-// No more than there are buffers for: the others would end at once, and again in each turn.
+// At most as many as there are free buffers: more would end at once, in each turn.
 void RingIo::arm_starved() {
     size_t armed = 0, seen = 0;
     for (; seen < starved_.size() && armed < ring_->free_buffers(); seen++) {
@@ -265,7 +273,7 @@ void RingIo::on_room(evutil_socket_t, short, void* argument) {
     static_cast<RingIo&>(session.io).events_.writable(session);
 }
 
-// What is queued leaves first, and so does any request that names the descriptor: its number will be another's.
+// Submits queued sends first, and every request that names the descriptor: its number will be reused.
 void RingIo::leave(Session& session) {
     if (session.slot == nullptr) return;
     RingSlot& slot = *session.slot;
@@ -280,8 +288,14 @@ void RingIo::leave(Session& session) {
 
 // ---- sending --------------------------------------------------------------------------------------------
 
-QueuedSend& RingIo::queue(RingSlot& slot) {
+// Reserves for send_parts(), which cannot handle a lack of memory.
+void RingIo::make_parts(QueuedSend& queued, size_t pieces) {
+    if (pieces != 0) queued.parts.reserve(2 * pieces + 1);
+}
+
+QueuedSend& RingIo::queue(RingSlot& slot, size_t pieces) {
     if (queued_count_ == sends_.size()) sends_.push_back(std::make_unique<QueuedSend>());
+    make_parts(*sends_[queued_count_], pieces);
     QueuedSend& queued = *sends_[queued_count_++];
     queued.slot = &slot;
     queued.fd = slot.session->state.fd;
@@ -292,23 +306,29 @@ QueuedSend& RingIo::queue(RingSlot& slot) {
 Sent RingIo::send(Session& session, OutBuffer& out, bool tell) {
     RingSlot& slot = *session.slot;
     if (out.empty() && slot.queued == nullptr) return {Sent::taken};
-    const size_t size = out.size();
-    if (slot.queued != nullptr)
-        slot.queued->out.append({out.data(), size});
-    else
-        queue(slot).out.swap(out);
+    const size_t size = out.leaves();
+    if (slot.queued != nullptr) {
+        make_parts(*slot.queued, slot.queued->out.pieces().size() + out.pieces().size());
+        slot.queued->out.take(out);
+    } else {
+        queue(slot, out.pieces().size()).out.swap(out);
+    }
     queued_bytes_ += size;
     slot.queued->tell |= tell;
     must_tell_ |= tell;
     return {Sent::queued};
 }
 
-// With all sends, whose completions are told first: there are only those of sends that fell short (U2).
+// Submits with all sends, whose completions are processed first: only short sends have one (U2).
 void RingIo::hand_over(bool sleep, int64_t sleep_ns) {
     if (queued_count_ != 0) events_.before_sending();
     for (size_t i = 0; i < queued_count_; i++) {
         QueuedSend& queued = *sends_[i];
-        ring_->send(queued.fd, {queued.out.data(), queued.out.size()}, name_of(&queued, sending));
+        queued.bytes = queued.out.leaves();
+        if (queued.out.pieces().empty()) [[likely]]
+            ring_->send(queued.fd, queued.out.own(), name_of(&queued, sending));
+        else
+            send_parts(queued);
     }
     counters_.ring_sends.add(queued_count_);
     names_descriptors_ = false;
@@ -321,7 +341,7 @@ void RingIo::hand_over(bool sleep, int64_t sleep_ns) {
     for (size_t i = 0; i < queued_count_; i++) {
         QueuedSend& queued = *sends_[i];
         queued.slot->queued = nullptr;
-        counters_.bytes_written.add(queued.out.size() - queued.missing);
+        counters_.bytes_written.add(queued.bytes - queued.missing);
         if (queued.tell && !queued.fell_short && queued.slot->session != nullptr && !std::exchange(queued.slot->tell, true))
             told_.push_back(queued.slot);
         queued.out.clear(queued_bytes_kept);
@@ -332,15 +352,22 @@ void RingIo::hand_over(bool sleep, int64_t sleep_ns) {
     must_tell_ = false;
 }
 
+void RingIo::send_parts(QueuedSend& queued) {
+    queued.parts.resize(2 * queued.out.pieces().size() + 1);
+    queued.message.msg_iov = queued.parts.data();
+    queued.message.msg_iovlen = describe_parts(queued.out.own(), 0, queued.out.pieces(), queued.parts);
+    ring_->send(queued.fd, queued.message, name_of(&queued, sending));
+}
+
 void RingIo::fell_short(QueuedSend& queued, int result) {
     queued.fell_short = true;
     const bool later = result >= 0 || result == -EAGAIN || result == -EINTR;
     const size_t taken = result > 0 ? size_t(result) : 0;
     (later ? counters_.ring_sends_short : counters_.ring_sends_failed).add(1);
-    CHECK(taken <= queued.out.size());
-    queued.missing = queued.out.size() - taken;
+    CHECK(taken <= queued.bytes);
+    queued.missing = queued.bytes - taken;
     if (queued.slot->session == nullptr) return;
-    events_.unsent(*queued.slot->session, {queued.out.data() + taken, queued.missing}, later ? 0 : -result);
+    events_.unsent(*queued.slot->session, queued.out, taken, later ? 0 : -result);
 }
 
 void RingIo::tell_sent() {
@@ -359,12 +386,14 @@ bool ended_early(int result) {
     return result == -ECANCELED || result == -ENOBUFS || result == -EAGAIN || result == -EINTR;
 }
 
-// What the ring has received before comes first: it is told in the next turn. There is nothing in taking_ at this point.
+// Bytes that the ring received earlier come first, in the next turn. taking_ is empty here.
 bool RingIo::receive_now(Session& session) {
-    for (const Completion& one : completions_)
-        if (one.data == name_of(session.slot, receiving) && !ended_early(one.result)) return true;
+    const auto tells_more = [&](const Completion& one) {
+        return one.data == name_of(session.slot, receiving) && !ended_early(one.result);
+    };
+    if (std::ranges::any_of(completions_, tells_more)) return true;
     const std::span<char> room(in_.get(), receive_bytes_max);
-    const ssize_t got = receive_into(session.state.fd, room, counters_);
+    const ssize_t got = receive_for(session, room, events_, counters_);
     if (got == -EAGAIN) return false;
     if (got <= 0) {
         events_.input_ended(session, int(-got));
@@ -373,6 +402,18 @@ bool RingIo::receive_now(Session& session) {
         events_.received(session, {room.data(), size_t(got)}, size_t(got) < room.size());
     }
     return true;
+}
+
+// When most of a value is missing, receives the socket's bytes in place, past the ring's buffers. Not if the ring holds more of
+// the value; it receives nothing while this thread makes no call.
+void RingIo::receive_value(RingSlot& slot, size_t taken) {
+    constexpr uint64_t worth_bytes = 16 << 10;
+    if (slot.session == nullptr || slot.ended || slot.session->state.pending == nullptr) return;
+    if (slot.session->state.pending->upload->missing() < worth_bytes) return;
+    const auto is_its = [&](const Completion& one) { return one.data == name_of(&slot, receiving); };
+    if (std::any_of(taking_.begin() + ptrdiff_t(taken), taking_.end(), is_its)) return;
+    if (std::ranges::any_of(completions_, is_its)) return;
+    receive_now(*slot.session);
 }
 
 void RingIo::tell_received() {
@@ -384,14 +425,14 @@ void RingIo::tell_received() {
             announced = announce(i);
             if (!coming_.empty() && !std::exchange(woken, true)) events_.woke();
         }
-        const Completion completion = taking_[i];  // a copy: make_room() moves them
-        take(completion);
+        const Completion completion = taking_[i];  // a copy: make_room() moves the entries
+        take(completion, i + 1);
         relieve();
     }
     taking_.clear();
 }
 
-// Of up to together_max completions from `first` on; where they end.
+// Prefetches for up to together_max completions from `first` on; returns their end.
 size_t RingIo::announce(size_t first) {
     const size_t end = std::min(first + together_max, taking_.size());
     coming_.clear();
@@ -404,23 +445,24 @@ size_t RingIo::announce(size_t first) {
     return end;
 }
 
-void RingIo::take(const Completion& completion) {
+void RingIo::take(const Completion& completion, size_t taken) {
     switch (completion.data & kind_mask) {
-        case receiving: return take_receive(named<RingSlot>(completion.data), completion);
+        case receiving: return take_receive(named<RingSlot>(completion.data), completion, taken);
         case loop_ready:
             loop_watched_ = false;
             loop_due_ = true;
             return;
-        case cancelling: return;  // there was nothing to cancel any more
+        case cancelling: return;  // the receive had ended before
         default: CHECK(false);
     }
 }
 
-void RingIo::take_receive(RingSlot& slot, const Completion& completion) {
+void RingIo::take_receive(RingSlot& slot, const Completion& completion, size_t taken) {
     if ((completion.flags & IORING_CQE_F_MORE) == 0) slot.armed = false;
     if (slot.session != nullptr) {
         slot.in_hand = true;
         told_of_receive(slot, completion);
+        if (completion.result > 0) receive_value(slot, taken);
         slot.in_hand = false;
     }
     if ((completion.flags & IORING_CQE_F_BUFFER) != 0) ring_->give_back(Ring::buffer_of(completion.flags));
@@ -457,7 +499,7 @@ void RingIo::run_loop() {
     event_base_loop(base_, EVLOOP_ONCE | EVLOOP_NONBLOCK);
 }
 
-// When a timer is due is known by the wall clock, which may be set: libevent sees that when its loop goes round.
+// A timer's due time follows the wall clock, which may be set: libevent notices in its loop.
 int64_t RingIo::due_ns() {
     const int64_t due = events_.timer_due_ns();
     return due == INT64_MAX ? due : std::min(due, loop_at_ns_ + loop_every_ns - int64_t(boottime_ns()));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// RingIo: sockets by io_uring (daemon/socket_io.h), as far as these functions show it. A build without liburing has
-// daemon/ring_absent.cc in the place of daemon/ring_io.cc, and refuses.
+// RingIo: sockets by io_uring (daemon/socket_io.h), hidden behind these functions. A build without liburing has
+// daemon/ring_absent.cc instead of daemon/ring_io.cc, and refuses.
 #pragma once
 
 #include <event2/event.h>
@@ -14,15 +14,15 @@
 
 namespace farcached::daemon {
 
-// Tries all that is needed on sockets of its own, once for the process: empty, or why there is no io_uring here, in words that
-// name the call and the system's reason.
+// Tests io_uring on sockets of its own, once per process. Returns an empty string, or why there is no io_uring here, with the
+// call and the system's reason.
 std::string try_ring();
 
-// All are borrowed. loop_fd: a descriptor that `base` waits for. nullptr: `refusal` says why.
+// All are borrowed. loop_fd: a descriptor that `base` waits for. nullptr: `refusal` has the reason.
 std::unique_ptr<SocketIo> make_ring_io(event_base* base, int loop_fd, SocketEvents& events, WorkerCounters& counters,
                                        std::string& refusal);
 
-// liburing's, as it was built with; empty: without.
+// The version of liburing at build time; empty: built without.
 std::string_view ring_library();
 
 }  // namespace farcached::daemon

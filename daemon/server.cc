@@ -13,6 +13,8 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstring>
+#include <list>
+#include <new>
 #include <system_error>
 #include <utility>
 
@@ -30,7 +32,7 @@ using process::node_started_unix;
 namespace {
 
 constexpr int accepts_per_readiness = 64;
-constexpr size_t sessions_reserved_max = 1 << 16;  // of their table, which is memory only once it is used
+constexpr size_t sessions_reserved_max = 1 << 16;  // entries; untouched ones take no memory
 constexpr timeval retry_after{0, 10'000};
 constexpr std::string_view too_many = "ERROR Too many open connections\r\n";
 
@@ -54,7 +56,7 @@ std::string peer_of(const Session& session) {
     return session.state.own ? "own" : describe_peer(session.state.fd, session.address);
 }
 
-// Who waits for several others, for a bounded time.
+// Waits for several events, for a bounded time.
 class Countdown {
   public:
     explicit Countdown(size_t count) : left_(count) {}
@@ -77,6 +79,7 @@ class Countdown {
 
 Server::Server(const ServerOptions& options)
     : options_(options),
+      session_memory_(options.session_bytes_max),
       connections_max_(options.connections_max),
       reject_over_limit_(options.reject_over_limit),
       hot_keys_one_in_(options.worker.hot_keys_one_in) {
@@ -158,6 +161,7 @@ void Server::start(node::Node& node, Nodes* nodes, const EngineOptions& engine, 
     if (admin_socket_ != nullptr) admin_socket_->open(base_.get(), [this](int fd) { enter_operator(fd); });
     WorkerOptions worker_options = options_.worker;
     worker_options.ring = try_ring();
+    worker_options.memory = &session_memory_;
     for (uint32_t i = 0; i < options_.threads; i++) {
         worker_options.number = i;
         if (!options_.worker_cpus.empty()) worker_options.cpu = int(options_.worker_cpus[i % options_.worker_cpus.size()]);
@@ -175,7 +179,7 @@ void Server::start(node::Node& node, Nodes* nodes, const EngineOptions& engine, 
     });
 }
 
-// Whether workers are to have a ring each.
+// True: each worker gets a ring.
 bool Server::try_ring() {
     if (options_.io == SocketBackend::libevent) return false;
     const std::string refusal = daemon::try_ring();
@@ -193,17 +197,33 @@ uint32_t Server::workers_on_ring() const {
     return uint32_t(std::count_if(workers_.begin(), workers_.end(), [](const auto& worker) { return worker->on_ring(); }));
 }
 
-bool Server::change(const LiveOptions& options) {
+// The new options, with all the memory that the change needs.
+class Server::Change {
+  public:
+    LiveOptions options;
+    std::shared_ptr<Countdown> waiting;
+    std::vector<std::list<Worker::Change>> of_workers;  // one each
+};
+
+void Server::FreeChange::operator()(Change* change) const { delete change; }
+
+Server::OwnedChange Server::make_change(const LiveOptions& options) const {
+    OwnedChange change(new Change);
+    change->options = options;
+    change->waiting = std::make_shared<Countdown>(workers_.size());
+    for (size_t i = 0; i < workers_.size(); i++)
+        change->of_workers.emplace_back().push_back({options.worker, [waiting = change->waiting] { waiting->one_less(); }});
+    return change;
+}
+
+bool Server::carry_out(OwnedChange change) noexcept {
     constexpr auto patience = std::chrono::seconds(5);
-    connections_max_ = options.connections_max;
-    reject_over_limit_ = options.reject_over_limit;
-    hot_keys_one_in_ = options.worker.hot_keys_one_in;
-    uint64_t one = 1;
-    (void)!write(wake_fd_, &one, sizeof one);  // there may be room now
-    auto waiting = std::make_shared<Countdown>(workers_.size());
-    for (auto& worker : workers_)
-        worker->change(options.worker, [waiting] { waiting->one_less(); });
-    return waiting->wait_for_none(patience);
+    connections_max_ = change->options.connections_max;
+    reject_over_limit_ = change->options.reject_over_limit;
+    hot_keys_one_in_ = change->options.worker.hot_keys_one_in;
+    wake();  // the limit may have been raised
+    for (size_t i = 0; i < workers_.size(); i++) workers_[i]->change(std::move(change->of_workers[i]));
+    return change->waiting->wait_for_none(patience);
 }
 
 void Server::stop() {
@@ -212,7 +232,7 @@ void Server::stop() {
     wake();
     thread_.join();
     if (admin_socket_ != nullptr) admin_socket_->shut();
-    // Nobody connects any more; the descriptors are named in `stats conns` as long as workers run.
+    // No more clients connect; `stats conns` shows the descriptors as long as workers run.
     for (auto& listener : listeners_)
         if (!listener->passed) ::shutdown(listener->fd, SHUT_RDWR);  // R4
     for (auto& worker : workers_) worker->stop();
@@ -256,7 +276,7 @@ void Server::on_accept(evutil_socket_t, short, void* argument) {
 
 void Server::accept_some(Listener& listener) {
     for (int i = 0; i < accepts_per_readiness; i++) {
-        // The limit may have been lowered below what there is.
+        // The limit may be lower than the number of connections after a reload.
         if (!reject_over_limit_ && connections_.load() >= connections_max_) return suspend(false);
         sockaddr_storage address{};
         socklen_t size = sizeof address;
@@ -265,7 +285,7 @@ void Server::accept_some(Listener& listener) {
         if (fd < 0) {
             if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
                 const int error = errno;
-                // A descriptor is asked for before it is looked whether anybody waits.
+                // accept4() takes a descriptor before it checks for a waiting client.
                 pollfd waiting{listener.fd, POLLIN, 0};
                 if (poll(&waiting, 1, 0) != 1) return;
                 starve(error);
@@ -281,7 +301,7 @@ void Server::accept_some(Listener& listener) {
             (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
             (void)setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
         }
-        workers_[next_worker_++ % workers_.size()]->give({fd, listener.protocol, peer_address(address)});
+        hand_over(*workers_[next_worker_++ % workers_.size()], {fd, listener.protocol, peer_address(address)});
         if (!reject_over_limit_ && connections_.load() >= connections_max_) {
             suspend(false);
             return;
@@ -290,14 +310,14 @@ void Server::accept_some(Listener& listener) {
 }
 
 void Server::enter_operator(int fd) {
-    workers_[next_worker_++ % workers_.size()]->give({fd, SessionProtocol::text, {}, /* admin= */ true});
+    hand_over(*workers_[next_worker_++ % workers_.size()], {fd, SessionProtocol::text, {}, /* admin= */ true});
 }
 
 void Server::serve_own(int fd) {
-    workers_.front()->give({fd, SessionProtocol::text, {}, /* admin= */ false, /* own= */ true});
+    hand_over(*workers_.front(), {fd, SessionProtocol::text, {}, /* admin= */ false, /* own= */ true});
 }
 
-// Counts the connection in, or tells it that there are too many (R1).
+// Counts the connection, or rejects it with an error (R1).
 bool Server::admit(int fd) {
     if (connections_.fetch_add(1) < connections_max_) return true;
     connections_.fetch_sub(1);
@@ -307,13 +327,17 @@ bool Server::admit(int fd) {
     return false;
 }
 
-// Who is not accepted waits in the kernel's queue, and is once somebody has left.
+// Clients wait in the backlog until a descriptor is free.
 void Server::starve(int error) {
     if (std::exchange(starved_, true)) return;
-    starved_lines_.say(process::Level::warning,
-                       std::string("no client is accepted for now: ") + std::strerror(error) +
-                           "; raise the limit on open files (LimitNOFILE), or lower conn-limit",
-                       {{"clients", std::to_string(clients())}});
+    try {
+        starved_lines_.say(process::Level::warning,
+                           std::string("no client is accepted for now: ") + std::strerror(error) +
+                               "; raise the limit on open files (LimitNOFILE), or lower conn-limit",
+                           {{"clients", std::to_string(clients())}});
+    } catch (const std::bad_alloc&) {
+        process::lose_line();
+    }
 }
 
 void Server::feed() {
@@ -331,10 +355,10 @@ void Server::suspend(bool for_a_moment) {
         event_add(&retry_event_, &retry_after);
         return;
     }
-    resume();  // one may have left in the meantime
+    resume();  // a connection may have ended since
 }
 
-// Unless there is no room: then whoever leaves calls again.
+// Does nothing at the limit: the next end of a connection calls again.
 void Server::resume() {
     if (!reject_over_limit_ && connections_.load() >= connections_max_) return;
     if (accepting_.exchange(true)) return;
@@ -349,11 +373,22 @@ void Server::opened(Session& session) {
         sessions_.push_back(&session);
     }
     if (!watch_->wants(watch_connevents)) return;
-    watch_->connection("type=conn_new" + watch_words(peer_of(session)) +
-                       " cfd=" + std::to_string(session.state.fd));
+    tell_watchers([&] {
+        return "type=conn_new" + watch_words(peer_of(session)) + " cfd=" + std::to_string(session.state.fd);
+    });
 }
 
-void Server::closed(Session& session, SessionEnd why) {
+// Without memory only the watch line is lost.
+template <class Line>
+void Server::tell_watchers(Line&& line) noexcept {
+    try {
+        watch_->connection(line());
+    } catch (const std::bad_alloc&) {
+        (void)0;
+    }
+}
+
+void Server::closed(Session& session, SessionEnd why) noexcept {
     {
         std::lock_guard hold(lock_);
         CHECK(sessions_[session.place] == &session);
@@ -363,9 +398,31 @@ void Server::closed(Session& session, SessionEnd why) {
     }
     ends_[size_t(why)].fetch_add(1, std::memory_order_relaxed);
     if (why == SessionEnd::became_watcher || !watch_->wants(watch_connevents)) return;
-    watch_->connection("type=conn_close" + watch_words(peer_of(session)) +
-                       " reason=" + std::string(session_end_text(why)) +
-                       " cfd=" + std::to_string(session.state.fd));
+    tell_watchers([&] {
+        return "type=conn_close" + watch_words(peer_of(session)) + " reason=" + std::string(session_end_text(why)) +
+               " cfd=" + std::to_string(session.state.fd);
+    });
+}
+
+// The log line needs memory, too: without it only the counter remains.
+void Server::not_opened() noexcept {
+    ends_[size_t(SessionEnd::no_memory)].fetch_add(1, std::memory_order_relaxed);
+    no_memory_lines_.say(process::Level::warning,
+                         "no memory for a connection, which is closed; lower the memory limit, or raise what "
+                         "the process may have");
+}
+
+// From any accepting thread. Closes the descriptor if there is no memory to hand it over.
+void Server::hand_over(Worker& to, NewConnection connection) noexcept {
+    const int fd = connection.fd;
+    const bool own = connection.own, admin = connection.admin;
+    try {
+        to.give(std::move(connection));
+    } catch (const std::bad_alloc&) {
+        ::close(fd);
+        not_opened();
+        if (!own) descriptor_closed(admin);
+    }
 }
 
 void Server::descriptor_closed(bool admin) {
@@ -405,6 +462,8 @@ ServerNumbers Server::numbers() const {
     numbers.accepting_conns = accepting_.load(std::memory_order_relaxed);
     // Per worker: its loop, its event descriptor; the acceptor's two; standard streams.
     numbers.reserved_fds = workers_.size() * 2 + 2 + 3 + listeners_.size();
+    numbers.read_buf_bytes = session_memory_.used();
+    numbers.read_buf_bytes_max = session_memory_.limit();
     std::lock_guard hold(lock_);
     numbers.connection_structures = sessions_.size() + listeners_.size();
     for (const Session* session : sessions_) {

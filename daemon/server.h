@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Server: the listeners, the thread that accepts, the workers, and the table of connections.
+// Server: the listeners, the accepting thread, the workers, and the table of connections.
 //
 // Owner: main, which calls listen(), start(), stop() once each, in this order, from one thread.
-// R1  At most connections_max clients at a time: one more is told so and closed, or, without
-//     reject_over_limit, not accepted until another leaves.
-// R2  The operator's connections (admin_path) are not counted among them, and are accepted all the same.
+// R1  At most connections_max clients at a time. A further one gets an error and is closed, or, without reject_over_limit,
+//     waits in the backlog until another leaves.
+// R2  The operator's connections (admin_path) do not count towards the limit, and are accepted above it.
 // R3  A session is in the table from before its first byte is read until after its last is written.
-// R4  Sockets that the service manager passed are left as they are: who connects to them while this server stops waits for
-//     the next one.
+// R4  Sockets passed by the service manager stay open: clients that connect while this server stops wait for the next one.
 #pragma once
 
 #include <event2/event.h>
@@ -26,6 +25,7 @@
 #include "conf/exit_status.h"
 #include "daemon/listen.h"
 #include "daemon/server_view.h"
+#include "daemon/session_memory.h"
 #include "daemon/worker.h"
 #include "process/admin_socket.h"
 #include "process/log.h"
@@ -38,7 +38,7 @@ namespace farcached::daemon {
 
 struct ListenAt {
     std::string host;      // empty: all interfaces, IPv4 and IPv6
-    uint16_t port = 0;     // 0: one that the kernel chooses
+    uint16_t port = 0;     // 0: chosen by the kernel
     SessionProtocol protocol = SessionProtocol::any;
 };
 
@@ -49,18 +49,19 @@ struct ServerOptions {
     std::string admin_path;         // the operator's Unix socket; empty: none
     std::vector<process::PassedSocket> passed;  // not empty: instead of tcp and unix_path
     process::PassedSocket admin_passed;         // with a descriptor: instead of admin_path
-    std::string interfaces;         // what -l said, for the message about a failure
+    std::string interfaces;         // the argument of -l, for error messages
     int backlog = 1024;
     SessionProtocol protocol = SessionProtocol::any;
     uint32_t threads = 4;
-    std::vector<uint32_t> worker_cpus;  // on which workers are kept, in turn; empty: on none
+    std::vector<uint32_t> worker_cpus;  // CPUs for the workers, round robin; empty: not pinned
     uint32_t connections_max = 1024;
     bool reject_over_limit = true;
     SocketBackend io = SocketBackend::libevent;
+    uint64_t session_bytes_max = SessionMemory::limit_for(UINT64_C(64) << 20, /* embedded= */ true);  // of all clients' buffers
     WorkerOptions worker;
 };
 
-// What a reload may change.
+// Settings that a reload may change.
 struct LiveOptions {
     uint32_t connections_max = 1024;
     bool reject_over_limit = true;
@@ -74,22 +75,28 @@ class Server final : public ServerView, public SessionEvents {
     Server(const Server&) = delete;
     Server& operator=(const Server&) = delete;
 
-    // Binds and listens. The problem's text and status are memcached's.
+    // Binds and listens. Error text and status are memcached's.
     conf::Refusal listen();
     const std::vector<process::BoundPort>& ports() const { return ports_; }
 
-    // All outlive the server. Throws std::system_error when threads cannot be had.
-    // nodes: as for Worker.
+    // All outlive the server. Throws std::system_error if a thread cannot start. nodes: as for Worker.
     void start(node::Node& node, Nodes* nodes, const EngineOptions& engine, Admin& admin, WatchHub& watch);
-    // Between start() and stop(). Returns when every worker goes by them, and has taken the set of nodes of the moment;
-    // false: some are still busy after seconds, and will.
-    bool change(const LiveOptions& options);
+    // Between start() and stop(). make_change() may throw std::bad_alloc, with no effect.
+    class Change;
+    struct FreeChange {
+        void operator()(Change* change) const;
+    };
+    using OwnedChange = std::unique_ptr<Change, FreeChange>;
+    OwnedChange make_change(const LiveOptions& options) const;
+    // Returns when every worker has applied the options and taken the current set of nodes. False: some are still busy after
+    // seconds; they apply them later.
+    bool carry_out(OwnedChange change) noexcept;
     void stop();
-    // A client of this process's own, who speaks the text protocol over a stream socket; any thread, between start() and
-    // stop(). Counted as a connection, but not limited.
+    // Serves an internal client that uses the text protocol over a stream socket; any thread, between start() and stop().
+    // Counted as a connection, but not limited.
     void serve_own(int fd);
 
-    // After start(): the threads that serve, as the supervisor watches them until stop().
+    // After start(): the threads that the supervisor watches until stop().
     std::vector<process::Watched> watched();
     uint64_t clients() const { return connections_.load(std::memory_order_relaxed); }
 
@@ -140,10 +147,14 @@ class Server final : public ServerView, public SessionEvents {
     void starve(int error);
     void feed();
     void suspend(bool for_a_moment);
+    void hand_over(Worker& to, NewConnection connection) noexcept;
+    template <class Line>
+    void tell_watchers(Line&& line) noexcept;
     void resume();
 
     void opened(Session& session) override;
-    void closed(Session& session, SessionEnd why) override;
+    void closed(Session& session, SessionEnd why) noexcept override;
+    void not_opened() noexcept override;
     void descriptor_closed(bool admin) override;
 
     const ServerOptions options_;
@@ -157,6 +168,7 @@ class Server final : public ServerView, public SessionEvents {
     std::thread thread_;
     process::Pulse pulse_;
     std::atomic<bool> stopping_{false};
+    SessionMemory session_memory_;
     std::vector<std::unique_ptr<Worker>> workers_;
     size_t next_worker_ = 0;
     WatchHub* watch_ = nullptr;
@@ -169,8 +181,9 @@ class Server final : public ServerView, public SessionEvents {
     std::atomic<uint64_t> disabled_num_{0}, disabled_us_{0};
     std::atomic<bool> accepting_{true};
     uint64_t disabled_since_us_ = 0;
-    bool starved_ = false;                 // there was no descriptor for the last that was to be accepted
-    process::LimitedLines starved_lines_;  // of that beginning, and ending
+    bool starved_ = false;                 // no descriptor for the last connection
+    process::LimitedLines no_memory_lines_;
+    process::LimitedLines starved_lines_;  // of the beginning and end of that
     std::array<std::atomic<uint64_t>, size_t(SessionEnd::count)> ends_{};
 
     mutable std::mutex lock_;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// ServiceStatus: what the service manager shows of a farcached, in a line: "3/4 nodes up (b is down: Connection refused),
-// 120 clients, 5301 requests/s".
+// ServiceStatus: the status line for the service manager: "3/4 nodes up (b is down: Connection refused), 120 clients, 5301
+// requests/s".
 //
 // Owner: one thread at a time: the supervisor's.
 #pragma once
@@ -16,7 +16,7 @@ namespace farcached::daemon {
 
 class ServiceStatus {
   public:
-    // Both outlive this; nodes: nullptr if there are none.
+    // Both outlive this. nodes: nullptr if none are configured.
     ServiceStatus(const Server& server, const NodesView* nodes) : server_(server), nodes_(nodes) {}
 
     std::string text();

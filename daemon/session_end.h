@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Why a connection ended: every ending has a name, and a counter in `stats proxy`.
+// Reasons of session ends: each has a name, and a counter in `stats proxy`.
 #pragma once
 
 #include <cstdint>
@@ -16,6 +16,7 @@ namespace farcached::daemon {
     X(idle_timeout, "idle_timeout", "nothing was received for idle_timeout seconds")          \
     X(became_watcher, "normal", "the connection was handed over to `watch`")                  \
     X(no_memory, "error", "there was no memory for the connection's buffers")                 \
+    X(buffers_full, "error", "all clients' buffers together had reached read_buf_mem_limit")  \
     X(server_stopped, "shutdown", "the server stopped")
 
 enum class SessionEnd : uint8_t {

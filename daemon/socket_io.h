@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// SocketIo: the way between a worker's sessions and their sockets. There are two. EventIo (daemon/event_io.h) is told by libevent
-// which sockets are ready, and makes a system call for each receive and each send. RingIo (daemon/ring_io.h) has the kernel
-// receive into buffers of the worker, and hands it the sends of a whole tick with the system call in which it sleeps.
+// SocketIo: moves bytes between a worker's sessions and their sockets. EventIo (daemon/event_io.h) waits for ready sockets with
+// libevent, and makes a system call per receive and per send. RingIo (daemon/ring_io.h) lets the kernel receive into the
+// worker's buffers. It submits the sends of a whole tick with the system call that waits.
 //
-// Owner: a worker, whose thread alone calls it, but for the making. Either way libevent's loop goes round within turn(): timers,
-// what wakes the worker, and links to nodes are there.
+// Owner: a worker, whose thread alone calls it, except the constructor. Both run libevent's loop within turn(): timers,
+// wake-ups and node links.
 //
-// T1  A session is told of from the first resume() to leave(); after that its descriptor may be closed.
-// T2  Behind pause() what was under way may still come: the worker keeps it. It is bounded by what one turn brings.
-// T3  Bytes of one session leave in the order of send(). If the socket does not take all of them, the worker is told before it
-//     is told of anything else of that session.
-// T4  Bytes that were handed to the kernel are not touched until it has taken them (S12).
+// T1  Callbacks about a session run from its first resume() to leave(); after that its descriptor may be closed.
+// T2  After pause() bytes under way may still arrive: the worker keeps them. One turn's bytes bound them.
+// T3  Bytes of one session leave in the order of send(). If the socket does not take all of them, unsent() runs before any
+//     other callback of that session.
+// T4  Bytes handed to the kernel are not touched until it has taken them (S12).
 #pragma once
 
 #include <cstddef>
@@ -25,28 +25,31 @@ namespace farcached::daemon {
 
 struct Session;
 
-// What an implementation tells its worker.
+// An implementation's callbacks to its worker.
 class SocketEvents {
   public:
     virtual ~SocketEvents() = default;
-    // Something was received: the clock is due. Before the first received() of those that are told together.
+    // Bytes have arrived: read the clock. Runs before the first received() of a batch.
     virtual void woke() = 0;
-    // This will be received next, by several sessions: what it asks for may be brought nearer.
+    // Inputs that received() passes next, of several sessions: prefetch for their requests.
     virtual void coming(std::span<const std::string_view> inputs) = 0;
-    // Valid until return. The session may be gone then. all: its socket held no more.
+    // bytes: valid until return. The session may be gone on return. all: the socket held no more.
     virtual void received(Session& session, std::string_view bytes, bool all) = 0;
-    // Nothing more will come: 0, the client has ended its side; else the system's error.
+    // `bytes` bytes of the value that the session waits for (SessionState::pending) were received in place.
+    virtual void received_in_place(Session& session, size_t bytes) = 0;
+    // End of input. 0: the client closed its side; else the system's error.
     virtual void input_ended(Session& session, int error) = 0;
     virtual void writable(Session& session) = 0;
     // Before replies leave (W2).
     virtual void before_sending() = 0;
-    // Of what was `queued`: the socket took all but `rest`, valid until return, or failed. Never closes a session.
-    virtual void unsent(Session& session, std::string_view rest, int error) = 0;
-    // Of what was queued with `tell`: the socket has taken it.
+    // Of `queued` bytes, now in `out`: the socket took the first `taken` bytes, or failed. Leaves `out` in any state. Never
+    // closes a session.
+    virtual void unsent(Session& session, OutBuffer& out, size_t taken, int error) = 0;
+    // The socket has taken bytes that were queued with `tell`.
     virtual void sent(Session& session) = 0;
-    // As asked for by turn_soon().
+    // Follows turn_soon().
     virtual void turn_of_waiting() = 0;
-    // Until a timer of libevent's is due, by the wall clock, in nanoseconds: 0 or less, it is; INT64_MAX: there is none.
+    // Wall-clock nanoseconds until libevent's next timer: 0 or less: due; INT64_MAX: no timer.
     virtual int64_t timer_due_ns() = 0;
 };
 
@@ -55,7 +58,7 @@ struct Sent {
         taken,   // all of it
         part,    // `bytes` of it, perhaps none
         failed,
-        queued,  // it leaves at the end of the turn; unsent() tells otherwise
+        queued,  // leaves at the end of the turn; unsent() reports a failure
     };
     How how;
     size_t bytes = 0;
@@ -64,32 +67,33 @@ struct Sent {
 class SocketIo {
   public:
     virtual ~SocketIo() = default;
-    // In the worker's thread, before all but resume().
+    // In the worker's thread, first of all calls but resume().
     virtual void start() {}
 
-    // The session is told what it receives, and no longer waits for room. False: there is no memory for that.
+    // Starts received(), and ends await_room(). False: no memory.
     virtual bool resume(Session& session) = 0;
-    // Neither of the two.
+    // Stops both.
     virtual void pause(Session& session) = 0;
-    // Instead: it is told when its socket takes more. False: there is no memory for that.
+    // Stops received(); writable() runs when the socket takes more. False: no memory.
     virtual bool await_room(Session& session) = 0;
     virtual void leave(Session& session) = 0;
 
-    // Takes the bytes of `out`, which it leaves in any state if they are queued. tell: sent() is to follow then.
+    // Takes the bytes of `out`, and leaves it in any state if they are queued. tell: sent() follows then.
     virtual Sent send(Session& session, OutBuffer& out, bool tell) = 0;
-    // Receives what the socket holds now, or has been received of it: that is told at once, or in the next turn. False: nothing.
-    // The session may be gone.
+    // True: `queued` bytes of the session are not submitted yet.
+    virtual bool has_queued(const Session&) const { return false; }
+    // Receives all bytes available now; received() runs at once or in the next turn. False: no bytes. The session may be gone.
     virtual bool receive_now(Session& session) = 0;
-    // What was received is told now: before timers and a stop, for which it counts.
+    // Delivers received bytes now: before timers and a stop, which they precede.
     virtual void catch_up() {}
-    // Between two sessions of a turn: not too much is queued.
+    // Between two sessions of a turn: bounds the queue.
     virtual void relieve() {}
-    // A descriptor will be another thread's: nothing that is yet to be handed over names it.
+    // A descriptor moves to another thread: submits all queued operations that name it.
     virtual void before_giving_away() {}
 
-    // turn_of_waiting() is to be called in this turn if it is not over, or in the next.
+    // turn_of_waiting() runs in this turn if it has not ended, or in the next.
     virtual void turn_soon() = 0;
-    // Once round, asleep until there is something to do unless awake is set.
+    // One iteration. Sleeps until there is work, unless awake is set.
     virtual void turn(bool awake) = 0;
 };
 

@@ -52,8 +52,8 @@ std::vector<HotKey> hottest(const std::vector<const SpaceSaving*>& streams, size
         for (size_t i = 0; i < stream->size(); i++) {
             const SpaceSaving::Counted counted = stream->at(i);
             HotKey& sum = sums[counted.key];
-            // Less the floor that is added below as if the stream did not keep it; an error may be less than that, and wraps
-            // until then.
+            // Minus the floor that is added below as for a stream without the key. An error may be smaller than the floor, and
+            // wraps until then.
             sum.count += counted.count - floor;
             sum.error += counted.error - floor;
         }

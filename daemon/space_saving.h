@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// SpaceSaving: which keys of a stream come most often, in memory that does not grow (Metwally, Agrawal, El Abbadi:
-// "Efficient Computation of Frequent and Top-k Elements in Data Streams", 2005). A key that is not kept takes the place
-// of the one that is counted least, and its count goes on from there.
+// SpaceSaving: the most frequent keys of a stream, in bounded memory (Metwally, Agrawal, El Abbadi: "Efficient Computation of
+// Frequent and Top-k Elements in Data Streams", 2005). A new key replaces the one with the smallest count, and continues that
+// count.
 //
-// Owner: who adds; nothing in it is locked.
-// V1  A key that is kept came `count` times at most, and `count - error` times at least.
-// V2  A key that is not kept came floor() times at most.
-// V3  The sum of all counts is total(); so floor() is total() / size_max at most, and what came more often is kept.
+// Owner: its user; no locks.
+// V1  A kept key occurred at most `count` and at least `count - error` times.
+// V2  A key that is not kept occurred floor() times at most.
+// V3  The sum of all counts is total(). So floor() is total() / size_max at most, and more frequent keys are kept.
 #pragma once
 
 #include <array>
@@ -40,8 +40,7 @@ class SpaceSaving {
     size_t find(std::string_view key, uint64_t hash) const;
     size_t least() const;
 
-    // One array for each: 128 of one kind are searched from the front to the end, which for as rare a thing as a sample is
-    // cheaper than any list or heap would have to be to be worth its words.
+    // One array per field: a linear search of 128 entries. Samples are rare; a heap or list would not pay.
     std::array<uint64_t, size_max> hashes_;
     std::array<uint64_t, size_max> counts_;
     std::array<uint64_t, size_max> errors_;
@@ -52,8 +51,8 @@ class SpaceSaving {
 };
 static_assert(limits::key_bytes_max <= UINT8_MAX);
 
-// Several streams as one: of each key that any of them keeps, the bounds hold for the sum (a stream that does not keep it
-// may have had it floor() times). The `most` with the largest count; of equal ones those whose key is first.
+// Several streams merged: of each key kept by any of them, the bounds hold for the sum (other streams may have had it floor()
+// times). Returns the `most` with the largest count; ties in order of the key.
 struct HotKey {
     std::string key;
     uint64_t count = 0, error = 0;

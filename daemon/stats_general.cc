@@ -19,7 +19,7 @@ void write_process(StatWriter& out, const Sample& s) {
     rusage usage{};
     getrusage(RUSAGE_SELF, &usage);
     out.number("pid", uint64_t(getpid()));
-    // Begins at 2, as memcached's: page authors divide by it.
+    // Starts at 2, as memcached's: scripts divide by it.
     out.number("uptime", s.now);
     out.number("time", uint64_t(s.started_unix + s.now));
     out.text("version", conf::memcached_version);
@@ -35,13 +35,13 @@ void write_server(StatWriter& out, const Sample& s, const GeneralOptions& option
     out.number("total_connections", s.server.total_connections);
     if (options.maxconns_fast) out.number("rejected_connections", s.server.rejected_connections);
     out.number("connection_structures", s.server.connection_structures);
-    out.number("response_obj_oom", 0);
+    out.number("response_obj_oom", s.workers.response_oom);
     out.number("response_obj_count", s.server.response_count);
     out.number("response_obj_bytes", s.server.response_bytes);
     out.number("read_buf_count", s.server.read_buf_count);
     out.number("read_buf_bytes", s.server.read_buf_bytes);
     out.number("read_buf_bytes_free", s.server.read_buf_bytes_free);
-    out.number("read_buf_oom", 0);
+    out.number("read_buf_oom", s.workers.read_oom);
     out.number("reserved_fds", s.server.reserved_fds);
 }
 
@@ -84,7 +84,7 @@ void write_state(StatWriter& out, const Sample& s) {
     out.number("time_in_listen_disabled_us", s.server.time_in_listen_disabled_us);
     out.number("threads", s.workers_running);
     out.number("conn_yields", s.workers.conn_yields);
-    // Buckets, to the power of two below: the index grows bucket by bucket.
+    // The number of buckets rounded down to a power of two: the index grows bucket by bucket.
     uint64_t buckets = s.node.index_buckets;
     out.number("hash_power_level", buckets == 0 ? 0 : uint64_t(std::bit_width(buckets) - 1));
     out.number("hash_bytes", s.node.index_bytes);
@@ -111,7 +111,7 @@ void write_state(StatWriter& out, const Sample& s) {
     out.number("round_robin_fallback", 0);
 }
 
-// What serves clients' sockets, of libevent and uring.
+// The interface of clients' sockets: libevent, uring or both.
 std::string_view io_in_use(const Sample& s) {
     if (s.workers_on_ring == 0) return "libevent";
     return s.workers_on_ring == s.workers_running ? "uring" : "uring,libevent";
@@ -121,7 +121,7 @@ void write_cache(StatWriter& out, const Sample& s) {
     out.number("bytes", s.node.bytes);
     out.number("curr_items", s.node.items);
     out.number("total_items", s.node.items_total);
-    // Pages that no class holds.
+    // Pages without a class.
     uint64_t limit = s.node.pages_limit, used = s.node.pages_used;
     out.number("slab_global_page_pool", limit > used ? limit - used : 0);
     out.number("expired_unfetched", s.node_classes.expired_unfetched);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// `stats hotkeys`: what all workers sampled, as one list for each way.
+// `stats hotkeys`: the samples of all workers, merged into one list per way.
 #include <string>
 #include <vector>
 

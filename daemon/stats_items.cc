@@ -15,7 +15,7 @@ namespace {
 
 using node::ClassStats;
 
-// All items of a class are one list here; memcached's tools read it as the cold one, whose end is evicted.
+// All items of a class are one list here. memcached's tools read it as the cold one, which evicts at its end.
 void write_items_of(StatWriter& out, uint64_t id, const ClassStats& c, const ClassTotals& requests,
                     bool temporary_lru) {
     auto put = [&](std::string_view name, uint64_t value) { out.of_class("items:", id, name, value); };
@@ -50,7 +50,7 @@ void write_items_of(StatWriter& out, uint64_t id, const ClassStats& c, const Cla
     put("hits_to_temp", 0);
 }
 
-// A large item has a run of whole pages: to whoever reads this, its chunks are the pages.
+// A large item has a run of whole pages: they are shown as its chunks.
 struct Chunks {
     uint64_t bytes, per_page, total, used;
 };
@@ -80,7 +80,7 @@ void write_slabs_of(StatWriter& out, uint64_t id, const ClassStats& c, const Cla
     put("touch_hits", requests.touch_hits);
 }
 
-// What is missing from a reply by class; nothing, usually.
+// The nodes missing from a reply by class; usually none.
 void write_incomplete(StatWriter& out, const Sample& sample) {
     if (sample.nodes_unavailable != 0) out.number("nodes_unavailable", sample.nodes_unavailable);
     if (sample.nodes_left_out != 0) out.number("nodes_left_out", sample.nodes_left_out);
@@ -144,7 +144,7 @@ void write_latency(StatWriter out, const LatencyTotals& latency, bool nodes) {
         }
 }
 
-// By when they ended.
+// Sorted by the time of their ends.
 void write_slow(StatWriter out, const ServerView& server) {
     std::vector<SlowRequest> all;
     server.each_slow([&](const SlowRequest& one) { all.push_back(one); });

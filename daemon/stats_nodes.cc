@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The groups of `stats` about nodes behind this process: nodes, leases, pointers, and their part of proxy.
+// The groups of `stats` about nodes: nodes, leases, pointers, and their part of proxy.
 #include <algorithm>
 #include <cstdio>
 #include <string>
@@ -7,6 +7,7 @@
 #include "daemon/own_stats.h"
 #include "daemon/stats.h"
 #include "node/service_counters.h"
+#include "proxy/onesided_share.h"
 
 namespace farcached::daemon {
 
@@ -18,11 +19,17 @@ std::string hex(uint64_t number) {
     return digits;
 }
 
-// A sentence of a node's may be in it, and it is not to end a client's line.
+// The text may come from a node: it must not end a client's line.
 std::string one_line(std::string text) {
     for (char& c : text)
         if (static_cast<unsigned char>(c) < ' ' || c == 0x7f) c = '?';
     return text;
+}
+
+void write_denials(StatWriter& out, const std::string& prefix, const LinkTotals& link) {
+    proxy::each_pointer_denial(link, [&](std::string_view name, std::string_view, uint64_t count) {
+        out.number(prefix + "lease_" + std::string(name), count);
+    });
 }
 
 void write_node(StatWriter& out, const NodeShown& shown, const NodeTotals& totals) {
@@ -39,6 +46,19 @@ void write_node(StatWriter& out, const NodeShown& shown, const NodeTotals& total
     LINK_GAUGES(X)
     CHANNEL_COUNTERS(X)
 #undef X
+    write_denials(out, prefix, totals.link);
+}
+
+// The share of one-sided GETs, and the reasons of the others (proxy/onesided_share.h).
+void write_onesided(StatWriter& out, const LinkTotals& links) {
+    char share[16];
+    std::snprintf(share, sizeof share, "%.3f", proxy::onesided_share(links));
+    out.text("get_onesided_share", share);
+    const auto write = [&](std::string_view name, std::string_view, uint64_t count) {
+        out.number("get_reason_" + std::string(name), count);
+    };
+    proxy::each_onesided_reason(links, write);
+    proxy::each_pointer_denial(links, write);
 }
 
 }  // namespace
@@ -54,6 +74,8 @@ void write_links(StatWriter& out, const Sample& sample) {
     LINK_GAUGES(X)
     CHANNEL_COUNTERS(X)
 #undef X
+    write_denials(out, "", links);
+    write_onesided(out, links);
     const uint64_t* down = links.downs.data();
     const uint64_t* channel_end = links.channel_ends.data();
     const uint64_t* frame_error = links.frame_errors.data();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// `stats route KEY`: what is known of a key's way, in words.
+// `stats route KEY`: a key's route as text.
 #include <algorithm>
 #include <cinttypes>
 #include <cstdint>
@@ -14,7 +14,7 @@ namespace farcached::daemon {
 
 namespace {
 
-// What ROUTE_ROWS show; empty: not shown.
+// The values of ROUTE_ROWS; empty: not shown.
 struct RouteShown {
     std::string key, hashed, distribution, hash, place, point;
     std::string node, address, weight, state, drained, links_up, down_reason;
@@ -103,7 +103,7 @@ RouteShown embedded(std::string_view key) {
     return r;
 }
 
-// A node's sentence may be among them, and is not to end the line.
+// The text may come from a node: it must not end the line.
 std::string one_line(std::string text) {
     for (char& c : text)
         if (static_cast<unsigned char>(c) < ' ' || c == 0x7f) c = '?';

@@ -28,11 +28,12 @@ void add_local(LocalTotals& to, const proxy::LocalGetCounters& from) {
 #undef X
 }
 
-// A counter read twice while its owner adds to it never falls, but sums of several may be read in any order.
+// A single counter never falls, but the terms of a sum may be read in any order: the result stops at 0.
 void less(uint64_t& now, uint64_t earlier) { now -= std::min(now, earlier); }
 
-template <class Totals, class Visit>
-void each_array(Totals& to, const Totals& from, Visit visit) {
+template <class Cells, class Visit>
+void each_array(LinkTotals& to, const Cells& from, Visit visit) {
+    for (size_t i = 0; i < to.lease_denied_by.size(); i++) visit(to.lease_denied_by[i], from.lease_denied_by[i]);
     for (size_t i = 0; i < to.downs.size(); i++) visit(to.downs[i], from.downs[i]);
     for (size_t i = 0; i < to.channel_ends.size(); i++) visit(to.channel_ends[i], from.channel_ends[i]);
     for (size_t i = 0; i < to.frame_errors.size(); i++) visit(to.frame_errors[i], from.frame_errors[i]);
@@ -46,9 +47,7 @@ void add_link(LinkTotals& to, const proxy::LinkCounters& from) {
 #define X(name, help) to.name += from.channel.name.get();
     CHANNEL_COUNTERS(X)
 #undef X
-    for (size_t i = 0; i < to.downs.size(); i++) to.downs[i] += from.downs[i].get();
-    for (size_t i = 0; i < to.channel_ends.size(); i++) to.channel_ends[i] += from.channel_ends[i].get();
-    for (size_t i = 0; i < to.frame_errors.size(); i++) to.frame_errors[i] += from.frame_errors[i].get();
+    each_array(to, from, [](uint64_t& sum, const Cell& cell) { sum += cell.get(); });
 }
 
 void subtract_link(LinkTotals& now, const LinkTotals& earlier) {
@@ -86,8 +85,7 @@ void subtract_totals(NodeTotals& now, const NodeTotals& earlier) {
     subtract_local(now.local, earlier.local);
 }
 
-// What was counted of a node that has gone meanwhile is among what is past; and so is a part of it, if the node has gone and
-// come back.
+// The counters of a node removed since are in the past sums; so are the earlier ones of a node that was removed and returned.
 void subtract_nodes(Sample& sample, const Sample& earlier) {
     subtract_totals(sample.past_nodes, earlier.past_nodes);
     for (const NodeTotals& before : earlier.nodes) {

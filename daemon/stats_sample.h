@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Sample: every number that `stats` prints, at one moment, summed over workers; and what `stats reset` means.
+// Sample: every number that `stats` prints, at one moment, summed over workers; and the arithmetic of `stats reset`.
 //
-// Counters never fall. A reset keeps the sample of its moment, and later ones are shown less that one;
-// gauges are shown as they are.
+// Counters never fall. A reset keeps a sample, and later ones are shown minus that one; gauges are shown as they are.
 #pragma once
 
 #include <array>
@@ -49,12 +48,13 @@ struct LinkTotals {
     LINK_GAUGES(X)
     CHANNEL_COUNTERS(X)
 #undef X
+    std::array<uint64_t, size_t(protocol::LeaseDenial::count)> lease_denied_by{};
     std::array<uint64_t, size_t(proxy::LinkDown::count)> downs{};
     std::array<uint64_t, size_t(fabric::ChannelEnd::count)> channel_ends{};
     std::array<uint64_t, size_t(protocol::FrameError::count)> frame_errors{};
 };
 
-// What this process counted of one node.
+// This process's counters of one node.
 struct NodeTotals {
     NodeShown shown;  // at that moment
     LinkTotals link;
@@ -67,16 +67,16 @@ struct Sample {
     uint32_t workers_running = 0;
     uint32_t workers_on_ring = 0;
     WorkerTotals workers;
-    std::array<ClassTotals, 64> classes;   // by 1-based class; 0: requests that came to no class
+    std::array<ClassTotals, 64> classes;   // by 1-based class; 0: requests without a class
     LocalTotals local;
     LatencyTotals latency;
     ServerNumbers server;
-    node::Stats node;                 // of the embedded node, or sums over the nodes that were asked
-    node::ClassStats node_classes;    // what is counted of classes, summed over them
+    node::Stats node;                 // of the embedded node, or sums over nodes
+    node::ClassStats node_classes;    // counters of classes, summed over them
     std::vector<NodeTotals> nodes;    // as configured
-    NodeTotals past_nodes;          // of nodes that are no longer configured
+    NodeTotals past_nodes;          // of removed nodes
     uint64_t nodes_unavailable = 0;   // nodes that did not answer
-    uint64_t nodes_left_out = 0;      // of node.classes: nodes whose size classes are others
+    uint64_t nodes_left_out = 0;      // of node.classes: nodes with other size classes
     WatchNumbers watch;
     uint64_t log_lines_lost = 0;  // process/log.h
     uint64_t crawler_passes = 0;
@@ -87,14 +87,14 @@ struct Sample {
     LinkTotals all_links() const;
 };
 
-// Of what this process counts, and of the embedded node unless the server has others.
+// Counters of this process, and of the embedded node unless the server has other nodes.
 Sample take_sample(const node::Node& node, const ServerView& server, const WatchHub& watch,
                    const node::Crawler& crawler);
 
-// Counters of `sample` less those of `earlier`; a default Sample changes nothing.
+// Counters of `sample` minus those of `earlier`; a default Sample changes nothing.
 void subtract(Sample& sample, const Sample& earlier);
 
-// Adds what nodes told, at most each of `nodes` once.
+// Adds the nodes' own statistics, at most each of `nodes` once.
 void add_nodes(Sample& sample, const std::vector<NodeNumbers>& nodes);
 
 }  // namespace farcached::daemon

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// SettingsTable: what `stats settings` shows, in its order: made from the configuration at the start, and
-// kept true by the commands that change a setting while the server runs.
+// SettingsTable: the rows of `stats settings`, in order. Created from the configuration at the start, and updated by the
+// commands that change a setting at run time.
 //
-// For settings that have a meaning elsewhere (the crawler's pace, the memory limit) the table is a copy for
-// showing; for those that memcached has and this server has no use for, it is all there is.
-// Any thread may call.
+// Settings in use elsewhere (the crawler's pace, the memory limit) have a copy here. memcached's settings without a use in this
+// server exist only here. Any thread may call.
 #pragma once
 
 #include <mutex>
@@ -24,7 +23,7 @@ class SettingsTable {
   public:
     explicit SettingsTable(std::vector<Setting> settings) : settings_(std::move(settings)) {}
 
-    // Changes a setting; one that the table does not have stays unknown.
+    // Changes a setting of the table; ignores an unknown name.
     void set(std::string_view name, std::string_view value) {
         std::lock_guard held(lock_);
         for (Setting& setting : settings_)

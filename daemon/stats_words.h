@@ -10,7 +10,7 @@ namespace farcached::daemon {
 
 class LineWords {
   public:
-    static constexpr size_t words_max = 24;  // memcached's; the rest of a longer line is not looked at
+    static constexpr size_t words_max = 24;  // memcached's; ignores further words
 
     explicit LineWords(std::string_view line) {
         while (count_ < words_max) {
@@ -23,7 +23,7 @@ class LineWords {
     }
 
     size_t size() const { return count_; }
-    // Empty when there are not so many.
+    // Empty if there are fewer words.
     std::string_view operator[](size_t i) const { return i < count_ ? words_[i] : std::string_view(); }
 
   private:

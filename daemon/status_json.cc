@@ -2,120 +2,167 @@
 #include "daemon/status_json.h"
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
+#include <string_view>
+#include <vector>
+
+#include "process/json_text.h"
+#include "proxy/onesided_share.h"
 
 namespace farcached::daemon {
 
 namespace {
 
-using Json = nlohmann::ordered_json;
+using process::JsonText;
 
-Json latency_of(const LatencyTotals& latency, bool nodes) {
-    Json rows = Json::array();
+void add_latency(JsonText& out, const LatencyTotals& latency, bool nodes) {
+    out.begin("latency", '[');
     for (size_t way = 0; way < size_t(Way::count); way++)
         for (size_t verb = 0; verb < verbs_measured; verb++) {
             if (!can_be(Way(way), Verb(verb), nodes)) continue;
             const LatencyTotals::One& one = latency.of[way][verb];
-            rows.push_back({{"op", verb_names[verb]},
-                            {"path", way_names[way]},
-                            {"count", one.count()},
-                            {"counts", one.counts},
-                            {"p50_us", one.quantile_us(0.5)},
-                            {"p99_us", one.quantile_us(0.99)},
-                            {"p999_us", one.quantile_us(0.999)}});
+            out.begin('{');
+            out.add("op", verb_names[verb]);
+            out.add("path", way_names[way]);
+            out.add("count", one.count());
+            out.begin("counts", '[');
+            for (uint64_t count : one.counts) out.value(count);
+            out.end(']');
+            out.add("p50_us", one.quantile_us(0.5));
+            out.add("p99_us", one.quantile_us(0.99));
+            out.add("p999_us", one.quantile_us(0.999));
+            out.end('}');
         }
-    return rows;
+    out.end(']');
 }
 
-// Why reads were not believed, or not carried out, by counters' names.
-Json failed_reads(const Sample& sample) {
-    Json reasons = Json::object();
+// Reads that failed their checks or were not made, by counter name.
+void add_failed_reads(JsonText& out, const Sample& sample) {
+    out.begin("failed_reads", '{');
 #define X(name, help) \
-    if (std::string_view(#name) != "local_hits") reasons[#name] = sample.local.name;
+    if (std::string_view(#name) != "local_hits") out.add(#name, sample.local.name);
     LOCAL_GET_COUNTERS(X)
 #undef X
     const LinkTotals links = sample.all_links();
 #define X(name, help)                                                                                          \
     if (std::string_view(#name).starts_with("read_") || std::string_view(#name).starts_with("reads_failed_") || \
         std::string_view(#name) == "index_not_found" || std::string_view(#name) == "index_unproven")            \
-        reasons[#name] = links.name;
+        out.add(#name, links.name);
     LINK_COUNTERS(X)
 #undef X
-    return reasons;
+    out.end('}');
 }
 
-Json memory_of(const node::Stats& s, const node::ClassStats& classes) {
-    return {{"items", s.items},
-            {"bytes", s.bytes},
-            {"memory_limit_bytes", s.memory_limit_bytes},
-            {"pages_used", s.pages_used},
-            {"pages_limit", s.pages_limit},
-            {"evictions", classes.evicted},
-            {"lease_bytes", s.leases.bytes},
-            {"reclaim_pending_bytes", s.leases.pending_bytes}};
+// The reasons for GETs without a one-sided read, and for denied pointers; none without nodes.
+void add_reasons(JsonText& out, const LinkTotals& links, bool nodes) {
+    const auto add = [&](std::string_view name, std::string_view help, uint64_t count) {
+        out.begin('{');
+        out.add("reason", name);
+        out.add("help", help);
+        out.add("count", count);
+        out.end('}');
+    };
+    out.begin("not_one_sided", '[');
+    if (nodes) proxy::each_onesided_reason(links, add);
+    out.end(']');
+    out.begin("pointer_denials", '[');
+    if (nodes) proxy::each_pointer_denial(links, add);
+    out.end(']');
 }
 
-Json nodes_of(const MetricsSource& source) {
-    Json rows = Json::array();
+void add_memory(JsonText& out, const node::Stats& s, const node::ClassStats& classes) {
+    out.begin("memory", '{');
+    out.add("items", s.items);
+    out.add("bytes", s.bytes);
+    out.add("memory_limit_bytes", s.memory_limit_bytes);
+    out.add("pages_used", s.pages_used);
+    out.add("pages_limit", s.pages_limit);
+    out.add("evictions", classes.evicted);
+    out.add("lease_bytes", s.leases.bytes);
+    out.add("reclaim_pending_bytes", s.leases.dead_bytes);
+    out.end('}');
+}
+
+void add_node(JsonText& out, const NodeShown& shown, const std::vector<NodeNumbers>& told) {
+    out.begin('{');
+    out.add("name", shown.name);
+    out.add("state", node_state_name(shown.state));
+    out.add("address", shown.address);
+    out.add("links", shown.links);
+    out.add("links_up", shown.links_up);
+    out.add("down_reason", shown.down_reason);
+    const auto of_node = std::ranges::find(told, shown.name, &NodeNumbers::name);
+    if (of_node == told.end())
+        out.add_null("memory");
+    else
+        add_memory(out, of_node->stats, of_node->all_classes);
+    out.end('}');
+}
+
+void add_nodes(JsonText& out, const MetricsSource& source) {
+    out.begin("nodes", '[');
     if (source.nodes == nullptr) {
-        Json row = {{"name", "embedded"}, {"state", "up"}, {"address", "in this process"}};
-        row["memory"] = memory_of(source.sample.node, source.sample.node_classes);
-        rows.push_back(row);
-        return rows;
+        out.begin('{');
+        out.add("name", "embedded");
+        out.add("state", "up");
+        out.add("address", "in this process");
+        add_memory(out, source.sample.node, source.sample.node_classes);
+        out.end('}');
+    } else {
+        for (const NodeShown& shown : source.nodes->all()) add_node(out, shown, source.told);
     }
-    for (const NodeShown& shown : source.nodes->all()) {
-        Json row = {{"name", shown.name},   {"state", node_state_name(shown.state)}, {"address", shown.address},
-                    {"links", shown.links}, {"links_up", shown.links_up},            {"down_reason", shown.down_reason}};
-        row["memory"] = nullptr;
-        for (const NodeNumbers& one : source.told)
-            if (one.name == shown.name) row["memory"] = memory_of(one.stats, one.all_classes);
-        rows.push_back(row);
-    }
-    return rows;
+    out.end(']');
+}
+
+void add_requests(JsonText& out, const Sample& s, const LinkTotals& links) {
+    const ClassTotals classes = s.all_classes();
+    out.add("requests", s.workers.requests);
+    out.add("gets", s.workers.get_cmds);
+    out.add("get_hits", classes.get_hits);
+    out.add("get_misses", s.workers.get_misses);
+    out.add("sets", classes.cmd_set);
+    out.add("received_bytes", s.workers.bytes_read);
+    out.add("sent_bytes", s.workers.bytes_written);
+    out.add("get_unavailable", s.workers.get_unavailable);
+    out.add("change_unavailable", s.workers.change_unavailable);
+    out.add("slow_requests", s.workers.slow_requests);
+    out.add("pointer_hits", links.pointer_hits);
+    out.add("pointer_misses", links.pointer_misses);
+    out.add("pointer_expired", links.pointer_expired);
+    out.begin("gets_by_path", '{');
+    out.add("local", s.local.local_hits);
+    out.add("one_sided", links.get_onesided);
+    out.add("index", links.get_index);
+    out.add("two_sided", links.get_twosided);
+    out.end('}');
+    out.add("one_sided_share", proxy::onesided_share(links));
 }
 
 }  // namespace
 
 std::string status_json(const MetricsSource& source, const std::string& not_ready) {
     const Sample& s = source.sample;
-    const ClassTotals classes = s.all_classes();
     const LinkTotals links = s.all_links();
-    Json bounds = Json::array();
-    for (size_t i = 0; i < LatencyHistogram::bounds; i++) bounds.push_back(LatencyHistogram::bound_us(i));
-    const Json status = {
-        {"version", source.version},
-        {"ready", not_ready.empty()},
-        {"not_ready_reason", not_ready},
-        {"started_unix", s.started_unix},
-        {"uptime_s", s.now},
-        {"workers", s.workers_running},
-        {"connections", s.server.curr_connections},
-        {"connections_limit", s.server.connections_max},
-        {"requests", s.workers.requests},
-        {"gets", s.workers.get_cmds},
-        {"get_hits", classes.get_hits},
-        {"get_misses", s.workers.get_misses},
-        {"sets", classes.cmd_set},
-        {"received_bytes", s.workers.bytes_read},
-        {"sent_bytes", s.workers.bytes_written},
-        {"get_unavailable", s.workers.get_unavailable},
-        {"change_unavailable", s.workers.change_unavailable},
-        {"slow_requests", s.workers.slow_requests},
-        {"pointer_hits", links.pointer_hits},
-        {"pointer_misses", links.pointer_misses},
-        {"pointer_expired", links.pointer_expired},
-        {"gets_by_path",
-         {{"local", s.local.local_hits},
-          {"one_sided", links.get_onesided},
-          {"index", links.get_index},
-          {"two_sided", links.get_twosided}}},
-        {"latency_bounds_us", bounds},
-        {"latency", latency_of(s.latency, source.nodes != nullptr)},
-        {"failed_reads", failed_reads(s)},
-        {"nodes", nodes_of(source)},
-    };
-    // Names and reasons are of others: what is no UTF-8 is replaced.
-    return status.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
+    const bool nodes = source.nodes != nullptr;
+    JsonText out;
+    out.begin('{');
+    out.add("version", source.version);
+    out.add("ready", not_ready.empty());
+    out.add("not_ready_reason", not_ready);
+    out.add("started_unix", s.started_unix);
+    out.add("uptime_s", s.now);
+    out.add("workers", s.workers_running);
+    out.add("connections", s.server.curr_connections);
+    out.add("connections_limit", s.server.connections_max);
+    add_requests(out, s, links);
+    add_reasons(out, links, nodes);
+    out.begin("latency_bounds_us", '[');
+    for (size_t i = 0; i < LatencyHistogram::bounds; i++) out.value(LatencyHistogram::bound_us(i));
+    out.end(']');
+    add_latency(out, s.latency, nodes);
+    add_failed_reads(out, s);
+    add_nodes(out, source);
+    out.end('}');
+    return out.text() + "\n";
 }
 
 }  // namespace farcached::daemon

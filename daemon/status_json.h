@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What the status page shows, as JSON. Counters are since the start: who wants rates takes differences, as the page does.
+// The numbers of the status page, as JSON. Counters are since the start: clients compute rates from differences, as the page
+// does.
 #pragma once
 
 #include <string>
@@ -8,7 +9,7 @@
 
 namespace farcached::daemon {
 
-// not_ready: why clients are not served; empty: they are.
+// not_ready: why clients are not served; empty: they are served.
 std::string status_json(const MetricsSource& source, const std::string& not_ready);
 
 }  // namespace farcached::daemon

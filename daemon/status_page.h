@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The status page, daemon/status_page.html as the build found it. @NONCE@ in it stands for a word that is another in each answer.
+// The status page, daemon/status_page.html at build time. @NONCE@ in it stands for a word that differs in each answer.
 #pragma once
 
 #include <string_view>

@@ -18,7 +18,7 @@ bool is_binary(std::string_view bytes) {
     return first == 0x80 || first == 0x81;
 }
 
-// The first line; what a terminal would not show as \xNN.
+// The first line; unprintable bytes as \xNN.
 std::string first_line(std::string_view bytes) {
     bytes = bytes.substr(0, std::min(bytes.find('\n'), shown_bytes_max));
     if (bytes.ends_with('\r')) bytes.remove_suffix(1);
@@ -48,22 +48,26 @@ std::string binary_head(std::string_view bytes) {
     return text;
 }
 
-void write_line(char direction, int fd, std::string_view text) {
-    process::say(process::Level::debug, std::string(1, direction) + std::to_string(fd) + " " + std::string(text));
+template <class Text>
+void write_line(char direction, int fd, Text&& text) noexcept {
+    process::say_made(process::Level::debug,
+                      [&] { return std::string(1, direction) + std::to_string(fd) + " " + std::string(text()); });
 }
+
+std::string shown(std::string_view bytes) { return is_binary(bytes) ? binary_head(bytes) : first_line(bytes); }
 
 }  // namespace
 
-void trace_connection(int fd, std::string_view what) { write_line('<', fd, what); }
-
-void trace_request(int fd, std::string_view bytes) {
-    if (bytes.empty()) return;
-    write_line('<', fd, is_binary(bytes) ? binary_head(bytes) : first_line(bytes));
+void trace_connection(int fd, std::string_view what) noexcept {
+    write_line('<', fd, [&] { return what; });
 }
 
-void trace_reply(int fd, std::string_view bytes) {
-    if (bytes.empty()) return;
-    write_line('>', fd, is_binary(bytes) ? binary_head(bytes) : first_line(bytes));
+void trace_request(int fd, std::string_view bytes) noexcept {
+    if (!bytes.empty()) write_line('<', fd, [&] { return shown(bytes); });
+}
+
+void trace_reply(int fd, std::string_view bytes) noexcept {
+    if (!bytes.empty()) write_line('>', fd, [&] { return shown(bytes); });
 }
 
 }  // namespace farcached::daemon

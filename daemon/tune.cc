@@ -68,13 +68,12 @@ std::string_view tune_memory_limit(const TuneTargets& t, const LineWords& words)
 // ---- slabs reassign|automove --------------------------------------------------------------------------
 
 bool is_class(const node::Stats& stats, int64_t id) {
-    if (id == 0) return true;  // memcached's pool of pages that no class holds
+    if (id == 0) return true;  // memcached's pool of pages without a class
     if (id < 0 || id >= int64_t(stats.classes.size())) return false;
     return stats.classes[size_t(id)].slot_bytes != 0 || id == layout::large_class;
 }
 
-// Pages go from class to class by themselves, as stores need them; there is nothing to order, and none is
-// ever spare.
+// Pages move between classes as stores need them: there is nothing to schedule, and no page is spare.
 std::string_view reassign(const TuneTargets& t, const LineWords& words) {
     if (t.settings.get("slab_reassign") == "no") return "CLIENT_ERROR slab reassignment disabled";
     int64_t from = 0, to = 0;
@@ -186,7 +185,7 @@ std::string_view set_to_crawl(const TuneTargets& t, std::string_view word) {
     return ok;
 }
 
-// Enabling what runs fails, disabling what does not run succeeds: so it is in memcached.
+// As memcached: enabling a running crawler fails, disabling a stopped one succeeds.
 std::string_view turn_crawler(const TuneTargets& t, bool on) {
     if (on && !t.crawler.enable()) return "ERROR failed to start lru crawler thread";
     if (!on) t.crawler.disable();
@@ -206,7 +205,7 @@ std::string_view tune_crawler(const TuneTargets& t, const LineWords& words) {
 
 // ---- extstore -----------------------------------------------------------------------------------------
 
-// Accepted and shown again, as are the options of the same names.
+// Accepted and shown only, as the options of the same names.
 std::string_view tune_extstore(const TuneTargets& t, const LineWords& words) {
     constexpr std::string_view numbers[] = {"item_size",     "item_age",   "low_ttl",  "recache_rate",
                                             "compact_under", "drop_under", "max_sleep"};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The commands that change settings of a running server: cache_memlimit, slabs, lru, lru_crawler (but its
-// dumps), extstore, refresh_certs. Answers are memcached 1.6.45's, word for word.
+// The commands that change settings at run time: cache_memlimit, slabs, lru, lru_crawler (without its dumps), extstore,
+// refresh_certs. Replies are memcached 1.6.45's, word for word.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@
 
 namespace farcached::daemon {
 
-// What a command may change. All outlive the call.
+// The targets of the commands. All outlive the call.
 struct TuneTargets {
     node::Node& node;
     node::Crawler& crawler;
@@ -21,7 +21,7 @@ struct TuneTargets {
     NodeSeconds now;
 };
 
-// Is it a command about the memory of items, which are elsewhere when there are nodes?
+// True: a command about item memory, which is elsewhere when nodes are configured.
 bool tunes_memory(std::string_view line);
 
 // The answer, without CRLF. `line`: the whole command.

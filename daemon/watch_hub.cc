@@ -8,10 +8,13 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cinttypes>
 #include <cstdio>
 #include <cstring>
+#include <new>
+#include <span>
 #include <system_error>
 
 #include "base/check.h"
@@ -23,7 +26,7 @@ namespace farcached::daemon {
 
 namespace {
 
-// Stands before each line's text in pending_.
+// Precedes each line's text in pending_.
 struct Record {
     int64_t seconds;
     uint64_t number;
@@ -53,18 +56,31 @@ void append_key(OutBuffer& out, std::string_view type, std::string_view key) {
 
 std::string_view text_of(const OutBuffer& out) { return {out.data(), out.size()}; }
 
+// Room for `bytes` more; false: no memory.
+bool make_room(std::string& text, size_t bytes) noexcept {
+    if (text.size() + bytes <= text.capacity()) return true;
+    try {
+        text.reserve(std::max(text.size() + bytes, 2 * text.capacity()));
+        return true;
+    } catch (const std::bad_alloc&) {
+        return false;
+    }
+}
+
 }  // namespace
 
 // ---- writers ------------------------------------------------------------------------------------------
 
-void WatchHub::write(WatchFlag flag, std::string_view tail) {
+// Without memory a line is dropped, as without room (W1): its event has happened.
+void WatchHub::write(WatchFlag flag, std::string_view tail) noexcept {
     timespec now;
     clock_gettime(CLOCK_REALTIME, &now);
     Record record = {now.tv_sec, 0, uint32_t(now.tv_nsec / 1000), flag, tail.size()};
     bool was_empty;
     {
         std::lock_guard held(lock_);
-        if (pending_.size() + sizeof record + tail.size() > limits_.pending_bytes_max) {
+        const size_t bytes = sizeof record + tail.size();
+        if (pending_.size() + bytes > limits_.pending_bytes_max || !make_room(pending_, bytes)) {
             dropped_.fetch_add(1, std::memory_order_relaxed);
             return;
         }
@@ -77,75 +93,93 @@ void WatchHub::write(WatchFlag flag, std::string_view tail) {
     if (was_empty) wake();
 }
 
+template <class Fill>
+void WatchHub::write_line(WatchFlag flag, Fill&& fill) noexcept {
+    try {
+        OutBuffer line;
+        fill(line);
+        write(flag, text_of(line));
+    } catch (const std::bad_alloc&) {
+        dropped_.fetch_add(1, std::memory_order_relaxed);
+    }
+}
+
 void WatchHub::wake() {
     uint64_t one = 1;
-    // It can only fail when the counter is full, and then the hub is awake.
+    // It can only fail when the counter is full; then the hub is awake.
     [[maybe_unused]] ssize_t written = ::write(wake_fd_, &one, sizeof one);
 }
 
 void WatchHub::item_get(std::string_view key, std::string_view status, uint8_t size_class, int fd,
                         uint32_t value_len) {
-    OutBuffer line;
-    append_key(line, "type=item_get", key);
-    line.append(" status=");
-    line.append(status);
-    append_field(line, " clsid=", size_class);
-    line.append(" cfd=");
-    append_signed(line, fd);
-    append_field(line, " size=", value_len);
-    write(watch_fetchers, text_of(line));
+    write_line(watch_fetchers, [&](OutBuffer& line) {
+        append_key(line, "type=item_get", key);
+        line.append(" status=");
+        line.append(status);
+        append_field(line, " clsid=", size_class);
+        line.append(" cfd=");
+        append_signed(line, fd);
+        append_field(line, " size=", value_len);
+    });
 }
 
 void WatchHub::item_store(std::string_view key, std::string_view status, std::string_view cmd,
                           int64_t ttl, uint8_t size_class, int fd, uint32_t value_len) {
-    OutBuffer line;
-    append_key(line, "type=item_store", key);
-    line.append(" status=");
-    line.append(status);
-    line.append(" cmd=");
-    line.append(cmd);
-    line.append(" ttl=");
-    append_signed(line, ttl);
-    append_field(line, " clsid=", size_class);
-    line.append(" cfd=");
-    append_signed(line, fd);
-    append_field(line, " size=", value_len);
-    write(watch_mutations, text_of(line));
+    write_line(watch_mutations, [&](OutBuffer& line) {
+        append_key(line, "type=item_store", key);
+        line.append(" status=");
+        line.append(status);
+        line.append(" cmd=");
+        line.append(cmd);
+        line.append(" ttl=");
+        append_signed(line, ttl);
+        append_field(line, " clsid=", size_class);
+        line.append(" cfd=");
+        append_signed(line, fd);
+        append_field(line, " size=", value_len);
+    });
 }
 
-// memcached has no cfd here, whatever it has elsewhere.
+// memcached has no cfd in this line.
 void WatchHub::deleted(std::string_view key, std::string_view cmd, uint8_t size_class, int,
                        uint32_t value_len) {
-    OutBuffer line;
-    append_key(line, "type=deleted", key);
-    line.append(" cmd=");
-    line.append(cmd);
-    append_field(line, " clsid=", size_class);
-    append_field(line, " size=", value_len);
-    write(watch_deletions, text_of(line));
+    write_line(watch_deletions, [&](OutBuffer& line) {
+        append_key(line, "type=deleted", key);
+        line.append(" cmd=");
+        line.append(cmd);
+        append_field(line, " clsid=", size_class);
+        append_field(line, " size=", value_len);
+    });
 }
 
 void WatchHub::eviction(std::string_view key, const protocol::ItemMeta& meta, int64_t ttl,
                         NodeSeconds now) {
-    OutBuffer line;
-    append_key(line, "type=eviction", key);
-    line.append(meta.fetched ? " fetch=yes ttl=" : " fetch=no ttl=");
-    append_signed(line, ttl);
-    append_field(line, " la=", seconds_since(meta.last_access, now));
-    append_field(line, " clsid=", meta.size_class);
-    append_field(line, " size=", meta.value_len);
-    write(watch_evictions, text_of(line));
+    write_line(watch_evictions, [&](OutBuffer& line) {
+        append_key(line, "type=eviction", key);
+        line.append(meta.fetched ? " fetch=yes ttl=" : " fetch=no ttl=");
+        append_signed(line, ttl);
+        append_field(line, " la=", seconds_since(meta.last_access, now));
+        append_field(line, " clsid=", meta.size_class);
+        append_field(line, " size=", meta.value_len);
+    });
 }
 
-void WatchHub::connection(std::string_view line_tail) { write(watch_connevents, line_tail); }
+void WatchHub::connection(std::string_view line_tail) {
+    write(watch_connevents, line_tail);
+}
 
 void WatchHub::slow(std::string_view line_tail) {
-    write(watch_proxyreqs, "type=slow_req " + std::string(line_tail));
+    write_line(watch_proxyreqs, [&](OutBuffer& line) {
+        line.append("type=slow_req ");
+        line.append(line_tail);
+    });
 }
 
-void WatchHub::proxy_event(std::string_view line_tail) { write(watch_proxyevents, line_tail); }
+void WatchHub::proxy_event(std::string_view line_tail) {
+    write(watch_proxyevents, line_tail);
+}
 
-void WatchHub::evicted(std::string_view key, const protocol::ItemMeta& meta, NodeSeconds now) {
+void WatchHub::evicted(std::string_view key, const protocol::ItemMeta& meta, NodeSeconds now) noexcept {
     if (!wants(watch_evictions)) return;
     int64_t ttl = meta.exptime == never_expires ? -1 : int64_t(meta.exptime) - int64_t(now);
     eviction(key, meta, ttl, now);
@@ -159,6 +193,7 @@ WatchHub::~WatchHub() { stop(); }
 
 void WatchHub::start() {
     CHECK(wake_fd_ == -1);
+    watchers_.reserve(watchers_max);  // so that the thread allocates nothing for watchers
     wake_fd_ = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
     if (wake_fd_ == -1) throw std::system_error(errno, std::generic_category(), "eventfd");
     running_ = true;
@@ -194,7 +229,7 @@ bool WatchHub::adopt(int fd, uint32_t flags, std::function<void()> closed) {
         watcher.out = "OK\r\n";
         arriving_.push_back(std::move(watcher));
         watcher_count_++;
-        // Before the OK can be seen: who has seen it misses nothing.
+        // Before the client can see the OK: afterwards it misses no line.
         wanted_.store(flags_of_all(), std::memory_order_relaxed);
         watching_.store(watcher_count_, std::memory_order_relaxed);
     }
@@ -234,7 +269,7 @@ void WatchHub::run() {
     }
 }
 
-// Sleeps until there are lines, watchers, or room in a watcher's socket; notices those that went away.
+// Sleeps until there are lines, watchers, or room in a watcher's socket; notices closed ones.
 void WatchHub::wait_for_work() {
     pollfd polled[1 + watchers_max];
     polled[0] = {wake_fd_, POLLIN, 0};
@@ -256,36 +291,38 @@ void WatchHub::wait_for_work() {
 
 void WatchHub::deliver(std::string_view lines) {
     char line_prefix[prefix_bytes_max];
-    std::string line;
     while (!lines.empty()) {
         Record record;
         std::memcpy(&record, lines.data(), sizeof record);
         std::string_view text = lines.substr(sizeof record, record.text_bytes);
         lines.remove_prefix(sizeof record + record.text_bytes);
-        // memcached prints the microseconds without leading zeros, which misleads whoever reads a decimal
-        // fraction; with them every pattern that its lines match still matches.
+        // memcached prints the microseconds without leading zeros, which misreads as a decimal fraction. Patterns that match
+        // its lines match these, too.
         int size = std::snprintf(line_prefix, sizeof line_prefix, "ts=%" PRId64 ".%06u gid=%" PRIu64 " ",
                                  record.seconds, record.microseconds, record.number);
-        line.assign(line_prefix, size_t(size)).append(text).append("\n");
         for (Watcher& watcher : watchers_) {
             if ((watcher.flags & record.flag) == 0) continue;
-            if (record.number >= watcher.from_number) offer(watcher, line);
+            if (record.number >= watcher.from_number) offer(watcher, {line_prefix, size_t(size)}, text);
         }
     }
 }
 
-void WatchHub::offer(Watcher& watcher, std::string_view line) {
-    if (watcher.out.size() + line.size() + skipped_bytes_max > limits_.watcher_bytes_max)
-        flush(watcher);
-    if (watcher.out.size() + line.size() + skipped_bytes_max > limits_.watcher_bytes_max) {
+// The whole line or none of it (W2), also without memory.
+void WatchHub::offer(Watcher& watcher, std::string_view head, std::string_view text) {
+    const size_t needed = head.size() + text.size() + 1 + skipped_bytes_max;
+    if (watcher.out.size() + needed > limits_.watcher_bytes_max) flush(watcher);
+    if (watcher.out.size() + needed > limits_.watcher_bytes_max || !make_room(watcher.out, needed)) {
         watcher.skipped++;
         skipped_.fetch_add(1, std::memory_order_relaxed);
         return;
     }
-    if (watcher.skipped != 0)
-        watcher.out.append("skipped=").append(std::to_string(watcher.skipped)).append("\n");
+    if (watcher.skipped != 0) {
+        char count[skipped_bytes_max];
+        const int bytes = std::snprintf(count, sizeof count, "skipped=%" PRIu64 "\n", watcher.skipped);
+        watcher.out.append(count, size_t(bytes));
+    }
     watcher.skipped = 0;
-    watcher.out.append(line);
+    watcher.out.append(head).append(text).append(1, '\n');
     sent_.fetch_add(1, std::memory_order_relaxed);
 }
 
@@ -299,7 +336,7 @@ void WatchHub::flush(Watcher& watcher) {
         watcher.dead = true;
 }
 
-// A watcher has nothing to say; the end of its stream is the end of its watch.
+// Discards a watcher's input; end of stream ends the watch.
 void WatchHub::read_and_discard(Watcher& watcher) {
     char junk[4096];
     ssize_t got = recv(watcher.fd, junk, sizeof junk, MSG_DONTWAIT);
@@ -310,18 +347,18 @@ void WatchHub::read_and_discard(Watcher& watcher) {
 void WatchHub::remove_dead() {
     if (std::none_of(watchers_.begin(), watchers_.end(), [](const Watcher& w) { return w.dead; }))
         return;
-    std::vector<Watcher> dead;
+    std::array<Watcher, watchers_max> dead;
+    size_t dead_count = 0;
     {
         std::lock_guard held(lock_);
-        auto first_dead = std::stable_partition(watchers_.begin(), watchers_.end(),
-                                                [](const Watcher& w) { return !w.dead; });
-        dead.assign(std::make_move_iterator(first_dead), std::make_move_iterator(watchers_.end()));
-        watchers_.erase(first_dead, watchers_.end());
-        watcher_count_ -= dead.size();
+        for (Watcher& watcher : watchers_)
+            if (watcher.dead) dead[dead_count++] = std::move(watcher);
+        std::erase_if(watchers_, [](const Watcher& watcher) { return watcher.dead; });
+        watcher_count_ -= dead_count;
         wanted_.store(flags_of_all(), std::memory_order_relaxed);
         watching_.store(watcher_count_, std::memory_order_relaxed);
     }
-    for (Watcher& watcher : dead) {
+    for (Watcher& watcher : std::span(dead).first(dead_count)) {
         close(watcher.fd);
         if (watcher.closed) watcher.closed();
     }

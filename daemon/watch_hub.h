@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// WatchHub: takes log lines from whoever has them and hands them to the connections that said `watch`.
+// WatchHub: takes log lines from workers and other writers, and sends them to the connections that sent `watch`.
 //
-// Writers format a line and append it, under a lock held for a copy, to one bounded buffer; a thread of the
-// hub's own takes the buffer, adds time and number, and writes to the watchers' sockets.
+// Writers append a formatted line to one bounded buffer, under a lock held for a copy. The hub's thread takes the buffer, adds
+// time and number, and writes to the watchers' sockets.
 //
-// W1  A writer never waits for a watcher: when the buffer is full the line is dropped and counted.
-// W2  A watcher that does not read loses lines, never its connection: they are counted, and `skipped=n`
-//     precedes the next one it gets.
-// W3  A watcher sees only lines written after it was adopted.
-// W4  Only the hub's thread touches watchers_ and their sockets; pending_ and arriving_ are under lock_, and so
-//     is who is in watchers_: adopt() reads their flags.
+// W1  A writer never waits for a watcher: when the buffer is full, or there is no memory, the line is dropped and counted.
+// W2  A watcher that does not read loses lines, never its connection: they are counted, and `skipped=n` precedes its next line.
+// W3  A watcher gets only lines written after it was adopted.
+// W4  Only the hub's thread uses watchers_ and their sockets. pending_, arriving_ and the membership of watchers_ are under
+//     lock_: adopt() reads their flags.
 #pragma once
 
 #include <atomic>
@@ -27,8 +26,8 @@
 namespace farcached::daemon {
 
 struct WatchLimits {
-    size_t pending_bytes_max = 64 << 10;   // worker_logbuf_size of all workers: not yet taken by the hub
-    size_t watcher_bytes_max = 256 << 10;  // watcher_logbuf_size: lines not yet taken by one watcher
+    size_t pending_bytes_max = 64 << 10;   // worker_logbuf_size of all workers: not taken by the hub
+    size_t watcher_bytes_max = 256 << 10;  // watcher_logbuf_size: lines not taken by one watcher
 };
 
 struct WatchNumbers {
@@ -40,7 +39,7 @@ struct WatchNumbers {
 class WatchHub final : public WatchLog, public node::Observer {
   public:
     static constexpr size_t watchers_max = 20;
-    // What a connection that adopt() refused is told.
+    // The reply to a connection that adopt() refused.
     static constexpr std::string_view too_many =
         "WATCHER_TOO_MANY log watcher limit reached\r\n";
 
@@ -49,14 +48,13 @@ class WatchHub final : public WatchLog, public node::Observer {
     WatchHub(const WatchHub&) = delete;
     WatchHub& operator=(const WatchHub&) = delete;
 
-    // Once each, in this order, from one thread. start() throws std::system_error; stop() comes after the
-    // last writer has stopped writing.
+    // Once each, in this order, from one thread. start() throws std::system_error; stop() follows the last writer's last line.
     void start();
     void stop();
 
-    // Takes over a non-blocking socket whose earlier replies have all been sent, and says OK on it. The hub
-    // closes it in the end, then calls `closed` once, from its own thread or from stop(). False when there
-    // are too many watchers or the hub does not run: the socket stays the caller's.
+    // Takes ownership of a non-blocking socket whose earlier replies have all been sent, and sends OK on it. The hub closes it
+    // at the end, then calls `closed` once, from its own thread or from stop(). False: too many watchers, or the hub does not
+    // run. The socket then stays the caller's, as after std::bad_alloc.
     bool adopt(int fd, uint32_t flags, std::function<void()> closed);
 
     WatchNumbers numbers() const;
@@ -75,7 +73,7 @@ class WatchHub final : public WatchLog, public node::Observer {
     void proxy_event(std::string_view line_tail) override;
 
     // node::Observer
-    void evicted(std::string_view key, const protocol::ItemMeta& meta, NodeSeconds now) override;
+    void evicted(std::string_view key, const protocol::ItemMeta& meta, NodeSeconds now) noexcept override;
 
   private:
     struct Watcher {
@@ -88,14 +86,17 @@ class WatchHub final : public WatchLog, public node::Observer {
         bool dead = false;
     };
 
-    void write(WatchFlag flag, std::string_view tail);
+    void write(WatchFlag flag, std::string_view tail) noexcept;
+    // The same; fill(OutBuffer&) appends the tail.
+    template <class Fill>
+    void write_line(WatchFlag flag, Fill&& fill) noexcept;
     void wake();
 
     // The hub's thread.
     void run();
     void wait_for_work();
     void deliver(std::string_view lines);
-    void offer(Watcher& watcher, std::string_view line);
+    void offer(Watcher& watcher, std::string_view head, std::string_view text);
     static void flush(Watcher& watcher);
     static void read_and_discard(Watcher& watcher);
     void remove_dead();

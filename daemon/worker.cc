@@ -29,11 +29,16 @@ using process::node_started_unix;
 
 namespace {
 
-constexpr size_t session_bytes_kept = 16 << 10;   // of a session's own input buffer, while in use
-constexpr size_t ahead_bytes_max = 64 << 10;      // of input that a session cannot take yet: then it is not read
+constexpr size_t session_bytes_kept = 16 << 10;   // capacity of a session's own input buffer, while in use
+constexpr size_t ahead_bytes_max = 64 << 10;      // input of a busy session; above this it is not read
 constexpr timeval stop_deadline{2, 0};
 constexpr timeval one_second{1, 0};
-constexpr int rounds_per_tick = 4;  // of answers to clients who ask again
+constexpr int rounds_per_tick = 4;  // of answers to clients, and their next requests
+
+// Bytes of the value that the session waits for.
+uint64_t missing_of(const Session& session) {
+    return session.state.pending == nullptr ? 0 : session.state.pending->upload->missing();
+}
 
 std::string_view new_connection_words(SessionProtocol protocol) {
     switch (protocol) {
@@ -77,6 +82,9 @@ Worker::Worker(node::Node& node, Nodes* nodes, const EngineOptions& engine, Admi
     if (latencies_.enabled()) context_.latencies = &latencies_;
     context_.recorder = &recorder_;
     if (options.hot_keys_one_in != 0) context_.hot_keys = &hot_keys_;
+    context_.memory = options.memory;
+    context_.room = this;
+    if (options.memory != nullptr) hoard_ = &options.memory->hoards().join([this] { wake(); });
     wake_fd_ = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
     if (wake_fd_ < 0) throw std::system_error(errno, std::generic_category(), "eventfd");
     event_assign(&wake_event_, base_.get(), wake_fd_, EV_READ | EV_PERSIST, on_wake, this);
@@ -106,13 +114,15 @@ void Worker::run() {
     do {
         const bool awake = backend_ != nullptr && replies_.begin_tick();
         io_->turn(awake);
+        end_as_asked();
         end_doomed();
         if (backend_ != nullptr)
             end_tick();
         else
             latencies_.end_tick();
-        end_doomed();  // whom answers from nodes were for
+        end_doomed();  // those doomed by answers from nodes
     } while (!stopping_ || oldest_ != nullptr);
+    out_.clear(0);  // references to the node's memory: the node may end now
     if (backend_ != nullptr) backend_->stop();
 }
 
@@ -120,12 +130,12 @@ void Worker::end_doomed() {
     while (!doomed_.empty()) close(*doomed_.back(), doomed_.back()->end);
 }
 
-// W5. Clients that got their answers may ask again at once, so it goes round; after some rounds others have their turn.
+// W5. Clients may send the next request on an answer, so it repeats; after some rounds other sessions run.
 void Worker::end_tick() {
     if (must_take_ && !stopping_) take_nodes();
     for (int round = 0; round < rounds_per_tick; round++) {
         backend_->end_tick();
-        const std::vector<ReplyQueue*> ready = replies_.take_ready();
+        const std::span<ReplyQueue* const> ready = replies_.take_ready();
         if (ready.empty()) return latencies_.end_tick();
         read_clock();
         recorder_.note("connections whose answers came:", int64_t(ready.size()));
@@ -141,11 +151,13 @@ void Worker::end_tick() {
 void Worker::read_clock() {
     const process::Moment moment = node_moment();
     context_.now = moment.seconds;
+    const bool is_short = options_.memory != nullptr && options_.memory->short_of_room();
+    context_.out_bytes_max = is_short ? out_bytes_short_max : out_bytes_soft_max;
     latencies_.reading(moment.ns);
     recorder_.clock(moment.ns);
 }
 
-// libevent's clock may be some milliseconds behind: it is asked again when it has them, too.
+// libevent's clock may be some milliseconds behind, so its timers count as due that much later.
 int64_t Worker::timer_due_ns() {
     constexpr int64_t clock_behind_ns = 5'000'000;
     int64_t due = INT64_MAX;
@@ -160,9 +172,10 @@ int64_t Worker::timer_due_ns() {
     return due == INT64_MAX ? due : due + clock_behind_ns;
 }
 
-// Answers have come for the session; while its socket takes no more they wait.
+// Emits arrived answers for the session, unless its socket takes no more.
 void Worker::deliver(Session& session) {
-    if (session.writing || session.settling || session.doomed) return;
+    const AtHand at_hand(*this, session);
+    if (session.writing || session.settling || session.doomed) return note_held(session);
     if (session.queued) return session.state.replies->remind();
     recorder_.take(session.state.fd, session.address, {});
     const bool written = take_memory(session, [&] { session.state.replies->emit(out_); });
@@ -176,11 +189,10 @@ void Worker::give(NewConnection connection) {
     wake();
 }
 
-void Worker::change(const WorkerLive& live, std::function<void()> done) {
+void Worker::change(std::list<Change>&& one) noexcept {
     std::lock_guard hold(lock_);
-    changes_.push_back({live, std::move(done)});
-    uint64_t one = 1;
-    (void)!write(wake_fd_, &one, sizeof one);
+    changes_.splice(changes_.end(), one);
+    wake();
 }
 
 void Worker::stop() {
@@ -200,7 +212,7 @@ void Worker::on_wake(evutil_socket_t fd, short, void* argument) {
     (void)!read(fd, &count, sizeof count);
     worker.pulse_.answer();
     std::vector<NewConnection> arriving;
-    std::vector<Change> changes;
+    std::list<Change> changes;
     bool stop = false;
     {
         std::lock_guard hold(worker.lock_);
@@ -231,40 +243,57 @@ void Worker::take_nodes() {
     try {
         backend_->take();
         must_take_ = false;
-    } catch (const std::bad_alloc&) {  // at the end of the next tick
+    } catch (const std::bad_alloc&) {  // retry at the end of the next tick
         must_take_ = true;
     }
 }
 
+// Without memory the connection is closed.
 void Worker::open(NewConnection connection) {
-    auto* session = new Session(*io_, connection.fd, connection.protocol);
+    const int fd = connection.fd;
+    const bool own = connection.own, admin = connection.admin;
+    try {
+        begin(std::move(connection));
+    } catch (const std::bad_alloc&) {
+        ::close(fd);
+        events_.not_opened();
+        if (!own) events_.descriptor_closed(admin);
+        return;
+    }
+    if (context_.options.trace) trace_connection(fd, new_connection_words(newest_->protocol));
+    resume(*newest_);
+}
+
+// Adds the newest session. Throws std::bad_alloc, without a session.
+void Worker::begin(NewConnection connection) {
+    for (std::vector<Session*>* list : {&ready_, &turn_, &doomed_})
+        if (list->capacity() <= sessions_) list->reserve(std::max<size_t>(64, 2 * size_t(sessions_)));
+    auto session = std::make_unique<Session>(*io_, connection.fd, connection.protocol);
     session->address = std::move(connection.address);
     session->state.admin = connection.admin;
     session->state.own = connection.own;
-    if (backend_ != nullptr) {
-        session->state.replies = new ReplyQueue(replies_, connection.fd, session);
-    }
+    if (backend_ != nullptr) session->state.replies = new ReplyQueue(replies_, connection.fd, session.get());
     recorder_.note("opened connection", connection.fd);
     context_.now = node_now();
     session->last_command.store(context_.now, std::memory_order_relaxed);
-    list_newest(*session);
     events_.opened(*session);
-    if (context_.options.trace) trace_connection(connection.fd, new_connection_words(connection.protocol));
-    resume(*session);
+    sessions_++;
+    list_newest(*session.release());
 }
 
-// What a client sent after its last answer is read away first: closing over unread input makes the kernel
-// send a reset, and the answer may be lost.
+// Unread input is discarded first: closing over it makes the kernel send a reset, and the last answer may be lost.
 void Worker::close(Session& session, SessionEnd why) {
+    const bool listed = session.doomed;
+    session.doomed = true;  // make_room() must not end it once more
     recorder_.put_down();
     recorder_.note(session_end_name(why).data(), session.state.fd);
     io_->leave(session);
     unlist(session);
     if (session.queued) std::erase(ready_, &session);
-    if (session.doomed) std::erase(doomed_, &session);
+    if (listed) std::erase(doomed_, &session);
     events_.closed(session, why);
     if (context_.options.trace) trace_connection(session.state.fd, "connection closed.");
-    if (why == SessionEnd::protocol_close || why == SessionEnd::server_stopped) {
+    if (why == SessionEnd::protocol_close || why == SessionEnd::server_stopped || why == SessionEnd::buffers_full) {
         ::shutdown(session.state.fd, SHUT_WR);
         constexpr int reads_max = 64;
         char thrown_away[8 << 10];
@@ -275,6 +304,7 @@ void Worker::close(Session& session, SessionEnd why) {
         ::close(session.state.fd);
         if (!session.state.own) events_.descriptor_closed(session.state.admin);
     }
+    sessions_--;
     delete &session;
 }
 
@@ -302,11 +332,13 @@ void Worker::on_second(evutil_socket_t, short, void* argument) {
         if (worker.oldest_ == nullptr) return;
         Session& session = *worker.oldest_;
         const NodeSeconds last = session.last_command.load(std::memory_order_relaxed);
-        if (last >= now || now - last <= limit) return;  // later than now: of one who was served meanwhile
+        if (last >= now || now - last <= limit) return;  // later than now: it was just served
         worker.context_.now = now;
         worker.touch(session);
-        // Who asks now, or waits to be served, is not idle: this turn may have begun long before its request came.
-        if (session.queued || (!session.busy() && worker.io_->receive_now(session))) continue;
+        // A client with a request in the socket or in the queue is not idle: this turn may have begun long before the request
+        // came. Nor is one whose value arrives in its slot, which receive_now() does not return.
+        const uint64_t missing = missing_of(session);
+        if (session.queued || (!session.busy() && worker.io_->receive_now(session)) || missing_of(session) != missing) continue;
         worker.counters_.idle_kicks.add(1);
         worker.close(session, SessionEnd::idle_timeout);
     }
@@ -319,29 +351,21 @@ void Worker::touch(Session& session) {
     list_newest(session);
 }
 
-// As in a multi-get: the memory of all is on its way before the first is read.
+// As in a multi-get: prefetches for all before the first is read.
 void Worker::coming(std::span<const std::string_view> inputs) {
     std::array<protocol::Key, proxy::LocalGet::prefetch_window> keys;
     for (size_t i = 0; i < inputs.size();) {
         size_t count = 0;
         for (; i < inputs.size() && count < keys.size(); i++) {
             const std::string_view key = protocol::likely_key(inputs[i]);
-            if (!key.empty()) keys[count++].bytes = key;
+            if (!key.empty()) keys[count++] = context_.key(key);
         }
-        const auto all = std::span(keys).first(count);
-        if (backend_ != nullptr) {
-            backend_->expect(all);
-            continue;
-        }
-        for (protocol::Key& key : all) {
-            key.hash = local_.hash(key.bytes);
-            local_.prefetch_bucket(key.hash);
-        }
-        for (const protocol::Key& key : all) local_.prefetch_item(key.hash);
+        context_.expect(std::span(keys).first(count));
     }
 }
 
 void Worker::received(Session& session, std::string_view bytes, bool all) {
+    const AtHand at_hand(*this, session);
     counters_.bytes_read.add(bytes.size());
     recorder_.note("received on connection, bytes:", session.state.fd, int64_t(bytes.size()));
     session.drained = stopping_ && all;
@@ -350,24 +374,41 @@ void Worker::received(Session& session, std::string_view bytes, bool all) {
     std::string_view input = bytes;
     const bool stashed = !session.unread().empty();
     if (stashed) {
-        if (!take_memory(session, [&] { session.keep().input.append(bytes); })) return;
+        if (!take_memory(session, [&] { take_in(session, bytes); })) return;
         input = session.unread();
     }
     if (input.size() >= session.input_want)
         serve(session, input, stashed);
     else if (stash(session, input, stashed))
-        stopping_ ? send_replies(session) : after_sending(session);  // none, but what was queued leaves before it ends
+        stopping_ ? send_replies(session) : after_sending(session);  // no new ones, but queued ones leave before it ends
 }
 
-// What came although the session could not take it: for its next turn (T2).
+// Appends to the session's input.
+void Worker::take_in(Session& session, std::string_view bytes) {
+    SessionBytes& input = kept(session).input;
+    const size_t needed = input.size() + bytes.size();
+    if (needed > input.capacity()) context_.has_room(std::max(needed, 2 * input.capacity()));
+    input.append(bytes);
+}
+
+void Worker::received_in_place(Session& session, size_t bytes) {
+    read_clock();
+    counters_.bytes_read.add(bytes);
+    recorder_.note("received a value on connection, bytes:", session.state.fd, int64_t(bytes));
+    touch(session);
+    session.state.pending->upload->advance(bytes);
+}
+
+// Keeps bytes received by a busy session for its next turn (T2).
 void Worker::keep(Session& session, std::string_view bytes) {
     if (session.closing || session.doomed) return;
-    if (!take_memory(session, [&] { session.keep().input.append(bytes); })) return;
+    if (!take_memory(session, [&] { take_in(session, bytes); })) return;
     if (session.unread().size() >= session.input_want) session.unserved = true;
     if (session.unread().size() > ahead_bytes_max && !session.paused) pause(session);
 }
 
 void Worker::input_ended(Session& session, int error) {
+    const AtHand at_hand(*this, session);
     if (session.doomed) return;
     session.end = error == 0 ? SessionEnd::client_closed : SessionEnd::peer_reset;
     const bool answers_come = session.state.replies != nullptr && !session.state.replies->empty();
@@ -375,11 +416,10 @@ void Worker::input_ended(Session& session, int error) {
     if (error != 0 && !session.busy()) return close(session, session.end);
     session.deaf = true;
     pause(session);
-    if (now) send_replies(session);  // none, but what was queued leaves before it ends
+    if (now) send_replies(session);  // no new ones, but queued ones leave before it ends
 }
 
-// The worker stops: what the socket holds is served. Without more than that the session ends when all is answered, and with the
-// socket.
+// The worker stops: serves the bytes in the socket. If there are none, the session ends once all is answered and sent.
 void Worker::receive_rest(Session& session) {
     if (!unpause(session) || io_->receive_now(session)) return;
     session.end = SessionEnd::server_stopped;
@@ -395,8 +435,12 @@ bool Worker::serve(Session& session, std::string_view input, bool stashed) {
     }
     auto* engine = session.protocol == SessionProtocol::binary ? run_binary : run_text;
     show(session, ShownState::parsing);
-    if (latencies_.lists_slow()) latencies_.begin_batch(session.state.fd, input);
+    if (latencies_.lists_slow()) {
+        const PendingSet* const pending = session.state.pending.get();  // then `input` is in the middle of its value
+        latencies_.begin_batch(session.state.fd, pending != nullptr ? std::string_view(pending->head) : input);
+    }
     Progress progress;
+    const bool waited = session.state.pending != nullptr;
     recorder_.take(session.state.fd, session.address, input);
     if (!take_memory(session, [&] {
             progress = engine(context_, session.state, input, out_, options_.requests_per_event);
@@ -404,6 +448,7 @@ bool Worker::serve(Session& session, std::string_view input, bool stashed) {
         }))
         return false;
     recorder_.put_down();
+    if (!waited && session.state.pending == nullptr) session.state.line.sends_values = false;
     CHECK(progress.consumed <= input.size());
     session.input_want = progress.next == Next::more ? progress.want : 0;
     session.unserved = progress.next != Next::more && progress.consumed < input.size();
@@ -412,7 +457,7 @@ bool Worker::serve(Session& session, std::string_view input, bool stashed) {
     if (progress.next == Next::watch) session.watch_flags = progress.watch_flags;
     if (progress.next == Next::dump)
         if (!take_memory(session, [&] {
-                session.keep().dump = std::make_unique<DumpWalk>(progress.mgdump, progress.dump_classes);
+                kept(session).dump = std::make_unique<DumpWalk>(progress.mgdump, progress.dump_classes);
                 session.dumping = true;
             }))
             return false;
@@ -425,23 +470,29 @@ bool Worker::serve(Session& session, std::string_view input, bool stashed) {
     return send_replies(session);
 }
 
-// Keeps what was not consumed. `rest` may lie in the session's own buffer (stashed) or in the shared one.
-// What a large value or a deep pipeline made room for is given back with what it was needed for.
+// Keeps unconsumed input. `rest` may lie in the session's own buffer (stashed) or in the shared one. Frees capacity of large
+// values and deep pipelines after use.
 bool Worker::stash(Session& session, std::string_view rest, bool stashed) {
     show_resting(session);
-    if (!stashed) return rest.empty() || take_memory(session, [&] { session.keep().input.assign(rest); });
-    Unfinished& kept = session.keep();
+    if (!stashed) {
+        if (rest.empty()) return true;
+        if (!take_memory(session, [&] { take_in(session, rest); })) return false;
+        note_held(session);
+        return true;
+    }
+    Unfinished& unfinished = kept(session);
     if (rest.empty()) {
-        std::string().swap(kept.input);
-        kept.input_start = 0;
+        release(unfinished.input);
+        unfinished.input_start = 0;
         session.release();
         return true;
     }
-    kept.input_start = kept.input.size() - rest.size();
-    if (kept.input_start <= std::max(rest.size(), session_bytes_kept)) return true;
+    unfinished.input_start = unfinished.input.size() - rest.size();
+    note_held(session);
+    if (unfinished.input_start <= std::max(rest.size(), session_bytes_kept)) return true;
     return take_memory(session, [&] {
-        std::string(rest).swap(kept.input);
-        kept.input_start = 0;
+        SessionBytes(rest, unfinished.input.get_allocator()).swap(unfinished.input);
+        unfinished.input_start = 0;
     });
 }
 
@@ -449,7 +500,8 @@ void Worker::show_resting(Session& session) {
     if (session.state.swallow != 0)
         show(session, ShownState::swallowing);
     else
-        show(session, session.input_want != 0 ? ShownState::receiving_value : ShownState::waiting);
+        show(session, session.input_want != 0 || session.state.pending != nullptr ? ShownState::receiving_value
+                                                                                  : ShownState::waiting);
 }
 
 void Worker::queue(Session& session) {
@@ -460,20 +512,21 @@ void Worker::queue(Session& session) {
     ready_.push_back(&session);
 }
 
-// The turn of those that gave way: once each, after the sockets that were ready with them.
+// A step of each queued session, after the sockets that were ready with them.
 void Worker::turn_of_waiting() {
-    std::vector<Session*> turn;
-    turn.swap(ready_);
+    turn_.swap(ready_);
     read_clock();
-    for (Session* session : turn) {
+    for (Session* session : turn_) {
         io_->relieve();
-        if (!session->queued) continue;  // its socket took no more
+        if (!session->queued) continue;  // waits for its socket
         session->queued = false;
         take_turn(*session);
     }
+    turn_.clear();
 }
 
 void Worker::take_turn(Session& session) {
+    const AtHand at_hand(*this, session);
     CHECK(!session.writing);
     if (session.state.replies != nullptr && session.state.replies->due()) return deliver(session);
     if (session.held || session.closing)

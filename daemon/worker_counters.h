@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What each worker counts of the requests it serves; `stats` prints the sums over workers.
-// Owner: one worker each; read by anybody (base/counters.h).
+// The counters of each worker; `stats` prints sums over workers. Owner: one worker each; any thread reads (base/counters.h).
 #pragma once
 
 #include <array>
@@ -27,6 +26,8 @@ namespace farcached::daemon {
 //        name               help (names are memcached's, doc/protocol.txt "Statistics")
 #define WORKER_COUNTERS(X)                                                                      \
     X(cmd_flush, "flush_all requests")                                                          \
+    X(read_oom, "requests that found no room among all clients' buffers")                       \
+    X(response_oom, "replies that found no room among all clients' buffers")                    \
     X(cmd_delete_prefix, "deletes by prefix")                                                   \
     X(cmd_touch, "touch and get-and-touch requests")                                            \
     X(cmd_meta, "meta commands")                                                                \

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Worker, the half that gives out: replies to the socket, and what a session does when they are there.
+// Worker, output: sends replies, and continues the session afterwards.
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -7,20 +7,21 @@
 #include <new>
 
 #include "base/check.h"
+#include "daemon/event_io.h"
 #include "daemon/worker.h"
 
 namespace farcached::daemon {
 
 namespace {
 
-constexpr size_t out_bytes_kept = 256 << 10;  // of the shared output buffer, between ticks
+constexpr size_t out_bytes_kept = 256 << 10;  // capacity of the shared output buffer between ticks
 
 }  // namespace
 
 bool Worker::send_replies(Session& session) {
     const bool tell = session.closing || session.watch_flags != 0 || session.deaf || stopping_;
     if (out_.empty() && !tell) return after_sending(session);
-    const size_t size = out_.size();
+    const size_t size = out_.leaves();
     Sent sent{Sent::failed};
     if (!take_memory(session, [&] { sent = io_->send(session, out_, tell); })) return false;
     if (sent.how == Sent::failed) {
@@ -31,8 +32,7 @@ bool Worker::send_replies(Session& session) {
     recorder_.note(sent.how == Sent::queued ? "queued for connection, bytes:" : "sent on connection, bytes:", session.state.fd,
                    int64_t(sent.how == Sent::part ? sent.bytes : size));
     if (sent.how == Sent::part) {
-        auto keep = [&] { session.keep().output.assign(out_.data() + sent.bytes, size - sent.bytes); };
-        if (!take_memory(session, keep)) return false;
+        if (!take_memory(session, [&] { keep_rest(kept(session), out_, sent.bytes); })) return false;
         out_.clear(out_bytes_kept);
         if (begin_writing(session)) return true;
         close(session, SessionEnd::no_memory);
@@ -46,19 +46,37 @@ bool Worker::send_replies(Session& session) {
 void Worker::before_sending() { context_.record_accesses(); }
 
 void Worker::sent(Session& session) {
+    const AtHand at_hand(*this, session);
     if (!session.settling) return;
     session.settling = false;
     after_sending(session);
 }
 
-// It is in no position to be closed here: others may be under way with it.
-void Worker::unsent(Session& session, std::string_view rest, int error) {
+// Keeps all of `out` after the first `taken` bytes: copies its own bytes, and moves the borrowed ones.
+void Worker::keep_rest(Unfinished& kept, OutBuffer& out, size_t taken) {
+    std::vector<OutPiece> pieces = out.take_pieces();
+    const size_t start = take_front(pieces, 0, taken);
+    for (OutPiece& piece : pieces) piece.at -= start;
+    const std::string_view rest = out.own().substr(start);
+    context_.has_room(rest.size());
+    kept.output.assign(rest);
+    kept.output_start = 0;
+    kept.output_pieces = std::move(pieces);
+}
+
+// Marks the session doomed instead of closing it: callers may be working on it.
+void Worker::unsent(Session& session, OutBuffer& out, size_t taken, int error) {
+    const AtHand at_hand(*this, session);
+    if (session.doomed) return;
     session.settling = false;
     if (session.queued) std::erase(ready_, &session);
     session.queued = false;
     if (error != 0) return doom(session, SessionEnd::send_failed);
     try {
-        session.keep().output.assign(rest);
+        keep_rest(kept(session), out, taken);
+    } catch (const SessionMemorySpent&) {
+        counters_.response_oom.add(1);
+        return doom(session, SessionEnd::buffers_full);
     } catch (const std::bad_alloc&) {
         return doom(session, SessionEnd::no_memory);
     }
@@ -72,16 +90,16 @@ void Worker::doom(Session& session, SessionEnd why) {
     doomed_.push_back(&session);
 }
 
-// `output` waits for the socket. False: there is no memory for that.
+// `output` waits for the socket. False: no memory for that.
 bool Worker::begin_writing(Session& session) {
-    session.keep().output_start = 0;
     session.writing = true;
     show(session, ShownState::writing);
+    note_held(session);
     io_->pause(session);
     return io_->await_room(session);
 }
 
-// The session is not read, for one of the reasons of await_answers() or because there is nothing more to read.
+// Stops reading the session, for a reason of await_answers() or at the end of input.
 void Worker::pause(Session& session) {
     session.paused = true;
     if (!session.writing) io_->pause(session);
@@ -93,7 +111,7 @@ bool Worker::unpause(Session& session) {
     return resume(session);
 }
 
-// What a session does while some of its replies are still to come.
+// The session's next step while some replies are missing.
 bool Worker::await_answers(Session& session) {
     session.state.replies->remind();
     if (session.state.replies->due()) return true;
@@ -109,7 +127,7 @@ bool Worker::await_answers(Session& session) {
     return true;
 }
 
-// What a session does once all its replies are with the socket.
+// The session's next step once the socket has all replies.
 bool Worker::after_sending(Session& session) {
     if (session.state.replies != nullptr && !session.state.replies->empty()) return await_answers(session);
     if (session.closing) {
@@ -136,7 +154,7 @@ bool Worker::after_sending(Session& session) {
     return false;
 }
 
-// One portion; the rest in later turns. What the client sent behind the command waits for the end of it.
+// One portion; the rest in later turns. Input behind the command waits for the end.
 void Worker::stream_dump(Session& session) {
     bool more = false;
     if (!take_memory(session, [&] {
@@ -158,13 +176,15 @@ bool Worker::become_watcher(Session& session) {
     io_->pause(session);
     io_->before_giving_away();
     auto closed = [&events = events_, admin = session.state.admin] { events.descriptor_closed(admin); };
-    if (watch_.adopt(session.state.fd, flags, closed)) {
+    bool adopted = false;
+    if (!take_memory(session, [&] { adopted = watch_.adopt(session.state.fd, flags, closed); })) return false;
+    if (adopted) {
         close(session, SessionEnd::became_watcher);
         return false;
     }
     session.paused = false;
     if (!resume(session)) return false;
-    out_.append(WatchHub::too_many);
+    if (!take_memory(session, [&] { out_.append(WatchHub::too_many); })) return false;
     return send_replies(session);
 }
 
@@ -175,9 +195,9 @@ bool Worker::resume(Session& session) {
 }
 
 bool Worker::send_pending(Session& session) {
-    Unfinished& kept = session.keep();
-    std::string_view rest = std::string_view(kept.output).substr(kept.output_start);
-    ssize_t sent = send(session.state.fd, rest.data(), rest.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+    Unfinished& rest = *session.unfinished;
+    const ssize_t sent =
+        send_some(session.state.fd, rest.output, rest.output_start, rest.output_pieces, MSG_NOSIGNAL | MSG_DONTWAIT);
     counters_.write_calls.add(1);
     if (sent < 0) {
         if (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR) return false;
@@ -185,19 +205,21 @@ bool Worker::send_pending(Session& session) {
         return false;
     }
     counters_.bytes_written.add(uint64_t(sent));
-    kept.output_start += size_t(sent);
-    if (kept.output_start < kept.output.size()) return false;
-    std::string().swap(kept.output);
-    session.release();
+    rest.output_start = take_front(rest.output_pieces, rest.output_start, size_t(sent));
+    if (rest.output_start < rest.output.size() || !rest.output_pieces.empty()) return false;
+    daemon::release(rest.output);
+    rest.output_start = 0;
     return true;
 }
 
 void Worker::writable(Session& session) {
+    const AtHand at_hand(*this, session);
     if (session.doomed) return;
     read_clock();
     touch(session);
     if (!send_pending(session)) return;
     session.writing = false;
+    session.release();
     show_resting(session);
     io_->pause(session);
     if (session.paused || resume(session)) after_sending(session);

@@ -29,11 +29,11 @@ Descriptor accept_one(int listener, Descriptor& reserve, SocketAddress* from, ui
             turned_away += one_waited;
             unwanted.reset();
             reserve = reserve_descriptor();
-            // A kernel looks for a descriptor before it looks whether anybody waits.
+            // The kernel allocates a descriptor before it checks the queue: the error proves no waiting connection.
             if (one_waited || error == EINTR || error == ECONNABORTED || error == EPROTO) continue;
             return Descriptor();
         }
-        // Connections that died while they waited are errors of theirs, not of the listener.
+        // A connection that died in the queue fails accept4(); the listener is sound.
         if (errno == EINTR || errno == ECONNABORTED || errno == EPROTO) continue;
         return Descriptor();
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Accepting connections, and what to do when there are no descriptors for them: a listening socket
-// stays readable until its connections are taken, so they are taken and closed.
+// Accepts connections. Out of descriptors, it accepts and closes them: a listening socket stays readable until its
+// queue is empty.
 #pragma once
 
 #include <cstdint>
@@ -10,11 +10,11 @@
 
 namespace farcached::fabric {
 
-// A descriptor to hold in reserve; none if there is none to be had.
+// A descriptor to hold in reserve; none if the process has no free descriptor.
 Descriptor reserve_descriptor();
 
-// The next connection, non-blocking and closed on exec; none: nobody waits. `reserve` is renewed as
-// needed. turned_away: how many were, is added to.
+// The next connection, non-blocking and closed on exec; none: no connection waits, or accept4() failed. Reopens
+// `reserve` as needed. Adds to turned_away the connections that it closed.
 Descriptor accept_one(int listener, Descriptor& reserve, SocketAddress* from, uint64_t& turned_away);
 
 // An epoll descriptor that watches `fd` for `events` (EPOLLIN, ...); none: errno says why.

@@ -43,7 +43,7 @@ void BufferPool::take_free(uint32_t number) {
     block.use = Use::inner;
 }
 
-// A buffer of that order out of the smallest free one that holds it; nil: there is none.
+// A buffer of that order out of the smallest free one that holds it; nil: no free buffer is large enough.
 uint32_t BufferPool::split_off(uint8_t wanted) {
     uint8_t order = wanted;
     while (order <= order_top_ && free_[order] == nil) order++;

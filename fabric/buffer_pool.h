@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// BufferPool: memory that RDMA reaches: into which READs land, or which others READ. One piece, taken at start, so that
-// it can be registered once, and lent out in buffers of a power of two bytes. What it cannot lend goes another way.
+// BufferPool: memory for RDMA: our READs land in it, or the other side READs from it. One piece, allocated at start,
+// so that it is registered once. The pool lends buffers of a power of two bytes; without one, the caller uses another path.
 //
 // Owner: one thread; its connections share it. It outlives their channels.
-// L1  A buffer is lent to one who reads, and belongs to the channel from the posting until the completion, or, if the
-//     other side READs it, until its reply, or until the channel is destroyed (S12): who gives it back says that this is
-//     over.
-// L2  Free neighbours are one buffer again as soon as both are free, but for one buffer of each size, which is kept whole
-//     for the next who wants as much until another size needs its room: nothing is lost to fragments for good.
+// L1  A reader borrows a buffer, which belongs to the channel from the posting until the completion, or, if the other
+//     side READs it, until its reply. Destruction of the channel ends both (S12). The caller of give_back() ensures this.
+// L2  Neighbours merge as soon as both are free. One buffer of each size is kept whole for the next loan of that size,
+//     until another size needs its room. So no memory stays lost to fragments.
 #pragma once
 
 #include <array>
@@ -28,7 +27,7 @@ class BufferPool {
     BufferPool(const BufferPool&) = delete;
     BufferPool& operator=(const BufferPool&) = delete;
 
-    // Room for `bytes`, aligned to 8 at least and not initialised, or nullptr: there is no such room now.
+    // Room for `bytes`, aligned to 8 at least and not initialised, or nullptr: no such room is free now.
     uint64_t* lend(size_t bytes);
     void give_back(const uint64_t* buffer);
 

@@ -1,29 +1,30 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Channel: one connection between a worker of a proxy and a node. Frames travel over it in order, both ways; where
-// the node's memory can be reached, the proxy's side also reads it one-sided. The same class stands at both ends.
+// Channel: one connection between a worker of a proxy and a node. Frames travel over it in order, both ways. Where the
+// transport reaches the node's memory, the proxy's side also reads it one-sided. Both ends use the same class.
 //
-// Nothing here waits. Whoever owns a channel polls fd(), calls ready() when it is readable (or, while
-// wants_write(), writable) and flush() once at the end of a tick in which out() was appended to or a read was
-// posted. What happens is told through ChannelEvents: ended() from within ready() and flush(), all else from within
-// ready() alone, so that flush() never makes anybody append to what it sends.
+// No call waits. The owner of a channel polls fd(). It calls ready() when fd() is readable (or, while wants_write(),
+// writable). It calls flush() once at the end of a tick that appended to out() or posted a read. ChannelEvents reports
+// results: ended() from within ready() and flush(), all else from within ready() alone. So flush() never causes an
+// append to the bytes that it sends.
 //
 // C1  A channel belongs to one thread.
-// C2  What arrives is copied out of shared memory before anybody looks at it (S10).
-// C3  Buffers are bounded: received() is shown at most input_bytes_max unconsumed bytes, then nothing more is taken
-//     from the transport; out() is bounded by who appends, who looks at out_pending() and stops asking or consuming
-//     (back-pressure). When what was pending has been sent, what was left unconsumed is shown again.
-// C4  After ended() nothing is told any more, no read completes, and the channel is only good for destruction, from
-//     within ended() at the earliest. It is told once, and never from within the constructor.
+// C2  The channel copies input out of shared memory before anything parses it (S10).
+// C3  Buffers are bounded: received() is shown at most input_bytes_max unconsumed bytes; beyond that the channel takes
+//     no more from the transport. The owner bounds out(): it checks out_pending() and stops sending or consuming
+//     (back-pressure). When the pending bytes are sent, the channel shows the unconsumed input again.
+// C4  After ended() the channel reports no event, completes no read, and is only good for destruction, from within
+//     ended() at the earliest. It calls ended() once, and never from within the constructor.
 // C5  A landing buffer belongs to the channel from post_read() until its read_done() or until ended() (S12).
-// C6  A read proves nothing by itself: its bytes are to be validated (S4), on a clock read after read_done().
-// C7  Where the transport allows it, each end has a container: container_bytes that the other end of this very
-//     connection writes one-sided, and nobody else; nothing there says so, but what is sent behind it. Whoever can write
-//     it can do so at any time, so it is looked at in a copy (C2), and believed as little as any input. Over shm it lies
-//     in memory that only the two processes have. Over RDMA it is registered for the connection alone and, where the
-//     device has memory windows of type 2, reached through one that is bound to the queue pair: no other connection's
-//     WRITEs get there, whatever key they name. Where it has none, it is the key that keeps others out, which only the
-//     other end is told, and which another client of the same node could guess: what it can do then is to spoil a
-//     message of that connection, and no more than that connection itself could.
+// C6  A read proves nothing by itself: validate its bytes (S4), on a clock read after read_done().
+// C7  Where the transport allows it, each end has a container: container_bytes that only the other end of this
+//     connection writes, one-sided. One call writes a report there and notifies its reader; one event gives its length.
+//     Over RDMA both are one WRITE with immediate data. Over shm the event is a word beside the container. Reports and
+//     frames have no order between them. The writer can write the container at any time. So its owner reads it from a
+//     copy (C2) and checks it as any input. Over shm it lies in memory that only the two processes share. Over RDMA it is
+//     registered for the connection alone. Where the device has memory windows of type 2, the other end writes through
+//     one bound to the queue pair: WRITEs of other connections cannot reach it with any key. Without windows its key
+//     protects it, and only the other end gets the key. Another client of the same node could guess the key. Then it can
+//     spoil a message of that connection, and do no more than that connection itself.
 #pragma once
 
 #include <cstddef>
@@ -31,6 +32,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/out_buffer.h"
@@ -64,7 +66,7 @@ enum class ChannelEnd : uint8_t {
 std::string_view channel_end_name(ChannelEnd end);
 std::string_view channel_end_help(ChannelEnd end);
 
-// Unconsumed bytes that a channel shows at most, unless its maker is told otherwise: two frames of the usual size. Not
+// Unconsumed bytes that a channel shows at most, unless its creator chooses otherwise: two frames of the usual size. Not
 // less than one frame and eight bytes of the next.
 constexpr size_t input_bytes_default = 128 * 1024;
 
@@ -72,7 +74,7 @@ constexpr size_t container_bytes = 8 * 1024;  // C7
 
 // How a posted read ended.
 enum class ReadStatus : uint8_t {
-    done,        // the landing buffer holds what was there at some time since the posting, perhaps torn
+    done,        // the landing buffer holds bytes from some time since the posting, perhaps torn
     owner_dead,  // the process that owns the memory is dead (S9)
     failed,      // the transport refused, or completed with an error
 };
@@ -80,13 +82,16 @@ enum class ReadStatus : uint8_t {
 class ChannelEvents {
   public:
     virtual ~ChannelEvents() = default;
-    // A proxy's side: the transport is up, and it may say hello.
+    // A proxy's side: the transport is up; the proxy may send its hello.
     virtual void connected() = 0;
-    // All that has come and is not consumed yet; returns how much of it is. More of it only ever extends it. May be
-    // shown without anything new in it.
+    // All input that is not consumed yet; returns how many bytes of it are consumed. A later call only extends the rest. A
+    // call may show nothing new.
     virtual size_t received(std::string_view bytes) = 0;
     virtual void read_done(uint64_t token, ReadStatus status) = 0;
-    virtual void ended(ChannelEnd why, const std::string& text) = 0;  // the text: a sentence with address and cause
+    // The other end wrote a report of so many bytes into this end's container: 1 to container_bytes (C7). If a second
+    // report arrives before this call, the call reports only the second.
+    virtual void written(size_t) {}
+    virtual void ended(ChannelEnd why, const std::string& text) = 0;  // text: a sentence with address and cause
 };
 
 // A one-sided read of ptr.length bytes into `landing`, 8-byte aligned, with room for ptr.length rounded up to 8.
@@ -94,12 +99,12 @@ struct ReadRequest {
     RemotePtr ptr;
     uint64_t* landing = nullptr;
     uint64_t token = 0;
-    // Behind the read, one is added to the counter of the item at ptr, if the channel counts_reads(). What of that
-    // comes late, or of a read that is not believed, counts all the same.
+    // After the read, adds one to the counter of the item at ptr, if the channel counts_reads(). The addition counts even
+    // when it is late or when the read fails validation.
     bool count = false;
 };
 
-// A one-sided read of `bytes` bytes `offset` bytes behind the beginning of what the other side lends.
+// A one-sided read of `bytes` bytes at `offset` from the start of the memory that the other side lends.
 struct FetchRequest {
     uint64_t offset = 0;
     uint32_t bytes = 0;
@@ -111,75 +116,84 @@ class Channel {
   public:
     virtual ~Channel() = default;
 
-    // Polled for reading, by its level. One descriptor for the whole life of the channel.
+    // Poll it for reading, level-triggered. One descriptor for the whole life of the channel.
     virtual int fd() const = 0;
     virtual bool wants_write() const = 0;
     virtual void ready() = 0;  // may be called at any time
 
-    // Frames to be sent: append, then flush(). Whole frames only are in it at flush(), and nothing is after it.
+    // Frames to send: append, then flush(). At flush() it holds whole frames only; flush() empties it.
     OutBuffer& out() { return out_; }
-    // Sends what the transport takes now; the rest is kept and leaves as soon as it can.
+    // Sends as much as the transport takes now; keeps the rest and sends it as soon as possible.
     virtual void flush() = 0;
     size_t out_pending() const { return out_.size() + unsent_bytes_; }
-    // For the end of a tick, after flush(), if there is nothing else to do: looks for a moment whether more comes, if
-    // that has paid lately. True: call ready() again before sleeping. Never needed.
+    // Bytes of frames that the transport has taken so far.
+    uint64_t bytes_sent() const { return bytes_sent_; }
+    // For the end of a tick, after flush(), when the worker is idle: polls briefly for more input, if polling has paid
+    // lately. True: call ready() again before sleeping. Optional.
     virtual bool linger() { return false; }
 
-    // The node's regions, mapped read-only into this process; nullptr: they can only be asked for (two-sided), or
-    // read by post_read().
+    // The node's regions, mapped read-only into this process; nullptr: reach them with requests (two-sided), or with
+    // post_read().
     virtual const RegionView* mapped_region(uint32_t region) const = 0;
-    // Is the owner of the mapped regions alive and the one of the incarnation that was welcomed? To be asked after a
-    // copy from a mapped region (S9).
+    // Is the owner of the mapped regions alive, with the incarnation of the greeting? Call it after a copy from a mapped
+    // region (S9).
     virtual bool owner_alive() const = 0;
     virtual bool can_read() const = 0;  // by post_read()
-    // Only if can_read(), and for a pointer that is well_formed() and inside() its region. False: too many are under
-    // way, try again after the next read_done().
+    // Only if can_read(), and for a pointer that is well_formed() and inside() its region. False: too many reads are under
+    // way; try again after the next read_done().
     virtual bool post_read(const ReadRequest& request) = 0;
-    // Has the node counters of its items that a read can move (ReadRequest::count)? Once connected it does not change.
+    // Has the node counters of its items that a read can increment (ReadRequest::count)? Fixed once connected.
     virtual bool counts_reads() const { return false; }
-    // From here on counts there; `counters` outlives the channel. Else it counts for itself alone.
+    // From here on the channel counts in `counters`, which outlives it; before, in private counters.
     virtual void count_in(ChannelCounters& counters) { counters_ = &counters; }
 
-    // A proxy's side: the node READs values from the memory that was lent when the channel was made (BufferPool), of at
-    // most so many bytes each; 0: it does not. What it is told of belongs to it until its reply, or until the channel is
-    // destroyed (S12).
+    // A proxy's side: the longest value that the node READs from memory lent at the channel's creation (BufferPool); 0: the
+    // node READs none. A buffer named in a request belongs to the node until its reply, or until the channel is destroyed
+    // (S12).
     virtual uint64_t lends() const { return 0; }
-    // A node's side: READs what the proxy lends; read_done() tells of it. False: it cannot, or not now.
+    // A node's side: READs from memory that the proxy lends; read_done() reports the end. False: impossible, or not now.
     virtual bool post_fetch(const FetchRequest&) { return false; }
 
-    // Has this end a container (C7)? Once it has, it does.
+    // Has this end a container (C7)? Once true, always true.
     virtual bool has_container() const { return false; }
-    // Copies out of it, from its first byte; at most container_bytes. Only if there is one.
+    // Copies the container from its first byte, at most container_bytes. Only if has_container().
     virtual void copy_container(char*, size_t) const {}
-    // Writes the other end's container, from its first byte, with at most container_bytes, which are copied before the
-    // call returns. They are there before anything arrives that is appended to out() from now on. What was written
-    // before may be overwritten: whoever writes knows that it was read. False: there is none there, or no room now.
-    virtual bool post_write(std::string_view) { return false; }
+    // Writes 1 to container_bytes bytes into the other end's container, from its first byte, and notifies that end; then call
+    // flush(). Copies the bytes before it returns. May overwrite the previous report: the caller ensures that the other end
+    // has read it. False: no container there, or no room now.
+    virtual bool post_report(std::string_view) { return false; }
 
-    virtual void close() = 0;               // ended(closed) is told at the next ready() or flush()
+    virtual void close() = 0;               // the next ready() or flush() calls ended(closed)
     virtual std::string describe() const = 0;  // "tcp:127.0.0.1:11300", "shm:/run/farnode/a.sock"
+
+    // A node's side: an address prefix or process that may be one peer: "10.0.0.2", the first half of an IPv6 address,
+    // "process 4711" of this host. Connections of one source compete with each other first (node/seats.h).
+    const std::string& source() const { return source_; }
+    void set_source(std::string source) { source_ = std::move(source); }
 
   protected:
     ChannelCounters& counters() { return *counters_; }
 
     OutBuffer out_;
-    size_t unsent_bytes_ = 0;  // flushed, and not taken by the transport yet
+    size_t unsent_bytes_ = 0;  // flushed, but not taken by the transport yet
+    uint64_t bytes_sent_ = 0;
 
   private:
+    std::string source_;
     ChannelCounters own_counters_;
     ChannelCounters* counters_ = &own_counters_;
 };
 
-// A node's side: accepts connections. Owner: one thread; what it accepts may be given to another.
+// A node's side: accepts connections. Owner: one thread; another thread may get the accepted channels.
 class ChannelListener {
   public:
     virtual ~ChannelListener() = default;
     virtual int fd() const = 0;
-    // The next connection, or nullptr if there is none now. `events` is told from the first ready() on. May be called
-    // until it returns nullptr.
+    // The next connection, or nullptr if no connection waits. `events` gets calls from the first ready() on. Call it until
+    // it returns nullptr.
     virtual std::unique_ptr<Channel> accept(ChannelEvents& events) = 0;
     virtual std::string describe() const = 0;
-    // Connections that were closed because there was no descriptor for them; by who calls accept().
+    // Connections closed for lack of a descriptor. Call it from the thread that calls accept().
     virtual uint64_t turned_away() const { return 0; }
 };
 

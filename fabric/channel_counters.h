@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What goes over a channel, by the channel itself: declared once, here, for the cells, for statistics and for the man
-// page. What of it a transport does not have stays 0: only RDMA has SENDs, READs and doorbells.
+// Traffic of a channel, counted by the channel itself: declared once, here, for the counters, the statistics and the man
+// page. A counter of a feature that a transport lacks stays 0: only RDMA has SENDs, READs and doorbells.
 //
-// Owner: whoever owns the channel (Channel::count_in()); read by anybody (base/counters.h).
+// Owner: the owner of the channel (Channel::count_in()); any thread may read (base/counters.h).
 #pragma once
 
 #include "base/counters.h"

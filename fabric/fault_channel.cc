@@ -19,7 +19,8 @@ namespace {
 
 constexpr size_t reads_max = 64;
 constexpr uint64_t never = UINT64_MAX;
-constexpr uint32_t line_bytes = 64;  // what a cache, a bus and a network card move at once
+constexpr uint32_t line_bytes = 64;  // a cache, a bus and a network card move it at once
+constexpr uint32_t word_bytes = 8;   // never torn
 
 size_t landing_bytes(const ReadRequest& request) {
     return (size_t(request.ptr.length) + 7) / 8 * 8;
@@ -53,12 +54,11 @@ std::unique_ptr<FaultChannel> FaultChannel::wrap(const FaultPlan& plan, ChannelE
     return channel;
 }
 
-// ---- chance and time
-// --------------------------------------------------------------------------------
+// ---- chance and time --------------------------------------------------------------------------------
 
 uint64_t FaultChannel::now() const { return plan_.now_ns ? plan_.now_ns() : boottime_ns(); }
 
-// One throw per question, whatever the answer is used for (F2).
+// Draws once per call, whether or not the result is used (F2).
 bool FaultChannel::chance(std::mt19937_64& dice, double probability) {
     return double(dice() >> 11) * 0x1p-53 < probability;
 }
@@ -69,7 +69,7 @@ uint64_t FaultChannel::delay(std::mt19937_64& dice, double probability) {
     return late ? now() + ns : 0;
 }
 
-// One more step: is it the one?
+// Counts a step; true: the connection drops at it.
 bool FaultChannel::last_step() { return ++steps_ == plan_.drop_at_step; }
 
 void FaultChannel::drop() {
@@ -78,8 +78,7 @@ void FaultChannel::drop() {
     inner_->close();
 }
 
-// ---- what the owner does
-// ------------------------------------------------------------------------------
+// ---- calls of the owner -----------------------------------------------------------------------------
 
 void FaultChannel::ready() {
     if (over_) return;
@@ -100,7 +99,7 @@ void FaultChannel::flush() {
         held_out_.append(out_.data(), out_.size());
         out_.clear(0);
         if (last_step()) {
-            // Whether the last thing said was heard, nobody knows.
+            // After a drop the sender cannot know whether its last bytes arrived.
             if (chance(drop_dice_, 0.5)) send_held();
             drop();
         } else if (send_at_ns_ == 0) {
@@ -115,7 +114,7 @@ void FaultChannel::flush() {
 void FaultChannel::close() {
     if (silent()) return;
     send_at_ns_ = 0;
-    send_held();  // what was flushed before is on its way
+    send_held();  // bytes flushed before close() still leave
     closing_ = true;
     ending_ = Ending{ChannelEnd::closed,
                      describe() + ": " + std::string(channel_end_help(ChannelEnd::closed))};
@@ -124,18 +123,18 @@ void FaultChannel::close() {
 }
 
 void FaultChannel::send_held() {
-    if (ending_ || send_at_ns_ > now()) return;  // what is said to nobody stays unsaid
+    if (ending_ || send_at_ns_ > now()) return;  // a channel that has ended sends nothing
     send_at_ns_ = 0;
     if (held_out_.empty()) return;
     inner_->out().append(held_out_);
     held_out_.clear();
     inner_->flush();
-    show_again_ = !in_.empty();  // whoever stopped consuming may want to go on
+    show_again_ = !in_.empty();  // an owner that stopped consuming may want to go on
 }
 
 void FaultChannel::count_unsent() { unsent_bytes_ = held_out_.size() + inner_->out_pending(); }
 
-// Last in every turn: what has ended is told, and nothing is touched after that.
+// The last step of every call: it may report the end, and after that nothing of the channel is touched.
 void FaultChannel::settle() {
     count_unsent();
     if (ending_ && (silent() || (in_.empty() && ending_->due_ns <= now()))) {
@@ -178,8 +177,7 @@ void FaultChannel::arm_timer() {
     CHECK(timerfd_settime(timer_.get(), 0, &timer, nullptr) == 0);
 }
 
-// ---- what the channel within tells
-// --------------------------------------------------------------------
+// ---- events of the inner channel --------------------------------------------------------------------
 
 void FaultChannel::connected() {
     if (silent()) return;
@@ -208,6 +206,12 @@ size_t FaultChannel::received(std::string_view bytes) {
     return taken;
 }
 
+void FaultChannel::written(size_t bytes) {
+    if (silent()) return;
+    if (last_step()) return drop();
+    events_.written(bytes);
+}
+
 void FaultChannel::read_done(uint64_t token, ReadStatus status) {
     for (HeldRead& read : held_reads_) {
         if (read.request.token != token || read.arrived) continue;
@@ -222,8 +226,7 @@ void FaultChannel::ended(ChannelEnd why, const std::string& text) {
     if (!ending_) ending_ = Ending{why, text, delay(end_dice_, plan_.delay_end)};
 }
 
-// ---- what its owner is told
-// ---------------------------------------------------------------------------
+// ---- events for the owner ---------------------------------------------------------------------------
 
 void FaultChannel::show() {
     if (in_.empty() || show_at_ns_ > now()) return;
@@ -236,7 +239,7 @@ void FaultChannel::show() {
     CHECK(consumed <= size);
     in_.erase(0, consumed);
     shown_ = size - consumed;
-    if (ending_) in_.clear();  // all was shown
+    if (ending_) in_.clear();  // all of it was shown
 }
 
 void FaultChannel::tell_reads() {
@@ -245,14 +248,15 @@ void FaultChannel::tell_reads() {
         auto first = held_reads_.end();
         for (auto read = held_reads_.begin(); read != held_reads_.end(); ++read)
             if (read->arrived && read->due_ns <= at &&
-                (first == held_reads_.end() || read->due_ns < first->due_ns))
+                (first == held_reads_.end() ||
+                 std::pair(read->due_ns, read->rank) < std::pair(first->due_ns, first->rank)))
                 first = read;
         if (first == held_reads_.end()) return;
         const HeldRead read = std::move(*first);
         held_reads_.erase(first);
         if (last_step()) return drop();
         ReadStatus status = read.status;
-        copy_lines(read.request, read.lines);
+        copy_units(read, read.units);
         if (status == ReadStatus::done && !inner_->owner_alive()) status = ReadStatus::owner_dead;
         if (status != ReadStatus::done)
             std::memset(read.request.landing, 0xa5, landing_bytes(read.request));
@@ -261,8 +265,7 @@ void FaultChannel::tell_reads() {
     }
 }
 
-// ---- reads
-// ----------------------------------------------------------------------------------------------
+// ---- reads ------------------------------------------------------------------------------------------
 
 bool FaultChannel::post_read(const ReadRequest& request) {
     CHECK(can_read());
@@ -271,26 +274,31 @@ bool FaultChannel::post_read(const ReadRequest& request) {
     if (!silent() && last_step()) drop();
     if (silent()) {
         arm_timer();
-        return true;  // never told: the channel has ended
+        return true;  // never reported: the channel has ended
     }
     HeldRead read;
     read.request = request;
-    const bool torn = chance(read_dice_, plan_.tear_read);
+    const bool by_lines = chance(read_dice_, plan_.tear_read);
+    const bool by_words = chance(read_dice_, plan_.tear_words);
+    read.unit_bytes = by_words ? word_bytes : line_bytes;
     const bool unlucky = chance(read_dice_, plan_.fail_read);
     const bool fails = ++reads_ == plan_.fail_read_number || unlucky;
     read.due_ns = delay(read_dice_, plan_.delay_read);
+    const bool behind = chance(read_dice_, plan_.shuffle_read);
+    const uint64_t rank = read_dice_();
+    read.rank = behind ? rank : 0;
     if (fails) read.status = ReadStatus::failed;
     if (inner_->mapped_region(request.ptr.region) == nullptr) {
         if (!inner_->post_read(request)) return false;
     } else {
-        plan_copy(read, torn);
+        plan_copy(read, by_lines || by_words);
     }
     held_reads_.push_back(std::move(read));
     arm_timer();
     return true;
 }
 
-// Copies now what is not left for later.
+// Copies the units that are not left for the completion.
 void FaultChannel::plan_copy(HeldRead& read, bool torn) {
     const ReadRequest& request = read.request;
     const RegionView& view = *inner_->mapped_region(request.ptr.region);
@@ -300,27 +308,29 @@ void FaultChannel::plan_copy(HeldRead& read, bool torn) {
         read.status = ReadStatus::failed;
         return;
     }
-    const uint64_t first = request.ptr.offset / line_bytes;
-    const uint64_t last = (request.ptr.offset + landing_bytes(request) - 1) / line_bytes;
-    std::vector<uint32_t> lines(size_t(last - first + 1));
-    std::iota(lines.begin(), lines.end(), 0U);
-    std::shuffle(lines.begin(), lines.end(), read_dice_);
-    const size_t later = torn ? read_dice_() % (lines.size() + 1) : 0;
-    read.lines.assign(lines.end() - long(later), lines.end());
-    lines.resize(lines.size() - later);
-    copy_lines(request, lines);
+    const uint64_t first = request.ptr.offset / read.unit_bytes;
+    const uint64_t last = (request.ptr.offset + landing_bytes(request) - 1) / read.unit_bytes;
+    std::vector<uint32_t> units(size_t(last - first + 1));
+    std::iota(units.begin(), units.end(), 0U);
+    std::shuffle(units.begin(), units.end(), read_dice_);
+    const size_t later = torn ? read_dice_() % (units.size() + 1) : 0;
+    read.units.assign(units.end() - long(later), units.end());
+    units.resize(units.size() - later);
+    copy_units(read, units);
     if (torn && plan_.between) plan_.between();
 }
 
-void FaultChannel::copy_lines(const ReadRequest& request, const std::vector<uint32_t>& lines) {
-    if (lines.empty()) return;
+void FaultChannel::copy_units(const HeldRead& read, const std::vector<uint32_t>& units) {
+    if (units.empty()) return;
+    const ReadRequest& request = read.request;
     const RegionView& view = *inner_->mapped_region(request.ptr.region);
     const uint64_t begin = request.ptr.offset, end = begin + landing_bytes(request);
-    for (uint32_t line : lines) {
-        const uint64_t from = begin / line_bytes * line_bytes + uint64_t(line) * line_bytes;
-        const uint64_t stop = std::min(from + line_bytes, end);
-        for (uint64_t at = std::max(from, begin); at < stop; at += 8)
-            request.landing[(at - begin) / 8] =
+    const uint64_t first = begin / read.unit_bytes * read.unit_bytes;
+    for (uint32_t unit : units) {
+        const uint64_t from = first + uint64_t(unit) * read.unit_bytes;
+        const uint64_t stop = std::min(from + read.unit_bytes, end);
+        for (uint64_t at = std::max(from, begin); at < stop; at += word_bytes)
+            request.landing[(at - begin) / word_bytes] =
                 words::load_relaxed(reinterpret_cast<const uint64_t*>(view.base + at));
     }
 }

@@ -1,18 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// FaultChannel: any channel, with what can go wrong going wrong, by a seed. For tests; linked
-// wherever channels are, so that whole programs can be tested with it.
+// FaultChannel: wraps any channel and injects faults by a seed. For tests; linked wherever channels are, so that whole
+// programs can be tested with it. Owner and threads: as any channel.
 //
-// F1  It keeps the contract of channel.h, and whatever it does a real fabric may do: bytes come
-// late and cut
-//     anywhere, reads late, in any order and torn, and a connection can end between any two things
-//     that happen.
-// F2  Of equal seeds and plans the nth read (send, receipt) is treated equally. When things happen
-// that the other
-//     side sends is not in its hands.
-// F3  A read of a mapped region is copied here, line by line in random order. One that is torn
-// copies some lines when
-//     it is posted and the others when it completes, so that it tears around whatever is written in
-//     between.
+// F1  It keeps the contract of channel.h and does only what a real fabric may do. Bytes arrive late and cut anywhere.
+//     Reads complete late, in any order and torn. A connection can end between any two events.
+// F2  Equal seeds and plans treat the nth read (send, receipt) equally. The seed does not control when the other side's
+//     messages arrive.
+// F3  It copies a read of a mapped region itself, line by line in random order, or word by word. A torn read copies some
+//     of these when it is posted and the others when it completes, so that it mixes in every write in between. A bus
+//     moves a line at once, and memory never tears a word: real hardware lies between the two.
+// F4  Reads overtake one another: by delays, or because the channel reports one after others that complete in the same call.
 #pragma once
 
 #include <cstdint>
@@ -31,39 +28,41 @@ namespace farcached::fabric {
 
 struct FaultPlan {
     uint64_t seed = 1;
-    // How likely, 0 to 1.
+    // Probabilities, 0 to 1.
     double delay_read = 0;  // it completes later than it could
     double fail_read = 0;   // it completes as failed, with garbage in its landing buffer
-    double tear_read = 0;   // F3; only where regions are mapped
-    double delay_send = 0;  // what is flushed leaves later, together with what is flushed meanwhile
-    double delay_receive = 0;  // what came is shown later, together with what comes meanwhile
-    double split_receive = 0;  // what came is shown in parts
-    double delay_end = 0;      // that the other side is gone is told later
-    uint64_t delay_ns_min = 0;          // of each; drawn evenly from the one
+    double tear_read = 0;   // F3, between lines; only where regions are mapped
+    double tear_words = 0;  // F3, between words; only where regions are mapped
+    double shuffle_read = 0;  // F4: it is reported after others that are due, in any order
+    double delay_send = 0;  // flushed bytes leave later, together with bytes flushed until then
+    double delay_receive = 0;  // input is shown later, together with input that arrives until then
+    double split_receive = 0;  // input is shown in parts
+    double delay_end = 0;      // the end of the other side is reported later
+    uint64_t delay_ns_min = 0;          // each delay is drawn evenly from the one
     uint64_t delay_ns_max = 2'000'000;  // to the other, which is not less
     uint64_t fail_read_number = 0;      // this one fails, counted from 1; 0: none
     uint64_t drop_at_step = 0;          // the connection is reset at this step; 0: never
-    std::function<void()> between;      // runs when the first part of a torn read is copied
+    std::function<void()> between;      // runs after the first part of a torn read is copied
     std::function<uint64_t()>
         now_ns;  // empty: CLOCK_BOOTTIME. With another clock, call ready() when it has moved
 };
 
-// What environment the process was started with says: FARCACHED_FAULTS, "seed=1,tear_read=0.5,delay_ms=3". For programs
-// of their own, which t/faulty.cc defines it for; every call draws another seed from the first.
+// The plan in the environment variable FARCACHED_FAULTS: "seed=1,tear_read=0.5,delay_ms=3". Separate programs use it;
+// t/faulty.cc defines it for them. Every call draws another seed from the first.
 FaultPlan fault_plan_of_environment();
 
-// Steps, as drop_at_step counts them: connected(), each receipt, each posting of a read, each
-// completion of one, each flush() of something. At the step it happens in part, as far as the other
-// side sees it, or not at all.
+// Steps, as drop_at_step counts them: connected(), each receipt, each report that was written, each posting of a read, each
+// completion of a read, each flush() with bytes. The dropped step takes effect in part, as seen by the other side, or not
+// at all.
 class FaultChannel final : public Channel, private ChannelEvents {
   public:
-    // `make` makes the channel within, for the events that it is given; nullptr if that returned
-    // nullptr, or if there are no descriptors.
+    // `make` creates the inner channel for the given events. nullptr: `make` returned nullptr, or the process has no free
+    // descriptor.
     using Maker = std::function<std::unique_ptr<Channel>(ChannelEvents&)>;
     static std::unique_ptr<FaultChannel> wrap(const FaultPlan& plan, ChannelEvents& events,
                                               const Maker& make);
 
-    uint64_t steps() const { return steps_; }  // that have been
+    uint64_t steps() const { return steps_; }  // so far
 
     int fd() const override { return poller_.get(); }
     bool wants_write() const override { return false; }
@@ -80,7 +79,7 @@ class FaultChannel final : public Channel, private ChannelEvents {
     bool counts_reads() const override { return inner_->counts_reads(); }
     bool has_container() const override { return inner_->has_container(); }
     void copy_container(char* to, size_t bytes) const override { inner_->copy_container(to, bytes); }
-    bool post_write(std::string_view bytes) override { return !silent() && inner_->post_write(bytes); }
+    bool post_report(std::string_view bytes) override { return !silent() && inner_->post_report(bytes); }
     void count_in(ChannelCounters& counters) override { inner_->count_in(counters); }
     void close() override;
     std::string describe() const override { return "fault:" + inner_->describe(); }
@@ -89,9 +88,11 @@ class FaultChannel final : public Channel, private ChannelEvents {
     struct HeldRead {
         ReadRequest request;
         uint64_t due_ns = 0;
-        bool arrived = false;  // all there is to wait for is the time
+        bool arrived = false;  // only its delay remains
         ReadStatus status = ReadStatus::done;
-        std::vector<uint32_t> lines;  // to be copied when it is due
+        uint64_t rank = 0;             // of reads due together, the least comes first
+        uint32_t unit_bytes = 0;       // of a line, or of a word
+        std::vector<uint32_t> units;   // copied when it is due
     };
     struct Ending {
         ChannelEnd why;
@@ -103,6 +104,7 @@ class FaultChannel final : public Channel, private ChannelEvents {
     void connected() override;
     size_t received(std::string_view bytes) override;
     void read_done(uint64_t token, ReadStatus status) override;
+    void written(size_t bytes) override;
     void ended(ChannelEnd why, const std::string& text) override;
 
     uint64_t now() const;
@@ -115,7 +117,7 @@ class FaultChannel final : public Channel, private ChannelEvents {
     void send_held();
     void count_unsent();
     void tell_reads();
-    void copy_lines(const ReadRequest& request, const std::vector<uint32_t>& lines);
+    void copy_units(const HeldRead& read, const std::vector<uint32_t>& units);
     void plan_copy(HeldRead& read, bool torn);
     void settle();
     void arm_timer();
@@ -129,16 +131,16 @@ class FaultChannel final : public Channel, private ChannelEvents {
     std::mt19937_64 read_dice_, send_dice_, receive_dice_, drop_dice_, end_dice_;
     uint64_t steps_ = 0, reads_ = 0;
     std::vector<HeldRead> held_reads_;
-    std::string held_out_;  // flushed and not given to the channel within
+    std::string held_out_;  // flushed, but not passed to the inner channel
     uint64_t send_at_ns_ = 0;
-    std::string in_;    // came and not consumed
-    size_t shown_ = 0;  // of it
+    std::string in_;    // received, not consumed
+    size_t shown_ = 0;  // bytes of in_ that were shown
     uint64_t show_at_ns_ = 0;
     bool show_again_ = false;
-    bool refused_ = false;  // the channel within has more than there was room for
+    bool refused_ = false;  // the inner channel has more than in_ had room for
     std::optional<Ending> ending_;
     bool dropped_ = false, closing_ = false, over_ = false;
-    bool inner_writes_ = false;  // as the poller watches it
+    bool inner_writes_ = false;  // the poller watches the inner channel for writing
 };
 
 }  // namespace farcached::fabric

@@ -23,7 +23,7 @@ T copied(const uint64_t* words) {
 
 }  // namespace
 
-// ---- what is known of the region --------------------------------------------------------------------
+// ---- the known layout of the region -----------------------------------------------------------------
 
 bool FarRegion::take(const layout::RegionHeader& header) {
     if (!header_wrong(header, bytes).empty()) return false;
@@ -80,7 +80,7 @@ IndexProbe::Want IndexProbe::entry_want(const FarRegion& region) const {
     return {region.partitions_offset + uint64_t(partition_) * entry_bytes, entry_bytes};
 }
 
-// The first of its chain, as far as the number of buckets is known.
+// The first bucket of the key's chain, by the last known number of buckets.
 IndexProbe::Want IndexProbe::bucket_want(const FarRegion& region) const {
     const FarRegion::Partition& partition = region.partitions[partition_];
     const uint64_t number = layout::bucket_of(hash_, partition.bucket_count);
@@ -97,7 +97,7 @@ void IndexProbe::begin(const FarRegion& region, uint64_t key_hash) {
         begin_entry(region);
 }
 
-// The entry is READ in any case (B5): with the first bucket, if it is known where that is.
+// READs the entry in any case (B5), together with the first bucket if its place is known.
 IndexProbe::Step IndexProbe::begin_entry(const FarRegion& region) {
     partition_ = layout::partition_of(hash_, region.partition_count_log2);
     if (!region.partitions[partition_].known) {
@@ -150,7 +150,7 @@ IndexProbe::Step IndexProbe::take_bucket(const FarRegion& region, const uint64_t
     return next(region);
 }
 
-// The next item of our tag; without one, the next bucket of the chain.
+// The next item of the key's tag; without one, the next bucket of the chain.
 IndexProbe::Step IndexProbe::next(const FarRegion& region) {
     if (candidate_ < candidates_) {
         const layout::Slot slot = slots_[candidate_++];

@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// IndexProbe: an item found by its node's published index with nothing but one-sided READs: which pieces of the region
-// are to be READ next, and what the copies are worth. Pure: whoever asks it READs them.
+// IndexProbe: finds an item by its node's published index with one-sided READs alone. It decides which pieces of the
+// region to READ next, and checks the copies. Pure: its owner does the READs.
 //
-//   header ---> entry ---> bucket, entry ---> item ---> hit          one round of READs each; what is known of header
-//                            ^  |   |          |                     and entry is left out
+//   header ---> entry ---> bucket, entry ---> item ---> hit          one round of READs each; known headers
+//                            ^  |   |          |                     and entries are skipped
 //      overflow link, a count|  |   |          | another key
-//      that has grown        +--+   +----------+---> not found, invalid, out of reach: the node is asked
+//      that has grown        +--+   +----------+---> not found, invalid, out of reach: the proxy sends a request
 //
-// B1  A probe proves a hit, never a miss. What is cached and out of date leads to "not found" at worst.
-// B2  It READs a bounded number of pieces, and an item only as long as item_bytes_most.
-// B3  Nothing in a copy is believed before it was compared with what can be (S10); all wants lie in the region.
-// B4  No look at the slot after the item was copied is needed, for no two generations of a key are live at once: a node
-//     flips the old guard before the new one is live (S7). So at the moment at which the guard was copied the item was
-//     what its key held, and its check says that all the other bytes are that generation's, whenever they were copied.
-// B5  The flush floor comes from an entry that was READ for this very probe: a flush that was acknowledged before it
-//     began is in it (S11). What is flushed later was there when the probe began. A floor that has sunk again, behind a
-//     delete by prefix, did so when what it had hidden was dead; the item is READ after the entry.
+// B1  A probe proves a hit, never a miss. An outdated cached field leads to "not found" at worst.
+// B2  It READs a bounded number of pieces, and no item of more than item_bytes_most.
+// B3  It checks every field of a copy against possible values before use (S10); all wants lie in the region.
+// B4  The probe does not look at the slot again after copying the item. No two generations of a key are live at once: a
+//     node flips the old guard before the new one is live (S7). So when the READ copied the guard, the item was the value
+//     of its key. The check proves that all other bytes belong to that generation, whenever they were copied.
+// B5  The flush floor comes from an entry that was READ for this very probe. So it covers every flush acknowledged before
+//     the probe began (S11). An item flushed later was still there when the probe began. A floor that has sunk again,
+//     after a delete by prefix, sank when all items that it had hidden were dead; the item is READ after the entry.
 #pragma once
 
 #include <array>
@@ -32,10 +32,10 @@
 
 namespace farcached::fabric {
 
-// What is known of a region that only READs reach. Parts of it that are fixed were checked when they came.
+// The known layout of a region that only READs reach. Its fixed fields were checked on arrival.
 struct FarRegion {
     FarRegion() = default;
-    // As the greeting says.
+    // From the fields of the greeting.
     FarRegion(uint64_t region_bytes, uint64_t its_incarnation, uint64_t its_hash_seed)
         : bytes(region_bytes), incarnation(its_incarnation), hash_seed(its_hash_seed) {}
 
@@ -50,7 +50,7 @@ struct FarRegion {
     struct Partition {
         bool known = false;
         IndexShape shape;
-        uint32_t bucket_count = 1;  // as it was last seen
+        uint32_t bucket_count = 1;  // as last seen
     };
     std::vector<Partition> partitions;
 };
@@ -68,15 +68,15 @@ class IndexProbe {
     struct Question {
         std::string_view key;
         bool tokens_matter = false;
-        NodeSeconds latest = 0;  // that the node's clock can have shown when the READs had completed (S13)
+        NodeSeconds latest = 0;  // upper bound of the node's clock when the READs completed (S13)
         uint64_t check_secret = 0;
     };
     enum class Step : uint8_t {
-        read_on,       // wants() says what
-        hit,           // found()
+        read_on,       // READ wants() next
+        hit,           // found() has the value
         not_found,     // no proof of absence
-        invalid,       // found() says why
-        out_of_reach,  // longer or further away than is READ
+        invalid,       // found() has the outcome
+        out_of_reach,  // beyond the bounds of B2
     };
 
     // key_hash: under the region's seed.
@@ -84,10 +84,10 @@ class IndexProbe {
     std::span<const Want> wants() const { return {wants_.data(), want_count_}; }
     uint32_t want_bytes() const;
     bool wants_item() const { return stage_ == Stage::item; }
-    // The copies of wants(), one behind the other. `region` learns from them.
+    // The copies of wants(), one after the other. `region` learns from them.
     Step fed(FarRegion& region, const uint64_t* copies, const Question& question);
 
-    // A hit's value lies in the copies that were fed last.
+    // A hit's value lies in the last copies passed to fed().
     const PointerRead& found() const { return found_; }
     uint64_t item_offset() const { return wants_[0].offset; }  // of a hit, from the region's start
 
@@ -115,7 +115,7 @@ class IndexProbe {
     uint64_t flush_floor_ = 0;
     uint64_t link_ = 0;  // of the last bucket
     std::array<Want, 2> wants_;
-    std::array<layout::Slot, layout::bucket_slots> slots_{};  // of our tag, in the last bucket
+    std::array<layout::Slot, layout::bucket_slots> slots_{};  // of the key's tag, in the last bucket
     PointerRead found_;
 };
 

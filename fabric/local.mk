@@ -43,6 +43,7 @@ fabric_libfabric_a_SOURCES = \
 	fabric/shm_ring.h \
 	fabric/socket_address.cc \
 	fabric/socket_address.h \
+	fabric/stream_buffers.cc \
 	fabric/stream_buffers.h \
 	fabric/stream_channel.cc \
 	fabric/stream_channel.h \

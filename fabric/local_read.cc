@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "fabric/local_read.h"
 
+#include <bit>
+#include <iterator>
+
 namespace farcached::fabric {
 
 namespace {
@@ -18,13 +21,20 @@ void prefetch_bucket(const RegionView& view, uint64_t hash) {
     prefetch(first_bucket(view, hash));
 }
 
-// Every item whose tag matches, and what its owner touches when it was read; call it when the bucket is likely in cache.
+// Prefetches every item whose tag matches, and its owner's record; call it when the bucket is likely in cache.
 void prefetch_item(const RegionView& view, uint64_t hash) {
     const uint32_t tag = layout::tag_of(hash);
-    for (const uint64_t& word : first_bucket(view, hash)->slots) {
-        const layout::Slot slot{words::load_relaxed(&word)};
+    const layout::Bucket& bucket = *first_bucket(view, hash);
+    // One branch for the bucket instead of one per slot: the matching slot is unpredictable.
+    uint32_t matching = 0;
+    for (uint32_t i = 0; i < std::size(bucket.slots); i++) {
+        const layout::Slot slot{words::load_relaxed(&bucket.slots[i])};
+        matching |= uint32_t(!slot.empty() & (slot.tag() == tag)) << i;
+    }
+    for (; matching != 0; matching &= matching - 1) {
+        const layout::Slot slot{words::load_relaxed(&bucket.slots[std::countr_zero(matching)])};
         uint64_t page = 0, capacity = 0;
-        if (slot.empty() || slot.tag() != tag || !detail::locate(view, slot, page, capacity)) continue;
+        if (slot.empty() || !detail::locate(view, slot, page, capacity)) continue;
         prefetch(view.arena + slot.offset() / 8);
         detail::prefetch_more(view, page, slot.offset(), capacity);
     }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The lock-free, lease-less read of a region mapped in this process (S4, S5, S13).
 //
-// It copies the item out by word-sized relaxed atomics between two looks at everything that could change:
-// page epoch, index slot, guard, flush floor. Then validate() decides. It proves a hit, never a miss; it
-// never loops and never makes anybody wait: what fails goes to the locked path, once.
+// It copies the item by word-sized relaxed atomics between two loads each of page epoch, index slot and guard, and loads
+// the flush floor after the copy. Then validate() decides. It proves a hit, never a miss. It never retries and never
+// blocks a writer: a failed read takes the locked path, once. Any thread; no state.
 #pragma once
 
 #include <algorithm>
@@ -22,7 +22,7 @@
 
 namespace farcached::fabric {
 
-// What a reader knows of the item it is reading; to be believed only if the read ends in Outcome::hit.
+// A reader's view of the item during the read; valid only if the read ends in Outcome::hit.
 struct ReadMeta {
     uint64_t cas;
     uint32_t value_len;
@@ -32,13 +32,13 @@ struct ReadMeta {
     bool key_binary;
 };
 
-// Where it was found, for access reports.
+// The slot and guard of the item, for access reports.
 struct Found {
     layout::Slot slot;
     layout::Guard guard;
 };
 
-// Tests stop a reader at every step: they pass a callable that is told where it is, or hold it up somewhere.
+// Tests stop a reader at every step: they pass a callable that gets the step and may block there.
 enum class Step : uint8_t { count_read, slot_read, epoch_read, guard_read, header_read, key_read, word_copied, copied };
 struct NoSteps {
     void operator()(Step at) const {
@@ -47,7 +47,7 @@ struct NoSteps {
 };
 inline constexpr NoSteps no_steps;
 
-constexpr uint32_t overflow_hops_max = 8;  // a longer chain is left to the locked path
+constexpr uint32_t overflow_hops_max = 8;  // a longer chain takes the locked path
 
 void prefetch_bucket(const RegionView& view, uint64_t hash);
 void prefetch_item(const RegionView& view, uint64_t hash);
@@ -58,13 +58,13 @@ inline const layout::Bucket* bucket_at(const RegionView& view, uint64_t offset, 
     return reinterpret_cast<const layout::Bucket*>(view.base + offset) + number;
 }
 
-// How many buckets are in use; never more than there are.
+// Number of buckets in use, at most buckets_max.
 inline uint32_t bucket_count(const layout::PartitionEntry& partition, const IndexShape& shape) {
     const uint64_t count = words::load_acquire(&partition.bucket_count);
     return uint32_t(count < shape.buckets_max ? count : shape.buckets_max);
 }
 
-// Where an item lies and how long it can be; false if the slot points nowhere.
+// An item's page and longest possible size; false if the slot points outside the arena.
 inline bool locate(const RegionView& view, layout::Slot slot, uint64_t& page, uint64_t& capacity) {
     uint64_t offset = slot.offset();
     page = offset / layout::page_bytes;
@@ -89,16 +89,16 @@ inline layout::ItemHeader load_header(const uint64_t* item, uint64_t guard) {
     return header;
 }
 
-// While the guard is on its way: the item's second line, and what its owner touches when this was a read.
+// Prefetches the item's second line and the owner's record of the item, while the guard is being loaded.
 inline void prefetch_more(const RegionView& view, uint64_t page, uint64_t offset, uint64_t capacity) {
     prefetch(view.arena + offset / 8 + 8);
     if (view.beside == nullptr) return;
     const uint32_t slot = uint32_t(offset % layout::page_bytes) / uint32_t(std::min<uint64_t>(capacity, layout::page_bytes));
     const char* next = view.beside + (page * layout::page_slots_max + slot + 1) * view.beside_bytes;
-    prefetch_to_write(next - 1);  // what is touched is at the end
+    prefetch_to_write(next - 1);  // the owner writes the end of the record
 }
 
-// The item at one slot whose tag matched. key_differs: not ours, go on probing.
+// Reads the item at one slot whose tag matched. key_differs: another key; continue probing.
 template <class Sink, class Steps>
 Outcome read_item(const RegionView& view, const layout::PartitionEntry& partition, const uint64_t* slot,
                   std::string_view key, const Expect& expect, Sink& sink, Found& found, Steps& steps,
@@ -135,9 +135,9 @@ Outcome read_item(const RegionView& view, const layout::PartitionEntry& partitio
                         seen.header.value_len, [&] { steps(Step::word_copied); });
     steps(Step::copied);
     std::atomic_thread_fence(std::memory_order_acquire);
-    // The floor before the guard: what made it sink killed all that it had hidden before.
+    // The floor before the guard: a floor sinks only after all items that it hid are dead.
     seen.flush_floor = words::load_acquire(&partition.flush_floor);
-    // The slot first: if it was published again where the page has been cut anew, the new epoch is seen, too.
+    // The slot before the epoch: if it now points into a page that was cut again, the new epoch is visible, too.
     seen.slot_after = {words::load_acquire(slot)};
     seen.guard_after = {words::load_relaxed(item)};
     seen.epoch_after = words::load_relaxed(&view.pages[page].epoch);
@@ -147,9 +147,9 @@ Outcome read_item(const RegionView& view, const layout::PartitionEntry& partitio
 
 }  // namespace detail
 
-// Looks `key` up and copies its value. `sink(const ReadMeta&) -> char*` is called at most once, when the key
-// has matched: it returns where the value goes (value_len bytes), or nullptr for none. Unless the outcome is
-// hit, whatever sink and the copy wrote is garbage.
+// Looks `key` up and copies its value. Calls `sink(const ReadMeta&) -> char*` at most once, after the key has matched:
+// it returns the place for value_len bytes, or nullptr for no copy. Unless the outcome is hit, everything written by
+// sink and the copy is garbage.
 template <class Sink, class Steps>
 Outcome local_read(const RegionView& view, std::string_view key, uint64_t hash, NodeSeconds now,
                    bool tokens_matter, Sink&& sink, Found& found, Steps&& steps) {

@@ -28,7 +28,7 @@ MappedRegion::~MappedRegion() {
     if (base_ != nullptr) munmap(const_cast<char*>(base_), bytes_);
 }
 
-// Looks at a copy, since the other process may change what it has told (M1).
+// Checks a copy, since the other process may change the region at any time (M1).
 void MappedRegion::check(std::string& error) {
     layout::RegionHeader header;
     static_assert(sizeof header % 8 == 0);

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // MappedRegion: the region of a node in another process, mapped read-only into this one.
 //
-// M1  Everything that says where something is was checked once, and a copy of it is in this
-// process's own memory (S10).
-//     What readers look at in the region itself, they check each time.
-// M2  It has an owner, alive when it was mapped; alive() tells whether that one still is (S9).
+// M1  Every offset and size was checked once and is kept in this process's own memory (S10). Readers check each time the
+//     fields that they read from the region itself.
+// M2  It has an owner, alive when it was mapped; alive() checks that this one still is (S9).
 // M3  A region is mapped once per process, however many channels lead to it.
 #pragma once
 
@@ -34,7 +33,7 @@ class MappedRegion {
 
   private:
     friend class MappedRegions;
-    // `error`: why not, else empty.
+    // error: the cause of a failure, else empty.
     MappedRegion(int fd, uint64_t bytes, std::string& error);
     void check(std::string& error);
 
@@ -45,11 +44,10 @@ class MappedRegion {
     RegionView view_;
 };
 
-// All that a process has mapped; any thread may ask. Outlives the channels that use it.
+// All mapped regions of a process; any thread may call it. Outlives the channels that use it.
 class MappedRegions {
   public:
-    // The region behind `fd`, which was said to be of `bytes` bytes and of that incarnation.
-    // nullptr: `error` says what is wrong with it.
+    // The region behind `fd`; bytes and incarnation are those of the greeting. nullptr: `error` has the cause.
     std::shared_ptr<const MappedRegion> map(const Descriptor& fd, uint64_t bytes,
                                             uint64_t incarnation, std::string& error);
 

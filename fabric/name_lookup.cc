@@ -25,7 +25,7 @@ std::variant<std::vector<SocketAddress>, std::string> look_up(const std::string&
         if (at->ai_addrlen > sizeof address.storage) continue;
         std::memcpy(&address.storage, at->ai_addr, at->ai_addrlen);
         address.size = at->ai_addrlen;
-        // A name may mean one address twice, as when /etc/hosts has it on two lines.
+        // A name may list one address twice, as when /etc/hosts has it on two lines.
         if (std::find(found.begin(), found.end(), address) == found.end()) found.push_back(address);
     }
     if (found.empty()) return std::string("it has no address");

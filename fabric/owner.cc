@@ -31,7 +31,7 @@ int thread_id() { return int(syscall(SYS_gettid)); }
 
 }  // namespace
 
-// One entry, and from it to the futex it is as far as the head says.
+// One entry; the head holds the distance from it to the futex.
 struct Owner::List {
     robust_list_head head;
     robust_list entry;
@@ -85,7 +85,7 @@ std::unique_ptr<NameLock> NameLock::take(const std::string& path, std::string& e
         if (digits > 0) error += ", process " + std::string(holder, digits);
         return nullptr;
     }
-    // For that sentence only; without it the lock is as good.
+    // For the error above only; the lock holds without it.
     const std::string holder = std::to_string(getpid()) + "\n";
     if (ftruncate(file.get(), 0) == 0) (void)!pwrite(file.get(), holder.data(), holder.size(), 0);
     return std::unique_ptr<NameLock>(new NameLock(path, std::move(file)));

@@ -1,21 +1,17 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Owner: how other processes see at once that the owner of a region is dead (S9), and how its
-// successor knows.
+// Owner: lets other processes see at once that the owner of a region is dead (S9), and keeps a successor out until then.
 //
-// O1  The region header's owner word is a robust futex: the id of a thread that lives as long as
-// its process, which is
-//     to say the main thread. When that thread ends, by SIGKILL or otherwise, the kernel sets a bit
-//     in the word before it gives back the process's files and their locks.
-// O2  Whoever takes over a node's name holds its NameLock before it serves. So when anybody can
-// have been served by a
-//     successor, every reader of the old memory sees that its owner is dead.
-// O3  A reader looks at the word after its copy.
+// O1  The region header's owner word is a robust futex: the id of a thread that lives as long as its process, the main
+//     thread. When that thread ends, by SIGKILL or otherwise, the kernel sets a bit in the word before it releases the
+//     process's files and their locks.
+// O2  A successor takes the NameLock of a node's name before it serves. So once a successor can have served a client,
+//     every reader of the old memory sees that its owner is dead.
+// O3  A reader loads the word after its copy.
 //
-// The kernel is told of the word by set_robust_list(2), as pthread mutexes do it for themselves,
-// and not through such a mutex: the word alone is in the region, whatever the C library's mutex
-// looks like, and the kernel's list is in memory of its own that is shared, because from private
-// memory of a process that dies for want of memory the kernel may take the pages before it reads
-// the list. In that thread no pthread mutex is robust meanwhile.
+// set_robust_list(2) registers the word with the kernel; pthread mutexes do the same for themselves. The word is no such
+// mutex: the region holds the word alone, independent of the C library's mutex. The kernel's list lies in separate,
+// shared memory: when a process dies for lack of memory, the kernel may free private pages before it reads the list.
+// While an Owner lives, no pthread mutex of its thread is robust.
 #pragma once
 
 #include <cstdint>
@@ -35,7 +31,7 @@ namespace farcached::fabric {
 // executed something else.
 class NameLock {
   public:
-    // nullptr: `error` is a sentence that says who holds it, or what the system refused.
+    // nullptr: `error` is a sentence with the holder, or with the cause.
     static std::unique_ptr<NameLock> take(const std::string& path, std::string& error);
     const std::string& path() const { return path_; }
 
@@ -45,13 +41,13 @@ class NameLock {
     Descriptor file_;
 };
 
-// Who owns a region, under a name.
+// The ownership of a region, under a name.
 class Owner {
   public:
     // From here on this thread owns the region; one at a time. The header outlives this; made and
     // destroyed in one thread. Throws std::system_error.
     Owner(layout::RegionHeader& header, std::unique_ptr<NameLock> name);
-    ~Owner();  // from here on nobody owns it; then the name is free (O2)
+    ~Owner();  // the region has no owner from here on; then the name is free (O2)
     Owner(const Owner&) = delete;
     Owner& operator=(const Owner&) = delete;
 
@@ -67,13 +63,13 @@ class Owner {
     int thread_ = 0;
 };
 
-// What an owner word says.
+// The meaning of an owner word.
 constexpr uint64_t owner_died_bit = UINT64_C(1) << 30;
 constexpr bool names_living_owner(uint64_t word) {
     return word != 0 && word < owner_died_bit;  // thread ids are smaller
 }
 
-// Is the region still owned by whom it was when `word` and `incarnation` were read?
+// Has the region the same living owner as when `word` and `incarnation` were read?
 inline bool owned_by(const layout::RegionHeader& header, uint64_t word, uint64_t incarnation) {
     if (broken::s9_ignore_owner) return true;
     __atomic_thread_fence(__ATOMIC_ACQUIRE);  // O3

@@ -10,41 +10,24 @@ namespace farcached::fabric {
 
 namespace {
 
-Seen seen_in(const PointerCopy& copy, std::string_view key, std::optional<uint64_t> check_secret) {
-    const RemotePtr& ptr = copy.leased.ptr;
-    const char* bytes = reinterpret_cast<const char*>(copy.words);
-    Seen seen;
+// Header, guard and key of the copy. validate() rejects lengths beyond the copy.
+void look_into(Seen& seen, const uint64_t* words, uint64_t copy_bytes, std::string_view key) {
+    const char* bytes = reinterpret_cast<const char*>(words);
     std::memcpy(&seen.header, bytes, sizeof seen.header);
     seen.guard_before = seen.guard_after = {seen.header.guard};
-    seen.capacity_bytes = ptr.length;
-    seen.now_ns = copy.completed_ns;
-    if (key.size() <= ptr.length - sizeof seen.header)
+    seen.capacity_bytes = copy_bytes;
+    seen.check_equal = false;
+    if (seen.header.key_len == key.size() && layout::item_bytes(key.size(), 0) <= copy_bytes)
         seen.key_equal = std::memcmp(bytes + sizeof seen.header, key.data(), key.size()) == 0;
-    if (check_secret.has_value())
-        seen.check_equal = seen.header.check == layout::item_check(bytes, ptr.length, *check_secret,
-                                                                   ptr.generation, ptr.offset);
-    return seen;
 }
 
-Seen seen_in(const ProbeCopy& copy, std::string_view key, uint64_t check_secret) {
-    const char* bytes = reinterpret_cast<const char*>(copy.words);
-    Seen seen;
-    std::memcpy(&seen.header, bytes, sizeof seen.header);
-    const layout::ItemHeader& header = seen.header;
-    const layout::Guard guard{header.guard};
-    seen.guard_before = seen.guard_after = guard;
-    seen.capacity_bytes = copy.capacity_bytes;
-    seen.flush_floor = copy.flush_floor;
-    const uint64_t item_bytes = layout::item_bytes(header.key_len, header.value_len);
-    if (item_bytes > copy.capacity_bytes) return seen;  // for validate() to refuse
-    if (header.key_len == key.size())
-        seen.key_equal = std::memcmp(bytes + sizeof header, key.data(), key.size()) == 0;
-    seen.check_equal = header.check == layout::item_check(bytes, item_bytes, check_secret,
-                                                          guard.generation(), copy.offset);
-    return seen;
+void verify_check(Seen& seen, const uint64_t* words, uint64_t secret, uint64_t generation, uint64_t offset) {
+    const uint64_t item_bytes = layout::item_bytes(seen.header.key_len, seen.header.value_len);
+    if (item_bytes > seen.capacity_bytes) return;
+    seen.check_equal = seen.header.check == layout::item_check(words, item_bytes, secret, generation, offset);
 }
 
-// Of what was seen in these words.
+// `seen` was read from `words`.
 PointerRead result(Outcome outcome, const Seen& seen, const uint64_t* words) {
     PointerRead read;
     read.outcome = outcome;
@@ -64,23 +47,25 @@ PointerRead result(Outcome outcome, const Seen& seen, const uint64_t* words) {
 
 }  // namespace
 
-PointerRead judge_copy(const PointerCopy& copy, std::string_view key, bool tokens_matter,
-                       std::optional<uint64_t> check_secret) {
+PointerRead judge_copy(const PointerCopy& copy, std::string_view key, bool tokens_matter, uint64_t check_secret) {
     const RemotePtr& ptr = copy.leased.ptr;
     CHECK(ptr.length > sizeof(layout::ItemHeader));
-    const Seen seen = seen_in(copy, key, check_secret);
-    const ByPointer by{ptr.generation, ptr.length, copy.leased.valid_until_ns};
-    Expect expect;
-    expect.key_len = uint32_t(key.size());
-    expect.tokens_matter = tokens_matter;
-    expect.pointer = &by;
+    Seen seen;
+    look_into(seen, copy.words, ptr.length, key);
+    seen.now_ns = copy.completed_ns;
+    const uint64_t generation = broken::s4_pointer_generation ? ptr.generation : seen.guard_before.generation();
+    verify_check(seen, copy.words, check_secret, generation, ptr.offset);
+    const ByPointer by{ptr.generation, copy.item_bytes_max, copy.leased.valid_until_ns};
+    const Expect expect{uint32_t(key.size()), copy.latest, tokens_matter, &by};
     return result(validate(expect, seen), seen, copy.words);
 }
 
-PointerRead judge_probe(const ProbeCopy& copy, std::string_view key, bool tokens_matter,
-                        uint64_t check_secret) {
+PointerRead judge_probe(const ProbeCopy& copy, std::string_view key, bool tokens_matter, uint64_t check_secret) {
     CHECK(copy.capacity_bytes > sizeof(layout::ItemHeader));
-    const Seen seen = seen_in(copy, key, check_secret);
+    Seen seen;
+    look_into(seen, copy.words, copy.capacity_bytes, key);
+    seen.flush_floor = copy.flush_floor;
+    verify_check(seen, copy.words, check_secret, seen.guard_before.generation(), copy.offset);
     const Expect expect{uint32_t(key.size()), copy.latest, tokens_matter};
     return result(validate(expect, seen), seen, copy.words);
 }

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// RDMA's libraries, which are loaded when something is first asked of them: most processes never do, and they and what they need
-// take a megabyte. All of librdmacm's and libibverbs' functions that we call are defined here, and call those of the library.
-// Whoever begins with RDMA creates an event channel, so that is what fails if there is no library; all else needs objects of it.
+// RDMA's libraries, loaded on first use: most processes use none, and the libraries with their dependencies take a megabyte.
+// This unit defines every function of librdmacm and libibverbs that we call; each calls the library's. RDMA starts with an
+// event channel: without a library rdma_create_event_channel() fails, and no other call has an object. Any thread.
 #pragma once
 
 #include <string>
 
 namespace farcached::fabric {
 
-// Why there are none; empty: they are there. Loads them.
+// Loads them. Returns the cause if they are missing, else an empty string.
 const std::string& rdma_libraries_missing();
 
 }  // namespace farcached::fabric

@@ -26,7 +26,7 @@ Offsets plan(const RegionShape& shape) {
     at.buckets = round_up(at.pages + shape.page_count * sizeof(layout::PageEntry), 4096);
     at.overflow = at.buckets + partition_count * shape.buckets_max * sizeof(layout::Bucket);
     uint64_t index_end = at.overflow + partition_count * shape.overflow_max * sizeof(layout::Bucket);
-    at.arena = round_up(index_end, UINT64_C(2) << 20);  // so that the arena can use huge pages
+    at.arena = round_up(index_end, UINT64_C(2) << 20);  // allows huge pages in the arena
     at.end = at.arena + shape.page_count * layout::page_bytes;
     return at;
 }

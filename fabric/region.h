@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Region: one node's readable memory, laid out as protocol/layout.h says: header, partition table, page table,
-// index, arena, in one mapping. Owner: the node; everything is zero at first but the header and the tables'
-// fixed fields.
+// Region: one node's readable memory in the layout of protocol/layout.h: header, partition table, page table, index,
+// arena, in one mapping. Owner: the node. Initially all zero, except the header and the fixed fields of the tables.
 #pragma once
 
 #include <array>
@@ -15,7 +14,7 @@ namespace farcached::fabric {
 
 struct RegionShape {
     uint64_t page_count = 0;             // pages reserved for the arena
-    uint64_t pages_at_first = UINT64_MAX;  // of them, those whose entries have their memory from the start
+    uint64_t pages_at_first = UINT64_MAX;  // pages whose entries get memory at the start
     uint32_t partition_count_log2 = 0;
     uint64_t buckets_max = 0;            // per partition
     uint64_t overflow_max = 0;           // per partition
@@ -30,19 +29,19 @@ class Region {
     explicit Region(const RegionShape& shape);
 
     const RegionView& view() const { return view_; }
-    // For another process to map, see Mapping. The caller closes it. Only of a region that is offered.
+    // A descriptor for another process to map, see Mapping. The caller closes it. Only if the region is offered.
     int open_read_only() const { return mapping_.open_read_only(); }
 
-    // For the owner, who may write.
+    // For the owner, which may write.
     layout::RegionHeader& header() { return *header_; }
     layout::PartitionEntry& partition(uint32_t number) { return partitions_[number]; }
     layout::PageEntry& page(uint64_t number) { return pages_[number]; }
-    // The entries of so many pages have their memory. False: there is none.
+    // Gives memory to the entries of the first `count` pages. False: out of memory.
     bool have_pages(uint64_t count);
     layout::Bucket* buckets(uint32_t partition);
     layout::Bucket* overflow(uint32_t partition);
     uint64_t* arena() { return arena_; }
-    // RegionView::beside; outlives all who read. Before anybody has the view.
+    // RegionView::beside; outlives all readers. Call it before any reader has the view.
     void keep_beside(const void* first, uint32_t bytes) {
         view_.beside = static_cast<const char*>(first);
         view_.beside_bytes = bytes;

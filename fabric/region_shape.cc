@@ -5,7 +5,7 @@ namespace farcached::fabric {
 
 namespace {
 
-// Do `count` things of `each` bytes lie within `bytes`, aligned?
+// Do `count` elements of `each` bytes lie within `bytes`, aligned?
 bool fits(uint64_t bytes, uint64_t offset, uint64_t count, uint64_t each, uint64_t align) {
     if (offset % align != 0 || offset > bytes) return false;
     return count <= (bytes - offset) / each;

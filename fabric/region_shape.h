@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What a node's region says of itself, checked before it is believed (S10). Pure: both look at private copies, since
-// another process may change what it has told.
+// Checks the fields of a node's region before use (S10). Pure: both functions take private copies, since another process
+// may change the region.
 #pragma once
 
 #include <cstdint>
@@ -11,10 +11,10 @@
 
 namespace farcached::fabric {
 
-// What is wrong with the header of a region of that many bytes; empty: nothing.
+// The error in the header of a region of that many bytes; empty: none.
 std::string_view header_wrong(const layout::RegionHeader& header, uint64_t region_bytes);
 
-// Where a partition's part of the index lies; false: not within a region of that many bytes.
+// A partition's part of the index; false: it does not lie within a region of that many bytes.
 bool index_shape(const layout::PartitionEntry& entry, uint64_t region_bytes, IndexShape& shape);
 
 }  // namespace farcached::fabric

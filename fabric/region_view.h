@@ -9,8 +9,8 @@
 
 namespace farcached::fabric {
 
-// Where one partition's part of the index lies. Checked once and kept in this process's own memory, so that nothing
-// another process writes into the region can send a reader outside of it (S10).
+// One partition's part of the index. Checked once and kept in this process's own memory, so that no write by another
+// process can send a reader outside the region (S10).
 struct IndexShape {
     uint64_t buckets_offset = 0;  // bytes from the region's start
     uint64_t overflow_offset = 0;
@@ -29,8 +29,8 @@ struct RegionView {
     uint64_t arena_bytes = 0;
     uint64_t hash_seed = 0;
     uint32_t partition_count_log2 = 0;
-    // What the owner keeps of items beside them and touches after each read: so many bytes for each slot of a page, of which
-    // page_slots_max are counted. Only ever prefetched. Null: it is another process'.
+    // The owner's records of items, kept outside the region and updated after each read: beside_bytes for each slot, and
+    // page_slots_max slots a page. Readers only prefetch them. Null: another process's region.
     const char* beside = nullptr;
     uint32_t beside_bytes = 0;
 };

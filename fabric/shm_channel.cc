@@ -24,9 +24,9 @@ namespace farcached::fabric {
 
 namespace {
 
-constexpr size_t reads_max = 1024;    // posted and not told
-constexpr uint32_t spins_least = 16;  // what a try takes after linger() had stopped to pay
-constexpr uint32_t tries_every = 64;  // calls of linger() from one try to the next
+constexpr size_t reads_max = 1024;    // posted and not reported
+constexpr uint32_t spins_least = 16;  // polls of a retry after linger() has stopped to pay
+constexpr uint32_t tries_every = 64;  // calls of linger() from one retry to the next
 
 }  // namespace
 
@@ -38,8 +38,7 @@ ShmChannel::ShmChannel(Side side, Descriptor socket, Descriptor poller, std::str
       socket_(std::move(socket)),
       spins_(options.spins_max) {}
 
-// ---- the connection
-// ---------------------------------------------------------------------------------
+// ---- the connection ---------------------------------------------------------------------------------
 
 void ShmChannel::connect(const sockaddr_un& to, MappedRegions& regions) {
     regions_ = &regions;
@@ -52,8 +51,8 @@ void ShmChannel::hail() {
     ShmHello hello{};
     hello.magic = shm_hello_magic;
     hello.version = version_;
-    hello.layout_version = layout::layout_version;
-    hello.layout_hash = layout::layout_hash;
+    hello.layout_version = layout::spoken().version;
+    hello.layout_hash = layout::spoken().hash;
     hello.ring_bytes = options_.ring_bytes;
     if (::connect(socket_.get(), reinterpret_cast<const sockaddr*>(&to_), sizeof to_) != 0) {
         if (errno == EAGAIN)
@@ -62,14 +61,14 @@ void ShmChannel::hail() {
             end(ChannelEnd::handshake, "it is another kind of socket");
         else
             end_with_errno(channel_end_of(errno), errno);
-    } else if (std::string error; !admitted_peer(socket_.get(), error)) {
+    } else if (std::string error; !admitted_peer(socket_.get(), options_.group, error)) {
         end(ChannelEnd::permission, error);
     } else if (!send_hello(socket_.get(), hello)) {
         end_with_errno(channel_end_of(errno), errno);
     }
 }
 
-// In the older version that a node speaks; false: it is none that this side speaks.
+// Sends the hello again in the older version of a node; false: this side does not speak that version.
 bool ShmChannel::hail_again(uint32_t version) {
     if (version >= version_ || version < shm_version_lowest) return false;
     version_ = version;
@@ -106,7 +105,7 @@ void ShmChannel::welcome_proxy() {
     }
     version_ = hello.version;
     std::string error;
-    if (!admitted_peer(socket_.get(), error))
+    if (!admitted_peer(socket_.get(), options_.group, error))
         return refuse(ShmRefusal::permission, ChannelEnd::permission, error);
     const uint32_t ring_bytes = hello.ring_bytes == 0 ? options_.ring_bytes : hello.ring_bytes;
     if (!ring_bytes_valid(ring_bytes) || hello.reserved != 0)
@@ -150,7 +149,7 @@ void ShmChannel::meet_node() {
         region_ = regions_->map(given.region, welcome.region_bytes, welcome.incarnation, error);
         if (region_ == nullptr) return end(ChannelEnd::handshake, error);
     }
-    // Whatever they are, they must not make us wait.
+    // The node chose these descriptors: a blocking one must not stop the proxy.
     for (const Descriptor* wake : {&given.wake_node, &given.wake_proxy})
         if (fcntl(wake->get(), F_SETFL, O_NONBLOCK) != 0)
             return end_with_errno(ChannelEnd::handshake, errno);
@@ -163,7 +162,7 @@ void ShmChannel::start(Descriptor wake_me, Descriptor wake_peer) {
     wake_me_ = std::move(wake_me);
     wake_peer_ = std::move(wake_peer);
     epoll_event event{};
-    event.events = EPOLLIN | EPOLLET;  // an edge at each write: it need not be read
+    event.events = EPOLLIN | EPOLLET;  // an edge at each write: no read is necessary
     event.data.fd = wake_me_.get();
     if (epoll_ctl(poller(), EPOLL_CTL_ADD, wake_me_.get(), &event) != 0)
         return end_with_errno(ChannelEnd::handshake, errno);
@@ -175,6 +174,8 @@ void ShmChannel::start(Descriptor wake_me, Descriptor wake_peer) {
     peer_sleeps_ = node ? &shared.proxy_sleeps : &shared.node_sleeps;
     container_ = node ? link_->node_container() : link_->proxy_container();
     peer_container_ = node ? link_->proxy_container() : link_->node_container();
+    written_ = node ? &shared.node_written : &shared.proxy_written;
+    peer_written_ = node ? &shared.proxy_written : &shared.node_written;
     if (node) {
         reader_.emplace(shared.to_node, link_->ring_to_node(), bytes);
         writer_.emplace(shared.to_proxy, link_->ring_to_proxy(), bytes);
@@ -185,8 +186,7 @@ void ShmChannel::start(Descriptor wake_me, Descriptor wake_peer) {
     opened();
 }
 
-// ---- bytes
-// ------------------------------------------------------------------------------------------
+// ---- bytes ------------------------------------------------------------------------------------------
 
 size_t ShmChannel::pull(char* to, size_t room) {
     const std::optional<size_t> got = reader_->read(to, room);
@@ -218,8 +218,7 @@ void ShmChannel::end_for_gone_peer() {
     end(ChannelEnd::peer_closed, "");
 }
 
-// ---- sleeping and waking
-// ----------------------------------------------------------------------------
+// ---- sleeping and waking ----------------------------------------------------------------------------
 
 void ShmChannel::wake_peer(uint32_t reason) {
     __atomic_thread_fence(__ATOMIC_SEQ_CST);  // G3: the position is published
@@ -249,6 +248,7 @@ void ShmChannel::woken() {
 
 bool ShmChannel::anything_for(uint32_t reasons) {
     if ((reasons & sleeps_for_input) != 0 && reader_->has_bytes()) return true;
+    if ((reasons & sleeps_for_input) != 0 && has_written()) return true;
     return (reasons & sleeps_for_room) != 0 && writer_->has_room();
 }
 
@@ -265,9 +265,9 @@ bool ShmChannel::watch(const Interest& interest) {
     const uint32_t reasons =
         (interest.input ? sleeps_for_input : 0) | (interest.output ? sleeps_for_room : 0);
     if (armed_ == (reasons | armed_bit))
-        return true;  // whoever wakes us after that has not done so yet
+        return true;  // still armed: the peer has not woken this side
     __atomic_store_n(sleeps_, reasons, __ATOMIC_RELAXED);
-    __atomic_thread_fence(__ATOMIC_SEQ_CST);  // G3: we have said that we sleep
+    __atomic_thread_fence(__ATOMIC_SEQ_CST);  // G3: the sleep word is published
     armed_ = reasons | armed_bit;
     if (!anything_for(reasons)) return true;
     stay_awake();
@@ -303,8 +303,7 @@ bool ShmChannel::linger() {
 
 void ShmChannel::hang_up() { (void)shutdown(socket_.get(), SHUT_RDWR); }
 
-// ---- reads
-// ------------------------------------------------------------------------------------------
+// ---- reads ------------------------------------------------------------------------------------------
 
 const RegionView* ShmChannel::mapped_region(uint32_t region) const {
     return region == 0 && region_ != nullptr ? &region_->view() : nullptr;
@@ -339,8 +338,7 @@ void ShmChannel::tell_reads() {
     }
 }
 
-// ---- containers
-// ---------------------------------------------------------------------------------------
+// ---- containers -------------------------------------------------------------------------------------
 
 void ShmChannel::copy_container(char* to, size_t bytes) const {
     CHECK(has_container());
@@ -348,16 +346,29 @@ void ShmChannel::copy_container(char* to, size_t bytes) const {
     std::memcpy(to, container_, bytes);
 }
 
-// What follows in the ring is published after it.
-bool ShmChannel::post_write(std::string_view bytes) {
+bool ShmChannel::post_report(std::string_view bytes) {
+    CHECK(!bytes.empty());
     CHECK(bytes.size() <= container_bytes);
     if (peer_container_ == nullptr || ending()) return false;
     std::memcpy(peer_container_, bytes.data(), bytes.size());
+    words::store_release(peer_written_, written_word(++reports_posted_, uint32_t(bytes.size())));
+    wake_peer(sleeps_for_input);
     return true;
 }
 
-// ---- making one
-// -------------------------------------------------------------------------------------
+bool ShmChannel::has_written() const {
+    return container_ != nullptr && words::load_relaxed(written_) != written_seen_;
+}
+
+void ShmChannel::tell_written() {
+    if (!has_written()) return;
+    written_seen_ = words::load_acquire(written_);
+    const uint32_t bytes = uint32_t(written_seen_);
+    if (bytes == 0 || bytes > container_bytes) return end(ChannelEnd::corrupt, "the length of a report");
+    events().written(bytes);
+}
+
+// ---- counters ---------------------------------------------------------------------------------------
 
 const ShmCounters& shm_counters(const Channel& channel) {
     const auto* shm = dynamic_cast<const ShmChannel*>(&channel);

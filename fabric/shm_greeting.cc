@@ -17,7 +17,7 @@ namespace {
 
 constexpr size_t descriptors_max = 4;
 
-// A record with descriptors, in one piece or not at all.
+// Sends a record with descriptors, in one piece or not at all.
 bool send_record(int socket, const void* record, size_t size, std::span<const int> descriptors) {
     iovec part{const_cast<void*>(record), size};
     alignas(cmsghdr) char control[CMSG_SPACE(descriptors_max * sizeof(int))] = {};
@@ -42,7 +42,7 @@ bool send_record(int socket, const void* record, size_t size, std::span<const in
 
 struct Received {
     size_t bytes = 0;
-    bool cut = false;  // more came than there was room for
+    bool cut = false;  // the record was larger than the buffer
     size_t count = 0;
     std::array<Descriptor, descriptors_max> descriptors;
 };
@@ -84,7 +84,7 @@ std::optional<ShmNot> receive_record(int socket, void* record, size_t size, Rece
     return std::nullopt;
 }
 
-// What both greetings begin with.
+// The start of both greetings.
 struct Beginning {
     uint64_t magic;
     uint32_t version;
@@ -97,10 +97,10 @@ std::optional<ShmNot> check_beginning(const void* record, const Received& receiv
     std::memcpy(&start, record, std::min(received.bytes, beginning_bytes));
     if (received.bytes < beginning_bytes || start.magic != magic)
         return ShmNot{false, ChannelEnd::handshake, "what came is no greeting", 0};
-    if (start.version >= shm_version_lowest && start.version <= shm_version) return std::nullopt;
+    if (start.version >= shm_version_lowest && start.version <= shm_version_spoken()) return std::nullopt;
     return ShmNot{false, ChannelEnd::handshake,
                   std::string(whose) + " speaks shm version " + std::to_string(start.version) +
-                      ", this side " + std::to_string(shm_version),
+                      ", this side " + std::to_string(shm_version_spoken()),
                   0};
 }
 
@@ -169,7 +169,10 @@ std::optional<ShmNot> receive_welcome(int socket, ShmWelcome& welcome,
     return std::nullopt;
 }
 
-std::optional<int> admitted_peer(int socket, std::string& error) {
+// The kernel shows this id for every group that this process's user namespace does not map.
+constexpr gid_t unmapped_group = 65534;
+
+std::optional<int> admitted_peer(int socket, bool group, std::string& error) {
     ucred peer{};
     socklen_t size = sizeof peer;
     if (getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0) {
@@ -177,8 +180,13 @@ std::optional<int> admitted_peer(int socket, std::string& error) {
         return std::nullopt;
     }
     if (peer.uid == geteuid() || peer.uid == 0) return int(peer.pid);
+    const bool same_group = peer.gid == getegid() && peer.gid != unmapped_group;
+    if (group && same_group) return int(peer.pid);
     error = "it belongs to user " + std::to_string(peer.uid) + ", this side to " +
             std::to_string(geteuid());
+    if (group)
+        error += "; and to group " + std::to_string(peer.gid) + ", this side to " +
+                 std::to_string(getegid());
     return std::nullopt;
 }
 

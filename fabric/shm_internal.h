@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // ShmChannel: both sides of a connection over shared memory; made by connect_shm() and ShmListener.
 //
-// K1  Until start(), the poller holds the socket alone; from then on the eventfd that wakes this
-// side, too. K2  armed_ is what this side has said it sleeps for, with armed_bit, and 0 when it is
-// awake. Between two calls of
+// K1  Until start(), the poller holds the socket alone; from then on also the eventfd that wakes this side.
+// K2  armed_ is the sleep word that this side has published, with armed_bit, and 0 while it is awake. Between two calls of
 //     its owner it is armed, or its own eventfd is set (T2).
-// K3  Nothing is read from shared memory but through reader_, writer_ and the other side's sleep
-// word, of which
-//     any value is as good as any other; and containers, of which any bytes are.
+// K3  It reads shared memory only through reader_, writer_, the other side's sleep word, the word of the last report, and
+//     containers. Any sleep word and any container bytes are valid; the word of the report is range-checked.
 #pragma once
 
 #include <sys/un.h>
@@ -33,7 +31,7 @@ struct ShmListener::Offer {
     uint64_t region_bytes = 0, incarnation = 0;
     ShmOptions options;
 
-    // May a proxy that was built like this map the region?
+    // Can a proxy with this layout map the region?
     bool fits(const ShmHello& hello) const;
 };
 
@@ -53,7 +51,7 @@ class ShmChannel final : public StreamChannel {
     bool post_read(const ReadRequest& request) override;
     bool has_container() const override { return container_ != nullptr; }
     void copy_container(char* to, size_t bytes) const override;
-    bool post_write(std::string_view bytes) override;
+    bool post_report(std::string_view bytes) override;
     const ShmCounters& wake_ups() const { return wake_ups_; }
 
   private:
@@ -71,6 +69,7 @@ class ShmChannel final : public StreamChannel {
     bool watch(const Interest& interest) override;
     void hang_up() override;
     void tell_reads() override;
+    void tell_written() override;
 
     void hail();
     bool hail_again(uint32_t version);
@@ -83,32 +82,37 @@ class ShmChannel final : public StreamChannel {
     void kick();
     bool anything_for(uint32_t reasons);
     void stay_awake();
+    bool has_written() const;
 
     const Side side_;
     const ShmOptions options_;
     Descriptor socket_, wake_me_, wake_peer_;
-    sockaddr_un to_{};                // of a proxy's side: where the node is
-    uint32_t version_ = shm_version;  // of the greeting
+    sockaddr_un to_{};                // of a proxy's side: the node's address
+    uint32_t version_ = shm_version_spoken();  // of the greeting
     std::shared_ptr<const ShmListener::Offer> offer_;  // of a node's side
     MappedRegions* regions_ = nullptr;                 // of a proxy's
-    std::shared_ptr<const MappedRegion> region_;       // likewise
+    std::shared_ptr<const MappedRegion> region_;       // of a proxy's
     std::unique_ptr<LinkMemory> link_;
     std::optional<RingReader> reader_;
     std::optional<RingWriter> writer_;
-    const char* container_ = nullptr;  // which the peer writes; nullptr: there are none
+    const char* container_ = nullptr;  // written by the peer; nullptr: no containers
     char* peer_container_ = nullptr;
+    const uint64_t* written_ = nullptr;  // the word for container_
+    uint64_t* peer_written_ = nullptr;
+    uint64_t written_seen_ = 0;
+    uint32_t reports_posted_ = 0;
     uint32_t* sleeps_ = nullptr;
     uint32_t* peer_sleeps_ = nullptr;
     uint32_t armed_ = 0;
     uint32_t spins_;
     uint32_t idle_calls_ = 0;
-    bool lingered_ = false;  // the next wake-up is linger()'s: nothing is to be eaten
+    bool lingered_ = false;  // linger() caused the next ready(): no wake-up to consume
     bool peer_gone_ = false;
     std::vector<DoneRead> reads_;
     ShmCounters wake_ups_;
 };
 
-// No descriptor: errno says why.
+// No descriptor: errno has the cause.
 Descriptor shm_socket();
 
 }  // namespace farcached::fabric

@@ -20,7 +20,8 @@ namespace farcached::fabric {
 
 namespace {
 
-constexpr mode_t socket_mode = 0600;  // its user and root: those whom the greeting admits
+constexpr mode_t socket_mode = 0600;  // its user and root, as in the greeting
+constexpr mode_t socket_mode_of_group = 0660;
 
 bool address_of(const std::string& path, sockaddr_un& address) {
     address = {};
@@ -38,8 +39,7 @@ Descriptor shm_socket() {
 
 bool ShmListener::Offer::fits(const ShmHello& hello) const {
     if (!region) return false;
-    return hello.layout_version == layout::layout_version &&
-           hello.layout_hash == layout::layout_hash;
+    return layout::may_read({hello.layout_version, hello.layout_hash});
 }
 
 std::unique_ptr<Channel> connect_shm(const std::string& path, MappedRegions& regions,
@@ -109,9 +109,12 @@ std::unique_ptr<ShmListener> ShmListener::listen(const Owner& owner, const Regio
     struct stat old {};
     if (lstat(offer->path.c_str(), &old) == 0 && S_ISSOCK(old.st_mode)) unlink(offer->path.c_str());
     if (fchmod(fd.get(), socket_mode) != 0)
-        return refuse("fchmod", errno);  // what bind() gives the file
+        return refuse("fchmod", errno);  // bind() gives this mode to the file
     if (bind(fd.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) != 0)
         return refuse("bind", errno);
+    // Not by fchmod(): bind() applies the umask, which removes the group's bits.
+    if (options.group && chmod(address.sun_path, socket_mode_of_group) != 0)
+        return refuse("chmod", errno);
     if (::listen(fd.get(), backlog) != 0) return refuse("listen", errno);
     return std::unique_ptr<ShmListener>(new ShmListener(std::move(fd), std::move(offer)));
 }
@@ -131,6 +134,7 @@ std::unique_ptr<Channel> ShmListener::accept(ChannelEvents& events) {
         auto channel = std::make_unique<ShmChannel>(
             ShmChannel::Side::node, std::move(fd), std::move(poller),
             offer_->name + " from process " + std::to_string(peer.pid), events, offer_->options);
+        channel->set_source("process " + std::to_string(peer.pid));
         channel->accepted(offer_);
         return channel;
     }

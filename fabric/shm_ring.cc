@@ -15,10 +15,9 @@
 
 namespace farcached::fabric {
 
-// ---- writer
-// -----------------------------------------------------------------------------------------
+// ---- writer -----------------------------------------------------------------------------------------
 
-// False: the reader says it has read what was never written, or that more waits than fits.
+// False: the reader's position is beyond the writer's, or more bytes wait than the ring holds.
 bool RingWriter::look() {
     const uint64_t head = words::load_acquire(&shared_.head);
     if (tail_ - head > ring_bytes_) return false;
@@ -42,8 +41,7 @@ std::optional<size_t> RingWriter::write(std::string_view bytes) {
 
 bool RingWriter::has_room() { return !look() || tail_ - head_seen_ < ring_bytes_; }
 
-// ---- reader
-// -----------------------------------------------------------------------------------------
+// ---- reader -----------------------------------------------------------------------------------------
 
 std::optional<size_t> RingReader::read(char* to, size_t room) {
     const uint64_t there = words::load_acquire(&shared_.tail) - head_;
@@ -60,8 +58,7 @@ std::optional<size_t> RingReader::read(char* to, size_t room) {
 
 bool RingReader::has_bytes() const { return words::load_acquire(&shared_.tail) != head_; }
 
-// ---- memory
-// -----------------------------------------------------------------------------------------
+// ---- memory -----------------------------------------------------------------------------------------
 
 LinkMemory::LinkMemory(Descriptor file, char* base, uint32_t ring_bytes, uint32_t version)
     : file_(std::move(file)), base_(base), ring_bytes_(ring_bytes), version_(version) {}
@@ -82,7 +79,7 @@ std::unique_ptr<LinkMemory> LinkMemory::make(uint32_t ring_bytes, uint32_t versi
     const size_t size = bytes(ring_bytes, version);
     Descriptor file(memfd_create("farcached-link", MFD_CLOEXEC | MFD_ALLOW_SEALING));
     if (!file) return nullptr;
-    // Not ftruncate: memory that is promised and then not there is a SIGBUS for who writes there.
+    // Not ftruncate(): a write to memory that the kernel cannot provide later is a SIGBUS.
     if ((errno = posix_fallocate(file.get(), 0, off_t(size))) != 0) return nullptr;
     if (fcntl(file.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0)
         return nullptr;
@@ -103,7 +100,7 @@ std::unique_ptr<LinkMemory> LinkMemory::adopt(Descriptor file, uint32_t ring_byt
     if (!ring_bytes_valid(ring_bytes)) return nullptr;
     const size_t size = bytes(ring_bytes, version);
     if (fstat(file.get(), &there) != 0 || uint64_t(there.st_size) != size) return nullptr;
-    // Memory that the other side can make smaller is a SIGBUS at its pleasure.
+    // Without this seal the other side could shrink the memory, and an access here would be a SIGBUS.
     const int seals = fcntl(file.get(), F_GET_SEALS);
     if (seals < 0 || (seals & F_SEAL_SHRINK) == 0) return nullptr;
     char* base = map_link(file.get(), size);

@@ -52,4 +52,23 @@ std::string to_string(const SocketAddress& address) {
     return std::string(host) + ":" + port;
 }
 
+std::string source_of(const SocketAddress& address) {
+    char numbers[INET6_ADDRSTRLEN] = "?";
+    if (address.storage.ss_family == AF_INET) {
+        const auto& at = *reinterpret_cast<const sockaddr_in*>(&address.storage);
+        (void)inet_ntop(AF_INET, &at.sin_addr, numbers, sizeof numbers);
+        return numbers;
+    }
+    if (address.storage.ss_family != AF_INET6) return numbers;
+    in6_addr at = reinterpret_cast<const sockaddr_in6*>(&address.storage)->sin6_addr;
+    constexpr size_t network_bytes = 8, mapped_offset = 12;
+    if (IN6_IS_ADDR_V4MAPPED(&at)) {
+        (void)inet_ntop(AF_INET, at.s6_addr + mapped_offset, numbers, sizeof numbers);
+        return numbers;
+    }
+    std::memset(at.s6_addr + network_bytes, 0, sizeof at - network_bytes);
+    (void)inet_ntop(AF_INET6, &at, numbers, sizeof numbers);
+    return std::string(numbers) + "/64";
+}
+
 }  // namespace farcached::fabric

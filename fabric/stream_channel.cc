@@ -9,9 +9,9 @@ namespace farcached::fabric {
 
 namespace {
 
-constexpr int rounds_max = 8;  // buffers full that one call receives before others get their turn
-constexpr int passes_max = 4;  // likewise, when there is a little more each time
-constexpr size_t out_keep_bytes = 256 * 1024;  // memory that an empty out() keeps
+constexpr int rounds_max = 8;  // full buffers that one call receives before other channels run
+constexpr int passes_max = 4;  // passes of one call while a little more arrives in each
+constexpr size_t out_keep_bytes = 16 * 1024;  // memory that an empty out() keeps
 
 }  // namespace
 
@@ -88,6 +88,8 @@ void StreamChannel::turn() {
         if (ending_) return;
         tell_reads();
         if (ending_) return;
+        tell_written();
+        if (ending_) return;
         send_unsent();
         if (ending_) return;
         const bool again = receive() || pass == passes_max;
@@ -97,8 +99,14 @@ void StreamChannel::turn() {
     }
 }
 
-// True: more is there than one call should receive.
+// True: more is there than one call may receive.
 bool StreamChannel::receive() {
+    const bool more = receive_rounds();
+    if (!input_.keep()) end(ChannelEnd::no_memory, "");
+    return more;
+}
+
+bool StreamChannel::receive_rounds() {
     if (input_.full()) show();
     for (int round = 0; round < rounds_max; round++) {
         if (ending_) return false;
@@ -108,10 +116,14 @@ bool StreamChannel::receive() {
         }
         size_t room = 0;
         char* to = input_.room(room);
+        if (to == nullptr) {
+            end(ChannelEnd::no_memory, "");
+            return false;
+        }
         const size_t got = pull(to, room);
         counters().link_bytes_received.add(got);
         input_.commit(got);
-        // What came before the end is told, unless it was this side that ended.
+        // Shows the bytes before an end that pull() has noted.
         if (!input_.empty()) show();
         if (got < room) return false;
     }
@@ -128,7 +140,7 @@ void StreamChannel::show() {
 void StreamChannel::send_unsent() {
     if (unsent_.empty()) return;
     const size_t sent = push(unsent_.view());
-    counters().link_bytes_sent.add(sent);
+    count_sent(sent);
     unsent_.consume(sent);
     unsent_bytes_ = unsent_.size();
 }
@@ -146,14 +158,14 @@ void StreamChannel::send_flushed() {
         if (open_) send_unsent();
     } else {
         const size_t sent = push(bytes);
-        counters().link_bytes_sent.add(sent);
+        count_sent(sent);
         unsent_.append(bytes.substr(sent));
         unsent_bytes_ = unsent_.size();
         out_.clear(out_keep_bytes);
     }
     if (!open_ || ending_) return;
     post();
-    // Whoever stopped consuming because too much was pending may want to go on.
+    // An owner that stopped consuming because too much was pending may want to go on.
     const bool again = !input_.empty() && unsent_.empty();
     if (!watch({!input_.full(), !unsent_.empty(), again})) watch({false, false, true});
 }

@@ -1,15 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// StreamChannel: what channels over a byte stream (tcp) and over rings (shm) have in common. They
-// differ in how bytes are moved, how the connection is made, and how one is woken.
+// StreamChannel: the common part of channels over a byte stream (tcp), over rings (shm) and over RDMA. They differ in how
+// they move bytes, make the connection and wake their owner.
 //
-// fd() is an epoll descriptor of the channel's own, so that the channel itself chooses what wakes
-// its owner: input that nobody consumes does not, the sending of what is left does.
+// fd() is an epoll descriptor of the channel's own, so that the channel chooses its wake-ups: unconsumed input does not
+// wake the owner, room for unsent bytes does.
 //
-// T1  An ending is noted first and told as the last act of ready() or flush(): nothing of the
-// channel is touched
-//     after ended().
-// T2  Between two calls of its owner the channel watches for all that it waits for: no wake-up is
-// lost.
+// T1  A channel notes its end first and reports it as the last act of ready() or flush(): after ended() it touches no
+//     member.
+// T2  Between two calls of its owner the channel watches for every event that it waits for: no wake-up is lost.
 #pragma once
 
 #include <cstddef>
@@ -37,35 +35,34 @@ class StreamChannel : public Channel {
     StreamChannel(Descriptor poller, std::string name, ChannelEvents& events,
                   size_t input_bytes_max);
 
-    // Carries on with making the connection; opened() when it is made.
+    // Continues making the connection; calls opened() when it is made.
     virtual void advance() = 0;
-    // Eats the wake-up, once the connection is made.
+    // Consumes the wake-up, once the connection is made.
     virtual void woken() = 0;
-    // Moves bytes that came to `to`; fewer than `room`: no more are there now. May end the channel;
-    // what it has moved is told before.
+    // Moves received bytes to `to`; fewer than `room`: no more now. May end the channel; the owner gets the bytes first.
     virtual size_t pull(char* to, size_t room) = 0;
     // Moves bytes to the transport; fewer: it takes no more now. May end the channel.
     virtual size_t push(std::string_view bytes) = 0;
-    // Nothing is pulled because the buffer is full: is the other end still there? May end the
-    // channel.
+    // Checks whether the other end is still there, while the full buffer stops pull(). May end the channel.
     virtual void look_for_end() = 0;
-    // All that was pushed, or posted to be read, in this call of its owner is with the transport from
-    // here on; once the connection is made.
+    // Hands all that this call of the owner pushed or posted to the transport; once the connection is made.
     virtual void post() {}
-    // From here on fd() is readable when there is something to do; `again`: there is, so now.
-    // False: not so, since something has come meanwhile.
+    // From here on fd() is readable when there is something to do; `again`: at once. False: something has arrived before
+    // that took effect; call it again after taking that.
     struct Interest {
         bool input, output, again;
     };
     virtual bool watch(const Interest& interest) = 0;
-    // Makes fd() readable, for good.
+    // Makes fd() readable, permanently.
     virtual void hang_up() = 0;
-    // Posted reads that are done.
+    // Reports posted reads that are done.
     virtual void tell_reads() {}
+    // Reports the other end's report, if there is one. May end the channel.
+    virtual void tell_written() {}
 
     void opened() { open_ = true; }
     bool open() const { return open_; }
-    // Notes how the channel ended; the first counts. `cause` follows the help text of `why`.
+    // Notes the end of the channel; the first call counts. `cause` follows the help text of `why`.
     void end(ChannelEnd why, std::string_view cause);
     void end_with_errno(ChannelEnd why, int error);
     bool ending() const { return ending_.has_value(); }
@@ -80,10 +77,15 @@ class StreamChannel : public Channel {
     };
     void turn();
     bool receive();
+    bool receive_rounds();
     void show();
     void send_unsent();
     void send_flushed();
     void tell();
+    void count_sent(size_t bytes) {
+        bytes_sent_ += bytes;
+        counters().link_bytes_sent.add(bytes);
+    }
 
     Descriptor poller_;
     std::string name_;
@@ -95,7 +97,7 @@ class StreamChannel : public Channel {
     bool told_ = false;
 };
 
-// What connect(), send() and recv() say about the other end.
+// The end that an errno of connect(), send() or recv() stands for.
 ChannelEnd channel_end_of(int error);
 
 }  // namespace farcached::fabric

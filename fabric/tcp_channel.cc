@@ -17,8 +17,7 @@ namespace farcached::fabric {
 
 namespace {
 
-// A host that is gone without a word is noticed after some two minutes, by whoever only listens,
-// too.
+// Detects a silent host after some two minutes, also on a connection that only receives.
 constexpr int keepalive_idle_s = 60, keepalive_interval_s = 15, keepalive_probes = 4;
 
 void set_option(int fd, int level, int name, int value) {
@@ -62,7 +61,7 @@ class TcpChannel final : public StreamChannel {
     int socket_error() const;
 
     Descriptor socket_;
-    uint32_t watched_ = EPOLLIN | EPOLLOUT;  // as its poller was told
+    uint32_t watched_ = EPOLLIN | EPOLLOUT;  // as registered with the poller
 };
 
 void TcpChannel::connect(const SocketAddress& to) {
@@ -85,8 +84,7 @@ void TcpChannel::advance() {
     SocketAddress here, there;
     here.size = there.size = sizeof here.storage;
     if (getpeername(socket_.get(), there.get(), &there.size) != 0) return;  // not yet
-    // A port that nobody listens at, if it is one that the kernel gives to those who connect, can
-    // meet itself.
+    // A connection to an ephemeral port of this host without a listener can connect to itself.
     if (getsockname(socket_.get(), here.get(), &here.size) == 0 && here == there)
         return end(ChannelEnd::refused, "the connection met itself");
     opened();
@@ -127,7 +125,7 @@ void TcpChannel::look_for_end() {
 }
 
 bool TcpChannel::watch(const Interest& interest) {
-    // An idle stream can be written to: that is what calls us again at once.
+    // An idle stream is writable: EPOLLOUT makes fd() readable at once.
     const uint32_t wanted = (interest.input ? uint32_t(EPOLLIN) : 0) |
                             (interest.output || interest.again ? uint32_t(EPOLLOUT) : 0);
     if (wanted == watched_ && !interest.again) return true;
@@ -161,8 +159,7 @@ std::unique_ptr<Channel> connect_tcp(const SocketAddress& to, ChannelEvents& eve
     return channel;
 }
 
-// ---- listener
-// ---------------------------------------------------------------------------------------
+// ---- listener ---------------------------------------------------------------------------------------
 
 TcpListener::TcpListener(Descriptor socket, Descriptor reserve, const SocketAddress& address,
                          size_t input_bytes_max)
@@ -212,6 +209,7 @@ std::unique_ptr<Channel> TcpListener::accept(ChannelEvents& events) {
         set_stream_options(fd.get());
         auto channel = std::make_unique<TcpChannel>(
             std::move(fd), std::move(poller), "tcp:" + to_string(from), events, input_bytes_max_);
+        channel->set_source(source_of(from));
         channel->accepted();
         return channel;
     }

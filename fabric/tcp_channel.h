@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The channel over TCP: frames over a stream, every read two-sided (can_read() is false).
 //
-// Names are resolved by the caller, who may wait. How long a connection may take to be made is its
-// owner's to decide: it closes the channel.
+// The caller resolves names, and may wait for that. The owner limits the time to make a connection: it closes the channel.
+// Threads: as any channel.
 #pragma once
 
 #include <memory>
@@ -14,8 +14,8 @@
 
 namespace farcached::fabric {
 
-// A proxy's side. `events` outlives the channel. nullptr: the process can have no more descriptors;
-// `error` says so. A connection that cannot be made ends as any other does, through `events`.
+// A proxy's side. `events` outlives the channel. nullptr: the process has no free descriptor; `error` has the cause. A
+// connection that fails ends through `events`, as any other does.
 std::unique_ptr<Channel> connect_tcp(const SocketAddress& to, ChannelEvents& events,
                                      std::string& error,
                                      size_t input_bytes_max = input_bytes_default);
@@ -27,22 +27,22 @@ class TcpListener final : public ChannelListener {
                                                std::string& error,
                                                size_t input_bytes_max = input_bytes_default);
 
-    // Of a socket that listens already, and is non-blocking.
+    // From a socket that listens already, and is non-blocking.
     static std::unique_ptr<TcpListener> adopt(Descriptor socket, size_t input_bytes_max = input_bytes_default);
 
     int fd() const override { return socket_.get(); }
-    // With no descriptor left for it, a connection is closed and the next one looked at.
+    // Without a free descriptor it closes the connection and takes the next one.
     std::unique_ptr<Channel> accept(ChannelEvents& events) override;
     std::string describe() const override;
     uint64_t turned_away() const override { return turned_away_; }
-    const SocketAddress& address() const { return address_; }  // with the port that it has
+    const SocketAddress& address() const { return address_; }  // with the actual port
 
   private:
     TcpListener(Descriptor socket, Descriptor reserve, const SocketAddress& address,
                 size_t input_bytes_max);
 
     Descriptor socket_;
-    Descriptor reserve_;  // given up to accept, and so to close, what there is no descriptor for
+    Descriptor reserve_;  // released to accept, and then close, a connection without a free descriptor
     uint64_t turned_away_ = 0;
     SocketAddress address_;
     size_t input_bytes_max_;

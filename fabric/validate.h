@@ -1,11 +1,30 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// validate(): the one place that decides whether what a reader copied is the item it asked for (S4).
-// Pure: it is given what was seen before, in and after the copy.
+// validate(): the one place that decides whether a reader's copy is the requested item (S4).
+// Pure: its input is what the reader saw before, in and after the copy.
+//
+// Torn copies by pointer. A READ copies words in any order (S5). During it the slot may be written in place, die and revive,
+// several times. Writers store whole words. So each word of the copy has a value that stood there during the READ. While the
+// lease runs all these values are of one key (S1), so key_len and the words of the key never differ. The rest may be mixed:
+//
+//   guard    dead, or live with the generation of any item of that time. None is older than the pointer's generation, which
+//            was live before the READ was posted.
+//   lengths  of any item of that time: within the slot, but perhaps beyond the copy.
+//   others   of any item of that time, in any combination with guard and check.
+//
+//   -> A hit needs a check that matches generation, header, key and value of the copy. A mixture has the check of one item
+//      and a generation or a byte of another. So a hit is one whole item. Its guard was live at one moment of the READ, which
+//      makes it a right answer (S7).
+//   -> A tear may show `guard_dead`, `check` or `grown`. (Beyond the copy no check can be computed.) These keep the pointer.
+//      So does `expired` (S13): a touch or a set makes the pointer good again.
+//   -> A tear cannot show an older generation, another key or impossible lengths. These drop the pointer: the slot has gone
+//      to another key, or the entry was wrong from the start (S10). They come before the check, because a foreign item need
+//      not be whole.
 #pragma once
 
 #include <cstdint>
 
 #include "base/broken.h"
+#include "base/limits.h"
 #include "base/node_clock.h"
 #include "protocol/layout.h"
 
@@ -15,22 +34,28 @@ namespace farcached::fabric {
 enum class Outcome : uint8_t {
     hit,
     not_found,   // the probe ended without the key: no proof of absence
-    guard_dead,  // replaced, deleted or evicted
+    guard_dead,  // replaced, deleted or evicted, or being written
     moved,       // slot, guard or page epoch changed under the copy
     expired,     // the header's exptime has passed (it is a lower bound)
-    flushed,     // stored before the last flush, or a delete by prefix that is not swept yet: it may be gone
-    tokens,      // stale or win state, and the caller cares
-    bounds,      // a length or offset that cannot be
-    lease,       // of a pointer: its lease was over before the copy was complete
-    generation,  // another generation lies where it leads
-    key,         // another key does, or lies where the index led
-    check,       // the bytes are not what was written there
+    flushed,     // stored before the last flush, or under a delete by prefix that is not swept yet: it may be gone
+    tokens,      // stale or win state, and the caller needs it
+    bounds,      // an impossible length or offset
+    lease,       // of a pointer: its lease ended before the copy was complete
+    generation,  // the slot has an older generation than the pointer's
+    grown,       // the item is longer than the copy
+    key,         // the slot has another key
+    check,       // the bytes do not match the item's check
 };
 
-// How a read was found by a remote pointer: what must be there, and until when.
+// Does the pointer stay in the table after this outcome? (S4)
+constexpr bool keeps_pointer(Outcome outcome) {
+    return outcome != Outcome::generation && outcome != Outcome::key && outcome != Outcome::bounds;
+}
+
+// Requirements of a read by pointer, and the end of its lease.
 struct ByPointer {
-    uint64_t generation = 0;
-    uint32_t length = 0;          // bytes: header, key and value
+    uint64_t generation = 0;      // or a later one
+    uint64_t item_bytes_max = 0;  // longest possible item at that offset
     uint64_t valid_until_ns = 0;  // CLOCK_BOOTTIME
 };
 
@@ -41,42 +66,45 @@ struct Expect {
     const ByPointer* pointer = nullptr;  // nullptr: found by the index; borrowed
 };
 
-// What the reader saw. "after" was loaded after an acquire fence behind the copy. Of another host's memory it saw a
-// private copy and nothing else: guards, slots and epochs before and after are the same, and the check stands for them.
+// The reader's observations. "after" was loaded after an acquire fence that follows the copy. Of another host's memory the
+// reader has a private copy alone: guards, slots and epochs before and after are equal, and the check replaces them.
 struct Seen {
     layout::Slot slot_before{}, slot_after{};
     layout::Guard guard_before{}, guard_after{};
     uint64_t epoch_before = 0, epoch_after = 0;
     uint64_t flush_floor = 0;    // after the copy
-    uint64_t capacity_bytes = 0; // of the slot or run
+    uint64_t capacity_bytes = 0; // of the slot or run; by a pointer, of the copy
     bool key_equal = false;
-    bool check_equal = true;     // as far as it was looked at
+    bool check_equal = true;     // verified in copies that a READ made; local reads leave it true
     uint64_t now_ns = 0;         // by a pointer: CLOCK_BOOTTIME, read when the copy was complete
     layout::ItemHeader header{};
 };
 
-// Lengths that fit where the item lies (S10).
+// Do the lengths fit the item's place (S10)?
 inline bool lengths_fit(const layout::ItemHeader& header, uint64_t capacity_bytes) {
     if (broken::s10_trust_lengths) return true;
     return layout::item_bytes(header.key_len, header.value_len) <= capacity_bytes;
 }
 
-// What is asked of a read by pointer besides. The lease first: what is seen after its end says nothing.
+// Checks a read by pointer. The lease comes first: a copy completed after its end proves nothing.
 inline Outcome validate_pointer(const ByPointer& pointer, const Expect& expect, const Seen& seen) {
     if (!broken::s4_skip_lease && seen.now_ns >= pointer.valid_until_ns) return Outcome::lease;
     if (!broken::s4_skip_guard) {
-        if (seen.guard_before.generation() != pointer.generation) return Outcome::generation;
+        if (seen.guard_before.generation() < pointer.generation) return Outcome::generation;
         if (seen.guard_before.state() != layout::GuardState::live) return Outcome::guard_dead;
     }
-    if (layout::item_bytes(seen.header.key_len, seen.header.value_len) != pointer.length)
-        return Outcome::bounds;
+    const layout::ItemHeader& header = seen.header;
+    if (header.key_len == 0 || header.key_len > limits::key_bytes_max) return Outcome::bounds;
+    if (layout::item_bytes(header.key_len, header.value_len) > pointer.item_bytes_max) return Outcome::bounds;
+    if (layout::item_bytes(header.key_len, 0) > seen.capacity_bytes) return Outcome::bounds;
     if (!broken::s4_skip_key) {
-        if (seen.header.key_len != expect.key_len) return Outcome::key;
+        if (header.key_len != expect.key_len) return Outcome::key;
         if (!seen.key_equal) return Outcome::key;
     }
-    if (!seen.check_equal) return Outcome::check;
-    if (expect.tokens_matter && (seen.header.format & layout::format_tokens) != 0)
-        return Outcome::tokens;
+    if (layout::item_bytes(header.key_len, header.value_len) > seen.capacity_bytes) return Outcome::grown;
+    if (!broken::s5_trust_shm_copy && !seen.check_equal) return Outcome::check;
+    if (!broken::s13_pointers_never_expire && has_expired(header.exptime, expect.now)) return Outcome::expired;
+    if (expect.tokens_matter && (header.format & layout::format_tokens) != 0) return Outcome::tokens;
     return Outcome::hit;
 }
 

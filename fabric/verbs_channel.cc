@@ -21,17 +21,17 @@ namespace farcached::fabric {
 namespace {
 
 constexpr int resolve_ms_max = 2000;
-// Fewer looks take less than a microsecond, and a READ takes some. When linger() has stopped to pay, a try takes as many as there
-// may be: else it would never pay again.
+// Fewer polls take less than a microsecond, and a READ takes several. When linger() has stopped to pay, a retry uses
+// spins_max polls: with fewer it would never pay again.
 constexpr uint32_t spins_least = 16;
-constexpr uint32_t tries_every = 64;  // calls of linger() from one try to the next
-constexpr uint32_t unlooked_max = 8;  // wake-ups by completions, after which other descriptors are looked at, too
-constexpr uint32_t sleepless_looks = 1024;  // calls of woken() from one look at descriptors to the next, by who never sleeps
+constexpr uint32_t tries_every = 64;  // calls of linger() from one retry to the next
+constexpr uint32_t unlooked_max = 8;  // wake-ups by completions until the other descriptors are polled, too
+constexpr uint32_t sleepless_looks = 1024;  // calls of woken() until descriptors are polled, if the worker never sleeps
 
-// What in the poller is readable.
+// The readable descriptor of the poller.
 enum Tag : uint32_t { tag_events, tag_completions, tag_timer, tag_kick, tag_count };
 
-// Why a connection manager refused, as it says in a REJECTED event.
+// Reasons in the status of a REJECTED event.
 constexpr int reject_no_listener = 8, reject_by_consumer = 28;
 
 }  // namespace
@@ -114,7 +114,7 @@ void VerbsChannel::take_events() {
 
 void VerbsChannel::take_event(CmEvent event) {
     switch (event->event) {
-        // An id whose event is held cannot be destroyed: what may do that lets go of it first.
+        // An id whose event is held cannot be destroyed: functions that may destroy it get a released event.
         case RDMA_CM_EVENT_ADDR_RESOLVED: event.reset(); return address_resolved();
         case RDMA_CM_EVENT_ROUTE_RESOLVED: event.reset(); return route_resolved();
         case RDMA_CM_EVENT_ESTABLISHED: {
@@ -126,7 +126,7 @@ void VerbsChannel::take_event(CmEvent event) {
         }
         case RDMA_CM_EVENT_REJECTED:
             if (!open()) return rejected(*event);
-            peer_gone_ = true;  // it left before it had heard that this side was ready
+            peer_gone_ = true;  // the peer left before it learned that this side was ready
             return;
         case RDMA_CM_EVENT_ADDR_ERROR:
         case RDMA_CM_EVENT_ROUTE_ERROR: {
@@ -203,7 +203,7 @@ void VerbsChannel::established(std::string_view data) {
     if (welcome.container.bytes != 0) queue_->met_container(welcome.container);
     if (!queue_->connected(error)) return end(ChannelEnd::system, error);
     opened();
-    kick();  // what was said before waits
+    kick();  // frames flushed before are waiting
     events().connected();
 }
 
@@ -223,7 +223,7 @@ void VerbsChannel::kick() { (void)eventfd_write(kick_.get(), 1); }
 
 void VerbsChannel::woken() {
     if (queue_ == nullptr) return;
-    if (!timer_) {  // the first turn of a connection that is made
+    if (!timer_) {  // the first call after the connection is made
         timer_.reset(timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK));
         const uint32_t ms = devices_.config().beat_ms;
         itimerspec every{};
@@ -240,7 +240,7 @@ void VerbsChannel::woken() {
     queue_->collect();
 }
 
-// Mostly it was nothing else, and if more is readable, fd() still is; but that has its turn, too.
+// Usually only completions wake the owner, and other events keep fd() readable. Every unlooked_max-th call polls them all.
 bool VerbsChannel::woken_by_completions() {
     if (!armed_ || ++unlooked_ % unlooked_max == 0 || !queue_->disarm()) return false;
     armed_ = false;
@@ -254,7 +254,7 @@ void VerbsChannel::look_at_descriptors() {
         if (seen[i].data.u32 == tag_events) take_events();
         if (seen[i].data.u32 == tag_timer) beat();
         if (seen[i].data.u32 != tag_completions) continue;
-        (void)queue_->disarm();  // of a device that is gone there is nothing to be had: arming it again tells of that
+        (void)queue_->disarm();  // a removed device has no event to consume; arm() then reports the removal
         armed_ = false;
     }
 }
@@ -270,6 +270,7 @@ void VerbsChannel::beat() {
 bool VerbsChannel::anything_for(const Interest& interest) const {
     if (queue_->bad().has_value() || queue_->anything_to_post()) return true;
     if (!queue_->reads_done().empty() || !reads_failed_.empty()) return true;
+    if (queue_->written() != 0) return true;
     if (interest.input && queue_->anything_came()) return true;
     return interest.output && queue_->room_to_push();
 }
@@ -277,7 +278,7 @@ bool VerbsChannel::anything_for(const Interest& interest) const {
 bool VerbsChannel::watch(const Interest& interest) {
     if (!devices_.config().sleeps) {
         interest_ = interest;
-        return true;  // there is a next call, whatever this one left
+        return true;  // the owner calls ready() again in any case
     }
     if (interest.again || (!armed_ && !queue_->arm())) {
         kick();
@@ -366,7 +367,7 @@ bool VerbsChannel::post_read(const ReadRequest& request) {
     CHECK(well_formed(request.ptr));
     const bool count = request.count && counts_reads();
     if (!queue_->room_to_read(count)) return false;
-    // The node may say another size in its frames than it registered (S10).
+    // The pointers in a node's frames may exceed the size that it registered (S10).
     const bool possible = request.ptr.region == 0 && request.ptr.incarnation == incarnation_ &&
                           inside(request.ptr, region_bytes_) && request.ptr.length <= queue_->device().read_bytes_max();
     if (possible) {
@@ -391,8 +392,13 @@ void VerbsChannel::copy_container(char* to, size_t bytes) const {
     queue_->container()->copy(to, bytes);
 }
 
-bool VerbsChannel::post_write(std::string_view bytes) {
-    return queue_ != nullptr && open() && !ending() && queue_->post_write(bytes);
+bool VerbsChannel::post_report(std::string_view bytes) {
+    return queue_ != nullptr && open() && !ending() && queue_->post_report(bytes);
+}
+
+void VerbsChannel::tell_written() {
+    const uint32_t bytes = queue_->take_written();
+    if (bytes != 0) events().written(bytes);
 }
 
 void VerbsChannel::tell_reads() {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The channel over RDMA: frames in SENDs, reads one-sided in the node's registered memory.
 //
-// A node's address is that of a device (or one that the network leads to a device). Names are resolved by the caller, who
-// may wait. How long a connection may take to be made is its owner's to decide: it closes the channel. A host that is
-// gone is noticed by what is sent to it, within verbs_flight_us(); else after VerbsConfig::beat_ms more.
+// A node's address is that of an RDMA device (or leads to one). The caller resolves names, and may wait for that. The
+// owner limits the time to make a connection: it closes the channel. A send to a dead host fails within verbs_flight_us().
+// An idle connection sends a heartbeat after VerbsConfig::beat_ms to twice as long. Threads: as any channel.
 #pragma once
 
 #include <cstddef>
@@ -20,43 +20,43 @@ namespace farcached::fabric {
 
 struct VerbsWelcome;
 
-// Memory that is registered, all of it, once. No bytes: there is none.
+// Memory that is registered as a whole, once. No bytes: none.
 struct VerbsMemory {
     char* data = nullptr;
     size_t bytes = 0;
 };
 
-// What a proxy gives a connection of its memory. It outlives the channel.
+// A proxy's memory for a connection. It outlives the channel.
 struct VerbsMemories {
-    VerbsMemory landing;  // where its READs land
-    VerbsMemory lent;     // what the node may READ
+    VerbsMemory landing;  // for the proxy's READs to land in
+    VerbsMemory lent;     // for the node to READ
 };
 
 // The longest value that a node READs from its proxies.
 constexpr uint32_t fetch_bytes_most = 4 << 20;
 
-// What a node lets proxies reach, and where what it READs from them lands.
+// The memory that a node lets proxies reach, and the memory for its own READs to land in.
 struct VerbsOffer {
-    const Region* region = nullptr;  // nullptr: nothing can be read
-    uint64_t* counters = nullptr;    // of reads (protocol/layout.h), for all of its arena; nullptr: there are none
+    const Region* region = nullptr;  // nullptr: proxies READ nothing
+    uint64_t* counters = nullptr;    // of reads (protocol/layout.h), for all of its arena; nullptr: none
     size_t counters_bytes = 0;
-    VerbsMemory landing = {};        // none: it READs nothing
+    VerbsMemory landing = {};        // none: the node READs nothing
 };
 
-// A proxy's side. `devices`, `events` and the memories outlive the channel. nullptr: RDMA cannot be used here;
-// `error` says why and what to do. A connection that cannot be made ends as any other does, through `events`.
+// A proxy's side. `devices`, `events` and the memories outlive the channel. nullptr: RDMA is unusable here; `error` has
+// the cause and the remedy. A connection that fails ends through `events`, as any other does.
 std::unique_ptr<Channel> connect_verbs(const SocketAddress& to, VerbsDevices& devices,
                                        const VerbsMemories& memories, ChannelEvents& events,
                                        std::string& error,
                                        size_t input_bytes_max = input_bytes_default);
 
-// When its device is removed it lets go of it, and listens again, at the same port, when the address has a device again.
+// When its device is removed, it releases the device. It listens again, at the same port, when the address has a device.
 class VerbsListener final : public ChannelListener {
   public:
-    // Registers what is offered, which takes the memory of all of it at once; on an address of all devices (0.0.0.0) with
-    // the first connection. It and the devices outlive this and what it accepts. A device that has no atomics, of which
-    // the log is told, offers no counters.
-    // nullptr: `error` is a sentence with address and cause. Port 0: one is chosen.
+    // Registers the offer, which allocates all of its memory at once; on an address of all devices (0.0.0.0) with the
+    // first connection. The offer and the devices outlive this and its channels. On a device without atomics it offers no
+    // counters, and logs that.
+    // nullptr: `error` is a sentence with address and cause. Port 0: it chooses one.
     static std::unique_ptr<VerbsListener> listen(const SocketAddress& at, const VerbsOffer& offer,
                                                  VerbsDevices& devices, int backlog,
                                                  std::string& error,
@@ -64,10 +64,10 @@ class VerbsListener final : public ChannelListener {
     ~VerbsListener() override;
 
     int fd() const override;
-    // A proxy that cannot be served is told why, and so is the devices' log.
+    // A proxy that it cannot serve gets a refusal with the reason; the devices' log gets the cause.
     std::unique_ptr<Channel> accept(ChannelEvents& events) override;
     std::string describe() const override;
-    const SocketAddress& address() const { return address_; }  // with the port that it has
+    const SocketAddress& address() const { return address_; }  // with the actual port
 
   private:
     VerbsListener(CmEvents events, const SocketAddress& address, const VerbsOffer& offer,
@@ -81,7 +81,7 @@ class VerbsListener final : public ChannelListener {
     bool offer_to(VerbsQueue& queue, VerbsWelcome& welcome, std::string& error) const;
     std::unique_ptr<Channel> meet(CmEvent request, ChannelEvents& events);
 
-    Descriptor poller_, timer_;  // of events_ and the timer, which runs while there is no device
+    Descriptor poller_, timer_;  // poller_ holds events_ and the timer, which runs while there is no device
     CmEvents events_;
     CmId id_;
     SocketAddress address_;
@@ -89,7 +89,7 @@ class VerbsListener final : public ChannelListener {
     VerbsDevices& devices_;
     int backlog_;
     size_t input_bytes_max_;
-    // What keeps the offer registered while nobody is connected; released before the id.
+    // Keeps the offer registered between connections; released before the id.
     std::shared_ptr<VerbsDevice> device_;
     std::shared_ptr<MemoryRegion> region_registered_, counters_registered_, landing_registered_;
 };

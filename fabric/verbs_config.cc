@@ -8,7 +8,7 @@ namespace farcached::fabric {
 VerbsConfig VerbsConfig::clamped(const Device& device) const {
     VerbsConfig use = *this;
     constexpr uint32_t receives_min = 4, sends_min = 4, reads_min = 2, beats = 3;  // one of them the last, one a binding
-    // Each work request may leave a completion: SENDs and receives get a quarter each, READs what is left.
+    // Each work request may leave a completion: SENDs and receives get a quarter each, READs get the rest.
     const uint32_t each_max = device.completions_max / 4;
     const uint32_t receives_max = std::max(receives_min, std::min(device.work_requests_max, each_max));
     use.receives = std::clamp(receives, receives_min, receives_max) & ~1U;

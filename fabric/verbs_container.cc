@@ -19,7 +19,7 @@ std::unique_ptr<OwnContainer> OwnContainer::make(const VerbsDevice& device) {
     return made->registered_ == nullptr ? nullptr : std::move(made);
 }
 
-// The key of a window of type 2 is its owner's to choose, in its lowest byte.
+// The owner of a window of type 2 chooses the lowest byte of its key.
 VerbsContainer OwnContainer::where() const {
     const uint32_t key = windowed() ? ibv_inc_rkey(window_->rkey) : registered_->rkey;
     return {reinterpret_cast<uint64_t>(memory_.data()), verbs_container_bytes, key};

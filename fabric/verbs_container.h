@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // This end's container of one connection over RDMA (fabric/channel.h, C7): memory that the other end WRITEs.
 //
-// Owner: a VerbsQueue. It lies in memory of its own, which is registered for this connection alone.
-// B1  Where the device has memory windows of type 2, nothing is registered for WRITEs of others: the window that is bound
-//     to the queue pair is the only way, and ends with the connection. Else the memory is, under a key of its own.
-// B2  A window admits nobody before its binding was carried out, which is posted in front of this end's first SEND. So
-//     the other end writes only when something has come from here.
-// B3  A window goes before its queue pair: soft-RoCE's queue pair waits for it.
+// Owner: a VerbsQueue. It lies in separate memory, registered for this connection alone.
+// B1  Where the device has memory windows of type 2, no memory is registered for WRITEs of others: only the window bound to
+//     the queue pair admits them, and it ends with the connection. Elsewhere the memory is registered under its own key.
+// B2  A window admits no WRITE before its binding is carried out, which is posted ahead of this end's first SEND. The other
+//     end writes only after a message from here has arrived.
+// B3  A window is destroyed before its queue pair: soft-RoCE's queue pair waits for that.
 #pragma once
 
 #include <cstddef>
@@ -28,9 +28,9 @@ class OwnContainer {
     VerbsContainer where() const;
     bool windowed() const { return window_ != nullptr; }
     void bind(ibv_send_wr& work) const;  // B2; only if windowed()
-    // Copies out what was written there first.
+    // Copies out its first bytes.
     void copy(char* to, size_t bytes) const;
-    // Where the other end said that its own is; nothing: it did not, or it cannot be.
+    // The other end's container, from its first WRITE; nothing: no such WRITE, or an impossible place.
     std::optional<VerbsContainer> other() const;
 
   private:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What a VerbsQueue does while its connection is up.
+// The datapath of a VerbsQueue, while its connection is up.
 #include <arpa/inet.h>
 
 #include <algorithm>
@@ -17,7 +17,7 @@ namespace {
 
 constexpr int completions_at_once = 32;
 
-// Makes one list of work requests of which each has its piece, for one call. Neither may grow before that.
+// Links work requests into one list, each with its own piece, for one call. Neither vector may grow before that call.
 template <class Work>
 void link(std::vector<Work>& works, std::vector<ibv_sge>& pieces) {
     for (size_t i = 0; i < works.size(); i++) {
@@ -51,13 +51,14 @@ ibv_send_wr& VerbsQueue::add(WorkKind kind, uint64_t token) {
 void VerbsQueue::add_message(WorkKind kind, uint32_t bytes) {
     ibv_send_wr& work = add(kind, 0);
     work.opcode = IBV_WR_SEND_WITH_IMM;
-    work.imm_data = htonl(credits_->spend());
+    const VerbsImmediate told{.credits = credits_->spend()};
+    work.imm_data = htonl(told.packed());
     counters_->rdma_sends.add(1);
     counters_->rdma_send_bytes.add(bytes);
     add_sent(work, bytes);
 }
 
-// A SEND or a WRITE, of the next buffer.
+// A SEND or a WRITE, from the next buffer.
 void VerbsQueue::add_sent(ibv_send_wr& work, uint32_t bytes) {
     sends_pending_++;
     if (++unsignalled_ >= std::max(config().sends / 4, 1U)) {
@@ -82,7 +83,7 @@ size_t VerbsQueue::push(std::string_view bytes) {
     return taken;
 }
 
-void VerbsQueue::add_write(uint64_t offset, std::string_view bytes) {
+ibv_send_wr& VerbsQueue::add_write(uint64_t offset, std::string_view bytes) {
     std::memcpy(send_buffer(next_send_), bytes.data(), bytes.size());
     ibv_send_wr& work = add(WorkKind::write, 0);
     work.opcode = IBV_WR_RDMA_WRITE;
@@ -91,16 +92,19 @@ void VerbsQueue::add_write(uint64_t offset, std::string_view bytes) {
     counters_->rdma_writes.add(1);
     counters_->rdma_write_bytes.add(bytes.size());
     add_sent(work, uint32_t(bytes.size()));
+    return work;
 }
 
-bool VerbsQueue::post_write(std::string_view bytes) {
+// The last piece notifies the other end: every WRITE posted before it is complete by then.
+bool VerbsQueue::post_report(std::string_view bytes) {
+    CHECK(!bytes.empty());
     CHECK(bytes.size() <= container_bytes);
-    if (container_ == nullptr || !heard_ || broken()) return false;  // B2
+    if (container_ == nullptr || !heard_ || broken() || !credits_->may_send()) return false;  // B2, K4
     const bool tell = far_container_.has_value() && !told_container_;
     if (!far_container_.has_value()) {
         far_container_ = container_->other();
         if (!far_container_.has_value()) return false;
-        told_container_ = true;  // it was told by the greeting
+        told_container_ = true;  // by this end's greeting
     }
     const size_t piece = config().message_bytes;
     if (sends_left() < (bytes.size() + piece - 1) / piece + (tell ? 1 : 0)) return false;
@@ -109,7 +113,13 @@ bool VerbsQueue::post_write(std::string_view bytes) {
         add_write(container_bytes, {reinterpret_cast<const char*>(&own), sizeof own});
         told_container_ = true;
     }
-    for (size_t at = 0; at < bytes.size(); at += piece) add_write(at, bytes.substr(at, piece));
+    for (size_t at = 0; at < bytes.size(); at += piece) {
+        ibv_send_wr& work = add_write(at, bytes.substr(at, piece));
+        if (bytes.size() - at > piece) continue;
+        work.opcode = IBV_WR_RDMA_WRITE_WITH_IMM;
+        const VerbsImmediate told{credits_->spend(), uint32_t(bytes.size())};
+        work.imm_data = htonl(told.packed());
+    }
     return true;
 }
 
@@ -151,8 +161,8 @@ void VerbsQueue::post_count(uint64_t far_offset) {
     counters_->rdma_atomics.add(1);
 }
 
-// A WRITE of no bytes asks nothing of the other side but its device's answer, and needs no memory there. (A READ would do,
-// but for soft-RoCE: to one of no bytes that it has to answer again it answers, in Linux 6.1, that the key is wrong.)
+// An empty WRITE needs only the acknowledgement of the other side's device, and no memory there. (Not an empty READ:
+// soft-RoCE of Linux 6.1 answers a repeated one with a wrong key.)
 void VerbsQueue::post_beat() {
     if (beating_) return;
     beating_ = true;
@@ -232,7 +242,7 @@ void VerbsQueue::completed_badly(const ibv_wc& completion) {
     }
 }
 
-// Of a queue pair in error, all that is posted is flushed, in order.
+// A queue pair in error flushes all posted requests, in order.
 void VerbsQueue::post_last() {
     beating_ = false;
     post_beat();
@@ -262,15 +272,22 @@ void VerbsQueue::complete_up_to(uint64_t number) {
 
 void VerbsQueue::received(const ibv_wc& completion) {
     const uint32_t buffer = uint32_t(WorkId::unpack(completion.wr_id).number);
-    const bool paid = (completion.wc_flags & IBV_WC_WITH_IMM) != 0 && credits_->earn(ntohl(completion.imm_data));
-    if (!paid || completion.byte_len > config().message_bytes)
+    const bool told = (completion.wc_flags & IBV_WC_WITH_IMM) != 0;
+    const VerbsImmediate said = VerbsImmediate::unpack(told ? ntohl(completion.imm_data) : 0);
+    const bool written = completion.opcode == IBV_WC_RECV_RDMA_WITH_IMM;
+    if (!told || !credits_->earn(said.credits) || (!written && completion.byte_len > config().message_bytes))
         return fail(ChannelEnd::corrupt, "a message whose credits cannot be");
     if (credits_->owed() + inbox_count_ >= config().receives)
         return fail(ChannelEnd::corrupt, "a message for which there was no credit");
+    if (written != (said.written != 0) || said.written > container_bytes || (written && container_ == nullptr))
+        return fail(ChannelEnd::corrupt, "the length of a report");
     heard_ = true;
     counters_->rdma_receives.add(1);
-    counters_->rdma_receive_bytes.add(completion.byte_len);
-    if (completion.byte_len == 0) {
+    if (written)
+        written_ = said.written;
+    else
+        counters_->rdma_receive_bytes.add(completion.byte_len);
+    if (written || completion.byte_len == 0) {
         post_receive_later(buffer);
         credits_->posted_again();
         return;
@@ -322,7 +339,7 @@ bool VerbsQueue::arm() {
     return failed == 0;
 }
 
-// A queue that was armed once tells once.
+// One arming causes one event.
 bool VerbsQueue::disarm() {
     ibv_cq* of = nullptr;
     void* context = nullptr;

@@ -23,7 +23,7 @@ namespace farcached::fabric {
 namespace {
 
 constexpr int let_go_every_ms = 20;
-constexpr std::chrono::milliseconds look_every{1};  // only while there is anything to look after
+constexpr std::chrono::milliseconds look_every{1};  // only while a queue is kept (D3)
 
 VerbsConfig::Device limits_of(const ibv_device_attr& attributes) {
     VerbsConfig::Device device;
@@ -94,7 +94,7 @@ std::shared_ptr<VerbsDevice> VerbsDevices::device_of(const rdma_cm_id& id, std::
         return nullptr;
     }
     const VerbsConfig use = config_.clamped(limits_of(attributes));
-    // Of either kind of type 2; both are bound to a queue pair.
+    // Both kinds of type 2 are bound to a queue pair.
     constexpr unsigned windows = IBV_DEVICE_MEM_WINDOW_TYPE_2A | IBV_DEVICE_MEM_WINDOW_TYPE_2B;
     const VerbsDevice::Facts facts{port.max_msg_sz, attributes.atomic_cap != IBV_ATOMIC_NONE,
                                    use.windows && (attributes.device_cap_flags & windows) != 0};
@@ -112,7 +112,7 @@ std::shared_ptr<VerbsDevice> VerbsDevices::device_of(const rdma_cm_id& id, std::
 
 // ---- devices that are removed -------------------------------------------------------------------------
 
-// Under lock_. A device that cannot be watched is used all the same.
+// Under lock_. A device that cannot be watched is still used.
 void VerbsDevices::watch(const rdma_cm_id& like) {
     for (const Watched& one : watched_)
         if (one.context == like.verbs) return;
@@ -135,7 +135,7 @@ void VerbsDevices::watch(const rdma_cm_id& like) {
 }
 
 void VerbsDevices::watch_for_removals() {
-    bool waits = false;  // for others to let go
+    bool waits = false;  // until the last user of a removed device has gone
     for (;;) {
         pollfd polled[2] = {{stop_watching_.get(), POLLIN, 0}, {removals_->fd, POLLIN, 0}};
         (void)poll(polled, 2, waits ? let_go_every_ms : -1);
@@ -158,9 +158,9 @@ void VerbsDevices::hear(CmEvent event) {
     }
 }
 
-// D4. A kernel driver may wait for its users before its device is gone (soft-RoCE's does), while librdmacm keeps its own
-// descriptors open until it sees another device. When nobody uses them any more, what they are of is replaced by what
-// nobody waits for; the numbers remain librdmacm's to close, which it does not as long as there is an id.
+// D4. A kernel driver may wait for its users before it frees a device (soft-RoCE's does), while librdmacm keeps its own
+// descriptors open until it sees another device. Once no connection uses them, /dev/null replaces the open files. The
+// descriptor numbers stay librdmacm's to close; it does not close them while an id exists.
 void VerbsDevices::let_go() {
     for (auto at = watched_.begin(); at != watched_.end();) {
         if (!at->removed || !devices_[at->context].expired()) {
@@ -175,7 +175,7 @@ void VerbsDevices::let_go() {
     }
 }
 
-// ---- queues on their way out ------------------------------------------------------------------------
+// ---- queues that are being closed -------------------------------------------------------------------
 
 void VerbsDevices::bury(std::unique_ptr<VerbsQueue> queue) {
     const uint64_t patience_ns = 1000 * verbs_flight_us(config_.ack_timeout, config_.retries) + 100'000'000;
@@ -197,7 +197,7 @@ void VerbsDevices::look_after() {
         if (burials_.empty()) return;
         for (auto at = burials_.begin(); at != burials_.end();) {
             Burial& burial = *at;
-            hold.unlock();  // only this thread takes any out
+            hold.unlock();  // only this thread removes entries
             const bool over = burial.queue->device().removed() || burial.queue->quiet() ||
                               boottime_ns() >= burial.until_ns;
             if (over) burial.queue.reset();

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The RDMA devices that this process uses: what they can do, which memory they may reach, and the queue pairs that are
-// on their way out. Setup only: nothing here is called once a connection is up, but to give one up.
+// The RDMA devices of this process: their limits, their registered memory, and the queue pairs that are being closed.
+// Setup only: a connection that is up only reads constants here, until it ends.
 //
 // D1  A device's protection domain and registered memory live as long as a connection or a listener uses them.
-// D2  Memory is registered once per device, however many connections use it. For the node's region, and for what a
-//     proxy lends, that is REMOTE_READ and nothing else (S6), for what READs land in LOCAL_WRITE and nothing else; for
-//     the counters of reads REMOTE_ATOMIC, which asks for LOCAL_WRITE. Containers are each connection's own
+// D2  Memory is registered once per device, however many connections use it. The node's region and memory that a proxy
+//     lends get REMOTE_READ and nothing else (S6). Landing memory for READs gets LOCAL_WRITE and nothing else. The counters
+//     of reads get REMOTE_ATOMIC, which requires LOCAL_WRITE. Each connection has its own container
 //     (fabric/verbs_container.h).
-// D3  A connection that was closed with messages under way stays until they have arrived, or until its own timeouts say
-//     that they will not; a thread looks after it, so that nobody who closes waits.
-// D4  A device that is removed from the host is let go by all that have an id of it, each of its own thread, and then by
-//     librdmacm: the kernel waits for that. An id of its own on each device, watched by a thread, hears of the removal
-//     even when nobody else has one.
+// D3  A connection closed with messages under way stays until they have arrived, or until its own timeouts rule that out.
+//     A thread watches it, so that no caller of close() waits.
+// D4  When the host removes a device, each thread destroys its own ids of it, and then librdmacm's descriptors are closed:
+//     the kernel waits for that. A thread watches one more id on each device, which gets the event of the removal even
+//     without any other id.
 #pragma once
 
 #include <atomic>
@@ -34,15 +34,15 @@ namespace farcached::fabric {
 
 class VerbsQueue;
 
-// What others may do, where our own READs land, and what others count in.
+// Others READ it, our own READs land in it, or others count in it.
 enum class VerbsAccess : uint8_t { remote_read, landing, counters };
 
 class VerbsDevice {
   public:
     struct Facts {
-        uint64_t message_bytes_max;  // of one READ, too
+        uint64_t message_bytes_max;  // also of one READ
         bool atomics;                // FETCH_AND_ADD
-        bool windows;                // of memory, bound to a queue pair
+        bool windows;                // memory windows, bound to a queue pair
     };
     VerbsDevice(ibv_context* context, ProtectionDomain domain, const VerbsConfig& config, const Facts& facts)
         : context_(context), domain_(std::move(domain)), config_(config), facts_(facts), windows_(facts.windows) {}
@@ -50,22 +50,22 @@ class VerbsDevice {
     ibv_context* context() const { return context_; }
     ibv_pd* domain() const { return domain_.get(); }
     const char* name() const { return ibv_get_device_name(context_->device); }
-    const VerbsConfig& config() const { return config_; }  // as this device can have it
+    const VerbsConfig& config() const { return config_; }  // clamped to this device
     uint64_t read_bytes_max() const { return facts_.message_bytes_max; }
     bool atomics() const { return facts_.atomics; }
-    // Any thread. It has none any more when a binding has failed.
+    // Any thread. False from the first failed binding on.
     bool windows() const { return windows_; }
     void set_windowless() { windows_ = false; }
-    // The host has it no more (D4). Any thread.
+    // The host has removed the device (D4). Any thread.
     void set_removed() { removed_ = true; }
     bool removed() const { return removed_; }
-    // nullptr: `error` says why.
+    // nullptr: `error` has the cause.
     std::shared_ptr<MemoryRegion> memory(const void* base, size_t bytes, VerbsAccess access, std::string& error);
-    // Deregisters what others read while they do. Only t/'s faulty build.
+    // Deregisters memory while others READ it. Only t/'s faulty build.
     void take_back();
 
   private:
-    ibv_context* context_;  // librdmacm's, open as long as an id of that device is
+    ibv_context* context_;  // librdmacm's, open as long as an id of that device exists
     ProtectionDomain domain_;
     VerbsConfig config_;
     Facts facts_;
@@ -74,12 +74,12 @@ class VerbsDevice {
     std::map<const void*, std::weak_ptr<MemoryRegion>> registered_;
 };
 
-// Owner: main. Outlives all channels and listeners over RDMA. Any thread may ask.
+// Owner: main. Outlives all channels and listeners over RDMA. Any thread may call it.
 class VerbsDevices {
   public:
     using Log = std::function<void(const std::string&)>;
-    // config: wanted. log: told of each device, with what is in force there, and of proxies that are refused; from any
-    // thread, and may be empty.
+    // config: wanted. log: gets each device with its clamped settings, and each refused proxy; called from any thread, may
+    // be empty.
     explicit VerbsDevices(const VerbsConfig& config, Log log = {});
     ~VerbsDevices();
     VerbsDevices(const VerbsDevices&) = delete;
@@ -89,11 +89,11 @@ class VerbsDevices {
     void log(const std::string& text) const {
         if (log_) log_(text);
     }
-    // That of an id which is bound to one. nullptr: `error` says why.
+    // The device of an id that is bound to one. nullptr: `error` has the cause.
     std::shared_ptr<VerbsDevice> device_of(const rdma_cm_id& id, std::string& error);
-    // Looks after a queue whose messages are under way, and ends it.
+    // Keeps a queue whose messages are under way, and ends it later (D3).
     void bury(std::unique_ptr<VerbsQueue> queue);
-    // Of those, how many there are.
+    // The number of these queues.
     size_t dying() const;
 
   private:
@@ -101,7 +101,7 @@ class VerbsDevices {
         std::unique_ptr<VerbsQueue> queue;
         uint64_t until_ns;
     };
-    // An id of a device that was used, and the descriptors that librdmacm holds it by.
+    // An id on a device in use, and the context with librdmacm's descriptors of the device.
     struct Watched {
         CmId id;
         ibv_context* context;

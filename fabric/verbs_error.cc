@@ -53,7 +53,7 @@ std::string verbs_memory_refused(std::string_view device, size_t bytes, int erro
 std::string verbs_not_here(int error) {
     if (const std::string& why = rdma_libraries_missing(); !why.empty())
         return "RDMA cannot be used: " + why + "; install librdmacm1 (Fedora: librdmacm) and restart";
-    // librdmacm says of a file that it may not open that it is not there.
+    // librdmacm reports a file that it may not open as missing.
     constexpr const char* manager = "/dev/infiniband/rdma_cm";
     if (access(manager, F_OK) == 0 && access(manager, R_OK | W_OK) != 0) error = EACCES;
     std::string text = std::string("RDMA cannot be used: ") + std::strerror(error);

@@ -18,7 +18,7 @@ bool possible(const VerbsReceives& receives) {
     return receives.bytes >= message_bytes_min && receives.bytes <= message_bytes_max;
 }
 
-// least: what the first build that spoke this version said (G1).
+// least: the length in the first build of this version (G1).
 template <class Record>
 bool take(std::string_view data, uint64_t magic, Record& record, size_t least = sizeof(Record)) {
     if (data.size() < least) return false;
@@ -49,11 +49,11 @@ bool possible(const VerbsContainer& container) {
 }
 
 VerbsHead verbs_head(uint64_t magic, uint16_t bytes) {
-    return {magic, verbs_version, bytes, layout::layout_version, layout::layout_hash};
+    return {magic, verbs_version, bytes, layout::spoken().version, layout::spoken().hash};
 }
 
 bool same_layout(const VerbsHead& head) {
-    return head.layout_version == layout::layout_version && head.layout_hash == layout::layout_hash;
+    return layout::may_read({head.layout_version, head.layout_hash});
 }
 
 bool parse_verbs_hello(std::string_view data, uint32_t flight_ms_max, VerbsHello& hello, VerbsRefusal& reason,

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What both sides of a connection over RDMA tell each other while it is made, in the private data of the connection
-// manager's messages. Pure: bytes to facts and back. The frames' own greeting follows over the connection.
+// The greetings of both sides of a connection over RDMA, in the private data of the connection manager's messages. Pure:
+// bytes to fields and back. The frames' own greeting follows over the connection.
 //
-// G1  A greeting says its own length and version: a fabric pads private data, and a later version may append. What a
-//     shorter one does not say is 0.
+// G1  A greeting holds its own length and version: a fabric pads private data, and a later version may append. Fields
+//     missing from a shorter one are 0.
 // G2  Private data has 56 bytes in a request, 196 in an answer, 148 in a refusal.
-// G3  What the other side says is checked before it is used (S10).
+// G3  Each side checks the other's fields before it uses them (S10).
 #pragma once
 
 #include <cstddef>
@@ -26,28 +26,28 @@ constexpr uint64_t verbs_refuse_magic = 0x3176727368636166;   // "fachsrv1"
 struct VerbsHead {
     uint64_t magic;
     uint16_t version;
-    uint16_t bytes;  // of all of it, this included
+    uint16_t bytes;  // of the whole greeting
     uint32_t layout_version;
     uint64_t layout_hash;
 };
 static_assert(sizeof(VerbsHead) == 24);
 
-// The receives that a side has posted: so many, of so many bytes.
+// The receives that a side has posted: their number and size.
 struct VerbsReceives {
     uint32_t count;
     uint32_t bytes;
 };
 
-// A container (fabric/channel.h, C7), as a WRITE names it. The node's is in its welcome. There is no room in a hello for
-// the proxy's: behind what the proxy writes there is a place in the node's for where its own is, and that it writes first.
+// A container (fabric/channel.h, C7), as a WRITE names it. The node's is in its welcome. A hello has no room for the
+// proxy's. So the node's container has a place for it, after the bytes for reports, and the proxy WRITEs that first.
 struct VerbsContainer {
     uint64_t address;
-    uint32_t bytes;  // verbs_container_bytes; 0: there is none
+    uint32_t bytes;  // verbs_container_bytes; 0: none
     uint32_t key;
 };
 static_assert(sizeof(VerbsContainer) == 16);
 constexpr uint32_t verbs_container_bytes = container_bytes + sizeof(VerbsContainer);
-// Whether it can be where it says.
+// Can it lie there, with that size?
 bool possible(const VerbsContainer& container);
 
 struct VerbsHello {
@@ -55,7 +55,7 @@ struct VerbsHello {
     VerbsReceives receives;
     uint32_t flight_ms;  // the longest that one of its READs can be under way (verbs_flight_us())
     uint32_t lent_key;
-    uint64_t lent_address;  // of the memory that it lends, as the node's READs name it
+    uint64_t lent_address;  // of the memory that the proxy lends, as the node's READs name it
     uint64_t lent_bytes;    // 0: none
 };
 static_assert(sizeof(VerbsHello) == 56);
@@ -66,17 +66,17 @@ struct VerbsWelcome {
     VerbsReceives receives;
     uint64_t incarnation;
     uint64_t region_address;  // of the region with header, index and arena, as a READ names it
-    uint64_t region_bytes;    // 0: it cannot be read
+    uint64_t region_bytes;    // 0: not readable
     uint32_t region_key;
-    uint32_t fetch_bytes_max;  // the longest value that it READs from what the proxy lends; 0: none
-    // Not in the first build of this version: the counters of reads (protocol/layout.h), as a FETCH_AND_ADD names
+    uint32_t fetch_bytes_max;  // the longest value that it READs from the proxy's lent memory; 0: none
+    // Missing in the first build of this version: the counters of reads (protocol/layout.h), as a FETCH_AND_ADD names
     // them.
     uint64_t counters_address;
-    uint64_t counters_bytes;  // 0: there are none
-    uint64_t counters_from;   // where the arena begins, in bytes from the region's start
+    uint64_t counters_bytes;  // 0: none
+    uint64_t counters_from;   // start of the arena, in bytes from the region's start
     uint32_t counters_key;
     uint32_t counters_reserved;
-    VerbsContainer container;  // nor in the second: the node's
+    VerbsContainer container;  // the node's; also missing in the second build
 };
 constexpr size_t verbs_welcome_bytes_least = 64;
 static_assert(offsetof(VerbsWelcome, counters_address) == verbs_welcome_bytes_least);
@@ -96,14 +96,14 @@ static_assert(sizeof(VerbsRefuse) <= 148, "G2");
 
 VerbsHead verbs_head(uint64_t magic, uint16_t bytes);
 
-// Bytes to facts; false: `why` is a sentence's end with what both sides speak. flight_ms_max: of READs that this side's
+// Bytes to fields; false: `why` is the end of a sentence with both sides' values. flight_ms_max: of READs that this side's
 // grace allows for.
 bool parse_verbs_hello(std::string_view data, uint32_t flight_ms_max, VerbsHello& hello, VerbsRefusal& reason,
                        std::string& why);
 bool parse_verbs_welcome(std::string_view data, VerbsWelcome& welcome, std::string& why);
-// What a proxy says of a node that refused with these bytes; empty: the node did not say.
+// The cause in a node's refusal, for a proxy; empty: the refusal has none.
 std::string verbs_refusal_text(std::string_view data);
-// Can a proxy that was built like this read the region?
+// Can a proxy with this layout read the region?
 bool same_layout(const VerbsHead& head);
 
 }  // namespace farcached::fabric

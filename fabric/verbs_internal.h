@@ -5,13 +5,13 @@
 //
 //   resolving --ADDR_RESOLVED: queue made--> routing --ROUTE_RESOLVED: rdma_connect()--> connecting --ESTABLISHED--> open
 //
-// The node's is open as soon as it has accepted. Either ends from anywhere.
+// The node's is open as soon as it has accepted. Both can end in any state.
 //
-// C1  queue_ is there from `routing` to the end. When the channel has ended, it is destroyed or handed to
-//     VerbsDevices::bury() before ended() is told, so that nothing lands any more in what READs were posted for (S12).
+// C1  queue_ exists from `routing` to the end. A channel that ends destroys it, or hands it to VerbsDevices::bury(), before
+//     it calls ended(). So no READ lands in its owner's memory any more (S12).
 // C2  The poller holds the connection manager's events, completions, a timer and an eventfd of the channel's own (an edge
 //     at each write). Between two calls of its owner the completion queue is armed, or the eventfd set (T2).
-// C3  A completion queue that was armed is looked at once more before anybody sleeps.
+// C3  After arming the completion queue the channel polls it once more before its owner sleeps.
 #pragma once
 
 #include <cstdint>
@@ -33,9 +33,9 @@ class VerbsChannel final : public StreamChannel {
                  size_t input_bytes_max);
     ~VerbsChannel() override;
 
-    // A proxy's beginning; false: RDMA cannot be used here.
+    // A proxy's start; false: RDMA is unusable here.
     bool connect(const SocketAddress& to, const VerbsMemories& memories, std::string& error);
-    // A node's: of a queue that has accepted; fetch_bytes: what of the other side's memory it may READ.
+    // A node's start, with a queue that has accepted. fetch_bytes: size of the other side's memory that it may READ.
     bool accepted(std::unique_ptr<VerbsQueue> queue, uint64_t fetch_bytes, std::string& error);
 
     bool linger() override;
@@ -48,7 +48,7 @@ class VerbsChannel final : public StreamChannel {
     bool counts_reads() const override { return queue_ != nullptr && queue_->counts_reads(); }
     bool has_container() const override { return queue_ != nullptr && queue_->container() != nullptr; }
     void copy_container(char* to, size_t bytes) const override;
-    bool post_write(std::string_view bytes) override;
+    bool post_report(std::string_view bytes) override;
     void count_in(ChannelCounters& counters) override;
 
   private:
@@ -61,6 +61,7 @@ class VerbsChannel final : public StreamChannel {
     bool watch(const Interest& interest) override;
     void hang_up() override;
     void tell_reads() override;
+    void tell_written() override;
     void tell_reads(std::vector<uint64_t>& tokens, ReadStatus status);
 
     bool woken_by_completions();
@@ -81,18 +82,18 @@ class VerbsChannel final : public StreamChannel {
 
     VerbsDevices& devices_;
     Descriptor kick_, timer_;
-    // Until there is a queue.
+    // Until queue_ exists.
     CmEvents cm_events_;
     CmId id_;
     VerbsMemories memories_;
 
     std::unique_ptr<VerbsQueue> queue_;
-    uint64_t incarnation_ = 0, region_bytes_ = 0;  // of the region that can be read
+    uint64_t incarnation_ = 0, region_bytes_ = 0;  // of the region that post_read() reaches
     uint64_t lends_ = 0;                           // the longest value that the node fetches
     uint64_t fetch_bytes_ = 0;                     // of the memory that the proxy lends
     std::vector<uint64_t> reads_failed_, telling_;  // tokens
     uint64_t completed_seen_ = 0;                  // at the last tick of the timer
-    Interest interest_{true, false, false};        // as last watched for
+    Interest interest_{true, false, false};        // of the last watch()
     uint32_t spins_, idle_calls_ = 0, sleepless_turns_ = 0, unlooked_ = 0;
     bool armed_ = false, lingered_ = false;
     bool peer_gone_ = false;

@@ -31,7 +31,7 @@ void reject(rdma_cm_id* id, VerbsRefusal reason) {
     (void)rdma_reject(id, &refuse, sizeof refuse);
 }
 
-// The queue of a connection that was asked for, on an event channel of its own. nullptr: `error` says why.
+// The queue for a requested connection, on its private event channel. nullptr: `error` has the cause.
 std::unique_ptr<VerbsQueue> queue_for(CmId& id, std::shared_ptr<VerbsDevice> device, std::string& error) {
     auto refuse = [&](const char* call) {
         error = verbs_call_failed(call, device->name(), errno);
@@ -44,7 +44,7 @@ std::unique_ptr<VerbsQueue> queue_for(CmId& id, std::shared_ptr<VerbsDevice> dev
     uint8_t timeout = device->config().ack_timeout;
     if (rdma_set_option(id.get(), RDMA_OPTION_ID, RDMA_OPTION_ID_ACK_TIMEOUT, &timeout, sizeof timeout) != 0) {
         refuse("rdma_set_option");
-        id.reset();  // before the channel of its events
+        id.reset();  // before its event channel
         return nullptr;
     }
     return VerbsQueue::make(std::move(own), std::move(id), std::move(device), error);
@@ -97,7 +97,7 @@ bool VerbsListener::watch(std::string& why) {
     return true;
 }
 
-// On success there is an id that listens, and the region is registered if the address is of one device.
+// On success an id listens, and the offer is registered if the address belongs to one device.
 bool VerbsListener::begin(std::string& why) {
     const auto refuse = [&](const char* call) {
         why = verbs_call_failed(call, "", errno);
@@ -115,13 +115,13 @@ bool VerbsListener::begin(std::string& why) {
     if (made->verbs != nullptr) {
         device = devices_.device_of(*made, why);
         if (device == nullptr || !keep_registered(*device, why)) {
-            keep_nothing();  // before the device
+            keep_nothing();  // released before the device
             return false;
         }
     }
     if (rdma_listen(made, backlog_) != 0) {
         refuse("rdma_listen");
-        keep_nothing();  // before the device
+        keep_nothing();  // released before the device
         return false;
     }
     address_ = address_of(rdma_get_local_addr(made));
@@ -175,7 +175,7 @@ bool VerbsListener::keep_registered(VerbsDevice& device, std::string& error) {
     return counters_registered_ != nullptr;
 }
 
-// Lets the other side reach what is offered, and says where that is. False: `error` says why it cannot.
+// Gives the other side access to the offer, and puts its addresses into the welcome. False: `error` has the cause.
 bool VerbsListener::offer_to(VerbsQueue& queue, VerbsWelcome& welcome, std::string& error) const {
     if (offer_.region == nullptr) return true;
     const RegionView& view = offer_.region->view();
@@ -200,7 +200,7 @@ std::unique_ptr<Channel> VerbsListener::accept(ChannelEvents& events) {
         if (rdma_get_cm_event(events_.get(), &event) != 0) return nullptr;
         CmEvent owned(event);
         if (owned->event == RDMA_CM_EVENT_DEVICE_REMOVAL && owned->id == id_.get()) {
-            owned.reset();  // before the id can go
+            owned.reset();  // before the id is destroyed
             device_removed();
             continue;
         }
@@ -213,8 +213,9 @@ std::unique_ptr<Channel> VerbsListener::meet(CmEvent request, ChannelEvents& eve
     CmId id(request->id);
     const rdma_conn_param asked = request->param.conn;
     const std::string data(static_cast<const char*>(asked.private_data), asked.private_data_len);
-    request.reset();  // before the id can go
-    const std::string name = verbs_name(address_of(rdma_get_peer_addr(id.get())));
+    request.reset();  // before the id can be destroyed
+    const SocketAddress from = address_of(rdma_get_peer_addr(id.get()));
+    const std::string name = verbs_name(from);
     std::string why;
     auto refuse = [&](rdma_cm_id* whom, VerbsRefusal reason) {
         if (whom != nullptr) reject(whom, reason);
@@ -260,6 +261,7 @@ std::unique_ptr<Channel> VerbsListener::meet(CmEvent request, ChannelEvents& eve
     if (!poller) why = verbs_call_failed("epoll_create1", "", errno);
     if (!poller || !queue->connected(why)) return refuse(nullptr, reason);
     auto channel = std::make_unique<VerbsChannel>(std::move(poller), name, devices_, events, input_bytes_max_);
+    channel->set_source(source_of(from));
     if (channel->accepted(std::move(queue), lent.bytes, why)) return channel;
     return refuse(nullptr, reason);
 }

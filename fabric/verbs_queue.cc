@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Making a queue, and taking it down; its datapath is in verbs_datapath.cc.
+// Makes a queue, and closes it; its datapath is in verbs_datapath.cc.
 #include "fabric/verbs_queue.h"
 
 #include <fcntl.h>
@@ -51,7 +51,7 @@ bool VerbsQueue::make_queues(std::string& error) {
     wanted.cap.max_inline_data = config().inline_bytes;
     ibv_qp_init_attr without_inline = wanted;
     without_inline.cap.max_inline_data = 0;
-    // What a device can send inline is told by trying only.
+    // Only a try shows how much a device can send inline.
     if (rdma_create_qp(id_.get(), device_->domain(), &wanted) == 0)
         inline_bytes_ = std::min(config().inline_bytes, wanted.cap.max_inline_data);
     else if (rdma_create_qp(id_.get(), device_->domain(), &without_inline) != 0)
@@ -133,16 +133,16 @@ void VerbsQueue::leave() {
     CHECK(connected_);
     CHECK(!broken());
     CHECK(reads_pending_ == 0);
-    // What it landed in may be gone before this is; and what the other side might READ still may be used again (S12).
+    // The landing memory may be freed before the queue, and memory that the other side might still READ may be reused (S12).
     ibv_qp_attr attributes{};
     if (shown_ != nullptr) (void)ibv_modify_qp(id_->qp, &attributes, IBV_QP_ACCESS_FLAGS);
     landing_.reset();
     shown_.reset();
     counters_memory_.reset();
-    counters_ = &unread_;  // who owns the others, and counts there, is another thread
+    counters_ = &unread_;  // another thread owns the previous ones, and counts there
     if (posted_head_ == posted_tail_ && chain_.empty()) return;
     beating_ = false;
-    post_beat();  // completes after all that went before
+    post_beat();  // completes after all earlier requests
     (void)ring();
 }
 

@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // VerbsQueue: the datapath of one connection over RDMA: a queue pair, its completion queue, the messages that arrive
-// and leave, and the READs. Bytes go in SENDs of at most a receive's size and come out in order: to its owner it is a
-// stream. How the connection is made and ends is the channel's.
+// and leave, and the READs. Bytes go in SENDs of at most a receive's size and come out in order: its owner sees a
+// stream. The channel makes and ends the connection.
 //
-//   push(), post_read(), post_write()  collect work requests      ring()  posts them, with one doorbell
-//   collect()  empties the completion queue                       pull()  copies what came, posts receives again
+//   push(), post_read(), post_report()  collect work requests     ring()  posts them, with one doorbell
+//   collect()  empties the completion queue                       pull()  copies messages out, posts receives again
 //
-// Q1  A SEND leaves only with a credit (verbs_credits.h), so no receive queue is ever empty.
-// Q2  Work requests complete in the order in which they were posted: what completes completes all before it. Of SENDs
-//     and WRITEs every quarter of a queue, of READs and what counts them the last of a doorbell asks for a completion.
-// Q3  The first work request that completes badly is kept in bad(); the queue pair is in error from then on, and nothing
-//     that completes after it means anything. What is flushed is so because of another that went wrong, and may be told
-//     before it: then one more is posted, and bad() waits for that other until this last one is flushed, too.
-// Q4  Memory that was named in a work request is not reused before that completed or the queue pair was destroyed (S12):
-//     the buffers for messages, and the one word in which what a counter held before lands and that nobody looks at,
-//     live and die with it; of READs, reads_pending() says whether any are left.
+// Q1  A message leaves only with a credit (verbs_credits.h), so no receive queue is ever empty.
+// Q2  Work requests complete in the order of posting: one completion completes all before it. Every quarter of the sends
+//     asks for a completion (SENDs and WRITEs), and so does the last READ or FETCH_AND_ADD of a doorbell.
+// Q3  bad() holds the first work request that completes badly. The queue pair is in error from then on, and later
+//     completions mean nothing. A request is flushed because of another failure, and may complete before it. Then the
+//     queue posts one more request, and bad() stays empty until that failure completes or the last request is flushed.
+// Q4  Memory named in a work request is not reused before the request has completed or the queue pair is destroyed (S12).
+//     The message buffers live and die with the queue pair. So does the one word where FETCH_AND_ADDs put the previous
+//     values, which are never read. reads_pending() counts the READs that are left.
 // Q5  It belongs to one thread at a time; bury() hands it to another.
 #pragma once
 
@@ -24,6 +24,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/mapping.h"
@@ -38,13 +39,13 @@
 
 namespace farcached::fabric {
 
-// What a READ reaches; 0 bytes: nothing.
+// The remote memory of READs; 0 bytes: none.
 struct VerbsFarMemory {
     uint64_t address = 0, bytes = 0;
     uint32_t key = 0;
 };
 
-// The counters of reads, the first of which is that of `from` bytes behind the start of what a READ reaches.
+// The counters of reads. The first one belongs to the item `from` bytes after the start of the remote memory.
 struct VerbsFarCounters {
     uint64_t address = 0, bytes = 0, from = 0;
     uint32_t key = 0;
@@ -52,10 +53,10 @@ struct VerbsFarCounters {
 
 class VerbsQueue {
   public:
-    // A queue pair for an id that has a device, with all receives posted. nullptr: `error` says why.
+    // A queue pair for an id that has a device, with all receives posted. nullptr: `error` has the cause.
     static std::unique_ptr<VerbsQueue> make(CmEvents events, CmId id, std::shared_ptr<VerbsDevice> device,
                                             std::string& error);
-    ~VerbsQueue();  // a connection that is up is taken down
+    ~VerbsQueue();  // disconnects
     VerbsQueue(const VerbsQueue&) = delete;
     VerbsQueue& operator=(const VerbsQueue&) = delete;
 
@@ -64,43 +65,43 @@ class VerbsQueue {
     int completion_fd() const { return completions_->fd; }
     VerbsDevice& device() const { return *device_; }
     VerbsReceives receives() const { return {config().receives, config().message_bytes}; }
-    // READs land in this memory, or the other side READs it; one of each, and it outlives the queue.
+    // READs land in this memory, or the other side READs it; one of each. It outlives the queue, or its leave() (S12).
     bool use_memory(const void* base, size_t bytes, VerbsAccess access, std::string& error);
     const ibv_mr* landing() const { return landing_ == nullptr ? nullptr : landing_->get(); }
     const ibv_mr* shown() const { return shown_ == nullptr ? nullptr : shown_->get(); }
-    // The node's: the other side adds to these counters. False: `error` says why not.
+    // A node's: the other side adds to these counters. False: `error` has the cause.
     bool use_counters(uint64_t* counters, size_t bytes, std::string& error);
     const ibv_mr* counters_memory() const { return counters_memory_ == nullptr ? nullptr : counters_memory_->get(); }
-    // What is done from here on is counted there, until leave(); `counters` outlives this.
+    // Counts in `counters` from here on, until leave(); `counters` outlives this.
     void count_in(ChannelCounters& counters) { counters_ = &counters; }
-    // The other side's receives, and what of it can be read. Once, before anything is sent.
+    // The other side's receives and readable memory. Once, before the first message.
     void met(const VerbsReceives& there, const VerbsFarMemory& far, const VerbsFarCounters& counters = {});
-    // This end has a container, if the device has room for it.
+    // Gives this end a container, if the device has room for it.
     void use_container() { container_ = OwnContainer::make(*device_); }
     const OwnContainer* container() const { return container_.get(); }
-    // The other end's, where its greeting says it; it is told of this one with the first WRITE. Else it says so in its
-    // first WRITE (VerbsContainer).
+    // The other end's container, if its greeting names it; then this end's first WRITE names its own. Otherwise the other
+    // end's first WRITE names it (VerbsContainer).
     void met_container(const VerbsContainer& there) { far_container_ = there; }
-    // The connection is made: what others may do here is narrowed to READs, atomics where there are counters, and WRITEs
-    // (of nothing, or into the container: no other memory is registered for any), the container's window is bound, and
-    // that the queue pair waits no longer for an answer than the settings say, on which the grace is built (S2), is seen.
-    // False: `error` says what is not so.
+    // The connection is made. Narrows the other side's rights to READs, atomics where there are counters, and WRITEs: empty
+    // ones or into the container, since no other memory is registered for them. Binds the container's window. Checks that
+    // the queue pair's timeouts are at most those of the settings, on which the grace is built (S2).
+    // False: `error` has the cause.
     bool connected(std::string& error);
 
     // ---- sending: collected, and posted by ring() ---------------------------------------------------
-    size_t push(std::string_view bytes);  // how much was taken
+    size_t push(std::string_view bytes);  // returns how many bytes it took
     bool room_to_push() const { return credits_->may_send() && sends_left() > 0; }
     bool room_to_read(bool count) const {
         return reads_pending_ + counts_pending_ + (count ? 2 : 1) <= config().reads;
     }
     void post_read(uint64_t* landing, uint32_t bytes, uint64_t far_offset, uint64_t token);
-    // Can one be added to the counter of an item?
+    // Has the other side counters of reads?
     bool counts_reads() const { return far_counters_.bytes > 0; }
-    // Adds it, behind all that was collected; nothing if there is no counter for it. Room: as for a read.
+    // Adds one to an item's counter, after all collected requests; no-op without a counter for it. Room: as for a read.
     void post_count(uint64_t far_offset);
-    // Into the other end's container (fabric/channel.h, C7). False: there is none, or no room for it now.
-    bool post_write(std::string_view bytes);
-    // Tries whether the other side's device is there. No-op while another try is under way.
+    // WRITEs a report into the other end's container (fabric/channel.h, C7). False: no container there, or no room now.
+    bool post_report(std::string_view bytes);
+    // Probes the other side's device. No-op while another probe is under way.
     void post_beat();
     bool anything_to_post() const;
     bool ring();  // false: bad()
@@ -108,20 +109,23 @@ class VerbsQueue {
     // ---- completions --------------------------------------------------------------------------------
     void collect();
     bool arm();   // the next completion makes completion_fd() readable; false: bad()
-    bool disarm();    // once completion_fd() is readable: it is no longer; false: it was not
+    bool disarm();    // consumes the event that made completion_fd() readable; false: there was none
     const std::optional<VerbsBadCompletion>& bad() const { return bad_; }
     bool broken() const { return bad_.has_value() || flushed_.has_value(); }
-    void look_no_further() { if (!bad_.has_value()) bad_ = flushed_; }  // for why what is flushed is so
+    void look_no_further() { if (!bad_.has_value()) bad_ = flushed_; }  // stops waiting for the cause of a flush (Q3)
     bool anything_came() const { return inbox_count_ > 0; }
     size_t pull(char* to, size_t room);
+    // The bytes of the last report not taken yet; 0: none.
+    uint32_t take_written() { return std::exchange(written_, 0); }
+    uint32_t written() const { return written_; }
     std::vector<uint64_t>& reads_done() { return reads_done_; }  // tokens; the owner takes them out
     uint32_t reads_pending() const { return reads_pending_; }
     uint64_t completed() const { return completed_; }            // successfully, of both queues
 
     // ---- leaving --------------------------------------------------------------------------------------
-    // Nothing more is sent or read. Only while connected, not broken() and without READs under way.
+    // Ends sending and reading. Only while connected, not broken() and without READs under way.
     void leave();
-    // Collects; all that was sent has arrived, or never will.
+    // Collects; true: each message has arrived, or never will.
     bool quiet();
 
   private:
@@ -141,12 +145,12 @@ class VerbsQueue {
         return buffers_->data() + size_t(number) * config().message_bytes;
     }
     char* receive_buffer(uint32_t number) const { return send_buffer(config().sends + number); }
-    char* counted_buffer() const { return receive_buffer(config().receives); }  // one word, nobody's
+    char* counted_buffer() const { return receive_buffer(config().receives); }  // one word, never read
     uint32_t sends_left() const { return config().sends - sends_pending_; }
     ibv_send_wr& add(WorkKind kind, uint64_t token);
     void add_message(WorkKind kind, uint32_t bytes);
     void add_sent(ibv_send_wr& work, uint32_t bytes);
-    void add_write(uint64_t offset, std::string_view bytes);
+    ibv_send_wr& add_write(uint64_t offset, std::string_view bytes);
     bool may_pay() const;
     void complete_up_to(uint64_t number);
     void completed_well(const ibv_wc& completion);
@@ -159,7 +163,7 @@ class VerbsQueue {
     void fail(ChannelEnd why, std::string text);
     void fail_call(const char* call, int error);
 
-    // In this order: what is destroyed first is last.
+    // In this order: the last is destroyed first.
     CmEvents events_;
     CmId id_;
     std::shared_ptr<VerbsDevice> device_;
@@ -176,13 +180,14 @@ class VerbsQueue {
     VerbsFarCounters far_counters_;
     std::optional<VerbsContainer> far_container_;
     bool told_container_ = false;
-    bool heard_ = false;  // something came
+    bool heard_ = false;  // a message has arrived
+    uint32_t written_ = 0;
     uint32_t send_bytes_max_ = 0, inline_bytes_ = 0;
     bool connected_ = false;  // or about to be
 
-    std::vector<ibv_send_wr> chain_;  // collected and not posted
+    std::vector<ibv_send_wr> chain_;  // collected, not posted
     std::vector<ibv_sge> pieces_;
-    size_t chain_read_last_ = SIZE_MAX;  // in it, of READs and what counts them; none
+    size_t chain_read_last_ = SIZE_MAX;  // last READ or FETCH_AND_ADD of chain_; SIZE_MAX: none
     std::vector<Posted> posted_;  // ring by number; a slot for each work request of the send queue
     uint64_t posted_head_ = 0, posted_tail_ = 0;
     uint32_t sends_pending_ = 0, reads_pending_ = 0, counts_pending_ = 0, unsignalled_ = 0;
@@ -191,14 +196,14 @@ class VerbsQueue {
 
     std::vector<Message> inbox_;  // ring
     uint32_t inbox_first_ = 0, inbox_count_ = 0;
-    std::vector<ibv_recv_wr> again_;  // receives to be posted again
+    std::vector<ibv_recv_wr> again_;  // receives to post again
     std::vector<ibv_sge> again_pieces_;
     std::vector<uint64_t> reads_done_;
     std::optional<VerbsBadCompletion> bad_;
-    std::optional<VerbsBadCompletion> flushed_;  // the first that was
-    uint64_t last_number_ = 0;                    // what was posted then
+    std::optional<VerbsBadCompletion> flushed_;  // the first flushed request
+    uint64_t last_number_ = 0;                    // of the request that was posted then
     uint64_t completed_ = 0;
-    ChannelCounters unread_;  // of who gave no other
+    ChannelCounters unread_;  // used without count_in() and after leave()
     ChannelCounters* counters_ = &unread_;
 };
 

@@ -12,6 +12,7 @@
 #include "node/service_counters.h"
 #include "proxy/link_counters.h"
 #include "proxy/local_get.h"
+#include "proxy/onesided_share.h"
 #include "process/reloader.h"
 #include "proxy/pointer_table.h"
 
@@ -47,6 +48,17 @@ void node_group_rows() {
 #undef X
 }
 
+void onesided_rows() {
+    heading("stats proxy, with nodes: GETs that were not one-sided");
+    row("get_onesided_share", "get_onesided and get_index among all GETs through connections to nodes, from 0.000 to 1.000");
+#define X(name, counters, help) row("get_reason_" #name, "GETs sent to their node because " help);
+    ONESIDED_REASONS(X)
+#undef X
+#define X(name, help) row("get_reason_denied_" #name, "GETs whose reply brought no pointer because " help);
+    LEASE_DENIALS(X)
+#undef X
+}
+
 void farcached_rows() {
 #define X(name, help, ...) row(#name, help);
     heading("stats proxy: hits without a lock");
@@ -57,6 +69,10 @@ void farcached_rows() {
     LINK_COUNTERS(X)
     LINK_GAUGES(X)
     CHANNEL_COUNTERS(X)
+#define X_DENIED(name, help) row("lease_denied_" #name, "of lease_denied: " help);
+    LEASE_DENIALS(X_DENIED)
+#undef X_DENIED
+    onesided_rows();
     heading("stats proxy, with nodes: why connections to them ended");
 #define X_DOWN(name, help) row("down_" #name, help);
     LINK_DOWNS(X_DOWN)

@@ -61,7 +61,7 @@ bool Arena::take_between(Among among, uint64_t begin, uint64_t end, uint64_t& hi
     if (among == Among::free_with_memory && free_backed_ == 0) return false;
     uint64_t at = hint < begin || hint >= end ? begin : hint;
     for (uint64_t tried = begin; tried < end;) {
-        const uint64_t left = free_word(among, at) >> (at % 64);  // of this word, from there on
+        const uint64_t left = free_word(among, at) >> (at % 64);  // the rest of this word
         const bool wanted = at >= window_first_ && at < window_end_;
         if ((left & 1) != 0 && !wanted) {
             number = hint = at;
@@ -83,7 +83,7 @@ bool Arena::take_at_home(Among among, std::vector<HomeRange>& ranges, uint32_t h
     return take_between(among, std::max(begin, range.begin), std::min(end, range.end), range.hint, number);
 }
 
-// A6. What is refused goes back where it was, and no hint leads to it again before there was a look at all others.
+// A6. Refused pages return to the pool; no hint leads to them again before all others were checked.
 template <class Find>
 bool Arena::take_with_memory(uint64_t pages, uint64_t& first, Find find) {
     for (const Among among : {Among::free, Among::free_with_memory}) {
@@ -96,7 +96,7 @@ bool Arena::take_with_memory(uint64_t pages, uint64_t& first, Find find) {
     return false;
 }
 
-// From the system, when a page is taken for the first time. False: it went back.
+// Backs pages with memory when they are taken for the first time. False: they returned to the pool.
 bool Arena::have_memory(uint64_t first, uint64_t pages) {
     for (uint64_t number = first; number < first + pages; number++) {
         if (back(number)) continue;
@@ -108,7 +108,7 @@ bool Arena::have_memory(uint64_t first, uint64_t pages) {
     return true;
 }
 
-// Without the lock meanwhile: it takes the system a while.
+// Runs without the lock, because the system call is slow.
 bool Arena::back(uint64_t number) {
     if (has_memory(number)) return true;
     if (!populate(region_.arena() + number * layout::page_bytes / 8, layout::page_bytes)) return false;
@@ -234,11 +234,6 @@ bool Arena::set_limit(uint64_t pages) {
     limit_ = pages;
     zone_.store(zone_for(pages), std::memory_order_relaxed);
     return true;
-}
-
-uint64_t Arena::limit_pages() const {
-    std::lock_guard hold(pool_lock_);
-    return limit_;
 }
 
 uint64_t Arena::pages_out() const {

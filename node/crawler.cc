@@ -13,7 +13,7 @@ namespace {
 using std::chrono::microseconds;
 using std::chrono::milliseconds;
 
-// How close a delayed flush comes to its second: the node's clock is looked at this often before it.
+// The maximum delay of a delayed flush: before it is due, the thread checks the node's clock this often.
 constexpr milliseconds flush_tick{20};
 
 }  // namespace
@@ -30,18 +30,18 @@ Crawler::Crawler(Node& node, std::function<NodeSeconds()> now, const CrawlerOpti
 
 Crawler::~Crawler() { stop(); }
 
-// From here to stop() the node tells of deletes by prefix.
+// Between start() and stop(), the node notifies the crawler of deletes by prefix.
 void Crawler::start() {
     CHECK(!thread_.joinable());
     node_.when_prefix_deleted([this] {
-        { std::lock_guard held(lock_); }  // the thread has not looked yet, or waits already
+        { std::lock_guard held(lock_); }  // afterwards, the thread either has yet to check or already waits
         work_.notify_all();
     });
     thread_ = std::thread([this] { run(); });
 }
 
 void Crawler::stop() {
-    node_.when_prefix_deleted({});  // also where there could be no thread
+    node_.when_prefix_deleted({});  // even if the thread could not be created
     if (!thread_.joinable()) return;
     {
         std::lock_guard held(lock_);
@@ -98,7 +98,7 @@ Crawler::Asked Crawler::crawl(uint64_t classes) {
         if (!enabled_) return Asked::disabled;
         if (asked_classes_ != 0 || asked_running_) return Asked::busy;
         asked_classes_ = classes;
-        // From now on, so that who was told OK and then waits for it to stop running does not miss it.
+        // Set here, so that a client that got OK and waits for the end of the pass does not miss it.
         running_.store(true, std::memory_order_relaxed);
     }
     work_.notify_all();
@@ -106,7 +106,7 @@ Crawler::Asked Crawler::crawl(uint64_t classes) {
 }
 
 void Crawler::flush_at(NodeSeconds when) {
-    uint64_t flushes = node_.stats(now_()).flushes;
+    const uint64_t flushes = node_.flushes();
     {
         std::lock_guard held(lock_);
         flush_when_ = when;
@@ -151,7 +151,7 @@ void Crawler::wait_for_work(Held& held) {
         work_.wait_until(held, wake);
 }
 
-// Has a pending flush come to its second? It is carried out without the lock.
+// Executes a pending flush that is due, without the lock.
 bool Crawler::flush_if_due(Held& held) {
     if (flush_when_ == 0) return false;
     NodeSeconds now = now_();
@@ -159,16 +159,16 @@ bool Crawler::flush_if_due(Held& held) {
     flush_when_ = 0;
     uint64_t flushes_before = flushes_before_;
     held.unlock();
-    if (node_.stats(now).flushes == flushes_before) node_.flush_all(now);
+    if (node_.flushes() == flushes_before) node_.flush_all(now);
     held.lock();
     return true;
 }
 
-// All pages once, if there is a delete by prefix that was not swept.
+// Sweeps all pages once, if a delete by prefix is unswept.
 bool Crawler::sweep_prefixes(Held& held) {
     const uint64_t order = node_.prefix_order();
     if (order == 0) return false;
-    // Not page_count(): when the limit is lowered, what lies above it is still there for a while.
+    // Not page_count(): after the limit is lowered, pages above it exist for a while.
     const uint64_t pages = node_.most_pages();
     Clock::time_point worked_from = Clock::now();
     for (uint64_t page = 0; page < pages; page++) {
@@ -204,7 +204,7 @@ bool Crawler::take_pass(Pass& pass) {
     return Clock::now() >= next_pass_;
 }
 
-// A background pass gives way to one that was asked for; disabling ends both.
+// A background pass yields to a requested one; disabling ends both.
 bool Crawler::may_go_on(const Pass& pass) const {
     if (stopping_ || !enabled_) return false;
     return pass.asked || asked_classes_ == 0;
@@ -224,7 +224,7 @@ void Crawler::run_pass(Held& held, Pass& pass) {
         held.lock();
         start_page_ = (start + i + 1) % pages;
         flush_if_due(held);
-        if (sweep_prefixes(held)) worked_from = Clock::now();  // which has rested for itself (C6)
+        if (sweep_prefixes(held)) worked_from = Clock::now();  // it has rested itself (C6)
         Clock::duration work = Clock::now() - worked_from;
         bool many = pass.checked - rested_at >= items_per_rest;
         if (!many && work < milliseconds(1)) continue;
@@ -236,11 +236,11 @@ void Crawler::run_pass(Held& held, Pass& pass) {
     }
     if (pass.asked) asked_running_ = false;
     if (!pass.asked) schedule_next(pass);
-    // Unless the next one has been asked for meanwhile.
+    // Stays true if the next pass was requested already.
     running_.store(asked_classes_ != 0, std::memory_order_relaxed);
 }
 
-// Between two parts of a pass. A flush does not wait for its end.
+// The pause between two parts of a pass. A due flush interrupts it.
 void Crawler::take_rest(Held& held, const Pass& pass, Clock::duration rest) {
     Clock::time_point end = Clock::now() + rest;
     while (may_go_on(pass) && Clock::now() < end) {
@@ -250,7 +250,7 @@ void Crawler::take_rest(Held& held, const Pass& pass, Clock::duration rest) {
     }
 }
 
-// Often while much expires, seldom while nothing does.
+// Frequent while many items expire, rare otherwise.
 void Crawler::schedule_next(const Pass& pass) {
     bool much = pass.removed * 100 > pass.checked;
     rest_ = much ? std::max(rest_ / 2, options_.rest_min) : std::min(rest_ * 2, options_.rest_max);
@@ -258,13 +258,13 @@ void Crawler::schedule_next(const Pass& pass) {
 }
 
 void Crawler::sweep(uint64_t page, Pass& pass, uint64_t to_crawl) {
-    // A hint: sweep_page looks again under the page's lock.
+    // A hint: sweep_page() rechecks under the page's lock.
     uint32_t size_class = __atomic_load_n(&node_.view().pages[page].size_class, __ATOMIC_RELAXED) & 63;
     if (size_class == 0) return;
     if ((pass.classes >> size_class & 1) == 0) return;
     uint64_t& checked = pass.checked_by_class[size_class];
     if (to_crawl != 0 && checked >= to_crawl) return;
-    Node::Swept swept = node_.sweep_page(page, now_());
+    Node::Swept swept = node_.sweep_page(page, now_(), /* tails= */ !pass.asked);
     checked += swept.checked;
     pass.checked += swept.checked;
     pass.removed += swept.removed;

@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Crawler: the maintenance thread. It gives the memory of expired items back by sweeping the node's pages,
-// one pass after another and slowly, carries out a delayed flush_all at its second,
-// and sweeps what a delete by prefix has hidden.
+// Crawler: the maintenance thread. It frees expired items in slow passes over the node's pages. It also executes delayed
+// flush_alls and sweeps items hidden by a delete by prefix.
 //
-// C1  A pass looks at every page in use, at one page at a time: nobody waits for longer than one page takes.
-// C2  It works at most one part in work_share of a processor, whatever the size of the cache.
-// C3  A pass that was asked for (`lru_crawler crawl`) goes before a background pass; one at a time.
+// Owner: main. Threads: any may call, except for start() and stop().
+//
+// C1  A pass visits every page in use, one page at a time: other threads wait for at most one page.
+// C2  The crawler uses at most 1 / work_share of a processor, at any cache size. A requested pass takes no rest if
+//     lru_crawler_sleep is 0.
+// C3  A requested pass (`lru_crawler crawl`) precedes a background pass; one pass runs at a time.
 // C4  stop() returns within the time of one page.
-// C5  A delayed flush still happens while the crawler is disabled. An immediate one, or a later delayed one,
-//     takes its place.
-// C6  What a delete by prefix has hidden is swept before all else, even while the crawler is disabled, at half a processor:
-//     reads are slower until it is done.
+// C5  A delayed flush happens even while the crawler is disabled. A later flush, immediate or delayed, replaces it.
+// C6  Items hidden by a delete by prefix are swept first, even while the crawler is disabled, at half a processor: reads are
+//     slower until the sweep ends.
 #pragma once
 
 #include <array>
@@ -31,14 +32,14 @@ struct CrawlerOptions {
     bool enabled = true;          // no_lru_crawler
     uint32_t sleep_us = 100;      // lru_crawler_sleep: pause after each items_per_rest items
     uint32_t to_crawl = 0;        // lru_crawler_tocrawl: items per class and pass; 0: all
-    // Between background passes: the shorter when the last one found much, up to the longer.
+    // Time between background passes: shorter after a pass that removed much, up to rest_max.
     std::chrono::milliseconds rest_min{2'000};
     std::chrono::milliseconds rest_max{20'000};
 };
 
 class Crawler {
   public:
-    static constexpr uint32_t items_per_rest = 1000;  // memcached's
+    static constexpr uint32_t items_per_rest = 1000;  // as in memcached
     static constexpr uint32_t work_share = 10;        // C2
 
     // Both outlive this. `now` is the node's clock, callable from any thread.
@@ -50,7 +51,7 @@ class Crawler {
     void start();
     void stop();
 
-    // False: it was so already.
+    // False: no change.
     bool enable();
     bool disable();
     bool enabled() const;
@@ -58,7 +59,7 @@ class Crawler {
     void set_to_crawl(uint32_t items);
 
     enum class Asked : uint8_t { ok, busy, disabled };
-    // classes: bit per 1-based class.
+    // classes: one bit per 1-based class.
     Asked crawl(uint64_t classes);
 
     void flush_at(NodeSeconds when);
@@ -78,7 +79,7 @@ class Crawler {
     };
 
     void run();
-    // All with lock_ held; they let go of it while they work or wait.
+    // Called with lock_ held; they release it while they work or wait.
     void wait_for_work(Held& held);
     Clock::time_point next_wake();
     bool flush_if_due(Held& held);
@@ -88,7 +89,7 @@ class Crawler {
     void take_rest(Held& held, const Pass& pass, Clock::duration rest);
     bool may_go_on(const Pass& pass) const;
     void schedule_next(const Pass& pass);
-    // Without it.
+    // Called without lock_.
     void sweep(uint64_t page, Pass& pass, uint64_t to_crawl);
 
     Node& node_;
@@ -102,13 +103,13 @@ class Crawler {
     bool enabled_;
     uint32_t sleep_us_;
     uint32_t to_crawl_;
-    uint64_t asked_classes_ = 0;     // 0: nobody asked
+    uint64_t asked_classes_ = 0;     // 0: no request
     bool asked_running_ = false;
     NodeSeconds flush_when_ = 0;     // 0: no flush is pending
-    uint64_t flushes_before_ = 0;    // the node's count when it was asked for
+    uint64_t flushes_before_ = 0;    // the node's count when the flush was scheduled
     std::chrono::milliseconds rest_;
     Clock::time_point next_pass_;
-    uint64_t start_page_ = 0;        // of the next pass: with to_crawl, each pass sees other pages
+    uint64_t start_page_ = 0;        // of the next pass: with to_crawl, each pass visits other pages
 
     std::atomic<uint64_t> passes_{0};
     std::atomic<bool> running_{false};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Descriptor: what the node keeps of an item beside its bytes, and Ref, the slot that both have in common.
-// Touched under the lock of the partition that owns the slot's page.
+// Descriptor: the node's data on a slot and its item, outside the item's bytes; and Ref, the number of a slot.
+// Owner: the partition that owns the slot's page, under its lock.
 #pragma once
 
 #include <cstdint>
@@ -22,37 +22,43 @@ static_assert(layout::page_slots_max == 1024, "a Ref counts descriptors, too");
 enum class SlotState : uint8_t {
     free,
     live,
-    pending,  // dead, and not reused before its lease has ended (S2)
+    dead,  // died under a lease: reserved for its key until the lease ends (S1, S2; node/dead_slots.h)
+    parted,     // died while held; the last holder frees it (node/held_slots.h)
+    receiving,  // an upload writes its value here; invisible to readers
 };
 
 enum DescriptorFlag : uint8_t {
     item_fetched = 1,     // read at least once
     item_stale = 2,       // meta: X
-    item_win_sent = 4,    // meta: a recache token is out
+    item_win_sent = 4,    // meta: a recache token is outstanding
     item_referenced = 8,  // read since the clock's hand passed
-    item_lease_wasted = 16,  // lease_end is that of the item replaced: none is granted before (S8)
+    item_read = 16,       // read since its last lease was granted (S8)
 };
 
-// Everything about an item that changes after it was published. Never readable from outside.
+// The node's data on a slot and its item, without the bytes; other processes cannot read it.
 struct Descriptor {
-    Ref prev, next;         // the policy's; next also links free slots
-    uint32_t exptime;       // the true one
-    uint32_t last_access;   // NodeSeconds
-    uint32_t lease_end;     // NodeSeconds, grace included; 0: never leased. With leases off the policy's (Mq)
-    uint16_t access_count;  // touches after the first; saturating. Policies may let it age
-    SlotState state : 4;
-    uint8_t queue : 4;      // the policy's: in which of its lists it is
-    uint8_t flags : 5;      // DescriptorFlag
-    uint8_t lease_halvings : 3;  // of its terms: how often one like it died under its lease (Partition::note_outlived)
+    Ref prev, next;         // links of the policy or of DeadSlots; next also links free slots
+    union {
+        uint32_t exptime;   // the true expiry time
+        Ref chain;          // of a dead slot: link of DeadSlots
+    };
+    union {
+        uint32_t last_access;  // NodeSeconds
+        uint32_t hash_bits;    // of a dead slot: used by DeadSlots
+    };
+    uint32_t lease_end;     // of the slot: NodeSeconds with grace; 0: never leased. Mq, which has no leases, uses it
+    uint16_t access_count;  // touches after the first; saturating; a policy may decrease it
+    SlotState state : 3;
+    uint8_t held : 1;       // HeldSlots has it
+    uint8_t queue : 4;      // of the policy: the list that holds the item
+    uint8_t flags;          // DescriptorFlag
 };
 static_assert(sizeof(Descriptor) == 24);
 
-// Not for Mq's items, which are never leased.
-inline bool lease_runs(const Descriptor& item, NodeSeconds now) {
-    return item.lease_end >= now && item.lease_end != 0 && (item.flags & item_lease_wasted) == 0;
-}
+// Not for items of Mq, which are never leased and use lease_end otherwise.
+inline bool lease_runs(const Descriptor& item, NodeSeconds now) { return item.lease_end >= now && item.lease_end != 0; }
 
-// Those of all slots there are, by slot. As valid as the memory they lie in, which is not its own.
+// The descriptors of all slots, by slot. Borrows their memory.
 class Descriptors {
   public:
     explicit Descriptors(Descriptor* first) : first_(first) {}

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// farnode's main: the program in the order in which it is built, and its exit status.
+// farnode's main: builds the program in order, and returns its exit status.
 //
-// Addresses are bound while the process still may, before it gives up root; the memory, its name's lock and the
-// socket of its name belong to whom it has become, and are made in the process that stays when -d makes another one.
+// Addresses are bound before the process gives up root. The memory, the lock on its name and the socket of that name belong to
+// the final user. With -d, the child process that stays creates them.
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 #include <ctime>
 #include <exception>
@@ -43,6 +44,7 @@
 #include "process/service_manager.h"
 #include "process/start_guard.h"
 #include "process/supervisor.h"
+#include "process/system_calls.h"
 
 namespace farcached::node {
 
@@ -53,10 +55,10 @@ using process::Signals;
 using process::give_up;
 using process::or_give_up;
 using AdminSocket = std::unique_ptr<process::AdminSocket>;
-constexpr uint64_t files_per_connection = 6;  // socket, poller, and what wakes the two ends of a channel
-constexpr uint64_t files_other = 256 + process::HttpListener::connections_max;
-constexpr size_t fetch_pool_bytes = size_t(16) << 20;  // of large values that are READ from proxies at a time
-constexpr uint32_t patience_ms = 1000;           // for proxies to go when the node stops
+constexpr uint64_t files_per_connection = 6;  // socket, poller, and the event descriptors of both ends of a channel
+constexpr uint64_t files_at_door = uint64_t(Seats::door_max_default) * 2;  // socket and poller
+constexpr uint64_t files_other = 256 + files_at_door + process::HttpListener::connections_max;
+constexpr uint32_t patience_ms = 1000;           // for proxies to disconnect when the node stops
 constexpr uint32_t patience_graceful_ms = 10'000;
 
 AdminSocket listen_admin(const std::string& path, const process::Identity& identity,
@@ -68,11 +70,11 @@ AdminSocket listen_admin(const std::string& path, const process::Identity& ident
     return socket;
 }
 
-// -- What the node is told --------------------------------------------------------------------------------
+// -- Configuration ---------------------------------------------------------------------------------------
 
-// Microseconds since 1970. A client keeps a unique for as long as it likes, over a restart of the node of which nothing
-// tells it: so this run's must be no other run's. They are, as long as no run hands out more than a million a second in
-// the mean, and no clock is set back; and they fit into 53 bits.
+// Microseconds since 1970: the start of this run's CAS values. A client may keep a CAS value across a restart of the node, so
+// no two runs may share values. That holds if no run issues more than a million values per second on average and no clock is
+// set back. The values fit into 53 bits.
 uint64_t uniques_above() {
     timespec now{};
     clock_gettime(CLOCK_REALTIME, &now);
@@ -95,7 +97,7 @@ Config node_config(const conf::Settings& settings) {
     config.lease.term_ms_max = settings.node.lease_ms_max;
     config.lease.dead_share = settings.node.dead_share_percent / 100.0;
     if (!settings.node.verbs_host.empty()) {
-        config.grows = false;  // what is there is registered, and so locked
+        config.grows = false;  // all pages are registered, and thus locked
         config.count_reads = settings.node.access_tracking == AccessTracking::atomic;
         const uint32_t term_ms = LeaseTerms(config.policy, config.lease).longest_ms();
         const uint32_t grace_ms = fabric::verbs_grace_ms(fabric::VerbsConfig(), term_ms);
@@ -113,7 +115,7 @@ std::unique_ptr<Node> node_or_exit(const conf::Settings& settings) {
     }
 }
 
-// "host-11300", or "node" where that is no name.
+// "host-11300", or "node" if that is not a valid name.
 std::string made_up_name(const TcpListeners& listeners) {
     char host[256] = "";
     if (listeners.empty()) return "node";
@@ -144,7 +146,7 @@ conf::Refusal raise_limits(const conf::Settings& settings) {
                                      settings.session.connections_max * (files_per_connection - 1) + files_other);
 }
 
-// For how long memory is kept behind a lease was settled at the start, by the longest term there was.
+// The grace after a lease was fixed at the start, from the longest term then.
 std::vector<std::string> check_terms(const Node& node, const conf::Settings& to) {
     if (to.node.verbs_host.empty()) return {};
     LeaseConfig lease = node.config().lease;
@@ -157,7 +159,7 @@ std::vector<std::string> check_terms(const Node& node, const conf::Settings& to)
             std::to_string(lease.grace_ms) + " ms that this node was started with; a restart may take them"};
 }
 
-// What a reload may change; as Reloader::Apply. What can be refused comes first.
+// Applies the settings that a reload may change; a Reloader::Apply. Steps that can fail come first.
 std::vector<std::string> change(Node& node, NodeFacts& facts, FarnodeServer& server, const conf::Settings& from,
                                 const conf::Settings& to) {
     if (conf::Refusal refusal = raise_limits(to)) return {refusal->text.substr(0, refusal->text.find('\n'))};
@@ -168,13 +170,13 @@ std::vector<std::string> change(Node& node, NodeFacts& facts, FarnodeServer& ser
                 " megabytes are more than was reserved at the start, or too few; a restart may take them"};
     facts.connections_max = to.session.connections_max;
     node.set_lease_terms(to.node.lease_ms, to.node.lease_ms_min, to.node.lease_ms_max);
-    server.change(to.node.greeting_timeout_ms, to.node.report_share_percent / 100.0);
+    server.change(to.node.greeting_timeout_ms, to.node.report_share_percent / 100.0, to.memory.bytes_max);
     process::set_verbosity(to.process.verbosity);
     process::set_log(to.process.log_level, to.process.log_format);
     return {};
 }
 
-// A reload begins and ends here.
+// Runs one reload.
 void reload(process::Reloader& reloader, Node& node, NodeFacts& facts, FarnodeServer& server) {
     reloader.reload([&](const conf::Settings& from, const conf::Settings& to) {
         return change(node, facts, server, from, to);
@@ -183,7 +185,7 @@ void reload(process::Reloader& reloader, Node& node, NodeFacts& facts, FarnodeSe
 
 // -- The process --------------------------------------------------------------------------------------------
 
-// nullptr: nobody is to reach it there.
+// nullptr: no name, so no access by shared memory.
 std::unique_ptr<fabric::NameLock> take_name(const std::string& path) {
     if (path.empty()) return nullptr;
     std::string error;
@@ -199,7 +201,16 @@ ServiceLimits limits_of(const conf::NodeSettings& settings) {
     return limits;
 }
 
-// From here on the process is the one that stays, and its user the one it shall be.
+// Runs after threads have started, so exits without unwinding.
+void limit_or_exit(const conf::Settings& settings) {
+    if (!settings.process.drop_privileges) return;
+    const conf::Refusal refused = process::limit_system_calls({.rdma = !settings.node.verbs_host.empty()});
+    if (!refused) return;
+    process::say(Level::error, refused->text);
+    std::_Exit(refused->exit_status);
+}
+
+// Runs in the final process, as the final user.
 void serve(process::Reloader& reloader, TcpListeners listeners, AdminSocket admin, process::HttpListener* http,
            process::Background& background, Signals& signals, process::ServiceManager& manager,
            process::StartGuard& starting) {
@@ -241,11 +252,12 @@ void serve(process::Reloader& reloader, TcpListeners listeners, AdminSocket admi
     for (auto& listener : over_rdma) server->add(std::move(listener), protocol::RegionAccess::rdma_read);
     if (name != nullptr) {
         owner = std::make_unique<fabric::Owner>(region.header(), std::move(name));
-        server->add(or_give_up(listen_shm(*owner, region)), protocol::RegionAccess::mapped);
+        server->add(or_give_up(listen_shm(settings.node, *owner, region)), protocol::RegionAccess::mapped);
     }
     if (admin != nullptr) server->add_admin(std::move(admin), reloader);
     server->start();
     crawler.start();
+    limit_or_exit(settings);  // before readiness is reported
     if (http != nullptr) http->start([&](const auto& request, const auto& reply) { pages.answer(request, reply); });
     supervisor.start(server->watched());
     const process::PidFile pid_file(settings.process.pid_file);
@@ -275,15 +287,16 @@ int run(int argc, char** argv) {
         process::settings_or_exit(conf::parse_command_line(words, table, conf::farnode_program()));
     process::set_log(settings.process.log_level, settings.process.log_format);
     process::set_verbosity(settings.process.verbosity);
-    Recorder recorder("");  // the main thread's name is the program's
+    Recorder recorder("");  // named after the program
     const Recorder::Running running(recorder);
-    process::report_crashes("farnode " + std::string(conf::farcached_version()));
+    process::report_crashes("farnode " + std::string(conf::farcached_version()), settings.process.crash_request);
     (void)process::node_now();  // starts the clock
     process::Reloader reloader(words, {table.begin(), table.end()}, conf::farnode_program(), settings);
     process::ServiceManager manager;
     process::PassedSockets passed = or_give_up(process::PassedSockets::of_environment());
     const process::PassedSocket passed_admin = or_give_up(process::take_admin(passed));
     const process::Identity identity = or_give_up(process::find_identity(settings.process.user));
+    if (settings.process.drop_privileges) or_give_up(process::check_system_calls());
     or_give_up(raise_limits(settings));
     Signals signals;
     process::Background background;

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <new>
 #include <utility>
 
 #include "conf/version.h"
@@ -16,14 +17,14 @@ namespace farcached::node {
 
 namespace {
 
-constexpr size_t line_bytes_max = 256;   // no command is nearly as long
+constexpr size_t line_bytes_max = 256;   // longer than any command
 constexpr size_t receive_bytes_max = 4096;
 constexpr int lines_per_turn = 8;
-constexpr timeval send_patience{2, 0};   // for the next bytes of a reply to be taken
+constexpr timeval send_patience{2, 0};   // for the client to read more of a reply
 constexpr std::string_view line_end = "\r\n";
 
-// What a client sent after its last answer is read away first: closing over unread input makes the kernel report a
-// reset, and the answer may be lost.
+// Reads bytes that arrived after the last reply before it closes: closing over unread input resets the connection, and the
+// client may lose the reply.
 void close_gently(int fd) {
     ::shutdown(fd, SHUT_WR);
     char unread[receive_bytes_max];
@@ -49,9 +50,9 @@ struct FarnodeAdmin::Connection {
     int fd;
     std::list<Connection>::iterator self;
     event readiness{};
-    std::string input;    // D1: begins with a line that was not executed
-    std::string output;   // not yet taken by the socket
-    bool closing = false; // when that is sent
+    std::string input;    // D1: begins with an unexecuted line
+    std::string output;   // unsent
+    bool closing = false; // once output is sent
 };
 
 FarnodeAdmin::FarnodeAdmin(event_base* base, std::unique_ptr<process::AdminSocket> socket,
@@ -65,7 +66,14 @@ FarnodeAdmin::~FarnodeAdmin() {
 }
 
 void FarnodeAdmin::enter(int fd) {
-    Connection& connection = connections_.emplace_back(Connection{*this, fd, {}, {}, {}, {}, false});
+    try {
+        connections_.emplace_back(Connection{*this, fd, {}, {}, {}, {}, false});
+    } catch (const std::bad_alloc&) {
+        close(fd);
+        socket_->left();
+        return say_no_memory();
+    }
+    Connection& connection = connections_.back();
     connection.self = std::prev(connections_.end());
     event_assign(&connection.readiness, base_, fd, EV_READ | EV_PERSIST, on_ready, &connection);
     event_add(&connection.readiness, nullptr);
@@ -78,15 +86,27 @@ void FarnodeAdmin::remove(Connection& connection) {
     socket_->left();
 }
 
+void FarnodeAdmin::say_no_memory() noexcept {
+    no_memory_lines_.say(process::Level::warning,
+                         "no memory for a connection, which is closed; lower the memory limit, or raise what "
+                         "the process may have");
+}
+
+// receive() and serve() allocate nothing after they remove the connection.
 void FarnodeAdmin::on_ready(evutil_socket_t, short what, void* argument) {
     Connection& connection = *static_cast<Connection*>(argument);
     FarnodeAdmin& admin = connection.admin;
     if ((what & EV_TIMEOUT) != 0) return admin.remove(connection);  // D2
-    if ((what & EV_READ) != 0 && !admin.receive(connection)) return;
-    admin.serve(connection);
+    try {
+        if ((what & EV_READ) != 0 && !admin.receive(connection)) return;
+        admin.serve(connection);
+    } catch (const std::bad_alloc&) {
+        admin.remove(connection);
+        admin.say_no_memory();
+    }
 }
 
-// False: the connection is gone, or there was nothing.
+// False: the connection is closed, or no input arrived.
 bool FarnodeAdmin::receive(Connection& connection) {
     char bytes[receive_bytes_max];
     const ssize_t got = recv(connection.fd, bytes, sizeof bytes, 0);
@@ -98,7 +118,7 @@ bool FarnodeAdmin::receive(Connection& connection) {
     return false;
 }
 
-// Sends what waits, then executes lines until there are no more whole ones, or a reply has to wait.
+// Sends pending output, then executes lines until no complete line is left, or a reply is unsent.
 void FarnodeAdmin::serve(Connection& connection) {
     if (!send_output(connection)) return;
     for (int i = 0; i < lines_per_turn; i++) {
@@ -117,7 +137,7 @@ void FarnodeAdmin::serve(Connection& connection) {
         }
         if (!send_output(connection)) return;
     }
-    wait_for(connection, EV_WRITE);  // D3: which it is at once
+    wait_for(connection, EV_WRITE);  // D3: the socket is writable at once
 }
 
 void FarnodeAdmin::execute(std::string_view line, Connection& connection) {
@@ -163,7 +183,7 @@ void FarnodeAdmin::append_stats(std::string_view group, std::string& out) const 
     out.append("END").append(line_end);
 }
 
-// False: the connection is gone, or waits until its socket takes more.
+// False: the connection is closed, or waits for its socket.
 bool FarnodeAdmin::send_output(Connection& connection) {
     std::string& out = connection.output;
     if (!out.empty()) {

@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// FarnodeAdmin: farnode's answers to its operator (--admin): a line protocol in the shape of memcached's text protocol,
-// so that nc and farctl can ask.
+// FarnodeAdmin: farnode's admin socket (--admin): a line protocol in the style of memcached's text protocol, usable with nc and
+// farctl.
 //
 //     stats [group]   STAT <name> <value> lines and END; groups are those of node/node_stats.h, and config
-//     reload          asks for a reload of the configuration; `stats config` says what it came to
+//     reload          starts a reload of the configuration; `stats config` shows the result
 //     version         VERSION farnode <version>
-//     quit            ends the connection
+//     quit            closes the connection
 //
 // Owner: the thread of its event base.
-// D1  A connection holds one reply and what one receive brought, never more: while a reply is not sent nothing is read.
-// D2  Who does not take a reply for a while is cut off; who sends a line longer than a command is told so, and closed.
-// D3  A few lines at a time: others' connections have their turn.
+// D1  A connection holds at most one reply and the bytes of one receive: while a reply is unsent, nothing is read.
+// D2  A client that does not read a reply in time is disconnected. A line longer than any command gets an error, and the
+//     connection closes.
+// D3  A connection executes a few lines at a time, then others run.
 #pragma once
 
 #include <event2/event.h>
@@ -24,13 +25,14 @@
 #include "base/node_clock.h"
 #include "node/node_stats.h"
 #include "process/admin_socket.h"
+#include "process/log.h"
 #include "process/reloader.h"
 
 namespace farcached::node {
 
 class FarnodeAdmin {
   public:
-    // `base`, `stats` and `reloader` outlive this, which is made before the loop runs and destroyed after it.
+    // `base`, `stats` and `reloader` outlive this. This is made before the loop runs and destroyed after it.
     FarnodeAdmin(event_base* base, std::unique_ptr<process::AdminSocket> socket, const NodeStats& stats,
                  const process::Reloader& reloader, NodeReading (*clock)());
     ~FarnodeAdmin();
@@ -41,6 +43,7 @@ class FarnodeAdmin {
     struct Connection;
     static void on_ready(evutil_socket_t, short what, void* connection);
     void enter(int fd);
+    void say_no_memory() noexcept;
     bool receive(Connection& connection);
     void serve(Connection& connection);
     void execute(std::string_view line, Connection& connection);
@@ -55,6 +58,7 @@ class FarnodeAdmin {
     const process::Reloader& reloader_;
     NodeReading (*const clock_)();
     std::list<Connection> connections_;
+    process::LimitedLines no_memory_lines_;
 };
 
 }  // namespace farcached::node

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What a farnode says over HTTP (process/http_listener.h): /metrics for Prometheus, /healthz, and /readyz, which is 503 from
-// when the node begins to stop.
+// FarnodeHttp: farnode's HTTP endpoints (process/http_listener.h): /metrics for Prometheus, /healthz, and /readyz, which
+// returns 503 once the node begins to stop.
 //
 // Owner: main; answer() is called in the listener's thread.
 #pragma once

@@ -19,7 +19,7 @@ constexpr int backlog = 1024;
 
 conf::Problem problem(const std::string& sentence) { return {conf::exit_system, sentence + "\n"}; }
 
-// The addresses that a host means; "*": all of this host.
+// The addresses of a host name; "*": all addresses of this host.
 std::variant<std::vector<SocketAddress>, conf::Problem> addresses_of(const std::string& option, const std::string& host,
                                                                      uint16_t port) {
     auto found = fabric::look_up(host == "*" ? "" : host, port);
@@ -28,7 +28,7 @@ std::variant<std::vector<SocketAddress>, conf::Problem> addresses_of(const std::
     return std::get<std::vector<SocketAddress>>(std::move(found));
 }
 
-// Listens at as many of them as it can, one at least.
+// Listens on as many addresses as possible, at least one.
 template <class Listener, class Listen>
 std::variant<std::vector<std::unique_ptr<Listener>>, conf::Problem> listen_at_each(
     const std::vector<SocketAddress>& addresses, Listen listen) {
@@ -38,7 +38,7 @@ std::variant<std::vector<std::unique_ptr<Listener>>, conf::Problem> listen_at_ea
         if (auto listener = listen(address, error)) {
             listeners.push_back(std::move(listener));
         } else if (error.ends_with(std::strerror(EADDRINUSE))) {
-            return problem(error);  // any other refusal may be of a family that this host lacks
+            return problem(error);  // other errors may mean an address family that this host lacks
         }
     }
     if (listeners.empty()) return problem(error);
@@ -77,10 +77,13 @@ std::variant<VerbsListeners, conf::Problem> listen_verbs(const conf::NodeSetting
         });
 }
 
-std::variant<std::unique_ptr<fabric::ChannelListener>, conf::Problem> listen_shm(const fabric::Owner& owner,
+std::variant<std::unique_ptr<fabric::ChannelListener>, conf::Problem> listen_shm(const conf::NodeSettings& settings,
+                                                                                 const fabric::Owner& owner,
                                                                                  const fabric::Region& region) {
     std::string error;
-    auto listener = fabric::ShmListener::listen(owner, &region, fabric::ShmOptions(), backlog, error);
+    fabric::ShmOptions options;
+    options.group = settings.shm_group;
+    auto listener = fabric::ShmListener::listen(owner, &region, options, backlog, error);
     if (listener == nullptr) return problem(error);
     return std::unique_ptr<fabric::ChannelListener>(std::move(listener));
 }

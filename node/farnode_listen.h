@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Where farnode listens: names become addresses, addresses listeners. What cannot be is a sentence and an exit status.
+// Creates farnode's listeners: resolves names to addresses and listens on them. A failure is a message with an exit status.
+//
 #pragma once
 
 #include <memory>
@@ -20,18 +21,19 @@ namespace farcached::node {
 using TcpListeners = std::vector<std::unique_ptr<fabric::TcpListener>>;
 using VerbsListeners = std::vector<std::unique_ptr<fabric::VerbsListener>>;
 
-// One listener for each address that the host means; none, if none is wanted. May wait for a name server. A port that
-// the kernel chooses is another one for each. Sockets that the service manager passed are listened at instead.
+// One listener for each address of the host; none if TCP is off. May wait for a name server. With port 0 the kernel chooses a
+// port for each. Sockets passed by the service manager are used instead.
 std::variant<TcpListeners, conf::Problem> listen_tcp(const conf::NodeSettings& settings,
                                                      const std::vector<process::PassedSocket>& passed);
-// Registers what is offered. It and the devices outlive the listeners.
+// Registers the offered memory. The offer and the devices outlive the listeners.
 std::variant<VerbsListeners, conf::Problem> listen_verbs(const conf::NodeSettings& settings, const fabric::VerbsOffer& offer,
                                                          fabric::VerbsDevices& devices);
-// Under the name's lock, so that the socket that may lie there is a dead node's.
-std::variant<std::unique_ptr<fabric::ChannelListener>, conf::Problem> listen_shm(const fabric::Owner& owner,
+// Holds the name's lock, so an existing socket of that name belongs to a dead node.
+std::variant<std::unique_ptr<fabric::ChannelListener>, conf::Problem> listen_shm(const conf::NodeSettings& settings,
+                                                                                 const fabric::Owner& owner,
                                                                                  const fabric::Region& region);
 
-// $FARNODE_PORT_FILENAME: which ports they are.
+// Writes the port numbers to $FARNODE_PORT_FILENAME.
 void write_ports(const TcpListeners& tcp, const VerbsListeners& verbs);
 
 }  // namespace farcached::node

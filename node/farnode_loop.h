@@ -1,20 +1,24 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Loop: a thread of farnode with an event loop and the connections that were given to it.
+// Loop: a thread of farnode with an event loop and the connections assigned to it.
 //
-// L1  All but give(), stop(), join(), wake(), the pulse and the counters belongs to the loop's thread.
-// L2  A connection that wants another turn waits until the others that are ready had theirs.
-// L3  Only when one connection alone has anything to do is it lingered at.
+// Owner: a FarnodeServer.
+// L1  Only the loop's thread uses a Loop, except for give(), stop(), join(), wake(), wake_for_ousted(), the pulse and the
+//     counters.
+// L2  A connection that wants another step waits until all other ready connections had theirs.
+// L3  The loop polls (lingers) only while exactly one connection is active.
 #pragma once
 
 #include <event2/event.h>
 #include <event2/event_struct.h>
 
 #include <array>
+#include <atomic>
 #include <cstdint>
 #include <list>
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -35,12 +39,12 @@ EventBase make_event_base();
 
 // A connection on its way to a loop.
 struct Arrival {
-    std::unique_ptr<NodeService> service;  // made for the loop that it is given to
+    std::unique_ptr<NodeService> service;  // made for the loop that receives it
     std::unique_ptr<fabric::Channel> channel;
     protocol::RegionAccess access = protocol::RegionAccess::none;
 };
 
-class Loop {
+class Loop final : public OustedWaker {
   public:
     // `shared` outlives this. Throws std::system_error.
     explicit Loop(ServiceShared& shared);
@@ -49,12 +53,12 @@ class Loop {
     Loop& operator=(const Loop&) = delete;
 
     void start();
-    std::unique_ptr<NodeService> make_service() { return std::make_unique<NodeService>(shared_, counters_); }
+    std::unique_ptr<NodeService> make_service() { return std::make_unique<NodeService>(shared_, counters_, this); }
     void give(Arrival arrival);
-    // Whoever asks it calls wake() then: the answer is that of the loop. Both from any thread.
+    // The watchdog requests a beat and then calls wake(); the loop's thread answers. Both from any thread.
     process::Pulse& pulse() { return pulse_; }
     void wake();
-    // Tells every proxy; ends when they have gone, or after so long.
+    // Sends a goodbye to every proxy; ends when all have disconnected, or after patience_ms.
     void stop(protocol::Goodbye why, uint32_t patience_ms);
     void join();
 
@@ -66,15 +70,22 @@ class Loop {
 
     static void on_ready(evutil_socket_t, short, void* connection);
     static void on_wake(evutil_socket_t, short, void* loop);
-    static void on_greeting_due(evutil_socket_t, short, void* connection);
+    static void on_due(evutil_socket_t, short, void* connection);
     static void on_deadline(evutil_socket_t, short, void* loop);
 
     void run();
     void take_orders();
+    void wake_for_ousted() override;
+    void end_ousted();
     void open(Arrival arrival);
+    void begin(Arrival arrival);
+    void say_no_memory() noexcept;
+    template <class Do>
+    void with_memory(Connection& connection, Do&& body) noexcept;
     void begin_stop(protocol::Goodbye why, uint32_t patience_ms);
     void turn(Connection& connection);
     void settle(Connection& connection);
+    void introduce(Connection& connection);
     void remove(Connection& connection);
     void go_on();
     bool linger();
@@ -83,16 +94,19 @@ class Loop {
     ServiceShared& shared_;
     ServiceCounters counters_;
     process::Pulse pulse_;
-    process::LimitedLines arrivals_;
+    process::LimitedLines arrivals_, older_, no_memory_lines_;
+    std::string older_told_;  // the last proxy of an older version that was logged
     std::array<process::LimitedLines, size_t(ServiceEnd::count)> ends_;
     EventBase base_;
     event wake_event_{}, deadline_event_{};
     int wake_fd_ = -1;
     std::thread thread_;
     Connections connections_;
-    std::vector<Connection*> wanting_;   // another turn
-    std::vector<Connection*> active_;    // had a turn in this pass
+    std::vector<Connection*> wanting_;   // wait for another step; capacity for all connections, as in the next one
+    std::vector<Connection*> going_on_;  // their steps run now
+    std::vector<Connection*> active_;    // had a step in this pass
     bool stopping_ = false, given_up_ = false;
+    std::atomic<bool> ousted_{false};    // a connection must be ended
 
     struct StopOrder {
         protocol::Goodbye why;

@@ -4,6 +4,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include <new>
 #include <cerrno>
 #include <system_error>
 
@@ -14,8 +15,10 @@ namespace farcached::node {
 
 namespace {
 
-constexpr timeval flush_tick{0, 20'000};  // how late a scheduled flush is when nobody asks for anything
+constexpr timeval flush_tick{0, 20'000};  // maximum delay of a scheduled flush without requests
 constexpr int accepts_per_readiness = 64;
+constexpr uint32_t leaving_max = 256;  // ousted connections that have not ended yet; above this, accepting pauses
+constexpr timeval accept_again{0, 5'000};
 
 }  // namespace
 
@@ -23,6 +26,7 @@ FarnodeServer::FarnodeServer(Node& node, NodeStats& stats, const NodeFacts& fact
                              NodeReading (*clock)(), const Options& options)
     : flushes_(node, [this] { wake(); }),
       shared_{node, flushes_, stats, facts, clock, options.limits, options.fetches},
+      facts_(facts),
       stats_(stats),
       base_(make_event_base()) {
     wake_fd_ = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
@@ -30,6 +34,8 @@ FarnodeServer::FarnodeServer(Node& node, NodeStats& stats, const NodeFacts& fact
     event_assign(&wake_event_, base_.get(), wake_fd_, EV_READ | EV_PERSIST, on_wake, this);
     event_add(&wake_event_, nullptr);
     event_assign(&flush_event_, base_.get(), -1, EV_PERSIST, on_flush_tick, this);
+    event_assign(&accept_again_, base_.get(), -1, 0, on_accept_again, this);
+    shared_.budget.change(peer_budget_bytes(node.config().memory_bytes, node.config().item_bytes_max));
     for (uint32_t i = 0; i < options.threads; i++) {
         loops_.push_back(std::make_unique<Loop>(shared_));
         stats.include(loops_.back()->counters());
@@ -57,7 +63,8 @@ void FarnodeServer::add_admin(std::unique_ptr<process::AdminSocket> socket, cons
     admin_ = std::make_unique<FarnodeAdmin>(base_.get(), std::move(socket), stats_, reloader, shared_.clock);
 }
 
-void FarnodeServer::change(uint32_t greeting_ms, double report_share) {
+void FarnodeServer::change(uint32_t greeting_ms, double report_share, uint64_t memory_bytes) {
+    shared_.budget.change(peer_budget_bytes(memory_bytes, shared_.node.config().item_bytes_max));
     shared_.limits.greeting_ms = greeting_ms;
     shared_.limits.report_share = report_share;
     shared_.report_quotas.change(report_share_of(shared_.node, report_share));
@@ -137,16 +144,39 @@ void FarnodeServer::tell_turned_away(Listener& by) {
                            "open files (LimitNOFILE) or end connections");
 }
 
-void FarnodeServer::accept_from(Listener& from) {
+// Pauses accepting while connections exceed the seats, the door and leaving_max: ousted ones wait for their loops.
+bool FarnodeServer::must_wait() {
+    if (shared_.seats.present() < uint64_t(facts_.connections_max) + Seats::door_max_default + leaving_max) return false;
+    rest();
+    return true;
+}
+
+void FarnodeServer::rest() {
+    for (Listener& one : listeners_) event_del(&one.readable);
+    event_add(&accept_again_, &accept_again);
+}
+
+void FarnodeServer::on_accept_again(evutil_socket_t, short, void* argument) {
+    FarnodeServer& server = *static_cast<FarnodeServer*>(argument);
+    if (server.must_wait()) return;
+    for (Listener& one : server.listeners_) event_add(&one.readable, nullptr);
+}
+
+void FarnodeServer::accept_from(Listener& from) try {
     for (int i = 0; i < accepts_per_readiness; i++) {
+        if (must_wait()) return;
         Loop& loop = *loops_[next_loop_ % loops_.size()];
         Arrival arrival{loop.make_service(), nullptr, from.access};
         arrival.channel = from.listener->accept(*arrival.service);
         if (from.listener->turned_away() != from.turned_away) tell_turned_away(from);
         if (arrival.channel == nullptr) return;
         next_loop_++;
+        arrival.service->arrive(arrival.channel->source());
         loop.give(std::move(arrival));
     }
+} catch (const std::bad_alloc&) {  // the accepted socket is closed; others wait in the kernel's queue
+    counters_.ends[size_t(ServiceEnd::no_memory)].add(1);
+    rest();
 }
 
 }  // namespace farcached::node

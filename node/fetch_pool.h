@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// FetchPool: where the values land that a node READs from its proxies' memory; all its threads share one.
+// FetchPool: registered memory for values that a node READs from its proxies' memory. All threads of the node share one.
 #pragma once
 
 #include <cstddef>
@@ -10,12 +10,14 @@
 
 namespace farcached::node {
 
+constexpr size_t fetch_pool_bytes = size_t(16) << 20;  // of large values that are READ from proxies at a time
+
 class FetchPool {
   public:
-    // bytes: as a BufferPool's.
+    // bytes: as in BufferPool.
     explicit FetchPool(size_t bytes) : buffers_(bytes) {}
 
-    // Any thread. As a BufferPool's.
+    // Any thread. As in BufferPool.
     uint64_t* lend(size_t bytes) {
         std::lock_guard hold(lock_);
         return buffers_.lend(bytes);

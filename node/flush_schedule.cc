@@ -27,9 +27,9 @@ void FlushSchedule::schedule(NodeSeconds when, NodeSeconds now) {
 void FlushSchedule::carry_out(NodeSeconds now) {
     std::lock_guard hold(lock_);
     const NodeSeconds when = when_.load(std::memory_order_relaxed);
-    if (when == 0 || when > now) return;  // another thread was faster
+    if (when == 0 || when > now) return;  // another thread flushed first
     node_.flush_all(now);
-    // Only now: who sees nothing scheduled must find nothing old.
+    // Cleared last: a thread that sees no schedule must find no old item.
     when_.store(0, std::memory_order_release);
 }
 

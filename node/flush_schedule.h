@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// FlushSchedule: flushes of a node on behalf of all its connections, at once or at a later moment.
+// FlushSchedule: immediate and delayed flushes of a node, for all its connections. Any thread may call.
 //
-// F1  At most one flush is scheduled; a later order, an immediate flush included, takes its place, as in memcached.
-// F2  From schedule() on no lease is granted that outlives the moment (S3).
-// F3  Whoever serves a request calls due() with the clock it serves it by, before it does: no request is answered
-//     with what was to be gone by then. Those who read without asking depend on how often somebody calls.
+// F1  At most one flush is scheduled; a later order, an immediate flush included, replaces it, as in memcached.
+// F2  After schedule(), no lease is granted that outlives the flush (S3).
+// F3  Each worker calls due() before it executes a request, with the clock reading it uses for that request. So no request
+//     returns an item flushed by then. One-sided readers depend on how often due() is called.
 #pragma once
 
 #include <atomic>
@@ -19,17 +19,17 @@ class Node;
 
 class FlushSchedule {
   public:
-    // `node` outlives this. `changed` is called after each schedule(), in the thread that called it.
+    // `node` outlives this. `changed` is called after each schedule(), in the calling thread.
     explicit FlushSchedule(Node& node, std::function<void()> changed = {});
 
     void flush(NodeSeconds now);
-    // A moment that has come is an immediate flush.
+    // A time that has passed means an immediate flush.
     void schedule(NodeSeconds when, NodeSeconds now);
     void due(NodeSeconds now) {
         const NodeSeconds when = when_.load(std::memory_order_acquire);
         if (when != 0 && when <= now) [[unlikely]] carry_out(now);
     }
-    // 0: nothing is scheduled.
+    // 0: no flush is scheduled.
     NodeSeconds scheduled() const { return when_.load(std::memory_order_acquire); }
 
   private:

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// HiddenPrefixes: which items deletes by prefix have hidden, until they were swept. Owner: a partition, under its lock.
+// HiddenPrefixes: the prefixes of deletes by prefix whose items are not swept yet. Owner: a partition, under its lock.
 //
-// H1  An item is hidden if its key begins with a prefix and its generation is below the floor that was noted with it.
-// H2  A look costs a hash for each length that there is among the prefixes, however many they are.
+// H1  An item is hidden if its key begins with a prefix and its generation is below that prefix's floor.
+// H2  A lookup costs one hash for each distinct prefix length, however many prefixes exist.
 #pragma once
 
 #include <cstddef>
@@ -19,18 +19,18 @@ namespace farcached::node {
 
 class HiddenPrefixes {
   public:
-    static constexpr size_t prefixes_max = 1024;  // that wait to be swept
+    static constexpr size_t prefixes_max = 1024;  // waiting to be swept
 
-    // order: larger than any before. One that is known gets the new floor and order. False: it is not, and there are
-    // prefixes_max. Throws std::bad_alloc: nothing is changed.
+    // order: larger than any before. A known prefix gets the new floor and order. False: the prefix is new and the table is
+    // full. Throws std::bad_alloc without effect.
     bool hide(std::string_view prefix, uint64_t floor, uint64_t order);
     bool hides(std::string_view key, uint64_t generation) const;
-    // Those of this order and before are over.
+    // Removes the prefixes of this order and earlier ones.
     void swept(uint64_t order);
     void clear();
 
     size_t size() const { return entries_.size(); }
-    uint64_t floor() const { return floor_; }  // nothing of this generation or a later one is hidden
+    uint64_t floor() const { return floor_; }  // items of this generation or a later one are not hidden
 
   private:
     struct Entry {
@@ -47,7 +47,7 @@ class HiddenPrefixes {
     void uncount(size_t bytes);
 
     std::unordered_map<std::string, Entry, Hash, std::equal_to<>> entries_;
-    std::vector<Length> lengths_;  // ascending, none without prefixes
+    std::vector<Length> lengths_;  // ascending; only lengths in use
     uint64_t floor_ = 0;
 };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What a Node is made of; for node/*.cc and the tests that stop writers half-way.
+// Node::Impl: the parts of a Node, for node/*.cc and for tests that stop writers midway.
 //
 // Lock order: reserve_lock or prefix_lock, then one partition's lock, then the arena's pool. No two partitions' locks at once.
 #pragma once
@@ -24,31 +24,32 @@ struct Node::Impl {
         return partitions[layout::partition_of(hash, partition_count_log2)];
     }
     void record(std::span<const Access> accesses, NodeSeconds now);
-    // Takes pages from the pool or, evicting, from partitions. Call without any partition's lock.
+    // Takes pages from the pool or, evicting, from partitions. Called without any partition's lock.
     bool reserve(uint64_t pages, NodeSeconds now, Reservation& reserved);
     void give_back(Reservation& reserved);
-    // A store found no memory: if that can be because of leases, there are none for a while.
+    // After a store that found no memory: stops leases for a while if leases can be the cause.
     void note_shortage(NodeSeconds now);
 
     Config config;
-    mutable std::mutex lease_lock;  // held for nothing else
+    mutable std::mutex lease_lock;  // a leaf: no other lock is taken under it
     LeaseConfig lease;              // under it
     uint32_t partition_count_log2;
     SizeClasses classes;
     fabric::Region region;
     Arena arena;
     const uint64_t secret;  // of the check in each item
-    std::vector<Partition> partitions;  // as many as there are, for good
+    const uint64_t seed_of_peers;
+    std::vector<Partition> partitions;  // their number never changes
     std::mutex reserve_lock;
     uint64_t window_cursor = 0;  // under reserve_lock
     std::atomic<uint64_t> pages_moved{0};
     std::atomic<uint64_t> flushes{0};
     uint64_t numa_refused = 0;
-    std::mutex prefix_lock;  // before a partition's: one delete by prefix at a time is noted
+    std::mutex prefix_lock;  // taken before a partition's lock; admits one delete by prefix at a time
     std::function<void()> prefix_told;          // under prefix_lock
-    std::atomic<uint64_t> prefix_last{0};       // order; written under prefix_lock, when all partitions know it
-    std::atomic<uint64_t> prefix_swept{0};      // up to this order
-    std::atomic<uint64_t> prefix_deletes{0};    // that were carried out
+    std::atomic<uint64_t> prefix_last{0};       // order; written under prefix_lock, once all partitions have the prefix
+    std::atomic<uint64_t> prefix_swept{0};      // orders up to this one are swept
+    std::atomic<uint64_t> prefix_deletes{0};    // executed
 
     template <class Visit>
     void each_partition(Visit&& visit) {

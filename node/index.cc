@@ -15,8 +15,8 @@ namespace farcached::node {
 
 namespace {
 
-// Slots of seven that are filled on average before a bucket is added. Random keys, averaged over one doubling
-// of the table (a simulation of it, bucket by bucket):
+// Items per bucket, on average, before a bucket is added; a bucket has seven slots. Random keys, averaged over one doubling of
+// the table (simulated bucket by bucket):
 //
 //     filled   cache lines per hit   bytes of buckets per item
 //       3.0           1.01                    21.8
@@ -25,9 +25,9 @@ namespace {
 //       5.0           1.08                    15.0
 //       6.0           1.13                    13.7
 //
-// 5 costs less than memcached's table does (two pointers an item, on average), and a second line every twelfth hit.
+// 5 costs less than memcached's table (two pointers per item, on average), and a second line every twelfth hit.
 constexpr uint64_t items_per_bucket = 5;
-// A split needs at most as many overflow buckets as the chain it splits; it is put off when few are left.
+// A split needs at most as many overflow buckets as its chain has; with fewer left, splits are postponed.
 constexpr uint64_t overflow_spare = 64;
 
 }  // namespace
@@ -73,18 +73,17 @@ Index::Place Index::find(uint64_t hash, std::string_view key) const {
     return {};
 }
 
-uint64_t* Index::find_offset(uint64_t hash, layout::Slot slot) const {
+void Index::for_chain(uint64_t hash, FunctionRef<void(const Place&)> visit) const {
     for (layout::Bucket* bucket = first(hash); bucket != nullptr; bucket = next(bucket))
         for (uint64_t& word : bucket->slots)
-            if (word == slot.word) return &word;
-    return nullptr;
+            if (word != 0) visit({&word, arena_->ref_at(layout::Slot{word}.offset())});
 }
 
-layout::Slot Index::any_of_chain(uint64_t hash) const {
-    for (layout::Bucket* bucket = first(hash); bucket != nullptr; bucket = next(bucket))
-        for (uint64_t word : bucket->slots)
-            if (word != 0) return {word};
-    return {0};
+bool Index::chain_full(uint64_t hash) const {
+    uint32_t buckets = 0;
+    for (layout::Bucket* bucket = first(hash); bucket != nullptr; bucket = next(bucket), buckets++)
+        if (empty_slot(bucket) != nullptr) return false;
+    return buckets >= chain_buckets_max;
 }
 
 uint64_t* Index::empty_slot(layout::Bucket* bucket) const {
@@ -93,7 +92,7 @@ uint64_t* Index::empty_slot(layout::Bucket* bucket) const {
     return nullptr;
 }
 
-// That many overflow buckets have their memory. False: there is none.
+// Backs the first `count` overflow buckets with memory. False: no memory.
 bool Index::back_overflow(uint64_t count) {
     if (count <= overflow_backed_) return true;
     constexpr uint64_t at_once = 128;
@@ -103,7 +102,8 @@ bool Index::back_overflow(uint64_t count) {
     return true;
 }
 
-// The bucket that a split adds has its memory: all on its page have, if it is not the first there. False: there is none.
+// Backs the bucket that a split adds. Only the first bucket on a system page needs this; it backs the whole page. False: no
+// memory.
 bool Index::back_added() {
     constexpr uintptr_t least_page = 4096;
     layout::Bucket* const added = buckets_ + count_;
@@ -140,7 +140,7 @@ bool Index::insert(uint64_t hash, layout::Slot slot) {
             bucket = following;
             continue;
         }
-        uint64_t* added = add_overflow(bucket);
+        uint64_t* added = hops + 1 < chain_buckets_max ? add_overflow(bucket) : nullptr;
         if (added == nullptr) return false;
         words::store_release(added, slot.word);
         break;
@@ -161,8 +161,8 @@ void Index::erase(uint64_t* place) {
     items_--;
 }
 
-// Adds bucket number count_ and moves to it, from the one it splits, what now belongs there. Each item is
-// stored in its new place before it leaves the old one.
+// Adds bucket number count_ and moves the items that belong there from the split bucket. Each item is stored in its new place
+// before it leaves the old one.
 void Index::split() {
     const uint64_t added = count_;
     uint64_t mask = added == 0 ? 0 : (UINT64_C(1) << (63 - __builtin_clzll(added))) - 1;
@@ -181,7 +181,7 @@ void Index::split() {
                 }
             }
             if (empty == nullptr) empty = add_overflow(to);
-            CHECK(empty != nullptr);  // insert() saw to overflow_spare
+            CHECK(empty != nullptr);  // insert() ensured overflow_spare
             words::store_release(empty, word);
             words::store_release(&word, 0);
         }
@@ -191,7 +191,7 @@ void Index::split() {
     compact(from);
 }
 
-// Pulls what hangs on overflow buckets forward into holes and frees the overflow buckets left empty.
+// Moves items from overflow buckets forward into holes and frees empty overflow buckets.
 void Index::compact(layout::Bucket* head) {
     while (head->overflow != 0) {
         layout::Bucket* before = head;

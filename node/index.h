@@ -1,37 +1,48 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Index: one partition's part of the published hash index (protocol/layout.h): linear hashing over 64-byte
-// buckets with overflow chains. All calls under the partition's lock; readers need none.
+// Index: one partition's part of the published hash index (protocol/layout.h): linear hashing over 64-byte buckets with
+// overflow chains. Owner: a Partition. All calls need its lock; one-sided readers need none.
 //
-// X1  Every slot is changed by one store. A key may be in two places, or found nowhere, while a bucket is
-//     split; readers cannot prove a miss for that reason (S5).
+// X1  Every slot changes by one store. While a bucket is split, a key may be in two places, or in none. So readers cannot prove
+//     a miss (S5).
 // X2  Buckets grow one at a time: no pause, no second table.
+// X3  A chain has at most chain_buckets_max buckets. Proxies know the hash seed, because they hash keys for pointers, reports
+//     and one-sided probes. So a peer can choose keys that all belong to one chain. Each call, and each split, visits one
+//     chain. The longest chain therefore bounds the cost of aimed keys. DeadSlots and Ghosts have no such bound; they use a
+//     seed that no peer learns.
 #pragma once
 
 #include <cstdint>
 #include <string_view>
 
+#include "base/function_ref.h"
+#include "fabric/local_read.h"
 #include "fabric/region.h"
 #include "node/arena.h"
 
 namespace farcached::node {
+
+// One-sided readers visit the same number of buckets. The next bucket to split has ten items on average, and a chain has room
+// for 63: random keys do not reach the bound.
+constexpr uint32_t chain_buckets_max = fabric::overflow_hops_max + 1;
 
 class Index {
   public:
     void attach(fabric::Region& region, Arena& arena, uint32_t partition);
 
     struct Place {
-        uint64_t* slot = nullptr;  // null: not there
+        uint64_t* slot = nullptr;  // null: not found
         Ref ref = nil;
     };
     Place find(uint64_t hash, std::string_view key) const;
-    // False when the chain is full and no overflow bucket is left: evict one of chain() and try again.
+    // False: the chain is full and may not have, or cannot get, another bucket. The caller evicts an item of for_chain() and
+    // tries again.
     bool insert(uint64_t hash, layout::Slot slot);
     static void replace(uint64_t* place, layout::Slot slot);
     void erase(uint64_t* place);
-    // Finds the slot that points at an offset.
-    uint64_t* find_offset(uint64_t hash, layout::Slot slot) const;
-    // Some item of the chain that `hash` belongs to.
-    layout::Slot any_of_chain(uint64_t hash) const;
+    // Visits each item of the chain that `hash` belongs to. `visit` changes nothing here.
+    void for_chain(uint64_t hash, FunctionRef<void(const Place&)> visit) const;
+    // Whether the chain has chain_buckets_max buckets and no free slot.
+    bool chain_full(uint64_t hash) const;
 
     uint64_t bucket_count() const { return count_; }
     uint64_t buckets_used() const { return count_ + overflow_used_; }
@@ -55,10 +66,10 @@ class Index {
     uint64_t hash_seed_ = 0;
     uint64_t count_ = 1;
     uint64_t items_ = 0;
-    uint64_t overflow_fresh_ = 0;  // never used yet
-    uint64_t overflow_free_ = 0;   // number + 1 of the first free one, linked through `overflow`
+    uint64_t overflow_fresh_ = 0;  // never used
+    uint64_t overflow_free_ = 0;   // number + 1 of the first free bucket, linked through `overflow`
     uint64_t overflow_used_ = 0;
-    uint64_t overflow_backed_ = 0;  // so many of them have their memory
+    uint64_t overflow_backed_ = 0;  // buckets that are backed by memory
 };
 
 }  // namespace farcached::node

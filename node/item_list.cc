@@ -9,8 +9,8 @@ namespace farcached::node {
 
 namespace {
 
-constexpr uint32_t depth_max = 64;  // how far from the tail a victim is looked for
-constexpr uint32_t behind = 3;      // r in the C-Hint paper: looked at in each queue behind its tail
+constexpr uint32_t depth_max = 64;  // maximum search depth from the tail
+constexpr uint32_t behind = 3;      // r in the C-Hint paper: items checked in each queue behind its tail
 
 }  // namespace
 
@@ -75,7 +75,7 @@ Ref QueueSet::victim(Descriptors items, const Candidates& candidates) {
                 stay++;
             } else {
                 if (chances == 0 || !candidates.was_read(ref)) return ref;
-                chances--;  // it is elsewhere now
+                chances--;  // was_read() moved it elsewhere
                 kept++;
             }
             ref = before;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// ItemList: items in the order in which they came, through their descriptors; and QueueSet, several of them by rank.
-// What policies are made of (node/policy.h). All calls under the partition's lock.
+// ItemList: items in order of arrival, linked through their descriptors; QueueSet: several such lists by rank.
+// Building blocks of the policies (node/policy.h). All calls under the partition's lock.
 #pragma once
 
 #include <array>
@@ -12,21 +12,21 @@
 
 namespace farcached::node {
 
-constexpr size_t class_numbers = 64;  // size classes are numbered below it
-constexpr uint32_t chances_max = 64;  // for items found to have been read; then one goes all the same: O(1)
+constexpr size_t class_numbers = 64;  // above every size class number
+constexpr uint32_t chances_max = 64;  // second chances for items that were read; then one goes anyway: eviction is O(1)
 
-// What a policy is told with every call.
+// The context of every policy call.
 struct Moment {
     Descriptors items;
     NodeSeconds now;
 };
 
-// `may_go` changes nothing; `was_read` tells the policy of an access, if there was one.
+// `may_go` has no side effects; `was_read` reports any uncounted reads to the policy as an access.
 struct Candidates {
     FunctionRef<bool(Ref)> may_go, was_read;
 };
 
-// Newest at the head; the tail is the least recently used one.
+// Newest at the head; least recently used at the tail.
 struct ItemList {
     Ref head = nil, tail = nil;
     uint64_t count = 0;
@@ -42,14 +42,14 @@ struct ItemList {
         count++;
     }
     void unlink(Descriptors items, Ref ref);
-    // From the tail on, `depth` of them at most, until `stop` says so, which may remove the one that it is shown.
-    // True: it did.
+    // Visits at most `depth` items from the tail on, until `stop` returns true. `stop` may remove the item it gets. True:
+    // `stop` returned true.
     bool walk(Descriptors items, uint32_t depth, FunctionRef<bool(Ref)> stop) const;
-    // The one nearest to the tail that may go; nil: none of the last ones may.
+    // The item nearest to the tail that may go; nil: none of the last few may.
     Ref last_that_may(Descriptors items, const Candidates& candidates) const;
 };
 
-// Lists by rank, 0 the lowest. Descriptor::queue says in which one an item is, and nobody else writes it.
+// Lists by rank, 0 the lowest. Descriptor::queue holds the list of an item; only QueueSet writes it.
 struct QueueSet {
     std::array<ItemList, popularity_queues> lists;
     uint64_t kept = 0;
@@ -60,12 +60,12 @@ struct QueueSet {
     }
     void take(Descriptors items, Ref ref) { lists[items[ref].queue].unlink(items, ref); }
     uint64_t count() const;
-    // The least recently used one of the lowest list that has one; nil: all are empty.
+    // The least recently used item of the lowest nonempty list; nil: all lists are empty.
     Ref lowest() const;
-    // Of each list, the lowest first, a share of `depth`, and one at least; else as ItemList::walk.
+    // Visits a share of `depth` items of each list, at least one, the lowest list first; otherwise as ItemList::walk.
     bool walk(Descriptors items, uint32_t depth, FunctionRef<bool(Ref)> stop) const;
-    // Of each list, the lowest first, the tail and those behind it: the first that may go and was not read. Where
-    // all are found to have been read, the first that may go. nil: none may.
+    // Searches the tails of each list, the lowest first, for an item that may go and was not read. If all were read: the first
+    // that may go. nil: none may.
     Ref victim(Descriptors items, const Candidates& candidates);
 };
 

@@ -7,12 +7,15 @@ node_libnode_a_SOURCES = \
 	node/arena.h \
 	node/crawler.cc \
 	node/crawler.h \
+	node/dead_slots.cc \
+	node/dead_slots.h \
 	node/descriptor.h \
 	node/fetch_pool.h \
 	node/flush_schedule.cc \
 	node/flush_schedule.h \
 	node/ghosts.cc \
 	node/ghosts.h \
+	node/held_slots.h \
 	node/hidden_prefixes.cc \
 	node/hidden_prefixes.h \
 	node/impl.h \
@@ -29,11 +32,16 @@ node_libnode_a_SOURCES = \
 	node/node_stats.h \
 	node/numa.cc \
 	node/numa.h \
+	node/oustable.h \
 	node/partition.cc \
 	node/partition.h \
 	node/partition_drain.cc \
+	node/partition_held.cc \
 	node/partition_lease.cc \
 	node/partition_memory.cc \
+	node/partition_write.cc \
+	node/peer_budget.cc \
+	node/peer_budget.h \
 	node/policy.h \
 	node/policy_lists.cc \
 	node/policy_lists.h \
@@ -44,6 +52,8 @@ node_libnode_a_SOURCES = \
 	node/read_counters.h \
 	node/report_quota.cc \
 	node/report_quota.h \
+	node/seats.cc \
+	node/seats.h \
 	node/service.cc \
 	node/service.h \
 	node/service_counters.h \

@@ -18,12 +18,12 @@ namespace farcached::node {
 
 namespace {
 
-// Virtual memory is reserved for growth by cache_memlimit, real memory is not.
+// Reserves virtual memory, not real memory, for growth by cache_memlimit.
 constexpr uint64_t growth_factor_reserved = 4;
 constexpr uint64_t reserved_bytes_min = UINT64_C(1) << 30;
 constexpr uint32_t pages_per_partition_min = 32;
 
-// The heat of a window of pages that cannot be had, and where there is none that can.
+// Heat of a window of pages that is unavailable, and the result if no window is available.
 constexpr double cannot_be_had = std::numeric_limits<double>::infinity();
 constexpr uint64_t nowhere = UINT64_MAX;
 
@@ -40,7 +40,7 @@ uint64_t pages_reserved(const Config& config) {
     return pages;
 }
 
-// Four partitions a worker keep two workers from meeting often; each has enough pages for its classes.
+// Four partitions per worker make lock contention rare; each partition has enough pages for its classes.
 uint32_t choose_partitions_log2(const Config& config) {
     if (config.partitions != 0) return uint32_t(__builtin_ctz(config.partitions));
     uint64_t wanted = std::max<uint64_t>(4 * config.workers, 4);
@@ -51,19 +51,19 @@ uint32_t choose_partitions_log2(const Config& config) {
 
 double lease_share(const Config& config) { return config.lease.enabled ? config.lease.share : 0; }
 
-// What the largest item needs finds room outside the lease zone, beside another one (S8).
+// The largest item fits outside the lease zone, next to another one (S8).
 uint64_t pages_unleased_min(const Config& config) {
     return 2 * (config.item_bytes_max / layout::page_bytes + 1);
 }
 
-// Policies that must see every access go without leases.
+// Policies that must see every access exclude leases.
 Config as_it_will_be(const Config& wanted) {
     Config config = wanted;
     config.lease.enabled = wanted.lease.enabled && may_lease(wanted.policy);
     return config;
 }
 
-// What nobody outside may foretell, but where measurements are to come out the same: `which` of the several.
+// Secret random words; derived from the seed where measurements must be reproducible. `which` selects one.
 uint64_t drawn(const Config& config, uint64_t which) {
     if (config.seed == 0) return random_word();
     return hash_bytes(&which, sizeof which, config.seed) | 1;
@@ -78,8 +78,7 @@ fabric::RegionShape shape(const Config& config) {
     shape.buckets_max = std::clamp<uint64_t>(items_max / 4, 64, UINT32_MAX);
     shape.overflow_max = shape.buckets_max / 4 + 256;
     shape.huge_pages = config.huge_pages;
-    // A kernel gives huge pages to memory that is shared only where it is told to (shmem_enabled); to what is private, for
-    // the asking.
+    // The kernel gives huge pages to shared memory only where shmem_enabled allows it; private memory gets them on request.
     shape.offered = config.offered || !config.huge_pages;
     shape.incarnation = drawn(config, 1);
     shape.hash_seed = drawn(config, 2);
@@ -97,18 +96,21 @@ Node::Impl::Impl(const Config& wanted)
       arena(region, classes, pages_reserved(wanted), pages_limit(wanted), lease_share(config),
             pages_unleased_min(wanted), wanted.huge_pages),
       secret(drawn(wanted, 3)),
+      seed_of_peers(drawn(wanted, 6)),
       partitions(size_t(1) << partition_count_log2) {
     region.keep_beside(&arena.descriptor(0), sizeof(Descriptor));
     if (wanted.count_reads) arena.count_reads();
     if (config.numa_nodes.size() > 1) bind_memory(config.binder != nullptr ? *config.binder : kernel_binder());
-    const uint64_t first_generation = drawn(wanted, 4) >> 6 | 1;  // room for 2^58 mutations above it
+    const uint64_t private_seed = drawn(wanted, 5);
+    const uint64_t first_generation = drawn(wanted, 4) >> 6 | 1;  // leaves 2^58 mutations above it
     for (uint32_t i = 0; i < partitions.size(); i++)
-        partitions[i].attach(region, arena, config, i, uint32_t(partitions.size()), secret, first_generation >> 2);
+        partitions[i].attach(region, arena, config, i, uint32_t(partitions.size()), secret, private_seed,
+                             first_generation >> 2);
     for (uint8_t i = 1; i <= classes.count(); i++)
         region.header().class_bytes[i] = classes.slot_bytes(i);
 }
 
-// Arena, descriptors and index, before any of it is touched. What is refused lies where the kernel puts it.
+// Binds arena, descriptors and index, before the first access. Refused parts stay where the kernel puts them.
 void Node::Impl::bind_memory(MemoryBinder& binder) {
     const uint32_t homes = uint32_t(config.numa_nodes.size());
     const uint64_t system_page = uint64_t(sysconf(_SC_PAGESIZE));
@@ -191,13 +193,13 @@ void Node::Impl::note_shortage(NodeSeconds now) {
     arena.lease_stop().shortage(now, lease_kept_s(longest_ms, config.lease.grace_ms));
 }
 
-// Of a few windows spread over the arena, the one that loses least; `nowhere`: there is none among these. False: each would
-// take what is kept. grows: pages that have no memory yet may get it.
+// Chooses the window that loses least among a few spread over the arena; `nowhere`: none is available. False: every candidate
+// overlaps the pages to keep. grows: unbacked pages may be backed.
 bool Node::Impl::choose_window(uint64_t pages, const Reservation& wanted, bool grows, NodeSeconds now,
                                uint64_t& best) {
     constexpr uint32_t candidates = 32;
     const uint64_t limit = arena.limit_pages(), zone = arena.lease_zone();
-    const uint64_t begin = limit - zone >= pages ? zone : 0;  // where no lease can run
+    const uint64_t begin = limit - zone >= pages ? zone : 0;  // outside the lease zone, where no lease runs
     const uint64_t positions = limit - begin - pages + 1;
     bool any = false;
     double best_heat = cannot_be_had;
@@ -216,13 +218,13 @@ bool Node::Impl::choose_window(uint64_t pages, const Reservation& wanted, bool g
         consider(std::clamp(first, begin, begin + positions - 1));
     }
     if (any) return true;
-    // Where little is left beside what is kept, both ends of the memory are the widest.
+    // If the kept pages leave little room, the two ends of memory are the widest.
     consider(begin);
     consider(begin + positions - 1);
     return any;
 }
 
-// A window that begins inside a large item's run would evict that item and its neighbour for one run.
+// A window that begins inside a large item's run would evict that item and its neighbor for one run.
 uint64_t Node::Impl::run_head(uint64_t page) {
     uint16_t owner = arena.owner_hint(page);
     if (owner == Page::no_owner) return page;
@@ -241,11 +243,11 @@ double Node::Impl::window_heat(uint64_t first, uint64_t pages, bool grows, NodeS
         }
         uint16_t owner = arena.owner_hint(page);
         if (owner == Page::no_owner) {
-            heat += double(pages);  // being filled: cannot be had
+            heat += double(pages);  // being filled: unavailable
             continue;
         }
         std::lock_guard hold(partitions[owner].lock);
-        if (arena.owner_hint(page) == owner) heat += partitions[owner].page_heat(page, now, end);
+        if (arena.owner_hint(page) == owner) heat += partitions[owner].page_heat(page, partitions[owner].latest(now), end);
     }
     return heat;
 }
@@ -259,7 +261,8 @@ bool Node::Impl::empty_window(uint64_t first, uint64_t pages, NodeSeconds now) {
             uint16_t owner = arena.owner_hint(page);
             if (owner == Page::no_owner) return false;
             std::lock_guard hold(partitions[owner].lock);
-            partitions[owner].reclaim_pending(now);
+            now = partitions[owner].latest(now);
+            partitions[owner].reclaim_dead(now);
             if (arena.owner_hint(page) != owner) continue;
             uint64_t target = page;
             if (arena.page(page).size_class == layout::large_class)
@@ -300,6 +303,7 @@ void Node::set_lease_terms(uint32_t term_ms, uint32_t term_ms_min, uint32_t term
 const fabric::RegionView& Node::view() const { return impl_->region.view(); }
 
 uint64_t Node::check_secret() const { return impl_->secret; }
+uint64_t Node::seed_of_peers() const { return impl_->seed_of_peers; }
 
 protocol::Key Node::key(std::string_view bytes) const {
     return {bytes, hash_key(bytes, impl_->region.view().hash_seed)};
@@ -322,7 +326,7 @@ void Node::end_leases_before(NodeSeconds when) {
 void Node::flush_all(NodeSeconds now) {
     for (uint32_t i = 0; i < UINT32_C(1) << impl_->partition_count_log2; i++) {
         std::lock_guard hold(impl_->partitions[i].lock);
-        impl_->partitions[i].flush(now);
+        impl_->partitions[i].flush(impl_->partitions[i].latest(now));
     }
     impl_->flushes.fetch_add(1, std::memory_order_relaxed);
 }
@@ -334,6 +338,7 @@ std::optional<Node::PrefixDelete> Node::begin_delete_prefix(std::string_view pre
     std::optional<PrefixDelete> begun;
     try {
         begun.emplace().prefix = prefix;
+        begun->floors.reserve(impl_->partitions.size());  // reserved first: a hidden prefix needs its floor
         impl_->each_partition([&](Partition& partition) {
             begun->floors.push_back(partition.hide_prefix(prefix, order));
         });
@@ -341,12 +346,13 @@ std::optional<Node::PrefixDelete> Node::begin_delete_prefix(std::string_view pre
     } catch (const std::bad_alloc&) {
         begun.reset();
     }
-    impl_->prefix_last.store(order, std::memory_order_release);  // what was noted is swept, come what may
+    impl_->prefix_last.store(order, std::memory_order_release);  // noted prefixes are swept in any case
     if (impl_->prefix_told) impl_->prefix_told();
     return begun;
 }
 
-// A page at a time: whoever waits for the lock waits for no longer. What is listed meanwhile has no lease on what is hidden.
+// One page per lock hold, so other threads wait for at most one page. Pages listed during the walk have no lease on hidden
+// items.
 bool Node::go_on(PrefixDelete& under_way, uint32_t pages_max, NodeSeconds now) {
     for (uint32_t looked_at = 0; looked_at < pages_max;) {
         if (under_way.pages.empty()) {
@@ -363,7 +369,7 @@ bool Node::go_on(PrefixDelete& under_way, uint32_t pages_max, NodeSeconds now) {
         const uint32_t number = under_way.partition - 1;
         Partition& partition = impl_->partitions[number];
         std::lock_guard hold(partition.lock);
-        partition.kill_leased(under_way.pages.back(), under_way.prefix, under_way.floors[number], now);
+        partition.kill_leased(under_way.pages.back(), under_way.prefix, under_way.floors[number], partition.latest(now));
         under_way.pages.pop_back();
         looked_at++;
     }
@@ -404,18 +410,18 @@ void Node::record(std::span<const Access> accesses, NodeSeconds now) {
     if (accesses.empty()) return;
     Partition& partition = impl_->partition(accesses[0].hash);
     std::lock_guard hold(partition.lock);
-    partition.record(accesses[0], now);
+    partition.record(accesses[0], partition.latest(now));
 }
 
-// Of at most 256: each partition's together, in their order, so that its lock is taken once. Meanwhile the descriptors of all are
-// on their way.
+// Applies at most 256 accesses, grouped by partition in their order, so that each lock is taken once. Prefetches headers and
+// descriptors first.
 void Node::Impl::record(std::span<const Access> accesses, NodeSeconds now) {
     uint16_t ends[layout::partitions_max] = {};
     uint8_t order[256];
     CHECK(accesses.size() <= std::size(order));
     for (const Access& seen : accesses) {
         ends[layout::partition_of(seen.hash, partition_count_log2)]++;
-        arena.prefetch_descriptor(layout::Slot{seen.slot_word});
+        arena.prefetch_access(layout::Slot{seen.slot_word});
     }
     uint16_t sum = 0;
     for (uint32_t i = 0; i < UINT32_C(1) << partition_count_log2; i++) {
@@ -428,14 +434,15 @@ void Node::Impl::record(std::span<const Access> accesses, NodeSeconds now) {
     for (uint32_t i = 0, at = 0; i < UINT32_C(1) << partition_count_log2; i++) {
         if (at == ends[i]) continue;
         std::lock_guard hold(partitions[i].lock);
-        for (; at < ends[i]; at++) partitions[i].record(accesses[order[at]], now);
+        const NodeSeconds latest = partitions[i].latest(now);
+        for (; at < ends[i]; at++) partitions[i].record(accesses[order[at]], latest);
     }
 }
 
 Renewal Node::renew(const Access& seen, NodeSeconds now, uint64_t byte_s_max) {
     Partition& partition = impl_->partition(seen.hash);
     std::lock_guard hold(partition.lock);
-    return partition.renew(seen, now, byte_s_max);
+    return partition.renew(seen, partition.latest(now), byte_s_max);
 }
 
 uint64_t Node::leasable_bytes() const { return impl_->arena.lease_zone() * layout::page_bytes; }
@@ -453,14 +460,14 @@ void Node::visit_page(uint64_t page, NodeSeconds now, FunctionRef<void(const Ite
     partition.visit_page(page, now, visit);
 }
 
-Node::Swept Node::sweep_page(uint64_t page, NodeSeconds now) {
+Node::Swept Node::sweep_page(uint64_t page, NodeSeconds now, bool tails) {
     uint16_t owner = impl_->arena.owner_hint(page);
     if (owner == Page::no_owner) return {0, 0};
     Partition& partition = impl_->partitions[owner];
     std::lock_guard hold(partition.lock);
     if (impl_->arena.owner_hint(page) != owner) return {0, 0};
     if (impl_->arena.page(page).run_head != page) return {0, 0};
-    return partition.sweep_page(page, now);
+    return partition.sweep_page(page, partition.latest(now), tails);
 }
 
 bool Node::set_memory_limit(uint64_t bytes, NodeSeconds now) {
@@ -478,7 +485,7 @@ bool Node::set_memory_limit(uint64_t bytes, NodeSeconds now) {
         Partition& partition = impl_->partitions[owner];
         std::lock_guard hold_partition(partition.lock);
         if (impl_->arena.owner_hint(page) != owner) continue;
-        partition.empty_page(impl_->arena.page(page).run_head, nil, now);
+        partition.empty_page(impl_->arena.page(page).run_head, nil, partition.latest(now));
     }
     for (uint64_t page = std::min(zone, zone_before); page < std::max(zone, zone_before); page++) {
         const uint16_t owner = impl_->arena.owner_hint(page);
@@ -488,6 +495,8 @@ bool Node::set_memory_limit(uint64_t bytes, NodeSeconds now) {
     }
     return true;
 }
+
+uint64_t Node::flushes() const { return impl_->flushes.load(std::memory_order_relaxed); }
 
 Stats Node::stats(NodeSeconds now) const {
     Stats stats;
@@ -499,6 +508,8 @@ Stats Node::stats(NodeSeconds now) const {
         std::lock_guard hold(partition.lock);
         partition.add_stats(stats, now);
     }
+    stats.bytes_lent = impl_->arena.pinned_bytes();
+    stats.bytes_arriving = impl_->arena.receiving_bytes();
     stats.numa_nodes = impl_->arena.homes();
     stats.numa_refused = impl_->numa_refused;
     stats.leases.stops = impl_->arena.lease_stop().times();
@@ -508,7 +519,7 @@ Stats Node::stats(NodeSeconds now) const {
     stats.memory_limit_bytes = stats.pages_limit * layout::page_bytes;
     stats.pages_refused = impl_->arena.refused();
     stats.pages_moved += impl_->pages_moved.load(std::memory_order_relaxed);
-    stats.flushes = impl_->flushes.load(std::memory_order_relaxed);
+    stats.flushes = flushes();
     stats.prefix_deletes = impl_->prefix_deletes.load(std::memory_order_relaxed);
     return stats;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What Prometheus is told of a node: the rows of node/service_counters.h, as `stats` has them.
+// Prometheus metrics of a node: the rows of node/service_counters.h, with the values of `stats`. Any thread.
 #include <iterator>
 #include <string>
 #include <string_view>
@@ -16,7 +16,7 @@ using Kind = MetricsText::Kind;
 
 constexpr Kind kind_of(StatKind kind) { return kind == StatKind::counter ? Kind::counter : Kind::gauge; }
 
-// Rows that differ by a word at the end are one family with that word as a label.
+// Rows that differ in their last word form one metric family, with that word as a label.
 struct Grouped {
     std::string_view prefix, family, label, help;
 };

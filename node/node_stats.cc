@@ -39,7 +39,7 @@ std::string seconds_text(const timeval& time) {
     return digits;
 }
 
-// Pages go from class to class; what was counted stays.
+// Pages move between classes; counts stay.
 bool is_used(const ClassStats& c) {
     uint64_t counted = 0;
 #define X(name, value, help) counted |= (value);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// NodeStats: what a node tells of itself, as text: lines "name value", by group. The names are the rows of
-// node/service_counters.h. Numbers of several nodes may be added up by name.
+// NodeStats: a node's statistics as text: lines "name value", by group. The names are the rows of node/service_counters.h.
+// Numbers of several nodes may be added by name.
+// Owner: main. Threads: any may read once serving begins.
 #pragma once
 
 #include <cstdint>
@@ -26,15 +27,15 @@ class Node;
 
 class NodeStats {
   public:
-    // `node` outlives this. `name`: as in the greeting. `started`: the clock when the node began to serve.
+    // `node` outlives this. `name`: as in the greeting. `started`: clock reading when serving began.
     NodeStats(const Node& node, std::string name, NodeSeconds started);
 
-    // Before any connection is served; the counters outlive this.
+    // Called before any connection is served; the counters outlive this.
     void include(const ServiceCounters& counters) { counters_.push_back(&counters); }
 
-    // False: there is no such group.
+    // False: unknown group.
     bool append(std::string_view group, NodeSeconds now, std::string& text) const;
-    // The same numbers for Prometheus (node/node_metrics.cc).
+    // The same numbers in Prometheus format (node/node_metrics.cc).
     void append_metrics(NodeSeconds now, MetricsText& out) const;
 
   private:

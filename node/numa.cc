@@ -15,7 +15,7 @@ namespace farcached::node {
 
 namespace {
 
-// The line's rest behind `prefix`; empty: there is no such line.
+// The rest of the line behind `prefix`; empty: no such line.
 std::string line_of(const std::string& path, const std::string& prefix) {
     std::ifstream file(path);
     for (std::string line; std::getline(file, line);)
@@ -36,7 +36,7 @@ class KernelBinder : public MemoryBinder {
     static bool bind(void* at, size_t bytes, int policy, const std::vector<uint32_t>& nodes) {
         std::array<unsigned long, (numa_node_max + 1) / word_bits> mask{};
         for (const uint32_t node : nodes) mask[node / word_bits] |= 1ul << (node % word_bits);
-        // The kernel takes one bit less than it is told.
+        // mbind() reads one bit less than maxnode.
         return syscall(SYS_mbind, at, bytes, policy, mask.data(), mask.size() * word_bits + 1, 0) == 0;
     }
 };

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// NUMA: which of a host's memories a node's own lies in. The kernel's facts are read from its files, and memory is bound by
-// its one system call; both can be given instead, so that tests have the hosts they want.
+// NUMA: reads the host's memory nodes from the kernel's files, and binds memory to them by system call. Tests replace both.
 #pragma once
 
 #include <cstddef>
@@ -10,22 +9,22 @@
 
 namespace farcached::node {
 
-// The NUMA nodes that have memory which this process may use, by the kernel's numbers, ascending. Empty: the kernel does
-// not say. Files that are not as the kernel writes them are as if they were not there.
+// NUMA nodes with memory that this process may use, by the kernel's numbers, ascending. Empty: unknown. Malformed files count
+// as missing.
 std::vector<uint32_t> read_numa_nodes(const std::string& nodes_folder = "/sys/devices/system/node",
                                       const std::string& process_status = "/proc/self/status");
 
-// "0-3,8" as the kernel writes it; empty if that is no list, or a number is above numa_node_max.
+// Parses "0-3,8" as written by the kernel; empty if malformed, or if a number exceeds numa_node_max.
 constexpr uint32_t numa_node_max = 1023;
 std::vector<uint32_t> parse_number_list(const std::string& text);
 
-// Says where memory comes from that has not been touched yet. Where there is none left it comes from elsewhere.
+// Sets the NUMA node of memory that was not touched yet. If that node is full, memory comes from others.
 class MemoryBinder {
   public:
     virtual ~MemoryBinder() = default;
-    // `at` and `bytes` are multiples of the system's pages, bytes is not 0. False: it was refused, and nothing changed.
+    // `at` and `bytes` are multiples of the page size, bytes is not 0. False: refused, without effect.
     virtual bool prefer(void* at, size_t bytes, uint32_t node) = 0;
-    // In turns from each.
+    // Round-robin over the nodes.
     virtual bool interleave(void* at, size_t bytes, const std::vector<uint32_t>& nodes) = 0;
 };
 MemoryBinder& kernel_binder();

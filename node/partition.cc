@@ -12,19 +12,26 @@
 namespace farcached::node {
 
 void Partition::attach(fabric::Region& region, Arena& arena, const Config& config, uint32_t which,
-                       uint32_t partition_count, uint64_t secret, uint64_t first_generation) {
+                       uint32_t partition_count, uint64_t secret, uint64_t private_seed,
+                       uint64_t first_generation) {
     number = uint16_t(which);
     region_ = &region;
     arena_ = &arena;
     entry_ = &region.partition(which);
     index_.attach(region, arena, which);
     evict_ = config.evict;
+    checked_ = config.offered || config.lease.enabled;
     cas_ = config.cas;
     cas_issued_ = config.cas_above / partition_count;
     lease_ = config.lease;
-    if (lease_.enabled) leased_in_.resize(lease_seconds_max);
+    if (lease_.enabled) {
+        leased_in_.resize(lease_seconds_max);
+        draining_.reserve(draining_max);
+        dead_ = std::make_unique<DeadSlots>(arena.descriptors(), arena.lease_zone() / partition_count);
+    }
     terms_ = LeaseTerms(config.policy, config.lease);
-    choose_policy(policy_, config.policy, first_generation + which);
+    private_seed_ = private_seed;
+    choose_policy(policy_, config.policy, private_seed);
     partition_count_ = partition_count;
     home_ = arena.home_of(which, partition_count);
     secret_ = secret;
@@ -58,7 +65,7 @@ NewItem Partition::same_item(const protocol::Key& key, Ref ref) const {
     item.exptime = descriptor.exptime;
     item.cas = header.cas;
     item.format = header.format;
-    item.descriptor_flags = uint8_t(descriptor.flags & ~item_lease_wasted);
+    item.descriptor_flags = descriptor.flags;
     return item;
 }
 
@@ -100,7 +107,7 @@ layout::Slot Partition::slot_word(Ref ref, uint64_t hash) const {
                               arena_->offset(ref));
 }
 
-// Where the index points at a live item (P1).
+// The index slot that refers to a live item (P1).
 Index::Place Partition::place_of(Ref ref) const {
     std::string_view key = key_of(ref);
     Index::Place place = index_.find(hash_key(key, region_->view().hash_seed), key);
@@ -112,93 +119,14 @@ Partition::Found Partition::find(const protocol::Key& key, NodeSeconds now) {
     Index::Place place = index_.find(key.hash, key.bytes);
     if (place.slot == nullptr) return {};
     if (flushed(place.ref)) {
-        kill(place.ref, place.slot, Gone::reclaimed, now);
+        kill(place.ref, place.slot, Gone::met, now);
         return {{}, protocol::Miss::flushed};
     }
     if (dead_by_time(place.ref, now)) {
-        kill(place.ref, place.slot, Gone::reclaimed, now);
+        kill(place.ref, place.slot, Gone::met, now);
         return {{}, protocol::Miss::expired};
     }
     return {place, protocol::Miss::none};
-}
-
-// All of the item but its guard, which goes on saying that nothing lives there until bring_to_life().
-uint64_t Partition::write(Ref ref, const NewItem& item, NodeSeconds now) {
-    uint64_t* at = arena_->words(ref);
-    const uint64_t generation = generation_ += layout::partitions_max;
-    CHECK(generation <= layout::generation_max);
-    const uint64_t value_len = item.value.size() + item.value_tail.size();
-    layout::ItemHeader header{};
-    header.cas = item.cas;
-    header.value_len = uint32_t(value_len);
-    header.flags = item.flags;
-    header.exptime = item.exptime;
-    header.key_len = uint16_t(item.key.bytes.size());
-    header.format = item.format;
-    std::atomic_thread_fence(std::memory_order_release);  // after the guard that died here
-    words::Writer body(at + 2);
-    body.append(reinterpret_cast<const char*>(&header.cas), sizeof header - offsetof(layout::ItemHeader, cas));
-    body.append(item.key.bytes.data(), item.key.bytes.size());
-    body.append(item.value.data(), item.value.size());
-    body.append(item.value_tail.data(), item.value_tail.size());
-    body.finish();
-    const uint64_t offset = region_->header().arena_offset + arena_->offset(ref);
-    words::store_relaxed(at + 1, layout::item_check(at, item.bytes(), secret_, generation, offset));
-
-    Descriptor& descriptor = arena_->descriptor(ref);
-    descriptor.exptime = item.exptime;
-    descriptor.last_access = now;
-    descriptor.lease_end = 0;
-    descriptor.access_count = 0;
-    descriptor.queue = 0;
-    descriptor.flags = item.descriptor_flags & 31;
-    descriptor.lease_halvings = 0;
-    descriptor.state = SlotState::live;
-    if (ReadCounters* counters = arena_->read_counters()) counters->forget(arena_->offset(ref));
-    return generation;
-}
-
-// By a release store: whoever sees the guard live sees the rest.
-void Partition::bring_to_life(Ref ref, uint64_t generation) {
-    words::store_release(arena_->words(ref),
-                         layout::Guard::make(generation, layout::GuardState::live).word);
-}
-
-void Partition::put(Ref ref, const NewItem& item, NodeSeconds now, Index::Place old) {
-    const uint64_t generation = write(ref, item, now);
-    arena_->lease_stop().found(now);
-    add_to_policy(ref, item, old.slot == nullptr ? nullptr : &arena_->descriptor(old.ref), now);
-    tally_[arena_->page(page_of(ref)).size_class].requested += item.bytes();
-    items_++;
-    if (item.counts_as_new) items_total_++;
-    bytes_ += item.bytes();
-    layout::Slot word = slot_word(ref, item.key.hash);
-    if (old.slot != nullptr) {
-        if (broken::s7_publish_before_flip) {
-            bring_to_life(ref, generation);
-            Index::replace(old.slot, word);
-            halfway();
-            kill(old.ref, nullptr, Gone::replaced, now);
-            return;
-        }
-        halfway();
-        broken::lie(arena_->header(old.ref).value_len);
-        words::store_release(arena_->words(old.ref),
-                             layout::Guard{arena_->header(old.ref).guard}.dead().word);
-        halfway();
-        bring_to_life(ref, generation);
-        Index::replace(old.slot, word);
-        kill(old.ref, nullptr, Gone::replaced, now);
-        return;
-    }
-    bring_to_life(ref, generation);
-    while (!index_.insert(item.key.hash, word)) {
-        layout::Slot victim = index_.any_of_chain(item.key.hash);
-        CHECK(!victim.empty());
-        Ref gone = arena_->ref_at(victim.offset());
-        overflow_evictions_++;
-        kill(gone, index_.find_offset(item.key.hash, victim), Gone::evicted, now);
-    }
 }
 
 void Partition::kill(Ref ref, uint64_t* place, Gone why, NodeSeconds now) {
@@ -215,7 +143,7 @@ void Partition::kill(Ref ref, uint64_t* place, Gone why, NodeSeconds now) {
     tally_[size_class].requested -= bytes;
     items_--;
     bytes_ -= bytes;
-    retire(ref, bytes, now);
+    retire(ref, now);
 }
 
 void Partition::tally_gone(Ref ref, Gone why, NodeSeconds now) {
@@ -237,46 +165,7 @@ void Partition::tally_gone(Ref ref, Gone why, NodeSeconds now) {
     if (observer != nullptr) observer->evicted(key_of(ref), meta(ref), now);
 }
 
-Index::Place Partition::rewrite(Index::Place at, const NewItem& changed, NodeSeconds now) {
-    Reservation none;
-    uint64_t need = 0;
-    Ref ref = changed.bytes() > layout::page_bytes
-                  ? nil
-                  : allocate(changed.bytes(), now, at.ref, none, need);
-    if (ref != nil) {
-        NewItem again = changed;
-        again.counts_as_new = false;
-        again.same_item = true;
-        put(ref, again, now, at);
-        return {at.slot, ref};
-    }
-    if (lease_runs(at.ref, now)) return {nullptr, at.ref};
-    const Descriptor before = arena_->descriptor(at.ref);  // as the policy left it when it was asked for a victim
-    const uint64_t bytes_before = meta(at.ref).item_bytes;
-    CHECK(changed.bytes() <= bytes_before);
-    const std::string key(changed.key.bytes);
-    const std::string value(changed.value);  // its bytes are about to be written where they are
-    NewItem copy = changed;
-    copy.key.bytes = key;
-    copy.value = value;
-    uint64_t* words_at = arena_->words(at.ref);
-    words::store_release(words_at, layout::Guard{words::load_relaxed(words_at)}.dead().word);
-    bring_to_life(at.ref, write(at.ref, copy, now));
-    tally_[arena_->page(page_of(at.ref)).size_class].requested -= bytes_before - copy.bytes();
-    bytes_ -= bytes_before - copy.bytes();
-    Descriptor& item = arena_->descriptor(at.ref);
-    item.prev = before.prev;
-    item.next = before.next;
-    item.access_count = before.access_count;
-    item.last_access = before.last_access;
-    item.queue = before.queue;
-    item.lease_halvings = before.lease_halvings;
-    if (!lease_.enabled || (before.flags & item_lease_wasted) != 0) item.lease_end = before.lease_end;  // or the policy's
-    item.flags |= uint8_t(before.flags & item_lease_wasted) & 31;
-    return at;
-}
-
-// `before`: what is known of the item that is replaced; nullptr: there is none.
+// `before`: descriptor of the replaced item; nullptr: none.
 void Partition::add_to_policy(Ref ref, const NewItem& item, const Descriptor* before, NodeSeconds now) {
     const uint8_t size_class = arena_->page(page_of(ref)).size_class;
     if (before == nullptr) {
@@ -288,13 +177,7 @@ void Partition::add_to_policy(Ref ref, const NewItem& item, const Descriptor* be
     descriptor.access_count = uint16_t(std::min<uint32_t>(touches, UINT16_MAX));
     if (item.same_item) descriptor.last_access = before->last_access;
     descriptor.queue = before->queue;
-    descriptor.lease_halvings = before->lease_halvings;
-    if (lease_.enabled && node::lease_runs(*before, now) && before->lease_halvings < lease_halvings_max)
-        descriptor.lease_halvings = uint8_t(before->lease_halvings + 1) & 7;
-    if (lease_.enabled && before->lease_end != 0 && before->lease_end >= now) {
-        descriptor.lease_end = before->lease_end;
-        descriptor.flags |= item_lease_wasted;
-    }
+    descriptor.flags |= before->flags & item_read;
     std::visit([&](auto& policy) { policy.replaced(moment(now), size_class, ref, !item.same_item); }, policy_);
 }
 
@@ -310,26 +193,31 @@ void Partition::remove_from_policy(Ref ref, Gone why, NodeSeconds now) {
     std::visit(remove, policy_);
 }
 
-// Once a second, and in a second in which much is leased more often: a cache fills up faster than that, and what it grants
-// while it seems empty is leased for minutes. What it takes is leased_bytes(), a walk over a table.
+// Recomputes terms once per second, and every grants_max grants within a second. A filling cache grants many leases in one
+// second; those granted while it seems empty last for minutes. The cost is leased_bytes(), a walk over a table.
 void Partition::press(NodeSeconds now) {
     constexpr uint32_t grants_max = 256;
     if (!terms_.by_popularity() || (now == pressed_at_ && ++grants_since_press_ < grants_max)) return;
     pressed_at_ = now;
+    lifetime_.look(now, items_, evictions_);
     grants_since_press_ = 0;
     const double zone_bytes = double(arena_->lease_zone() * layout::page_bytes) / partition_count_;
-    const uint64_t leased = leased_bytes(now) + leases_.pending_bytes;
-    terms_.press(arena_->memory_use(), leased == 0 ? 0 : double(leased) / zone_bytes);
+    const uint64_t leased = leased_bytes(now) + leases_.dead_bytes;
+    terms_.press(arena_->memory_use(), leased == 0 ? 0 : double(leased) / zone_bytes, lifetime_.seconds());
 }
 
 void Partition::access(Ref ref, NodeSeconds now, uint32_t times) {
-    arena_->descriptor(ref).flags |= item_fetched;
+    arena_->descriptor(ref).flags |= item_fetched | item_read;
     bump(ref, now, times);
 }
 
 void Partition::bump(Ref ref, NodeSeconds now, uint32_t times) {
+    arena_->descriptor(ref).last_access = now;
+    count_touches(ref, now, times);
+}
+
+void Partition::count_touches(Ref ref, NodeSeconds now, uint32_t times) {
     Descriptor& item = arena_->descriptor(ref);
-    item.last_access = now;
     item.access_count = uint16_t(std::min<uint64_t>(uint64_t(item.access_count) + times, UINT16_MAX));
     const uint8_t size_class = arena_->page(page_of(ref)).size_class;
     std::visit([&](auto& policy) { policy.accessed(moment(now), size_class, ref, times); }, policy_);
@@ -345,8 +233,8 @@ bool Partition::see_reads(Ref ref, NodeSeconds now) {
     return true;
 }
 
-// The live item of that generation in that place; nil: there is none.
-Ref Partition::seen_item(const Access& seen) const {
+// The live item of that key in that slot, in any generation; nil: none.
+Ref Partition::seen_item(const Access& seen, bool& same_generation) const {
     layout::Slot slot{seen.slot_word};
     const uint64_t number_of_page = slot.offset() / layout::page_bytes;
     const Page& page = arena_->page(number_of_page);
@@ -354,12 +242,23 @@ Ref Partition::seen_item(const Access& seen) const {
     if (page.size_class != slot.size_class()) return nil;
     Ref ref = arena_->ref_at(slot.offset());
     if (arena_->descriptor(ref).state != SlotState::live) return nil;
-    return words::load_relaxed(arena_->words(ref)) == seen.guard_word ? ref : nil;
+    const layout::Guard guard{words::load_relaxed(arena_->words(ref))};
+    same_generation = guard.word == seen.guard_word;
+    if (same_generation) return ref;
+    if (hash_key(key_of(ref), region_->view().hash_seed) != seen.hash) return nil;
+    same_generation = seen.guard_word == 0 && layout::generation_tag(guard.generation()) == seen.generation_tag;
+    return ref;
 }
 
+// A read of an earlier generation counts for the policy, but does not show in `mg` of this one.
 void Partition::record(const Access& seen, NodeSeconds now) {
-    const Ref ref = seen_item(seen);
-    if (ref != nil) access(ref, now, std::min(seen.times, told_times_max));
+    bool same_generation = false;
+    const Ref ref = seen_item(seen, same_generation);
+    if (ref == nil) return;
+    const uint32_t times = std::min(seen.times, told_times_max);
+    if (same_generation) return access(ref, now, times);
+    arena_->descriptor(ref).flags |= item_read;
+    count_touches(ref, now, times);
 }
 
 void Partition::flush(NodeSeconds now) {

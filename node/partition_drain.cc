@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Fragmentation by leases: pages that they pin while others need room, which are let run out (S8). A partition's own affair
-// but for LeaseStop: no page of another one is touched.
+// Fragmentation by leases: the partition drains pages whose leases pin them while other items need room (S8). It touches no
+// page of another partition; only LeaseStop is shared.
 //
-// D1  A page drains when a set found every page of its class pinned, or a lease no room in the zone while another class holds
-//     more pages there: the emptiest of some. No lease is granted or renewed in it, and no slot of it is taken.
-// D2  When its last lease and grace are over it is emptied, if it is not empty by itself, and goes back to the pool: when
-//     the class for which that was done needs it, or after a while when any does. Else who asks first would have it.
-// D3  What a lease that was denied costs others is bounded: a look once a second for each class, at so many pages, and few
-//     drain at a time.
+// D1  A page starts to drain if a set found every page of its class pinned. It also does if a lease found no room in the zone
+//     while another class holds more pages there. The emptiest of several is chosen. While it drains, no lease in it is granted
+//     or renewed, and none of its slots is taken.
+// D2  When its last lease and grace have ended, the page is emptied and returns to the pool. That happens when the class it
+//     drains for needs it, or after claim_s when any class does. Otherwise the first class to ask would get it.
+// D3  The cost of a denied lease to others is bounded: one search per second for each class, over a bounded number of pages,
+//     and few pages drain at a time.
 #include <algorithm>
 
 #include "base/check.h"
@@ -18,10 +19,9 @@ namespace farcached::node {
 namespace {
 
 constexpr uint32_t claim_s = 2;          // D2
-constexpr uint32_t looked_at_max = 8;    // pinned pages, of which the emptiest is let run out
-constexpr uint64_t draining_max = 16;    // pages of a partition at a time,
-constexpr uint64_t draining_share = 16;  // and one in so many of its share of the lease zone, or one
-constexpr uint64_t scanned_max = 256;    // pages of the zone, of which the coldest of this partition goes
+constexpr uint32_t looked_at_max = 8;    // pinned pages checked; the emptiest drains
+constexpr uint64_t draining_share = 16;  // at most one in this many of its share of the lease zone drains, or one
+constexpr uint64_t scanned_max = 256;    // pages of the zone checked; the coldest of this partition is freed
 
 }  // namespace
 
@@ -31,7 +31,7 @@ uint64_t Partition::bytes_pinned_in(uint64_t page, NodeSeconds now) const {
     uint64_t bytes = 0;
     for (uint32_t slot = 0; slot < used; slot++) {
         const Ref ref = make_ref(page, slot);
-        if (arena_->descriptor(ref).state == SlotState::pending || lease_runs(ref, now))
+        if (arena_->descriptor(ref).state == SlotState::dead || lease_runs(ref, now))
             bytes += arena_->capacity(ref);
     }
     return bytes;
@@ -45,7 +45,7 @@ void Partition::drain_emptiest(uint8_t wanted_by, NodeSeconds now, FunctionRef<b
     uint64_t best_bytes = 0;
     for (size_t i = 0; i < std::min<size_t>(looked_at_max, pinned_pages_.size()); i++) {
         const uint32_t page = pinned_pages_[drain_cursor_++ % pinned_pages_.size()];
-        if (arena_->owner_hint(page) != number || !page_pinned(page, now)) continue;
+        if (arena_->owner_hint(page) != number || !leases_run_in(page, now)) continue;
         const Page& at = arena_->page(page);
         if (at.listed == 0 || at.draining != 0 || !of_class(at.size_class)) continue;
         const uint64_t bytes = bytes_pinned_in(page, now);
@@ -55,6 +55,7 @@ void Partition::drain_emptiest(uint8_t wanted_by, NodeSeconds now, FunctionRef<b
         best_bytes = bytes;
     }
     if (best == nil) return;
+    CHECK(draining_.size() < draining_.capacity());  // attach() reserved it
     drop_partial(best);
     arena_->page(best).draining = wanted_by;
     draining_.push_back(best);
@@ -70,9 +71,9 @@ void Partition::drain_own(uint8_t size_class, NodeSeconds now) {
 
 void Partition::settle_drains(uint8_t size_class, NodeSeconds now, Ref pinned) {
     if (draining_.empty()) return;
-    reclaim_pending(now);
+    reclaim_dead(now);
     for (size_t i = draining_.size(); i-- > 0;) {
-        if (i >= draining_.size()) continue;  // went with the pending slots of another
+        if (i >= draining_.size()) continue;  // removed with the pending slots of another
         const uint32_t page = draining_[i];
         const Page& at = arena_->page(page);
         if (page_pinned(page, now) || (at.draining != size_class && at.lease_end + claim_s >= now)) continue;
@@ -81,7 +82,7 @@ void Partition::settle_drains(uint8_t size_class, NodeSeconds now, Ref pinned) {
     }
 }
 
-// As many as the class will have when those that drain have changed hands.
+// Pages of the class once the draining pages have changed classes.
 uint64_t Partition::pages_to_lease(uint8_t size_class) const {
     uint64_t pages = tally_[size_class].listed;
     for (const uint32_t page : draining_) {
@@ -92,7 +93,7 @@ uint64_t Partition::pages_to_lease(uint8_t size_class) const {
     return pages;
 }
 
-// The coldest of some pages of the zone that are of another class and have no lease, if it is no warmer than `heat`.
+// The coldest unleased page among some pages of other classes in the zone, if it is no warmer than `heat`.
 uint64_t Partition::coldest_zone_page(uint8_t except, double heat, NodeSeconds now, Ref pinned) {
     const uint64_t zone = arena_->lease_zone();
     uint64_t best = nil;
@@ -111,8 +112,8 @@ uint64_t Partition::coldest_zone_page(uint8_t except, double heat, NodeSeconds n
     return best;
 }
 
-// A page of the zone in which no lease runs goes at once, if its items are no warmer than what the class itself would
-// evict. Is there none, leases are let run out where there are more pages than this class has.
+// Frees a zone page without leases at once, if its items are no warmer than this class's next victim. Otherwise starts to drain
+// a page of a class that has more pages than this one.
 bool Partition::free_zone_page(uint8_t to, NodeSeconds now, Ref pinned) {
     if (!evict_ || tally_[to].zone_sought == now) return false;
     tally_[to].zone_sought = now;
@@ -130,7 +131,7 @@ bool Partition::free_zone_page(uint8_t to, NodeSeconds now, Ref pinned) {
     return false;
 }
 
-// Of a page that is no longer the partition's.
+// For a page that left the partition.
 void Partition::forget_page(uint64_t number_of_page) {
     Page& page = arena_->page(number_of_page);
     unlist(number_of_page);

@@ -13,13 +13,13 @@ bool Partition::lease_runs(Ref ref, NodeSeconds now) const {
     return lease_.enabled && node::lease_runs(arena_->descriptor(ref), now);
 }
 
-bool Partition::page_pinned(uint64_t page, NodeSeconds now) const {
+bool Partition::leases_run_in(uint64_t page, NodeSeconds now) const {
     const uint32_t lease_end = arena_->page(page).lease_end;
     return lease_end != 0 && lease_end >= now;
 }
 
-// For how long it may be leased: a lease ends before the item expires and before a scheduled flush. `now` has been cut
-// off to seconds, so one of those that are left may be over already.
+// The maximum lease of an item: it ends before the item expires and before a scheduled flush. `now` is truncated to seconds, so
+// the current second does not count.
 uint32_t Partition::lease_ms_left(Ref ref, NodeSeconds now) const {
     uint64_t term_ms = lease_term_ms_longest;
     for (NodeSeconds end : {NodeSeconds(arena_->descriptor(ref).exptime), lease_before_})
@@ -28,78 +28,118 @@ uint32_t Partition::lease_ms_left(Ref ref, NodeSeconds now) const {
     return uint32_t(term_ms);
 }
 
-std::optional<protocol::Grant> Partition::grant(Index::Place& at, NodeSeconds now, Cost* report) {
-    if (!lease_.enabled) return std::nullopt;
-    const Descriptor before = arena_->descriptor(at.ref);
-    if ((before.flags & (item_stale | item_win_sent)) != 0) return std::nullopt;
-    auto denied = [](uint64_t& why) {
-        why++;
-        return std::nullopt;
-    };
-    press(now);
-    const uint32_t touches = uint32_t(before.access_count) + 1;
-    const uint32_t wanted_ms = terms_.term_ms(touches, before.lease_halvings);
-    if (touches < lease_.from_touches || wanted_ms == 0) return denied(leases_.denied_young);
-    if (term_wasted(before, now)) return denied(leases_.denied_wasted);
-    const uint32_t term_ms = std::min(wanted_ms, lease_ms_left(at.ref, now));
-    if (term_ms < std::min(lease_term_ms_min, wanted_ms)) return denied(leases_.denied_short);
-    if (arena_->lease_stop().stopped(now)) return denied(leases_.denied_stopped);
-    if (draining(at.ref) && (report != nullptr || lease_runs(at.ref, now))) return denied(leases_.denied_draining);
-    if (report != nullptr && !leasable(at.ref)) return std::nullopt;
-    if (!leasable(at.ref))
-        if (!move_to_zone(at, now)) return denied(leases_.denied_no_room);
-    const uint32_t lease_end = now + lease_kept_s(term_ms, lease_.grace_ms);
-    if (report != nullptr && !affords(*report, at.ref, lease_end, now)) return std::nullopt;
-    note_outlived(at.ref, lease_end, term_ms, now);
-    count_leased(at.ref, lease_end, now);
-    protocol::Grant granted;
-    granted.offset = region_->header().arena_offset + arena_->offset(at.ref);
-    granted.length = meta(at.ref).item_bytes;
-    granted.generation = layout::Guard{arena_->header(at.ref).guard}.generation();
-    granted.term_ms = term_ms;
+bool Partition::is_sparse(uint64_t bytes, uint64_t capacity) {
+    constexpr uint64_t small_slot_bytes = 1024, filled_share = 4;
+    return capacity > small_slot_bytes && bytes * filled_share < capacity;
+}
+
+bool Partition::sparse(Ref ref) const { return is_sparse(meta(ref).item_bytes, arena_->capacity(ref)); }
+
+uint32_t Partition::flush_ms_left(NodeSeconds now) const {
+    if (lease_before_ == never_expires) return lease_term_ms_longest;
+    if (lease_before_ <= now) return 0;
+    return uint32_t(std::min<uint64_t>((uint64_t(lease_before_) - now - 1) * 1000, lease_term_ms_longest));
+}
+
+// The rest of the running lease that may still be announced, such that lease_kept_s() of it is no later than its end.
+uint32_t Partition::told_ms(Ref ref, NodeSeconds now) const {
+    if (!lease_runs(ref, now)) return 0;
+    const int64_t left_ms = (int64_t(arena_->descriptor(ref).lease_end) - now - 1) * 1000 - lease_.grace_ms;
+    if (left_ms < int64_t(lease_term_ms_min)) return 0;
+    return std::min({uint32_t(left_ms), flush_ms_left(now), terms_.longest_ms()});
+}
+
+Partition::Granted Partition::grant(Index::Place& at, NodeSeconds now, Asker asker, Cost* report) {
+    using protocol::LeaseDenial;
+    if (!lease_.enabled) return {};
+    Granted granted;
+    uint32_t term_ms = 0;
+    if (asker != Asker::mutation || (arena_->descriptor(at.ref).flags & item_read) != 0)
+        granted.denied = lengthen(at, now, report, term_ms);
+    else if (!lease_runs(at.ref, now))
+        granted.denied = LeaseDenial::young_;
+    if (granted.denied != LeaseDenial::none) leases_.denied[size_t(granted.denied)]++;
+    if (term_ms == 0 && asker != Asker::report) term_ms = told_ms(at.ref, now);
+    if (term_ms == 0) {
+        if (granted.denied == LeaseDenial::none) granted.denied = LeaseDenial::short_;
+        return granted;
+    }
+    true_exptime(at, now);
+    protocol::Grant& told = granted.grant.emplace();
+    told.offset = region_->header().arena_offset + arena_->offset(at.ref);
+    told.length = meta(at.ref).item_bytes;
+    told.capacity = uint32_t(arena_->capacity(at.ref));
+    told.generation = layout::Guard{arena_->header(at.ref).guard}.generation();
+    told.term_ms = term_ms;
+    granted.denied = LeaseDenial::none;
     return granted;
 }
 
-// An item that replaces one which died under its lease waits until that term is over: the grace, and what the clock of whole
-// seconds may hide, come behind. Not while those that died so take less than `dead_share` of what all live items do.
-bool Partition::term_wasted(const Descriptor& item, NodeSeconds now) const {
-    if ((item.flags & item_lease_wasted) == 0) return false;
-    if (item.lease_end < now + lease_kept_s(0, lease_.grace_ms)) return false;
-    return double(leases_.pending_bytes) >= lease_.dead_share * double(bytes_);
+// Grants a new lease, or extends one.
+protocol::LeaseDenial Partition::lengthen(Index::Place& at, NodeSeconds now, Cost* report, uint32_t& granted_ms) {
+    using protocol::LeaseDenial;
+    reclaim_dead(now);
+    if (!can_list()) return LeaseDenial::no_room_;
+    uint32_t term_ms = 0;
+    if (const LeaseDenial why = judge_lease(at.ref, now, report != nullptr, term_ms); why != LeaseDenial::none) return why;
+    const bool moves = !leasable(at.ref) || (sparse(at.ref) && !lease_runs(at.ref, now));
+    if (moves && (report != nullptr || !move_to_zone(at, now))) return LeaseDenial::no_room_;
+    const uint32_t lease_end = now + lease_kept_s(term_ms, lease_.grace_ms);
+    if (report != nullptr && !affords(*report, at.ref, lease_end, now)) return LeaseDenial::none;
+    count_leased(at.ref, lease_end, now);
+    arena_->descriptor(at.ref).flags &= uint8_t(~item_read);
+    granted_ms = term_ms;
+    return LeaseDenial::none;
 }
 
-// An item that died under its lease has passed a halving on. One is taken back, in the mean, for each four whole terms by
-// which leases are made longer that are not the first: so terms come to be a part of an item's life. Of 1, 2, 4, 8 and 16 terms
-// more are better for the total hit ratio, and 4 are the best for remote pointers (zipf-95:5, 20/80: 0.216 of GETs, 0.252,
-// 0.265, 0.252, 0.227).
-void Partition::note_outlived(Ref ref, uint32_t lease_end, uint32_t term_ms, NodeSeconds now) {
-    constexpr uint64_t terms_per_halving = 4;
-    Descriptor& item = arena_->descriptor(ref);
-    if (item.lease_halvings == 0 || item.lease_end == 0 || (item.flags & item_lease_wasted) != 0) return;
-    const uint32_t longer_s = lease_end - std::min(lease_end, std::max<uint32_t>(item.lease_end, now));
-    const uint64_t scattered = (leases_.granted + leases_.renewed) * UINT64_C(0x9e3779b97f4a7c15) >> 33;
-    if (scattered % (terms_per_halving * (term_ms / 1000 + 1)) < longer_s) item.lease_halvings--;
+protocol::LeaseDenial Partition::judge_lease(Ref ref, NodeSeconds now, bool by_report, uint32_t& term_ms) {
+    using protocol::LeaseDenial;
+    const Descriptor& item = arena_->descriptor(ref);
+    if ((item.flags & (item_stale | item_win_sent)) != 0) return LeaseDenial::tokens_;
+    if (meta(ref).item_bytes > leased_item_bytes_max) return LeaseDenial::no_room_;
+    press(now);
+    const uint32_t touches = uint32_t(item.access_count) + 1;
+    const uint32_t wanted_ms = terms_.term_ms(touches, item.queue);
+    if (touches < lease_.from_touches || wanted_ms == 0) return LeaseDenial::young_;
+    if (const LeaseDenial why = judge_dead(ref, now); why != LeaseDenial::none) return why;
+    term_ms = std::min(wanted_ms, lease_ms_left(ref, now));
+    if (term_ms < std::min(lease_term_ms_min, wanted_ms)) return LeaseDenial::short_;
+    if (arena_->lease_stop().stopped(now)) return LeaseDenial::stopped_;
+    const bool runs = lease_runs(ref, now);
+    if (draining(ref) && (by_report || runs)) return LeaseDenial::draining_;
+    if (runs && sparse(ref)) return LeaseDenial::sparse_;
+    return LeaseDenial::none;
+}
+
+// S8, for the memory limit and the dead slots of all partitions.
+protocol::LeaseDenial Partition::judge_dead(Ref ref, NodeSeconds now) const {
+    using protocol::LeaseDenial;
+    const double share = arena_->dead_share();
+    if (share <= lease_.dead_share) return LeaseDenial::none;
+    if (share > 2 * lease_.dead_share && !lease_runs(ref, now)) return LeaseDenial::dead_;
+    return left_dead_slot(ref) ? LeaseDenial::dead_key_ : LeaseDenial::none;
 }
 
 bool Partition::affords(Cost& report, Ref ref, uint32_t lease_end, NodeSeconds now) const {
     const NodeSeconds kept_until = lease_runs(ref, now) ? arena_->descriptor(ref).lease_end : now;
-    report.byte_s = lease_end > kept_until ? uint64_t(meta(ref).item_bytes) * (lease_end - kept_until) : 0;
+    report.byte_s = lease_end > kept_until ? arena_->capacity(ref) * (lease_end - kept_until) : 0;
     report.over = report.byte_s > report.byte_s_max;
     return !report.over;
 }
 
 Renewal Partition::renew(const Access& seen, NodeSeconds now, uint64_t byte_s_max) {
-    const Ref ref = seen_item(seen);
-    if (ref == nil) return {};
-    if (hash_key(key_of(ref), region_->view().hash_seed) != seen.hash) return {};
+    bool same_generation = false;
+    const Ref ref = seen_item(seen, same_generation);
+    if (ref == nil || hash_key(key_of(ref), region_->view().hash_seed) != seen.hash) return {};
     if (dead_by_time(ref, now) || flushed(ref)) return {};
-    access(ref, now, std::min(seen.times, told_times_max));
+    record(seen, now);
     Cost cost{byte_s_max};
     Index::Place at{nullptr, ref};
-    const std::optional<protocol::Grant> granted = grant(at, now, &cost);
+    const Granted granted = grant(at, now, Asker::report, &cost);
     CHECK(at.ref == ref);
-    if (granted.has_value()) return {Renewal::Outcome::renewed, granted->term_ms, cost.byte_s};
-    return {cost.over ? Renewal::Outcome::over : Renewal::Outcome::seen};
+    if (cost.over) return {Renewal::Outcome::over};
+    if (!granted.grant.has_value()) return {Renewal::Outcome::seen};
+    return {Renewal::Outcome::renewed, granted.grant->term_ms, cost.byte_s};
 }
 
 void Partition::count_leased(Ref ref, uint32_t lease_end, NodeSeconds now) {
@@ -111,21 +151,28 @@ void Partition::count_leased(Ref ref, uint32_t lease_end, NodeSeconds now) {
     } else {
         leases_.granted++;
     }
-    item.flags &= uint8_t(~item_lease_wasted);
     item.lease_end = lease_end;
-    LeasedIn& in = leased_in_[lease_end % lease_seconds_max];
-    if (in.second != lease_end) in = {lease_end, 0};
-    in.bytes += meta(ref).item_bytes;
+    add_leased(ref);
     note_pinned(arena_->page(page_of(ref)).run_head, lease_end, now);
 }
 
+void Partition::add_leased(Ref ref) {
+    const uint32_t lease_end = arena_->descriptor(ref).lease_end;
+    LeasedIn& in = leased_in_[lease_end % lease_seconds_max];
+    if (in.second != lease_end) in = {lease_end, 0, 0};
+    in.bytes += arena_->capacity(ref);
+    in.filled += meta(ref).item_bytes;
+}
+
 void Partition::uncount_leased(Ref ref) {
-    const Descriptor& item = arena_->descriptor(ref);
-    LeasedIn& in = leased_in_[item.lease_end % lease_seconds_max];
-    if (in.second != item.lease_end) return;
-    const uint64_t bytes = meta(ref).item_bytes;
+    const uint32_t lease_end = arena_->descriptor(ref).lease_end;
+    LeasedIn& in = leased_in_[lease_end % lease_seconds_max];
+    if (in.second != lease_end) return;
+    const uint64_t bytes = arena_->capacity(ref), filled = meta(ref).item_bytes;
     CHECK(in.bytes >= bytes);
+    CHECK(in.filled >= filled);
     in.bytes -= bytes;
+    in.filled -= filled;
 }
 
 uint64_t Partition::leased_bytes(NodeSeconds now) const {
@@ -135,17 +182,29 @@ uint64_t Partition::leased_bytes(NodeSeconds now) const {
     return bytes;
 }
 
+// Reserves an entry in the list of pages that leases run in, before any change that leads to note_pinned(). False: no memory.
+bool Partition::can_list() noexcept {
+    if (pinned_pages_.size() < pinned_pages_.capacity()) return true;
+    try {
+        pinned_pages_.reserve(std::max<size_t>(64, 2 * pinned_pages_.size()));
+        return true;
+    } catch (const std::bad_alloc&) {
+        return false;
+    }
+}
+
+// Called after can_list().
 void Partition::note_pinned(uint64_t number_of_page, uint32_t lease_end, NodeSeconds now) {
     Page& page = arena_->page(number_of_page);
     page.lease_end = std::max(page.lease_end, lease_end);
     if (page.listed != 0) return;
     if (pinned_pages_.size() >= pinned_compact_at_) {
-        // A page that went and came back is there twice.
+        // A page that left and returned is listed twice.
         std::sort(pinned_pages_.begin(), pinned_pages_.end());
         pinned_pages_.erase(std::unique(pinned_pages_.begin(), pinned_pages_.end()), pinned_pages_.end());
         std::erase_if(pinned_pages_, [&](uint32_t other) {
             if (arena_->owner_hint(other) != number) return true;
-            if (page_pinned(other, now)) return false;
+            if (leases_run_in(other, now)) return false;
             unlist(other);
             return true;
         });
@@ -153,6 +212,7 @@ void Partition::note_pinned(uint64_t number_of_page, uint32_t lease_end, NodeSec
     }
     page.listed = 1;
     tally_[page.size_class].listed++;
+    CHECK(pinned_pages_.size() < pinned_pages_.capacity());
     pinned_pages_.push_back(uint32_t(number_of_page));
 }
 
@@ -165,9 +225,9 @@ void Partition::unlist(uint64_t number_of_page) {
     listed--;
 }
 
-// The same bytes as a new generation in the lease zone, so that all other pages stay free of leases (S8).
+// Moves the item as a new generation into the lease zone, so that all other pages stay free of leases (S8).
 bool Partition::move_to_zone(Index::Place& at, NodeSeconds now) {
-    const uint8_t size_class = arena_->page(page_of(at.ref)).size_class;
+    const uint8_t size_class = arena_->classes().of(meta(at.ref).item_bytes);
     const Ref to = size_class == layout::large_class ? take_zone_run(at.ref) : take_zone_slot(size_class, now, at.ref);
     if (to == nil) return false;
     move_item(at, to, now);
@@ -176,7 +236,7 @@ bool Partition::move_to_zone(Index::Place& at, NodeSeconds now) {
     return true;
 }
 
-// Room for what lies in that run; nil for one so long that its copy would keep others waiting under the lock.
+// A zone run for that item; nil if it is so long that its copy would delay others under the lock.
 Ref Partition::take_zone_run(Ref like) {
     constexpr uint64_t pages_max = 64;
     const uint64_t pages = region_->page(page_of(like)).run_pages;
@@ -191,7 +251,7 @@ Ref Partition::take_zone_slot(uint8_t size_class, NodeSeconds now, Ref pinned) {
         uint64_t page = 0;
         return arena_->take_zone_page(page, home_) ? first_slot(page, size_class) : nil;
     };
-    reclaim_pending(now);
+    reclaim_dead(now);
     settle_drains(size_class, now, pinned);
     if (Ref ref = take(); ref != nil) return ref;
     if (!evict_) return nil;
@@ -199,13 +259,13 @@ Ref Partition::take_zone_slot(uint8_t size_class, NodeSeconds now, Ref pinned) {
     return free_zone_page(size_class, now, pinned) ? take() : nil;
 }
 
-// An item of the zone that is not leased goes, but only from the zone: what is lost for it is the next to be lost anyway.
-// One that is flushed or expired goes for good: moved, it would be a new generation, which no flush before it hides (S11).
+// Moves an unleased item out of the zone; if no slot outside is free, the class evicts its next victim for it. A flushed or
+// expired item is freed instead: moved, it would be a new generation, which no earlier flush hides (S11).
 bool Partition::make_room_in_zone(uint8_t size_class, NodeSeconds now, Ref pinned) {
-    constexpr uint32_t depth_max = 32;  // it is one of the last of the class
+    constexpr uint32_t depth_max = 32;  // among the last of the class
     Ref leaves = nil;
     const auto may_leave = [&](Ref ref) {
-        if (!leasable(ref) || lease_runs(ref, now)) return false;
+        if (!leasable(ref) || !may_go(ref, now)) return false;
         leaves = ref;
         return true;
     };
@@ -221,13 +281,13 @@ bool Partition::make_room_in_zone(uint8_t size_class, NodeSeconds now, Ref pinne
         if (!evict_one(size_class, now, pinned)) return false;
         if (arena_->descriptor(leaves).state != SlotState::live || arena_->header(leaves).guard != guard) return true;
         to = take_slot(size_class, /* in_zone= */ false);
-        if (to == nil) return true;  // it was another one of the zone
+        if (to == nil) return true;  // it was another slot of the zone
     }
     move_item(place_of(leaves), to, now);
     return true;
 }
 
-// The same bytes as a new generation. Its counter stays behind: what that says is seen first.
+// The same bytes as a new generation. The read counter stays with the old slot, so it is read first.
 void Partition::move_item(Index::Place from, Ref to, NodeSeconds now) {
     CHECK(!flushed(from.ref));
     see_reads(from.ref, now);
@@ -238,51 +298,71 @@ void Partition::move_item(Index::Place from, Ref to, NodeSeconds now) {
     put(to, item, now, from);
 }
 
-void Partition::retire(Ref ref, uint64_t bytes, NodeSeconds now) {
+// The key of a dead item is still in the slot.
+void Partition::retire(Ref ref, NodeSeconds now) {
     if (!lease_runs(ref, now) || broken::s2_free_leased) {
-        release_slot(ref);
+        part(ref);
         return;
     }
     uncount_leased(ref);
-    Descriptor& item = arena_->descriptor(ref);
-    item.state = SlotState::pending;
-    pending_.push({item.lease_end, ref});
-    leases_.pending_bytes += bytes;
-    leases_.pending_slots++;
+    arena_->descriptor(ref).state = SlotState::dead;
+    dead_->add(ref, private_hash(key_of(ref)));
+    leases_.dead_bytes += arena_->capacity(ref);
+    leases_.dead_slots++;
+    arena_->count_dead(int64_t(arena_->capacity(ref)));
 }
 
-uint32_t Partition::reclaim_pending(NodeSeconds now) {
+uint32_t Partition::reclaim_dead(NodeSeconds now) {
+    if (dead_ == nullptr) return 0;
     uint32_t freed = 0;
-    while (!pending_.empty()) {
-        const Pending next = pending_.top();
-        if (next.lease_end >= now) break;
-        pending_.pop();
-        const layout::ItemHeader& header = arena_->header(next.ref);
-        CHECK(arena_->descriptor(next.ref).state == SlotState::pending);
-        CHECK(layout::Guard{header.guard}.state() == layout::GuardState::dead);
-        leases_.pending_bytes -= layout::item_bytes(header.key_len, header.value_len);
-        leases_.pending_slots--;
-        release_slot(next.ref);
+    dead_->ended(now, [&](Ref ref) {
+        CHECK(layout::Guard{arena_->header(ref).guard}.state() == layout::GuardState::dead);
+        count_dead_gone(ref);
+        part(ref);
         freed++;
-    }
+    });
     return freed;
+}
+
+void Partition::count_dead_gone(Ref ref) {
+    const uint64_t bytes = arena_->capacity(ref);
+    CHECK(leases_.dead_bytes >= bytes);
+    CHECK(leases_.dead_slots > 0);
+    leases_.dead_bytes -= bytes;
+    leases_.dead_slots--;
+    arena_->count_dead(-int64_t(bytes));
+}
+
+// The slot is about to store its key again.
+void Partition::forget_dead(Ref ref) {
+    dead_->remove(ref);
+    count_dead_gone(ref);
+    leases_.revived++;
+}
+
+// The slot holds an item again, under its old lease: a search for leased items must find it (S11).
+void Partition::revive(Ref ref, NodeSeconds now) {
+    add_leased(ref);
+    if (broken::s11_revive_unlisted) return;
+    note_pinned(arena_->page(page_of(ref)).run_head, arena_->descriptor(ref).lease_end, now);
 }
 
 void Partition::add_lease_stats(LeaseStats& sum, NodeSeconds now) const {
     sum.granted += leases_.granted;
     sum.renewed += leases_.renewed;
-    sum.denied_young += leases_.denied_young;
-    sum.denied_wasted += leases_.denied_wasted;
-    sum.denied_no_room += leases_.denied_no_room;
-    sum.denied_short += leases_.denied_short;
-    sum.denied_draining += leases_.denied_draining;
-    sum.denied_stopped += leases_.denied_stopped;
+    for (size_t why = 0; why < sum.denied.size(); why++) sum.denied[why] += leases_.denied[why];
     sum.draining += draining_.size();
     sum.drained += leases_.drained;
     sum.moved += leases_.moved;
-    sum.bytes += leased_bytes(now);
-    sum.pending_bytes += leases_.pending_bytes;
-    sum.pending_slots += leases_.pending_slots;
+    for (const LeasedIn& in : leased_in_) {
+        if (in.second < now) continue;
+        sum.bytes += in.bytes;
+        sum.slack_bytes += in.bytes - in.filled;
+    }
+    sum.dead_bytes += leases_.dead_bytes;
+    sum.dead_slots += leases_.dead_slots;
+    sum.revived += leases_.revived;
+    sum.in_place += leases_.in_place;
     const uint32_t alpha_ms = terms_.alpha_ms();
     if (sum.alpha_ms == 0 || alpha_ms < sum.alpha_ms) sum.alpha_ms = alpha_ms;
 }

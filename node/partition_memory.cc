@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Where a partition's slots come from and go: pages, eviction, balance between size classes, walks.
+// The slots of a partition: pages, eviction, balance between size classes, walks.
 #include <algorithm>
+#include <limits>
 
 #include "base/check.h"
 #include "node/partition.h"
@@ -54,7 +55,7 @@ void Partition::zone_moved(uint64_t number_of_page) {
     add_partial(number_of_page);
 }
 
-// False: the limit was lowered below that page in the meantime, and whoever lowered it saw no owner.
+// False: the limit was lowered below that page in the meantime, by a thread that saw no owner.
 bool Partition::adopt_page(uint64_t number_of_page, uint8_t size_class) {
     arena_->cut(number_of_page, 1, size_class, number);
     if (number_of_page >= arena_->limit_pages()) {
@@ -92,20 +93,14 @@ void Partition::release_slot(Ref ref) {
     if (page.partial == 0 && page.draining == 0) add_partial(number_of_page);
 }
 
-// Of a page taken from the pool.
+// A slot of a page taken from the pool.
 Ref Partition::first_slot(uint64_t number_of_page, uint8_t size_class) {
     if (!adopt_page(number_of_page, size_class)) return nil;
     return take_slot(size_class, arena_->page(number_of_page).partial == in_zone_list);
 }
 
-Ref Partition::allocate(uint64_t bytes, NodeSeconds now, Ref pinned, Reservation& reserved,
-                        uint64_t& need_pages, bool made_of_pinned) {
-    need_pages = 0;
-    if (made_of_pinned) {
-        reserved.keep_first = arena_->page(page_of(pinned)).run_head;
-        reserved.keep_pages = std::max(UINT32_C(1), region_->page(reserved.keep_first).run_pages);
-    }
-    reclaim_pending(now);
+// Finds a free slot.
+Ref Partition::allocate(uint64_t bytes, NodeSeconds now, Ref pinned, Reservation& reserved, uint64_t& need_pages) {
     const uint8_t size_class = arena_->classes().of(bytes);
     settle_drains(size_class, now, pinned);
     if (size_class == layout::large_class) return allocate_run(bytes, reserved, need_pages);
@@ -150,7 +145,7 @@ Ref Partition::allocate_run(uint64_t bytes, Reservation& reserved, uint64_t& nee
     return ref;
 }
 
-// Of a run taken from the pool; nil: the limit was lowered in the meantime, and it is there again.
+// A slot of a run taken from the pool; nil: the limit was lowered in the meantime, and the run is back in the pool.
 Ref Partition::adopt_run(uint64_t first, uint64_t pages) {
     arena_->cut(first, pages, layout::large_class, number);
     if (first + pages > arena_->limit_pages()) {
@@ -166,15 +161,13 @@ Ref Partition::adopt_run(uint64_t first, uint64_t pages) {
     return make_ref(first, 0);
 }
 
-// Frees an expired or flushed item among the last few of a class; not where its slot could not be taken then.
+// Frees an expired or flushed item among the last few of a class, unless its slot could not be taken then.
 bool Partition::reclaim_tail(uint8_t size_class, NodeSeconds now, Ref pinned) {
     return walk_next_to_go(size_class, reclaim_tries, now, [&](Ref ref) {
-        if (ref == pinned || lease_runs(ref, now) || draining(ref)) return false;
+        if (ref == pinned || !may_go(ref, now)) return false;
         if (!flushed(ref))
             if (!dead_by_time(ref, now)) return false;
-        Index::Place place = place_of(ref);
-        tally_[size_class].reclaimed++;
-        kill(ref, place.slot, Gone::reclaimed, now);
+        evict_or_reclaim(ref, now);
         return true;
     });
 }
@@ -189,19 +182,26 @@ bool Partition::walk_next_to_go(uint8_t size_class, uint32_t depth, NodeSeconds 
                       policy_);
 }
 
+// Frees an item for its memory. An expired or flushed one is reclaimed: it leaves no ghost and no watcher event.
+void Partition::evict_or_reclaim(Ref ref, NodeSeconds now) {
+    const Index::Place place = place_of(ref);
+    const bool dead = flushed(ref) || dead_by_time(ref, now);
+    if (dead) tally_[arena_->page(page_of(ref)).size_class].reclaimed++;
+    kill(ref, place.slot, dead ? Gone::reclaimed : Gone::evicted, now);
+}
+
 bool Partition::evict_one(uint8_t size_class, NodeSeconds now, Ref pinned) {
-    auto may_go = [&](Ref ref) { return ref != pinned && !lease_runs(ref, now) && !draining(ref); };
+    auto candidate = [&](Ref ref) { return ref != pinned && may_go(ref, now); };
     auto was_read = [&](Ref ref) { return see_reads(ref, now); };
-    const Candidates candidates{may_go, was_read};
+    const Candidates candidates{candidate, was_read};
     Ref victim = std::visit(
         [&](auto& policy) { return policy.victim(moment(now), size_class, candidates); }, policy_);
     if (victim == nil) return false;
-    Index::Place place = place_of(victim);
-    kill(victim, place.slot, flushed(victim) ? Gone::reclaimed : Gone::evicted, now);
+    evict_or_reclaim(victim, now);
     return true;
 }
 
-// The class whose next victim was used longest ago; 0 if no other class has a page.
+// The class whose next victim was accessed longest ago; 0 if no other class has a page.
 uint8_t Partition::coldest_class(uint8_t except, NodeSeconds now, uint32_t& age) {
     uint8_t coldest = 0;
     age = 0;
@@ -217,7 +217,7 @@ uint8_t Partition::coldest_class(uint8_t except, NodeSeconds now, uint32_t& age)
     return coldest;
 }
 
-// A class that evicts what was used recently, while another keeps what was not, is owed a page.
+// Whether the class deserves a page: it evicts recently used items while another class keeps older ones.
 bool Partition::should_move_page(uint8_t to, NodeSeconds now) {
     if (next_to_go(to) == nil) return true;
     if (evictions_ % balance_every != 0) return false;
@@ -231,7 +231,7 @@ bool Partition::move_page(uint8_t to, NodeSeconds now, Ref pinned) {
     uint32_t age = 0;
     uint8_t from = coldest_class(to, now, age);
     if (from == 0) return false;
-    constexpr uint32_t candidates = 4;  // of the pages with the oldest items, the one that loses least
+    constexpr uint32_t candidates = 4;  // of the pages with the oldest items, the one that loses least moves
     uint64_t best = nil;
     uint32_t looked_at = 0;
     walk_next_to_go(from, candidates * popularity_queues, now, [&](Ref ref) {
@@ -249,17 +249,28 @@ bool Partition::move_page(uint8_t to, NodeSeconds now, Ref pinned) {
 
 void Partition::empty_page(uint64_t page, Ref pinned, NodeSeconds now) {
     for_live(page, [&](Ref ref) {
-        if (ref == pinned) return;
-        Index::Place place = place_of(ref);
-        bool dead = flushed(ref) || dead_by_time(ref, now);
-        kill(ref, place.slot, dead ? Gone::reclaimed : Gone::evicted, now);
+        if (ref != pinned) evict_or_reclaim(ref, now);
     });
 }
 
-Node::Swept Partition::sweep_page(uint64_t page, NodeSeconds now) {
-    reclaim_pending(now);
-    if (arena_->owner_hint(page) != number) return {0, 0};
+// Removes expired and flushed items among the next to go; returns their number. Bounded, because the lock is held.
+uint64_t Partition::reclaim_tails(uint8_t size_class, NodeSeconds now) {
+    constexpr uint64_t tails_max = 1024;
+    for (uint64_t removed = 0; removed < tails_max; removed++) {
+        const Ref tail = next_to_go(size_class);
+        if (tail == nil || prefix_deleted(tail)) return removed;
+        if (!flushed(tail) && !dead_by_time(tail, now)) return removed;
+        evict_or_reclaim(tail, now);
+    }
+    return tails_max;
+}
+
+Node::Swept Partition::sweep_page(uint64_t page, NodeSeconds now, bool tails) {
     Node::Swept swept{0, 0};
+    if (tails) swept.removed = reclaim_tails(arena_->page(page).size_class, now);
+    swept.checked = swept.removed;
+    reclaim_dead(now);
+    if (arena_->owner_hint(page) != number) return swept;
     for_live(page, [&](Ref ref) {
         swept.checked++;
         tally_[arena_->page(page).size_class].crawler_checked++;
@@ -284,7 +295,8 @@ void Partition::visit_page(uint64_t page, NodeSeconds now,
 double Partition::page_heat(uint64_t page, NodeSeconds now, uint64_t& end) {
     const Page& at = arena_->page(page);
     end = page + 1;
-    if (page_pinned(at.run_head, now)) return double(layout::page_bytes);  // cannot be had
+    if (arena_->page(at.run_head).held != 0) return std::numeric_limits<double>::infinity();  // cannot be emptied
+    if (page_pinned(at.run_head, now)) return double(layout::page_bytes);  // unavailable
     if (at.size_class == layout::large_class) {
         const uint64_t pages = region_->page(at.run_head).run_pages;
         end = at.run_head + pages;

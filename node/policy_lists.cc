@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "node/policy_lists.h"
 
-#include "base/check.h"
-
 namespace farcached::node {
 
 Ref ClockLru::victim(const Moment& at, uint8_t size_class, const Candidates& candidates) {
@@ -11,7 +9,7 @@ Ref ClockLru::victim(const Moment& at, uint8_t size_class, const Candidates& can
         Ref ref = list.tail;
         if (ref == nil) return nil;
         Descriptor& item = at.items[ref];
-        (void)candidates.was_read(ref);  // which marks it
+        (void)candidates.was_read(ref);  // marks it if it was read
         if ((item.flags & item_referenced) == 0)
             if (candidates.may_go(ref)) return ref;
         if (list.count == 1) return candidates.may_go(ref) ? ref : nil;
@@ -33,43 +31,9 @@ Ref StrictLru::victim(const Moment& at, uint8_t size_class, const Candidates& ca
             continue;
         }
         if (!candidates.was_read(ref)) return ref;
-        list.kept++;  // it is at the head now
+        list.kept++;  // was_read() moved it to the head
     }
     return list.last_that_may(at.items, candidates);
-}
-
-void RandomPick::inserted(const Moment& at, uint8_t size_class, Ref ref, uint64_t) {
-    std::vector<Ref>& members = members_[size_class];
-    at.items[ref].prev = Ref(members.size());
-    members.push_back(ref);
-}
-
-void RandomPick::removed(const Moment& at, uint8_t size_class, Ref ref) {
-    std::vector<Ref>& members = members_[size_class];
-    const uint32_t place = at.items[ref].prev;
-    CHECK(place < members.size());
-    CHECK(members[place] == ref);
-    members[place] = members.back();
-    at.items[members[place]].prev = place;
-    members.pop_back();
-}
-
-Ref RandomPick::victim(const Moment&, uint8_t size_class, const Candidates& candidates) {
-    if (members_[size_class].empty()) return nil;
-    for (uint32_t i = 0; i < 2 * chances_max; i++) {
-        const Ref ref = any_of(size_class);
-        if (!candidates.may_go(ref)) continue;
-        if (i >= chances_max || !candidates.was_read(ref)) return ref;
-        kept_[size_class]++;
-    }
-    return nil;
-}
-
-bool RandomPick::walk(const Moment&, uint8_t size_class, uint32_t depth, FunctionRef<bool(Ref)> stop) {
-    if (members_[size_class].empty()) return false;
-    for (uint32_t i = 0; i < depth; i++)
-        if (stop(any_of(size_class))) return true;
-    return false;
 }
 
 }  // namespace farcached::node

@@ -2,8 +2,10 @@
 #include "node/policy_queues.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "base/check.h"
+#include "base/moving_rate.h"
 
 namespace farcached::node {
 
@@ -44,18 +46,18 @@ void Pdla::evicted(const Moment& at, uint8_t size_class, Ref ref, uint64_t hash)
 
 void PdlaClass::count_update(NodeSeconds now) {
     if (now > second) {
-        per_second = updates / (now - second);
+        per_second = moving_rate(per_second, double(updates), double(now - second), Pdla::smooth_s);
         updates = 0;
         second = now;
     }
     updates++;
 }
 
-// Is it time that it goes down, on a clock of whole seconds?
+// Whether its life has ended, on a clock of whole seconds.
 bool PdlaClass::is_over(const Moment& at, const Descriptor& item) const {
-    if (per_second == 0) return false;
-    const uint64_t life_s = (Pdla::lives * queues.count() + per_second - 1) / per_second;
-    return seconds_since(item.last_access, at.now) > life_s;
+    if (per_second < Pdla::per_second_min) return false;
+    const double life_s = std::ceil(double(Pdla::lives * queues.count()) / per_second);
+    return double(seconds_since(item.last_access, at.now)) > std::max(life_s, Pdla::life_s_min);
 }
 
 void Pdla::demote_tails(const Moment& at, PdlaClass& of) {
@@ -74,11 +76,48 @@ void Pdla::demote_tails(const Moment& at, PdlaClass& of) {
             of.queues.put(at.items, tail, queue);
             continue;
         }
-        const uint32_t left = std::min(touches_of(item) / 2, (UINT32_C(1) << queue) - 1);
-        CHECK(popularity_queue(left) == queue - 1);
+        const uint32_t below = std::max(queue, queues_down) - queues_down;
+        const uint32_t left = std::clamp(touches_of(item) >> queues_down, UINT32_C(1), (UINT32_C(2) << below) - 1);
+        CHECK(popularity_queue(left) == below);
         item.access_count = uint16_t(left - 1);
-        of.queues.put(at.items, tail, queue - 1);
+        of.queues.put(at.items, tail, below);
     }
+}
+
+void PdlaPaper::inserted(const Moment& at, uint8_t size_class, Ref ref, uint64_t) {
+    classes_[size_class].queues.put(at.items, ref, 0);
+}
+
+// `ref` is in no queue; Descriptor::queue holds its last one.
+void PdlaPaper::hit(const Moment& at, QueueSet& queues, Ref ref) {
+    const uint32_t queue = at.items[ref].queue;
+    queues.put(at.items, ref, popularity_queue(touches_of(at.items[ref])) > queue ? queue + 1 : queue);
+    for (uint32_t above = 1; above < popularity_queues; above++) {
+        const Ref tail = queues.lists[above].tail;
+        if (tail == nil || tail == ref || lease_runs(at.items[tail], at.now)) continue;
+        queues.take(at.items, tail);
+        queues.put(at.items, tail, above - 1);
+    }
+}
+
+void PdlaPaper::replaced(const Moment& at, uint8_t size_class, Ref ref, bool touched) {
+    QueueSet& queues = classes_[size_class].queues;
+    if (touched) return hit(at, queues, ref);
+    queues.put(at.items, ref, at.items[ref].queue);
+}
+
+void PdlaPaper::accessed(const Moment& at, uint8_t size_class, Ref ref, uint32_t) {
+    QueueSet& queues = classes_[size_class].queues;
+    queues.take(at.items, ref);
+    hit(at, queues, ref);
+}
+
+Ref PdlaPaper::victim(const Moment& at, uint8_t size_class, const Candidates& candidates) {
+    QueueSet& queues = classes_[size_class].queues;
+    if (const Ref ref = queues.victim(at.items, candidates); ref != nil) return ref;
+    for (const ItemList& list : queues.lists)
+        if (const Ref ref = list.last_that_may(at.items, candidates); ref != nil) return ref;
+    return nil;
 }
 
 void Mq::put(const Moment& at, MqClass& of, Ref ref, uint32_t queue) {

@@ -54,13 +54,12 @@ Ref S3Fifo::victim(const Moment& at, uint8_t size_class, const Candidates& candi
         const List list = of.next();
         const Ref ref = of.lists[list].tail;
         if (ref == nil) return nil;
-        (void)candidates.was_read(ref);  // which raises its frequency
+        (void)candidates.was_read(ref);  // raises its frequency if it was read
         Descriptor& item = at.items[ref];
         const uint32_t has = frequency(item);
         const bool stays = has > (list == in_small ? 1 : 0);
         if (!stays && candidates.may_go(ref)) return ref;
         take(at, of, ref);
-        if (list == in_main) item.access_count /= 2;
         put(at, of, ref, in_main, list == in_small || has == 0 ? 0 : has - 1);
         of.kept++;
     }

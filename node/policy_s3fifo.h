@@ -1,16 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// `s3fifo`: three queues (Yang and others, SOSP 2023), under leases by popularity as pdla's: our own candidate.
-// What its functions are for: node/policy.h.
+// `s3fifo`: three queues (Yang and others, SOSP 2023), with leases by popularity as in pdla: our own candidate.
+// node/policy.h describes the functions, the owner and the threads.
 //
-// A new item goes into the small queue, a tenth of the items; what was evicted from there lately goes into the main one.
-// An access raises the item's frequency, up to three. At the tail of the small queue those of more than one go to the main
-// queue and the others go; at the tail of the main queue one with a frequency goes round again for one of it.
+// A new item enters the small queue, a tenth of the items; an item recently evicted from there enters the main queue.
+// An access raises the item's frequency, up to three. At the tail of the small queue, items with a frequency above one move to
+// the main queue; others are evicted. At the tail of the main queue, an item with a frequency returns to the head and loses one
+// of it.
 //
-// F1  An item whose lease runs is in use: at the tail of the small queue it goes to the main one, at that one's it goes
-//     round.
-// F2  Each time the hand of the main queue passes, an item's touches are halved, so that its leases' terms are by how often
-//     it is touched in a round, not by how long it has been here.
-// F3  Descriptor::queue is frequency << 1 | in the main queue.
+// F1  An item whose lease runs is in use. From the tail of the small queue it moves to the main queue; from there to the head.
+// F2  Descriptor::queue is frequency << 1 | in the main queue.
 #pragma once
 
 #include <vector>
@@ -23,9 +21,13 @@ namespace farcached::node {
 class S3Fifo {
   public:
     static constexpr bool remembers = true;
-    static constexpr uint64_t small_share = 10;  // one of so many is in the small queue
+    static constexpr uint64_t small_share = 10;  // 1 / small_share of the items are in the small queue
     static constexpr uint32_t frequency_max = 3;
     static constexpr size_t ghosts_min = 64;
+
+    explicit S3Fifo(uint64_t private_seed) {
+        for (Class& each : classes_) each.ghosts = Ghosts(private_seed);
+    }
 
     void inserted(const Moment& at, uint8_t size_class, Ref ref, uint64_t hash);
     void replaced(const Moment& at, uint8_t size_class, Ref ref, bool touched);
@@ -47,7 +49,7 @@ class S3Fifo {
         uint64_t kept = 0;
         Ghosts ghosts;
 
-        List next() const;  // whose tail is looked at
+        List next() const;  // the list whose tail is checked
     };
     static uint32_t frequency(const Descriptor& item) { return item.queue >> 1; }
     static List list_of(const Descriptor& item) { return List(item.queue & 1); }

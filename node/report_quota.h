@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// ReportQuota: what one proxy's reports may keep leased, in byte-seconds: a renewed lease costs the item's bytes times the
-// seconds by which its end moves. A share of B bytes, for leases of up to S seconds, earns B byte-seconds a second, and
-// saves up to B * S of them.
+// ReportQuota: the byte-seconds that one proxy's reports may lease. A renewed lease costs the item's bytes times the seconds
+// added to its end. A share of B bytes, for leases of up to S seconds, earns B byte-seconds per second, and saves up to B * S.
 //
-// Any thread; all connections of a proxy use one together.
-// U1  In any t seconds reports cost at most B * (t + S), and for each thread one lease more: with terms of S, never more
-//     than 2 B bytes are leased by them at once, and B if they go on for long.
-// U2  Who comes again under a name finds what was left, so that nothing is gained by connecting anew. A proxy that lies
-//     about its name too is bounded by the lease zone, as all are (S8).
+// Any thread; all connections of a proxy share one.
+// U1  In any t seconds, reports cost at most B * (t + S), plus one lease for each thread. With terms of S, they lease at most 2
+//     B bytes at once, and B in the long run.
+// U2  A proxy that reconnects under a name finds the rest of its quota, so reconnecting gains nothing. The lease zone bounds a
+//     proxy that lies about its name, as all proxies (S8).
 #pragma once
 
 #include <cstdint>
@@ -22,7 +21,7 @@ namespace farcached::node {
 
 class Node;
 
-constexpr double report_share_default = 0.25;  // of what may be leased: what one proxy's reports may keep so
+constexpr double report_share_default = 0.25;  // of the leasable bytes: share of one proxy's reports
 
 class ReportQuota {
   public:
@@ -36,7 +35,7 @@ class ReportQuota {
     uint64_t left(NodeSeconds now);
     void spend(uint64_t byte_s);
     bool is_full(NodeSeconds now);
-    // What was left stays, as far as there may be so much.
+    // Keeps the rest of the quota, up to the new maximum.
     void change(const Share& share);
 
   private:
@@ -44,21 +43,21 @@ class ReportQuota {
     void earn(NodeSeconds now);
 
     std::mutex lock_;
-    Share share_;  // under lock_, as the rest
+    Share share_;  // under lock_, as all below
     uint64_t left_;
     NodeSeconds earned_at_;
 };
 
-// Of what the node may lease, by the terms of the moment. share: 0 to 1.
+// Share of the leasable bytes, with the current terms. share: 0 to 1.
 ReportQuota::Share report_share_of(const Node& node, double share);
 
-// Of all proxies of a node, by what they call themselves. Any thread.
+// The quotas of all proxies of a node, by proxy name. Any thread.
 class ReportQuotas {
   public:
-    static constexpr size_t unused_max = 4096;  // that are remembered until they are full again
+    static constexpr size_t unused_max = 4096;  // unused quotas kept until they are full again
 
     std::shared_ptr<ReportQuota> of(const std::string& proxy, const ReportQuota::Share& share, NodeSeconds now);
-    // Of all of them, by a reload.
+    // Changes all quotas, on a reload.
     void change(const ReportQuota::Share& share);
 
   private:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The connection as such: greeting, frames, endings, back-pressure. What is done for a request: service_ops.cc; for
-// accesses that the node did not see: service_reports.cc.
+// NodeService: greeting, frames, endings, back-pressure. service_ops.cc executes requests; service_reports.cc handles accesses
+// that the node did not see.
 #include "node/service.h"
 
 #include <algorithm>
@@ -22,7 +22,7 @@ using protocol::RequestRefusal;
 
 namespace {
 
-constexpr int rounds_per_turn_max = 8;  // of sending and going on, before other connections have their turn
+constexpr int rounds_per_turn_max = 8;  // of sending and continuing, before other connections run
 
 }  // namespace
 
@@ -32,8 +32,10 @@ protocol::Welcome welcome_facts(const Node& node, const NodeFacts& facts, protoc
     protocol::Welcome welcome;
     welcome.name = facts.name;
     welcome.incarnation = header.incarnation;
-    welcome.hash_seed = header.hash_seed;
-    welcome.check_secret = node.check_secret();
+    // A proxy without read access probes no index, keeps no pointers and verifies no check. It still hashes keys.
+    const bool reads = access != protocol::RegionAccess::none;
+    welcome.hash_seed = reads ? header.hash_seed : node.seed_of_peers();
+    if (reads) welcome.check_secret = node.check_secret();
     welcome.started_unix = facts.started_unix;
     welcome.item_bytes_max = config.item_bytes_max;
     welcome.frame_bytes_max = facts.frame_bytes_max;
@@ -49,27 +51,36 @@ protocol::Welcome welcome_facts(const Node& node, const NodeFacts& facts, protoc
     return welcome;
 }
 
-NodeService::NodeService(ServiceShared& shared, ServiceCounters& counters)
-    : shared_(shared), counters_(counters) {}
+NodeService::NodeService(ServiceShared& shared, ServiceCounters& counters, OustedWaker* waker)
+    : shared_(shared), counters_(counters), waker_(waker), account_(shared.budget, *this), seat_(shared.seats, *this) {}
 
 NodeService::~NodeService() {
     for (const auto& [token, fetch] : fetches_) shared_.fetches->give_back(fetch.landing);
-    if (seated_) shared_.welcomed.fetch_sub(1, std::memory_order_relaxed);
     if (channel_ != nullptr) counters_.connections_over.add(1);
+}
+
+void NodeService::arrive(const std::string& source) {
+    entered_ = true;
+    seat_.enter(source);
 }
 
 void NodeService::attach(fabric::Channel& channel, protocol::RegionAccess access) {
     CHECK(channel_ == nullptr);
+    if (!entered_) arrive(channel.source());
     channel_ = &channel;
     access_ = access;
     counters_.connections_opened.add(1);
 }
 
-// ---- turns ------------------------------------------------------------------------------------------
+// ---- steps ------------------------------------------------------------------------------------------
 
 void NodeService::turn() {
     CHECK(channel_ != nullptr);
     if (state_ == State::over) return;
+    if (is_ousted()) {
+        end_ousted();
+        return advance();
+    }
     channel_->ready();
     for (int round = 0; round < rounds_per_turn_max; round++) {
         if (state_ == State::over) return;
@@ -78,27 +89,33 @@ void NodeService::turn() {
         walk();
         channel_->flush();
         if (!turn_wanted()) break;
-        // Whatever this makes is to be flushed: so not in the last round.
+        // Not in the last round: the replies it adds need a flush.
         if (stalled_ && round + 1 < rounds_per_turn_max) channel_->ready();
     }
+    hold(unsent_, channel_->out_pending(), channel_->bytes_sent() - sent_before_);
+    sent_before_ = channel_->bytes_sent();
+    if (is_ousted()) end_ousted();
     advance();
 }
 
 bool NodeService::turn_wanted() const {
     if (state_ == State::closing || state_ == State::over) return false;
-    if (channel_->out_pending() >= shared_.limits.out_bytes_mark) return false;
+    if (channel_->out_pending() >= out_mark()) return false;
     return stalled_ || !outgoing_.empty() || !walks_.empty();
 }
 
 bool NodeService::may_go_on() const {
-    return may_go_on_sending() && outgoing_bytes_ < shared_.limits.outgoing_bytes_max;
+    const ServiceLimits& limits = shared_.limits;
+    const uint64_t most = shared_.budget.tight() ? std::min(limits.outgoing_bytes_max, limits.outgoing_bytes_max_tight)
+                                                 : limits.outgoing_bytes_max;
+    return may_go_on_sending() && outgoing_bytes_ < most;
 }
 
 bool NodeService::may_go_on_sending() const {
-    return channel_->out_pending() < shared_.limits.out_bytes_mark;
+    return channel_->out_pending() < out_mark();
 }
 
-// Ends what has come to its end. What a bad proxy leaves unread of our last words is not waited for.
+// Completes an ending. Does not wait until a misbehaving proxy reads the last bytes.
 void NodeService::advance() {
     if (state_ == State::leaving && quiet()) end_with(ServiceEnd::peer_goodbye, "the proxy said goodbye");
     if (state_ != State::closing) return;
@@ -125,13 +142,70 @@ void NodeService::give_up() {
     advance();
 }
 
+void NodeService::starve() noexcept {
+    if (state_ != State::closing && state_ != State::over) end_with(ServiceEnd::no_memory, {});
+    state_ = State::over;
+}
+
 void NodeService::greeting_is_due() {
     if (state_ != State::greeting) return;
     end_with(ServiceEnd::no_greeting, "no greeting in " + std::to_string(shared_.limits.greeting_ms) + " ms");
     state_ = State::over;
 }
 
-// What is told after the first ending does not change it.
+uint32_t NodeService::silence_is_due() {
+    if (state_ != State::open && state_ != State::leaving) return 0;
+    const uint32_t silent_s = seconds_since(seat_.last_used(), shared_.clock().seconds);
+    const uint32_t silence_s = shared_.limits.silence_s;
+    if (silent_s < silence_s) return (silence_s - silent_s) * 1000;
+    protocol::append_goodbye(channel_->out(), Goodbye::idle, protocol::goodbye_text(Goodbye::idle));
+    end_with(ServiceEnd::silent, "nothing came for " + std::to_string(silent_s) + " s");
+    advance();
+    return 0;
+}
+
+// ---- ousting ---------------------------------------------------------------------------------------------
+
+void NodeService::oust(ServiceEnd why) {
+    ServiceEnd none = ServiceEnd::count;
+    if (!ousted_.compare_exchange_strong(none, why, std::memory_order_relaxed)) return;
+    if (waker_ != nullptr) waker_->wake_for_ousted();
+}
+
+// The goodbye is sent at the end of the step.
+void NodeService::end_ousted() {
+    if (state_ == State::closing || state_ == State::over) return;
+    const ServiceEnd why = ousted_.load(std::memory_order_relaxed);
+    if (state_ == State::open || state_ == State::leaving) {
+        const Goodbye said = why == ServiceEnd::over_budget ? Goodbye::no_memory : Goodbye::idle;
+        protocol::append_goodbye(channel_->out(), said, service_end_help(why));
+    }
+    end_with(why, std::string(service_end_help(why)));
+}
+
+// `moved`: bytes through the stream since the last call. The time restarts when as many bytes have moved as are held.
+void NodeService::hold(Held& held, uint64_t bytes, uint64_t moved) {
+    if (bytes <= shared_.limits.free_bytes) bytes = 0;
+    if (bytes == 0 && held.bytes == 0) return;
+    held.moved += moved;
+    if (held.moved >= held.bytes) {
+        account_.give_back(held.bytes, held.since_ms);
+        held = {0, now_ms(), 0};
+    }
+    if (bytes < held.bytes) {
+        account_.give_back(held.bytes - bytes, held.since_ms);
+        held.bytes = bytes;
+    }
+    if (bytes == held.bytes || state_ == State::closing || state_ == State::over) return;
+    if (account_.take(bytes - held.bytes, held.since_ms, now_ms(), PeerBudget::For::frame)) held.bytes = bytes;
+}
+
+size_t NodeService::out_mark() const {
+    const ServiceLimits& limits = shared_.limits;
+    return shared_.budget.tight() ? std::min(limits.out_bytes_mark, limits.out_bytes_mark_tight) : limits.out_bytes_mark;
+}
+
+// Later events do not change the first ending.
 void NodeService::end_with(ServiceEnd why, std::string text) {
     CHECK(state_ != State::closing);
     CHECK(state_ != State::over);
@@ -140,14 +214,16 @@ void NodeService::end_with(ServiceEnd why, std::string text) {
     end_text_ = std::move(text);
     counters_.ends[size_t(why)].add(1);
     stalled_ = false;
+    for (const Outgoing& one : outgoing_) account_.give_back(one.size, one.since_ms);
     outgoing_.clear();
+    for (auto& [address, one] : incoming_) uncharge(one);
     incoming_.clear();
     walks_.clear();
 }
 
 void NodeService::bad(FrameError error) {
     counters_.frame_errors[size_t(error)].add(1);
-    // Before the greeting there is nothing that the other end would understand.
+    // Before the greeting, no common protocol version exists.
     if (state_ != State::greeting)
         protocol::append_goodbye(channel_->out(), Goodbye::protocol_error,
                                  protocol::frame_error_help(error));
@@ -167,6 +243,13 @@ void NodeService::ended(fabric::ChannelEnd why, const std::string& text) {
 // ---- frames -----------------------------------------------------------------------------------------
 
 size_t NodeService::received(std::string_view bytes) {
+    const size_t used = consume(bytes);
+    // The buffer of held bytes is at most twice as large (fabric/stream_buffers.h).
+    hold(unconsumed_, 2 * (bytes.size() - used), 2 * used);
+    return used;
+}
+
+size_t NodeService::consume(std::string_view bytes) {
     size_t used = 0;
     stalled_ = false;
     while (state_ != State::closing && state_ != State::over) {
@@ -194,6 +277,8 @@ size_t NodeService::received(std::string_view bytes) {
 
 void NodeService::take(const Frame& frame) {
     NodeReading now;
+    const bool greets = frame.kind == FrameKind::hello;
+    if (!greets && frame.kind != FrameKind::requests) seat_.used(shared_.clock().seconds);  // requests() calls it too
     switch (frame.kind) {
         case FrameKind::hello:
             return hello(frame);
@@ -215,8 +300,6 @@ void NodeService::take(const Frame& frame) {
             return accesses(frame);
         case FrameKind::report:
             return report(frame);
-        case FrameKind::report_written:
-            return report_written(frame);
         case FrameKind::lent:
             return lent(frame);
         case FrameKind::welcome:
@@ -224,7 +307,6 @@ void NodeService::take(const Frame& frame) {
         case FrameKind::replies:
         case FrameKind::unlent:
         case FrameKind::reported:
-        case FrameKind::reported_written:
             break;
     }
     CHECK(!"parse_frame lets no such frame of a proxy pass");
@@ -245,15 +327,19 @@ void NodeService::hello(const Frame& frame) {
     auto answer = protocol::check(hello, welcome_facts(shared_.node, facts, access_));
     if (const auto* why = std::get_if<protocol::Refuse>(&answer)) return refuse(*why);
     if (stopping_) return refuse({Refusal::stopping, "node " + facts.name + " stops"});
-    if (shared_.welcomed.fetch_add(1, std::memory_order_relaxed) >= facts.connections_max) {
-        shared_.welcomed.fetch_sub(1, std::memory_order_relaxed);
+    if (!seat_.sit(shared_.clock().seconds, facts.connections_max)) {
         return refuse({Refusal::full, "node " + facts.name + " has the " +
                                           std::to_string(facts.connections_max) +
                                           " connections that it may have"});
     }
-    seated_ = true;
     protocol::Welcome& welcome = std::get<protocol::Welcome>(answer);
     welcome.now = shared_.clock();
+    if (!protocol::reads_one_sided(welcome.version)) {
+        access_ = protocol::RegionAccess::none;
+        welcome.hash_seed = shared_.node.seed_of_peers();
+        two_sided_ = true;
+        counters_.connections_two_sided.add(1);
+    }
     protocol::append_welcome(channel_->out(), welcome);
     limits_ = protocol::agreed_limits(welcome, protocol::Sender::proxy);
     credits_ = welcome.credits;
@@ -292,15 +378,28 @@ void NodeService::chunk(const Frame& frame) {
     Incoming& incoming = found->second;
     error = incoming.fetching ? FrameError::chunk_order : incoming.progress.accept(piece);
     if (error != FrameError::none) return bad(error);
-    if (!piece.abandoned && incoming.admitted && incoming.value == nullptr) {
-        incoming.value = take_memory(incoming.progress.total);
-        incoming.admitted = incoming.value != nullptr;
-        if (!incoming.admitted) incoming_bytes_ -= incoming.progress.total;
+    if (!piece.abandoned && incoming.admitted) {
+        if (incoming.value == nullptr) incoming.value = take_memory(incoming.progress.total);
+        const uint64_t size = piece.bytes.size();
+        if (incoming.value == nullptr || !account_.take(size, incoming.since_ms, now_ms(), PeerBudget::For::value))
+            drop_value(incoming);
+        else
+            incoming.charged += size;
     }
     if (!piece.abandoned && incoming.admitted)
         std::memcpy(incoming.value.get() + piece.offset, piece.bytes.data(), piece.bytes.size());
     if (piece.abandoned || incoming.progress.whole())
         value_over(found, piece.abandoned, {incoming.value.get(), incoming.value ? incoming.progress.total : 0});
+}
+
+// No room for the value: its pieces are discarded, and it is refused at the end.
+void NodeService::drop_value(Incoming& incoming) {
+    if (incoming.value != nullptr) counters_.values_over_budget.add(1);
+    account_.give_back(incoming.charged, incoming.since_ms);
+    incoming.charged = 0;
+    incoming.value.reset();
+    incoming.admitted = false;
+    incoming_bytes_ -= incoming.progress.total;
 }
 
 // ---- values that the proxy lends ----------------------------------------------------------------------
@@ -319,7 +418,7 @@ void NodeService::lent(const Frame& frame) {
     protocol::append_unlent(channel_->out(), frame.sequence, record.tag);
 }
 
-// False: there is no buffer for it, or the channel takes no READ now.
+// False: no buffer, or the channel takes no READ now.
 bool NodeService::fetch(Incomings::iterator found, const protocol::LentRecord& record) {
     Incoming& incoming = found->second;
     const uint64_t bytes = incoming.progress.total;
@@ -341,7 +440,7 @@ void NodeService::read_done(uint64_t token, fabric::ReadStatus status) {
     const Fetch fetch = place->second;
     fetches_.erase(place);
     const auto found = incoming_.find(fetch.address);
-    if (found != incoming_.end()) {  // else the connection ends
+    if (found != incoming_.end()) {  // otherwise the connection is ending
         const std::string_view value(reinterpret_cast<const char*>(fetch.landing), found->second.progress.total);
         found->second.fetching = false;
         if (status != fabric::ReadStatus::done) {
@@ -357,7 +456,7 @@ void NodeService::read_done(uint64_t token, fabric::ReadStatus status) {
     shared_.fetches->give_back(fetch.landing);
 }
 
-// One more piece of a value that is being sent, of another one each time. False: there is none.
+// Sends one more piece of a pending value, round-robin. False: none is pending.
 bool NodeService::send_piece() {
     if (outgoing_.empty()) return false;
     Outgoing next = std::move(outgoing_.front());
@@ -369,17 +468,19 @@ bool NodeService::send_piece() {
     std::memcpy(to, next.value.get() + next.sent, size);
     out.commit(protocol::chunk_head_bytes + size);
     next.sent += size;
+    seat_.used(shared_.clock().seconds);
     if (next.sent < next.size) {
         outgoing_.push_back(std::move(next));
         return true;
     }
     outgoing_bytes_ -= next.size;
+    account_.give_back(next.size, next.since_ms);
     counters_.values_sent.add(1);
     answered(next.sequence);
     return true;
 }
 
-// As much of it as is said in the version that was agreed.
+// The clock reading as the agreed version transmits it.
 NodeReading NodeService::told(NodeReading now) const {
     if (limits_.version < protocol::version_with_now_us) now.us.reset();
     return now;

@@ -1,27 +1,32 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// NodeService: the node's side of one connection. It greets, executes what comes in frames against the node, and
-// answers in frames. Beside it stands a fabric::Channel, whose events it is.
+// NodeService: the node's end of one connection. It greets, executes requests from frames against the node, and replies in
+// frames. It handles the events of a fabric::Channel.
 //
-// Owner: whoever owns the channel, in the channel's thread. A turn: channel readable -> turn(), which lets the
-// channel receive, executes, and sends; then close_wanted() and turn_wanted() say what is next.
+// Owner: the channel's owner, in the channel's thread. A step: channel readable -> turn(), which lets the channel receive,
+// executes, and sends; then close_wanted() and turn_wanted() return the next action.
 //
-// N1  Nothing here waits. A partition's lock is held for one operation at a time.
-// N2  The clock is read after the bytes of the request that it serves have come (partition.h, P6).
-// N3  Memory is bounded by ServiceLimits: while more than out_bytes_mark waits to be sent, or more than
-//     outgoing_bytes_max was copied out to be sent in pieces, nothing more is parsed, in the middle of a frame too.
-//     What was not parsed stays in the channel, which then stops receiving.
-// N4  A value in pieces never keeps other frames waiting for more than one piece, in either direction.
-// N5  Every request is answered once, in the order of execution; one whose value follows, when the value has come.
-//     Of a value that the proxy lends, it has come when it was READ and is what was announced; one for which there is
-//     no buffer is asked for in pieces instead.
-// N6  What is no frame ends the connection, with a goodbye if it was greeted. So does what breaks what was agreed:
-//     more frames of requests in flight than credits, a chunk of a value that was not announced.
-// N7  A report takes report_us_max, and what is left of it is left to the proxy to send again. Nothing in it is believed:
-//     each record counts for what it names, if that is there, and renews no more leases than the proxy's share. One that
-//     lies in the container (fabric/channel.h, C7) is copied out first, and then is like any other.
+// N1  No call waits. A partition's lock is held for one operation at a time.
+// N2  The clock is read after the bytes of the request that it serves have arrived (partition.h, P6).
+// N3  ServiceLimits bounds memory. Execution pauses, even inside a frame, while more than out_bytes_mark waits to be sent, or
+//     more than outgoing_bytes_max was copied out to be sent in pieces. The unexecuted bytes stay in the channel, which then
+//     stops receiving.
+// N4  A value in pieces never delays other frames by more than one piece, in either direction.
+// N5  Every request gets one reply, in the order of execution; a request whose value follows executes when the value is
+//     complete. A lent value is complete when it was READ and matches its announcement; without a buffer for it, the node
+//     requests it in pieces.
+// N6  A malformed frame ends the connection, with a goodbye if it was greeted. So does a protocol violation: more frames of
+//     requests in flight than credits, or a chunk of an unannounced value.
+// N7  A report gets report_us_max; the proxy sends the rest again. Its contents are untrusted: each record counts for the item
+//     it names, if that exists, and renewals stay within the proxy's share. A report in the container (fabric/channel.h, C7) is
+//     copied out first, then treated alike.
 // N8  Every ending is counted once, by a ServiceEnd.
+// N9  The process's budget (node/peer_budget.h) counts half frames, values and unsent replies of a connection beyond
+//     ServiceLimits::free_bytes. A value that the budget refuses is not stored, or not sent.
+// N10 A connection has a seat, or is at the door (node/seats.h). An ousted connection ends in its next step. A connection that
+//     receives nothing for silence_s ends, too: proxies ping every 30 s (proxy/node_link.h).
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <deque>
@@ -35,6 +40,7 @@
 
 #include "base/adjustable.h"
 #include "base/boottime.h"
+#include "base/limits.h"
 #include "base/node_clock.h"
 #include "base/recorder.h"
 #include "fabric/channel.h"
@@ -42,7 +48,10 @@
 #include "node/flush_schedule.h"
 #include "node/node.h"
 #include "node/node_stats.h"
+#include "node/oustable.h"
+#include "node/peer_budget.h"
 #include "node/report_quota.h"
+#include "node/seats.h"
 #include "node/service_counters.h"
 #include "protocol/frame.h"
 #include "protocol/frame_request.h"
@@ -51,32 +60,37 @@
 
 namespace farcached::node {
 
-// What a node says of itself in the greeting, beside what the Node knows.
+// The facts in the greeting that the Node does not have.
 struct NodeFacts {
     std::string name;           // protocol::is_name()
-    int64_t started_unix = 0;   // Unix time at which the clock read 0
+    int64_t started_unix = 0;   // Unix time at clock reading 0
     uint32_t frame_bytes_max = protocol::frame_bytes_default;
     uint32_t credits = protocol::credits_default;
-    Adjustable<uint32_t> connections_max = 1024;  // by a reload
+    Adjustable<uint32_t> connections_max = 1024;  // changed by a reload
 };
 
-// The facts of a welcome, but for the clock. `access`: how this connection's proxy may read the region.
+// All of a welcome except the clock. `access`: how this connection's proxy may read the region.
 protocol::Welcome welcome_facts(const Node& node, const NodeFacts& facts, protocol::RegionAccess access);
 
 // Per connection.
 struct ServiceLimits {
-    size_t out_bytes_mark = 256 * 1024;        // below it, one more request is executed, one more piece sent
-    uint64_t outgoing_bytes_max = 4 << 20;     // values and texts waiting to be sent in pieces; one more is begun below it
-    uint64_t incoming_bytes_max = 64 << 20;    // values coming in pieces; a single one may be larger
+    size_t out_bytes_mark = 256 * 1024;        // below it, one more request is executed, or one more piece sent
+    uint64_t outgoing_bytes_max = 4 << 20;     // values and texts waiting to be sent in pieces; below it, one more begins
+    // The same two while more than half of the budget is in use (N9).
+    size_t out_bytes_mark_tight = 32 * 1024;
+    uint64_t outgoing_bytes_max_tight = 128 * 1024;
+    uint64_t incoming_bytes_max = 64 << 20;    // values received in pieces; a single one may be larger
     uint32_t incoming_values_max = 4096;       // of them, refused ones included
-    Adjustable<double> report_share = report_share_default;  // by a reload
-    Adjustable<uint32_t> greeting_ms = 10'000;  // what a connection takes before it is known whose it is, it keeps for so
-                                                // long; by a reload
+    uint32_t free_bytes = 2 * 1024;            // uncounted bytes: of a half frame, and of unsent replies, each (N9)
+    uint32_t silence_s = 120;                  // maximum silence of a proxy: four of its pings
+    Adjustable<double> report_share = report_share_default;  // changed by a reload
+    Adjustable<uint32_t> greeting_ms = 10'000;  // time from accept to greeting; memory taken before the
+                                                // greeting is held for up to this time; changed by a reload
 };
 
-constexpr uint32_t report_us_max = 500;  // what a report may take
+constexpr uint32_t report_us_max = 500;  // time limit of a report
 
-// What all connections of a node share; it outlives them. Only the atomics and the quotas are written.
+// Shared by all connections of a node; outlives them. Only the atomics and the quotas are written.
 struct ServiceShared {
     Node& node;
     FlushSchedule& flushes;
@@ -85,50 +99,74 @@ struct ServiceShared {
     NodeReading (*clock)();
     ServiceLimits limits = {};
     FetchPool* fetches = nullptr;  // nullptr: no value is READ from a proxy
-    uint64_t (*steady_ns)() = boottime_ns;  // never less than before: how long reports take
+    uint64_t (*steady_ns)() = boottime_ns;  // monotonic; measures reports
     ReportQuotas report_quotas = {};
-    std::atomic<uint32_t> welcomed{0};  // connections that have a place among facts.connections_max
+    Seats seats{};
+    PeerBudget budget{UINT64_C(256) << 20};  // of bytes held by connections
 };
 
-class NodeService final : public fabric::ChannelEvents {
+// Wakes the thread of an ousted service. Any thread; only notes the request.
+class OustedWaker {
   public:
-    // All outlive this. The counters are those of the thread that will attach.
-    NodeService(ServiceShared& shared, ServiceCounters& counters);
+    virtual void wake_for_ousted() = 0;
+
+  protected:
+    ~OustedWaker() = default;
+};
+
+class NodeService final : public fabric::ChannelEvents, public Oustable {
+  public:
+    // The arguments outlive this. The counters belong to the thread that will attach.
+    NodeService(ServiceShared& shared, ServiceCounters& counters, OustedWaker* waker = nullptr);
     ~NodeService() override;
     NodeService(const NodeService&) = delete;
     NodeService& operator=(const NodeService&) = delete;
 
-    // Before the first turn, in the thread that will have them all. The channel outlives this, or its last use.
+    // The connection arrived from that address (fabric::Channel::source()) and is at the door. Once, before attach().
+    void arrive(const std::string& source);
+    // Before the first step, in the thread of all steps. The channel outlives this, or its last use.
     void attach(fabric::Channel& channel, protocol::RegionAccess access);
 
-    // For the report of a crash; outlives this.
+    // For crash reports; outlives this.
     void record_in(Recorder& recorder) { recorder_ = &recorder; }
 
-    // The channel is ready, or a turn was wanted.
+    // The channel is ready, or another step was wanted.
     void turn();
-    // Something can be done without another event: call turn() when others had theirs.
+    // More work is possible without another event: call turn() after the other connections' steps.
     bool turn_wanted() const;
-    // Nothing more is to be done: destroy channel and service.
+    // The service has ended: destroy channel and service.
     bool close_wanted() const { return state_ == State::over; }
 
-    // From the next turn on nothing new is executed, and a proxy that is not greeted yet is refused. What was
-    // begun goes on; the proxy is expected to close when it has its answers.
+    // From the next step on, no new request is executed, and a proxy not yet greeted is refused. Requests in progress continue;
+    // the proxy is expected to close once it has its replies.
     void stop(protocol::Goodbye why);
-    // Nothing of any request is left here.
+    // No request is in progress.
     bool quiet() const;
-    // The owner's last word: over, as `stopped`.
+    // Ends the connection at once, as `stopped`.
     void give_up();
-    // ServiceLimits::greeting_ms have passed since attach(): over, if nobody has greeted.
+    // Ends the connection after an allocation failure in the middle of a step. Allocates nothing.
+    void starve() noexcept;
+    // ServiceLimits::greeting_ms have passed since attach(): ends a connection that has not greeted.
     void greeting_is_due();
+    // Ends a connection that received nothing for ServiceLimits::silence_s. Returns the milliseconds until the next call; 0:
+    // never, the connection has ended or has not greeted.
+    uint32_t silence_is_due();
+    // Ousts the connection: turn() ends it.
+    void oust(ServiceEnd why) override;
+    bool is_ousted() const { return ousted_.load(std::memory_order_relaxed) != ServiceEnd::count; }
 
-    // Who is there, for logs; empty before the greeting.
+    // The proxy's name, for logs; empty before the greeting.
     const std::string& peer() const { return peer_; }
+    // Welcomed, with an older protocol version: reads nothing one-sided (S18).
+    bool two_sided() const { return two_sided_; }
+    uint32_t version() const { return limits_.version; }  // agreed version
     ServiceEnd end() const { return end_; }              // if close_wanted()
     const std::string& end_text() const { return end_text_; }
 
     // fabric::ChannelEvents
     void connected() override {}
     size_t received(std::string_view bytes) override;
+    void written(size_t bytes) override;
     void read_done(uint64_t token, fabric::ReadStatus status) override;
     void ended(fabric::ChannelEnd why, const std::string& text) override;
 
@@ -136,50 +174,67 @@ class NodeService final : public fabric::ChannelEvents {
     enum class State : uint8_t {
         greeting,
         open,
-        leaving,  // the proxy said goodbye: what is in flight is answered
-        closing,  // nothing more is read; what is to be sent is offered to the channel once
+        leaving,  // the proxy said goodbye: requests in flight are still answered
+        closing,  // reads nothing more; offers the unsent bytes to the channel once
         over,
     };
 
-    // A value that comes in pieces or is READ, and its request.
+    // A value that is received in pieces or READ, with its request.
     struct Incoming {
         std::string key;
-        protocol::StoreOp op;  // but key and value
-        bool admitted = false;  // no: refused already, the pieces are thrown away
-        protocol::RequestRefusal refusal = protocol::RequestRefusal::no_memory;  // if so
-        bool too_large = false;  // not refused, but answered so
+        protocol::StoreOp op;  // without key and value
+        bool admitted = false;  // false: already refused, its pieces are discarded
+        protocol::RequestRefusal refusal = protocol::RequestRefusal::no_memory;  // if refused
+        bool too_large = false;  // accepted, but the reply is too_large
         bool fetching = false;   // a READ is under way
-        std::unique_ptr<char[]> value;  // from the first piece on
+        uint64_t since_ms = 0;   // time of the announcement
+        uint64_t charged = 0;    // bytes of the value in the budget
+        std::unique_ptr<char[]> value;  // allocated with the first piece
         protocol::ValueProgress progress;
     };
-    // A value or text that goes in pieces.
+    // A value or text that is sent in pieces.
     struct Outgoing {
         uint64_t sequence = 0;
         uint32_t tag = 0;
         std::unique_ptr<char[]> value;
         uint64_t size = 0, sent = 0;
+        uint64_t since_ms = 0;
+    };
+    // Counted bytes of a stream: received and not consumed, or produced and not sent.
+    struct Held {
+        uint64_t bytes = 0, since_ms = 0;
+        uint64_t moved = 0;  // through the stream since then
     };
     using Address = std::pair<uint64_t, uint32_t>;  // sequence and tag
     using Incomings = std::map<Address, Incoming>;
-    // A READ of a value; its buffer is the channel's until it is told of, or the channel is destroyed (S12).
+    // A READ of a value; its buffer belongs to the channel until the completion, or until the channel is destroyed (S12).
     struct Fetch {
         Address address;
         uint64_t* landing = nullptr;
         uint64_t check = 0;
     };
 
-    // A delete by prefix that goes on in the next turns.
+    // A delete by prefix that continues in the next steps.
     struct Walk {
         Address address;
         Node::PrefixDelete under_way;
     };
 
-    // Where a frame of requests was left; its bytes are still the channel's first.
+    // The unexecuted rest of a frame of requests; its bytes are the channel's first.
     struct Halted {
-        uint16_t requests = 0;  // left; 0: none was left
-        size_t bytes = 0;       // of its body, left
+        uint16_t requests = 0;  // left; 0: none
+        size_t bytes = 0;       // left of the body
     };
 
+    // A parsed request that is not executed yet. Its views point into the frame.
+    struct Ahead {
+        protocol::NodeRequest request;
+        protocol::Key* key = nullptr;  // of the request, hashed; nullptr: no key
+        Halted left;                   // of the frame, behind this request
+    };
+    static constexpr size_t ahead_max = 8;
+
+    size_t consume(std::string_view bytes);
     bool may_go_on() const;          // parsing
     bool may_go_on_sending() const;
     void take(const protocol::Frame& frame);
@@ -192,17 +247,28 @@ class NodeService final : public fabric::ChannelEvents {
     void goodbye(const protocol::Frame& frame);
 
     // node/service_reports.cc.
-    bool possible(const protocol::AccessRecord& record, Access& access) const;
+    bool possible(const protocol::ItemAccess& record, Access& access) const;
     void accesses(const protocol::Frame& frame);
     void report(const protocol::Frame& frame, bool written = false);
-    void report_written(const protocol::Frame& notice);
-    void answer_report(uint64_t sequence, bool written);
-    uint32_t renew(const protocol::AccessRecord& record, NodeSeconds now);
+    void answer_report(bool written);
+    uint32_t renew(const protocol::ItemAccess& record, NodeSeconds now);
 
-    static std::unique_ptr<char[]> take_memory(uint64_t bytes);  // nullptr: there is none
+    // Memory of an announced value without its bytes, key included.
+    static constexpr uint64_t incoming_record_bytes = sizeof(Incomings::value_type) + limits::key_bytes_max + 128;
+    static std::unique_ptr<char[]> take_memory(uint64_t bytes);  // nullptr: no memory
+    std::unique_ptr<char[]> take_memory_to_send(uint64_t bytes);  // nullptr: no memory, or no room in the budget
+    bool charge_record(Incoming& incoming);
+    void uncharge(Incoming& incoming);
+    void drop_value(Incoming& incoming);
+    void hold(Held& held, uint64_t bytes, uint64_t moved);
+    size_t out_mark() const;
+    uint64_t now_ms() const { return shared_.steady_ns() / 1'000'000; }
+    void end_ousted();
 
-    // node/service_ops.cc. They add one reply each, or none yet.
+    // node/service_ops.cc. Each adds one reply, or defers it.
     struct Turn;  // of one frame of requests
+    protocol::FrameStep look_ahead(protocol::RequestReader& reader);
+    bool execute_ahead(Turn& turn);
     void execute(Turn& turn, protocol::NodeRequest& request);
     void run(Turn& turn, const protocol::RequestOptions& options, protocol::GetOp& op);
     void run(Turn& turn, const protocol::RequestOptions& options, protocol::StoreOp& op);
@@ -219,7 +285,7 @@ class NodeService final : public fabric::ChannelEvents {
     void walk();
     void send_later(Turn& turn, uint32_t tag, std::unique_ptr<char[]> value, uint64_t size);
 
-    // A lease for who cannot read one-sided would keep memory for nothing.
+    // A proxy that cannot read one-sided gets no lease, which would only keep memory.
     bool grants(const protocol::RequestOptions& options) const {
         return options.want_grant && access_ != protocol::RegionAccess::none;
     }
@@ -236,19 +302,24 @@ class NodeService final : public fabric::ChannelEvents {
     fabric::Channel* channel_ = nullptr;
     protocol::RegionAccess access_ = protocol::RegionAccess::none;
     State state_ = State::greeting;
-    bool seated_ = false;
+    OustedWaker* waker_;
+    std::atomic<ServiceEnd> ousted_{ServiceEnd::count};  // count: not ousted
+    bool entered_ = false;                               // it was at the door
+    bool two_sided_ = false;
     std::optional<protocol::Goodbye> stopping_;
-    bool stalled_ = false;  // there may be more to parse
+    bool stalled_ = false;  // the channel may hold unparsed bytes
     ServiceEnd end_ = ServiceEnd::transport;
     std::string end_text_, peer_;
 
     protocol::FrameLimits limits_;
     uint32_t credits_ = 0;
     std::shared_ptr<ReportQuota> quota_;  // once greeted
-    Recorder* recorder_ = nullptr;        // the thread's, which is told whose key is at hand; null: nobody is
-    uint32_t term_ms_max_ = 0;            // as the welcome said: a report's answer has no longer one
-    OutBuffer answer_;                    // to a report, while it is made
+    Recorder* recorder_ = nullptr;        // the thread's; gets the key being served; null: none
+    uint32_t term_ms_max_ = 0;            // from the welcome: the longest term in a report's reply
+    OutBuffer answer_;                    // a report's reply under construction
     Halted halted_;
+    std::array<Ahead, ahead_max> ahead_;  // used within requests()
+    uint32_t ahead_count_ = 0;
     std::unordered_map<uint64_t, uint32_t> in_flight_;  // unanswered requests by sequence, of frames that were read
     Incomings incoming_;
     std::unordered_map<uint64_t, Fetch> fetches_;  // by token
@@ -256,7 +327,12 @@ class NodeService final : public fabric::ChannelEvents {
     uint64_t incoming_bytes_ = 0;
     std::deque<Walk> walks_;
     std::deque<Outgoing> outgoing_;
-    uint64_t outgoing_bytes_ = 0;  // allocated, not what is left of it
+    uint64_t outgoing_bytes_ = 0;  // allocated bytes, sent ones included
+    uint64_t to_send_since_ms_ = 0;  // start time of the last take_memory_to_send()
+    Held unconsumed_, unsent_;
+    uint64_t sent_before_ = 0;  // Channel::bytes_sent() at the end of the last step
+    PeerBudget::Account account_;
+    Seats::Seat seat_;  // last member, so that oust() is not called while others are destroyed
 };
 
 }  // namespace farcached::node

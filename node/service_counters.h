@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What a node counts of the connections it serves, and the names under which it tells everything it knows of
-// itself: one row each, from which the cells, the text of a stats reply and the man page are made.
+// ServiceCounters: a node's counters of its connections, and the names of all its statistics: one row each. The rows generate
+// the counters, the text of a stats reply and the man page.
 //
-// Owner of a ServiceCounters: one thread, for all connections it serves; read by anybody (base/counters.h).
+// Owner of a ServiceCounters: one thread, for all connections it serves; any thread may read (base/counters.h).
 #pragma once
 
 #include <array>
@@ -21,6 +21,7 @@ namespace farcached::node {
 #define SERVICE_COUNTERS(X)                                                                       \
     X(connections_opened, "connections that were accepted")                                       \
     X(connections_welcomed, "connections whose greeting was answered with a welcome")             \
+    X(connections_two_sided, "of these, connections of proxies of an older version, which are served two-sided") \
     X(connections_over, "connections that have ended")                                            \
     X(connections_turned_away, "connections that were closed at once, as there was no descriptor for them") \
     X(request_frames, "frames of requests")                                                       \
@@ -40,6 +41,7 @@ namespace farcached::node {
     X(values_fetched, "of these, values that were READ from the proxy's memory")                  \
     X(values_unfetched, "values that the proxy lent, and that were asked for in pieces instead")  \
     X(values_abandoned, "values that came in pieces and were given up by the proxy")              \
+    X(values_over_budget, "values that were refused because connections held as many bytes as they may together") \
     X(values_sent, "values and texts that were sent in pieces")                                   \
     X(accesses, "accesses reported by proxies that read one-sided")                               \
     X(accesses_invalid, "reported accesses that name no possible item")                           \
@@ -64,7 +66,11 @@ namespace farcached::node {
     X(peer_goodbye, "the proxy said goodbye and had its last replies")             \
     X(no_greeting, "nobody greeted in time (--greeting-timeout-ms)")               \
     X(stopped, "the node stopped")                                                 \
-    X(no_memory, "there was no memory for the connection, or the proxy announced too many values")
+    X(no_memory, "there was no memory for the connection, or the proxy announced too many values") \
+    X(crowded_out, "too many connections were waiting to greet, most of them from this one's address")    \
+    X(displaced, "another connection needed the seat of this one, which was unused, silent, or one of too many of its address") \
+    X(silent, "nothing came for too long, not even a ping")                        \
+    X(over_budget, "connections held as many bytes as they may together, and this one held most for longest")
 
 enum class ServiceEnd : uint8_t {
 #define X(name, help) name,
@@ -81,12 +87,21 @@ constexpr std::string_view service_end_name(ServiceEnd end) {
     return names[size_t(end)];
 }
 
-// What a counter was at a reset is taken off it when it is shown; a gauge is shown as it is.
+constexpr std::string_view service_end_help(ServiceEnd end) {
+    constexpr std::string_view helps[] = {
+#define X(name, help) help,
+        SERVICE_ENDS(X)
+#undef X
+    };
+    return helps[size_t(end)];
+}
+
+// `stats reset` subtracts from counters only; gauges are shown unchanged.
 enum class StatKind : uint8_t { counter, gauge };
 
-// The rows from here on are shown, not counted here: `value` is what is shown.
+// The rows below are computed when shown: `value` is an expression.
 //
-// Who it is, with what a NodeStats knows:
+// The node's identity, from the members of a NodeStats:
 //        name            value                           help
 #define NODE_IDENTITY(X)                                                                                 \
     X(node, name_, "its name")                                                                           \
@@ -97,7 +112,7 @@ enum class StatKind : uint8_t { counter, gauge };
     X(rusage_system, seconds_text(own_usage().ru_stime), "CPU time that the kernel has used for it, in seconds") \
     X(item_size_max, node_.config().item_bytes_max, "largest item that it takes, key and all, in bytes")
 
-// How it leases; `config` is its LeaseConfig, `terms` are its LeaseTerms.
+// Lease settings; `config` is the LeaseConfig, `terms` are the LeaseTerms.
 //        name                value                                                help
 #define NODE_LEASE_TERMS(X)                                                                                            \
     X(lease_enabled, uint64_t(config.enabled), "1: leases are granted")                                                \
@@ -127,7 +142,8 @@ enum class StatKind : uint8_t { counter, gauge };
     X(prefixes_pending, gauge, s.prefixes_pending,                                                       \
       "prefixes whose items are deleted and still hold memory, until a sweep is over")                   \
     X(prefix_items, counter, s.prefix_items, "items that went by a delete by prefix")                    \
-    X(index_evictions, counter, s.overflow_evictions, "items that went because their bucket chain was full") \
+    X(index_evictions, counter, s.overflow_evictions,                                                    \
+      "items that were evicted because their bucket chain had its most buckets (keys aimed at one chain)") \
     X(numa_nodes, gauge, s.numa_nodes, "NUMA nodes that memory is divided among; 1: it is not")           \
     X(numa_refused, gauge, s.numa_refused, "parts of memory that the kernel did not bind to a NUMA node") \
     X(reads_counted, counter, s.reads_counted,                                                           \
@@ -137,26 +153,36 @@ enum class StatKind : uint8_t { counter, gauge };
 #define LEASE_STATS(X)                                                                                   \
     X(lease_granted, counter, s.leases.granted, "leases granted")                                        \
     X(lease_renewed, counter, s.leases.renewed, "leases that were granted again while they ran")         \
-    X(lease_denied_young, counter, s.leases.denied_young,                                                \
+    X(lease_denied_young, counter, s.leases.denied[size_t(protocol::LeaseDenial::young_)],               \
       "leases denied: the item was touched too seldom")                                                  \
-    X(lease_denied_wasted, counter, s.leases.denied_wasted,                                              \
-      "leases denied: the item replaces one that died under its lease")                                  \
-    X(lease_denied_no_room, counter, s.leases.denied_no_room,                                            \
-      "leases denied: no room where leased items may lie")                                               \
-    X(lease_denied_short, counter, s.leases.denied_short, "leases denied: the item expires too soon")    \
-    X(lease_denied_draining, counter, s.leases.denied_draining,                                          \
-      "leases denied: the item lies in a page whose leases are let run out, as room is needed")          \
-    X(lease_denied_stopped, counter, s.leases.denied_stopped,                                            \
-      "leases denied: there were none at all, as a store had found no memory")                           \
+    X(lease_denied_dead_key, counter, s.leases.denied[size_t(protocol::LeaseDenial::dead_key_)],         \
+      "leases denied: a dead slot of its key waits, and such slots hold more than --dead-share of memory")\
+    X(lease_denied_dead, counter, s.leases.denied[size_t(protocol::LeaseDenial::dead_)],                 \
+      "leases denied: dead slots hold more than twice --dead-share of memory")                           \
+    X(lease_denied_no_room, counter, s.leases.denied[size_t(protocol::LeaseDenial::no_room_)],           \
+      "leases denied: the lease zone has no slot for the item")                                          \
+    X(lease_denied_short, counter, s.leases.denied[size_t(protocol::LeaseDenial::short_)],               \
+      "leases denied: the item expires too soon, or a flush is scheduled")                               \
+    X(lease_denied_draining, counter, s.leases.denied[size_t(protocol::LeaseDenial::draining_)],         \
+      "leases denied: the page of the item is draining")                                                 \
+    X(lease_denied_stopped, counter, s.leases.denied[size_t(protocol::LeaseDenial::stopped_)],           \
+      "leases denied: a store found no memory, and there are no leases for a while")                     \
+    X(lease_denied_tokens, counter, s.leases.denied[size_t(protocol::LeaseDenial::tokens_)],             \
+      "leases denied: the item is stale, or a recache token of it is out")                               \
+    X(lease_denied_sparse, counter, s.leases.denied[size_t(protocol::LeaseDenial::sparse_)],             \
+      "leases denied: the item fills less than a quarter of its slot")                                   \
     X(lease_pages_draining, gauge, s.leases.draining, "pages whose leases are let run out")              \
     X(lease_pages_drained, counter, s.leases.drained, "such pages that became free")                     \
     X(lease_stopped, gauge, s.leases.stopped, "1: no leases are granted for now, as a store found no memory") \
     X(lease_stops, counter, s.leases.stops, "times that this began")                                     \
     X(lease_moved, counter, s.leases.moved, "items moved to where leased items may lie")                 \
-    X(lease_bytes, gauge, s.leases.bytes, "bytes of items whose lease runs")                             \
-    X(reclaim_pending_bytes, gauge, s.leases.pending_bytes,                                              \
-      "bytes of items that died under a lease that runs")                                                \
-    X(reclaim_pending_slots, gauge, s.leases.pending_slots, "slots of such items")                       \
+    X(lease_bytes, gauge, s.leases.bytes, "bytes of the slots of items under leases")                    \
+    X(lease_slack_bytes, gauge, s.leases.slack_bytes, "bytes of these slots that their items do not fill")   \
+    X(lease_in_place, counter, s.leases.in_place, "items written in place under a lease")                \
+    X(lease_revived, counter, s.leases.revived, "dead slots that a store of their key revived")          \
+    X(reclaim_pending_bytes, gauge, s.leases.dead_bytes,                                                 \
+      "bytes of dead slots, which wait for the end of their lease")                                      \
+    X(reclaim_pending_slots, gauge, s.leases.dead_slots, "dead slots")                                   \
     X(queue_0, gauge, s.queues[0], "items in the policy's lowest queue, or in its only one")             \
     X(queue_1, gauge, s.queues[1], "items in its second queue; s3fifo: the main one")                    \
     X(queue_2, gauge, s.queues[2], "items in its third queue")                                           \
@@ -166,7 +192,7 @@ enum class StatKind : uint8_t { counter, gauge };
     X(queue_6, gauge, s.queues[6], "items in its seventh queue")                                         \
     X(queue_7, gauge, s.queues[7], "items in its highest queue")
 
-// Of each size class that is or was in use, as "class:name"; the first also summed over classes. `c` is a ClassStats.
+// For each size class that is or was in use, as "class:name"; the first list is also summed over classes. `c` is a ClassStats.
 //
 //        name                value                  help
 #define NODE_CLASS_SUMS(X)                                                                        \

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What is done for the requests of a frame: one operation of the node each, and its reply.
+// Executes the requests of a frame: one operation of the node each, and its reply.
 #include <cstring>
 #include <new>
 #include <string>
@@ -7,6 +7,8 @@
 
 #include "base/broken.h"
 #include "base/check.h"
+#include "base/hash.h"
+#include "fabric/local_read.h"
 #include "node/service.h"
 
 namespace farcached::node {
@@ -21,6 +23,16 @@ using protocol::ValueForm;
 
 namespace {
 
+// nullptr: the operation has no key.
+protocol::Key* key_of(protocol::RequestOp& op) {
+    return std::visit(
+        [](auto& any) -> protocol::Key* {
+            if constexpr (requires { any.key; }) return &any.key;
+            return nullptr;
+        },
+        op);
+}
+
 ReplyOptions reply_to(uint32_t tag) {
     ReplyOptions options;
     options.tag = tag;
@@ -33,7 +45,29 @@ std::unique_ptr<char[]> NodeService::take_memory(uint64_t bytes) {
     return std::unique_ptr<char[]>(new (std::nothrow) char[bytes]);
 }
 
-// A run of requests of one frame, and their replies.
+std::unique_ptr<char[]> NodeService::take_memory_to_send(uint64_t bytes) {
+    const uint64_t now = now_ms();
+    if (!account_.take(bytes, now, now, PeerBudget::For::value)) {
+        counters_.values_over_budget.add(1);
+        return nullptr;
+    }
+    std::unique_ptr<char[]> memory = take_memory(bytes);
+    if (memory == nullptr) account_.give_back(bytes, now);
+    to_send_since_ms_ = now;
+    return memory;
+}
+
+// False: no room, and the connection ends.
+bool NodeService::charge_record(Incoming& incoming) {
+    incoming.since_ms = now_ms();
+    return account_.take(incoming_record_bytes, incoming.since_ms, incoming.since_ms, PeerBudget::For::frame);
+}
+
+void NodeService::uncharge(Incoming& incoming) {
+    account_.give_back(incoming_record_bytes + incoming.charged, incoming.since_ms);
+}
+
+// A sequence of requests of one frame, with their replies.
 struct NodeService::Turn {
     uint64_t sequence;
     NodeSeconds now;
@@ -52,28 +86,61 @@ void NodeService::requests(protocol::Frame frame) {
         if (in_flight_.contains(frame.sequence)) return bad(FrameError::request_repeated);
         if (in_flight_.size() >= credits_) return bad(FrameError::credits_exceeded);
         counters_.request_frames.add(1);
-        in_flight(frame.sequence);  // the frame itself, until it has been read
+        in_flight(frame.sequence);  // the frame itself, until it is fully read
     }
     const NodeReading now = shared_.clock();
+    seat_.used(now.seconds);
     shared_.flushes.due(now.seconds);
     Turn turn{frame.sequence, now.seconds,
               {channel_->out(), limits_.frame_bytes_max, frame.sequence, told(now)}};
     protocol::RequestReader reader(frame, limits_);
-    NodeRequest request;
-    FrameStep step = reader.next(request);
-    while (step == FrameStep::entry) {
-        execute(turn, request);
-        if (state_ != State::open) break;
-        if (!may_go_on() && reader.requests_left() != 0) {
-            halted_ = {reader.requests_left(), reader.bytes_left()};
-            turn.replies.end();
-            return;
-        }
-        step = reader.next(request);
+    FrameStep step = FrameStep::entry;
+    bool goes_on = true;
+    while (goes_on && step == FrameStep::entry) {
+        step = look_ahead(reader);
+        goes_on = execute_ahead(turn);
     }
     turn.replies.end();
+    if (!goes_on) return;
     if (step == FrameStep::bad) return bad(reader.error());
-    if (state_ == State::open) answered(frame.sequence);
+    answered(frame.sequence);
+}
+
+// Parses the next requests of the frame, hashes their keys and prefetches the memory they read: all buckets, then all items.
+// Returns the step of the last parse; the requests before it are in ahead_.
+FrameStep NodeService::look_ahead(protocol::RequestReader& reader) {
+    const fabric::RegionView& view = shared_.node.view();
+    FrameStep step = FrameStep::entry;
+    ahead_count_ = 0;
+    const bool alone = reader.requests_left() == 1;
+    while (ahead_count_ < ahead_.size()) {
+        Ahead& next = ahead_[ahead_count_];
+        step = reader.next(next.request);
+        if (step != FrameStep::entry) break;
+        next.left = {reader.requests_left(), reader.bytes_left()};
+        next.key = key_of(next.request.op);
+        if (next.key != nullptr) {
+            next.key->hash = hash_key(next.key->bytes, view.hash_seed);
+            if (!alone) fabric::prefetch_bucket(view, next.key->hash);
+        }
+        ahead_count_++;
+    }
+    if (alone) return step;
+    for (uint32_t i = 0; i < ahead_count_; i++)
+        if (ahead_[i].key != nullptr) fabric::prefetch_item(view, ahead_[i].key->hash);
+    return step;
+}
+
+// Executes in order. False: the frame stays unfinished, because the connection ends or its replies must be sent first (N3).
+bool NodeService::execute_ahead(Turn& turn) {
+    for (uint32_t i = 0; i < ahead_count_; i++) {
+        execute(turn, ahead_[i].request);
+        if (state_ != State::open) return false;
+        if (ahead_[i].left.requests == 0 || may_go_on()) continue;
+        halted_ = ahead_[i].left;
+        return false;
+    }
+    return true;
 }
 
 void NodeService::execute(Turn& turn, NodeRequest& request) {
@@ -96,19 +163,18 @@ void NodeService::refuse(Turn& turn, uint32_t tag, RequestRefusal why) {
     turn.replies.add(protocol::RefusedReply{why}, reply_to(tag));
 }
 
-// The text or value is announced already.
+// The text or value is already announced.
 void NodeService::send_later(Turn& turn, uint32_t tag, std::unique_ptr<char[]> value, uint64_t size) {
     in_flight(turn.sequence);
     outgoing_bytes_ += size;
-    outgoing_.push_back({turn.sequence, tag, std::move(value), size, 0});
+    outgoing_.push_back({turn.sequence, tag, std::move(value), size, 0, to_send_since_ms_});
 }
 
 // ---- operations ---------------------------------------------------------------------------------------
 
-// The value goes from the node's memory to the frame that is being written, under the partition's lock; one that is
-// too large for a frame, to memory of its own.
+// Copies the value from the node's memory into the outgoing frame, under the partition's lock. A value too large for a frame
+// goes to its own buffer.
 void NodeService::run(Turn& turn, const RequestOptions& options, protocol::GetOp& op) {
-    op.key = shared_.node.key(op.key.bytes);
     op.lease = grants(options);
     ReplyOptions with = reply_to(options.tag);
     with.grant_room = options.want_grant;
@@ -119,7 +185,7 @@ void NodeService::run(Turn& turn, const RequestOptions& options, protocol::GetOp
         if (options.no_value) return nullptr;
         if (turn.replies.must_follow(head, meta.value_len)) {
             with.value = ValueForm::follows;
-            apart = take_memory(meta.value_len);
+            apart = take_memory_to_send(meta.value_len);
             return apart.get();
         }
         with.value = ValueForm::here;
@@ -130,7 +196,10 @@ void NodeService::run(Turn& turn, const RequestOptions& options, protocol::GetOp
     const bool hit = reply.status == protocol::GetReply::Status::hit;
     counters_.cmd_get.add(1);
     (hit ? counters_.get_hits : counters_.get_misses).add(1);
-    if (hit) with.grant = reply.grant;
+    if (hit) {
+        with.grant = reply.grant;
+        with.denied = reply.denied;
+    }
     if (in_frame != nullptr) {
         protocol::write_reply_head(in_frame, reply, with);
         return turn.replies.commit(head + reply.meta.value_len);
@@ -142,7 +211,6 @@ void NodeService::run(Turn& turn, const RequestOptions& options, protocol::GetOp
 }
 
 void NodeService::run(Turn& turn, const RequestOptions& options, protocol::StoreOp& op) {
-    op.key = shared_.node.key(op.key.bytes);
     op.lease = grants(options);
     store(turn, options.tag, op);
 }
@@ -151,25 +219,29 @@ void NodeService::store(Turn& turn, uint32_t tag, const protocol::StoreOp& op) {
     counters_.cmd_set.add(1);
     const protocol::StoreReply reply = shared_.node.store(op, turn.now);
     ReplyOptions with = reply_to(tag);
-    if (reply.status == protocol::StoreReply::Status::stored) with.grant = reply.grant;
+    with.grant = reply.grant;
+    with.denied = reply.denied;
     turn.replies.add(reply, with);
 }
 
 void NodeService::run(Turn& turn, const RequestOptions& options, protocol::DeleteOp& op) {
-    op.key = shared_.node.key(op.key.bytes);
     counters_.cmd_delete.add(1);
     turn.replies.add(shared_.node.remove(op, turn.now), reply_to(options.tag));
 }
 
 void NodeService::run(Turn& turn, const RequestOptions& options, protocol::ArithOp& op) {
-    op.key = shared_.node.key(op.key.bytes);
+    op.lease = grants(options);
     counters_.cmd_arith.add(1);
-    turn.replies.add(shared_.node.arith(op, turn.now), reply_to(options.tag));
+    const protocol::ArithReply reply = shared_.node.arith(op, turn.now);
+    ReplyOptions with = reply_to(options.tag);
+    with.grant = reply.grant;
+    with.denied = reply.denied;
+    turn.replies.add(reply, with);
 }
 
 void NodeService::run(Turn& turn, const RequestOptions& options, protocol::ForgetOp& op) {
     counters_.cmd_forget.add(1);
-    shared_.node.forget(shared_.node.key(op.key.bytes), turn.now);
+    shared_.node.forget(op.key, turn.now);
     turn.replies.add(protocol::DoneReply(), reply_to(options.tag));
 }
 
@@ -183,7 +255,7 @@ void NodeService::run(Turn& turn, const RequestOptions& options, protocol::Flush
     turn.replies.add(protocol::DoneReply(), reply_to(options.tag));
 }
 
-// Answered at its end, in a later turn: a look at all leased items takes its time, and others have theirs meanwhile.
+// Replied to at its end, in a later step: visiting all leased items takes long, and other connections run in between.
 void NodeService::delete_prefix(Turn& turn, uint32_t tag, std::string_view prefix) {
     counters_.cmd_delete_prefix.add(1);
     std::optional<Node::PrefixDelete> begun = shared_.node.begin_delete_prefix(prefix);
@@ -223,7 +295,7 @@ void NodeService::run(Turn& turn, const RequestOptions& options, protocol::Stats
     const bool follows = turn.replies.must_follow(sizeof(protocol::ReplyHeader), text.size());
     std::unique_ptr<char[]> apart;
     if (follows) {
-        apart = take_memory(text.size());
+        apart = take_memory_to_send(text.size());
         if (apart == nullptr) return refuse(turn, options.tag, RequestRefusal::no_memory);
         std::memcpy(apart.get(), text.data(), text.size());
     }
@@ -247,6 +319,11 @@ void NodeService::announce(Turn& turn, const NodeRequest& request) {
         return bad(FrameError::request_repeated);
     }
     Incoming& incoming = place->second;
+    if (!charge_record(incoming)) {
+        incoming_.erase(place);
+        turn.replies.end();
+        return end_ousted();
+    }
     incoming.op = std::get<protocol::StoreOp>(request.op);
     incoming.key = incoming.op.key.bytes;
     incoming.op.lease = grants(request.options);
@@ -264,7 +341,7 @@ void NodeService::announce(Turn& turn, const NodeRequest& request) {
     incoming_bytes_ += request.value_bytes;
 }
 
-// It has come, or will not come, or does not matter.
+// The value is complete, abandoned or no longer needed.
 void NodeService::value_over(Incomings::iterator found, bool abandoned, std::string_view value) {
     const Address address = found->first;
     Incoming& incoming = found->second;
@@ -283,12 +360,13 @@ void NodeService::value_over(Incomings::iterator found, bool abandoned, std::str
         refuse(turn, address.second, incoming.refusal);
     } else {
         counters_.values_received.add(1);
-        incoming.op.key = shared_.node.key(incoming.key);
+        incoming.op.key.bytes = incoming.key;  // hashed at the announcement
         incoming.op.value = value;
         store(turn, address.second, incoming.op);
     }
     turn.replies.end();
     if (incoming.admitted) incoming_bytes_ -= incoming.progress.total;
+    uncharge(incoming);
     incoming_.erase(found);
     answered(address.first);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Accesses that the node did not see: told of with requests, or in reports, which are answered with new leases.
+// Accesses that the node did not see: sent with requests, or in reports, whose replies carry new leases.
 #include <algorithm>
 #include <array>
 
@@ -11,9 +11,8 @@ namespace farcached::node {
 using protocol::Frame;
 using protocol::FrameError;
 
-// Where an item of this node could lie as the record says. Whether it does is for the partition to say, under its
-// lock; what it compares is what is put here.
-bool NodeService::possible(const protocol::AccessRecord& record, Access& access) const {
+// Computes where the record's item would be. Only the partition can confirm it, under its lock, from these values.
+bool NodeService::possible(const protocol::ItemAccess& record, Access& access) const {
     const fabric::RegionView& view = shared_.node.view();
     const uint64_t arena = view.header->arena_offset;
     if (record.region != 0) return false;
@@ -34,9 +33,10 @@ bool NodeService::possible(const protocol::AccessRecord& record, Access& access)
     }
     access.slot_word =
         layout::Slot::make(layout::tag_of(record.hash), uint8_t(size_class), offset).word;
-    access.guard_word = layout::Guard::make(record.generation, layout::GuardState::live).word;
+    access.guard_word = 0;  // a record contains only the tag
     access.hash = record.hash;
     access.times = record.count;
+    access.generation_tag = record.generation_tag;
     return true;
 }
 
@@ -46,7 +46,7 @@ void NodeService::accesses(const Frame& frame) {
     size_t filled = 0;
     const NodeSeconds now = shared_.clock().seconds;
     for (uint32_t i = 0; i < frame.count; i++) {
-        protocol::AccessRecord record;
+        protocol::ItemAccess record;
         const FrameError error = protocol::access_at(frame, i, record);
         if (error != FrameError::none) return bad(error);
         counters_.accesses.add(1);
@@ -63,7 +63,7 @@ void NodeService::accesses(const Frame& frame) {
 
 // ---- reports ------------------------------------------------------------------------------------------
 
-// The first record is looked at whatever the time, so that a report gets somewhere.
+// Processes the first record regardless of the time, so that every report makes progress.
 void NodeService::report(const Frame& frame, bool written) {
     if (state_ == State::leaving) return bad(FrameError::kind_unexpected);
     const uint64_t began_ns = shared_.steady_ns();
@@ -73,7 +73,7 @@ void NodeService::report(const Frame& frame, bool written) {
     uint64_t spent_us = 0;
     uint32_t looked_at = 0;
     do {
-        protocol::AccessRecord record;
+        protocol::ItemAccess record;
         const FrameError error = protocol::access_at(frame, looked_at, record);
         if (error != FrameError::none) return bad(error);
         terms_ms[looked_at++] = renew(record, now);
@@ -86,40 +86,36 @@ void NodeService::report(const Frame& frame, bool written) {
     if (looked_at < frame.count) counters_.report_cut_short.add(1);
     const uint32_t left_us = report_us_max - uint32_t(std::min<uint64_t>(spent_us, report_us_max));
     protocol::append_reported(answer_, frame.sequence, left_us, {terms_ms.data(), looked_at});
-    answer_report(frame.sequence, written);
+    answer_report(written);
 }
 
-// The proxy's container is its own again when it is told of what is there: it has had the last answer before it sent
-// this report, or has only itself to blame.
-void NodeService::answer_report(uint64_t sequence, bool written) {
+// A proxy reports again only after it has the last reply, so its container is free. A proxy that reports earlier harms only
+// itself.
+void NodeService::answer_report(bool written) {
     const std::string_view answer(answer_.data(), answer_.size());
-    if (written && channel_->post_write(answer)) {
+    if (written && channel_->post_report(answer))
         counters_.report_answers_written.add(1);
-        protocol::append_written(channel_->out(), protocol::FrameKind::reported_written, sequence, uint32_t(answer.size()));
-    } else {
+    else
         channel_->out().append(answer);
-    }
     answer_.clear(protocol::report_bytes_max);
 }
 
-// The container is the proxy's to change at any time: what is looked at is a copy (C2).
-void NodeService::report_written(const Frame& notice) {
+// The proxy may change the container at any time, so the node works on a copy (C2). The order of a report and a later goodbye
+// is unknown: after the goodbye no reply is possible.
+void NodeService::written(size_t bytes) {
     static_assert(protocol::report_bytes_max <= fabric::container_bytes);
-    if (!channel_->has_container()) return bad(FrameError::written_stranger);
-    protocol::WrittenRecord written;
-    FrameError error = protocol::parse_written(notice, written);
-    if (error != FrameError::none) return bad(error);
-    std::array<char, protocol::report_bytes_max> copy;
-    channel_->copy_container(copy.data(), written.bytes);
+    if (state_ != State::greeting && state_ != State::open) return;
+    std::array<char, fabric::container_bytes> copy;
+    channel_->copy_container(copy.data(), bytes);
     Frame frame;
-    error = protocol::read_written(notice, {copy.data(), written.bytes}, limits_, frame);
+    const FrameError error = protocol::parse_written({copy.data(), bytes}, limits_, frame);
     if (error != FrameError::none) return bad(error);
     counters_.reports_written.add(1);
     report(frame, /* written= */ true);
 }
 
-// The term of the new lease; 0: there is none.
-uint32_t NodeService::renew(const protocol::AccessRecord& record, NodeSeconds now) {
+// The term of the new lease; 0: none.
+uint32_t NodeService::renew(const protocol::ItemAccess& record, NodeSeconds now) {
     Access seen;
     if (!possible(record, seen)) {
         counters_.accesses_invalid.add(1);

@@ -10,8 +10,8 @@ namespace farcached::node {
 
 namespace {
 
-// Up to here classes are a stride apart, whatever the factor: what an item of 64 bytes would lose to the next class at 1.25 is
-// as much as its index entry.
+// Up to this size, classes are one stride apart for any factor. At 1.25, an item of 64 bytes would waste as much as its index
+// entry takes.
 constexpr uint32_t fine_bytes_max = 256;
 
 uint32_t to_stride(double bytes) {
@@ -27,7 +27,7 @@ SizeClasses::SizeClasses(uint32_t chunk_bytes_min, double growth_factor) {
     double size = std::max<double>(layout::slot_bytes_min,
                                    double(sizeof(layout::ItemHeader)) + chunk_bytes_min);
     size = std::min<double>(size, layout::page_bytes);
-    // A factor near 1 would want more classes than there are numbers: spread them over the range instead.
+    // A factor near 1 needs more classes than there are numbers: spreads them over the range instead.
     double factor = std::max(
         growth_factor, std::pow(double(layout::page_bytes) / size, 1.0 / double(classes_max - 2)));
     while (size <= layout::page_bytes / 2.0 && count_ < classes_max - 1) {

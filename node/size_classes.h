@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// SizeClasses: which slot sizes pages are cut into, from -n and -f as memcached counts them: each class is the
-// growth factor larger than the one before, the last is a whole page. Larger items take runs of pages.
+// SizeClasses: the slot sizes of pages, from -n and -f as in memcached. Each class is the growth factor larger than the one
+// before; the last is a whole page. Larger items take runs of pages. Immutable; any thread.
 #pragma once
 
 #include <array>

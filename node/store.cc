@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The operations of protocol/op.h, with memcached's meaning, over one partition's primitives.
+// The operations of protocol/op.h, with memcached's semantics, on a partition's primitives.
 #include <algorithm>
 #include <charconv>
+#include <new>
 #include <string>
 
 #include "base/broken.h"
 #include "base/check.h"
+#include "base/limits.h"
 #include "node/impl.h"
 #include "protocol/words.h"
 
@@ -22,10 +24,10 @@ using protocol::GetReply;
 using protocol::StoreOp;
 using protocol::StoreReply;
 
-// Runs `body(partition, reserved, need_pages)` under the key's partition lock until it does not ask for pages;
-// what it asks for is reserved between two tries, without the lock. False: no memory.
+// Runs `body(partition, reserved, need_pages)` under the key's partition lock until it needs no more pages. Reserves the needed
+// pages between two tries, without the lock. False: no memory.
 template <class Body>
-bool with_memory(Node::Impl& impl, uint64_t hash, NodeSeconds now, Body&& body) {
+bool with_memory(Node::Impl& impl, uint64_t hash, NodeSeconds& now, Body&& body) {
     constexpr uint32_t tries_max = 8;
     Reservation reserved;
     struct GiveBack {
@@ -39,6 +41,7 @@ bool with_memory(Node::Impl& impl, uint64_t hash, NodeSeconds now, Body&& body) 
         {
             Partition& partition = impl.partition(hash);
             std::lock_guard hold(partition.lock);
+            now = partition.latest(now);
             done = body(partition, reserved, need_pages);
         }
         if (done || need_pages == 0) break;
@@ -48,35 +51,24 @@ bool with_memory(Node::Impl& impl, uint64_t hash, NodeSeconds now, Body&& body) 
     return done;
 }
 
-// What must not stay as it is goes, if it can neither be written anew nor where it is leased; its bytes stay until
-// the lease has ended. No slot in the place then.
-Index::Place rewrite_or_evict(Partition& partition, Index::Place at, const NewItem& item,
-                              NodeSeconds now) {
-    Index::Place place = partition.rewrite(at, item, now);
-    if (place.slot == nullptr) partition.kill(at.ref, at.slot, Gone::evicted, now);
-    return place;
-}
-
-// A touch that lengthens changes only the descriptor, one that shortens is a mutation (S1); so is one to a moment
-// that a running lease would outlive (S3).
+// Extending the life of an unleased item changes only the descriptor: the header's expiry time is a lower bound (S13). Under a
+// lease, readers with remote pointers use the header, so it is rewritten.
 Index::Place touch(Node::Impl& impl, Partition& partition, Index::Place at, const protocol::Key& key,
                    NodeSeconds exptime, NodeSeconds now) {
     const layout::ItemHeader& header = impl.arena.header(at.ref);
     Descriptor& descriptor = impl.arena.descriptor(at.ref);
-    bool lengthens = exptime == never_expires ||
-                     (header.exptime != never_expires && exptime >= header.exptime);
-    if (partition.lease_runs(at.ref, now))
-        if (exptime != never_expires && exptime < descriptor.lease_end) lengthens = false;
-    if (lengthens) {
+    const bool lengthens = exptime == never_expires ||
+                           (header.exptime != never_expires && exptime >= header.exptime);
+    if (exptime == header.exptime || (lengthens && !partition.lease_runs(at.ref, now))) {
         descriptor.exptime = exptime;
         return at;
     }
     NewItem item = partition.same_item(key, at.ref);
     item.exptime = exptime;
-    return rewrite_or_evict(partition, at, item, now);
+    return partition.rewrite(at, item, now);
 }
 
-// Win and stale tokens (meta W, X, Z). The item is marked so that lock-free mg readers come here.
+// Win and stale tokens (meta W, X, Z). The item is marked so that one-sided mg readers use RPC.
 Index::Place hand_out_tokens(Node::Impl& impl, Partition& partition, Index::Place at, const GetOp& op,
                              NodeSeconds now, GetReply& reply) {
     const Descriptor& descriptor = impl.arena.descriptor(at.ref);
@@ -89,11 +81,17 @@ Index::Place hand_out_tokens(Node::Impl& impl, Partition& partition, Index::Plac
         if (!sent && descriptor.exptime != never_expires)
             if (descriptor.exptime < *op.recache_before) win = true;
     reply.meta.win = win;
-    if (!win || at.slot == nullptr) return at;
+    if (!win) return at;
     NewItem item = partition.same_item(op.key, at.ref);
     item.descriptor_flags |= item_win_sent;
     item.format |= layout::format_tokens;
-    return rewrite_or_evict(partition, at, item, now);
+    return partition.rewrite(at, item, now);
+}
+
+template <class Reply>
+void lease_to(Reply& reply, const Partition::Granted& granted) {
+    reply.grant = granted.grant;
+    reply.denied = granted.denied;
 }
 
 bool vivify(Partition& partition, const GetOp& op, NodeSeconds now, Reservation& reserved,
@@ -104,7 +102,7 @@ bool vivify(Partition& partition, const GetOp& op, NodeSeconds now, Reservation&
     item.descriptor_flags = item_win_sent;
     item.format = layout::format_tokens;
     if (op.key_binary) item.format |= layout::format_key_binary;
-    Ref ref = partition.allocate(item.bytes(), now, nil, reserved, need_pages);
+    Ref ref = partition.room_for(item, {}, now, reserved, need_pages);
     if (ref == nil) {
         if (need_pages == 0) partition.count_no_memory(item.bytes());
         return false;
@@ -120,6 +118,10 @@ bool vivify(Partition& partition, const GetOp& op, NodeSeconds now, Reservation&
     reply.meta.win_sent = false;
     value(reply.meta);
     if (!op.no_bump) partition.access(ref, now);
+    if (op.lease) {
+        Index::Place at = partition.locate(op.key);
+        lease_to(reply, partition.grant(at, now, Partition::Asker::mutation));
+    }
     return true;
 }
 
@@ -135,7 +137,7 @@ StoreReply stored_reply(const Partition& partition, Ref ref) {
     return reply;
 }
 
-// What memcached's conditions say of storing over what was found; `stored` means go ahead.
+// memcached's conditions for storing over the found item; `stored` means proceed.
 StoreReply::Status verdict(const StoreOp& op, bool exists, uint64_t cas, bool& as_stale) {
     using Status = StoreReply::Status;
     using Mode = StoreOp::Mode;
@@ -149,7 +151,7 @@ StoreReply::Status verdict(const StoreOp& op, bool exists, uint64_t cas, bool& a
         case Mode::add: return Status::not_stored;
         case Mode::cas:
             if (op.cas_compare.has_value() && *op.cas_compare == cas && cas != 0) return Status::stored;
-            if (op.invalidate && op.cas_compare.has_value() && *op.cas_compare < cas) {
+            if (op.invalidate && op.cas_compare.value_or(0) != 0 && *op.cas_compare < cas) {
                 as_stale = true;
                 return Status::stored;
             }
@@ -184,7 +186,7 @@ NewItem compose(const StoreOp& op, const Partition& partition, const Partition::
         item.value = append ? partition.value_of(old) : op.value;
         item.value_tail = append ? op.value : partition.value_of(old);
     }
-    if (as_stale) {  // it lives no longer for that, and its win was handed out if it was
+    if (as_stale) {  // keeps its expiry time, and the win token if one was handed out
         const Descriptor& old = arena.descriptor(found.place.ref);
         item.exptime = old.exptime;
         item.descriptor_flags = uint8_t(item_stale | (old.flags & item_win_sent));
@@ -207,9 +209,111 @@ bool overwrite_in_place(Arena& arena, const Partition::Found& found, const NewIt
     return true;
 }
 
+// BorrowedBytes::Release.
+void unpin(void* partition, uint64_t ref) {
+    Partition& of = *static_cast<Partition*>(partition);
+    std::lock_guard hold(of.lock);
+    of.unpin(Ref(ref));
+}
+
 }  // namespace
 
-GetReply Node::get(const GetOp& op, NodeSeconds now, ValueSink value) {
+// ---- values received in parts -----------------------------------------------------------------------
+
+struct Upload::Place {
+    Partition& partition;
+    const Ref ref;
+    uint64_t* const words;  // of the slot
+    const size_t start;     // of the value in it
+    bool published = false;
+};
+
+Upload::Upload(std::unique_ptr<Place> place, uint64_t value_bytes) : place_(std::move(place)), value_bytes_(value_bytes) {}
+
+Upload::~Upload() {
+    if (place_->published) return;
+    std::lock_guard hold(place_->partition.lock);
+    place_->partition.drop_received(place_->ref);
+}
+
+void Upload::append(std::string_view bytes) {
+    CHECK(bytes.size() <= missing());
+    words::copy_in(place_->words, place_->start + filled_, bytes.data(), bytes.size());
+    advance(bytes.size());
+}
+
+std::span<char> Upload::room() {
+#ifdef __SANITIZE_THREAD__
+    return {};  // kernel writes do not race with readers by atomic words, but TSan cannot tell
+#else
+    return {reinterpret_cast<char*>(place_->words) + place_->start + filled_, missing()};
+#endif
+}
+
+// Pads the last word with zeros.
+void Upload::advance(uint64_t bytes) {
+    CHECK(bytes <= missing());
+    filled_ += bytes;
+    const size_t end = place_->start + value_bytes_;
+    constexpr char zeros[sizeof(uint64_t)] = {};
+    if (missing() == 0 && end % sizeof zeros != 0) words::copy_in(place_->words, end, zeros, sizeof zeros - end % sizeof zeros);
+}
+
+std::string_view Upload::value() const {
+    CHECK(missing() == 0);
+    return {reinterpret_cast<const char*>(place_->words) + place_->start, value_bytes_};
+}
+
+// Whether the item's value is the one in the slot, complete.
+bool Upload::holds(const NewItem& item) const {
+    return missing() == 0 && item.value.data() == value().data() && item.value_tail.empty();
+}
+
+void Upload::publish() {
+    place_->partition.take_received(place_->ref);
+    place_->published = true;
+}
+
+std::unique_ptr<Upload> Node::begin_upload(const protocol::Key& key, uint64_t value_bytes, NodeSeconds now) {
+    const uint64_t bytes = layout::item_bytes(key.bytes.size(), value_bytes);
+    if (value_bytes == 0 || too_large(key.bytes.size(), value_bytes)) return nullptr;
+    // Checked before any eviction; and a refusal is no memory shortage, which would stop leases.
+    const uint64_t kept = Arena::kept_by_item(bytes);
+    if (!impl_->arena.count_receiving(kept)) return nullptr;
+    Ref ref = nil;
+    const auto body = [&](Partition& partition, Reservation& reserved, uint64_t& need_pages) {
+        ref = partition.receive(bytes, now, reserved, need_pages);
+        return ref != nil;
+    };
+    if (!with_memory(*impl_, key.hash, now, body)) {
+        impl_->arena.uncount_receiving(kept);
+        return nullptr;
+    }
+    uint64_t* const at = impl_->arena.words(ref);
+    constexpr size_t key_at = sizeof(layout::ItemHeader);
+    Partition& partition = impl_->partition(key.hash);
+    std::unique_ptr<Upload> upload;
+    try {
+        auto place = std::unique_ptr<Upload::Place>(new Upload::Place{partition, ref, at, key_at + key.bytes.size()});
+        upload.reset(new Upload(std::move(place), value_bytes));
+    } catch (const std::bad_alloc&) {
+        std::lock_guard hold(partition.lock);
+        partition.drop_received(ref);
+        return nullptr;
+    }
+    words::copy_in(at, key_at, key.bytes.data(), key.bytes.size());  // the header follows when the item is published
+    return upload;
+}
+
+// ---- operations -------------------------------------------------------------------------------------
+
+bool Node::may_lend(uint64_t value_bytes, uint64_t freed) const {
+    return impl_->arena.may_pin(Arena::kept_by_item(layout::item_bytes(limits::key_bytes_max, value_bytes)), freed);
+}
+
+uint64_t Node::bytes_lent() const { return impl_->arena.pinned_bytes(); }
+
+GetReply Node::get(const GetOp& op, NodeSeconds now, ValueSink value, BorrowedBytes* lent) {
     GetReply reply;
     auto body = [&](Partition& partition, Reservation& reserved, uint64_t& need_pages) {
         Partition::Found found = partition.find(op.key, now);
@@ -222,6 +326,8 @@ GetReply Node::get(const GetOp& op, NodeSeconds now, ValueSink value) {
         reply.status = GetReply::Status::hit;
         reply.why = protocol::Miss::none;
         partition.see_reads(at.ref, now);
+        // The header sent a one-sided reader here, and would again.
+        if (has_expired(impl_->arena.header(at.ref).exptime, now) && !op.peek) partition.true_exptime(at, now);
         reply.meta = partition.meta(at.ref);
         const bool tokens_first = op.win_tokens && op.recache_first;
         if (tokens_first) at = hand_out_tokens(*impl_, partition, at, op, now, reply);
@@ -231,18 +337,20 @@ GetReply Node::get(const GetOp& op, NodeSeconds now, ValueSink value) {
         }
         if (op.win_tokens && !tokens_first) at = hand_out_tokens(*impl_, partition, at, op, now, reply);
         std::string_view bytes = partition.value_of(at.ref);
-        if (char* to = value(reply.meta)) std::memcpy(to, bytes.data(), bytes.size());
-        if (at.slot == nullptr) return true;
+        if (lent != nullptr && bytes.size() >= lent_bytes_min && partition.pin(at.ref))
+            *lent = BorrowedBytes(bytes, &partition, at.ref, &unpin);
+        else if (char* to = value(reply.meta))
+            std::memcpy(to, bytes.data(), bytes.size());
         if (!op.peek)
             if (!op.no_bump) partition.access(at.ref, now);
-        if (op.lease) reply.grant = partition.grant(at, now);
+        if (op.lease) lease_to(reply, partition.grant(at, now, Partition::Asker::get));
         return true;
     };
     if (!with_memory(*impl_, op.key.hash, now, body)) reply.status = GetReply::Status::no_memory;
     return reply;
 }
 
-StoreReply Node::store(const StoreOp& op, NodeSeconds now) {
+StoreReply Node::store(const StoreOp& op, NodeSeconds now, Upload* upload) {
     StoreReply reply;
     reply.status = StoreReply::Status::no_memory;
     if (too_large(op.key.bytes.size(), op.value.size())) {
@@ -273,20 +381,24 @@ StoreReply Node::store(const StoreOp& op, NodeSeconds now) {
             reply = stored_reply(partition, found.place.ref);
             return true;
         }
-        Ref pinned = exists ? found.place.ref : nil;
-        // A set may as well lose what it replaces; the others were promised that it is there.
+        // A set may lose the item it replaces; other modes must keep it.
         const bool keeps = exists && op.mode != StoreOp::Mode::set;
-        Ref ref = partition.allocate(item.bytes(), now, pinned, reserved, need_pages, keeps);
+        Ref ref = nil;
+        if (upload != nullptr && upload->holds(item))
+            ref = partition.room_for_received(upload->place_->ref, item, found.place, now);
+        else
+            ref = partition.room_for(item, found.place, now, reserved, need_pages, keeps);
         if (ref == nil) {
             if (need_pages == 0) partition.count_no_memory(item.bytes());
             return false;
         }
         item.cas = op.cas_set.has_value() ? *op.cas_set : partition.next_cas();
+        if (upload != nullptr && ref == upload->place_->ref) upload->publish();
         partition.put(ref, item, now, found.place);
         reply = stored_reply(partition, ref);
         if (op.lease) {
             Index::Place at = partition.locate(op.key);
-            reply.grant = partition.grant(at, now);
+            lease_to(reply, partition.grant(at, now, Partition::Asker::mutation));
         }
         return true;
     };
@@ -299,6 +411,7 @@ DeleteReply Node::remove(const DeleteOp& op, NodeSeconds now) {
     DeleteReply reply;
     Partition& partition = impl_->partition(op.key.hash);
     std::lock_guard hold(partition.lock);
+    now = partition.latest(now);
     Partition::Found found = partition.find(op.key, now);
     if (found.place.slot == nullptr) return reply;
     const Ref ref = found.place.ref;
@@ -330,21 +443,36 @@ DeleteReply Node::remove(const DeleteOp& op, NodeSeconds now) {
         if (!op.cas_set.has_value()) item.cas = partition.next_cas();
     }
     if (op.cas_set.has_value()) item.cas = *op.cas_set;
-    rewrite_or_evict(partition, found.place, item, now);
+    if (partition.rewrite(found.place, item, now).slot != nullptr) return reply;
+    // The value is being sent, and no memory is left for another copy of the item.
+    partition.kill(ref, found.place.slot, Gone::deleted, now);
     return reply;
 }
 
 namespace {
 
-// A number as memcached reads one: white space and a sign before it, then digits up to the end, white
-// space or a NUL. False: another thing, or more than 64 bits.
+// Parses a number as memcached does: white space, a sign, then digits up to the end, white space or a NUL. False: not a number,
+// or more than 64 bits. strtoull negates modulo 2^64; memcached refuses results above 2^63.
 bool read_number(std::string_view text, uint64_t& number) {
     constexpr std::string_view space = " \t\n\v\f\r";
     text.remove_prefix(std::min(text.find_first_not_of(space), text.size()));
-    if (text.starts_with('+')) text.remove_prefix(1);
+    const bool negative = text.starts_with('-');
+    if (negative || text.starts_with('+')) text.remove_prefix(1);
     auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
     if (error != std::errc()) return false;
+    if (negative) number = -number;
+    if (negative && number > uint64_t(INT64_MAX)) return false;
     return end == text.data() + text.size() || *end == 0 || space.find(*end) != space.npos;
+}
+
+// False: no memory.
+bool pad(std::string& padding, size_t bytes) noexcept {
+    try {
+        padding.assign(bytes, ' ');
+        return true;
+    } catch (const std::bad_alloc&) {
+        return false;
+    }
 }
 
 uint64_t apply(const ArithOp& op, uint64_t number) {
@@ -368,8 +496,8 @@ ArithReply Node::arith(const ArithOp& op, NodeSeconds now) {
         if (exists) {
             const Ref old = found.place.ref;
             reply.meta = partition.meta(old);
-            const bool checks = op.cas_compare.has_value() && *op.cas_compare != 0;
-            if (checks && *op.cas_compare != reply.meta.cas) {
+            // An empty value is no number, with any CAS.
+            if (op.cas_compare.value_or(0) != 0 && reply.meta.value_len != 0 && *op.cas_compare != reply.meta.cas) {
                 reply.status = ArithReply::Status::exists;
                 return true;
             }
@@ -384,33 +512,41 @@ ArithReply Node::arith(const ArithOp& op, NodeSeconds now) {
         char digits[20];
         char* end = std::to_chars(digits, digits + sizeof digits, reply.value).ptr;
         item.value = {digits, size_t(end - digits)};
-        // memcached writes a number that did not grow where the old one was, and pads it.
+        // memcached writes a number that did not grow in place of the old one, and pads it.
         std::string padding;
         if (exists && reply.meta.value_len >= item.value.size()) {
-            padding.assign(reply.meta.value_len - item.value.size(), ' ');
+            if (!pad(padding, reply.meta.value_len - item.value.size())) return partition.count_no_memory(item.bytes()), false;
             item.value_tail = padding;
             item.counts_as_new = false;
+        } else if (exists) {
+            item.descriptor_flags = 0;  // memcached stores a longer number as a new item, neither read nor stale
+            item.format &= layout::format_key_binary;
         }
-        if (!exists) item.exptime = *op.vivify;
-        if (exists && op.touch.has_value()) item.exptime = *op.touch;
+        item.exptime = (exists ? op.touch : op.vivify).value_or(item.exptime);
         item.cas = op.cas_set.has_value() ? *op.cas_set : partition.next_cas();
-        Ref ref = nil;
-        if (exists && item.bytes() <= reply.meta.item_bytes) {
-            const Index::Place place = partition.rewrite(found.place, item, now);
-            if (place.slot != nullptr) ref = place.ref;
-        }
-        if (ref == nil) {
-            Ref pinned = exists ? found.place.ref : nil;
-            ref = partition.allocate(item.bytes(), now, pinned, reserved, need_pages, exists);
-            if (ref == nil) {
+        Index::Place at = found.place;
+        // A run of pages visible to readers never gets other bytes: a longer number goes to another slot.
+        if (exists && item.bytes() <= std::min<uint64_t>(reply.meta.item_bytes, layout::page_bytes)) {
+            at = partition.rewrite(at, item, now);
+            if (at.slot == nullptr) {
+                partition.count_no_memory(item.bytes());
+                return false;
+            }
+        } else {
+            at.ref = partition.room_for(item, found.place, now, reserved, need_pages, exists);
+            if (at.ref == nil) {
                 if (need_pages == 0) partition.count_no_memory(item.bytes());
                 return false;
             }
-            partition.put(ref, item, now, found.place);
+            partition.put(at.ref, item, now, found.place);
         }
         reply.status = exists ? ArithReply::Status::ok : ArithReply::Status::vivified;
-        reply.meta = partition.meta(ref);
-        if (exists) partition.bump(ref, now);
+        reply.meta = partition.meta(at.ref);
+        if (exists) partition.bump(at.ref, now);
+        if (op.lease) {
+            at = partition.locate(op.key);
+            lease_to(reply, partition.grant(at, now, Partition::Asker::mutation));
+        }
         return true;
     };
     if (!with_memory(*impl_, op.key.hash, now, body)) reply.status = ArithReply::Status::no_memory;
@@ -428,6 +564,7 @@ uint8_t Node::size_class(size_t key_bytes, uint64_t value_bytes) const {
 void Node::forget(const protocol::Key& key, NodeSeconds now) {
     Partition& partition = impl_->partition(key.hash);
     std::lock_guard hold(partition.lock);
+    now = partition.latest(now);
     Partition::Found found = partition.find(key, now);
     if (found.place.slot != nullptr)
         partition.kill(found.place.ref, found.place.slot, Gone::deleted, now);

@@ -40,7 +40,7 @@ sockaddr_un address_of(const std::string& path) {
 
 int unix_socket() { return socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0); }
 
-// Does anybody listen there? Of another kind of socket too.
+// Does a process listen there, on any type of socket?
 bool is_served(const sockaddr_un& address) {
     const int fd = unix_socket();
     if (fd < 0) return false;

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// AdminSocket: the Unix socket at which a daemon's operator talks to it (--admin): made, guarded, and accepted from.
+// AdminSocket: the Unix socket for the daemon's operator (--admin): binds it, guards it and accepts from it.
 //
-// A1  Its mode is 0600, and who connects is root or the user that the process runs as; anybody else is told a sentence.
-// A2  A socket at which another process answers is left alone, a dead one's is replaced, and no other file is touched.
-// A3  At most connections_max connections at a time; one more is told a sentence.
-// A4  Nothing blocks. When the process is out of descriptors, accepting rests for a moment.
-// A5  One that the service manager passed (process/passed_sockets.h) has the mode that its unit says; its file stays.
+// A1  Its mode is 0600, and only root or the process's own user may connect; the socket rejects any other user with a
+//     message.
+// A2  listen() leaves a socket alone if another process answers there, replaces a dead one, and touches no other file.
+// A3  At most connections_max connections at a time; the socket rejects further ones with a message.
+// A4  Nothing blocks. When the process is out of descriptors, accepting pauses for a moment.
+// A5  A socket passed by the service manager (process/passed_sockets.h) has the mode that its unit sets; its file
+//     stays.
 //
-// Owner: the thread of the loop it was opened in, once it runs; left() may be called by any.
+// Owner: the thread of its event loop, once the loop runs; any thread may call left().
 #pragma once
 
 #include <event2/event.h>
@@ -28,24 +30,24 @@ namespace farcached::process {
 class AdminSocket {
   public:
     static constexpr uint32_t connections_max = 16;
-    // Owns the descriptor, which is non-blocking; whoever has closed it calls left().
+    // Takes ownership of the non-blocking descriptor; its owner calls left() after closing it.
     using Enter = std::function<void(int fd)>;
 
     // Binds and listens. `path`: conf::is_socket_path().
     static std::variant<std::unique_ptr<AdminSocket>, conf::Problem> listen(const std::string& path);
-    // Of a Unix socket that was passed; owns the descriptor.
+    // From a passed Unix socket; takes ownership of its descriptor.
     static std::unique_ptr<AdminSocket> adopt(const PassedSocket& socket);
-    ~AdminSocket();  // shuts
+    ~AdminSocket();  // calls shut()
     AdminSocket(const AdminSocket&) = delete;
     AdminSocket& operator=(const AdminSocket&) = delete;
 
-    // Accepts from now on, in the loop of `base`, which outlives this or is shut() before.
+    // Starts accepting, in the loop of `base`; shut() must precede the end of `base`.
     void open(event_base* base, Enter enter);
-    // Accepts no more, and removes the file that it made unless somebody else has put another one there since.
+    // Stops accepting, and removes the file that it made, unless another process replaced it.
     void shut();
     void left() { connections_.fetch_sub(1, std::memory_order_relaxed); }
 
-    // As it was given.
+    // As configured.
     const std::string& path() const { return path_; }
 
   private:

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Which CPUs threads run on.
+// The CPUs that threads run on.
+// Owner: none; any thread.
 #pragma once
 
 #include <cstdint>
@@ -10,11 +11,11 @@
 
 namespace farcached::process {
 
-// Refused: one of them is not among those that this process may use. `option`: which asked for them.
+// Refuses CPUs that this process may not use. `option`: names the option in the message.
 conf::Refusal check_cpus(std::string_view option, std::span<const uint32_t> cpus);
 
-// The calling thread runs there only, and so do those that it starts. Where that fails, which takes that the CPU was taken from
-// the process since check_cpus(), it runs on, where it may, and a warning says so.
+// Pins the calling thread, and the threads that it starts, to that CPU. If the process lost the CPU since check_cpus(),
+// a warning is logged and the thread runs unpinned.
 void pin_this_thread(uint32_t cpu);
 
 }  // namespace farcached::process

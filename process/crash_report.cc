@@ -29,11 +29,11 @@ namespace farcached::process {
 namespace {
 
 constexpr int frames_max = 64;
-constexpr size_t bytes_shown_max = 64;  // of what is at hand
+constexpr size_t bytes_shown_max = 64;  // of the request
 constexpr size_t build_id_bytes_max = 32;
 constexpr int waits_max = 50;  // for another thread's report
 constexpr timespec wait_for{0, 100'000'000};
-constexpr int patience_ms = 1000;  // with who reads stderr (Z3)
+constexpr int patience_ms = 1000;  // for the reader of stderr (Z3)
 constexpr std::string_view journal_mark = "<2>";  // critical
 
 #if defined(__has_feature)
@@ -47,21 +47,22 @@ constexpr int signals[] = {SIGABRT};
 constexpr int signals[] = {SIGABRT, SIGSEGV, SIGBUS, SIGILL, SIGFPE};
 #endif
 
-// Written once by report_crashes(), before there is a handler that reads it.
+// Written once by report_crashes(), before a handler can read it.
 char program_shown[128] = "";
 unsigned char build_id[build_id_bytes_max];
 size_t build_id_bytes = 0;
+bool request_shown = false;
 std::atomic<pid_t> reporter{0};  // the thread that reports
-bool takes_no_more = false;      // stderr, and the reporter waits for it no more
+bool takes_no_more = false;      // stderr is blocked; the reporter stops waiting for it
 bool to_journal = false;
 
-// Z3. A write when there is room may still wait: a terminal may have less of it.
+// Sets O_NONBLOCK (Z3): even after poll(), a write may wait, since a terminal may have less room.
 class NeverWaits {
   public:
     NeverWaits() : flags_(fcntl(STDERR_FILENO, F_GETFL)) {
         if (flags_ >= 0) (void)fcntl(STDERR_FILENO, F_SETFL, flags_ | O_NONBLOCK);
     }
-    // Others may have the same file.
+    // Restores the flags: other processes may share the file.
     ~NeverWaits() {
         if (flags_ >= 0) (void)fcntl(STDERR_FILENO, F_SETFL, flags_);
     }
@@ -81,7 +82,7 @@ bool has_room() {
 
 pid_t this_thread() { return pid_t(syscall(SYS_gettid)); }
 
-// One line at a time, without memory. What is too long is cut.
+// One line at a time, without allocation; long lines are cut.
 class Line {
   public:
     Line& text(std::string_view more) {
@@ -103,7 +104,7 @@ class Line {
         for (int shift = 4 * (digits - 1); shift >= 0; shift -= 4) text({&"0123456789abcdef"[value >> shift & 15], 1});
         return *this;
     }
-    // What came from outside, on one line.
+    // Escapes foreign bytes to keep them on one line.
     Line& quoted(std::string_view bytes) {
         text("\"");
         for (char c : bytes) {
@@ -218,7 +219,7 @@ void write_backtrace() {
     }
 }
 
-// Last of all: it is somebody else's memory.
+// Written last, since the bytes are outside this file's control and reading them may fail.
 void write_at_hand(const Recorder& recorder) {
     const Recorder::AtHand hand = recorder.at_hand();
     Line line;
@@ -229,8 +230,8 @@ void write_at_hand(const Recorder& recorder) {
     const uintptr_t at = reinterpret_cast<uintptr_t>(hand.step);
     size_t done = at >= begin && at - begin <= hand.bytes.size() ? at - begin : 0;
     const std::string_view left = hand.bytes.substr(done);
-    if (!hand.bytes.empty())
-        line.text(", ").number(int64_t(left.size())).text(" bytes that begin with ").quoted(left.substr(0, bytes_shown_max));
+    if (!hand.bytes.empty()) line.text(", ").number(int64_t(left.size())).text(" bytes");
+    if (!hand.bytes.empty() && request_shown) line.text(" that begin with ").quoted(left.substr(0, bytes_shown_max));
     line.write();
 }
 
@@ -252,12 +253,12 @@ void on_signal(int number, siginfo_t* info, void*) {
         report(number, *info);
     else
         for (int i = 0; who != self && i < waits_max; i++) nanosleep(&wait_for, nullptr);
-    // Back where it was, it happens again; what was sent is sent again.
+    // After the handler returns, a fault repeats with the default action; a signal that was sent is sent again.
     std::signal(number, SIG_DFL);
     if (was_sent(*info)) syscall(SYS_tgkill, getpid(), self, number);
 }
 
-// The note that the linker leaves in the program, by which its symbols are found.
+// Finds the linker's build-id note, which identifies the program's symbols.
 int find_build_id(dl_phdr_info* object, size_t, void*) {
     for (int i = 0; i < object->dlpi_phnum; i++) {
         const ElfW(Phdr)& part = object->dlpi_phdr[i];
@@ -278,12 +279,13 @@ int find_build_id(dl_phdr_info* object, size_t, void*) {
             at += name_bytes + bytes;
         }
     }
-    return 1;  // the program itself comes first: no other is looked at
+    return 1;  // the program comes first; skip all other objects
 }
 
 }  // namespace
 
-void report_crashes(std::string_view program) {
+void report_crashes(std::string_view program, bool show_request) {
+    request_shown = show_request;
     std::memcpy(program_shown, program.data(), std::min(program.size(), sizeof program_shown - 1));
     dl_iterate_phdr(find_build_id, nullptr);
     (void)stderr_is_journal();

@@ -1,24 +1,25 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The last words of a process that ends by a bug: what a signal's handler writes to stderr before the signal takes its
-// course, which is to dump core. A CHECK that fails ends by SIGABRT, so it is reported in the same way.
+// Crash reports: on a fatal signal, the handler writes a report to stderr; then the signal takes effect, usually with a
+// core dump. A failed CHECK ends by SIGABRT, so it is reported in the same way.
 //
-// One report has, a line each: the CHECK that failed, if one did; the signal, and who sent it or which address it is about;
-// program, version and build;
-// process and thread; the thread's last events (base/recorder.h), each with how long ago it was; where it was, as offsets in the
-// program of that build; and what was at hand.
+// A report has a line for the CHECK that failed, if any, the signal with its sender or address, the program, and the
+// thread. Then follow the thread's last events (base/recorder.h) with their ages, and the stack as offsets in the
+// program of that build. The last line is the current connection with its unread bytes. Their contents are shown only
+// on demand, since they may hold a key and a value.
 //
-// Z1  The handler calls only what may be called in a handler. What needs memory is done before, by report_crashes().
-// Z2  Should the report itself fail, the signal takes its course all the same. Of two threads that fail at once one reports,
-//     and the other waits for the end.
-// Z3  Nor does it wait for ever for who reads stderr: whoever takes nothing for a second is told no more.
+// Owner: main sets it up; any thread may fail.
+// Z1  The handler calls only functions that are safe in a handler. report_crashes() does all work that needs memory.
+// Z2  If the report itself fails, the signal still takes effect. If two threads fail at once, one reports and the other
+//     waits for the end of the process.
+// Z3  A slow reader of stderr does not block the report: after one second without progress, the rest is discarded.
 #pragma once
 
 #include <string_view>
 
 namespace farcached::process {
 
-// From now on: SIGSEGV, SIGBUS, SIGILL, SIGFPE and SIGABRT. program: with its version; copied. Call once. Where a sanitizer
-// was built in, which has reports of its own, only SIGABRT is reported.
-void report_crashes(std::string_view program);
+// Handles SIGSEGV, SIGBUS, SIGILL, SIGFPE and SIGABRT from now on. program: with its version; copied. show_request:
+// show the first of the unread bytes. Call once. With a sanitizer, which has its own reports, only SIGABRT is reported.
+void report_crashes(std::string_view program, bool show_request);
 
 }  // namespace farcached::process

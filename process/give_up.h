@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What refuses to start: told on stderr, and the exit status says of what kind it was. For main, from the one thread
-// there is until something serves.
+// Ends a daemon that cannot start: prints the reason on stderr and exits with the status of its kind.
+// Owner: main, before other threads start.
 #pragma once
 
 #include <string>
@@ -13,7 +13,7 @@
 namespace farcached::process {
 
 [[noreturn]] void give_up(const conf::Problem& problem);
-// The system refused. sentence: without an end of line.
+// For a failed system call. sentence: without a line end.
 [[noreturn]] void give_up(const std::string& sentence);
 
 void or_give_up(const conf::Refusal& refusal);
@@ -24,7 +24,7 @@ Value or_give_up(std::variant<Value, conf::Problem> result) {
     return std::move(std::get<Value>(result));
 }
 
-// What the line has to say is printed; if that is all that was asked, or it was wrong, the process ends.
+// Prints the output that the command line asked for. Exits if that was all, or if the command line was wrong.
 conf::Settings settings_or_exit(conf::CommandLine line);
 
 }  // namespace farcached::process

@@ -11,6 +11,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
@@ -21,6 +22,7 @@
 #include "base/check.h"
 #include "base/recorder.h"
 #include "process/give_up.h"
+#include "process/http_host.h"
 #include "process/process.h"
 
 namespace farcached::process {
@@ -29,11 +31,14 @@ namespace {
 
 constexpr int backlog = 64;
 constexpr ev_ssize_t header_bytes_max = 8 << 10;
-constexpr ev_ssize_t body_bytes_max = 1 << 10;  // no request that is answered has one
-constexpr size_t unread_bytes_max = 64 << 10;   // received and not looked at, by a connection
+constexpr ev_ssize_t body_bytes_max = 1 << 10;  // no valid request has a body
+constexpr size_t unread_bytes_max = 64 << 10;   // received and not parsed, per connection
 constexpr int silence_s = 5;                    // between bytes, in either direction
+constexpr uint64_t request_ns = UINT64_C(2'000'000'000);  // from opening to a complete request
 constexpr uint64_t life_ns = UINT64_C(15'000'000'000);
-constexpr timeval sweep_after{0, 200'000};
+constexpr uint64_t young_ns = UINT64_C(50'000'000);  // a younger connection is never ended (H5)
+constexpr timeval sweep_after{0, 200'000}, next_turn{0, 0}, full_after{0, 25'000};
+constexpr uint32_t accepted_per_turn = 8;
 constexpr ev_uint16_t methods = EVHTTP_REQ_GET | EVHTTP_REQ_HEAD | EVHTTP_REQ_POST | EVHTTP_REQ_PUT | EVHTTP_REQ_DELETE |
                                 EVHTTP_REQ_OPTIONS | EVHTTP_REQ_TRACE | EVHTTP_REQ_CONNECT | EVHTTP_REQ_PATCH;
 
@@ -42,7 +47,7 @@ conf::Problem refusal(const std::string& host, uint16_t port, const std::string&
     return {conf::exit_system, "--http " + shown + ":" + std::to_string(port) + ": " + why + "\n"};
 }
 
-// -1 and errno.
+// A listening socket; -1 and errno on failure.
 int bind_one(const addrinfo& at) {
     const int fd = socket(at.ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (fd < 0) return -1;
@@ -67,7 +72,7 @@ std::string path_of(const char* uri) {
     return std::string(text.substr(0, text.find_first_of("?#")));
 }
 
-// What evhttp let go of has no callbacks any more.
+// Callbacks are removed once evhttp released the stream.
 bool is_over(bufferevent* stream) {
     bufferevent_data_cb read = nullptr, write = nullptr;
     bufferevent_event_cb event = nullptr;
@@ -77,8 +82,8 @@ bool is_over(bufferevent* stream) {
 
 }  // namespace
 
-std::variant<std::unique_ptr<HttpListener>, conf::Problem> HttpListener::listen(const std::string& host,
-                                                                                uint16_t port) {
+std::variant<std::unique_ptr<HttpListener>, conf::Problem> HttpListener::listen(const std::string& host, uint16_t port,
+                                                                                std::vector<std::string> names) {
     addrinfo wanted{};
     wanted.ai_socktype = SOCK_STREAM;
     wanted.ai_flags = AI_PASSIVE;
@@ -88,15 +93,15 @@ std::variant<std::unique_ptr<HttpListener>, conf::Problem> HttpListener::listen(
     if (failed != 0) return refusal(host, port, gai_strerror(failed));
     const std::unique_ptr<addrinfo, FreeAddresses> addresses(found);
     int fd = -1;
-    // Of "*" the IPv6 one first, which takes IPv4 too.
+    // For "*", IPv6 first, which accepts IPv4 too.
     for (const int family : {AF_INET6, AF_INET})
         for (const addrinfo* at = found; at != nullptr && fd < 0; at = at->ai_next)
             if (at->ai_family == family) fd = bind_one(*at);
     if (fd < 0) return refusal(host, port, std::strerror(errno));
-    return std::unique_ptr<HttpListener>(new HttpListener(fd));
+    return std::unique_ptr<HttpListener>(new HttpListener(fd, std::move(names)));
 }
 
-HttpListener::HttpListener(int fd) : fd_(fd) {
+HttpListener::HttpListener(int fd, std::vector<std::string> names) : fd_(fd), names_(std::move(names)) {
     sockaddr_storage bound{};
     socklen_t size = sizeof bound;
     (void)getsockname(fd, reinterpret_cast<sockaddr*>(&bound), &size);
@@ -126,6 +131,7 @@ void HttpListener::start(Handler handler) {
     event_assign(&wake_event_, base(), wake_fd_, EV_READ | EV_PERSIST, on_wake, this);
     event_add(&wake_event_, nullptr);
     event_assign(&sweep_event_, base_.get(), -1, 0, on_sweep, this);
+    event_assign(&accept_event_, base_.get(), -1, 0, on_next_turn, this);
     http_ = evhttp_new(base_.get());
     if (http_ == nullptr) throw std::bad_alloc();
     evhttp_set_timeout(http_, silence_s);
@@ -134,6 +140,7 @@ void HttpListener::start(Handler handler) {
     evhttp_set_allowed_methods(http_, methods);
     evhttp_set_bevcb(http_, on_connection, this);
     evhttp_set_gencb(http_, on_request, this);
+    connections_.reserve(connections_max);
     accepting_ = evconnlistener_new(base_.get(), nullptr, nullptr, LEV_OPT_CLOSE_ON_FREE | LEV_OPT_CLOSE_ON_EXEC, 0, fd_);
     if (accepting_ == nullptr) throw std::bad_alloc();
     fd_ = -1;
@@ -153,11 +160,12 @@ void HttpListener::stop() {
         thread_.join();
     }
     if (http_ == nullptr) return;
-    // What nobody is connected to any more is freed by its answer, the rest with its connection.
+    // Requests of closed connections are freed by their answer, the rest with their connections.
     for (const auto& asked : asked_)
         if (asked->request != nullptr) send(std::exchange(asked->request, nullptr), {503, {}, "stopping\n", {}});
     asked_.clear();
     event_del(&sweep_event_);
+    event_del(&accept_event_);
     event_del(&wake_event_);
     evhttp_free(std::exchange(http_, nullptr));
     for (const Connection& one : connections_) bufferevent_decref(one.stream);
@@ -172,20 +180,21 @@ void HttpListener::on_wake(evutil_socket_t, short, void* argument) {
 // H1. Called for each connection that evhttp accepts.
 bufferevent* HttpListener::on_connection(event_base* base, void* argument) {
     HttpListener& listener = *static_cast<HttpListener*>(argument);
-    // evhttp would close the descriptor while the stream, which the reference keeps, still reads from it: by then it may be
-    // a worker's, for a client whose bytes would be lost. So the stream closes it, with its last reference.
+    // evhttp would close the descriptor while the stream, kept by the reference, still reads from it. The number may
+    // then belong to a worker's client, whose bytes would be lost. So the stream closes it, with its last reference.
+    if (listener.connections_.size() == listener.connections_.capacity()) return nullptr;  // not while accepting pauses
     bufferevent* stream = bufferevent_socket_new(base, -1, BEV_OPT_CLOSE_ON_FREE);
     if (stream == nullptr) return nullptr;
     bufferevent_setwatermark(stream, EV_READ, 0, unread_bytes_max);
     bufferevent_incref(stream);
     listener.connections_.push_back({stream, boottime_ns()});
-    if (listener.connections_.size() >= connections_max) listener.rest();
+    if (++listener.accepted_in_turn_ >= accepted_per_turn || listener.connections_.size() >= connections_max) listener.rest();
     if (event_pending(&listener.sweep_event_, EV_TIMEOUT, nullptr) == 0)
         event_add(&listener.sweep_event_, &sweep_after);
     return stream;
 }
 
-// H4. Its other argument is evhttp's.
+// H4. The unused argument is evhttp's.
 void HttpListener::on_accept_error(evconnlistener* accepting, void*) {
     evconnlistener_disable(accepting);
     event_base_once(evconnlistener_get_base(accepting), -1, EV_TIMEOUT, on_rested, accepting, &sweep_after);
@@ -196,8 +205,48 @@ void HttpListener::on_rested(evutil_socket_t, short, void* argument) {
 }
 
 void HttpListener::rest() {
-    resting_ = true;
     evconnlistener_disable(accepting_);
+    event_add(&accept_event_, &next_turn);
+}
+
+void HttpListener::on_next_turn(evutil_socket_t, short, void* argument) {
+    static_cast<HttpListener*>(argument)->accept_again();
+}
+
+// H5. Since then the loop has read from every connection accepted before.
+void HttpListener::accept_again() {
+    release_ended();
+    if (connections_.size() >= connections_max) end_older_incomplete();
+    if (connections_.size() >= connections_max) {
+        event_add(&accept_event_, &full_after);
+        return;
+    }
+    accepted_in_turn_ = 0;
+    evconnlistener_enable(accepting_);
+}
+
+void HttpListener::end_older_incomplete() {
+    const uint64_t now_ns = boottime_ns();
+    const auto may_end = [&](const Connection& one) { return !one.requested && now_ns - one.opened_ns >= young_ns; };
+    auto ending = (std::count_if(connections_.begin(), connections_.end(), may_end) + 1) / 2;
+    for (Connection& one : connections_) {
+        if (ending == 0) break;
+        if (!may_end(one)) continue;
+        ending--;
+        bufferevent_trigger_event(one.stream, BEV_EVENT_READING | BEV_EVENT_TIMEOUT, 0);  // evhttp frees it
+    }
+    release_ended();
+}
+
+void HttpListener::release_ended() {
+    for (auto at = connections_.begin(); at != connections_.end();) {
+        if (!is_over(at->stream)) {
+            at++;
+            continue;
+        }
+        bufferevent_decref(at->stream);
+        at = connections_.erase(at);
+    }
 }
 
 void HttpListener::on_sweep(evutil_socket_t, short, void* argument) {
@@ -205,45 +254,75 @@ void HttpListener::on_sweep(evutil_socket_t, short, void* argument) {
 }
 
 void HttpListener::sweep() {
+    release_ended();
     const uint64_t now_ns = boottime_ns();
-    for (auto at = connections_.begin(); at != connections_.end();) {
-        if (is_over(at->stream)) {
-            bufferevent_decref(at->stream);
-            at = connections_.erase(at);
-            continue;
-        }
-        // evhttp sees the end and frees it.
-        if (now_ns - at->opened_ns > life_ns) ::shutdown(bufferevent_getfd(at->stream), SHUT_RDWR);
-        at++;
+    for (const Connection& one : connections_) {
+        // evhttp sees the end and frees the connection.
+        const uint64_t limit_ns = one.requested ? life_ns : request_ns;
+        if (now_ns - one.opened_ns > limit_ns) ::shutdown(bufferevent_getfd(one.stream), SHUT_RDWR);
     }
-    if (resting_ && connections_.size() < connections_max) {
-        resting_ = false;
-        evconnlistener_enable(accepting_);
-    }
-    if (!connections_.empty() || resting_) event_add(&sweep_event_, &sweep_after);
+    if (!connections_.empty()) event_add(&sweep_event_, &sweep_after);
 }
 
 void HttpListener::on_request(evhttp_request* request, void* argument) {
-    static_cast<HttpListener*>(argument)->ask(request);
+    HttpListener& listener = *static_cast<HttpListener*>(argument);
+    try {
+        listener.ask(request);
+    } catch (const std::bad_alloc&) {  // before ask() gave it to the handler
+        starve(request);
+    }
+}
+
+std::optional<HttpAnswer> HttpListener::refusal_of(evhttp_request* request) const {
+    const evhttp_cmd_type method = evhttp_request_get_command(request);
+    if (method != EVHTTP_REQ_GET && method != EVHTTP_REQ_HEAD)
+        return HttpAnswer{405, {}, "only GET and HEAD are served here\n", {{"Allow", "GET, HEAD"}}};
+    // H6. Only old programs send no Host; browsers always do.
+    const char* host = evhttp_find_header(evhttp_request_get_input_headers(request), "Host");
+    if (host == nullptr || is_own_host(host, names_)) return {};
+    return HttpAnswer{
+        403, {}, "the Host header names another host; use an IP address or localhost, or add the name to --http-names\n", {}};
 }
 
 void HttpListener::ask(evhttp_request* request) {
-    const evhttp_cmd_type method = evhttp_request_get_command(request);
-    if (method != EVHTTP_REQ_GET && method != EVHTTP_REQ_HEAD)
-        return send(request, {405, {}, "only GET and HEAD are served here\n", {{"Allow", "GET, HEAD"}}});
+    const bufferevent* stream = evhttp_connection_get_bufferevent(evhttp_request_get_connection(request));
+    for (Connection& one : connections_) one.requested = one.requested || one.stream == stream;
+    if (const std::optional<HttpAnswer> refusal = refusal_of(request)) return send(request, *refusal);
     HttpRequest asked;
     asked.path = path_of(evhttp_request_get_uri(request));
     const char* accept = evhttp_find_header(evhttp_request_get_input_headers(request), "Accept");
     if (accept != nullptr) asked.accept = accept;
     std::erase_if(asked_, [](const auto& one) { return one->request == nullptr; });
-    auto one = std::make_shared<Asked>(Asked{request});
-    asked_.push_back(one);
-    handler_(asked, [one](const HttpAnswer& answer) {
+    asked_.push_back(std::make_shared<Asked>());
+    const std::shared_ptr<Asked> one = asked_.back();
+    Reply reply = [one](const HttpAnswer& answer) {
         if (one->request != nullptr) send(std::exchange(one->request, nullptr), answer);  // H2
-    });
+    };
+    one->request = request;
+    try {
+        handler_(asked, std::move(reply));
+    } catch (const std::bad_alloc&) {
+        if (one->request != nullptr) starve(std::exchange(one->request, nullptr));
+    }
 }
 
-void HttpListener::send(evhttp_request* request, const HttpAnswer& answer) {
+// H7
+void HttpListener::starve(evhttp_request* request) noexcept { evhttp_send_reply(request, 503, "Out Of Memory", nullptr); }
+
+void HttpListener::send(evhttp_request* request, const HttpAnswer& answer) noexcept {
+    try {
+        add_headers(request, answer);
+    } catch (const std::bad_alloc&) {
+        return starve(request);
+    }
+    evbuffer* body = evbuffer_new();
+    CHECK(body != nullptr);
+    if (evhttp_request_get_command(request) != EVHTTP_REQ_HEAD) evbuffer_add(body, answer.body.data(), answer.body.size());
+    evhttp_send_reply(request, answer.status, nullptr, body);
+    evbuffer_free(body);
+}
+
+void HttpListener::add_headers(evhttp_request* request, const HttpAnswer& answer) {
     evkeyvalq* headers = evhttp_request_get_output_headers(request);
     const std::string type(answer.type.empty() ? HttpAnswer().type : answer.type);
     evhttp_add_header(headers, "Content-Type", type.c_str());
@@ -256,16 +335,13 @@ void HttpListener::send(evhttp_request* request, const HttpAnswer& answer) {
         evhttp_add_header(headers, name.c_str(), value.c_str());
     }
     if (!has_policy) evhttp_add_header(headers, "Content-Security-Policy", "default-src 'none'");
-    evbuffer* body = evbuffer_new();
-    CHECK(body != nullptr);
-    evbuffer_add(body, answer.body.data(), answer.body.size());
-    evhttp_send_reply(request, answer.status, nullptr, body);
-    evbuffer_free(body);
+    evhttp_add_header(headers, "Content-Length", std::to_string(answer.body.size()).c_str());
 }
 
 std::unique_ptr<HttpListener> listen_http(const conf::AdminSettings& settings) {
     if (settings.http_host.empty()) return nullptr;
-    std::unique_ptr<HttpListener> http = or_give_up(HttpListener::listen(settings.http_host, settings.http_port));
+    std::unique_ptr<HttpListener> http = or_give_up(
+        HttpListener::listen(settings.http_host, settings.http_port, own_host_names(settings.http_host, settings.http_names)));
     const BoundPort bound{http->ipv6(), http->port()};
     write_port_file(std::getenv("FARCACHED_HTTP_PORT_FILENAME"), {&bound, 1});
     return http;

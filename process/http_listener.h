@@ -1,15 +1,21 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// HttpListener: a small HTTP server (libevent's evhttp) with a thread of its own, for whoever looks at a daemon: GET and
-// HEAD, one request per connection. What there is to see is its handler's business.
+// HttpListener: a small HTTP server (libevent's evhttp) with its own thread, for monitoring: GET and HEAD, one request
+// per connection. Its handler provides the pages.
 //
-// H1  Bounds: connections at a time, bytes of a request, and the time from a connection's opening to its end. Over the first,
-//     others wait in the kernel's queue; over the second they are refused; when time is up the connection is cut.
-// H2  The handler answers each request at most once, at once or later, in the listener's thread; nobody waits for it but that
-//     client, and to a client that has gone nothing is sent.
-// H3  Nothing is written to a client that it could take for a page of another kind than it is, or run.
-// H4  Out of descriptors, accepting rests for a moment; the daemon's own connections are not affected by more than H1 allows.
+// H1  Bounds: number of connections, bytes of a request, time from a connection's opening to its complete request, and
+//     to its end. A larger request is refused; a connection past its time is cut.
+// H2  The handler answers each request at most once, at once or later, in the listener's thread. Only that client waits
+//     for it. Answers to closed connections are discarded.
+// H3  Headers forbid a client to take an answer for another kind of page, or to run it.
+// H4  Without descriptors, accepting pauses for a moment; the listener takes no more descriptors from the daemon's
+//     connections than H1 allows.
+// H5  Incomplete requests do not keep other clients out. When all connections are in use, the older half of those
+//     without a complete request for 50 ms ends. Before that, the loop reads from each connection once, since it
+//     accepts few per iteration. If none can end, new connections wait in the kernel's queue.
+// H6  A request whose Host header names another host is refused (process/http_host.h).
+// H7  Without memory for a request, its answer is 503.
 //
-// Owner: main: listen(), start(), stop(), from one thread. All else is the listener's thread's.
+// Owner: main, for listen(), start() and stop(), from one thread. All else runs in the listener's thread.
 #pragma once
 
 #include <event2/event.h>
@@ -19,6 +25,7 @@
 #include <functional>
 #include <list>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -37,7 +44,7 @@ struct evhttp_request;
 namespace farcached::process {
 
 struct HttpRequest {
-    std::string path;    // "/metrics"; what follows a question mark is left out
+    std::string path;    // "/metrics"; without the query
     std::string accept;  // the header, or empty
 };
 
@@ -45,7 +52,7 @@ struct HttpAnswer {
     int status = 200;
     std::string_view type = "text/plain; charset=utf-8";
     std::string body;
-    std::vector<std::pair<std::string, std::string>> headers;  // beside those that every answer has
+    std::vector<std::pair<std::string, std::string>> headers;  // in addition to those of every answer
 };
 
 class HttpListener {
@@ -54,20 +61,22 @@ class HttpListener {
     using Reply = std::function<void(HttpAnswer)>;
     using Handler = std::function<void(const HttpRequest&, Reply)>;
 
-    // host: a name or an address; "*": all of this host's. Port 0: one that the kernel chooses.
-    static std::variant<std::unique_ptr<HttpListener>, conf::Problem> listen(const std::string& host, uint16_t port);
-    ~HttpListener();  // stops
+    // host: a name or an address; "*": all addresses. Port 0: the kernel chooses. names: from own_host_names().
+    static std::variant<std::unique_ptr<HttpListener>, conf::Problem> listen(const std::string& host, uint16_t port,
+                                                                             std::vector<std::string> names);
+    ~HttpListener();  // calls stop()
     HttpListener(const HttpListener&) = delete;
     HttpListener& operator=(const HttpListener&) = delete;
 
     uint16_t port() const { return port_; }
     bool ipv6() const { return ipv6_; }
-    // Of the thread: the handler's own events may be in it. Made by the first call, in the process that stays.
+    // The thread's event loop; the handler may add its own events. The first call creates it, in the process that
+    // stays.
     event_base* base();
 
     // Throws std::system_error.
     void start(Handler handler);
-    // Requests that were not answered are told that the process ends. The handler is not called after it.
+    // Answers all open requests with 503. The handler is not called afterwards.
     void stop();
 
   private:
@@ -77,41 +86,50 @@ class HttpListener {
     struct Asked {
         evhttp_request* request = nullptr;  // nullptr: answered
     };
-    // A connection, until evhttp has ended it; the reference held keeps the address from being another's.
+    // A connection, until evhttp ends it; the reference held keeps its address from being reused.
     struct Connection {
         bufferevent* stream;
         uint64_t opened_ns;
+        bool requested = false;  // its request is complete
     };
 
-    explicit HttpListener(int fd);
+    HttpListener(int fd, std::vector<std::string> names);
     static bufferevent* on_connection(event_base* base, void* listener);
     static void on_request(evhttp_request* request, void* listener);
     static void on_accept_error(evconnlistener* accepting, void*);
     static void on_rested(evutil_socket_t, short, void* accepting);
+    static void on_next_turn(evutil_socket_t, short, void* listener);
     static void on_sweep(evutil_socket_t, short, void* listener);
     static void on_wake(evutil_socket_t, short, void* listener);
     void ask(evhttp_request* request);
+    std::optional<HttpAnswer> refusal_of(evhttp_request* request) const;
     void sweep();
     void rest();
-    static void send(evhttp_request* request, const HttpAnswer& answer);
+    void accept_again();
+    void end_older_incomplete();
+    void release_ended();
+    static void send(evhttp_request* request, const HttpAnswer& answer) noexcept;
+    static void add_headers(evhttp_request* request, const HttpAnswer& answer);
+    static void starve(evhttp_request* request) noexcept;
 
-    int fd_;  // -1: evhttp's
+    int fd_;  // -1: owned by evhttp
     uint16_t port_ = 0;
     bool ipv6_ = false;
+    const std::vector<std::string> names_;
     Handler handler_;
     std::unique_ptr<event_base, FreeBase> base_;
     evhttp* http_ = nullptr;
-    evconnlistener* accepting_ = nullptr;  // http_'s
-    event sweep_event_{}, wake_event_{};
+    evconnlistener* accepting_ = nullptr;  // owned by http_
+    event sweep_event_{}, wake_event_{}, accept_event_{};
     int wake_fd_ = -1;
-    bool resting_ = false;
-    std::list<Connection> connections_;
+    uint32_t accepted_in_turn_ = 0;
+    std::vector<Connection> connections_;  // in the order of opening; connections_max reserved
     std::list<std::shared_ptr<Asked>> asked_;
     std::thread thread_;
 };
 
-// The listener of --http, whose port is in $FARCACHED_HTTP_PORT_FILENAME then; nullptr: there is to be none. Exits with why
-// it cannot be had.
+// The listener for --http; writes its port to the file $FARCACHED_HTTP_PORT_FILENAME. nullptr if --http is not set.
+// Exits with the reason on failure.
 std::unique_ptr<HttpListener> listen_http(const conf::AdminSettings& settings);
 
 }  // namespace farcached::process

@@ -11,8 +11,12 @@ process_libprocess_a_SOURCES = \
 	process/crash_report.h \
 	process/give_up.cc \
 	process/give_up.h \
+	process/http_host.cc \
+	process/http_host.h \
 	process/http_listener.cc \
 	process/http_listener.h \
+	process/json_text.cc \
+	process/json_text.h \
 	process/log.cc \
 	process/log.h \
 	process/log_line.cc \
@@ -26,11 +30,16 @@ process_libprocess_a_SOURCES = \
 	process/pulse.h \
 	process/reloader.cc \
 	process/reloader.h \
-	process/resident.cc \
-	process/resident.h \
 	process/service_manager.cc \
 	process/service_manager.h \
 	process/start_guard.cc \
 	process/start_guard.h \
 	process/supervisor.cc \
-	process/supervisor.h
+	process/supervisor.h \
+	process/system_calls.h
+
+if LIBSECCOMP
+process_libprocess_a_SOURCES += process/system_calls.cc
+else
+process_libprocess_a_SOURCES += process/system_calls_absent.cc
+endif

@@ -10,16 +10,19 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <cstdio>
 #include <climits>
 #include <cstdlib>
+#include <cstring>
 #include <ctime>
+#include <new>
 #include <vector>
 
 namespace farcached::process {
 
 namespace {
 
-// What $JOURNAL_STREAM names, "device:inode", as it was at first: later other threads may read it.
+// The initial $JOURNAL_STREAM, "device:inode"; copied, since other threads may call later.
 std::string_view journal_stream() {
     static const std::string named = [] {
         const char* stream = std::getenv("JOURNAL_STREAM");
@@ -28,7 +31,7 @@ std::string_view journal_stream() {
     return named;
 }
 
-// A number of decimal digits at the end of `room`, without memory.
+// Decimal digits at the end of `room`, without allocation.
 std::string_view digits(uint64_t value, char (&room)[20]) {
     size_t at = sizeof room;
     do room[--at] = char('0' + value % 10);
@@ -36,13 +39,13 @@ std::string_view digits(uint64_t value, char (&room)[20]) {
     return {room + at, sizeof room - at};
 }
 
-// Of the process, as its stderr is.
+// One per process, like stderr.
 struct Log {
     std::atomic<Level> least{Level::notice}, by_verbosity{Level::error};
     std::atomic<LogFormat> format{LogFormat::text};
     std::atomic<uint64_t> lost{0};
     std::mutex lock;
-    std::atomic<uint64_t> lost_told{0};  // of `lost`; written under lock
+    std::atomic<uint64_t> lost_told{0};  // part of `lost` already logged; written under lock
     bool cut = false;            // under lock: the last line was written in part
 };
 Log& log() {
@@ -50,27 +53,27 @@ Log& log() {
     return of_process;
 }
 
-// How much of it a terminal takes without waiting if it has any room: it counts room in pieces of 256 characters, and an end of
-// line, which becomes two, waits where what was written with it has used up the last.
+// The size that a terminal takes without waiting if it has any room. It counts room in pieces of 256 characters. A line
+// end becomes two characters, so it must not share the last piece.
 size_t at_once(std::string_view part) {
     constexpr size_t bytes_max = 128;
     return part.front() == '\n' ? 1 : std::min({part.size(), part.find('\n'), bytes_max});
 }
 
-// L4: how much of a part went in, if there is any room; -1: none, or nobody. All of it, but for a terminal and a full disk.
+// Bytes written without waiting (L4); -1: no room or no reader. All of `part`, except to a terminal or a full disk.
 ssize_t write_at_once(std::string_view part, mode_t kind) {
     if (S_ISSOCK(kind)) return send(STDERR_FILENO, part.data(), part.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
     if (S_ISREG(kind)) return write(STDERR_FILENO, part.data(), part.size());
     const iovec piece{const_cast<char*>(part.data()), part.size()};
     const ssize_t wrote = pwritev2(STDERR_FILENO, &piece, 1, -1, RWF_NOWAIT);
     if (wrote >= 0 || (errno != EOPNOTSUPP && errno != ENOSYS && errno != EINVAL)) return wrote;
-    // An older kernel, or a device: where there is room at all there is for this much.
+    // An older kernel, or a device: poll() shows room for at least this size.
     pollfd there{STDERR_FILENO, POLLOUT, 0};
     if (poll(&there, 1, 0) != 1) return -1;
     return write(STDERR_FILENO, part.data(), S_ISCHR(kind) ? at_once(part) : part.size());
 }
 
-// How much of it got through.
+// Number of bytes written.
 size_t write_some(std::string_view text) {
     struct stat there {};
     if (fstat(STDERR_FILENO, &there) != 0) return 0;
@@ -90,13 +93,13 @@ LogMoment moment() {
     return {at.tv_sec, uint32_t(at.tv_nsec / 1'000'000)};
 }
 
-// With an end of line before it, too, for where the last was cut.
+// Starts with a line end, used if the last line was cut.
 std::string marked(Level level, std::string_view sentence, LogFields fields) {
     std::string text = stderr_is_journal() ? "\n<" + std::to_string(journal_level(level)) + ">" : std::string("\n");
     return text + log_line(log().format.load(std::memory_order_relaxed), level, moment(), sentence, fields) + "\n";
 }
 
-// Under the lock. False: not all of it was taken.
+// Called under the lock. False: the line was not written whole.
 bool write_line(Log& to, std::string_view marked_line) {
     const std::string_view text = marked_line.substr(to.cut ? 0 : 1);
     const size_t done = write_some(text);
@@ -104,7 +107,7 @@ bool write_line(Log& to, std::string_view marked_line) {
     return done == text.size();
 }
 
-// What needs memory is before the lock: where there is none, the last words of the process need the lock, too.
+// Allocates before taking the lock: without memory, the process's final message needs the lock, too.
 void write_lines(Level level, std::string_view lines, LogFields fields) {
     Log& to = log();
     std::vector<std::string> marked_lines;
@@ -122,12 +125,38 @@ void write_lines(Level level, std::string_view lines, LogFields fields) {
     }
     std::lock_guard hold(to.lock);
     bool takes = true;
-    if (lost != told && to.lost_told.load(std::memory_order_relaxed) == told) {  // else another thread has told of them
+    if (lost != told && to.lost_told.load(std::memory_order_relaxed) == told) {  // else another thread logged the count
         takes = write_line(to, of_lost);
         if (takes) to.lost_told.store(lost, std::memory_order_relaxed);
     }
     for (const std::string& line : marked_lines)
         if (!takes || !write_line(to, line)) to.lost.fetch_add(1, std::memory_order_relaxed);
+}
+
+// A short sentence of plain characters, without allocation and timestamp. False: the sentence is not one.
+bool write_without_memory(Level level, std::string_view sentence) noexcept {
+    constexpr size_t bytes_max = 400;
+    const auto is_plain = [](char c) { return c >= ' ' && c < 0x7f && c != '"' && c != '\\'; };
+    if (sentence.size() > bytes_max || !std::all_of(sentence.begin(), sentence.end(), is_plain)) return false;
+    Log& to = log();
+    const std::string_view name = log_level_names[size_t(level)];
+    const LogFormat format = to.format.load(std::memory_order_relaxed);
+    char line[bytes_max + 100] = "\n";
+    size_t bytes = 1;
+    if (stderr_is_journal()) bytes += size_t(std::snprintf(line + 1, sizeof line - 1, "<%d>", journal_level(level)));
+    const auto append = [&](std::string_view words) {
+        std::memcpy(line + bytes, words.data(), words.size());
+        bytes += words.size();
+    };
+    if (format == LogFormat::logfmt) {
+        for (std::string_view words : {std::string_view("level="), name, std::string_view(" msg=\"")}) append(words);
+    } else if (format == LogFormat::json) {
+        for (std::string_view words : {std::string_view("{\"level\":\""), name, std::string_view("\",\"msg\":\"")}) append(words);
+    }
+    append(sentence);
+    append(format == LogFormat::text ? "\n" : format == LogFormat::logfmt ? "\"\n" : "\"}\n");
+    std::lock_guard hold(to.lock);
+    return write_line(to, {line, bytes});
 }
 
 }  // namespace
@@ -147,9 +176,15 @@ bool is_said(Level level) {
     return level <= of.least.load(std::memory_order_relaxed) || level <= of.by_verbosity.load(std::memory_order_relaxed);
 }
 
-void say(Level level, std::string_view line, LogFields fields) {
-    if (is_said(level)) write_lines(level, line.empty() ? "\n" : line, fields);
+void say(Level level, std::string_view line, LogFields fields) noexcept {
+    try {
+        if (is_said(level)) write_lines(level, line.empty() ? "\n" : line, fields);
+    } catch (const std::bad_alloc&) {
+        if (!write_without_memory(level, line)) lose_line();
+    }
 }
+
+void lose_line() noexcept { log().lost.fetch_add(1, std::memory_order_relaxed); }
 
 uint64_t log_lines_lost() { return log().lost.load(std::memory_order_relaxed); }
 
@@ -181,10 +216,14 @@ std::string LimitedLines::admit(Clock::time_point now, std::string_view line) {
     return text;
 }
 
-void LimitedLines::say(Level level, std::string_view line, LogFields fields) {
-    if (!is_said(level)) return;
-    const std::string text = admit(Clock::now(), line);
-    if (!text.empty()) process::say(level, text, fields);
+void LimitedLines::say(Level level, std::string_view line, LogFields fields) noexcept {
+    try {
+        if (!is_said(level)) return;
+        const std::string text = admit(Clock::now(), line);
+        if (!text.empty()) process::say(level, text, fields);
+    } catch (const std::bad_alloc&) {  // admit() passed and counted it
+        process::say(level, line);
+    }
 }
 
 }  // namespace farcached::process

@@ -1,19 +1,21 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Lines about what happens to the process, on stderr, for whoever looks after it. stderr is the process's, and so is what
-// is set here of it: any thread says something at any time.
+// The log: lines on stderr for the operator. stderr and its settings belong to the process; any thread may log at any
+// time.
 //
 // L1  A line is written by one call, so that lines of threads do not mix.
-// L2  Where stderr is the journal ($JOURNAL_STREAM says so) a line begins with its level as sd-daemon(3) has it, which the
-//     journal takes off and files.
-// L3  What can happen again and again for one reason is limited for that reason, and what was left out is counted and said.
-// L4  Nobody waits for who reads stderr. What a pipe, a socket or a terminal does not take at once, what a full disk
-//     refuses and what nobody reads any more is lost, and counted; the next line that gets through is preceded by one that
-//     says how many were.
+// L2  If stderr is the journal (per $JOURNAL_STREAM), a line begins with its level as in sd-daemon(3), which the
+//     journal parses and removes.
+// L3  Lines that can repeat for one reason are rate-limited per reason; omitted lines are counted, and the count is
+//     logged.
+// L4  Logging never waits for the reader of stderr. A line that a pipe, a socket, a terminal or a full disk does not
+//     take at once is lost and counted; so is one without a reader. The next line that succeeds is preceded by one with
+//     the count.
 #pragma once
 
 #include <chrono>
 #include <cstdint>
 #include <mutex>
+#include <new>
 #include <string>
 #include <string_view>
 
@@ -24,38 +26,49 @@ namespace farcached::process {
 
 using Level = LogLevel;
 
-// What is said: lines of `least` and worse; with verbosity 1 also what is info, with more all. At first as with notice
-// and 0.
+// Logs lines of level `least` and worse; verbosity 1 adds info, more adds all levels. Initially notice and 0.
 void set_log(Level least, LogFormat format);
 void set_verbosity(uint32_t verbosity);
-// Is a line of that level? One relaxed load or two.
+// Is that level logged? One or two relaxed loads.
 bool is_said(Level level);
 
-// line: with its end or without; several are each one of that level, and then there are no fields.
-void say(Level level, std::string_view line, LogFields fields = {});
+// line: with or without a line end; several lines each get the level, and then no fields. Without memory, the line is
+// lost.
+void say(Level level, std::string_view line, LogFields fields = {}) noexcept;
+// Counts a line lost for lack of memory.
+void lose_line() noexcept;
+// As say(), with the result of make(), which may throw std::bad_alloc.
+template <class Make>
+void say_made(Level level, Make&& make) noexcept {
+    try {
+        if (is_said(level)) say(level, make());
+    } catch (const std::bad_alloc&) {
+        lose_line();
+    }
+}
 
-// L4, since the start.
+// Lines lost since the start (L4).
 uint64_t log_lines_lost();
 
-// Is stderr the journal? In a handler of signals, too, if it was asked before.
+// Is stderr the journal? Safe in a signal handler after a first call.
 bool stderr_is_journal();
 
-// The lines of one reason (L3). Owner: whoever says them; any thread.
+// The lines of one reason (L3). Owner: the code that logs them; any thread.
 class LimitedLines {
   public:
     using Clock = std::chrono::steady_clock;
-    static constexpr uint32_t lines_max = 10;           // in a row, in so long:
+    static constexpr uint32_t lines_max = 10;           // per window
     static constexpr std::chrono::seconds window{10};
 
-    void say(Level level, std::string_view line, LogFields fields = {});
-    // What is to be written at that time; empty: nothing.
+    void say(Level level, std::string_view line, LogFields fields = {}) noexcept;
+    // The text to write at that time; empty: none.
     std::string admit(Clock::time_point now, std::string_view line);
 
   private:
     std::mutex lock_;
     Clock::time_point window_begun_{};
-    uint32_t said_ = 0;       // in the window
-    uint64_t left_out_ = 0;   // since the last that was said
+    uint32_t said_ = 0;       // lines in the window
+    uint64_t left_out_ = 0;   // omitted since the last line
 };
 
 }  // namespace farcached::process

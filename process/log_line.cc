@@ -4,13 +4,12 @@
 #include <algorithm>
 #include <cstdio>
 #include <ctime>
-#include <nlohmann/json.hpp>
+
+#include "process/json_text.h"
 
 namespace farcached::process {
 
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 std::string rfc3339(LogMoment at) {
     const time_t seconds = time_t(at.seconds);
@@ -22,9 +21,7 @@ std::string rfc3339(LogMoment at) {
     return text;
 }
 
-std::string dump(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
-
-// A terminal is not to be told anything by what comes from elsewhere.
+// Replaces control characters, so that foreign text cannot control the terminal.
 std::string shown(std::string_view text) {
     std::string line(text);
     for (char& c : line)
@@ -36,10 +33,10 @@ bool is_plain(char c) {
     return static_cast<unsigned char>(c) > ' ' && c != '"' && c != '=' && c != '\\' && c != 0x7f;
 }
 
-// As logfmt has it: bare where that can be read, else quoted as JSON does.
+// logfmt: bare if unambiguous, otherwise quoted as in JSON.
 std::string value_of(std::string_view text) {
     const bool bare = !text.empty() && std::all_of(text.begin(), text.end(), is_plain);
-    return bare ? std::string(text) : dump(std::string(text));
+    return bare ? std::string(text) : json_string(text);
 }
 
 std::string pairs(LogFields fields) {
@@ -55,9 +52,14 @@ std::string log_line(LogFormat format, LogLevel level, LogMoment at, std::string
     if (format == LogFormat::text) return shown(sentence) + pairs(fields);
     if (format == LogFormat::logfmt)
         return "ts=" + rfc3339(at) + " level=" + std::string(level_name) + " msg=" + value_of(sentence) + pairs(fields);
-    Json line = {{"ts", rfc3339(at)}, {"level", level_name}, {"msg", sentence}};
-    for (const LogField& field : fields) line[std::string(field.name)] = field.value;
-    return dump(line);
+    JsonText line;
+    line.begin('{');
+    line.add("ts", rfc3339(at));
+    line.add("level", level_name);
+    line.add("msg", sentence);
+    for (const LogField& field : fields) line.add(field.name, field.value);
+    line.end('}');
+    return line.text();
 }
 
 }  // namespace farcached::process

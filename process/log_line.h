@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A line of the log in each of its forms (base/log_words.h). Pure.
+// A log line in each of its formats (base/log_words.h). Pure; any thread.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace farcached::process {
 
-// What a line is about, to be searched for: {"node", "a"}. Borrowed until the call returns.
+// A searchable attribute of a line: {"node", "a"}. Borrowed until the call returns.
 struct LogField {
     std::string_view name, value;
 };
@@ -22,8 +22,7 @@ struct LogMoment {
     uint32_t ms = 0;
 };
 
-// sentence: one line, without its end. Without an end itself. Whatever the sentence and the fields hold, it is one
-// line, and in json valid UTF-8.
+// sentence: one line without a line end; so is the result. Any sentence and fields yield one line, in json valid UTF-8.
 std::string log_line(LogFormat format, LogLevel level, LogMoment at, std::string_view sentence, LogFields fields);
 
 }  // namespace farcached::process

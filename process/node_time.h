@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The node's clock as the daemons read it (base/node_clock.h says what it means).
+// The daemons' readings of the node's clock (defined in base/node_clock.h).
+// Owner: none; any thread.
 #pragma once
 
 #include <cstdint>
@@ -8,19 +9,19 @@
 
 namespace farcached::process {
 
-// Reads 2 in the second the process started. Any thread.
+// 2 in the second when the process started.
 NodeSeconds node_now();
-// The same, and CLOCK_BOOTTIME in nanoseconds (base/boottime.h), by one reading.
+// node_now() and CLOCK_BOOTTIME in nanoseconds (base/boottime.h), from one reading.
 struct Moment {
     NodeSeconds seconds = 0;
     uint64_t ns = 0;
 };
 Moment node_moment();
-// The same with its fraction.
+// node_now() with its fraction.
 NodeReading node_reading();
 // The Unix time at which the node's clock read 0.
 int64_t node_started_unix();
-// What CLOCK_BOOTTIME was then, in nanoseconds; perhaps before the host's start.
+// CLOCK_BOOTTIME at that time, in nanoseconds; possibly before the host's start.
 int64_t node_zero_ns();
 
 }  // namespace farcached::process

@@ -21,14 +21,14 @@ using conf::Problem;
 namespace {
 
 constexpr int first_fd = 3;
-constexpr int sockets_max = 1024;  // of one process; a unit with more is a mistake
+constexpr int sockets_max = 1024;  // per process; more is a mistake in the unit
 constexpr const char* count_variable = "LISTEN_FDS";
 constexpr const char* pid_variable = "LISTEN_PID";
 constexpr const char* names_variable = "LISTEN_FDNAMES";
 
 Problem problem(const std::string& sentence) { return {conf::exit_system, sentence + "\n"}; }
 
-// -1: it is no number of that many digits.
+// -1: not a number.
 long number_in(const char* text) {
     const std::string_view digits(text);
     long value = -1;
@@ -42,7 +42,7 @@ int option_of(int fd, int name) {
     return getsockopt(fd, SOL_SOCKET, name, &value, &size) == 0 ? value : -1;
 }
 
-// What is wrong with it; empty: nothing (P1).
+// The fault; empty: none (P1).
 std::string fault_of(int fd) {
     if (fcntl(fd, F_GETFD) < 0) return "is not open: LISTEN_FDS counts more than were passed";
     const int family = option_of(fd, SO_DOMAIN);
@@ -81,7 +81,7 @@ Passed read_environment() {
     return {take(pid_variable), take(count_variable), take(names_variable)};
 }
 
-// The next of names between colons.
+// Takes the next name from a list separated by colons.
 std::string next_name(std::string_view& names) {
     const size_t end = names.find(':');
     std::string name(names.substr(0, end));
@@ -93,7 +93,7 @@ std::string next_name(std::string_view& names) {
 
 std::string unix_path_of(const sockaddr_un& address, socklen_t size) {
     const size_t bytes = size - offsetof(sockaddr_un, sun_path);
-    if (size <= offsetof(sockaddr_un, sun_path)) return "@";  // it has no name
+    if (size <= offsetof(sockaddr_un, sun_path)) return "@";  // unnamed
     std::string path(address.sun_path, bytes);
     if (path.front() == '\0') {
         path.front() = '@';
@@ -111,7 +111,7 @@ std::string describe(const PassedSocket& socket) {
 std::variant<PassedSockets, Problem> PassedSockets::of_environment() {
     const Passed passed = read_environment();
     PassedSockets all;
-    if (passed.pid.empty() || number_in(passed.pid.c_str()) != getpid()) return all;  // nobody's, or another process's
+    if (passed.pid.empty() || number_in(passed.pid.c_str()) != getpid()) return all;  // unset, or for another process
     const long count = number_in(passed.count.c_str());
     if (count < 0 || count > sockets_max)
         return problem("LISTEN_FDS=" + passed.count + ": this is no number of sockets from 0 to " +

@@ -20,7 +20,6 @@
 
 #include "base/check.h"
 #include "process/log.h"
-#include "process/resident.h"
 
 namespace farcached::process {
 
@@ -37,7 +36,7 @@ void complain(const std::string& line) { say(Level::warning, line); }
 
 void outlive_readers() {
     std::signal(SIGPIPE, SIG_IGN);
-    std::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is a full disk
+    std::signal(SIGXFSZ, SIG_IGN);  // a file at its size limit is like a full disk
 }
 
 // -- Limits ---------------------------------------------------------------------------------------------
@@ -62,7 +61,7 @@ Refusal raise_file_limit(uint64_t connections, uint64_t others) {
     if (limit.rlim_cur >= wanted) return {};
     rlimit raised{wanted, std::max(limit.rlim_max, wanted)};
     if (setrlimit(RLIMIT_NOFILE, &raised) == 0) return {};
-    // Not allowed to raise the hard limit: what is within it must do.
+    // The hard limit cannot be raised: use all of it.
     if (limit.rlim_max >= connections) {
         raised = {std::min(limit.rlim_max, wanted), limit.rlim_max};
         if (setrlimit(RLIMIT_NOFILE, &raised) == 0) return {};
@@ -72,7 +71,7 @@ Refusal raise_file_limit(uint64_t connections, uint64_t others) {
                    "maxconns value.\n"};
 }
 
-// -- Who it is ------------------------------------------------------------------------------------------
+// -- User --------------------------------------------------------------------------------------------
 
 std::variant<Identity, Problem> find_identity(const std::string& user) {
     Identity identity;
@@ -102,7 +101,7 @@ void give_away(const std::string& path, const Identity& identity) {
 
 Refusal drop_privileges(const Identity& identity, bool core_dumps) {
     if (!identity.change) return {};
-    // EPERM: in a container that has few privileges already.
+    // EPERM: in a container with few privileges.
     if (setgroups(0, nullptr) < 0 && errno != EPERM) {
         return Problem{conf::exit_system, "failed to drop supplementary groups: " + error_text() + "\n"};
     }
@@ -110,12 +109,12 @@ Refusal drop_privileges(const Identity& identity, bool core_dumps) {
         return Problem{conf::exit_system,
                        "failed to assume identity of user " + identity.user + ": " + error_text() + "\n"};
     }
-    // A change of user forbids core dumps.
+    // A change of user disables core dumps.
     if (core_dumps) prctl(PR_SET_DUMPABLE, 1, 0, 0, 0);
     return {};
 }
 
-// -- Where it runs --------------------------------------------------------------------------------------
+// -- Background --------------------------------------------------------------------------------------
 
 bool may_leave(bool asked, const ServiceManager& manager) {
     if (!asked || !manager.waits_for_this()) return asked;
@@ -136,7 +135,7 @@ Problem no_background() {
     return {conf::exit_illegal, "failed to daemon() in order to daemonize: " + error_text() + "\n"};
 }
 
-// A byte: the child is ready. None: it has ended, and its status is ours.
+// One byte: the child is ready. End of file: the child ended; exit with its status.
 [[noreturn]] void exit_as(pid_t child, int told) {
     char byte = 0;
     ssize_t got = 0;
@@ -189,7 +188,7 @@ Refusal go_to_background(bool keep_folder, bool keep_output) {
 }
 
 std::string lock_memory() {
-    // On fault: address space that is only reserved (the arena's room to grow, stacks) takes no memory.
+    // MCL_ONFAULT: reserved address space (the arena's room to grow, stacks) takes no memory.
     if (mlockall(MCL_CURRENT | MCL_FUTURE | MCL_ONFAULT) == 0) return {};
     return "warning: -k invalid, mlockall() failed: " + error_text();
 }
@@ -212,8 +211,8 @@ std::optional<pid_t> pid_in(const std::string& path) {
     return pid_t(pid);
 }
 
-// Nobody ever sees a part of it: it is written beside and then renamed. False: errno says why; `what` was
-// being done.
+// Readers never see a partial file: writes `beside`, then renames it. False: errno has the reason and `what` the failed
+// step.
 bool write_whole(const std::string& path, const std::string& beside, const std::string& text,
                  const char*& what) {
     what = "open";
@@ -275,15 +274,8 @@ Signals::Signals() {
 }
 
 bool Signals::wait_for_the_end(FunctionRef<void()> reload) {
-    constexpr timespec start{1, 0};
-    bool started = false;
     for (;;) {
-        const int number = started ? sigwaitinfo(&awaited_, nullptr) : sigtimedwait(&awaited_, nullptr, &start);
-        if (number < 0 && errno == EAGAIN) {
-            started = true;
-            unmap_unused();
-            continue;
-        }
+        const int number = sigwaitinfo(&awaited_, nullptr);
         if (number == SIGTERM || number == SIGINT) return false;
         if (number == SIGUSR1) {
             say(Level::notice, "Gracefully stopping");

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What the program asks of the system for itself: limits, another user, the background, locked memory, signals,
-// and the files that say where it is. Messages and exit statuses are memcached's.
+// The process's own setup: limits, user id, background, locked memory, signals, pid and port files. Messages and exit
+// statuses are memcached's.
 //
-// Owner: main, from the one thread there is until the server starts.
+// Owner: main, before other threads start.
 #pragma once
 
 #include <sys/types.h>
@@ -21,20 +21,19 @@
 
 namespace farcached::process {
 
-// Before anything is written: who reads stderr may go away, and that is not the end of this process. Any thread started later
-// is bound by it.
+// Before the first output: keeps the process alive when a reader of stderr goes away. Threads started later inherit it.
 void outlive_readers();
 
 // -- Limits ---------------------------------------------------------------------------------------------
 
 conf::Refusal raise_core_limit();
 
-// Room for so many connections and, if the system allows it, for `others` too.
+// Raises the limit for `connections` and, if the system allows it, for `others` too.
 conf::Refusal raise_file_limit(uint64_t connections, uint64_t others);
 
-// -- Who it is ------------------------------------------------------------------------------------------
+// -- User --------------------------------------------------------------------------------------------
 
-// Whom to become; nobody else if not started as root.
+// The user to run as; unchanged unless started as root.
 struct Identity {
     std::string user;
     uid_t uid = 0;
@@ -42,49 +41,49 @@ struct Identity {
     bool change = false;
 };
 
-// Root has to say -u; anybody else stays who they are, and is told on stderr if -u is another. Privileges are kept until
-// drop_privileges().
+// -u is required for root. Any other user stays unchanged; if -u differs, a warning is logged. Privileges are kept
+// until drop_privileges().
 std::variant<Identity, conf::Problem> find_identity(const std::string& user);
 
-// Gives a file made before to who will use it.
+// Changes the owner of an existing file to that user.
 void give_away(const std::string& path, const Identity& identity);
 
-// Afterwards the process is allowed to dump core only if `core_dumps`.
+// Afterwards the process may dump core only if `core_dumps`.
 conf::Refusal drop_privileges(const Identity& identity, bool core_dumps);
 
-// -- Where it runs --------------------------------------------------------------------------------------
+// -- Background --------------------------------------------------------------------------------------
 
-// May the process go to the background, as was `asked`? Not when a service manager waits for it: then stderr is told.
+// May the process go to the background, if `asked`? Not if a service manager waits for it; then a notice is logged.
 bool may_leave(bool asked, const ServiceManager& manager);
 
 // Returns in a child without a terminal; the parent exits with 0. Call before any thread starts.
 conf::Refusal go_to_background(bool keep_folder, bool keep_output);
 
-// The background for a program that says when it serves: until then its parent waits, and what it complains of is
-// seen where it was started.
+// Background mode with a readiness signal: the parent waits until the child serves, so that startup errors appear where
+// the program was started.
 class Background {
   public:
     // Returns in a child without a terminal. The parent exits with 0 when the child is ready(), or with its exit
     // status. Call before any thread starts.
     conf::Refusal start();
-    // Does nothing if not started.
+    // No effect without start().
     void ready(bool keep_output);
 
   private:
-    int tell_ = -1;  // the parent reads its other end
+    int tell_ = -1;  // write end; the parent reads the other end
 };
 
-// A warning, or empty. Call in the process that shall be locked: locks are not inherited.
+// Returns a warning, or an empty string. Call in the final process: a child does not inherit locks.
 std::string lock_memory();
 
 // -- Files ----------------------------------------------------------------------------------------------
 
-// Holds the process id while it lives.
+// Keeps the process id in a file for its lifetime.
 class PidFile {
   public:
-    // An empty path: no file. Failures are told on stderr and otherwise ignored, as memcached does.
+    // An empty path: no file. Failures are logged and otherwise ignored, as in memcached.
     explicit PidFile(std::string path);
-    ~PidFile();  // removes the file if it is still this process's
+    ~PidFile();  // removes the file if it still holds this process's id
     PidFile(const PidFile&) = delete;
     PidFile& operator=(const PidFile&) = delete;
 
@@ -95,29 +94,29 @@ class PidFile {
 struct BoundPort {
     bool ipv6 = false;
     uint16_t port = 0;
-    const char* transport = "TCP";  // as the file names it
+    const char* transport = "TCP";  // as the port file names it
 };
 
-// $MEMCACHED_PORT_FILENAME: "TCP INET: 40041" and so on, complete as soon as it is there. No-op without path.
+// $MEMCACHED_PORT_FILENAME: lines such as "TCP INET: 40041"; the file appears complete. No effect without path.
 void write_port_file(const char* path, std::span<const BoundPort> ports);
 
 // -- Signals --------------------------------------------------------------------------------------------
 
-// From its construction, threads started later included, the signals that mean something to the program
-// are kept for who waits for them; SIGPIPE is ignored.
+// From its construction, and in threads started later, blocks the program's signals until wait_for_the_end() takes
+// them; SIGPIPE is ignored.
 class Signals {
   public:
     Signals();
     Signals(const Signals&) = delete;
     Signals& operator=(const Signals&) = delete;
 
-    // Waits for one that ends the program. True: gracefully, as the log was told. For each that asks for it meanwhile
-    // reload() is called. A second after it began to wait, what only the start needed is let go (process/resident.h).
+    // Waits for a signal that ends the program. True: gracefully; the log has a line. Calls reload() for each signal
+    // that requests one.
     bool wait_for_the_end(FunctionRef<void()> reload);
 
-    // Makes wait_for_the_end() return in whichever thread it waits; any thread may.
+    // Makes wait_for_the_end() return in its thread; any thread may call.
     static void ask_to_stop(bool graceful);
-    // The same for reload().
+    // Requests a reload() in the same way.
     static void ask_to_reload();
 
   private:

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Pulse: how the loop of a thread shows that it goes round. Who watches asks and wakes the thread; the thread answers
-// where it takes what wakes it, so that only a loop that came round has answered. Costs what is served nothing.
+// Pulse: a heartbeat of a thread's event loop. The watching thread asks and wakes the loop; the loop answers where it
+// handles wakeups, so that an answer proves that it runs. Serving clients costs nothing extra.
+// Owner: the watched loop; ask() and answered() run in the watching thread, answer() in the loop's.
 #pragma once
 
 #include <atomic>
@@ -10,11 +11,11 @@ namespace farcached::process {
 
 class Pulse {
   public:
-    // By the one that watches.
+    // For the watching thread.
     void ask() { asked_.store(asked_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed); }
     bool answered() const { return shown_.load(std::memory_order_relaxed) == asked_.load(std::memory_order_relaxed); }
 
-    // By the thread.
+    // For the loop's thread.
     void answer() { shown_.store(asked_.load(std::memory_order_relaxed), std::memory_order_relaxed); }
 
   private:

@@ -5,6 +5,7 @@
 
 #include <cstdlib>
 #include <memory>
+#include <new>
 #include <utility>
 
 #include "conf/command_line.h"
@@ -40,7 +41,7 @@ std::vector<std::string> lines_of(std::string_view text) {
     return lines;
 }
 
-// A value of a statistic is one line, and not a long one.
+// A statistic's value is one line of bounded length.
 std::string summary(const std::vector<std::string>& errors) {
     constexpr size_t bytes_max = 400;
     std::string text = errors.empty() ? "" : errors[0].substr(0, bytes_max);
@@ -65,6 +66,15 @@ Reloader::Reloader(std::span<const char* const> argv, std::vector<conf::Option> 
 }
 
 bool Reloader::reload(Apply apply) {
+    try {
+        return try_reload(apply);
+    } catch (const std::bad_alloc&) {
+        starved();
+        return false;
+    }
+}
+
+bool Reloader::try_reload(Apply apply) {
     std::vector<const char*> argv;
     for (const std::string& word : words_) argv.push_back(word.c_str());
     const conf::CommandLine line = conf::parse_command_line(argv, table_, program_, folder_);
@@ -77,30 +87,47 @@ bool Reloader::reload(Apply apply) {
 }
 
 void Reloader::succeeded(conf::ReloadPlan plan) {
-    const std::string changed = joined(plan.changed), waiting = joined(plan.waiting);
+    std::string changed = joined(plan.changed), waiting = joined(plan.waiting);
+    std::string text = changed.empty() ? "reload: nothing changed" : "reload: changed " + changed;
+    if (!waiting.empty()) text += "; only a restart changes " + waiting;
     running_ = std::move(plan.settings);
     {
         std::lock_guard hold(lock_);
         reloads_++;
         read_at_ = node_now();
         result_ = "ok";
-        changed_ = changed;
-        waiting_ = waiting;
+        changed_ = std::move(changed);
+        waiting_ = std::move(waiting);
     }
-    std::string text = changed.empty() ? "reload: nothing changed" : "reload: changed " + changed;
-    if (!waiting.empty()) text += "; only a restart changes " + waiting;
     say(Level::notice, text);
 }
 
-void Reloader::failed(const std::vector<std::string>& errors) {
+// `running_` is unchanged: the next reload compares with it, and applies the rest of this one.
+void Reloader::starved() noexcept {
     {
         std::lock_guard hold(lock_);
         failures_++;
         result_ = "failed";
-        error_ = summary(errors);
+        error_.clear();
+        try {
+            error_ = "out of memory";
+        } catch (const std::bad_alloc&) {
+            (void)0;  // the result reports it
+        }
     }
+    say(Level::warning, "reload: out of memory, not all of it was carried out; reload again");
+}
+
+void Reloader::failed(const std::vector<std::string>& errors) {
     std::string text = "reload: refused, nothing changed\n";
     for (const std::string& error : errors) text += "reload: " + error + "\n";
+    std::string shown = summary(errors);
+    {
+        std::lock_guard hold(lock_);
+        failures_++;
+        result_ = "failed";
+        error_ = std::move(shown);
+    }
     say(Level::warning, text);
 }
 

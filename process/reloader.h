@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Reloader: has a daemon take its configuration anew while it runs: reads the same command line and its files again,
-// checks all of it, and has what may change changed. Whatever is wrong changes nothing.
+// Reloader: reloads a daemon's configuration. It reads the same command line and files again, checks all of it, and
+// applies the settings that may change. Any error leaves everything unchanged.
 //
-// Owner: main, whose thread alone calls reload(). What it came to is shown to any thread.
+// Owner: main; only its thread calls reload(). Any thread may read the result.
 #pragma once
 
 #include <cstdint>
@@ -26,7 +26,7 @@ namespace farcached::process {
     X(config_file, "the file of --config, or else of --memcached-conf; empty: there is none")               \
     X(config_age, "seconds since what is in use was read")                                                  \
     X(config_reloads, "reloads that succeeded")                                                             \
-    X(config_reload_failures, "reloads that were refused, and changed nothing")                             \
+    X(config_reload_failures, "reloads that were refused, and changed nothing; or found no memory")         \
     X(config_last_result, "of the last reload: ok or failed; none: there was none")                         \
     X(config_last_error, "why the last that failed did: the first reason, and how many more")               \
     X(config_changed, "keys that the last successful reload changed")                                       \
@@ -34,24 +34,25 @@ namespace farcached::process {
 
 class Reloader {
   public:
-    // argv: as main has it. running: what it said. Files named without a leading slash are those in the folder in which
-    // the process is now.
+    // argv: main's. running: the settings parsed from it. Relative file names refer to the folder at construction.
     Reloader(std::span<const char* const> argv, std::vector<conf::Option> table, const conf::Program& program,
              conf::Settings running);
     Reloader(const Reloader&) = delete;
     Reloader& operator=(const Reloader&) = delete;
 
-    // Changes the daemon to run by `next` instead of `running`, or says why not, a line each, and changes nothing.
+    // Changes the daemon from `running` to `next`. On failure returns the reasons, a line each, and changes nothing.
     using Apply = FunctionRef<std::vector<std::string>(const conf::Settings& running, const conf::Settings& next)>;
-    // Says what it came to. False: refused.
+    // Logs the result. False: refused; or out of memory, with the changes possibly applied in part.
     bool reload(Apply apply);
 
-    const conf::Settings& running() const { return running_; }  // main's thread
+    const conf::Settings& running() const { return running_; }  // for main's thread
 
     // The rows of CONFIG_STATS. Any thread.
     void each(FunctionRef<void(std::string_view name, std::string_view value)> visit) const;
 
   private:
+    bool try_reload(Apply apply);
+    void starved() noexcept;
     void succeeded(conf::ReloadPlan plan);
     void failed(const std::vector<std::string>& errors);
 
@@ -62,7 +63,7 @@ class Reloader {
     conf::Settings running_;
 
     mutable std::mutex lock_;
-    NodeSeconds read_at_;  // from here on under lock_
+    NodeSeconds read_at_;  // this and the rest are under lock_
     uint64_t reloads_ = 0, failures_ = 0;
     std::string file_, result_ = "none", error_, changed_, waiting_;
 };

@@ -7,9 +7,11 @@
 #include <cerrno>
 #include <charconv>
 #include <cstddef>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <ctime>
+#include <new>
 #include <optional>
 
 #include "process/log.h"
@@ -21,7 +23,7 @@ namespace {
 constexpr timeval send_patience{1, 0};  // M2
 constexpr const char* socket_variable = "NOTIFY_SOCKET";
 constexpr const char* watchdog_variable = "WATCHDOG_USEC";
-constexpr const char* main_pid_variable = "SYSTEMD_EXEC_PID";  // not removed: it is right for every child
+constexpr const char* main_pid_variable = "SYSTEMD_EXEC_PID";  // kept: it is right for every child
 constexpr const char* watchdog_pid_variable = "WATCHDOG_PID";
 
 void cannot_tell(std::string_view path, const std::string& why) {
@@ -29,7 +31,7 @@ void cannot_tell(std::string_view path, const std::string& why) {
                             ": the service manager is not told how this process does");
 }
 
-// A path, or with @ a name without a file. 0: it is neither.
+// A path, or @ and an abstract name. 0: neither.
 socklen_t fill_address(std::string_view path, sockaddr_un& address) {
     address.sun_family = AF_UNIX;
     const bool nameless = path.starts_with('@');
@@ -50,7 +52,7 @@ std::optional<uint64_t> number_of(const char* variable) {
     return value;
 }
 
-// 0: no watchdog, or another process's.
+// 0: no watchdog, or one for another process.
 uint64_t watchdog_of_environment() {
     const auto pid = number_of(watchdog_pid_variable);
     if (std::getenv(watchdog_pid_variable) != nullptr && pid != uint64_t(getpid())) return 0;
@@ -106,15 +108,29 @@ void ServiceManager::tell_status(std::string_view status) const { send(status_li
 
 void ServiceManager::tell_ready(std::string_view status) {
     ready_.store(true);
-    send("READY=1\n" + status_line(status));
+    try {
+        send("READY=1\n" + status_line(status));
+    } catch (const std::bad_alloc&) {
+        send("READY=1\n");  // the next status message has it
+    }
 }
 
 void ServiceManager::tell_alive() const { send("WATCHDOG=1\n"); }
 
-void ServiceManager::tell_stopping(std::string_view status) const { send("STOPPING=1\n" + status_line(status)); }
+void ServiceManager::tell_stopping(std::string_view status) const {
+    try {
+        send("STOPPING=1\n" + status_line(status));
+    } catch (const std::bad_alloc&) {
+        send("STOPPING=1\n");
+    }
+}
 
 ServiceManager::Reloading::Reloading(const ServiceManager& manager) : manager_(manager), told_(manager.ready_.load()) {
-    if (told_) manager_.send("RELOADING=1\nMONOTONIC_USEC=" + std::to_string(monotonic_us()) + "\n");
+    if (!told_) return;
+    char words[64];
+    const int bytes = std::snprintf(words, sizeof words, "RELOADING=1\nMONOTONIC_USEC=%llu\n",
+                                    static_cast<unsigned long long>(monotonic_us()));
+    manager_.send({words, size_t(bytes)});
 }
 
 ServiceManager::Reloading::~Reloading() {

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// ServiceManager: whoever started the process as a service and wants to hear how it does, as sd_notify(3) describes it
-// for implementations without libsystemd: a datagram of lines VARIABLE=VALUE to the Unix socket that $NOTIFY_SOCKET names.
+// ServiceManager: the connection to the process's service manager, as sd_notify(3) describes it for implementations
+// without libsystemd. Messages are datagrams of lines VARIABLE=VALUE to the Unix socket $NOTIFY_SOCKET.
 //
-// M1  Where nobody listens every call does nothing.
-// M2  A message that is not taken within a second is given up: serving matters more than telling.
-// M3  READY=1 is told once at first, and then at the end of each Reloading; none is told before.
+// M1  Without a service manager every call does nothing.
+// M2  A message that is not taken within a second is discarded, so that serving continues.
+// M3  READY=1 is sent once after the start, then at the end of each Reloading, and never earlier.
 //
-// Owner: main, which makes it before any thread starts. All calls may come from any thread.
+// Owner: main, which makes it before any thread starts. Any thread may call it.
 #pragma once
 
 #include <sys/socket.h>
@@ -21,28 +21,28 @@ namespace farcached::process {
 
 class ServiceManager {
   public:
-    // Reads $NOTIFY_SOCKET, $WATCHDOG_USEC and $WATCHDOG_PID, and removes them: no child speaks for this process. What it
-    // cannot make sense of is said, and then nobody listens.
+    // Reads $NOTIFY_SOCKET, $WATCHDOG_USEC and $WATCHDOG_PID, and removes them, so that children do not send messages.
+    // Invalid values are logged, and disable the messages.
     ServiceManager();
     ~ServiceManager();
     ServiceManager(const ServiceManager&) = delete;
     ServiceManager& operator=(const ServiceManager&) = delete;
 
     bool listens() const { return fd_ >= 0; }
-    // Is this the process that it started, and whose end it would take for the service's? Not one that was started by that,
-    // and has its environment.
+    // Is this the service's main process, whose end would end the service? False for its children, which inherit its
+    // environment.
     bool waits_for_this() const { return listens() && waits_; }
-    // How long it waits for tell_alive() before it takes the process for stuck, in microseconds; 0: it does not.
+    // Watchdog timeout of tell_alive() in microseconds; 0: no watchdog.
     uint64_t watchdog_us() const { return watchdog_us_; }
 
-    // What the process does, in a line; `status` here and below. For people: systemctl status shows it.
+    // The process's state as one line, here and below. For people: systemctl status shows it.
     void tell_status(std::string_view status) const;
     void tell_ready(std::string_view status);
     void tell_alive() const;
     void tell_stopping(std::string_view status) const;
 
-    // The time in which the process reads its configuration again: it is told at its begin, and at its end that the process
-    // is ready again, whatever came of it.
+    // The time of a reload: once tell_ready() was called, sends RELOADING=1 at its begin and READY=1 at its end, on
+    // success or failure.
     class Reloading {
       public:
         explicit Reloading(const ServiceManager& manager);

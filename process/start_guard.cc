@@ -4,6 +4,7 @@
 #include <sys/mman.h>
 
 #include <cstdlib>
+#include <exception>
 #include <new>
 #include <string>
 #include <system_error>
@@ -14,7 +15,7 @@ namespace farcached::process {
 
 namespace {
 
-// Nothing was unwound, and no thread is waited for.
+// Exits without unwinding, and without waiting for threads.
 [[noreturn]] void give_up_starting() {
     try {
         if (std::current_exception() != nullptr) throw;
@@ -29,12 +30,25 @@ namespace {
     std::abort();
 }
 
+// Every expected allocation failure refuses its operation; other failures end the process here.
+[[noreturn]] void end_running() {
+    try {
+        if (std::current_exception() != nullptr) throw;
+    } catch (const std::bad_alloc&) {
+        say(Level::error, "out of memory in the middle of what cannot be refused: the process ends");
+        std::abort();
+    } catch (...) {
+    }
+    __gnu_cxx::__verbose_terminate_handler();  // prints the exception and aborts
+    std::abort();
+}
+
 }  // namespace
 
-StartGuard::StartGuard() : before_(std::set_terminate(give_up_starting)) {}
+StartGuard::StartGuard() { std::set_terminate(give_up_starting); }
 
 conf::Refusal StartGuard::room_for(uint32_t threads) {
-    constexpr size_t others = 8;  // that accept, watch, crawl, ...
+    constexpr size_t others = 8;  // threads that accept, watch, crawl, ...
     constexpr size_t bytes_each = size_t(16) << 20;
     const size_t bytes = (threads + others) * bytes_each;
     void* const room = mmap(nullptr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -48,8 +62,7 @@ conf::Refusal StartGuard::room_for(uint32_t threads) {
 }
 
 void StartGuard::over() {
-    if (before_ != nullptr) std::set_terminate(before_);
-    before_ = nullptr;
+    std::set_terminate(end_running);
 }
 
 }  // namespace farcached::process

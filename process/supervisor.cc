@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <new>
 #include <utility>
 
 #include "base/recorder.h"
@@ -16,9 +17,9 @@ using std::chrono::microseconds;
 using Clock = std::chrono::steady_clock;
 
 constexpr microseconds status_period{5'000'000};
-constexpr microseconds ready_period{10'000};       // between looks while it is not ready
-constexpr microseconds ready_patience{10'000'000}; // with what is behind it: ready without it is better than killed
-constexpr int feedings_per_watchdog = 4;           // half as many would do; one may be late
+constexpr microseconds ready_period{10'000};       // between checks while not ready
+constexpr microseconds ready_patience{10'000'000}; // for the nodes: ready without them is better than killed
+constexpr int feedings_per_watchdog = 4;           // two would do; one may be late
 
 microseconds period_of(const ServiceManager& manager) {
     if (manager.watchdog_us() == 0) return status_period;
@@ -47,10 +48,22 @@ void Supervisor::stop() {
     }
     stop_.notify_one();
     thread_.join();
-    manager_.tell_stopping("stopping: " + service_.status());
+    std::string status;
+    with_memory([&] { status = "stopping: " + service_.status(); });
+    manager_.tell_stopping(status);
 }
 
-// False: it is to stop.
+// Status lines are optional: without memory the next tick sends them.
+template <class Tell>
+void Supervisor::with_memory(Tell&& tell) noexcept {
+    try {
+        tell();
+    } catch (const std::bad_alloc&) {
+        (void)0;
+    }
+}
+
+// False: stop() was called.
 bool Supervisor::wait_until(Time time) {
     std::unique_lock hold(lock_);
     return !stop_.wait_until(hold, time, [this] { return stopping_; });
@@ -64,7 +77,7 @@ void Supervisor::run() {
         tell_status();
         if (!wait_until(Clock::now() + ready_period)) return;
     }
-    told_ = service_.status();
+    with_memory([&] { told_ = service_.status(); });
     manager_.tell_ready(told_);
     for (Thread& one : threads_) {
         one.asked = Clock::now();
@@ -80,7 +93,7 @@ void Supervisor::look() {
     if (alive) manager_.tell_alive();
     tell_status();
     for (Thread& one : threads_) {
-        if (!alive || !one.watched.pulse->answered()) continue;  // V2: it answered since the last feeding
+        if (!alive || !one.watched.pulse->answered()) continue;  // V2: answered since the last feeding
         one.asked = now;
         one.watched.pulse->ask();
         one.watched.wake();
@@ -91,7 +104,7 @@ bool Supervisor::all_answered(Time now) {
     bool all = true;
     for (Thread& one : threads_) {
         if (one.watched.pulse->answered()) {
-            if (std::exchange(one.stuck, false)) say(Level::notice, one.watched.name + " goes on");
+            if (std::exchange(one.stuck, false)) say_made(Level::notice, [&] { return one.watched.name + " goes on"; });
             continue;
         }
         all = false;
@@ -102,19 +115,21 @@ bool Supervisor::all_answered(Time now) {
         char words[128];
         std::snprintf(words, sizeof words,
                       " is stuck: it did not go round its loop for %.1f s; the watchdog is not fed until it does", seconds);
-        say(Level::error, one.watched.name + words);
+        say_made(Level::error, [&] { return one.watched.name + words; });
     }
     return all;
 }
 
 void Supervisor::tell_status() {
-    std::string status;
-    for (const Thread& one : threads_)
-        if (one.stuck) status += one.watched.name + " is stuck, ";
-    status += service_.status();
-    if (status == told_) return;
-    told_ = std::move(status);
-    manager_.tell_status(told_);
+    with_memory([&] {
+        std::string status;
+        for (const Thread& one : threads_)
+            if (one.stuck) status += one.watched.name + " is stuck, ";
+        status += service_.status();
+        if (status == told_) return;
+        manager_.tell_status(status);
+        told_ = std::move(status);
+    });
 }
 
 }  // namespace farcached::process

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Supervisor: the thread that tells the service manager how the process does: when it is ready, what it does, and, for the
-// watchdog, that every thread that serves still goes round its loop.
+// Supervisor: the thread that reports to the service manager: readiness, status, and for the watchdog that every
+// serving thread still runs its loop.
 //
-// V1  Where the service manager does not listen there is no thread.
-// V2  The watchdog is fed only if each thread has answered (Pulse) since it was fed last. Who sleeps is woken for that.
-// V3  A thread that does not answer is told of on stderr, by its name, once until it answers again, and is in the status.
-//     The status is told first: stderr may be what the thread waits for.
-// V4  A long reload by the main thread does not keep the watchdog hungry.
+// V1  Without a service manager there is no thread.
+// V2  The watchdog is fed only if each thread has answered (Pulse) since the last feeding. Sleeping threads are woken
+//     for that.
+// V3  A thread that does not answer is logged by name, once until it answers again, and is in the status. The status is
+//     sent first: the thread may be waiting for stderr.
+// V4  A long reload by the main thread does not stop the feeding of the watchdog.
 //
 // Owner: main, from one thread: start() and stop() once each.
 #pragma once
@@ -24,18 +25,18 @@
 
 namespace farcached::process {
 
-// A thread with a loop.
+// A thread with an event loop.
 struct Watched {
     std::string name;             // "worker 2"
     Pulse* pulse = nullptr;       // outlives the supervisor's run
-    std::function<void()> wake;   // makes its loop go round; from any thread
+    std::function<void()> wake;   // wakes its loop; from any thread
 };
 
 class Supervisor {
   public:
-    // What is told. Both are called by the supervisor's thread.
+    // The reported state. The supervisor's thread calls both.
     struct Service {
-        std::function<bool()> is_ready;         // does it serve, and has it tried what is behind it?
+        std::function<bool()> is_ready;         // does it serve, and has it tried its nodes?
         std::function<std::string()> status;    // "3/4 nodes up, 120 clients"
     };
     // manager: outlives this.
@@ -44,9 +45,9 @@ class Supervisor {
     Supervisor(const Supervisor&) = delete;
     Supervisor& operator=(const Supervisor&) = delete;
 
-    // Throws std::system_error when there can be no thread.
+    // Throws std::system_error if the thread cannot start.
     void start(std::vector<Watched> watched);
-    // Tells that the process stops, and looks at nothing any more.
+    // Sends that the process stops, and ends the supervision.
     void stop();
 
   private:
@@ -54,7 +55,7 @@ class Supervisor {
     struct Thread {
         Watched watched;
         Time asked{};
-        bool stuck = false;  // and told of
+        bool stuck = false;  // and logged
     };
 
     void run();
@@ -62,6 +63,8 @@ class Supervisor {
     void look();
     bool all_answered(Time now);
     void tell_status();
+    template <class Tell>
+    void with_memory(Tell&& tell) noexcept;
 
     ServiceManager& manager_;
     const Service service_;

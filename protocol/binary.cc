@@ -20,7 +20,7 @@ T read_big_endian(const char* from) {
     return from_big_endian(n);
 }
 
-// ---- what each opcode looks like --------------------------------------------------------------------
+// ---- the shape of each opcode -----------------------------------------------------------------------
 
 enum class Part : uint8_t { none, must, may };
 
@@ -29,10 +29,10 @@ struct Rule {
     uint8_t extras_bytes = 0;
     bool extras_optional = false;  // flush: its delay
     Part key = Part::may;
-    Part value = Part::may;  // must is not used: every value may be empty
+    Part value = Part::may;  // never must: every value may be empty
     bool quiet = false;
     bool with_key = false;
-    bool any_shape = true;  // unknown: only what holds for all opcodes is checked
+    bool any_shape = true;  // unknown opcode: only the checks of all opcodes apply
 };
 
 constexpr Rule shape(BinaryVerb verb, uint8_t extras_bytes, Part key, Part value) {
@@ -57,8 +57,11 @@ constexpr Rule optional_extras(Rule rule) {
 
 constexpr size_t rules_known = 0x25;
 
-// The opcode table, each loud one with its quiet twin. SASL is unknown here, but of a shape that memcached
-// insists on before it says so.
+// Longer than any item: memcached treats such a body as garbage and closes.
+constexpr uint32_t body_bytes_max = uint32_t(1) << 30;
+
+// The opcode table, each loud opcode with its quiet twin. SASL is unknown here, but memcached checks its shape before it
+// answers that.
 constexpr std::array<Rule, rules_known> make_rules() {
     using V = BinaryVerb;
     std::array<Rule, rules_known> rules{};
@@ -183,7 +186,7 @@ BinaryParse parse_binary(std::string_view input) {
         refuse(parse, BinaryStatus::unknown_command);
         return parse;
     }
-    if (lengths.key > limits::key_bytes_max || !fits(rule, lengths)) {
+    if (lengths.body > body_bytes_max || lengths.key > limits::key_bytes_max || !fits(rule, lengths)) {
         refuse(parse, BinaryStatus::invalid);
         return parse;
     }
@@ -191,7 +194,7 @@ BinaryParse parse_binary(std::string_view input) {
     request.quiet = rule.quiet;
     request.with_key = rule.with_key;
     request.cas = read_big_endian<uint64_t>(at + 16);
-    if (rule.verb == BinaryVerb::unknown) {  // nobody asks what is in it
+    if (rule.verb == BinaryVerb::unknown) {  // its content is not parsed
         parse.status = BinaryParse::Status::request;
         parse.value_bytes = lengths.body;
         return parse;

@@ -8,13 +8,13 @@
 //
 // All numbers are big-endian; the body length counts extras, key and value.
 //
-// parse_binary() is given every byte received and not yet consumed. It looks at the head of one request only:
-// header, extras and key. What the header promises beyond them, the value, may be any length up to 4 GiB: the
-// caller decides on it before a byte of it has come.
+// parse_binary() gets every byte received and not yet consumed. It parses the head of one request only: header,
+// extras and key. The value after them may have any length up to 4 GiB: the caller decides on it before its first
+// byte arrives.
 //
 // P1  The same bytes give the same requests however they arrive.
-// P2  The answer to a header that cannot be is given when the header is whole: nothing that it promises is
-//     waited for.
+// P2  An impossible header gets its error as soon as it is whole: the parser does not wait for the bytes that it
+//     announces.
 // P3  need_more never asks for more than binary_head_bytes_max bytes.
 // P4  The views of a request point into the input.
 #pragma once
@@ -37,7 +37,7 @@ constexpr size_t binary_header_bytes = 24;
 constexpr size_t binary_extras_bytes_max = 20;  // incr, decr: delta, initial, expiration
 constexpr size_t binary_head_bytes_max =
     binary_header_bytes + binary_extras_bytes_max + limits::key_bytes_max;
-// The expiration with which incr and decr do not create.
+// With this expiration incr and decr do not create an item.
 constexpr uint32_t binary_no_create = 0xffffffff;
 
 enum class BinaryStatus : uint16_t {
@@ -54,12 +54,12 @@ enum class BinaryStatus : uint16_t {
     temporary_failure = 0x86,
 };
 
-// What memcached says with each; empty for ok.
+// memcached's text for each status; empty for ok.
 std::string_view binary_status_text(BinaryStatus status);
 
-// With what of a request each is executed, besides cas.
+// Each with the fields of a request that it uses, apart from cas.
 enum class BinaryVerb : uint8_t {
-    unknown,  // nothing: refused, its body thrown away
+    unknown,  // none: refused, its body discarded
     get,      // key
     touch,    // key, exptime
     gat,      // key, exptime
@@ -71,18 +71,18 @@ enum class BinaryVerb : uint8_t {
     del,    // key
     incr,   // key, delta, initial, exptime; decr, too
     decr,
-    quit,   // nothing; noop and version, too
+    quit,   // none; noop and version, too
     noop,
     version,
-    flush,  // exptime: the delay, 0 if there is none
+    flush,  // exptime: the delay, else 0
     stat,   // key: the group, may be empty
 };
 
 struct BinaryRequest {
     BinaryVerb verb = BinaryVerb::unknown;
-    bool quiet = false;     // say nothing on success, or on the miss of a get
+    bool quiet = false;     // no reply on success, or on the miss of a get
     bool with_key = false;  // get, gat: the key is part of the reply
-    uint8_t opcode = 0;     // as it came: replies repeat it
+    uint8_t opcode = 0;     // as received: replies repeat it
     uint32_t opaque = 0;    // the client's; replies repeat it
     uint64_t cas = 0;       // 0: none
     uint32_t flags = 0;
@@ -94,20 +94,20 @@ struct BinaryRequest {
 
 struct BinaryParse {
     enum class Status : uint8_t {
-        need_more,  // of the head; head_bytes: how many bytes it has, as far as is known
-        request,    // `request`; the input holds head_bytes of head, then value_bytes come
+        need_more,  // of the head; head_bytes: its size, as far as known
+        request,    // `request`; head_bytes of head in the input, then value_bytes follow
         error,      // answer `error`, then close; opcode and opaque of `request` are set
         close,      // these bytes are not the binary protocol
     } status = Status::need_more;
     BinaryStatus error = BinaryStatus::ok;
     size_t head_bytes = 0;
-    uint32_t value_bytes = 0;  // as promised: believe nothing
+    uint32_t value_bytes = 0;  // as announced, unchecked
     BinaryRequest request;
 };
 
 BinaryParse parse_binary(std::string_view input);
 
-// Has the request a value that it is executed with? What the others bring along is thrown away.
+// Does the command use a value? The values of others are discarded.
 constexpr bool binary_takes_value(BinaryVerb verb) {
     return verb >= BinaryVerb::set && verb <= BinaryVerb::prepend;
 }
@@ -119,12 +119,12 @@ struct BinaryReply {
     BinaryStatus status = BinaryStatus::ok;
     uint16_t key_bytes = 0;
     uint8_t extras_bytes = 0;
-    uint32_t value_bytes = 0;  // what follows extras and key
+    uint32_t value_bytes = 0;  // after extras and key
     uint32_t opaque = 0;
     uint64_t cas = 0;
 };
 
-// Write one big-endian number at `to`; return the end. Inline, as is the header: they are part of every hit.
+// Write one big-endian number at `to`; return the end. Inline, as is the header: every hit calls them.
 inline char* write_big_endian(char* to, uint16_t n) {
     n = __builtin_bswap16(n);
     std::memcpy(to, &n, sizeof n);

@@ -23,8 +23,8 @@ struct KindRule {
     When when = When::open;
     uint32_t body_min = 0;   // without entries
     uint32_t entry_min = 0;  // 0: no entries
-    bool exact = false;      // the body is exactly that, and entries of exactly that size
-    uint32_t version = 0;    // that brought it
+    bool exact = false;      // the body and its entries have exactly these sizes
+    uint32_t version = 0;    // the first with this kind
     uint32_t bytes_max = UINT32_MAX;  // with its header
 };
 
@@ -33,7 +33,7 @@ constexpr uint32_t reported_bytes_max =
 static_assert(reported_bytes_max <= frame_bytes_lowest);
 
 // By FrameKind.
-constexpr std::array<KindRule, 18> rules = {{
+constexpr std::array<KindRule, 16> rules = {{
     {},
     {"hello", From::proxy, When::greeting, sizeof(HelloRecord), 0, false},
     {"welcome", From::node, When::greeting, sizeof(WelcomeRecord), 0, false},
@@ -45,23 +45,21 @@ constexpr std::array<KindRule, 18> rules = {{
     {"pong", From::either, When::open, sizeof(ClockRecord), 0, true},
     {"goodbye", From::either, When::open, sizeof(SentenceRecord), 0, false},
     {"lease_returns", From::proxy, When::open, 0, sizeof(LeaseReturnRecord), true},
-    {"accesses", From::proxy, When::open, 0, sizeof(AccessRecord), true},
+    {"accesses", From::proxy, When::open, 0, sizeof(AccessRecord), true, version_with_in_place},
     {"lent", From::proxy, When::open, sizeof(LentRecord), 0, true},
     {"unlent", From::node, When::open, sizeof(UnlentRecord), 0, true},
-    {"report", From::proxy, When::open, 0, sizeof(AccessRecord), true, version_with_reports, report_bytes_max},
-    {"reported", From::node, When::open, sizeof(ReportedRecord), sizeof(RenewalRecord), true, version_with_reports,
+    {"report", From::proxy, When::open, 0, sizeof(AccessRecord), true, version_with_in_place, report_bytes_max},
+    {"reported", From::node, When::open, sizeof(ReportedRecord), sizeof(RenewalRecord), true, version_with_in_place,
      reported_bytes_max},
-    {"report_written", From::proxy, When::open, sizeof(WrittenRecord), 0, true, version_with_reports},
-    {"reported_written", From::node, When::open, sizeof(WrittenRecord), 0, true, version_with_reports},
 }};
-static_assert(rules.size() == size_t(FrameKind::reported_written) + 1);
+static_assert(rules.size() == size_t(FrameKind::reported) + 1);
 
 bool may_send(From from, Sender sender) {
     if (from == From::either) return true;
     return (from == From::proxy) == (sender == Sender::proxy);
 }
 
-// A header by itself (F3).
+// Checks a header alone (F3).
 FrameError judge(const FrameHeader& header, const FrameLimits& limits) {
     if (header.kind == 0 || header.kind >= rules.size()) return FrameError::kind_unknown;
     const KindRule& rule = rules[header.kind];
@@ -251,10 +249,9 @@ FrameError lease_return_at(const Frame& frame, uint32_t index, LeaseReturnRecord
                                                       : FrameError::entry_invalid;
 }
 
-FrameError access_at(const Frame& frame, uint32_t index, AccessRecord& entry) {
+FrameError access_at(const Frame& frame, uint32_t index, ItemAccess& entry) {
     CHECK(frame.kind == FrameKind::accesses || frame.kind == FrameKind::report);
-    entry = entry_at<AccessRecord>(frame, index);
-    if (entry.generation > layout::generation_max) return FrameError::entry_invalid;
+    entry = access_of(entry_at<AccessRecord>(frame, index));
     return entry.count != 0 ? FrameError::none : FrameError::entry_invalid;
 }
 
@@ -293,35 +290,11 @@ FrameError renewal_at(const Frame& frame, uint32_t index, uint32_t& term_ms) {
 
 // ---- frames in containers -----------------------------------------------------------------------------
 
-namespace {
-
-FrameKind kind_written(const Frame& notice) {
-    CHECK(notice.kind == FrameKind::report_written || notice.kind == FrameKind::reported_written);
-    return notice.kind == FrameKind::report_written ? FrameKind::report : FrameKind::reported;
-}
-
-}  // namespace
-
-void append_written(OutBuffer& out, FrameKind kind, uint64_t sequence, uint32_t bytes) {
-    CHECK(bytes <= report_bytes_max);
-    append_header(out, kind, sequence, sizeof(WrittenRecord));
-    append_record(out, WrittenRecord{0, bytes});
-}
-
-FrameError parse_written(const Frame& notice, WrittenRecord& written) {
-    (void)kind_written(notice);
-    written = wire::get<WrittenRecord>(notice.body.data());
-    if (written.container != 0) return FrameError::written_stranger;
-    const bool possible = written.bytes >= sizeof(FrameHeader) && written.bytes <= report_bytes_max;
-    return possible ? FrameError::none : FrameError::written_length;
-}
-
-FrameError read_written(const Frame& notice, std::string_view content, const FrameLimits& limits, Frame& frame) {
+FrameError parse_written(std::string_view content, const FrameLimits& limits, Frame& frame) {
     const FrameParse parse = parse_frame(content, limits);
     if (parse.status == FrameParse::Status::bad) return parse.error;
     if (parse.status != FrameParse::Status::frame || parse.bytes != content.size()) return FrameError::written_mismatch;
-    if (parse.frame.kind != kind_written(notice)) return FrameError::written_mismatch;
-    if (parse.frame.sequence != notice.sequence) return FrameError::written_mismatch;
+    if (parse.frame.kind != FrameKind::report && parse.frame.kind != FrameKind::reported) return FrameError::written_mismatch;
     frame = parse.frame;
     return FrameError::none;
 }

@@ -1,45 +1,40 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Frames between a proxy (farcached) and a node (farnode): the same bytes in shared-memory rings,
-// over a stream, and as single messages. Here: the parser and the frames without operations.
-// Requests and replies are in protocol/frame_request.h and frame_reply.h, the greeting in
-// protocol/handshake.h, all records in protocol/frame_layout.h.
+// Frames between a proxy (farcached) and a node (farnode): the same bytes in shared-memory rings, over a stream, and as
+// single messages. This file has the parser and the frames without operations. Requests and replies are in
+// protocol/frame_request.h and frame_reply.h, the greeting in protocol/handshake.h, all records in
+// protocol/frame_layout.h.
 //
 //  0          4      6       8          16
 //  | body     | kind | count | sequence | body ...                   little-endian
 //  | bytes    |      |       |          |
 //
 //  kind          from    body
-//  hello         proxy   who it is, which versions it speaks          \  the greeting: one frame each way
-//  welcome       node    what it serves, and under which limits        > before any other
+//  hello         proxy   its name, versions and limits                \  the greeting: one frame each way
+//  welcome       node    its name, regions and limits                  > before any other
 //  refuse        node    a reason and a sentence                      /
 //  requests      proxy   `count` requests; the sequence names the exchange
 //  replies       node    clock, then `count` replies to requests of that sequence; one frame or several
 //  chunk         either  a piece of a value that was announced in a frame of that sequence
-//  ping, pong    either  the pong repeats the sequence; a node's tells its clock
-//  goodbye       either  a reason and a sentence; nothing new is asked or begun after it
+//  ping, pong    either  the pong repeats the sequence; a node's has its clock
+//  goodbye       either  a reason and a sentence; no new request or reply starts after it
 //  lease_returns proxy   `count` pointers whose leases are no longer needed
 //  accesses      proxy   `count` accesses that the node did not see
-//  lent          proxy   where the node can READ a value that was announced in a frame of that sequence
-//  unlent        node    it does not READ it; the value is to come in chunks
+//  lent          proxy   the place where the node can READ a value that was announced in a frame of that sequence
+//  unlent        node    it does not READ it; the value must follow in chunks
 //  report        proxy   `count` accesses that the node did not see, to be answered; the sequence numbers the report
-//  reported      node    what came of the first `count` of that report, and how much time is left for more
-//  report_written    proxy   a report lies in the node's container     \ only where the transport has containers,
-//  reported_written  node    a reported lies in the proxy's container  / of which its own greeting tells
+//  reported      node    the result for the first `count` of that report, and the time left for more
 //
-// A frame is never longer than the greeting agreed (frame_bytes_max), so that a receiver's buffer,
-// a ring and a posted receive have one size, and a small request never waits behind a large value.
-// A value that does not fit into a frame together with its request or reply is announced there (its
-// length, and that it follows) and travels in chunks, in order, each copied or received straight to
-// where the value belongs; other frames may come between. A request whose value follows is executed
-// when its last byte has come; who needs an order between it and another request waits for its
-// reply.
+// A frame is at most as long as the greeting agreed (frame_bytes_max). So a receiver's buffer, a ring and a posted
+// receive have one size, and a small request never waits behind a large value. A value that does not fit into a frame
+// with its request or reply is announced there, with its length. It travels in chunks, in order, and the receiver puts
+// each straight into its place; other frames may come between. A node executes a request whose value follows when the
+// last byte has arrived. A proxy that needs an order between it and another request waits for its reply.
 //
-// F1  Nothing is believed: every length is compared with what is there before it is used (S10).
+// F1  Every length is compared with the bytes present before it is used (S10).
 // F2  The same bytes give the same frames however they arrive.
-// F3  Whether a frame can be is decided on its header: nothing that it promises is waited for
-//     first.
+// F3  The header alone rejects an impossible frame: the parser does not wait for its body.
 // F4  The views of a frame point into the input.
-// F5  Reserved fields are written as zero and refused otherwise; so is what the agreed version does not have.
+// F5  Reserved fields are written as zero and rejected otherwise; so are fields that the agreed version lacks.
 #pragma once
 
 #include <cstddef>
@@ -51,6 +46,7 @@
 #include "base/hash.h"
 #include "base/node_clock.h"
 #include "base/out_buffer.h"
+#include "protocol/access_record.h"
 #include "protocol/frame_error.h"
 #include "protocol/frame_layout.h"
 
@@ -63,7 +59,7 @@ constexpr uint64_t value_bytes_highest = UINT64_C(1) << 30;  // the largest -I
 constexpr uint32_t stats_bytes_max = 4 * 1024 * 1024;        // the text of a stats reply
 constexpr uint32_t text_bytes_max = 512;                     // of a sentence
 constexpr uint32_t term_ms_highest = 24 * 60 * 60 * 1000;    // of a lease
-constexpr uint32_t report_bytes_max = 8 * 1024;              // of a report, with its header, however long others may be
+constexpr uint32_t report_bytes_max = 8 * 1024;              // of a report, with its header; other frames may be longer
 constexpr uint32_t report_records_max = (report_bytes_max - sizeof(FrameHeader)) / sizeof(AccessRecord);
 constexpr uint32_t report_left_us_highest = 1'000'000;
 
@@ -71,13 +67,13 @@ std::string_view frame_kind_name(FrameKind kind);
 
 enum class Sender : uint8_t { proxy, node };
 
-// What the receiver goes by. As it is: the greeting.
+// Limits for the receiver. The initial values are those of the greeting.
 struct FrameLimits {
     Sender sender = Sender::proxy;                  // at the other end
     bool greeted = false;                           // after the greeting
     uint32_t frame_bytes_max = frame_bytes_lowest;  // header and body
     uint64_t value_bytes_max = 0;                   // of an item
-    uint32_t version = protocol_version;            // that both speak
+    uint32_t version = protocol_version;            // the agreed one
 };
 
 struct Frame {
@@ -89,12 +85,12 @@ struct Frame {
 
 struct FrameParse {
     enum class Status : uint8_t {
-        need_more,  // the frame has at least `bytes`, as far as is known
+        need_more,  // the frame has at least `bytes`, as far as known
         frame,      // `frame`; it has `bytes` of the input
         bad,        // `error`
     } status = Status::need_more;
     FrameError error = FrameError::none;
-    bool header_known = false;  // all of `frame` but its body is set, by a header that can be
+    bool header_known = false;  // the header is valid, and all of `frame` but its body is set
     size_t bytes = sizeof(FrameHeader);
     Frame frame;
 };
@@ -114,8 +110,8 @@ struct Chunk {
     std::string_view bytes;  // as many of them as the input has
 };
 
-// `frame.body` may be cut anywhere behind the ChunkHeader, when `size` is to be received elsewhere;
-// `body_bytes` is what the frame's header says.
+// `frame.body` may be cut anywhere after the ChunkHeader, when the rest of `size` is received elsewhere; `body_bytes` is
+// the length in the frame's header.
 FrameError parse_chunk(std::string_view body, size_t body_bytes, Chunk& chunk);
 inline FrameError parse_chunk(const Frame& frame, Chunk& chunk) {
     return parse_chunk(frame.body, frame.body.size(), chunk);
@@ -123,32 +119,31 @@ inline FrameError parse_chunk(const Frame& frame, Chunk& chunk) {
 
 // ---- a large value that the node READs ---------------------------------------------------------------
 
-// What tells the value that was lent from another.
+// Identifies the lent value.
 inline uint64_t lent_check(std::string_view value) { return hash_bytes(value.data(), value.size(), 0); }
 
-// The frame's record; reserved fields are nothing.
+// The frame's record; its reserved fields must be 0.
 FrameError parse_lent(const Frame& frame, LentRecord& lent);
 FrameError parse_unlent(const Frame& frame, UnlentRecord& unlent);
 void append_lent(OutBuffer& out, uint64_t sequence, const LentRecord& lent);
 void append_unlent(OutBuffer& out, uint64_t sequence, uint32_t tag);
 
-// Where the receiver of a large value has got to.
+// The state of the receiver of a large value.
 struct ValueProgress {
     uint64_t total = 0;     // as announced
     uint64_t received = 0;  // the next chunk begins here
 
     bool whole() const { return received == total; }
-    // Takes the chunk, or says why it is not the next one. Of an abandoned value nothing counts any
-    // more.
+    // Takes the chunk, or returns why it is not the next one. Ignores the offset and size of an abandoned value's chunk.
     FrameError accept(const Chunk& chunk);
 };
 
-// How many bytes of a value the next chunk should have.
+// The number of bytes of a value in the next chunk.
 constexpr uint32_t chunk_size(uint64_t left, uint32_t frame_bytes_max) {
     const uint64_t most = frame_bytes_max - chunk_head_bytes;
     return uint32_t(left < most ? left : most);
 }
-// Writes what is before the bytes, chunk_head_bytes, at `to`; returns the end.
+// Writes the head of a chunk, chunk_head_bytes, at `to`; returns the end.
 char* write_chunk_head(char* to, uint64_t sequence, uint32_t tag, uint64_t offset, uint32_t size);
 void append_abandoned(OutBuffer& out, uint64_t sequence, uint32_t tag);
 
@@ -156,7 +151,7 @@ void append_abandoned(OutBuffer& out, uint64_t sequence, uint32_t tag);
 
 void append_ping(OutBuffer& out, uint64_t sequence);
 
-// now: the node's clock, with its fraction from version_with_now_us on only; from a proxy nothing.
+// now: the node's clock, with its fraction from version_with_now_us on only; from a proxy zero.
 void append_pong(OutBuffer& out, uint64_t sequence, const NodeReading& now);
 FrameError parse_pong(const Frame& frame, const FrameLimits& limits, NodeReading& now);
 
@@ -178,35 +173,33 @@ std::string_view goodbye_name(Goodbye reason);
 std::string_view goodbye_text(Goodbye reason);
 
 struct GoodbyeFrame {
-    Goodbye reason = Goodbye::stopping;  // one that we do not know is read as this
+    Goodbye reason = Goodbye::stopping;  // also for an unknown reason
     std::string_view text;               // printable
 };
 // Longer text is cut.
 void append_goodbye(OutBuffer& out, Goodbye reason, std::string_view text);
 FrameError parse_goodbye(const Frame& frame, GoodbyeFrame& goodbye);
 
-// ---- lists that a proxy sends unasked ---------------------------------------------------------------
+// ---- lists from a proxy without a reply -------------------------------------------------------------
 
 // The `index`th entry of a frame that parse_frame returned; index < frame.count.
 FrameError lease_return_at(const Frame& frame, uint32_t index, LeaseReturnRecord& entry);
-FrameError access_at(const Frame& frame, uint32_t index, AccessRecord& entry);  // of accesses, or of a report
+FrameError access_at(const Frame& frame, uint32_t index, ItemAccess& entry);  // of accesses, or of a report
 
-// ---- what became of a report --------------------------------------------------------------------------
+// ---- the answer to a report ---------------------------------------------------------------------------
 
-// terms_ms: of the records that the node looked at, in their order: at least one, at most report_records_max.
+// terms_ms: of the records that the node examined, in their order: at least one, at most report_records_max.
 void append_reported(OutBuffer& out, uint64_t sequence, uint32_t left_us, std::span<const uint32_t> terms_ms);
 FrameError parse_reported(const Frame& frame, uint32_t& left_us);
 FrameError renewal_at(const Frame& frame, uint32_t index, uint32_t& term_ms);
 
 // ---- frames in containers -----------------------------------------------------------------------------
 
-// Tells of a frame that was written; kind: report_written or reported_written.
-void append_written(OutBuffer& out, FrameKind kind, uint64_t sequence, uint32_t bytes);
-FrameError parse_written(const Frame& notice, WrittenRecord& written);
-// The frame of which the notice tells, in a copy of so many bytes of the container; its body is a view into that.
-FrameError read_written(const Frame& notice, std::string_view content, const FrameLimits& limits, Frame& frame);
+// content: a private copy of the container, as long as the other end announced. It must be one whole frame of kind report
+// or reported (fabric/channel.h, C7). The frame's body is a view into the copy.
+FrameError parse_written(std::string_view content, const FrameLimits& limits, Frame& frame);
 
-// ---- for those who write frames ---------------------------------------------------------------------
+// ---- for writers of frames --------------------------------------------------------------------------
 
 inline char* write_frame_header(char* to, const FrameHeader& header) {
     std::memcpy(to, &header, sizeof header);
@@ -214,7 +207,7 @@ inline char* write_frame_header(char* to, const FrameHeader& header) {
 }
 
 ClockRecord clock_record(const NodeReading& now);
-// What the sender tells of its clock.
+// The sender's clock in the record.
 FrameError read_clock(const ClockRecord& record, const FrameLimits& limits, NodeReading& now);
 
 // Printable ASCII and blanks only: fit for a log line.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Why bytes from the other end of a node connection are no frame of ours. Each ends that connection
-// and is counted by its name; `none` is no error.
+// Errors in the bytes from the other end of a node connection. Each ends that connection and is counted by its name; `none`
+// is no error.
 #pragma once
 
 #include <cstddef>
@@ -40,9 +40,7 @@ namespace farcached::protocol {
     X(lent_mismatch, "a value that the proxy lent was not the one that it had announced")         \
     X(reply_stranger, "a reply came to what was not asked")                                       \
     X(report_invalid, "a report was answered with more records, more time or a longer lease than can be")       \
-    X(written_stranger, "a report or an answer was said to be in a container that there is not")                  \
-    X(written_length, "what was said to be in a container was shorter or longer than can be")                     \
-    X(written_mismatch, "what was in a container was not the frame that was said to be there")                    \
+    X(written_mismatch, "what was written into a container was not one whole report, or one answer")               \
     X(request_repeated, "a request had the sequence, or sequence and tag, of one in flight")      \
     X(credits_exceeded, "more frames of requests were in flight than agreed")                     \
     X(magic_wrong, "the other end is not farcached's")                                            \

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The records that frames between a proxy and a node are made of. Little-endian, without padding,
-// at any alignment; pinned here and, byte by byte, by t/unit_frame. Change one and protocol_version
-// goes up.
+// The records of the frames between a proxy and a node. Little-endian, without padding, at any alignment; pinned here and,
+// byte by byte, by t/unit_frame. A change of a record raises protocol_version.
 //
 //   frame    | FrameHeader | body                                              |
 //   requests | FrameHeader | request | request | ...                           |
@@ -17,13 +16,15 @@
 namespace farcached::protocol {
 
 // Negotiated by the greeting (protocol/handshake.h).
-constexpr uint32_t protocol_version = 3;
+constexpr uint32_t protocol_version = 4;
 constexpr uint32_t protocol_version_lowest = 1;
 
-// What a version brought.
+// Additions by version.
 constexpr uint32_t version_with_now_us = 2;   // before it, now_us is reserved
-constexpr uint32_t version_with_reports = 2;  // before it, there is no report and no reported
-constexpr uint32_t version_with_prefix_deletes = 3;  // before it, there is no flush_prefix
+constexpr uint32_t version_with_prefix_deletes = 3;  // before it, flush_prefix is missing.
+// A peer of an earlier version is served two-sided: it gets no pointers, maps nothing and reports nothing. Its validation
+// of reads is unsafe where items are written in place (S18).
+constexpr uint32_t version_with_in_place = 4;
 
 // ---- every frame ------------------------------------------------------------------------------------
 //
@@ -31,10 +32,10 @@ constexpr uint32_t version_with_prefix_deletes = 3;  // before it, there is no f
 //  | body     | kind | count | sequence |
 //  | bytes    |      |       |          |
 struct FrameHeader {
-    uint32_t body_bytes;  // behind this header
+    uint32_t body_bytes;  // after this header
     uint16_t kind;        // FrameKind
     uint16_t count;       // entries in the body; 0 in kinds without entries
-    uint64_t sequence;    // the exchange, as its proxy numbers them
+    uint64_t sequence;    // the exchange, numbered by its proxy
 };
 static_assert(sizeof(FrameHeader) == 16);
 static_assert(offsetof(FrameHeader, kind) == 4);
@@ -57,8 +58,6 @@ enum class FrameKind : uint16_t {
     unlent = 13,
     report = 14,
     reported = 15,
-    report_written = 16,
-    reported_written = 17,
 };
 
 // ---- requests ---------------------------------------------------------------------------------------
@@ -91,7 +90,7 @@ enum class RequestKind : uint8_t {
     flush_prefix = 9,  // the key is the prefix
 };
 
-// The presence of each optional, in the order in which they lie, and what is a yes or a no.
+// The presence of each optional field, in the order of the fields, then switches.
 enum class RequestFlag : uint32_t {
     cas_compare = 1u << 0,  // u64
     cas_set = 1u << 1,      // u64
@@ -106,8 +105,8 @@ enum class RequestFlag : uint32_t {
     invalidate = 1u << 13,
     remove_value = 1u << 14,
     decrement = 1u << 15,
-    no_value = 1u << 16,       // get: the reply need not bring the value
-    want_grant = 1u << 17,     // get, store: the reply may bring pointer and lease
+    no_value = 1u << 16,       // get: the reply may leave the value out
+    want_grant = 1u << 17,     // get, store, arith: the reply may have pointer and lease
     value_follows = 1u << 18,  // store: in chunks
     forget = 1u << 19,
 };
@@ -127,12 +126,12 @@ static_assert(sizeof(ArithRecord) == 16);
 // ---- replies ----------------------------------------------------------------------------------------
 //
 //  0      1        2      3   4       8           12    16
-//  | kind | status | miss | 0 | flags | value_len | tag |
+//  | kind | status | miss | denied | flags | value_len | tag |
 struct ReplyHeader {
     uint8_t kind;    // ReplyKind
     uint8_t status;  // the Status of that reply; of refused: RequestRefusal; else 0
     uint8_t miss;    // of a get: Miss
-    uint8_t reserved;
+    uint8_t denied;  // LeaseDenial: why a wanted grant is missing
     uint32_t flags;      // ReplyFlag
     uint32_t value_len;  // bytes, here or in chunks
     uint32_t tag;        // the request's
@@ -156,7 +155,7 @@ enum class ReplyFlag : uint32_t {
     vivified = 1u << 0,
     grant = 1u << 1,          // a GrantRecord, which may be empty
     value_follows = 1u << 2,  // in chunks
-    no_value = 1u << 3,       // a hit whose value is neither here nor in chunks
+    no_value = 1u << 3,       // a hit without its value
 };
 
 //  0     8       16          20       24        28         32           36     37     38  40
@@ -214,23 +213,23 @@ struct ArithReplyRecord {
 static_assert(sizeof(ArithReplyRecord) == 40);
 
 //  0        8            16       20       24        28  32
-//  | offset | generation | region | length | term_ms | 0 |
+//  | offset | generation | region | length | term_ms | capacity |
 struct GrantRecord {
     uint64_t offset;  // of the item, from the region's start
     uint64_t generation;
     uint32_t region;
     uint32_t length;   // header, key and value
     uint32_t term_ms;  // of the lease; 0: the whole record is empty
-    uint32_t reserved;
+    uint32_t capacity; // of the slot, bytes
 };
 static_assert(sizeof(GrantRecord) == 32);
 static_assert(offsetof(GrantRecord, region) == 16);
 static_assert(offsetof(GrantRecord, term_ms) == 24);
 
-// Opens the body of replies; the body of a pong; what flush_at has.
+// Opens the body of replies; the body of a pong; the fixed part of flush_at.
 struct ClockRecord {
-    uint32_t now;     // NodeSeconds at the node, read after what is answered had come; in a pong of a proxy's 0
-    uint32_t now_us;  // since the clock came to read `now`, to 999'999; from a proxy 0
+    uint32_t now;     // NodeSeconds at the node, read after the requests arrived; in a proxy's pong 0
+    uint32_t now_us;  // since the clock reached `now`, to 999'999; from a proxy 0
 };
 static_assert(sizeof(ClockRecord) == 8);
 
@@ -240,17 +239,16 @@ static_assert(sizeof(ClockRecord) == 8);
 //  | tag | flags | offset | bytes
 struct ChunkHeader {
     uint32_t tag;     // of the request, or of the reply, that announced the value
-    uint32_t flags;   // chunk_abandoned or nothing
+    uint32_t flags;   // chunk_abandoned or 0
     uint64_t offset;  // of the first byte, in the value
 };
 static_assert(sizeof(ChunkHeader) == 16);
 static_assert(offsetof(ChunkHeader, offset) == 8);
 
-// The sender gives the value up: no bytes, no more chunks of it. A node answers the request with
-// RequestRefusal::abandoned.
+// The sender abandons the value: no bytes, no more chunks of it. A node answers the request with RequestRefusal::abandoned.
 constexpr uint32_t chunk_abandoned = 1;
 
-// lent, in a chunk's place: the whole value lies in memory of the proxy's that the node can READ.
+// lent, in place of chunks: the whole value lies in the proxy's memory, where the node can READ it.
 //
 //  0     4   8        16      24
 //  | tag | 0 | offset | check |
@@ -262,7 +260,7 @@ struct LentRecord {
 };
 static_assert(sizeof(LentRecord) == 24);
 
-// unlent, the node's answer where it does not READ it: the memory is the proxy's again, and the value goes in chunks.
+// unlent, the node's answer if it does not READ it: the proxy may reuse the memory, and the value follows in chunks.
 struct UnlentRecord {
     uint32_t tag;
     uint32_t reserved;
@@ -287,53 +285,45 @@ struct LeaseReturnRecord {
 };
 static_assert(sizeof(LeaseReturnRecord) == 24);
 
-//  0      8            16       24       28      32
-//  | hash | generation | offset | region | count |
+//  0      8                                                        16
+//  | hash | place:36, region:4, count:8, generation tag:16         |
+//
+// hash: of the key, under the node's seed. The word has four fields, from its lowest bit on (protocol/access_record.h).
+// place: of the slot, from the region's start, in strides. count: accesses that the node did not see, at least 1; 255 means
+// 255 or more. generation tag: layout::generation_tag() of the item that was read there last.
 struct AccessRecord {
-    uint64_t hash;  // of the key, under the node's seed
-    uint64_t generation;
-    uint64_t offset;  // of the item, from the region's start
-    uint32_t region;
-    uint32_t count;  // accesses that the node did not see; at least 1
+    uint64_t hash;
+    uint64_t word;
 };
-static_assert(sizeof(AccessRecord) == 32);
+static_assert(sizeof(AccessRecord) == 16);
 
-// reported: what a node did with a report, whose entries are AccessRecords; then a RenewalRecord for each that it looked
-// at, from the first on.
+// reported: the node's answer to a report of AccessRecords, with a RenewalRecord for each that it examined, from the first
+// on.
 //
 //  0         4   8         12
 //  | left_us | 0 | term_ms | term_ms | ...
 struct ReportedRecord {
-    uint32_t left_us;  // that the node would still spend on the proxy's reports now; 0: none
+    uint32_t left_us;  // time that the node would still spend on the proxy's reports now; 0: none
     uint32_t reserved;
 };
 static_assert(sizeof(ReportedRecord) == 8);
 
 struct RenewalRecord {
-    uint32_t term_ms;  // of the item's lease, from when the report was sent; 0: not renewed
+    uint32_t term_ms;  // of the item's lease, counted from the sending of the report; 0: not renewed
 };
 static_assert(sizeof(RenewalRecord) == 4);
 
-// report_written, reported_written: a frame of kind report, or reported, and of the same sequence lies at the beginning of
-// the receiver's container (fabric/channel.h, C7), which its sender wrote before.
-struct WrittenRecord {
-    uint32_t container;  // which; 0: the only one that a connection's end has
-    uint32_t bytes;      // of the frame, with its header; to report_bytes_max
-};
-static_assert(sizeof(WrittenRecord) == 8);
-
 // ---- the greeting -----------------------------------------------------------------------------------
 //
-// hello: | HelloRecord | name | HelloLimits | host |. The record and the name stay what they are in
-// every version, so that any node can say to any proxy which versions would do. A later version may
-// add behind.
+// hello: | HelloRecord | name | HelloLimits | host |. The record and the name are the same in every version, so that any
+// node can send any proxy the versions that it accepts. A later version may append fields.
 //
 //  0       8         12        16       20       22  24            32
 //  | magic | version | lowest  | layout | name   | 0 | layout hash |
 //  |       |         | version | version| bytes  |   |             |
 struct HelloRecord {
     uint64_t magic;
-    uint32_t version;  // the highest that the proxy speaks
+    uint32_t version;  // the highest of the proxy
     uint32_t version_lowest;
     uint32_t layout_version;  // protocol/layout.h
     uint16_t name_bytes;
@@ -359,7 +349,7 @@ constexpr uint64_t welcome_magic = 0x656d6f6368636166;  // "fachcome" in memory 
 // welcome: | WelcomeRecord | RegionRecord ... | name |
 struct WelcomeRecord {
     uint64_t magic;
-    uint32_t version;  // that both will speak
+    uint32_t version;  // the agreed one
     uint32_t layout_version;
     uint64_t layout_hash;
     uint64_t incarnation;
@@ -375,7 +365,7 @@ struct WelcomeRecord {
     uint32_t grace_ms;
     uint16_t name_bytes;
     uint16_t region_count;
-    uint32_t now_us;  // since the clock came to read `now`, to 999'999
+    uint32_t now_us;  // since the clock reached `now`, to 999'999
 };
 static_assert(sizeof(WelcomeRecord) == 96);
 static_assert(offsetof(WelcomeRecord, incarnation) == 24);

@@ -3,6 +3,7 @@
 
 #include "base/check.h"
 #include "base/limits.h"
+#include "protocol/handshake.h"
 
 namespace farcached::protocol {
 
@@ -16,6 +17,9 @@ constexpr uint8_t bit_if(bool set, MetaBit flag) { return set ? uint8_t(flag) : 
 
 bool is_hit(const GetReply& reply) { return reply.status == GetReply::Status::hit; }
 bool is_stored(const StoreReply& reply) { return reply.status == StoreReply::Status::stored; }
+bool is_changed(const ArithReply& reply) {
+    return reply.status == ArithReply::Status::ok || reply.status == ArithReply::Status::vivified;
+}
 
 // ---- writing ----------------------------------------------------------------------------------------
 
@@ -39,8 +43,9 @@ MetaRecord record_of(const ItemMeta& meta) {
             0};
 }
 
-char* put_header(char* to, ReplyKind kind, uint8_t status, uint32_t flags, uint32_t tag) {
-    return wire::put(to, ReplyHeader{uint8_t(kind), status, 0, 0, flags, 0, tag});
+char* put_header(char* to, ReplyKind kind, uint8_t status, uint32_t flags, uint32_t tag,
+                 LeaseDenial denied = LeaseDenial::none) {
+    return wire::put(to, ReplyHeader{uint8_t(kind), status, 0, uint8_t(denied), flags, 0, tag});
 }
 
 char* put_grant(char* to, const ReplyOptions& options) {
@@ -49,7 +54,7 @@ char* put_grant(char* to, const ReplyOptions& options) {
     const Grant& grant = *options.grant;
     CHECK(grant.term_ms != 0);
     return wire::put(to, GrantRecord{grant.offset, grant.generation, grant.region, grant.length,
-                                     grant.term_ms, 0});
+                                     grant.term_ms, grant.capacity});
 }
 
 size_t grant_bytes(const ReplyOptions& options) {
@@ -78,8 +83,9 @@ size_t reply_head_bytes(const StoreReply& reply, const ReplyOptions& options) {
 size_t reply_head_bytes(const DeleteReply&, const ReplyOptions&) {
     return sizeof(ReplyHeader) + sizeof(RemovedRecord);
 }
-size_t reply_head_bytes(const ArithReply&, const ReplyOptions&) {
-    return sizeof(ReplyHeader) + sizeof(ArithReplyRecord);
+size_t reply_head_bytes(const ArithReply& reply, const ReplyOptions& options) {
+    return sizeof(ReplyHeader) + sizeof(ArithReplyRecord) +
+           (is_changed(reply) ? grant_bytes(options) : 0);
 }
 size_t reply_head_bytes(const DoneReply&, const ReplyOptions&) { return sizeof(ReplyHeader); }
 size_t reply_head_bytes(const StatsReply&, const ReplyOptions&) { return sizeof(ReplyHeader); }
@@ -89,7 +95,7 @@ char* write_reply_head(char* to, const GetReply& reply, const ReplyOptions& opti
     ReplyHeader header{uint8_t(ReplyKind::get),
                        uint8_t(reply.status),
                        uint8_t(reply.why),
-                       0,
+                       uint8_t(is_hit(reply) ? options.denied : LeaseDenial::none),
                        bit_if(reply.vivified, Flag::vivified),
                        0,
                        options.tag};
@@ -106,7 +112,7 @@ char* write_reply_head(char* to, const GetReply& reply, const ReplyOptions& opti
 char* write_reply_head(char* to, const StoreReply& reply, const ReplyOptions& options) {
     const bool grants = is_stored(reply) && options.has_grant_record();
     to = put_header(to, ReplyKind::store, uint8_t(reply.status), bit_if(grants, Flag::grant),
-                    options.tag);
+                    options.tag, is_stored(reply) ? options.denied : LeaseDenial::none);
     to = wire::put(
         to, StoredRecord{
                 reply.cas, reply.item_bytes, reply.value_len, reply.exptime, reply.size_class, {}});
@@ -119,8 +125,11 @@ char* write_reply_head(char* to, const DeleteReply& reply, const ReplyOptions& o
 }
 
 char* write_reply_head(char* to, const ArithReply& reply, const ReplyOptions& options) {
-    to = put_header(to, ReplyKind::arith, uint8_t(reply.status), 0, options.tag);
-    return wire::put(to, ArithReplyRecord{reply.value, record_of(reply.meta)});
+    const bool grants = is_changed(reply) && options.has_grant_record();
+    to = put_header(to, ReplyKind::arith, uint8_t(reply.status), bit_if(grants, Flag::grant),
+                    options.tag, is_changed(reply) ? options.denied : LeaseDenial::none);
+    to = wire::put(to, ArithReplyRecord{reply.value, record_of(reply.meta)});
+    return grants ? put_grant(to, options) : to;
 }
 
 char* write_reply_head(char* to, const DoneReply&, const ReplyOptions& options) {
@@ -146,7 +155,7 @@ namespace {
 struct KindRule {
     uint8_t statuses = 1;       // 0 .. statuses - 1
     uint32_t record_bytes = 0;  // of a get: of a hit
-    uint32_t flags = 0;         // that it may have
+    uint32_t flags = 0;         // the allowed ones
 };
 
 constexpr uint32_t get_flags =
@@ -158,7 +167,7 @@ constexpr KindRule rules[] = {
     {uint8_t(GetReply::Status::no_memory) + 1, sizeof(MetaRecord), get_flags},             // get
     {uint8_t(StoreReply::Status::no_memory) + 1, sizeof(StoredRecord), bit(Flag::grant)},  // store
     {uint8_t(DeleteReply::Status::exists) + 1, sizeof(RemovedRecord), 0},                  // remove
-    {uint8_t(ArithReply::Status::no_memory) + 1, sizeof(ArithReplyRecord), 0},             // arith
+    {uint8_t(ArithReply::Status::no_memory) + 1, sizeof(ArithReplyRecord), bit(Flag::grant)},  // arith
     {1, 0, 0},                                                                             // done
     {1, 0, bit(Flag::value_follows)},                                                      // stats
     {uint8_t(RequestRefusal::count), 0, 0},  // refused
@@ -176,6 +185,15 @@ bool is_stored(const ReplyHeader& header) {
            header.status == uint8_t(StoreReply::Status::stored);
 }
 
+bool is_changed(const ReplyHeader& header) {
+    return header.kind == uint8_t(ReplyKind::arith) &&
+           (header.status == uint8_t(ArithReply::Status::ok) ||
+            header.status == uint8_t(ArithReply::Status::vivified));
+}
+bool may_grant(const ReplyHeader& header) {
+    return is_hit(header) || is_stored(header) || is_changed(header);
+}
+
 FrameError judge_value(const ReplyHeader& header, uint64_t value_bytes_max) {
     const bool stats = header.kind == uint8_t(ReplyKind::stats);
     if (!stats && !is_hit(header)) {
@@ -190,18 +208,19 @@ FrameError judge_value(const ReplyHeader& header, uint64_t value_bytes_max) {
     return header.value_len <= most ? FrameError::none : FrameError::value_too_long;
 }
 
-// A header by itself.
-FrameError judge(const ReplyHeader& header, uint64_t value_bytes_max) {
+// Checks a header alone.
+FrameError judge(const ReplyHeader& header, uint32_t version, uint64_t value_bytes_max) {
     if (header.kind == 0 || header.kind >= rules_known) return FrameError::op_unknown;
     const KindRule& rule = rules[header.kind];
     if (header.status >= rule.statuses) return FrameError::status_unknown;
     if (header.miss > uint8_t(Miss::flushed)) return FrameError::status_unknown;
     if (header.miss != 0 && header.kind != uint8_t(ReplyKind::get))
         return FrameError::status_unknown;
-    if (header.reserved != 0) return FrameError::reserved_set;
+    if (header.denied != 0 && !reads_one_sided(version)) return FrameError::reserved_set;
+    if (header.denied >= uint8_t(LeaseDenial::count)) return FrameError::status_unknown;
+    if (header.denied != 0 && !may_grant(header)) return FrameError::status_unknown;
     if ((header.flags & ~rule.flags) != 0) return FrameError::flag_unknown;
-    if (is(header, Flag::grant) && !is_hit(header) && !is_stored(header))
-        return FrameError::flag_unknown;
+    if (is(header, Flag::grant) && !may_grant(header)) return FrameError::flag_unknown;
     return judge_value(header, value_bytes_max);
 }
 
@@ -227,9 +246,9 @@ FrameError read_meta(const MetaRecord& record, uint64_t value_bytes_max, ItemMet
 }
 
 FrameError read_grant(const GrantRecord& record, uint32_t value_len, std::optional<Grant>& grant) {
-    if (record.reserved != 0) return FrameError::reserved_set;
     if (record.term_ms == 0) {
-        const bool empty = (record.offset | record.generation | record.region | record.length) == 0;
+        const bool empty =
+            (record.offset | record.generation | record.region | record.length | record.capacity) == 0;
         return empty ? FrameError::none : FrameError::grant_invalid;
     }
     if (record.term_ms > term_ms_highest) return FrameError::grant_invalid;
@@ -238,7 +257,9 @@ FrameError read_grant(const GrantRecord& record, uint32_t value_len, std::option
     const uint64_t shortest = layout::item_bytes(1, value_len);
     const uint64_t longest = layout::item_bytes(limits::key_bytes_max, value_len);
     if (record.length < shortest || record.length > longest) return FrameError::grant_invalid;
-    grant = Grant{record.offset, record.generation, record.region, record.length, record.term_ms};
+    if (record.capacity < record.length) return FrameError::grant_invalid;
+    grant = Grant{record.offset, record.generation, record.region,
+                  record.length, record.term_ms,    record.capacity};
     return FrameError::none;
 }
 
@@ -246,7 +267,7 @@ bool reserved_set(const uint8_t (&reserved)[3]) {
     return (reserved[0] | reserved[1] | reserved[2]) != 0;
 }
 
-// What stands behind the header of the reply under way.
+// The records after the header of the current reply.
 struct Behind {
     const char* at;
     uint64_t value_bytes_max;
@@ -298,7 +319,10 @@ FrameError read_arith(ArithReply& reply, const ReplyHeader& header, const Behind
     const ArithReplyRecord record = wire::get<ArithReplyRecord>(behind.at);
     reply.status = ArithReply::Status(header.status);
     reply.value = record.value;
-    return read_meta(record.meta, behind.value_bytes_max, reply.meta);
+    const FrameError error = read_meta(record.meta, behind.value_bytes_max, reply.meta);
+    if (error != FrameError::none || !is(header, Flag::grant)) return error;
+    return read_grant(wire::get<GrantRecord>(behind.at + sizeof record), record.meta.value_len,
+                      behind.grant);
 }
 
 FrameError read_record(NodeReply& reply, const ReplyHeader& header, const Behind& behind) {
@@ -324,7 +348,7 @@ FrameError read_record(NodeReply& reply, const ReplyHeader& header, const Behind
     return FrameError::none;
 }
 
-// Bytes of record and grant behind a header that was found good.
+// Bytes of record and grant after a valid header.
 size_t size_behind(const ReplyHeader& header) {
     const bool get = header.kind == uint8_t(ReplyKind::get);
     const size_t record = get && !is_hit(header) ? 0 : rules[header.kind].record_bytes;
@@ -340,10 +364,10 @@ ValueForm form_of(const ReplyHeader& header) {
 }  // namespace
 
 ReplyReader::ReplyReader(const Frame& frame, const FrameLimits& limits)
-    : at_(frame.body), value_bytes_max_(limits.value_bytes_max), left_(frame.count) {
+    : at_(frame.body), version_(limits.version), value_bytes_max_(limits.value_bytes_max), left_(frame.count) {
     CHECK(frame.kind == FrameKind::replies);
     ClockRecord clock;
-    CHECK(at_.take(clock));  // parse_frame saw it
+    CHECK(at_.take(clock));  // parse_frame() has checked the length
     error_ = read_clock(clock, limits, now_);
 }
 
@@ -361,7 +385,7 @@ FrameStep ReplyReader::next(NodeReply& reply) {
 FrameError ReplyReader::read(NodeReply& reply) {
     ReplyHeader header;
     if (!at_.take(header)) return FrameError::entry_truncated;
-    FrameError error = judge(header, value_bytes_max_);
+    FrameError error = judge(header, version_, value_bytes_max_);
     if (error != FrameError::none) return error;
     std::string_view record;
     if (!at_.take_bytes(size_behind(header), record)) return FrameError::entry_truncated;
@@ -370,8 +394,10 @@ FrameError ReplyReader::read(NodeReply& reply) {
     reply.value_bytes = header.value_len;
     reply.value = {};
     reply.grant.reset();
+    reply.denied = LeaseDenial(header.denied);
     error = read_record(reply, header, {record.data(), value_bytes_max_, reply.grant});
     if (error != FrameError::none) return error;
+    if (reply.grant.has_value() && !reads_one_sided(version_)) return FrameError::grant_invalid;
     if (reply.form == ValueForm::here && !at_.take_bytes(header.value_len, reply.value))
         return FrameError::entry_truncated;
     return FrameError::none;

@@ -1,17 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Replies of a frame: those of protocol/op.h one to one, each with the tag of its request. A hit's
-// value follows its head, so that a sender can gather it from elsewhere and a receiver copy it to
-// the client's reply. Replies to one frame of requests may come in any order and in several frames;
-// each request gets one.
+// Replies of a frame: those of protocol/op.h one to one, each with the tag of its request. A hit's value follows its
+// head, so that a sender can gather it from elsewhere and a receiver copy it to the client's reply. Replies to one frame
+// of requests may come in any order and in several frames; each request gets one.
 //
-// Every frame of replies opens with the node's clock. A proxy that sent the requests at s and reads
-// the clock c at r knows: at any t >= r it has not passed c + 1 + (t - s) on the node, rounded up
-// (S13); where the fraction is told, c with it and a microsecond in place of c + 1.
+// Every frame of replies opens with the node's clock. A proxy sends the requests at s and reads the clock c at r. At any
+// t >= r the node's clock has not passed c + 1 + (t - s), rounded up (S13). If the frame has the fraction, c includes it,
+// and a microsecond replaces the 1.
 //
-// Q1  What next() hands out is consistent: a value is as long as its item, a grant is for an item
-//     that can be.
-// Q2  Whether a grant lies in its region is not known here: grant_fits() says so, to be asked
-//     before the pointer is kept (S9).
+// Q1  next() returns consistent replies: a value is as long as its item, and a grant describes a possible item.
+// Q2  The reader does not know the regions: call grant_fits() before keeping a pointer (S9).
 #pragma once
 
 #include <cstddef>
@@ -29,7 +26,7 @@
 
 namespace farcached::protocol {
 
-// forget and flush: it is done.
+// For forget and flush: done.
 struct DoneReply {};
 
 // The text is the value.
@@ -50,7 +47,7 @@ enum class RequestRefusal : uint8_t {
 };
 std::string_view request_refusal_name(RequestRefusal reason);
 
-// The request was understood and not executed.
+// The node parsed the request but did not execute it.
 struct RefusedReply {
     RequestRefusal reason = RequestRefusal::stopping;
 };
@@ -59,7 +56,7 @@ using ReplyOp = std::variant<GetReply, StoreReply, DeleteReply, ArithReply, Done
                              RefusedReply>;
 
 inline bool grant_fits(const Grant& grant, uint64_t region_bytes) {
-    return grant.length <= region_bytes && grant.offset <= region_bytes - grant.length;
+    return grant.capacity <= region_bytes && grant.offset <= region_bytes - grant.capacity;
 }
 
 enum class ValueForm : uint8_t {
@@ -70,18 +67,19 @@ enum class ValueForm : uint8_t {
 
 // ---- writing ----------------------------------------------------------------------------------------
 
-// What is sent beside a reply.
+// Fields sent beside a reply.
 struct ReplyOptions {
     uint32_t tag = 0;
     ValueForm value = ValueForm::none;  // of a hit and of statistics
-    std::optional<Grant> grant;         // hit, stored
-    bool grant_room = false;            // leave room for a grant although there is none (yet)
+    std::optional<Grant> grant;         // of a hit, a stored item, or a changed number
+    LeaseDenial denied = LeaseDenial::none;  // why the grant is missing
+    bool grant_room = false;            // leave room for a grant that is missing (yet)
 
     bool has_grant_record() const { return grant.has_value() || grant_room; }
 };
 
-// The head is all but the value. A hit's depends on grant_record only, so that its value can be
-// copied in place before the reply is known in full.
+// The head is all but the value. A hit's size depends on grant_record only, so that its value can be copied in place before
+// the reply is complete.
 constexpr size_t hit_head_bytes(bool grant_record) {
     return sizeof(ReplyHeader) + sizeof(MetaRecord) + (grant_record ? sizeof(GrantRecord) : 0);
 }
@@ -93,15 +91,15 @@ size_t reply_head_bytes(const DoneReply& reply, const ReplyOptions& options);
 size_t reply_head_bytes(const StatsReply& reply, const ReplyOptions& options);
 size_t reply_head_bytes(const RefusedReply& reply, const ReplyOptions& options);
 
-// Write exactly reply_head_bytes(reply, options) at `to`; return the end. The value, when it is
-// `here`, comes directly behind. A get's meta is sent with a hit only.
+// Write exactly reply_head_bytes(reply, options) at `to`; return the end. A value that is `here` follows directly. A get's
+// meta is sent with a hit only.
 char* write_reply_head(char* to, const GetReply& reply, const ReplyOptions& options);
 char* write_reply_head(char* to, const StoreReply& reply, const ReplyOptions& options);
 char* write_reply_head(char* to, const DeleteReply& reply, const ReplyOptions& options);
 char* write_reply_head(char* to, const ArithReply& reply, const ReplyOptions& options);
 char* write_reply_head(char* to, const DoneReply& reply, const ReplyOptions& options);
 char* write_reply_head(char* to, const RefusedReply& reply, const ReplyOptions& options);
-// text_bytes: of the text, which is here or follows; none at all is ValueForm::none.
+// text_bytes: of the text, which is here or follows; an empty text is ValueForm::none.
 char* write_stats_head(char* to, uint32_t text_bytes, const ReplyOptions& options);
 
 // ---- reading ----------------------------------------------------------------------------------------
@@ -112,6 +110,7 @@ struct NodeReply {
     uint32_t value_bytes = 0;  // here or in chunks
     std::string_view value;    // when it is here
     std::optional<Grant> grant;
+    LeaseDenial denied = LeaseDenial::none;  // why a wanted grant is missing
     ReplyOp op;
 };
 
@@ -129,6 +128,7 @@ class ReplyReader {
     FrameError read(NodeReply& reply);
 
     wire::Cursor at_;
+    uint32_t version_;
     uint64_t value_bytes_max_;
     uint32_t left_;
     NodeReading now_;

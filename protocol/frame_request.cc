@@ -6,6 +6,7 @@
 
 #include "base/check.h"
 #include "base/limits.h"
+#include "protocol/handshake.h"
 
 namespace farcached::protocol {
 
@@ -25,7 +26,7 @@ constexpr uint32_t wide_optionals = bits(Flag::cas_compare, Flag::cas_set);
 constexpr uint32_t narrow_optionals = bits(Flag::touch, Flag::vivify, Flag::recache_before);
 constexpr uint32_t all_optionals = wide_optionals | narrow_optionals;
 
-// Bytes of the optionals that are present, by their flags, which are the lowest.
+// Bytes of the optional fields that are present, by their flags, which are the lowest bits.
 constexpr auto optional_sizes = [] {
     std::array<uint8_t, all_optionals + 1> sizes{};
     for (uint32_t flags = 0; flags <= all_optionals; flags++)
@@ -37,7 +38,7 @@ static_assert(optional_sizes.size() == 32);
 
 constexpr uint32_t optional_bytes(uint32_t flags) { return optional_sizes[flags & all_optionals]; }
 
-// ---- what each kind looks like ----------------------------------------------------------------------
+// ---- the shape of each kind -------------------------------------------------------------------------
 
 enum class KeyRule : uint8_t { none, must, may };
 
@@ -46,8 +47,8 @@ struct KindRule {
     bool value = false;
     uint8_t modes = 1;         // 0 .. modes - 1
     uint32_t fixed_bytes = 0;  // before the optionals
-    uint32_t flags = 0;        // that it may have
-    uint32_t version = 0;      // that brought it
+    uint32_t flags = 0;        // the allowed ones
+    uint32_t version = 0;      // the first with this kind
 };
 
 // By RequestKind.
@@ -68,7 +69,7 @@ constexpr std::array<KindRule, 10> rules = {{
     // arith
     {KeyRule::must, false, 1, sizeof(ArithRecord),
      bits(Flag::cas_compare, Flag::cas_set, Flag::touch, Flag::vivify, Flag::key_binary,
-          Flag::decrement)},
+          Flag::decrement, Flag::want_grant)},
     {KeyRule::must, false, 1, 0, 0},                    // forget
     {KeyRule::none, false, 1, 0, 0},                    // flush
     {KeyRule::none, false, 1, sizeof(ClockRecord), 0},  // flush_at
@@ -202,7 +203,8 @@ char* write_request_head(char* to, const DeleteOp& op, const RequestOptions& opt
 
 char* write_request_head(char* to, const ArithOp& op, const RequestOptions& options) {
     const uint32_t flags = presence(op) | bit_if(op.key_binary, Flag::key_binary) |
-                           bit_if(op.decrement, Flag::decrement);
+                           bit_if(op.decrement, Flag::decrement) |
+                           bit_if(options.want_grant, Flag::want_grant);
     to = put_header(to, RequestKind::arith, op.key.bytes, flags, options);
     to = wire::put(to, ArithRecord{op.delta, op.initial});
     to = put_if(to, op.cas_compare);
@@ -233,13 +235,15 @@ char* write_request_head(char* to, const StatsOp& op, const RequestOptions& opti
 
 namespace {
 
-// A header against its kind's rule: all that can be said before the rest is looked at.
+// Checks a header alone, by its kind's rule.
 FrameError judge(const RequestHeader& header, uint64_t value_bytes_max, uint32_t version) {
     if (header.op == 0 || header.op >= rules.size()) return FrameError::op_unknown;
     const KindRule& rule = rules[header.op];
     if (version < rule.version) return FrameError::op_unknown;
     if (header.mode >= rule.modes) return FrameError::mode_unknown;
     if ((header.flags & ~rule.flags) != 0) return FrameError::flag_unknown;
+    const bool grant_for_number = header.op == uint8_t(RequestKind::arith) && (header.flags & bit(Flag::want_grant)) != 0;
+    if (grant_for_number && !reads_one_sided(version)) return FrameError::flag_unknown;
     if (!key_fits(rule.key, header.key_len)) return FrameError::key_length;
     if (!rule.value && header.value_len != 0) return FrameError::value_unexpected;
     if ((header.flags & bit(Flag::value_follows)) != 0 && header.value_len == 0)
@@ -247,7 +251,7 @@ FrameError judge(const RequestHeader& header, uint64_t value_bytes_max, uint32_t
     return header.value_len <= value_bytes_max ? FrameError::none : FrameError::value_too_long;
 }
 
-// What lies behind a header that was found good: taken in order, from bytes that are all there.
+// The fields after a valid header: taken in order, from bytes that are all present.
 class Fields {
   public:
     Fields(const RequestHeader& header, std::string_view bytes)

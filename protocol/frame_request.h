@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Requests of a frame: the operations of protocol/op.h one to one, and what else a proxy asks of a
-// node.
+// Requests of a frame: the operations of protocol/op.h one to one, and a proxy's other requests to a node.
 //
-// The key's hash is not sent: a request that was read has hash 0, and the node hashes with its own
-// seed. Times are on the node's clock.
+// The key's hash is not sent: a parsed request has hash 0, and the node hashes with its own seed. Times are on the node's
+// clock.
 //
-// R1  What next() hands out has the shape that a node relies on: keys of 1 to key_bytes_max bytes,
-//     a cas with a number to compare with, a known mode, only the flags of its operation.
-// R2  A value that follows in chunks is announced by value_bytes; `value` of its StoreOp is empty
-//     meanwhile.
+// R1  next() returns requests that a node can rely on: keys of 1 to key_bytes_max bytes, a cas with a number to compare
+//     with, a known mode, only the flags of the operation.
+// R2  value_bytes announces a value that follows in chunks; `value` of its StoreOp is empty until then.
 #pragma once
 
 #include <cstddef>
@@ -24,15 +22,15 @@
 
 namespace farcached::protocol {
 
-// The old item must not survive a set whose value was refused unread (node::Node::forget).
+// Removes the old item after a set whose value was refused unread (node::Node::forget).
 struct ForgetOp {
     Key key;
 };
 
-// flush_all, at once or at a later moment; or, at once, of the items whose keys begin with `prefix`.
+// flush_all, at once or at a later moment; or an immediate delete of the items whose keys begin with `prefix`.
 struct FlushOp {
     std::optional<NodeSeconds> at;
-    std::string_view prefix = {};  // empty: of all; else 1 to key_bytes_max bytes, and no moment
+    std::string_view prefix = {};  // empty: all items; else 1 to key_bytes_max bytes, without `at`
 };
 
 // The statistics of a group, as text; the empty name is the general one.
@@ -42,12 +40,12 @@ struct StatsOp {
 
 using RequestOp = std::variant<GetOp, StoreOp, DeleteOp, ArithOp, ForgetOp, FlushOp, StatsOp>;
 
-// What is sent beside an operation.
+// Fields sent beside an operation.
 struct RequestOptions {
     uint32_t tag = 0;
-    bool no_value = false;       // get: the reply need not bring the value
-    bool want_grant = false;     // get, store: the reply may bring pointer and lease
-    bool value_follows = false;  // store: only the value's length is sent, the bytes come in chunks
+    bool no_value = false;       // get: the reply may leave the value out
+    bool want_grant = false;     // get, store, arith: the reply may have pointer and lease
+    bool value_follows = false;  // store: only the value's length is sent, the bytes follow in chunks
 };
 
 struct NodeRequest {
@@ -58,8 +56,7 @@ struct NodeRequest {
 
 // ---- writing ----------------------------------------------------------------------------------------
 //
-// The head is all but the value of a store. A key or a value that the protocols would refuse is our
-// own bug (CHECK).
+// The head is all but the value of a store. A key or a value that the protocols refuse is our own bug (CHECK).
 
 size_t request_head_bytes(const GetOp& op);
 size_t request_head_bytes(const StoreOp& op);
@@ -99,9 +96,9 @@ inline char* write_request(char* to, const StoreOp& op, const RequestOptions& op
 // ---- reading ----------------------------------------------------------------------------------------
 
 enum class FrameStep : uint8_t {
-    entry,  // there is one
-    end,    // there were `count`, and nothing is behind them
-    bad,    // error() says why
+    entry,  // the next request or reply
+    end,    // `count` entries were read, and no byte is left
+    bad,    // error() has the cause
 };
 
 // Over the requests of one frame, which outlives it. Views point into the frame's body.
@@ -111,8 +108,8 @@ class RequestReader {
 
     FrameStep next(NodeRequest& request);
     FrameError error() const { return error_; }
-    // Of the frame's body, behind the request that was read last; and how many requests they are. Who stops in
-    // the middle goes on with a reader over a frame of just them.
+    // Bytes of the frame's body after the last request read, and the number of requests in them. A caller that stops in
+    // the middle continues with a reader over a frame of just these.
     size_t bytes_left() const { return at_.left(); }
     uint16_t requests_left() const { return uint16_t(left_); }
 

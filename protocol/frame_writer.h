@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Writers of frames with entries, into an OutBuffer that nobody else appends to while a frame is
-// open.
+// Writers of frames with entries, into an OutBuffer. While a frame is open, only its writer appends to the OutBuffer.
+// Owner: the owner of the OutBuffer, in its thread.
 //
-// W1  No frame is longer than frame_bytes_max, values that are gathered from elsewhere included.
-// W2  What is in the OutBuffer is a frame only after end().
+// W1  No frame is longer than frame_bytes_max, including values that are gathered from elsewhere.
+// W2  The bytes in the OutBuffer are a frame only after end().
 #pragma once
 
 #include <cstddef>
@@ -28,18 +28,18 @@ class FrameWriter {
         CHECK(frame_bytes_max <= frame_bytes_highest);
     }
 
-    // requests, lease_returns, accesses, report.
+    // kind: requests, lease_returns, accesses or report.
     void begin(FrameKind kind, uint64_t sequence);
     void begin_replies(uint64_t sequence, const NodeReading& now);
     bool open() const { return open_; }
     uint16_t count() const { return header_.count; }
 
-    // Room for one more entry of `bytes` here and `gathered` bytes that the caller sends right
-    // behind them, or nullptr: the frame is full. To be written and committed before the next call.
+    // Room for one more entry of `bytes` here and `gathered` bytes that the caller sends right after them; nullptr: the frame
+    // is full. Write and commit it before the next call.
     char* room(size_t bytes, size_t gathered = 0);
     void commit(size_t bytes, size_t gathered = 0);
 
-    // One more request; false: the frame is full, end it and begin another.
+    // Adds one more request; false: the frame is full, end it and begin another.
     template <class Op>
     bool add(const Op& op, const RequestOptions& options) {
         const size_t bytes = request_bytes(op, options);
@@ -49,8 +49,7 @@ class FrameWriter {
         commit(bytes);
         return true;
     }
-    // As add(), without a store's value, which the caller sends right behind what is in the
-    // OutBuffer then.
+    // As add(), without a store's value; the caller sends the value right after the present content of the OutBuffer.
     bool add_gathered(const StoreOp& op, const RequestOptions& options) {
         const size_t bytes = request_head_bytes(op);
         char* to = room(bytes, op.value.size());
@@ -60,9 +59,9 @@ class FrameWriter {
         return true;
     }
     bool add(const LeaseReturnRecord& entry) { return add_record(entry); }
-    bool add(const AccessRecord& entry) { return add_record(entry); }
+    bool add(const ItemAccess& entry) { return add_record(record_of(entry)); }
 
-    // Completes the frame, which has an entry at least.
+    // Completes the frame, which has at least one entry.
     void end();
 
   private:
@@ -82,7 +81,7 @@ class FrameWriter {
     FrameHeader header_{};
 };
 
-// Does the value of this request have to follow in chunks, however empty its frame is?
+// Must the value of this request follow in chunks, even in an empty frame?
 inline bool must_follow(const StoreOp& op, uint32_t frame_bytes_max) {
     return sizeof(FrameHeader) + request_head_bytes(op) + op.value.size() > frame_bytes_max;
 }
@@ -90,7 +89,7 @@ inline bool must_follow(const StoreOp& op, uint32_t frame_bytes_max) {
 // The replies to one frame of requests: begins frames as they fill.
 class ReplyWriter {
   public:
-    // now: the node's clock, read after the requests had come; its fraction from version_with_now_us on only.
+    // now: the node's clock, read after the requests had arrived; its fraction from version_with_now_us on only.
     ReplyWriter(OutBuffer& out, uint32_t frame_bytes_max, uint64_t sequence, const NodeReading& now)
         : frame_(out, frame_bytes_max),
           frame_bytes_max_(frame_bytes_max),
@@ -103,12 +102,11 @@ class ReplyWriter {
                frame_bytes_max_;
     }
 
-    // Room for one more reply that need not follow; to be written and committed before the next
-    // call.
+    // Room for one more reply that need not follow. Write and commit it before the next call.
     char* room(size_t bytes, size_t gathered = 0);
     void commit(size_t bytes, size_t gathered = 0) { frame_.commit(bytes, gathered); }
 
-    // One more reply. `value`: copied behind it if options.value is `here`.
+    // Adds one more reply. `value`: copied after it if options.value is `here`.
     template <class Reply>
     void add(const Reply& reply, const ReplyOptions& options, std::string_view value = {}) {
         const size_t head = reply_head_bytes(reply, options);
@@ -118,7 +116,7 @@ class ReplyWriter {
         if (here) wire::put_bytes(to, value);
         commit(bytes);
     }
-    // The text, or, if it must follow, its announcement: the caller sends the chunks after end().
+    // Adds the text, or, if it must follow, its announcement: the caller sends the chunks after end().
     void add_stats(uint32_t tag, std::string_view text);
 
     // Completes the last frame, if there is one.

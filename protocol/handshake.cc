@@ -155,14 +155,19 @@ bool is_name(std::string_view name) {
 
 std::variant<Welcome, Refuse> check(const Hello& hello, const Welcome& facts,
                                     const Versions& speaks) {
-    if (!overlap(hello.speaks, speaks)) return refuse_protocol(facts.name, speaks, hello);
-    if (hello.speaks.layout != speaks.layout || hello.speaks.layout_hash != speaks.layout_hash)
-        return refuse_layout(facts.name, speaks.layout, speaks.layout_hash, hello);
+    // A proxy with an older layout is served two-sided at any protocol version.
+    const bool older = hello.speaks.layout < speaks.layout;
+    Versions ours = speaks;
+    if (older) ours.protocol = std::min(ours.protocol, version_with_in_place - 1);
+    if (!overlap(hello.speaks, speaks) || !overlap(hello.speaks, ours)) return refuse_protocol(facts.name, speaks, hello);
+    const bool same = hello.speaks.layout == speaks.layout && hello.speaks.layout_hash == speaks.layout_hash;
+    if (!same && !older) return refuse_layout(facts.name, speaks.layout, speaks.layout_hash, hello);
     if (!limits_work(hello.frame_bytes_max, hello.credits)) return refuse_limits(facts, hello);
     Welcome welcome = facts;
-    welcome.version = std::min(hello.speaks.protocol, speaks.protocol);
-    welcome.layout_version = speaks.layout;
-    welcome.layout_hash = speaks.layout_hash;
+    welcome.version = std::min(hello.speaks.protocol, ours.protocol);
+    welcome.layout_version = hello.speaks.layout;
+    welcome.layout_hash = hello.speaks.layout_hash;
+    if (!reads_one_sided(welcome.version)) make_two_sided(welcome);
     welcome.frame_bytes_max = std::min(hello.frame_bytes_max, facts.frame_bytes_max);
     welcome.credits = std::min(hello.credits, facts.credits);
     return welcome;
@@ -178,6 +183,12 @@ std::optional<Refuse> check_welcome(const Welcome& welcome, const Hello& hello) 
         return Refuse{Refusal::limits, "node " + welcome.name + " agreed to more than proxy " +
                                            hello.name + " wanted"};
     return std::nullopt;
+}
+
+void make_two_sided(Welcome& welcome) {
+    welcome.regions.clear();
+    welcome.check_secret = 0;
+    welcome.term_ms_min = welcome.term_ms_max = welcome.grace_ms = 0;
 }
 
 FrameLimits agreed_limits(const Welcome& welcome, Sender sender) {
@@ -217,7 +228,7 @@ FrameError parse_hello(const Frame& frame, Hello& hello, const Versions& speaks)
     if (!overlap(hello.speaks, speaks)) return FrameError::none;
     error = parse_hello_limits(at, hello);
     if (error != FrameError::none) return error;
-    // A later version may have added something.
+    // A later version may have appended fields.
     const bool may_have_more = record.version > speaks.protocol;
     return at.left() == 0 || may_have_more ? FrameError::none : FrameError::body_excess;
 }

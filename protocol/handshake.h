@@ -1,15 +1,18 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The greeting on a connection between a proxy and a node: hello, then welcome or refuse. Pure:
-// bytes to facts, facts to bytes, and the decisions of both sides.
+// The greeting on a connection between a proxy and a node: hello, then welcome or refuse. Pure: bytes to fields and back,
+// and the decisions of both sides.
 //
-// H1  A proxy that cannot be served is told so in a sentence with both sides' versions, whatever
-//     version it is of: the beginning of a hello never changes (HelloRecord).
-// H2  Of all versions that both speak, the highest is chosen; its number is in the welcome.
+// H1  A proxy that cannot be served gets a sentence with both sides' versions. It can have any version: the beginning of a
+//     hello never changes (HelloRecord).
+// H2  The node chooses the highest version that both sides support, and sends it in the welcome.
 // H3  Agreed limits are the smaller of both sides'.
-// H4  A welcome tells secrets of the incarnation (hash seed, check secret): nothing of it is ever
-//     logged whole.
+// H4  A welcome has secrets of the incarnation (hash seed, check secret): it is never logged whole.
+// H5  A peer older than version_with_in_place is served two-sided (S18). A node answers such a proxy with the layout that
+//     the proxy named, without regions, leases and check secret. If a node refuses a proxy's versions, the proxy greets it
+//     once more as the version before (versions_two_sided). It ignores every field of the answer that would let it read.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -17,6 +20,7 @@
 #include <variant>
 #include <vector>
 
+#include "base/broken.h"
 #include "base/node_clock.h"
 #include "base/out_buffer.h"
 #include "protocol/frame.h"
@@ -37,11 +41,18 @@ struct Versions {
     uint64_t layout_hash = layout::layout_hash;
 };
 
+// The last versions without in-place writes of items (H5).
+constexpr Versions versions_two_sided{version_with_in_place - 1, protocol_version_lowest, layout::before_in_place.version,
+                                      layout::before_in_place.hash};
+
+// The versions of this process.
+inline Versions own_versions() { return broken::speaks < version_with_in_place ? versions_two_sided : Versions(); }
+
 struct Hello {
-    Versions speaks;
+    Versions speaks = own_versions();
     std::string name;  // of the proxy, for logs and farctl; printable, without blanks
-    // What follows is only there if the proxy speaks a version that we speak.
-    std::string host;  // tells one host from another, as the boot id does
+    // Set only if the proxy supports a version of this process.
+    std::string host;  // identifies the host, as the boot id does
     uint32_t pid = 0;
     uint32_t frame_bytes_max = frame_bytes_default;  // wanted; header and body
     uint32_t credits = credits_default;              // wanted: frames of requests in flight
@@ -49,7 +60,7 @@ struct Hello {
 
 enum class RegionAccess : uint32_t {
     none,    // every read is two-sided
-    mapped,  // the descriptor came over the Unix socket
+    mapped,  // through the descriptor from the Unix socket
     rdma_read,
 };
 
@@ -60,22 +71,22 @@ struct RegionFact {
 };
 
 struct Welcome {
-    uint32_t version = protocol_version;  // that both speak from here on
+    uint32_t version = protocol_version;  // of both sides from here on
     uint32_t layout_version = layout::layout_version;
     uint64_t layout_hash = layout::layout_hash;
     std::string name;           // of the node
     uint64_t incarnation = 0;   // random, not 0
     uint64_t hash_seed = 0;     // of the key hash
     uint64_t check_secret = 0;  // of the check in each item
-    NodeReading now;            // the node's clock, read after the hello had come; its fraction by version
+    NodeReading now;            // the node's clock, read after the hello had arrived; its fraction by version
     int64_t started_unix = 0;   // Unix time at which that clock read 0
     uint64_t item_bytes_max = 0;
     uint32_t frame_bytes_max =
-        frame_bytes_default;             // of a node's facts: offered; of an answer: agreed
-    uint32_t credits = credits_default;  // likewise
-    uint32_t term_ms_min = 0;  // the shortest and the longest lease; 0 and 0: none are granted
+        frame_bytes_default;             // in a node's facts: offered; in an answer: agreed
+    uint32_t credits = credits_default;  // in facts and in an answer, as above
+    uint32_t term_ms_min = 0;  // the shortest and the longest lease; 0 and 0: no leases
     uint32_t term_ms_max = 0;
-    uint32_t grace_ms = 0;  // from the end of the last lease until memory is used again
+    uint32_t grace_ms = 0;  // from the end of the last lease until memory is reused
     std::vector<RegionFact> regions;
 };
 
@@ -104,27 +115,34 @@ struct Refuse {
 
 // ---- the decisions ----------------------------------------------------------------------------------
 
-// The node's. `facts`: what it would tell, with the limits that it offers.
+// The node's decision. `facts`: its welcome before agreement, with the limits that it offers.
 std::variant<Welcome, Refuse> check(const Hello& hello, const Welcome& facts,
-                                    const Versions& speaks = Versions());
+                                    const Versions& speaks = own_versions());
 
-// The proxy's, on a welcome that was parsed: why it cannot go on, or nothing. The hello is the one
-// it sent.
+// The proxy's decision on a parsed welcome: why it cannot go on, or nothing. `hello` is the one that it sent.
 std::optional<Refuse> check_welcome(const Welcome& welcome, const Hello& hello);
 
-// What the receiver of `sender`'s frames goes by from here on.
+// Do peers that agreed on this version read one-sided? (S18)
+inline bool reads_one_sided(uint32_t version) {
+    return version >= std::min(version_with_in_place, own_versions().protocol) || broken::s18_ignore_versions;
+}
+
+// Removes from a welcome the fields that a peer needs to read one-sided.
+void make_two_sided(Welcome& welcome);
+
+// The limits of the receiver of `sender`'s frames from here on.
 FrameLimits agreed_limits(const Welcome& welcome, Sender sender);
 
 // ---- bytes ------------------------------------------------------------------------------------------
 
-// Append one frame. Names that do not fit are our own bug (CHECK); a sentence is cut.
+// Append one frame. Names that do not fit are our own bug (CHECK); a long sentence is cut.
 void append_hello(OutBuffer& out, const Hello& hello);
 void append_welcome(OutBuffer& out, const Welcome& welcome);
 void append_refuse(OutBuffer& out, const Refuse& refuse);
 
-// Of a frame of that kind. On an error the result is unspecified.
-// `speaks`: ours; of a hello in which no version is ours, only versions and name are read.
-FrameError parse_hello(const Frame& frame, Hello& hello, const Versions& speaks = Versions());
+// For a frame of that kind. On an error the result is unspecified.
+// `speaks`: our versions. If the hello has none of them, only its versions and name are read.
+FrameError parse_hello(const Frame& frame, Hello& hello, const Versions& speaks = own_versions());
 FrameError parse_welcome(const Frame& frame, Welcome& welcome);
 FrameError parse_refuse(const Frame& frame, Refuse& refuse);
 

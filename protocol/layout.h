@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The shapes that others READ: region header, page table, index bucket and item. Little-endian, pinned by
-// static_assert here and by t/layout. Change one and layout_version goes up.
+// The memory layout that others READ: region header, page table, index bucket and item. Little-endian, pinned by
+// static_assert. A change raises layout_version.
 //
 //   region   | header | partition table | page table | buckets ...           | arena (pages of 64 KiB) |
 //
@@ -15,7 +15,7 @@
 
 namespace farcached::layout {
 
-constexpr uint32_t layout_version = 2;  // since 2 the flush floor may sink
+constexpr uint32_t layout_version = 3;  // since 3 items are written in place, and a slot under a lease stays with its key
 constexpr uint64_t region_magic = 0x3130646568636166;  // "fached01" in memory order
 
 constexpr uint32_t stride_bytes = 16;
@@ -29,7 +29,7 @@ constexpr uint32_t partitions_max = 64;
 //  0        8        16       24         28     32       36       38      40
 //  | guard  | check  | cas    | value_len| flags| exptime| key_len| format| key bytes, value bytes |
 //
-// guard: {generation:62, state:2}. The only word of a published item that changes (S1).
+// guard: {generation:62, state:2}. Other words of a published slot change only while it is dead (S1).
 enum class GuardState : uint64_t { free = 0, live = 1, dead = 2 };
 
 struct Guard {
@@ -46,6 +46,10 @@ struct Guard {
 
 constexpr uint64_t generation_max = (UINT64_C(1) << 62) - 1;
 
+// Sixteen bits of a generation, for access records: the low ones of its partition's count. The bits below them name the
+// partition.
+constexpr uint16_t generation_tag(uint64_t generation) { return uint16_t(generation / partitions_max); }
+
 // format bits
 constexpr uint16_t format_plain = 0;
 constexpr uint16_t format_key_binary = 1;  // the key came as base64 (meta b)
@@ -53,8 +57,8 @@ constexpr uint16_t format_tokens = 2;      // stale or win state: mg must go to 
 
 struct ItemHeader {
     uint64_t guard;
-    uint64_t check;      // keyed XXH3-64 of generation and everything below, by secret and offset
-    uint64_t cas;        // what clients see; never the generation
+    uint64_t check;      // keyed XXH3-64 of generation and all fields below, by secret and offset
+    uint64_t cas;        // for clients; never the generation
     uint32_t value_len;  // bytes
     uint32_t flags;      // the client's
     uint32_t exptime;    // NodeSeconds; a lower bound, 0 never
@@ -97,7 +101,7 @@ struct alignas(64) Bucket {
 };
 static_assert(sizeof(Bucket) == 64);
 
-// How a key hash is spent: the partition by its top 6 bits, the tag by the next 20, the bucket by the low 32.
+// The bits of a key hash: the partition takes the top 6, the tag the next 20, the bucket the low 32.
 constexpr uint32_t partition_of(uint64_t hash, uint32_t partition_count_log2) {
     return partition_count_log2 == 0 ? 0 : uint32_t(hash >> (64 - partition_count_log2));
 }
@@ -116,7 +120,7 @@ constexpr uint32_t bucket_of(uint64_t hash, uint32_t count) {
 // ---- partition table --------------------------------------------------------------------------------
 struct alignas(64) PartitionEntry {
     uint64_t bucket_count;    // in use, at least 1; grows by one
-    uint64_t flush_floor;     // items of a lower generation may be flushed (S11): only their node knows
+    uint64_t flush_floor;     // items of a lower generation may be flushed (S11): only their node can tell
     uint64_t buckets_offset;  // bytes from the region's start; fixed
     uint64_t overflow_offset; // bytes from the region's start; fixed
     uint64_t buckets_max;     // fixed
@@ -137,9 +141,9 @@ constexpr uint8_t large_class = 63;  // items larger than a page: a run of pages
 
 // ---- read counters ----------------------------------------------------------------------------------
 //
-// Beside the region, and in memory of its own, a node may have a counter for each item: so often it was read
-// one-sided (S6). One u64 for every slot_bytes_min of the arena, in its order: page number * counters_per_page +
-// offset in the page / slot_bytes_min. No slot is smaller, so each has one that is no other's: that of its start.
+// Beside the region, in separate memory, a node may have a counter for each item: its number of one-sided reads (S6).
+// One u64 for every slot_bytes_min of the arena, in its order: page number * counters_per_page + offset in the page /
+// slot_bytes_min. No slot is smaller, so the counter of a slot's start belongs to that slot alone.
 constexpr uint64_t counter_bytes = sizeof(uint64_t);
 constexpr uint64_t counters_per_page = page_bytes / slot_bytes_min;
 static_assert(page_bytes % slot_bytes_min == 0);

@@ -1,19 +1,20 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// layout_hash: one number for all of protocol/layout.h, so that a proxy and a node that were built
-// from different layouts notice although somebody forgot to raise layout_version. It is told in the
-// greeting and pinned, together with the version, by t/unit_handshake.
+// layout_hash: one number for all of protocol/layout.h. A proxy and a node with different layouts notice by it, even if
+// layout_version was not raised. The greeting has it; t/unit_handshake pins it together with the version.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 
+#include "base/broken.h"
+#include "protocol/frame_layout.h"
 #include "protocol/layout.h"
 
 namespace farcached::layout {
 
 namespace detail {
 
-// FNV-1a over whole numbers: it tells builds apart, it does not keep secrets.
+// FNV-1a over whole numbers: it distinguishes builds and protects no secret.
 constexpr uint64_t mix(uint64_t hash, uint64_t number) {
     for (int i = 0; i < 8; i++) {
         hash ^= (number >> (8 * i)) & 0xff;
@@ -43,7 +44,7 @@ constexpr uint64_t layout_hash = detail::mix_all(
     offsetof(ItemHeader, cas), offsetof(ItemHeader, value_len), offsetof(ItemHeader, flags),
     offsetof(ItemHeader, exptime), offsetof(ItemHeader, key_len), offsetof(ItemHeader, format),
     format_key_binary, format_tokens,
-    // index: what a slot and a hash are made of is told by examples
+    // index: examples stand for the fields of a slot and of a hash
     sizeof(Bucket), offsetof(Bucket, overflow), bucket_slots,
     Slot::make(0xabcde, 0x5a, 0x123456780).word, partition_of(UINT64_C(0xfedcba9876543210), 6),
     tag_of(UINT64_C(0xfedcba9876543210)), bucket_of(UINT64_C(0xfedcba9876543210), 1000),
@@ -62,5 +63,24 @@ constexpr uint64_t layout_hash = detail::mix_all(
     offsetof(RegionHeader, partitions_offset), offsetof(RegionHeader, pages_offset),
     offsetof(RegionHeader, page_count), offsetof(RegionHeader, arena_offset),
     offsetof(RegionHeader, hash_seed), offsetof(RegionHeader, class_bytes));
+
+// A layout, as greetings name it.
+struct Identity {
+    uint32_t version;
+    uint64_t hash;
+    constexpr bool operator==(const Identity&) const = default;
+};
+
+// The last layout without in-place writes of items.
+constexpr Identity before_in_place{2, UINT64_C(15839788792690209363)};
+
+// The layout that this process names in greetings.
+inline Identity spoken() {
+    if (broken::speaks < protocol::version_with_in_place) return before_in_place;
+    return {layout_version, layout_hash};
+}
+
+// May a peer that names this layout read this process's memory? (S18)
+inline bool may_read(const Identity& named) { return named == spoken() || broken::s18_ignore_versions; }
 
 }  // namespace farcached::layout

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// likely_key(): a first look at a request that is not parsed yet, so that what it asks for may be prefetched.
+// likely_key(): a first look at an unparsed request, to prefetch its item. Pure.
 #pragma once
 
 #include <algorithm>
@@ -11,8 +11,8 @@
 
 namespace farcached::protocol {
 
-// What is the key if the input begins with a whole request that has one, in any of the three protocols; empty where that is not
-// seen at once. Nothing is checked: it may be no key at all.
+// The probable key of the first request in the input, in any of the three protocols; empty if the head of the request is
+// not whole, or has no key. The key is unchecked, and may be no key at all.
 inline std::string_view likely_key(std::string_view input) {
     constexpr size_t verb_bytes_max = 8;
     if (input.empty()) return {};

@@ -3,6 +3,7 @@
 noinst_LIBRARIES += protocol/libprotocol.a
 
 protocol_libprotocol_a_SOURCES = \
+	protocol/access_record.h \
 	protocol/base64.cc \
 	protocol/base64.h \
 	protocol/binary.cc \
@@ -27,6 +28,7 @@ protocol_libprotocol_a_SOURCES = \
 	protocol/text_number.h \
 	protocol/item_check.h \
 	protocol/layout.h \
+	protocol/lease_denial.h \
 	protocol/likely_key.h \
 	protocol/layout_hash.h \
 	protocol/op.h \

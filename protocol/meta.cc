@@ -10,14 +10,14 @@ namespace farcached::protocol {
 
 namespace {
 
-// memcached counts the verb, the key and ms's length too, and takes 20 words in all.
+// memcached counts the verb, the key and ms's length, too, and accepts 20 words in all.
 constexpr uint32_t words_max = 20;
 
 constexpr MetaSet plain_letters("bcfhIkLlOPqstuvx");
 
 constexpr std::string_view bad_token = "CLIENT_ERROR bad token in command line format";
 
-// Takes the next word off `words`; empty at the end.
+// Removes the next word from `words` and returns it; empty at the end.
 std::string_view take_word(std::string_view& words) {
     size_t start = 0;
     while (start < words.size() && words[start] == ' ') start++;
@@ -28,15 +28,15 @@ std::string_view take_word(std::string_view& words) {
     return word;
 }
 
-// A flag's token; what is wrong with it, if anything. "" with `bad`: as bad_format.
+// Parses a flag's token; returns the error, or an empty string.
 std::string_view take_token(MetaFlags& f, char letter, std::string_view token) {
     switch (letter) {
-        case 'N': return parse_exptime(token, f.vivify) ? "" : bad_token;
-        case 'T': return parse_exptime(token, f.ttl) ? "" : bad_token;
-        case 'R': return parse_exptime(token, f.recache) ? "" : bad_token;
+        case 'N': return parse_int32(token, f.vivify) ? "" : bad_token;
+        case 'T': return parse_int32(token, f.ttl) ? "" : bad_token;
+        case 'R': return parse_int32(token, f.recache) ? "" : bad_token;
         case 'C': return parse_u64(token, f.cas_compare) ? "" : bad_token;
         case 'E': return parse_u64(token, f.cas_set) ? "" : bad_token;
-        case 'F': return parse_flags(token, f.client_flags) ? "" : bad_format;
+        case 'F': return parse_u32(token, f.client_flags) ? "" : bad_format;
         case 'J':
             return parse_u64(token, f.initial) ? "" : "CLIENT_ERROR invalid numeric initial value";
         case 'D':
@@ -57,8 +57,8 @@ std::string_view mode_error(TextVerb verb, char mode) {
     return "";
 }
 
-// The flags up to the first that cannot stand; then its error. Errors in tokens do not stop the
-// reading: the last one is told.
+// Reads the flags up to the first invalid one, and returns its error. After an error in a token it reads on, and returns
+// the last such error.
 std::string_view read_flags(MetaFlags& f, std::string_view& key, char* decoded,
                             std::string_view& too_late) {
     std::string_view error;
@@ -78,7 +78,9 @@ std::string_view read_flags(MetaFlags& f, std::string_view& key, char* decoded,
             if (size == 0) wrong = "CLIENT_ERROR error decoding key";
             else key = std::string_view(decoded, size);
         }
-        if (!wrong.empty()) error = wrong;
+        // memcached reports wrong client flags only if no error precedes them.
+        const bool told_already = letter == 'F' && !error.empty();
+        if (!wrong.empty() && !told_already) error = wrong;
     }
     return error;
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The flags of meta commands (mg ms md ma me), and the flags of their replies. Pure.
 //
-// memcached reads one set of flags for all commands: a flag that means nothing to a command is
-// accepted and ignored. A reply repeats what was asked for in the order in which it was asked.
+// memcached reads one set of flags for all commands: a command ignores flags without a meaning for it. A reply repeats the
+// requested flags in the order of the request.
 #pragma once
 
 #include <cstddef>
@@ -16,7 +16,7 @@
 
 namespace farcached::protocol {
 
-// A set of flag letters: 'A' to 'z' only, no two of which share a bit.
+// A set of flag letters: 'A' to 'z' only, one bit each.
 class MetaSet {
   public:
     constexpr MetaSet() = default;
@@ -51,22 +51,21 @@ struct MetaFlags {
     bool has(char letter) const { return set.has(letter); }
 };
 
-// `verb` matters for the wording of errors only. Checks the key of `b` too: it becomes `decoded`,
-// which has room for key_bytes_max bytes; `key` is left alone without `b`.
+// `verb` matters for the wording of errors only. With flag `b` it decodes `key` into `decoded`, which has room for
+// key_bytes_max bytes, and checks the result; without `b` it leaves `key` alone.
 MetaFlags parse_meta_flags(TextVerb verb, std::string_view words, std::string_view& key,
                            char* decoded);
 
-// Room that the flags of any reply need: every flag once, the key in base64, numbers at their
-// longest.
+// Room for the flags of any reply: every flag once, the key in base64, numbers at their longest.
 constexpr size_t meta_reply_bytes_max =
     3 + base64_encoded_bytes(limits::key_bytes_max) + 2 +  // " k...", " b"
     2 + limits::opaque_bytes_max +                         // " O..."
     8 * (2 + 20) +                                         // s t c f l h and two to spare
     3 * 2 + 2;                                             // W X Z, CRLF
 
-// What a reply may show.
+// The values for a reply's flags.
 struct MetaShown {
-    const ItemMeta* item = nullptr;  // null: nothing but O and k
+    const ItemMeta* item = nullptr;  // null: only O and k
     std::string_view key;
     bool key_binary = false;         // the key is printed as base64, with a b
     MetaSet show;                    // letters that this command shows

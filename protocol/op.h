@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What a cache can be asked, apart from how it was asked: one struct per operation and its reply.
-// Text, meta and binary are all turned into these; a node executes them (node/node.h).
+// The operations of a cache, independent of the protocol: one struct per operation and its reply. Text, meta and binary
+// requests all become these; a node executes them (node/node.h).
 //
-// Times are NodeSeconds (base/node_clock.h): whoever parses converts with to_node_seconds().
-// Keys and values are borrowed until the call that takes them returns.
+// Times are NodeSeconds (base/node_clock.h), from to_node_seconds(). Keys and values are borrowed until the call that takes
+// them returns.
 #pragma once
 
 #include <cstdint>
@@ -11,6 +11,7 @@
 #include <string_view>
 
 #include "base/node_clock.h"
+#include "protocol/lease_denial.h"
 
 namespace farcached::protocol {
 
@@ -20,7 +21,7 @@ struct Key {
     uint64_t hash;
 };
 
-// What is known of an item when it is answered. The access fields are as they were before the operation.
+// An item's fields for a reply. The access fields are as they were before the operation.
 struct ItemMeta {
     uint64_t cas = 0;           // 0 when CAS is disabled
     uint32_t value_len = 0;     // bytes, without any trailing CRLF
@@ -32,23 +33,24 @@ struct ItemMeta {
     bool fetched = false;       // had been fetched before
     bool stale = false;         // meta: X
     bool win = false;           // meta: W, this caller is to recache
-    bool win_sent = false;      // meta: Z, somebody else already has the token
+    bool win_sent = false;      // meta: Z, another client already has the token
     bool key_binary = false;    // meta: the key was stored as base64 and is printed so
 };
 
-// Where an item lies in the node's memory, and for how long it stays there as it is: a remote pointer under a
-// lease (S2, S3). The term counts from the first sending of the request that earned it.
+// A remote pointer under a lease (S2, S3): an item's place in the node's memory, and how long that slot holds no other
+// key. The term counts from the first sending of the request that earned it.
 struct Grant {
-    uint64_t offset = 0;  // of the item, bytes from the region's start
-    uint64_t generation = 0;
-    uint32_t region = 0;  // RegionFact::id of the handshake
-    uint32_t length = 0;  // bytes: header, key and value
+    uint64_t offset = 0;      // of the item, bytes from the region's start
+    uint64_t generation = 0;  // the slot holds this one or a later one of the key
+    uint32_t region = 0;      // RegionFact::id of the handshake
+    uint32_t length = 0;      // bytes: header, key and value
     uint32_t term_ms = 0;
+    uint32_t capacity = 0;    // bytes of the slot, at least `length`
 };
 
 enum class Miss : uint8_t { none, absent, expired, flushed };
 
-// get, gat, mg, me, touch: a lookup that may touch, vivify or ask to recache.
+// get, gat, mg, me, touch: a lookup that may touch, vivify or request a recache.
 struct GetOp {
     Key key;
     bool peek = false;                        // me: change nothing, not even access times
@@ -57,10 +59,10 @@ struct GetOp {
     std::optional<NodeSeconds> touch;         // gat, touch, mg T
     std::optional<NodeSeconds> vivify;        // mg N: on a miss create an empty item with this exptime
     std::optional<NodeSeconds> recache_before;  // mg R: win if the item expires before this moment
-    bool recache_first = false;               // that is asked of the item as it was before `touch`
+    bool recache_first = false;               // recache_before applies to the item as it was before `touch`
     std::optional<uint64_t> cas_set;          // mg E: the CAS a vivified item gets
     bool key_binary = false;                  // mg b: marks a vivified item
-    bool lease = false;                       // the caller can read one-sided: grant, if the policy does
+    bool lease = false;                       // the caller can read one-sided: grant a lease, if the policy allows it
 };
 
 struct GetReply {
@@ -70,9 +72,10 @@ struct GetReply {
         no_memory  // a vivify could not be stored
     } status = Status::miss;
     Miss why = Miss::absent;  // none on a hit
-    bool vivified = false;    // a hit on an item that this very call created
+    bool vivified = false;    // a hit on an item that this call created
     ItemMeta meta;
     std::optional<Grant> grant;
+    LeaseDenial denied = LeaseDenial::none;  // why there is no grant, if one was wanted
 };
 
 // set add replace append prepend cas, and ms.
@@ -88,7 +91,7 @@ struct StoreOp {
     bool invalidate = false;                  // ms I: with an older cas_compare store, but as stale
     std::optional<NodeSeconds> vivify;        // ms N with append/prepend: a miss is stored as by set
     bool key_binary = false;                  // ms b
-    bool forget = false;                      // finding no memory: what is stored goes, too
+    bool forget = false;                      // out of memory: remove the old item, too
     bool lease = false;                       // as in GetOp
 };
 
@@ -104,9 +107,10 @@ struct StoreReply {
     uint64_t cas = 0;         // of the stored item
     uint32_t item_bytes = 0;
     uint32_t value_len = 0;   // of the stored item (append and prepend: the whole)
-    uint8_t size_class = 0;   // of the stored item; else of the one that is there, or that was to be
+    uint8_t size_class = 0;   // of the stored item; else of the present one, or of the rejected one
     NodeSeconds exptime = never_expires;  // of the stored item
     std::optional<Grant> grant;
+    LeaseDenial denied = LeaseDenial::none;  // why there is no grant, if one was wanted
 };
 
 // delete, md.
@@ -137,6 +141,7 @@ struct ArithOp {
     std::optional<uint64_t> cas_set;
     std::optional<NodeSeconds> touch;     // ma T
     bool key_binary = false;              // ma b: marks a vivified item
+    bool lease = false;                   // as in GetOp
 };
 
 struct ArithReply {
@@ -144,6 +149,8 @@ struct ArithReply {
     Status status = Status::not_found;
     uint64_t value = 0;
     ItemMeta meta;  // of the new item
+    std::optional<Grant> grant;
+    LeaseDenial denied = LeaseDenial::none;  // why there is no grant, if one was wanted
 };
 
 }  // namespace farcached::protocol

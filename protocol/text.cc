@@ -14,7 +14,6 @@ namespace {
 
 using Status = TextParse::Status;
 
-constexpr uint64_t value_bytes_max = INT32_MAX - 2;  // a longer one is no number to memcached
 constexpr size_t line_bytes_min = 4;                 // two letters and CRLF
 constexpr uint64_t value_end_bytes = 2;              // CRLF
 
@@ -29,7 +28,7 @@ class Words {
         while (at_ != end_ && *at_ != ' ') at_++;
         return std::string_view(start, size_t(at_ - start));
     }
-    // What is left, without spaces at either end.
+    // The remaining text, without spaces at either end.
     std::string_view rest() {
         skip_spaces();
         const char* last = end_;
@@ -66,7 +65,7 @@ void fail(TextParse& p, std::string_view text) {
 
 void fail_format(TextParse& p) { fail(p, bad_format); }
 
-// ---- one function per shape of line; `words` stands behind the verb ---------------------------
+// ---- one function per shape of line; `words` starts after the verb ----------------------------
 
 void parse_storage(TextParse& p, Words words) {
     TextRequest& r = p.request;
@@ -74,16 +73,14 @@ void parse_storage(TextParse& p, Words words) {
     std::string_view flags = words.next();
     std::string_view exptime = words.next();
     std::string_view bytes = words.next();
-    uint64_t value_bytes = 0;
-    // Without a length nothing can be swallowed: what follows is read as commands.
-    if (!parse_digits(bytes, value_bytes_max, value_bytes)) return fail_format(p);
-    r.value_bytes = uint32_t(value_bytes);
+    // Without a length no value can be skipped: the bytes that follow are parsed as commands.
+    if (!parse_length(bytes, r.value_bytes)) return fail_format(p);
     std::string_view unique = r.verb == TextVerb::cas ? words.next() : std::string_view();
     r.noreply = says_noreply(r.line);
-    p.swallow = value_bytes + value_end_bytes;
+    p.swallow = r.value_bytes + value_end_bytes;
     if (r.key.size() > limits::key_bytes_max) return fail_format(p);
     if (!parse_flags(flags, r.flags)) return fail_format(p);
-    if (!parse_exptime(exptime, r.exptime)) return fail_format(p);
+    if (!parse_storage_exptime(exptime, r.exptime)) return fail_format(p);
     if (r.verb == TextVerb::cas)
         if (!parse_u64(unique, r.number)) return fail_format(p);
     p.swallow = 0;
@@ -100,11 +97,11 @@ void parse_keys(TextParse& p, Words words) {
     }
     std::string_view keys = words.rest();
     if (keys.empty()) return fail_format(p);
-    // To the end of the line with its newline, which KeyCursor wants to see.
+    // To the end of the line with its newline, which KeyCursor needs.
     const char* line_end = r.line.data() + r.line.size();
     while (*line_end != '\n') line_end++;
     r.args = std::string_view(keys.data(), size_t(line_end + 1 - keys.data()));
-    // All or nothing: one key too long and no other is answered.
+    // All or nothing: one key that is too long fails the whole line.
     if (keys.size() > limits::key_bytes_max) {
         KeyCursor cursor(r.args);
         std::string_view key;
@@ -124,7 +121,7 @@ void parse_keyed(TextParse& p, Words words) {
     if (r.verb != TextVerb::del && argument.empty()) return fail_format(p);
     r.noreply = says_noreply(r.line);
     if (r.key.size() > limits::key_bytes_max) return fail_format(p);
-    if (r.verb == TextVerb::touch && !parse_exptime(argument, r.exptime))
+    if (r.verb == TextVerb::touch && !parse_int32(argument, r.exptime))
         return fail(p, "CLIENT_ERROR invalid exptime argument");
     if (r.verb == TextVerb::incr || r.verb == TextVerb::decr)
         if (!parse_u64(argument, r.number))
@@ -132,13 +129,17 @@ void parse_keyed(TextParse& p, Words words) {
     p.status = Status::request;
 }
 
-// A flag begins with a letter (or what lies between the cases) or a digit; else the line is no
-// command.
-bool flags_are_words(std::string_view flags) {
+// memcached splits off so many words of a meta line, and reads the flags beyond them only if these are right.
+constexpr uint32_t meta_words_max = 23;
+
+// A flag begins with a letter (or a character between the cases in ASCII) or a digit; else the line is not a command.
+bool flags_are_words(std::string_view flags, uint32_t words_max) {
     bool word_begins = true;
     for (char c : flags) {
-        if (word_begins && c != ' ' && !((c > '@' && c < '{') || (c >= '0' && c <= '9')))
-            return false;
+        if (word_begins && c != ' ') {
+            if (words_max-- == 0) return true;
+            if (!((c > '@' && c < '{') || (c >= '0' && c <= '9'))) return false;
+        }
         word_begins = c == ' ';
     }
     return true;
@@ -150,12 +151,11 @@ void parse_meta_line(TextParse& p, Words words) {
     std::string_view bytes = r.verb == TextVerb::ms ? words.next() : std::string_view();
     r.args = words.rest();
     if (r.key.empty()) return fail_format(p);
-    if (!flags_are_words(r.args)) return fail_format(p);
+    const uint32_t words_before = r.verb == TextVerb::ms ? 3 : 2;
+    if (!flags_are_words(r.args, meta_words_max - words_before)) return fail_format(p);
     if (r.verb == TextVerb::ms) {
-        uint64_t value_bytes = 0;
-        if (!parse_digits(bytes, value_bytes_max, value_bytes)) return fail_format(p);
-        r.value_bytes = uint32_t(value_bytes);
-        p.swallow = value_bytes + value_end_bytes;
+        if (!parse_length(bytes, r.value_bytes)) return fail_format(p);
+        p.swallow = r.value_bytes + value_end_bytes;
     }
     if (r.key.size() > limits::key_bytes_max)
         return r.verb == TextVerb::ma ? fail(p, bad_ma_flags) : fail_format(p);
@@ -201,8 +201,7 @@ void parse_tune(TextParse& p, Words words, std::string_view verb) {
 void parse_unknown(TextParse& p) {
     std::string_view line = p.request.line;
     std::string_view last = last_word(line);
-    // A web browser, or an attempt to have one speak to us: say nothing that could be taken for an
-    // answer.
+    // A web browser, or a request forged through one: send no bytes that it could take for an answer.
     if (last.size() != line.size() && last.starts_with("HTTP/")) {
         p.status = Status::close;
         return;
@@ -211,7 +210,7 @@ void parse_unknown(TextParse& p) {
     fail(p, "ERROR");
 }
 
-// An operator's command. From anybody else it is unknown, and answered so; whose it is, is not known here.
+// An operator's command. The caller checks the client, and answers any other one with the error for an unknown command.
 void parse_operators(TextParse& p, Words words) {
     parse_unknown(p);
     if (p.status == Status::close) return;
@@ -296,7 +295,7 @@ void dispatch(TextParse& p) {
     parse_unknown(p);
 }
 
-// More than a line's worth of bytes of a get line: its keys are to be taken as they come.
+// A get line longer than text_line_bytes_max: its keys are taken as they arrive.
 bool begin_long_line(TextParse& p, std::string_view input) {
     if (input.starts_with("get ")) {
         p.request.verb = TextVerb::get;
@@ -312,7 +311,7 @@ bool begin_long_line(TextParse& p, std::string_view input) {
     return true;
 }
 
-// ---- a set as clients send it -----------------------------------------------------------------
+// ---- the usual form of a set ------------------------------------------------------------------
 
 // Decimal digits at `at` that end at `stop`; at most nine, so that no sum overflows.
 bool take_plain_number(const char*& at, const char* end, char stop, uint32_t& out) {
@@ -330,8 +329,8 @@ bool take_plain_number(const char*& at, const char* end, char stop, uint32_t& ou
     return true;
 }
 
-// set with single spaces, three short numbers, and nothing behind them. False, and nothing has
-// changed that matters, if the line is not of that plain form.
+// Parses a set with single spaces, three short numbers, and no more. False: the line has another form; no field that
+// matters has changed.
 bool parse_plain_set(TextParse& p) {
     TextRequest& r = p.request;
     if (!r.line.starts_with("set ")) return false;
@@ -370,7 +369,7 @@ bool parse_lenient(std::string_view word, uint64_t& magnitude, bool& negative) {
     }
     size_t digits = 0;
     while (digits < word.size() && word[digits] >= '0' && word[digits] <= '9') digits++;
-    if (digits < word.size() && !blank(word[digits])) return false;
+    if (digits < word.size() && !blank(word[digits]) && word[digits] != '\0') return false;
     return parse_digits(word.substr(0, digits), UINT64_MAX, magnitude);
 }
 

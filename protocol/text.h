@@ -1,16 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The text protocol, classic and meta: from bytes to requests. Pure: no clock, no limits but those
-// of the protocol, no state between calls.
+// The text protocol, classic and meta: from bytes to requests. Pure: no clock, no state between calls, and only the
+// protocol's own limits.
 //
-// parse_text() is given every byte received and not yet consumed. It looks at one line only; a
-// value that follows the line is split off by parse_value(), so that a caller may refuse its size
-// before it has come.
+// parse_text() gets every byte received and not yet consumed. It parses one line only; parse_value() splits off a value
+// that follows the line, so that a caller may refuse its size before it arrives.
 //
-// P1  The same bytes give the same requests however they arrive, with one exception that memcached
-//     makes too: a line other than get and gets that is still unfinished after text_line_bytes_max
-//     bytes closes the connection.
-// P2  Nothing is looked at twice but the line at the front, which is bounded (get lines longer than
-//     that are handed out as Status::keys, to be read by KeyCursor bit by bit).
+// P1  The same bytes give the same requests however they arrive. One exception, as in memcached: a line other than get
+//     and gets that is unfinished after text_line_bytes_max bytes closes the connection.
+// P2  Only the line at the front is read twice, and its length is bounded. Longer get lines are returned as Status::keys,
+//     for KeyCursor to read in pieces.
 // P3  The views of a request point into the input.
 #pragma once
 
@@ -25,9 +23,9 @@ enum class TextVerb : uint8_t {
     set, add, replace, append, prepend, cas,  // key, flags, exptime, value_bytes; cas: number
     del, incr, decr, touch,                   // key; incr, decr: number; touch: exptime
     mg, ms, md, ma, me,                       // key, args: the flags; ms: value_bytes
-    mn, version, quit,                        // nothing
+    mn, version, quit,                        // none
     verbosity,                                // number
-    flush_all,                                // args: the delay, if there is one
+    flush_all,                                // args: the delay, or empty
     stats, watch, shutdown,                   // args: the words after the verb
     dump,                                     // args: the classes; lru_crawler metadump, mgdump
     drain, undrain, reload, delete_prefix,    // the operator's; args: the words after the verb
@@ -40,7 +38,7 @@ struct TextRequest {
     TextVerb verb = TextVerb::get;
     bool noreply = false;
     bool mgdump = false;          // dump
-    uint32_t value_bytes = 0;     // without the CRLF behind it
+    uint32_t value_bytes = 0;     // without its CRLF
     uint32_t flags = 0;
     int64_t exptime = 0;          // as to_node_seconds() takes it
     uint64_t number = 0;          // cas unique, delta, level
@@ -55,9 +53,9 @@ struct TextParse {
     enum class Status : uint8_t {
         need_more,
         request,
-        // a get line too long to wait for: verb is get or gets, args what has come of its keys
+        // a get line too long to wait for: verb is get or gets, args the part of its keys received so far
         keys,
-        error,  // say `error` (unless empty), then throw `swallow` bytes away
+        error,  // send `error` (unless empty), then discard `swallow` bytes
         close,
     } status = Status::need_more;
     size_t line_bytes = 0;        // request, error: the line with its end; keys: the verb
@@ -68,20 +66,19 @@ struct TextParse {
 
 TextParse parse_text(std::string_view input);
 
-// If the input begins with a whole get of one key: its bytes, and the key. Else 0: ask
-// parse_text().
+// If the input begins with a whole get of one key: the number of its bytes, and the key. Else 0: call parse_text().
 size_t take_plain_get(std::string_view input, std::string_view& key);
 
-// The value behind a storage line.
+// The value after a storage line.
 struct ValueParse {
     enum class Status : uint8_t { need_more, good, bad_chunk } status = Status::need_more;
-    size_t total_bytes = 0;       // line and value with its CRLF: want, or what to consume
+    size_t total_bytes = 0;       // line and value with its CRLF: the bytes needed, or to consume
     std::string_view value;
 };
 ValueParse parse_value(std::string_view input, size_t line_bytes, uint32_t value_bytes);
 
 constexpr std::string_view bad_format = "CLIENT_ERROR bad command line format";
-// ma tells nothing more of what is wrong with its key or flags.
+// ma has this one error for any fault in its key or flags.
 constexpr std::string_view bad_ma_flags = "CLIENT_ERROR invalid or duplicate flag";
 
 }  // namespace farcached::protocol

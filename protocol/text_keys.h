@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// KeyCursor: the keys of a get line, one after the other, from text that may end before the line
-// does.
+// KeyCursor: the keys of a get line, one after the other, from text that may end before the line does. Pure.
 //
-// I1  consumed() never points into a key: what is behind it can be thrown away, what is before it
-//     must be seen again when more text has come.
-// I2  However the line is cut, the same keys come out, then line_end or too_long.
+// I1  consumed() never points into a key. The text up to it can be discarded; the text from it on must be passed again,
+//     together with the text that follows.
+// I2  However the line is cut, the cursor returns the same keys, then line_end or too_long.
 #pragma once
 
 #include <cstddef>
@@ -19,8 +18,8 @@ class KeyCursor {
   public:
     enum class Step : unsigned char {
         key,        // a whole key
-        line_end,   // the newline; consumed() is behind it
-        need_more,  // the text ended; consumed() is where the next call is to start
+        line_end,   // the newline; consumed() is after it
+        need_more,  // the text ended; the next cursor must start at consumed()
         too_long,   // the key at consumed() has more than key_bytes_max bytes
     };
 
@@ -33,7 +32,7 @@ class KeyCursor {
         while (at != end && *at == ' ') at++;
         const char* start = at;
         at_ = size_t(start - begin);
-        // Longest that need be looked at: a key, a carriage return, and what ends it.
+        // The most bytes to examine: a key, a carriage return, and the end of the key.
         constexpr size_t look_bytes_max = limits::key_bytes_max + 2;
         const char* last = size_t(end - at) > look_bytes_max ? at + look_bytes_max : end;
         while (at != last && *at != ' ' && *at != '\n') at++;
@@ -60,8 +59,7 @@ class KeyCursor {
     size_t at_ = 0;
 };
 
-// Throws the rest of a line away: how many of `text`'s bytes belong to it, and whether its newline
-// was there.
+// Skips the rest of a line: returns how many of `text`'s bytes belong to it; `ended`: its newline is among them.
 inline size_t skip_line(std::string_view text, bool& ended) {
     const void* newline = std::memchr(text.data(), '\n', text.size());
     ended = newline != nullptr;

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// wire: numbers and records in byte strings that are not aligned for them. Little-endian, as memory
-// is.
+// wire: numbers and records in unaligned byte strings. Little-endian, as memory is. Pure.
 #pragma once
 
 #include <bit>
@@ -26,7 +25,7 @@ inline char* put_bytes(char* to, std::string_view bytes) {
     return to + bytes.size();
 }
 
-// Reads one at `from`, which the caller knows to hold it.
+// Reads one record at `from`, which must hold it.
 template <class T>
 inline T get(const char* from) {
     static_assert(std::is_trivially_copyable_v<T>);
@@ -35,14 +34,14 @@ inline T get(const char* from) {
     return value;
 }
 
-// Takes records from the front of bytes; every step is checked.
+// Takes records from the front of a byte string; checks every step.
 class Cursor {
   public:
     explicit Cursor(std::string_view bytes) : rest_(bytes) {}
 
     size_t left() const { return rest_.size(); }
 
-    // False, and nothing taken, when fewer bytes are left.
+    // False, with no byte taken, if too few bytes are left.
     template <class T>
     bool take(T& value) {
         if (rest_.size() < sizeof value) return false;

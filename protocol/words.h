@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Copies between memory that others may be reading or writing and private memory, by word-sized relaxed
-// atomics: a plain memcpy that races is undefined in C++, a race of atomics is only a torn copy, which the
-// caller detects (S5). Shared addresses are 8-byte aligned words.
+// Copies between shared memory, which others may read or write, and private memory, by word-sized relaxed atomics. A plain
+// memcpy that races is undefined in C++. A race of atomics only tears the copy, and the caller detects that (S5). Shared
+// addresses are 8-byte aligned words.
 #pragma once
 
 #include <cstddef>
@@ -28,7 +28,7 @@ inline bool equal(const uint64_t* shared, size_t from, const char* bytes, size_t
     return std::memcmp(&got, bytes, size) == 0;
 }
 
-// Copies `size` bytes at byte offset `from` (any) of `shared` to `to`. `step` is called after each word.
+// Copies `size` bytes at byte offset `from` (any) of `shared` to `to`. Calls `step` after each word.
 template <class Step>
 inline void copy_out(char* to, const uint64_t* shared, size_t from, size_t size, Step&& step) {
     const uint64_t* at = shared + from / 8;
@@ -53,8 +53,28 @@ inline void copy_out(char* to, const uint64_t* shared, size_t from, size_t size,
     step();
 }
 
-// Writes a byte string made of parts into shared words, one store per word. The last word is padded with
-// zeros. The writer owns the words; others may be reading them.
+// The opposite of copy_out(): writes `size` bytes at byte offset `to` (any) of `shared` and keeps the other bytes of its
+// words. The writer owns the words; others may be reading them.
+inline void copy_in(uint64_t* shared, size_t to, const char* from, size_t size) {
+    uint64_t* at = shared + to / 8;
+    const auto put = [&](size_t skip, size_t n) {
+        uint64_t word = load_relaxed(at);
+        std::memcpy(reinterpret_cast<char*>(&word) + skip, from, n);
+        store_relaxed(at++, word);
+        from += n;
+        size -= n;
+    };
+    if (const size_t skip = to % 8; skip != 0 && size != 0) put(skip, 8 - skip < size ? 8 - skip : size);
+    for (; size >= 8; size -= 8, from += 8) {
+        uint64_t word;
+        std::memcpy(&word, from, 8);
+        store_relaxed(at++, word);
+    }
+    if (size != 0) put(0, size);
+}
+
+// Writes a byte string of several parts into shared words, one store per word, and pads the last word with zeros. The
+// writer owns the words; others may be reading them.
 class Writer {
   public:
     explicit Writer(uint64_t* at) : at_(at) {}

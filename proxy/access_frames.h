@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// AccessFrames: records of accesses as frames, as many as it takes, each full before the next begins.
+// AccessFrames: writes access records as frames; each frame is full before the next one begins.
+// Owner: its caller, on one thread.
 #pragma once
 
 #include <algorithm>
@@ -13,10 +14,10 @@ namespace farcached::proxy {
 
 class AccessFrames {
   public:
-    // To the end of `out`, which outlives this; nobody else appends to it until end().
+    // Appends to `out`, which outlives this and has no other writer until end().
     AccessFrames(OutBuffer& out, uint32_t frame_bytes_max) : writer_(out, frame_bytes_max) {}
 
-    void add(const protocol::AccessRecord& item) {
+    void add(const protocol::ItemAccess& item) {
         accesses_ += item.count;
         if (writer_.open() && writer_.add(item)) return;
         end();
@@ -29,7 +30,7 @@ class AccessFrames {
     }
     uint64_t accesses() const { return accesses_; }
 
-    // How many records fit into so many bytes of frames.
+    // Number of records that fit into `bytes` bytes of frames.
     static constexpr uint32_t records_in(uint32_t bytes, uint32_t frame_bytes_max) {
         constexpr uint32_t head = sizeof(protocol::FrameHeader), record = sizeof(protocol::AccessRecord);
         const uint32_t each = std::min<uint32_t>((frame_bytes_max - head) / record, UINT16_MAX);

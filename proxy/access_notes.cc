@@ -9,22 +9,26 @@
 
 namespace farcached::proxy {
 
-AccessNotes::AccessNotes(LinkCounters& counters, uint64_t interval_ns, uint64_t seed, PointerTable* shared)
-    : counters_(counters), interval_ns_(interval_ns), first_ns_(interval_ns - seed % (interval_ns / 2 + 1)) {
-    if (interval_ns == 0) return;
-    kept_.emplace<Arc>(classified_max);
-    if (shared != nullptr) host_.emplace(*shared, counters, interval_ns);
+AccessNotes::AccessNotes(LinkCounters& counters, const Config& config)
+    : counters_(counters),
+      interval_ns_(config.interval_ns),
+      table_(config.table),
+      first_ns_(config.interval_ns - config.seed % (config.interval_ns / 2 + 1)) {
+    if (interval_ns_ == 0) return;
+    kept_.emplace<Arc>(config.items);
+    if (config.share && table_ != nullptr) host_.emplace(*table_, counters, interval_ns_);
 }
 
-void AccessNotes::greeted(uint64_t now_ns, uint64_t incarnation, uint32_t frame_bytes_max, bool answers) {
+void AccessNotes::greeted(uint64_t now_ns, uint64_t incarnation, uint32_t frame_bytes_max, bool takes) {
     if (host_.has_value()) host_->greeted(incarnation);
+    incarnation_ = incarnation;
     frame_bytes_max_ = frame_bytes_max;
-    answers_ = answers;
+    takes_ = takes;
     time_left_ = false;
     next_ns_ = now_ns + first_ns_;
 }
 
-bool AccessNotes::classify(const protocol::AccessRecord& item) {
+bool AccessNotes::classify(const protocol::ItemAccess& item) {
     Arc& arc = std::get<Arc>(kept_);
     const bool first = due_ns() == UINT64_MAX && !unanswered();
     drop(arc.access(item));
@@ -35,14 +39,27 @@ void AccessNotes::forget(uint64_t key_hash) {
     if (auto* arc = std::get_if<Arc>(&kept_)) drop(arc->forget(key_hash));
 }
 
+void AccessNotes::shown(uint64_t key_hash) {
+    auto* arc = std::get_if<Arc>(&kept_);
+    if (arc == nullptr) return;
+    if (const std::optional<protocol::ItemAccess> item = arc->tell(key_hash)) shown_.push_back(*item);
+}
+
 void AccessNotes::before_requests(OutBuffer& out) {
-    auto* unseen = std::get_if<UnseenAccesses>(&kept_);
-    if (unseen != nullptr) counters_.accesses_sent.add(unseen->send(out, frame_bytes_max_));
+    if (auto* unseen = std::get_if<UnseenAccesses>(&kept_)) {
+        counters_.accesses_sent.add(unseen->send(out, frame_bytes_max_));
+    } else if (!shown_.empty()) {
+        AccessFrames frames(out, frame_bytes_max_);
+        for (const protocol::ItemAccess& item : shown_) frames.add(item);
+        frames.end();
+        counters_.accesses_sent.add(frames.accesses());
+        shown_.clear();
+    }
 }
 
 uint64_t AccessNotes::due_ns() const {
     const auto* arc = std::get_if<Arc>(&kept_);
-    if (arc == nullptr || unanswered()) return UINT64_MAX;
+    if (arc == nullptr || unanswered() || !takes_) return UINT64_MAX;
     const bool wanted = arc->untold() != 0 || (host_.has_value() && host_->turn_wanted());
     return wanted ? next_ns_ : UINT64_MAX;
 }
@@ -51,46 +68,41 @@ void AccessNotes::report(OutBuffer& out, uint64_t now_ns, bool room) {
     CHECK(now_ns >= due_ns());
     next_ns_ = now_ns + interval_ns_;
     in_interval_ = 0;
-    if (host_.has_value()) drop(host_->take_turn(std::get<Arc>(kept_), now_ns, room));
+    const auto urgent = [&](const protocol::ItemAccess& item) { return lease_ends_soon(item, now_ns); };
+    if (host_.has_value()) drop(host_->take_turn(std::get<Arc>(kept_), now_ns, room, urgent));
     if (for_host() && !host_->reports()) return show(std::get<Arc>(kept_));
-    if (!room) return;
-    if (answers_)
-        tell(out, now_ns, /* again= */ false);
-    else
-        tell_unanswered(out);
+    if (room) tell(out, now_ns, /* again= */ false);
 }
 
-// What the next report tells: of the host's, or of the link's own.
-uint32_t AccessNotes::pick(uint32_t items_max, bool again, FunctionRef<void(const protocol::AccessRecord&)> visit) {
+// A lease that ends this soon cannot wait for a later report.
+bool AccessNotes::lease_ends_soon(const protocol::ItemAccess& item, uint64_t now_ns) const {
+    if (table_ == nullptr) return false;
+    const uint64_t end_ns = table_->valid_until_ns(item.hash, {incarnation_, item.offset, item.region});
+    return end_ns != 0 && end_ns <= now_ns + urgent_intervals * interval_ns_;
+}
+
+// Picks the items of the next report: the host's, or the link's own.
+uint32_t AccessNotes::pick(uint32_t items_max, uint64_t now_ns, bool again,
+                           FunctionRef<void(const protocol::ItemAccess&)> visit) {
     Arc& arc = std::get<Arc>(kept_);
+    const auto urgent = [&](const protocol::ItemAccess& item) { return lease_ends_soon(item, now_ns); };
     uint64_t dropped = 0;
-    const uint32_t items = for_host() ? host_->take(items_max, visit, dropped) : arc.pick(items_max, visit, again);
+    const uint32_t items = for_host() ? host_->take(items_max, visit, dropped) : arc.pick(items_max, visit, again, urgent);
     drop(dropped);
     show(arc);
     return items;
-}
-
-void AccessNotes::tell_unanswered(OutBuffer& out) {
-    const size_t before = out.size();
-    AccessFrames frames(out, frame_bytes_max_);
-    const uint32_t items = pick(AccessFrames::records_in(report_bytes_max, frame_bytes_max_), /* again= */ false,
-                                [&](const protocol::AccessRecord& item) { frames.add(item); });
-    frames.end();
-    if (items == 0) return;  // all rest
-    count_report(items, out.size() - before);
-    counters_.accesses_sent.add(frames.accesses());
 }
 
 void AccessNotes::tell(OutBuffer& out, uint64_t now_ns, bool again) {
     CHECK(!unanswered());
     under_way_.reserve(protocol::report_records_max);
     const uint32_t items_max = AccessFrames::records_in(std::min(report_bytes_max, frame_bytes_max_), frame_bytes_max_);
-    pick(items_max, again, [&](const protocol::AccessRecord& item) { under_way_.push_back(item); });
-    if (!unanswered()) return;  // all rest
+    pick(items_max, now_ns, again, [&](const protocol::ItemAccess& item) { under_way_.push_back(item); });
+    if (!unanswered()) return;  // all items rest
     const size_t before = out.size();
     protocol::FrameWriter frame(out, frame_bytes_max_);
     frame.begin(protocol::FrameKind::report, ++number_);
-    for (const protocol::AccessRecord& item : under_way_) {
+    for (const protocol::ItemAccess& item : under_way_) {
         const bool added = frame.add(item);
         CHECK(added);
     }
@@ -121,7 +133,7 @@ protocol::FrameError AccessNotes::reported(const protocol::Frame& frame, uint32_
     }
     Arc& arc = std::get<Arc>(kept_);
     for (uint32_t i = 0; i < under_way_.size(); i++) {
-        const protocol::AccessRecord& item = under_way_[i];
+        const protocol::ItemAccess& item = under_way_[i];
         if (i >= frame.count) {
             drop(for_host() ? host_->put_back(item) : arc.take_back(item));
             continue;
@@ -144,8 +156,10 @@ void AccessNotes::report_more(OutBuffer& out, uint64_t now_ns) {
 
 void AccessNotes::drop_all() {
     if (auto* arc = std::get_if<Arc>(&kept_)) {
-        for (const protocol::AccessRecord& item : under_way_) drop(item.count);
+        for (const protocol::ItemAccess& item : under_way_) drop(item.count);
+        for (const protocol::ItemAccess& item : shown_) drop(item.count);
         under_way_.clear();
+        shown_.clear();
         drop(arc->drop_all());
         show(*arc);
         if (host_.has_value()) host_->ended();

@@ -1,18 +1,20 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// AccessNotes: accesses to one node's items that the node did not see, because this process read its memory: by a
-// remote pointer, by the index, or where it is mapped; until the node is told, or can no longer be.
+// AccessNotes: accesses to one node's items that the node did not see, because this process read its memory. The read
+// went through a remote pointer, the index or mapped memory. Each access is kept until it is sent or dropped.
 //
 // Owner: a NodeLink.
-// N1  Without an interval they travel with requests (proxy/unseen.h).
-// N2  With one, they are told in reports, which need no requests: every interval, if there are any, the node hears of
-//     the items worth its time (proxy/arc.h), in frames of at most report_bytes_max. Requests go without them, so what a
-//     node says of an item's accesses may be as old as the interval.
-// N3  Each access is counted once, as sent or as dropped; but see N5.
-// N4  A node that knows reports answers each: it says how many records it looked at, and what leases it renewed. No
-//     second report is sent before; what it did not look at is told again; while it has time left, more is told at once,
-//     in a few reports an interval. A report that was not answered when the connection ended is dropped.
-// N5  Where the pointer table is shared, reports are the host's, not the link's (proxy/host_reports.h): each access is counted
-//     once, as sent, dropped, or shared, by which it becomes another link's. Of a link that shares nothing the rest is true.
+// N1  Without an interval, accesses travel with requests (proxy/unseen.h).
+// N2  With an interval, accesses travel in reports, which need no requests. Each interval with accesses sends the items
+//     that proxy/arc.h selects, in frames of at most report_bytes_max. A request whose reply shows a key's accesses
+//     carries this link's accesses to that key (shown()). Accesses of other links may reach the node an interval later.
+// N3  Each access is counted once, as sent or as dropped; N5 has the exception.
+// N4  A node answers each report with the number of records that it processed and the leases that it renewed. The next
+//     report waits for this answer. Unprocessed records are reported again. While the node has time left, a few more
+//     reports follow at once in the same interval. An unanswered report is dropped when the connection ends.
+// N5  With a shared pointer table, reports belong to the host, not to the link (proxy/host_reports.h). Each access is
+//     counted once, as sent, dropped or shared; a shared access belongs to another link from then on. For a link that
+//     shares nothing, N2 to N4 hold unchanged.
+// N6  A node of an older version grants no pointers and gets no reports (S18). Accesses that fit no record are dropped.
 #pragma once
 
 #include <cstddef>
@@ -22,9 +24,10 @@
 #include <vector>
 
 #include "base/function_ref.h"
+#include "base/limits.h"
 #include "base/out_buffer.h"
+#include "protocol/access_record.h"
 #include "protocol/frame.h"
-#include "protocol/frame_layout.h"
 #include "proxy/arc.h"
 #include "proxy/host_reports.h"
 #include "proxy/link_counters.h"
@@ -36,76 +39,93 @@ class AccessNotes {
   public:
     static constexpr uint32_t report_bytes_max = protocol::report_bytes_max;
     static constexpr uint32_t reports_per_interval_max = 4;
-    // Keys that are classified, ghosts apart: 16 reports full. All of it takes 480 KiB for a link.
-    static constexpr uint32_t classified_max = 4096;
+    // A lease that ends within this many intervals is renewed now. The link polls again in one interval, the reporter
+    // up to one interval later, and either may be late.
+    static constexpr uint32_t urgent_intervals = 3;
 
-    // counters: outlives this. interval_ns: 0: no reports. seed: a link's own, so that not all report at once.
-    // shared: where this host's reports are put together; nullptr: nowhere. Outlives this.
-    AccessNotes(LinkCounters& counters, uint64_t interval_ns, uint64_t seed, PointerTable* shared);
+    struct Config {
+        uint64_t interval_ns = 0;  // 0: no reports
+        uint32_t items = limits::report_items_default;  // classified keys, without ghosts
+        uint64_t seed = 0;                // differs by link, to spread the reports
+        PointerTable* table = nullptr;    // holds the pointers that reports renew; nullptr: none
+        bool share = false;               // the table's boards collect this host's reports
+    };
+    // The counters and the table outlive this.
+    AccessNotes(LinkCounters& counters, const Config& config);
     AccessNotes(const AccessNotes&) = delete;
     AccessNotes& operator=(const AccessNotes&) = delete;
 
-    // There is a connection, and such frames may be sent. answers: the node knows reports.
-    void greeted(uint64_t now_ns, uint64_t incarnation, uint32_t frame_bytes_max, bool answers);
-    // True: due_ns() was never, and is not any more.
-    bool note(const protocol::AccessRecord& item) {
-        if (auto* unseen = std::get_if<UnseenAccesses>(&kept_)) {
-            drop(unseen->note(item));
+    // A connection is up. takes: the node accepts access records (N6).
+    void greeted(uint64_t now_ns, uint64_t incarnation, uint32_t frame_bytes_max, bool takes);
+    // Records one access to the slot at that place. True: due_ns() changed from never to a time.
+    bool note(uint64_t key_hash, uint64_t offset, uint32_t region, uint64_t generation) {
+        const std::optional<protocol::ItemAccess> item = protocol::item_access(key_hash, offset, region, generation, 1);
+        if (!takes_ || !item.has_value()) {
+            drop(1);
             return false;
         }
-        return classify(item);
+        if (auto* unseen = std::get_if<UnseenAccesses>(&kept_)) {
+            drop(unseen->note(*item));
+            return false;
+        }
+        return classify(*item);
     }
-    // The key's item is not what it was, or where.
+    // The key's item changed or moved.
     void forget(uint64_t key_hash);
-    // Frames of requests come right behind.
+    // A request for the key shows its access count: before_requests() sends this link's accesses first.
+    void shown(uint64_t key_hash);
+    // Writes the accesses that the next requests show; the frames of requests follow directly.
     void before_requests(OutBuffer& out);
-    // When report() wants to be called; UINT64_MAX: never.
+    // Time of the next report(); UINT64_MAX: never.
     uint64_t due_ns() const;
-    // due_ns() has come. room: false: the transport takes nothing, and what there is waits for the next report.
+    // Called at due_ns(). room: false: the transport is full, and accesses wait for the next report.
     void report(OutBuffer& out, uint64_t now_ns, bool room);
-    // A report is under way: the node owes an answer.
+    // A report is sent and not answered.
     bool unanswered() const { return !under_way_.empty(); }
     uint64_t number() const { return number_; }  // of the last report
-    // That answer: tells, of each record that the node looked at, the term of the new lease, which counts from when the
-    // report was sent; 0: there is none. term_ms_max: of the welcome. An error: nothing was told.
+    // Handles the answer. For each record that the node processed, calls `tell` with the new lease's term, which counts
+    // from the sending of the report; 0: no lease. term_ms_max: from the welcome. On an error, `tell` was not called.
     struct Renewed {
-        const protocol::AccessRecord& item;
+        const protocol::ItemAccess& item;
         uint32_t term_ms;
         uint64_t sent_ns;
     };
     protocol::FrameError reported(const protocol::Frame& frame, uint32_t term_ms_max,
                                   FunctionRef<void(const Renewed&)> tell);
-    // Right after that: more, if there is any and the node has time.
+    // Called directly after reported(): sends more, if there is more and the node has time.
     void report_more(OutBuffer& out, uint64_t now_ns);
-    // The connection is over, and with it what hashes and offsets meant.
+    // The connection ended; hashes and offsets lose their meaning.
     void drop_all();
 
   private:
-    uint32_t pick(uint32_t items_max, bool again, FunctionRef<void(const protocol::AccessRecord&)> visit);
+    uint32_t pick(uint32_t items_max, uint64_t now_ns, bool again, FunctionRef<void(const protocol::ItemAccess&)> visit);
+    bool lease_ends_soon(const protocol::ItemAccess& item, uint64_t now_ns) const;
     bool for_host() const { return host_.has_value() && !host_->alone(); }
     bool more_to_tell() const { return for_host() ? host_->anything_left() : std::get<Arc>(kept_).untold() != 0; }
     void drop(uint64_t accesses) {
         if (accesses != 0) counters_.accesses_dropped.add(accesses);
     }
-    bool classify(const protocol::AccessRecord& item);
+    bool classify(const protocol::ItemAccess& item);
     void show(const Arc& arc);
-    void tell_unanswered(OutBuffer& out);
     void tell(OutBuffer& out, uint64_t now_ns, bool again);
     void count_report(uint32_t items, size_t bytes);
 
     LinkCounters& counters_;
     uint64_t interval_ns_;
-    uint64_t first_ns_;  // of the first report, from the greeting on
+    PointerTable* table_;
+    uint64_t incarnation_ = 0;  // the node's
+    uint64_t first_ns_;  // delay of the first report after the greeting
     uint64_t next_ns_ = 0;
     uint32_t frame_bytes_max_ = 0;
-    bool answers_ = false;
+    bool takes_ = false;
     uint64_t number_ = 0;   // of the last report
-    uint64_t sent_ns_ = 0;  // before it could leave
+    uint64_t sent_ns_ = 0;  // taken before the first byte could leave
     uint32_t in_interval_ = 0;
-    bool time_left_ = false;                        // said its answer
-    std::vector<protocol::AccessRecord> under_way_;  // its records, until it is answered
+    bool time_left_ = false;                        // from the last answer
+    std::vector<protocol::ItemAccess> under_way_;  // records of the unanswered report
     std::variant<UnseenAccesses, Arc> kept_;
-    std::optional<HostReports> host_;  // of an Arc, where it is shared
+    std::vector<protocol::ItemAccess> shown_;  // with an Arc: keys whose accesses the next requests show
+    std::optional<HostReports> host_;  // with an Arc and a shared table
 };
 
 }  // namespace farcached::proxy

@@ -9,17 +9,13 @@
 
 namespace farcached::proxy {
 
-using protocol::AccessRecord;
+using protocol::ItemAccess;
 
 namespace {
 
 constexpr uint64_t golden = UINT64_C(0x9e3779b97f4a7c15);
 
 bool ghost(Arc::List list) { return list == Arc::List::b1 || list == Arc::List::b2; }
-
-bool same_item(const AccessRecord& a, const AccessRecord& b) {
-    return a.generation == b.generation && a.offset == b.offset && a.region == b.region;
-}
 
 }  // namespace
 
@@ -34,7 +30,7 @@ Arc::Arc(uint32_t capacity) : capacity_(capacity) {
 
 // ---- entries, by hash -------------------------------------------------------------------------------
 
-// A hash is not used as it is: others use its ends for what they have, and all of a partition may be alike in them.
+// Mixes the hash, since others use its ends, and all keys of a partition may share them.
 uint32_t& Arc::bucket(uint64_t key_hash) { return heads_[key_hash * golden >> shift_]; }
 
 uint32_t Arc::find(uint64_t key_hash) {
@@ -54,7 +50,7 @@ uint32_t Arc::add(uint64_t key_hash) {
         entries_.emplace_back();
     }
     Entry& entry = entries_[at];
-    entry.item = {key_hash, 0, 0, 0, 0};
+    entry.item = {key_hash};
     entry.chain = std::exchange(bucket(key_hash), at);
     link(at, List::t1);
     return at;
@@ -104,7 +100,7 @@ void Arc::remove_oldest(List list) {
 
 // ---- the algorithm ----------------------------------------------------------------------------------
 
-uint64_t Arc::access(const AccessRecord& item) {
+uint64_t Arc::access(const ItemAccess& item) {
     CHECK(item.count > 0);
     uint64_t dropped = 0;
     uint32_t at = find(item.hash);
@@ -126,8 +122,8 @@ uint64_t Arc::access(const AccessRecord& item) {
     return dropped;
 }
 
-// One of these ghosts was accessed: its list was too short. By 1, or by how many times more the other's ghosts are,
-// rounded down.
+// A ghost of this list was accessed, so the list was too short. Moves the target by 1, or by the ratio of the other
+// list's ghosts to its own, rounded down.
 void Arc::aim(List ghosts) {
     const uint32_t b1 = size(List::b1), b2 = size(List::b2);
     if (ghosts == List::b1)
@@ -136,7 +132,7 @@ void Arc::aim(List ghosts) {
         target_ -= std::min(target_, std::max(1u, b1 / b2));
 }
 
-// For a key of which nothing is known.
+// Makes room for an unknown key.
 uint64_t Arc::make_room() {
     const uint32_t l1 = size(List::t1) + size(List::b1);
     const uint32_t l2 = size(List::t2) + size(List::b2);
@@ -152,8 +148,8 @@ uint64_t Arc::make_room() {
     return demote(/* for_b2= */ false);
 }
 
-// Makes the oldest of t1 or t2 a ghost, unless there is room: forget() can leave some while there are ghosts, which the
-// algorithm as published never does.
+// Makes the oldest of t1 or t2 a ghost, unless there is room. The published algorithm never has room while there are
+// ghosts; forget() can make some.
 uint64_t Arc::demote(bool for_b2) {
     const uint32_t t1 = size(List::t1);
     if (t1 + size(List::t2) < capacity_) return 0;
@@ -175,6 +171,14 @@ uint64_t Arc::forget(uint64_t key_hash) {
     return dropped;
 }
 
+std::optional<protocol::ItemAccess> Arc::tell(uint64_t key_hash) {
+    const uint32_t at = find(key_hash);
+    if (at == none || entries_[at].item.count == 0) return std::nullopt;
+    const protocol::ItemAccess item = entries_[at].item;
+    drop_count(entries_[at]);
+    return item;
+}
+
 uint64_t Arc::drop_all() {
     uint64_t dropped = 0;
     for (Entry& entry : entries_) dropped += drop_count(entry);
@@ -187,7 +191,7 @@ uint64_t Arc::drop_all() {
     return dropped;
 }
 
-// ---- counts, and who is told of ---------------------------------------------------------------------
+// ---- counts and picks --------------------------------------------------------------------------------
 
 uint64_t Arc::drop_count(Entry& entry) {
     if (entry.item.count == 0) return 0;
@@ -195,49 +199,48 @@ uint64_t Arc::drop_count(Entry& entry) {
     return std::exchange(entry.item.count, 0);
 }
 
-uint64_t Arc::count(Entry& entry, const AccessRecord& item) {
+uint64_t Arc::count(Entry& entry, const ItemAccess& item) {
     uint64_t dropped = 0;
-    if (!same_item(entry.item, item)) {
-        dropped = drop_count(entry);  // of an item that is gone
+    if (!protocol::same_place(entry.item, item)) {
+        dropped = drop_count(entry);  // accesses to the slot that the key left
         entry.item = item;
         entry.item.count = 0;
         entry.in_a_row = 0;
     }
     if (entry.item.count == 0) untold_++;
-    const uint32_t more = std::min(item.count, UINT32_MAX - entry.item.count);
-    entry.item.count += more;
-    return dropped + item.count - more;
+    return dropped + protocol::merge(entry.item, item);
 }
 
-// In the pick that is going on.
+// Does the item rest in the current pick?
 bool Arc::rests(const Entry& entry) const {
     return entry.in_a_row == picks_in_a_row_max && picks_ - entry.picked_at <= picks_in_a_row_max;
 }
 
-uint32_t Arc::next_to_tell(uint32_t at) {
+uint32_t Arc::next_to_tell(uint32_t at, Urgent urgent) {
     for (; at != none; at = entries_[at].older) {
         steps_++;
         const Entry& entry = entries_[at];
-        if (entry.item.count != 0 && !rests(entry)) break;
+        if (entry.item.count != 0 && (!rests(entry) || urgent(entry.item))) break;
     }
     return at;
 }
 
-uint32_t Arc::pick(uint32_t items_max, FunctionRef<void(const AccessRecord&)> visit, bool again) {
+uint32_t Arc::pick(uint32_t items_max, Visit visit, bool again, Urgent urgent) {
     if (!again) picks_++;
     uint32_t picked = 0;
     uint32_t at = ends(List::t2).newest;
     uint32_t other = ends(List::t1).newest;
     for (; picked < items_max && untold_ != 0; picked++) {
-        at = next_to_tell(at);
+        at = next_to_tell(at, urgent);
         if (at == none) {
-            at = next_to_tell(std::exchange(other, none));
+            at = next_to_tell(std::exchange(other, none), urgent);
             if (at == none) break;
         }
         Entry& entry = entries_[at];
         visit(entry.item);
         const uint32_t since = picks_ - entry.picked_at;
-        if (since != 0 || entry.in_a_row == 0) entry.in_a_row = since <= 1 ? uint8_t(entry.in_a_row + 1) : 1;
+        const bool rested = rests(entry);  // an urgent item; it rests on
+        if (!rested && (since != 0 || entry.in_a_row == 0)) entry.in_a_row = since <= 1 ? uint8_t(entry.in_a_row + 1) : 1;
         entry.picked_at = picks_;
         drop_count(entry);
         at = std::exchange(other, entry.older);
@@ -245,11 +248,11 @@ uint32_t Arc::pick(uint32_t items_max, FunctionRef<void(const AccessRecord&)> vi
     return picked;
 }
 
-uint64_t Arc::take_back(const AccessRecord& item) {
+uint64_t Arc::take_back(const ItemAccess& item) {
     const uint32_t at = find(item.hash);
     if (at == none) return item.count;
     Entry& entry = entries_[at];
-    if (ghost(entry.list) || !same_item(entry.item, item)) return item.count;
+    if (ghost(entry.list) || !protocol::same_place(entry.item, item)) return item.count;
     if (entry.in_a_row != 0) entry.in_a_row--;
     return count(entry, item);
 }

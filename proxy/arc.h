@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Arc: of the keys that are read one-sided, those worth telling their node of. The lists of the Adaptive Replacement
-// Cache (Megiddo and Modha, FAST '03), which are a cache of nothing here: they classify.
+// Arc: selects the keys, among those read one-sided, that are worth reporting to their node. It uses the lists of the
+// Adaptive Replacement Cache (Megiddo and Modha, FAST '03) to classify keys; it caches nothing.
 //
 //              first access                        second access
 //     new key -------------> t1 ---------------------------------------> t2 <--+ again
@@ -9,66 +9,77 @@
 //                            b1 ------------------------> t2 <---------- b2
 //                            +--> forgotten             forgotten <------+
 //
-// A scan passes through t1 and leaves t2 alone; the target says how many of the capacity t1 should have, and moves to
-// whichever list's ghosts are accessed again.
+// A scan passes through t1 and leaves t2 alone. The target is the share of the capacity that t1 should have; it grows
+// when b1's ghosts are accessed and shrinks when b2's are.
 //
-// Owner: whoever counts accesses for one connection. No clock, no memory but that of the start.
+// Owner: the AccessNotes of one connection. No clock; memory is allocated at the start only.
 // A1  |t1| + |b1| <= capacity; |t1| + |t2| <= capacity; all four <= 2 capacity; target <= capacity.
-// A2  An access, and forgetting a key, takes a number of steps that does not grow with the capacity, as long as hashes
-//     are as good as random: they are keyed by the node, so that no client can choose them.
-// A3  A ghost has a hash and nothing else: it has nothing to tell, and what it had not told was dropped.
-// A4  Every access is told in one pick(), or returned as dropped by the call that dropped it, once.
-// A5  What was picked 8 times in a row rests for 8 picks. Else few items that are always hot would take a report's room
-//     for ever, of which the node has known for long; and resting longer, as long as they stay hot, would let their
-//     leases end and make them victims there. What they were accessed meanwhile is told when they are picked again.
-//     An item that left t1 and t2, or that has another generation, begins anew.
+// A2  The cost of an access or of forget() does not grow with the capacity if hashes are as good as random. They are
+//     keyed by the node, so clients cannot choose them.
+// A3  A ghost has a hash and no accesses; its unreported accesses were dropped.
+// A4  Every access leaves once: through pick() or tell(), or in the dropped count that a call returns.
+// A5  An item picked 8 times in a row rests for 8 picks. Otherwise a few hot items, which the node already knows, would
+//     fill every report. A longer rest would let the leases of hot items end and make them victims at the node.
+//     Accesses during the rest are reported with the next pick. An item whose lease would end while it rests is urgent:
+//     the next pick takes it. A key that left t1 and t2, or whose item moved, starts over; a new generation in the same
+//     place does not.
+// A6  Of several generations in one place, the latest is reported.
 #pragma once
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "base/function_ref.h"
-#include "protocol/frame_layout.h"
+#include "protocol/access_record.h"
 
 namespace farcached::proxy {
 
 class Arc {
   public:
     static constexpr uint32_t capacity_max = UINT32_C(1) << 24;
-    static constexpr uint32_t picks_in_a_row_max = 8;  // and as many to rest
+    static constexpr uint32_t picks_in_a_row_max = 8;  // and as many picks of rest
 
-    // By the names they have in the paper: t1: accessed once lately, t2: at least twice; b1, b2: their ghosts.
+    // Named as in the paper. t1: accessed once lately; t2: at least twice; b1, b2: their ghosts.
     enum class List : uint8_t { t1, t2, b1, b2 };
 
-    explicit Arc(uint32_t capacity);  // 1 to capacity_max keys that are no ghosts
+    explicit Arc(uint32_t capacity);  // keys without ghosts: 1 to capacity_max
     Arc(const Arc&) = delete;
     Arc& operator=(const Arc&) = delete;
 
-    // The item was accessed, item.count times (at least 1), which is one step of the lists. Returns how many accesses,
-    // of whichever item, are dropped for it.
-    uint64_t access(const protocol::AccessRecord& item);
-    // What was known of the key's item is no longer true: it is removed, and leaves no ghost, which would say that t1 or
-    // t2 was too short. Returns how many accesses are dropped.
+    // Records item.count accesses (at least 1) as one step of the lists. Returns the number of accesses dropped, of any
+    // item.
+    uint64_t access(const protocol::ItemAccess& item);
+    // Removes the key: its item changed or moved. No ghost is left, since a ghost would mean that t1 or t2 was too
+    // short. Returns the number of accesses dropped.
     uint64_t forget(uint64_t key_hash);
 
-    // The most recently used of t1 and of t2 that have accesses to tell and do not rest, in turns, until there are
-    // items_max or no more: what one list lacks the other fills. From then on they have none to tell. Returns how many.
-    // again: more of the pick before, as if that had been larger.
-    uint32_t pick(uint32_t items_max, FunctionRef<void(const protocol::AccessRecord&)> visit, bool again = false);
-    // What a pick() told of did not arrive: it is told again, together with what came since, and the pick does not count
-    // among those in a row. Returns how many accesses are dropped, because the item is not what it was, or no longer there.
-    uint64_t take_back(const protocol::AccessRecord& item);
-    // Everything is forgotten, the target too. Returns how many accesses are dropped.
+    // Visits the most recently used items of t1 and t2, alternating, that have accesses and do not rest, up to
+    // items_max. If one list runs out, the other fills the rest. Visited items then have no accesses left. Returns the
+    // number of items. again: continues the pick before, as if that had been larger. urgent: true for an item that must
+    // not rest now (A5).
+    using Visit = FunctionRef<void(const protocol::ItemAccess&)>;
+    using Urgent = FunctionRef<bool(const protocol::ItemAccess&)>;
+    uint32_t pick(uint32_t items_max, Visit visit, bool again, Urgent urgent);
+    uint32_t pick(uint32_t items_max, Visit visit, bool again = false) {
+        return pick(items_max, visit, again, [](const protocol::ItemAccess&) { return false; });
+    }
+    // Takes the accesses of the key's item, if it has any. The lists do not change.
+    std::optional<protocol::ItemAccess> tell(uint64_t key_hash);
+    // A picked item was not delivered: its accesses are counted again, on top of newer ones, and this pick does not
+    // count for its row. Returns the number of accesses dropped, because the item moved or left the lists.
+    uint64_t take_back(const protocol::ItemAccess& item);
+    // Forgets everything, the target too. Returns the number of accesses dropped.
     uint64_t drop_all();
 
     uint32_t capacity() const { return capacity_; }
     uint32_t target() const { return target_; }
     uint32_t size(List list) const { return ends_[size_t(list)].size; }
-    // Items that have accesses to tell.
+    // Number of items that have accesses to report.
     uint32_t untold() const { return untold_; }
 
-    // For tests: a list from the most recently used on, by key hash; everything that must hold; entries looked at so far.
+    // For tests: walks a list from the most recently used key on; checks all invariants; counts the entries visited.
     void each(List list, FunctionRef<void(uint64_t)> visit) const;
     void check() const;
     uint64_t steps() const { return steps_; }
@@ -77,12 +88,12 @@ class Arc {
     static constexpr uint32_t none = UINT32_MAX;
 
     struct Entry {
-        protocol::AccessRecord item;  // of a ghost: the hash, and a count of 0
+        protocol::ItemAccess item;  // a ghost: the hash, and a count of 0
         uint32_t newer = none;
         uint32_t older = none;
-        uint32_t chain = none;   // the next of the same bucket, or the next free one
-        uint32_t picked_at = 0;  // by picks_, modulo 2^32: one mistaken in 4 billion picks rests, or does not, once
-        uint8_t in_a_row = 0;    // up to that pick
+        uint32_t chain = none;   // the next in the same bucket or in the free list
+        uint32_t picked_at = 0;  // picks_ at that time; it wraps: after 2^32 picks an item may rest, or not, once by mistake
+        uint8_t in_a_row = 0;    // as of that pick
         List list = List::t1;
     };
     struct Ends {
@@ -104,9 +115,9 @@ class Arc {
     uint64_t demote(bool for_b2);
     void aim(List ghosts);
     uint64_t drop_count(Entry& entry);
-    uint64_t count(Entry& entry, const protocol::AccessRecord& item);
+    uint64_t count(Entry& entry, const protocol::ItemAccess& item);
     bool rests(const Entry& entry) const;
-    uint32_t next_to_tell(uint32_t at);
+    uint32_t next_to_tell(uint32_t at, Urgent urgent);
     void check_list(List list) const;
 
     uint32_t capacity_;
@@ -116,9 +127,9 @@ class Arc {
     uint64_t steps_ = 0;
     std::array<Ends, 4> ends_;
     uint32_t free_ = none;
-    uint32_t shift_;               // of the bucket's number in a mixed hash
+    uint32_t shift_;               // shift of a mixed hash that yields the bucket number
     std::vector<uint32_t> heads_;  // of buckets
-    std::vector<Entry> entries_;   // up to 2 capacity, for which there is room: memory is touched as it is needed
+    std::vector<Entry> entries_;   // room for 2 capacity is reserved; memory is touched as needed
 };
 
 }  // namespace farcached::proxy

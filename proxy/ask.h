@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What a worker and its links to nodes say to one another: how something is asked, and how it is answered.
+// The interface between a worker and its links to nodes: requests, answers and failures.
 //
-// Times in operations and answers are this process's NodeSeconds; links convert them. What lies before this process
-// was started reads as its start.
+// Times in operations and answers are this process's NodeSeconds; links convert them. A time before this process
+// started becomes its start.
 #pragma once
 
 #include <algorithm>
@@ -43,49 +43,52 @@ constexpr std::string_view ask_failure_name(AskFailure why) {
 
 struct Failed {
     AskFailure why = AskFailure::node_down;
-    std::optional<protocol::RequestRefusal> refusal;  // of `refused`
+    std::optional<protocol::RequestRefusal> refusal;  // for `refused`
 };
 
 struct Answer {
-    const protocol::ReplyOp& op;  // of the kind that was asked; never a RefusedReply
-    std::string_view value;       // of a hit that brings one, and of statistics; valid during the call
-    bool one_sided = false;       // of `op`, only cas, flags, exptime (a lower bound) and lengths are known
-    bool by_index = false;        // then the index led the way, and no remote pointer
-    // The value's bytes when they came in pieces; whoever wants to keep them may take them.
+    const protocol::ReplyOp& op;  // of the request's kind; never a RefusedReply
+    std::string_view value;       // for a hit with a value, and for statistics; valid during the call
+    bool one_sided = false;       // `op` then has only cas, flags, exptime (a lower bound) and lengths
+    bool by_index = false;        // one_sided by the index, not by a remote pointer
+    // The value's bytes when they arrived in pieces; the sink may take them.
     std::unique_ptr<char[]> owned;
 };
 
-// Is told of each accepted request exactly once, by one of both, from within the link's ready(), flush(), tick() or
-// stop(). It may ask again at once. It outlives its requests, or is forgotten (NodeLink::forget_sink) before.
+// Receives exactly one call for each accepted request, from within the link's ready(), flush(), tick() or stop(). It
+// may send new requests from that call. It outlives its requests, or NodeLink::forget_sink() detaches it first.
 class ReplySink {
   public:
     virtual ~ReplySink() = default;
     virtual void answered(uint64_t cookie, Answer& answer) = 0;
-    // Whether a mutation that failed was carried out is not known, unless its node refused it.
+    // The outcome of a failed mutation is unknown, unless its node refused it.
     virtual void failed(uint64_t cookie, const Failed& failed) = 0;
 };
 
 struct AskOptions {
-    uint64_t cookie = 0;       // the asker's own
+    uint64_t cookie = 0;       // chosen by the caller
+    // One number per client session of this worker. Requests of one session take effect in order (K3).
+    uint64_t session = 0;
     uint64_t deadline_ns = 0;  // CLOCK_BOOTTIME
-    // The deadline is no earlier than so long after the node answered something that was asked before (K6); 0: it stands.
+    // The node's replies to earlier requests extend the deadline to this long after the last of them (K6); 0: never.
     uint64_t patience_ns = 0;
-    bool no_value = false;     // get: the answer need not bring the value
-    // get: nothing is asked but key, value, flags and cas, so that a one-sided read may answer.
+    bool no_value = false;     // get: the answer may omit the value
+    // get: the request needs only key, value, flags and cas, so a one-sided read may answer it.
     bool one_sided = false;
-    // store: keeps op.value's bytes alive. Needed if NodeLink::value_follows(op).
+    // store: owns op.value's bytes. Required if NodeLink::value_follows(op).
     std::shared_ptr<const void> value;
 };
 
-// A deadline as it is when the node answered last, in order, at progress_ns.
+// The deadline, given that the node last answered in order at progress_ns.
 inline uint64_t put_off(uint64_t deadline_ns, uint64_t patience_ns, uint64_t progress_ns) {
     return patience_ns == 0 ? deadline_ns : std::max(deadline_ns, progress_ns + patience_ns);
 }
 
 enum class Asked : uint8_t {
-    accepted,  // its answer follows
-    busy,      // not now: LinkEvents::room() says when to try again
-    down,      // the node is not there
+    accepted,  // the answer follows
+    busy,      // no room now; LinkEvents::room() signals when to try again
+    ordered,   // as busy, but for this session only: its later requests wait behind this one
+    down,      // no connection to the node
 };
 
 }  // namespace farcached::proxy

@@ -9,6 +9,7 @@ namespace farcached::proxy {
 
 uint32_t Exchanges::next_tag() {
     if (free_.empty()) {
+        if (free_.capacity() <= slots_.size()) free_.reserve(std::max<size_t>(16, 2 * slots_.size()));  // close() never throws
         slots_.emplace_back();
         slots_.back().tag = uint32_t(slots_.size() - 1);
         free_.push_back(slots_.back().tag);

@@ -11,7 +11,7 @@ namespace {
 
 constexpr int64_t second_ns = 1'000'000'000;
 constexpr int64_t us_ns = 1000;
-constexpr int64_t early_ns_max = 50'000'000;  // lest two clocks' drift moves every moment to and fro
+constexpr int64_t early_ns_max = 50'000'000;  // hysteresis, so that clock drift does not flip every moment
 
 constexpr int64_t floor_s(int64_t ns) {
     const int64_t cut = ns / second_ns;
@@ -26,7 +26,7 @@ NodeSeconds clamped(int64_t seconds) {
     return NodeSeconds(std::clamp<int64_t>(seconds, long_expired, INT64_C(0xffffffff)));
 }
 
-// Where the node's clock stood when it was read: no less than the one, less than the other.
+// Bounds of the node's clock at the reading: at least floor_of(), less than end_of().
 int64_t floor_of(const NodeReading& now) {
     return int64_t(now.seconds) * second_ns + int64_t(now.us.value_or(0)) * us_ns;
 }

@@ -1,21 +1,22 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// FarClock: what this process knows of a node's clock (base/node_clock.h), from the greeting and from what every
-// frame of replies tells. Pure: host times are arguments, CLOCK_BOOTTIME in nanoseconds.
+// FarClock: an estimate of a node's clock (base/node_clock.h), from the greeting and from the readings in every frame
+// of replies. Pure: host times are arguments, CLOCK_BOOTTIME in nanoseconds.
+// Owner: a NodeLink.
 //
-// A reading `c` of the node in answer to what was sent at `s` and had come at `r` says: at some moment between s and r
-// the node's clock stood between c and c + 1, or, if the reading has its fraction, a microsecond behind c. Clock rates
-// are taken to differ by up to clock_rate_error.
+// A reading `c` answers a message sent at `s` and arrives at `r`: at some moment between s and r the node's clock stood
+// between c and c + 1. If the reading has a fraction, the width is a microsecond instead of a second. Clock rates may
+// differ by up to clock_rate_error.
 //
 // N1  latest() is never behind the node's clock (S13), earliest() never ahead of it.
-// N2  to_node() errs to the late side, by less than two seconds and, once readings have come in every phase of the
-//     second, by less than one; never by more than 50 ms to the early side. It changes, by a second, only when a
-//     reading shows that it must, so that what was told comes back the same.
-// N3  Where readings have their fraction, one that knows the node's clock to 50 ms settles it: to_node() is from then on
-//     the least that N2 allows, exact between processes of one host, and no other reading changes it but for what the
-//     two clocks drift. As a rule the greeting is such a reading; otherwise it is late, as in N2, until one comes.
-//     What the clocks drifted while there was none is not known, and does not count as early.
-// N4  A reading that cannot be, had both clocks gone on all the while, says that one stood still, as that of a guest which
-//     was halted: nothing that was known before counts, as if it were of a greeting.
+// N2  to_node() errs late by less than two seconds, and by less than one once readings of every phase of the second
+//     arrived. It errs early by at most 50 ms. It changes, by a second, only when a reading forces it, so that a time
+//     sent to the node returns unchanged.
+// N3  The first reading with a fraction that bounds the clock to 50 ms settles the estimate. From then on to_node() is
+//     the least that N2 allows, which is exact between processes of one host. Later readings change it only as far as
+//     the clocks drift. The greeting usually is such a reading; until one arrives, to_node() errs late as in N2.
+//     Unobserved drift does not count as early.
+// N4  A reading that two running clocks cannot produce means that one clock stopped, for example in a halted guest. The
+//     estimate restarts from this reading as from a greeting.
 #pragma once
 
 #include <cstdint>
@@ -24,35 +25,35 @@
 
 namespace farcached::proxy {
 
-// Two hosts' clocks run apart by no more than one part in this many (S3: 0.2 %).
+// Two hosts' clocks differ in rate by at most one part in this many (S3: 0.2 %).
 constexpr int64_t clock_rate_error = 500;
 
 class FarClock {
   public:
-    // host_zero_ns: when this process's own NodeSeconds read 0; may lie before the host's start.
+    // host_zero_ns: the time at which this process's NodeSeconds read 0; may lie before the host's start.
     explicit FarClock(int64_t host_zero_ns) : host_zero_ns_(host_zero_ns) {}
 
-    // A new connection; nothing that was known before counts, it may be another run of the node.
+    // A new connection, possibly to another run of the node: earlier readings are discarded.
     void greeted(const NodeReading& now, uint64_t sent_ns, uint64_t received_ns);
     void saw(const NodeReading& now, uint64_t sent_ns, uint64_t received_ns);
 
     NodeSeconds latest(uint64_t at_ns) const;
     NodeSeconds earliest(uint64_t at_ns) const;
 
-    // Moments, not durations. 0 (never) and 1 (long ago) stay what they are; what the other clock cannot say becomes
-    // the nearest that it can.
+    // Convert moments, not durations. 0 (never) and 1 (long ago) stay unchanged; moments outside the other clock's
+    // range become its nearest value.
     NodeSeconds to_node(NodeSeconds host) const;
     NodeSeconds to_host(NodeSeconds node) const;
 
   private:
-    int64_t high_ns(int64_t at_ns) const;  // of the node's clock, no less than it is
-    int64_t low_ns(int64_t at_ns) const;   // no more than it is
+    int64_t high_ns(int64_t at_ns) const;  // upper bound of the node's clock
+    int64_t low_ns(int64_t at_ns) const;   // lower bound of the node's clock
     void settle(int64_t at_ns, bool fraction_told);
 
     int64_t host_zero_ns_;
     int64_t high_ns_ = 0, high_at_ns_ = 0;
     int64_t low_ns_ = 0, low_at_ns_ = 0;
-    int64_t offset_s_ = 0;  // the node's clock less this process's
+    int64_t offset_s_ = 0;  // the node's clock minus this process's
     bool settled_ = false;  // N3
 };
 

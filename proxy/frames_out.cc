@@ -10,7 +10,7 @@ namespace farcached::proxy {
 
 namespace {
 
-constexpr size_t building_kept_bytes = 256 * 1024;  // memory for frames that is kept between ticks
+constexpr size_t building_kept_bytes = 256 * 1024;  // buffer memory kept between ticks
 
 }  // namespace
 

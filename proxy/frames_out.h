@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// FramesOut: the frames of requests of one connection, from the first request in them to the last answer to them,
-// and large values that follow, in pieces or lent.
+// FramesOut: one connection's frames of requests, from the first request written to the last answer. It also sends the
+// large values that follow requests, in pieces or lent.
 //
-// Owner: a NodeLink, one per connection. Requests are written into memory of its own and handed to the channel as
-// whole frames by send(), so that nothing leaves before its time is noted.
+// Owner: a NodeLink, one per connection. Requests are written into a buffer of this object; send() passes whole frames
+// to the channel after it noted the time.
 // O1  sent_ns() of a frame is a moment before its first byte could leave (S3).
-// O2  No more frames are unanswered than the node gave credits for; a frame counts until its last request's reply
-//     has come, pieces and all.
-// O3  A value's pieces go out in order, behind the frame that announced it, and no further ahead of the transport
-//     than two frames: a small request never waits behind more.
-//     A value for which there is a buffer is copied there for the node to READ, and told of in one frame instead.
-// O4  add() that finds no memory throws, and has done nothing.
+// O2  The number of unanswered frames never exceeds the node's credits. A frame counts until the reply to its last
+//     request arrived, with all pieces.
+// O3  A value's pieces leave in order, behind the frame that announced it. They stay at most two frames ahead of the
+//     transport, so that a small request waits behind no more. If a buffer is free, the value is copied there for the
+//     node to READ, and one frame announces the buffer instead.
+// O4  If add() finds no memory, it throws and changes nothing.
 #pragma once
 
 #include <cstdint>
@@ -31,61 +31,60 @@ class FramesOut {
     FramesOut& operator=(const FramesOut&) = delete;
 
     uint32_t frame_bytes_max() const { return frame_bytes_max_; }
-    // Could any request without a large value be added?
+    // Is there room for any request without a large value?
     bool room() const { return room_for(request_bytes_most); }
 
-    // Adds one request; false: there is no credit for the frame that it would need.
-    // On success `place` is where: the exchange keeps it.
+    // Adds one request and fills `place`, which the exchange keeps. False: the node's credits allow no further frame.
     struct Place {
         uint64_t sequence = 0;
         uint32_t frame = 0;
     };
     template <class Op>
     bool add(const Op& op, const protocol::RequestOptions& options, Place& place);
-    // Values of up to so many bytes are lent, in buffers of the pool, which outlives this.
+    // Lends values of up to bytes_max bytes in buffers of the pool, which outlives this.
     void lend(fabric::BufferPool& pool, uint64_t bytes_max) {
         lending_ = &pool;
         lent_bytes_max_ = bytes_max;
     }
-    // `exchange.value` follows; it stays there until it was sent or dropped.
+    // Sends `exchange.value`, which stays valid until it is sent or dropped.
     void follow(Exchange& exchange) { following_.push_back(&exchange); }
-    // What it lent is nobody's any more: the node has answered, or the channel was destroyed.
+    // Frees the lent buffer: the node answered, or the channel was destroyed.
     void take_back(Exchange& exchange);
-    // The node does not READ what was lent. Unless the exchange is late, its value follows in chunks. False: nothing was
-    // lent.
+    // The node did not READ the lent value. Unless the exchange is late, its value follows in chunks. False: no buffer
+    // was lent.
     bool unlent(Exchange& exchange);
-    // Of values that were lent, from this connection's beginning.
+    // Number of values lent since the connection began.
     uint64_t values_lent() const { return values_lent_; }
-    // No more of its value is sent; the node is told if it knew of it.
+    // Stops sending its value; if a part is unsent, the node receives `abandoned`.
     void stop_following(Exchange& exchange);
 
-    // Frames of no requests: pings and the like.
+    // Frames without requests, such as pings.
     OutBuffer& small() { return small_; }
 
-    // Everything that can go now, to the end of `out`. Returns the number of frames of requests.
+    // Appends all frames that can leave now to `out`. Returns the number of frames of requests.
     uint32_t send(OutBuffer& out, uint64_t now_ns);
     bool requests_to_send() const { return !unsent_.empty(); }
     bool anything_to_send() const { return writer_.open() || !building_.empty() || !small_.empty(); }
     bool anything_follows() const { return !following_.empty(); }
-    // More of the values that follow, to the end of `out`, while less than 2 frames are there or were taken from there
-    // and are `unsent`. False: nothing was added.
+    // Appends more of the following values to `out`, until 2 frames are there or still `unsent` in the transport.
+    // False: added nothing.
     bool feed(OutBuffer& out, size_t unsent);
 
     uint64_t sent_ns(uint32_t frame) const { return frames_[frame].sent_ns; }
     bool was_sent(uint32_t frame) const { return frames_[frame].sent; }
     void answered(uint32_t frame);
     uint32_t frames_unanswered() const { return uint32_t(unanswered_.size()); }
-    // Of the frames that are not answered wholly; that of the next one if there are none.
+    // Sequence of the oldest frame with open replies; without one, that of the next frame.
     uint64_t oldest_sequence() const { return unanswered_.empty() ? sequence_ + 1 : unanswered_.front(); }
 
   private:
-    // Head of the largest request, rounded up.
+    // Size of the largest request without its value, rounded up.
     static constexpr size_t request_bytes_most = 512;
 
     struct Frame {
         uint64_t sequence = 0;
         uint64_t sent_ns = 0;
-        uint32_t requests = 0;  // not answered
+        uint32_t requests = 0;  // not answered yet
         bool sent = false;
     };
 
@@ -100,8 +99,8 @@ class FramesOut {
     OutBuffer building_;
     OutBuffer small_;
     protocol::FrameWriter writer_;  // into building_
-    size_t current_start_ = 0;      // in building_, of the open frame
-    std::vector<Frame> frames_;         // in this and the next three there is room for credits_ from the start
+    size_t current_start_ = 0;      // start of the open frame in building_
+    std::vector<Frame> frames_;         // this and the next three reserve credits_ entries at the start
     std::vector<uint32_t> free_;
     std::vector<uint32_t> unsent_;      // in building_
     std::vector<uint64_t> unanswered_;  // sequences, ascending

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// libhashkit, loaded when the first Placement is made: who has no nodes spares it and the libcrypto that it needs.
+// libhashkit, loaded with the first Placement, so that a daemon without nodes loads neither it nor libcrypto.
 #pragma once
 
 #include <libhashkit/hashkit.h>
@@ -20,7 +20,7 @@ struct HashkitLibrary {
         library_.find("libhashkit_has_algorithm", has_algorithm);
         library_.find("libhashkit_md5_signature", md5_signature);
     }
-    // Why none of them may be called; empty: they may.
+    // Why the functions cannot be called; empty if they can.
     const std::string& error() const { return library_.error(); }
 
   private:

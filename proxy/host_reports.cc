@@ -5,7 +5,7 @@
 
 namespace farcached::proxy {
 
-using protocol::AccessRecord;
+using protocol::ItemAccess;
 
 HostReports::HostReports(PointerTable& table, LinkCounters& counters, uint64_t interval_ns)
     : table_(table), counters_(counters), interval_ns_(interval_ns), me_(table.new_member()) {
@@ -22,7 +22,8 @@ void HostReports::ended() {
     if (reports_) resign();
     incarnation_ = 0;
     board_.reset();
-    announced_ = 0;  // the next connection may be to another run of the node, whose board counts anew
+    refused_.clear();
+    announced_ = 0;  // the next connection may reach another run of the node, whose board starts at 0
     turn_wanted_ = false;
 }
 
@@ -32,14 +33,14 @@ void HostReports::resign() {
     counters_.reporter.set(0);
 }
 
-uint64_t HostReports::take_turn(Arc& arc, uint64_t now_ns, bool can_report) {
+uint64_t HostReports::take_turn(Arc& arc, uint64_t now_ns, bool can_report, Arc::Urgent urgent) {
     board_ = table_.boards().of(incarnation_, now_ns);
     if (!board_.has_value()) {
         reports_ = turn_wanted_ = false;
         counters_.reporter.set(0);
         return 0;
     }
-    const uint64_t dropped = put_all(arc);
+    const uint64_t dropped = put_all(arc, urgent);
     if (can_report && board_->waiting())
         seek_office(now_ns);
     else if (reports_)
@@ -48,9 +49,9 @@ uint64_t HostReports::take_turn(Arc& arc, uint64_t now_ns, bool can_report) {
     return dropped;
 }
 
-uint64_t HostReports::put_all(Arc& arc) {
+uint64_t HostReports::put_all(Arc& arc, Arc::Urgent urgent) {
     uint32_t put = 0;
-    const auto to_board = [&](const AccessRecord& item) {
+    const auto to_board = [&](const ItemAccess& item) {
         const ReportBoard::Put result = board_->put(item);
         if (result.accepted != 0) put++;
         if (result.merged) counters_.report_merged.add(1);
@@ -59,9 +60,9 @@ uint64_t HostReports::put_all(Arc& arc) {
         refused_.push_back(item);
         refused_.back().count -= result.accepted;
     };
-    if (arc.untold() != 0) arc.pick(put_in_turn_max, to_board);
+    if (arc.untold() != 0) arc.pick(put_in_turn_max, to_board, /* again= */ false, urgent);
     uint64_t dropped = 0;
-    for (const AccessRecord& item : refused_) dropped += arc.take_back(item);
+    for (const ItemAccess& item : refused_) dropped += arc.take_back(item);
     refused_.clear();
     if (put != 0) announced_ = board_->announce();
     return dropped;
@@ -76,9 +77,9 @@ void HostReports::seek_office(uint64_t now_ns) {
     counters_.reporter.set(reports_);
 }
 
-uint32_t HostReports::take(uint32_t items_max, FunctionRef<void(const AccessRecord&)> visit, uint64_t& dropped) {
+uint32_t HostReports::take(uint32_t items_max, FunctionRef<void(const ItemAccess&)> visit, uint64_t& dropped) {
     CHECK(reports_);
-    const auto told = [&](const AccessRecord& item) {
+    const auto told = [&](const ItemAccess& item) {
         counters_.accesses_taken.add(item.count);
         visit(item);
     };
@@ -88,7 +89,7 @@ uint32_t HostReports::take(uint32_t items_max, FunctionRef<void(const AccessReco
     return taken.items;
 }
 
-uint64_t HostReports::put_back(const AccessRecord& item) {
+uint64_t HostReports::put_back(const ItemAccess& item) {
     if (!board_.has_value()) return item.count;
     const uint32_t accepted = board_->put(item).accepted;
     counters_.accesses_shared.add(accepted);

@@ -1,25 +1,24 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// HostReports: a link's part in what the links of all processes of this host report to one node together, by the board
-// that they share (report_board.h): it puts what it would have reported there, and, as long as it is the host's reporter,
-// tells the node what is there, whoever put it.
+// HostReports: one link's part in the reports that all processes of this host send together to one node. Links put
+// their accesses on a shared board (report_board.h). One link, the reporter, takes them from the board and sends them.
 //
 // Owner: an AccessNotes.
-// H1  Every interval a link has its turn if it has accesses to tell, reports for the host, or put something that was not
-//     taken yet; else never: a host that reads nothing sleeps. For two intervals after its last turn nobody takes the office
-//     from the reporter, unless its process is dead; who finds nothing to do in its turn resigns.
-// H2  An access that was put is counted as shared by who put it; what is taken from the board is counted as taken, and then
-//     as sent or dropped, by who took it. So it is told once at most. Those that the reporter took and had no answer to when
-//     it ended die with it, uncounted; those on the board wait for the next one, or for the end of the table.
-// H3  What finds no room on the board stays with the link that has it, and is put in a later turn.
-// H4  Who finds no board for its node, because there are more nodes than boards, reports for itself.
+// H1  A link polls the board each interval if it has accesses to put, has some still on the board, or is the reporter.
+//     Otherwise it never polls, so that a host without reads sleeps. A reporter stays in its role for two intervals
+//     after its last poll, unless its process is dead. A reporter that finds an empty board resigns.
+// H2  The link that puts an access counts it as shared. The link that takes it counts it as taken, then as sent or
+//     dropped, so each access is sent at most once. If the reporter's process dies, its unanswered accesses are lost,
+//     uncounted. Accesses on the board wait for the next reporter or for the end of the table.
+// H3  Accesses that find no room on the board stay with their link for a later poll.
+// H4  With more nodes than boards, a link without a board reports for itself.
 #pragma once
 
 #include <cstdint>
 #include <vector>
 
 #include "base/function_ref.h"
+#include "protocol/access_record.h"
 #include "protocol/frame.h"
-#include "protocol/frame_layout.h"
 #include "proxy/arc.h"
 #include "proxy/link_counters.h"
 #include "proxy/pointer_table.h"
@@ -29,34 +28,34 @@ namespace farcached::proxy {
 class HostReports {
   public:
     static constexpr uint32_t put_in_turn_max = 4 * protocol::report_records_max;
-    // Of a reporter, as long as the node has time: the largest board, once.
+    // For a reporter while the node has time: enough for the largest board once.
     static constexpr uint32_t reports_per_interval_max = board_cells_max / protocol::report_records_max + 1;
 
-    // All outlive this.
+    // All arguments outlive this.
     HostReports(PointerTable& table, LinkCounters& counters, uint64_t interval_ns);
     HostReports(const HostReports&) = delete;
     HostReports& operator=(const HostReports&) = delete;
 
     void greeted(uint64_t incarnation);
-    // The connection is over. No longer the reporter.
+    // The connection ended; this link is no longer the reporter.
     void ended();
 
-    // The link's turn; returns how many accesses are dropped in it. can_report: the link could send a report now.
-    uint64_t take_turn(Arc& arc, uint64_t now_ns, bool can_report);
-    // What came of that turn: no board (H4); tells the node.
+    // Polls the board; returns the number of accesses dropped. can_report: the link could send a report now.
+    uint64_t take_turn(Arc& arc, uint64_t now_ns, bool can_report, Arc::Urgent urgent);
+    // Results of that poll: no board (H4); this link is the reporter.
     bool alone() const { return !board_.has_value(); }
     bool reports() const { return reports_; }
-    // It wants another turn, even if the link reads nothing.
+    // Poll again, even if the link reads nothing.
     bool turn_wanted() const { return turn_wanted_; }
 
-    // While it reports: of at most items_max items, from the board.
-    uint32_t take(uint32_t items_max, FunctionRef<void(const protocol::AccessRecord&)> visit, uint64_t& dropped);
-    // One that was taken and that the node did not look at. Returns how many accesses are dropped.
-    uint64_t put_back(const protocol::AccessRecord& item);
+    // Takes up to items_max items from the board; reporter only.
+    uint32_t take(uint32_t items_max, FunctionRef<void(const protocol::ItemAccess&)> visit, uint64_t& dropped);
+    // Returns to the board an item that the node did not process. Returns the number of accesses dropped.
+    uint64_t put_back(const protocol::ItemAccess& item);
     bool anything_left() const { return board_.has_value() && board_->waiting(); }
 
   private:
-    uint64_t put_all(Arc& arc);
+    uint64_t put_all(Arc& arc, Arc::Urgent urgent);
     void seek_office(uint64_t now_ns);
     void resign();
 
@@ -64,13 +63,13 @@ class HostReports {
     LinkCounters& counters_;
     uint64_t interval_ns_;
     BoardMember me_;
-    uint64_t incarnation_ = 0;  // 0: there is no connection
-    std::optional<ReportBoard> board_;  // of the last turn
-    uint64_t announced_ = 0;            // what was put last
+    uint64_t incarnation_ = 0;  // 0: no connection
+    std::optional<ReportBoard> board_;  // as of the last poll
+    uint64_t announced_ = 0;            // number of the last announcement
     uint32_t cursor_ = 0;
     bool reports_ = false;
     bool turn_wanted_ = false;
-    std::vector<protocol::AccessRecord> refused_;  // empty between calls
+    std::vector<protocol::ItemAccess> refused_;  // empty between calls
 };
 
 }  // namespace farcached::proxy

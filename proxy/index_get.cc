@@ -9,7 +9,7 @@ namespace {
 
 using fabric::IndexProbe;
 
-constexpr uint32_t index_region = 0;  // that has header and index
+constexpr uint32_t index_region = 0;  // has the header and the index
 
 }  // namespace
 
@@ -39,7 +39,7 @@ bool IndexGets::begin(fabric::Channel& channel, const protocol::GetOp& op, const
     return false;
 }
 
-// The READs of one round. False: none could be posted; of some, judge() is told by read.refused.
+// Posts the READs of one round. False: none was posted; if only some were, read.refused is set for judge().
 bool IndexGets::post(fabric::Channel& channel, Read& read) {
     uint64_t* to = read.landing;
     bool any = false;
@@ -102,7 +102,7 @@ void IndexGets::answer(Read& read) {
     const fabric::PointerRead& found = probe.found();
     parts_.counters.get_index.add(1);
     if (!read.op.no_bump && !read.counted)
-        parts_.notes.note({read.op.key.hash, found.generation, probe.item_offset(), index_region, 1});
+        parts_.notes.note(read.op.key.hash, probe.item_offset(), index_region, found.generation);
     const uint64_t item_bytes = layout::item_bytes(read.op.key.bytes.size(), found.meta.value_len);
     parts_.reads.answer(read, found, item_bytes);
 }

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// IndexGets: GETs without a pointer, answered by READing the node's published index and then the item
-// (fabric/index_probe.h), so that a hit does not wake the node.
+// IndexGets: GETs without a pointer. They READ the node's published index and then the item (fabric/index_probe.h), so
+// that a hit does not wake the node.
 //
-// Owner: a NodeLink. What every one-sided GET has in common is in Reads (G1 to G3).
+// Owner: a NodeLink. Reads has the rules for every one-sided GET (G1 to G3).
 //
-// G7  A probe proves a hit, never a miss: whatever else comes of it, the node is asked, once (S5).
-// G8  There is no lease: the item's check is always verified (S5), and what is expired by any reading that the node's
-//     clock can show is left to the node (S13).
+// G7  A probe proves a hit, never a miss: after any other outcome the node is asked, once (S5).
+// G8  Without a lease, the item's check is always verified (S5). An item that may be expired by the node's clock is
+//     left to the node (S13).
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,7 @@ namespace farcached::proxy {
 
 class IndexGets {
   public:
-    // All outlive this.
+    // All members outlive this.
     struct Parts {
         Reads& reads;
         const FarClock& clock;
@@ -34,17 +34,17 @@ class IndexGets {
     IndexGets(const IndexGets&) = delete;
     IndexGets& operator=(const IndexGets&) = delete;
 
-    // On, and the node that was greeted has an index to be READ.
+    // Enabled, and the node publishes a readable index.
     bool enabled() const { return readable_ && parts_.reads.enabled(); }
 
-    // A new connection: nothing that was known of the region counts.
+    // A new connection: the region's old layout is discarded.
     void greeted(const protocol::Welcome& welcome);
 
-    // Posts the first READs; false: there is no room for them. op.key.hash is under the node's seed.
+    // Posts the first READs; false: no room for them. op.key.hash uses the node's seed.
     bool begin(fabric::Channel& channel, const protocol::GetOp& op, const AskOptions& options,
                ReplySink& sink);
-    // Goes on with one whose READs completed before `now_ns`: answers it, posts the next, or has the node asked.
-    // channel: nullptr if nothing may be posted any more.
+    // Continues a read whose READs completed before `now_ns`: answers it, posts the next READs, or falls back to the
+    // node. channel: nullptr if no more READs may be posted.
     void judge(fabric::Channel* channel, Read& read, uint64_t now_ns);
 
   private:

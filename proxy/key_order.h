@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// KeyOrder: what is under way, by key, so that requests of one connection take effect in the order in which they
-// were asked although some travel one-sided and some in pieces.
+// KeyOrder: counts the requests under way by client session and key. Requests of one session take effect in the order
+// of their acceptance, although some travel one-sided and some in pieces. Requests of different sessions are concurrent
+// and never delay one another.
 //
-// Counts by a few bits of the key's hash: two keys may be taken for one, which costs a detour and nothing else.
+// Owner: a NodeLink. Cells are chosen by a few bits of hashes; two keys or sessions that share one cost a detour.
 #pragma once
 
 #include <array>
@@ -15,68 +16,53 @@ namespace farcached::proxy {
 class KeyOrder {
   public:
     enum class Kind : uint8_t {
-        read,      // one-sided: a change asked after it could overtake it
-        mutation,  // a one-sided read asked after it could overtake it
-        large,     // a mutation in pieces: everything asked after it could overtake it
-        flush,     // as a mutation, of every key; its own key hash says nothing
+        read,      // one-sided: a later mutation could overtake it
+        mutation,  // a later one-sided read could overtake it
+        large,     // a mutation in pieces: any later request could overtake it
+        flush,     // a mutation of every key
     };
     static constexpr uint32_t kinds = 4;
-    // Many more than there are requests under way: at pipeline 16 over pointers, with 256 cells, half of the changes
-    // waited for reads of other keys, and all that was asked of the node waited behind them.
+    // Many more than requests under way: at pipeline 16 over pointers, 256 cells made half of the mutations wait for
+    // reads of other keys.
     static constexpr uint32_t cells = 4096;
+    static constexpr uint32_t session_cells = 1024;
 
-    void begun(Kind kind, uint64_t key_hash) {
-        uint16_t& count = cell(kind, key_hash);
+    // Session and key of a request; key_hash 0: no key.
+    struct Of {
+        uint64_t session = 0;
+        uint64_t key_hash = 0;
+
+        constexpr bool operator==(const Of&) const = default;
+        constexpr uint32_t cell() const { return uint32_t((key_hash ^ session * UINT64_C(0x9e3779b97f4a7c15)) % cells); }
+        constexpr uint32_t session_cell() const { return uint32_t(session % session_cells); }
+    };
+
+    void begun(Kind kind, Of of) {
+        uint16_t& count = count_[uint32_t(kind)][of.cell()];
         CHECK(count < UINT16_MAX);
         count++;
+        session_count_[uint32_t(kind)][of.session_cell()]++;
         all_[uint32_t(kind)]++;
     }
-    void over(Kind kind, uint64_t key_hash) {
-        CHECK(cell(kind, key_hash) > 0);
-        cell(kind, key_hash)--;
+    void over(Kind kind, Of of) {
+        uint16_t& count = count_[uint32_t(kind)][of.cell()];
+        CHECK(count > 0);
+        count--;
+        session_count_[uint32_t(kind)][of.session_cell()]--;
         all_[uint32_t(kind)]--;
     }
-    bool any(Kind kind, uint64_t key_hash) const {
-        return counts_[uint32_t(kind)][key_hash % cells] != 0;
-    }
+    bool any(Kind kind, Of of) const { return count_[uint32_t(kind)][of.cell()] != 0; }
+    bool any_of_session(Kind kind, Of of) const { return session_count_[uint32_t(kind)][of.session_cell()] != 0; }
     uint32_t all(Kind kind) const { return all_[uint32_t(kind)]; }
-    // Is a change of that key under way, that a read of memory could overtake?
-    bool changing(uint64_t key_hash) const {
-        return any(Kind::mutation, key_hash) || any(Kind::large, key_hash) || all(Kind::flush) != 0;
-    }
-
-    // A change was put off for reads of its key, or of all: until it was asked again, or for some rounds if it is not,
-    // no more of them begin, lest there be one under way forever.
-    void wait_for_reads(uint64_t key_hash) {
-        waiting_[key_hash % cells] = rounds_max;
-        waits_ = rounds_max;
-    }
-    void wait_for_all_reads() { waiting_for_all_ = waits_ = rounds_max; }
-    bool reads_may_begin(uint64_t key_hash) const {
-        if (waits_ == 0) return true;
-        return waiting_[key_hash % cells] == 0 && waiting_for_all_ == 0;
-    }
-    // Something was answered; whoever was put off is told to ask again.
-    void round_over() {
-        if (waits_ == 0) return;
-        waits_--;
-        if (waiting_for_all_ != 0) waiting_for_all_--;
-        for (uint8_t& rounds : waiting_)
-            if (rounds != 0) rounds--;
+    // Is a mutation of the key by that session under way? A one-sided read could overtake it.
+    bool changing(Of of) const {
+        return any(Kind::mutation, of) || any(Kind::large, of) || any_of_session(Kind::flush, of);
     }
 
   private:
-    static constexpr uint8_t rounds_max = 4;
-
-    uint16_t& cell(Kind kind, uint64_t key_hash) {
-        return counts_[uint32_t(kind)][key_hash % cells];
-    }
-
-    std::array<std::array<uint16_t, cells>, kinds> counts_{};
+    std::array<std::array<uint16_t, cells>, kinds> count_{};
+    std::array<std::array<uint32_t, session_cells>, kinds> session_count_{};
     std::array<uint32_t, kinds> all_{};
-    std::array<uint8_t, cells> waiting_{};
-    uint8_t waiting_for_all_ = 0;
-    uint8_t waits_ = 0;  // the most of them
 };
 
 }  // namespace farcached::proxy

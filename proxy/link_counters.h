@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What a worker counts of its connection to one node, and why such a connection went down. `stats proxy` prints sums
-// over workers and nodes, `stats nodes` those of each node.
-// Owner: one NodeLink each; read by anybody (base/counters.h).
+// A worker's counters for its connection to one node, and the reasons why such a connection went down. `stats proxy`
+// prints sums over workers and nodes, `stats nodes` the sums of each node.
+// Owner: one NodeLink each; any thread may read (base/counters.h).
 #pragma once
 
 #include <array>
@@ -12,8 +12,10 @@
 #include "base/counters.h"
 #include "fabric/channel.h"
 #include "protocol/frame_error.h"
+#include "protocol/lease_denial.h"
 
 namespace farcached::proxy {
+
 
 //        name                     help
 #define LINK_COUNTERS(X)                                                                              \
@@ -28,16 +30,17 @@ namespace farcached::proxy {
     X(pointer_hits, "GETs that found a remote pointer under a lease")                                 \
     X(pointer_misses, "GETs that found no remote pointer")                                            \
     X(pointer_expired, "GETs that found a remote pointer whose lease was over")                       \
-    X(pointer_stale, "GETs whose remote pointer led to an item already replaced, deleted or gone")    \
+    X(pointer_stale, "GETs whose remote pointer led to a dead slot, or to an older item")             \
     X(pointer_shared_hits, "GETs that found a remote pointer which another process had got")          \
-    X(pointer_bypassed, "GETs sent to their node because a change of their key was under way or waits") \
-    X(read_invalid_generation, "one-sided reads that found another generation of memory")             \
-    X(read_invalid_dead, "one-sided reads that found an item already replaced or deleted")            \
+    X(pointer_bypassed, "GETs sent to their node because their own session has a mutation of the key under way") \
+    X(read_invalid_generation, "one-sided reads that found an older generation than their pointer was granted for") \
+    X(read_invalid_dead, "one-sided reads that found a dead slot: replaced, deleted, evicted, or being written") \
     X(read_invalid_key, "one-sided reads that found another key")                                     \
     X(read_invalid_length, "one-sided reads whose lengths or place could not be")                     \
-    X(read_invalid_crc, "one-sided reads whose bytes did not match the item's check")                 \
+    X(read_invalid_grown, "one-sided reads that found a longer item than they copied")                \
+    X(read_invalid_crc, "one-sided reads whose bytes did not match the item's check: copied while it was written") \
     X(read_invalid_lease, "one-sided reads that completed when their lease was over")                 \
-    X(read_invalid_expired, "one-sided reads without a lease that met a passed expiry time")          \
+    X(read_invalid_expired, "one-sided reads that met a passed expiry time")                          \
     X(read_invalid_flushed, "one-sided reads without a lease that met an item older than the last flush or a sweep under way") \
     X(read_tokens, "one-sided mg reads that met a stale or win state")                                \
     X(read_failed, "one-sided reads that the transport refused or broke off")                         \
@@ -49,7 +52,7 @@ namespace farcached::proxy {
     X(reads_failed_owner, "READs of the memory of a node that is dead")                               \
     X(reads_failed_lost, "READs that were under way when their connection ended")                     \
     X(lease_granted, "replies that brought a remote pointer under a lease")                           \
-    X(lease_denied, "replies that could have brought one and did not")                                \
+    X(lease_denied, "replies that could have brought one and did not; lease_denied_* say why")        \
     X(lease_unusable, "remote pointers in replies that could not be or led nowhere")                  \
     X(accesses_shared, "accesses put on the host's report board, for its reporter to tell of")        \
     X(accesses_taken, "accesses taken from the host's report board, as its reporter")                 \
@@ -81,7 +84,7 @@ namespace farcached::proxy {
     X(values_received, "values and texts that came in pieces and came whole")                         \
     X(values_no_memory, "values that came in pieces and found no memory")
 
-// What is, and is shown as it is when counters were reset.
+// Gauges: a reset of the counters leaves them unchanged.
 //
 //        name          help
 #define LINK_GAUGES(X)                                                                                \
@@ -92,18 +95,19 @@ namespace farcached::proxy {
     X(arc_b2, "keys that were in arc_t2 until lately, at the last report; a gauge")                   \
     X(arc_target, "how many keys arc_t1 should have, at the last report; a gauge")
 
-// Why a connection to a node was given up.
+// Why a connection to a node ended.
 //
 //        name               help
 #define LINK_DOWNS(X)                                                                  \
     X(channel_ended, "the connection ended by itself: channel_end_* says how")         \
     X(connect_timeout, "it was not made, or the node did not greet, in time")          \
     X(mismatch, "proxy and node are of versions that do not meet")                     \
-    X(refused, "the node refused the greeting for another reason")                     \
+    X(refused, "the node refused the greeting otherwise, or contradicts itself")       \
     X(bad_frame, "what came was no frame: frame_* says why")                           \
     X(silent, "the node was asked and said nothing for too long")                      \
     X(goodbye, "the node said goodbye")                                                \
     X(no_channel, "there was no descriptor or memory for the connection")              \
+    X(no_memory, "this side found no memory in the middle of its work")                \
     X(stopped, "this side gave the connection up")
 
 enum class LinkDown : uint8_t {
@@ -122,11 +126,15 @@ constexpr std::string_view link_down_name(LinkDown why) {
 }
 
 struct LinkCounters {
-    fabric::ChannelCounters channel;  // of all its connections
+    fabric::ChannelCounters channel;  // over all connections of the link
 #define X(name, help) Cell name;
     LINK_COUNTERS(X)
     LINK_GAUGES(X)
 #undef X
+    std::array<Cell, size_t(protocol::LeaseDenial::count)> lease_denied_by;  // printed as lease_denied_<name>
+    void count_denied(protocol::LeaseDenial why) {
+        if (why != protocol::LeaseDenial::none) lease_denied_by[size_t(why)].add(1);
+    }
     std::array<Cell, size_t(LinkDown::count)> downs;
     std::array<Cell, size_t(fabric::ChannelEnd::count)> channel_ends;
     std::array<Cell, size_t(protocol::FrameError::count)> frame_errors;

@@ -29,6 +29,7 @@ proxy_libproxy_a_SOURCES = \
 	proxy/node_link_ask.cc \
 	proxy/placement.cc \
 	proxy/placement.h \
+	proxy/onesided_share.h \
 	proxy/pointer_get.cc \
 	proxy/pointer_get.h \
 	proxy/pointer_table.cc \

@@ -15,8 +15,9 @@ void LocalGet::count(fabric::Outcome outcome) {
         case fabric::Outcome::bounds: counters_.local_bounds.add(1); return;
         case fabric::Outcome::lease:
         case fabric::Outcome::generation:
+        case fabric::Outcome::grown:
         case fabric::Outcome::key:
-        case fabric::Outcome::check: break;  // of pointers, and this reads by the index
+        case fabric::Outcome::check: break;  // only for pointers; this reads by the index
     }
     CHECK(outcome == fabric::Outcome::hit);
 }

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// LocalGet: a worker's way to answer GETs from a region that is mapped in this process: no lock, no hand-off,
-// no system call. Also counts, by reason, what it could not answer, and collects the accesses that the node
-// cannot see.
+// LocalGet: answers a worker's GETs from a region mapped into this process, without locks, hand-offs or system calls.
+// It counts, by reason, the GETs that it could not answer, and collects the accesses that the node cannot see.
 //
 // Owner: one worker thread; not shared.
-// I1  A read proves a hit, never a miss: everything but Outcome::hit goes to the locked path (S5).
-// I2  Accesses are handed over (take_accesses) before the replies of the tick are sent, so that a client that
-//     has its answer finds it recorded.
+// I1  A read proves a hit, never a miss: everything but Outcome::hit uses the locked path (S5).
+// I2  Accesses are handed over (take_accesses) before the replies of the tick are sent, so that a client with its
+//     answer finds the access recorded.
 #pragma once
 
 #include <cstdint>
@@ -17,6 +16,7 @@
 #include "base/counters.h"
 #include "base/node_clock.h"
 #include "fabric/local_read.h"
+#include "protocol/op.h"
 
 namespace farcached::proxy {
 
@@ -37,7 +37,7 @@ struct LocalGetCounters {
 #undef X
 };
 
-// An access for node::Node::record(): same layout as node::Access, without knowing node/.
+// An access for node::Node::record(); it mirrors node::Access, which this folder cannot include.
 struct SeenAccess {
     uint64_t slot_word;
     uint64_t guard_word;
@@ -45,33 +45,41 @@ struct SeenAccess {
     uint32_t times;
 };
 
+// What a lock-free read shows of an item; the node alone knows the rest.
+inline protocol::ItemMeta item_meta(const fabric::ReadMeta& read) {
+    protocol::ItemMeta meta;
+    meta.cas = read.cas;
+    meta.value_len = read.value_len;
+    meta.flags = read.flags;
+    meta.size_class = read.size_class;
+    meta.key_binary = read.key_binary;
+    return meta;
+}
+
 class LocalGet {
   public:
-    // How far ahead a multi-get prefetches, in keys. bench/prefetch_window, two million items of 100 bytes,
-    // multi-gets of 64 keys, Xeon at 2.5 GHz; ns per key:
-    //     window   1     2     4     8     16    32
-    //     ns     612   392   331   313    312   314
+    // How far ahead a multi-get prefetches, in keys: 8 halves the time per key, and more gains nothing
+    // (bench/prefetch_window).
     static constexpr uint32_t prefetch_window = 8;
     static constexpr uint32_t accesses_max = 256;
 
     explicit LocalGet(const fabric::RegionView& view) : view_(view) {}
-    // From now on another region, as long-lived as its reads.
+    // Switches to another region, which outlives its reads.
     void aim(const fabric::RegionView& view) { view_ = view; }
 
     uint64_t hash(std::string_view key) const { return hash_key(key, view_.hash_seed); }
     void prefetch_bucket(uint64_t hash) const { fabric::prefetch_bucket(view_, hash); }
     void prefetch_item(uint64_t hash) const { fabric::prefetch_item(view_, hash); }
 
-    // Reads the item. `sink(const fabric::ReadMeta&) -> char*` is called when the header has been read and
-    // the key matched; it returns where the value goes (meta.value_len bytes) or nullptr for no value.
-    // Anything but Outcome::hit means: take back what sink wrote, use the locked path.
-    // tokens_matter: mg, for which a stale or win state must go to the locked path.
-    // The caller must call take_accesses() before accesses_full().
+    // Reads the item. `sink(const fabric::ReadMeta&) -> char*` is called once the header is read and the key matches.
+    // It returns the destination of the value (meta.value_len bytes), or nullptr for no value. On any outcome but
+    // Outcome::hit, undo the sink's writes and use the locked path. tokens_matter: for mg, since a stale or win state
+    // needs the locked path. The caller must call take_accesses() before accesses_full().
     template <class Sink>
     fabric::Outcome read(std::string_view key, uint64_t hash, NodeSeconds now, bool tokens_matter,
                          bool count_access, Sink&& sink);
 
-    // The same, without remembering the access: `found` is what was read.
+    // The same without recording the access: `found` describes the item.
     template <class Sink>
     fabric::Outcome read(std::string_view key, uint64_t hash, NodeSeconds now, bool tokens_matter,
                          Sink&& sink, fabric::Found& found) {

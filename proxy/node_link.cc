@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <array>
+#include <new>
+#include <utility>
 
 #include "base/check.h"
 
@@ -14,11 +16,12 @@ using protocol::FrameError;
 
 constexpr uint8_t bit(LinkState state) { return uint8_t(1u << unsigned(state)); }
 
-// By the state that is left.
+// Allowed next states, by current state.
 constexpr std::array<uint8_t, 6> edges = {
     /* idle       -> */ bit(LinkState::connecting),
     /* connecting -> */ uint8_t(bit(LinkState::greeting) | bit(LinkState::waiting) | bit(LinkState::idle)),
-    /* greeting   -> */ uint8_t(bit(LinkState::up) | bit(LinkState::waiting) | bit(LinkState::idle)),
+    /* greeting   -> */
+    uint8_t(bit(LinkState::up) | bit(LinkState::connecting) | bit(LinkState::waiting) | bit(LinkState::idle)),
     /* up         -> */ uint8_t(bit(LinkState::leaving) | bit(LinkState::waiting) | bit(LinkState::idle)),
     /* leaving    -> */ uint8_t(bit(LinkState::waiting) | bit(LinkState::idle)),
     /* waiting    -> */ uint8_t(bit(LinkState::connecting) | bit(LinkState::idle)),
@@ -33,16 +36,25 @@ LinkDown down_of(const protocol::Refuse& refuse) {
     return versions ? LinkDown::mismatch : LinkDown::refused;
 }
 
+// A node sends the size of its region twice: for the channel's mapping, and in its welcome. The link requires both to
+// agree, so that no pointer checked against one size reads the other (S10).
+bool agrees(const protocol::Welcome& welcome, const fabric::Channel& channel) {
+    return std::ranges::all_of(welcome.regions, [&](const protocol::RegionFact& fact) {
+        const fabric::RegionView* mapped = channel.mapped_region(fact.id);
+        return mapped == nullptr || mapped->region_bytes == fact.bytes;
+    });
+}
+
 }  // namespace
 
 NodeLink::NodeLink(const LinkConfig& config, const Surroundings& around)
     : config_(config),
       around_(around),
       clock_(config.host_zero_ns),
-      notes_(counters_, config.report_interval_ns, config.seed, config.share_reports ? around.table : nullptr),
+      notes_(counters_, {config.report_interval_ns, config.report_items, config.seed, around.table, config.share_reports}),
       exchanges_(config.under_way),
       reads_(around.landing, order_, clock_, counters_, around.events, config.reads_max, config.count_reads),
-      pointers_({around.table, reads_, counters_, notes_}, config.verify_check),
+      pointers_({around.table, reads_, clock_, counters_, notes_}),
       index_({reads_, clock_, counters_, notes_}, config.cold_index),
       reconnect_(config.reconnect, config.seed) {}
 
@@ -58,10 +70,15 @@ void NodeLink::enter(LinkState next) {
 void NodeLink::start(uint64_t now_ns) { connect(now_ns); }
 
 void NodeLink::connect(uint64_t now_ns) {
+    refused_.reset();
+    deadline_ns_ = now_ns + config_.connect_timeout_ns;
+    open_channel(now_ns);
+}
+
+void NodeLink::open_channel(uint64_t now_ns) {
     CHECK(!inside_);
     enter(LinkState::connecting);
     counters_.node_connects.add(1);
-    deadline_ns_ = now_ns + config_.connect_timeout_ns;
     limits_ = greeting_limits;
     seen_bytes_ = 0;
     heard_ns_ = progress_ns_ = asked_since_ns_ = ping_sent_ns_ = 0;
@@ -76,12 +93,16 @@ void NodeLink::connect(uint64_t now_ns) {
     around_.events.watch(channel_->fd());
 }
 
-void NodeLink::stop(uint64_t now_ns) {
+void NodeLink::stop(uint64_t now_ns) noexcept {
     CHECK(!inside_);
     if (state_ == LinkState::idle) return;
-    if (up()) {
-        protocol::append_goodbye(frames_->small(), protocol::Goodbye::stopping, {});
-        send(now_ns);
+    try {
+        if (up()) {
+            protocol::append_goodbye(frames_->small(), protocol::Goodbye::stopping, {});
+            send(now_ns);
+        }
+    } catch (const std::bad_alloc&) {
+        inside_ = false;  // the node sees the connection end
     }
     counters_.downs[size_t(LinkDown::stopped)].add(1);
     down_.reset();
@@ -89,6 +110,14 @@ void NodeLink::stop(uint64_t now_ns) {
     destroy_channel();
     fail_everything(AskFailure::node_down);
     tell_room();
+}
+
+void NodeLink::starve(uint64_t now_ns) noexcept {
+    inside_ = false;
+    if (state_ == LinkState::idle || state_ == LinkState::waiting) return;
+    down_.reset();
+    break_off(LinkDown::no_memory, std::string(no_memory_text));
+    go_down(now_ns);
 }
 
 void NodeLink::break_off(LinkDown why, std::string text) {
@@ -103,25 +132,42 @@ void NodeLink::break_off(FrameError error) {
 
 void NodeLink::go_down(uint64_t now_ns) {
     CHECK(!inside_);
-    const Down down = *down_;
+    Down down = std::move(*down_);
     down_.reset();
+    if (greet_as_older(down, now_ns)) return;
+    if (down.why == LinkDown::mismatch && refused_.has_value()) down = std::move(*refused_);
     const bool was_up = state_ == LinkState::up || state_ == LinkState::leaving;
     if (was_up && now_ns >= up_since_ns_ + config_.steady_ns) reconnect_.recovered();
-    const bool mismatch = down.why == LinkDown::mismatch;
-    deadline_ns_ = now_ns + (mismatch ? reconnect_.mismatched() : reconnect_.failed());
+    deadline_ns_ = now_ns + until_next_try_ns(down.why);
     enter(LinkState::waiting);
     counters_.downs[size_t(down.why)].add(1);
     requests_lost_ = requests_under_way();
     destroy_channel();
     fail_everything(down.why == LinkDown::bad_frame ? AskFailure::bad_reply : AskFailure::node_down);
-    say(down, was_up);
+    say(std::move(down), was_up);
     tell_room();
 }
 
-void NodeLink::say(const Down& down, bool was_up) {
+uint64_t NodeLink::until_next_try_ns(LinkDown why) {
+    if (why == LinkDown::mismatch) return reconnect_.mismatched();
+    return why == LinkDown::no_memory ? reconnect_.soon() : reconnect_.failed();
+}
+
+// A node of the version before refuses ours; greeted as an older proxy, it serves us two-sided (S18). Each new
+// connection tries the newest version first, since the node may have been replaced.
+bool NodeLink::greet_as_older(const Down& down, uint64_t now_ns) {
+    if (state_ != LinkState::greeting || down.why != LinkDown::mismatch || refused_.has_value()) return false;
+    if (config_.hello.speaks.layout <= protocol::versions_two_sided.layout) return false;
+    refused_ = down;
+    destroy_channel();
+    open_channel(now_ns);
+    return true;
+}
+
+void NodeLink::say(Down down, bool was_up) noexcept {
     const bool news = !said_.has_value() || said_->why != down.why || said_->text != down.text;
-    said_ = down;
-    if (was_up || news) around_.events.went_down(down.why, down.text);
+    said_ = std::move(down);
+    if (was_up || news) around_.events.went_down(said_->why, said_->text);
 }
 
 void NodeLink::destroy_channel() {
@@ -149,13 +195,19 @@ void NodeLink::fail_everything(AskFailure why) {
     told_ = true;
 }
 
-// ---- what the channel tells -------------------------------------------------------------------------
+// ---- events of the channel ------------------------------------------------------------------------------
+
+protocol::Hello NodeLink::hello() const {
+    protocol::Hello hello = config_.hello;
+    if (refused_.has_value()) hello.speaks = protocol::versions_two_sided;
+    return hello;
+}
 
 void NodeLink::connected() {
     if (down_.has_value()) return;
     enter(LinkState::greeting);
     hello_sent_ns_ = around_.clock();
-    protocol::append_hello(channel_->out(), config_.hello);
+    protocol::append_hello(channel_->out(), hello());
     told_ = true;
 }
 
@@ -177,7 +229,25 @@ size_t NodeLink::received(std::string_view bytes) {
         told_ = true;
         if (error != FrameError::none) break_off(error);
     }
-    return bytes.size();  // of no use any more
+    return bytes.size();  // the rest is discarded
+}
+
+// The node may change the container at any time, so the link parses a copy (C2).
+void NodeLink::written(size_t bytes) {
+    static_assert(protocol::report_bytes_max <= fabric::container_bytes);
+    if (down_.has_value()) return;
+    const uint64_t now_ns = around_.clock();
+    heard_ns_ = now_ns;
+    told_ = true;
+    std::array<char, fabric::container_bytes> copy;
+    channel_->copy_container(copy.data(), bytes);
+    protocol::Frame frame;
+    FrameError error = protocol::parse_written({copy.data(), bytes}, limits_, frame);
+    if (error == FrameError::none) {
+        counters_.report_answers_written.add(1);
+        error = take_reported(frame, now_ns);
+    }
+    if (error != FrameError::none) break_off(error);
 }
 
 void NodeLink::read_done(uint64_t token, fabric::ReadStatus status) {
@@ -202,15 +272,13 @@ FrameError NodeLink::take_frame(const protocol::Frame& frame, uint64_t now_ns) {
             return FrameError::none;
         case FrameKind::pong: return take_pong(frame, now_ns);
         case FrameKind::reported: return take_reported(frame, now_ns);
-        case FrameKind::reported_written: return take_written(frame, now_ns);
         case FrameKind::goodbye: return take_goodbye(frame);
         case FrameKind::hello:
         case FrameKind::requests:
         case FrameKind::lease_returns:
         case FrameKind::accesses:
         case FrameKind::report:
-        case FrameKind::report_written:
-        case FrameKind::lent: break;  // parse_frame() takes none of these from a node
+        case FrameKind::lent: break;  // parse_frame() accepts none of these from a node
     }
     return FrameError::kind_unexpected;
 }
@@ -224,10 +292,16 @@ FrameError NodeLink::take_welcome(const protocol::Frame& frame, uint64_t now_ns)
     protocol::Welcome welcome;
     const FrameError error = protocol::parse_welcome(frame, welcome);
     if (error != FrameError::none) return error;
-    if (auto refuse = protocol::check_welcome(welcome, config_.hello)) {
+    if (auto refuse = protocol::check_welcome(welcome, hello())) {
         break_off(down_of(*refuse), refuse->text);
         return FrameError::none;
     }
+    if (!agrees(welcome, *channel_)) {
+        break_off(LinkDown::refused, "node " + welcome.name + " names a region of another size than the one that it maps");
+        return FrameError::none;
+    }
+    one_sided_ = protocol::reads_one_sided(welcome.version);
+    if (!one_sided_) protocol::make_two_sided(welcome);
     welcome_ = std::move(welcome);
     limits_ = protocol::agreed_limits(welcome_, protocol::Sender::node);
     clock_.greeted(welcome_.now, hello_sent_ns_, now_ns);
@@ -238,7 +312,7 @@ FrameError NodeLink::take_welcome(const protocol::Frame& frame, uint64_t now_ns)
     pointers_.greeted(welcome_);
     index_.greeted(welcome_);
     notes_.greeted(now_ns, welcome_.incarnation, welcome_.frame_bytes_max,
-                   limits_.version >= protocol::version_with_reports);
+                   limits_.version >= protocol::version_with_in_place);
     enter(LinkState::up);
     up_since_ns_ = now_ns;
     if (was_up_before_) counters_.node_reconnects.add(1);
@@ -306,14 +380,15 @@ bool NodeLink::flush(uint64_t now_ns) {
 void NodeLink::send(uint64_t now_ns) {
     CHECK(!inside_);
     inside_ = true;
+    uint32_t count = 0;
     if (frames_.has_value() && frames_->anything_to_send()) {
         if (frames_->requests_to_send())
             notes_.before_requests(channel_->out());
-        const uint32_t count = frames_->send(channel_->out(), now_ns);
+        count = frames_->send(channel_->out(), now_ns);
         counters_.node_frames.add(count);
-        const bool asks = count > 0 || ping_sent_ns_ != 0 || notes_.unanswered();
-        if (asks && asked_since_ns_ == 0) asked_since_ns_ = now_ns;
     }
+    const bool asks = count > 0 || ping_sent_ns_ != 0 || notes_.unanswered();
+    if (asks && asked_since_ns_ == 0) asked_since_ns_ = now_ns;
     do {
         feed_values();
         channel_->flush();
@@ -330,7 +405,7 @@ bool NodeLink::feed_values() {
     return fed;
 }
 
-// What was left to be done when the channel's calls had returned.
+// The work that waited for the channel's calls to return.
 void NodeLink::settle(uint64_t now_ns) {
     if (reads_.anything_completed()) {
         judge_reads(around_.clock());
@@ -344,7 +419,6 @@ void NodeLink::settle(uint64_t now_ns) {
         go_down(now_ns);
         return;
     }
-    if (told_) order_.round_over();
     if ((was_busy_ && can_ask()) || (was_ordered_ && told_)) tell_room();
 }
 
@@ -384,7 +458,7 @@ uint64_t NodeLink::tick(uint64_t now_ns) {
             look_for_life(now_ns);
             report(now_ns);
             settle(now_ns);
-            if (frames_.has_value() && frames_->anything_to_send()) flush(now_ns);
+            if (frames_.has_value() && (frames_->anything_to_send() || notes_.unanswered())) flush(now_ns);
             break;
     }
     return next_tick_ns();
@@ -410,7 +484,7 @@ void NodeLink::expire(uint64_t now_ns) {
         told_ = true;
         replies_->fail(exchange, {AskFailure::timed_out, std::nullopt});
     });
-    reads_.expire(now_ns, progress_ns_);
+    if (reads_.expire(now_ns, progress_ns_)) told_ = true;
 }
 
 uint64_t NodeLink::silent_at_ns() const {
@@ -439,23 +513,20 @@ void NodeLink::report(uint64_t now_ns) {
     send_report();
 }
 
-// By WRITE into the node's container where there is one: that of the report before it was read, since it was answered.
-// What is not answered goes in a frame.
+// By WRITE into the node's container, if there is one. The report before was read by then, since it was answered.
 void NodeLink::send_report() {
     if (report_.empty()) return;
     const std::string_view bytes(report_.data(), report_.size());
-    if (notes_.unanswered() && channel_->post_write(bytes)) {
+    if (channel_->post_report(bytes))
         counters_.reports_written.add(1);
-        protocol::append_written(frames_->small(), protocol::FrameKind::report_written, notes_.number(), uint32_t(bytes.size()));
-    } else {
+    else
         frames_->small().append(bytes);
-    }
     report_.clear(protocol::report_bytes_max);
 }
 
 bool NodeLink::room_for_reports() const { return channel_->out_pending() < config_.unsent_bytes_max; }
 
-// What is told of more leaves after `now_ns`, like the report before.
+// Further reports leave after `now_ns`, like the first.
 FrameError NodeLink::take_reported(const protocol::Frame& frame, uint64_t now_ns) {
     const auto renewed = [&](const AccessNotes::Renewed& by) {
         if (by.term_ms != 0 && pointers_.renew(by.item, by.term_ms, by.sent_ns, now_ns)) counters_.report_renewed.add(1);
@@ -465,21 +536,6 @@ FrameError NodeLink::take_reported(const protocol::Frame& frame, uint64_t now_ns
     notes_.report_more(report_, now_ns);
     send_report();
     return error;
-}
-
-// The container is the node's to change at any time: what is looked at is a copy (C2).
-FrameError NodeLink::take_written(const protocol::Frame& notice, uint64_t now_ns) {
-    static_assert(protocol::report_bytes_max <= fabric::container_bytes);
-    if (!channel_->has_container()) return FrameError::written_stranger;
-    protocol::WrittenRecord written;
-    if (FrameError error = protocol::parse_written(notice, written); error != FrameError::none) return error;
-    std::array<char, protocol::report_bytes_max> copy;
-    channel_->copy_container(copy.data(), written.bytes);
-    protocol::Frame frame;
-    const FrameError error = protocol::read_written(notice, {copy.data(), written.bytes}, limits_, frame);
-    if (error != FrameError::none) return error;
-    counters_.report_answers_written.add(1);
-    return take_reported(frame, now_ns);
 }
 
 }  // namespace farcached::proxy

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// NodeLink: how requests become entries of frames, or one-sided reads.
+// NodeLink: turns requests into frame entries or one-sided reads.
+// Owner, threads and invariants: see node_link.h.
+#include <new>
+
 #include "base/check.h"
 #include "base/hash.h"
 #include "proxy/node_link.h"
@@ -17,20 +20,23 @@ using protocol::RequestKind;
 using protocol::StatsOp;
 using protocol::StoreOp;
 
-// What the link must know of an operation.
+// The properties of an operation that the link needs.
 struct Nature {
     RequestKind kind;
-    const protocol::Key* key;  // nullptr: it has none
+    const protocol::Key* key;  // nullptr: none
     bool mutation;
     bool wants_grant = false;
 };
 
+// A get that creates or touches an item, or hands out its tokens, counts as a mutation: earlier one-sided reads must
+// not see its effect.
 Nature nature(const GetOp& op) {
-    return {RequestKind::get, &op.key, /* mutation= */ op.touch.has_value(), op.lease};
+    const bool mutation = op.touch.has_value() || op.vivify.has_value() || op.recache_before.has_value();
+    return {RequestKind::get, &op.key, mutation, op.lease};
 }
 Nature nature(const StoreOp& op) { return {RequestKind::store, &op.key, true, op.lease}; }
 Nature nature(const DeleteOp& op) { return {RequestKind::remove, &op.key, true}; }
-Nature nature(const ArithOp& op) { return {RequestKind::arith, &op.key, true}; }
+Nature nature(const ArithOp& op) { return {RequestKind::arith, &op.key, true, op.lease}; }
 Nature nature(const ForgetOp& op) { return {RequestKind::forget, &op.key, true}; }
 Nature nature(const FlushOp& op) {
     if (!op.prefix.empty()) return {RequestKind::flush_prefix, nullptr, true};
@@ -38,7 +44,7 @@ Nature nature(const FlushOp& op) {
 }
 Nature nature(const StatsOp&) { return {RequestKind::stats, nullptr, false}; }
 
-// The same operation with its times on the node's clock.
+// Converts the operation's times to the node's clock.
 using Times = const FarClock&;
 void convert(std::optional<NodeSeconds>& moment, Times clock) {
     if (moment.has_value()) moment = clock.to_node(*moment);
@@ -61,23 +67,23 @@ void to_node_times(FlushOp& op, Times clock) { convert(op.at, clock); }
 void to_node_times(ForgetOp&, Times) {}
 void to_node_times(StatsOp&, Times) {}
 
-// May something that is under way overtake this, or be overtaken by it (K3)? Reads make way for who waits for them.
-bool must_wait(const Nature& of, KeyOrder& order, const Reads& reads) {
-    using Kind = KeyOrder::Kind;
-    if (of.key == nullptr) {
-        if (!of.mutation) return false;
-        if (order.all(Kind::read) != 0) order.wait_for_all_reads();
-        return order.all(Kind::large) + order.all(Kind::read) != 0;
-    }
-    const uint64_t key_hash = of.key->hash;
-    if (order.any(Kind::large, key_hash)) return true;
-    if (!of.mutation || !order.any(Kind::read, key_hash)) return false;
-    if (!reads.awaited(key_hash)) return false;
-    order.wait_for_reads(key_hash);
-    return true;
+KeyOrder::Of order_of(const Nature& of, const AskOptions& options) {
+    return {options.session, of.key == nullptr ? 0 : of.key->hash};
 }
 
-// The value of a store that has one to follow.
+// Could an earlier request of its session overtake this one, or be overtaken by it (K3)?
+bool must_wait(const Nature& nature, KeyOrder::Of of, const KeyOrder& order, const Reads& reads) {
+    using Kind = KeyOrder::Kind;
+    if (nature.key == nullptr) {
+        if (!nature.mutation) return false;
+        if (order.any_of_session(Kind::large, of)) return true;
+        return order.any_of_session(Kind::read, of) && reads.awaited_of_session(of.session);
+    }
+    if (order.any(Kind::large, of)) return true;
+    return nature.mutation && order.any(Kind::read, of) && reads.awaited(of);
+}
+
+// The value of a store, if it follows the request.
 std::string_view following_value(const StoreOp& op, uint32_t frame_bytes_max) {
     return must_follow(op, frame_bytes_max) ? op.value : std::string_view();
 }
@@ -106,7 +112,9 @@ uint64_t NodeLink::bytes_under_way() const {
     return bytes;
 }
 
-bool NodeLink::pointers_possible() const { return pointers_.enabled() && channel_->can_read(); }
+bool NodeLink::reads_possible() const { return one_sided_ && channel_->can_read(); }
+
+bool NodeLink::pointers_possible() const { return pointers_.enabled() && reads_possible(); }
 
 template <class Op>
 Asked NodeLink::ask_any(const Op& op, const AskOptions& options, ReplySink& sink) {
@@ -120,15 +128,15 @@ Asked NodeLink::ask_any(const Op& op, const AskOptions& options, ReplySink& sink
     if constexpr (requires { hashed.key; })
         hashed.key.hash = hash_key(hashed.key.bytes, welcome_.hash_seed);
     const Nature of = nature(hashed);
-    if (must_wait(of, order_, reads_)) {
+    if (must_wait(of, order_of(of, options), order_, reads_)) {
         counters_.node_ordered.add(1);
         was_ordered_ = true;
-        return Asked::busy;
+        return Asked::ordered;
     }
     return write(hashed, options, sink);
 }
 
-// Puts the request into the frame of this tick. Its key's hash is set.
+// Writes the request into the frame of this tick. Its key's hash is set.
 template <class Op>
 Asked NodeLink::write(const Op& op, const AskOptions& options, ReplySink& sink) {
     const Nature of = nature(op);
@@ -150,7 +158,6 @@ Asked NodeLink::write(const Op& op, const AskOptions& options, ReplySink& sink) 
     const size_t bytes = protocol::request_bytes(there, with) + follows.size();
     Exchange& exchange = exchanges_.open(options, sink, uint32_t(bytes));
     exchange.kind = of.kind;
-    exchange.mutation = of.mutation && of.key != nullptr;
     exchange.wants_grant = with.want_grant;
     exchange.sequence = place.sequence;
     exchange.frame = place.frame;
@@ -161,13 +168,14 @@ Asked NodeLink::write(const Op& op, const AskOptions& options, ReplySink& sink) 
     if (of.mutation) {
         exchange.order = follows.empty() ? KeyOrder::Kind::mutation : KeyOrder::Kind::large;
         if (of.key == nullptr) exchange.order = KeyOrder::Kind::flush;
-        order_.begun(*exchange.order, exchange.key_hash);
+        exchange.order_of = order_of(of, options);
+        order_.begun(*exchange.order, exchange.order_of);
     }
     if (!follows.empty()) {
         counters_.values_sent.add(1);
         exchange.value_owner = options.value;
         exchange.value = follows;
-        frames_->follow(exchange);
+        follow(exchange);
     }
     if (of.kind == RequestKind::get)
         counters_.get_twosided.add(1);
@@ -178,7 +186,18 @@ Asked NodeLink::write(const Op& op, const AskOptions& options, ReplySink& sink) 
     return Asked::accepted;
 }
 
+// The frame announced the value, so the node waits for it. Without memory the connection ends with this tick.
+void NodeLink::follow(Exchange& exchange) noexcept {
+    try {
+        frames_->follow(exchange);
+    } catch (const std::bad_alloc&) {
+        break_off(LinkDown::no_memory, std::string(no_memory_text));
+    }
+}
+
+// The reply to a get that could not be one-sided may show the key's access count.
 Asked NodeLink::ask(const GetOp& op, const AskOptions& options, ReplySink& sink) {
+    if (!options.one_sided && up()) notes_.shown(hash_key(op.key.bytes, welcome_.hash_seed));
     return ask_any(op, options, sink);
 }
 Asked NodeLink::ask(const StoreOp& op, const AskOptions& options, ReplySink& sink) {
@@ -207,7 +226,7 @@ Asked NodeLink::ask(const StatsOp& op, const AskOptions& options, ReplySink& sin
 Asked NodeLink::get(const GetOp& op, const AskOptions& options, ReplySink& sink, uint64_t now_ns) {
     if (!up() || down_.has_value()) return Asked::down;
     const bool by_pointer = op.lease && pointers_.enabled();
-    if (!options.one_sided || !channel_->can_read()) return ask(op, options, sink);
+    if (!options.one_sided || !reads_possible()) return ask(op, options, sink);
     if (!by_pointer && !index_.enabled()) return ask(op, options, sink);
     CHECK(!op.touch.has_value());
     CHECK(!op.vivify.has_value());
@@ -215,14 +234,18 @@ Asked NodeLink::get(const GetOp& op, const AskOptions& options, ReplySink& sink,
     CHECK(!op.peek);
     GetOp hashed = op;
     hashed.key.hash = hash_key(op.key.bytes, welcome_.hash_seed);
-    const uint64_t key_hash = hashed.key.hash;
-    if (order_.changing(key_hash) || !order_.reads_may_begin(key_hash)) {
+    const KeyOrder::Of of{options.session, hashed.key.hash};
+    if (order_.changing(of)) {
         counters_.pointer_bypassed.add(1);
         return ask(op, options, sink);
     }
     if (by_pointer && pointers_.begin(*channel_, hashed, options, sink, now_ns)) return Asked::accepted;
     if (index_.enabled() && index_.begin(*channel_, hashed, options, sink)) return Asked::accepted;
     return ask(op, options, sink);
+}
+
+void NodeLink::expect(std::string_view key) const {
+    if (up() && pointers_possible()) pointers_.prefetch(hash_key(key, welcome_.hash_seed));
 }
 
 void NodeLink::ask_fallbacks() {
@@ -235,13 +258,13 @@ void NodeLink::ask_fallbacks() {
     reads_.ask_two_sided([&](const Reads::Fallback& get) {
         if (!can_ask()) return false;
         if (write(get.op, get.options, get.sink) != Asked::accepted) return false;
-        told_ = true;  // for flush(): there is something to be sent
+        told_ = true;  // flush() must send it
         return true;
     });
 }
 
 bool NodeLink::note_access(uint64_t key_hash, uint64_t generation, uint64_t offset, uint32_t region) {
-    return notes_.note({key_hash, generation, offset, region, 1});
+    return notes_.note(key_hash, offset, region, generation);
 }
 
 void NodeLink::forget_sink(const ReplySink& sink) {

@@ -17,12 +17,12 @@ namespace farcached::proxy {
 
 namespace {
 
-constexpr uint32_t points_plain = 100;     // of a node, in libmemcached's unweighted ring
-constexpr uint32_t points_weighted = 160;  // of a node on average, in its weighted one
+constexpr uint32_t points_plain = 100;     // per node, in libmemcached's unweighted ring
+constexpr uint32_t points_weighted = 160;  // per node on average, in its weighted ring
 constexpr uint32_t points_per_digest = 4;  // words of an md5
-constexpr uint32_t port_unsaid = 11211;    // left out of what is hashed
+constexpr uint32_t port_unsaid = 11211;    // omitted from the hashed name
 
-// In the order of KeyHash, whose first is no function.
+// In the order of KeyHash, without its first, which is no function.
 constexpr std::array algorithms = {
     HASHKIT_HASH_DEFAULT,  HASHKIT_HASH_MD5,     HASHKIT_HASH_CRC,      HASHKIT_HASH_FNV1_64,
     HASHKIT_HASH_FNV1A_64, HASHKIT_HASH_FNV1_32, HASHKIT_HASH_FNV1A_32, HASHKIT_HASH_HSIEH,
@@ -44,8 +44,7 @@ bool parse_port(std::string_view text, uint32_t& port) {
     return error == std::errc() && end == text.data() + text.size();
 }
 
-// What a node's points are hashed from, without the number of the point. "[::1]:11300" is
-// "::1:11300".
+// The hashed name of a node, without the number of the point. "[::1]:11300" becomes "::1:11300".
 std::string hashed_name(const PlacementNode& node) {
     if (node.hash_as.empty()) return node.name;
     std::string_view host = node.hash_as;
@@ -60,7 +59,7 @@ std::string hashed_name(const PlacementNode& node) {
     return port == port_unsaid ? name : name + ":" + std::to_string(port);
 }
 
-// As many points as libmemcached gives it, whose arithmetic is in floats.
+// As many points as libmemcached gives the node; its arithmetic uses floats.
 uint32_t points_of(uint32_t weight, uint64_t total_weight, size_t nodes) {
     float share = float(weight) / float(total_weight);
     float digests = share * float(points_weighted) / float(points_per_digest) * float(nodes);
@@ -71,7 +70,7 @@ std::string quoted(std::string_view text) { return "'" + std::string(text) + "'"
 
 }  // namespace
 
-// What make() works on: the list, what is wrong with it, and the ring as it grows.
+// make()'s state: the list, its errors, and the growing ring.
 struct Placement::Draft {
     std::span<const PlacementNode> nodes;
     const PlacementOptions& options;
@@ -169,7 +168,7 @@ void Placement::Draft::build_weighted() {
             hashkit().md5_signature(reinterpret_cast<const unsigned char*>(text.data()),
                                      text.size(), md5.data());
             for (uint32_t word = 0; word < points_per_digest; word++) {
-                const unsigned char* at = &md5[word * 4];  // the lowest byte first
+                const unsigned char* at = &md5[word * 4];  // lowest byte first
                 uint32_t value =
                     uint32_t(at[3]) << 24 | uint32_t(at[2]) << 16 | uint32_t(at[1]) << 8 | at[0];
                 ring.push_back({value, node});
@@ -221,9 +220,8 @@ std::optional<uint32_t> Placement::point_of(uint32_t spot) const {
     return ring_[first_point(spot)].value;
 }
 
-// The first point at the spot or after it; past the last comes the first. The top bits say between
-// which two starts it is: one point or two on a good ring, and a binary search where a poor hash
-// crowds them.
+// The first point at the spot or after it; the ring wraps. The top bits of the spot give the two starts to search
+// between. On a good ring one or two points lie there; the binary search serves poor hashes.
 size_t Placement::first_point(uint32_t spot) const {
     size_t part = size_t(spot >> part_shift_);
     auto begin = ring_.begin() + starts_[part], end = ring_.begin() + starts_[part + 1];

@@ -20,12 +20,12 @@ uint64_t us_since_asked(const AskOptions& options, uint64_t now_ns) {
 
 }  // namespace
 
-PointerGets::PointerGets(const Parts& parts, bool verify_check)
+PointerGets::PointerGets(const Parts& parts)
     : table_(parts.table),
       reads_(parts.reads),
+      clock_(parts.clock),
       counters_(parts.counters),
-      notes_(parts.notes),
-      verify_check_(verify_check) {}
+      notes_(parts.notes) {}
 
 void PointerGets::greeted(const protocol::Welcome& welcome) {
     CHECK(reads_.live() == 0);
@@ -40,7 +40,7 @@ const protocol::RegionFact* PointerGets::region(uint32_t id) const {
     return at == regions_.end() ? nullptr : &*at;
 }
 
-// The table is shared, and whoever else writes there may be wrong (S9, S10).
+// Other processes write to the table, so its pointers are not trusted (S9, S10).
 bool PointerGets::usable(const fabric::RemotePtr& ptr) const {
     if (broken::s9_trust_pointer) return true;
     if (ptr.incarnation != incarnation_) return false;
@@ -49,6 +49,12 @@ bool PointerGets::usable(const fabric::RemotePtr& ptr) const {
     if (in == nullptr) return false;
     if (in->access == protocol::RegionAccess::none) return false;
     return fabric::inside(ptr, in->bytes);
+}
+
+// The largest possible item at that place: an item ends within its region.
+uint64_t PointerGets::item_bytes_max(const fabric::RemotePtr& ptr) const {
+    const protocol::RegionFact* in = region(ptr.region);
+    return in == nullptr || in->bytes < ptr.offset ? 0 : in->bytes - ptr.offset;
 }
 
 // ---- pointers ---------------------------------------------------------------------------------------
@@ -60,7 +66,7 @@ void PointerGets::keep(const protocol::Grant& grant, const Earned& earned) {
     leased.ptr.offset = grant.offset;
     leased.ptr.generation = grant.generation;
     leased.ptr.region = grant.region;
-    leased.ptr.length = grant.length;
+    leased.ptr.length = fabric::read_length(grant.length, grant.capacity);
     const bool of_this_item = grant.length == layout::item_bytes(earned.key_len, earned.value_len);
     const protocol::RegionFact* in = region(grant.region);
     const bool fits = in != nullptr && protocol::grant_fits(grant, in->bytes);
@@ -79,29 +85,23 @@ uint64_t PointerGets::lease_end(uint32_t term_ms, uint64_t sent_ns, uint64_t rec
     return from + term_ns - term_ns / uint64_t(clock_rate_error) - 1;
 }
 
-bool PointerGets::renew(const protocol::AccessRecord& item, uint32_t term_ms, uint64_t report_sent_ns,
+bool PointerGets::renew(const protocol::ItemAccess& item, uint32_t term_ms, uint64_t report_sent_ns,
                         uint64_t received_ns) {
     CHECK(report_sent_ns <= received_ns);
     if (table_ == nullptr) return false;
-    return table_->extend(item.hash, {incarnation_, item.generation, item.offset, item.region},
+    return table_->extend(item.hash, {incarnation_, item.offset, item.region},
                           lease_end(term_ms, report_sent_ns, received_ns), received_ns);
 }
 
 void PointerGets::forget(uint64_t key_hash) {
-    notes_.forget(key_hash);
     if (table_ != nullptr) table_->forget(key_hash, incarnation_);
 }
 
-void PointerGets::drop(uint64_t key_hash, const fabric::RemotePtr& ptr) {
-    notes_.forget(key_hash);
-    table_->drop(key_hash, ptr.incarnation, ptr.generation);
-}
-
-void PointerGets::note_access(const Read& read) {
+void PointerGets::note_access(const Read& read, uint64_t generation) {
     const ByPointer& way = std::get<ByPointer>(read.way);
     const fabric::RemotePtr& ptr = way.leased.ptr;
     if (!read.op.no_bump && !read.counted)
-        notes_.note({read.op.key.hash, ptr.generation, ptr.offset, ptr.region, 1});
+        notes_.note(read.op.key.hash, ptr.offset, ptr.region, generation);
     const uint64_t place = way.entry % uses_.size();
     Uses& uses = uses_[place];
     if (uses.entry != way.entry && uses.count != 0) {
@@ -134,7 +134,7 @@ bool PointerGets::begin(fabric::Channel& channel, const protocol::GetOp& op,
     const fabric::RemotePtr& ptr = found.leased.ptr;
     if (!usable(ptr)) {
         counters_.read_invalid_length.add(1);
-        drop(op.key.hash, ptr);
+        table_->drop(op.key.hash, ptr);
         return false;
     }
     Read* read = reads_.open(op, options, sink, (size_t(ptr.length) + 7) / 8 * 8);
@@ -152,24 +152,25 @@ void PointerGets::judge(Read& read, uint64_t now_ns) {
         reads_.ask_node(read);
         return;
     }
-    const fabric::PointerCopy copy{read.landing, way.leased, now_ns};
-    std::optional<uint64_t> secret;
-    if (verify_check_) secret = check_secret_;
+    const fabric::RemotePtr& ptr = way.leased.ptr;
+    const uint64_t key_hash = read.op.key.hash;
+    const fabric::PointerCopy copy{read.landing, way.leased, now_ns, item_bytes_max(ptr), clock_.latest(now_ns)};
     using fabric::Outcome;
     const fabric::PointerRead judged =
-        fabric::judge_copy(copy, read.op.key.bytes, read.op.win_tokens, secret);
+        fabric::judge_copy(copy, read.op.key.bytes, read.op.win_tokens, check_secret_);
     if (judged.outcome == Outcome::hit) {
         counters_.get_onesided.add(1);
         counters_.get_onesided_us.add(us_since_asked(read.options, now_ns));
-        note_access(read);
-        reads_.answer(read, judged, way.leased.ptr.length);
+        note_access(read, judged.generation);
+        reads_.answer(read, judged, layout::item_bytes(read.op.key.bytes.size(), judged.meta.value_len));
         return;
     }
     const bool stale =
         judged.outcome == Outcome::generation || judged.outcome == Outcome::guard_dead;
     if (stale) counters_.pointer_stale.add(1);
     reads_.failed(read, judged.outcome);
-    if (judged.outcome != Outcome::tokens) drop(read.op.key.hash, way.leased.ptr);
+    if (!fabric::keeps_pointer(judged.outcome)) table_->drop(key_hash, ptr);
+    if (judged.outcome == Outcome::key) notes_.forget(key_hash);
     reads_.ask_node(read);
 }
 

@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// PointerGets: GETs by one READ through a remote pointer, and the pointers themselves: taken from replies, kept in the
-// table that processes share, dropped when they fail.
+// PointerGets: GETs by one READ through a remote pointer. It takes pointers from replies, keeps them in the shared
+// table, and drops those that fail.
 //
-// Owner: a NodeLink. What every one-sided GET has in common is in Reads (G1 to G3).
+// Owner: a NodeLink. Reads has the rules for every one-sided GET (G1 to G3).
 //
-// G4  A pointer is used only if it names the incarnation that was welcomed and lies in a region of it (S9).
-// G5  What was read is used only if the one validating function says so, by a clock read after the completion (S4).
+// G4  A pointer is used only if it names the welcomed incarnation and lies in one of its regions (S9).
+// G5  A READ's result is used only if the one validating function accepts it, by a clock read after the completion
+//     (S4).
 // G6  A lease counts from the first sending of the frame that earned it, or of the report that renewed it (S3).
+// G10 An older generation, another key or impossible lengths drop a pointer. A two-sided hit without a grant forgets
+//     it. A dead slot, a torn copy, a longer item and a passed expiry keep it. The slot stays with its key (S1), and
+//     the node's reply corrects the pointer.
 #pragma once
 
 #include <array>
@@ -16,6 +20,7 @@
 #include "fabric/channel.h"
 #include "protocol/handshake.h"
 #include "proxy/access_notes.h"
+#include "proxy/far_clock.h"
 #include "proxy/link_counters.h"
 #include "proxy/pointer_table.h"
 #include "proxy/reads.h"
@@ -24,29 +29,32 @@ namespace farcached::proxy {
 
 class PointerGets {
   public:
-    // All outlive this.
+    // All members outlive this.
     struct Parts {
-        PointerTable* table;  // nullptr: there are no pointers
+        PointerTable* table;  // nullptr: no pointers
         Reads& reads;
+        const FarClock& clock;
         LinkCounters& counters;
         AccessNotes& notes;
     };
-    PointerGets(const Parts& parts, bool verify_check);
+    explicit PointerGets(const Parts& parts);
     PointerGets(const PointerGets&) = delete;
     PointerGets& operator=(const PointerGets&) = delete;
 
     bool enabled() const { return table_ != nullptr && reads_.enabled(); }
 
-    // A new connection; of the welcome only what pointers need is kept.
+    // A new connection; keeps only the parts of the welcome that pointers need.
     void greeted(const protocol::Welcome& welcome);
 
-    // Posts a read if the key has a pointer that may be used. op.key.hash is under the node's seed.
+    // Prefetches the entry of a key whose begin() follows soon. The hash is under the node's seed.
+    void prefetch(uint64_t key_hash) const { table_->prefetch(key_hash); }
+    // Posts a READ if the key has a usable pointer. op.key.hash is under the node's seed.
     bool begin(fabric::Channel& channel, const protocol::GetOp& op, const AskOptions& options,
                ReplySink& sink, uint64_t now_ns);
-    // Judges one that completed before `now_ns`: answers it or has the node asked.
+    // Validates a read that completed before `now_ns`: answers it or falls back to the node.
     void judge(Read& read, uint64_t now_ns);
 
-    // A reply brought a pointer to the item of that key; frame_sent_ns: of the frame that earned it.
+    // Stores the pointer that a reply granted for that key; frame_sent_ns: of the frame that earned it.
     struct Earned {
         uint64_t key_hash = 0;
         uint32_t key_len = 0;
@@ -55,27 +63,27 @@ class PointerGets {
         uint64_t received_ns = 0;
     };
     void keep(const protocol::Grant& grant, const Earned& earned);
-    // A report was answered: the item that it told of is leased for term_ms from report_sent_ns on. True: so is the
-    // pointer to it, longer than before.
-    bool renew(const protocol::AccessRecord& item, uint32_t term_ms, uint64_t report_sent_ns, uint64_t received_ns);
-    // After a mutation whose reply brought none.
+    // A report's answer leased the slot of `item` for term_ms from report_sent_ns on. True: this extended the lease of
+    // its pointer.
+    bool renew(const protocol::ItemAccess& item, uint32_t term_ms, uint64_t report_sent_ns, uint64_t received_ns);
+    // After a reply that could have granted a pointer and did not.
     void forget(uint64_t key_hash);
 
-    // Tells the table of a tick's uses.
+    // Adds a tick's uses to the table's counts.
     void count_accesses();
 
   private:
     static uint64_t lease_end(uint32_t term_ms, uint64_t sent_ns, uint64_t received_ns);
     bool usable(const fabric::RemotePtr& ptr) const;
     const protocol::RegionFact* region(uint32_t id) const;
-    void note_access(const Read& read);
-    void drop(uint64_t key_hash, const fabric::RemotePtr& ptr);
+    uint64_t item_bytes_max(const fabric::RemotePtr& ptr) const;
+    void note_access(const Read& read, uint64_t generation);
 
     PointerTable* table_;
     Reads& reads_;
+    const FarClock& clock_;
     LinkCounters& counters_;
     AccessNotes& notes_;
-    bool verify_check_;
 
     uint64_t incarnation_ = 0;
     uint64_t check_secret_ = 0;
@@ -85,8 +93,8 @@ class PointerGets {
         uint64_t entry = 0;
         uint64_t count = 0;
     };
-    std::array<Uses, 64> uses_{};  // by entry
-    uint64_t used_ = 0;            // a bit for each of which the count is not 0
+    std::array<Uses, 64> uses_{};  // by entry number, modulo the size
+    uint64_t used_ = 0;            // one bit for each nonzero count
 };
 
 }  // namespace farcached::proxy

@@ -15,7 +15,7 @@ namespace {
 
 constexpr uint32_t fillers_tried_max = 256;
 
-// Of one byte, by the open file: threads do not matter, and nobody but the kernel takes it away.
+// A lock of one byte by the open file, independent of threads; only the kernel releases it.
 struct flock lock_of(uint16_t filler) {
     struct flock lock {};
     lock.l_type = F_WRLCK;
@@ -30,8 +30,9 @@ struct flock lock_of(uint16_t filler) {
 PointerTable::PointerTable(int fd, void* mapping, uint64_t entries, uint64_t seed, bool created)
     : fd_(fd), mapping_(mapping), entries_(entries), seed_(seed), created_(created),
       boards_(static_cast<char*>(mapping) + table_boards_offset(entries), entries, seed) {
-    // 0 is nobody. A number whose process still runs is passed over. Who finds no other shares the last one, by which at
-    // worst both report. Where the kernel grants no such locks, all are taken for dead, and the office goes round.
+    // 0 means no process. The number of a live process is skipped. After fillers_tried_max attempts a process shares
+    // the last number; at worst, two reporters result. If the kernel grants no such locks, all processes count as dead,
+    // and the reporter changes often.
     for (uint32_t tried = 0; tried < fillers_tried_max; tried++) {
         const uint64_t before = __atomic_fetch_add(&header()->fillers, 1, __ATOMIC_RELAXED);
         filler_ = uint16_t(1 + before % 0xffff);
@@ -51,64 +52,72 @@ bool PointerTable::attached(uint16_t filler) const {
     return fcntl(fd_, F_OFD_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
 }
 
-bool PointerTable::serves_as_well(const EntryCopy& copy, const fabric::LeasedPtr& leased,
-                                  uint64_t now_ns) const {
-    if (entry_state(copy, seed_) != EntryState::whole) return false;
-    if (copy[word_valid_until] <= now_ns) return false;
-    if (copy[word_generation] != leased.ptr.generation)
-        return copy[word_generation] > leased.ptr.generation;
-    return copy[word_valid_until] >= leased.valid_until_ns;
+// An entry whose lease ended is not merged: its slot may have belonged to another key since.
+fabric::LeasedPtr PointerTable::merged(const EntryCopy& copy, const fabric::LeasedPtr& told, uint64_t now_ns) const {
+    if (entry_state(copy, seed_) != EntryState::whole) return told;
+    if (copy[word_valid_until] <= now_ns) return told;
+    return fabric::merged(unpack_entry(copy), told);
 }
 
 uint64_t PointerTable::worth(const EntryCopy& copy, uint64_t now_ns) const {
     enum : uint64_t { free_entry, expired_entry, torn_entry, live_entries };
     switch (entry_state(copy, seed_)) {
         case EntryState::free: return free_entry;
-        case EntryState::torn: return torn_entry;  // somebody may be about to complete it
+        case EntryState::torn: return torn_entry;  // a process may be about to complete it
         case EntryState::whole: break;
     }
     if (copy[word_valid_until] <= now_ns) return expired_entry;
     return std::max<uint64_t>(copy[word_valid_until], live_entries);
 }
 
-bool PointerTable::extend(uint64_t key_hash, const ItemPlace& item, uint64_t valid_until_ns, uint64_t now_ns) {
+// The key's pointer to that slot, for any generation.
+std::optional<fabric::LeasedPtr> PointerTable::pointer_to(uint64_t key_hash, const Place& item) const {
     const SetPlace set = set_of(key_hash, entries_);
     NoPause unwatched;
     for (uint32_t n = 0; n < set_ways; n++) {
         const EntryCopy copy = load_entry(at(set.way(n)), unwatched);
         if (copy[word_key_hash] != key_hash) continue;
         if (copy[word_incarnation] != item.incarnation) continue;
-        if (copy[word_generation] != item.generation) continue;
         if (entry_state(copy, seed_) != EntryState::whole) continue;
-        fabric::LeasedPtr leased = unpack_entry(copy);
-        if (leased.ptr.offset != item.offset || leased.ptr.region != item.region) continue;
-        leased.valid_until_ns = valid_until_ns;
-        return put(key_hash, leased, now_ns) == Put::stored;
+        const fabric::LeasedPtr leased = unpack_entry(copy);
+        if (leased.ptr.offset == item.offset && leased.ptr.region == item.region) return leased;
     }
-    return false;
+    return std::nullopt;
 }
 
-bool PointerTable::drop(uint64_t key_hash, uint64_t incarnation, uint64_t generation) {
-    return drop_if(key_hash, incarnation, generation);
+bool PointerTable::extend(uint64_t key_hash, const Place& item, uint64_t valid_until_ns, uint64_t now_ns) {
+    std::optional<fabric::LeasedPtr> leased = pointer_to(key_hash, item);
+    if (!leased.has_value()) return false;
+    leased->valid_until_ns = valid_until_ns;
+    return put(key_hash, *leased, now_ns) == Put::stored;
+}
+
+uint64_t PointerTable::valid_until_ns(uint64_t key_hash, const Place& item) const {
+    const std::optional<fabric::LeasedPtr> leased = pointer_to(key_hash, item);
+    return leased.has_value() ? leased->valid_until_ns : 0;
+}
+
+bool PointerTable::drop(uint64_t key_hash, const fabric::RemotePtr& ptr) {
+    return drop_if(key_hash, ptr.incarnation, &ptr);
 }
 
 bool PointerTable::forget(uint64_t key_hash, uint64_t incarnation) {
-    return drop_if(key_hash, incarnation, std::nullopt);
+    return drop_if(key_hash, incarnation, nullptr);
 }
 
-bool PointerTable::drop_if(uint64_t key_hash, uint64_t incarnation,
-                           std::optional<uint64_t> generation) {
+bool PointerTable::drop_if(uint64_t key_hash, uint64_t incarnation, const fabric::RemotePtr* only) {
     const SetPlace set = set_of(key_hash, entries_);
     bool dropped = false;
     NoPause unwatched;
-    for (uint32_t n = 0; n < set_ways; n++) {  // all: two may have put it at once
+    for (uint32_t n = 0; n < set_ways; n++) {  // all: two processes may have put it at once
         uint64_t* entry = at(set.way(n));
         const EntryCopy copy = load_entry(entry, unwatched);
         if (copy[word_key_hash] != key_hash) continue;
         if (copy[word_incarnation] != incarnation) continue;
-        if (generation && copy[word_generation] != *generation) continue;
         if (entry_state(copy, seed_) != EntryState::whole) continue;
-        // Exchanged, not stored: whoever put something else there in between keeps it.
+        const fabric::RemotePtr held = unpack_entry(copy).ptr;
+        if (only != nullptr && (!same_place(held, *only) || held.generation != only->generation)) continue;
+        // Exchanged, not stored, so that an entry written in between survives.
         uint64_t check = copy[word_check];
         if (__atomic_compare_exchange_n(entry + word_check, &check, 0, false, __ATOMIC_RELAXED,
                                         __ATOMIC_RELAXED))

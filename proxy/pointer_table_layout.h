@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The shapes of the remote-pointer table, a shared-memory object that several processes map at once.
-// Little-endian, pinned here and by t/unit_pointer_table.cc. Change one and table_version goes up.
+// The layout of the remote-pointer table, a shared-memory object that several processes map at once. Little-endian,
+// pinned here and by t/unit_pointer_table.cc. A change of the layout increments table_version.
 //
-//   | header, padded to a page | entries, 64 bytes each, in sets of four | report boards (report_board_layout.h) |
+//    | header, padded to a page | entries, 64 bytes each, in sets of four | report boards (report_board_layout.h) |
 //
-// An entry is eight words. Each is loaded and stored whole, in any order, by anybody at any time; what makes
-// an entry one thing is `check`, a keyed hash of the six words before it. So a mixture of two pointers, left
-// by writers who overtook one another or died, is an entry whose check does not match: no pointer at all.
+// An entry is eight words. Any process may load or store each word whole, in any order, at any time. The word `check`,
+// a keyed hash of the six words before it, ties an entry together. Interleaved or unfinished writes leave an entry
+// whose check does not match: not a pointer.
 #pragma once
 
 #include <array>
@@ -23,7 +23,8 @@
 namespace farcached::proxy {
 
 constexpr uint64_t table_magic = 0x3130727470726166;  // "farptr01" in memory order
-constexpr uint32_t table_version = 2;  // 1 had no report boards
+// 1 had no report boards; before 3 a pointer and a board cell named one generation, and `len` was its item's length.
+constexpr uint32_t table_version = 3;
 constexpr uint64_t table_entries_offset = 4096;  // bytes from the start; entries begin on a page
 
 // ---- entry ------------------------------------------------------------------------------------------
@@ -31,8 +32,9 @@ constexpr uint64_t table_entries_offset = 4096;  // bytes from the start; entrie
 //  0         8            16                     24                               32          40           48     56
 //  | key hash| incarnation| region:16, offset:48 | reserved:16, filler:16, len:32 | generation| valid until| check| accesses |
 //
-// filler: which process stored it, by the number it got when it attached. check: 0 in a free or dropped
-// entry, never else. accesses: how often it was used, for statistics; not under the check, since it changes alone.
+// len: number of bytes to READ. generation: the oldest one accepted there. filler: number of the process that stored
+// the entry. check: 0 if and only if the entry is free or dropped. accesses: number of uses, for statistics; outside
+// the check, since it changes alone.
 enum Word : uint32_t {
     word_key_hash,
     word_incarnation,
@@ -51,13 +53,13 @@ static_assert(word_accesses + 1 == entry_words);
 using EntryCopy = std::array<uint64_t, entry_words>;
 static_assert(sizeof(EntryCopy) == 64, "an entry is one cache line");
 
-// Never 0, which says "free".
+// Never 0, which marks a free entry.
 inline uint64_t entry_check(const EntryCopy& copy, uint64_t seed) {
     uint64_t check = hash_bytes(copy.data(), checked_words * sizeof(uint64_t), seed);
     return check == 0 ? 1 : check;
 }
 
-// `leased.ptr` is well_formed(); otherwise it would not fit.
+// `leased.ptr` is well_formed(), so it fits.
 inline EntryCopy pack_entry(uint64_t key_hash, const fabric::LeasedPtr& leased, uint16_t filler,
                             uint64_t seed) {
     const fabric::RemotePtr& ptr = leased.ptr;
@@ -87,7 +89,7 @@ inline uint16_t filler_of(const EntryCopy& copy) { return uint16_t(copy[word_ext
 
 enum class EntryState : uint8_t {
     free,  // never filled, or dropped
-    torn,  // being written, left half written, or damaged: nothing in it may be used
+    torn,  // being written, incomplete or damaged: unusable
     whole,
 };
 
@@ -97,7 +99,7 @@ inline EntryState entry_state(const EntryCopy& copy, uint64_t seed) {
     return copy[word_check] == entry_check(copy, seed) ? EntryState::whole : EntryState::torn;
 }
 
-// `pause(n)` is called before the load or store number n: tests stop or kill there.
+// Calls `pause(n)` before load or store number n, where tests stop or kill the process.
 template <class Pause>
 EntryCopy load_entry(const uint64_t* shared, Pause& pause) {
     EntryCopy copy;
@@ -108,7 +110,7 @@ EntryCopy load_entry(const uint64_t* shared, Pause& pause) {
     return copy;
 }
 
-// The accesses too, if they were somebody else's.
+// Resets the accesses too, if they belong to another key.
 template <class Pause>
 void store_entry(uint64_t* shared, const EntryCopy& copy, bool reset_accesses, Pause& pause) {
     const uint32_t count = reset_accesses ? entry_words : entry_words - 1;
@@ -118,9 +120,9 @@ void store_entry(uint64_t* shared, const EntryCopy& copy, bool reset_accesses, P
     }
 }
 
-// Four neighbours are a set; a key is in the set of its hash's low bits, at home in one of the four by the top
-// bits, so that a hit usually touches one line. By Poisson, of the pointers held at half load 4 % do not fit
-// in their set, against 21 % with sets of one and 10 % of two; sets of eight would make a miss twice as dear.
+// Four neighbours are a set. The low bits of a key's hash choose its set, the top bits its home in the set; a hit
+// usually touches one line. At half load, by Poisson, 4 % of the pointers do not fit in their set (21 % with sets of
+// one). Sets of eight would double the cost of a miss.
 constexpr uint32_t set_ways = 4;
 
 struct SetPlace {
@@ -139,13 +141,13 @@ struct alignas(64) TableHeader {
     uint32_t version;
     uint32_t header_bytes;  // this struct's
     uint64_t
-        layout_hash;  // of sizes and places: two builds that disagree differ here, version or not
-    uint64_t boot_id[2];  // of the kernel's run: lease ends are on its clock
-    uint64_t clock_id;    // of the time namespace, whose CLOCK_BOOTTIME lease ends are on
+        layout_hash;  // of sizes and places: differs between incompatible builds, whatever the version
+    uint64_t boot_id[2];  // of the kernel's run, whose clock lease ends use
+    uint64_t clock_id;    // the time namespace whose CLOCK_BOOTTIME lease ends use
     uint64_t seed;        // of the checks; random
     uint64_t entries;     // a power of two
     uint64_t check;       // hash of everything above, under the magic
-    uint64_t fillers;     // how many processes have attached; the only word that changes
+    uint64_t fillers;     // processes attached so far; the only word that changes
     uint64_t reserved[6];
 };
 static_assert(sizeof(TableHeader) == 128);
@@ -160,14 +162,14 @@ static_assert(std::is_trivially_copyable_v<TableHeader>);
 constexpr uint64_t table_boards_offset(uint64_t entries) { return table_entries_offset + entries * sizeof(EntryCopy); }
 constexpr uint64_t table_bytes(uint64_t entries) { return table_boards_offset(entries) + boards_bytes(entries); }
 
-// A process that is attached holds a lock on one byte of the object, far behind its end, by its number (PointerTable, T6).
+// An attached process holds a lock on one byte far behind the object's end, at its number (PointerTable, T6).
 constexpr uint64_t table_attached_offset = UINT64_C(1) << 62;
 
 inline uint64_t header_check(const TableHeader& header) {
     return hash_bytes(&header, offsetof(TableHeader, check), table_magic);
 }
 
-// FNV-1a over all that a reader of the table relies on.
+// FNV-1a over all constants that a reader of the table relies on.
 constexpr uint64_t table_layout_hash() {
     uint64_t hash = UINT64_C(0xcbf29ce484222325);
     for (uint64_t n : {uint64_t(table_version), uint64_t(sizeof(TableHeader)), table_entries_offset,

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Attaching to a pointer table, or making it. The object of name /N is the file /dev/shm/N, as shm_open()
-// has it on Linux; it is opened by that path here, since the file that becomes a table has no name at first
-// (O_TMPFILE) and is linked to the name when it is complete. So whoever finds the name finds a whole table,
-// of two who make it at once one wins and the other attaches, and one who dies on the way leaves nothing.
+// Attaches to a pointer table, or makes it. The object /N is the file /dev/shm/N, as with shm_open() on Linux. It is
+// opened by path, since a new table starts as a file without a name (O_TMPFILE) and gets its name when it is complete.
+// So a name always leads to a whole table. Of two processes that make one at once, one wins and the other attaches; a
+// process that dies half way leaves nothing.
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -25,11 +25,11 @@ namespace farcached::proxy {
 namespace {
 
 constexpr const char* shm_folder = "/dev/shm";
-constexpr size_t name_bytes_max = 255;  // with its slash; NAME_MAX of every file system
+constexpr size_t name_bytes_max = 255;  // with the slash; NAME_MAX of every file system
 constexpr mode_t mode_wanted = 0600;
 constexpr uint32_t attempts_max = 16;
 
-using Failure = std::optional<TableFailure>;  // none: all is well
+using Failure = std::optional<TableFailure>;  // empty: success
 
 std::string path_of(const TableOptions& options) { return shm_folder + options.name; }
 
@@ -66,7 +66,7 @@ Failure check_options(const TableOptions& options) {
     return {};
 }
 
-// Is the file ours alone?
+// Is the file a regular file of ours, with mode 0600?
 Failure check_file(const struct stat& file, const TableOptions& options) {
     const std::string path = path_of(options);
     if (!S_ISREG(file.st_mode))
@@ -91,7 +91,7 @@ Failure check_file(const struct stat& file, const TableOptions& options) {
     return {};
 }
 
-// Do we understand it, and do its times mean what ours mean?
+// Is the layout ours, and do its times use our clock?
 Failure check_header(const TableHeader& header, uint64_t file_bytes, const TableOptions& options) {
     const std::string path = path_of(options);
     auto refuse = [&](TableRefusal reason, const std::string& why) {
@@ -142,11 +142,11 @@ struct Mapped {
     uint64_t seed;
     bool created;
 };
-struct Absent {};     // there is no file of that name
-struct Overtaken {};  // ... and now there is
+struct Absent {};     // no file has that name
+struct Overtaken {};  // ... and now one has
 using Attempt = std::variant<Mapped, TableFailure, Absent, Overtaken>;
 
-// A file that may not be opened: the answer is in its owner and mode, if it is one.
+// A file that cannot be opened: its owner and mode explain the refusal, if it exists.
 Attempt not_opened(int error, const TableOptions& options) {
     const std::string path = path_of(options);
     if (error == ENOENT) return Absent{};
@@ -159,14 +159,14 @@ Attempt not_opened(int error, const TableOptions& options) {
 
 Attempt attach(const TableOptions& options) {
     const std::string path = path_of(options);
-    // Nonblocking for the sake of what is not a file: a FIFO would wait.
+    // Nonblocking, since opening a FIFO would wait.
     fabric::Descriptor file(::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
     if (!file) return not_opened(errno, options);
     struct stat status;
     if (fstat(file.get(), &status) != 0)
         return system_failed(path, "fstat", errno, "choose another pointer_table.path");
     if (Failure failure = check_file(status, options)) return *failure;
-    // Read, not mapped, until it is known what it is; and a copy cannot change after it was checked.
+    // Read, not mapped, until checked; a copy cannot change after the check.
     TableHeader header;
     ssize_t got = pread(file.get(), &header, sizeof header, 0);
     if (got < 0) return system_failed(path, "pread", errno, "choose another pointer_table.path");
@@ -192,11 +192,11 @@ void write_header(void* mapping, const TableOptions& options) {
     std::memcpy(mapping, &header, sizeof header);
 }
 
-// Mode and memory for a file without a name. posix_fallocate, not ftruncate: memory that is promised and
-// not there would be a SIGBUS at some store later.
+// Sets mode and memory of a file without a name. posix_fallocate, not ftruncate: missing memory would cause a SIGBUS at
+// a later store.
 Failure prepare(int fd, const TableOptions& options) {
     const std::string path = path_of(options);
-    if (fchmod(fd, mode_wanted) != 0)  // whatever the umask made of it
+    if (fchmod(fd, mode_wanted) != 0)  // whatever the umask
         return system_failed(path, "fchmod", errno, "see what is mounted at /dev/shm");
     const uint64_t bytes = table_bytes(options.entries);
     int error;
@@ -205,7 +205,7 @@ Failure prepare(int fd, const TableOptions& options) {
     } while (error == EINTR);
     if (error == 0) return {};
     return system_failed(path, "posix_fallocate of " + std::to_string(bytes >> 10) + " KiB", error,
-                         "give /dev/shm more room or lower pointer_table.entries (68 bytes each)");
+                         "give /dev/shm more room or lower pointer_table.entries (67 bytes each)");
 }
 
 Attempt create(const TableOptions& options, FunctionRef<void(TableStep)> steps) {
@@ -244,6 +244,14 @@ std::optional<uint8_t> hex_digit(char c) {
 
 }  // namespace
 
+std::string table_name(std::string configured, uid_t user) {
+    constexpr std::string_view specifier = "%U";
+    const std::string id = std::to_string(user);
+    for (size_t at = configured.find(specifier); at != configured.npos; at = configured.find(specifier, at + id.size()))
+        configured.replace(at, specifier.size(), id);
+    return configured;
+}
+
 std::variant<TableHost, TableFailure> TableHost::of_this_process() {
     static constexpr const char* boot_path = "/proc/sys/kernel/random/boot_id";
     fabric::Descriptor file(::open(boot_path, O_RDONLY | O_CLOEXEC));
@@ -263,7 +271,7 @@ std::variant<TableHost, TableFailure> TableHost::of_this_process() {
         }
     }
     if (digits != 32) return failed("holds no boot id; /proc must be the kernel's own");
-    struct stat clock;  // not there before Linux 5.6: then there is one clock only
+    struct stat clock;  // absent before Linux 5.6, which has one clock only
     if (stat("/proc/self/ns/time", &clock) == 0) host.clock_id = clock.st_ino;
     return host;
 }

@@ -11,12 +11,19 @@ namespace farcached::proxy {
 
 // ---- slots and buffers ------------------------------------------------------------------------------
 
+// Reserves all lists at once: after this, a read allocates memory only when the node is asked.
+void Reads::have_free_slot() {
+    if (!free_.empty()) return;
+    const size_t most = reads_.size() + 1;
+    for (std::vector<uint32_t>* list : {&free_, &landed_, &settling_})
+        if (list->capacity() < most) list->reserve(2 * most);
+    if (awaited_.capacity() < most) awaited_.reserve(2 * most);
+    reads_.emplace_back();
+    reads_.back().number_ = uint32_t(reads_.size() - 1);
+    free_.push_back(reads_.back().number_);
+}
+
 Read& Reads::free_slot() {
-    if (free_.empty()) {
-        reads_.emplace_back();
-        reads_.back().number_ = uint32_t(reads_.size() - 1);
-        free_.push_back(reads_.back().number_);
-    }
     Read& read = reads_[free_.back()];
     free_.pop_back();
     CHECK(read.state_ == Read::State::free);
@@ -26,6 +33,7 @@ Read& Reads::free_slot() {
 Read* Reads::open(const protocol::GetOp& op, const AskOptions& options, ReplySink& sink,
                   size_t bytes) {
     uint64_t* landing = nullptr;
+    have_free_slot();
     if (live_ < reads_max_) landing = pool_->lend(bytes);
     if (landing == nullptr) {
         counters_.read_unposted.add(1);
@@ -43,10 +51,11 @@ Read* Reads::open(const protocol::GetOp& op, const AskOptions& options, ReplySin
     std::memcpy(read.key_.data(), op.key.bytes.data(), op.key.bytes.size());
     read.op.key.bytes = {read.key_.data(), op.key.bytes.size()};
     live_++;
-    order_.begun(KeyOrder::Kind::read, op.key.hash);
+    const KeyOrder::Of of{options.session, op.key.hash};
+    order_.begun(KeyOrder::Kind::read, of);
     read.ordered_ = true;
     read.place_ = uint32_t(awaited_.size());
-    awaited_.push_back({op.key.hash, read.number_});
+    awaited_.push_back({of, read.number_});
     next_deadline_ns_ = std::min(next_deadline_ns_, options.deadline_ns);
     return &read;
 }
@@ -76,16 +85,21 @@ void Reads::release_landing(Read& read) {
 void Reads::release_order(Read& read) {
     if (!read.ordered_) return;
     read.ordered_ = false;
-    order_.over(KeyOrder::Kind::read, read.op.key.hash);
     CHECK(awaited_[read.place_].number == read.number_);
+    order_.over(KeyOrder::Kind::read, awaited_[read.place_].of);
     awaited_[read.place_] = awaited_.back();
     reads_[awaited_[read.place_].number].place_ = read.place_;
     awaited_.pop_back();
 }
 
-bool Reads::awaited(uint64_t key_hash) const {
-    auto is_it = [&](const Awaited& one) { return one.key_hash == key_hash; };
+bool Reads::awaited(KeyOrder::Of of) const {
+    auto is_it = [&](const Awaited& one) { return one.of == of; };
     return std::any_of(awaited_.begin(), awaited_.end(), is_it);
+}
+
+bool Reads::awaited_of_session(uint64_t session) const {
+    auto is_its = [&](const Awaited& one) { return one.of.session == session; };
+    return std::any_of(awaited_.begin(), awaited_.end(), is_its);
 }
 
 bool Reads::make_room(Read& read, size_t bytes) {
@@ -147,7 +161,7 @@ void Reads::count_completion(fabric::ReadStatus status) {
 }
 
 void Reads::settle(FunctionRef<void(Read&)> judge) {
-    CHECK(settling_.empty());  // sinks do not drive the link
+    CHECK(settling_.empty());  // sinks do not call the link's ready(), flush() or tick()
     settling_.swap(landed_);
     for (uint32_t number : settling_) {
         Read& read = reads_[number];
@@ -202,6 +216,7 @@ void Reads::failed(const Read& read, fabric::Outcome outcome) {
     switch (outcome) {
         case Outcome::generation: return count(read, counters_.read_invalid_generation, "generation");
         case Outcome::guard_dead: return count(read, counters_.read_invalid_dead, "dead");
+        case Outcome::grown: return count(read, counters_.read_invalid_grown, "grown");
         case Outcome::key: return count(read, counters_.read_invalid_key, "key");
         case Outcome::bounds: return count(read, counters_.read_invalid_length, "length");
         case Outcome::check: return count(read, counters_.read_invalid_crc, "crc");
@@ -211,7 +226,7 @@ void Reads::failed(const Read& read, fabric::Outcome outcome) {
         case Outcome::tokens: return count(read, counters_.read_tokens, "tokens");
         case Outcome::hit:
         case Outcome::not_found:
-        case Outcome::moved: break;  // not of a private copy
+        case Outcome::moved: break;  // impossible for a private copy
     }
     CHECK(outcome == Outcome::lease);
 }
@@ -247,8 +262,9 @@ void Reads::fail_unasked(const Failed& why) {
     }
 }
 
-void Reads::expire(uint64_t now_ns, uint64_t progress_ns) {
-    if (now_ns < next_deadline_ns_) return;
+bool Reads::expire(uint64_t now_ns, uint64_t progress_ns) {
+    if (now_ns < next_deadline_ns_) return false;
+    bool any = false;
     next_deadline_ns_ = UINT64_MAX;
     for (size_t i = 0; i < reads_.size(); i++) {
         Read& read = reads_[i];
@@ -263,11 +279,14 @@ void Reads::expire(uint64_t now_ns, uint64_t progress_ns) {
         counters_.node_timeouts.add(1);
         if (broken::s12_reuse_at_timeout) release_landing(read);
         fail(read, {AskFailure::timed_out, std::nullopt});
+        any = true;
     }
+    return any;
 }
 
 void Reads::fail_all(const Failed& why) {
     landed_.clear();
+    settling_.clear();  // non-empty if memory ran out half way
     two_sided_.clear();
     for (size_t i = 0; i < reads_.size(); i++) {
         Read& read = reads_[i];

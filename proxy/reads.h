@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Reads: GETs that are answered by one-sided READs, from the first READ posted to the answer, whether a remote pointer
-// or the index leads the way (PointerGets, IndexGets: they say what is READ, and what it is worth).
+// Reads: GETs answered by one-sided READs, from the first READ posted to the answer. PointerGets and IndexGets choose
+// the READs and validate their results.
 //
 // Owner: a NodeLink.
 //
@@ -9,11 +9,12 @@
 //                             ^                   |  |                    ^
 //                             +--- post() again --+  +---> two_sided -----+     (asked of the node, once)
 //
-// G1  Every read tells its sink exactly once, or hands it to the exchange that asks the node instead.
-// G2  A landing buffer goes back to the pool when all its READs have completed, or after the channel was destroyed; not
-//     when whoever waited gave up (S12).
-// G3  What was READ is judged by a clock read after its completion, one reading for all that completed in a turn (S4).
-// G9  Every READ that was posted is counted once more, as completed or as failed with its reason, when it is over.
+// G1  Every read calls its sink exactly once, or passes it to the exchange that asks the node instead.
+// G2  A landing buffer returns to the pool when all its READs have completed, or after the channel was destroyed. A
+//     timeout of the request does not return it (S12).
+// G3  A READ is validated by a clock read after its completion; READs that complete together share one clock reading
+//     (S4).
+// G9  Every posted READ is counted again at its end, as completed or as failed with its reason.
 
 #pragma once
 
@@ -36,20 +37,20 @@
 
 namespace farcached::proxy {
 
-// By a pointer, and by which entry of the table.
+// By a pointer, with the number of its table entry.
 struct ByPointer {
     fabric::LeasedPtr leased;
     uint64_t entry = 0;
 };
 
 struct Read {
-    protocol::GetOp op;  // its key is the read's own, its hash under the node's seed
+    protocol::GetOp op;  // the read owns its key; its hash is under the node's seed
     AskOptions options;
     std::variant<ByPointer, fabric::IndexProbe> way;
     uint64_t* landing = nullptr;
-    fabric::ReadStatus status = fabric::ReadStatus::done;  // of the worst of its READs
-    bool refused = false;  // the channel took some READs of this round and then no more
-    bool counted = false;  // at the node, by the channel: it is not to be told
+    fabric::ReadStatus status = fabric::ReadStatus::done;  // the worst of its READs
+    bool refused = false;  // the channel took only some READs of this round
+    bool counted = false;  // at the node, by the channel, so not reported
 
   private:
     friend class Reads;
@@ -57,30 +58,30 @@ struct Read {
     uint32_t number_ = 0;
     uint32_t under_way_ = 0;  // READs
     size_t landing_bytes_ = 0;
-    ReplySink* sink_ = nullptr;  // nullptr: was told
-    bool ordered_ = false;       // counted in the order of keys, and awaited: somebody waits for it
-    uint32_t place_ = 0;         // among those, if so
+    ReplySink* sink_ = nullptr;  // nullptr: the sink was called
+    bool ordered_ = false;       // counted in the key order, and listed in awaited_
+    uint32_t place_ = 0;         // index in awaited_, while ordered_
     std::array<char, limits::key_bytes_max> key_;
 };
 
-// Who wants to hear of one-sided reads that were of no use; from within the link's calls.
+// Receives failed one-sided reads, from within the link's calls.
 class ReadEvents {
   public:
     virtual ~ReadEvents() = default;
-    // Of the key's. why: a literal, as the counters read_invalid_* end, or "tokens" or "transport".
+    // key: the key read. why: a literal, the end of a counter's name read_invalid_*, or "tokens" or "transport".
     virtual void read_failed(std::string_view key, bool by_index, std::string_view why) = 0;
 };
 
 class Reads {
   public:
-    // A GET whose READs told nothing, to be asked of the node.
+    // A GET whose READs proved nothing, to be sent to the node.
     struct Fallback {
         const protocol::GetOp& op;
         const AskOptions& options;
         ReplySink& sink;
     };
 
-    // All references outlive this. pool: nullptr turns one-sided reads off.
+    // All references outlive this. pool: nullptr disables one-sided reads.
     Reads(fabric::BufferPool* pool, KeyOrder& order, const FarClock& clock, LinkCounters& counters, ReadEvents& events,
           uint32_t reads_max, bool count_reads)
         : pool_(pool),
@@ -95,46 +96,49 @@ class Reads {
 
     bool enabled() const { return pool_ != nullptr; }
     uint32_t live() const { return live_; }
-    // Does anybody wait for a read of that key? KeyOrder, which is asked first, takes two keys for one now and then.
-    bool awaited(uint64_t key_hash) const;
+    // Does that session wait for a read of that key? Exact, while KeyOrder may confuse two keys.
+    bool awaited(KeyOrder::Of of) const;
+    // Does that session wait for any read?
+    bool awaited_of_session(uint64_t session) const;
 
-    // For who leads the way. A read with room for so many bytes; nullptr: there is none (read_unposted). At least one
-    // post() follows, or cancel().
+    // For PointerGets and IndexGets. Opens a read with a buffer of `bytes`; nullptr: no room (read_unposted). At least
+    // one post() follows, or cancel().
     Read* open(const protocol::GetOp& op, const AskOptions& options, ReplySink& sink, size_t bytes);
-    // Nothing of it is under way: as if it had not been opened.
+    // Undoes open(); nothing of the read is under way.
     void cancel(Read& read);
-    // One READ of this round; false: the channel takes no more (read_unposted).
+    // Posts one READ of this round; false: the channel takes no more (read_unposted).
     bool post(fabric::Channel& channel, Read& read, const fabric::RemotePtr& ptr, uint64_t* to);
-    // The same, of the item itself: counted at its node, if that is how it learns of reads.
+    // Posts the READ of the item itself; the node's counters count it if access tracking uses them.
     bool post_item(fabric::Channel& channel, Read& read, const fabric::RemotePtr& ptr, uint64_t* to);
-    // A landing buffer of so many bytes, when nothing is under way.
+    // Replaces the landing buffer by one of `bytes`, while no READ is under way.
     bool make_room(Read& read, size_t bytes);
-    // Of what landed, one of these two, or post().
+    // After the READs landed, the caller calls answer(), ask_node() or post().
     void answer(Read& read, const fabric::PointerRead& found, uint64_t item_bytes);
     void ask_node(Read& read);
-    // Why it was of no use: counted, and told.
+    // Counts and reports why the read failed.
     void failed(const Read& read, fabric::Outcome outcome);
     void failed_transport(const Read& read);
 
     void completed(uint64_t token, fabric::ReadStatus status);
     bool anything_completed() const { return !landed_.empty(); }
-    // Calls for each that landed and that somebody still waits for.
+    // Calls `judge` for each landed read whose sink still waits.
     void settle(FunctionRef<void(Read&)> judge);
 
-    // Hands out, oldest first, what is to be asked of the node, as long as `ask` accepts.
+    // Passes the GETs for the node to `ask`, oldest first, as long as it accepts.
     void ask_two_sided(FunctionRef<bool(const Fallback&)> ask);
-    // The node is not to be asked any more.
+    // The node takes no more requests: fails the GETs that wait for it.
     void fail_unasked(const Failed& why);
     bool anything_to_ask() const { return !two_sided_.empty(); }
 
-    // Fails those whose deadline has passed.
-    void expire(uint64_t now_ns, uint64_t progress_ns);
+    // Fails reads past their deadline.
+    bool expire(uint64_t now_ns, uint64_t progress_ns);
     uint64_t next_deadline_ns() const { return next_deadline_ns_; }
-    // The channel was destroyed: all buffers come back, all who wait are told.
+    // The channel was destroyed: returns all buffers and fails all reads.
     void fail_all(const Failed& why);
     void forget_sink(const ReplySink& sink);
 
   private:
+    void have_free_slot();
     Read& free_slot();
     bool post(fabric::Channel& channel, Read& read, const fabric::ReadRequest& request);
     void close(Read& read);
@@ -152,13 +156,13 @@ class Reads {
     uint32_t reads_max_;
     bool count_reads_;
 
-    std::deque<Read> reads_;  // grows up to reads_max_; addresses stay
+    std::deque<Read> reads_;  // grows up to reads_max_; addresses stay valid
     std::vector<uint32_t> free_;
     std::vector<uint32_t> landed_;
     std::vector<uint32_t> settling_;
     std::deque<uint32_t> two_sided_;
     struct Awaited {
-        uint64_t key_hash = 0;
+        KeyOrder::Of of;
         uint32_t number = 0;
     };
     std::vector<Awaited> awaited_;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Reconnect: when a connection that could not be made, or was lost, is tried again: after a time that doubles with
-// each failure, up to a bound, and is never the same for two who failed together.
+// Reconnect: the delay before a failed or lost connection is tried again. It doubles with each failure up to a bound,
+// with jitter, so that links that fail together do not reconnect together.
+// Owner: a NodeLink.
 #pragma once
 
 #include <cstdint>
@@ -9,20 +10,22 @@ namespace farcached::proxy {
 
 struct ReconnectConfig {
     uint64_t first_ns = 50'000'000;         // after the first failure
-    uint64_t longest_ns = 2'000'000'000;    // after many
-    uint64_t mismatch_ns = 60'000'000'000;  // after the node said that versions do not meet
+    uint64_t longest_ns = 2'000'000'000;    // upper bound
+    uint64_t mismatch_ns = 60'000'000'000;  // after the node refused our versions
 };
 
 class Reconnect {
   public:
-    // seed: chance is an argument; other for every link.
+    // seed: for the jitter; differs by link.
     Reconnect(const ReconnectConfig& config, uint64_t seed);
 
-    // Until the next try: between half and all of first_ns * 2^(failures before), no more than longest_ns.
+    // Delay after a failure: between half and all of first_ns * 2^(failures before), at most longest_ns.
     uint64_t failed();
-    // As failed(), for what does not mend by itself: between half and all of mismatch_ns.
+    // Between half and all of first_ns, for a failure that neither the node nor the network caused.
+    uint64_t soon() { return jittered(config_.first_ns); }
+    // As failed(), for a failure that lasts: between half and all of mismatch_ns.
     uint64_t mismatched();
-    // It was up for a while: the next failure is the first again.
+    // The link was up for a while: the next failure counts as the first again.
     void recovered() { failures_ = 0; }
     uint32_t failures() const { return failures_; }
 

@@ -36,9 +36,20 @@ bool is_hit(const protocol::ReplyOp& op) {
     return get != nullptr && get->status == protocol::GetReply::Status::hit;
 }
 
+// Could this reply have granted a pointer?
+bool could_grant(const protocol::ReplyOp& op) {
+    using Store = protocol::StoreReply::Status;
+    using Arith = protocol::ArithReply::Status;
+    if (const auto* store = std::get_if<protocol::StoreReply>(&op)) return store->status == Store::stored;
+    if (const auto* arith = std::get_if<protocol::ArithReply>(&op))
+        return arith->status == Arith::ok || arith->status == Arith::vivified;
+    return is_hit(op);
+}
+
 uint32_t value_len_of(const protocol::ReplyOp& op) {
     if (const auto* get = std::get_if<protocol::GetReply>(&op)) return get->meta.value_len;
     if (const auto* store = std::get_if<protocol::StoreReply>(&op)) return store->value_len;
+    if (const auto* arith = std::get_if<protocol::ArithReply>(&op)) return arith->meta.value_len;
     return 0;
 }
 
@@ -73,15 +84,20 @@ FrameError RepliesIn::replies(const protocol::Frame& frame, uint64_t now_ns) {
     }
 }
 
+// A delete keeps the key's pointer, as does a mutation without an answer. A later set may revive the slot (S1); until
+// then a READ meets a dead guard.
 void RepliesIn::note_pointer(Exchange& exchange, const protocol::NodeReply& reply, uint64_t now_ns) {
-    if (reply.grant.has_value() && exchange.wants_grant) {
+    if (!exchange.wants_grant) return;
+    if (reply.grant.has_value()) {
         parts_.pointers.keep(*reply.grant,
                              {exchange.key_hash, exchange.key_len, value_len_of(reply.op),
                               parts_.frames.sent_ns(exchange.frame), now_ns});
         return;
     }
-    if (exchange.wants_grant && is_hit(reply.op)) parts_.counters.lease_denied.add(1);
-    if (exchange.mutation) parts_.pointers.forget(exchange.key_hash);
+    if (!could_grant(reply.op)) return;
+    parts_.counters.lease_denied.add(1);
+    parts_.counters.count_denied(reply.denied);
+    parts_.pointers.forget(exchange.key_hash);
 }
 
 void RepliesIn::to_host_times(protocol::ReplyOp& op) const {
@@ -178,13 +194,12 @@ void RepliesIn::drop_received(Exchange& exchange) {
 void RepliesIn::fail(Exchange& exchange, const Failed& why) {
     drop_received(exchange);
     const Exchanges::Sink to = parts_.exchanges.take_sink(exchange);
-    if (exchange.order.has_value()) parts_.order.over(*exchange.order, exchange.key_hash);
+    if (exchange.order.has_value()) parts_.order.over(*exchange.order, exchange.order_of);
     exchange.order.reset();
-    if (exchange.mutation) parts_.pointers.forget(exchange.key_hash);
     if (to.sink != nullptr) to.sink->failed(to.cookie, why);
 }
 
-// The slot is free again when the sink is told: it may ask at once.
+// Frees the slot before the sink's call, which may submit a new request at once.
 void RepliesIn::tell(Exchange& exchange, protocol::ReplyOp&& op, std::string_view value,
                      std::unique_ptr<char[]> owned) {
     if (owned != nullptr) large_bytes_ -= exchange.progress.total;
@@ -197,7 +212,7 @@ void RepliesIn::tell(Exchange& exchange, protocol::ReplyOp&& op, std::string_vie
 }
 
 void RepliesIn::close(Exchange& exchange) {
-    if (exchange.order.has_value()) parts_.order.over(*exchange.order, exchange.key_hash);
+    if (exchange.order.has_value()) parts_.order.over(*exchange.order, exchange.order_of);
     parts_.frames.take_back(exchange);
     parts_.frames.answered(exchange.frame);
     parts_.exchanges.close(exchange);

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// RepliesIn: frames of replies and pieces of values of one connection, matched with the exchanges that they answer.
+// RepliesIn: one connection's frames of replies and pieces of values, matched with the exchanges that they answer.
 //
 // Owner: a NodeLink, one per connection.
-// A1  A reply is believed only if it is to a request that was sent, of its kind, and the first to it; else the
-//     connection ends (reply_stranger).
-// A2  A value that follows in pieces is put together here and told whole. Memory is taken when its first piece comes;
-//     all of them together take no more than large_bytes_max beyond one value, and what finds no room fails and is
-//     thrown away as it comes.
-// A3  Sinks are told from within; what they ask meanwhile is only written down.
+// A1  A reply is accepted only if it is the first to a request that was sent, and of its kind. Otherwise the connection
+//     ends (reply_stranger).
+// A2  A value in pieces is assembled here and passed on whole. Its memory is allocated when its first piece arrives.
+//     All such values take at most large_bytes_max beyond one value; a value without room fails, and its pieces are
+//     discarded.
+// A3  Sinks are called from within; their new requests are only queued.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +25,7 @@ namespace farcached::proxy {
 
 class RepliesIn {
   public:
-    // All outlive this.
+    // All members outlive this.
     struct Parts {
         Exchanges& exchanges;
         FramesOut& frames;
@@ -39,12 +39,12 @@ class RepliesIn {
     RepliesIn(const RepliesIn&) = delete;
     RepliesIn& operator=(const RepliesIn&) = delete;
 
-    // now_ns: read after the frame had come.
+    // now_ns: read after the frame arrived.
     protocol::FrameError replies(const protocol::Frame& frame, uint64_t now_ns);
     protocol::FrameError chunk(const protocol::Frame& frame);
     protocol::FrameError unlent(const protocol::Frame& frame);
 
-    // Ends an exchange without an answer: its sink is told, if it was not. The exchange stays, late.
+    // Ends an exchange without an answer: calls its sink, unless it is late. The exchange stays, late.
     void fail(Exchange& exchange, const Failed& why);
 
     uint64_t large_bytes() const { return large_bytes_; }

@@ -12,28 +12,19 @@ namespace farcached::proxy {
 
 namespace {
 
-using protocol::AccessRecord;
+using protocol::ItemAccess;
 
-constexpr uint32_t attempts_max = 4;  // whoever is overtaken more often lets it be
-constexpr uint32_t region_max = 0xffff;
+constexpr uint32_t attempts_max = 4;  // after that many races the call returns without effect
 
 bool exchange(uint64_t* word, uint64_t expected, uint64_t wanted) {
     return __atomic_compare_exchange_n(word, &expected, wanted, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
 }
 
-bool fits(const AccessRecord& item) {
-    if (item.region > region_max) return false;
-    if (item.offset > fabric::remote_offset_max) return false;
-    return item.generation <= layout::generation_max;
-}
+CellItem pack(const ItemAccess& item) { return {item.hash, uint64_t(item.region) << 48 | item.offset}; }
 
-CellItem pack(const AccessRecord& item) {
-    return {item.hash, item.generation, uint64_t(item.region) << 48 | item.offset};
-}
-
-AccessRecord unpack(const CellItem& item, uint32_t count) {
-    return {item[cell_key_hash], item[cell_generation], item[cell_place] & fabric::remote_offset_max,
-            uint32_t(item[cell_place] >> 48), count};
+ItemAccess unpack(const CellItem& item, uint64_t meter) {
+    return {item[cell_key_hash], item[cell_place] & fabric::remote_offset_max, meter_count(meter),
+            uint16_t(item[cell_place] >> 48), meter_generation(meter)};
 }
 
 CellItem load_item(const uint64_t* cell) {
@@ -55,8 +46,8 @@ BoardMember holder_of(uint64_t office) {
 
 // ---- counts -----------------------------------------------------------------------------------------
 
-// The item's own cell, or one that counts nothing: from a place of its own on, so that two who look for one at the same
-// time rarely find the same. nullptr: the set is full.
+// The item's own cell, or an empty one. The search starts at a place that depends on the item, so that two searches
+// rarely meet. nullptr: the set is full.
 uint64_t* ReportBoard::find(const CellItem& item, uint32_t tag) const {
     const uint64_t first = item[cell_key_hash] % (count_ / board_set_ways) * board_set_ways;
     uint64_t* room = nullptr;
@@ -69,13 +60,13 @@ uint64_t* ReportBoard::find(const CellItem& item, uint32_t tag) const {
     return room;
 }
 
-ReportBoard::Put ReportBoard::put(const AccessRecord& item) {
+ReportBoard::Put ReportBoard::put(const ItemAccess& item) {
     return put(item, [](uint32_t) {});
 }
 
-ReportBoard::Put ReportBoard::put(const AccessRecord& record, Steps steps) {
+ReportBoard::Put ReportBoard::put(const ItemAccess& record, Steps steps) {
     CHECK(record.count != 0);
-    if (!fits(record)) return {};
+    CHECK(protocol::has_record(record.offset, record.region));
     const CellItem item = pack(record);
     const uint32_t tag = cell_tag(item, incarnation_, seed_);
     for (uint32_t attempt = 0; attempt < attempts_max; attempt++) {
@@ -84,32 +75,35 @@ ReportBoard::Put ReportBoard::put(const AccessRecord& record, Steps steps) {
         const uint64_t meter = words::load_acquire(at + cell_meter);
         const bool own = meter_tag(meter) == tag && load_item(at) == item;
         const uint32_t before = meter_count(meter);
-        if (!own && before != 0) continue;  // somebody was quicker
+        if (!own && before != 0) continue;  // another process took it
         for (uint32_t n = 0; !own && n < cell_item_words; n++) {
             steps(n);
             words::store_relaxed(at + n, item[n]);
         }
-        const uint32_t more = std::min(record.count, UINT32_MAX - before);
+        const uint16_t known = meter_generation(meter);
+        const bool later = before == 0 || protocol::later_tag(record.generation_tag, known);
+        const uint32_t more = std::min(record.count, meter_count_max - before);
+        const uint64_t wanted = make_meter(tag, later ? record.generation_tag : known, before + more);
         steps(cell_meter);
-        if (exchange(at + cell_meter, meter, make_meter(tag, before + more))) return {more, before != 0};
+        if (exchange(at + cell_meter, meter, wanted)) return {more, before != 0};
     }
     return {};
 }
 
-// Takes what the cell counts; `item` is then what its words were while it counted that. False: it counts nothing, or
-// changes all the time.
+// Takes the cell's count; `item` gets its words as they were at that count. False: the count is 0, or changes
+// constantly.
 bool ReportBoard::take_from(uint64_t* at, CellItem& item, uint64_t& meter) const {
     for (uint32_t attempt = 0; attempt < attempts_max; attempt++) {
         meter = words::load_acquire(at + cell_meter);
         if (meter_count(meter) == 0) return false;
         item = load_item(at);
-        if (exchange(at + cell_meter, meter, make_meter(meter_tag(meter), 0))) return true;
+        if (exchange(at + cell_meter, meter, make_meter(meter_tag(meter), meter_generation(meter), 0))) return true;
     }
     return false;
 }
 
 ReportBoard::Taken ReportBoard::take(uint32_t items_max, uint32_t& cursor,
-                                     FunctionRef<void(const AccessRecord&)> visit) {
+                                     FunctionRef<void(const ItemAccess&)> visit) {
     Taken taken;
     const uint64_t puts = __atomic_load_n(&header_->puts, __ATOMIC_ACQUIRE);
     const uint64_t first = cursor;
@@ -120,8 +114,9 @@ ReportBoard::Taken ReportBoard::take(uint32_t items_max, uint32_t& cursor,
         CellItem item;
         uint64_t meter;
         if (!take_from(cell(number), item, meter)) continue;
-        const AccessRecord record = unpack(item, meter_count(meter));
-        if (meter_tag(meter) == cell_tag(item, incarnation_, seed_) && fits(record)) {
+        const ItemAccess record = unpack(item, meter);
+        const bool known = meter_tag(meter) == cell_tag(item, incarnation_, seed_);
+        if (known && protocol::has_record(record.offset, record.region)) {
             visit(record);
             taken.items++;
         } else {
@@ -142,7 +137,7 @@ bool ReportBoard::waiting() const {
     return words::load_relaxed(&header_->puts) != words::load_relaxed(&header_->drained);
 }
 
-// ---- the office -------------------------------------------------------------------------------------
+// ---- the reporter ------------------------------------------------------------------------------------
 
 ReportBoard::Office ReportBoard::seek(BoardMember me, uint64_t now_ns, uint64_t until_ns,
                                       FunctionRef<bool(uint16_t)> alive) {
@@ -186,8 +181,8 @@ bool ReportBoards::idle(const BoardHeader& header, uint64_t now_ns) const {
     return used_ns + idle_ns <= now_ns || used_ns > now_ns + idle_ns;
 }
 
-// All look in the same order, so that two who begin with a node at the same time take the same board for it. Should two be
-// taken, the first is everybody's from then on, and what was put on the other is lost when that becomes another node's.
+// All processes search in the same order, so that two that add a node at once take the same board. If they take two,
+// the first is used from then on, and accesses on the other are lost when another node takes it.
 std::optional<ReportBoard> ReportBoards::of(uint64_t incarnation, uint64_t now_ns) {
     if (incarnation == 0) return std::nullopt;
     const auto in_order = [&](uint32_t n) { return uint32_t((incarnation + n) % boards_max); };

@@ -1,29 +1,30 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// ReportBoard: where the links of a host that lead to one node put what they have to report, so that one of them, the
-// reporter, tells the node of all: of each item once, with the accesses of everybody added up.
+// ReportBoard: the place where all links of a host to one node put the accesses that they would report. One link, the
+// reporter, sends them to the node: each item once, with the sum of all accesses.
 //
-// Owner: whoever mapped the memory, which other processes write at the same time; any thread.
+// Owner: the mapping's owner. Other processes write the memory at the same time; any thread may call.
 //
-// B1  Nothing is locked and nobody waits. A process that is stopped or killed between any two stores, or stopped there and
-//     resumed after others went on, costs at most the counts of the cell that it was about to take, or had just taken.
-// B2  What put() accepted is what take() tells, or calls lost, once: whoever takes, and be it two at once. What is told was
-//     put for that item of that node, unless two items' tags are alike, which is one chance in 2^32 for each that was torn.
-// B3  Whatever the memory holds, an item that is told could be one: its generation is in range, its count is not 0. Whether
-//     there is such an item is for the node to say.
-// B4  The office is held by one link at most. It ends when its holder resigns, is dead, or has not asked for it for as long
-//     as it wanted it. Who holds it no more may not know yet: two who report are harmless (B2).
+// B1  The board uses no locks and no thread waits. A process stopped or killed between any two stores, or resumed
+//     later, costs at most the counts of one cell: the one that it was taking.
+// B2  Every access that put() accepted leaves take() once, as visited or as lost, even with two takers at once. A
+//     visited access was put for that item of that node, unless the tags of two items match: 1 in 2^24 for each torn
+//     cell.
+// B3  Whatever the memory holds, a visited item is well formed: a record can name its place, and its count is not 0.
+//     The node decides whether the item exists.
+// B4  At most one link is the reporter. Its term ends when it resigns, is dead, or does not renew the term in time. A
+//     former reporter may not notice at once; two that report do no harm (B2).
 #pragma once
 
 #include <cstdint>
 #include <optional>
 
 #include "base/function_ref.h"
-#include "protocol/frame_layout.h"
+#include "protocol/access_record.h"
 #include "proxy/report_board_layout.h"
 
 namespace farcached::proxy {
 
-// A link of a process that is attached to the table.
+// A link of an attached process.
 struct BoardMember {
     uint16_t filler = 0;  // the process; not 0
     uint16_t link = 0;    // 1 to office_links_max
@@ -33,39 +34,39 @@ struct BoardMember {
 
 class ReportBoard {
   public:
-    // Tests are told before each store or exchange which one it is.
+    // Tests get the number of each store or exchange before it happens.
     using Steps = FunctionRef<void(uint32_t)>;
 
     struct Put {
-        uint32_t accepted = 0;  // accesses; the rest stays the caller's: there is no room for it
-        bool merged = false;    // with some of the same item
+        uint32_t accepted = 0;  // accesses; the rest found no room and stays with the caller
+        bool merged = false;    // with earlier accesses to the same item
     };
-    Put put(const protocol::AccessRecord& item);
-    Put put(const protocol::AccessRecord& item, Steps steps);
-    // After one put() or more: says that there is something. Returns their number.
+    Put put(const protocol::ItemAccess& item);
+    Put put(const protocol::ItemAccess& item, Steps steps);
+    // After one put() or more: makes them visible to waiting(). Returns their number.
     uint64_t announce();
-    // Is something there? Of what was put up to that number; of all that was announced.
+    // Does the board hold accesses? Up to that announcement; of any announcement.
     bool waiting(uint64_t number) const;
     bool waiting() const;
 
     struct Taken {
         uint32_t items = 0;
-        uint64_t lost = 0;  // accesses of nothing that is known
+        uint64_t lost = 0;  // accesses whose item is unknown
     };
-    // Of items_max items at most, those from cell number `cursor` on, which is where the next call goes on.
-    Taken take(uint32_t items_max, uint32_t& cursor, FunctionRef<void(const protocol::AccessRecord&)> visit);
+    // Takes up to items_max items, from cell number `cursor` on; the next call continues there.
+    Taken take(uint32_t items_max, uint32_t& cursor, FunctionRef<void(const protocol::ItemAccess&)> visit);
 
     enum class Office : uint8_t {
-        others,      // somebody else holds it
-        held,        // as before
-        elected,     // nobody held it
-        taken_over,  // its holder was dead, or late
+        others,      // another link is the reporter
+        held,        // this link is the reporter, as before
+        elected,     // there was no reporter
+        taken_over,  // the reporter was dead or late
     };
-    // Holds the office until until_ns, if it is free or one's own. alive: is that process attached?
+    // Becomes or stays the reporter until until_ns, if the role is free or one's own. alive: is that process attached?
     Office seek(BoardMember me, uint64_t now_ns, uint64_t until_ns, FunctionRef<bool(uint16_t)> alive);
     void resign(BoardMember me);
 
-    static constexpr uint64_t office_ns_max = UINT64_C(600'000'000'000);  // longer ones are nonsense, and over
+    static constexpr uint64_t office_ns_max = UINT64_C(600'000'000'000);  // longer terms are invalid, and count as ended
 
   private:
     friend class ReportBoards;
@@ -83,15 +84,15 @@ class ReportBoard {
     uint64_t seed_;
 };
 
-// All of a table.
+// All boards of a table.
 class ReportBoards {
   public:
-    static constexpr uint64_t idle_ns = UINT64_C(180'000'000'000);  // unused so long, another node may have it
+    static constexpr uint64_t idle_ns = UINT64_C(180'000'000'000);  // after this long without use, another node may take a board
 
-    // memory: boards_bytes(entries) of it, that outlive this; zeros at first. seed: the table's.
+    // memory: boards_bytes(entries), initially zero; outlives this. seed: the table's.
     ReportBoards(void* memory, uint64_t entries, uint64_t seed);
 
-    // The node's, made its own if it has none; not there if all are others'. For a turn: later it may be another's.
+    // The node's board; claims a free or idle one if it has none. Valid for one poll: later it may be another node's.
     std::optional<ReportBoard> of(uint64_t incarnation, uint64_t now_ns);
 
   private:

@@ -7,12 +7,12 @@
 
 namespace farcached::proxy {
 
-uint32_t UnseenAccesses::add(Set& set, const protocol::AccessRecord& item) {
+uint32_t UnseenAccesses::add(Set& set, const protocol::ItemAccess& item) {
     if (set.filled < ways) {
         set.items[set.filled++] = item;
         return 0;
     }
-    protocol::AccessRecord& oldest = set.items[set.oldest];
+    protocol::ItemAccess& oldest = set.items[set.oldest];
     set.oldest = (set.oldest + 1) % ways;
     const uint32_t dropped = oldest.count;
     oldest = item;
@@ -32,14 +32,14 @@ void UnseenAccesses::take(Visit&& visit) {
 uint64_t UnseenAccesses::send(OutBuffer& out, uint32_t frame_bytes_max) {
     if (!any()) return 0;
     AccessFrames frames(out, frame_bytes_max);
-    take([&](const protocol::AccessRecord& item) { frames.add(item); });
+    take([&](const protocol::ItemAccess& item) { frames.add(item); });
     frames.end();
     return frames.accesses();
 }
 
 uint64_t UnseenAccesses::drop_all() {
     uint64_t accesses = 0;
-    take([&](const protocol::AccessRecord& item) { accesses += item.count; });
+    take([&](const protocol::ItemAccess& item) { accesses += item.count; });
     return accesses;
 }
 

@@ -1,19 +1,18 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// UnseenAccesses: accesses to one node's items that are to be told with the next requests.
+// UnseenAccesses: accesses to one node's items that travel with the next requests.
 //
 // Owner: an AccessNotes.
-// U1  They travel right in front of the next frame of requests, so that the node knows of each before it executes what
-//     was asked after it; never by themselves: a node that is only read is left alone.
-// U2  They are bounded: sets of four by the key's hash, accesses to one item counted together. In a full set the
-//     oldest makes room, and is told of as dropped.
+// U1  They travel directly before the next frame of requests, so that the node records each before it executes later
+//     requests. They are never sent alone: a node that is only READ is not woken.
+// U2  They are bounded: sets of four by the key's hash, with one count per slot of a key. In a full set the oldest is
+//     dropped, and counted as such.
 #pragma once
 
-#include <algorithm>
 #include <array>
 #include <cstdint>
 
 #include "base/out_buffer.h"
-#include "protocol/frame_layout.h"
+#include "protocol/access_record.h"
 
 namespace farcached::proxy {
 
@@ -23,36 +22,33 @@ class UnseenAccesses {
 
     bool any() const { return touched_ != 0; }
 
-    // Returns how many accesses were dropped for it: usually none.
-    uint32_t note(const protocol::AccessRecord& access) {
+    // Returns how many accesses were dropped for it: usually 0.
+    uint32_t note(const protocol::ItemAccess& access) {
         Set& set = sets_[access.hash % sets];
         touched_ |= UINT64_C(1) << access.hash % sets;
         for (uint32_t i = 0; i < set.filled; i++) {
-            protocol::AccessRecord& item = set.items[i];
-            if (item.generation != access.generation || item.offset != access.offset) continue;
-            const uint32_t more = std::min(access.count, UINT32_MAX - item.count);
-            item.count += more;
-            return access.count - more;
+            protocol::ItemAccess& item = set.items[i];
+            if (item.hash == access.hash && protocol::same_place(item, access)) return protocol::merge(item, access);
         }
         return add(set, access);
     }
 
-    // Frames of all of them, none longer than agreed, to the end of `out`; returns how many accesses they tell of.
+    // Appends frames of all of them to `out`, each within frame_bytes_max; returns the number of accesses sent.
     uint64_t send(OutBuffer& out, uint32_t frame_bytes_max);
-    // The connection is over, and with it what offsets meant. Returns how many.
+    // The connection ended; offsets lose their meaning. Returns the number of accesses dropped.
     uint64_t drop_all();
 
   private:
-    static constexpr uint32_t sets = 64;  // a bit each in touched_
+    static constexpr uint32_t sets = 64;  // one bit each in touched_
     static constexpr uint32_t ways = 4;
     static_assert(sets * ways == items_max);
     struct Set {
-        std::array<protocol::AccessRecord, ways> items;
+        std::array<protocol::ItemAccess, ways> items;
         uint32_t filled = 0;
-        uint32_t oldest = 0;  // when it is full
+        uint32_t oldest = 0;  // replaced next, if the set is full
     };
 
-    static uint32_t add(Set& set, const protocol::AccessRecord& item);
+    static uint32_t add(Set& set, const protocol::ItemAccess& item);
     template <class Visit>
     void take(Visit&& visit);
 

@@ -57,6 +57,12 @@ def check_run(folder):
             "a row of points.csv for each")
     tap.is_(err.count(" of 8: "), 8, "each is told of as it ends")
     tap.like(out, r"(?m)^ +5 +lru +0\.\d+ +0\.\d+ +0\.000 ", "the table")
+    status, out, err = farbench(*SMALL, "--workloads", "zipf-100:0", "--ratios", "1/80", "--policies", "lru,pdla_paper,original",
+                                "--load")
+    tap.ok(status == 0, "the paper's contestants, after a load", status, *(out + err).split("\n"))
+    tap.like(out, r"(?m)^before, each key was stored", "which is told of")
+    tap.like(out, r"(?m)^total of C-Hint / of lru, 1/80, 100:0 +1\.541 \| +\d\.\d{3} +- +- +-", "the paper's numbers beside ours")
+    tap.like(out, r"(?m)^\[1\] not reproduced: ", "and a reason where they are others")
     other = os.path.join(folder, "threads.json")
     status, _, err = farbench(*SMALL, "--threads", 3, "--json", other)
     tap.ok(status == 0 and text_of(other) == text_of(path), "the same numbers, from three threads", status, err)

@@ -27,7 +27,7 @@ def farbench(*args):
 
 def check_run(folder):
     path, out_folder = os.path.join(folder, "points.json"), os.path.join(folder, "csv")
-    status, out, err = farbench("--spawn", "shm", "--quick", "--trials", 2, "--bytes", "48,8192", "--json", path,
+    status, out, err = farbench("--spawn", "shm", "--quick", "--trials", 2, "--bytes", "32,8192", "--json", path,
                                 "--csv", out_folder, "--chart-script", "/bin/true")
     tap.ok(status == 0, "it runs to its end", status, *(out + err).split("\n"))
     tap.like(err, r"verbs-write is left out: the node has no address", "and says what it cannot measure")
@@ -35,10 +35,10 @@ def check_run(folder):
         points = json.load(file)
     tap.ok(all(list(point) == KEYS for point in points), "each point has its keys and no others", points)
     tap.is_([(point["way"], point["bytes"], point["trials"]) for point in points],
-            [(way, size, 2) for way in ("tcp", "shm-send", "shm-write") for size in (48, 8192)], "every point is there, once")
+            [(way, size, 2) for way in ("tcp", "shm-send", "shm-write") for size in (32, 8192)], "every point is there, once")
     tap.ok(all(0 < point["p50_us"] <= point["p99_us"] and point["node_cpu_us"] >= 0 < point["client_cpu_us"] for point in points),
            "latencies are in order, and CPU times known", points)
-    tap.like(out, r"(?m)^Figure 10: .*\nway .*\nshm-send +48 ", "frames beside containers")
+    tap.like(out, r"(?m)^Figure 10: .*\nway .*\nshm-send +32 ", "frames beside containers")
     with open(os.path.join(out_folder, "points.csv"), newline="") as file:
         rows = list(csv.DictReader(file))
     tap.ok(len(rows) == len(points) and all(row["mean_us_sd"] for row in rows), "a row of points.csv for each, with deviations")
@@ -58,7 +58,7 @@ def check_refusals():
             (["--spawn", "pigeon"], "is none of shm, tcp, verbs"),
             (["--ways", "tcp,tcp"], "names one twice"),
             (["--ways", "letters"], "names one that is none of tcp"),
-            (["--bytes", "47"], "is too small"),
+            (["--bytes", "31"], "is too small"),
             (["--bytes", "8193"], "is too large"),
             (["--wait", "long"], "is neither spin nor sleep")]:
         status, out, err = farbench(*arguments)

@@ -15,8 +15,12 @@ import threading
 import time
 import xml.etree.ElementTree
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"))
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(HERE, "lib"))
+sys.path.insert(1, os.path.join(os.path.dirname(HERE), "bench"))
+from cluster import Cluster  # noqa: E402
 from farcached import Daemon, deadline, default_binary, is_sanitized, slow_factor, tap, until  # noqa: E402
+import compare_servers  # noqa: E402
 
 
 def program():
@@ -77,6 +81,54 @@ def check_values(daemon, folder):
                                 "--key-prefix", "sizes-", "--value-bytes", "24:100@8,2000@2")
     tap.ok(status == 0 and "values of 24:100@8,2000@2 bytes, verified" in out, "values of several lengths",
            *explain(status, out, err))
+
+
+def check_deletes(daemon, folder, protocol):
+    """What was deleted is stored by the client that misses it first."""
+    path = os.path.join(folder, "deletes.json")
+    before = {name: int(value) for name, value in daemon.stats().items() if value.isdigit()}
+    status, out, err = farbench("load", "--port", daemon.port, "--protocol", protocol, "--key-prefix", "gone-", "--keys", 100,
+                                "--preload", "--warmup-reads", 3, "--delete-share", 0.1, "--ratio", "0:1", "--requests", 4000,
+                                "--connections", 4, "--pipeline", 3, "--verify", "--json", path)
+    tap.ok(status == 0, "%s: a load with deletes" % protocol, *explain(status, out, err))
+    after = {name: int(value) for name, value in daemon.stats().items() if value.isdigit()}
+    grew = {name: after[name] - before[name] for name in ("cmd_get", "get_misses", "cmd_set", "delete_hits", "delete_misses")}
+    with open(path) as file:
+        results = json.load(file)
+    tap.ok(300 < results["deletes"] < 500, "%s: so many are deletes" % protocol, results["deletes"])
+    tap.is_(grew["delete_hits"] + grew["delete_misses"], results["deletes"], "%s: each is carried out" % protocol)
+    tap.is_(results["deletes"] + results["gets"], 4000, "%s: and the others are gets" % protocol)
+    tap.is_(grew["cmd_get"], 300 + results["gets"], "%s: every key was read three times before" % protocol)
+    misses = results["keys_read"] - results["hits"]
+    tap.is_((grew["get_misses"], grew["cmd_set"]), (misses, 100 + misses), "%s: every miss is stored at once" % protocol)
+    tap.is_(results["sets"], misses, "%s: and nothing else" % protocol)
+    tap.ok(0 < misses <= results["deletes"] * 4, "%s: as many as deletes make" % protocol, misses)
+    tap.like(out, r"(?m)^every key read 3 times in ", "%s: which the report says" % protocol)
+    tap.is_(results["one_sided_measured"], "no", "%s: a farcached without nodes has no one-sided GETs" % protocol)
+
+
+def check_shares(folder):
+    """Of a farcached with a node, and of GETs that hit: the share of one-sided ones, and the reasons of the others."""
+    path = os.path.join(folder, "shares.json")
+    with Cluster("shm", proxies=1, local_read=False) as cluster:
+        client = cluster.proxies[0].client()
+        before = client.stats("proxy")
+        status, out, err = farbench("load", "--port", cluster.proxies[0].port, "--keys", 100, "--preload", "--warmup-reads", 2,
+                                    "--ratio", "0:1", "--requests", 5000, "--connections", 4, "--json", path)
+        after = client.stats("proxy")
+    tap.ok(status == 0, "a load on a farcached with a node", *explain(status, out, err))
+    with open(path) as file:
+        results = json.load(file)
+    tap.is_(results["one_sided_measured"], "yes", "its GETs are looked at")
+    counted = results["get_onesided"] + results["get_twosided"]
+    tap.is_(counted, 5000, "those that were counted, and not the warm-up's")
+    tap.ok(0.5 < results["get_onesided_share"] <= results["get_onesided_share_of_hits"] <= 1, "many are one-sided", results)
+    tap.is_("%.6f" % results["get_onesided_share"], "%.6f" % (results["get_onesided"] / counted), "the share is that of counters")
+    tap.like(out, r"(?m)^GETs one-sided: [01]\.\d{4} of all, [01]\.\d{4} of those that hit$", "the report says it")
+    reasons = [name for name in after if name.startswith("get_reason_")]
+    tap.ok(len(reasons) > 15, "stats proxy has reasons", *reasons)
+    tap.is_([name for name in reasons if name not in results], [], "and each is in the results")
+    tap.ok(all(results[name] <= int(after[name]) - int(before[name]) for name in reasons), "of the load alone")
 
 
 def check_unix_socket(folder):
@@ -236,8 +288,39 @@ def check_floor(folder):
     finally:
         process.kill()
         process.wait()
-    tap.is_((process.returncode, out.decode(), err.decode()), (0, "4000 requests\n", ""), "and counts them")
+    tap.is_((process.returncode, out.decode(), err.decode()), (0, "4002 requests\n", ""),
+            "and counts them, with a question for statistics of each load")
     tap.is_(farbench("floor", "--threads", "0")[0], 64, "without threads it does not begin")
+
+
+READS_A_FILE = """
+import mmap, sys
+with open(sys.argv[1], "rb") as file:
+    seen = mmap.mmap(file.fileno(), 0, mmap.MAP_PRIVATE, mmap.PROT_READ)
+print(sum(seen[0::4096]), flush=True)
+sys.stdin.readline()
+written = mmap.mmap(-1, len(seen), mmap.MAP_PRIVATE)
+written[:] = b"w" * len(seen)
+print("written", flush=True)
+sys.stdin.readline()
+"""
+
+
+def check_private_memory(folder):
+    """compare counts what a process wrote, and not the text of libraries, which is mapped files that were read."""
+    size, path = 32 << 20, os.path.join(folder, "mapped")
+    with open(path, "wb") as file:
+        file.write(b"t" * size)
+    with subprocess.Popen([sys.executable, "-c", READS_A_FILE, path], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        process.stdout.readline()
+        read = compare_servers.private_bytes(process.pid)
+        process.stdin.write(b"\n")
+        process.stdin.flush()
+        process.stdout.readline()
+        written = compare_servers.private_bytes(process.pid)
+        process.stdin.close()
+    tap.ok(read < size, "private memory: a file that is read is not counted", read)
+    tap.ok(written >= read + size, "  and memory that is written is", written)
 
 
 KEYS = ["contestant", "workload", "ops_per_s", "p50_us", "p99_us", "p999_us", "cpu_front_s_per_mop", "cpu_back_s_per_mop"]
@@ -260,14 +343,21 @@ def check_compare(folder):
     tap.is_(len(set(seen)), len(seen), "and no second one")
     for point in points:
         name = "%(workload)s, %(contestant)s" % point
-        tap.ok(point["ops_per_s"] > 0 and 0 < point["p50_us"] <= point["p99_us"] <= point["p999_us"] and
+        latencies = [point[key] for key in ("p50_us", "p99_us", "p999_us")]
+        if "(mc-crusher)" in name:
+            tap.is_(latencies, [None] * 3, "%s: mc-crusher tells no latencies" % name)
+        else:
+            tap.ok(0 < latencies[0] <= latencies[1] <= latencies[2], "%s: latencies" % name, point)
+        tap.ok(point["ops_per_s"] > 0 and
                point["cpu_front_s_per_mop"] > 0 and (point["cpu_back_s_per_mop"] > 0) == ("->" in point["contestant"]),
                "%s: measured, front and back" % name, point)
     ours = next(point for point in points if point["contestant"] == "farcached")
     tap.ok(ours["bytes, idle connections"] > 1 << 20, "and the memory of idle connections", ours)
     tap.ok(0 < ours["ratios to floor"]["cpu_s_per_million"]["median"] < 1000, "beside the floor", ours)
     with open(lines, newline="") as file:
-        tap.is_({(row["contestant"], row["workload"]) for row in csv.DictReader(file)}, set(seen), "lines of CSV for the same")
+        rows = {(row["contestant"], row["workload"], row["generator"]) for row in csv.DictReader(file)}
+    tap.is_({(who, what if by == "farbench" else "%s (%s)" % (what, by)) for who, what, by in rows}, set(seen),
+            "lines of CSV for the same")
     for svg in [drawn] + [os.path.join(charts, name) for name in ("64-B-pipeline-1.svg", "proxied-pipeline-16.svg")]:
         texts = [e.text for e in xml.etree.ElementTree.parse(svg).iter() if e.tag.endswith("}text")]
         tap.ok(any("farcached" in text for text in texts), "%s is drawn" % os.path.basename(svg), *texts)
@@ -276,6 +366,30 @@ def check_compare(folder):
     tap.is_(status, 1, "a contestant that there is not")
     tap.like(err, r"no contestant is called nobody; there are: farcached; ", "and who there is")
     tap.is_(farbench("compare", "--parts", "all")[0], 64, "a part that there is not")
+
+
+def check_lost(folder):
+    """A generator or a contestant that fails costs its own rows, and the others are measured."""
+    here, path = os.path.join(folder, "broken"), os.path.join(folder, "lost.json")
+    os.mkdir(here)
+    for name, does in (("mc-crusher", "echo no such option; exit 1"), ("memcached", "exit 1")):
+        with open(os.path.join(here, name), "w") as file:
+            file.write("#!/bin/sh\n%s\n" % does)
+        os.chmod(os.path.join(here, name), 0o755)
+    done = subprocess.run([program(), "compare", "--quick", "--contestant", "farcached,memcached,floor", "--parts", "direct,memory",
+                           "--generator", "crusher,farbench", "--workload", "64 B, pipeline 1", "--farcached", default_binary(),
+                           "--memcached", os.path.join(here, "memcached"), "--json", path],
+                          env={**os.environ, "PATH": here + ":" + os.environ["PATH"]}, stdin=subprocess.DEVNULL,
+                          capture_output=True, text=True, timeout=deadline() + 60)
+    tap.is_(done.returncode, 1, "something was lost")
+    tap.like(done.stdout, r"(?m)^Lost, and not in the tables: memcached: ", "who does not start is named")
+    tap.like(done.stdout, r"(?m)^Lost, and not in the tables: farcached, 64 B, pipeline 1 \(mc-crusher\): "
+             r"mc-crusher asks for nothing, and says: no such option$", "and who makes no load, with what it said")
+    with open(path) as file:
+        seen = {(point["contestant"], point["workload"]) for point in json.load(file)}
+    tap.ok(("farcached", "64 B, pipeline 1") in seen and ("floor", "64 B, pipeline 1") in seen, "the others are measured", seen)
+    tap.is_([pair for pair in seen if pair[0] == "memcached" or "mc-crusher" in pair[1]], [], "nothing is told of what was lost")
+    tap.like(done.stdout, r"(?m)^private memory, item of 64 B", "nor is a part behind it")
 
 
 def check_no_guests(folder):
@@ -297,7 +411,7 @@ def check_help():
     for option in ("host", "port", "unix", "protocol", "threads", "connections", "pipeline", "seconds", "requests",
                    "ratio", "keys", "key-prefix", "value-bytes", "distribution", "theta", "multiget", "preload",
                    "warmup", "seed", "json", "csv", "progress", "verify", "server-pid", "back-pid", "rate",
-                   "arrivals", "histogram", "quick", "rounds", "port-file"):
+                   "arrivals", "warmup-reads", "delete-share", "histogram", "quick", "rounds", "port-file"):
         tap.like(out, r"(?m)^  --%s\b.* \S{3}" % option, "--help describes --%s" % option)
 
 
@@ -315,11 +429,16 @@ def main():
             check_back(daemon, folder)
             check_rate(daemon, folder)
             check_values(daemon, folder)
+            for protocol in ("text", "meta", "binary"):
+                check_deletes(daemon, folder, protocol)
+        check_shares(folder)
         check_intended_time(folder)
         check_floor(folder)
         check_unix_socket(folder)
         if not is_sanitized():  # it gives up on what is slow to start
+            check_private_memory(folder)
             check_compare(folder)
+            check_lost(folder)
             check_no_guests(folder)
     tap.done()
 

@@ -57,6 +57,9 @@ def check_shm(folder):
     tap.like(out, r"(?m)^Table 3:", "the table is printed")
     tap.like(out, r"(?m)^onesided +get +1 .*\| +160\.5 +4\.8 +12$", "with the paper's numbers beside ours")
     tap.ok("Table 4" not in out, "but none of what was not measured")
+    tap.like(out, r"(?m)^ +1024000 +5122\.7 +\d+\.\d+  \| +230\.4 +-  \| +1539\.5 +-$",
+             "Table 1 of the C-Hint paper: our check beside CRC64")
+    tap.like(out, r"(?m)^not reproduced: over shm ", "Figure 2: that and why it is none over shm")
     trials = rows(os.path.join(out_folder, "trials.csv"))
     tap.is_(len(trials), 2 * len(points), "a row of trials.csv for each trial")
     by_pointer = [float(row["onesided_share"]) for row in trials if row["transport"] == "onesided" and row["mix"] == "get"]
@@ -87,6 +90,21 @@ def check_resume(out_folder, before):
     status, out, err = farbench(*same, "--seed", 7, "--transports", "tcp", "--mix", "get")
     tap.is_((status, err.count(" trial ")), (0, 4), "of other parameters all is measured")
     tap.is_(len(rows(path)), len(before) + 4, "beside what was there")
+
+
+def check_large(folder):
+    """Values that follow their requests in pieces, and items that are runs of pages."""
+    path = os.path.join(folder, "large.json")
+    status, out, err = farbench("--spawn", "shm", "--value-bytes", 1024000, "--keys", 8, "--clients", 1, "--operations", 40,
+                                "--warmup", 10, "--trials", 1, "--transports", "twosided,onesided", "--mix", "set", "--json", path)
+    tap.ok(status == 0, "a megabyte is stored", status, *(out + err).split("\n"))
+    with open(path) as file:
+        tap.is_([(p["transport"], p["mix"], p["errors"]) for p in json.load(file)],
+                [("twosided", "set", 0), ("onesided", "set", 0)], "by SETs only, without an error")
+    tap.like(out, r"(?m)^ +1024000 .*\| +1539\.5 +\d+\.\d+$", "in Table 1 beside the paper's")
+    status, out, err = farbench("--spawn", "shm", "--value-bytes", 102400, "--keys", 8, "--clients", 1, "--operations", 200,
+                                "--warmup", 20, "--trials", 1, "--transports", "onesided", "--mix", "95:5", "--json", path)
+    tap.ok(status == 0, "and read one-sided while it is written again", status, *(out + err).split("\n"))
 
 
 def check_tcp(folder):
@@ -152,7 +170,7 @@ def check_refusals(folder):
             (["--spawn", "smoke"], "--spawn smoke is none of"),
             (["--spawn", "tcp", "--transports", "tcp,tcp"], "names one twice"),
             (["--spawn", "tcp", "--clients", "1,0"], "is too small"),
-            (["--spawn", "tcp", "--mix", "50:50"], "is none of get, 95:5, both"),
+            (["--spawn", "tcp", "--mix", "50:50"], "is none of get, 95:5, set, both"),
             (["--spawn", "tcp", "--resume"], "--resume needs --csv")]:
         status, out, err = farbench(*arguments)
         tap.ok(status == 64 and wanted in err, "refused: %s" % " ".join(arguments), status, err)
@@ -166,6 +184,7 @@ def main():
     folder = tempfile.mkdtemp(prefix="farcached-transport-")
     try:
         check_shm(folder)
+        check_large(folder)
         check_tcp(folder)
         check_address(folder)
         check_interrupt(folder)

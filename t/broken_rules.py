@@ -10,9 +10,12 @@ from farcached import deadline, tap, test_program  # noqa: E402
 
 CHECKERS = {
     "faulty_node_safety": "S1 S4 S5 S7 S10 S11 S13",
+    "faulty_node_in_place": "S1_COMPOSE S1_RECEIVE S1_NO_DEAD S1_REVIVE S1_HASH S2 S2_STALE S3_CLEAR S11_LEASED S11_LIST",
+    "faulty_node_held": "S1_PINNED S2_PINNED",
     "faulty_node_lease": "S2 S8 S11_LEASED",
     "faulty_pointer_table_safety": "S10_POINTER",
-    "faulty_node_link_safety": "S3 S4_GUARD S4_LEASE S4 S5_INDEX S9 S12 S13",
+    "faulty_node_link_safety": "S3 S4_GUARD S4_LEASE S4 S4_GENERATION S5_INDEX S5_POINTER S9 S12 S13 S13_POINTER S18",
+    "faulty_pointer_read": "S4_GUARD S4_LEASE S4 S4_CHECK S4_GENERATION S5_POINTER S13_POINTER",
     "faulty_node_reads": "S6",
     "faulty_owner": "S9_OWNER",
 }

@@ -44,7 +44,7 @@ def test_bash():
             "behind another")
     farnode = printed("farnode", "bash")
     tap.is_(completed(farnode, "farnode", "--policy", "s"), ["s3fifo"], "a value of few")
-    tap.is_(completed(farnode, "farnode", "--policy", "=", "pd"), ["pdla"], "behind =, too")
+    tap.is_(completed(farnode, "farnode", "--policy", "=", "pd"), ["pdla", "pdla_paper"], "behind =, too")
     farctl = printed("farctl", "bash")
     tap.is_(completed(farctl, "farctl", "re"), ["reload"], "a command")
     # Beside the programs the build folder may have what make dist made.

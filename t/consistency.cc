@@ -10,6 +10,7 @@
 //                 [--mutations N]    go on until so many were made, within six more times the seconds
 //                 [--operations N]   the same for all operations
 //                 [--admin PATH[,PATH...]]  the operators' sockets: deletes by prefix, too
+//                 [--mix NAME]      what is done how often (consistency_mix.h); else everything
 //                 [--outages 1]      nodes behind the ports may not answer
 //                 [--failover 1]     and others then answer for them
 //     consistency --self     the checks themselves, on values and histories wrong on purpose
@@ -128,9 +129,9 @@ void tell_outages(const Shared& shared) {
 }
 
 int run(const Options& options) {
-    std::printf("# seed %llu: %u threads, %u seconds, %u keys, values to %u bytes\n",
+    std::printf("# seed %llu: %u threads, %u seconds, %u keys, values to %u bytes, %s\n",
                 (unsigned long long)options.seed, options.threads, options.seconds, options.keys,
-                options.value_bytes_max);
+                options.value_bytes_max, std::string(options.mix->name).c_str());
     std::fflush(stdout);
     Shared shared(options);
     Checked checked;
@@ -360,6 +361,7 @@ bool parse(int argc, char** argv, Options& options) {
                           : name == "--reads"   ? number_of(argv[i + 1], options.reads)
                           : name == "--mutations" ? number_of(argv[i + 1], options.mutations_min)
                           : name == "--operations" ? number_of(argv[i + 1], options.operations_min)
+                          : name == "--mix"        ? (options.mix = mix_of(argv[i + 1])) != nullptr
                           : name == "--outages"    ? flag_of(argv[i + 1], options.outages)
                           : name == "--failover"   ? flag_of(argv[i + 1], options.failover)
                           : name == "--admin"      ? paths_of(argv[i + 1], options.admins)
@@ -381,7 +383,7 @@ int main(int argc, char** argv) {
         std::fprintf(stderr,
                      "usage: consistency PORT[,PORT...] [--seed N] [--seconds N] [--threads N] [--keys N] "
                      "[--value-bytes N] [--ttl-keys N] [--reads N] [--round N] [--mutations N] [--operations N] "
-                     "[--admin PATH[,PATH]] [--outages 1] "
+                     "[--admin PATH[,PATH]] [--mix NAME] [--outages 1] "
                      "[--failover 1] | --self\n");
         return 64;
     }

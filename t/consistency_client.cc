@@ -12,7 +12,7 @@ constexpr std::string_view unavailable = "SERVER_ERROR unavailable";
 
 constexpr uint8_t opcode_get = 0x00, opcode_delete = 0x04, opcode_increment = 0x05,
                   opcode_flush = 0x08, opcode_noop = 0x0a, opcode_getkq = 0x0d, opcode_setq = 0x11,
-                  opcode_touch = 0x1c;
+                  opcode_touch = 0x1c, opcode_gat = 0x1d;
 
 std::string four_bytes(uint32_t n) {
     std::string s;
@@ -155,10 +155,10 @@ Found Client::meta_value() {
     return found;
 }
 
-Found Client::get(Wire wire, std::string_view key) {
+Found Client::get(Wire wire, std::string_view key, std::optional<uint32_t> exptime) {
     out_.clear();
     if (wire == Wire::binary) {
-        append_packet(out_, opcode_get, {}, key, {});
+        append_packet(out_, exptime ? opcode_gat : opcode_get, exptime ? four_bytes(*exptime) : "", key, {});
         packets_.send_all(out_);
         const Packet p = read_packet(packets_);
         Found found;
@@ -169,9 +169,11 @@ Found Client::get(Wire wire, std::string_view key) {
         }
         return found;
     }
-    out_.append(wire == Wire::meta ? "mg " : "gets ")
-        .append(key)
-        .append(wire == Wire::meta ? " v c\r\n" : "\r\n");
+    const std::string until = exptime ? std::to_string(*exptime) : "";
+    if (wire == Wire::meta)
+        out_.append("mg ").append(key).append(" v c").append(exptime ? " T" + until : "").append("\r\n");
+    else
+        out_.append(exptime ? "gats " + until + " " : "gets ").append(key).append("\r\n");
     lines_.send_all(out_);
     if (wire == Wire::meta) return meta_value();
     Found found = text_value();

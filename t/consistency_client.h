@@ -189,7 +189,8 @@ class Client {
                  int64_t exptime, uint64_t cas);
     // A set that is not answered, and then proof that it was carried out; in text there is none where nodes fail.
     Answer store_quietly(Wire wire, std::string_view key, std::string_view value);
-    Found get(Wire wire, std::string_view key);
+    // exptime: it is touched, too.
+    Found get(Wire wire, std::string_view key, std::optional<uint32_t> exptime = std::nullopt);
     // As one request: `get k k k`, pipelined mg, or GETKQ closed by NOOP.
     std::vector<Found> get_many(Wire wire, const std::vector<std::string>& keys);
     Answer remove(Wire wire, std::string_view key);

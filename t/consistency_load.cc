@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cmath>
 #include <cstdio>
+#include <numeric>
 
 namespace consistency {
 
@@ -75,20 +76,28 @@ void Worker::round(uint32_t number) {
     if ((group + number) % 2 == 1) history();
 }
 
+Step Worker::any_step() {
+    const auto& shares = shared_.options.mix->shares;
+    uint64_t left = random_.below(std::accumulate(shares.begin(), shares.end(), UINT64_C(0)));
+    size_t step = 0;
+    while (left >= shares[step]) left -= shares[step++];
+    return Step(step);
+}
+
 void Worker::mixed_operation() {
-    const uint64_t what = random_.below(1000);
-    if (what < 400) {
-        write_one(own_key());
-    } else if (what < 420) {
-        store_with_ttl();
-    } else if (what < 750) {
-        read_one();
-    } else if (what < 900) {
-        read_many();
-    } else if (what < 999) {
-        count();
-    } else if (random_.one_in(shared_.options.admins.empty() ? 10 : 4)) {
-        flush();
+    const Step step = any_step();
+    switch (step) {
+        case Step::ttl: return store_with_ttl();
+        case Step::shorten: return shorten();
+        case Step::get: return read_one();
+        case Step::gat: return read_and_touch();
+        case Step::get_many: return read_many();
+        case Step::count: return count();
+        case Step::flush: return flush("");
+        case Step::prefix:
+            if (!shared_.options.admins.empty()) flush(some_prefix());
+            return;
+        default: return write_one(step, own_key());
     }
 }
 
@@ -104,8 +113,9 @@ uint32_t Worker::own_key() {
     return uint32_t(random_.below(mine)) * threads + index_;
 }
 
-// From nothing to the most, small ones as likely as large ones.
+// From nothing to the most.
 uint64_t Worker::any_size() {
+    if (shared_.options.mix->even_sizes) return random_.below(shared_.options.value_bytes_max);
     const double most = std::log(double(shared_.options.value_bytes_max));
     return uint64_t(std::exp(most * double(random_.below(1'000'000)) / 1e6)) - 1;
 }
@@ -138,24 +148,17 @@ bool Worker::settle(Answer answer, uint32_t key, uint64_t sequence, bool empty) 
     return false;
 }
 
-void Worker::write_one(uint32_t key) {
+void Worker::write_one(Step step, uint32_t key) {
     Own& own = own_[key];
     const uint64_t sequence = issue(key);
     shared_.mutations++;
-    switch (random_.below(12)) {
-        case 0:
-        case 1:
-            return add_to(key, own, sequence);
-        case 2:
-            return remove(key, own, sequence);
-        case 3:
-            return store_by_cas(key, own, sequence);
-        case 4:
-            return store_gone(key, own, sequence);
-        case 5:
-            return touch(key, own);  // changes no bytes: this sequence number stays unused
-        default:
-            return store(key, own, sequence);
+    switch (step) {
+        case Step::add: return add_to(key, own, sequence);
+        case Step::remove: return remove(key, own, sequence);
+        case Step::cas: return store_by_cas(key, own, sequence);
+        case Step::gone: return store_gone(key, own, sequence);
+        case Step::touch: return touch(key, own);  // changes no bytes: this sequence number stays unused
+        default: return store(key, own, sequence);
     }
 }
 
@@ -253,14 +256,41 @@ void Worker::touch(uint32_t key, const Own& own) {
         shared_.faults.add(Fault::stale, "touch found " + name + ", which is gone");
 }
 
+uint32_t Worker::own_ttl_key() {
+    const uint32_t keys = shared_.options.ttl_keys;
+    return shared_.single_keys + index_ * keys + uint32_t(random_.below(keys));
+}
+
+// Some have no end of their own where a touch may give them one.
 void Worker::store_with_ttl() {
-    const uint32_t key = shared_.single_keys + index_ * shared_.options.ttl_keys +
-                         uint32_t(random_.below(shared_.options.ttl_keys));
+    const uint32_t key = own_ttl_key();
     const uint64_t sequence = issue(key);
-    const uint32_t ttl_s = 1 + uint32_t(random_.below(2));
-    const int64_t gone_at_ms = now_ms() + ttl_s * 1000 + ttl_slack_ms;
+    const bool endless = shared_.options.mix->share(Step::shorten) > 0 && random_.one_in(2);
+    const uint32_t ttl_s = endless ? 1000 : 1 + uint32_t(random_.below(2));
+    const int64_t gone_at_ms = endless ? 0 : now_ms() + ttl_s * 1000 + ttl_slack_ms;
     const std::string value = record(key, sequence, 0, gone_at_ms, any_size() / 16);
+    own_[key] = {true, 1, sequence};
     settle(client_.store(any_wire(), Verb::set, key_name(shared_, key), value, ttl_s, 0), key, sequence);
+}
+
+// But for this nothing changes when such an item ends, unless its set, of unknown outcome, is carried out later, or another
+// node has it.
+void Worker::shorten() {
+    const uint32_t key = own_ttl_key();
+    if (is_doubted(key)) return;
+    const uint32_t ttl_s = 1 + uint32_t(random_.below(2));
+    KeyState& state = shared_.keys[key];
+    state.touched = 0;
+    bool done = false;
+    if (random_.one_in(2)) {
+        done = checked_get(key, ttl_s).hit;
+    } else {
+        const Answer answer = client_.touch(any_wire(), key_name(shared_, key), ttl_s);
+        done = !unknown(answer) && answer == Answer::ok;
+    }
+    if (!done) return;
+    state.gone_at_ms = now_ms() + ttl_s * 1000 + ttl_slack_ms;
+    state.touched = own_[key].newest_record;
 }
 
 // -- Reads
@@ -290,52 +320,70 @@ void Worker::check_chain(uint32_t key, uint64_t floor, const Chain& chain) {
     }
 }
 
-void Worker::check(uint32_t key, uint64_t floor, int64_t started_ms, const Found& found) {
+void Worker::check_end(uint32_t key, const Before& before, const Chain& chain) {
+    const auto late = [&](int64_t gone_at_ms) {
+        if (before.started_ms <= gone_at_ms) return;
+        shared_.faults.add(Fault::expired, key_name(shared_, key) + ": seen " +
+                                               std::to_string(before.started_ms - gone_at_ms) +
+                                               " ms after its end and slack");
+    };
+    for (const RecordHead& r : chain.records)
+        if (r.gone_at_ms != 0) late(r.gone_at_ms);
+    if (before.touched != 0 && chain.newest() == before.touched) late(before.gone_at_ms);
+}
+
+void Worker::check(uint32_t key, const Before& before, const Found& found) {
     shared_.gets++;
     if (!found.hit) return;
     shared_.hits++;
     KeyState& state = shared_.keys[key];
     const std::string name = key_name(shared_, key);
     if (found.value.empty()) {
-        if (state.empty < floor && !shared_.doubted(key, 0))
+        if (state.empty < before.floor && !shared_.doubted(key, 0))
             shared_.faults.add(Fault::stale, name + " is empty and was not since");
         return;
     }
     const Chain chain = read_chain(found.value, key);
     if (!chain.wrong.empty()) return shared_.faults.add(Fault::torn, name + ": " + chain.wrong);
-    check_chain(key, floor, chain);
-    for (const RecordHead& r : chain.records) {
-        if (r.gone_at_ms != 0 && started_ms > r.gone_at_ms) {
-            shared_.faults.add(Fault::expired, name + ": seen " +
-                                                   std::to_string(started_ms - r.gone_at_ms) +
-                                                   " ms after its end and slack");
-        }
-    }
+    check_chain(key, before.floor, chain);
+    check_end(key, before, chain);
     raise_to(state.known, chain.newest());
 }
 
-Found Worker::checked_get(uint32_t key) {
-    const uint64_t floor = shared_.keys[key].floor();
+Worker::Before Worker::before(uint32_t key) const {
+    const KeyState& state = shared_.keys[key];
     const int64_t started_ms = now_ms();
-    Found found = client_.get(any_wire(), key_name(shared_, key));
-    check(key, floor, started_ms, found);
+    const uint64_t touched = state.touched;
+    return {started_ms, state.floor(), touched, state.gone_at_ms};
+}
+
+Found Worker::checked_get(uint32_t key, std::optional<uint32_t> exptime) {
+    const Before known = before(key);
+    Found found = client_.get(any_wire(), key_name(shared_, key), exptime);
+    check(key, known, found);
     return found;
 }
 
-void Worker::read_one() { checked_get(any_key()); }
+void Worker::read_one() {
+    const bool refill = shared_.options.mix->refill && random_.one_in(2);
+    const uint32_t key = refill ? own_key() : any_key();
+    if (!checked_get(key).hit && refill) write_one(Step::set, key);
+}
+
+// Not of what has a time to live: that would become longer.
+void Worker::read_and_touch() { checked_get(any_key() % shared_.single_keys, 1000); }
 
 void Worker::read_many() {
     std::vector<uint32_t> keys(2 + random_.below(random_.one_in(5) ? 60 : 12));
     std::vector<std::string> names;
-    std::vector<uint64_t> floors;
+    std::vector<Before> known;
     for (uint32_t& key : keys) {
         key = any_key();
         names.push_back(key_name(shared_, key));
-        floors.push_back(shared_.keys[key].floor());
+        known.push_back(before(key));
     }
-    const int64_t started_ms = now_ms();
     const std::vector<Found> found = client_.get_many(any_wire(), names);
-    for (size_t i = 0; i < keys.size(); i++) check(keys[i], floors[i], started_ms, found[i]);
+    for (size_t i = 0; i < keys.size(); i++) check(keys[i], known[i], found[i]);
 }
 
 // -- Counters and flushes
@@ -357,11 +405,6 @@ void Worker::count() {
     if (!shared_.counted[n].insert(value).second) {
         shared_.faults.add(Fault::counter, name + " returned " + std::to_string(value) + " twice");
     }
-}
-
-void Worker::flush() {
-    if (shared_.options.admins.empty() || random_.one_in(4)) return flush("");
-    flush(some_prefix());
 }
 
 // Of one kind of keys, or of a tenth of them.

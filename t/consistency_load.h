@@ -8,7 +8,7 @@
 //     what anybody saw.
 // C2  What was acknowledged before a flush_all was sent is not seen once the flush_all is answered; nor, of the keys that
 //     begin so, what was before a delete by prefix.
-// C3  A key `t<n>` is stored with a short time to live, and not seen long after it.
+// C3  A key `t<n>` is stored with a short time to live, or gets one by a touch of its writer, and is not seen long after it.
 // C4  Counters are shared: no two increments ever return the same number (bases never repeat).
 // C5  Keys `h<n>` are written by several threads at once; their histories are recorded and must be
 //     linearizable (consistency_history.h).
@@ -16,7 +16,8 @@
 //     it may take effect at any later time, or never: a *doubt*. Its value may be seen from then on, whatever was
 //     acknowledged since; nothing else that is older may. A miss then says nothing: the node may not have been asked.
 // C7  Where failover is on (Options::failover) a key has several nodes, and what is older may be seen: it is counted, not
-//     held against anybody. Torn and foreign bytes, and what has expired, are.
+//     held against anybody. Torn and foreign bytes, and what has expired, are. (A touch may have reached one node alone.)
+// C8  What a thread does how often is a mix (consistency_mix.h); what is checked does not depend on it.
 #pragma once
 
 #include <algorithm>
@@ -25,6 +26,7 @@
 #include <cstdint>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <string>
 #include <unordered_set>
@@ -33,6 +35,7 @@
 
 #include "t/consistency_client.h"
 #include "t/consistency_history.h"
+#include "t/consistency_mix.h"
 #include "t/consistency_value.h"
 
 namespace consistency {
@@ -52,6 +55,7 @@ struct Options {
     uint64_t mutations_min = 0;
     uint64_t operations_min = 0;
     std::vector<std::string> admins;  // of the same proxies: sockets of operators; empty: nothing is deleted by prefix
+    const Mix* mix = &mixes[0];
     bool outages = false;
     bool failover = false;
 };
@@ -86,6 +90,10 @@ struct KeyState {
     std::atomic<uint64_t> flushed{0};  // known when a flush_all was sent that is answered now
     std::atomic<uint64_t> empty{0};    // the newest mutation that stored no bytes at all
 
+    // By a touch: `touched` is not seen after `gone_at_ms`. The time is stored first, and looked at last.
+    std::atomic<uint64_t> touched{0};
+    std::atomic<int64_t> gone_at_ms{0};
+
     // The oldest that a GET sent from now on may return.
     uint64_t floor() const { return std::max(known.load(), flushed.load() + 1); }
 };
@@ -108,7 +116,7 @@ struct Shared {
     explicit Shared(const Options& o)
         : options(o),
           single_keys(o.keys),
-          all_keys(o.keys + o.threads * o.ttl_keys),
+          all_keys(o.keys + (o.mix->share(Step::ttl) == 0 ? 0 : o.threads * o.ttl_keys)),
           faults(o.failover),
           keys(all_keys) {}
 
@@ -154,9 +162,10 @@ class Worker {
         uint64_t newest_record = 0;
     };
 
+    Step any_step();
     void mixed_operation();
     // Each takes the sequence number, carries the mutation out and acknowledges it, or doubts it.
-    void write_one(uint32_t key);
+    void write_one(Step step, uint32_t key);
     void store(uint32_t key, Own& own, uint64_t sequence);
     void add_to(uint32_t key, Own& own, uint64_t sequence);
     void store_by_cas(uint32_t key, Own& own, uint64_t sequence);
@@ -168,16 +177,26 @@ class Worker {
     bool settle(Answer answer, uint32_t key, uint64_t sequence, bool empty = false);
     // May it be found although its writer knows that it is gone?
     bool is_doubted(uint32_t key) const { return doubted_.contains(key) || shared_.options.failover; }
+    uint32_t own_ttl_key();
     void store_with_ttl();
+    void shorten();
     void read_one();
+    void read_and_touch();
     void read_many();
     void count();
-    void flush();
     void flush(const std::string& prefix);
     std::string some_prefix();
-    Found checked_get(uint32_t key);
-    void check(uint32_t key, uint64_t floor, int64_t started_ms, const Found& found);
+    // What is known of a key before a GET of it is sent.
+    struct Before {
+        int64_t started_ms;
+        uint64_t floor, touched;
+        int64_t gone_at_ms;
+    };
+    Before before(uint32_t key) const;
+    Found checked_get(uint32_t key, std::optional<uint32_t> exptime = std::nullopt);
+    void check(uint32_t key, const Before& before, const Found& found);
     void check_chain(uint32_t key, uint64_t floor, const Chain& chain);
+    void check_end(uint32_t key, const Before& before, const Chain& chain);
     void history_operation(uint32_t key);
     Answer history_change(Operation& op, uint32_t key, uint64_t what, const std::string& value);
     void record_history(uint32_t key, Operation op, Answer answer);

@@ -317,6 +317,11 @@ def endings(daemon):
     for name, args in ILLEGAL:
         closes_with(daemon, status.INVALID, name, *args)
     closes_with(daemon, status.UNKNOWN, "key longer than the body", op.GET, "key", body=2)
+    closes_with(daemon, status.INVALID, "a body of more than 1 GiB", op.SET, "key", "", set_extras(), body=2**30 + 1)
+    with BinaryClient(daemon.client()) as b:
+        b.ask(op.SET, "empty", "", extras=set_extras())
+        is_error(b.ask(op.INCR, "empty", extras=arith_extras(), cas=1), status.NON_NUMERIC,
+                 "an empty value is no number, whatever its CAS")
     closes_with(daemon, status.UNKNOWN, "extras and key longer than the body", op.SET, "key", "", set_extras(), body=10)
     with BinaryClient(daemon.client()) as b:
         replies = b.closes_after(op.QUIT, opaque=9)
@@ -347,8 +352,8 @@ def lies(daemon):
     for b in clients[:32]:
         b.send(op.GET, "k", keylen=0xFF, body=0xFF)
     with BinaryClient(daemon.client()) as b:
-        b.raw.send(packet(op.SET, "lie", "", set_extras(), opaque=3, body=0xFFFFFFFF))
-        is_error(b.read(), status.TOO_LARGE, "a body of 4 GiB is refused before it comes")
+        b.raw.send(packet(op.SET, "lie", "", set_extras(), opaque=3, body=2**30))
+        is_error(b.read(), status.TOO_LARGE, "a body of 1 GiB is refused before it comes")
         b.raw.send(b"x" * 3000000)
         tap.is_(b.raw.buffer, b"", "what comes of it is swallowed without a word")
     with BinaryClient(daemon.client()) as b:

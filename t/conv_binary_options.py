@@ -29,6 +29,11 @@ def without_flush():
         tap.is_(b.stat()[1]["cmd_flush"], "0", "-F: nor counted")
 
 
+def without_dumping():
+    with Daemon("-X", threads=1) as daemon, BinaryClient(daemon.client()) as b:
+        tap.is_([b.stat(group) for group in ("hotkeys", "slow_log")], [(status.NOT_FOUND, {})] * 2, "-X: no statistics with keys")
+
+
 def larger_items():
     with Daemon("-I", "2m", "-m", "64", threads=1) as daemon, BinaryClient(daemon.client()) as b:
         value = b"v" * 1500000
@@ -129,6 +134,7 @@ def detailed():
 
 without_cas()
 without_flush()
+without_dumping()
 larger_items()
 full_without_eviction()
 only_one_protocol()

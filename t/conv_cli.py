@@ -92,8 +92,9 @@ tap.like(err, r"\Afailed to get 1000000000 megabytes of memory: ", "-m above wha
 ends(["-V"], 0, out=b"memcached 1.6.45\n", as_is=True)
 ends(["--version"], 0, out=b"memcached 1.6.45\n", as_is=True)
 status, out, err = run_binary("--version-full", as_is=True)
-tap.like(out, r"\Amemcached 1\.6\.45\nfarcached \d+\.\d+\.\d+\n(liburing \S+|without liburing)\n\Z",
-         "--version-full names both, and whether io_uring is built in")
+tap.like(out, r"\Amemcached 1\.6\.45\nfarcached \d+\.\d+\.\d+\n(liburing \S+|without liburing)\n"
+         r"(libseccomp \S+|without libseccomp)\n\Z",
+         "--version-full names both, and whether io_uring and filters of system calls are built in")
 for flag in ("-h", "--help"):
     status, out, err = run_binary(flag, as_is=True)
     tap.is_(status, 0, flag + ": exit status")

@@ -44,7 +44,7 @@ def clients_wait(folder):
                 waiting.append(ends.enter_context(d.client()))
                 waiting[-1].send("set k%d 0 0 1\r\nv\r\n" % i)
             page = ends.enter_context(socket.create_connection(("127.0.0.1", port), timeout=first.timeout))
-            page.sendall(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
+            page.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
             operator = ends.enter_context(Client(admin))
             operator.send("version\r\n")
             stats = until(first.stats, lambda s: int(s["listen_disabled_num"]) > 0)

@@ -94,13 +94,17 @@ def test_greeting():
     with Farnode("--name", "n1", "-I", "2m", "--lease-ms", "3000") as node:
         with node.node_client() as c:
             reason, text = c.learn_layout()
-            tap.is_(reason, "layout_mismatch", "another layout is refused")
+            tap.is_(reason, "layout_mismatch", "a later layout is refused")
             tap.like(text, r"node n1 has item layout version \d+ \(.*\), proxy test has", "naming both")
             tap.ok(c.is_closed(), "and the connection is closed")
         with node.node_client() as c:
             reason, text = c.hello(NodeClient.layout, version=99).sentence()
             tap.is_(reason, "protocol_mismatch", "another protocol is refused")
-            tap.like(text, r"node n1 speaks protocol version 1 to 3, proxy test speaks 99", "naming both")
+            tap.like(text, r"node n1 speaks protocol version 1 to 4, proxy test speaks 99", "naming both")
+        with node.node_client() as c:
+            facts = c.greet(layout=(2, 0xdbd23bfbf1837253), version=3)
+            tap.is_((facts["version"], facts["regions"], facts["term_ms"]), (3, [], 0), "an older one is served, without leases")
+            tap.ok(c.set(b"old", b"value") and c.get(b"old") == b"value", "all the same")
         with node.node_client() as c, node.node_client() as other:
             facts = c.greet()
             tap.is_((facts["name"], facts["item_bytes_max"], facts["term_ms"]), ("n1", 2 << 20, 3000), "the facts")
@@ -129,7 +133,8 @@ def test_greeting():
         clients = [node.node_client() for _ in range(3)]
         for c in clients[:2]:
             c.greet()
-        tap.is_(clients[2].hello(NodeClient.layout).sentence()[0], "full", "-c: one more is refused")
+            c.get(b"used")
+        tap.is_(clients[2].hello(NodeClient.layout).sentence()[0], "full", "-c: one more is refused while all are in use")
         clients[0].close()
 
         def admitted():

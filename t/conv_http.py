@@ -6,11 +6,14 @@ import json
 import os
 import re
 import resource
+import select
 import shutil
 import signal
 import socket
 import sys
 import tempfile
+import threading
+import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"))
 from cluster import Cluster, until_up  # noqa: E402
@@ -21,6 +24,7 @@ from http_get import get, http_args, http_env, http_port, samples, value  # noqa
 FOLDER = tempfile.mkdtemp(prefix="farcached-http-")
 OPEN = "application/openmetrics-text;version=1.0.0;q=0.8,text/plain;version=0.0.4;q=0.5,*/*;q=0.1"
 CONNECTIONS_MAX = 32
+HALF_REQUESTS = 91
 
 
 def folder():
@@ -34,6 +38,10 @@ def test_options():
         for binary, more in ((None, ["-p", "0"]), (farnode_binary(), ["--tcp", "127.0.0.1:0"])):
             got, _, err = run_binary("--http", given, *more, binary=binary)
             tap.ok(got == status and words in err.decode(), "--http '%s' is refused in words" % given, str(got), err)
+    for given in ("", "a,", "a b", "[::1]", "a:80"):
+        got, _, err = run_binary("--http-names", given, "-p", "0")
+        tap.ok(got == 64 and b"host names with commas between them" in err, "--http-names '%s' is refused in words" % given,
+               str(got), err)
 
 
 def test_paths(port):
@@ -78,14 +86,109 @@ def raw(port, *parts, timeout=None):
         return got
 
 
+def test_head(port):
+    for path in ("/healthz", "/", "/nothing"):
+        request = b" %s HTTP/1.1\r\nHost: localhost\r\n\r\n" % path.encode()
+        whole, head = (raw(port, method + request) for method in (b"GET", b"HEAD"))
+        length = [re.findall(rb"(?i)\ncontent-length: (\d+)", answer) for answer in (whole, head)]
+        tap.ok(head.endswith(b"\r\n\r\n") and head.count(b"\r\n\r\n") == 1, "HEAD %s: headers and no body" % path, head[:300])
+        tap.ok(length[0] == length[1] == [b"%d" % len(whole.split(b"\r\n\r\n", 1)[1])], "  with the length of GET's body",
+               str(length))
+
+
+def test_host(port, names, strange):
+    """Names of --http-names and --http; and any others."""
+    own = ["127.0.0.1", "127.0.0.1:%d" % port, "192.0.2.7", "[::1]", "[::1]:80", "localhost", "LocalHost:80", "localhost.",
+           socket.gethostname(), socket.gethostname() + ":1", *names]
+    foreign = ["x", "evil.example", "localhost.evil.example", "evil.example:%d" % port, "127.0.0.1.evil.example", "127.0.0.1:x",
+               "127.1", "[::1", "[::1]x", "[127.0.0.1]", "localhost,localhost", "localhost@evil.example", *strange]
+    for hosts, status in ((own, 200), (foreign, 403)):
+        for host in hosts:
+            answer = raw(port, b"GET /healthz HTTP/1.1\r\nHost: %s\r\n\r\n" % host.encode())
+            tap.is_(answer.split(b" ")[1:2], [b"%d" % status], "Host: %s: %d" % (host, status))
+    tap.like(get(port, "/metrics", headers={"Host": "evil.example"})[2], "^the Host header names another host; .*--http-names\n$",
+             "a foreign name: what to do, and nothing else")
+    tap.ok(raw(port, b"GET /healthz HTTP/1.0\r\n\r\n").split(b" ")[1:2] == [b"200"], "HTTP/1.0 without Host is answered")
+
+
+def open_half(port, count):
+    """Connections on which half a request was sent."""
+    opened = []
+    for _ in range(count):
+        s = socket.create_connection(("127.0.0.1", port), deadline())
+        s.sendall(b"GET /healthz HTTP/1.1\r\nHo")
+        opened.append(s)
+    return opened
+
+
+def has_ended(s):
+    s.settimeout(deadline())
+    try:
+        return s.recv(1) == b""
+    except ConnectionError:
+        return True
+
+
+class HalfRequests(threading.Thread):
+    """Keeps so many half requests open: for each that the daemon closes another begins."""
+
+    def __init__(self, port, count):
+        super().__init__(daemon=True)
+        self.port, self.open, self.stopping, self.closed = port, [], threading.Event(), 0
+        for _ in range(count):
+            self.open_another()
+        self.start()
+
+    def run(self):
+        while not self.stopping.is_set():
+            for s in select.select(self.open, [], [], 0.05)[0]:
+                self.open.remove(s)
+                s.close()
+                self.closed += 1
+                self.open_another()
+
+    def open_another(self):
+        while not self.stopping.is_set():
+            try:
+                self.open += open_half(self.port, 1)
+                return
+            except ConnectionError:  # closed before its bytes had left
+                self.closed += 1
+
+    def end(self):
+        self.stopping.set()
+        self.join(deadline())
+        for s in self.open:
+            s.close()
+
+
+def test_half_requests(port):
+    half = HalfRequests(port, HALF_REQUESTS)
+    until(lambda: half.closed, bool)
+    end, answered, cut = time.monotonic() + deadline(), 0, 0
+    while answered < 20 and time.monotonic() < end:
+        try:
+            answered += get(port, "/healthz", timeout=2 * deadline())[0] == 200
+        except ConnectionError:  # this process was not served for longer than a connection is kept for certain
+            cut += 1
+    half.end()
+    tap.is_(answered, 20, "/healthz is answered beside %d half requests" % HALF_REQUESTS)
+    tap.ok(cut < answered, "and its connection is seldom cut before", cut)
+    with contextlib.closing(open_half(port, 1)[0]) as alone:
+        alone.sendall(b"st: localhost\r\n\r\n")
+        tap.ok(alone.recv(100).startswith(b"HTTP/1.1 200"), "a request in two halves is answered")
+    with contextlib.closing(open_half(port, 1)[0]) as silent:
+        tap.ok(has_ended(silent), "half a request ends by itself")
+
+
 def test_bounds(daemon, port):
-    answer = raw(port, b"GET /healthz HTTP/1.1\r\nHost: x\r\nX: " + b"a" * 100_000 + b"\r\n\r\n")
+    answer = raw(port, b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nX: " + b"a" * 100_000 + b"\r\n\r\n")
     tap.ok(not answer.startswith(b"HTTP/1.1 200"), "100 kB of headers are refused", answer[:100])
-    answer = raw(port, b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 100000\r\n\r\n" + b"a" * 100_000)
+    answer = raw(port, b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100000\r\n\r\n" + b"a" * 100_000)
     tap.ok(not answer.startswith(b"HTTP/1.1 200"), "and 100 kB of a body", answer[:100])
     answer = raw(port, b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n")
     tap.ok(not answer.startswith(b"HTTP/1.1 200"), "and what is no HTTP", answer[:100])
-    tap.is_(raw(port, b"GET /hea", b"lthz HTTP/1.1\r\nHost", b": x\r\n\r\n").split(b"\r\n")[0], b"HTTP/1.1 200 OK",
+    tap.is_(raw(port, b"GET /hea", b"lthz HTTP/1.1\r\nHost", b": localhost\r\n\r\n").split(b"\r\n")[0], b"HTTP/1.1 200 OK",
             "a request in pieces is answered, and the connection closed")
     silent = [socket.create_connection(("127.0.0.1", port), deadline()) for _ in range(3 * CONNECTIONS_MAX)]
     descriptors = len(os.listdir("/proc/%d/fd" % daemon.pid))
@@ -126,7 +229,7 @@ def test_no_descriptors(daemon, port):
     lowest_free = next(fd for fd in range(len(used) + 1) if fd not in used)
     resource.prlimit(daemon.pid, resource.RLIMIT_NOFILE, (lowest_free, before[1]))
     with socket.create_connection(("127.0.0.1", port), deadline()) as s:
-        s.sendall(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
+        s.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
         ticks = lambda: sum(int(word) for word in stat_words(daemon.pid)[11:13])  # noqa: E731
         begun = ticks()
         s.settimeout(0.5)
@@ -178,6 +281,9 @@ def test_embedded():
         test_numbers(d, port)
         test_paths(port)
         test_page(port)
+        test_head(port)
+        test_host(port, [], ["cache.example"])
+        test_half_requests(port)
         test_bounds(d, port)
         test_no_descriptors(d, port)
     with Daemon("-m", "16", "-o", "no_latency_stats", *http_args(), env=http_env(at), threads=1) as d:
@@ -267,7 +373,7 @@ def test_nodes():
 
 def test_farnode():
     at = folder()
-    with Farnode("--name", "a", *http_args(), env=http_env(at)) as node:
+    with Farnode("--name", "a", "--http-names", "Cache.example.,other", *http_args(), env=http_env(at)) as node:
         port = http_port(at)
         with node.node_client() as c:
             c.greet()
@@ -277,6 +383,7 @@ def test_farnode():
         tap.is_(value(text, "farnode_info", node="a"), 1.0, "and its name")
         for path, status in (("/healthz", 200), ("/readyz", 200), ("/", 404), ("/status.json", 404)):
             tap.is_(get(port, path)[0], status, "%s: %d" % (path, status))
+        test_host(port, ["cache.example", "Other:8080"], ["cache"])
         tap.is_(get(port, "/metrics", method="POST")[0], 405, "POST: 405")
         tap.like(get(port, "/metrics", headers={"Accept": OPEN})[2], r"\n# EOF\n$", "OpenMetrics")
 

@@ -13,7 +13,7 @@ from farcached import Client, Daemon, deadline, is_sanitized, raise_descriptor_l
 
 IDLE_WANTED = int(os.environ.get("IDLE_CONNECTIONS", "10000"))
 SPARE = 300            # descriptors of both processes that are not idle connections
-BYTES_EACH_MAX = 8192  # resident memory of the daemon per idle connection
+BYTES_EACH_MAX = 8192  # private memory of the daemon per idle connection
 
 
 class Load(threading.Thread):
@@ -64,7 +64,7 @@ def open_idle(d, count):
 
 
 def hold(d, count):
-    before = d.memory()["RssAnon"]
+    before = d.memory()["Private"]
     loads = [Load(d.port, "load%d" % i) for i in range(2)]
     for load in loads:
         load.start()
@@ -80,8 +80,8 @@ def hold(d, count):
         time.sleep(0.01)
     for load, r in zip(loads, rounds):
         tap.ok(not load.wrong and load.rounds >= r + 500, "%s is served meanwhile" % load.prefix, load.wrong[:3])
-    each = (d.memory()["RssAnon"] - before) / count
-    tap.diag("resident memory per idle connection: %.0f bytes; slowest set and get: %.1f ms" % (
+    each = (d.memory()["Private"] - before) / count
+    tap.diag("private memory per idle connection: %.0f bytes; slowest set and get: %.1f ms" % (
         each, 1000 * max(load.slowest for load in loads)))
     name = "an idle connection costs at most %d bytes" % BYTES_EACH_MAX
     if is_sanitized():

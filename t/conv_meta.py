@@ -45,6 +45,14 @@ GET = r"""
 > mg g6 N30 E777 c\r\nmg g6 c\r\n
 < HD c777 W\r\nHD c777 Z\r\n
 
+== mg C: no value for a client that has it
+> ms g11 3 E700 F2 T0\r\nabc\r\nmg g11 C700 v s f c k t Ox\r\nmg g11 C699 v c\r\nmg g11 C700 v q\r\nmg g11 C700\r\nmg g11 C699\r\n
+< HD\r\nHD s3 f2 c700 kg11 t-1 Ox\r\nVA 3 c700\r\nabc\r\nHD\r\nHD\r\nHD\r\n
+> mg g11 v C700 c\r\nms g11 2 E701\r\nde\r\nmg g11 v C700 c\r\nmg g11 v u C701\r\nmg g11 v T60 C701 c\r\nmg g11n C700 v\r\n
+< HD c700\r\nHD\r\nVA 2 c701\r\nde\r\nHD\r\nHD c701\r\nEN\r\n
+> mg g11 v Cx\r\nmg g11 v C\r\nmg g11v N0 E5 C5 v c t\r\nmg g11 v\r\n
+< {CLIENT_ERROR bad token in command line format\r\n*2}HD c5 t-1 W\r\nVA 2\r\nde\r\n
+
 == recache: W, then Z
 > ms g7 1 T20\r\nx\r\nmg g7 R10\r\nmg g7 R30\r\nmg g7 R30\r\nms g7 1 T90\r\nx\r\nmg g7 R30\r\n
 < HD\r\nHD\r\nHD W\r\nHD Z\r\nHD\r\nHD\r\n
@@ -140,6 +148,27 @@ SET = r"""
 """
 
 REST = r"""
+== numbers in tokens that no 32 or 64 bits hold, or that are not digits only, change nothing
+> ms n1 1\r\nx\r\nmg n1 T2147483648\r\nmg n1 R2147483648\r\nmg n1 T+5\r\nmg n1 T\t5\r\nmd n1 I T2147483648\r\nmg n1 v t f\r\n
+< HD\r\n{CLIENT_ERROR bad token in command line format\r\n*5}VA 1 t-1 f0\r\nx\r\n
+> ms n1 1 T2147483648\r\ny\r\nms n1 1 C+1\r\ny\r\nms n1 1 E+1\r\ny\r\nms n1 1 E18446744073709551616\r\ny\r\nmg n1 v t\r\n
+< {CLIENT_ERROR bad token in command line format\r\n*4}VA 1 t-1\r\nx\r\n
+> ms n1 1 F+1\r\ny\r\nms n1 1 F4294967296\r\ny\r\nmg n1 v t\r\n
+< {CLIENT_ERROR bad command line format\r\n*2}VA 1 t-1\r\nx\r\n
+> mg n1 C+1 Fx\r\nmg n1 Fx C+1\r\nms n1 1 T- q\r\ny\r\nmg n1 t v\r\n
+< {CLIENT_ERROR bad token in command line format\r\n*2}VA 1 t-1\r\ny\r\n
+> mg n2 N2147483648\r\nmg n2 v\r\nma n2 N2147483648\r\nma n2 N0 J+1\r\nmg n2\r\n
+< CLIENT_ERROR bad token in command line format\r\nEN\r\n{CLIENT_ERROR invalid or duplicate flag\r\n*2}EN\r\n
+> ms n3 1\r\n5\r\nma n3 T2147483648\r\nma n3 D+1\r\nmg n3 v t\r\nmg n3 T2147483647\r\nmg n3 v\r\n
+< HD\r\n{CLIENT_ERROR invalid or duplicate flag\r\n*2}VA 1 t-1\r\n5\r\nHD\r\nVA 1\r\n5\r\n
+== me of a key in base64
+> ms bWU= 1 b\r\nx\r\nms AAEC 1 b\r\nx\r\nme bWV4 b\r\nme !!! b\r\n
+< HD\r\nHD\r\nEN\r\nCLIENT_ERROR bad command line format\r\n
+> me bWU= b\r\n
+<~ ME bWU= exp=-1 la=\d+ cas=\d+ fetch=no cls=\d+ size=\d+
+> me AAEC b\r\n
+<~ ME AAEC exp=-1 la=\d+ cas=\d+ fetch=no cls=\d+ size=\d+
+
 == md
 > md d1\r\nms d1 1\r\nx\r\nmd d1 k O5\r\nmd d1 q k O5\r\nms d1 1\r\nx\r\nmd d1 q\r\nmn\r\n
 < NF\r\nHD\r\nHD kd1 O5\r\nNF kd1 O5\r\nHD\r\nMN\r\n
@@ -159,6 +188,15 @@ REST = r"""
 == ma
 > ma a1\r\nma a1 q\r\nma a1 N0 J13 v t\r\nma a1 v\r\nma a1 D30 v\r\nma a1 MD D4 v\r\nma a1 M- v q\r\nma a1 MI k O1\r\nma a1 M+ v\r\n
 < NF\r\nNF\r\nVA 2 t-1\r\n13\r\nVA 2\r\n14\r\nVA 2\r\n44\r\nVA 2\r\n40\r\nHD ka1 O1\r\nVA 2\r\n41\r\n
+== ma that creates is silent with q, and a number that grows was not fetched
+> ma a1q N0 q\r\nma a1q N0 q v\r\nmg a1q v\r\nms a1q 1\r\n9\r\nmg a1q\r\nma a1q\r\nmg a1q h\r\n
+< VA 1\r\n1\r\nHD\r\nHD\r\nHD\r\nHD h0\r\n
+== a number that grows is not stale any more, one that does not still is
+> ms a1s 2\r\n10\r\nmd a1s I\r\nma a1s\r\nmg a1s k\r\nms a1s 1\r\n9\r\nmd a1s I\r\nma a1s\r\nmg a1s k\r\n
+< HD\r\nHD\r\nHD\r\nHD ka1s X W\r\nHD\r\nHD\r\nHD\r\nHD ka1s\r\n
+== a cas of 0 is older than none
+> set c0 0 0 1\r\n1\r\nms c0 1 C0 I\r\n2\r\nms c0 1 C1 I\r\n3\r\nmg c0 v\r\n
+< STORED\r\nEX\r\nHD\r\nVA 1 X W\r\n3\r\n
 == ma with times and a cas
 > ma a2 N30 J1 E50 t c\r\nma a2 C49\r\nma a2 C50 T60 E51 t c v\r\nmg a2 c\r\n
 <~ HD t(30|29) c50
@@ -168,6 +206,9 @@ REST = r"""
 == ma at the edges
 > ms a3 1\r\n5\r\nma a3 MD D9 v\r\nms a3 20\r\n18446744073709551615\r\nma a3 v\r\nms a3 1\r\nx\r\nma a3 q\r\n
 < HD\r\nVA 1\r\n0\r\nHD\r\nVA 1\r\n0\r\nHD\r\nCLIENT_ERROR cannot increment or decrement non-numeric value\r\n
+== the first 23 words of a meta line decide what it is
+> ma a4 v {f *19}! \r\nma a4 v {f *20}! \r\nms a4 1 {f *20}! \r\nx\r\n
+< CLIENT_ERROR bad command line format\r\nCLIENT_ERROR invalid or duplicate flag\r\nCLIENT_ERROR options flags are too long\r\n
 == ma and its errors
 > ma\r\nma a4 !\r\nma a4 S\r\nma a4 q q\r\nma a4 Dx\r\nma a4 Jx\r\nma a4 Nx\r\nma a4 MX\r\n
 < {CLIENT_ERROR bad command line format\r\n*2}{CLIENT_ERROR invalid or duplicate flag\r\n*5}

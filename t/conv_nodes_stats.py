@@ -13,7 +13,8 @@ from farcached import Daemon, tap, until  # noqa: E402
 from farnode import Farnode  # noqa: E402
 
 FOLDER = tempfile.mkdtemp(prefix="farcached-nodes-")
-TABLE = "/farcached-test-%d" % os.getpid()
+TABLE = "/farcached-test-%d-%%U" % os.getpid()
+TABLE_FILE = "/dev/shm/farcached-test-%d-%d" % (os.getpid(), os.geteuid())
 KEYS = 60
 REFUSED = "CLIENT_ERROR items are in the nodes: ask them"
 TEMPORARY_FAILURE = 0x86
@@ -96,6 +97,8 @@ def groups(client, local_read):
         tap.is_(number(leases, name), number(leases, "a:" + name) + number(leases, "b:" + name),
                 "stats leases: %s is a sum" % name)
     tap.is_(leases["a:lease_term_ms"], client.stats("node a leases")["lease_term_ms"], "stats leases: of each node")
+    if not local_read:
+        tap.ok(os.path.exists(TABLE_FILE), "%U in the table's name is the user id")
     if local_read:
         return
     tap.ok(number(leases, "lease_granted") > 0, "stats leases: some were granted")
@@ -201,5 +204,5 @@ try:
     main()
 finally:
     shutil.rmtree(FOLDER, ignore_errors=True)
-    if os.path.exists("/dev/shm" + TABLE):
-        os.unlink("/dev/shm" + TABLE)
+    if os.path.exists(TABLE_FILE):
+        os.unlink(TABLE_FILE)

@@ -106,9 +106,9 @@ def reads_of_no_use(folder):
                 c.set("k", "v")
                 for _ in range(3):
                     c.get("k")
-                o.set("k", "w")
-                tap.is_(c.get("k"), b"w", "a get finds what another proxy stored")
-                w.until_line(r"type=proxy_read error=(dead|generation) name=%s port=0 label=a way=pointer key=k" % path,
+                o.set("k", "w" * 2000)
+                tap.is_(c.get("k"), b"w" * 2000, "a get finds what another proxy stored in another slot")
+                w.until_line(r"type=proxy_read error=dead name=%s port=0 label=a way=pointer key=k" % path,
                              "though the pointer was out of date, as is told")
 
 

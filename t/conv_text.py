@@ -61,6 +61,24 @@ STORAGE = r"""
 < CLIENT_ERROR invalid numeric delta argument\r\nCLIENT_ERROR invalid numeric delta argument\r\n
 < CLIENT_ERROR invalid numeric delta argument\r\nCLIENT_ERROR bad command line format\r\n
 
+== an exptime of touch and gat that no 32 bits hold changes nothing
+> set k7b 0 0 1\r\nx\r\ntouch k7b 2147483648\r\ntouch k7b 4294967296\r\ntouch k7b -2147483649\r\ntouch k7b +5\r\n
+> touch k7b \t5\r\ntouch k7b 5\t\r\ngat 2147483648 k7b\r\ngats 2147483648 k7b\r\nmg k7b v t\r\n
+< STORED\r\n{CLIENT_ERROR invalid exptime argument\r\n*8}VA 1 t-1\r\nx\r\n
+> touch k7b 2147483648 noreply\r\ntouch k7b 2147483647\r\nget k7b\r\n
+< TOUCHED\r\nVALUE k7b 0 1\r\nx\r\nEND\r\n
+== a sign alone is 0
+> touch k7b -\r\nmg k7b t\r\ngat - k7b\r\nset k7b 0 0 -\r\n\r\nget k7b\r\n
+< TOUCHED\r\nHD t-1\r\nVALUE k7b 0 1\r\nx\r\nEND\r\nSTORED\r\nVALUE k7b 0 0\r\n\r\nEND\r\n
+
+== numbers that are digits only
+> set k8b 0 0 1\r\n5\r\nincr k8b +7\r\ndecr k8b +1\r\nincr k8b \t7\r\nincr k8b 7\t\r\nget k8b\r\n
+< STORED\r\n{CLIENT_ERROR invalid numeric delta argument\r\n*4}VALUE k8b 0 1\r\n5\r\nEND\r\n
+> cas k8b 0 0 1 +1\r\nx\r\ncas k8b 0 0 1 \t1\r\nx\r\nincr k8b\t7\r\nget k8b\r\n
+< {CLIENT_ERROR bad command line format\r\n*3}VALUE k8b 0 1\r\n5\r\nEND\r\n
+> set k8b \t6 +100 1\r\n6\r\nget k8b\r\n
+< STORED\r\nVALUE k8b 6 1\r\n6\r\nEND\r\n
+
 == incr at the edges
 > set k9 0 0 20\r\n18446744073709551615\r\nincr k9 1\r\n
 < STORED\r\n0\r\n
@@ -70,8 +88,17 @@ STORAGE = r"""
 < STORED\r\nCLIENT_ERROR cannot increment or decrement non-numeric value\r\n
 > set k9 0 0 2\r\n-1\r\nincr k9 1\r\n
 < STORED\r\nCLIENT_ERROR cannot increment or decrement non-numeric value\r\n
+> set k9 0 0 2\r\n-0\r\nincr k9 1\r\nset k9 0 0 21\r\n-18446744073709551615\r\nincr k9 1\r\n
+< STORED\r\n1\r\nSTORED\r\n2\r\n
 > set k9 0 0 21\r\n184467440737095516151\r\ndecr k9 1\r\n
 < STORED\r\nCLIENT_ERROR cannot increment or decrement non-numeric value\r\n
+
+== a shorter number keeps the length of the longer one
+> set k9b 0 0 3\r\n100\r\ndecr k9b 1\r\nget k9b\r\ndecr k9b 98\r\nget k9b\r\nincr k9b 105\r\nget k9b\r\ndecr k9b 1000\r\nget k9b\r\n
+< STORED\r\n99\r\nVALUE k9b 0 3\r\n99 \r\nEND\r\n1\r\nVALUE k9b 0 3\r\n1  \r\nEND\r\n
+< 106\r\nVALUE k9b 0 3\r\n106\r\nEND\r\n0\r\nVALUE k9b 0 3\r\n0  \r\nEND\r\n
+> set k9c 0 0 20\r\n18446744073709551615\r\nincr k9c 12\r\nget k9c\r\n
+< STORED\r\n11\r\nVALUE k9c 0 20\r\n11{ *18}\r\nEND\r\n
 
 == noreply everywhere
 > set k10 0 0 1 noreply\r\n5\r\nadd k10 0 0 1 noreply\r\nx\r\nreplace k10 0 0 1 noreply\r\n6\r\n
@@ -138,6 +165,9 @@ FORM = r"""
 > set f4 -1 0 5\r\nget x\r\nset f4 x 0 5\r\nget x\r\n
 < {CLIENT_ERROR bad command line format\r\n*2}
 
+> set f4 -0 -0 -0\r\n\r\nget f4\r\nset f4 -18446744073709551615 0 1\r\nx\r\nset f4b 7\x001 0 1\r\nx\r\nget f4 f4b\r\n
+< STORED\r\nVALUE f4 0 0\r\n\r\nEND\r\nSTORED\r\nSTORED\r\nVALUE f4 1 1\r\nx\r\nVALUE f4b 7 1\r\nx\r\nEND\r\n
+
 == a bad exptime swallows the value
 > set f5 0 x 7\r\nversion\r\nset f5 0 x 7 noreply\r\nversion\r\nget f5\r\n
 < CLIENT_ERROR bad command line format\r\nEND\r\n
@@ -165,6 +195,11 @@ FORM = r"""
 > get e1 e2 e3 e4\r\nmg e4 t\r\n
 < {STORED\r\n*4}VALUE e4 0 1\r\nx\r\nEND\r\n
 <~ HD t(2592000|2591999)
+
+== of an exptime that 32 bits do not hold, the lower 32 count
+> set e5 0 4294967296 1\r\nx\r\nset e6 0 4294977296 1\r\nx\r\nset e7 0 6442450944 1\r\nx\r\nget e7\r\nmg e5 t\r\nmg e6 t\r\n
+< {STORED\r\n*3}END\r\nHD t-1\r\n
+<~ HD t(10000|9999)
 
 == a line that never ends
 > {x*3000}

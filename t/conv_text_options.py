@@ -21,6 +21,8 @@ FORBIDDEN = r"""
 < ERROR key dump not allowed\r\n
 > stats cachedump 1 1\r\nstats detail on\r\n
 < CLIENT_ERROR stats cachedump not allowed\r\nCLIENT_ERROR stats detail not allowed\r\n
+> stats hotkeys\r\nstats slow_log\r\n
+< CLIENT_ERROR stats hotkeys not allowed\r\nCLIENT_ERROR stats slow_log not allowed\r\n
 """
 
 WITHOUT_CAS = r"""

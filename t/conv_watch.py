@@ -3,6 +3,7 @@
 import os
 import re
 import sys
+import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"))
 from farcached import Daemon, conversations, tap, until
@@ -95,6 +96,15 @@ def connections(daemon):
         other.close()
         line = w.until_line(r"type=conn_close .* rport=%d .*" % port)
         tap.like(line, r"^type=conn_close rip=127\.0\.0\.1 rport=\d+ transport=tcp reason=normal cfd=\d+$", "its end")
+
+
+def connections_by_path():
+    with tempfile.TemporaryDirectory() as folder, Daemon("-s", os.path.join(folder, "s")) as daemon:
+        with Watcher(daemon, "connevents") as w:
+            daemon.client().close()
+            tap.like(w.until_line(r"type=conn_new .*"), r" rip=unix rport=0 transport=local cfd=\d+$",
+                     "a connection to a Unix socket is local")
+            tap.like(w.until_line(r"type=conn_close .*"), r" rip=unix rport=0 transport=local reason=\w+ cfd=\d+$", "its end")
 
 
 def silent(daemon):
@@ -211,6 +221,7 @@ def main():
         several(daemon, client)
         limits(daemon, client)
         conversations(daemon, REFUSED)
+    connections_by_path()
     evictions()
     slow()
     with Daemon("-W") as daemon:

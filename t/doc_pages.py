@@ -31,11 +31,12 @@ daemon/engine_text_admin.cc daemon/engine_text_store.cc daemon/http_pages.cc dae
 daemon/proxy_events.cc daemon/service_status.cc daemon/session_end.h daemon/stats_route.cc daemon/status_json.cc
 daemon/trace.cc daemon/trace.h
 daemon/tune.cc daemon/watch.h daemon/watch_hub.cc daemon/worker.cc daemon/worker_counters.h daemon/worker_replies.cc
+daemon/worker_room.cc
 fabric/channel_counters.h fabric/fault_channel.cc
 node/farnode_admin.cc node/farnode_http.cc node/node_metrics.cc node/node_stats.h node/service_counters.h
 process/http_listener.cc process/http_listener.h process/reloader.h process/supervisor.h
-protocol/binary.cc protocol/frame_reply.h protocol/meta.cc protocol/text.cc protocol/text.h
-proxy/ask.h proxy/link_counters.h proxy/local_get.h
+protocol/binary.cc protocol/frame_reply.h protocol/lease_denial.h protocol/meta.cc protocol/text.cc protocol/text.h
+proxy/ask.h proxy/link_counters.h proxy/local_get.h proxy/onesided_share.h
 """.split())
 # Of these only what ends a line.
 LINES_ONLY = {"conf/kinds.h", "conf/node_option_table.cc", "conf/option_table.cc", "conf/proxy_option_table.cc"}

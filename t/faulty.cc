@@ -7,6 +7,7 @@
 //     delay_ms_min=1,delay_ms=3              the shortest delay of each, and the longest
 //     tag_mask=255                           of index slots' tags so much is used
 //     sweeps=0                               nodes do not give back what has expired
+//     speaks=3                               no later version of frames is spoken: the process is one of before
 //     probing=0.1,reading=0.01,replacing=0.5,hold_up_us=100   how likely a thread is held up, and for how long at most
 //     take_back=1                            SIGUSR2 takes registered memory back from who reads it
 //     failing=1                              a delete of the key fail:check, fail:null, fail:stack, fail:divide, fail:abort,
@@ -79,7 +80,7 @@ struct Faults {
         }
         return 0;
     }
-    uint32_t tag_mask = UINT32_MAX;
+    uint32_t tag_mask = UINT32_MAX, speaks = UINT32_MAX;
     bool sweeps = true, take_back = false, failing = false;
     uint64_t hold_up_us = 0;
 };
@@ -98,6 +99,8 @@ Faults faults_of(Words words) {
     plan.delay_read = take("delay_read", 0);
     plan.fail_read = take("fail_read", 0);
     plan.tear_read = take("tear_read", 0);
+    plan.tear_words = take("tear_words", 0);
+    plan.shuffle_read = take("shuffle_read", 0);
     plan.delay_send = take("delay_send", 0);
     plan.delay_receive = take("delay_receive", 0);
     plan.split_receive = take("split_receive", 0);
@@ -106,6 +109,7 @@ Faults faults_of(Words words) {
     plan.delay_ns_min = uint64_t(take("delay_ms_min", 0) * 1e6);
     if (plan.delay_ns_min > plan.delay_ns_max) give_up("delay_ms is less than delay_ms_min");
     faults.tag_mask = uint32_t(take("tag_mask", UINT32_MAX));
+    faults.speaks = uint32_t(take("speaks", UINT32_MAX));
     faults.sweeps = take("sweeps", 1) != 0;
     faults.take_back = take("take_back", 0) != 0;
     faults.failing = take("failing", 0) != 0;
@@ -123,6 +127,8 @@ const Faults& faults() {
     static const Faults of_process = faults_of(parse(environment("FARCACHED_FAULTS")));
     return of_process;
 }
+
+constexpr uint32_t lie_bytes = UINT32_C(3) << 29;  // beyond the end of a small node's memory, of which a GiB is reserved
 
 volatile int asked_to_take_back = -1;  // an eventfd
 
@@ -165,6 +171,8 @@ uint32_t broken::chosen_tag_mask() { return faults().tag_mask; }
 
 bool broken::chosen_sweeps() { return faults().sweeps; }
 
+uint32_t broken::chosen_speaks() { return faults().speaks; }
+
 void broken::hold_up_sometimes(Moment moment) {
     if (happens(faults().likely(moment))) sleep_a_while();
 }
@@ -185,7 +193,7 @@ void broken::fail_on(std::string_view key) {
 void broken::lie_sometimes(uint32_t& length) {
     if (!happens(faults().lying)) return;
     const uint32_t truth = length;
-    __atomic_store_n(&length, UINT32_MAX, __ATOMIC_RELAXED);
+    __atomic_store_n(&length, lie_bytes, __ATOMIC_RELAXED);
     sleep_a_while();
     __atomic_store_n(&length, truth, __ATOMIC_RELAXED);
 }

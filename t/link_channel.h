@@ -36,8 +36,10 @@ struct Wire {
     uint64_t overlaps = 0;  // posted into memory that an earlier read still has (S12)
     uint64_t outside = 0;   // posted for what lies outside of the region (S9)
     uint64_t region_bytes = UINT64_MAX;
+    const fabric::RegionView* view = nullptr;  // mapped_region(0)
     uint64_t lends = 0;
     bool containers = with_containers;
+    std::deque<size_t> node_written, proxy_written;  // told of at the next take, or ready()
     std::string node_container = std::string(fabric::container_bytes, '\0'), proxy_container = node_container;
     bool connected = false, ended = false, alive = true;
     int64_t events_left = INT64_MAX;  // then it ends by itself
@@ -63,6 +65,11 @@ class MemoryChannel final : public fabric::Channel {
             wire_->completed.pop_front();
             events_.read_done(token, status);
         }
+        while (!wire_->proxy_written.empty() && spend()) {
+            const size_t bytes = wire_->proxy_written.front();
+            wire_->proxy_written.pop_front();
+            events_.written(bytes);
+        }
         if (!wire_->to_proxy.empty() && spend()) {
             const std::string shown = wire_->to_proxy;  // of its own size: a read beyond it shows
             wire_->to_proxy.erase(0, events_.received(shown));
@@ -74,7 +81,9 @@ class MemoryChannel final : public fabric::Channel {
         if (wire_->connected) move_out();
         if (wire_->end.has_value()) tell_end();
     }
-    const fabric::RegionView* mapped_region(uint32_t) const override { return nullptr; }
+    const fabric::RegionView* mapped_region(uint32_t region) const override {
+        return region == 0 ? wire_->view : nullptr;
+    }
     bool owner_alive() const override { return true; }
     bool can_read() const override { return wire_->mapped; }
     bool counts_reads() const override { return wire_->counts; }
@@ -93,9 +102,11 @@ class MemoryChannel final : public fabric::Channel {
     uint64_t lends() const override { return wire_->lends; }
     bool has_container() const override { return wire_->containers; }
     void copy_container(char* to, size_t bytes) const override { wire_->proxy_container.copy(to, bytes); }
-    bool post_write(std::string_view bytes) override {
-        if (wire_->containers) wire_->node_container.replace(0, bytes.size(), bytes);
-        return wire_->containers;
+    bool post_report(std::string_view bytes) override {
+        if (!wire_->containers) return false;
+        wire_->node_container.replace(0, bytes.size(), bytes);
+        wire_->node_written.push_back(bytes.size());
+        return true;
     }
     void close() override { wire_->end = fabric::ChannelEnd::closed; }
     std::string describe() const override { return "memory:1"; }

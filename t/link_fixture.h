@@ -14,7 +14,9 @@
 #include <vector>
 
 #include "base/hash.h"
+#include "protocol/words.h"
 #include "proxy/node_link.h"
+#include "t/in_place.h"
 #include "t/link_channel.h"
 #include "t/link_node.h"
 #include "t/tap.h"
@@ -161,12 +163,14 @@ class World final : public proxy::LinkEvents {
     }
     proxy::Asked get(uint64_t cookie, std::string_view key, uint64_t within_ns = second) {
         proxy::AskOptions with = options(cookie, within_ns);
+        with.session = session;
         with.one_sided = true;
         return link->get(get_op(key), with, sink, now_ns);
     }
     proxy::Asked set(uint64_t cookie, std::string_view key, std::string_view value,
                      uint64_t within_ns = second) {
         proxy::AskOptions with = options(cookie, within_ns);
+        with.session = session;
         if (link->up() && link->value_follows(set_op(key, value)))
             with.value = std::make_shared<std::string>(value);
         protocol::StoreOp op = set_op(key, value);
@@ -209,6 +213,26 @@ class World final : public proxy::LinkEvents {
         store(key, value);
         fetch(key);
     }
+    // ---- what lies where the key's pointer leads ----
+    in_place::Place place(std::string_view key) { return {node.cache->check_secret(), pointer(key)->ptr.offset}; }
+    uint64_t* slot(std::string_view key) {
+        return const_cast<uint64_t*>(
+            reinterpret_cast<const uint64_t*>(node.cache->view().base + pointer(key)->ptr.offset));
+    }
+    // By whom else the node serves: another item of the key in the same slot. The stores of that, to be carried out.
+    in_place::Stores write_in_place(std::string_view key, std::string_view value, uint32_t exptime = never_expires) {
+        layout::ItemHeader header;
+        std::memcpy(&header, slot(key), sizeof header);
+        const in_place::Item item{std::string(key), std::string(value), header.cas + 1, header.flags, exptime};
+        const uint64_t generation = layout::Guard{header.guard}.generation();
+        in_place::Stores stores;
+        in_place::die(stores, generation);
+        in_place::come_to_life(stores, in_place::words_of(item, generation + layout::partitions_max, place(key)));
+        return stores;
+    }
+    static void carry_out(const in_place::Stores& stores, uint64_t* slot) {
+        for (const in_place::Store& store : stores) words::store_relaxed(slot + store.word, store.value);
+    }
     const proxy::LinkCounters& counters() const { return link->counters(); }
     uint64_t hash(std::string_view key) const { return hash_key(key, node.cache->view().hash_seed); }
     std::optional<fabric::LeasedPtr> pointer(std::string_view key) {
@@ -225,7 +249,7 @@ class World final : public proxy::LinkEvents {
     void watch(int) override { watching++; }
     void unwatch(int) override { watching--; }
     void came_up() override { ups++; }
-    void went_down(proxy::LinkDown why, const std::string& text) override {
+    void went_down(proxy::LinkDown why, const std::string& text) noexcept override {
         downs.push_back({why, text});
     }
     void room() override { rooms++; }
@@ -237,6 +261,7 @@ class World final : public proxy::LinkEvents {
     bool no_channel = false;
     Sink sink;
     uint64_t cookies = 1'000'000;
+    uint64_t session = 0;  // that get() and set() are of
     int watching = 0, ups = 0, rooms = 0, connections = 0;
     std::vector<std::pair<proxy::LinkDown, std::string>> downs;
 
@@ -263,10 +288,11 @@ class World final : public proxy::LinkEvents {
         return std::make_unique<MemoryChannel>(wire, events);
     }
     size_t progress() const {
-        size_t sum = node.requests + node.frames + sink.by_cookie.size() + size_t(ups) + downs.size();
+        size_t sum = node.requests + node.frames + sink.by_cookie.size() + size_t(ups) + downs.size() + size_t(connections);
         for (const auto& [cookie, told] : sink.by_cookie) sum += size_t(told.times);
         if (wire) sum += wire->to_node.size() * 3 + wire->to_proxy.size() * 5 + wire->posts + wire->connected;
         if (wire) sum += size_t(INT64_MAX - wire->events_left) * 7;
+        if (wire) sum += wire->node_written.size() * 11 + wire->proxy_written.size() * 13;
         return sum;
     }
 };

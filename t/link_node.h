@@ -53,6 +53,8 @@ class FakeNode {
 
     // Takes what came over the wire and answers; less of it if `requests_most` says so.
     void serve(Wire& wire, uint64_t now_ns) {
+        for (; !wire.ended && !wire.node_written.empty(); wire.node_written.pop_front())
+            report_written(wire, wire.node_written.front(), now_ns);
         while (!wire.ended) {
             const protocol::FrameParse parse = protocol::parse_frame(wire.to_node, limits_);
             if (parse.status == protocol::FrameParse::Status::need_more) return;
@@ -72,6 +74,12 @@ class FakeNode {
         limits_ = {protocol::Sender::proxy, false, protocol::frame_bytes_lowest, 0};
         incoming_.clear();
     }
+    // Of the slot there, in bytes.
+    uint32_t capacity(uint64_t offset) const {
+        const fabric::RegionView& view = cache->view();
+        const layout::PageEntry& page = view.pages[(offset - view.header->arena_offset) / layout::page_bytes];
+        return page.run_pages != 0 ? page.run_pages * layout::page_bytes : view.header->class_bytes[page.size_class];
+    }
     // Another run of it.
     void restart() {
         cache = std::make_unique<node::Node>(node_config());
@@ -87,6 +95,7 @@ class FakeNode {
     std::optional<protocol::Refuse> refuse;  // instead of a welcome
     uint32_t layout_version = layout::layout_version;
     uint32_t version = protocol::protocol_version;  // the highest that it speaks
+    bool of_before = false;  // of the version before items were written in place: it knows no other, and offers all it has
     bool mute = false;       // greets nobody
     bool hold = false;       // requests stay where they are
     bool reads_lent = true;  // else what is lent is asked for in pieces
@@ -96,9 +105,12 @@ class FakeNode {
     bool backwards = false;  // replies of a frame in the wrong order, each in a frame of its own
     bool no_welcome_regions = false;
     uint64_t secret_lie = 0;  // of the check's secret in the greeting
+    std::optional<protocol::LeaseDenial> deny;  // replies bring no grant, for that reason
+    bool grants_all = false;  // whatever could bring one does: another get earns it
     std::function<void()> executed;  // called after each request
+    uint64_t greetings_refused = 0, grants_wanted = 0;
     uint64_t bad_frames = 0, requests = 0, frames = 0, pings = 0, goodbyes = 0, abandoned = 0;
-    std::vector<protocol::AccessRecord> accesses;  // that it was told of
+    std::vector<protocol::ItemAccess> accesses;  // that it was told of
     bool hold_reports = false;            // they are not answered, and nothing of them is noted
     uint32_t report_takes = UINT32_MAX;   // looks at no more records of one
     uint32_t report_left_us = 0;          // says so
@@ -129,7 +141,6 @@ class FakeNode {
             case FrameKind::goodbye: goodbyes++; break;
             case FrameKind::accesses: record(frame, now_ns); break;
             case FrameKind::report: report(frame, now_ns, out); break;
-            case FrameKind::report_written: report_written(wire, frame, now_ns, out); break;
             default: break;
         }
         wire.to_proxy.append(out.data(), out.size());
@@ -137,16 +148,17 @@ class FakeNode {
 
     node::Access seen_in(const Frame& frame, uint32_t index) {
         const fabric::RegionView& view = cache->view();
-        protocol::AccessRecord record;
+        protocol::ItemAccess record;
         if (protocol::access_at(frame, index, record) != protocol::FrameError::none) bad_frames++;
         accesses.push_back(record);
         const uint64_t offset = record.offset - view.header->arena_offset;
         const uint32_t size_class = view.pages[offset / layout::page_bytes].size_class;
         node::Access seen;
         seen.slot_word = layout::Slot::make(layout::tag_of(record.hash), uint8_t(size_class), offset).word;
-        seen.guard_word = layout::Guard::make(record.generation, layout::GuardState::live).word;
+        seen.guard_word = 0;
         seen.hash = record.hash;
         seen.times = record.count;
+        seen.generation_tag = record.generation_tag;
         return seen;
     }
 
@@ -167,23 +179,20 @@ class FakeNode {
         protocol::append_reported(out, frame.sequence, report_left_us, terms_ms);
     }
 
-    void report_written(Wire& wire, const Frame& notice, uint64_t now_ns, OutBuffer& out) {
-        protocol::WrittenRecord written;
+    void report_written(Wire& wire, size_t bytes, uint64_t now_ns) {
+        const std::string content = wire.node_container.substr(0, bytes);
         Frame frame;
-        if (protocol::parse_written(notice, written) != protocol::FrameError::none) bad_frames++;
-        const std::string content = wire.node_container.substr(0, written.bytes);
-        if (protocol::read_written(notice, content, limits_, frame) != protocol::FrameError::none) bad_frames++;
+        if (protocol::parse_written(content, limits_, frame) != protocol::FrameError::none) bad_frames++;
         reports_written++;
         OutBuffer answer;
         report(frame, now_ns, answer);
-        if (answer.empty()) return;
-        write_answer(wire, answer, frame.sequence, out);
+        if (!answer.empty()) write_answer(wire, answer);
     }
 
   public:
-    static void write_answer(Wire& wire, const OutBuffer& answer, uint64_t sequence, OutBuffer& out) {
+    static void write_answer(Wire& wire, const OutBuffer& answer) {
         wire.proxy_container.replace(0, answer.size(), answer.data(), answer.size());
-        protocol::append_written(out, FrameKind::reported_written, sequence, uint32_t(answer.size()));
+        wire.proxy_written.push_back(answer.size());
     }
 
   private:
@@ -205,7 +214,20 @@ class FakeNode {
         if (!no_welcome_regions)
             facts.regions.push_back(
                 {0, cache->view().header->region_bytes, protocol::RegionAccess::mapped});
-        if (layout_version == layout::layout_version) {
+        if (of_before) {
+            auto answer = protocol::check(hello, facts, protocol::versions_two_sided);
+            if (const auto* no = std::get_if<protocol::Refuse>(&answer)) {
+                greetings_refused++;
+                return protocol::append_refuse(out, *no);
+            }
+            const protocol::Welcome& agreed = std::get<protocol::Welcome>(answer);
+            facts.version = agreed.version;
+            facts.layout_version = agreed.layout_version;
+            facts.layout_hash = agreed.layout_hash;
+            facts.frame_bytes_max = agreed.frame_bytes_max;
+            facts.credits = agreed.credits;
+            limits_ = protocol::agreed_limits(facts, protocol::Sender::proxy);
+        } else if (layout_version == layout::layout_version) {
             auto answer = protocol::check(hello, facts, {.protocol = version});
             facts = std::get<protocol::Welcome>(answer);
             limits_ = protocol::agreed_limits(facts, protocol::Sender::proxy);
@@ -220,6 +242,7 @@ class FakeNode {
         std::vector<std::string> made;
         while (reader.next(request) == protocol::FrameStep::entry) {
             requests++;
+            grants_wanted += request.options.want_grant;
             OutBuffer one;
             run(frame.sequence, request, now_ns, one);
             if (executed) executed();
@@ -258,7 +281,10 @@ class FakeNode {
             writer.add(cache->remove(*remove, at), with);
         } else if (auto* arith = std::get_if<protocol::ArithOp>(&request.op)) {
             keyed(*arith);
-            writer.add(cache->arith(*arith, at), with);
+            arith->lease = request.options.want_grant;
+            const protocol::ArithReply reply = cache->arith(*arith, at);
+            grant(with, reply, arith->key.bytes, now_ns);
+            writer.add(reply, with);
         } else if (auto* forget = std::get_if<protocol::ForgetOp>(&request.op)) {
             keyed(*forget);
             cache->forget(forget->key, at);
@@ -284,6 +310,23 @@ class FakeNode {
         writer.end();
     }
 
+    template <class Reply>
+    void grant(protocol::ReplyOptions& with, const Reply& reply, std::string_view key, uint64_t now_ns) {
+        with.grant = reply.grant;
+        with.denied = reply.denied;
+        for (int tries = 0; grants_all && !with.grant.has_value() && tries < 3; tries++) with.grant = grant_of(key, now_ns);
+        if (deny.has_value()) with.grant.reset();
+        with.denied = with.grant.has_value() ? protocol::LeaseDenial::none : deny.value_or(with.denied);
+        if (!with.grant.has_value()) return;
+        granted_ns[std::string(key)] = now_ns;
+        if (with.grant->capacity == 0) with.grant->capacity = capacity(with.grant->offset);
+    }
+    std::optional<protocol::Grant> grant_of(std::string_view key, uint64_t now_ns) {
+        protocol::GetOp op;
+        op.key = cache->key(key);
+        op.lease = true;
+        return cache->get(op, now(now_ns), [](const protocol::ItemMeta&) -> char* { return nullptr; }).grant;
+    }
     void answer_get(uint64_t sequence, protocol::GetOp op, const protocol::RequestOptions& options,
                     uint64_t now_ns, OutBuffer& out) {
         protocol::ReplyWriter writer(out, limits_.frame_bytes_max, sequence, reading(now_ns));
@@ -296,8 +339,7 @@ class FakeNode {
             });
         protocol::ReplyOptions with;
         with.tag = options.tag;
-        with.grant = reply.grant;
-        if (reply.grant.has_value()) granted_ns[std::string(op.key.bytes)] = now_ns;
+        grant(with, reply, op.key.bytes, now_ns);
         const bool hit = reply.status == protocol::GetReply::Status::hit;
         if (hit && !options.no_value) with.value = protocol::ValueForm::here;
         if (writer.must_follow(protocol::hit_head_bytes(true), value.size()) && !options.no_value)
@@ -313,8 +355,7 @@ class FakeNode {
         const protocol::StoreReply reply = cache->store(op, now(now_ns));
         protocol::ReplyOptions with;
         with.tag = tag;
-        with.grant = reply.grant;
-        if (reply.grant.has_value()) granted_ns[std::string(op.key.bytes)] = now_ns;
+        grant(with, reply, op.key.bytes, now_ns);
         writer.add(reply, with);
         writer.end();
     }

@@ -65,24 +65,24 @@ t_unit_tap_SOURCES = t/unit_tap.cc t/tap.h
 check_PROGRAMS += t/unit_text_parse t/unit_text_engine t/unit_meta_engine
 TESTS += t/unit_text_parse t/unit_text_engine t/unit_meta_engine
 t_unit_text_parse_SOURCES = t/unit_text_parse.cc t/tap.h
-t_unit_text_engine_SOURCES = t/unit_text_engine.cc t/unit_text_fixture.h t/tap.h
-t_unit_meta_engine_SOURCES = t/unit_meta_engine.cc t/unit_text_fixture.h t/tap.h
+t_unit_text_engine_SOURCES = t/unit_text_engine.cc t/sent_bytes.h t/unit_text_fixture.h t/tap.h
+t_unit_meta_engine_SOURCES = t/unit_meta_engine.cc t/sent_bytes.h t/unit_text_fixture.h t/tap.h
 
 fuzz_targets += t/fuzz/text t/fuzz/meta
-t_fuzz_text_SOURCES = t/fuzz/text.cc t/fuzz/text_session.h t/unit_text_fixture.h $(fuzz_main)
+t_fuzz_text_SOURCES = t/fuzz/text.cc t/fuzz/text_session.h t/sent_bytes.h t/unit_text_fixture.h $(fuzz_main)
 t_fuzz_text_LDFLAGS = $(fuzz_ldflags)
-t_fuzz_meta_SOURCES = t/fuzz/meta.cc t/fuzz/text_session.h t/unit_text_fixture.h $(fuzz_main)
+t_fuzz_meta_SOURCES = t/fuzz/meta.cc t/fuzz/text_session.h t/sent_bytes.h t/unit_text_fixture.h $(fuzz_main)
 t_fuzz_meta_LDFLAGS = $(fuzz_ldflags)
 
 check_PROGRAMS += t/unit_reply_queue
 TESTS += t/unit_reply_queue
-t_unit_reply_queue_SOURCES = t/unit_reply_queue.cc t/unit_text_fixture.h t/tap.h
+t_unit_reply_queue_SOURCES = t/unit_reply_queue.cc t/sent_bytes.h t/unit_text_fixture.h t/tap.h
 
 check_PROGRAMS += t/unit_binary_parse t/unit_binary_engine
 TESTS += t/unit_binary_parse t/unit_binary_engine
 t_unit_binary_parse_SOURCES = t/unit_binary_parse.cc t/unit_binary_packets.h t/tap.h
 t_unit_binary_engine_SOURCES = t/unit_binary_engine.cc t/unit_binary_fixture.h t/unit_binary_packets.h \
-	t/unit_text_fixture.h t/tap.h
+	t/sent_bytes.h t/unit_text_fixture.h t/tap.h
 
 check_PROGRAMS += t/unit_placement t/unit_nearest
 TESTS += t/unit_placement t/unit_nearest
@@ -98,7 +98,7 @@ t_fuzz_config_SOURCES = t/fuzz/config.cc $(fuzz_main)
 t_fuzz_config_LDFLAGS = $(fuzz_ldflags)
 
 fuzz_targets += t/fuzz/binary
-t_fuzz_binary_SOURCES = t/fuzz/binary.cc t/unit_binary_fixture.h t/unit_binary_packets.h t/unit_text_fixture.h \
+t_fuzz_binary_SOURCES = t/fuzz/binary.cc t/unit_binary_fixture.h t/unit_binary_packets.h t/sent_bytes.h t/unit_text_fixture.h \
 	$(fuzz_main)
 t_fuzz_binary_LDFLAGS = $(fuzz_ldflags)
 
@@ -155,9 +155,13 @@ check_PROGRAMS += t/unit_conf_farnode
 TESTS += t/unit_conf_farnode
 t_unit_conf_farnode_SOURCES = t/unit_conf_farnode.cc t/tap.h
 
-check_PROGRAMS += t/unit_resident
-TESTS += t/unit_resident
-t_unit_resident_SOURCES = t/unit_resident.cc t/tap.h
+check_PROGRAMS += t/unit_system_calls
+TESTS += t/unit_system_calls
+t_unit_system_calls_SOURCES = t/unit_system_calls.cc t/tap.h
+
+check_PROGRAMS += t/unit_loaded_library
+TESTS += t/unit_loaded_library
+t_unit_loaded_library_SOURCES = t/unit_loaded_library.cc t/tap.h
 
 check_PROGRAMS += t/unit_log
 TESTS += t/unit_log
@@ -169,6 +173,7 @@ EXTRA_DIST += \
 	t/lib/binary_client.py \
 	t/lib/cluster.py \
 	t/lib/expressions.py \
+	t/lib/failing.py \
 	t/lib/http_get.py \
 	t/lib/transport.py \
 	t/lib/raw_proxy.py \
@@ -195,13 +200,18 @@ test_scripts += t/conv_text.py t/conv_text_options.py t/conv_meta.py
 test_scripts += t/conv_binary.py t/conv_binary_options.py
 
 # Memory, many connections, the stats as monitors read them; a load whose every answer is checked.
-test_scripts += t/conv_size_shift.py t/conv_memory_limit.py t/conv_idle.py t/client_stats_tools.py
+test_scripts += t/conv_size_shift.py t/conv_memory_limit.py t/conv_large_values.py t/conv_hoarders.py
+test_scripts += t/conv_idle.py t/client_stats_tools.py
 test_scripts += t/consistency.py t/soak_churn.py
 check_PROGRAMS += t/consistency
 t_consistency_SOURCES = t/consistency.cc t/consistency_client.cc t/consistency_client.h \
-	t/consistency_history.h t/consistency_load.cc t/consistency_load.h t/consistency_value.h t/tap.h
+	t/consistency_history.h t/consistency_load.cc t/consistency_load.h t/consistency_mix.h t/consistency_value.h t/tap.h
 
 # farbench: its pure parts, and a verified load in each protocol.
+check_PROGRAMS += t/unit_onesided_share
+TESTS += t/unit_onesided_share
+t_unit_onesided_share_SOURCES = t/unit_onesided_share.cc t/tap.h
+
 check_PROGRAMS += t/unit_bench
 TESTS += t/unit_bench
 t_unit_bench_SOURCES = t/unit_bench.cc t/tap.h
@@ -252,6 +262,10 @@ EXTRA_DIST += \
 	t/clients/tools.py \
 	t/clients/browser.py \
 	t/clients/differential.py \
+	t/clients/pipelines.py \
+	t/clients/pipeline_requests.py \
+	t/clients/pipeline_replies.py \
+	t/clients/pipeline_differences.py \
 	t/clients/observability.py \
 	t/clients/packages \
 	t/clients/bmemcached/client.py \
@@ -295,14 +309,18 @@ test_scripts += t/conv_connections.py t/conv_connection_limits.py t/conv_togethe
 
 # Clients' sockets by io_uring.
 test_scripts += t/uring.py t/uring_suites.py
-EXTRA_DIST += t/lib/closed_loop.py t/lib/without_uring.py
+EXTRA_DIST += t/lib/closed_loop.py t/lib/without_call.py
+
+# Both daemons with no more system calls than they need.
+test_scripts += t/drop_privileges.py
 
 # Several processes: farcached in front of nodes.
 test_scripts += t/nodes_conv_text.py t/nodes_conv_meta.py t/nodes_conv_binary.py t/nodes_conv_connections.py \
 	t/nodes_conv_options.py
 test_scripts += t/nodes_clock.py t/nodes_consistency.py t/nodes_consolidated.py t/nodes_containers.py \
-	t/nodes_false_reports.py t/nodes_flood.py t/nodes_leases.py t/nodes_liar.py t/nodes_reload.py t/nodes_reports.py \
-	t/nodes_restart.py t/nodes_stopped.py
+	t/nodes_exhaustion.py t/nodes_false_reports.py t/nodes_flood.py t/nodes_in_place.py t/nodes_leases.py t/nodes_liar.py \
+	t/nodes_reload.py \
+	t/nodes_reports.py t/nodes_restart.py t/nodes_stopped.py t/nodes_versions.py
 
 # -- Last: what the lists above add up to -----------------------------------------------------------
 check_PROGRAMS += $(fuzz_targets)
@@ -310,14 +328,33 @@ TESTS += $(test_scripts)
 EXTRA_DIST += $(test_scripts)
 
 # What a sanitizer can find something in: all but the tests of the sources and of the documents, and of broken rules.
+# Programs of one thread: ThreadSanitizer has nothing to find in them (t/tidy.py looks for threads), and slows them down most.
+one_thread_programs = t/unit_arc t/unit_binary_engine t/unit_binary_parse t/unit_conf t/unit_conf_farnode t/unit_conf_file \
+	t/unit_conf_listen t/unit_conf_nodes t/unit_failing_node t/unit_frame t/unit_frame_bad t/unit_frames_out t/unit_handshake \
+	t/unit_index_probe t/unit_link_parts t/unit_meta_engine t/unit_nearest t/unit_node_collisions t/unit_node_held \
+	t/unit_node_in_place t/unit_node_lease t/unit_node_link t/unit_node_link_counts t/unit_node_link_ends t/unit_node_link_index \
+	t/unit_node_link_pointers t/unit_node_link_reads t/unit_node_link_reports t/unit_node_link_safety t/unit_node_link_suspend \
+	t/unit_node_link_versions t/unit_node_rationed t/unit_node_reads t/unit_node_safety t/unit_node_service t/unit_node_service_bad \
+	t/unit_node_service_clock t/unit_node_service_limits t/unit_node_service_order t/unit_node_service_reports \
+	t/unit_onesided_share t/unit_pointer_read t/unit_policy t/unit_policy_node t/unit_reply_queue t/unit_text_engine t/unit_text_parse
+under_tsan = $(findstring fsanitize=thread,$(SAN_CXXFLAGS))
+left_out = $(style_scripts) t/broken_rules.py t/nodes_broken.py $(if $(under_tsan),t/fuzz.py $(fuzz_targets) $(one_thread_programs))
 .PHONY: check-sanitizer
 check-sanitizer:
-	$(MAKE) $(AM_MAKEFLAGS) check TESTS='$(filter-out $(style_scripts) t/broken_rules.py t/nodes_broken.py,$(TESTS))'
+	$(MAKE) $(AM_MAKEFLAGS) check TESTS='$(filter-out $(left_out),$(TESTS))' \
+		check_PROGRAMS='$(filter-out $(left_out),$(check_PROGRAMS))'
 
 check_PROGRAMS += t/unit_node t/unit_node_safety
 TESTS += t/unit_node t/unit_node_safety
 t_unit_node_SOURCES = t/unit_node.cc t/tap.h
 t_unit_node_safety_SOURCES = t/unit_node_safety.cc t/tap.h
+check_PROGRAMS += t/unit_seats t/unit_node_service_limits
+TESTS += t/unit_seats t/unit_node_service_limits
+t_unit_node_service_limits_SOURCES = t/unit_node_service_limits.cc t/unit_node_service_fixture.h t/unit_frame_words.h t/tap.h
+t_unit_seats_SOURCES = t/unit_seats.cc t/tap.h
+check_PROGRAMS += t/unit_node_collisions
+TESTS += t/unit_node_collisions
+t_unit_node_collisions_SOURCES = t/unit_node_collisions.cc t/tap.h
 check_PROGRAMS += t/unit_policy t/unit_policy_node
 TESTS += t/unit_policy t/unit_policy_node
 t_unit_policy_node_SOURCES = t/unit_policy_node.cc t/tap.h
@@ -333,6 +370,10 @@ check_PROGRAMS += t/unit_node_rationed
 TESTS += t/unit_node_rationed
 t_unit_node_rationed_SOURCES = t/unit_node_rationed.cc t/node_invariants.h t/tap.h
 
+check_PROGRAMS += t/unit_resource_limits
+TESTS += t/unit_resource_limits
+t_unit_resource_limits_SOURCES = t/unit_resource_limits.cc t/tap.h
+
 check_PROGRAMS += t/unit_numa
 TESTS += t/unit_numa
 t_unit_numa_SOURCES = t/unit_numa.cc t/node_invariants.h t/tap.h
@@ -340,12 +381,42 @@ t_unit_numa_SOURCES = t/unit_numa.cc t/node_invariants.h t/tap.h
 check_PROGRAMS += t/unit_node_prefix
 t_unit_node_prefix_SOURCES = t/unit_node_prefix.cc t/tap.h
 
+check_PROGRAMS += t/unit_node_in_place
+TESTS += t/unit_node_in_place
+t_unit_node_in_place_SOURCES = t/unit_node_in_place.cc t/node_invariants.h t/tap.h
+
+# Preloaded by t/failing_allocations.py.
+test_scripts += t/failing_allocations.py
+check_DATA = t/failing_new.so
+CLEANFILES += t/failing_new.so
+EXTRA_DIST += t/failing_new.cc
+t/failing_new.so: t/failing_new.cc
+	$(AM_V_CXX)$(MKDIR_P) t && $(CXX) $(CPPFLAGS) -std=c++20 $(CXXFLAGS) -fPIC -shared -o $@ $(srcdir)/t/failing_new.cc
+
+check_PROGRAMS += t/unit_failing_node
+TESTS += t/unit_failing_node
+t_unit_failing_node_SOURCES = t/unit_failing_node.cc t/node_invariants.h t/refused_new.h t/tap.h
+
+check_PROGRAMS += t/unit_node_held
+TESTS += t/unit_node_held
+t_unit_node_held_SOURCES = t/unit_node_held.cc t/node_invariants.h t/tap.h
+
+check_PROGRAMS += t/unit_node_threads
+TESTS += t/unit_node_threads
+t_unit_node_threads_SOURCES = t/unit_node_threads.cc t/tap.h
+
 check_PROGRAMS += t/unit_node_lease
-t_unit_node_lease_SOURCES = t/unit_node_lease.cc t/tap.h
+t_unit_node_lease_SOURCES = t/unit_node_lease.cc t/node_invariants.h t/tap.h
 
 # The node's side of a connection.
-check_PROGRAMS += t/unit_node_service t/unit_node_service_bad t/unit_node_service_reports
-TESTS += t/unit_node_service t/unit_node_service_bad t/unit_node_service_reports
+check_PROGRAMS += t/unit_node_service t/unit_node_service_bad t/unit_node_service_clock t/unit_node_service_order \
+	t/unit_node_service_reports
+TESTS += t/unit_node_service t/unit_node_service_bad t/unit_node_service_clock t/unit_node_service_order \
+	t/unit_node_service_reports
+t_unit_node_service_clock_SOURCES = t/unit_node_service_clock.cc t/unit_node_service_fixture.h t/unit_frame_words.h \
+	t/tap.h
+t_unit_node_service_order_SOURCES = t/unit_node_service_order.cc t/unit_node_service_fixture.h t/unit_frame_words.h \
+	t/tap.h
 t_unit_node_service_reports_SOURCES = t/unit_node_service_reports.cc t/unit_node_service_fixture.h \
 	t/unit_frame_random.h t/unit_frame_words.h t/tap.h
 t_unit_node_service_bad_SOURCES = t/unit_node_service_bad.cc t/unit_node_service_fixture.h \
@@ -369,16 +440,21 @@ TESTS += t/unit_arc
 t_unit_arc_SOURCES = t/unit_arc.cc t/tap.h
 
 # A worker's link to a node, over a channel in memory.
-link_headers = t/link_channel.h t/link_fixture.h t/link_node.h t/unit_pointer_table_fixture.h t/tap.h
+link_headers = t/in_place.h t/link_channel.h t/link_fixture.h t/link_node.h t/unit_pointer_table_fixture.h t/tap.h
 check_PROGRAMS += t/unit_link_parts t/unit_node_link t/unit_node_link_ends t/unit_node_link_reads t/unit_node_link_suspend \
-	t/unit_node_link_safety
+	t/unit_node_link_safety t/unit_node_link_versions
 TESTS += t/unit_link_parts t/unit_node_link t/unit_node_link_ends t/unit_node_link_reads t/unit_node_link_suspend \
-	t/unit_node_link_safety
+	t/unit_node_link_safety t/unit_node_link_versions
 t_unit_node_link_safety_SOURCES = t/unit_node_link_safety.cc $(link_headers)
+t_unit_node_link_versions_SOURCES = t/unit_node_link_versions.cc $(link_headers)
 t_unit_link_parts_SOURCES = t/unit_link_parts.cc t/tap.h
+check_PROGRAMS += t/unit_node_link_pointers t/unit_pointer_read
+TESTS += t/unit_node_link_pointers t/unit_pointer_read
+t_unit_node_link_pointers_SOURCES = t/unit_node_link_pointers.cc $(link_headers)
+t_unit_pointer_read_SOURCES = t/unit_pointer_read.cc t/in_place.h t/tap.h
 check_PROGRAMS += t/unit_frames_out
 TESTS += t/unit_frames_out
-t_unit_frames_out_SOURCES = t/unit_frames_out.cc t/tap.h
+t_unit_frames_out_SOURCES = t/unit_frames_out.cc t/refused_new.h t/tap.h
 check_PROGRAMS += t/unit_node_link_counts
 TESTS += t/unit_node_link_counts
 t_unit_node_link_counts_SOURCES = t/unit_node_link_counts.cc $(link_headers)
@@ -395,8 +471,8 @@ t_unit_node_link_reads_SOURCES = t/unit_node_link_reads.cc $(link_headers)
 t_unit_node_link_SOURCES = t/unit_node_link.cc $(link_headers)
 check_PROGRAMS += t/unit_remote_backend
 TESTS += t/unit_remote_backend
-t_unit_remote_backend_SOURCES = t/unit_remote_backend.cc t/unit_remote_backend_fixture.h t/unit_text_fixture.h \
-	t/link_channel.h t/link_node.h t/tap.h
+t_unit_remote_backend_SOURCES = t/unit_remote_backend.cc t/unit_remote_backend_fixture.h t/sent_bytes.h t/unit_text_fixture.h \
+	t/link_channel.h t/link_node.h t/refused_new.h t/tap.h
 
 # Channels: one suite over every transport, and what each adds.
 check_PROGRAMS += t/unit_channel
@@ -415,25 +491,34 @@ t_unit_shm_containers_SOURCES = t/unit_shm_containers.cc t/unit_shm_fixture.h t/
 t_unit_owner_SOURCES = t/unit_owner.cc t/unit_channel_fixture.h t/tap.h
 
 # -- Faulty programs --------------------------------------------------------------------------------
-# All libraries once more, with rules that can be broken on purpose, threads that are held up and connections that go
-# wrong, as the environment says (base/broken.h, t/faulty.cc); and on them the checkers, and the two daemons.
+# The libraries once more, with rules that can be broken on purpose, threads that are held up and connections that go
+# wrong, as the environment says (base/broken.h, t/faulty.cc); and on them the checkers, and the two daemons. Of base/,
+# conf/ and process/ only what includes base/broken.h differs (t/tidy.py).
 faulty_cppflags = $(AM_CPPFLAGS) -DFARCACHED_FAULTY
 check_LIBRARIES = t/libfaulty.a
 t_libfaulty_a_CPPFLAGS = $(faulty_cppflags)
 t_libfaulty_a_SOURCES = t/faulty.cc \
-	$(daemon_libdaemon_a_SOURCES) $(process_libprocess_a_SOURCES) $(conf_libconf_a_SOURCES) \
+	$(daemon_libdaemon_a_SOURCES) process/crash_report.cc \
 	$(proxy_libproxy_a_SOURCES) $(node_libnode_a_SOURCES) $(fabric_libfabric_a_SOURCES) \
-	$(protocol_libprotocol_a_SOURCES) $(base_libbase_a_SOURCES)
+	$(protocol_libprotocol_a_SOURCES)
 nodist_t_libfaulty_a_SOURCES = $(nodist_daemon_libdaemon_a_SOURCES)
-faulty_ldadd = t/libfaulty.a $(TOMLPLUSPLUS_LIBS) \
-	$(LIBURING_LIBS) $(LIBEVENT_LIBS)
+faulty_ldadd = t/libfaulty.a process/libprocess.a conf/libconf.a base/libbase.a $(TOMLPLUSPLUS_LIBS) \
+	$(LIBURING_LIBS) $(LIBSECCOMP_LIBS) $(LIBEVENT_LIBS)
 
-faulty_programs = t/faulty_node_safety t/faulty_node_lease t/faulty_pointer_table_safety \
-	t/faulty_node_link_safety t/faulty_node_reads t/faulty_owner
-check_PROGRAMS += $(faulty_programs) t/faulty_farcached t/faulty_farnode
+faulty_programs = t/faulty_node_safety t/faulty_node_in_place t/faulty_node_held t/faulty_node_lease t/faulty_pointer_table_safety \
+	t/faulty_node_link_safety t/faulty_pointer_read t/faulty_node_reads t/faulty_owner
+EXTRA_PROGRAMS += $(faulty_programs)
+CLEANFILES += $(faulty_programs)
+check_PROGRAMS += t/faulty_farcached t/faulty_farnode
 t_faulty_node_safety_SOURCES = $(t_unit_node_safety_SOURCES)
 t_faulty_node_safety_CPPFLAGS = $(faulty_cppflags)
 t_faulty_node_safety_LDADD = $(faulty_ldadd)
+t_faulty_node_in_place_SOURCES = $(t_unit_node_in_place_SOURCES)
+t_faulty_node_in_place_CPPFLAGS = $(faulty_cppflags)
+t_faulty_node_in_place_LDADD = $(faulty_ldadd)
+t_faulty_node_held_SOURCES = $(t_unit_node_held_SOURCES)
+t_faulty_node_held_CPPFLAGS = $(faulty_cppflags)
+t_faulty_node_held_LDADD = $(faulty_ldadd)
 t_faulty_node_lease_SOURCES = $(t_unit_node_lease_SOURCES)
 t_faulty_node_lease_CPPFLAGS = $(faulty_cppflags)
 t_faulty_node_lease_LDADD = $(faulty_ldadd)
@@ -443,6 +528,9 @@ t_faulty_pointer_table_safety_LDADD = $(faulty_ldadd)
 t_faulty_node_link_safety_SOURCES = $(t_unit_node_link_safety_SOURCES)
 t_faulty_node_link_safety_CPPFLAGS = $(faulty_cppflags)
 t_faulty_node_link_safety_LDADD = $(faulty_ldadd)
+t_faulty_pointer_read_SOURCES = $(t_unit_pointer_read_SOURCES)
+t_faulty_pointer_read_CPPFLAGS = $(faulty_cppflags)
+t_faulty_pointer_read_LDADD = $(faulty_ldadd)
 t_faulty_node_reads_SOURCES = $(t_unit_node_reads_SOURCES)
 t_faulty_node_reads_CPPFLAGS = $(faulty_cppflags)
 t_faulty_node_reads_LDADD = $(faulty_ldadd)
@@ -460,3 +548,4 @@ t_container_vandal_SOURCES = t/container_vandal.cc t/unit_shm_fixture.h t/unit_c
 check_PROGRAMS += t/pointer_vandal
 t_pointer_vandal_SOURCES = t/pointer_vandal.cc t/unit_pointer_table_fixture.h t/tap.h
 test_scripts += t/broken_rules.py
+t/broken_rules.log: $(faulty_programs)

@@ -9,7 +9,7 @@
 namespace farcached::node {
 
 struct Counted {
-    uint64_t items = 0, leased_bytes = 0, pending_slots = 0, pending_bytes = 0, draining = 0;
+    uint64_t items = 0, leased_bytes = 0, slack_bytes = 0, dead_slots = 0, dead_bytes = 0, draining = 0, pinned_bytes = 0;
 };
 
 // Adds up one page or run of pages; empty, or what is wrong with it.
@@ -19,27 +19,41 @@ inline std::string count_page(Node& node, uint64_t number, NodeSeconds now, bool
     Partition& owner = impl.partitions[impl.arena.owner_hint(number)];
     sum.draining += page.draining != 0 ? 1 : 0;
     if (page.draining != 0 && page.partial != 0) return "a slot of a draining page may be taken";
-    uint32_t used = 0;
+    uint32_t used = 0, held = 0;
     for (uint32_t slot = 0; slot < (page.size_class == layout::large_class ? 1 : page.fresh); slot++) {
         const Ref ref = make_ref(number, slot);
         const Descriptor& item = impl.arena.descriptor(ref);
-        if (item.state == SlotState::free) continue;
+        held += item.held;
+        if (item.state == SlotState::free) {
+            if (item.held != 0) return "a free slot is held";
+            continue;
+        }
         used++;
         const bool alive = layout::Guard{impl.arena.header(ref).guard}.state() == layout::GuardState::live;
-        if (item.state == SlotState::pending) {
-            sum.pending_slots++;
-            sum.pending_bytes += owner.meta(ref).item_bytes;
-            if (alive) return "what is pending is live";
-            if (item.lease_end > page.lease_end) return "a page is free before what is pending there";
+        if (item.state == SlotState::parted || item.state == SlotState::receiving) {
+            if (alive) return "an unpublished slot has a live guard";
+            if (item.held == 0) return "a parted slot has no holder";
+            continue;
+        }
+        if (item.state == SlotState::dead) {
+            sum.dead_slots++;
+            sum.dead_bytes += impl.arena.capacity(ref);
+            if (alive) return "a dead slot has a live guard";
+            if (item.lease_end > page.lease_end) return "a page is free before a dead slot in it";
             continue;
         }
         sum.items++;
         if (!alive) return "what is live is dead";
         if (!owner.lease_runs(ref, now)) continue;
-        sum.leased_bytes += owner.meta(ref).item_bytes;
+        sum.leased_bytes += impl.arena.capacity(ref);
+        sum.slack_bytes += impl.arena.capacity(ref) - owner.meta(ref).item_bytes;
+        if (page.listed == 0) return "a lease runs in a page that is not listed";
         if (item.lease_end > page.lease_end) return "a page is free before a lease there";
         if (zone_is_fixed && !impl.arena.leasable(ref)) return "a lease outside the lease zone";
     }
+    if (page.pinned > page.held) return "more slots are pinned than held";
+    if (page.pinned != 0) sum.pinned_bytes += impl.arena.kept_by(make_ref(number, 0));
+    if (held != page.held) return "held slots are not as many as the page says";
     return used == page.live ? "" : "slots in use are not as many as the page says";
 }
 
@@ -57,9 +71,11 @@ inline std::string wrong_in(Node& node, NodeSeconds now, bool zone_is_fixed = tr
     for (const uint64_t length : stats.queues) queued += length;
     if (sum.items != stats.items || queued != sum.items) return "queues, items and slots differ";
     if (sum.leased_bytes != stats.leases.bytes) return "leased bytes differ";
-    if (sum.pending_slots != stats.leases.pending_slots) return "pending slots differ";
-    if (sum.pending_bytes != stats.leases.pending_bytes) return "pending bytes differ";
+    if (sum.slack_bytes != stats.leases.slack_bytes) return "slack bytes differ";
+    if (sum.dead_slots != stats.leases.dead_slots) return "dead slots differ";
+    if (sum.dead_bytes != stats.leases.dead_bytes) return "bytes of dead slots differ";
     if (sum.draining != stats.leases.draining) return "draining pages differ";
+    if (sum.pinned_bytes != stats.bytes_lent) return "bytes of pages with pins differ";
     if (zone_is_fixed && stats.pages_used > stats.pages_limit) return "more memory than there is";
     return "";
 }

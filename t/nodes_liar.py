@@ -121,7 +121,7 @@ POINTERS = [
     ("a pointer between two slots", in_grant("<Q", 0, 12345), "frame_grant_invalid", True),
     ("a pointer to more than the item", in_grant("<I", 20, 1 << 20), "frame_grant_invalid", True),
     ("a lease of fifty days", in_grant("<I", 24, 0xffffffff), "frame_grant_invalid", True),
-    ("a pointer to another generation", in_grant("<Q", 8, 5), "read_invalid_generation", False),
+    ("a pointer to a later generation", in_grant("<Q", 8, 1 << 61), "read_invalid_generation", False),
 ]
 
 

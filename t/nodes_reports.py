@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""access_tracking=report: a node hears of reads though nobody asks it anything, and so does not evict what is read most; by
-requests alone it would not know. The leases of what it hears of are renewed, so that a proxy need not ask again. Reports and
-their answers are written into containers."""
+"""access_tracking=report, which is the default where items are read by remote pointers: a node hears of reads though nobody asks
+it anything, and so does not evict what is read most; by requests alone it would not know. The leases of what it hears of are
+renewed, so that a proxy need not ask again. Reports and their answers are written into containers."""
 import os
 import sys
 
@@ -131,7 +131,28 @@ def leased(tracking):
         return asked() - before, of(proxy, "get_onesided") - first
 
 
+def by_default():
+    """Without a word of how accesses are told: in reports by who reads with remote pointers, with requests by who has the memory
+    mapped."""
+    options = ["report_interval_ms=100", "node_timeout_ms=30000"]
+    for local_read in (False, True):
+        with Cluster("shm", proxies=1, threads=1, local_read=local_read, options=options, node_args=["-t", "1"]) as c, \
+                c.proxies[0].client() as client:
+            proxy = c.proxies[0]
+            store(client, HOT)
+            until(lambda: found(client, HOT) and of(proxy, c.unasked_by()), lambda n: n >= 2 * len(HOT))
+            if local_read:
+                store(client, ["other"])
+                found(client, ["none"])
+                sent = until(lambda: of(proxy, "accesses_sent"), bool)
+                tap.ok(sent and of(proxy, "reports_sent") == 0, "by default reads of mapped memory travel with requests", sent)
+            else:
+                sent = until(lambda: found(client, HOT) and of(proxy, "reports_sent"), bool)
+                tap.ok(sent and of(proxy, "report_renewed"), "by default reads by remote pointers are reported", sent)
+
+
 def main():
+    by_default()
     unasked(True)
     unasked(False)
     tap.is_(pressed("report", wait=True), [len(HOT)] * (BATCHES + 1), "report: what is read is never evicted")

@@ -111,7 +111,7 @@ def back_pressure(channel):
         key, busy = c.key(slow, "k"), proxy.client()
         with busy:
             busy.set(c.key(other, "k"), b"v" * 1000)
-            before = proxy.memory()["VmRSS"]
+            before = proxy.memory()["Private"]
             with slow.process.stopped():
                 senders = ask_all(clients, [[set_request("%s-%d-%d" % (key, i, n), 1, size) for n in range(10)]
                                             for i in range(count)])
@@ -121,11 +121,11 @@ def back_pressure(channel):
                     served += busy.get(c.key(other, "k")) == b"v" * 1000
                     slowest = max(slowest, time.monotonic() - began)
                     if served % 100 == 0:
-                        largest = max(largest, proxy.memory()["VmRSS"])
+                        largest = max(largest, proxy.memory()["Private"])
             for sender in senders:
                 sender.join(deadline())
             answers = [client.line().decode().rstrip() for client in clients for _ in range(10)]
-        tap.diag("the other node's: %d gets, the slowest in %.1f ms; VmRSS %d MB before, %d MB most, of %d MB sent" % (
+        tap.diag("the other node's: %d gets, the slowest in %.1f ms; private memory %d MB before, %d MB most, of %d MB sent" % (
             served, slowest * 1000, before / MB, largest / MB, count * size * 10 / MB))
         tap.ok(served >= 3000, title + "the other node's keys go on")
         if not is_sanitized():

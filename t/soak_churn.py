@@ -3,7 +3,7 @@
 
 Only where FARCACHED_TEST_LONG or SOAK_SECONDS is set (contrib/check --long). SOAK_SECONDS (default 600) in
 spells of a minute, each with a seed of its own, against one daemon. Beside the consistency load, connections
-are opened and left in every state: mid-line, mid-value, mid-reply, reset. After the first quarter, resident
+are opened and left in every state: mid-line, mid-value, mid-reply, reset. After the first quarter, private
 memory must have stopped growing.
 """
 import os
@@ -70,7 +70,7 @@ class Churn(threading.Thread):
 
 def measure(d):
     memory = d.memory()
-    return (memory["RssAnon"] + memory["RssShmem"]) / (1 << 20), len(os.listdir("/proc/%d/fd" % d.pid))
+    return memory["Private"] / (1 << 20), len(os.listdir("/proc/%d/fd" % d.pid))
 
 
 def spell(d, seed, seconds):
@@ -92,20 +92,20 @@ def main():
         for i in range(spells):
             bad = spell(d, first + i, min(SPELL, max(1, SECONDS // spells)))
             tap.ok(not bad, "spell %d of %d, seed %d: all checks hold" % (i + 1, spells, first + i), *bad[:40])
-            resident, descriptors = measure(d)
-            tap.diag("resident %.1f MB, %d descriptors, %d churned connections" % (resident, descriptors, churn.count))
+            private, descriptors = measure(d)
+            tap.diag("private %.1f MB, %d descriptors, %d churned connections" % (private, descriptors, churn.count))
             if i + 1 == max(1, spells // 4):
-                grown_from = resident
+                grown_from = private
         churn.stopping.set()
         churn.join(deadline())
         tap.ok(churn.failed is None and churn.count > spells, "clients came, broke off and went", churn.failed)
         left = d.until_stat("curr_connections", lambda n: int(n) <= 10)
         tap.ok(int(left) <= 10, "no connection is left behind", left)
         if is_sanitized():
-            tap.skip("resident memory stopped growing", "a sanitizer build keeps memory of its own")
+            tap.skip("private memory stopped growing", "a sanitizer build keeps memory of its own")
         else:
             tap.ok(measure(d)[0] - grown_from <= GROWTH_MAX_MB,
-                   "resident memory stopped growing after the first quarter", "from %.1f to %.1f MB" % (grown_from, measure(d)[0]))
+                   "private memory stopped growing after the first quarter", "from %.1f to %.1f MB" % (grown_from, measure(d)[0]))
     tap.done()
 
 

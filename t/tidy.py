@@ -10,7 +10,7 @@ import re
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"))
-from cxx_source import Source, function_lengths  # noqa: E402
+from cxx_source import Source, function_lengths, source_tree  # noqa: E402
 from tap_output import tap  # noqa: E402
 
 TOP = os.environ.get("abs_top_srcdir") or os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
@@ -63,18 +63,8 @@ LONG_FUNCTIONS = {}
 # path -> lines it has. Only shrinks.
 LONG_FILES = {}
 
-SKIPPED_FOLDERS = {".git", "build", "_build", "_inst", "build-aux", "autom4te.cache", "corpus", "__pycache__"}
 CXX = (".h", ".cc")
 GENERATED = {"configure", "configure~", "aclocal.m4", "Makefile.in"}
-
-
-def all_files():
-    for folder, folders, names in os.walk(TOP):
-        folders[:] = sorted(f for f in folders if f not in SKIPPED_FOLDERS and not f.startswith("farcached-"))
-        for name in sorted(names):
-            path = os.path.relpath(os.path.join(folder, name), TOP)
-            if path not in GENERATED:
-                yield path
 
 
 def is_ours(path):
@@ -224,6 +214,39 @@ def check_promises(texts):
     report(found, "nothing is left for later in a comment")
 
 
+def words_of(variable):
+    """What t/local.mk sets it to."""
+    found = re.search(r"^%s = ((?:.*\\\n)*.*)" % variable, read("t/local.mk"), re.M)
+    return found.group(1).replace("\\\n", " ").split()
+
+
+def check_faulty_build(sources):
+    """t/libfaulty.a takes these folders' own libraries, but for the sources that it names."""
+    listed = words_of("t_libfaulty_a_SOURCES")
+    found = [path for path, source in sources.items() if path.split("/")[0] in ("base", "conf", "process")
+             and path not in listed and "base/broken.h" in [name for _, name in source.quoted_includes]]
+    report(found, "what can be broken on purpose is compiled so for the faulty programs")
+
+
+def check_one_thread(sources):
+    """What t/local.mk leaves out under ThreadSanitizer."""
+    starts = re.compile(r"std::(jthread|thread|async)\b(?!::id)|pthread_create|\bfork\(")
+    starting = {path for path, source in sources.items() if path.endswith(".h") and starts.search(source.text)}
+    found = []
+    for path in [name + ".cc" for name in words_of("one_thread_programs")]:
+        reached, ahead = set(), [path]
+        while ahead:
+            one = ahead.pop()
+            if one in reached:
+                continue
+            reached.add(one)
+            if one in starting or one == path and starts.search(sources[one].text):
+                found.append("%s: %s" % (path, one))
+            if one.startswith("t/"):
+                ahead += [name for _, name in sources[one].quoted_includes if name in sources]
+    report(found, "a program of one thread starts no other")
+
+
 def check_build_lists(texts):
     """What a local.mk does not name is missing from the tarball, which only make distcheck would notice."""
     lists = "\n".join(text for path, text in texts.items() if path.endswith(("local.mk", "Makefile.am")))
@@ -238,7 +261,7 @@ def check_build_lists(texts):
 
 
 def main():
-    texts = {path: read(path) for path in all_files() if is_ours(path)}
+    texts = {path: read(path) for path in source_tree(TOP) if path not in GENERATED and is_ours(path)}
     sources = {path: Source(text) for path, text in texts.items() if path.endswith(CXX)}
     tap.ok(len(sources) > 10, "the sources were found")
     check_spdx(texts)
@@ -253,6 +276,8 @@ def main():
     check_lines(texts)
     check_promises(texts)
     check_build_lists(texts)
+    check_faulty_build(sources)
+    check_one_thread(sources)
     tap.done()
 
 

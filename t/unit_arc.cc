@@ -17,7 +17,7 @@
 #include "t/tap.h"
 
 using namespace farcached;
-using protocol::AccessRecord;
+using protocol::ItemAccess;
 using proxy::Arc;
 
 namespace {
@@ -30,7 +30,7 @@ class Model {
   public:
     explicit Model(uint64_t c) : c_(c) {}
 
-    void access(const AccessRecord& item) {
+    void access(const ItemAccess& item) {
         const uint64_t x = item.hash;
         if (in(t1, x) || in(t2, x)) {  // case I
             t1.remove(x);
@@ -52,10 +52,12 @@ class Model {
             unknown(x);
         }
         Known& known = items[x];
-        if (known.item.generation != item.generation || known.item.offset != item.offset) {
+        if (known.item.offset != item.offset) {
             dropped += known.item.count;
             known = {item, {}};
         } else {
+            const bool later = int16_t(uint16_t(item.generation_tag - known.item.generation_tag)) > 0;
+            if (known.item.count == 0 || later) known.item.generation_tag = item.generation_tag;
             known.item.count += item.count;
         }
     }
@@ -65,8 +67,9 @@ class Model {
         lose(x);
     }
 
-    // Which are told of, and how often each was accessed.
-    std::map<uint64_t, uint32_t> pick(size_t m) {
+    // Which are told of: how often each was accessed, and its latest generation.
+    using Told = std::map<uint64_t, std::pair<uint32_t, uint16_t>>;
+    Told pick(size_t m) {
         pick_number++;
         std::vector<uint64_t> l1 = candidates(t1), l2 = candidates(t2);
         size_t of_l2 = std::min(l2.size(), (m + 1) / 2);
@@ -74,11 +77,11 @@ class Model {
         of_l2 = std::min(l2.size(), m - of_l1);
         l1.resize(of_l1);
         l2.resize(of_l2);
-        std::map<uint64_t, uint32_t> told;
+        Told told;
         for (const auto* from : {&l1, &l2})
             for (const uint64_t x : *from) {
                 Known& known = items[x];
-                told[x] = known.item.count;
+                told[x] = {known.item.count, known.item.generation_tag};
                 known.item.count = 0;
                 known.told_in.push_back(pick_number);
             }
@@ -114,7 +117,7 @@ class Model {
 
   private:
     struct Known {
-        AccessRecord item{};
+        ItemAccess item{};
         std::vector<uint64_t> told_in;  // numbers of picks
     };
 
@@ -176,8 +179,8 @@ Keys listed(const Arc& arc, Arc::List list) {
 struct Both {
     explicit Both(uint32_t c) : arc(c), model(c) {}
 
-    void access(uint64_t key, uint64_t generation = 1, uint32_t count = 1) {
-        const AccessRecord item{hash_key(std::to_string(key), 5), generation, 64 * key, 0, count};
+    void access(uint64_t key, uint64_t place = 1, uint32_t count = 1, uint16_t tag = 1) {
+        const ItemAccess item{hash_key(std::to_string(key), 5), 64 * key + 16 * place, count, 0, tag};
         dropped += arc.access(item);
         model.access(item);
         noted += count;
@@ -195,16 +198,16 @@ struct Both {
         compare();
     }
     void pick(uint32_t m) {
-        std::map<uint64_t, uint32_t> told;
+        Model::Told told;
         const uint64_t before = arc.steps();
-        const uint32_t picked = arc.pick(m, [&](const AccessRecord& item) {
-            told[item.hash] = item.count;
+        const uint32_t picked = arc.pick(m, [&](const ItemAccess& item) {
+            told[item.hash] = {item.count, item.generation_tag};
             sent += item.count;
         });
         if (arc.steps() - before > arc.size(Arc::List::t1) + arc.size(Arc::List::t2)) different++;
         if (told != model.pick(m) || told.size() != picked) different++;
         picks += picked != 0;
-        for (const auto& [x, count] : told) times_told[x]++;
+        for (const auto& one : told) times_told[one.first]++;
         compare();
     }
     void compare() {
@@ -277,7 +280,7 @@ void run(const std::string& title, uint32_t c, Next next, int accesses, bool int
     uint32_t target_most = 0;
     for (int i = 0; i < accesses; i++) {
         const uint64_t key = next(random);
-        both.access(key, interfered ? 1 + random() % 64 / 63 : 1, 1 + uint32_t(random() % 8 / 7));
+        both.access(key, interfered ? 1 + random() % 64 / 63 : 1, 1 + uint32_t(random() % 8 / 7), uint16_t(random() >> 40));
         if (interfered && random() % 16 == 0) both.forget(next(random));
         if (interfered && random() % 20'000 == 0) both.drop_all();
         if (random() % (2 * c) == 0) both.pick(uint32_t(1 + random() % (c + 1)));
@@ -294,7 +297,7 @@ void run(const std::string& title, uint32_t c, Next next, int accesses, bool int
 void sequences() {
     for (const uint32_t c : {1u, 2u, 3u, 7u, 40u}) {
         for (const bool interfered : {false, true}) {
-            const std::string more = interfered ? ", keys forgotten and changed" : "";
+            const std::string more = interfered ? ", keys forgotten and moved" : "";
             run("random" + more, c, uniform(3 * c), 12'000, interfered);
             run("zipf" + more, c, zipf(20 * c), 12'000, interfered);
             run("scan" + more, c, scan(c + 1 + c / 3), 6'000, interfered);
@@ -307,14 +310,59 @@ void sequences() {
 
 // ---- what it is for -----------------------------------------------------------------------------------
 
-std::vector<AccessRecord> picked(Arc& arc, uint32_t m) {
-    std::vector<AccessRecord> told;
-    arc.pick(m, [&](const AccessRecord& item) { told.push_back(item); });
+std::vector<ItemAccess> picked(Arc& arc, uint32_t m) {
+    std::vector<ItemAccess> told;
+    arc.pick(m, [&](const ItemAccess& item) { told.push_back(item); });
     return told;
 }
 
-AccessRecord item(uint64_t hash, uint64_t generation = 1, uint32_t count = 1) {
-    return {hash, generation, 64 * hash, 0, count};
+ItemAccess item(uint64_t hash, uint64_t place = 1, uint32_t count = 1, uint16_t tag = 1) {
+    return {hash, 64 * hash + 16 * place, count, 0, tag};
+}
+
+// A key that is overwritten in its place goes on as it was; the latest generation is told.
+void overwritten() {
+    Arc arc(16);
+    std::string told;
+    for (uint16_t report = 0; report < 20; report++) {
+        arc.access(item(1, 1, 1, uint16_t(65'530 + report)));
+        const std::vector<ItemAccess> now = picked(arc, 4);
+        told += now.empty() ? '-' : now[0].count == 1 ? '1' : now[0].count == 9 ? '9' : '?';
+    }
+    tap::is(told, "11111111--------9111", "other generations in the same place rest as one");
+    Arc mixed(16);
+    for (const int tag : {3, 5, 4}) mixed.access(item(1, 1, 1, uint16_t(tag)));
+    mixed.access(item(2, 1, 1, 65'535));
+    mixed.access(item(2, 1, 1, 2));
+    std::map<uint64_t, ItemAccess> of;
+    for (const ItemAccess& one : picked(mixed, 4)) of[one.hash] = one;
+    tap::ok(of.at(1).count == 3 && of.at(1).generation_tag == 5,
+            "accesses to several generations are told together, of the latest");
+    tap::ok(of.at(2).count == 2 && of.at(2).generation_tag == 2, "by serial arithmetic");
+    mixed.access(item(1, 1, 1, 6));
+    mixed.take_back(of.at(1));
+    const std::vector<ItemAccess> again = picked(mixed, 4);
+    tap::ok(again.size() == 1 && again[0].count == 4 && again[0].generation_tag == 6, "also what is taken back");
+    mixed.access(item(1, 1, 1, 4));
+    tap::ok(picked(mixed, 4).at(0).generation_tag == 4, "of what was told before nothing counts any more");
+}
+
+// Whose lease would end does not rest.
+void urgent() {
+    Arc arc(16);
+    bool ends = false;
+    std::string told;
+    for (int report = 0; report < 24; report++) {
+        for (const uint64_t hash : {1, 2}) arc.access(item(hash));
+        ends = report % 3 == 2;
+        std::string now = "-";
+        const auto tell = [&](const ItemAccess& one) { now = now == "-" ? std::to_string(one.hash) : "+"; };
+        arc.pick(4, tell, /* again= */ false, [&](const ItemAccess& one) { return one.hash == 1 && ends; });
+        told += now;
+    }
+    tap::is(told.substr(0, 8), "++++++++", "two items are told of");
+    tap::is(told.substr(8, 8), "1--1--1-", "then they rest, but for what is urgent when it is");
+    tap::ok(told[16] == '2' && told[17] == '+', "which rests on, while the other is told of again");
 }
 
 void resting() {
@@ -322,7 +370,7 @@ void resting() {
     std::string told;
     for (int report = 0; report < 30; report++) {
         arc.access(item(1));
-        const std::vector<AccessRecord> now = picked(arc, 4);
+        const std::vector<ItemAccess> now = picked(arc, 4);
         told += now.empty() ? '-' : now[0].count == 1 ? '1' : now[0].count == 9 ? '9' : '?';
     }
     tap::is(told, "11111111--------91111111------", "after 8 reports in a row an item rests for 8, and nothing of it is lost");
@@ -335,7 +383,7 @@ void resting() {
     }
     again.access(item(1));
     tap::is(picked(again, 4).size(), 0u, "another that rests");
-    tap::is(again.access(item(1, 2)), 1u, "is replaced: what was not told of the old is dropped");
+    tap::is(again.access(item(1, 2)), 1u, "goes elsewhere: what was not told of the old place is dropped");
     tap::is(picked(again, 4).size(), 1u, "and the new is told of at once");
     again.forget(1);
     again.access(item(1, 2));
@@ -354,16 +402,16 @@ void resting() {
 void taken_back() {
     Arc arc(4);
     for (uint64_t hash = 1; hash <= 3; hash++) arc.access(item(hash, 1, 5));
-    std::vector<AccessRecord> told = picked(arc, 4);
+    std::vector<ItemAccess> told = picked(arc, 4);
     arc.access(item(2));
-    for (const AccessRecord& record : told) tap::is(arc.take_back(record), 0u, "taken back");
+    for (const ItemAccess& record : told) tap::is(arc.take_back(record), 0u, "taken back");
     arc.check();
     told = picked(arc, 4);
     uint64_t sum = 0;
-    for (const AccessRecord& record : told) sum += record.count;
+    for (const ItemAccess& record : told) sum += record.count;
     tap::ok(told.size() == 3 && sum == 16, "it is told again, with what came meanwhile");
     arc.access(item(1, 2));
-    tap::is(arc.take_back(item(1, 1, 5)), 5u, "not of an item that was replaced");
+    tap::is(arc.take_back(item(1, 1, 5)), 5u, "not of an item that went elsewhere");
     arc.forget(3);
     tap::is(arc.take_back(item(3, 1, 5)), 5u, "nor of one that was forgotten");
     for (uint64_t hash = 10; hash < 14; hash++) arc.access(item(hash));
@@ -375,7 +423,7 @@ void taken_back() {
     std::string in_vain;
     for (int report = 0; report < 20; report++) {
         vain.access(item(1));
-        const std::vector<AccessRecord> now = picked(vain, 4);
+        const std::vector<ItemAccess> now = picked(vain, 4);
         in_vain += now.empty() ? '-' : '+';
         if (!now.empty()) vain.take_back(now[0]);
     }
@@ -390,7 +438,7 @@ void again() {
         for (uint64_t hash = 1; hash <= 3; hash++) arc.access(item(hash));
         size_t items = picked(arc, 2).size();
         arc.access(item(3));
-        items += arc.pick(4, [](const AccessRecord&) {}, /* again= */ true);
+        items += arc.pick(4, [](const ItemAccess&) {}, /* again= */ true);
         told += char('0' + items);
     }
     arc.check();
@@ -403,11 +451,11 @@ void halves() {
     for (uint64_t key = 1; key <= 20; key++) arc.access(item(key));
     for (uint64_t key = 11; key <= 20; key++) arc.access(item(key));
     std::string order;
-    for (const AccessRecord& one : picked(arc, 5)) order += std::to_string(one.hash) + " ";
+    for (const ItemAccess& one : picked(arc, 5)) order += std::to_string(one.hash) + " ";
     tap::is(order, "20 10 19 9 18 ", "the most recent of either list in turns");
     order.clear();
     arc.access(item(20));
-    for (const AccessRecord& one : picked(arc, 20)) order += std::to_string(one.hash) + " ";
+    for (const ItemAccess& one : picked(arc, 20)) order += std::to_string(one.hash) + " ";
     tap::is(order, "20 8 17 7 16 6 15 5 14 4 13 3 12 2 11 1 ", "then what is accessed again, and what there was no room for");
     tap::is(arc.untold(), 0u, "nothing is left to be told");
     tap::is(picked(arc, 20).size(), 0u, "then nobody");
@@ -495,6 +543,8 @@ void frames() {
 int main() {
     sequences();
     resting();
+    overwritten();
+    urgent();
     taken_back();
     again();
     halves();

@@ -8,6 +8,7 @@
 #include "bench/batch.h"
 #include "bench/distribution.h"
 #include "bench/floor.h"
+#include "bench/get_shares.h"
 #include "bench/histogram.h"
 #include "bench/options.h"
 #include "bench/schedule.h"
@@ -292,6 +293,56 @@ void check_replies(Wire wire, const char* name) {
             std::string(name) + ": a changed byte is noticed");
 }
 
+// Two removes, of which one finds its key; four gets, of which two miss and one is refused.
+std::string removal_replies(Wire wire, const Values& values) {
+    std::string a = value_of(values, 1), n = std::to_string(a.size());
+    const std::string flags(4, 0);
+    switch (wire) {
+        case Wire::text:
+            return "DELETED\r\nNOT_FOUND\r\nEND\r\nVALUE k1 0 " + n + "\r\n" + a + "\r\nEND\r\nVALUE k1 0 " + n + "\r\n" + a +
+                   "\r\nEND\r\nSERVER_ERROR no\r\n";
+        case Wire::meta:
+            return "HD\r\nNF\r\nEN\r\nVA " + n + "\r\n" + a + "\r\nVA " + n + " kk1\r\n" + a + "\r\nMN\r\nSERVER_ERROR no\r\n";
+        case Wire::binary: break;
+    }
+    return packet(4, 0, "", "", "") + packet(4, 1, "", "", "Not found") + packet(0, 1, "", "", "Not found") +
+           packet(0, 0, "", flags, a) + packet(13, 0, "k1", flags, a) + packet(10, 0, "", "", "") +
+           packet(0, 0x84, "", "", "no");
+}
+
+void check_removals(Wire wire, const char* name) {
+    const Values values(40, 40, true);
+    const RequestWriter writer(wire, "k");
+    const std::string input = removal_replies(wire, values);
+    const uint64_t gone[] = {2}, there[] = {1}, many[] = {3, 1, 4, 5};
+    int bad = 0;
+    for (size_t cut = 0; cut <= input.size(); cut++) {
+        Batch batch(wire, writer, values);
+        OutBuffer out;
+        batch.add_remove(out, 1);
+        batch.add_remove(out, 2);
+        for (auto keys : {std::span<const uint64_t>(gone), std::span<const uint64_t>(there), std::span<const uint64_t>(many),
+                          std::span<const uint64_t>(gone)})
+            batch.add_get(out, keys);
+        Failures failures;
+        size_t at = 0, removed = 0;
+        for (size_t end : {cut, input.size()}) {
+            while (!batch.done()) {
+                const Batch::Step step = batch.step(std::string_view(input).substr(at, end - at), failures);
+                if (step.wanted > 0 || step.broken) break;
+                at += step.bytes;
+                removed += step.answered && step.answer.asked == Asked::remove;
+            }
+        }
+        const std::vector<uint64_t> missed(batch.missed().begin(), batch.missed().end());
+        bad += !batch.done() || at != input.size() || removed != 2 || missed != std::vector<uint64_t>{2, 3, 4, 5} ||
+               failures.refused != 1 || failures.total() != 1;
+        if (batch.done()) batch.clear();
+        bad += !batch.missed().empty();
+    }
+    tap::is(bad, 0, std::string(name) + ": removes are understood, and which keys gets missed, at every split");
+}
+
 void check_failures() {
     Values values(40, 40, true);
     std::string value = value_of(values, 1);
@@ -319,6 +370,27 @@ std::string read_options(std::vector<std::string> words, LoadOptions& options) {
     return read_load_options(arguments, options);
 }
 
+void check_shares() {
+    const ProxyStats before = {{"get_onesided", "100"}, {"get_index", "0"}, {"get_twosided", "50"}, {"pointer_misses", "40"},
+                               {"get_onesided_share", "0.667"}};
+    const ProxyStats after = {{"get_onesided", "160"}, {"get_index", "20"}, {"get_twosided", "70"}, {"pointer_misses", "49"},
+                              {"read_invalid_lease", "2"}, {"pointer_expired", "1"}, {"lease_denied_sparse", "4"}};
+    const std::optional<GetShares> shares = get_shares(before, after);
+    tap::ok(shares.has_value() && shares->onesided == 80 && shares->all == 100 && shares->share() == 0.8, "GETs one-sided, of all");
+    const auto count_of = [](const GetShares::Rows& rows, std::string_view name) {
+        for (const auto& [row, count] : rows)
+            if (row == name) return count;
+        return UINT64_MAX;
+    };
+    tap::is(count_of(shares->reasons, "no_pointer"), 9u, "reasons are what counters grew by");
+    tap::is(count_of(shares->reasons, "lease_over"), 3u, "and sums of them");
+    tap::is(count_of(shares->reasons, "grown"), 0u, "a counter that an earlier version lacks is 0");
+    tap::is(count_of(shares->denials, "denied_sparse"), 4u, "denials apart");
+    tap::is(get_shares(after, before)->onesided, 0u, "what fell began anew");
+    tap::ok(!get_shares({}, {}).has_value(), "a server without statistics of a proxy tells nothing");
+    tap::ok(!get_shares({{"get_local", "1"}}, {{"get_local", "2"}}).has_value(), "nor does a farcached without nodes");
+}
+
 void check_options() {
     LoadOptions options;
     tap::is(read_options({}, options), "", "no option is needed");
@@ -331,8 +403,11 @@ void check_options() {
          {"--port", "--nothing", "port", "--verify=1", "--pipeline=0", "--pipeline=x", "--ratio=5",
           "--ratio=0:0", "--value-bytes=9:8", "--server-pid=,", "--theta=nan", "--keys=-1",
           "--value-bytes=64@", "--value-bytes=64@1,", "--value-bytes=64@0", "--rate=0", "--rate=fast", "--arrivals=late",
-          "--distribution=normal", "--protocol=http", "--key-prefix=a b"})
+          "--distribution=normal", "--delete-share=1.1", "--delete-share=-0.1", "--delete-share=some", "--warmup-reads=-1",
+          "--warmup-reads=1001", "--protocol=http", "--key-prefix=a b"})
         tap::ok(!read_options({wrong}, options).empty(), std::string("refused: ") + wrong);
+    tap::is(read_options({"--delete-share=0.05", "--warmup-reads=2"}, options), "", "deletes and a warm-up");
+    tap::ok(options.mix.delete_share == 0.05 && options.mix.warmup_reads == 2, "as they are given");
     LoadOptions small;
     tap::ok(!read_options({"--verify", "--value-bytes", "23"}, small).empty(),
             "too short a value to verify");
@@ -358,7 +433,11 @@ int main() {
     check_replies(Wire::text, "text");
     check_replies(Wire::meta, "meta");
     check_replies(Wire::binary, "binary");
+    check_removals(Wire::text, "text");
+    check_removals(Wire::meta, "meta");
+    check_removals(Wire::binary, "binary");
     check_failures();
+    check_shares();
     check_options();
     return tap::done();
 }

@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 
+#include "t/sent_bytes.h"
 #include "t/unit_binary_packets.h"
 #include "t/unit_text_fixture.h"
 
@@ -64,7 +65,7 @@ class BinaryTalk : public OneClient<BinaryAdmin> {
             keep_promises();
             requests += last.requests;
             input_.erase(0, last.consumed);
-            sent.append(out_.data(), out_.size());
+            sent += sent_bytes(out_);
             out_.clear(1 << 16);
             context.record_accesses();
             if (last.next == daemon::Next::close) closed = true;
@@ -86,7 +87,7 @@ class BinaryTalk : public OneClient<BinaryAdmin> {
         if (last.requests > budget) std::abort();
         if (session.swallow != 0 && last.consumed != input_.size()) std::abort();
         if (last.want > want_peak) want_peak = last.want;
-        if (out_.size() > out_peak) out_peak = out_.size();
+        if (out_.leaves() > out_peak) out_peak = out_.leaves();
         bool waiting = last.next == daemon::Next::more && last.consumed < input_.size();
         if (waiting && last.want <= input_.size() - last.consumed) std::abort();
     }

@@ -65,6 +65,7 @@ class End : public ChannelEvents {
     size_t shown_max = 0;
     uint64_t wakeups = 0;
     std::vector<std::pair<uint64_t, ReadStatus>> reads;
+    std::vector<size_t> reports;  // their bytes
 
     void connected() override { up = true; }
     size_t received(std::string_view all) override {
@@ -76,6 +77,10 @@ class End : public ChannelEvents {
     }
     void read_done(uint64_t token, ReadStatus status) override {
         reads.emplace_back(token, status);
+    }
+    void written(size_t size) override {
+        if (over) std::abort();
+        reports.push_back(size);
     }
     void ended(ChannelEnd end, const std::string& sentence) override {
         over = true;

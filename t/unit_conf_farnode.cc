@@ -42,7 +42,7 @@ void defaults_and_flags() {
 
     const CommandLine all = parse({"--name", "n-1.x_y", "-m", "128", "-t", "2", "--tcp", "[::1]:0", "-I", "2m",
                                    "--lease-ms=8000", "--no-lease", "--access-tracking=atomic", "-c", "7", "-L", "-M",
-                                   "--dead-share=6",
+                                   "--dead-share=7",
                                    "--report-share=50", "-d", "-P", "/tmp/p", "-u", "nobody", "-vv", "--greeting-timeout-ms=200"});
     const Settings& a = all.settings;
     tap::is(all.err, "", "all of them are taken");
@@ -57,7 +57,7 @@ void defaults_and_flags() {
     tap::ok(b.node.lease_ms_min == 1000 && b.node.lease_ms_max == 9000, "unless it is followed by another");
     tap::ok(s.node.access_tracking == AccessTracking::none && a.node.access_tracking == AccessTracking::atomic,
             "--access-tracking");
-    tap::ok(s.node.dead_share_percent == 0 && a.node.dead_share_percent == 6, "--dead-share");
+    tap::ok(s.node.dead_share_percent == 6 && a.node.dead_share_percent == 7, "--dead-share");
     tap::ok(s.node.report_share_percent == 25 && a.node.report_share_percent == 50, "--report-share");
     tap::is(parse({"--tcp", "*:1", "--access-tracking=report"}).settings.node.access_tracking, AccessTracking::report,
             "--access-tracking report");
@@ -101,7 +101,7 @@ void refusals() {
          "could not parse argument to access-tracking: unknown word 'all'. Allowed: none, atomic, report\n"},
         {{"--policy", "strict_lru"},
          "could not parse argument to policy: unknown word 'strict_lru'. Allowed: clock, lru, approx_lru, pdla, mq, "
-         "fixed_lease, original, s3fifo\n"},
+         "fixed_lease, original, s3fifo, pdla_paper\n"},
         {{shm, "/a", "--lease-ms-min", "8", "--lease-ms-max", "7"}, "--lease-ms-max is less than --lease-ms-min.\n"},
         {{"--lease-ms", "0"}, "could not parse argument to lease-ms: '0' is no number from 1 to 256000\n"},
         {{shm, "/a", "--admin", "/a"}, "--admin and --shm name the same path: /a\n"},
@@ -137,11 +137,11 @@ void files() {
             "and not another option");
     tap::is(file_errors("threads = 0\ncolour = 1\nlease-ms = \"4\"\ntcp = \"x\"\n", s),
             "f:1:11: threads: '0' is no number from 1 to 64\n"
-            "f:2:1: unknown key 'colour'. Allowed: name, shm, tcp, verbs, conn-limit, greeting-timeout-ms, admin, "
-            "http, memory-limit, "
+            "f:2:1: unknown key 'colour'. Allowed: name, shm, shm-group, tcp, verbs, conn-limit, greeting-timeout-ms, admin, "
+            "http, http-names, memory-limit, "
             "disable-evictions, max-item-size, enable-largepages, policy, lease-ms, lease-ms-min, "
             "lease-ms-max, no-lease, dead-share, access-tracking, report-share, threads, daemon, user, "
-            "pidfile, verbose, log-level, log-format\n"
+            "pidfile, verbose, log-level, log-format, crash-request, drop-privileges\n"
             "f:3:12: lease-ms: found the text '4'; allowed: a number from 1 to 256000 (milliseconds), or one with its "
             "unit as a text, like \"10s\" (us, ms, s, min, h)\n"
             "f:4:7: tcp: found 'x'; allowed: ADDR:PORT, with brackets around an IPv6 address; port 0 to 65535\n",

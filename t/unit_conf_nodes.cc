@@ -19,6 +19,7 @@
 #include "conf/nodes.h"
 #include "conf/proxy_option_table.h"
 #include "conf/settings_stats.h"
+#include "proxy/pointer_table_layout.h"
 #include "t/tap.h"
 
 using namespace farcached;
@@ -129,7 +130,7 @@ void test_node_words() {
 void test_command_line() {
     CommandLine line = parse({"--node", "a=shm:/x", "-p", "5000", "--node=b=tcp:h:5,weight=2", "-o",
                               "distribution=ketama_weighted,hash=murmur3,hash_tag={},no_local_read", "-o",
-                              "cold_get=index,access_tracking=report,report_interval_ms=100", "-o",
+                              "cold_get=index,access_tracking=report,report_interval_ms=100,report_items=64", "-o",
                               "pointer_table.path=/t,pointer_table.entries=64", "-o",
                               "node_timeout_ms=5,failover"});
     tap::ok(!line.exit_status, "nodes and their options on the command line");
@@ -144,6 +145,7 @@ void test_command_line() {
     tap::is(proxy.cold_get, ColdGet::index, "cold_get");
     tap::is(proxy.access_tracking, farcached::AccessTracking::report, "access_tracking");
     tap::is(proxy.report_interval_ms, 100u, "report_interval_ms");
+    tap::is(proxy.report_items, 64u, "report_items");
     tap::is(proxy.pointer_table_path, "/t", "pointer_table.path");
     tap::is(proxy.pointer_table_entries, 64u, "pointer_table.entries");
     tap::is(proxy.node_timeout_ms, 5u, "node_timeout_ms");
@@ -155,9 +157,11 @@ void test_command_line() {
     tap::is(without.hash, KeyHash::automatic, "libmemcached's hash");
     tap::is(without.hash_tag, "", "whole keys");
     tap::ok(without.local_read && !without.failover && without.cold_get == ColdGet::rpc, "toggles");
-    tap::is(without.access_tracking, farcached::AccessTracking::none, "nothing is counted");
+    tap::is(without.access_tracking, farcached::AccessTracking::automatic, "reports where pointers are used");
     tap::is(without.report_interval_ms, 10000u, "ten seconds between reports");
-    tap::is(without.pointer_table_path, "/farcached", "the table's name");
+    tap::is(without.report_items, 4096u, "of the best of so many keys");
+    tap::is(without.pointer_table_path, "/farcached-" + std::to_string(proxy::table_version) + "-%U",
+            "the table's name has its version and the user");
     tap::is(without.pointer_table_entries, 1048576u, "its entries");
     tap::is(without.node_timeout_ms, 1000u, "timeout");
 }
@@ -278,7 +282,9 @@ void test_file_errors() {
          "f:1:8: hash: unknown word 'md6', did you mean 'md5'? Allowed: auto, one_at_a_time, md5, crc, "
          "fnv1_64, fnv1a_64, fnv1_32, fnv1a_32, hsieh, murmur, jenkins, murmur3\n"},
         {"access_tracking = \"reports\"",
-         "f:1:19: access_tracking: unknown word 'reports', did you mean 'report'? Allowed: none, atomic, report\n"},
+         "f:1:19: access_tracking: unknown word 'reports', did you mean 'report'? Allowed: none, atomic, report, auto\n"},
+        {"report_items = 63", "f:1:16: report_items: '63' is no number from 64 to 65536\n"},
+        {"report_items = 65537", "f:1:16: report_items: '65537' is no number from 64 to 65536\n"},
         {"report_interval_ms = 99", "f:1:22: report_interval_ms: '99' is no number from 100 to 60000\n"},
         {"cold_get = true", "f:1:12: cold_get: found true; allowed: one of rpc, index\n"},
         {"local_read = \"yes\"", "f:1:14: local_read: found the text 'yes'; allowed: true or false\n"},
@@ -438,9 +444,9 @@ std::string nodes_settings(const Settings& settings) {
 void test_settings() {
     tap::is(nodes_settings(parse({"-o", "distribution=modula"}).settings), "", "stats settings without nodes");
     tap::is(nodes_settings(parse({"--node", "a=shm:/x y", "--node", "b=tcp:h:1,weight=2"}).settings),
-            "nodes a,b\ndistribution ketama\nhash auto\nhash_tag NULL\nlocal_read yes\ncold_get rpc\naccess_tracking none\n"
-            "report_interval_ms 10000\n"
-            "pointer_table.path /farcached\npointer_table.entries 1048576\nnode_timeout_ms 1000\nfailover no\n",
+            "nodes a,b\ndistribution ketama\nhash auto\nhash_tag NULL\nlocal_read yes\ncold_get rpc\naccess_tracking auto\n"
+            "shm_group no\nreport_interval_ms 10000\nreport_items 4096\n"
+            "pointer_table.path /farcached-3-%U\npointer_table.entries 1048576\nnode_timeout_ms 1000\nfailover no\n",
             "stats settings with nodes");
 }
 

@@ -167,9 +167,32 @@ void test_show() {
             "pointers");
     tap::is(leases_text({{"a", stats({{"lease_term_ms", "4000"}, {"lease_granted", "7"}, {"lease_denied_young", "2"},
                                       {"lease_denied_short", "1"}, {"lease_bytes", "2048"}})}}),
-            "NODE     TERM  GRANTED  RENEWED  DENIED  YOUNG  WASTED  NO ROOM  SHORT  MOVED  DRAINING  LEASED  PENDING\n"
-            "a     4000 ms        7        -       3      2       -        -      1      -         -      2K        -\n",
+            "NODE     TERM  GRANTED  RENEWED  DENIED  YOUNG  DEAD  NO ROOM  SHORT  MOVED  DRAINING  LEASED  PENDING\n"
+            "a     4000 ms        7        -       3      2     -        -      1      -         -      2K        -\n",
             "leases");
+}
+
+void test_onesided() {
+    const Stats before = stats({{"get_onesided", "10"}, {"get_index", "0"}, {"get_twosided", "10"}, {"get_reason_no_pointer", "10"},
+                                {"get_onesided_share", "0.500"}});
+    const Stats now = stats({{"get_onesided", "80"}, {"get_index", "10"}, {"get_twosided", "30"}, {"get_reason_no_pointer", "15"},
+                             {"get_reason_dead", "14"}, {"get_reason_order", "0"}, {"get_reason_denied_dead", "3"},
+                             {"get_onesided_share", "0.750"}});
+    const OneSidedFacts facts = onesided_of(now);
+    tap::ok(facts.onesided == 90 && facts.all == 120, "GETs one-sided, and all through connections to nodes");
+    tap::ok(facts.reasons.size() == 2 && facts.reasons[0].first == "no_pointer" && facts.reasons[1].second == 14,
+            "reasons that occurred, the most frequent first");
+    tap::ok(facts.denials.size() == 1 && facts.denials[0].first == "denied_dead", "denials apart");
+    tap::is(onesided_of(stats({{"get_local", "5"}})).all, 0u, "a proxy without nodes has none");
+    Survey early = two_nodes(), late = two_nodes();
+    early.proxies[0].proxy = before;
+    late.proxies[0].proxy = now;
+    const std::vector<std::string> lines = top_lines(late, &early, 2, {}, "12:00:00");
+    tap::is(lines.at(lines.size() - 2), "PROXY  ONE-SIDED  OTHER GETS, BY REASON        POINTERS DENIED", "top has a table");
+    tap::is(lines.back(), "/p         80.0%  dead 14.0%, no_pointer 5.0%  denied_dead 3.0%", "by what grew since the look before");
+    const Json json = top_json(late, &early, 2, {}, "12:00:00")["proxies"][0];
+    tap::ok(json["one_sided_share"] == 0.8 && json["not_one_sided"]["dead"] == 14 && json["pointer_denials"]["denied_dead"] == 3,
+            "and in JSON");
 }
 
 void test_json() {
@@ -235,6 +258,7 @@ int main() {
     test_format();
     test_stats();
     test_show();
+    test_onesided();
     test_json();
     test_rates();
     test_sorting();

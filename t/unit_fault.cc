@@ -120,46 +120,34 @@ void reads_come_late_and_in_any_order() {
     tap::ok(reads != late_reads(8, again), "of another it is not");
 }
 
-// Everything a torn read can show: each line old or new, and every mixture that a copy in any order
-// makes.
-void reads_are_torn() {
+void reads_overtake_one_another() {
     FaultPlan plan;
-    plan.tear_read = 1;
-    uint64_t version = 1;
-    uint64_t* arena = nullptr;
-    plan.between = [&] {
-        version++;
-        for (size_t i = 0; i < 64; i++) words::store_relaxed(arena + i, version);
-    };
+    plan.shuffle_read = 0.5;
     Pair pair(plan);
-    arena = pair.node.region.arena();
     if (!pair.up()) return;
-    uint64_t landing[32];
-    std::set<std::string> mixtures;
-    int torn_lines = 0, strange = 0;
-    constexpr int reads = 2000;
-    for (int i = 1; i <= reads; i++) {
-        const uint64_t old = version;
-        pair.post(uint64_t(i), landing, 256);
+    uint64_t landing[6][16] = {};
+    std::set<std::string> orders;
+    int lost = 0;
+    for (int round = 0; round < 200; round++) {
+        pair.client.reads.clear();
+        for (uint64_t i = 0; i < 6; i++) pair.post(i, landing[i], 128);
         pair.client.channel->ready();
-        std::string mixture;
-        for (size_t line = 0; line < 4; line++) {
-            const uint64_t word = landing[line * 8];
-            for (size_t k = 1; k < 8; k++)
-                if (landing[line * 8 + k] != word) torn_lines++;
-            if (word != old && word != version) strange++;
-            mixture += word == old ? 'o' : 'n';
-        }
-        mixtures.insert(mixture);
+        std::string order;
+        for (const auto& [token, status] : pair.client.reads) order += char('0' + token);
+        if (std::set<char>(order.begin(), order.end()).size() != 6 || order.size() != 6) lost++;
+        orders.insert(order);
     }
-    tap::is(pair.client.reads.size(), size_t(reads), "torn reads complete");
-    tap::is(torn_lines + strange, 0, "each line is the old one or the new one");
-    tap::is(mixtures.size(), 16u, "and every mixture of four comes");
-    plan.delay_read = 1;
-    plan.between = nullptr;
-    Pair slow(plan, "slow.sock");
-    arena = slow.node.region.arena();
+    tap::is(lost, 0, "reads that overtake one another complete in the same turn, each once");
+    tap::ok(orders.size() > 100 && orders.contains("012345"), "in any order");
+}
+
+void torn_around_what_is_written_meanwhile() {
+    FaultPlan plan;
+    plan.tear_read = plan.delay_read = 1;
+    Pair slow(plan);
+    uint64_t* const arena = slow.node.region.arena();
     if (!slow.up()) return;
+    uint64_t landing[32];
     int mixed = 0;
     for (uint64_t i = 1; i <= 50; i++) {
         slow.client.reads.clear();
@@ -171,6 +159,49 @@ void reads_are_torn() {
         mixed += std::count(landing, landing + 32, i * 100) % 32 != 0;
     }
     tap::ok(mixed > 10, "a late one tears around what is written meanwhile");
+}
+
+// Everything the first four units of a torn read can show: each old or new, and every mixture that a copy in any order makes.
+void every_mixture(const char* unit_name, size_t unit_words, double FaultPlan::*likely) {
+    FaultPlan plan;
+    plan.*likely = 1;
+    uint64_t version = 1;
+    uint64_t* arena = nullptr;
+    plan.between = [&] {
+        version++;
+        for (size_t i = 0; i < 64; i++) words::store_relaxed(arena + i, version);
+    };
+    Pair pair(plan);
+    arena = pair.node.region.arena();
+    if (!pair.up()) return;
+    uint64_t landing[32];
+    std::set<std::string> mixtures;
+    int torn_units = 0, strange = 0;
+    constexpr int reads = 2000;
+    for (int i = 1; i <= reads; i++) {
+        const uint64_t old = version;
+        pair.post(uint64_t(i), landing, 256);
+        pair.client.channel->ready();
+        std::string mixture;
+        for (size_t unit = 0; unit < 4; unit++) {
+            const uint64_t word = landing[unit * unit_words];
+            for (size_t k = 1; k < unit_words; k++)
+                if (landing[unit * unit_words + k] != word) torn_units++;
+            if (word != old && word != version) strange++;
+            mixture += word == old ? 'o' : 'n';
+        }
+        mixtures.insert(mixture);
+    }
+    const std::string name(unit_name);
+    tap::is(pair.client.reads.size(), size_t(reads), "reads torn between " + name + "s complete");
+    tap::is(torn_units + strange, 0, "each " + name + " is the old one or the new one");
+    tap::is(mixtures.size(), 16u, "and every mixture of four comes");
+}
+
+void reads_are_torn() {
+    every_mixture("line", 8, &FaultPlan::tear_read);
+    every_mixture("word", 1, &FaultPlan::tear_words);
+    torn_around_what_is_written_meanwhile();
 }
 
 // What the owner of a dropped channel and its peer see of it.
@@ -240,6 +271,7 @@ int main() {
     nothing_goes_wrong_by_itself();
     the_nth_read_fails();
     reads_come_late_and_in_any_order();
+    reads_overtake_one_another();
     reads_are_torn();
     drops_at_every_step();
     return tap::done();

@@ -96,7 +96,7 @@ void every_store() {
 
 void every_remove_and_arith() {
     int wrong = 0;
-    for (uint32_t mask = 0; mask < 64; mask++) {
+    for (uint32_t mask = 0; mask < 128; mask++) {
         DeleteOp remove;
         remove.key = {"a key", 0};
         remove.cas_compare = if_bit<uint64_t>(mask, 1, 31);
@@ -115,7 +115,7 @@ void every_remove_and_arith() {
         arith.vivify = if_bit<NodeSeconds>(mask, 8, 0);
         arith.decrement = (mask & 16) != 0;
         arith.key_binary = (mask & 32) != 0;
-        if (!alone(arith, RequestOptions{mask})) wrong++;
+        if (!alone(arith, RequestOptions{mask, false, (mask & 64) != 0})) wrong++;
     }
     tap::is(wrong, 0, "remove and arith: every combination of their choices");
 }
@@ -405,7 +405,7 @@ void the_bytes_of_a_hit() {
     ReplyOptions options;
     options.tag = 0xb1b2b3b4;
     options.value = ValueForm::here;
-    options.grant = Grant{0x10, 3, 1, 45, 4000};
+    options.grant = Grant{0x10, 3, 1, 45, 4000, 64};
     replies.add(hit, options, "vv");
     replies.end();
     tap::is(hex(bytes_of(out)),
@@ -415,19 +415,54 @@ void the_bytes_of_a_hit() {
                   "0807060504030201 14131211 24232221 34333231 "  // MetaRecord
                   "44434241 02000000 09 15 0000 "
                   "1000000000000000 0300000000000000 "  // GrantRecord
-                  "01000000 2d000000 a00f0000 00000000 "
+                  "01000000 2d000000 a00f0000 40000000 "
                   "7676"),  // value
             "the bytes of a hit with a grant");
 }
 
+// Each end of each field, and one bit of each alone.
+void the_bytes_of_an_access() {
+    const auto bytes = [](const ItemAccess& item) {
+        OutBuffer out;
+        FrameWriter writer(out, frame_bytes_default);
+        writer.begin(FrameKind::report, 0x1122334455667788);
+        CHECK(writer.add(item));
+        writer.end();
+        const FrameLimits limits{Sender::proxy, true, frame_bytes_default, 0};
+        const FrameParse parse = parse_frame(bytes_of(out), limits);
+        CHECK(parse.status == FrameParse::Status::frame);
+        ItemAccess read;
+        const FrameError error = access_at(parse.frame, 0, read);
+        ItemAccess told = item;
+        told.count = std::min(told.count, access_count_max);
+        if (error != FrameError::none || read != told) return std::string("read as another");
+        return hex(bytes_of(out));
+    };
+    tap::is(bytes({0xa1a2a3a4a5a6a7a8, 0x123456789 * 16, 0x21, 0xb, 0x4321}),
+            words("10000000 0e00 0100 8877665544332211 "  // FrameHeader
+                  "a8a7a6a5a4a3a2a1 8967452 3b1 21 2143"), // AccessRecord: place and region share a byte
+            "the bytes of an access");
+    const std::string head = words("10000000 0e00 0100 8877665544332211 0000000000000000 ");
+    tap::is(bytes({0, 16, 1, 0, 0}), head + words("0100000000 01 0000"), "place, in strides");
+    tap::is(bytes({0, access_offset_max, 1, 0, 0}), head + words("ffffffff0f 01 0000"), "the last, 16 bytes below 1 TiB");
+    tap::is(bytes({0, 0, 1, 1, 0}), head + words("0000000010 01 0000"), "region");
+    tap::is(bytes({0, 0, 1, access_region_max, 0}), head + words("00000000f0 01 0000"), "the last one");
+    tap::is(bytes({0, 0, 255, 0, 0}), head + words("0000000000 ff 0000"), "255 accesses");
+    tap::is(bytes({0, 0, 256, 0, 0}), head + words("0000000000 ff 0000"), "or more");
+    tap::is(bytes({0, 0, UINT32_MAX, 0, 0xffff}), head + words("0000000000 ff ffff"), "and a tag");
+    tap::ok(!item_access(1, access_offset_max + 16, 0, 1, 1) && !item_access(1, 8, 0, 1, 1) && !item_access(1, 0, 16, 1, 1),
+            "no record names a place beyond that, between strides, or in another region");
+    const auto made = item_access(1, 32, 2, UINT64_C(0x123456) * layout::partitions_max + 7, 3);
+    tap::ok(made == ItemAccess{1, 32, 3, 2, 0x3456}, "the tag is of the partition's count of generations");
+}
+
 // All else: any change of any record, number or order changes this. Then protocol_version goes up, unless it is an
-// addition that is used only where both sides said that they know it (lent, unlent, report_written, reported_written: the
-// greetings of fabric/).
+// addition that is used only where both sides said that they know it (lent, unlent: the greetings of fabric/).
 void the_bytes_of_all() {
     std::string all;
     for (const Stream& stream : streams(200)) all += stream.bytes;
-    tap::is(protocol_version, 3u, "protocol version 3");
-    tap::is(hash_bytes(all.data(), all.size(), 0), UINT64_C(7874906632800339180),
+    tap::is(protocol_version, 4u, "protocol version 4");
+    tap::is(hash_bytes(all.data(), all.size(), 0), UINT64_C(6629465950050694365),
             "and what it looks like");
 }
 
@@ -449,6 +484,7 @@ int main() {
     every_split();
     the_bytes_of_a_get();
     the_bytes_of_a_hit();
+    the_bytes_of_an_access();
     the_bytes_of_all();
     return tap::done();
 }

@@ -121,7 +121,7 @@ void kinds_by_sender_and_moment() {
     const FrameLimits greeting_node{Sender::node, false, frame_bytes_lowest, 0};
     auto accepted = [](const FrameLimits& limits) {
         std::string kinds;
-        for (uint16_t kind = 1; kind <= uint16_t(FrameKind::reported_written); kind++) {
+        for (uint16_t kind = 1; kind <= uint16_t(FrameKind::reported); kind++) {
             FrameParse parse = parse_frame(header(200, kind, 1), limits);
             if (parse.error != FrameError::kind_unexpected)
                 kinds += frame_kind_name(FrameKind(kind)), kinds += " ";
@@ -130,9 +130,9 @@ void kinds_by_sender_and_moment() {
     };
     tap::is(accepted(greeting_proxy), "hello ", "a proxy greets");
     tap::is(accepted(greeting_node), "welcome refuse ", "a node answers");
-    tap::is(accepted(from_proxy), "requests chunk ping pong goodbye lease_returns accesses lent report report_written ",
+    tap::is(accepted(from_proxy), "requests chunk ping pong goodbye lease_returns accesses lent report ",
             "what a proxy sends then");
-    tap::is(accepted(from_node), "replies chunk ping pong goodbye unlent reported reported_written ", "what a node sends then");
+    tap::is(accepted(from_node), "replies chunk ping pong goodbye unlent reported ", "what a node sends then");
     note_reason(outcome(header(200, uint16_t(FrameKind::hello), 0), from_proxy));
 }
 
@@ -214,6 +214,38 @@ std::string reply_said(const ReplyHeader& entry, const std::string& behind) {
     return seen.substr(seen.find('\n') + 1);
 }
 
+// Why a grant is not there: in replies that could have brought one.
+void denials_that_cannot_be() {
+    using K = ReplyKind;
+    const uint8_t young = uint8_t(LeaseDenial::young_);
+    MetaRecord meta{};
+    const std::string hit = raw(meta), stored = raw(StoredRecord{}), number = raw(ArithReplyRecord{});
+    auto said = [](K kind, uint8_t status, uint8_t denied, const std::string& behind) {
+        const std::string seen = reply_said({op(kind), status, 0, denied, 0, 0, 0}, behind);
+        if (is_bad(seen)) return seen;
+        const size_t at = seen.find("denied=");
+        return at == std::string::npos ? std::string("none") : seen.substr(at, seen.find('\n') - at);
+    };
+    tap::is(said(K::get, 0, 0, hit), "none", "a hit without a reason");
+    tap::is(said(K::get, 0, young, hit), "denied='young'", "a hit with one");
+    tap::is(said(K::store, 0, young, stored), "denied='young'", "a store with one");
+    for (const ArithReply::Status status : {ArithReply::Status::ok, ArithReply::Status::vivified})
+        tap::is(said(K::arith, uint8_t(status), young, number), "denied='young'", "a number with one");
+    tap::is(said(K::get, 0, uint8_t(LeaseDenial::count), hit), "!status_unknown", "one reason too many");
+    tap::is(said(K::get, 0, 255, hit), "!status_unknown", "the largest number");
+    tap::is(said(K::get, 1, young, ""), "!status_unknown", "a miss with a reason");
+    tap::is(said(K::store, 1, young, stored), "!status_unknown", "a store that was not done");
+    for (uint8_t status = uint8_t(ArithReply::Status::not_found); status <= uint8_t(ArithReply::Status::no_memory); status++)
+        tap::is(said(K::arith, status, young, number), "!status_unknown", "a number that was not changed");
+    tap::is(said(K::remove, 0, young, raw(RemovedRecord{})), "!status_unknown", "a delete");
+    tap::is(said(K::done, 0, young, ""), "!status_unknown", "something done");
+    FrameLimits version_3 = from_node;
+    version_3.version = version_with_in_place - 1;
+    const std::string body = raw(ClockRecord{50, 0}) + raw(ReplyHeader{op(K::get), 0, 0, young, 0, 0, 0}) + hit;
+    const std::string seen = outcome(frame_of(FrameKind::replies, 1, body), version_3);
+    tap::ok(seen.ends_with("!reserved_set"), "a reason in version 3");
+}
+
 // Of the node's clock, in a frame of replies and in a pong.
 void clocks_that_cannot_be() {
     const ReplyHeader done{op(ReplyKind::done), 0, 0, 0, 0, 0, 0};
@@ -252,7 +284,6 @@ void replies_that_cannot_be() {
             "a cause where there is no miss");
     tap::is(reply_said({op(K::refused), uint8_t(RequestRefusal::count), 0, 0, 0, 0, 0}, ""),
             "!status_unknown", "one refusal too many");
-    tap::is(reply_said({op(K::get), 1, 0, 1, 0, 0, 0}, ""), "!reserved_set", "a reserved field");
     tap::is(reply_said({op(K::get), 1, 0, 0, flag(ReplyFlag::grant), 0, 0}, ""), "!flag_unknown",
             "a miss with a grant");
     tap::is(reply_said({op(K::get), 1, 0, 0, flag(ReplyFlag::no_value), 0, 0}, ""), "!flag_unknown",
@@ -290,8 +321,18 @@ void grants_that_cannot_be() {
         const std::string seen = reply_said(hit, raw(meta) + raw(grant) + "abc");
         return seen.substr(0, seen.find(' '));
     };
-    const GrantRecord good{4096, 7, 0, 44, 4000, 0};
+    const GrantRecord good{4096, 7, 0, 44, 4000, 64};
     tap::is(said(good), "got", "a grant");
+    FrameLimits version_3 = from_node;
+    version_3.version = version_with_in_place - 1;
+    for (const uint32_t capacity : {0u, 64u}) {
+        GrantRecord of_before = good;
+        of_before.capacity = capacity;
+        const std::string body = raw(ClockRecord{50, 1}) + raw(hit) + raw(meta) + raw(of_before) + "abc";
+        const std::string seen = outcome(frame_of(FrameKind::replies, 1, body), version_3);
+        tap::ok(seen.ends_with("!grant_invalid"), "a grant in version 3, of " + std::to_string(capacity) + " bytes");
+        tap::note("%s", seen.c_str());
+    }
     GrantRecord grant = good;
     grant.offset = 4097;
     tap::is(said(grant), "!grant_invalid", "not on a stride");
@@ -301,9 +342,9 @@ void grants_that_cannot_be() {
     grant = good;
     grant.length = 43;
     tap::is(said(grant), "!grant_invalid", "shorter than the item");
-    grant.length = 40 + 250 + 3;
-    tap::is(said(grant), "got", "as long as it can be");
-    grant.length++;
+    grant.length = grant.capacity = 40 + 250 + 3;
+    tap::is(said(grant), "got", "as long as it can be, in a slot that it fills");
+    grant.length = ++grant.capacity;
     tap::is(said(grant), "!grant_invalid", "longer than the item");
     grant = good;
     grant.term_ms = term_ms_highest + 1;
@@ -311,13 +352,34 @@ void grants_that_cannot_be() {
     grant.term_ms = 0;
     tap::is(said(grant), "!grant_invalid", "a pointer without a lease");
     grant = good;
-    grant.reserved = 1;
-    tap::is(said(grant), "!reserved_set", "a reserved field");
-    const Grant at_the_end{4096, 7, 0, 44, 4000};
-    tap::ok(grant_fits(at_the_end, 4140), "a grant that ends where its region ends");
-    tap::ok(!grant_fits(at_the_end, 4139), "one that does not fit");
-    tap::ok(!grant_fits(at_the_end, 43), "nor in a region that is smaller than the item");
-    tap::ok(!grant_fits({UINT64_MAX - 15, 7, 0, 44, 4000}, 1 << 20), "offsets do not wrap");
+    grant.capacity = 43;
+    tap::is(said(grant), "!grant_invalid", "a slot that is smaller than its item");
+    grant.capacity = 0;
+    tap::is(said(grant), "!grant_invalid", "no slot");
+    grant = {};
+    tap::is(said(grant), "got", "an empty record is no grant");
+    grant.capacity = 64;
+    tap::is(said(grant), "!grant_invalid", "a slot without a pointer");
+    tap::is(reply_said({op(ReplyKind::arith), uint8_t(ArithReply::Status::exists), 0, 0, uint32_t(ReplyFlag::grant), 0, 0},
+                       raw(ArithReplyRecord{}) + raw(good)),
+            "!flag_unknown", "a grant of a number that was not changed");
+    const Grant at_the_end{4096, 7, 0, 44, 4000, 64};
+    tap::ok(grant_fits(at_the_end, 4160), "a slot that ends where its region ends");
+    tap::ok(!grant_fits(at_the_end, 4159), "one that does not fit, although its item does");
+    tap::ok(!grant_fits(at_the_end, 63), "nor in a region that is smaller than the slot");
+    tap::ok(!grant_fits({UINT64_MAX - 15, 7, 0, 44, 4000, 64}, 1 << 20), "offsets do not wrap");
+}
+
+// The number's digits are not in the frame, their count is.
+void grants_of_numbers() {
+    ArithReplyRecord number{};
+    number.meta.value_len = 2;
+    const ReplyHeader changed{op(ReplyKind::arith), uint8_t(ArithReply::Status::vivified), 0, 0, uint32_t(ReplyFlag::grant), 0, 0};
+    auto said = [&](const GrantRecord& grant) { return reply_said(changed, raw(number) + raw(grant)); };
+    tap::ok(said({4096, 7, 0, 43, 4000, 64}).find("term=4000 capacity=64") != std::string::npos, "a number with a grant");
+    tap::is(said({4096, 7, 0, 42, 4000, 64}), "!grant_invalid", "shorter than its digits");
+    tap::is(said({4096, 7, 0, 43, 4000, 42}), "!grant_invalid", "in a slot that is shorter");
+    tap::is(reply_said(changed, raw(number)), "!entry_truncated", "the grant is not there");
 }
 
 void small_frames_that_cannot_be() {
@@ -350,10 +412,8 @@ void small_frames_that_cannot_be() {
     tap::is(said(K::lent, 0, raw(LentRecord{1, 1, 0, 0})), "!reserved_set", "that of a lent value");
     tap::is(said(K::lent, 0, raw(LentRecord{1, 0, 0, 0}) + "x"), "!body_excess", "bytes behind it");
     tap::is(said(K::unlent, 0, raw(UnlentRecord{1, 0})), "!kind_unexpected", "a proxy gives nothing back");
-    tap::is(said(K::accesses, 1, raw(AccessRecord{0, 1, 0, 0, 0})), "!entry_invalid",
+    tap::is(said(K::accesses, 1, raw(AccessRecord{0, 1})), "!entry_invalid",
             "no accesses");
-    tap::is(said(K::accesses, 1, raw(AccessRecord{0, UINT64_MAX, 0, 0, 1})), "!entry_invalid",
-            "accesses to no item");
 }
 
 // Reports and their answers, by their headers and by what is in them.
@@ -368,7 +428,7 @@ void reports_that_cannot_be() {
         const size_t first = seen.find(bad_mark);
         return seen.substr(first, seen.find(bad_mark, first + 1) - first);
     };
-    const std::string good = raw(AccessRecord{1, 2, 64, 0, 1});
+    const std::string good = raw(record_of({1, 64, 1, 0, 2}));
     constexpr size_t record = sizeof(AccessRecord);
     tap::is(of(from_proxy, K::report, 1, record, good), "got", "a report");
     tap::is(of(from_proxy, K::report, 0, 0), "!count_wrong", "of nothing");
@@ -378,9 +438,7 @@ void reports_that_cannot_be() {
             "the longest is looked into");
     tap::is(of(from_proxy, K::report, report_records_max + 1, (report_records_max + 1) * record, good), "!frame_too_long",
             "one of more than 8 KiB is not");
-    tap::is(of(from_proxy, K::report, 1, record, raw(AccessRecord{1, 2, 64, 0, 0})), "!entry_invalid", "no accesses");
-    tap::is(of(from_proxy, K::report, 1, record, raw(AccessRecord{1, UINT64_MAX, 64, 0, 1})), "!entry_invalid",
-            "accesses to no item");
+    tap::is(of(from_proxy, K::report, 1, record, raw(AccessRecord{1, 4})), "!entry_invalid", "no accesses");
     auto answer = [](uint32_t left_us, uint32_t reserved, uint32_t term_ms) {
         return raw(ReportedRecord{left_us, reserved}) + raw(RenewalRecord{term_ms});
     };
@@ -398,30 +456,35 @@ void reports_that_cannot_be() {
     tap::is(of(from_node, K::reported, 1, head + 4, answer(0, 0, term_ms_highest + 1)), "!report_invalid",
             "a lease of more than a day");
     for (FrameLimits limits : {from_proxy, from_node}) {
-        limits.version = 1;
+        limits.version = version_with_in_place - 1;
         const bool proxy = limits.sender == Sender::proxy;
         tap::is(of(limits, proxy ? K::report : K::reported, 1, proxy ? record : head + 4), "!kind_unexpected",
-                "version 1 has none");
+                "an older version has none");
+        if (proxy) tap::is(of(limits, K::accesses, 1, record, good), "!kind_unexpected", "nor accesses");
     }
 }
 
-// What is said of a container, by itself; what is there is for who has it, and is tried where that is.
-void notifications_that_cannot_be() {
-    auto of = [](const FrameLimits& limits, const WrittenRecord& record) {
-        const FrameKind kind = limits.sender == Sender::proxy ? FrameKind::report_written : FrameKind::reported_written;
-        const std::string seen = outcome(frame_of(kind, 0, raw(record)), limits);
-        note_reason(seen);
-        return is_bad(seen) ? seen.substr(seen.find(bad_mark)) : std::string("got");
+// What was written into a container is one whole report, or one answer.
+void written_that_cannot_be() {
+    const std::string report = frame_of(FrameKind::report, 1, raw(record_of({1, 64, 1, 0, 2})));
+    const std::string answer = frame_of(FrameKind::reported, 1, raw(ReportedRecord{0, 0}) + raw(RenewalRecord{5}));
+    const auto of = [](const FrameLimits& limits, const std::string& content) {
+        Frame frame;
+        const FrameError error = parse_written(content, limits, frame);
+        note_reason(bad_mark + std::string(frame_error_name(error)));
+        return std::string(frame_error_name(error));
     };
-    for (FrameLimits limits : {from_proxy, from_node}) {
-        tap::is(of(limits, {0, 16}), "got", "the shortest frame");
-        tap::is(of(limits, {0, report_bytes_max}), "got", "the longest");
-        tap::ok(of(limits, {0, 15}).starts_with("!written_length"), "a shorter one");
-        tap::ok(of(limits, {0, report_bytes_max + 1}).starts_with("!written_length"), "a longer one");
-        tap::ok(of(limits, {1, 16}).starts_with("!written_stranger"), "another container");
-        limits.version = 1;
-        tap::ok(of(limits, {0, 16}).starts_with("!kind_unexpected"), "version 1 has none");
-    }
+    tap::is(of(from_proxy, report), "none", "a report");
+    tap::is(of(from_node, answer), "none", "an answer");
+    tap::is(of(from_node, report), "kind_unexpected", "a node reports nothing");
+    tap::is(of(from_proxy, answer), "kind_unexpected", "a proxy answers nothing");
+    tap::is(of(from_proxy, report + "x"), "written_mismatch", "a byte more");
+    int wrong = 0;
+    for (size_t bytes = 0; bytes < report.size(); bytes++) wrong += of(from_proxy, report.substr(0, bytes)) != "written_mismatch";
+    tap::is(wrong, 0, "any less");
+    tap::is(of(from_proxy, frame_of(FrameKind::accesses, 1, raw(record_of({1, 64, 1, 0, 2})))), "written_mismatch", "accesses");
+    tap::is(of(from_proxy, frame_of(FrameKind::ping, 0, "")), "written_mismatch", "a ping");
+    tap::is(of(from_node, frame_of(FrameKind::ping, 0, "")), "written_mismatch", "of a node");
 }
 
 // Every reason that a reader gives was given above. The others are for who keeps the exchanges, or
@@ -430,7 +493,7 @@ void every_reason() {
     const std::set<std::string> elsewhere = {
         "none",        "chunk_order",  "chunk_overrun", "chunk_stranger", "reply_stranger",
         "lent_mismatch", "magic_wrong", "name_invalid", "version_wrong", "facts_invalid",  "credits_exceeded",
-        "request_repeated", "written_mismatch"};
+        "request_repeated"};
     std::string missing;
     for (size_t i = 0; i < size_t(FrameError::count); i++) {
         const std::string name(frame_error_name(FrameError(i)));
@@ -452,9 +515,11 @@ int main() {
     clocks_that_cannot_be();
     replies_that_cannot_be();
     grants_that_cannot_be();
+    denials_that_cannot_be();
+    grants_of_numbers();
     small_frames_that_cannot_be();
     reports_that_cannot_be();
-    notifications_that_cannot_be();
+    written_that_cannot_be();
     every_reason();
     return tap::done();
 }

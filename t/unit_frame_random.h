@@ -146,8 +146,9 @@ class Draw {
         options.tag = number<uint32_t>();
         const StoreOp* store = std::get_if<StoreOp>(&op);
         const bool get = std::holds_alternative<GetOp>(op);
+        const bool arith = std::holds_alternative<ArithOp>(op);
         options.no_value = get && coin();
-        options.want_grant = (get || store != nullptr) && coin();
+        options.want_grant = (get || arith || store != nullptr) && coin();
         options.value_follows = store != nullptr && !store->value.empty() && below(4) == 0;
         return options;
     }
@@ -175,7 +176,15 @@ class Draw {
         grant.region = number<uint32_t>();
         grant.length = uint32_t(layout::item_bytes(1 + below(limits::key_bytes_max), value_len));
         grant.term_ms = uint32_t(1 + below(term_ms_highest));
+        grant.capacity = grant.length + uint32_t(below(layout::page_bytes));
         return grant;
+    }
+    // Of a reply that may bring a grant: one, or why there is none, or neither.
+    void grant_or_denial(NodeReply& reply, uint32_t value_len) {
+        if (coin())
+            reply.grant = grant(value_len);
+        else
+            reply.denied = LeaseDenial(below(uint64_t(LeaseDenial::count)));
     }
     StoreReply stored() {
         StoreReply reply;
@@ -198,8 +207,7 @@ class Draw {
                 break;
             case 2: {
                 const StoreReply op = stored();
-                if (op.status == StoreReply::Status::stored && coin())
-                    reply.grant = grant(op.value_len);
+                if (op.status == StoreReply::Status::stored) grant_or_denial(reply, op.value_len);
                 reply.op = op;
                 break;
             }
@@ -208,8 +216,7 @@ class Draw {
                                        uint8_t(below(layout::large_class + 1)), number<uint32_t>()};
                 break;
             case 4:
-                reply.op = ArithReply{of(ArithReply::Status::no_memory), number<uint64_t>(),
-                                      meta(uint32_t(below(21)))};
+                reply.op = changed(reply);
                 break;
             case 5:
                 reply.op = DoneReply();
@@ -221,6 +228,15 @@ class Draw {
     }
 
   private:
+    ArithReply changed(NodeReply& reply) {
+        ArithReply op;
+        op.status = of(ArithReply::Status::no_memory);
+        op.value = number<uint64_t>();
+        op.meta = meta(uint32_t(below(21)));
+        const bool done = op.status == ArithReply::Status::ok || op.status == ArithReply::Status::vivified;
+        if (done) grant_or_denial(reply, op.meta.value_len);
+        return op;
+    }
     void got(NodeReply& reply) {
         GetReply op;
         op.status = of(GetReply::Status::no_memory);
@@ -233,7 +249,7 @@ class Draw {
             op.meta = meta(uint32_t(bytes.size()));
             reply.value_bytes = reply.form == ValueForm::none ? 0 : uint32_t(bytes.size());
             if (reply.form == ValueForm::here) reply.value = bytes;
-            if (coin()) reply.grant = grant(op.meta.value_len);
+            grant_or_denial(reply, op.meta.value_len);
         }
         reply.op = op;
     }

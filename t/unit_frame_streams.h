@@ -85,6 +85,7 @@ inline void add_reply(ReplyWriter& writer, const NodeReply& reply, bool grant_ro
     options.tag = reply.tag;
     options.value = reply.form;
     options.grant = reply.grant;
+    options.denied = reply.denied;
     options.grant_room = grant_room;
     std::visit(
         [&](const auto& op) {
@@ -127,16 +128,15 @@ inline void write_stream(OutBuffer& out, Sender sender, Draw& draw, int lists) {
         writer.add(LeaseReturnRecord{64, 1, 0, 0});
         writer.end();
         writer.begin(FrameKind::accesses, 92);
-        writer.add(AccessRecord{0xfeed, 17, 128, 0, 1});
+        writer.add(ItemAccess{0xfeed, 128, 1, 0, 17});
         writer.end();
         writer.begin(FrameKind::report, 95);
-        writer.add(AccessRecord{0xfeed, 17, 128, 0, 1});
-        writer.add(AccessRecord{UINT64_MAX, layout::generation_max, 4096, 3, UINT32_MAX});
+        writer.add(ItemAccess{0xfeed, 128, 1, 0, 17});
+        writer.add(ItemAccess{UINT64_MAX, access_offset_max, UINT32_MAX, access_region_max, UINT16_MAX});
         writer.end();
     } else {
         append_reported(out, 95, 473, std::array<uint32_t, 2>{4000, 0});
     }
-    append_written(out, sender == Sender::proxy ? FrameKind::report_written : FrameKind::reported_written, 96, 8192);
     write_chunk_head(out.reserve(chunk_head_bytes + 3), 93, 4, 0, 3);
     std::memcpy(out.reserve(chunk_head_bytes + 3) + chunk_head_bytes, "abc", 3);
     out.commit(chunk_head_bytes + 3);

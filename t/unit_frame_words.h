@@ -141,8 +141,9 @@ inline std::string describe(const NodeReply& reply) {
     if (reply.grant.has_value())
         text += Words()("region", reply.grant->region)("offset", reply.grant->offset)(
                     "length", reply.grant->length)("generation", reply.grant->generation)(
-                    "term", reply.grant->term_ms)
+                    "term", reply.grant->term_ms)("capacity", reply.grant->capacity)
                     .take();
+    if (reply.denied != LeaseDenial::none) text += Words()("denied", lease_denial_name(reply.denied)).take();
     return text;
 }
 
@@ -213,12 +214,11 @@ inline std::string read_lists(const Frame& frame) {
                                     "region", entry.region)
                                     .take());
         } else {
-            AccessRecord entry;
+            ItemAccess entry;
             FrameError error = access_at(frame, i, entry);
-            text += said(error,
-                         Words()("hash", entry.hash)("generation", entry.generation)(
-                             "offset", entry.offset)("region", entry.region)("count", entry.count)
-                             .take());
+            text += said(error, Words()("hash", entry.hash)("offset", entry.offset)("region", entry.region)(
+                                    "count", entry.count)("generation_tag", entry.generation_tag)
+                                    .take());
         }
     }
     return text;
@@ -254,12 +254,6 @@ inline std::string read_reported(const Frame& frame) {
         text += " " + std::to_string(term_ms);
     }
     return said(error, text);
-}
-
-inline std::string read_written_record(const Frame& frame) {
-    WrittenRecord written{};
-    const FrameError error = parse_written(frame, written);
-    return said(error, Words()("container", written.container)("bytes", written.bytes).take());
 }
 
 inline std::string read_goodbye(const Frame& frame) {
@@ -312,9 +306,6 @@ inline std::string read_frame(const Frame& frame, const FrameLimits& limits) {
             return text + read_lists(frame);
         case FrameKind::reported:
             return text + read_reported(frame);
-        case FrameKind::report_written:
-        case FrameKind::reported_written:
-            return text + read_written_record(frame);
         case FrameKind::lent:
             return text + read_lent(frame);
         case FrameKind::unlent:

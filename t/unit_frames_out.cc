@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The frames that one connection owes answers to: which is the oldest, and that they take memory once, however odd the
 // order is in which a node answers.
-#include <cstdlib>
-#include <new>
 #include <vector>
 
 #include "proxy/frames_out.h"
+#include "t/refused_new.h"
 #include "t/tap.h"
 
 namespace {
@@ -14,14 +13,7 @@ bool no_memory = false;
 
 }  // namespace
 
-// Not inlined, so that the compiler takes each new and its delete for a pair.
-[[gnu::noinline]] void* operator new(size_t bytes) {
-    void* memory = no_memory ? nullptr : std::malloc(bytes);
-    if (memory == nullptr) throw std::bad_alloc();
-    return memory;
-}
-[[gnu::noinline]] void operator delete(void* memory) noexcept { std::free(memory); }
-[[gnu::noinline]] void operator delete(void* memory, size_t) noexcept { std::free(memory); }
+bool allocation_refused(size_t) { return no_memory; }
 
 namespace {
 

@@ -197,6 +197,65 @@ void layouts_differ() {
             "nor with a version that it did not offer");
 }
 
+// A proxy of before items were written in place is served, and gets nothing to read by (S18).
+void proxies_of_before() {
+    const Welcome facts = some_facts();
+    Hello old = some_hello();
+    old.speaks = versions_two_sided;
+    const auto answer = check(old, facts);
+    tap::is(text_of(answer), "welcome 3", "a proxy of the version before is welcome in that");
+    const Welcome& welcome = std::get<Welcome>(answer);
+    tap::is(welcome.layout_version, 2u, "its own layout is named to it,");
+    tap::is(welcome.layout_hash, layout::before_in_place.hash, "as it named it,");
+    tap::ok(!check_welcome(welcome, old).has_value(), "so it goes on");
+    tap::ok(welcome.regions.empty(), "without a region,");
+    tap::is(welcome.term_ms_min + welcome.term_ms_max + welcome.grace_ms, 0u, "without leases");
+    tap::is(welcome.check_secret, 0u, "and without what verifies items");
+    tap::is(outcome(bytes_of(welcome), greeting_node), describe(welcome), "which can be told");
+    tap::is(welcome.incarnation, facts.incarnation, "all else is as it is for others");
+    tap::is(welcome.hash_seed, facts.hash_seed, "keys are hashed alike");
+
+    auto meets = [&](Versions speaks) {
+        Hello hello = some_hello();
+        hello.speaks = speaks;
+        const auto said = check(hello, facts);
+        const Welcome* to = std::get_if<Welcome>(&said);
+        return text_of(said).substr(0, 17) + (to == nullptr ? "" : to->regions.empty() ? ", two-sided" : ", one-sided");
+    };
+    const Versions now;
+    tap::is(meets(now), "welcome 4, one-sided", "this version reads");
+    tap::is(meets({9, 1, now.layout, now.layout_hash}), "welcome 4, one-sided", "so does a later one with this layout");
+    tap::is(meets({3, 1, now.layout, now.layout_hash}), "welcome 3, two-sided", "an older protocol reads nothing");
+    tap::is(meets({1, 1, 1, 77}), "welcome 1, two-sided", "nor do the oldest, whatever their layout");
+    tap::is(meets({4, 1, 2, 77}), "welcome 3, two-sided", "an older layout is spoken to in a version without pointers");
+    tap::is(meets({4, 4, 2, 77}), "protocol_mismatch", "and is refused without one");
+    tap::is(meets({4, 1, now.layout, 77}), "layout_mismatch: ", "another layout of the same number is refused");
+    tap::is(meets({4, 1, now.layout + 1, 77}), "layout_mismatch: ", "and a later layout, whose proxy greets again");
+}
+
+// A node of before is greeted again, as it knows it; what it offers then is not believed.
+void nodes_of_before() {
+    const Welcome facts = some_facts();
+    tap::is(text_of(check(some_hello(), facts, versions_two_sided)).substr(0, 16), "layout_mismatch:",
+            "a node of the version before refuses this one's layout");
+    Hello again = some_hello();
+    again.speaks = versions_two_sided;
+    Welcome welcome = facts;
+    welcome.version = versions_two_sided.protocol;
+    welcome.layout_version = versions_two_sided.layout;
+    welcome.layout_hash = versions_two_sided.layout_hash;
+    welcome.credits = 8;
+    welcome.frame_bytes_max = again.frame_bytes_max;
+    tap::is(outcome(bytes_of(welcome), greeting_node), describe(welcome), "its welcome can be read");
+    tap::ok(!check_welcome(welcome, again).has_value(), "and is accepted by who greeted as of before");
+    tap::ok(check_welcome(welcome, some_hello()).has_value(), "and by nobody else");
+    tap::ok(!reads_one_sided(welcome.version), "nothing is read by that version");
+    tap::ok(reads_one_sided(version_with_in_place), "but by the next");
+    make_two_sided(welcome);
+    tap::ok(welcome.regions.empty() && welcome.check_secret == 0 && welcome.term_ms_max == 0,
+            "what would let it read is taken out");
+}
+
 void too_small_limits() {
     Hello hello = some_hello();
     hello.frame_bytes_max = frame_bytes_lowest - 1;
@@ -379,8 +438,10 @@ void the_bytes() {
 
 // Whoever changes protocol/layout.h raises layout_version and writes the new hash here.
 void the_item_layout() {
-    tap::is(layout::layout_version, 2u, "item layout version 2");
-    tap::is(layout::layout_hash, UINT64_C(15839788792690209363), "is this layout");
+    tap::is(layout::layout_version, 3u, "item layout version 3");
+    tap::is(layout::layout_hash, UINT64_C(0x6701fa087cde3dea), "is this layout");
+    tap::is(layout::before_in_place.version, 2u, "that of before is version 2");
+    tap::is(layout::before_in_place.hash, UINT64_C(15839788792690209363), "which was this layout");
 }
 
 }  // namespace
@@ -392,6 +453,8 @@ int main() {
     versions_meet();
     a_clock_by_version();
     layouts_differ();
+    proxies_of_before();
+    nodes_of_before();
     too_small_limits();
     hellos_from_the_future();
     hellos_that_cannot_be();

@@ -142,7 +142,7 @@ void check_all() {
                 const double chance = 4 * std::sqrt(0.25 / double(result.gets));
                 if (result.total_hit_ratio > result.bound_hit_ratio + chance) above += " " + std::string(one.name);
                 counted &= result.total_hit_ratio == double(result.pointer_hits + result.twosided_hits) / double(result.gets);
-                counted &= (result.pointer_hits > 0) == (one.pointers != PointerUse::none);
+                counted &= (result.pointer_hits > 0) == one.leases;
                 counted &= (result.report_items > 0) == one.reports;
                 counted &= result.sets_refused == 0 && result.leased_share <= 1;
             }
@@ -190,10 +190,50 @@ void check_leases_without_end() {
     tap::ok(result.total_hit_ratio > 0.99 && result.twosided_hits < result.pointer_hits / 100,
             form("with leases without end almost all are one-sided: %llu, and %llu two-sided",
                  (unsigned long long)result.pointer_hits, (unsigned long long)result.twosided_hits));
+    const SimResult changed = simulate(scale, popularity, {&workload("zipf-90:10"), 1, &longest});
+    tap::is(changed.invalid_reads, uint64_t(0), "a SET keeps the pointers to what it replaces (S1, S4)");
+    tap::ok(changed.twosided_hits < changed.pointer_hits / 50,
+            form("and with a tenth of SETs almost all are one-sided: %llu, and %llu two-sided",
+                 (unsigned long long)changed.pointer_hits, (unsigned long long)changed.twosided_hits));
     scale.rate = 1;
     longest.configure = [](node::Config& config) { config.lease.term_ms = 1000; };
     const SimResult slow = simulate(scale, popularity, {&workload("zipf-100:0"), 1, &longest});
     tap::ok(slow.pointer_hit_ratio < 0.2, form("with leases of an operation few are: %.4f", slow.pointer_hit_ratio));
+}
+
+// Where all was loaded and fits, every GET is a hit.
+void check_load() {
+    SimScale scale = small_scale();
+    scale.keys = 2000;
+    scale.warmup = 0;
+    const Popularity popularity(Spread::scrambled, scale.keys, scale.theta);
+    Contestant roomy = contestant("lru");
+    roomy.configure = [](node::Config& config) {
+        config.policy = PolicyKind::lru;
+        config.memory_bytes *= 4;
+    };
+    const SimPoint point{&workload("scrambled-100:0"), 1, &roomy};
+    tap::ok(simulate(scale, popularity, point).total_hit_ratio < 1, "what was not loaded is missed once");
+    scale.load = true;
+    tap::ok(simulate(scale, popularity, point).total_hit_ratio == 1, "what was loaded is not");
+}
+
+// The paper's server without C-Hint.
+void check_original() {
+    SimScale scale = small_scale();
+    scale.load = true;
+    scale.rate = scale.keys / 20;  // no lease ends
+    const Popularity popularity(Spread::scrambled, scale.keys, scale.theta);
+    const auto total = [&](const char* policy) {
+        return simulate(scale, popularity, {&workload("scrambled-100:0"), 0.1, &contestant(policy)});
+    };
+    const SimResult original = total("original"), lru = total("lru");
+    tap::is(original.report_items, uint64_t(0), "original: no host reports");
+    tap::ok(original.leased_share > 0.8, form("almost all of memory is pinned: %.2f", original.leased_share));
+    tap::ok(original.total_hit_ratio < lru.total_hit_ratio - 0.02,
+            form("by what was loaded first: %.4f, an LRU finds %.4f", original.total_hit_ratio, lru.total_hit_ratio));
+    tap::ok(original.pointer_hit_ratio < 0.2, form("which is not what is popular: %.4f", original.pointer_hit_ratio));
+    tap::is(original.sets_refused, uint64_t(0), "no SET is refused for it");
 }
 
 // ---- options and reports ----------------------------------------------------------------------------
@@ -236,7 +276,8 @@ void check_options() {
     for (const std::vector<std::string>& wrong : std::vector<std::vector<std::string>>{
              {"--policies", "best"}, {"--policies", "lru,lru"}, {"--workloads", "zipf"}, {"--ratios", "0"},
              {"--ratios", "81/80"}, {"--ratios", "1/0"}, {"--ratios", "1/80,"}, {"--keys", "10"}, {"--partitions", "3"},
-             {"--hosts", "37"}, {"--rate", "0"}, {"--quick=1"}, {"--report-bytes", "8"}, {"--operations"}, {"plain"}}) {
+             {"--load", "--servers", "a:1", "--workloads", "scan", "--policies", "lru"}, {"--load=1"}, {"--hosts", "37"},
+             {"--rate", "0"}, {"--quick=1"}, {"--report-bytes", "8"}, {"--operations"}, {"plain"}}) {
         HitRatioOptions ignored;
         tap::ok(!read(wrong, ignored).empty(), "refused: " + wrong.front() + " " + wrong.back());
     }
@@ -270,6 +311,39 @@ void check_reports() {
     tap::ok(hitratio_text(small_scale(), points).find("0.750") != std::string::npos, "the table tells the gap");
 }
 
+// What the paper says, beside what was simulated; and why, where that is something else.
+void check_paper() {
+    HitRatioPoints points;
+    const auto add = [&](const char* policy, double total, double pointer = 0) {
+        HitRatioPoint& one = points.emplace_back();
+        one.point = {&workload("zipf-100:0"), 1.0 / 80, &contestant(policy)};
+        one.result.bound_hit_ratio = 0.6;
+        one.result.total_hit_ratio = total;
+        one.result.pointer_hit_ratio = pointer;
+    };
+    const auto line = [&](const char* what) {
+        const std::string text = hitratio_text(small_scale(), points);
+        const size_t begin = text.find(what);
+        return begin == text.npos ? std::string() : text.substr(begin, text.find('\n', begin) - begin);
+    };
+    add("lru", 0.4);
+    tap::is(line("total of C-Hint / of lru"), std::string(), "no row of what was not simulated");
+    tap::ok(line("perfect knowledge").ends_with("-"), "nothing where it was not scrambled");
+    add("pdla_paper", 0.61);
+    add("pdla", 0.5);
+    const std::string agrees = line("total of C-Hint / of lru");
+    tap::ok(agrees.find("1.541 |     1.525         -     1.250         -") != agrees.npos,
+            "the paper's number, pdla_paper and pdla beside it");
+    tap::ok(!agrees.ends_with("]") && hitratio_text(small_scale(), points).find("not reproduced") == std::string::npos,
+            "within a tenth they agree");
+    points[1].result.total_hit_ratio = 0.5;
+    tap::ok(line("total of C-Hint / of lru").ends_with(" [1]"), "otherwise they do not");
+    tap::ok(!line("[1] not reproduced: ").empty(), "and it says why");
+    add("original", 0.3);
+    tap::ok(line("total of original").ends_with(" [1]") && line("total of C-Hint / of lru").ends_with(" [2]"), "each row its own");
+    tap::ok(!line("[2] not reproduced: ").empty() && line("[3]").empty(), "each reason once");
+}
+
 }  // namespace
 
 }  // namespace farcached::bench
@@ -283,7 +357,10 @@ int main() {
     check_all();
     check_seed();
     check_leases_without_end();
+    check_load();
+    check_original();
     check_options();
     check_reports();
+    check_paper();
     return tap::done();
 }

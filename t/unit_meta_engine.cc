@@ -3,7 +3,9 @@
 // counters.
 #include <string>
 #include <string_view>
+#include <vector>
 
+#include "daemon/session_memory.h"
 #include "t/tap.h"
 #include "t/unit_text_fixture.h"
 
@@ -45,8 +47,14 @@ const Conversation gets[] = {
     {"what was read is known as read when it is written anew",
      "ms n 1\r\n1\r\nmg n v\r\nma n\r\nmg n h\r\nms p 1\r\nx\r\nmg p v\r\nms p 1 MA\r\ny\r\nmg p T30 h\r\nmg p h\r\n",
      "HD\r\nVA 1\r\n1\r\nHD\r\nHD h1\r\nHD\r\nVA 1\r\nx\r\nHD\r\nHD h0\r\nHD h1\r\n"},
-    {"q does not silence an ma that creates", "ma n N0 q\r\nma n q\r\nma m N0 q v\r\n",
-     "HD\r\nVA 1\r\n0\r\n"},
+    {"q silences an ma that creates", "ma n N0 q\r\nma n q\r\nma m N0 q v\r\nmg m v\r\n", "VA 1\r\n0\r\n"},
+    {"a number that grows is a new item, not fetched yet",
+     "ms n 1\r\n9\r\nmg n\r\nma n\r\nmg n h\r\n", "HD\r\nHD\r\nHD\r\nHD h0\r\n"},
+    {"another flag's error goes before that of F", "mg n C+1 Fx\r\nmg n Fx C+1\r\nmg n Fx\r\n",
+     "CLIENT_ERROR bad token in command line format\r\nCLIENT_ERROR bad token in command line format\r\n"
+     "CLIENT_ERROR bad command line format\r\n"},
+    {"a sign alone is 0", "ms n - T- N-\r\n\r\nmg n v t\r\nma n -\r\n",
+     "HD\r\nVA 0 t-1\r\n\r\nCLIENT_ERROR bad command line format\r\n"},
     {"a stale store keeps the time to live, and the win",
      "ms a 1 T60\r\nx\r\nmd a I T30\r\nms a 1 C1 I T900\r\ny\r\nmg a v t\r\nmg a v t\r\n"
      "ms a 1 C1 I T900\r\nz\r\nmg a v t\r\n",
@@ -69,8 +77,10 @@ const Conversation gets[] = {
      "CLIENT_ERROR duplicate flag\r\nCLIENT_ERROR bad data chunk\r\nERROR\r\nNF\r\nNF\r\nMN\r\n"},
     {"mn with words", "mn a b !\r\n", "MN\r\n"},
     {"P and L are for proxies", "ms a 1 Px Ly\r\nx\r\nmg a Pfoo Lbar v\r\n", "HD\r\nVA 1\r\nx\r\n"},
-    {"flags of other commands are ignored", "ms a 1\r\nx\r\nmg a x I F1 D1 J1 MZ C1 v\r\n",
+    {"flags of other commands are ignored", "ms a 1\r\nx\r\nmg a x I F1 D1 J1 MZ v\r\n",
      "HD\r\nVA 1\r\nx\r\n"},
+    {"the CAS that the client has", "ms a 1 F5 E7\r\nx\r\nmg a C7 v f c\r\nmg a C8 v f\r\nmg b C7 v\r\n",
+     "HD\r\nHD f5 c7\r\nVA 1 f5\r\nx\r\nEN\r\n"},
     {"opaque", "mg a Oabcdefghijabcdefghijabcdefghija\r\n"
      "mg a Oabcdefghijabcdefghijabcdefghijab\r\nmg a O\r\n",
      "EN Oabcdefghijabcdefghijabcdefghija\r\nCLIENT_ERROR opaque token too long\r\nEN O\r\n"},
@@ -261,6 +271,26 @@ void test_lock_free() {
     tap::is(talk.local.counters().local_hits.get(), 3u, "the others do");
 }
 
+// Pins are spent, and there is no room for a copy: a client that has the value already needs neither.
+void test_no_room() {
+    Talk talk;
+    daemon::SessionMemory memory(1000);
+    const std::string value(20'000, 'v');
+    talk.say("ms a 40000 E7\r\n" + value + value + "\r\n");  // of another class: in a page without pins
+    const auto nowhere = [](const protocol::ItemMeta&) -> char* { return nullptr; };
+    std::vector<BorrowedBytes> lent;
+    while (talk.node.may_lend(value.size())) {
+        const std::string key = "lent" + std::to_string(lent.size());
+        talk.say("ms " + key + " 20000\r\n" + value + "\r\n");
+        protocol::GetOp op;
+        op.key = talk.node.key(key);
+        talk.node.get(op, talk.context.now, nowhere, &lent.emplace_back());
+    }
+    talk.context.memory = &memory;
+    tap::ok(talk.say("mg a v t C8\r\n") == "SERVER_ERROR out of memory writing get response\r\n", "a value has no room");
+    tap::ok(talk.say("mg a v t C7\r\nmg a t\r\n") == "HD t-1\r\nHD t-1\r\n", "a CAS that matches needs none");
+}
+
 }  // namespace
 
 int main() {
@@ -273,5 +303,6 @@ int main() {
     test_counters();
     test_sizes();
     test_lock_free();
+    test_no_room();
     return tap::done();
 }

@@ -229,6 +229,7 @@ void fill_link(proxy::LinkCounters& link, Values& values) {
 #define X(name, help) link.channel.name.set(values.next());
     CHANNEL_COUNTERS(X)
 #undef X
+    for (size_t i = 1; i < link.lease_denied_by.size(); i++) link.lease_denied_by[i].set(values.next());
     for (Cell& cell : link.downs) cell.set(values.next());
     for (Cell& cell : link.channel_ends) cell.set(values.next());
     for (Cell& cell : link.frame_errors) cell.set(values.next());
@@ -297,6 +298,8 @@ void test_nodes_counters() {
                              "farcached_node_told{node=\"b\\\"c\"} 0\n",
                              "farcached_node_lease_denied_total{node=\"a\",reason=\"young\"}",
                              "farcached_reads_invalid_total{node=\"a\",reason=\"crc\"}",
+                             "farcached_gets_not_one_sided_total{node=\"a\",reason=\"grown\"}",
+                             "farcached_link_lease_denied_total{node=\"a\",reason=\"sparse\"}",
                              "farcached_request_duration_seconds_count{op=\"get\",path=\"index\"} 0\n"})
         tap::ok(has(text, part), part);
     tap::ok(!has(text, "op=\"set\",path=\"one_sided\""), "no store is one-sided");

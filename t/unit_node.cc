@@ -49,6 +49,63 @@ bool read(node::Node& cache, std::string_view key, std::string& value) {
                               fabric::no_steps) == fabric::Outcome::hit;
 }
 
+// Items whose pages go to another class are evicted only if they are live.
+void what_expired_is_reclaimed() {
+    node::Node cache(with_memory(8));
+    constexpr uint64_t expiring = 5000, others = 6000;
+    uint64_t stored = 0;
+    for (uint64_t i = 0; i < expiring + others; i++) {
+        const bool expires = i < expiring;
+        const std::string key = std::to_string(i), value(expires ? 1000 : 3000, 'v');
+        protocol::StoreOp op;
+        op.key = cache.key(key);
+        op.value = value;
+        if (expires) op.exptime = now + 10;
+        stored += cache.store(op, expires ? now : now + 100).status == protocol::StoreReply::Status::stored ? 1 : 0;
+    }
+    const node::Stats stats = cache.stats(now + 100);
+    uint64_t reclaimed = 0, evicted = 0;
+    for (const node::ClassStats& c : stats.classes) {
+        reclaimed += c.reclaimed;
+        evicted += c.evicted;
+    }
+    tap::is(stored, expiring + others, "all are stored");
+    tap::is(reclaimed, expiring, "what expired is reclaimed when another class takes its pages");
+    tap::is(evicted, others - stats.items, "and counts as no eviction");
+}
+
+// A sweep counts expired items that are next to go as reclaimed and the rest as crawled. A get counts neither.
+void what_expired_is_counted() {
+    for (const bool tails : {false, true}) {
+        node::Node cache(with_memory(8));
+        constexpr uint64_t expiring = 500;
+        const auto store = [&](const std::string& key, NodeSeconds exptime) {
+            protocol::StoreOp op;
+            op.key = cache.key(key);
+            op.value = "value";
+            op.exptime = exptime;
+            cache.store(op, now);
+        };
+        for (uint64_t i = 0; i < expiring; i++) store("short:" + std::to_string(i), now + 10);
+        for (uint64_t i = 0; i < 100; i++) store("long:" + std::to_string(i), never_expires);
+        protocol::GetOp get;
+        get.key = cache.key("short:0");
+        cache.get(get, now + 20, [](const protocol::ItemMeta&) -> char* { return nullptr; });
+        for (uint64_t page = 0; page < cache.page_count(); page++) cache.sweep_page(page, now + 20, tails);
+        const node::Stats stats = cache.stats(now + 20);
+        uint64_t reclaimed = 0, crawled = 0, unfetched = 0;
+        for (const node::ClassStats& c : stats.classes) {
+            reclaimed += c.reclaimed;
+            crawled += c.crawler_reclaimed;
+            unfetched += c.expired_unfetched;
+        }
+        const std::string how = tails ? "a sweep that begins with the tails" : "a sweep";
+        tap::is(tails ? reclaimed : crawled, expiring - 1, how + ": all that expired");
+        tap::is(tails ? crawled : reclaimed, 0u, how + ": and nothing is the other's");
+        tap::is(unfetched, expiring - 1, how + ": all but what a get met is unfetched");
+    }
+}
+
 void index_grows() {
     node::Node cache(with_memory(64));
     constexpr int count = 200'000;
@@ -248,6 +305,8 @@ void threads_never_see_foreign_bytes() {
 
 int main() {
     index_grows();
+    what_expired_is_reclaimed();
+    what_expired_is_counted();
     sizes_shift();
     nothing_is_evicted_with_dash_m();
     what_finds_no_room_may_forget();

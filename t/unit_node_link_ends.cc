@@ -66,6 +66,24 @@ void bad_nodes() {
     }
 }
 
+// It maps a region of one size and welcomes with another (S10).
+void two_sizes() {
+    for (const uint64_t less : {0, 4096}) {
+        World world(link_config(), false);
+        fabric::RegionView view = world.node.cache->view();
+        view.region_bytes -= less;
+        world.prepare = [&](Wire& wire) { wire.view = &view; };
+        world.start();
+        tap::is(world.link->up(), less == 0, less == 0 ? "one size of a region" : "two sizes of it");
+        if (less == 0) continue;
+        tap::ok(world.downs.size() == 1 && world.downs[0].first == LinkDown::refused, "end the connection");
+        world.prepare = nullptr;
+        world.advance(second);
+        world.pump();
+        tap::ok(world.link->up(), "which is made again when the node agrees with itself");
+    }
+}
+
 // The node gives large values in turns, and gives one up.
 void interleaved() {
     proxy::LinkConfig config = link_config();
@@ -229,6 +247,7 @@ void ends_everywhere() {
 
 int main() {
     bad_nodes();
+    two_sizes();
     interleaved();
     answers_in_order();
     answers_out_of_order();

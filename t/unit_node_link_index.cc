@@ -178,11 +178,14 @@ void overtaken() {
     };
     using C = const proxy::LinkCounters&;
     const auto dead = [](C c) { return c.read_invalid_dead.get(); };
+    const auto served = [](C c) { return c.get_index.get() - 1; };
+    const std::string longer(500, 'l');
     const Case cases[] = {
-        {"replaced", [](World& w) { set_at_node(w, "k", "other"); }, "other", dead},
+        {"replaced in place", [](World& w) { set_at_node(w, "k", "other"); }, "other", served},
+        {"replaced by one that needs another slot", [&](World& w) { set_at_node(w, "k", longer); }, longer, dead},
         {"replaced twice, and where it was again",
-         [](World& w) {
-             set_at_node(w, "k", "other");
+         [&](World& w) {
+             set_at_node(w, "k", longer);
              set_at_node(w, "k", "third");
          },
          "third", [](C c) { return c.get_index.get() - 1 + c.read_invalid_dead.get(); }},
@@ -193,14 +196,14 @@ void overtaken() {
              w.node.cache->flush_all(w.node.now(w.now_ns));
              w.complete_all();
          },
-         "value", [](C c) { return c.get_index.get() - 1; }},
+         "value", served},
         {"its time has come",
          [](World& w) {
              set_at_node(w, "k", "short", w.node.now(w.now_ns) + 2);
-             round(w);
+             w.complete_all();
              w.now_ns += 3 * second;
          },
-         "", dead},
+         "", [](C c) { return c.read_invalid_expired.get(); }},
     };
     for (const Case& one : cases) {
         World world(cold());
@@ -431,9 +434,9 @@ void orders() {
     tap::is(world.sink[2].value, "new", "and sees what was set");
     world.table().forget(world.hash("k"), world.node.incarnation);
     world.get(3, "k");
-    tap::ok(world.set(4, "k", "newer") == Asked::busy, "a set waits for a probe,");
+    tap::ok(world.set(4, "k", "newer") == Asked::ordered, "a set waits for a probe,");
     round(world);
-    tap::ok(world.set(4, "k", "newer") == Asked::busy, "for all of its rounds,");
+    tap::ok(world.set(4, "k", "newer") == Asked::ordered, "for all of its rounds,");
     world.pump();
     tap::is(world.sink[3].value, "new", "which sees what was there");
     tap::ok(world.store("k", "newest") && world.fetch("k") == "newest", "and then takes its turn");

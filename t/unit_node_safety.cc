@@ -229,13 +229,13 @@ void replacement_stopped_halfway() {
     partition.test_hook = [](void* argument) {
         auto& at = *static_cast<Halfway*>(argument);
         Read seen = read(*at.cache, "key");
-        bool new_seen = seen.outcome == fabric::Outcome::hit && seen.value == pattern('B');
+        bool new_seen = seen.outcome == fabric::Outcome::hit && seen.value == pattern('B', 200);
         layout::Guard guard{words::load_acquire(at.old_guard)};
         if (new_seen && guard.state() == layout::GuardState::live)
             violation("the new value was seen while the old one was alive");
         if (live_items(*at.cache, "key") > 1) violation("two generations of a key live at once");
     };
-    set(cache, "key", pattern('B'));
+    set(cache, "key", pattern('B', 200));  // of another class, so that it goes out of place
     if (live_items(cache, "key") != 1) violation("one generation of a key lives");
 }
 

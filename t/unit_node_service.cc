@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // What a node answers in frames: the same as when it is called, for every operation and random histories of them;
-// large values both ways; pointers under leases; flushes at their moment; statistics; reported accesses.
+// large values both ways; pointers under leases; statistics; reported accesses.
 #include <cstdint>
 #include <cstring>
 #include <random>
@@ -11,7 +11,6 @@
 #include "protocol/layout.h"
 #include "t/tap.h"
 #include "t/unit_frame_random.h"
-#include "node/hidden_prefixes.h"
 #include "t/unit_node_service_fixture.h"
 
 using namespace service_fixture;
@@ -53,9 +52,11 @@ class Twin {
         op.key = cache.key(op.key.bytes);
         return describe(cache.remove(op, clock_reads));
     }
-    std::string run(ArithOp op, const RequestOptions&, std::string&) {
+    std::string run(ArithOp op, const RequestOptions& options, std::string&) {
         op.key = cache.key(op.key.bytes);
-        return describe(cache.arith(op, clock_reads));
+        op.lease = options.want_grant;
+        const ArithReply reply = cache.arith(op, clock_reads);
+        return describe(reply) + granted(reply.grant);
     }
     std::string run(const ForgetOp& op, const RequestOptions&, std::string&) {
         cache.forget(cache.key(op.key.bytes), clock_reads);
@@ -402,9 +403,14 @@ void leases() {
             "that is the key's");
     proxy.ask(set_of(key, "new"));
     std::memcpy(&header, at, sizeof header);
-    tap::ok(layout::Guard{header.guard}.state() == layout::GuardState::dead, "and dead once it is replaced");
-    tap::is(std::string(at + sizeof header, grant->length - sizeof header), key + value,
-            "its bytes as they were");
+    tap::ok(layout::Guard{header.guard}.state() == layout::GuardState::live &&
+                layout::Guard{header.guard}.generation() > grant->generation,
+            "once it is replaced, to a live item of a later one");
+    tap::is(std::string(at + sizeof header, key.size() + 3), key + "new", "in the same place");
+    proxy.ask(set_of(key, pattern(3000, 4)));
+    std::memcpy(&header, at, sizeof header);
+    tap::ok(layout::Guard{header.guard}.state() == layout::GuardState::dead, "and dead once the item needs another slot");
+    tap::is(std::string(at + sizeof header, key.size() + 3), key + "new", "its bytes as they were");
 
     Proxy distant(served, true, RegionAccess::none);
     proxy.ask(set_of("other", value));
@@ -412,80 +418,6 @@ void leases() {
     tap::ok(!distant.ask(get_of("other"), wanting_grant()).reply.grant,
             "a proxy that cannot read one-sided gets no lease");
     tap::ok(proxy.ask(get_of("other"), wanting_grant()).reply.grant.has_value(), "one that can does");
-}
-
-// ---- clock and flushes ----------------------------------------------------------------------------------------
-
-void clock_after_receipt() {
-    ServedNode served;
-    Proxy proxy(served);
-    clock_reads = 2000;
-    OutBuffer out;
-    const uint64_t get = proxy.put(out, get_of("k"), {});
-    proxy.give(std::string_view(out.data(), out.size() - 1));
-    clock_reads = 2100;
-    proxy.give(std::string_view(out.data() + out.size() - 1, 1));
-    tap::is(proxy.answers[{get, 0}].now.seconds, NodeSeconds(2100), "the clock is read after the request has come");
-    const std::string value(200'000, 'v');
-    out.truncate(0);
-    StoreOp op = set_of("k", value);
-    op.exptime = 2250;
-    const uint64_t set = proxy.put(out, op, {});
-    proxy.give(std::string_view(out.data(), out.size() - 1));
-    clock_reads = 2200;
-    proxy.give(std::string_view(out.data() + out.size() - 1, 1));
-    tap::is(proxy.answers[{set, 0}].now.seconds, NodeSeconds(2200), "and after the last byte of its value");
-    tap::ok(is_stored(proxy.answers[{set, 0}]), "which is stored then");
-    clock_reads = 2250;
-    tap::ok(!is_hit(proxy.ask(get_of("k"))), "and expires");
-    clock_reads = at_start;
-}
-
-void flushes() {
-    ServedNode served;
-    Proxy proxy(served), other(served);
-    auto set = [&](const char* key) {
-        proxy.ask(set_of(key, "v"));
-        proxy.ask(get_of(key));
-    };
-    set("a");
-    tap::ok(std::holds_alternative<DoneReply>(proxy.ask(FlushOp{}).reply.op), "a flush is done");
-    tap::ok(!is_hit(other.ask(get_of("a"))), "for all connections");
-    set("b");
-    proxy.ask(FlushOp{clock_reads + 3});
-    tap::ok(is_hit(other.ask(get_of("b"))), "a scheduled one not yet");
-    const std::optional<Grant> grant = other.ask(get_of("b"), wanting_grant()).reply.grant;
-    tap::ok(grant && grant->term_ms <= 2000, "but a lease ends before it");
-    clock_reads += 3;
-    tap::ok(!is_hit(other.ask(get_of("b"))), "at its moment it happens, whoever asks first");
-    set("c");
-    clock_reads += 3;
-    tap::ok(is_hit(other.ask(get_of("c"))), "once");
-    proxy.ask(FlushOp{clock_reads + 3});
-    proxy.ask(FlushOp{clock_reads + 100});
-    clock_reads += 3;
-    tap::ok(is_hit(other.ask(get_of("c"))), "a later order takes the place of an earlier one");
-    proxy.ask(FlushOp{});
-    tap::is(served.flushes.scheduled(), NodeSeconds(0), "an immediate flush too");
-    set("b1");
-    set("bc");
-    set("cb");
-    tap::ok(std::holds_alternative<DoneReply>(proxy.ask(FlushOp{std::nullopt, "b"}).reply.op), "a delete by prefix is done");
-    tap::ok(!is_hit(other.ask(get_of("b1"))) && !is_hit(other.ask(get_of("bc"))), "what begins so is gone");
-    tap::ok(is_hit(other.ask(get_of("cb"))), "and nothing else");
-    for (size_t i = 1; i < node::HiddenPrefixes::prefixes_max; i++) proxy.ask(FlushOp{std::nullopt, "p" + std::to_string(i)});
-    const Answer& full = proxy.ask(FlushOp{std::nullopt, "q"});
-    const auto* refused = std::get_if<RefusedReply>(&full.reply.op);
-    tap::ok(refused != nullptr && refused->reason == protocol::RequestRefusal::no_memory, "there may be too many, unswept");
-    set("d");
-    proxy.ask(FlushOp{clock_reads});
-    tap::ok(!is_hit(other.ask(get_of("d"))), "a moment that has come is now");
-    set("e");
-    proxy.ask(FlushOp{clock_reads + 1});
-    clock_reads += 1;
-    served.flushes.due(clock_reads);
-    tap::is(served.flushes.scheduled(), NodeSeconds(0), "a tick carries it out as well");
-    clock_reads = at_start;
 }
 
 // ---- what is told and reported -----------------------------------------------------------------------------
@@ -528,7 +460,7 @@ void accesses() {
     peek.peek = true;
     auto last_access = [&] { return std::get<GetReply>(proxy.ask(peek).reply.op).meta.last_access; };
     const uint64_t hash = hash_key("seen", proxy.welcome.hash_seed);
-    auto report = [&](const AccessRecord& record) {
+    auto report = [&](const ItemAccess& record) {
         OutBuffer out;
         FrameWriter writer(out, proxy.welcome.frame_bytes_max);
         writer.begin(FrameKind::accesses, 0);
@@ -536,25 +468,24 @@ void accesses() {
         writer.end();
         proxy.give(out);
     };
-    const AccessRecord right{hash, grant->generation, grant->offset, grant->region, 1};
+    const ItemAccess right = *item_access(hash, grant->offset, grant->region, grant->generation, 1);
     clock_reads += 10;
-    std::vector<AccessRecord> wrong(8, right);
+    std::vector<ItemAccess> wrong(8, right);
     wrong[0].region = 1;
     wrong[1].offset = 0;
-    wrong[2].offset = UINT64_MAX - 15;
+    wrong[2].offset = access_offset_max;
     wrong[3].offset += 16;
-    wrong[4].generation++;
+    wrong[4].generation_tag++;  // the key's, but of another generation
     wrong[5].offset = proxy.welcome.regions.at(0).bytes - 16;
     wrong[6].offset += layout::page_bytes;
-    wrong[7].offset += 1;
-    for (const AccessRecord& record : wrong) report(record);
+    wrong[7].hash ^= 1;
+    for (const ItemAccess& record : wrong) report(record);
     tap::is(last_access(), at_start, "what names no item of ours is no access");
     std::mt19937_64 random(5);
     for (int i = 0; i < 2000; i++) {
-        AccessRecord record = right;
-        record.offset += random() % (8 << 20);
-        if (i % 2 == 0) record.offset &= ~UINT64_C(15);
-        if (i % 3 == 0) record.generation = random() & layout::generation_max;
+        ItemAccess record = right;
+        record.offset += random() % (8 << 20) & ~UINT64_C(15);
+        record.generation_tag = uint16_t(record.generation_tag + 1 + random() % 65'535);
         if (i % 5 == 0) record.hash = random();
         OutBuffer out;
         FrameWriter writer(out, proxy.welcome.frame_bytes_max);
@@ -592,8 +523,6 @@ int main() {
     long_pipeline();
     interleaved_values();
     leases();
-    clock_after_receipt();
-    flushes();
     statistics();
     accesses();
     return tap::done();

@@ -68,8 +68,13 @@ void greetings() {
         tap::is(proxy.welcome.regions.size(), 1u, "its region");
         tap::ok(!check_welcome(proxy.welcome, proxy.hello), "in a way that the proxy accepts");
         tap::is(proxy.service.peer(), "p@h:7", "who it is, is known");
+        Proxy distant(served, true, RegionAccess::none);
+        tap::ok(distant.welcomed && distant.welcome.check_secret == 0, "a proxy that may not read memory gets no secret");
+        tap::is(proxy.welcome.hash_seed, served.cache.view().hash_seed, "a proxy that may gets the index's seed");
+        tap::ok(distant.welcome.hash_seed != 0 && distant.welcome.hash_seed != served.cache.view().hash_seed,
+                "the other does not");
     }
-    tap::is(served.shared.welcomed.load(), 0u, "its place is free when it has gone");
+    tap::is(served.shared.seats.seated(), 0u, "its place is free when it has gone");
     auto refused = [&](const char* what, Refusal reason, const char* words, auto change) {
         Proxy proxy(served, /* greet= */ false);
         change(proxy);
@@ -90,11 +95,41 @@ void greetings() {
     tap::is(served.counted(ServiceEnd::refused), 4u, "four refusals");
     served.facts.connections_max = 1;
     Proxy first(served);
+    first.ask(get_of("used"));
     refused("a node with all connections it may have is full", Refusal::full, "has the 1 connections",
             [](Proxy&) {});
     served.facts.connections_max = 2;
     Proxy second(served);
     tap::ok(first.welcomed && second.welcomed, "until it may have more");
+}
+
+// Of before items were written in place: served as any other, and without anything to read by (S18).
+void proxy_of_before() {
+    ServedNode served;
+    {
+        Proxy proxy(served, /* greet= */ false);
+        proxy.hello.speaks = versions_two_sided;
+        proxy.greet_now();
+        tap::ok(proxy.welcomed && !check_welcome(proxy.welcome, proxy.hello), "a proxy of the version before is welcome");
+        tap::is(proxy.welcome.version, 3u, "in that");
+        tap::ok(proxy.service.two_sided(), "as one to be served two-sided");
+        tap::ok(proxy.welcome.regions.empty() && proxy.welcome.term_ms_max == 0, "without regions and leases");
+        tap::is(proxy.welcome.check_secret, 0u, "and without the secret of checks");
+        RequestOptions wants;
+        wants.want_grant = true;
+        proxy.ask(set_of("k", "value"), wants);
+        for (int i = 0; i < 5; i++) {
+            const Answer& answer = proxy.ask(get_of("k"), wants);
+            tap::ok(answer.value == "value" && !answer.reply.grant.has_value(), "a key is there, and no pointer to it");
+            tap::ok(answer.reply.denied == LeaseDenial::none, "without a reason, which its frames do not have");
+        }
+        tap::is(proxy.trouble, "", "nothing is said that its version does not have");
+        tap::is(served.cache.stats(at_start).leases.granted, 0u, "no lease was granted");
+    }
+    tap::is(served.counters.connections_two_sided.get(), 1u, "it is counted");
+    Proxy now(served);
+    tap::ok(now.welcomed && !now.service.two_sided(), "who speaks this version is not such a one");
+    tap::is(served.counters.connections_two_sided.get(), 1u, "nor counted");
 }
 
 // What is told of the clock, to proxies of either version.
@@ -161,7 +196,8 @@ std::vector<Bad> bad_frames() {
         {FrameError::cas_missing, request({store, cas, 1, 0, 0, 0}, std::string(9, 'k'))},
         {FrameError::entry_invalid, frame(FrameKind::accesses, 1, 0, std::string(sizeof(AccessRecord), '\0'))},
         {FrameError::entry_invalid, frame(FrameKind::report, 1, 1, std::string(sizeof(AccessRecord), '\0'))},
-        {FrameError::frame_too_long, frame(FrameKind::report, 256, 1, std::string(256 * sizeof(AccessRecord), '\1'))},
+        {FrameError::frame_too_long,
+         frame(FrameKind::report, report_records_max + 1, 1, std::string((report_records_max + 1) * sizeof(AccessRecord), '\1'))},
         {FrameError::kind_unexpected, frame(FrameKind::reported, 1, 1, std::string(12, '\0'))},
         {FrameError::entry_invalid,
          frame(FrameKind::lease_returns, 1, 0, std::string(20, '\xff') + std::string(4, '\0'))},
@@ -238,7 +274,7 @@ void noise() {
     }
     tap::ok(ended > 100 && ended < 600, "changed bytes end a connection, or are another request");
     tap::is(served.counted(ServiceEnd::bad_frame), ended, "each ending is counted");
-    tap::is(served.shared.welcomed.load(), 0u, "and nothing of them is left");
+    tap::is(served.shared.seats.seated(), 0u, "and nothing of them is left");
 }
 
 // ---- values that were announced ---------------------------------------------------------------------------------
@@ -402,6 +438,7 @@ void ends() {
 
 int main() {
     greetings();
+    proxy_of_before();
     clock_by_version();
     bad_ones();
     noise();

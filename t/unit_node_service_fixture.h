@@ -48,6 +48,7 @@ class MemoryChannel final : public fabric::Channel {
     int fd() const override { return -1; }
     bool wants_write() const override { return false; }
     void ready() override {
+        if (written_ != 0 && !ended_) events_.written(std::exchange(written_, 0));
         while (!ended_ && !wire_.empty()) {
             // A copy that ends where it ends, and whose place changes each time.
             std::vector<char> shown(wire_.begin(),
@@ -90,10 +91,19 @@ class MemoryChannel final : public fabric::Channel {
     std::vector<fabric::FetchRequest> fetches;
     bool has_container() const override { return containers; }
     void copy_container(char* to, size_t bytes) const override { container.copy(to, bytes); }
-    bool post_write(std::string_view bytes) override {
-        if (containers) proxy_container.replace(0, bytes.size(), bytes);
-        return containers;
+    bool post_report(std::string_view bytes) override {
+        if (!containers) return false;
+        proxy_container.replace(0, bytes.size(), bytes);
+        proxy_written = bytes.size();
+        return true;
     }
+    // The proxy wrote so much; told in the next turn.
+    void write(std::string_view content, size_t bytes) {
+        container.replace(0, content.size(), content);
+        written_ = bytes;
+    }
+    void write(std::string_view content) { write(content, content.size()); }
+    size_t proxy_written = 0;  // and not read
     bool containers = with_containers;
     std::string container = std::string(fabric::container_bytes, '\0'), proxy_container = container;
     void close() override { ending_ = fabric::ChannelEnd::closed; }
@@ -108,6 +118,7 @@ class MemoryChannel final : public fabric::Channel {
 
     fabric::ChannelEvents& events_;
     std::string wire_, sent_;
+    size_t written_ = 0;
     std::optional<fabric::ChannelEnd> ending_;
     bool ended_ = false;
 };
@@ -246,6 +257,7 @@ class Proxy {
     NodeReading pong;  // the last one's clock
     // Of the last report's answer.
     uint64_t report_answered = 0;
+    uint64_t answers_written = 0;  // so far
     uint32_t left_us = 0;
     std::vector<uint32_t> terms_ms;
     std::string trouble;  // what the node sent and should not have
@@ -266,6 +278,7 @@ class Proxy {
             used += parse.bytes;
         }
         input_.erase(0, used);
+        if (channel.proxy_written != 0) answer_written();
     }
     void fail(FrameError error) {
         if (error != FrameError::none) trouble += std::string(frame_error_name(error)) + " ";
@@ -294,9 +307,6 @@ class Proxy {
                 break;
             case FrameKind::reported:
                 reported(frame);
-                break;
-            case FrameKind::reported_written:
-                reported_written(frame);
                 break;
             case FrameKind::pong:
                 fail(parse_pong(frame, limits_, pong));
@@ -331,12 +341,12 @@ class Proxy {
         for (uint32_t i = 0; i < frame.count; i++) fail(renewal_at(frame, i, terms_ms.emplace_back()));
         report_answered = frame.sequence;
     }
-    void reported_written(const Frame& notice) {
-        WrittenRecord written;
+    void answer_written() {
+        const std::string content = channel.proxy_container.substr(0, std::exchange(channel.proxy_written, 0));
         Frame frame;
-        fail(parse_written(notice, written));
-        const std::string content = channel.proxy_container.substr(0, written.bytes);
-        fail(read_written(notice, content, limits_, frame));
+        fail(parse_written(content, limits_, frame));
+        if (frame.kind != FrameKind::reported) return;
+        answers_written++;
         reported(frame);
     }
     void chunk(const Frame& frame) {

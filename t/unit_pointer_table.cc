@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The remote-pointer table in one process at a time: its shape, what is found, replaced, dropped, counted.
 // Whom it refuses is in unit_pointer_table_open.cc; writers and readers at once in unit_pointer_table_safety.cc.
+#include <algorithm>
 #include <cstring>
 #include <map>
 #include <vector>
@@ -12,8 +13,8 @@ using namespace table_test;
 namespace {
 
 void shape() {
-    tap::is(proxy::table_version, 2u, "the layout is version 2 ...");
-    tap::is(proxy::table_layout_hash(), UINT64_C(0x8c845ee73793bdbd), "... and is what it was when that was settled");
+    tap::is(proxy::table_version, 3u, "the layout is version 3 ...");
+    tap::is(proxy::table_layout_hash(), UINT64_C(0x4694c2359251a9ce), "... and is what it was when that was settled");
     Name name;
     auto table = open(name);
     Raw raw(name);
@@ -103,7 +104,7 @@ void extending() {
     leased.valid_until_ns = now + 100;
     table->put(key, leased, now);
     table->count_access(table->find(key, one_node, now).entry, 5);
-    const PointerTable::ItemPlace place{one_node, 10, leased.ptr.offset, leased.ptr.region};
+    const PointerTable::Place place{one_node, leased.ptr.offset, leased.ptr.region};
     auto left = [&](uint64_t at) {
         const PointerTable::Lookup found = table->find(key, one_node, at);
         return found.found == Found::hit ? found.leased.valid_until_ns - now : 0;
@@ -111,16 +112,20 @@ void extending() {
     tap::ok(table->extend(key, place, now + 150, now), "a lease is made longer");
     tap::is(left(now), 150u, "as it is found");
     tap::ok(!table->extend(key, place, now + 120, now), "not shorter");
-    PointerTable::ItemPlace others[5] = {place, place, place, place, place};
+    tap::is(table->valid_until_ns(key, place), now + 150, "which can be asked for");
+    PointerTable::Place others[3] = {place, place, place};
     others[0].incarnation++;
-    others[1].generation++;
-    others[2].generation--;
-    others[3].offset += 64;
-    others[4].region++;
-    for (const PointerTable::ItemPlace& other : others)
-        tap::ok(!table->extend(key, other, now + 500, now), "nor that of another item");
+    others[1].offset += 64;
+    others[2].region++;
+    for (const PointerTable::Place& other : others)
+        tap::ok(!table->extend(key, other, now + 500, now) && table->valid_until_ns(key, other) == 0,
+                "nor that of another slot");
     tap::ok(!table->extend(key + 1, place, now + 500, now), "or another key");
     tap::is(left(now), 150u, "it is as it was");
+    leased.ptr.generation = 12;
+    leased.valid_until_ns = now + 150;
+    table->put(key, leased, now);
+    tap::ok(table->extend(key, place, now + 160, now), "a later generation in the same slot has its lease, too");
     tap::is(left(now + 200), 0u, "then it is over");
     tap::ok(!table->extend(key, place, now + 180, now + 200), "too late a lease is none");
     tap::ok(table->extend(key, place, now + 500, now + 200), "a new one");
@@ -128,8 +133,56 @@ void extending() {
     uint64_t accesses = 0;
     table->walk(0, table->entries(), [&](const PointerTable::Record& record) { accesses += record.accesses; });
     tap::is(accesses, 5u, "accesses stay counted");
-    table->drop(key, one_node, 10);
+    fabric::LeasedPtr later = table->find(key, one_node, now + 200).leased;
+    later.ptr.generation += 64;
+    table->put(key, later, now + 200);
+    tap::ok(table->extend(key, place, now + 600, now + 200), "so it is whatever generation lies there");
+    tap::ok(left(now + 200) == 600 && table->find(key, one_node, now + 200).leased.ptr.generation == later.ptr.generation,
+            "which it does not change");
+    table->drop(key, later.ptr);
     tap::ok(!table->extend(key, place, now + 900, now + 200), "what was dropped stays so");
+}
+
+// Of one slot, what several were told of is put together, in whatever order it comes.
+void merging() {
+    const uint64_t key = 3;
+    fabric::LeasedPtr parts[3];
+    for (uint64_t i = 0; i < 3; i++) {
+        parts[i] = derived(key, 10);
+        parts[i].ptr.generation = i == 0 ? 300 : 200 + i;
+        parts[i].ptr.length = i == 1 ? 3000 : 2000 + uint32_t(i);
+        parts[i].valid_until_ns = now + (i == 2 ? 70 : 50 + i);
+    }
+    uint32_t order[3] = {0, 1, 2};
+    bool all = true;
+    do {
+        Name name;
+        auto table = open(name);
+        for (const uint32_t i : order) table->put(key, parts[i], now);
+        const fabric::LeasedPtr held = table->find(key, one_node, now).leased;
+        all &= held.ptr.generation == 300 && held.ptr.length == 3000 && held.valid_until_ns == now + 70;
+        all &= fabric::same_place(held.ptr, parts[0].ptr);
+        for (const fabric::LeasedPtr& part : parts) all &= table->put(key, part, now) == Put::kept;
+    } while (std::next_permutation(order, order + 3));
+    tap::ok(all, "of one slot the latest generation, the greatest length and the latest end are kept");
+
+    Name name;
+    auto table = open(name);
+    table->put(key, parts[1], now);
+    fabric::LeasedPtr elsewhere = parts[1];
+    elsewhere.ptr.offset += 4096;
+    elsewhere.ptr.length = 64;
+    elsewhere.ptr.generation--;
+    tap::is(table->put(key, elsewhere, now), Put::kept, "a pointer to another slot is none if it is older");
+    elsewhere.ptr.generation += 2;
+    tap::is(table->put(key, elsewhere, now), Put::stored, "a later one takes the entry");
+    tap::ok(table->find(key, one_node, now).leased == elsewhere, "as it is");
+    fabric::LeasedPtr again = elsewhere;
+    again.ptr.generation--;
+    again.ptr.length = 48;
+    again.valid_until_ns = now + 500;
+    table->put(key, again, now + 400);
+    tap::ok(table->find(key, one_node, now + 400).leased == again, "what was known under a lease that is over counts no more");
 }
 
 // Fills a set; a fifth key takes the place of whom?
@@ -152,7 +205,7 @@ void replacing() {
                  std::memcpy(raw.entry(n), copy.data(), sizeof copy);
              }
          }},
-        {"or that was dropped", 0, [](PointerTable& t, Raw&, uint64_t key) { t.drop(key, one_node, 1); }},
+        {"or that was dropped", 0, [](PointerTable& t, Raw&, uint64_t key) { t.drop(key, t.find(key, one_node, now).leased.ptr); }},
         {"or is torn", 3,
          [](PointerTable&, Raw& raw, uint64_t key) {
              for (uint64_t n = 0; n < 64; n++)
@@ -182,12 +235,18 @@ void dropping() {
     auto table = open(name);
     const uint64_t key = 21;
     table->put(key, derived(key, 7), now);
-    tap::ok(!table->drop(key, one_node, 6), "an older generation is not there to be dropped");
-    tap::ok(!table->drop(key, one_node + 1, 7), "nor another incarnation's");
+    fabric::RemotePtr others[4] = {derived(key, 7).ptr, derived(key, 7).ptr, derived(key, 7).ptr, derived(key, 7).ptr};
+    others[0].generation--;
+    others[1].incarnation++;
+    others[2].offset += 16;
+    others[3].region ^= 1;
+    tap::ok(!table->drop(key, others[0]), "an older generation is not there to be dropped");
+    tap::ok(!table->drop(key, others[1]), "nor another incarnation's");
+    tap::ok(!table->drop(key, others[2]) && !table->drop(key, others[3]), "nor a pointer to another slot");
     tap::is(table->find(key, one_node, now).found, Found::hit, "what is there stays");
-    tap::ok(table->drop(key, one_node, 7), "the one that failed is dropped");
+    tap::ok(table->drop(key, derived(key, 7).ptr), "the one that failed is dropped");
     tap::is(table->find(key, one_node, now).found, Found::miss, "and gone");
-    tap::ok(!table->drop(key, one_node, 7), "once");
+    tap::ok(!table->drop(key, derived(key, 7).ptr), "once");
     tap::is(table->put(key, derived(key, 6), now), Put::stored, "after which any may come");
     tap::ok(!table->forget(key, one_node + 1), "another incarnation's pointer is not forgotten with it");
     tap::ok(table->forget(key, one_node), "a pointer is forgotten whatever its generation");
@@ -235,7 +294,7 @@ void accesses() {
     tap::is(counted[1], 5u, "a new generation of the key keeps it");
 
     table->count_access(table->find(2, one_node, now).entry, 6);
-    table->drop(2, one_node, 2);
+    table->drop(2, derived(2, 2).ptr);
     table->put(2 + 16, derived(2 + 16, 1), now);
     counted.clear();
     table->walk(0, table->entries(), note);
@@ -314,6 +373,7 @@ int main() {
     put_and_find();
     the_newest_wins();
     extending();
+    merging();
     replacing();
     dropping();
     malformed();

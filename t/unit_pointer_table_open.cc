@@ -77,6 +77,26 @@ void two_share() {
     tap::is(open(name)->find(5, one_node, now).found, Found::hit, "it outlives those who use it");
 }
 
+void names() {
+    tap::is(proxy::table_name("/farcached-3-%U", 1000), "/farcached-3-1000", "%U in a name is the user id");
+    tap::is(proxy::table_name("/%U%U-%u", 7), "/77-%u", "each of them, and nothing else");
+    tap::is(proxy::table_name("/plain", 7), "/plain", "a name without is itself");
+}
+
+// A table that another user made under the shared name does not keep this user from having one.
+void another_users_name() {
+    if (geteuid() != 0) return tap::skip(6, "only root makes a table of another user");
+    Name name;
+    open(name);
+    tap::ok(chown(name.path().c_str(), 1, 1) == 0, "another user has a table");
+    is_refused(options(name), TableRefusal::wrong_owner, "belongs to user id 1, not to 0", "it is refused");
+    is_refused(options(name), TableRefusal::wrong_owner, "have its owner remove it", "with what to do");
+    proxy::TableOptions own = options(name);
+    own.name = proxy::table_name(own.name + "-%U", own.owner);
+    tap::is(failure_of(own).message, "opened", "with the user in its name there is one of our own");
+    unlink(("/dev/shm" + own.name).c_str());
+}
+
 void wrong_files() {
     Name name;
     open(name);
@@ -176,7 +196,7 @@ void system_says_no() {
         if (setrlimit(RLIMIT_FSIZE, &small) != 0) return 1;
         const proxy::TableFailure failure = failure_of(options(name, 1024));
         if (failure.reason != TableRefusal::system) return 2;
-        if (failure.message.find("posix_fallocate of 134 KiB") == std::string::npos) return 3;
+        if (failure.message.find("posix_fallocate of 118 KiB") == std::string::npos) return 3;
         return failure.message.find("pointer_table.entries") == std::string::npos ? 4 : 0;
     });
     tap::is(status, 0, "no memory for the entries: refused, with what call and what to do");
@@ -303,6 +323,8 @@ void this_host() {
 int main() {
     wrong_options();
     two_share();
+    names();
+    another_users_name();
     wrong_files();
     wrong_headers();
     damaged_headers();

@@ -145,7 +145,7 @@ bool reader_stopped(const Pair& pair, uint32_t stop, Tally& tally) {
     const PointerTable::Lookup seen = table->find(pair.key_a, one_node, now, [&](uint32_t step) {
         if (step != stop) return;
         stopped = true;
-        table->drop(pair.key_a, one_node, pair.generation_a);
+        table->drop(pair.key_a, derived(pair.key_a, pair.generation_a).ptr);
         table->put(pair.key_b, derived(pair.key_b, pair.generation_b), now);
     });
     tally.checks++;
@@ -246,7 +246,7 @@ void hammer_once(PointerTable& table, Board& board, uint64_t random, uint64_t st
     } else if (choice < 240) {
         const PointerTable::Lookup seen = table.find(key, one_node, now, pause);
         check_hit(board, seen, key);
-        if (choice < 120) table.drop(key, one_node, seen.leased.ptr.generation);
+        if (choice < 120) table.drop(key, seen.leased.ptr);
         if (choice > 200 && seen.found == Found::hit) table.count_access(seen.entry, 1);
     } else {
         auto check = [&](const PointerTable::Record& record) {

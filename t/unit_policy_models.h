@@ -201,7 +201,9 @@ class Pdla : public Model {
     void update(Id id) {
         renew(id, log_queue(world_.facts[id].touches));
         if (world_.now > second_) {
-            rate_ = updates_[second_] / (world_.now - second_);
+            const uint32_t passed = world_.now - second_;
+            const double rate = double(updates_[second_]) / passed, share = std::min(1.0, passed / 32.0);
+            rate_ += (rate - rate_) * share;
             second_ = world_.now;
         }
         updates_[second_]++;
@@ -212,21 +214,54 @@ class Pdla : public Model {
         if (queues_[queue].empty()) return;
         const Id id = queues_[queue].front();
         Facts& facts = world_.facts[id];
-        const double time_s = std::ceil(10.0 * double(items()) / rate_);
-        if (rate_ == 0 || double(world_.now) - facts.last_access <= time_s) {
+        const double time_s = std::max(21.0, std::ceil(9.0 * double(items()) / rate_));
+        if (rate_ < 1 || double(world_.now) - facts.last_access <= time_s) {
             quiet_[queue] = world_.now;
             return;
         }
         if (world_.leased(id)) return renew(id, queue);
-        while (log_queue(facts.touches) == queue && facts.touches >= 256) facts.touches = 255;
-        facts.touches /= 2;
-        renew(id, queue - 1);
+        if (facts.touches >= 256) facts.touches = 255;
+        facts.touches = std::max<uint32_t>(facts.touches / 8, 1);
+        renew(id, log_queue(facts.touches));
     }
 
     std::map<size_t, uint32_t> quiet_;
     std::map<uint32_t, uint32_t> updates_;
-    uint32_t second_ = 0, rate_ = 0;
+    uint32_t second_ = 0;
+    double rate_ = 0;
     Remembered out_;
+};
+
+class PdlaPaper : public Model {
+  public:
+    using Model::Model;
+    // The older generation is there until the newer one is, and may be demoted itself.
+    void replaced(Id id, bool touched) override {
+        const size_t queue = queue_of(id);
+        const Id older = -2 - id;
+        for (Ids& one : queues_) std::replace(one.begin(), one.end(), id, older);
+        world_.facts[older] = world_.before;
+        touched ? hit(id, queue) : queues_[queue].push_back(id);
+        removed(older);
+        world_.facts.erase(older);
+    }
+    void accessed(Id id, uint32_t) override { hit(id, queue_of(id)); }
+    std::optional<Id> victim() override {
+        if (auto id = search()) return id;
+        for (const Ids& queue : queues_)
+            if (auto id = first_that_may(queue, 64)) return id;
+        return std::nullopt;
+    }
+
+  private:
+    void hit(Id id, size_t queue) {
+        renew(id, queue + (log_queue(world_.facts[id].touches) > queue ? 1 : 0));
+        for (size_t i = 1; i < 8; i++) {
+            if (queues_[i].empty()) continue;
+            const Id oldest = queues_[i].front();
+            if (oldest != id && !world_.leased(oldest)) renew(oldest, i - 1);
+        }
+    }
 };
 
 class Mq : public Model {
@@ -297,13 +332,7 @@ class S3Fifo : public Model {
             was_read(id);
             if (small && hits_[id] <= 1 && world_.may_go(id)) return id;
             if (!small && hits_[id] == 0 && world_.may_go(id)) return id;
-            if (!small) {
-                hits_[id] = std::max(0, hits_[id] - 1);
-                uint32_t& touches = world_.facts[id].touches;
-                touches = (touches - 1) / 2 + 1;
-            } else {
-                hits_[id] = 0;
-            }
+            hits_[id] = small ? 0 : std::max(0, hits_[id] - 1);
             renew(id, 1);
         }
         const bool small = from_small();

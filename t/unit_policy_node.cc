@@ -32,27 +32,52 @@ void lease_terms() {
     LeaseTerms terms(PolicyKind::pdla, config);
     tap::is(terms.queue_term_ms(0), 0u, "queue 0 earns nothing");
     tap::is(terms.queue_term_ms(7), 256'000u / 7 * 7, "without pressure queue 7 earns the longest term");
-    terms.press(1, 1);
+    terms.press(1, 1, 200);
     tap::is(terms.queue_term_ms(1), 4000u, "under full pressure queue 1 earns the shortest");
     tap::is(terms.term_ms(300, 0), 28'000u, "and queue 7 seven times that");
-    terms.press(1, 0);
+    terms.press(1, 0, 0);
     tap::is(terms.alpha_ms(), (256'000u / 7 + 4000 + 1) / 2, "memory use is half of the pressure");
-    terms.press(0, 1);
+    terms.press(0, 1, 0);
     tap::is(terms.alpha_ms(), (256'000u / 7 + 4000 + 1) / 2, "what is leased the other half");
-    terms.press(5, 5);
+    terms.press(5, 5, 0);
     tap::is(terms.alpha_ms(), 4000u, "more than all is all");
+    terms.press(1, 0.5, 100);
+    tap::ok(terms.queue_term_ms(0) == 0 && terms.queue_term_ms(1) / 100 == 449, "while the zone has room, by how long items stay");
+    tap::ok(terms.queue_term_ms(2) / 100 == 899 && terms.queue_term_ms(6) == 200'000, "up to twice as long as that");
+    terms.press(1, 0.5, 1);
+    tap::is(terms.queue_term_ms(3), 3 * terms.alpha_ms(), "where they go at once, by alpha alone");
+    terms.press(1, 0.5, 1000);
+    tap::is(terms.queue_term_ms(1), 256'000u, "never longer than the longest");
     config.term_ms_min = config.term_ms_max = 8000;
     const LeaseTerms one(PolicyKind::pdla, config);
     tap::ok(one.term_ms(1, 0) == 0 && one.term_ms(2, 0) == 8000 && one.term_ms(200, 0) == 8000, "both ends the same: one term");
     const LeaseTerms fixed(PolicyKind::fixed_lease, config), longest(PolicyKind::original, LeaseConfig());
     tap::ok(fixed.term_ms(1, 0) == 4000 && fixed.longest_ms() == 4000 && fixed.alpha_ms() == 0, "fixed_lease: term_ms");
     tap::is(longest.term_ms(1, 0), 256'000u, "original: the longest");
+    LeaseTerms paper(PolicyKind::pdla_paper, LeaseConfig());
+    paper.press(1, 0, 200);
+    tap::ok(paper.alpha_ms() == 4000 && paper.term_ms(200, 2) == 8000 && paper.term_ms(200, 0) == 0,
+            "pdla_paper: by memory use alone, and by the queue in which the item is");
+    paper.press(0, 1, 200);
+    tap::is(paper.alpha_ms(), 256'000u / 7, "what is leased counts for nothing");
     bool in_order = true;
     for (uint32_t touches = 1; touches < 70'000; touches++) {
         const uint32_t queue = popularity_queue(touches);
         in_order = in_order && (queue == 7 || touches >> queue == 1) && queue <= 7;
     }
     tap::ok(in_order && popularity_queue(128) == 7 && popularity_queue(127) == 6, "queues by powers of two");
+}
+
+void lifetime() {
+    Lifetime lifetime;
+    lifetime.look(100, 1000, 0);
+    tap::is(lifetime.seconds(), 0.0, "nothing is evicted: there is no lifetime");
+    for (NodeSeconds now = 101; now < 400; now++) lifetime.look(now, 1000, (now - 100) * 20);
+    tap::ok(lifetime.seconds() > 49.9 && lifetime.seconds() < 50.1, "a thousand items, of which 20 a second go: 50 s");
+    lifetime.look(399, 7, 9999);
+    tap::ok(lifetime.seconds() > 49.9, "a second counts once");
+    for (NodeSeconds now = 400; now < 800; now++) lifetime.look(now, 1000, 299 * 20);
+    tap::is(lifetime.seconds(), 0.0, "when no more go it is forgotten");
 }
 
 void ghosts() {
@@ -128,7 +153,7 @@ struct Cache {
 void popularity() {
     Cache cache(config_of(PolicyKind::pdla));
     tap::ok(!cache.set("k", "v"), "pdla: no lease for what is new");
-    tap::is(cache.node.stats(at_start).leases.denied_young, 1u, "as it is young");
+    tap::is(cache.node.stats(at_start).leases.denied[size_t(protocol::LeaseDenial::young_)], 1u, "as it is young");
     const Ref first = cache.ref("k");
     const uint32_t alpha = cache.term_ms("k");
     tap::is(alpha, uint32_t(cache.node.stats(at_start).leases.alpha_ms), "alpha for the second touch");
@@ -144,7 +169,7 @@ void popularity() {
     tap::is(cache.descriptor("t").queue, 2, "seven touches");
     const Ref before = cache.ref("t");
     cache.get("t", at_start + 2, at_start + 4);
-    tap::ok(cache.ref("t") != before && cache.descriptor("t").queue == 3, "a touch that writes it anew is one more");
+    tap::ok(cache.ref("t") == before && cache.descriptor("t").queue == 3, "a touch that writes its header is one more");
 
     cache.set("r", "v");
     Partition& partition = cache.node.impl().partitions[0];
@@ -171,7 +196,8 @@ void popularity() {
     counted.set("c", "v");
     ReadCounters& counters = *counted.node.impl().arena.read_counters();
     counters.words()[layout::counter_of(counted.node.impl().arena.offset(counted.ref("c")))] += 62;
-    tap::is(counted.term_ms("c"), 6 * counted.node.stats(at_start).leases.alpha_ms, "so do reads that were counted");
+    const uint32_t counted_ms = counted.term_ms("c");
+    tap::is(counted_ms, 6 * counted.node.stats(at_start).leases.alpha_ms, "so do reads that were counted");
 }
 
 void without_leases() {
@@ -215,7 +241,7 @@ void check(Cache& cache, NodeSeconds now) {
             if (cache.node.config().policy == PolicyKind::pdla && item.queue != popularity_queue(item.access_count + 1u))
                 fault("an item is not in the queue that its count says");
             if (!cache.node.config().lease.enabled || !lease_runs(item, now)) continue;
-            leased += impl.partitions[0].meta(make_ref(number, slot)).item_bytes;
+            leased += impl.arena.capacity(make_ref(number, slot));
             if (!impl.arena.leasable(make_ref(number, slot))) fault("a lease outside the lease zone");
         }
     }
@@ -265,6 +291,7 @@ Outcome history(PolicyKind kind, uint64_t seed, int steps) {
 
 int main() {
     lease_terms();
+    lifetime();
     ghosts();
     popularity();
     without_leases();

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "daemon/host_lookups.h"
+#include "t/refused_new.h"
 #include "t/unit_remote_backend_fixture.h"
 
 namespace {
@@ -22,17 +23,7 @@ size_t too_much = SIZE_MAX;
 
 }  // namespace
 
-// Not inlined, so that the compiler takes each new and its delete for a pair.
-[[gnu::noinline]] void* operator new(size_t bytes) {
-    void* memory = bytes >= too_much ? nullptr : std::malloc(bytes);
-    if (memory == nullptr) throw std::bad_alloc();
-    return memory;
-}
-[[gnu::noinline]] void* operator new[](size_t bytes) { return operator new(bytes); }
-[[gnu::noinline]] void operator delete(void* memory) noexcept { std::free(memory); }
-[[gnu::noinline]] void operator delete[](void* memory) noexcept { std::free(memory); }
-[[gnu::noinline]] void operator delete(void* memory, size_t) noexcept { std::free(memory); }
-[[gnu::noinline]] void operator delete[](void* memory, size_t) noexcept { std::free(memory); }
+bool allocation_refused(size_t bytes) { return bytes >= too_much; }
 
 namespace {
 
@@ -234,6 +225,36 @@ void node_moves() {
     tap::is(desk.answers(), "stored ", "where it serves");
 }
 
+// What waits for another request of its session holds up that session, and no other (M1).
+void sessions() {
+    Desk desk;
+    tap::ok(desk.until_up(), "the node is up");
+    desk.stands_still = true;
+    tap::is(desk.set("k", large), Asked::later, "a large value is on its way");
+    tap::is(desk.set("k", "1"), Asked::crowded, "its session's next set of the key waits for it");
+    tap::is(desk.set("j", "1"), Asked::crowded, "and what that session asks for then waits behind");
+    desk.asking = &desk.other_queue;
+    tap::is(desk.set("k", "2"), Asked::later, "another session's set of the key does not wait");
+    tap::is(desk.set("j", "2"), Asked::later, "nor that of another");
+    desk.stands_still = false;
+    tap::is(desk.answers(), "stored stored stored stored stored ", "all is answered");
+    desk.asking = &desk.queue;
+    tap::is(desk.set("k", "3"), Asked::later, "then nothing waits");
+    tap::is(desk.answers(), "stored ", "for anybody");
+
+    // What waits for room, all wait behind.
+    desk.stands_still = true;
+    bool waits[2] = {false, false};  // each session; one alone may wait for a key that is counted with another
+    for (int i = 0; i < 200 && !(waits[0] && waits[1]); i++) {
+        desk.asking = i % 2 == 0 ? &desk.queue : &desk.other_queue;
+        waits[i % 2] = desk.set("k" + std::to_string(i), large) == Asked::crowded;
+    }
+    tap::ok(waits[0] && waits[1], "there is no room for more, and all sessions wait");
+    desk.stands_still = false;
+    const std::string answers = desk.answers();
+    tap::ok(answers.find("stored ") == 0 && answers.find("unavailable") == answers.npos, "until there is");
+}
+
 // ---- reload -----------------------------------------------------------------------------------------------
 
 uint64_t past_sets(const Desk& desk) {
@@ -322,6 +343,7 @@ int main() {
     no_memory_to_wait();
     no_memory_to_go_on();
     lookups();
+    sessions();
     a_node_leaves();
     a_silent_node_leaves();
     connections_change();

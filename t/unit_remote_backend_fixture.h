@@ -149,10 +149,10 @@ class Desk {
     daemon::Asked ask(const Op& op) {
         struct {
         } record;
-        daemon::ReplySlot& slot = queue.open();
+        daemon::ReplySlot& slot = asking->open();
         Reply now;
-        const daemon::Asked asked = backend->ask(op, queue.ticket_of(slot), now);
-        queue.park(slot, out_, asked == daemon::Asked::crowded, false, "", "", record, &write_answer);
+        const daemon::Asked asked = backend->ask(op, asking->ticket_of(slot), now);
+        asking->park(slot, out_, asked == daemon::Asked::crowded, false, "", "", record, &write_answer);
         return asked;
     }
     daemon::Asked set(std::string_view key, std::string_view value) {
@@ -166,7 +166,7 @@ class Desk {
         std::string all;
         const bool came = until([&] {
             for (daemon::ReplyQueue* ready : pool.take_ready()) ready->emit(out_);
-            return queue.empty();
+            return queue.empty() && other_queue.empty();
         });
         if (came) all.assign(out_.data(), out_.size());
         out_.clear(0);
@@ -178,7 +178,8 @@ class Desk {
     bool stands_still = false;  // node a
     fixture::Talk talk;
     daemon::ReplyPool pool{talk.context, nullptr};
-    daemon::ReplyQueue queue{pool, -1};
+    daemon::ReplyQueue queue{pool, -1}, other_queue{pool, -1};  // two sessions'
+    daemon::ReplyQueue* asking = &queue;
     std::unique_ptr<daemon::Nodes> nodes;
     std::unique_ptr<daemon::RemoteBackend> backend;
 

@@ -2,6 +2,7 @@
 // What is special to the channel over shared memory: peers that lie, who may connect, who is woken,
 // and reads of a region that is being written.
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
@@ -46,7 +47,7 @@ void wrong_hellos() {
     node_refuses(node, saying([](ShmHello& h) { h.magic++; }), "what came is no greeting",
                  "another magic");
     node_refuses(node, saying([](ShmHello& h) { h.version = 7; }),
-                 "the proxy speaks shm version 7, this side 2", "another version");
+                 "the proxy speaks shm version 7, this side 3", "another version");
     node_refuses(node, saying([](ShmHello& h) { h.ring_bytes = 12345; }),
                  "rings of 12345 bytes cannot be", "rings of an odd size");
     node_refuses(
@@ -99,7 +100,7 @@ std::vector<Lie> lies_of_nodes(const Region& region) {
         {"another magic", [](ShmWelcome& w, ShmDescriptors&) { w.magic++; },
          "what came is no greeting"},
         {"another version", [](ShmWelcome& w, ShmDescriptors&) { w.version = 9; },
-         "the node speaks shm version 9, this side 2"},
+         "the node speaks shm version 9, this side 3"},
         {"a version that was not asked for", [](ShmWelcome& w, ShmDescriptors&) { w.version = 1; },
          "a greeting of a version that was not asked for"},
         {"rings of another size", [](ShmWelcome& w, ShmDescriptors&) { w.ring_bytes *= 2; },
@@ -371,6 +372,65 @@ void refusals() {
     close(result[1]);
 }
 
+constexpr uid_t node_user = 12344, stranger_user = 12345;
+constexpr gid_t stranger_group = 12346;
+constexpr gid_t unmapped = 65534;
+
+// How a node and a proxy of another user and of that group end; "none, up": they do not.
+std::string ending_of_stranger(bool node_admits, bool proxy_trusts, gid_t group) {
+    Folder folder;
+    ShmOptions options;
+    options.group = node_admits;
+    (void)chmod((folder / "").c_str(), 0777);
+    const mode_t before = umask(0077);
+    if (seteuid(node_user) != 0) tap::bail_out("seteuid");
+    ShmNode node(folder / "node.sock", options);
+    if (seteuid(0) != 0) tap::bail_out("seteuid");
+    umask(before);
+    struct stat made {};
+    (void)stat(node.owner->path().c_str(), &made);
+    tap::is(made.st_mode & 0777, node_admits ? 0660u : 0600u, "umask() does not change the mode of the socket");
+    (void)chmod(node.owner->path().c_str(), 0666);
+    int result[2];
+    if (pipe2(result, O_CLOEXEC) != 0) tap::bail_out("pipe2");
+    Child stranger([&] {
+        if (setegid(group) != 0 || seteuid(stranger_user) != 0) return;
+        MappedRegions regions;
+        std::string error;
+        ShmOptions own;
+        own.group = proxy_trusts;
+        End client;
+        client.channel = connect_shm(node.owner->path(), regions, client, own, error);
+        pump({&client}, [&] { return client.over || client.up; });
+        const std::string end = client.up ? "up" : client.ending();
+        (void)!write(result[1], end.data(), end.size());
+        pause();  // until it is killed, so that the connection stays
+    });
+    End server;
+    accept_into(*node.listener, server);
+    pollfd answered{result[0], POLLIN, 0};
+    pump({&server}, [&] { return poll(&answered, 1, 0) == 1; });
+    char text[32] = {};
+    (void)!read(result[0], text, sizeof text - 1);
+    close(result[0]);
+    close(result[1]);
+    return std::string(server.ending()) + ", " + text;
+}
+
+void other_users_of_the_group() {
+    if (geteuid() != 0) return tap::skip(10, "needs root to be somebody else");
+    const std::string permission = "permission, permission";
+    tap::is(ending_of_stranger(true, true, getegid()), "none, up", "another user of the group, admitted by both");
+    tap::is(ending_of_stranger(false, true, getegid()), permission, "by the proxy alone: refused");
+    tap::ok(ending_of_stranger(true, false, getegid()).ends_with(", permission"), "by the node alone: refused");
+    tap::ok(ending_of_stranger(true, true, stranger_group).ends_with(", permission"), "another group: refused");
+    const gid_t before = getegid();
+    if (setegid(unmapped) != 0) return tap::skip(2, "cannot change its group");
+    tap::ok(ending_of_stranger(true, true, unmapped).ends_with(", permission"),
+            "what the kernel shows for unknown groups is no group");
+    (void)!setegid(before);
+}
+
 // ---- who is woken
 // -----------------------------------------------------------------------------------------
 
@@ -507,6 +567,7 @@ int main() {
     lying_positions();
     garbage_everywhere();
     refusals();
+    other_users_of_the_group();
     wakes_sleepers_only();
     posted_reads();
     reads_of_what_is_written();

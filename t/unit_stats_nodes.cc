@@ -222,6 +222,12 @@ void proxy_group() {
     talk.nodes.nodes[0].links[0].downs[size_t(proxy::LinkDown::silent)].add(2);
     talk.nodes.nodes[0].links[0].frame_errors[size_t(protocol::FrameError::kind_unknown)].add(5);
     talk.nodes.nodes[1].links[0].channel_ends[1].add(6);
+    talk.nodes.nodes[0].links[0].get_index.add(1);
+    talk.nodes.nodes[1].links[0].get_twosided.add(8);
+    talk.nodes.nodes[1].links[0].pointer_expired.add(4);
+    talk.nodes.nodes[0].links[1].read_invalid_lease.add(1);
+    talk.nodes.nodes[0].links[1].read_invalid_grown.add(2);
+    talk.nodes.nodes[0].links[1].lease_denied_by[size_t(protocol::LeaseDenial::sparse_)].add(5);
     std::string told = both(a, b, "general") + "";
     std::string reply = talk.stats("proxy", told);
     for (const char* name :
@@ -232,6 +238,12 @@ void proxy_group() {
           "close_client_quit", "requests"})
         tap::ok(stat_of(reply, name) != "-", std::string("stats proxy has ") + name);
     tap::is(stat_of(reply, "get_onesided"), "7", "a sum over workers and nodes");
+    tap::is(stat_of(reply, "get_onesided_share"), "0.500", "8 of 16 GETs were one-sided, by pointer or by index");
+    tap::is(stat_of(reply, "get_reason_lease_over"), "5", "a reason is a sum of counters");
+    tap::is(stat_of(reply, "get_reason_grown"), "2", "of all links");
+    tap::is(stat_of(reply, "get_reason_denied_sparse"), "5", "so is what denied pointers");
+    tap::is(stat_of(reply, "lease_denied_sparse"), "5", "which is a link's counter, too");
+    tap::is(stat_of(reply, "get_reason_no_pointer"), "0", "what did not occur is 0");
     tap::is(stat_of(reply, "get_local"), "8", "local reads are those of nodes");
     tap::is(stat_of(reply, "local_expired"), "3", "by reason");
     tap::is(stat_of(reply, "down_silent"), "2", "why links went down");
@@ -243,6 +255,12 @@ void proxy_group() {
     reply = talk.stats("proxy", told);
     tap::is(stat_of(reply, "lease_bytes"), "111", "lease_bytes is what nodes told");
     tap::is(stat_of(reply, "reclaim_pending_bytes"), "10", "so is reclaim_pending_bytes");
+    talk.stats("reset", told);
+    talk.nodes.nodes[0].links[0].get_onesided.add(3);
+    talk.nodes.nodes[0].links[0].get_twosided.add(1);
+    reply = talk.stats("proxy", told);
+    tap::is(stat_of(reply, "get_onesided_share"), "0.750", "the share is that since a reset");
+    tap::is(stat_of(reply, "get_reason_lease_over") + stat_of(reply, "get_reason_denied_sparse"), "00", "so are reasons");
 }
 
 void nodes_group() {

@@ -296,8 +296,12 @@ void test_too_large() {
             "too large: swallowed; set takes the old item with it, replace does not");
     tap::is(talk.counters->store_too_large.get(), 3u, "store_too_large");
     tap::is(talk.held(), 0u, "nothing of it was kept");
-    tap::is(talk.say("set d 0 0 1000000\r\n"), "", "large, but not too large: waited for");
-    tap::is(talk.last.want, 19u + 1000000 + 2, "and the session is told how much");
+    tap::is(talk.say("set d 0 0 1000\r\n"), "", "not too large: waited for");
+    tap::is(talk.last.want, 16u + 1000 + 2, "and the session is told how much");
+    Talk other;
+    tap::is(other.say("set d 0 0 1000000\r\n" + std::string(999'999, 'v')), "", "large: waited for");
+    tap::ok(other.session.pending != nullptr && other.held() == 0, "in the node, and nothing of it by the session");
+    tap::is(other.say("v\r\nget nothing\r\n"), "STORED\r\nEND\r\n", "and then stored");
 }
 
 void test_long_keys() {

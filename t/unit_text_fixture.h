@@ -15,6 +15,7 @@
 #include "daemon/engine.h"
 #include "node/node.h"
 #include "proxy/local_get.h"
+#include "t/sent_bytes.h"
 #include "t/tap.h"
 
 namespace fixture {
@@ -137,8 +138,8 @@ class Talk : public OneClient<RecordingAdmin> {
             last = daemon::run_text(context, session, input_, out_, budget);
             if (last.consumed > input_.size()) std::abort();
             input_.erase(0, last.consumed);
-            if (out_.size() > out_peak) out_peak = out_.size();
-            sent.append(out_.data(), out_.size());
+            if (out_.leaves() > out_peak) out_peak = out_.leaves();
+            sent += sent_bytes(out_);
             out_.clear(1 << 16);
             context.record_accesses();
             if (last.next == daemon::Next::close) closed = true;

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/limits.h"
+#include "base/node_clock.h"
 #include "protocol/base64.h"
 #include "protocol/likely_key.h"
 #include "protocol/meta.h"
@@ -34,23 +35,48 @@ void test_numbers() {
     tap::ok(parse_int32("-2147483648", i) && i == INT32_MIN, "int32: the least");
     tap::ok(parse_int32("2147483647", i) && i == INT32_MAX, "int32: the greatest");
     tap::ok(!parse_int32("2147483648", i), "int32: too great");
-    tap::ok(!parse_int32("-", i), "int32: a sign alone");
-    tap::ok(parse_u64("+12", n) && n == 12, "lenient: a plus");
-    tap::ok(parse_u64("\t12\r", n) && n == 12, "lenient: blanks around");
-    tap::ok(!parse_u64("-1", n), "lenient: below zero");
-    tap::ok(!parse_u64("12x", n), "lenient: a letter");
-    tap::ok(!parse_u64("", n), "lenient: nothing");
-    tap::ok(!parse_u64("18446744073709551616", n), "lenient: 2^64");
+    tap::ok(parse_int32("-", i) && i == 0, "int32: a sign alone is 0");
+    tap::ok(!parse_int32("", i), "int32: nothing");
+    tap::ok(!parse_int32("000000000000", i), "int32: twelve characters");
+    for (const char* bad : {"+12", "\t12", "12\t", "12x", "-1", "", "18446744073709551616", "00000000000000000000012"})
+        tap::ok(!parse_u64(bad, n), "u64, no number: " + tap::show(bad));
+    tap::ok(parse_u64("18446744073709551615", n) && n == UINT64_MAX, "u64: 2^64-1");
     uint32_t flags = 0;
     tap::ok(parse_flags("4294967295", flags) && flags == UINT32_MAX, "flags: 2^32-1");
     tap::ok(parse_flags("4294967296", flags) && flags == 0, "flags: 2^32 is 0");
     tap::ok(!parse_flags("-1", flags), "flags: below zero");
-    tap::ok(parse_exptime("2592000", i) && i == 2592000, "exptime: 30 days");
-    tap::ok(parse_exptime("-5", i) && i == -1, "exptime: below zero has expired");
-    tap::ok(parse_exptime("2147483648", i) && i == -1, "exptime: 2^31 has expired");
-    tap::ok(parse_exptime("-0", i) && i == 0, "exptime: -0 is 0");
-    tap::ok(!parse_exptime("99999999999999999999", i), "exptime: no number of 64 bits");
-    tap::ok(!parse_exptime("soon", i), "exptime: a word");
+    tap::ok(!parse_flags("-9223372036854775808", flags), "flags: 2^63 below zero");
+    tap::ok(parse_flags("-0", flags) && flags == 0, "flags: -0 is 0");
+    tap::ok(parse_flags("-18446744073709551615", flags) && flags == 1, "flags: modulo 2^64");
+    tap::ok(parse_flags(std::string_view("7\0001", 3), flags) && flags == 7, "flags: a NUL ends them");
+    uint32_t length = 1;
+    tap::ok(parse_length("-0", length) && length == 0, "length: -0 is 0");
+    tap::ok(parse_length("2147483645", length) && length == 2147483645, "length: the greatest");
+    for (const char* bad : {"2147483646", "-1", "", "+1", "000000000001"})
+        tap::ok(!parse_length(bad, length), "no length: " + tap::show(bad));
+    tap::ok(parse_flags("\t+12\r", flags) && flags == 12, "flags: blanks around, a plus");
+    tap::ok(parse_u32("4294967295", flags) && flags == UINT32_MAX, "u32: 2^32-1");
+    for (const char* bad : {"4294967296", "+1", "\t1", "-1", "", "000000000001"})
+        tap::ok(!parse_u32(bad, flags), "u32, no number: " + tap::show(bad));
+    tap::ok(parse_storage_exptime("2592000", i) && i == 2592000, "exptime: 30 days");
+    tap::ok(parse_storage_exptime("-5", i) && i == -1, "exptime: below zero has expired");
+    tap::ok(parse_storage_exptime("2147483648", i) && i == -1, "exptime: 2^31 has expired");
+    tap::ok(parse_storage_exptime("4294967296", i) && i == 0, "exptime: 2^32 is 0");
+    tap::ok(parse_storage_exptime("4294967306", i) && i == 10, "exptime: the lower 32 bits");
+    tap::ok(parse_storage_exptime("9223372036854775807", i) && i == -1, "exptime: 2^63-1 has expired");
+    tap::ok(parse_storage_exptime("-4294967286", i) && i == 10, "exptime: and of one below zero");
+    tap::ok(parse_storage_exptime("-0", i) && i == 0, "exptime: -0 is 0");
+    tap::ok(!parse_storage_exptime("99999999999999999999", i), "exptime: no number of 64 bits");
+    tap::ok(!parse_storage_exptime("soon", i), "exptime: a word");
+}
+
+// 32 bits of the node's clock count from its start, so absolute times after 2038 stay what they are.
+void test_times_after_2038() {
+    constexpr int64_t started = INT64_C(2147483648) + 1000;  // February 2038
+    tap::is(to_node_seconds(started + 5000, 10, started), NodeSeconds(5000), "an absolute time after 2038");
+    tap::is(to_node_seconds(INT64_C(4294967295), 10, started), NodeSeconds(4294967295 - started), "the greatest binary one");
+    tap::is(to_node_seconds(INT32_MAX, 10, started), long_expired, "one before the start has passed");
+    tap::is(to_node_seconds(60, 10, started), NodeSeconds(70), "a relative one");
 }
 
 void test_base64() {
@@ -374,6 +400,7 @@ void test_meta_flags() {
 
 int main() {
     test_numbers();
+    test_times_after_2038();
     test_base64();
     test_refusals();
     test_other_refusals();

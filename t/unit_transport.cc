@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "bench/check_cost.h"
 #include "bench/transport_options.h"
 #include "bench/transport_report.h"
 #include "t/tap.h"
@@ -110,8 +111,55 @@ void check_rows() {
     node.places[0].via = Via::shm;
     tap::ok(read_trials(csv, sweep, node).empty(), "and over another transport");
     tap::ok(read_trials("other," + csv, sweep, node).empty(), "another version's file is none");
-    const std::string text = transport_text(sweep, aggregate({trial(1, 1e5, 0)}));
+    const std::string text = transport_text(sweep, Via::verbs, aggregate({trial(1, 1e5, 0)}), {});
     tap::ok(text.find("| ") != text.npos, "tables need no more than a point");
+    tap::ok(text.find("C-Hint") == text.npos, "and tell of no figure without what it takes");
+}
+
+PointResult point(Transport transport, Workload workload, uint32_t clients, double us) {
+    Trial made = trial(1, double(clients) * 1e6 / us, us / 2);
+    made.point = {transport, workload, clients};
+    made.measured.onesided_share = transport == Transport::onesided ? 1 : 0;
+    return aggregate({made}).front();
+}
+
+void check_chint() {
+    TransportOptions options;
+    tap::is(read({"--spawn", "shm", "--value-bytes", "1024000", "--mix", "set"}, options), std::string(),
+            "values of a thousand KB, SETs only");
+    tap::ok(options.sweep.workloads == std::vector<Workload>{Workload::set}, "are understood");
+    TransportOptions ignored;
+    tap::ok(!read({"--spawn", "shm", "--value-bytes", "1024001"}, ignored).empty(), "no longer ones");
+    tap::ok(table_1_sizes() == std::vector<uint32_t>{1024, 10'240, 102'400, 1'024'000}, "the sizes of Table 1");
+    const std::vector<PointResult> points = {
+        point(Transport::onesided, Workload::get, 1, 20), point(Transport::twosided, Workload::get, 1, 100),
+        point(Transport::twosided, Workload::set, 1, 150), point(Transport::onesided, Workload::get, 4, 25),
+        point(Transport::twosided, Workload::get, 4, 250)};
+    Sweep sweep = options.sweep;
+    sweep.value_bytes = 10'240;
+    const CheckCosts checks = {{1024, 0.125}, {10'240, 1.5}};
+    const std::string text = transport_text(sweep, Via::shm, points, checks);
+    const auto has = [&](const char* what) { return text.find(what) != text.npos; };
+    tap::ok(has("\n      1024       5.2      0.12  |       4.3         -  |        33.8         -\n"),
+            "Table 1: the paper's CRC64 beside our check");
+    tap::ok(has("\n     10240      40.3      1.50  |       8.1      20.0  |        45.4     150.0\n"),
+            "and READs and SETs of the size that was measured");
+    tap::ok(has("10240 bytes, 4 clients\n"), "Figure 2: of the most clients");
+    tap::ok(has("by READ                     10.00 (the paper: -)\n"), "the paper says nothing of such long values");
+    tap::ok(has("by request              10.00 (the paper, 32 clients, 99:1: up to 16.2)\n"), "throughput");
+    tap::ok(has("125.00 and 12.50 (the paper: a busy core and none)\n"), "the node's CPU time");
+    tap::ok(has("not reproduced: over shm"), "over shm it says that it is no such figure, and why");
+    std::vector<PointResult> half = points;
+    half[0].mean.onesided_share = 0.5;
+    tap::ok(transport_text(sweep, Via::shm, half, checks).find("|       8.1         -  |        45.4     150.0\n") !=
+                std::string::npos,
+            "GETs that were not one-sided are no READs");
+    const std::string rdma = transport_text(sweep, Via::verbs, points, checks);
+    tap::ok(rdma.find("not reproduced") == rdma.npos && rdma.find("soft-RoCE") != rdma.npos, "over RDMA what it depends on");
+    sweep.value_bytes = 64;
+    tap::ok(transport_text(sweep, Via::shm, points, checks).find("(the paper: up to 10)\n") != std::string::npos,
+            "of shorter ones it does");
+    tap::ok(check_cost_us(1024) > 0, "a check takes time");
 }
 
 }  // namespace
@@ -122,5 +170,6 @@ int main() {
     farcached::bench::check_options();
     farcached::bench::check_means();
     farcached::bench::check_rows();
+    farcached::bench::check_chint();
     return tap::done();
 }

@@ -42,30 +42,31 @@ void configuration() {
 // Two sides that send, receive and consume in random order: no receive queue runs empty, and nobody is stuck.
 struct Side {
     VerbsCredits credits;
-    std::deque<std::pair<bool, uint32_t>> coming = {};  // a message of bytes?, what it pays
-    uint32_t unread = 0, to_send = 0, arrived = 0;
+    enum class Kind { bytes, written, nothing };
+    std::deque<std::pair<Kind, uint32_t>> coming = {};  // and what it pays
+    uint32_t unread = 0, to_send = 0, arrived = 0, to_write = 0, written = 0;
 
-    void send(Side& other, bool bytes) { other.coming.emplace_back(bytes, credits.spend()); }
-    bool act(Side& other) {
-        if (to_send > 0 && credits.may_send()) {
-            send(other, true);
-            to_send--;
-            return true;
-        }
-        return false;
+    void send(Side& other, Kind kind) { other.coming.emplace_back(kind, credits.spend()); }
+    bool act(Side& other, Kind kind) {
+        uint32_t& left = kind == Kind::bytes ? to_send : to_write;
+        if (left == 0 || !credits.may_send()) return false;
+        send(other, kind);
+        left--;
+        return true;
     }
     bool pay(Side& other) {
         if (!credits.must_pay()) return false;
         if (credits.available() == 0) std::abort();  // K2
-        send(other, false);
+        send(other, Kind::nothing);
         return true;
     }
     bool receive() {
         if (coming.empty()) return false;
-        const auto [bytes, paid] = coming.front();
+        const auto [kind, paid] = coming.front();
         coming.pop_front();
         if (!credits.earn(paid)) std::abort();
-        if (bytes)
+        if (kind == Kind::written) written++;
+        if (kind == Kind::bytes)
             unread++;
         else
             credits.posted_again();
@@ -88,14 +89,15 @@ void credits() {
         const uint32_t posted[2] = {4 + 2 * (dice() % 8), 4 + 2 * (dice() % 8)};
         Side sides[2] = {{VerbsCredits(posted[0], posted[1])}, {VerbsCredits(posted[1], posted[0])}};
         const uint32_t messages[2] = {dice() % 500, seed % 3 == 0 ? 0 : dice() % 500};
-        for (int i = 0; i < 2; i++) sides[i].to_send = messages[i];
+        const uint32_t reports[2] = {seed % 2 == 0 ? 0 : dice() % 200, seed % 5 == 0 ? 0 : dice() % 200};
+        for (int i = 0; i < 2; i++) sides[i].to_send = messages[i], sides[i].to_write = reports[i];
         const uint32_t laziness = 1 + dice() % 40;  // of consuming
         for (int idle = 0; idle < 400;) {
             const uint32_t who = dice() % 2;
             Side &side = sides[who], &other = sides[1 - who];
             bool moved = false;
             switch (dice() % 4) {
-                case 0: moved = side.act(other); break;
+                case 0: moved = side.act(other, dice() % 4 == 0 ? Side::Kind::written : Side::Kind::bytes); break;
                 case 1: moved = side.pay(other); break;
                 case 2: moved = side.receive(); break;
                 default: moved = dice() % laziness == 0 && side.consume();
@@ -104,13 +106,25 @@ void credits() {
             if (other.coming.size() + other.unread > posted[1 - who]) overrun++;
         }
         for (int i = 0; i < 2; i++)
-            if (sides[i].arrived != messages[1 - i]) stuck++;
+            if (sides[i].arrived != messages[1 - i] || sides[i].written != reports[1 - i]) stuck++;
     }
     tap::is(overrun, 0u, "no message meets an empty receive queue");
     tap::is(stuck, 0u, "and all messages arrive");
     VerbsCredits lied(4, 4);
     (void)lied.spend();
     tap::ok(!lied.earn(2) && lied.earn(1), "more credits than there can be are refused");
+}
+
+void immediates() {
+    tap::is(VerbsImmediate({.credits = 5}).packed(), 5u, "a SEND's immediate is its credits, as in the first build");
+    tap::is(VerbsImmediate({0x1234, 0x2000}).packed(), 0x20001234u, "a WRITE's has the bytes of the report above them");
+    int wrong = 0;
+    for (const uint32_t credits : {0u, 1u, 65534u})
+        for (const uint32_t written : {0u, 1u, uint32_t(container_bytes)}) {
+            const VerbsImmediate read = VerbsImmediate::unpack(VerbsImmediate{credits, written}.packed());
+            wrong += read.credits != credits || read.written != written;
+        }
+    tap::is(wrong, 0, "and is read as it was written");
 }
 
 template <class Record>
@@ -254,6 +268,7 @@ void without_device() {
 int main() {
     configuration();
     credits();
+    immediates();
     greetings();
     sentences();
     without_device();

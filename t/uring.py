@@ -13,6 +13,7 @@ import threading
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"))
 from connections import Sender, alone, endings, open_files, unsent  # noqa: E402
 from farcached import Client, Daemon, deadline, default_binary, run_binary, tap, until  # noqa: E402
+from without_call import WithoutCall  # noqa: E402
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 MB = 1 << 20
@@ -31,29 +32,14 @@ def chosen():
     tap.ok(status != 0 and b"libevent" in said and b"uring" in said, "io=epoll is refused, with what there is", said)
 
 
-class WithoutRing:
-    """farcached where the system refuses io_uring, or a part of it."""
-
-    def __init__(self, call="io_uring_setup"):
-        self.call = call
-
-    def __enter__(self):
-        self.folder = tempfile.TemporaryDirectory(prefix="farcached-without-")
-        path = os.path.join(self.folder.name, "farcached")
-        with open(path, "w") as f:
-            f.write('#!/bin/sh\nexec "%s" "%s" %s "%s" "$@"\n' % (
-                sys.executable, os.path.join(HERE, "lib", "without_uring.py"), self.call, os.path.abspath(default_binary())))
-        os.chmod(path, 0o700)
-        return path
-
-    def __exit__(self, *_):
-        self.folder.cleanup()
+def without(call="io_uring_setup"):
+    return WithoutCall(call, default_binary())
 
 
 def refused(built_in):
     why = r"io_uring_setup: Operation not permitted" if built_in else r"this farcached was built without liburing"
     line = r"\Aio=%s: no io_uring \(" + why + r"\): libevent serves the sockets of clients\n\Z"
-    with WithoutRing() as binary:
+    with without() as binary:
         with Daemon("-t", "2", "-o", "io=uring", binary=binary) as d:
             with d.client() as c:
                 tap.is_((c.set("k", "v"), c.get("k")), ("STORED", b"v"), "a sandbox refuses io_uring: it serves")
@@ -69,7 +55,7 @@ def refused(built_in):
 
 def refused_in_part():
     for call in ("io_uring_enter", "io_uring_register"):
-        with WithoutRing(call) as binary, Daemon("-t", "1", "-o", "io=uring", binary=binary) as d, d.client() as c:
+        with without(call) as binary, Daemon("-t", "1", "-o", "io=uring", binary=binary) as d, d.client() as c:
             tap.is_((c.set("k", "v"), d.stats()["farcached_io"]), ("STORED", "libevent"), "without %s alone: it serves" % call)
             tap.like(d.stderr().decode(), r"\Aio=uring: no io_uring \(" + call + r".*: Operation not permitted\)", "and says why")
 
@@ -276,7 +262,7 @@ def idle_timeout():
 
 chosen()
 _, versions, _ = run_binary("--version-full", as_is=True)
-built_in = b"liburing" in versions and b"without" not in versions
+built_in = b"without liburing" not in versions
 refused(built_in)
 with Daemon("-t", "1", "-o", "io=uring") as probe:
     there = probe.stats()["farcached_io"] == "uring"

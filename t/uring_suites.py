@@ -16,7 +16,7 @@ if in_use == "uring":
         suite.run(script, "uring", "FARCACHED_IO")
     os.environ["FARCACHED_IO"] = "uring"
     for script in ("conv_text.py", "conv_connections.py", "conv_together.py"):
-        suite.run(script, "mix,no_local_read")
+        suite.run(script, "mix,no_local_read,report_interval_ms=100")
 else:
     tap.skip("conversations over io_uring", why)
 tap.done()

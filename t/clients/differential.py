@@ -154,7 +154,9 @@ def number(dice):
         renew, "incr %s %d%s\r\n" % (key, dice.choice([1, 5, 10**6]), noreply(dice)),
         "decr %s %d\r\n" % (key, dice.choice([1, 10**9])),
         "ma %s%s\r\n" % (key, some(dice, ["v", "t", "c", "k", "Ozz", "MI", "D7", "N1000", "J50"])),
-        "ma %s MD D%d%s\r\n" % (key, dice.choice([1, 10**9]), some(dice, ["q", "v", "N0", "T5000", "t"])),
+        # No q with N: 1.6.18 answers in spite of it.
+        "ma %s MD D%d%s\r\n" % (key, dice.choice([1, 10**9]), some(dice, ["q", "v", "T5000", "t"])),
+        "ma %s MD D%d%s\r\n" % (key, dice.choice([1, 10**9]), some(dice, ["v", "N0", "T5000", "t"])),
         "delete %s\r\n" % key, "incr %s x\r\n" % key, "incr %s 18446744073709551616\r\n" % key])
 
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Fuzz target: a proxy's container and what it says of it, at a node that has leased some items. An input is one or more
+// Fuzz target: reports in a proxy's container, and in frames, at a node that has leased some items. An input is one or more
 // reports: of what the node holds, with something changed, or of any bytes. Checked: the service answers or ends the
 // connection; no lease moves but of an item that was named as it is; reports keep no more leased than their proxy's share.
 #include <algorithm>
@@ -71,7 +71,8 @@ class World {
             proxy.ask(get_of(key));
             const auto grant = proxy.ask(get_of(key), wanting_grant()).reply.grant;
             insist(grant.has_value());
-            items_.push_back({hash_key(key, proxy.welcome.hash_seed), grant->generation, grant->offset, grant->region, 1});
+            items_.push_back(
+                *item_access(hash_key(key, proxy.welcome.hash_seed), grant->offset, grant->region, grant->generation, 1));
         }
     }
 
@@ -88,16 +89,19 @@ class World {
         clock_reads += way >> 5;
         const std::array<uint32_t, items_count> before = leases();
         const uint64_t sequence = reporter_->next_sequence++;
-        const std::string content = (way & 1) != 0 ? any_bytes(input) : some_records(input, sequence);
-        WrittenRecord written{0, uint32_t(content.size())};
-        if ((way & 2) != 0) written = {input.take<uint16_t>() % 3U, input.take<uint16_t>()};
-        if ((way & 4) != 0) reporter_->channel.containers = (way & 8) != 0;
-        reporter_->channel.container.replace(0, content.size(), content);
+        std::string content = (way & 1) != 0 ? any_bytes(input) : some_records(input, sequence);
+        size_t bytes = content.size();
+        if ((way & 2) != 0) bytes = input.take<uint16_t>() % (fabric::container_bytes + 1);
+        if (bytes == 0) return true;
         const uint64_t answered = served_.counters.reports.get();
-        OutBuffer notice;
-        append_written(notice, FrameKind::report_written, sequence, 16);
-        std::memcpy(notice.at(sizeof(FrameHeader)), &written, sizeof written);
-        reporter_->give(notice);
+        if ((way & 4) != 0) {
+            reporter_->give(content);
+            if (!reporter_->service.close_wanted() && served_.counters.reports.get() == answered) return false;  // half a frame
+        } else {
+            reporter_->channel.write(content, bytes);
+            content = reporter_->channel.container.substr(0, bytes);  // behind what was written: an earlier report's
+            reporter_->turns();
+        }
         const bool over = reporter_->service.close_wanted();
         insist(over != (served_.counters.reports.get() == answered + 1));
         insist(reporter_->trouble.empty());
@@ -120,36 +124,37 @@ class World {
         std::string body;
         uint32_t count = 1 + input.take<uint8_t>() % 40;
         for (uint32_t i = 0; i < count; i++) {
-            AccessRecord record = items_[input.take<uint8_t>() % items_count];
+            ItemAccess record = items_[input.take<uint8_t>() % items_count];
             const uint8_t what = input.take<uint8_t>();
             if ((what & 0x80) != 0) change(record, what & 7, input.take<uint32_t>());
-            body.append(reinterpret_cast<const char*>(&record), sizeof record);
+            const AccessRecord put = record_of(record);
+            body.append(reinterpret_cast<const char*>(&put), sizeof put);
         }
         std::string content(sizeof(FrameHeader), '\0');
         write_frame_header(content.data(), {uint32_t(body.size()), uint16_t(FrameKind::report), uint16_t(count), sequence});
         return content + body;
     }
 
-    static void change(AccessRecord& record, uint32_t field, uint32_t by) {
+    static void change(ItemAccess& record, uint32_t field, uint32_t by) {
         switch (field) {
             case 0: record.hash ^= by; break;
-            case 1: record.generation += by; break;
-            case 2: record.offset += by; break;
-            case 3: record.region = by; break;
+            case 1: record.generation_tag = uint16_t(record.generation_tag + by); break;
+            case 2: record.offset += by & ~15U; break;
+            case 3: record.region = by & access_region_max; break;
             case 4: record.count = by; break;
-            case 5: record.offset = uint64_t(by) << 32 | by; break;
+            case 5: record.offset = (uint64_t(by) << 32 | by) % (access_offset_max + 1) & ~UINT64_C(15); break;
             case 6: record.hash ^= uint64_t(by) << 32; break;
-            default: record.offset ^= UINT64_C(16) << by % 40; break;
+            default: record.offset ^= UINT64_C(16) << by % access_place_bits; break;
         }
     }
 
-    // Is there a record in it that names the item as it is?
-    static bool names(const std::string& content, const AccessRecord& item) {
-        for (size_t at = sizeof(FrameHeader); at + sizeof item <= content.size(); at += sizeof item) {
+    // Is there a record in it that names the item's key and place?
+    static bool names(const std::string& content, const ItemAccess& item) {
+        for (size_t at = sizeof(FrameHeader); at + sizeof(AccessRecord) <= content.size(); at += sizeof(AccessRecord)) {
             AccessRecord record;
             std::memcpy(&record, content.data() + at, sizeof record);
-            record.count = item.count;
-            if (std::memcmp(&record, &item, sizeof record) == 0) return true;
+            const ItemAccess named = access_of(record);
+            if (named.hash == item.hash && same_place(named, item)) return true;
         }
         return false;
     }
@@ -163,7 +168,7 @@ class World {
 
     ServedNode served_;
     std::optional<Proxy> reporter_;
-    std::vector<AccessRecord> items_;
+    std::vector<ItemAccess> items_;
 };
 
 }  // namespace

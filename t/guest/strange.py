@@ -111,7 +111,8 @@ def taken_back():
             for name in names:
                 reader.set(name, "value")
             for number in range(3):
-                tap.is_(load.read_again(c.proxies[0], reader, names, b"value", "get_onesided"), 20, title + "it is read")
+                read = load.read_again(c.proxies[0], reader, names, b"value", "get_onesided")
+                tap.ok(read >= 20, title + "it is read", read)  # the askers' keys are, too
                 before = failed_reads(c.proxies[0])
                 node.process.signal(signal.SIGUSR2)
 

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The units of contrib/systemd under a real systemd: start, ready, variables, reload, io_uring in the sandbox, instances that
-share memory, restarts under load behind a socket unit, a watchdog that kills, RDMA by its drop-in, stop, and what the journal
-then says. Runs in a guest that booted systemd."""
+"""The units of contrib/systemd under a real systemd: start, ready, variables, reload, limits that hold what they ask for, io_uring
+by its drop-in, instances that share memory with a node of another user, restarts under load behind a socket unit, a watchdog that
+kills, RDMA by its drop-in and behind the filter of system calls, stop, and what the journal then says. Runs in a guest that
+booted systemd."""
 import contextlib
 import glob
 import os
@@ -25,6 +26,7 @@ UNITS = "/etc/systemd/system"
 EXPOSURE_MAX = 2.0
 WATCHDOG_S = 6  # the guest is slow
 RESTARTS = 3
+MB = 1 << 20
 
 
 def run(*words):
@@ -77,8 +79,12 @@ def install():
     for unit in units:
         shutil.copy(unit, UNITS)
     with open(os.path.join(UNITS, "farcached.service")) as f:
-        folder = os.path.dirname(re.search(r"^ExecStart=(\S+)", f.read(), re.M).group(1))
-    os.makedirs(folder, exist_ok=True)
+        text = f.read()
+    folder = os.path.dirname(re.search(r"^ExecStart=(\S+)", text, re.M).group(1))
+    set_limits = re.search(r"^ExecStartPre=\+-(\S+)", text, re.M).group(1)
+    for path in (folder, os.path.dirname(set_limits)):
+        os.makedirs(path, exist_ok=True)
+    shutil.copy(os.path.join(TOP, "contrib/systemd/set-limits"), set_limits)
     for program in ("farcached", "farnode", "farctl"):
         shutil.copy(os.path.join(BUILD, program), folder)
     tap.is_(run("systemd-sysusers", os.path.join(TOP, "contrib/systemd/sysusers.conf"))[0], 0, "the user is made")
@@ -99,6 +105,43 @@ def starts(folder):
     tap.is_((stats["max_connections"], stats["limit_maxbytes"]), ("1024", str(64 << 20)), "with the defaults of the unit")
     status, text = run(os.path.join(folder, "farctl"), "status")
     tap.ok(status == 0, "root's farctl asks it where the unit put its socket", text)
+
+
+def limits_of(folder, *words):
+    status, text = run(os.path.join(folder, "farcached"), *words, "--print-limits")
+    tap.is_(status, 0, "--print-limits " + " ".join(words))
+    return dict(line.split("=") for line in text.split())
+
+
+def limits_shown(unit):
+    return {name: shown(unit, name) for name in ("MemoryMax", "TasksMax")}
+
+
+def limits():
+    """What a start sets; that an operator's own count; and a cache that is full of the smallest values."""
+    folder = os.path.dirname(re.search(r"path=(\S+)", shown("farcached", "ExecStart")).group(1))
+    tap.is_(limits_shown("farcached"), limits_of(folder, "-m", "32", "-c", "77", "-t", "2"),
+            "limits of memory and tasks are of the options")
+    write(UNITS + "/farcached.service.d/own.conf", "[Service]\nMemoryMax=300M\n")
+    write("/etc/sysconfig/farcached", 'PORT="11311"\nCACHESIZE="8"\nOPTIONS="-l 127.0.0.1 -t 1"\n')
+    systemctl("daemon-reload")
+    systemctl("restart", "farcached")
+    own = limits_of(folder, "-m", "8", "-t", "1")
+    tap.is_(limits_shown("farcached"), {**own, "MemoryMax": str(300 * MB)}, "a drop-in of the operator counts, at the next start")
+    os.unlink(UNITS + "/farcached.service.d/own.conf")
+    systemctl("daemon-reload")
+    systemctl("restart", "farcached")
+    tap.is_(limits_shown("farcached"), own, "and no more when it is gone")
+    with Client(11311) as c:
+        for begin in range(0, 120_000, 20_000):
+            c.send(b"".join(b"set k%d 0 0 1 noreply\r\nv\r\n" % i for i in range(begin, begin + 20_000)))
+        tap.ok(c.is_idle() and int(c.stats()["evictions"]) > 0, "a cache that is full of the smallest values")
+    group = "/sys/fs/cgroup" + shown("farcached", "ControlGroup")
+    with open(group + "/memory.events") as f:
+        events = dict(line.split() for line in f)
+    tap.is_((events["oom"], events["oom_kill"], events["max"]), ("0", "0", "0"), "does not meet its limit")
+    with open(group + "/pids.events") as f:
+        tap.is_(f.read().split()[-1], "0", "nor that of tasks")
 
 
 def variables():
@@ -123,18 +166,18 @@ def reloads():
 
 
 def rings():
-    """io_uring as outside of a unit; where a drop-in refuses it, what a sandbox's refusal is told by."""
+    """io_uring as outside of a unit with the drop-in; without, what a sandbox's refusal is told by."""
     with Daemon("-o", "io=auto") as d:
         outside = d.stats()["farcached_io"]
-    tap.is_([served_by("uring"), served_by("auto")], [(outside, [])] * 2, "the unit's sandbox allows what is outside: " + outside)
-    write(UNITS + "/farcached.service.d/no_ring.conf",
-          "[Service]\nSystemCallFilter=~io_uring_setup io_uring_enter io_uring_register\n")
-    systemctl("daemon-reload")
     backend, said = served_by("uring")
-    tap.is_((backend, len(said)), ("libevent", 1), "where a drop-in forbids it: it starts, and says so in one line")
+    tap.is_((backend, len(said)), ("libevent", 1), "the unit's sandbox has no io_uring: it starts, and says so in one line")
     tap.like("\n".join(said), r"\Aio=uring: no io_uring \(.+\): libevent serves the sockets of clients\Z", "which says why")
     tap.is_(served_by("auto"), ("libevent", []), "and with io=auto it says nothing")
-    os.unlink(UNITS + "/farcached.service.d/no_ring.conf")
+    drop_in = UNITS + "/farcached.service.d/io_uring.conf"
+    os.symlink(os.path.join(TOP, "contrib/systemd/io_uring.conf"), drop_in)
+    systemctl("daemon-reload")
+    tap.is_([served_by("uring"), served_by("auto")], [(outside, [])] * 2, "with the drop-in there is what is outside: " + outside)
+    os.unlink(drop_in)
     systemctl("daemon-reload")
 
 
@@ -152,10 +195,19 @@ def instances():
     """A node by its name, and two farcached in front of it, which share pointers in /dev/shm."""
     tap.ok(systemctl("start", "farnode@a"), "a node starts by its name")
     tap.like(shown("farnode@a", "StatusText"), "^0 connections of proxies, 0 items in 0 of 1024 MB$", "and says what it has")
-    options = 'OPTIONS="-l 127.0.0.1 -t 1 --node a=shm:/run/farcached/farnode-a.sock -o no_local_read"\n'
-    write("/etc/default/farcached.11312", options)
-    write("/etc/default/farcached.front", "PORT=11313\n" + options)
-    for unit in ("farcached@11312", "farcached@front"):
+    users = {unit: os.stat("/proc/" + shown(unit, "MainPID")).st_uid for unit in ("farnode@a", "farcached")}
+    tap.is_(users, {"farnode@a": pwd.getpwnam("farnode").pw_uid, "farcached": pwd.getpwnam("farcached").pw_uid},
+            "as another user than proxies")
+    about = os.stat("/run/farnode/farnode-a.sock")
+    tap.is_((stat.S_IMODE(about.st_mode), about.st_uid, about.st_gid),
+            (0o660, pwd.getpwnam("farnode").pw_uid, pwd.getpwnam("farcached").pw_gid), "whose socket is their group's")
+    status, text = run("setpriv", "--reuid=nobody", "--regid=nogroup", "--clear-groups", "ls", "/run/farnode/")
+    tap.ok(status != 0 and "ermission" in text, "and out of others' reach", text)
+    options = 'OPTIONS="-l 127.0.0.1 -t 1 --node a=shm:/run/farnode/farnode-a.sock -o drop_privileges,%s"\n'
+    write("/etc/default/farcached.11312", options % "no_local_read")
+    write("/etc/default/farcached.11315", options % "local_read")
+    write("/etc/default/farcached.front", "PORT=11313\n" + options % "no_local_read")
+    for unit in ("farcached@11312", "farcached@front", "farcached@11315"):
         tap.ok(systemctl("start", unit), unit + " starts")
         tap.like(shown(unit, "StatusText"), "^1/1 nodes up, ", "its node is up when it is ready")
     table = next(iter(glob.glob("/dev/shm/farcached*")), None)
@@ -170,11 +222,14 @@ def instances():
             one.get("shared")
         tap.is_(other.get("shared"), b"value", "the other reads")
         tap.ok(int(other.stats("proxy")["get_onesided"]) > 0, "by the pointer that the first one earned", other.stats("proxy"))
+    with Client(11315) as c:
+        tap.is_(c.get("shared"), b"value", "a third one reads")
+        tap.ok(int(c.stats("proxy")["get_local"]) > 0, "in the node's memory, which it maps", c.stats("proxy"))
     tap.ok(systemctl("stop", "farnode@a"), "the node stops")
     tap.like(until(lambda: shown("farcached@front", "StatusText"), lambda text: text.startswith("0/1")),
              r"^0/1 nodes up \(a is down: ", "the status of who is in front of it says so")
     tap.like(until_journal("farcached@front", "a is down"), "(?m)^node a is down: ", "and the journal")
-    tap.ok(systemctl("stop", "farcached@11312", "farcached@front"), "they stop")
+    tap.ok(systemctl("stop", "farcached@11312", "farcached@front", "farcached@11315"), "they stop")
 
 
 def behind_a_socket():
@@ -225,8 +280,8 @@ def worker_still(pid):
 
 def over_rdma():
     address = os.environ["FARCACHED_RDMA_ADDRESS"] + ":11301"
-    write("/etc/default/farnode.v", 'CACHESIZE=64\nOPTIONS="--verbs %s"\n' % address)
-    write("/etc/default/farcached.11314", 'OPTIONS="-l 127.0.0.1 -t 1 --node v=verbs:%s"\n' % address)
+    write("/etc/default/farnode.v", 'CACHESIZE=64\nOPTIONS="--verbs %s --drop-privileges"\n' % address)
+    write("/etc/default/farcached.11314", 'OPTIONS="-l 127.0.0.1 -t 1 --node v=verbs:%s -o drop_privileges"\n' % address)
     tap.ok(run("systemctl", "start", "farnode@v")[0] != 0, "without the drop-in there is no RDMA")
     tap.like(until_journal("farnode@v", "infiniband|device"), "(?i)infiniband|device", "and the journal says what is missing")
     for unit in ("farnode@v", "farcached@11314"):
@@ -238,10 +293,33 @@ def over_rdma():
     systemctl("reset-failed", "farnode@v")
     tap.ok(systemctl("start", "farnode@v"), "with the drop-in the node listens over RDMA")
     tap.ok(systemctl("start", "farcached@11314"), "and a farcached starts")
-    tap.like(shown("farcached@11314", "StatusText"), "^1/1 nodes up, ", "which reaches it")
+    tap.like(until(lambda: shown("farcached@11314", "StatusText"), lambda text: text.startswith("1/1")), "^1/1 nodes up, ",
+             "which reaches it, though a busy host may miss the first greeting")
     with Client(11314) as c:
         tap.is_((c.set("k", "v"), c.get("k")), ("STORED", b"v"), "and stores and reads there")
+        large = os.urandom(500_000)
+        tap.is_((c.set("large", large), c.get("large") == large), ("STORED", True), "a large value, too")
+        for _ in range(20):
+            c.get("k")
+        tap.ok(int(c.stats("proxy")["get_onesided"]) > 0, "and by READs", c.stats("proxy"))
+    for unit in ("farnode@v", "farcached@11314"):
+        tap.is_(filtered(shown(unit, "MainPID")), {("2", "1")}, unit + ": every thread is behind filters")
+        tap.like(until_journal(unit, "drop_privileges"), r"(?m)^drop_privileges: \d+ system calls are allowed",
+                 "its own among them")
+    tap.ok(systemctl("restart", "farnode@v"), "the node restarts")
+    tap.like(until(lambda: shown("farcached@11314", "StatusText"), lambda text: text.startswith("1/1")), "^1/1 nodes up, ",
+             "and is reached again")
     systemctl("stop", "farcached@11314", "farnode@v")
+
+
+def filtered(pid):
+    """{(Seccomp, NoNewPrivs)} of its threads. The unit has filters, too: stderr tells of the daemon's own."""
+    found = set()
+    for task in os.listdir("/proc/%s/task" % pid):
+        with open("/proc/%s/task/%s/status" % (pid, task)) as f:
+            lines = dict(line.rstrip("\n").split(":\t", 1) for line in f if ":\t" in line)
+        found.add((lines["Seccomp"], lines["NoNewPrivs"]))
+    return found
 
 
 def stops():
@@ -265,7 +343,7 @@ def exposure():
 def main():
     folder = install()
     starts(folder)
-    for part in (variables, reloads, rings, instances, behind_a_socket, watched, over_rdma, stops, exposure):
+    for part in (variables, reloads, limits, rings, instances, behind_a_socket, watched, over_rdma, stops, exposure):
         tap.diag("%s, after %.0f s" % (part.__name__, time.monotonic()))
         part()
     tap.done()

@@ -8,7 +8,7 @@
         c.restart(node)
 
 N1  A node's place (its path, its port) and name are its own for the cluster's life, over its restarts.
-N2  Every cluster has a pointer table of its own, which is unlinked at the end.
+N2  Every cluster has a pointer table of its own, or several, as of several hosts; they are unlinked at the end.
 N3  Whatever was stopped is continued at the end, so that it can be ended; a node's or proxy's own end is checked as
     Daemon checks it (H3), but for those that the test killed.
 
@@ -164,6 +164,10 @@ def reads_over(shown):
     return all(int(s["reads_posted"]) == sum(int(s[name]) for name in READS_OVER) for s in shown.values())
 
 
+# Reads by pointer that found what no lease allows: an older item, another key, or what cannot be. Reads by the index may.
+AWRY = ("read_invalid_generation", "read_invalid_key", "read_invalid_length")
+
+
 def all_up(shown):
     return bool(shown) and all(s["links"] == s["links_up"] and s["state"] == "up" for s in shown.values())
 
@@ -221,17 +225,18 @@ class Behind:
 
 class Cluster:
     """proxies farcached, each with threads workers, in front of nodes; options: of -o, "name=value". local_read: of all, or
-    [of each]. faults: Faults, or [of each], and the programs that can have some; nodes have the first."""
+    [of each]. faults: Faults, or [of each], and the programs that can have some; nodes have the first. tables: of pointers;
+    proxies take turns."""
 
     def __init__(self, channels="shm shm shm", proxies=2, local_read=True, options=(), node_args=(), proxy_args=(),
-                 threads=2, faults=None, proxy_env=None, node_env=None):
-        self.table = Table()
+                 threads=2, faults=None, proxy_env=None, node_env=None, tables=1):
+        self.tables = [Table() for _ in range(tables)]
+        self.table = self.tables[0]
         self.proxy_env = proxy_env or {}
         self.faults = faults if isinstance(faults, list) else [faults]
         self.nodes_behind = Nodes(channels.split(), node_args, self.faults[0], node_env)
         self.nodes = self.nodes_behind.all
-        words = [self.table.options(), "hash_tag={}", *options]
-        self.proxy_args = ["-o", ",".join(words), "-t", threads, *proxy_args]
+        self.proxy_args = ["-o", ",".join(["hash_tag={}", *options]), "-t", threads, *proxy_args]
         self.local_read = local_read if isinstance(local_read, list) else [local_read]
         self.wanted = proxies
         self.started = 0
@@ -259,7 +264,8 @@ class Cluster:
         for proxy in self.proxies:
             self.end_proxy(proxy)
         self.nodes_behind.end()
-        self.table.unlink()
+        for table in self.tables:
+            table.unlink()
 
     @staticmethod
     def end_proxy(proxy, number=signal.SIGTERM):
@@ -274,8 +280,9 @@ class Cluster:
         mode = "local_read" if self.local_read[number % len(self.local_read)] else "no_local_read"
         named = faulty("farcached", self.faults[number % len(self.faults)])
         named["env"] = {**named.get("env", {}), **self.proxy_env}
-        proxy = Daemon(*self.nodes_behind.options(), *self.proxy_args, "-o", mode, "--admin", self.admin(number), *more,
-                       **named).start()
+        table = self.tables[number % len(self.tables)].options()  # before what the test says of it
+        proxy = Daemon(*self.nodes_behind.options(), "-o", table, *self.proxy_args, "-o", mode, "--admin", self.admin(number),
+                       *more, **named).start()
         try:
             until_up(proxy)
         except BaseException:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """t/consistency, the load whose every answer is checked (consistency.cc), run against ports, its tests made ours.
 
-Environment: CONSISTENCY_SECONDS of load (default: the caller's; 60 with FARCACHED_TEST_LONG), CONSISTENCY_SEED (default:
+Environment: CONSISTENCY_SECONDS of load (default: the caller's, another with FARCACHED_TEST_LONG), CONSISTENCY_SEED (default:
 random, printed), CONSISTENCY (the program, default t/consistency of the build).
 """
 import os
@@ -22,8 +22,8 @@ def program():
     return os.environ.get("CONSISTENCY") or test_program("consistency")
 
 
-def seconds(short):
-    return int(os.environ.get("CONSISTENCY_SECONDS") or ("60" if os.environ.get("FARCACHED_TEST_LONG") else short))
+def seconds(short, long=60):
+    return int(os.environ.get("CONSISTENCY_SECONDS") or (long if os.environ.get("FARCACHED_TEST_LONG") else short))
 
 
 def seed():
@@ -53,6 +53,10 @@ class Load:
 
     def running(self):
         return self.process.poll() is None
+
+    def stop(self):
+        """Enough was seen."""
+        self.process.kill()
 
     def finish(self):
         """Waits for its end: what it printed, its errors, its exit status."""

@@ -1,6 +1,18 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Just enough of C++ to see includes and the lengths of functions. Not a parser: a reader of our style."""
+import os
 import re
+
+SKIPPED_FOLDERS = {".git", "build", "_build", "_inst", "build-aux", "autom4te.cache", "corpus", "__pycache__"}
+
+
+def source_tree(top):
+    """The paths of all files under `top`, but for what builds leave there; each folder's in order."""
+    for folder, folders, names in os.walk(top):
+        folders[:] = sorted(f for f in folders if f not in SKIPPED_FOLDERS and not f.startswith("farcached-"))
+        for name in sorted(names):
+            yield os.path.relpath(os.path.join(folder, name), top)
+
 
 RAW_STRING = re.compile(r'R"([^()\\\s]{0,16})\(.*?\)\1"', re.S)
 TOKEN = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"|(?<![0-9a-fA-F])\'(?:\\.|[^\'\\\n])+\'', re.S)

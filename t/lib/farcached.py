@@ -318,9 +318,10 @@ class Daemon:
             return c.stats(sub)
 
     def memory(self):
-        """Resident bytes by kind from /proc: {"RssAnon": n, "RssFile": n, "RssShmem": n, "VmRSS": n}."""
+        """Bytes by kind from /proc: {"RssAnon": n, "RssFile": n, "RssShmem": n, "Private": n}; Private: without mapped files."""
         with open("/proc/%d/status" % self.pid) as f:
-            return {k: int(n) * 1024 for k, n in re.findall(r"^(Rss\w+|VmRSS):\s+(\d+) kB", f.read(), re.M)}
+            found = {k: int(n) * 1024 for k, n in re.findall(r"^(Rss\w+):\s+(\d+) kB", f.read(), re.M)}
+        return {**found, "Private": found["RssAnon"] + found["RssShmem"]}
 
     def until_stat(self, name, accept, sub=""):
         """Poll `stats` until accept(value) or the deadline; the last value seen."""

@@ -101,7 +101,7 @@ class NodeClient(Client):
     def send_frame(self, kind, count, sequence, body):
         return self.send(FRAME.pack(len(body), kind, count, sequence) + body)
 
-    def hello(self, layout, version=2, frame_bytes=65536, credits=16, name=b"test"):
+    def hello(self, layout, version=4, frame_bytes=65536, credits=16, name=b"test"):
         """The answer to it."""
         body = HELLO.pack(0x6f6c656868636166, version, version, layout[0], len(name), 0, layout[1]) + name
         body += HELLO_LIMITS.pack(os.getpid(), frame_bytes, credits, len(name), 0) + name
@@ -109,18 +109,18 @@ class NodeClient(Client):
 
     def learn_layout(self):
         """From the sentence of a node that refuses another one; that connection is over."""
-        reason, text = self.hello((1, 1)).sentence()
+        reason, text = self.hello((2**31, 1)).sentence()
         found = re.search(r"item layout version (\d+) \(([0-9a-f]{16})\), proxy", text)
         NodeClient.layout = (int(found.group(1)), int(found.group(2), 16))
         return reason, text
 
-    def greet(self, **more):
-        """Facts of the welcome."""
+    def greet(self, layout=None, **more):
+        """Facts of the welcome. layout: the node's, unless another is named."""
         if NodeClient.layout is None:
             peer = self.socket.getpeername()
             with NodeClient(peer[1], host=peer[0]) as other:
                 other.learn_layout()
-        answer = self.hello(NodeClient.layout, **more)
+        answer = self.hello(layout or NodeClient.layout, **more)
         if answer.kind != "welcome":
             raise AssertionError("no welcome: %s" % (answer.sentence(),))
         (_, version, _, _, incarnation, _, _, _, item_max, now, frame_max, credits, _, term_max, grace, name_bytes,
@@ -167,6 +167,10 @@ class NodeClient(Client):
         """The value, or None."""
         kind, status, value = self.request(1, key).reply()
         return value if (kind, status) == (1, 0) else None
+
+    def delete(self, key):
+        """True: it was there."""
+        return self.request(3, key).reply()[:2] == (3, 0)
 
     def node_stats(self, group=b""):
         """{name: value}."""

@@ -19,11 +19,24 @@ from liar import RingEnd, WELCOME_BYTES
 SHM_HELLO = struct.Struct("<QIIQII")
 SHM_HELLO_MAGIC = 0x6f6d687363616661
 GRANT = struct.Struct("<QQIIII")
-ACCESS = struct.Struct("<QQQII")  # hash, generation, offset, region, count
+ACCESS = struct.Struct("<QQ")  # hash; place in strides, region, count and generation's tag, from the low bits up
+STRIDE, PARTITIONS_MAX = 16, 64
+PLACE_BITS, REGION_BITS, COUNT_BITS, TAG_BITS = 36, 4, 8, 16
 REPORT, REPORTED, ACCESSES = 14, 15, 11
+VERSION = 4  # of the protocol: the first with records like these
 RECORDS_MAX = (8192 - 16) // ACCESS.size
 WANT_GRANT, GRANTED = 1 << 17, 1 << 1
 SEED_AT = 32  # of a welcome's body
+
+
+def access_record(hashed, generation, offset, region, count):
+    """The bytes; of each number those bits that there is room for."""
+    word, at = 0, 0
+    for value, bits in ((offset // STRIDE, PLACE_BITS), (region, REGION_BITS), (count, COUNT_BITS),
+                        (generation // PARTITIONS_MAX, TAG_BITS)):
+        word |= value % (1 << bits) << at
+        at += bits
+    return ACCESS.pack(hashed, word)
 
 
 def key_hash(key, seed):
@@ -37,8 +50,8 @@ def key_hash(key, seed):
 class ShmProxy(NodeClient):
     """NodeClient's words, over rings instead of a stream."""
 
-    def __init__(self, path, layout):
-        self.timeout, self.buffer, self.layout_said = deadline(), bytearray(), layout
+    def __init__(self, path, layout, timeout=None):
+        self.timeout, self.buffer, self.layout_said = timeout or deadline(), bytearray(), layout
         self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self.socket.settimeout(self.timeout)
         self.socket.connect(path)
@@ -82,7 +95,7 @@ class ShmProxy(NodeClient):
                 raise TimedOut(bytes(self.buffer))
 
     def greet(self, **more):
-        answer = self.hello(self.layout_said, **more)
+        answer = self.hello(self.layout_said, **{"version": VERSION, **more})
         if answer.kind != "welcome":
             raise AssertionError("no welcome: %s" % (answer.sentence(),))
         self.seed, = struct.unpack_from("<Q", answer.body, SEED_AT)
@@ -104,7 +117,7 @@ class ShmProxy(NodeClient):
 
     def post_report(self, records, kind=REPORT, count=None, body=None):
         self.sequence += 1
-        body = b"".join(ACCESS.pack(*record) for record in records) if body is None else body
+        body = b"".join(access_record(*record) for record in records) if body is None else body
         return self.send_frame(kind, len(records) if count is None else count, self.sequence, body)
 
     def answer(self):

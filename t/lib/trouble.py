@@ -3,7 +3,7 @@
 import random
 
 from cluster import nodes_shown
-from farcached import until
+from farcached import Client, until
 
 
 def timeouts(cluster):
@@ -15,11 +15,11 @@ def gets(cluster):
 
 
 class Trouble:
-    """Nodes end or stop, one at a time, as long as the load runs; between two of these all are up and asked."""
+    """Nodes end, stop or are drained, one at a time, as long as the load runs; between two of these all are up and asked."""
 
     def __init__(self, cluster, kinds, seed):
         self.cluster, self.kinds, self.random = cluster, kinds.split(), random.Random(seed)
-        self.ended = self.stopped = 0
+        self.ended = self.stopped = self.drained = 0
 
     def while_running(self, running):
         first = self.random.sample(self.kinds, len(self.kinds))  # each happens, however few there are
@@ -27,8 +27,11 @@ class Trouble:
             node = self.random.choice(self.cluster.nodes)
             getattr(self, first.pop() if first else self.random.choice(self.kinds))(node, running)
             self.cluster.until_up()
-            served = gets(self.cluster)
-            until(lambda: gets(self.cluster) - served > 2000 or not running(), bool)
+            self.while_served(running)
+
+    def while_served(self, running):
+        served = gets(self.cluster)
+        until(lambda: gets(self.cluster) - served > 2000 or not running(), bool)
 
     def end(self, node, running):
         if self.random.randrange(2):
@@ -48,3 +51,12 @@ class Trouble:
         with node.process.stopped():
             until(lambda: timeouts(self.cluster) > before or not running(), bool)
         self.stopped += 1
+
+    def drain(self, node, running):
+        """One farcached asks it for no key, while others do."""
+        with Client(self.cluster.admin(self.random.randrange(len(self.cluster.proxies)))) as admin:
+            if admin.ask("drain " + node.name) != "OK":
+                raise AssertionError("%s is not drained" % node.name)
+            self.while_served(running)
+            admin.ask("undrain " + node.name)
+        self.drained += 1
