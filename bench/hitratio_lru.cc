@@ -72,8 +72,11 @@ class NodeCache {
         protocol::Key key = node_.key({text, size_t(write_number(text + 1, number) - text)});
         if (at_ % operations_per_tick == 0) report();
         auto sink = [this](const fabric::ReadMeta&) { return value_.data(); };
-        if (local_.read(key.bytes, key.hash, now_, false, true, sink) == fabric::Outcome::hit)
+        fabric::Found found;
+        if (local_.read(key.bytes, key.hash, now_, false, sink, found) == fabric::Outcome::hit) {
+            local_.note_access(found, key.hash);
             return true;
+        }
         protocol::GetOp get;
         get.key = key;
         auto locked_sink = [this](const protocol::ItemMeta&) { return value_.data(); };

@@ -114,7 +114,8 @@ class Subject {
         auto sink = [this](const fabric::ReadMeta& meta) {
             return meta.value_len <= value_.size() ? value_.data() : nullptr;
         };
-        local_.read(key, hash, now, /* tokens_matter= */ false, /* count_access= */ false, sink);
+        fabric::Found found;
+        local_.read(key, hash, now, /* tokens_matter= */ false, sink, found);
     }
 
     node::Node node_;

@@ -88,7 +88,7 @@ bool TransportClient::ask_get(uint64_t key) {
     protocol::GetOp op;
     op.key = {key_, 0};
     op.lease = around_.table != nullptr;
-    return link_.get(op, options(key, /* set= */ false), *this, now_ns_) == proxy::Asked::accepted;
+    return link_.get(op, options(key, /* set= */ false), *this, now_ns_) == proxy::SubmitResult::accepted;
 }
 
 bool TransportClient::ask_set(uint64_t key) {
@@ -102,7 +102,7 @@ bool TransportClient::ask_set(uint64_t key) {
         op.value = *kept;
         with.value = kept;
     }
-    return link_.ask(op, with, *this) == proxy::Asked::accepted;
+    return link_.ask(op, with, *this) == proxy::SubmitResult::accepted;
 }
 
 // ---- answers ----------------------------------------------------------------------------------------

@@ -79,12 +79,11 @@ void subtract_same(NodeNumbers& now, const std::vector<NodeNumbers>& earlier) {
 
 }  // namespace
 
-AdminImpl::AdminImpl(node::Node& node, ServerView& server, WatchHub& watch, node::Crawler& crawler,
+AdminImpl::AdminImpl(Embedded* embedded, ServerView& server, WatchHub& watch,
                      EngineOptions& engine_options, AdminOptions options)
-    : node_(node),
+    : embedded_(embedded),
       server_(server),
       watch_(watch),
-      crawler_(crawler),
       engine_options_(engine_options),
       options_(std::move(options)),
       max_connections_(options_.max_connections),
@@ -93,14 +92,14 @@ AdminImpl::AdminImpl(node::Node& node, ServerView& server, WatchHub& watch, node
       settings_(options_.settings),
       prefixes_(options_.prefix_delimiter) {
     prefixes_.turn(engine_options_.detail_enabled);
-    engine_options_.crawler_enabled = crawler_.enabled();
+    if (embedded_ != nullptr) engine_options_.crawler_enabled = embedded_->crawler.enabled();
 }
 
 // ---- stats --------------------------------------------------------------------------------------------
 
 // A node's counters start at zero in each incarnation.
 AdminImpl::Numbers AdminImpl::numbers(std::string_view told) const {
-    Numbers now = {take_sample(node_, server_, watch_, crawler_), read_numbers(told)};
+    Numbers now = {take_sample(embedded_, server_, watch_), read_numbers(told)};
     {
         std::lock_guard held(lock_);
         if (baseline_ != nullptr) {
@@ -115,7 +114,7 @@ AdminImpl::Numbers AdminImpl::numbers(std::string_view told) const {
 // A node that is unavailable now keeps its earlier baseline.
 void AdminImpl::reset(std::string_view told) {
     auto now = std::make_unique<Numbers>();
-    now->sample = take_sample(node_, server_, watch_, crawler_);
+    now->sample = take_sample(embedded_, server_, watch_);
     now->nodes = read_numbers(told);
     {
         std::lock_guard held(lock_);
@@ -214,7 +213,7 @@ bool AdminImpl::write_group(std::string_view group, std::string_view told, StatW
         write_slabs(out, sample(told));
     } else if (group == "sizes") {
         if (options_.track_sizes && nodes == nullptr)
-            write_sizes(out, node_, server_.now());
+            write_sizes(out, embedded_->node, server_.now());
         else
             out.text("sizes_status", "disabled");
     } else if (group == "conns") {
@@ -326,7 +325,7 @@ void AdminImpl::stats_cachedump(std::string_view size_class, std::string_view it
                 protocol::parse_digits(items_max, UINT32_MAX, items);
     if (!good) return say(out, "CLIENT_ERROR bad command line format");
     if (id >= cachedump_classes) return say(out, "CLIENT_ERROR Illegal slab id");
-    append_cachedump(out, node_, uint8_t(id), uint32_t(items), server_.now(),
+    append_cachedump(out, embedded_->node, uint8_t(id), uint32_t(items), server_.now(),
                      server_.started_unix());
 }
 
@@ -341,11 +340,11 @@ void AdminImpl::verbosity(uint32_t level) {
 
 void AdminImpl::tune(std::string_view line, OutBuffer& out) {
     if (server_.nodes() != nullptr && tunes_memory(line)) return say(out, items_in_nodes);
-    say(out, daemon::tune({node_, crawler_, settings_, server_.now()}, line));
-    engine_options_.crawler_enabled = crawler_.enabled();
+    say(out, daemon::tune({embedded_, settings_, server_.now()}, line));
+    if (embedded_ != nullptr) engine_options_.crawler_enabled = embedded_->crawler.enabled();
 }
 
-void AdminImpl::flush_at(NodeSeconds when) { crawler_.flush_at(when); }
+void AdminImpl::flush_at(NodeSeconds when) { embedded_->crawler.flush_at(when); }
 
 // memcached's clock reads a minute more than its uptime, and `oldest` is the last flushed second.
 void AdminImpl::flushed(NodeSeconds when) {

@@ -4,7 +4,7 @@
 // Any worker may call at any time. No call does I/O; locks are held for copies only. `stats sizes` and `stats cachedump`
 // walk the cache's pages in the calling worker.
 //
-// With nodes, statistics of items and their memory come from the nodes: the embedded node is not used.
+// With nodes, statistics of items and their memory come from the nodes.
 #pragma once
 
 #include <atomic>
@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "daemon/detail.h"
+#include "daemon/embedded.h"
 #include "daemon/engine.h"
 #include "daemon/node_numbers.h"
 #include "daemon/pointer_survey.h"
@@ -23,8 +24,6 @@
 #include "daemon/stats_settings.h"
 #include "daemon/stats_words.h"
 #include "daemon/watch_hub.h"
-#include "node/crawler.h"
-#include "node/node.h"
 #include "process/reloader.h"
 
 namespace farcached::daemon {
@@ -42,8 +41,8 @@ struct AdminOptions {
 
 class AdminImpl final : public Admin {
   public:
-    // All outlive this. `stats detail` changes engine_options.detail_enabled, `lru_crawler` changes crawler_enabled.
-    AdminImpl(node::Node& node, ServerView& server, WatchHub& watch, node::Crawler& crawler,
+    // All outlive this. embedded: nullptr in front of nodes. `stats detail` changes engine_options.detail_enabled, `lru_crawler` changes crawler_enabled.
+    AdminImpl(Embedded* embedded, ServerView& server, WatchHub& watch,
               EngineOptions& engine_options, AdminOptions options);
 
     bool stats_ready(std::string_view args) override;
@@ -86,10 +85,9 @@ class AdminImpl final : public Admin {
     void stats_detail(std::string_view what, OutBuffer& out);
     void stats_cachedump(std::string_view size_class, std::string_view items_max, OutBuffer& out);
 
-    node::Node& node_;
+    Embedded* const embedded_;
     ServerView& server_;
     WatchHub& watch_;
-    node::Crawler& crawler_;
     EngineOptions& engine_options_;
     const AdminOptions options_;  // but for the members below
     std::atomic<uint64_t> max_connections_;

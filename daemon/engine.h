@@ -7,7 +7,7 @@
 // E1  An engine consumes whole requests only, except while `swallow` counts down, inside a GetLine, and in a PendingSet.
 // E2  It never blocks and never touches the socket.
 // E3  It stops with Next::yield after `budget` requests, or as soon as `out` holds out_bytes_max.
-// E4  With a Backend, the session's ReplyQueue parks each operation without an immediate answer, and the engine continues. When
+// E4  With keys behind links, the session's ReplyQueue parks each operation without an immediate answer, and the engine continues. When
 //     the queue is full the engine stops with Next::hold.
 // E5  An operation is submitted, then completed: the completion counts, writes watch lines and writes the reply. Immediate and
 //     later answers share that code (daemon/engine_ask.h).
@@ -23,10 +23,10 @@
 #include "base/adjustable.h"
 #include "base/node_clock.h"
 #include "base/out_buffer.h"
+#include "daemon/router.h"
 #include "daemon/watch.h"
 #include "daemon/worker_counters.h"
 #include "node/node.h"
-#include "proxy/local_get.h"
 
 namespace farcached {
 class Recorder;
@@ -34,7 +34,6 @@ class Recorder;
 
 namespace farcached::daemon {
 
-class Backend;
 class HotKeys;
 class Latencies;
 class ReplyQueue;
@@ -58,12 +57,12 @@ enum class StatsFound : uint8_t { found, unknown, unavailable };
 class Admin {
   public:
     virtual ~Admin() = default;
-    // With a Backend, before `stats <args>` or a binary STAT of the key `args`. False: only a portion was counted; call again
+    // With keys behind links, before `stats <args>` or a binary STAT of the key `args`. False: only a portion was counted; call again
     // in a later turn.
     virtual bool stats_ready([[maybe_unused]] std::string_view args) { return true; }
     // Called next; its views are of `args`, or constants.
     virtual StatsNeed stats_need([[maybe_unused]] std::string_view args) { return {}; }
-    // `stats <args>`: appends STAT lines and END (or RESET, OK, ERROR...). args has no leading spaces. told: the Backend's
+    // `stats <args>`: appends STAT lines and END (or RESET, OK, ERROR...). args has no leading spaces. told: the nodes'
     // answer, or empty.
     virtual void stats_text(std::string_view args, std::string_view told, OutBuffer& out) = 0;
     // Binary STAT: calls emit(name, value) for each line of the group.
@@ -101,15 +100,13 @@ struct EngineOptions {
 
 // One per worker, passed to every engine call.
 struct Context {
-    node::Node& node;
-    proxy::LocalGet& local;
+    Router router;
     WorkerCounters& counters;
     const EngineOptions& options;
     Admin& admin;
     WatchLog& watch;
     NodeSeconds now = 0;        // refreshed by the worker each tick
     int64_t started_unix = 0;   // Unix time at which the node's clock read 0
-    Backend* backend = nullptr;  // null: `node` executes at once
     Latencies* latencies = nullptr;  // null: no measurements
     HotKeys* hot_keys = nullptr;     // null: no samples
     Recorder* recorder = nullptr;    // null: no records; else it records the request under execution
@@ -117,27 +114,11 @@ struct Context {
     RoomMaker* room = nullptr;       // null: no session ends to make room
     size_t out_bytes_max = out_bytes_soft_max;  // E3; changes at run time
 
-    // With its hash for `node`; a backend computes its own.
-    protocol::Key key(std::string_view bytes) const {
-        return {bytes, backend == nullptr ? local.hash(bytes) : 0};
-    }
-    // True: an item of this size is refused as too large.
-    bool too_large(size_t key_bytes, uint64_t value_bytes) const {
-        return backend == nullptr ? node.too_large(key_bytes, value_bytes)
-                                  : too_large_for_backend(key_bytes, value_bytes);
-    }
     // True: SessionMemory has room for `bytes` of a client's buffer, if need be after other sessions ended.
     bool has_room(size_t bytes) const;
-    bool too_large_for_backend(size_t key_bytes, uint64_t value_bytes) const;
     NodeSeconds seconds(int64_t exptime) const {
         return to_node_seconds(exptime, now, started_unix);
     }
-    // Hands the recorded accesses to the node. Engines call it before a locked operation that shows access times (mg h, l, t;
-    // me) or rewrites the item with its history (touch, incr, append, md I), and when local.accesses_full().
-    void record_accesses();
-    // Prefetches for gets of these keys (made by key()): all buckets, then all items; or the sets of the pointer table. It
-    // affects no answer.
-    void expect(std::span<const protocol::Key> keys) const;
 };
 
 // A get line answered key by key, because it or its reply is too long to hold at once.
@@ -165,7 +146,7 @@ struct SessionState {
     uint32_t swallow = 0;         // bytes of a refused value still to be discarded
     GetLine line;                 // the input begins inside this line
     std::unique_ptr<PendingSet> pending;  // the input begins inside its value
-    ReplyQueue* replies = nullptr;  // borrowed; set if there is a Backend
+    ReplyQueue* replies = nullptr;  // borrowed; set if keys are behind links
 };
 
 enum class Next : uint8_t {

@@ -49,15 +49,15 @@ constexpr std::string_view version = "1.6.45";
 // A name in a STAT reply is sent as a key, with a 16-bit length.
 constexpr size_t stat_name_bytes_max = 0xffff;
 
-class FlushHalf {
+class FlushCompletion {
   public:
-    FlushHalf(const Answering& to, std::string_view, const BinaryRequest& request, std::string_view)
+    FlushCompletion(const ReplyTarget& to, std::string_view, const BinaryRequest& request, std::string_view)
         : to_(to), request_(request) {}
     void done(const protocol::DoneReply&) { answer_ok(to_.out, request_, 0); }
     void unavailable() { answer_unavailable(to_, request_); }
 
   private:
-    Answering to_;
+    ReplyTarget to_;
     const BinaryRequest& request_;
 };
 
@@ -69,12 +69,12 @@ void run_flush(Call& call, const BinaryRequest& request) {
     const bool at_once = request.exptime == 0 || when <= context.now;
     protocol::FlushOp op;
     if (!at_once) op.at = when;
-    ask<FlushHalf>(call, op, request);
+    ask<FlushCompletion>(call, op, request);
     context.admin.flushed(at_once ? context.now : when);
 }
 
 // One packet per statistic, then one without key and value.
-void answer_stat(const Answering& to, const BinaryRequest& request, std::string_view told) {
+void answer_stat(const ReplyTarget& to, const BinaryRequest& request, std::string_view told) {
     const BinaryReply reply = reply_to(request);
     const size_t before = to.out.size();
     auto emit = [&](std::string_view name, std::string_view value) {
@@ -87,21 +87,21 @@ void answer_stat(const Answering& to, const BinaryRequest& request, std::string_
                  found == StatsFound::unknown ? BinaryStatus::not_found : BinaryStatus::temporary_failure);
 }
 
-// ReplySlot::Turn.
-void take_stat_turn(ReplySlot& slot, const Answering& to) {
-    answer_stat(to, asking::revived<BinaryRequest>(slot), stats_told(slot));
+// ReplySlot::Complete.
+void complete_stat(ReplySlot& slot, const ReplyTarget& to) {
+    answer_stat(to, asking::restored<BinaryRequest>(slot), stats_told(slot));
 }
 
 void run_stat(Call& call, const BinaryRequest& request) {
-    const bool has_backend = call.context.backend != nullptr;
-    const StatsNeed need = has_backend ? call.context.admin.stats_need(request.key) : StatsNeed();
-    if (need.nodes) return ask_stats(call, need, request.key, "", request, &take_stat_turn);
-    answer_stat(call.answering(), request, "");
+    const bool behind_links = call.context.router.local() == nullptr;
+    const StatsNeed need = behind_links ? call.context.admin.stats_need(request.key) : StatsNeed();
+    if (need.nodes) return ask_stats(call, need, request.key, "", request, &complete_stat);
+    answer_stat(call.target(), request, "");
 }
 
 // STAT covers all earlier requests of the session, but unanswered ones are not counted: waits for their answers.
 bool stat_must_wait(Call& call, const BinaryRequest& request) {
-    if (request.verb != BinaryVerb::stat || call.context.backend == nullptr) return false;
+    if (request.verb != BinaryVerb::stat || call.context.router.local() != nullptr) return false;
     if (!call.session.replies->empty())
         call.progress.next = Next::hold;
     else if (!call.context.admin.stats_ready(request.key))

@@ -13,7 +13,7 @@
 
 namespace farcached::daemon::binary {
 
-struct Call : Asker {
+struct Call : Submitter {
     std::string_view input;  // the rest, from the front request's first byte
     Progress& progress;
     const PendingSet* pending = nullptr;  // `input` is its head, and its value is complete
@@ -59,7 +59,7 @@ inline void answer_error(OutBuffer& out, const protocol::BinaryRequest& request,
     answer_error(out, request, status, protocol::binary_status_text(status));
 }
 // A mutation without an answer.
-inline void answer_unavailable(const Answering& to, const protocol::BinaryRequest& request) {
+inline void answer_unavailable(const ReplyTarget& to, const protocol::BinaryRequest& request) {
     to.context.counters.change_unavailable.add(1);
     answer_error(to.out, request, protocol::BinaryStatus::temporary_failure);
 }

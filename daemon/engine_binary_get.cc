@@ -71,9 +71,9 @@ void answer_miss(OutBuffer& out, const BinaryRequest& request) {
 }
 
 // The completion of get, touch and gat.
-class GetHalf {
+class GetCompletion {
   public:
-    GetHalf(const Answering& to, std::string_view, const BinaryRequest& request, std::string_view)
+    GetCompletion(const ReplyTarget& to, std::string_view, const BinaryRequest& request, std::string_view)
         : to_(to), request_(request), hit_(to.out, request) {}
     bool wants_value() const { return request_.verb != BinaryVerb::touch; }
     template <class ItemSeen>
@@ -121,7 +121,7 @@ class GetHalf {
             tell_get(to_.context, to_.fd, request_, why, hit_);
     }
 
-    Answering to_;
+    ReplyTarget to_;
     const BinaryRequest& request_;
     HitReply hit_;
     bool lent_ = false;  // and written
@@ -129,13 +129,13 @@ class GetHalf {
 
 void run_one(Call& call, const BinaryRequest& request, const protocol::Key& key) {
     if (request.verb == BinaryVerb::get) {
-        ask_plain_get<GetHalf>(call, key, /* tokens_matter= */ false, request);
+        ask_plain_get<GetCompletion>(call, key, /* tokens_matter= */ false, request);
         return;
     }
     protocol::GetOp op;
     op.key = key;
     op.touch = call.context.seconds(request.exptime);
-    ask_get<GetHalf>(call, op, request);
+    ask_get<GetCompletion>(call, op, request);
 }
 
 // The gets of one pipeline, prefetched together before the first is read.
@@ -150,12 +150,12 @@ struct Window {
     uint32_t size = 0;
 
     void add(const Context& context, const BinaryParse& parse) {
-        entries[size++] = {parse.request, parse.head_bytes, context.key(parse.request.key)};
+        entries[size++] = {parse.request, parse.head_bytes, context.router.key(parse.request.key)};
     }
     void fetch(const Context& context) const {
         protocol::Key keys[size_max];
         for (uint32_t i = 0; i < size; i++) keys[i] = entries[i].key;
-        context.expect({keys, size});
+        context.router.expect({keys, size});
     }
 };
 
@@ -176,7 +176,7 @@ void run_gets(Call& call, const BinaryParse& first, uint32_t most) {
     Context& context = call.context;
     // A single request needs no window.
     if (call.input.size() == first.head_bytes) {
-        run_one(call, first.request, context.key(first.request.key));
+        run_one(call, first.request, context.router.key(first.request.key));
         call.consume(first.head_bytes);
         context.counters.get_cmds.add(1);
         call.progress.requests++;
@@ -198,7 +198,7 @@ void run_gets(Call& call, const BinaryParse& first, uint32_t most) {
 
 void run_touch(Call& call, const BinaryRequest& request) {
     call.context.counters.cmd_touch.add(1);
-    run_one(call, request, call.context.key(request.key));
+    run_one(call, request, call.context.router.key(request.key));
 }
 
 }  // namespace farcached::daemon::binary

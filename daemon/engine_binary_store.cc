@@ -75,9 +75,9 @@ void show_store(Context& context, int fd, std::string_view key, const BinaryPars
                     {mode_of(context, request), parse.value_bytes, context.seconds(request.exptime)}, reply);
 }
 
-class StoreHalf {
+class StoreCompletion {
   public:
-    StoreHalf(const Answering& to, std::string_view key, const BinaryParse& parse, std::string_view)
+    StoreCompletion(const ReplyTarget& to, std::string_view key, const BinaryParse& parse, std::string_view)
         : to_(to), key_(key), parse_(parse) {}
     void done(StoreReply& reply) {
         const BinaryRequest& request = parse_.request;
@@ -91,14 +91,14 @@ class StoreHalf {
     void unavailable() { answer_unavailable(to_, parse_.request); }
 
   private:
-    Answering to_;
+    ReplyTarget to_;
     std::string_view key_;
     const BinaryParse& parse_;
 };
 
-class DeleteHalf {
+class DeleteCompletion {
   public:
-    DeleteHalf(const Answering& to, std::string_view key, const BinaryRequest& request, std::string_view)
+    DeleteCompletion(const ReplyTarget& to, std::string_view key, const BinaryRequest& request, std::string_view)
         : to_(to), key_(key), request_(request) {}
     void done(const DeleteReply& reply) {
         Context& context = to_.context;
@@ -117,14 +117,14 @@ class DeleteHalf {
     void unavailable() { answer_unavailable(to_, request_); }
 
   private:
-    Answering to_;
+    ReplyTarget to_;
     std::string_view key_;
     const BinaryRequest& request_;
 };
 
-class ArithHalf {
+class ArithCompletion {
   public:
-    ArithHalf(const Answering& to, std::string_view key, const BinaryRequest& request, std::string_view)
+    ArithCompletion(const ReplyTarget& to, std::string_view key, const BinaryRequest& request, std::string_view)
         : to_(to), key_(key), request_(request) {}
     void done(const ArithReply& reply);
     void unavailable() { answer_unavailable(to_, request_); }
@@ -132,12 +132,12 @@ class ArithHalf {
   private:
     void count(const ArithReply& reply);
 
-    Answering to_;
+    ReplyTarget to_;
     std::string_view key_;
     const BinaryRequest& request_;
 };
 
-void ArithHalf::count(const ArithReply& reply) {
+void ArithCompletion::count(const ArithReply& reply) {
     Context& context = to_.context;
     const bool decrement = request_.verb == BinaryVerb::decr;
     if (reply.status == ArithReply::Status::ok) {
@@ -150,7 +150,7 @@ void ArithHalf::count(const ArithReply& reply) {
     }
 }
 
-void ArithHalf::done(const ArithReply& reply) {
+void ArithCompletion::done(const ArithReply& reply) {
     const BinaryRequest& request = request_;
     count(reply);
     switch (reply.status) {
@@ -177,9 +177,9 @@ void refuse_too_large(Call& call, const BinaryParse& parse) {
     reply.status = StoreReply::Status::too_large;
     show_store(call.context, call.session.fd, request.key, parse, reply);
     if (request.verb == BinaryVerb::set) {
-        const protocol::ForgetOp op{call.context.key(request.key)};
+        const protocol::ForgetOp op{call.context.router.key(request.key)};
         watch_lookup(call, op.key);
-        ask<ForgetHalf>(call, op, NoRecord());
+        ask<ForgetCompletion>(call, op, NoRecord());
     }
     answer_store(call.out, request, reply);
 }
@@ -187,7 +187,7 @@ void refuse_too_large(Call& call, const BinaryParse& parse) {
 // An incomplete value: the session or the node waits for the rest.
 void await_value(Call& call, const BinaryParse& parse) {
     const std::string_view head = call.input.substr(0, parse.head_bytes), here = call.input.substr(parse.head_bytes);
-    const protocol::Key key = call.context.key(parse.request.key);
+    const protocol::Key key = call.context.router.key(parse.request.key);
     if (begin_pending(call.context, call.session, key, head, here, parse.value_bytes, /* tail_bytes= */ 0))
         call.consume(call.input.size());
     else
@@ -199,7 +199,7 @@ void await_value(Call& call, const BinaryParse& parse) {
 bool run_store(Call& call, const BinaryParse& parse) {
     Context& context = call.context;
     const BinaryRequest& request = parse.request;
-    const bool refused = context.too_large(request.key.size(), parse.value_bytes);
+    const bool refused = context.router.too_large(request.key.size(), parse.value_bytes);
     const uint64_t total_bytes = parse.head_bytes + uint64_t(parse.value_bytes);
     if (!refused && call.pending == nullptr && call.input.size() < total_bytes) {
         await_value(call, parse);
@@ -212,7 +212,7 @@ bool run_store(Call& call, const BinaryParse& parse) {
         StoreOp op;
         op.mode = mode_of(context, request);
         if (compares(context, request)) op.cas_compare = request.cas;
-        op.key = context.key(request.key);
+        op.key = context.router.key(request.key);
         op.value = call.pending != nullptr ? call.pending->upload->value()
                                            : call.input.substr(parse.head_bytes, parse.value_bytes);
         op.flags = request.flags;
@@ -220,8 +220,8 @@ bool run_store(Call& call, const BinaryParse& parse) {
         // As memcached: a set without room must not leave the old value behind.
         op.forget = request.verb == BinaryVerb::set;
         watch_lookup(call, op.key);
-        if (extends(request.verb)) context.record_accesses();
-        ask<StoreHalf>(call, op, parse);
+        if (extends(request.verb)) context.router.record_accesses(context.now);
+        ask<StoreCompletion>(call, op, parse);
     }
     call.consume(parse.head_bytes);
     if (call.pending == nullptr) call.swallow(parse.value_bytes);
@@ -232,16 +232,16 @@ void run_delete(Call& call, const BinaryRequest& request) {
     Context& context = call.context;
     if (context.options.detail_enabled) context.admin.detail_delete(request.key);
     protocol::DeleteOp op;
-    op.key = context.key(request.key);
+    op.key = context.router.key(request.key);
     if (request.cas != 0) op.cas_compare = request.cas;
     watch_lookup(call, op.key);
-    ask<DeleteHalf>(call, op, request);
+    ask<DeleteCompletion>(call, op, request);
 }
 
 void run_arith(Call& call, const BinaryRequest& request) {
     Context& context = call.context;
     protocol::ArithOp op;
-    op.key = context.key(request.key);
+    op.key = context.router.key(request.key);
     op.decrement = request.verb == BinaryVerb::decr;
     op.delta = request.delta;
     if (request.exptime != protocol::binary_no_create) {
@@ -250,8 +250,8 @@ void run_arith(Call& call, const BinaryRequest& request) {
     }
     if (request.cas != 0) op.cas_compare = request.cas;
     watch_lookup(call, op.key);
-    context.record_accesses();
-    ask<ArithHalf>(call, op, request);
+    context.router.record_accesses(context.now);
+    ask<ArithCompletion>(call, op, request);
 }
 
 }  // namespace farcached::daemon::binary

@@ -15,9 +15,9 @@ constexpr MetaSet shown_by_ms("kcs");
 constexpr MetaSet shown_by_ma("kct");
 
 // The completion of a peek at the time left before a touch.
-class TtlHalf {
+class TtlCompletion {
   public:
-    TtlHalf(const Answering& to, std::string_view, NoRecord, std::string_view) : to_(to) {
+    TtlCompletion(const ReplyTarget& to, std::string_view, NoRecord, std::string_view) : to_(to) {
         to_.carry->ttl_s.reset();
     }
     bool wants_value() const { return false; }
@@ -29,7 +29,7 @@ class TtlHalf {
     void unavailable() {}
 
   private:
-    Answering to_;
+    ReplyTarget to_;
 };
 
 }  // namespace
@@ -92,12 +92,12 @@ int64_t vivified_ttl(const Meta& meta) {
     return exptime == never_expires ? -1 : seconds_left(exptime, meta.context().now);
 }
 
-void ask_old_ttl(const Asker& asker, const protocol::Key& key, MetaAsked& asked) {
+void ask_old_ttl(const Submitter& asker, const protocol::Key& key, MetaRecord& asked) {
     if (!asked_before(asked.flags, 't', 'T')) return;
     protocol::GetOp op;
     op.key = key;
     op.peek = true;
-    asked.ttl_follows = !ask_get<TtlHalf>(asker, op, NoRecord());
+    asked.ttl_follows = !ask_get<TtlCompletion>(asker, op, NoRecord());
     asked.old_ttl_s = asker.carry->ttl_s;
 }
 
@@ -163,9 +163,9 @@ void reply_store(const Meta& meta, uint32_t value_bytes, const protocol::StoreRe
     reply_line(meta, status, shown);
 }
 
-class MsHalf {
+class MsCompletion {
   public:
-    MsHalf(const Answering& to, std::string_view key, const MetaAsked& asked, std::string_view)
+    MsCompletion(const ReplyTarget& to, std::string_view key, const MetaRecord& asked, std::string_view)
         : meta_{to, key, asked.flags}, shown_(asked.shown) {}
     void done(protocol::StoreReply& reply) {
         count_store(meta_.context(), meta_.to.fd, meta_.key, shown_, reply);
@@ -178,45 +178,45 @@ class MsHalf {
     const StoreShown& shown_;
 };
 
-Turn run_ms(Call& call, const protocol::TextParse& parse) {
+Step run_ms(Call& call, const protocol::TextParse& parse) {
     const protocol::TextRequest& request = parse.request;
     MetaCall of(call, request);
     if (!of.flags().error.empty()) {
         call.progress.consumed += parse.line_bytes;
         call.session.swallow = request.value_bytes + 2;
         say(call.out, of.flags().error);
-        return Turn::done;
+        return Step::done;
     }
-    if (call.context.too_large(of.key.size(), request.value_bytes)) {
+    if (call.context.router.too_large(of.key.size(), request.value_bytes)) {
         call.progress.consumed += parse.line_bytes;
         // In every mode, unlike the classic commands.
         refuse_too_large(call, store_op(of), /* forget= */ true, request.value_bytes);
         say(call.out, "SERVER_ERROR object too large for cache");
-        return Turn::done;
+        return Step::done;
     }
     const protocol::ValueParse value = take_value(call, parse, of.key);
-    if (value.status == protocol::ValueParse::Status::need_more) return Turn::wait;
+    if (value.status == protocol::ValueParse::Status::need_more) return Step::wait;
     call.progress.consumed += value.total_bytes;
     if (value.status == protocol::ValueParse::Status::bad_chunk) {
         count_bad_chunk(call.context, of.key, request.value_bytes);
         say(call.out, "CLIENT_ERROR bad data chunk");
-        return Turn::done;
+        return Step::done;
     }
     StoreOp op = store_op(of);
     op.value = value.value;
     op.forget = true;  // in every mode, unlike the classic commands
     watch_lookup(call, op.key);
-    if (extends(op.mode)) call.context.record_accesses();
+    if (extends(op.mode)) call.context.router.record_accesses(call.context.now);
     of.asked.shown = shown_of(op);
-    ask<MsHalf>(call, op, of.asked, of.flags().words);
-    return Turn::done;
+    ask<MsCompletion>(call, op, of.asked, of.flags().words);
+    return Step::done;
 }
 
 // ---- md, ma -----------------------------------------------------------------------------------
 
-class MdHalf {
+class MdCompletion {
   public:
-    MdHalf(const Answering& to, std::string_view key, const MetaAsked& asked, std::string_view)
+    MdCompletion(const ReplyTarget& to, std::string_view key, const MetaRecord& asked, std::string_view)
         : meta_{to, key, asked.flags} {}
     void done(const protocol::DeleteReply& reply) {
         using Status = protocol::DeleteReply::Status;
@@ -252,8 +252,8 @@ void run_md(const MetaCall& of) {
     op.invalidate = flags.has('I');
     op.remove_value = flags.has('x');
     watch_lookup(of.call, op.key);
-    if (op.invalidate) of.call.context.record_accesses();
-    ask<MdHalf>(of.call, op, of.asked, flags.words);
+    if (op.invalidate) of.call.context.router.record_accesses(of.call.context.now);
+    ask<MdCompletion>(of.call, op, of.asked, flags.words);
 }
 
 void reply_number(const Meta& meta, const protocol::ArithReply& reply, int64_t ttl_s) {
@@ -275,9 +275,9 @@ void reply_number(const Meta& meta, const protocol::ArithReply& reply, int64_t t
 
 bool decrements(const MetaFlags& flags) { return flags.mode == 'D' || flags.mode == '-'; }
 
-class MaHalf {
+class MaCompletion {
   public:
-    MaHalf(const Answering& to, std::string_view key, const MetaAsked& asked, std::string_view)
+    MaCompletion(const ReplyTarget& to, std::string_view key, const MetaRecord& asked, std::string_view)
         : meta_{to, key, asked.flags}, old_ttl_(old_ttl_s(to, asked)) {}
     void done(const protocol::ArithReply& reply);
     void unavailable() { answer_unavailable(meta_.to, /* noreply= */ false); }
@@ -287,7 +287,7 @@ class MaHalf {
     std::optional<int64_t> old_ttl_;
 };
 
-void MaHalf::done(const protocol::ArithReply& reply) {
+void MaCompletion::done(const protocol::ArithReply& reply) {
     using Status = protocol::ArithReply::Status;
     Context& context = meta_.context();
     OutBuffer& out = meta_.to.out;
@@ -325,23 +325,23 @@ void run_ma(MetaCall& of) {
     op.touch = meta.seconds_if('T', flags.ttl);
     op.key_binary = flags.has('b');
     watch_lookup(of.call, op.key);
-    Carry carry;
-    const Asker asker{of.call.context, of.call.session, of.call.out, &carry};
+    ReplyContext carry;
+    const Submitter asker{of.call.context, of.call.session, of.call.out, &carry};
     ask_old_ttl(asker, op.key, of.asked);
-    asker.context.record_accesses();
-    ask<MaHalf>(asker, op, of.asked, flags.words);
+    asker.context.router.record_accesses(asker.context.now);
+    ask<MaCompletion>(asker, op, of.asked, flags.words);
 }
 
 }  // namespace
 
-Turn run_meta(Call& call, const protocol::TextParse& parse) {
+Step run_meta(Call& call, const protocol::TextParse& parse) {
     TextVerb verb = parse.request.verb;
     if (verb == TextVerb::ms) return run_ms(call, parse);
     call.progress.consumed += parse.line_bytes;
     MetaCall of(call, parse.request);
     if (!of.flags().error.empty()) {
         say(call.out, verb == TextVerb::me ? protocol::bad_format : of.flags().error);
-        return Turn::done;
+        return Step::done;
     }
     switch (verb) {
         case TextVerb::mg: run_mg(of); break;
@@ -349,7 +349,7 @@ Turn run_meta(Call& call, const protocol::TextParse& parse) {
         case TextVerb::ma: run_ma(of); break;
         default: run_me(of); break;
     }
-    return Turn::done;
+    return Step::done;
 }
 
 }  // namespace farcached::daemon::text

@@ -25,7 +25,7 @@ std::string_view flags_of_me(std::string_view words);
 
 // A meta command as its completion needs it.
 struct Meta {
-    Answering to;
+    ReplyTarget to;
     std::string_view key;
     const MetaFlags& flags;  // `words` among them
 
@@ -42,11 +42,12 @@ struct Meta {
 };
 
 // The record of a command for its completion.
-struct MetaAsked {
+struct MetaRecord {
     MetaFlags flags;
     StoreShown shown;                  // ms
     std::optional<int64_t> old_ttl_s;  // mg, ma with t before T
     bool ttl_follows = false;          // an earlier answer leaves old_ttl_s in the carry
+    void restore(std::string_view, std::string_view words) { flags.words = words; }
 };
 
 // A command under submission. `key` is decoded if it was base64.
@@ -54,7 +55,7 @@ struct MetaCall {
     Call& call;
     std::string_view key;
     char decoded[limits::key_bytes_max];
-    MetaAsked asked;
+    MetaRecord asked;
 
     MetaCall(Call& c, const protocol::TextRequest& request)
         : call(c), key(request.key), asked{flags_of(request), {}, std::nullopt, false} {}
@@ -64,8 +65,8 @@ struct MetaCall {
         return protocol::parse_meta_flags(request.verb, words, key, decoded);
     }
     const MetaFlags& flags() const { return asked.flags; }
-    Meta meta() const { return {call.answering(), key, asked.flags}; }
-    protocol::Key hashed_key() const { return call.context.key(key); }
+    Meta meta() const { return {call.target(), key, asked.flags}; }
+    protocol::Key hashed_key() const { return call.context.router.key(key); }
 };
 
 inline char* write_text(char* to, std::string_view text) {
@@ -90,8 +91,8 @@ std::optional<NodeSeconds> vivify_exptime(const Meta& meta);
 int64_t vivified_ttl(const Meta& meta);
 
 // `t` before `T` shows the time left before this touch: submits a get for it if needed. asker.carry is set.
-void ask_old_ttl(const Asker& asker, const protocol::Key& key, MetaAsked& asked);
-inline std::optional<int64_t> old_ttl_s(const Answering& to, const MetaAsked& asked) {
+void ask_old_ttl(const Submitter& asker, const protocol::Key& key, MetaRecord& asked);
+inline std::optional<int64_t> old_ttl_s(const ReplyTarget& to, const MetaRecord& asked) {
     return asked.ttl_follows ? to.carry->ttl_s : asked.old_ttl_s;
 }
 

@@ -100,9 +100,9 @@ void get_miss(const Meta& meta, protocol::Miss why) {
     if (!meta.flags.has('q')) reply_bare(meta, "EN");
 }
 
-class MgHalf {
+class MgCompletion {
   public:
-    MgHalf(const Answering& to, std::string_view key, const MetaAsked& asked, std::string_view)
+    MgCompletion(const ReplyTarget& to, std::string_view key, const MetaRecord& asked, std::string_view)
         : meta_{to, key, asked.flags}, old_ttl_(old_ttl_s(to, asked)), hit_(meta_) {}
     bool wants_value() const { return meta_.flags.has('v'); }
     template <class ItemSeen>
@@ -161,12 +161,12 @@ void run_mg(MetaCall& of) {
     const MetaFlags& flags = of.flags();
     const protocol::Key key = of.hashed_key();
     if (flags.set.within(plain_flags)) {
-        ask_plain_get<MgHalf>(of.call, key, /* tokens_matter= */ true, of.asked, flags.words);
+        ask_plain_get<MgCompletion>(of.call, key, /* tokens_matter= */ true, of.asked, flags.words);
         return;
     }
     const Meta meta = of.meta();
-    Carry carry;
-    const Asker asker{of.call.context, of.call.session, of.call.out, &carry};
+    ReplyContext carry;
+    const Submitter asker{of.call.context, of.call.session, of.call.out, &carry};
     ask_old_ttl(asker, key, of.asked);
     protocol::GetOp op;
     op.key = key;
@@ -178,16 +178,16 @@ void run_mg(MetaCall& of) {
     op.recache_first = asked_before(flags, 'R', 'T');
     op.cas_set = meta.number_if('E', flags.cas_set);
     op.key_binary = flags.has('b');
-    ask_get<MgHalf>(asker, op, of.asked, flags.words);
+    ask_get<MgCompletion>(asker, op, of.asked, flags.words);
 }
 
 // ---- me ---------------------------------------------------------------------------------------
 
 namespace {
 
-class MeHalf {
+class MeCompletion {
   public:
-    MeHalf(const Answering& to, std::string_view key, NoRecord, std::string_view) : to_(to), key_(key) {}
+    MeCompletion(const ReplyTarget& to, std::string_view key, NoRecord, std::string_view) : to_(to), key_(key) {}
     bool wants_value() const { return false; }
     char* value_at(const protocol::ItemMeta&) { return nullptr; }
     void done(const protocol::GetReply& reply);
@@ -197,11 +197,11 @@ class MeHalf {
     }
 
   private:
-    Answering to_;
+    ReplyTarget to_;
     std::string_view key_;
 };
 
-void MeHalf::done(const protocol::GetReply& reply) {
+void MeCompletion::done(const protocol::GetReply& reply) {
     OutBuffer& out = to_.out;
     if (reply.status != protocol::GetReply::Status::hit) return say(out, "EN");
     const protocol::ItemMeta& item = reply.meta;
@@ -230,7 +230,7 @@ void run_me(const MetaCall& of) {
     op.key = of.hashed_key();
     op.peek = true;
     watch_lookup(of.call, op.key);
-    ask_get<MeHalf>(of.call, op, NoRecord());
+    ask_get<MeCompletion>(of.call, op, NoRecord());
 }
 
 }  // namespace farcached::daemon::text

@@ -19,7 +19,7 @@ namespace {
 using protocol::TextParse;
 using protocol::TextVerb;
 
-Turn execute(Call& call, const TextParse& parse) {
+Step execute(Call& call, const TextParse& parse) {
     const protocol::TextRequest& request = parse.request;
     switch (request.verb) {
         case TextVerb::get:
@@ -39,7 +39,7 @@ Turn execute(Call& call, const TextParse& parse) {
         case TextVerb::me: return run_meta(call, parse);
         default: break;
     }
-    Turn turn = Turn::done;
+    Step turn = Step::done;
     switch (request.verb) {
         case TextVerb::mn: say(call.out, "MN"); break;
         case TextVerb::del: run_delete(call, request); break;
@@ -48,30 +48,30 @@ Turn execute(Call& call, const TextParse& parse) {
         case TextVerb::touch: run_touch(call, request); break;
         default: turn = run_admin(call, request); break;
     }
-    if (turn != Turn::wait) call.progress.consumed += parse.line_bytes;
+    if (turn != Step::wait) call.progress.consumed += parse.line_bytes;
     return turn;
 }
 
-Turn take_request(Call& call) {
+Step take_request(Call& call) {
     TextParse parse = protocol::parse_text(call.input);
     switch (parse.status) {
-        case TextParse::Status::need_more: return Turn::wait;
+        case TextParse::Status::need_more: return Step::wait;
         case TextParse::Status::request:
         case TextParse::Status::keys: return execute(call, parse);
         case TextParse::Status::error:
             if (!parse.error.empty()) say(call.out, parse.error);
             call.session.swallow = uint32_t(parse.swallow);
             call.progress.consumed += parse.line_bytes;
-            return Turn::done;
+            return Step::done;
         case TextParse::Status::close: break;
     }
     call.progress.consumed += call.input.size();
     call.progress.next = Next::close;
-    return Turn::stop;
+    return Step::stop;
 }
 
 // Continues a set whose value arrives in the node. False: incomplete.
-bool go_on_with_pending(const Asker& asker, std::string_view input, Progress& progress) {
+bool go_on_with_pending(const Submitter& asker, std::string_view input, Progress& progress) {
     progress.consumed += feed_pending(*asker.session.pending, input.substr(progress.consumed));
     if (!is_whole(*asker.session.pending)) return false;
     const std::unique_ptr<PendingSet> set = std::move(asker.session.pending);
@@ -79,8 +79,8 @@ bool go_on_with_pending(const Asker& asker, std::string_view input, Progress& pr
     Call call{asker, set->head, within_head, set.get()};
     call.upload = set->upload.get();
     const size_t answered = asker.out.size();
-    const Turn turn = take_request(call);
-    CHECK(turn == Turn::done);
+    const Step turn = take_request(call);
+    CHECK(turn == Step::done);
     progress.requests++;
     if (asker.context.options.trace) {
         trace_request(asker.session.fd, set->head);
@@ -132,15 +132,15 @@ Progress run_text(Context& context, SessionState& session, std::string_view inpu
             if (gets != 0) continue;
         }
         const size_t answered = out.size();
-        text::Turn turn = in_line ? text::continue_get_line(call) : text::take_request(call);
-        if (turn == text::Turn::wait) break;
+        text::Step turn = in_line ? text::continue_get_line(call) : text::take_request(call);
+        if (turn == text::Step::wait) break;
         if (trace) [[unlikely]] {
             if (!in_line) trace_request(session.fd, call.input);
             trace_reply(session.fd, std::string_view(out.data(), out.size()).substr(answered));
         }
         spent++;
         if (session.line.kind == GetLine::Kind::none) progress.requests++;
-        if (turn == text::Turn::stop) break;
+        if (turn == text::Step::stop) break;
     }
     context.counters.requests.add(progress.requests);
     return progress;

@@ -15,14 +15,14 @@
 namespace farcached::daemon::text {
 
 // The loop's view of one request.
-struct Call : Asker {
+struct Call : Submitter {
     std::string_view input;       // from the request's first byte
     Progress& progress;
     const PendingSet* pending = nullptr;  // `input` is its head, and its value is complete
 };
 
 // The outcome of a request.
-enum class Turn : uint8_t {
+enum class Step : uint8_t {
     done,       // executed or refused; progress.consumed covers it
     wait,       // needs more bytes, and consumed nothing or the finished part of a get line;
                 // or needs earlier answers (Next::hold)
@@ -57,7 +57,7 @@ inline int64_t seconds_left(NodeSeconds exptime, NodeSeconds now) {
 constexpr std::string_view unavailable_words = "SERVER_ERROR unavailable";
 
 // A mutation without an answer. Meta has no noreply: its quiet clients get the error, too.
-inline void answer_unavailable(const Answering& to, bool noreply) {
+inline void answer_unavailable(const ReplyTarget& to, bool noreply) {
     to.context.counters.change_unavailable.add(1);
     say_unless(noreply, to.out, unavailable_words);
 }
@@ -66,8 +66,8 @@ inline void answer_unavailable(const Answering& to, bool noreply) {
 // A batch of consecutive single-key gets, with a common prefetch. Executes at most `most`, while the output is not full;
 // returns the number.
 uint32_t run_plain_gets(Call& call, uint32_t most);
-Turn run_get(Call& call, const protocol::TextParse& parse);
-Turn continue_get_line(Call& call);
+Step run_get(Call& call, const protocol::TextParse& parse);
+Step continue_get_line(Call& call);
 void run_touch(Call& call, const protocol::TextRequest& request);
 // Counts a miss by its reason.
 void count_miss(Context& context, protocol::Miss why);
@@ -75,7 +75,7 @@ void count_miss(Context& context, protocol::Miss why);
 // ---- engine_text_store.cc ---------------------------------------------------------------------
 // The value behind the line at the front. need_more: the session or the node waits for it.
 protocol::ValueParse take_value(Call& call, const protocol::TextParse& parse, std::string_view key);
-Turn run_store(Call& call, const protocol::TextParse& parse);
+Step run_store(Call& call, const protocol::TextParse& parse);
 void run_delete(Call& call, const protocol::TextRequest& request);
 void run_arith(Call& call, const protocol::TextRequest& request);
 // The announced value is too large: discards it.
@@ -88,9 +88,9 @@ void count_store(Context& context, int fd, std::string_view key, const StoreShow
 void count_arith(Context& context, bool decrement, const protocol::ArithReply& reply);
 
 // ---- engine_text_admin.cc ---------------------------------------------------------------------
-Turn run_admin(Call& call, const protocol::TextRequest& request);
+Step run_admin(Call& call, const protocol::TextRequest& request);
 
 // ---- engine_meta.cc ---------------------------------------------------------------------------
-Turn run_meta(Call& call, const protocol::TextParse& parse);
+Step run_meta(Call& call, const protocol::TextParse& parse);
 
 }  // namespace farcached::daemon::text

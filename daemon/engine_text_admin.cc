@@ -24,20 +24,21 @@ bool pipelined(const Call& call) {
     return call.progress.requests != 0 || !call.out.empty();
 }
 
-struct FlushAsked {
+struct FlushRecord {
     bool noreply;
+    void restore(std::string_view, std::string_view) {}  // no views
 };
 
-class FlushHalf {
+class FlushCompletion {
   public:
-    FlushHalf(const Answering& to, std::string_view, const FlushAsked& asked, std::string_view)
+    FlushCompletion(const ReplyTarget& to, std::string_view, const FlushRecord& asked, std::string_view)
         : to_(to), asked_(asked) {}
     void done(const protocol::DoneReply&) { say_unless(asked_.noreply, to_.out, "OK"); }
     void unavailable() { answer_unavailable(to_, asked_.noreply); }
 
   private:
-    Answering to_;
-    FlushAsked asked_;
+    ReplyTarget to_;
+    FlushRecord asked_;
 };
 
 void flush_all(Call& call, const TextRequest& request) {
@@ -54,7 +55,7 @@ void flush_all(Call& call, const TextRequest& request) {
     const bool at_once = delay <= 0 || when <= context.now;
     protocol::FlushOp op;
     if (!at_once) op.at = when;
-    ask<FlushHalf>(call, op, FlushAsked{request.noreply});
+    ask<FlushCompletion>(call, op, FlushRecord{request.noreply});
     context.admin.flushed(at_once ? context.now : when);
 }
 
@@ -88,9 +89,9 @@ void reload(Call& call, const TextRequest& request) {
     say(call.out, "OK");
 }
 
-class PrefixHalf {
+class PrefixCompletion {
   public:
-    PrefixHalf(const Answering& to, std::string_view, NoRecord, std::string_view) : to_(to) {}
+    PrefixCompletion(const ReplyTarget& to, std::string_view, NoRecord, std::string_view) : to_(to) {}
     void done(const protocol::DoneReply&) { say(to_.out, "OK"); }
     void unavailable() {
         to_.context.counters.change_unavailable.add(1);
@@ -99,7 +100,7 @@ class PrefixHalf {
     }
 
   private:
-    Answering to_;
+    ReplyTarget to_;
 };
 
 void delete_prefix(Call& call, const TextRequest& request) {
@@ -109,12 +110,13 @@ void delete_prefix(Call& call, const TextRequest& request) {
         return say(call.out, "CLIENT_ERROR usage: delete_prefix PREFIX, which is one word of at most 250 bytes");
     Context& context = call.context;
     context.counters.cmd_delete_prefix.add(1);
-    if (context.backend == nullptr && !context.node.delete_prefix(prefix, context.now))
-        return say(call.out, "SERVER_ERROR too many prefixes wait to be swept; try again later");
-    if (context.backend == nullptr) return say(call.out, "OK");
+    if (LocalPeer* peer = context.router.local(); peer != nullptr) {
+        const bool deleted = peer->node().delete_prefix(prefix, context.now);
+        return say(call.out, deleted ? "OK" : "SERVER_ERROR too many prefixes wait to be swept; try again later");
+    }
     protocol::FlushOp op;
     op.prefix = prefix;
-    ask<PrefixHalf>(call, op, NoRecord{});
+    ask<PrefixCompletion>(call, op, NoRecord{});
 }
 
 struct WatchWord {
@@ -151,7 +153,7 @@ bool parse_watch(std::string_view args, uint32_t& flags) {
     return true;
 }
 
-Turn watch(Call& call, const TextRequest& request) {
+Step watch(Call& call, const TextRequest& request) {
     std::string_view refusal;
     if (!call.context.options.watch_enabled)
         refusal = "CLIENT_ERROR watch commands not allowed";
@@ -161,10 +163,10 @@ Turn watch(Call& call, const TextRequest& request) {
         refusal = "ERROR";
     if (!refusal.empty()) {
         say(call.out, refusal);
-        return Turn::done;
+        return Step::done;
     }
     call.progress.next = Next::watch;
-    return Turn::stop;
+    return Step::stop;
 }
 
 // "all", "hash", or size classes separated by commas.
@@ -184,13 +186,13 @@ bool parse_dump_classes(std::string_view text, Progress& progress) {
     return true;
 }
 
-Turn dump(Call& call, const TextRequest& request) {
+Step dump(Call& call, const TextRequest& request) {
     std::string_view refusal;
     if (!call.context.options.crawler_enabled)
         refusal = "CLIENT_ERROR lru crawler disabled";
     else if (!call.context.options.dump_enabled)
         refusal = request.mgdump ? "ERROR key dump not allowed" : "ERROR metadump not allowed";
-    else if (call.context.backend != nullptr)
+    else if (call.context.router.local() == nullptr)
         refusal = items_in_nodes;
     else if (pipelined(call))
         refusal = request.mgdump ? "ERROR cannot pipeline other commands before mgdump"
@@ -199,11 +201,11 @@ Turn dump(Call& call, const TextRequest& request) {
         refusal = "BADCLASS invalid class id";
     if (!refusal.empty()) {
         say_unless(request.noreply, call.out, refusal);
-        return Turn::done;
+        return Step::done;
     }
     call.progress.mgdump = request.mgdump;
     call.progress.next = Next::dump;
-    return Turn::stop;
+    return Step::stop;
 }
 
 void tune(Call& call, const TextRequest& request) {
@@ -212,58 +214,58 @@ void tune(Call& call, const TextRequest& request) {
     if (request.noreply) call.out.truncate(before);
 }
 
-// ReplySlot::Turn.
-void take_stats_turn(ReplySlot& slot, const Answering& to) {
+// ReplySlot::Complete.
+void complete_stats(ReplySlot& slot, const ReplyTarget& to) {
     to.context.admin.stats_text(slot.words(), stats_told(slot), to.out);
 }
 
 // Statistics cover all earlier requests of the session, but unanswered ones are not counted: waits for their answers.
-Turn stats(Call& call, const TextRequest& request) {
+Step stats(Call& call, const TextRequest& request) {
     Admin& admin = call.context.admin;
-    if (call.context.backend == nullptr) {
+    if (call.context.router.local() != nullptr) {
         admin.stats_text(request.args, "", call.out);
-        return Turn::done;
+        return Step::done;
     }
     if (!call.session.replies->empty()) {
         call.progress.next = Next::hold;
-        return Turn::wait;
+        return Step::wait;
     }
     if (!admin.stats_ready(request.args)) {
         call.progress.next = Next::yield;
-        return Turn::wait;
+        return Step::wait;
     }
     const StatsNeed need = admin.stats_need(request.args);
     if (need.nodes)
-        ask_stats(call, need, "", request.args, NoRecord{}, &take_stats_turn);
+        ask_stats(call, need, "", request.args, NoRecord{}, &complete_stats);
     else
         admin.stats_text(request.args, "", call.out);
-    return Turn::done;
+    return Step::done;
 }
 
-Turn close(Call& call) {
+Step close(Call& call) {
     call.progress.next = Next::close;
-    return Turn::stop;
+    return Step::stop;
 }
 
 }  // namespace
 
-Turn run_admin(Call& call, const TextRequest& request) {
+Step run_admin(Call& call, const TextRequest& request) {
     switch (request.verb) {
-        case TextVerb::flush_all: flush_all(call, request); return Turn::done;
-        case TextVerb::version: say(call.out, version_line); return Turn::done;
+        case TextVerb::flush_all: flush_all(call, request); return Step::done;
+        case TextVerb::version: say(call.out, version_line); return Step::done;
         case TextVerb::verbosity:
             call.context.admin.verbosity(uint32_t(request.number));
             say_unless(request.noreply, call.out, "OK");
-            return Turn::done;
+            return Step::done;
         case TextVerb::stats: return stats(call, request);
-        case TextVerb::tune: tune(call, request); return Turn::done;
+        case TextVerb::tune: tune(call, request); return Step::done;
         case TextVerb::drain:
-        case TextVerb::undrain: drain(call, request); return Turn::done;
-        case TextVerb::reload: reload(call, request); return Turn::done;
-        case TextVerb::delete_prefix: delete_prefix(call, request); return Turn::done;
+        case TextVerb::undrain: drain(call, request); return Step::done;
+        case TextVerb::reload: reload(call, request); return Step::done;
+        case TextVerb::delete_prefix: delete_prefix(call, request); return Step::done;
         case TextVerb::watch: return watch(call, request);
         case TextVerb::dump: return dump(call, request);
-        case TextVerb::shutdown: return shut_down(call, request) ? close(call) : Turn::done;
+        case TextVerb::shutdown: return shut_down(call, request) ? close(call) : Step::done;
         default: CHECK(request.verb == TextVerb::quit); return close(call);
     }
 }

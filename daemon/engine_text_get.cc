@@ -24,10 +24,11 @@ constexpr uint32_t keys_per_turn = 1024;
 constexpr size_t value_line_bytes_max = 6 + limits::key_bytes_max + 3 * 21 + 2 + 2;
 
 // The record of each key of a line.
-struct AskedOfKey {
+struct KeyRecord {
     bool with_cas;
     bool touching;
     NodeSeconds touch;
+    void restore(std::string_view, std::string_view) {}  // no views
 };
 
 // A VALUE line under construction behind the end of `out`. Not committed before finish().
@@ -97,9 +98,9 @@ class ValueLine {
 }
 
 // The completion of one key of a line.
-class KeyHalf {
+class KeyCompletion {
   public:
-    KeyHalf(const Answering& to, std::string_view key, const AskedOfKey& asked, std::string_view)
+    KeyCompletion(const ReplyTarget& to, std::string_view key, const KeyRecord& asked, std::string_view)
         : to_(to), key_(key), asked_(asked), line_(to.out, key, asked.with_cas) {}
     bool wants_value() const { return true; }
     template <class ItemSeen>
@@ -146,23 +147,23 @@ class KeyHalf {
             tell_get(to_.context, to_.fd, key_, why, line_);
     }
 
-    Answering to_;
+    ReplyTarget to_;
     std::string_view key_;
-    AskedOfKey asked_;
+    KeyRecord asked_;
     ValueLine line_;
     bool lent_ = false;  // and written
 };
 
 // call.carry is set.
-void get_one(const Call& call, const protocol::Key& key, const AskedOfKey& asked) {
+void get_one(const Call& call, const protocol::Key& key, const KeyRecord& asked) {
     if (!asked.touching) {
-        ask_plain_get<KeyHalf>(call, key, /* tokens_matter= */ false, asked);
+        ask_plain_get<KeyCompletion>(call, key, /* tokens_matter= */ false, asked);
         return;
     }
     protocol::GetOp op;
     op.key = key;
     op.touch = asked.touch;
-    ask_get<KeyHalf>(call, op, asked);
+    ask_get<KeyCompletion>(call, op, asked);
 }
 
 // Up to prefetch_window keys, prefetched together before the first is read.
@@ -190,18 +191,18 @@ struct Window {
         }
     }
     void fetch(const Context& context) {
-        for (uint32_t i = 0; i < size; i++) keys[i] = context.key(keys[i].bytes);
-        if (size > 1) context.expect({keys, size});
+        for (uint32_t i = 0; i < size; i++) keys[i] = context.router.key(keys[i].bytes);
+        if (size > 1) context.router.expect({keys, size});
     }
 };
 
-void count_asked(Context& context, const AskedOfKey& asked, uint32_t keys) {
+void count_asked(Context& context, const KeyRecord& asked, uint32_t keys) {
     (asked.touching ? context.counters.cmd_touch : context.counters.get_cmds).add(keys);
 }
 
 // Answers the window's keys until there is no room; returns their number.
-uint32_t answer(Call& call, const Window& window, const AskedOfKey& asked) {
-    Carry carry;
+uint32_t answer(Call& call, const Window& window, const KeyRecord& asked) {
+    ReplyContext carry;
     call.carry = &carry;
     uint32_t i = 0;
     for (; i < window.size; i++) {
@@ -215,7 +216,7 @@ uint32_t answer(Call& call, const Window& window, const AskedOfKey& asked) {
 }
 
 // The end of a line with parked keys, some perhaps unavailable.
-void end_in_turn(ReplySlot&, const Answering& to) {
+void end_in_turn(ReplySlot&, const ReplyTarget& to) {
     say(to.out, to.carry->line_failed ? unavailable_words : "END");
     to.carry->line_failed = false;
 }
@@ -248,22 +249,22 @@ bool end_line(Call& call, GetLine& line, KeyCursor::Step step) {
     return false;
 }
 
-AskedOfKey asked_of(const GetLine& line) {
+KeyRecord asked_of(const GetLine& line) {
     using Kind = GetLine::Kind;
     bool touching = line.kind == Kind::gat || line.kind == Kind::gats;
     return {line.kind == Kind::gets || line.kind == Kind::gats, touching, line.touch};
 }
 
 // Answers the keys in `text`, the front of the session's unfinished line. Returns the consumed bytes.
-size_t answer_keys(Call& call, std::string_view text, Turn& turn) {
+size_t answer_keys(Call& call, std::string_view text, Step& turn) {
     GetLine& line = call.session.line;
-    const AskedOfKey asked = asked_of(line);
+    const KeyRecord asked = asked_of(line);
     KeyCursor cursor(text);
     Window window;
-    turn = Turn::done;
+    turn = Step::done;
     for (uint32_t keys = 0; keys < keys_per_turn; keys += window.size) {
         window.fill(cursor);
-        if (call.context.backend == nullptr || !asked.touching) window.fetch(call.context);
+        if (call.context.router.local() != nullptr || !asked.touching) window.fetch(call.context);
         if (window.size != 0) line.any_key = true;
         uint32_t answered = answer(call, window, asked);
         if (answered < window.size) {
@@ -274,20 +275,21 @@ size_t answer_keys(Call& call, std::string_view text, Turn& turn) {
             if (call.no_room()) break;
             continue;
         }
-        if (window.ended == KeyCursor::Step::need_more) turn = Turn::wait;
+        if (window.ended == KeyCursor::Step::need_more) turn = Step::wait;
         else end_line(call, line, window.ended);
         break;
     }
     return cursor.consumed();
 }
 
-struct TouchAsked {
+struct TouchRecord {
     bool noreply;
+    void restore(std::string_view, std::string_view) {}  // no views
 };
 
-class TouchHalf {
+class TouchCompletion {
   public:
-    TouchHalf(const Answering& to, std::string_view key, const TouchAsked& asked, std::string_view)
+    TouchCompletion(const ReplyTarget& to, std::string_view key, const TouchRecord& asked, std::string_view)
         : to_(to), key_(key), asked_(asked) {}
     bool wants_value() const { return false; }
     char* value_at(const protocol::ItemMeta&) { return nullptr; }
@@ -312,9 +314,9 @@ class TouchHalf {
     }
 
   private:
-    Answering to_;
+    ReplyTarget to_;
     std::string_view key_;
-    TouchAsked asked_;
+    TouchRecord asked_;
 };
 
 }  // namespace
@@ -329,9 +331,9 @@ uint32_t run_plain_gets(Call& call, uint32_t most) {
     size_t ends[Window::size_max];
     window.fill(call.input, most, ends);
     if (window.size == 0) return 0;
-    const AskedOfKey plain{/* with_cas= */ false, /* touching= */ false, never_expires};
+    const KeyRecord plain{/* with_cas= */ false, /* touching= */ false, never_expires};
     window.fetch(call.context);
-    Carry carry;
+    ReplyContext carry;
     call.carry = &carry;
     uint32_t i = 0;
     do {
@@ -345,7 +347,7 @@ uint32_t run_plain_gets(Call& call, uint32_t most) {
     return i;
 }
 
-Turn run_get(Call& call, const protocol::TextParse& parse) {
+Step run_get(Call& call, const protocol::TextParse& parse) {
     const protocol::TextRequest& request = parse.request;
     GetLine& line = call.session.line;
     line = GetLine();
@@ -357,19 +359,19 @@ Turn run_get(Call& call, const protocol::TextParse& parse) {
     }
     line.touch = call.context.seconds(request.exptime);
     call.progress.consumed += size_t(request.args.data() - call.input.data());
-    Turn turn;
+    Step turn;
     call.progress.consumed += answer_keys(call, request.args, turn);
     return turn;
 }
 
-Turn continue_get_line(Call& call) {
+Step continue_get_line(Call& call) {
     GetLine& line = call.session.line;
-    Turn turn;
+    Step turn;
     if (line.kind == GetLine::Kind::discard) {
         bool ended = false;
         call.progress.consumed += protocol::skip_line(call.input, ended);
         if (ended) line = GetLine();
-        return Turn::done;
+        return Step::done;
     }
     call.progress.consumed += answer_keys(call, call.input, turn);
     return turn;
@@ -377,9 +379,9 @@ Turn continue_get_line(Call& call) {
 
 void run_touch(Call& call, const protocol::TextRequest& request) {
     protocol::GetOp op;
-    op.key = call.context.key(request.key);
+    op.key = call.context.router.key(request.key);
     op.touch = call.context.seconds(request.exptime);
-    ask_get<TouchHalf>(call, op, TouchAsked{request.noreply});
+    ask_get<TouchCompletion>(call, op, TouchRecord{request.noreply});
 }
 
 }  // namespace farcached::daemon::text

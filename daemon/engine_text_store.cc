@@ -52,14 +52,15 @@ void count_status(Context& context, StoreOp::Mode mode, const StoreReply& reply)
     if (reply.status == StoreReply::Status::not_found) context.counters.cas_misses.add(1);
 }
 
-struct StoreAsked {
+struct StoreRecord {
     StoreShown shown;
     bool noreply;
+    void restore(std::string_view, std::string_view) {}  // no views
 };
 
-class StoreHalf {
+class StoreCompletion {
   public:
-    StoreHalf(const Answering& to, std::string_view key, const StoreAsked& asked, std::string_view)
+    StoreCompletion(const ReplyTarget& to, std::string_view key, const StoreRecord& asked, std::string_view)
         : to_(to), key_(key), asked_(asked) {}
     void done(StoreReply& reply) {
         count_store(to_.context, to_.fd, key_, asked_.shown, reply);
@@ -68,18 +69,19 @@ class StoreHalf {
     void unavailable() { answer_unavailable(to_, asked_.noreply); }
 
   private:
-    Answering to_;
+    ReplyTarget to_;
     std::string_view key_;
-    StoreAsked asked_;
+    StoreRecord asked_;
 };
 
-struct DeleteAsked {
+struct DeleteRecord {
     bool noreply;
+    void restore(std::string_view, std::string_view) {}  // no views
 };
 
-class DeleteHalf {
+class DeleteCompletion {
   public:
-    DeleteHalf(const Answering& to, std::string_view key, const DeleteAsked& asked, std::string_view)
+    DeleteCompletion(const ReplyTarget& to, std::string_view key, const DeleteRecord& asked, std::string_view)
         : to_(to), key_(key), asked_(asked) {}
     [[gnu::always_inline]] void done(const protocol::DeleteReply& reply) {
         const bool deleted = reply.status == protocol::DeleteReply::Status::deleted;
@@ -94,19 +96,20 @@ class DeleteHalf {
     void unavailable() { answer_unavailable(to_, asked_.noreply); }
 
   private:
-    Answering to_;
+    ReplyTarget to_;
     std::string_view key_;
-    DeleteAsked asked_;
+    DeleteRecord asked_;
 };
 
-struct ArithAsked {
+struct ArithRecord {
     bool decrement;
     bool noreply;
+    void restore(std::string_view, std::string_view) {}  // no views
 };
 
-class ArithHalf {
+class ArithCompletion {
   public:
-    ArithHalf(const Answering& to, std::string_view, const ArithAsked& asked, std::string_view)
+    ArithCompletion(const ReplyTarget& to, std::string_view, const ArithRecord& asked, std::string_view)
         : to_(to), asked_(asked) {}
     [[gnu::always_inline]] void done(const protocol::ArithReply& reply) {
         using Status = protocol::ArithReply::Status;
@@ -128,8 +131,8 @@ class ArithHalf {
     void unavailable() { answer_unavailable(to_, asked_.noreply); }
 
   private:
-    Answering to_;
-    ArithAsked asked_;
+    ReplyTarget to_;
+    ArithRecord asked_;
 };
 
 }  // namespace
@@ -143,7 +146,7 @@ void count_store(Context& context, int fd, std::string_view key, const StoreShow
 }
 
 void count_bad_chunk(Context& context, std::string_view key, uint32_t value_bytes) {
-    class_counters(context, context.node.size_class(key.size(), value_bytes)).cmd_set.add(1);
+    class_counters(context, context.router.size_class(key.size(), value_bytes)).cmd_set.add(1);
 }
 
 void refuse_too_large(Call& call, const StoreOp& op, bool forget, uint32_t value_bytes) {
@@ -153,7 +156,7 @@ void refuse_too_large(Call& call, const StoreOp& op, bool forget, uint32_t value
     watch_store(call.context, call.session.fd, op.key.bytes, shown_of(op), reply);
     if (forget) {
         watch_lookup(call, op.key);
-        ask<ForgetHalf>(call, protocol::ForgetOp{op.key}, NoRecord());
+        ask<ForgetCompletion>(call, protocol::ForgetOp{op.key}, NoRecord());
     }
     call.session.swallow = value_bytes + 2;
 }
@@ -167,36 +170,36 @@ protocol::ValueParse take_value(Call& call, const protocol::TextParse& parse, st
     if (value.status != Status::need_more) return value;
     const std::string_view head = call.input.substr(0, parse.line_bytes), here = call.input.substr(parse.line_bytes);
     constexpr size_t crlf_bytes = 2;
-    if (begin_pending(call.context, call.session, call.context.key(key), head, here, value_bytes, crlf_bytes))
+    if (begin_pending(call.context, call.session, call.context.router.key(key), head, here, value_bytes, crlf_bytes))
         call.progress.consumed += call.input.size();
     else
         call.progress.want = value.total_bytes;
     return value;
 }
 
-Turn run_store(Call& call, const protocol::TextParse& parse) {
+Step run_store(Call& call, const protocol::TextParse& parse) {
     Context& context = call.context;
     const protocol::TextRequest& request = parse.request;
     StoreOp op;
     op.mode = mode_of(request.verb);
-    if (context.too_large(request.key.size(), request.value_bytes)) {
+    if (context.router.too_large(request.key.size(), request.value_bytes)) {
         call.progress.consumed += parse.line_bytes;
-        op.key = context.key(request.key);
+        op.key = context.router.key(request.key);
         refuse_too_large(call, op, op.mode == StoreOp::Mode::set, request.value_bytes);
         if (context.options.detail_enabled) context.admin.detail_set(request.key);
         say_unless(request.noreply, call.out, answer_to(StoreReply::Status::too_large));
-        return Turn::done;
+        return Step::done;
     }
     const protocol::ValueParse value = take_value(call, parse, request.key);
-    if (value.status == protocol::ValueParse::Status::need_more) return Turn::wait;
+    if (value.status == protocol::ValueParse::Status::need_more) return Step::wait;
     call.progress.consumed += value.total_bytes;
     if (context.options.detail_enabled) context.admin.detail_set(request.key);
     if (value.status == protocol::ValueParse::Status::bad_chunk) {
         count_bad_chunk(context, request.key, request.value_bytes);
         say_unless(request.noreply, call.out, "CLIENT_ERROR bad data chunk");
-        return Turn::done;
+        return Step::done;
     }
-    op.key = context.key(request.key);
+    op.key = context.router.key(request.key);
     op.value = value.value;
     op.flags = request.flags;
     op.exptime = context.seconds(request.exptime);
@@ -204,18 +207,18 @@ Turn run_store(Call& call, const protocol::TextParse& parse) {
     // As memcached: a set without room must not leave the old value behind.
     op.forget = op.mode == StoreOp::Mode::set;
     watch_lookup(call, op.key);
-    if (extends(op.mode)) context.record_accesses();
-    ask<StoreHalf>(call, op, StoreAsked{shown_of(op), request.noreply});
-    return Turn::done;
+    if (extends(op.mode)) context.router.record_accesses(context.now);
+    ask<StoreCompletion>(call, op, StoreRecord{shown_of(op), request.noreply});
+    return Step::done;
 }
 
 void run_delete(Call& call, const protocol::TextRequest& request) {
     Context& context = call.context;
     if (context.options.detail_enabled) context.admin.detail_delete(request.key);
     protocol::DeleteOp op;
-    op.key = context.key(request.key);
+    op.key = context.router.key(request.key);
     watch_lookup(call, op.key);
-    ask<DeleteHalf>(call, op, DeleteAsked{request.noreply});
+    ask<DeleteCompletion>(call, op, DeleteRecord{request.noreply});
 }
 
 void count_arith(Context& context, bool decrement, const protocol::ArithReply& reply) {
@@ -230,12 +233,12 @@ void count_arith(Context& context, bool decrement, const protocol::ArithReply& r
 
 void run_arith(Call& call, const protocol::TextRequest& request) {
     protocol::ArithOp op;
-    op.key = call.context.key(request.key);
+    op.key = call.context.router.key(request.key);
     op.decrement = request.verb == TextVerb::decr;
     op.delta = request.number;
     watch_lookup(call, op.key);
-    call.context.record_accesses();
-    ask<ArithHalf>(call, op, ArithAsked{op.decrement, request.noreply});
+    call.context.router.record_accesses(call.context.now);
+    ask<ArithCompletion>(call, op, ArithRecord{op.decrement, request.noreply});
 }
 
 }  // namespace farcached::daemon::text

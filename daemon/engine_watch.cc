@@ -54,7 +54,7 @@ int64_t ttl_of(NodeSeconds exptime, NodeSeconds now) {
 // The result of a peek, for watchers only: without an answer there is no line.
 class Lookup {
   public:
-    Lookup(const Answering& to, std::string_view key, NoRecord, std::string_view) : to_(to), key_(key) {}
+    Lookup(const ReplyTarget& to, std::string_view key, NoRecord, std::string_view) : to_(to), key_(key) {}
     bool wants_value() const { return false; }
     char* value_at(const protocol::ItemMeta&) { return nullptr; }
     void done(const protocol::GetReply& reply) {
@@ -63,7 +63,7 @@ class Lookup {
     void unavailable() {}
 
   private:
-    Answering to_;
+    ReplyTarget to_;
     std::string_view key_;
 };
 
@@ -77,7 +77,7 @@ void get(Context& context, int fd, std::string_view key, Miss why, uint8_t size_
     context.watch.item_get(key, word_of(why), hit ? size_class : 0, fd, hit ? value_len : 0);
 }
 
-void lookup(const Asker& asker, const protocol::Key& key) {
+void lookup(const Submitter& asker, const protocol::Key& key) {
     protocol::GetOp op;
     op.key = key;
     op.peek = true;

@@ -28,7 +28,7 @@ namespace watching {
 
 void get(Context& context, int fd, std::string_view key, protocol::Miss why, uint8_t size_class,
          uint32_t value_len);
-void lookup(const Asker& asker, const protocol::Key& key);
+void lookup(const Submitter& asker, const protocol::Key& key);
 void store(Context& context, int fd, std::string_view key, const StoreShown& shown,
            const protocol::StoreReply& reply);
 
@@ -47,7 +47,7 @@ inline void watch_get(Context& context, int fd, std::string_view key, protocol::
 }
 
 // memcached looks a key up before it changes it, and shows that to watchers of fetchers: call before the change.
-inline void watch_lookup(const Asker& asker, const protocol::Key& key) {
+inline void watch_lookup(const Submitter& asker, const protocol::Key& key) {
     if (!asker.context.watch.wants(watch_fetchers)) [[likely]] return;
     watching::lookup(asker, key);
 }

@@ -111,7 +111,7 @@ HttpAnswer HttpPages::ready() const {
 }
 
 HttpAnswer HttpPages::metrics(const std::string& accept, const std::string& told) const {
-    const Sample sample = take_sample(parts_.node, parts_.server, parts_.watch, parts_.crawler);
+    const Sample sample = take_sample(parts_.embedded, parts_.server, parts_.watch);
     const std::vector<NodeNumbers> nodes = read_numbers(told);
     MetricsText text("farcached_");
     write_metrics(text, {sample, parts_.server.nodes(), nodes, parts_.version});
@@ -121,7 +121,7 @@ HttpAnswer HttpPages::metrics(const std::string& accept, const std::string& told
 }
 
 HttpAnswer HttpPages::status(const std::string& told) const {
-    Sample sample = take_sample(parts_.node, parts_.server, parts_.watch, parts_.crawler);
+    Sample sample = take_sample(parts_.embedded, parts_.server, parts_.watch);
     const std::vector<NodeNumbers> nodes = read_numbers(told);
     return {200, "application/json",
             status_json({sample, parts_.server.nodes(), nodes, parts_.version}, not_ready()), {}};

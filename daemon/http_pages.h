@@ -25,7 +25,6 @@
 
 #include "daemon/server.h"
 #include "daemon/stats_sample.h"
-#include "node/crawler.h"
 #include "process/http_listener.h"
 
 struct bufferevent;
@@ -36,10 +35,9 @@ class HttpPages {
   public:
     // All outlive this; `base` is the listener's.
     struct Parts {
-        const node::Node& node;
+        const Embedded* embedded;  // nullptr in front of nodes
         Server& server;
         const WatchHub& watch;
-        const node::Crawler& crawler;
         event_base* base;
         std::string version;
     };

@@ -30,12 +30,14 @@ std::vector<std::string> lines_of(const conf::Problem& problem) {
 }
 
 void change_crawler(const Running& running, const conf::CrawlerSettings& from, const conf::CrawlerSettings& to) {
-    if (from.sleep_us != to.sleep_us) running.crawler.set_sleep(to.sleep_us);
-    if (from.items_max != to.items_max) running.crawler.set_to_crawl(to.items_max);
+    if (running.embedded == nullptr) return;
+    node::Crawler& crawler = running.embedded->crawler;
+    if (from.sleep_us != to.sleep_us) crawler.set_sleep(to.sleep_us);
+    if (from.items_max != to.items_max) crawler.set_to_crawl(to.items_max);
     if (from.enabled == to.enabled) return;
-    if (!to.enabled) running.crawler.disable();
-    else if (!running.crawler.enabled()) (void)running.crawler.enable();
-    running.engine.crawler_enabled = running.crawler.enabled();
+    if (!to.enabled) crawler.disable();
+    else if (!crawler.enabled()) (void)crawler.enable();
+    running.engine.crawler_enabled = crawler.enabled();
 }
 
 void change_commands(EngineOptions& engine, const conf::AdminSettings& from, const conf::AdminSettings& to) {
@@ -100,8 +102,8 @@ std::vector<std::string> change(const Running& running, const conf::Settings& fr
     Server::OwnedChange of_workers = running.server.make_change(live);
     const AdminOptions shown_before = admin_options(from), shown = admin_options(to);
     if (conf::Refusal refusal = raise_limits(to)) return lines_of(*refusal);
-    const bool resize = running.nodes == nullptr && from.memory.bytes_max != to.memory.bytes_max;
-    if (resize && !running.node.set_memory_limit(to.memory.bytes_max, process::node_now()))
+    const bool resize = running.embedded != nullptr && from.memory.bytes_max != to.memory.bytes_max;
+    if (resize && !running.embedded->node.set_memory_limit(to.memory.bytes_max, process::node_now()))
         return {"memory-limit: " + std::to_string(to.memory.bytes_max >> 20) +
                 " megabytes are more than was reserved at the start, or too few; a restart may take them"};
 

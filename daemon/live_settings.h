@@ -8,19 +8,17 @@
 #include "conf/settings.h"
 #include "daemon/admin.h"
 #include "daemon/engine.h"
+#include "daemon/embedded.h"
 #include "daemon/nodes.h"
 #include "daemon/server.h"
-#include "node/crawler.h"
-#include "node/node.h"
 
 namespace farcached::daemon {
 
 // All outlive the calls.
 struct Running {
-    node::Node& node;
-    Nodes* nodes;  // nullptr: only the embedded node
+    Embedded* embedded;  // nullptr in front of nodes
+    Nodes* nodes;  // nullptr with an embedded node
     Server& server;
-    node::Crawler& crawler;
     EngineOptions& engine;
     AdminImpl& admin;
 };

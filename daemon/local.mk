@@ -9,6 +9,7 @@ daemon_libdaemon_a_SOURCES = \
 	daemon/detail.h \
 	daemon/dump.cc \
 	daemon/dump.h \
+	daemon/embedded.h \
 	daemon/hot_keys.cc \
 	daemon/hot_keys.h \
 	daemon/space_saving.cc \
@@ -33,10 +34,15 @@ daemon_libdaemon_a_SOURCES = \
 	daemon/pointer_survey.h \
 	daemon/proxy_events.cc \
 	daemon/proxy_events.h \
-	daemon/remote_backend.cc \
-	daemon/remote_backend.h \
-	daemon/remote_backend_node.h \
-	daemon/remote_backend_set.cc \
+	daemon/link_peer.cc \
+	daemon/links.cc \
+	daemon/links.h \
+	daemon/local_peer.h \
+	daemon/peer.h \
+	daemon/router.cc \
+	daemon/router.h \
+	daemon/link_peer.h \
+	daemon/links_set.cc \
 	daemon/server_view.h \
 	daemon/latency.cc \
 	daemon/latency.h \
@@ -82,7 +88,6 @@ daemon_libdaemon_a_SOURCES = \
 	daemon/engine_binary.h \
 	daemon/engine_binary_get.cc \
 	daemon/engine_binary_store.cc \
-	daemon/backend.h \
 	daemon/engine_ask.h \
 	daemon/engine_meta.cc \
 	daemon/engine_meta.h \

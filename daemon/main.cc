@@ -16,6 +16,7 @@
 #include "conf/proxy_option_table.h"
 #include "conf/version.h"
 #include "daemon/admin.h"
+#include "daemon/embedded.h"
 #include "daemon/engine.h"
 #include "daemon/http_pages.h"
 #include "daemon/live_settings.h"
@@ -24,8 +25,6 @@
 #include "daemon/server.h"
 #include "daemon/service_status.h"
 #include "daemon/watch_hub.h"
-#include "node/crawler.h"
-#include "node/node.h"
 #include "process/affinity.h"
 #include "process/crash_report.h"
 #include "process/give_up.h"
@@ -50,8 +49,6 @@ using process::give_up;
 using process::or_give_up;
 
 namespace {
-
-constexpr uint64_t unused_node_bytes = UINT64_C(1) << 20;
 
 // -- The options of each module -------------------------------------------------------------------------
 
@@ -101,10 +98,9 @@ void take_passed_sockets(ServerOptions& options) {
                                   " sockets from the service manager, and not where -p, -l and -s say");
 }
 
-// embedded: false if other nodes keep the items.
-node::Config node_config(const conf::MemorySettings& memory, uint32_t threads, bool embedded) {
+node::Config node_config(const conf::MemorySettings& memory, uint32_t threads) {
     node::Config config;
-    config.memory_bytes = embedded ? memory.bytes_max : unused_node_bytes;
+    config.memory_bytes = memory.bytes_max;
     config.item_bytes_max = memory.item_bytes_max;
     config.growth_factor = memory.growth_factor;
     config.chunk_bytes_min = memory.chunk_bytes_min;
@@ -112,7 +108,7 @@ node::Config node_config(const conf::MemorySettings& memory, uint32_t threads, b
     config.cas = memory.cas;
     config.huge_pages = memory.huge_pages;
     config.offered = false;
-    if (embedded) config.numa_nodes = node::read_numa_nodes();
+    config.numa_nodes = node::read_numa_nodes();
     config.workers = threads;
     return config;
 }
@@ -168,10 +164,12 @@ void start_or_exit(Start start) {
     }
 }
 
-std::unique_ptr<node::Node> node_or_exit(const conf::Settings& settings) {
+// nullptr: other nodes keep the items.
+std::unique_ptr<Embedded> embedded_or_exit(const conf::Settings& settings) {
+    if (!settings.proxy.nodes.empty()) return nullptr;
     try {
-        return std::make_unique<node::Node>(
-            node_config(settings.memory, settings.session.threads, settings.proxy.nodes.empty()));
+        return std::make_unique<Embedded>(node_config(settings.memory, settings.session.threads),
+                                          crawler_options(settings.crawler), &process::node_now);
     } catch (const std::exception& error) {  // no memory, or more than a node can have
         give_up({conf::exit_system, "failed to get " + std::to_string(settings.memory.bytes_max >> 20) +
                                         " megabytes of memory: " + error.what() + "\n"});
@@ -209,14 +207,12 @@ void reload(process::Reloader& reloader, const Running& running, WatchLog& watch
 void serve(process::Reloader& reloader, Nodes* nodes, Server& server, process::HttpListener* http, Signals& signals,
            process::ServiceManager& manager, process::StartGuard& starting) {
     const conf::Settings settings = reloader.running();
-    const std::unique_ptr<node::Node> owned_node = node_or_exit(settings);
-    node::Node& node = *owned_node;
+    const std::unique_ptr<Embedded> embedded = embedded_or_exit(settings);
     EngineOptions engine = engine_options(settings);
     WatchHub watch(watch_limits(settings.admin, settings.session.threads));
-    node::Crawler crawler(node, process::node_now, crawler_options(settings.crawler));
     AdminOptions shown = admin_options(settings);
     shown.reloader = &reloader;
-    AdminImpl admin(node, server, watch, crawler, engine, shown);
+    AdminImpl admin(embedded.get(), server, watch, engine, shown);
 
     if (nodes != nullptr) {
         nodes->tell(watch);
@@ -226,27 +222,27 @@ void serve(process::Reloader& reloader, Nodes* nodes, Server& server, process::H
 
     PidFile pid_file(settings.process.pid_file);
     process::write_port_file(std::getenv("MEMCACHED_PORT_FILENAME"), server.ports());
-    node.observe(&watch);
+    if (embedded != nullptr) embedded->node.observe(&watch);
     ServiceStatus status(server, nodes);
     process::Supervisor supervisor(manager, {[&] { return nodes == nullptr || nodes->all_tried(); },
                                              [&] { return status.text(); }});
     or_give_up(process::StartGuard::room_for(settings.session.threads));
     start_or_exit([&] {
         watch.start();
-        crawler.start();
-        server.start(node, nodes, engine, admin, watch);
+        if (embedded != nullptr) embedded->crawler.start();
+        server.start(embedded != nullptr ? &embedded->node : nullptr, nodes, engine, admin, watch);
         limit_or_exit(settings, server);  // before the service manager gets the ready notification
         supervisor.start(server.watched());
     });
     std::unique_ptr<HttpPages> pages;
     if (http != nullptr) {
-        pages = std::make_unique<HttpPages>(HttpPages::Parts{node, server, watch, crawler, http->base(),
+        pages = std::make_unique<HttpPages>(HttpPages::Parts{embedded.get(), server, watch, http->base(),
                                                              std::string(conf::farcached_version())});
         start_or_exit([&] { http->start([&](const auto& request, auto reply) { pages->answer(request, std::move(reply)); }); });
     }
 
     starting.over();
-    const Running running{node, nodes, server, crawler, engine, admin};
+    const Running running{embedded.get(), nodes, server, engine, admin};
     signals.wait_for_the_end([&] {
         const process::ServiceManager::Reloading told(manager);
         reload(reloader, running, watch);
@@ -255,7 +251,7 @@ void serve(process::Reloader& reloader, Nodes* nodes, Server& server, process::H
     supervisor.stop();
     server.stop();
     if (http != nullptr) http->stop();
-    crawler.stop();
+    if (embedded != nullptr) embedded->crawler.stop();
     watch.stop();
 }
 

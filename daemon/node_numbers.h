@@ -2,7 +2,7 @@
 // NodeNumbers: the nodes' statistics, parsed from their texts by the tables that wrote them (node/service_counters.h), and
 // added up. Pure. The texts are untrusted: a line with an unknown name, or without a number, is ignored (S10).
 //
-// The nodes' answers (`told`, everywhere) are the value of a Backend's StatsReply; daemon/backend.h has its format.
+// The nodes' answers (`told`, everywhere) are the value of a StatsReply; daemon/links.h has its format.
 #pragma once
 
 #include <cstdint>

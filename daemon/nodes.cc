@@ -440,7 +440,7 @@ void Nodes::each_past_link(LinkVisit visit) const {
 
 // ---- stats route --------------------------------------------------------------------------------------
 
-// As RemoteBackend::choose(), but a node is up if any worker has a connection.
+// As Links::choose(), but a node is up if any worker has a connection.
 Route Nodes::route(std::string_view key) const {
     const std::shared_ptr<const NodeSet> now = set();
     const proxy::Placement& placement = *now->placement;

@@ -7,11 +7,12 @@ namespace farcached::daemon {
 
 bool begin_pending(Context& context, SessionState& session, const protocol::Key& key, std::string_view head,
                    std::string_view here, uint32_t value_bytes, size_t tail_bytes) {
-    if (context.backend != nullptr || value_bytes < node::lent_bytes_min) return false;
+    LocalPeer* const peer = context.router.local();
+    if (peer == nullptr || value_bytes < node::lent_bytes_min) return false;
     auto set = std::make_unique<PendingSet>();
     set->head = head;
     set->tail_bytes = tail_bytes;
-    set->upload = context.node.begin_upload(key, value_bytes, context.now);
+    set->upload = peer->node().begin_upload(key, value_bytes, context.now);
     if (set->upload == nullptr) return false;
     feed_pending(*set, here);
     session.pending = std::move(set);

@@ -64,7 +64,7 @@ ReplySlot& ReplyPool::open(Verb verb, uint64_t session) {
 void ReplyPool::close(ReplySlot& slot) {
     slot.state_ = ReplySlot::State::free;
     slot.queue_ = nullptr;
-    slot.turn_ = nullptr;
+    slot.complete_ = nullptr;
     shrink(slot.request_);
     shrink(slot.value_);
     slot.owned_.reset();
@@ -135,7 +135,7 @@ void ReplyPool::arrived(ReplySlot& slot, ReplySlot::State how) {
     slot.answered_ns_ = answers_ns_;
     if (slot.queue_ != nullptr)
         slot.queue_->arrived(slot);
-    else if (slot.turn_ != nullptr)
+    else if (slot.complete_ != nullptr)
         count_only(slot);
 }
 
@@ -162,10 +162,10 @@ void ReplyPool::asked_at(Ticket ticket, uint64_t now_ns) {
 
 // The completion runs for its counters, with its output discarded.
 void ReplyPool::count_only(ReplySlot& slot) {
-    Carry carry;
+    ReplyContext carry;
     try {
         tell_failed(slot);
-        slot.turn_(slot, Answering{context_, slot.fd_, nowhere_, &carry});
+        slot.complete_(slot, ReplyTarget{context_, slot.fd_, nowhere_, &carry});
     } catch (const std::bad_alloc&) {
         context_.counters.answers_unasked.add(1);
     }
@@ -257,7 +257,7 @@ void ReplyQueue::append(ReplySlot& slot, const OutBuffer& out, std::string_view 
         if (slot.state_ != ReplySlot::State::asked)
             pool_.close(slot);
         else  // the request is lost: the answer is discarded
-            slot.turn_ = [](ReplySlot&, const Answering&) {};
+            slot.complete_ = [](ReplySlot&, const ReplyTarget&) {};
         throw;
     }
     slot.request_.append(key).append(words);
@@ -277,7 +277,7 @@ void ReplyQueue::append(ReplySlot& slot, const OutBuffer& out, std::string_view 
     if (slot.state_ != ReplySlot::State::asked) arrived(slot);
 }
 
-void ReplyQueue::park_answered(const OutBuffer& out, ReplySlot::Turn turn) {
+void ReplyQueue::park_answered(const OutBuffer& out, ReplySlot::Complete turn) {
     ReplySlot& slot = pool_.open(Verb::other, number_);
     slot.state_ = ReplySlot::State::answered;
     struct {
@@ -367,7 +367,7 @@ void ReplyQueue::take_turn(OutBuffer& out) {
     HotKeys* const hot_keys = pool_.context_.hot_keys;
     if (hot_keys != nullptr && slot.verb_ != Verb::other && slot.available() && hot_keys->due())
         hot_keys->sample(slot.way_, slot.key());
-    slot.turn_(slot, Answering{pool_.context_, fd_, out, &carry_});
+    slot.complete_(slot, ReplyTarget{pool_.context_, fd_, out, &carry_});
     if (pool_.context_.options.trace)
         trace_reply(fd_, std::string_view(out.data(), out.size()).substr(before));
     head_ = slot.next_;

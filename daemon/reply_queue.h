@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// ReplyQueue: one session's replies while some operations wait for a Backend. Each operation that was not answered at once has
+// ReplyQueue: one session's replies while some operations wait for a node. Each operation that was not answered at once has
 // a slot. Replies written at once behind it are text behind that slot.
 //
 //   client  <-  [text] slot [text] slot [text] slot ... [text]  <-  engine
 //                      head                    tail
 //
 // A slot keeps the parts of the request that the engine needs (a record, the key, a meta command's words), and then the answer.
-// When it is the head and answered, the engine's completion (Half) writes the reply, counts, and writes watch lines. Immediate
+// When it is the head and answered, the engine's completion writes the reply, counts, and writes watch lines. Immediate
 // answers run the same code. Replies leave in the order of the requests.
 //
 // Owners: a ReplyPool belongs to a worker, a ReplyQueue to a session of that worker. One thread.
@@ -38,7 +38,8 @@
 
 #include "base/check.h"
 #include "base/out_buffer.h"
-#include "daemon/backend.h"
+#include "daemon/peer.h"
+#include "protocol/op.h"
 #include "daemon/latency.h"
 #include "protocol/frame_reply.h"
 
@@ -50,24 +51,24 @@ class ReplyPool;
 class ReplyQueue;
 
 // State that one answer leaves for a later one of the same request.
-struct Carry {
+struct ReplyContext {
     std::optional<int64_t> ttl_s;  // mg t T, ma t T: before the touch; -1: never expires
     bool line_failed = false;      // a key of this get line was unavailable
     bool refused = false;          // no memory for the value
 };
 
 // The destination of a completion's output.
-struct Answering {
+struct ReplyTarget {
     Context& context;
     int fd;                  // of the client, for watch lines
     OutBuffer& out;
-    Carry* carry = nullptr;  // null: no later answer needs it
+    ReplyContext* carry = nullptr;  // null: no later answer needs it
 };
 
 class ReplySlot {
   public:
     static constexpr size_t record_bytes_max = 176;
-    using Turn = void (*)(ReplySlot& slot, const Answering& to);
+    using Complete = void (*)(ReplySlot& slot, const ReplyTarget& to);
 
     std::string_view key() const { return std::string_view(request_).substr(0, key_bytes_); }
     std::string_view words() const { return std::string_view(request_).substr(key_bytes_); }
@@ -104,7 +105,7 @@ class ReplySlot {
     uint64_t session_ = 0;         // the queue's number
     ReplyQueue* queue_ = nullptr;  // null: the session is gone
     ReplySlot* next_ = nullptr;    // in the queue or the free list
-    Turn turn_ = nullptr;
+    Complete complete_ = nullptr;
     std::string request_;          // key and words
     protocol::ReplyOp reply_;
     std::string value_;
@@ -120,7 +121,7 @@ class ReplyEvents {
     virtual void replies_ready() = 0;
 };
 
-// All slots of a worker. Outlives its queues and the Backend.
+// All slots of a worker. Outlives its queues and the links.
 class ReplyPool {
   public:
     // Both are borrowed. events may be null.
@@ -128,7 +129,7 @@ class ReplyPool {
     ReplyPool(const ReplyPool&) = delete;
     ReplyPool& operator=(const ReplyPool&) = delete;
 
-    // ---- for the Backend -------------------------------------------------------------------------
+    // ---- for the links ---------------------------------------------------------------------------
     // `reply` has the type of the request. `value`: of a hit if the request wants one; copied unless `owned` holds these bytes.
     void answer(Ticket ticket, const protocol::ReplyOp& reply, std::string_view value = {},
                 std::unique_ptr<char[]> owned = nullptr, Way way = Way::two_sided);
@@ -202,6 +203,8 @@ class ReplyQueue {
     ReplyQueue& operator=(const ReplyQueue&) = delete;
 
     Session* session() const { return session_; }
+    // Of the session, unique within the pool; never 0.
+    uint64_t number() const { return number_; }
     bool empty() const { return head_ == nullptr; }
     bool ready() const { return head_ != nullptr && head_->state_ != ReplySlot::State::asked; }
     // Ready, and waiting gains nothing (Q4).
@@ -223,20 +226,20 @@ class ReplyQueue {
     ReplySlot& open(Verb verb = Verb::other) { return pool_.open(verb, number_); }
     Ticket ticket_of(const ReplySlot& slot) const { return pool_.ticket_of(slot); }
     void drop(ReplySlot& slot) { pool_.close(slot); }
-    // `out`: the output of this engine call so far. turn() runs once all earlier replies are written.
+    // `out`: the output of this engine call so far. complete() runs once all earlier replies are written.
     template <class Record>
     void park(ReplySlot& slot, const OutBuffer& out, bool crowded, bool gets_value, std::string_view key,
-              std::string_view words, const Record& record, ReplySlot::Turn turn) {
+              std::string_view words, const Record& record, ReplySlot::Complete complete) {
         static_assert(std::is_trivially_copyable_v<Record>);
         static_assert(sizeof(Record) <= ReplySlot::record_bytes_max);
         new (slot.record_.data()) Record(record);
-        slot.turn_ = turn;
+        slot.complete_ = complete;
         slot.gets_value_ = gets_value;
         slot.crowded_ = crowded;
         append(slot, out, key, words);
     }
-    // A slot that needs no answer: its turn() runs when it is the head.
-    void park_answered(const OutBuffer& out, ReplySlot::Turn turn);
+    // A slot that needs no answer: its complete() runs when it is the head.
+    void park_answered(const OutBuffer& out, ReplySlot::Complete complete);
 
     // ---- for sessions ----------------------------------------------------------------------------
     // After each engine call: takes its replies in, and emits ready ones unless it waits for more (Q4). In that case the pool
@@ -285,7 +288,7 @@ class ReplyQueue {
     bool abandoned_ = false;       // drops each answer on arrival
     bool listed_ = false;          // in the pool's ready_
     uint64_t listed_in_ = 0;       // the tick of that
-    Carry carry_;
+    ReplyContext carry_;
 };
 
 }  // namespace farcached::daemon

@@ -142,7 +142,7 @@ void Server::add_listener(const Listening& socket, SessionProtocol protocol) {
     listeners_.push_back(std::move(listener));
 }
 
-void Server::start(node::Node& node, Nodes* nodes, const EngineOptions& engine, Admin& admin, WatchHub& watch) {
+void Server::start(node::Node* node, Nodes* nodes, const EngineOptions& engine, Admin& admin, WatchHub& watch) {
     watch_ = &watch;
     nodes_ = nodes;
     sessions_.reserve(std::min<size_t>(connections_max_, sessions_reserved_max));
@@ -438,7 +438,7 @@ const WorkerCounters& Server::worker_counters(uint32_t worker) const {
     return workers_[worker]->counters();
 }
 
-const proxy::LocalGetCounters& Server::local_counters(uint32_t worker) const {
+const proxy::LocalGetCounters* Server::local_counters(uint32_t worker) const {
     return workers_[worker]->local_counters();
 }
 

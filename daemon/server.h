@@ -80,7 +80,7 @@ class Server final : public ServerView, public SessionEvents {
     const std::vector<process::BoundPort>& ports() const { return ports_; }
 
     // All outlive the server. Throws std::system_error if a thread cannot start. nodes: as for Worker.
-    void start(node::Node& node, Nodes* nodes, const EngineOptions& engine, Admin& admin, WatchHub& watch);
+    void start(node::Node* node, Nodes* nodes, const EngineOptions& engine, Admin& admin, WatchHub& watch);
     // Between start() and stop(). make_change() may throw std::bad_alloc, with no effect.
     class Change;
     struct FreeChange {
@@ -104,7 +104,7 @@ class Server final : public ServerView, public SessionEvents {
     int64_t started_unix() const override;
     uint32_t worker_count() const override { return uint32_t(workers_.size()); }
     const WorkerCounters& worker_counters(uint32_t worker) const override;
-    const proxy::LocalGetCounters& local_counters(uint32_t worker) const override;
+    const proxy::LocalGetCounters* local_counters(uint32_t worker) const override;
     const LatencyCounters* latency_counters(uint32_t worker) const override;
     void each_slow(FunctionRef<void(const SlowRequest&)> visit) const override;
     uint32_t workers_on_ring() const override;

@@ -58,7 +58,8 @@ class ServerView {
 
     virtual uint32_t worker_count() const = 0;
     virtual const WorkerCounters& worker_counters(uint32_t worker) const = 0;
-    virtual const proxy::LocalGetCounters& local_counters(uint32_t worker) const = 0;
+    // nullptr: without an embedded node.
+    virtual const proxy::LocalGetCounters* local_counters(uint32_t worker) const = 0;
     // nullptr: no measurements.
     virtual const LatencyCounters* latency_counters([[maybe_unused]] uint32_t worker) const { return nullptr; }
     // Of all workers, each worker's in the order of their ends.

@@ -142,8 +142,7 @@ LinkTotals Sample::all_links() const {
     return sum;
 }
 
-Sample take_sample(const node::Node& node, const ServerView& server, const WatchHub& watch,
-                   const node::Crawler& crawler) {
+Sample take_sample(const Embedded* embedded, const ServerView& server, const WatchHub& watch) {
     Sample sample;
     sample.now = server.now();
     sample.started_unix = server.started_unix();
@@ -151,7 +150,7 @@ Sample take_sample(const node::Node& node, const ServerView& server, const Watch
     sample.workers_on_ring = server.workers_on_ring();
     for (uint32_t worker = 0; worker < sample.workers_running; worker++) {
         add_worker(sample, server.worker_counters(worker));
-        add_local(sample.local, server.local_counters(worker));
+        if (const auto* local = server.local_counters(worker)) add_local(sample.local, *local);
         if (const LatencyCounters* latency = server.latency_counters(worker)) sample.latency.add(*latency);
     }
     sample.server = server.numbers();
@@ -160,10 +159,10 @@ Sample take_sample(const node::Node& node, const ServerView& server, const Watch
     if (const NodesView* nodes = server.nodes()) {
         add_nodes_counters(sample, *nodes);
     } else {
-        sample.node = node.stats(sample.now);
+        sample.node = embedded->node.stats(sample.now);
         for (const node::ClassStats& one : sample.node.classes) add_counters(sample.node_classes, one);
-        sample.crawler_passes = crawler.passes();
-        sample.crawler_running = crawler.running();
+        sample.crawler_passes = embedded->crawler.passes();
+        sample.crawler_running = embedded->crawler.running();
     }
     server.each_close_reason([&](std::string_view name, uint64_t count) {
         sample.close_reasons.emplace_back(name, count);

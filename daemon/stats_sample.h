@@ -10,13 +10,13 @@
 #include <utility>
 #include <vector>
 
+#include "daemon/embedded.h"
 #include "daemon/latency.h"
 #include "daemon/node_numbers.h"
 #include "daemon/nodes_view.h"
 #include "daemon/server_view.h"
 #include "daemon/watch_hub.h"
 #include "daemon/worker_counters.h"
-#include "node/crawler.h"
 #include "node/node.h"
 #include "proxy/link_counters.h"
 #include "proxy/local_get.h"
@@ -88,8 +88,7 @@ struct Sample {
 };
 
 // Counters of this process, and of the embedded node unless the server has other nodes.
-Sample take_sample(const node::Node& node, const ServerView& server, const WatchHub& watch,
-                   const node::Crawler& crawler);
+Sample take_sample(const Embedded* embedded, const ServerView& server, const WatchHub& watch);
 
 // Counters of `sample` minus those of `earlier`; a default Sample changes nothing.
 void subtract(Sample& sample, const Sample& earlier);

@@ -59,7 +59,7 @@ std::string_view tune_memory_limit(const TuneTargets& t, const LineWords& words)
     if (megabytes > megabytes_max)
         return "MEMLIMIT_ADJUST_FAILED input value is megabytes not bytes";
     uint64_t bytes = uint64_t(megabytes) << 20;
-    if (!t.node.set_memory_limit(bytes, t.now))
+    if (!t.embedded->node.set_memory_limit(bytes, t.now))
         return "MEMLIMIT_ADJUST_FAILED out of bounds or unable to adjust";
     t.settings.set("maxbytes", std::to_string(bytes));
     return ok;
@@ -80,7 +80,7 @@ std::string_view reassign(const TuneTargets& t, const LineWords& words) {
     if (!protocol::parse_int32(words[2], from)) return bad_format;
     if (!protocol::parse_int32(words[3], to)) return bad_format;
     if (from == to) return "SAME src and dst class are identical";
-    node::Stats stats = t.node.stats(t.now);
+    node::Stats stats = t.embedded->node.stats(t.now);
     if (!is_class(stats, from) || !is_class(stats, to)) return "BADCLASS invalid src or dst class id";
     return "NOSPARE source class has no spare pages";
 }
@@ -155,11 +155,11 @@ std::string_view tune_lru(const TuneTargets& t, const LineWords& words) {
 // ---- lru_crawler --------------------------------------------------------------------------------------
 
 std::string_view crawl(const TuneTargets& t, std::string_view which) {
-    if (!t.crawler.enabled()) return "CLIENT_ERROR lru crawler disabled";
+    if (!t.embedded->crawler.enabled()) return "CLIENT_ERROR lru crawler disabled";
     if (which == "hash") return "ERROR an unknown error happened";
     uint64_t classes = parse_crawl_classes(which);
     if (classes == 0) return "BADCLASS invalid class id";
-    switch (t.crawler.crawl(classes)) {
+    switch (t.embedded->crawler.crawl(classes)) {
         case node::Crawler::Asked::ok: return ok;
         case node::Crawler::Asked::busy: return "BUSY currently processing crawler request";
         case node::Crawler::Asked::disabled: break;
@@ -172,7 +172,7 @@ std::string_view set_crawler_sleep(const TuneTargets& t, std::string_view word) 
     uint32_t microseconds = 0;
     if (!parse_number(word, microseconds)) return bad_format;
     if (microseconds > sleep_us_max) return "CLIENT_ERROR sleep must be one second or less";
-    t.crawler.set_sleep(microseconds);
+    t.embedded->crawler.set_sleep(microseconds);
     t.settings.set("lru_crawler_sleep", std::to_string(microseconds));
     return ok;
 }
@@ -180,15 +180,15 @@ std::string_view set_crawler_sleep(const TuneTargets& t, std::string_view word) 
 std::string_view set_to_crawl(const TuneTargets& t, std::string_view word) {
     uint32_t items = 0;
     if (!parse_number(word, items)) return bad_format;
-    t.crawler.set_to_crawl(items);
+    t.embedded->crawler.set_to_crawl(items);
     t.settings.set("lru_crawler_tocrawl", std::to_string(items));
     return ok;
 }
 
 // As memcached: enabling a running crawler fails, disabling a stopped one succeeds.
 std::string_view turn_crawler(const TuneTargets& t, bool on) {
-    if (on && !t.crawler.enable()) return "ERROR failed to start lru crawler thread";
-    if (!on) t.crawler.disable();
+    if (on && !t.embedded->crawler.enable()) return "ERROR failed to start lru crawler thread";
+    if (!on) t.embedded->crawler.disable();
     t.settings.set("lru_crawler", yes_no(on));
     return ok;
 }

@@ -8,15 +8,13 @@
 
 #include "base/node_clock.h"
 #include "daemon/stats_settings.h"
-#include "node/crawler.h"
-#include "node/node.h"
+#include "daemon/embedded.h"
 
 namespace farcached::daemon {
 
 // The targets of the commands. All outlive the call.
 struct TuneTargets {
-    node::Node& node;
-    node::Crawler& crawler;
+    Embedded* embedded;  // nullptr in front of nodes: no command that tunes_memory()
     SettingsTable& settings;
     NodeSeconds now;
 };

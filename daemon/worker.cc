@@ -58,27 +58,25 @@ Session::Session(SocketIo& sockets, int socket, SessionProtocol speaks) : protoc
 
 Session::~Session() { delete state.replies; }
 
-Worker::Worker(node::Node& node, Nodes* nodes, const EngineOptions& engine, Admin& admin, WatchHub& watch,
+Worker::Worker(node::Node* node, Nodes* nodes, const EngineOptions& engine, Admin& admin, WatchHub& watch,
                SessionEvents& events, const WorkerOptions& options)
-    : node_(node),
-      watch_(watch),
+    : watch_(watch),
       events_(events),
       options_(options),
       recorder_("worker " + std::to_string(options.number)),
-      local_(node.view()),
       latencies_(options.latency, counters_, watch, options.number, /* embedded= */ nodes == nullptr),
       hot_keys_(options.hot_keys_one_in, random_word()),
-      context_{node, local_, counters_, engine, admin, watch, node_now(), node_started_unix()},
+      context_{Router(), counters_, engine, admin, watch, node_now(), node_started_unix()},
       replies_(context_, /* events= */ nullptr) {
     std::unique_ptr<event_config, decltype(&event_config_free)> config(event_config_new(), &event_config_free);
     CHECK(config != nullptr);
     event_config_set_flag(config.get(), EVENT_BASE_FLAG_NOLOCK);
     base_.reset(event_base_new_with_config(config.get()));
     if (base_ == nullptr) throw std::system_error(errno, std::generic_category(), "event_base_new");
-    if (nodes != nullptr) {
-        backend_ = std::make_unique<RemoteBackend>(*nodes, options.number, base_.get(), replies_);
-        context_.backend = backend_.get();
-    }
+    CHECK((node == nullptr) != (nodes == nullptr));
+    if (nodes != nullptr) links_ = std::make_unique<Links>(*nodes, options.number, base_.get(), replies_);
+    if (node != nullptr) local_.emplace(*node);
+    context_.router = local_.has_value() ? Router(*local_) : Router(*links_);
     if (latencies_.enabled()) context_.latencies = &latencies_;
     context_.recorder = &recorder_;
     if (options.hot_keys_one_in != 0) context_.hot_keys = &hot_keys_;
@@ -99,7 +97,7 @@ Worker::Worker(node::Node& node, Nodes* nodes, const EngineOptions& engine, Admi
 
 Worker::~Worker() {
     CHECK(!thread_.joinable());
-    backend_.reset();
+    links_.reset();
     base_.reset();
     ::close(wake_fd_);
 }
@@ -110,20 +108,20 @@ void Worker::run() {
     const Recorder::Running running(recorder_);
     if (options_.cpu >= 0) process::pin_this_thread(uint32_t(options_.cpu));
     io_->start();
-    if (backend_ != nullptr) backend_->start();
+    if (links_ != nullptr) links_->start();
     do {
-        const bool awake = backend_ != nullptr && replies_.begin_tick();
+        const bool awake = links_ != nullptr && replies_.begin_tick();
         io_->turn(awake);
         end_as_asked();
         end_doomed();
-        if (backend_ != nullptr)
+        if (links_ != nullptr)
             end_tick();
         else
             latencies_.end_tick();
         end_doomed();  // those doomed by answers from nodes
     } while (!stopping_ || oldest_ != nullptr);
     out_.clear(0);  // references to the node's memory: the node may end now
-    if (backend_ != nullptr) backend_->stop();
+    if (links_ != nullptr) links_->stop();
 }
 
 void Worker::end_doomed() {
@@ -134,7 +132,7 @@ void Worker::end_doomed() {
 void Worker::end_tick() {
     if (must_take_ && !stopping_) take_nodes();
     for (int round = 0; round < rounds_per_tick; round++) {
-        backend_->end_tick();
+        links_->end_tick();
         const std::span<ReplyQueue* const> ready = replies_.take_ready();
         if (ready.empty()) return latencies_.end_tick();
         read_clock();
@@ -144,7 +142,7 @@ void Worker::end_tick() {
             deliver(*queue->session());
         }
     }
-    backend_->end_tick();
+    links_->end_tick();
     latencies_.end_tick();
 }
 
@@ -167,8 +165,8 @@ int64_t Worker::timer_due_ns() {
         evutil_gettimeofday(&now, nullptr);
         due = std::min(due, int64_t(at.tv_sec - now.tv_sec) * 1'000'000'000 + int64_t(at.tv_usec - now.tv_usec) * 1000);
     }
-    if (backend_ != nullptr && backend_->timer_at_ns() != UINT64_MAX)
-        due = std::min(due, int64_t(backend_->timer_at_ns() - boottime_ns()));
+    if (links_ != nullptr && links_->timer_at_ns() != UINT64_MAX)
+        due = std::min(due, int64_t(links_->timer_at_ns() - boottime_ns()));
     return due == INT64_MAX ? due : due + clock_behind_ns;
 }
 
@@ -235,13 +233,13 @@ void Worker::carry_out(const Change& change) {
         event_del(&second_event_);
     else
         event_add(&second_event_, &one_second);
-    if (backend_ != nullptr && !stopping_) take_nodes();
+    if (links_ != nullptr && !stopping_) take_nodes();
     change.done();
 }
 
 void Worker::take_nodes() {
     try {
-        backend_->take();
+        links_->take();
         must_take_ = false;
     } catch (const std::bad_alloc&) {  // retry at the end of the next tick
         must_take_ = true;
@@ -272,7 +270,7 @@ void Worker::begin(NewConnection connection) {
     session->address = std::move(connection.address);
     session->state.admin = connection.admin;
     session->state.own = connection.own;
-    if (backend_ != nullptr) session->state.replies = new ReplyQueue(replies_, connection.fd, session.get());
+    if (links_ != nullptr) session->state.replies = new ReplyQueue(replies_, connection.fd, session.get());
     recorder_.note("opened connection", connection.fd);
     context_.now = node_now();
     session->last_command.store(context_.now, std::memory_order_relaxed);
@@ -358,9 +356,9 @@ void Worker::coming(std::span<const std::string_view> inputs) {
         size_t count = 0;
         for (; i < inputs.size() && count < keys.size(); i++) {
             const std::string_view key = protocol::likely_key(inputs[i]);
-            if (!key.empty()) keys[count++] = context_.key(key);
+            if (!key.empty()) keys[count++] = context_.router.key(key);
         }
-        context_.expect(std::span(keys).first(count));
+        context_.router.expect(std::span(keys).first(count));
     }
 }
 

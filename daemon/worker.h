@@ -23,6 +23,7 @@
 #include <memory>
 #include <mutex>
 #include <new>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -33,7 +34,8 @@
 #include "daemon/hot_keys.h"
 #include "daemon/latency.h"
 #include "daemon/nodes.h"
-#include "daemon/remote_backend.h"
+#include "daemon/links.h"
+#include "daemon/local_peer.h"
 #include "daemon/reply_queue.h"
 #include "daemon/session.h"
 #include "daemon/session_end.h"
@@ -80,8 +82,8 @@ class SessionEvents {
 
 class Worker final : private SocketEvents, private RoomMaker {
   public:
-    // nodes: execute the clients' requests instead of `node`; nullptr: none are configured.
-    Worker(node::Node& node, Nodes* nodes, const EngineOptions& engine, Admin& admin, WatchHub& watch,
+    // The clients' requests go to `node`, the embedded one, or to `nodes`; the other is nullptr.
+    Worker(node::Node* node, Nodes* nodes, const EngineOptions& engine, Admin& admin, WatchHub& watch,
            SessionEvents& events, const WorkerOptions& options);
     ~Worker() override;
     Worker(const Worker&) = delete;
@@ -111,7 +113,8 @@ class Worker final : private SocketEvents, private RoomMaker {
     void wake();
 
     const WorkerCounters& counters() const { return counters_; }
-    const proxy::LocalGetCounters& local_counters() const { return local_.counters(); }
+    // nullptr: without an embedded node.
+    const proxy::LocalGetCounters* local_counters() const { return local_.has_value() ? &local_->counters() : nullptr; }
     const Latencies& latencies() const { return latencies_; }
     HotKeys& hot_keys() { return hot_keys_; }
 
@@ -214,8 +217,10 @@ class Worker final : private SocketEvents, private RoomMaker {
     bool may_end(const Session& session) const;
     bool is_silent(const Session& session) const;
     Hoarder hoarder(Lack lack, size_t least) const;
-    bool has_room(Lack lack, size_t bytes) const;
-    bool may_suffice(Lack lack, size_t bytes, const Held& all) const;
+    bool may_lend(uint64_t bytes, uint64_t freed = 0);
+    uint64_t bytes_lent();
+    bool has_room(Lack lack, size_t bytes);
+    bool may_suffice(Lack lack, size_t bytes, const Held& all);
     void relieve_pins(size_t bytes, bool asks);
     bool end_hoarders(Lack lack, size_t bytes, size_t from, bool asks);
     void end_hoarder(Session& session);
@@ -238,21 +243,20 @@ class Worker final : private SocketEvents, private RoomMaker {
     }
     static void show_resting(Session& session);
 
-    node::Node& node_;
+    std::optional<LocalPeer> local_;  // the embedded node
     WatchHub& watch_;
     SessionEvents& events_;
     WorkerOptions options_;
     Recorder recorder_;
     WorkerCounters counters_;
-    proxy::LocalGet local_;
     Latencies latencies_;
     HotKeys hot_keys_;
     Context context_;
-    ReplyPool replies_;  // outlives the backend
+    ReplyPool replies_;  // outlives links_
     OutBuffer out_;
 
     std::unique_ptr<event_base, FreeBase> base_;
-    std::unique_ptr<RemoteBackend> backend_;
+    std::unique_ptr<Links> links_;     // to the nodes, instead of local_
     event wake_event_, second_event_, deadline_event_;
     int wake_fd_ = -1;
     process::Pulse pulse_;

@@ -43,7 +43,7 @@ bool Worker::send_replies(Session& session) {
     return session.settling || after_sending(session);
 }
 
-void Worker::before_sending() { context_.record_accesses(); }
+void Worker::before_sending() { context_.router.record_accesses(context_.now); }
 
 void Worker::sent(Session& session) {
     const AtHand at_hand(*this, session);
@@ -158,7 +158,7 @@ bool Worker::after_sending(Session& session) {
 void Worker::stream_dump(Session& session) {
     bool more = false;
     if (!take_memory(session, [&] {
-            more = session.unfinished->dump->more(out_, node_, context_.now, context_.started_unix, out_bytes_kept);
+            more = session.unfinished->dump->more(out_, local_->node(), context_.now, context_.started_unix, out_bytes_kept);
         }))
         return;
     if (!more) {

@@ -93,16 +93,20 @@ Worker::Hoarder Worker::hoarder(Lack lack, size_t least) const {
     return found;
 }
 
-bool Worker::has_room(Lack lack, size_t bytes) const {
-    return options_.memory->has_room(bytes) || (lack == Lack::value && node_.may_lend(bytes));
+// Of the embedded node; there are no other values that replies are sent from.
+bool Worker::may_lend(uint64_t bytes, uint64_t freed) { return local_.has_value() && local_->node().may_lend(bytes, freed); }
+uint64_t Worker::bytes_lent() { return local_.has_value() ? local_->node().bytes_lent() : 0; }
+
+bool Worker::has_room(Lack lack, size_t bytes) {
+    return options_.memory->has_room(bytes) || (lack == Lack::value && may_lend(bytes));
 }
 
 // True: the end of all workers' hoarders may free enough.
-bool Worker::may_suffice(Lack lack, size_t bytes, const Held& all) const {
+bool Worker::may_suffice(Lack lack, size_t bytes, const Held& all) {
     SessionMemory& memory = *options_.memory;
     const uint64_t buffers = all.buffers + memory.hoards().of_others(*hoard_, Lack::buffer);
     if (memory.used() + bytes <= memory.limit() + buffers) return true;
-    return lack == Lack::value && node_.may_lend(bytes, all.pinned + memory.hoards().of_others(*hoard_, Lack::value));
+    return lack == Lack::value && may_lend(bytes, all.pinned + memory.hoards().of_others(*hoard_, Lack::value));
 }
 
 // No session ends if its bytes would not suffice, or for a session that holds more.
@@ -116,7 +120,7 @@ bool Worker::make_room(size_t bytes, Lack lack) {
 // When pins are exhausted, the silent session that pins most ends, one a second. If there is none here, another worker
 // searches. The cache gets its memory back, and clients that read keep their connections.
 void Worker::relieve_pins(size_t bytes, bool asks) {
-    const bool helps = !node_.may_lend(bytes) && node_.may_lend(bytes, node_.bytes_lent());
+    const bool helps = !may_lend(bytes) && may_lend(bytes, bytes_lent());
     if (!helps || pins_sought_ == context_.now) return;
     pins_sought_ = context_.now;
     Session* found = nullptr;
@@ -140,10 +144,10 @@ bool Worker::end_hoarders(Lack lack, size_t bytes, size_t from, bool asks) {
         const uint64_t others_from = std::max<uint64_t>(from, others_factor * found.most);
         if (asks && options_.memory->hoards().ask(*hoard_, lack, {bytes, others_from})) return false;
         if (found.session == nullptr) return false;
-        const uint64_t before = options_.memory->used() + node_.bytes_lent();
+        const uint64_t before = options_.memory->used() + bytes_lent();
         end_hoarder(*found.session);
         // Other sessions may pin the same slots: ending more would not help.
-        if (options_.memory->used() + node_.bytes_lent() >= before) return has_room(lack, bytes);
+        if (options_.memory->used() + bytes_lent() >= before) return has_room(lack, bytes);
     }
     return true;
 }

@@ -74,12 +74,7 @@ class LocalGet {
     // Reads the item. `sink(const fabric::ReadMeta&) -> char*` is called once the header is read and the key matches.
     // It returns the destination of the value (meta.value_len bytes), or nullptr for no value. On any outcome but
     // Outcome::hit, undo the sink's writes and use the locked path. tokens_matter: for mg, since a stale or win state
-    // needs the locked path. The caller must call take_accesses() before accesses_full().
-    template <class Sink>
-    fabric::Outcome read(std::string_view key, uint64_t hash, NodeSeconds now, bool tokens_matter,
-                         bool count_access, Sink&& sink);
-
-    // The same without recording the access: `found` describes the item.
+    // needs the locked path. `found` describes the item.
     template <class Sink>
     fabric::Outcome read(std::string_view key, uint64_t hash, NodeSeconds now, bool tokens_matter,
                          Sink&& sink, fabric::Found& found) {
@@ -87,6 +82,11 @@ class LocalGet {
             fabric::local_read(view_, key, hash, now, tokens_matter, sink, found, fabric::no_steps);
         count(outcome);
         return outcome;
+    }
+    // Collects the access of a hit, for the node in this process. The caller calls take_accesses() when accesses_full().
+    void note_access(const fabric::Found& found, uint64_t hash) {
+        CHECK(access_count_ < accesses_max);
+        accesses_[access_count_++] = {found.slot.word, found.guard.word, hash, 1};
     }
 
     bool accesses_full() const { return access_count_ == accesses_max; }
@@ -105,17 +105,5 @@ class LocalGet {
     uint32_t access_count_ = 0;
     SeenAccess accesses_[accesses_max];
 };
-
-template <class Sink>
-fabric::Outcome LocalGet::read(std::string_view key, uint64_t hash, NodeSeconds now,
-                               bool tokens_matter, bool count_access, Sink&& sink) {
-    CHECK(access_count_ < accesses_max);
-    fabric::Found found;
-    const fabric::Outcome outcome = read(key, hash, now, tokens_matter, sink, found);
-    if (outcome == fabric::Outcome::hit)
-        if (count_access)
-            accesses_[access_count_++] = {found.slot.word, found.guard.word, hash, 1};
-    return outcome;
-}
 
 }  // namespace farcached::proxy

@@ -138,16 +138,16 @@ class NodeLink final : private fabric::ChannelEvents {
     bool can_ask() const;
     // Two-sided. Keys and values are borrowed until the call returns, except a value that follows, which options.value
     // owns. A key's hash need not be set. Times are this process's NodeSeconds.
-    Asked ask(const protocol::GetOp& op, const AskOptions& options, ReplySink& sink);
-    Asked ask(const protocol::StoreOp& op, const AskOptions& options, ReplySink& sink);
-    Asked ask(const protocol::DeleteOp& op, const AskOptions& options, ReplySink& sink);
-    Asked ask(const protocol::ArithOp& op, const AskOptions& options, ReplySink& sink);
-    Asked ask(const protocol::ForgetOp& op, const AskOptions& options, ReplySink& sink);
-    Asked ask(const protocol::FlushOp& op, const AskOptions& options, ReplySink& sink);
-    Asked ask(const protocol::StatsOp& op, const AskOptions& options, ReplySink& sink);
+    SubmitResult ask(const protocol::GetOp& op, const AskOptions& options, ReplySink& sink);
+    SubmitResult ask(const protocol::StoreOp& op, const AskOptions& options, ReplySink& sink);
+    SubmitResult ask(const protocol::DeleteOp& op, const AskOptions& options, ReplySink& sink);
+    SubmitResult ask(const protocol::ArithOp& op, const AskOptions& options, ReplySink& sink);
+    SubmitResult ask(const protocol::ForgetOp& op, const AskOptions& options, ReplySink& sink);
+    SubmitResult ask(const protocol::FlushOp& op, const AskOptions& options, ReplySink& sink);
+    SubmitResult ask(const protocol::StatsOp& op, const AskOptions& options, ReplySink& sink);
     // One-sided if options.one_sided is set and a pointer (with op.lease) or the index (with cold_index) allows it;
     // otherwise two-sided.
-    Asked get(const protocol::GetOp& op, const AskOptions& options, ReplySink& sink, uint64_t now_ns);
+    SubmitResult get(const protocol::GetOp& op, const AskOptions& options, ReplySink& sink, uint64_t now_ns);
     // Prefetches the pointer table's entry of this key, for a get() that follows soon.
     void expect(std::string_view key) const;
     // True: this session has no mutation of the key under way, so it may read mapped memory at once. The hash is under
@@ -228,9 +228,9 @@ class NodeLink final : private fabric::ChannelEvents {
     void tell_room();
 
     template <class Op>
-    Asked ask_any(const Op& op, const AskOptions& options, ReplySink& sink);
+    SubmitResult ask_any(const Op& op, const AskOptions& options, ReplySink& sink);
     template <class Op>
-    Asked write(const Op& op, const AskOptions& options, ReplySink& sink);
+    SubmitResult write(const Op& op, const AskOptions& options, ReplySink& sink);
     void follow(Exchange& exchange) noexcept;
     bool reads_possible() const;
     bool pointers_possible() const;

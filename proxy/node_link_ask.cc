@@ -117,12 +117,12 @@ bool NodeLink::reads_possible() const { return one_sided_ && channel_->can_read(
 bool NodeLink::pointers_possible() const { return pointers_.enabled() && reads_possible(); }
 
 template <class Op>
-Asked NodeLink::ask_any(const Op& op, const AskOptions& options, ReplySink& sink) {
-    if (!up() || down_.has_value()) return Asked::down;
+SubmitResult NodeLink::ask_any(const Op& op, const AskOptions& options, ReplySink& sink) {
+    if (!up() || down_.has_value()) return SubmitResult::down;
     if (!can_ask()) {
         counters_.node_busy.add(1);
         was_busy_ = true;
-        return Asked::busy;
+        return SubmitResult::busy;
     }
     Op hashed = op;
     if constexpr (requires { hashed.key; })
@@ -131,14 +131,14 @@ Asked NodeLink::ask_any(const Op& op, const AskOptions& options, ReplySink& sink
     if (must_wait(of, order_of(of, options), order_, reads_)) {
         counters_.node_ordered.add(1);
         was_ordered_ = true;
-        return Asked::ordered;
+        return SubmitResult::ordered;
     }
     return write(hashed, options, sink);
 }
 
 // Writes the request into the frame of this tick. Its key's hash is set.
 template <class Op>
-Asked NodeLink::write(const Op& op, const AskOptions& options, ReplySink& sink) {
+SubmitResult NodeLink::write(const Op& op, const AskOptions& options, ReplySink& sink) {
     const Nature of = nature(op);
     const std::string_view follows = following_value(op, frames_->frame_bytes_max());
     CHECK(follows.empty() || options.value != nullptr);
@@ -153,7 +153,7 @@ Asked NodeLink::write(const Op& op, const AskOptions& options, ReplySink& sink) 
     if (!frames_->add(there, with, place)) {
         counters_.node_busy.add(1);
         was_busy_ = true;
-        return Asked::busy;
+        return SubmitResult::busy;
     }
     const size_t bytes = protocol::request_bytes(there, with) + follows.size();
     Exchange& exchange = exchanges_.open(options, sink, uint32_t(bytes));
@@ -183,7 +183,7 @@ Asked NodeLink::write(const Op& op, const AskOptions& options, ReplySink& sink) 
         counters_.set_twosided.add(1);
     else
         counters_.other_twosided.add(1);
-    return Asked::accepted;
+    return SubmitResult::accepted;
 }
 
 // The frame announced the value, so the node waits for it. Without memory the connection ends with this tick.
@@ -196,35 +196,35 @@ void NodeLink::follow(Exchange& exchange) noexcept {
 }
 
 // The reply to a get that could not be one-sided may show the key's access count.
-Asked NodeLink::ask(const GetOp& op, const AskOptions& options, ReplySink& sink) {
+SubmitResult NodeLink::ask(const GetOp& op, const AskOptions& options, ReplySink& sink) {
     if (!options.one_sided && up()) notes_.shown(hash_key(op.key.bytes, welcome_.hash_seed));
     return ask_any(op, options, sink);
 }
-Asked NodeLink::ask(const StoreOp& op, const AskOptions& options, ReplySink& sink) {
+SubmitResult NodeLink::ask(const StoreOp& op, const AskOptions& options, ReplySink& sink) {
     return ask_any(op, options, sink);
 }
-Asked NodeLink::ask(const DeleteOp& op, const AskOptions& options, ReplySink& sink) {
+SubmitResult NodeLink::ask(const DeleteOp& op, const AskOptions& options, ReplySink& sink) {
     return ask_any(op, options, sink);
 }
-Asked NodeLink::ask(const ArithOp& op, const AskOptions& options, ReplySink& sink) {
+SubmitResult NodeLink::ask(const ArithOp& op, const AskOptions& options, ReplySink& sink) {
     return ask_any(op, options, sink);
 }
-Asked NodeLink::ask(const ForgetOp& op, const AskOptions& options, ReplySink& sink) {
+SubmitResult NodeLink::ask(const ForgetOp& op, const AskOptions& options, ReplySink& sink) {
     return ask_any(op, options, sink);
 }
-Asked NodeLink::ask(const FlushOp& op, const AskOptions& options, ReplySink& sink) {
+SubmitResult NodeLink::ask(const FlushOp& op, const AskOptions& options, ReplySink& sink) {
     if (!op.prefix.empty() && up() && limits_.version < protocol::version_with_prefix_deletes) {
         counters_.node_too_old.add(1);
-        return Asked::down;
+        return SubmitResult::down;
     }
     return ask_any(op, options, sink);
 }
-Asked NodeLink::ask(const StatsOp& op, const AskOptions& options, ReplySink& sink) {
+SubmitResult NodeLink::ask(const StatsOp& op, const AskOptions& options, ReplySink& sink) {
     return ask_any(op, options, sink);
 }
 
-Asked NodeLink::get(const GetOp& op, const AskOptions& options, ReplySink& sink, uint64_t now_ns) {
-    if (!up() || down_.has_value()) return Asked::down;
+SubmitResult NodeLink::get(const GetOp& op, const AskOptions& options, ReplySink& sink, uint64_t now_ns) {
+    if (!up() || down_.has_value()) return SubmitResult::down;
     const bool by_pointer = op.lease && pointers_.enabled();
     if (!options.one_sided || !reads_possible()) return ask(op, options, sink);
     if (!by_pointer && !index_.enabled()) return ask(op, options, sink);
@@ -239,8 +239,8 @@ Asked NodeLink::get(const GetOp& op, const AskOptions& options, ReplySink& sink,
         counters_.pointer_bypassed.add(1);
         return ask(op, options, sink);
     }
-    if (by_pointer && pointers_.begin(*channel_, hashed, options, sink, now_ns)) return Asked::accepted;
-    if (index_.enabled() && index_.begin(*channel_, hashed, options, sink)) return Asked::accepted;
+    if (by_pointer && pointers_.begin(*channel_, hashed, options, sink, now_ns)) return SubmitResult::accepted;
+    if (index_.enabled() && index_.begin(*channel_, hashed, options, sink)) return SubmitResult::accepted;
     return ask(op, options, sink);
 }
 
@@ -257,7 +257,7 @@ void NodeLink::ask_fallbacks() {
     }
     reads_.ask_two_sided([&](const Reads::Fallback& get) {
         if (!can_ask()) return false;
-        if (write(get.op, get.options, get.sink) != Asked::accepted) return false;
+        if (write(get.op, get.options, get.sink) != SubmitResult::accepted) return false;
         told_ = true;  // flush() must send it
         return true;
     });

@@ -161,13 +161,13 @@ class World final : public proxy::LinkEvents {
         op.lease = true;
         return op;
     }
-    proxy::Asked get(uint64_t cookie, std::string_view key, uint64_t within_ns = second) {
+    proxy::SubmitResult get(uint64_t cookie, std::string_view key, uint64_t within_ns = second) {
         proxy::AskOptions with = options(cookie, within_ns);
         with.session = session;
         with.one_sided = true;
         return link->get(get_op(key), with, sink, now_ns);
     }
-    proxy::Asked set(uint64_t cookie, std::string_view key, std::string_view value,
+    proxy::SubmitResult set(uint64_t cookie, std::string_view key, std::string_view value,
                      uint64_t within_ns = second) {
         proxy::AskOptions with = options(cookie, within_ns);
         with.session = session;

@@ -108,6 +108,8 @@ class FakeNode {
     std::optional<protocol::LeaseDenial> deny;  // replies bring no grant, for that reason
     bool grants_all = false;  // whatever could bring one does: another get earns it
     std::function<void()> executed;  // called after each request
+    // Called before; true: the request is answered by answer_later() or never.
+    std::function<bool(uint64_t sequence, const protocol::NodeRequest& request)> takes;
     uint64_t greetings_refused = 0, grants_wanted = 0;
     uint64_t bad_frames = 0, requests = 0, frames = 0, pings = 0, goodbyes = 0, abandoned = 0;
     std::vector<protocol::ItemAccess> accesses;  // that it was told of
@@ -258,6 +260,7 @@ class FakeNode {
         protocol::ReplyOptions with;
         with.tag = request.options.tag;
         const NodeSeconds at = now(now_ns);
+        if (takes && takes(sequence, request)) return;
         auto keyed = [&](auto& op) { op.key = cache->key(op.key.bytes); };
         if (auto* get = std::get_if<protocol::GetOp>(&request.op)) {
             keyed(*get);
@@ -408,6 +411,15 @@ class FakeNode {
     }
 
   public:
+    // write(protocol::ReplyWriter&) adds the reply to a request of that sequence.
+    template <class Write>
+    void answer_later(Wire& wire, uint64_t sequence, uint64_t now_ns, Write write) {
+        OutBuffer out;
+        protocol::ReplyWriter writer(out, limits_.frame_bytes_max, sequence, reading(now_ns));
+        write(writer);
+        writer.end();
+        wire.to_proxy.append(out.data(), out.size());
+    }
     void answer_lent(uint64_t sequence, const protocol::LentRecord& record, uint64_t now_ns, OutBuffer& out) {
         if (!reads_lent) return protocol::append_unlent(out, sequence, record.tag);
         auto at = incoming_.find({sequence, record.tag});

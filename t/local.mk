@@ -469,9 +469,9 @@ t_unit_node_link_ends_SOURCES = t/unit_node_link_ends.cc $(link_headers)
 t_unit_node_link_suspend_SOURCES = t/unit_node_link_suspend.cc $(link_headers)
 t_unit_node_link_reads_SOURCES = t/unit_node_link_reads.cc $(link_headers)
 t_unit_node_link_SOURCES = t/unit_node_link.cc $(link_headers)
-check_PROGRAMS += t/unit_remote_backend
-TESTS += t/unit_remote_backend
-t_unit_remote_backend_SOURCES = t/unit_remote_backend.cc t/unit_remote_backend_fixture.h t/sent_bytes.h t/unit_text_fixture.h \
+check_PROGRAMS += t/unit_links
+TESTS += t/unit_links
+t_unit_links_SOURCES = t/unit_links.cc t/unit_links_fixture.h t/sent_bytes.h t/unit_text_fixture.h \
 	t/link_channel.h t/link_node.h t/refused_new.h t/tap.h
 
 # Channels: one suite over every transport, and what each adds.

@@ -67,7 +67,7 @@ class BinaryTalk : public OneClient<BinaryAdmin> {
             input_.erase(0, last.consumed);
             sent += sent_bytes(out_);
             out_.clear(1 << 16);
-            context.record_accesses();
+            context.router.record_accesses(context.now);
             if (last.next == daemon::Next::close) closed = true;
             if (last.next == daemon::Next::yield) yields++;
         } while (last.next == daemon::Next::yield);

@@ -242,7 +242,7 @@ void fill_local(proxy::LocalGetCounters& local, Values& values) {
 }
 
 std::string metrics_of(fixture::Rig& rig, const std::vector<daemon::NodeNumbers>& told) {
-    const daemon::Sample sample = daemon::take_sample(rig.node, rig.server, rig.watch, rig.crawler);
+    const daemon::Sample sample = daemon::take_sample(&rig.embedded, rig.server, rig.watch);
     const daemon::MetricsSource source{sample, rig.server.behind, told, "1.2.3"};
     tap::ok(daemon::status_json(source, "").starts_with("{\"version\":\"1.2.3\",\"ready\":true"), "the page's numbers");
     MetricsText text("farcached_");

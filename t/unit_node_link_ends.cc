@@ -8,7 +8,7 @@
 #include "t/link_fixture.h"
 
 using namespace link_test;
-using proxy::Asked;
+using proxy::SubmitResult;
 using proxy::AskFailure;
 using proxy::LinkDown;
 
@@ -214,7 +214,7 @@ void ends_everywhere() {
             incr.key = {"n", 0};
             incr.vivify = never_expires;
             incr.initial = 1;
-            auto note = [&](Asked asked) { accepted[cookie++] = asked == Asked::accepted; };
+            auto note = [&](SubmitResult asked) { accepted[cookie++] = asked == SubmitResult::accepted; };
             note(world.link->ask(incr, world.options(cookie), world.sink));
             incrs += accepted[cookie - 1];
             for (const char* key : {"k", "large"}) note(world.get(cookie, key));

@@ -8,7 +8,7 @@
 #include "t/link_fixture.h"
 
 using namespace link_test;
-using proxy::Asked;
+using proxy::SubmitResult;
 using proxy::AskFailure;
 
 namespace {
@@ -434,9 +434,9 @@ void orders() {
     tap::is(world.sink[2].value, "new", "and sees what was set");
     world.table().forget(world.hash("k"), world.node.incarnation);
     world.get(3, "k");
-    tap::ok(world.set(4, "k", "newer") == Asked::ordered, "a set waits for a probe,");
+    tap::ok(world.set(4, "k", "newer") == SubmitResult::ordered, "a set waits for a probe,");
     round(world);
-    tap::ok(world.set(4, "k", "newer") == Asked::ordered, "for all of its rounds,");
+    tap::ok(world.set(4, "k", "newer") == SubmitResult::ordered, "for all of its rounds,");
     world.pump();
     tap::is(world.sink[3].value, "new", "which sees what was there");
     tap::ok(world.store("k", "newest") && world.fetch("k") == "newest", "and then takes its turn");

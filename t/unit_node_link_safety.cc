@@ -19,7 +19,7 @@
 #include "t/link_fixture.h"
 
 using namespace link_test;
-using proxy::Asked;
+using proxy::SubmitResult;
 
 namespace {
 
@@ -390,15 +390,15 @@ class History {
         const std::string name = key();
         world_.session = below(3);
         const uint64_t cookie = ++cookie_;
-        const Asked asked = world_.get(cookie, name, below(10) == 0 ? below(100 * ms) : 5 * second);
-        if (asked == Asked::accepted) asked_[cookie] = {name, step_, true, false};
+        const SubmitResult asked = world_.get(cookie, name, below(10) == 0 ? below(100 * ms) : 5 * second);
+        if (asked == SubmitResult::accepted) asked_[cookie] = {name, step_, true, false};
     }
 
     void ask_change() {
         const std::string name = key();
         world_.session = below(3);
         const uint64_t cookie = ++cookie_;
-        Asked asked;
+        SubmitResult asked;
         if (below(30) == 0) {
             asked = world_.link->ask(protocol::FlushOp{}, world_.options(cookie, 5 * second), world_.sink);
         } else if (below(4) == 0) {
@@ -408,7 +408,7 @@ class History {
         } else {
             asked = world_.set(cookie, name, value(), below(10) == 0 ? below(100 * ms) : 5 * second);
         }
-        if (asked == Asked::accepted) asked_[cookie] = {name, step_, false, false};
+        if (asked == SubmitResult::accepted) asked_[cookie] = {name, step_, false, false};
     }
 
     // A read makes some way: its copy begins, goes on, is complete, is told.

@@ -15,9 +15,11 @@ using daemon::Ticket;
 
 namespace {
 
-struct Nothing {};
+struct Nothing {
+    void restore(std::string_view, std::string_view) {}
+};
 
-void write_value(ReplySlot& slot, const daemon::Answering& to) {
+void write_value(ReplySlot& slot, const daemon::ReplyTarget& to) {
     to.out.append(slot.available() ? slot.value() : std::string_view("unavailable"));
 }
 

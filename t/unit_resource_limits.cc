@@ -4,7 +4,7 @@
 
 #include "base/limits.h"
 #include "conf/resource_limits.h"
-#include "daemon/remote_backend.h"
+#include "daemon/links.h"
 #include "daemon/session_memory.h"
 #include "fabric/channel.h"
 #include "fabric/shm_ring.h"

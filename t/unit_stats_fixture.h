@@ -36,8 +36,8 @@ class FakeServer final : public daemon::ServerView {
     const daemon::WorkerCounters& worker_counters(uint32_t worker) const override {
         return workers[worker];
     }
-    const proxy::LocalGetCounters& local_counters(uint32_t worker) const override {
-        return locals[worker];
+    const proxy::LocalGetCounters* local_counters(uint32_t worker) const override {
+        return &locals[worker];
     }
     daemon::ServerNumbers numbers() const override { return fixed; }
     void each_connection(FunctionRef<void(const daemon::ConnectionInfo&)> visit) const override {
@@ -81,19 +81,20 @@ bool until(Done done) {
 struct Rig {
     FakeServer server;
     std::atomic<uint64_t> looks{0};   // of the crawler at the clock
-    node::Node node{small_node()};
+    daemon::Embedded embedded;
+    node::Node& node = embedded.node;
+    node::Crawler& crawler = embedded.crawler;
     daemon::WatchHub watch{daemon::WatchLimits{}};
-    node::Crawler crawler;
     daemon::EngineOptions options;
     std::unique_ptr<daemon::AdminImpl> admin;
 
     explicit Rig(node::CrawlerOptions crawl = {}, bool track_sizes = false)
-        : crawler(node, [this] { looks++; return server.now(); }, crawl) {
+        : embedded(small_node(), crawl, [this] { looks++; return server.now(); }) {
         daemon::AdminOptions admin_options;
         admin_options.settings = few_settings();
         admin_options.track_sizes = track_sizes;
         admin_options.own_version = "0.0.1";
-        admin = std::make_unique<daemon::AdminImpl>(node, server, watch, crawler, options,
+        admin = std::make_unique<daemon::AdminImpl>(&embedded, server, watch, options,
                                                     std::move(admin_options));
     }
 

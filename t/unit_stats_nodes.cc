@@ -401,7 +401,7 @@ void binary() {
     talk.binary = true;
     auto stat = [&](std::string_view key, std::string_view told) {
         std::string heard = talk.say(binary_stat(key));
-        if (!talk.backend.tickets.empty()) heard += talk.answer(told);
+        if (talk.asked_nodes.awaits()) heard += talk.answer(told);
         return read_stat(heard);
     };
     tap::ok(stat("", told_of("a", "curr_items 3\n") + told_of("b", "curr_items 4\n")).find(" curr_items=7 ") !=
@@ -472,7 +472,9 @@ void client_gone() {
         daemon::run_text(talk.context, session, "stats reset\r\n", out, 10);
         queue.settle(out);
     }
-    talk.answer("a -\nb -\n");
+    talk.asked_nodes.tick();
+    talk.asked_nodes.tell("a -\nb -\n");
+    talk.asked_nodes.until([&] { return talk.rig.stat("cmd_flush") == "0"; });
     tap::is(stat_of(talk.stats("", "a -\nb -\n"), "cmd_flush"), "0", "a reset whose client has gone");
 }
 

@@ -1,20 +1,27 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What the tests of `stats` with nodes run in: nodes that are only numbers and a name, real ones for the texts that
-// they tell, a backend that is answered by the test, and a client in front of the engines and the real AdminImpl.
+// Fixture of the tests of `stats` with nodes. FakeNodes are numbers and a name; Tellers are real nodes, for the texts of their
+// statistics. AskedNodes are behind real links and answer what the test says. NodesTalk is a client of the engines.
 #pragma once
+
+#include <poll.h>
 
 #include <cstdlib>
 #include <deque>
 #include <memory>
+#include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
-#include "daemon/backend.h"
+#include "base/boottime.h"
 #include "daemon/engine.h"
+#include "daemon/links.h"
 #include "daemon/reply_queue.h"
 #include "node/node_stats.h"
+#include "process/node_time.h"
+#include "t/unit_links_fixture.h"
 #include "t/unit_stats_fixture.h"
 
 namespace fixture {
@@ -58,43 +65,6 @@ class FakeNodes final : public daemon::NodesView {
     daemon::Route route(std::string_view) const override { return way; }
 };
 
-// Answers nothing by itself.
-class FakeBackend final : public daemon::Backend {
-  public:
-    std::string asked;                    // what was asked, a word each
-    std::vector<daemon::Ticket> tickets;  // unanswered
-
-    daemon::Asked ask(const protocol::GetOp&, daemon::Wanted, daemon::Ticket ticket, ValueSink,
-                      protocol::GetReply&) override {
-        return later("get", ticket);
-    }
-    daemon::Asked ask(const protocol::StoreOp&, daemon::Ticket ticket, protocol::StoreReply&) override {
-        return later("store", ticket);
-    }
-    daemon::Asked ask(const protocol::DeleteOp&, daemon::Ticket ticket, protocol::DeleteReply&) override {
-        return later("delete", ticket);
-    }
-    daemon::Asked ask(const protocol::ArithOp&, daemon::Ticket ticket, protocol::ArithReply&) override {
-        return later("arith", ticket);
-    }
-    daemon::Asked ask(const protocol::ForgetOp&, daemon::Ticket ticket) override { return later("forget", ticket); }
-    daemon::Asked ask(const protocol::FlushOp& op, daemon::Ticket ticket) override {
-        return later(op.at.has_value() ? "flush@" + std::to_string(*op.at) : "flush", ticket);
-    }
-    daemon::Asked ask(const protocol::StatsOp& op, std::string_view node, daemon::Ticket ticket) override {
-        return later("stats[" + std::string(op.group) + "]" + std::string(node), ticket);
-    }
-    bool too_large(size_t, uint64_t) const override { return false; }
-    void end_tick() override {}
-
-  private:
-    daemon::Asked later(const std::string& what, daemon::Ticket ticket) {
-        asked += (asked.empty() ? "" : " ") + what;
-        tickets.push_back(ticket);
-        return daemon::Asked::later;
-    }
-};
-
 inline std::string told_of(std::string_view name, std::string_view text) {
     return std::string(name) + " " + std::to_string(text.size()) + "\n" + std::string(text);
 }
@@ -127,16 +97,161 @@ struct Teller {
     }
 };
 
-// A client of a worker whose items are in nodes a and b. What it says is answered when the test answers.
+// A request that came to nodes and waits for the test's answer.
+struct Asked {
+    std::string word;
+    struct At {
+        size_t node;
+        uint64_t sequence;
+        uint32_t tag;
+    };
+    std::vector<At> at;
+};
+
+// Nodes a and b behind TCP connections. They answer what the test says.
+class AskedNodes {
+  public:
+    explicit AskedNodes(daemon::ReplyPool& pool) : base_(event_base_new()) {
+        conf::ProxySettings settings;
+        settings.node_timeout_ms = 10'000;
+        for (size_t i = 0; i < 2; i++) {
+            settings.nodes.push_back(links_test::Desk::spec_of(names[i], servers_[i]));
+            servers_[i].node.zero_ns = uint64_t(process::node_zero_ns()) + UINT64_C(500'000'000);  // conversions round to this clock
+            servers_[i].node.takes = [this, i](uint64_t sequence, const protocol::NodeRequest& request) {
+                take(word_of(request.op), {i, sequence, request.options.tag});
+                return true;
+            };
+        }
+        const auto at_home = [](const std::string&, uint16_t port) -> daemon::HostAddresses::Found {
+            return std::vector{*fabric::numeric_address("127.0.0.1", port)};
+        };
+        nodes_ = std::get<std::unique_ptr<daemon::Nodes>>(daemon::Nodes::make(settings, {}, at_home));
+        links.emplace(*nodes_, 0, base_, pool);
+        links->start();
+        const bool up = until([&] {
+            for (const daemon::NodeShown& shown : nodes_->all())
+                if (shown.state != daemon::NodeState::up) return false;
+            return true;
+        });
+        CHECK(up);
+    }
+    ~AskedNodes() {
+        links->stop();
+        links.reset();
+        event_base_free(base_);
+    }
+    AskedNodes(const AskedNodes&) = delete;
+    AskedNodes& operator=(const AskedNodes&) = delete;
+
+    // Submitted requests reach the nodes, and their answers the client.
+    void tick() {
+        links->end_tick();
+        for (links_test::Server& server : servers_) server.serve();
+        event_base_loop(base_, EVLOOP_NONBLOCK);
+    }
+    template <class Is>
+    bool until(Is is) {
+        const uint64_t deadline_ns = boottime_ns() + UINT64_C(10'000'000'000);
+        while (!is()) {
+            if (boottime_ns() > deadline_ns) return false;
+            tick();
+            poll(nullptr, 0, 1);
+        }
+        return true;
+    }
+    // A word for each request: a node's name behind it if not both nodes have it.
+    std::string take_words() {
+        std::string words;
+        for (; told_ < asked_.size(); told_++) {
+            const Asked& one = asked_[told_];
+            const bool both = one.at.size() == 2 || one.word == "get";
+            words += (words.empty() ? "" : " ") + one.word + (both ? "" : names[one.at[0].node]);
+        }
+        return words;
+    }
+    bool awaits() const { return answered_ < asked_.size(); }
+    // Answers the oldest request. told: as daemon/links.h has it; a node without a text there refuses.
+    void tell(std::string_view told) {
+        answer([&](protocol::ReplyWriter& writer, size_t node, uint32_t tag) {
+            const std::optional<std::string> text = text_of(told, names[node]);
+            if (!text.has_value()) return refuse(writer, tag);
+            writer.add_stats(tag, *text);
+        });
+    }
+    void done() {
+        answer([](protocol::ReplyWriter& writer, size_t, uint32_t tag) {
+            protocol::ReplyOptions with;
+            with.tag = tag;
+            writer.add(protocol::DoneReply(), with);
+        });
+    }
+    void refuse() {
+        answer([](protocol::ReplyWriter& writer, size_t, uint32_t tag) { refuse(writer, tag); });
+    }
+
+    std::optional<daemon::Links> links;
+
+  private:
+    static std::string word_of(const protocol::RequestOp& op) {
+        if (const auto* stats = std::get_if<protocol::StatsOp>(&op)) return "stats[" + std::string(stats->group) + "]";
+        if (const auto* flush = std::get_if<protocol::FlushOp>(&op))
+            return flush->at.has_value() ? "flush@" + std::to_string(*flush->at) : "flush";
+        return std::holds_alternative<protocol::GetOp>(op) ? "get" : "other";
+    }
+    // A request to all nodes comes to each.
+    void take(const std::string& word, const Asked::At& at) {
+        for (Asked& one : std::span(asked_).subspan(answered_))
+            if (one.word == word && word != "get" && one.at.size() == 1 && one.at[0].node != at.node) return one.at.push_back(at);
+        asked_.push_back({word, {at}});
+    }
+    static std::optional<std::string> text_of(std::string_view told, std::string_view name) {
+        while (!told.empty()) {
+            const std::string_view line = told.substr(0, told.find('\n'));
+            told.remove_prefix(line.size() + 1);
+            const size_t space = line.find(' ');
+            const std::string_view size = line.substr(space + 1);
+            const size_t bytes = size == "-" ? 0 : size_t(std::strtoull(std::string(size).c_str(), nullptr, 10));
+            if (line.substr(0, space) == name)
+                return size == "-" ? std::nullopt : std::optional<std::string>(told.substr(0, bytes));
+            told.remove_prefix(bytes);
+        }
+        return std::nullopt;
+    }
+    static void refuse(protocol::ReplyWriter& writer, uint32_t tag) {
+        protocol::ReplyOptions with;
+        with.tag = tag;
+        writer.add(protocol::RefusedReply{protocol::RequestRefusal::stats_unknown}, with);
+    }
+    template <class Write>
+    void answer(Write write) {
+        CHECK(awaits());
+        for (const Asked::At& at : asked_[answered_++].at) {
+            links_test::Server& server = servers_[at.node];
+            server.node.answer_later(server.wire, at.sequence, boottime_ns(),
+                                     [&](protocol::ReplyWriter& writer) { write(writer, at.node, at.tag); });
+        }
+    }
+
+    static constexpr const char* names[] = {"a", "b"};
+    links_test::Server servers_[2];
+    event_base* base_;
+    std::unique_ptr<daemon::Nodes> nodes_;
+    std::vector<Asked> asked_;  // in the order of arrival
+    size_t answered_ = 0;       // of these, the first ones
+    size_t told_ = 0;           // by take_words()
+};
+
+// A client of a worker whose items are in nodes a and b. Its requests are answered when the test answers.
 class NodesTalk {
   public:
     explicit NodesTalk(bool track_sizes = false)
         : rig({}, track_sizes),
-          local(rig.node.view()),
           counters(rig.server.workers[0]),
-          context{rig.node, local, counters, rig.options, *rig.admin, rig.watch, 100, 1'700'000'000, &backend},
+          context{daemon::Router(), counters, rig.options, *rig.admin, rig.watch, 100, 1'700'000'000},
           pool(context, nullptr),
+          asked_nodes(pool),
           queue(pool, 7) {
+        context.router = daemon::Router(*asked_nodes.links);
         nodes.add("a", 0xa);
         nodes.add("b", 0xb);
         rig.server.behind = &nodes;
@@ -146,52 +261,46 @@ class NodesTalk {
     }
 
     FakeNodes nodes;
-    FakeBackend backend;
     Rig rig;
-    proxy::LocalGet local;
     daemon::WorkerCounters& counters;
     daemon::Context context;
     daemon::ReplyPool pool;
+    AskedNodes asked_nodes;
     daemon::ReplyQueue queue;
     daemon::SessionState session;
     bool binary = false;
     uint32_t yields = 0;
     bool closed = false;
 
-    // What is sent back at once.
+    // The reply that leaves at once.
     std::string say(std::string_view bytes) {
         input_.append(bytes);
         return serve();
     }
-    // The same after the oldest question was answered.
+    // The same after the oldest request was answered.
     std::string answer(std::string_view told) {
-        pool.answer(take_ticket(), protocol::StatsReply(), told);
+        asked_nodes.tell(told);
         return go_on();
     }
     std::string answer_done() {
-        pool.answer(take_ticket(), protocol::DoneReply());
+        asked_nodes.done();
         return go_on();
     }
     std::string unavailable() {
-        pool.unavailable(take_ticket());
+        asked_nodes.refuse();
         return go_on();
     }
-    std::string take_asked() { return std::exchange(backend.asked, {}); }
+    std::string take_asked() { return asked_nodes.take_words(); }
     // `stats GROUP`, all asked and answered.
     std::string stats(std::string_view group, std::string_view told) {
         std::string heard = say("stats " + std::string(group) + "\r\n");
-        return backend.tickets.empty() ? heard : heard + answer(told);
+        return asked_nodes.awaits() ? heard + answer(told) : heard;
     }
 
   private:
-    daemon::Ticket take_ticket() {
-        if (backend.tickets.empty()) std::abort();
-        const daemon::Ticket ticket = backend.tickets.front();
-        backend.tickets.erase(backend.tickets.begin());
-        return ticket;
-    }
     std::string go_on() {
         OutBuffer out;
+        if (!asked_nodes.until([&] { return queue.ready(); })) return "(no answer came)";
         queue.emit(out);
         return std::string(out.data(), out.size()) + serve();
     }
@@ -208,6 +317,7 @@ class NodesTalk {
             if (progress.next == daemon::Next::yield) yields++;
             if (progress.next != daemon::Next::yield) break;
         }
+        for (int i = 0; i < 2; i++) asked_nodes.tick();
         return sent;
     }
 

@@ -92,13 +92,13 @@ class OneClient {
     static constexpr int64_t started_unix = 1'700'000'000;
 
     explicit OneClient(const node::Config& config)
-        : node(config), local(node.view()), counters(std::make_unique<daemon::WorkerCounters>()),
-          context{node, local, *counters, options, admin, watch, start, started_unix} {
+        : node(config), local(node), counters(std::make_unique<daemon::WorkerCounters>()),
+          context{daemon::Router(local), *counters, options, admin, watch, start, started_unix} {
         session.fd = 7;
     }
 
     node::Node node;
-    proxy::LocalGet local;
+    daemon::LocalPeer local;
     std::unique_ptr<daemon::WorkerCounters> counters;
     daemon::EngineOptions options;
     AdminKind admin;
@@ -141,7 +141,7 @@ class Talk : public OneClient<RecordingAdmin> {
             if (out_.leaves() > out_peak) out_peak = out_.leaves();
             sent += sent_bytes(out_);
             out_.clear(1 << 16);
-            context.record_accesses();
+            context.router.record_accesses(context.now);
             if (last.next == daemon::Next::close) closed = true;
         } while (last.next == daemon::Next::yield);
         return sent;

@@ -14,7 +14,7 @@
 
 #include "daemon/host_lookups.h"
 #include "t/refused_new.h"
-#include "t/unit_remote_backend_fixture.h"
+#include "t/unit_links_fixture.h"
 
 namespace {
 
@@ -27,8 +27,8 @@ bool allocation_refused(size_t bytes) { return bytes >= too_much; }
 
 namespace {
 
-using backend_test::Desk;
-using farcached::daemon::Asked;
+using links_test::Desk;
+using farcached::daemon::SubmitResult;
 using farcached::daemon::HostAddresses;
 namespace daemon = farcached::daemon;
 namespace fabric = farcached::fabric;
@@ -36,9 +36,9 @@ namespace fabric = farcached::fabric;
 // Larger than a frame: it is sent in pieces, from a copy.
 const std::string large(200'000, 'v');
 
-Asked set_without_memory(Desk& desk) {
+SubmitResult set_without_memory(Desk& desk) {
     too_much = large.size();
-    Asked asked = Asked::now;
+    SubmitResult asked = SubmitResult::now;
     try {
         asked = desk.set("large", large);
     } catch (const std::bad_alloc&) {
@@ -52,7 +52,7 @@ void no_memory_to_send() {
     Desk desk;
     tap::ok(desk.until_up(), "the node is up");
     desk.set("k", "v");
-    tap::is(set_without_memory(desk), Asked::later, "a value that there is no memory for is taken");
+    tap::is(set_without_memory(desk), SubmitResult::later, "a value that there is no memory for is taken");
     desk.set("k", "w");
     tap::is(desk.answers(), "stored unavailable stored ", "and answered as unavailable, between others");
     desk.set("large", large);
@@ -61,8 +61,8 @@ void no_memory_to_send() {
 
 void no_memory_to_wait() {
     Desk desk;
-    tap::is(desk.set("k", "v"), Asked::crowded, "what is asked before the node is up waits");
-    tap::is(set_without_memory(desk), Asked::later, "if there is memory for it");
+    tap::is(desk.set("k", "v"), SubmitResult::crowded, "what is asked before the node is up waits");
+    tap::is(set_without_memory(desk), SubmitResult::later, "if there is memory for it");
     desk.set("k", "w");
     tap::is(desk.answers(), "stored unavailable stored ", "else it is unavailable, and the others are not");
 }
@@ -77,7 +77,7 @@ void no_memory_to_go_on() {
         desk.begin_tick();
         too_much = 400;
         try {
-            desk.backend->end_tick();
+            desk.links->end_tick();
         } catch (const std::bad_alloc&) {
             threw = true;
         }
@@ -230,16 +230,16 @@ void sessions() {
     Desk desk;
     tap::ok(desk.until_up(), "the node is up");
     desk.stands_still = true;
-    tap::is(desk.set("k", large), Asked::later, "a large value is on its way");
-    tap::is(desk.set("k", "1"), Asked::crowded, "its session's next set of the key waits for it");
-    tap::is(desk.set("j", "1"), Asked::crowded, "and what that session asks for then waits behind");
+    tap::is(desk.set("k", large), SubmitResult::later, "a large value is on its way");
+    tap::is(desk.set("k", "1"), SubmitResult::crowded, "its session's next set of the key waits for it");
+    tap::is(desk.set("j", "1"), SubmitResult::crowded, "and what that session asks for then waits behind");
     desk.asking = &desk.other_queue;
-    tap::is(desk.set("k", "2"), Asked::later, "another session's set of the key does not wait");
-    tap::is(desk.set("j", "2"), Asked::later, "nor that of another");
+    tap::is(desk.set("k", "2"), SubmitResult::later, "another session's set of the key does not wait");
+    tap::is(desk.set("j", "2"), SubmitResult::later, "nor that of another");
     desk.stands_still = false;
     tap::is(desk.answers(), "stored stored stored stored stored ", "all is answered");
     desk.asking = &desk.queue;
-    tap::is(desk.set("k", "3"), Asked::later, "then nothing waits");
+    tap::is(desk.set("k", "3"), SubmitResult::later, "then nothing waits");
     tap::is(desk.answers(), "stored ", "for anybody");
 
     // What waits for room, all wait behind.
@@ -247,7 +247,7 @@ void sessions() {
     bool waits[2] = {false, false};  // each session; one alone may wait for a key that is counted with another
     for (int i = 0; i < 200 && !(waits[0] && waits[1]); i++) {
         desk.asking = i % 2 == 0 ? &desk.queue : &desk.other_queue;
-        waits[i % 2] = desk.set("k" + std::to_string(i), large) == Asked::crowded;
+        waits[i % 2] = desk.set("k" + std::to_string(i), large) == SubmitResult::crowded;
     }
     tap::ok(waits[0] && waits[1], "there is no room for more, and all sessions wait");
     desk.stands_still = false;
@@ -274,7 +274,7 @@ void a_node_leaves() {
     tap::ok(desk.until_up(), "a node is up");
     desk.stands_still = true;
     desk.set("k", "v");
-    desk.backend->end_tick();
+    desk.links->end_tick();
     desk.settings.nodes = {Desk::spec_of("b", desk.other)};
     desk.reload();
     tap::is(names_of(desk), "b ", "another is in its place");
@@ -298,7 +298,7 @@ void a_silent_node_leaves() {
     tap::ok(desk.until_up(), "a node is up");
     desk.stands_still = true;
     desk.set("k", "v");
-    desk.backend->end_tick();
+    desk.links->end_tick();
     desk.settings.nodes = {Desk::spec_of("b", desk.other)};
     desk.reload();
     desk.set("k", "w");
@@ -311,27 +311,27 @@ void connections_change() {
     tap::ok(desk.until_up(), "a node is up");
     desk.stands_still = true;
     desk.set("k", "1");
-    desk.backend->end_tick();
+    desk.links->end_tick();
     for (const uint32_t timeout_ms : {9000, 8000}) {
         desk.settings.node_timeout_ms = timeout_ms;
         desk.reload();
-        tap::is(desk.set("k", std::to_string(timeout_ms)), Asked::crowded, "what is asked waits for the connection before");
+        tap::is(desk.set("k", std::to_string(timeout_ms)), SubmitResult::crowded, "what is asked waits for the connection before");
     }
     desk.stands_still = false;
     tap::is(desk.answers(), "stored stored stored ", "all is answered, in its order");
     tap::ok(desk.until_up(), "the node is up again");
     tap::is(desk.nodes->all()[0].links, 1u, "by one connection");
     desk.reload();
-    tap::is(desk.set("k", "2"), Asked::later, "a reload of the same changes nothing");
+    tap::is(desk.set("k", "2"), SubmitResult::later, "a reload of the same changes nothing");
     tap::is(desk.answers(), "stored ", "for anybody");
     desk.settings.nodes[0].weight = 7;
     desk.reload();
-    tap::is(desk.set("k", "3"), Asked::later, "nor does another weight, but");
+    tap::is(desk.set("k", "3"), SubmitResult::later, "nor does another weight, but");
     tap::is(desk.nodes->all()[0].weight, 7u, "keys");
     tap::is(desk.answers(), "stored ", "and that is answered");
     desk.stands_still = true;
     desk.set("k", "4");
-    desk.backend->end_tick();
+    desk.links->end_tick();
     desk.settings.node_timeout_ms = 7000;
     desk.reload();
 }  // with connections that leave

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A worker's backend, a client's queue of replies, and one node behind a TCP connection of 127.0.0.1, in one thread.
+// A worker's links, a client's queue of replies, and one node behind a TCP connection of 127.0.0.1, in one thread.
 #pragma once
 
 #include <event2/event.h>
@@ -16,14 +16,15 @@
 #include <vector>
 
 #include "base/boottime.h"
+#include "daemon/engine_ask.h"
 #include "daemon/nodes.h"
-#include "daemon/remote_backend.h"
+#include "daemon/links.h"
 #include "daemon/reply_queue.h"
 #include "fabric/socket_address.h"
 #include "t/link_node.h"
 #include "t/unit_text_fixture.h"
 
-namespace backend_test {
+namespace links_test {
 
 using namespace farcached;
 
@@ -98,12 +99,12 @@ class Desk {
         memory.cas = true;
         auto made = daemon::Nodes::make(settings, memory, look_up);
         nodes = std::get<std::unique_ptr<daemon::Nodes>>(std::move(made));
-        backend = std::make_unique<daemon::RemoteBackend>(*nodes, 0, base_, pool);
-        backend->start();
+        links = std::make_unique<daemon::Links>(*nodes, 0, base_, pool);
+        links->start();
     }
     ~Desk() {
-        backend->stop();
-        backend.reset();
+        links->stop();
+        links.reset();
         event_base_free(base_);
     }
     Desk(const Desk&) = delete;
@@ -121,7 +122,7 @@ class Desk {
     void reload() {
         auto prepared = nodes->prepare(settings, at_home);
         nodes->use(std::get<std::shared_ptr<const daemon::NodeSet>>(std::move(prepared)));
-        backend->take();
+        links->take();
     }
 
     // The nodes' turn, and what a worker is told then.
@@ -138,28 +139,26 @@ class Desk {
         while (!is()) {
             if (boottime_ns() > deadline_ns) return false;
             begin_tick();
-            backend->end_tick();
+            links->end_tick();
         }
         return true;
     }
     bool until_up() { return until_state(daemon::NodeState::up); }
     bool until_down() { return until_state(daemon::NodeState::down); }
 
-    template <class Op, class Reply>
-    daemon::Asked ask(const Op& op) {
-        struct {
-        } record;
+    template <class Op>
+    daemon::SubmitResult ask(const Op& op) {
+        const daemon::NoRecord record;
         daemon::ReplySlot& slot = asking->open();
-        Reply now;
-        const daemon::Asked asked = backend->ask(op, asking->ticket_of(slot), now);
-        asking->park(slot, out_, asked == daemon::Asked::crowded, false, "", "", record, &write_answer);
+        const daemon::SubmitResult asked = links->ask(op, asking->ticket_of(slot));
+        asking->park(slot, out_, asked == daemon::SubmitResult::crowded, false, "", "", record, &write_answer);
         return asked;
     }
-    daemon::Asked set(std::string_view key, std::string_view value) {
+    daemon::SubmitResult set(std::string_view key, std::string_view value) {
         protocol::StoreOp op;
         op.key = {key, 0};
         op.value = value;
-        return ask<protocol::StoreOp, protocol::StoreReply>(op);
+        return ask(op);
     }
     // What was answered to all that was asked, a word each; empty if an answer did not come.
     std::string answers() {
@@ -181,7 +180,7 @@ class Desk {
     daemon::ReplyQueue queue{pool, -1}, other_queue{pool, -1};  // two sessions'
     daemon::ReplyQueue* asking = &queue;
     std::unique_ptr<daemon::Nodes> nodes;
-    std::unique_ptr<daemon::RemoteBackend> backend;
+    std::unique_ptr<daemon::Links> links;
 
   private:
     bool until_state(daemon::NodeState state) {
@@ -190,7 +189,7 @@ class Desk {
     static daemon::HostAddresses::Found at_home(const std::string&, uint16_t port) {
         return std::vector{*fabric::numeric_address("127.0.0.1", port)};
     }
-    static void write_answer(daemon::ReplySlot& slot, const daemon::Answering& to) {
+    static void write_answer(daemon::ReplySlot& slot, const daemon::ReplyTarget& to) {
         if (!slot.available()) return to.out.append("unavailable ");
         const auto* stored = std::get_if<protocol::StoreReply>(&slot.reply());
         const bool is_stored = stored != nullptr && stored->status == protocol::StoreReply::Status::stored;
@@ -201,4 +200,4 @@ class Desk {
     OutBuffer out_;
 };
 
-}  // namespace backend_test
+}  // namespace links_test
