@@ -10,7 +10,7 @@
 
 namespace farcached {
 
-class Cell {
+class Counter {
   public:
     // Only the owning thread (or the holder of the owning lock) calls it.
     void add(uint64_t n) {

@@ -64,7 +64,7 @@ class TransportClient final : private proxy::LinkEvents, private proxy::ReplySin
     uint64_t errors() const { return errors_; }
     uint64_t gets() const { return gets_; }
     const std::string& first_error() const { return first_error_; }
-    const Cell& done() const { return done_; }  // operations so far; any thread
+    const Counter& done() const { return done_; }  // operations so far; any thread
 
   private:
     // proxy::LinkEvents
@@ -117,7 +117,7 @@ class TransportClient final : private proxy::LinkEvents, private proxy::ReplySin
     TransportParts parts_;
     uint64_t errors_ = 0, gets_ = 0;
     std::string first_error_;
-    Cell done_;
+    Counter done_;
 };
 
 }  // namespace farcached::bench

@@ -78,7 +78,7 @@ class Worker {
     const Tally& tally() const { return tally_; }
 
     // Counts since construction; other threads may read them.
-    Cell operations, keys_read, hits;
+    Counter operations, keys_read, hits;
 
   private:
     template <class Fill>

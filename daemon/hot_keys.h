@@ -48,7 +48,7 @@ class HotKeys {
     uint32_t one_in_;
     uint64_t left_ = UINT64_MAX;  // until the next sample
     uint32_t chance_;
-    Cell missed_;
+    Counter missed_;
 
     mutable std::mutex lock_;
     std::array<std::unique_ptr<SpaceSaving>, size_t(Way::count)> ways_;  // under lock_

@@ -66,8 +66,8 @@ constexpr bool can_be(Way way, Verb verb, bool nodes) {
 struct LatencyHistogram {
     static constexpr size_t bounds = 24;
     static constexpr uint64_t bound_us(size_t i) { return UINT64_C(1) << i; }
-    std::array<Cell, bounds + 1> counts;
-    Cell sum_ns;
+    std::array<Counter, bounds + 1> counts;
+    Counter sum_ns;
 
     void add(uint64_t ns, uint64_t times) {
         const uint64_t us = (ns + 999) / 1000;

@@ -37,19 +37,19 @@ std::string this_host() {
 
 conf::Problem problem(std::string text) { return {conf::exit_usage, std::move(text)}; }
 
-void add_cell(Cell& to, const Cell& from) { to.add(from.get()); }
+void add_counter(Counter& to, const Counter& from) { to.add(from.get()); }
 
 template <class Array>
 void add_cells(Array& to, const Array& from) {
-    for (size_t i = 0; i < to.size(); i++) add_cell(to[i], from[i]);
+    for (size_t i = 0; i < to.size(); i++) add_counter(to[i], from[i]);
 }
 
 // Counters only, no gauges.
 void add_link_counters(proxy::LinkCounters& to, const proxy::LinkCounters& from) {
-#define X(name, help) add_cell(to.name, from.name);
+#define X(name, help) add_counter(to.name, from.name);
     LINK_COUNTERS(X)
 #undef X
-#define X(name, help) add_cell(to.channel.name, from.channel.name);
+#define X(name, help) add_counter(to.channel.name, from.channel.name);
     CHANNEL_COUNTERS(X)
 #undef X
     add_cells(to.downs, from.downs);
@@ -58,7 +58,7 @@ void add_link_counters(proxy::LinkCounters& to, const proxy::LinkCounters& from)
 }
 
 void add_local_counters(proxy::LocalGetCounters& to, const proxy::LocalGetCounters& from) {
-#define X(name, help) add_cell(to.name, from.name);
+#define X(name, help) add_counter(to.name, from.name);
     LOCAL_GET_COUNTERS(X)
 #undef X
 }
@@ -71,9 +71,9 @@ void clear_link_counters(proxy::LinkCounters& counters) {
 #define X(name, help) counters.channel.name.set(0);
     CHANNEL_COUNTERS(X)
 #undef X
-    for (Cell& cell : counters.downs) cell.set(0);
-    for (Cell& cell : counters.channel_ends) cell.set(0);
-    for (Cell& cell : counters.frame_errors) cell.set(0);
+    for (Counter& counter : counters.downs) counter.set(0);
+    for (Counter& counter : counters.channel_ends) counter.set(0);
+    for (Counter& counter : counters.frame_errors) counter.set(0);
 }
 
 void clear_local_counters(proxy::LocalGetCounters& counters) {

@@ -36,10 +36,10 @@ class Ring {
     static constexpr size_t buffer_stride = buffer_bytes + 192;
 
     struct Counters {
-        Cell& enters;
-        Cell& full;
-        Cell& refused;
-        Cell& overflows;
+        Counter& enters;
+        Counter& full;
+        Counter& refused;
+        Counter& overflows;
     };
 
     // Disabled until enable(), which another thread may call, or check(). nullptr: `refusal` has the reason.

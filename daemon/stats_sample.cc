@@ -47,7 +47,7 @@ void add_link(LinkTotals& to, const proxy::LinkCounters& from) {
 #define X(name, help) to.name += from.channel.name.get();
     CHANNEL_COUNTERS(X)
 #undef X
-    each_array(to, from, [](uint64_t& sum, const Cell& cell) { sum += cell.get(); });
+    each_array(to, from, [](uint64_t& sum, const Counter& counter) { sum += counter.get(); });
 }
 
 void subtract_link(LinkTotals& now, const LinkTotals& earlier) {

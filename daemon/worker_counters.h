@@ -69,13 +69,13 @@ namespace farcached::daemon {
     X(touch_hits, "touches of present keys")
 
 struct ClassCounters {
-#define X(name, help) Cell name;
+#define X(name, help) Counter name;
     CLASS_COUNTERS(X)
 #undef X
 };
 
 struct WorkerCounters {
-#define X(name, help) Cell name;
+#define X(name, help) Counter name;
     WORKER_COUNTERS(X)
 #undef X
     std::array<ClassCounters, 64> classes;  // by 1-based size class

@@ -25,7 +25,7 @@ namespace farcached::fabric {
     X(rdma_atomics, "FETCH_AND_ADDs over RDMA, of 8 bytes each: reads that were counted (access_tracking)")
 
 struct ChannelCounters {
-#define X(name, help) Cell name;
+#define X(name, help) Counter name;
     CHANNEL_COUNTERS(X)
 #undef X
 };

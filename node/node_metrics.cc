@@ -70,19 +70,19 @@ void NodeStats::append_metrics(NodeSeconds now, MetricsText& out) const {
     }
     NODE_CLASS_SUMS(X)
 #undef X
-    auto total = [&](auto cell_of) {
+    auto total = [&](auto counter_of) {
         uint64_t sum = 0;
-        for (const ServiceCounters* one : counters_) sum += cell_of(*one).get();
+        for (const ServiceCounters* one : counters_) sum += counter_of(*one).get();
         return sum;
     };
 #define X(name, help) \
-    put(out, Kind::counter, #name, help, total([](const ServiceCounters& c) -> const Cell& { return c.name; }));
+    put(out, Kind::counter, #name, help, total([](const ServiceCounters& c) -> const Counter& { return c.name; }));
     SERVICE_COUNTERS(X)
 #undef X
     auto reasons = [&](std::string_view family, std::string_view help, const auto& names, auto array) {
         for (size_t i = 0; i < std::size(names); i++)
             out.number(Kind::counter, family, help,
-                       total([&](const ServiceCounters& c) -> const Cell& { return (c.*array)[i]; }), {{"reason", names[i]}});
+                       total([&](const ServiceCounters& c) -> const Counter& { return (c.*array)[i]; }), {{"reason", names[i]}});
     };
 #define X(name, help) #name,
     constexpr std::string_view ends[] = {SERVICE_ENDS(X)};

@@ -53,10 +53,10 @@ bool is_used(const ClassStats& c) {
 NodeStats::NodeStats(const Node& node, std::string name, NodeSeconds started)
     : node_(node), name_(std::move(name)), started_(started) {}
 
-template <class CellOf>
-uint64_t NodeStats::total(CellOf cell_of) const {
+template <class CounterOf>
+uint64_t NodeStats::total(CounterOf counter_of) const {
     uint64_t sum = 0;
-    for (const ServiceCounters* one : counters_) sum += cell_of(*one).get();
+    for (const ServiceCounters* one : counters_) sum += counter_of(*one).get();
     return sum;
 }
 
@@ -87,7 +87,7 @@ void NodeStats::append_general(NodeSeconds now, std::string& text) const {
     NODE_CLASS_SUMS(X)
 #undef X
 #define X(name, help) \
-    line(text, #name, total([](const ServiceCounters& c) -> const Cell& { return c.name; }));
+    line(text, #name, total([](const ServiceCounters& c) -> const Counter& { return c.name; }));
     SERVICE_COUNTERS(X)
 #undef X
 }
@@ -127,7 +127,7 @@ void NodeStats::append_connections(NodeSeconds, std::string& text) const {
     auto rows = [&](const char* prefix, const auto& names, auto array) {
         for (size_t i = 0; i < std::size(names); i++)
             line(text, prefix + std::string(names[i]),
-                 total([&](const ServiceCounters& c) -> const Cell& { return (c.*array)[i]; }));
+                 total([&](const ServiceCounters& c) -> const Counter& { return (c.*array)[i]; }));
     };
 #define X(name, help) #name,
     constexpr std::string_view ends[] = {SERVICE_ENDS(X)};

@@ -39,8 +39,8 @@ class NodeStats {
     void append_metrics(NodeSeconds now, MetricsText& out) const;
 
   private:
-    template <class CellOf>
-    uint64_t total(CellOf cell_of) const;
+    template <class CounterOf>
+    uint64_t total(CounterOf counter_of) const;
     void append_general(NodeSeconds now, std::string& text) const;
     void append_leases(NodeSeconds now, std::string& text) const;
     void append_classes(NodeSeconds now, std::string& text) const;

@@ -216,13 +216,13 @@ enum class StatKind : uint8_t { counter, gauge };
     X(evicted_age_s, c.evicted_age_s, "the same, of the last item evicted")
 
 struct ServiceCounters {
-#define X(name, help) Cell name;
+#define X(name, help) Counter name;
     SERVICE_COUNTERS(X)
 #undef X
-    std::array<Cell, size_t(ServiceEnd::count)> ends;
-    std::array<Cell, size_t(protocol::FrameError::count)> frame_errors;
-    std::array<Cell, size_t(protocol::Refusal::count)> refusals;
-    std::array<Cell, size_t(fabric::ChannelEnd::count)> channel_ends;
+    std::array<Counter, size_t(ServiceEnd::count)> ends;
+    std::array<Counter, size_t(protocol::FrameError::count)> frame_errors;
+    std::array<Counter, size_t(protocol::Refusal::count)> refusals;
+    std::array<Counter, size_t(fabric::ChannelEnd::count)> channel_ends;
 };
 
 }  // namespace farcached::node

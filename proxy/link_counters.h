@@ -127,17 +127,17 @@ constexpr std::string_view link_down_name(LinkDown why) {
 
 struct LinkCounters {
     fabric::ChannelCounters channel;  // over all connections of the link
-#define X(name, help) Cell name;
+#define X(name, help) Counter name;
     LINK_COUNTERS(X)
     LINK_GAUGES(X)
 #undef X
-    std::array<Cell, size_t(protocol::LeaseDenial::count)> lease_denied_by;  // printed as lease_denied_<name>
+    std::array<Counter, size_t(protocol::LeaseDenial::count)> lease_denied_by;  // printed as lease_denied_<name>
     void count_denied(protocol::LeaseDenial why) {
         if (why != protocol::LeaseDenial::none) lease_denied_by[size_t(why)].add(1);
     }
-    std::array<Cell, size_t(LinkDown::count)> downs;
-    std::array<Cell, size_t(fabric::ChannelEnd::count)> channel_ends;
-    std::array<Cell, size_t(protocol::FrameError::count)> frame_errors;
+    std::array<Counter, size_t(LinkDown::count)> downs;
+    std::array<Counter, size_t(fabric::ChannelEnd::count)> channel_ends;
+    std::array<Counter, size_t(protocol::FrameError::count)> frame_errors;
 };
 
 }  // namespace farcached::proxy

@@ -32,7 +32,7 @@ namespace farcached::proxy {
     X(local_bounds, "lock-free reads refused because a length or offset was out of bounds")
 
 struct LocalGetCounters {
-#define X(name, help) Cell name;
+#define X(name, help) Counter name;
     LOCAL_GET_COUNTERS(X)
 #undef X
 };

@@ -204,8 +204,8 @@ void Reads::ask_node(Read& read) {
     two_sided_.push_back(read.number_);
 }
 
-void Reads::count(const Read& read, Cell& cell, std::string_view why) {
-    cell.add(1);
+void Reads::count(const Read& read, Counter& counter, std::string_view why) {
+    counter.add(1);
     events_.read_failed(read.op.key.bytes, std::holds_alternative<fabric::IndexProbe>(read.way), why);
 }
 

@@ -146,7 +146,7 @@ class Reads {
     void release_landing(Read& read);
     void release_order(Read& read);
     void fail(Read& read, const Failed& why);
-    void count(const Read& read, Cell& cell, std::string_view why);
+    void count(const Read& read, Counter& counter, std::string_view why);
 
     fabric::BufferPool* pool_;
     KeyOrder& order_;

@@ -230,9 +230,9 @@ void fill_link(proxy::LinkCounters& link, Values& values) {
     CHANNEL_COUNTERS(X)
 #undef X
     for (size_t i = 1; i < link.lease_denied_by.size(); i++) link.lease_denied_by[i].set(values.next());
-    for (Cell& cell : link.downs) cell.set(values.next());
-    for (Cell& cell : link.channel_ends) cell.set(values.next());
-    for (Cell& cell : link.frame_errors) cell.set(values.next());
+    for (Counter& counter : link.downs) counter.set(values.next());
+    for (Counter& counter : link.channel_ends) counter.set(values.next());
+    for (Counter& counter : link.frame_errors) counter.set(values.next());
 }
 
 void fill_local(proxy::LocalGetCounters& local, Values& values) {

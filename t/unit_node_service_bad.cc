@@ -430,7 +430,7 @@ void ends() {
     tap::ok(slow.service.close_wanted(), "one that does not go is left");
     tap::is(served.counted(ServiceEnd::stopped), 2u, "both by that name");
     uint64_t all = 0;
-    for (const Cell& cell : served.counters.ends) all += cell.get();
+    for (const Counter& counter : served.counters.ends) all += counter.get();
     tap::is(all, 4u, "every ending was counted once");
 }
 

@@ -112,7 +112,7 @@ class OneClient {
 
     size_t held() const { return input_.size(); }
     void drop_held() { input_.clear(); }
-    uint64_t class_sum(Cell daemon::ClassCounters::* counter) const {
+    uint64_t class_sum(Counter daemon::ClassCounters::* counter) const {
         uint64_t sum = 0;
         for (const daemon::ClassCounters& c : counters->classes) sum += (c.*counter).get();
         return sum;
