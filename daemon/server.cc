@@ -247,9 +247,9 @@ void Server::wake() {
 
 std::vector<process::Watched> Server::watched() {
     std::vector<process::Watched> all;
-    all.push_back({"the thread that accepts", &pulse_, [this] { wake(); }});
+    all.push_back({"the thread that accepts", &heartbeat_, [this] { wake(); }});
     for (auto& worker : workers_)
-        all.push_back({"worker " + std::to_string(worker->number()), &worker->pulse(),
+        all.push_back({"worker " + std::to_string(worker->number()), &worker->heartbeat(),
                        [&one = *worker] { one.wake(); }});
     return all;
 }
@@ -258,7 +258,7 @@ void Server::on_wake(evutil_socket_t fd, short, void* argument) {
     Server& server = *static_cast<Server*>(argument);
     uint64_t count = 0;
     (void)!read(fd, &count, sizeof count);
-    server.pulse_.answer();
+    server.heartbeat_.answer();
     if (server.stopping_)
         event_base_loopbreak(server.base_.get());
     else

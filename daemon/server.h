@@ -28,10 +28,10 @@
 #include "daemon/session_memory.h"
 #include "daemon/worker.h"
 #include "process/admin_socket.h"
+#include "process/heartbeat.h"
 #include "process/log.h"
 #include "process/passed_sockets.h"
 #include "process/process.h"
-#include "process/pulse.h"
 #include "process/supervisor.h"
 
 namespace farcached::daemon {
@@ -166,7 +166,7 @@ class Server final : public ServerView, public SessionEvents {
     event wake_event_{}, retry_event_{};
     int wake_fd_ = -1;
     std::thread thread_;
-    process::Pulse pulse_;
+    process::Heartbeat heartbeat_;
     std::atomic<bool> stopping_{false};
     SessionMemory session_memory_;
     std::vector<std::unique_ptr<Worker>> workers_;

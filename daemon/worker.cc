@@ -208,7 +208,7 @@ void Worker::on_wake(evutil_socket_t fd, short, void* argument) {
     Worker& worker = *static_cast<Worker*>(argument);
     uint64_t count = 0;
     (void)!read(fd, &count, sizeof count);
-    worker.pulse_.answer();
+    worker.heartbeat_.answer();
     std::vector<NewConnection> arriving;
     std::list<Change> changes;
     bool stop = false;

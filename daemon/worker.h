@@ -4,7 +4,7 @@
 // The engine works on received bytes in a shared buffer, and all replies leave in one piece. Leftovers move to the session
 // (N1). The SocketIo moves the bytes.
 //
-// W1  All but give(), change(), stop(), wake(), the pulse and the counters belongs to the worker's thread.
+// W1  All but give(), change(), stop(), wake(), the heartbeat and the counters belongs to the worker's thread.
 // W2  Accesses seen by lock-free reads reach the node before the replies they belong to are sent.
 // W3  A session that used up its step (-R requests, or a full output buffer) waits behind the others.
 // W4  If memory for a client's data runs out, that client's session ends and the others continue. The limit for all sessions
@@ -41,7 +41,7 @@
 #include "daemon/session_end.h"
 #include "daemon/socket_io.h"
 #include "daemon/watch_hub.h"
-#include "process/pulse.h"
+#include "process/heartbeat.h"
 
 namespace farcached::daemon {
 
@@ -109,7 +109,7 @@ class Worker final : private SocketEvents, private RoomMaker {
     bool on_ring() const { return on_ring_; }
     const std::string& ring_refusal() const { return ring_refusal_; }
     // After a heartbeat request, the supervisor calls wake(): the loop answers. Both from any thread.
-    process::Pulse& pulse() { return pulse_; }
+    process::Heartbeat& heartbeat() { return heartbeat_; }
     void wake();
 
     const WorkerCounters& counters() const { return counters_; }
@@ -259,7 +259,7 @@ class Worker final : private SocketEvents, private RoomMaker {
     std::unique_ptr<Links> links_;     // to the nodes, instead of local_
     event wake_event_, second_event_, deadline_event_;
     int wake_fd_ = -1;
-    process::Pulse pulse_;
+    process::Heartbeat heartbeat_;
     std::unique_ptr<SocketIo> io_;
     bool on_ring_ = false;
     std::string ring_refusal_;

@@ -108,7 +108,7 @@ void Loop::on_wake(evutil_socket_t fd, short, void* argument) {
     uint64_t count = 0;
     (void)!read(fd, &count, sizeof count);
     Loop& loop = *static_cast<Loop*>(argument);
-    loop.pulse_.answer();
+    loop.heartbeat_.answer();
     loop.take_orders();
     loop.end_ousted();
 }

@@ -2,7 +2,7 @@
 // Loop: a thread of farnode with an event loop and the connections assigned to it.
 //
 // Owner: a FarnodeServer.
-// L1  Only the loop's thread uses a Loop, except for give(), stop(), join(), wake(), wake_for_ousted(), the pulse and the
+// L1  Only the loop's thread uses a Loop, except for give(), stop(), join(), wake(), wake_for_ousted(), the heartbeat and the
 //     counters.
 // L2  A connection that wants another step waits until all other ready connections had theirs.
 // L3  The loop polls (lingers) only while exactly one connection is active.
@@ -25,8 +25,8 @@
 #include "base/recorder.h"
 #include "fabric/channel.h"
 #include "node/service.h"
+#include "process/heartbeat.h"
 #include "process/log.h"
-#include "process/pulse.h"
 
 namespace farcached::node {
 
@@ -56,7 +56,7 @@ class Loop final : public OustedWaker {
     std::unique_ptr<NodeService> make_service() { return std::make_unique<NodeService>(shared_, counters_, this); }
     void give(Arrival arrival);
     // The watchdog requests a beat and then calls wake(); the loop's thread answers. Both from any thread.
-    process::Pulse& pulse() { return pulse_; }
+    process::Heartbeat& heartbeat() { return heartbeat_; }
     void wake();
     // Sends a goodbye to every proxy; ends when all have disconnected, or after patience_ms.
     void stop(protocol::Goodbye why, uint32_t patience_ms);
@@ -93,7 +93,7 @@ class Loop final : public OustedWaker {
     Recorder recorder_{"loop"};
     ServiceShared& shared_;
     ServiceCounters counters_;
-    process::Pulse pulse_;
+    process::Heartbeat heartbeat_;
     process::LimitedLines arrivals_, older_, no_memory_lines_;
     std::string older_told_;  // the last proxy of an older version that was logged
     std::array<process::LimitedLines, size_t(ServiceEnd::count)> ends_;

@@ -90,9 +90,9 @@ uint64_t FarnodeServer::connections() const {
 
 std::vector<process::Watched> FarnodeServer::watched() {
     std::vector<process::Watched> all;
-    all.push_back({"the thread that accepts", &pulse_, [this] { wake(); }});
+    all.push_back({"the thread that accepts", &heartbeat_, [this] { wake(); }});
     for (size_t i = 0; i < loops_.size(); i++)
-        all.push_back({"loop " + std::to_string(i), &loops_[i]->pulse(), [&one = *loops_[i]] { one.wake(); }});
+        all.push_back({"loop " + std::to_string(i), &loops_[i]->heartbeat(), [&one = *loops_[i]] { one.wake(); }});
     return all;
 }
 
@@ -117,7 +117,7 @@ void FarnodeServer::on_wake(evutil_socket_t fd, short, void* argument) {
     FarnodeServer& server = *static_cast<FarnodeServer*>(argument);
     uint64_t count = 0;
     (void)!read(fd, &count, sizeof count);
-    server.pulse_.answer();
+    server.heartbeat_.answer();
     if (server.stopping_)
         event_base_loopbreak(server.base_.get());
     else if (server.flushes_.scheduled() != 0)

@@ -17,8 +17,8 @@
 #include "node/flush_schedule.h"
 #include "node/node_stats.h"
 #include "node/service.h"
+#include "process/heartbeat.h"
 #include "process/log.h"
-#include "process/pulse.h"
 #include "process/supervisor.h"
 
 namespace farcached::node {
@@ -76,7 +76,7 @@ class FarnodeServer {
     EventBase base_;
     event wake_event_{}, flush_event_{}, accept_again_{};
     int wake_fd_ = -1;
-    process::Pulse pulse_;
+    process::Heartbeat heartbeat_;
     std::atomic<bool> stopping_{false};
     std::list<Listener> listeners_;
     ServiceCounters counters_;               // of the accepting thread

@@ -11,6 +11,7 @@ process_libprocess_a_SOURCES = \
 	process/crash_report.h \
 	process/give_up.cc \
 	process/give_up.h \
+	process/heartbeat.h \
 	process/http_host.cc \
 	process/http_host.h \
 	process/http_listener.cc \
@@ -27,7 +28,6 @@ process_libprocess_a_SOURCES = \
 	process/passed_sockets.h \
 	process/process.cc \
 	process/process.h \
-	process/pulse.h \
 	process/reloader.cc \
 	process/reloader.h \
 	process/service_manager.cc \

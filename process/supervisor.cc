@@ -81,7 +81,7 @@ void Supervisor::run() {
     manager_.tell_ready(told_);
     for (Thread& one : threads_) {
         one.asked = Clock::now();
-        one.watched.pulse->ask();
+        one.watched.heartbeat->ask();
         one.watched.wake();
     }
     for (Time next = Clock::now() + period_; wait_until(next); next = Clock::now() + period_) look();
@@ -93,9 +93,9 @@ void Supervisor::look() {
     if (alive) manager_.tell_alive();
     tell_status();
     for (Thread& one : threads_) {
-        if (!alive || !one.watched.pulse->answered()) continue;  // V2: answered since the last feeding
+        if (!alive || !one.watched.heartbeat->answered()) continue;  // V2: answered since the last feeding
         one.asked = now;
-        one.watched.pulse->ask();
+        one.watched.heartbeat->ask();
         one.watched.wake();
     }
 }
@@ -103,7 +103,7 @@ void Supervisor::look() {
 bool Supervisor::all_answered(Time now) {
     bool all = true;
     for (Thread& one : threads_) {
-        if (one.watched.pulse->answered()) {
+        if (one.watched.heartbeat->answered()) {
             if (std::exchange(one.stuck, false)) say_made(Level::notice, [&] { return one.watched.name + " goes on"; });
             continue;
         }

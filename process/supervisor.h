@@ -3,7 +3,7 @@
 // serving thread still runs its loop.
 //
 // V1  Without a service manager there is no thread.
-// V2  The watchdog is fed only if each thread has answered (Pulse) since the last feeding. Sleeping threads are woken
+// V2  The watchdog is fed only if each thread has answered (Heartbeat) since the last feeding. Sleeping threads are woken
 //     for that.
 // V3  A thread that does not answer is logged by name, once until it answers again, and is in the status. The status is
 //     sent first: the thread may be waiting for stderr.
@@ -20,7 +20,7 @@
 #include <thread>
 #include <vector>
 
-#include "process/pulse.h"
+#include "process/heartbeat.h"
 #include "process/service_manager.h"
 
 namespace farcached::process {
@@ -28,7 +28,7 @@ namespace farcached::process {
 // A thread with an event loop.
 struct Watched {
     std::string name;             // "worker 2"
-    Pulse* pulse = nullptr;       // outlives the supervisor's run
+    Heartbeat* heartbeat = nullptr;  // outlives the supervisor's run
     std::function<void()> wake;   // wakes its loop; from any thread
 };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Pulse: a heartbeat of a thread's event loop. The watching thread asks and wakes the loop; the loop answers where it
+// Heartbeat: a liveness check of a thread's event loop. The watching thread asks and wakes the loop; the loop answers where it
 // handles wakeups, so that an answer proves that it runs. Serving clients costs nothing extra.
 // Owner: the watched loop; ask() and answered() run in the watching thread, answer() in the loop's.
 #pragma once
@@ -9,7 +9,7 @@
 
 namespace farcached::process {
 
-class Pulse {
+class Heartbeat {
   public:
     // For the watching thread.
     void ask() { asked_.store(asked_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed); }
