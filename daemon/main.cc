@@ -27,7 +27,7 @@
 #include "daemon/watch_hub.h"
 #include "process/affinity.h"
 #include "process/crash_report.h"
-#include "process/give_up.h"
+#include "process/fatal.h"
 #include "process/http_listener.h"
 #include "process/log.h"
 #include "process/node_time.h"
@@ -45,8 +45,8 @@ using process::Identity;
 using process::Level;
 using process::PidFile;
 using process::Signals;
-using process::give_up;
-using process::or_give_up;
+using process::fatal;
+using process::or_fatal;
 
 namespace {
 
@@ -63,7 +63,7 @@ ServerOptions server_options(const conf::Settings& settings) {
     const conf::SessionSettings& session = settings.session;
     ServerOptions options;
     options.admin_path = settings.admin.socket_path;
-    for (conf::ListenAddress& address : or_give_up(conf::listen_addresses(listen))) {
+    for (conf::ListenAddress& address : or_fatal(conf::listen_addresses(listen))) {
         options.tcp.push_back(
             {std::move(address.host), address.port, session_protocol(address.protocol)});
     }
@@ -74,7 +74,7 @@ ServerOptions server_options(const conf::Settings& settings) {
     options.protocol = session_protocol(listen.protocol);
     options.threads = session.threads;
     options.worker_cpus = conf::cpus_of(session.worker_cpus);
-    or_give_up(process::check_cpus("--worker-cpus", options.worker_cpus));
+    or_fatal(process::check_cpus("--worker-cpus", options.worker_cpus));
     options.connections_max = session.connections_max;
     options.reject_over_limit = session.reject_over_limit;
     options.io = session.io;
@@ -87,8 +87,8 @@ ServerOptions server_options(const conf::Settings& settings) {
 
 // Sockets passed by the service manager replace those of the options.
 void take_passed_sockets(ServerOptions& options) {
-    process::PassedSockets passed = or_give_up(process::PassedSockets::of_environment());
-    options.admin_passed = or_give_up(process::take_admin(passed));
+    process::PassedSockets passed = or_fatal(process::PassedSockets::of_environment());
+    options.admin_passed = or_fatal(process::take_admin(passed));
     if (options.admin_passed.fd >= 0) options.admin_path.clear();
     options.passed = passed.take_rest();
     if (options.passed.empty()) return;
@@ -145,9 +145,9 @@ WatchLimits watch_limits(const conf::AdminSettings& admin, uint32_t threads) {
 // -- The process -----------------------------------------------------------------------------------------
 
 void settle(const conf::ProcessSettings& settings, const Identity& identity, const process::ServiceManager& manager) {
-    or_give_up(process::drop_privileges(identity, settings.core_dumps));
+    or_fatal(process::drop_privileges(identity, settings.core_dumps));
     if (process::may_leave(settings.daemonize, manager))
-        or_give_up(process::go_to_background(settings.core_dumps, settings.verbosity > 0));
+        or_fatal(process::go_to_background(settings.core_dumps, settings.verbosity > 0));
     if (!settings.lock_memory) return;
     const std::string warning = process::lock_memory();
     if (!warning.empty()) process::say(Level::warning, warning);
@@ -171,7 +171,7 @@ std::unique_ptr<Embedded> embedded_or_exit(const conf::Settings& settings) {
         return std::make_unique<Embedded>(node_config(settings.memory, settings.session.threads),
                                           crawler_options(settings.crawler), &process::node_now);
     } catch (const std::exception& error) {  // no memory, or more than a node can have
-        give_up({conf::exit_system, "failed to get " + std::to_string(settings.memory.bytes_max >> 20) +
+        fatal({conf::exit_system, "failed to get " + std::to_string(settings.memory.bytes_max >> 20) +
                                         " megabytes of memory: " + error.what() + "\n"});
     }
 }
@@ -179,7 +179,7 @@ std::unique_ptr<Embedded> embedded_or_exit(const conf::Settings& settings) {
 // nullptr: only the embedded node.
 std::unique_ptr<Nodes> nodes_or_exit(const conf::Settings& settings) {
     if (settings.proxy.nodes.empty()) return nullptr;
-    return or_give_up(Nodes::make(settings.proxy, settings.memory));
+    return or_fatal(Nodes::make(settings.proxy, settings.memory));
 }
 
 // Threads run already: exits without unwinding.
@@ -226,7 +226,7 @@ void serve(process::Reloader& reloader, Nodes* nodes, Server& server, process::H
     ServiceStatus status(server, nodes);
     process::Supervisor supervisor(manager, {[&] { return nodes == nullptr || nodes->all_tried(); },
                                              [&] { return status.text(); }});
-    or_give_up(process::StartGuard::room_for(settings.session.threads));
+    or_fatal(process::StartGuard::room_for(settings.session.threads));
     start_or_exit([&] {
         watch.start();
         if (embedded != nullptr) embedded->crawler.start();
@@ -273,15 +273,15 @@ int run(int argc, char** argv) {
     process::ServiceManager manager;
     ServerOptions options = server_options(settings);
     take_passed_sockets(options);
-    Identity identity = or_give_up(process::find_identity(settings.process.user));
-    if (settings.process.drop_privileges) or_give_up(process::check_system_calls());
-    if (settings.process.core_dumps) or_give_up(process::raise_core_limit());
-    or_give_up(raise_limits(settings));
+    Identity identity = or_fatal(process::find_identity(settings.process.user));
+    if (settings.process.drop_privileges) or_fatal(process::check_system_calls());
+    if (settings.process.core_dumps) or_fatal(process::raise_core_limit());
+    or_fatal(raise_limits(settings));
     const std::unique_ptr<Nodes> nodes = nodes_or_exit(settings);
 
     Signals signals;
     Server server(options);
-    or_give_up(server.listen());
+    or_fatal(server.listen());
     const std::unique_ptr<process::HttpListener> http = process::listen_http(settings.admin);
     for (const std::string& path : {options.unix_path, options.admin_path})
         if (!path.empty()) process::give_away(path, identity);

@@ -34,7 +34,7 @@
 #include "node/node_stats.h"
 #include "process/admin_socket.h"
 #include "process/crash_report.h"
-#include "process/give_up.h"
+#include "process/fatal.h"
 #include "process/http_listener.h"
 #include "process/log.h"
 #include "process/node_time.h"
@@ -52,8 +52,8 @@ namespace {
 
 using process::Level;
 using process::Signals;
-using process::give_up;
-using process::or_give_up;
+using process::fatal;
+using process::or_fatal;
 using AdminSocket = std::unique_ptr<process::AdminSocket>;
 constexpr uint64_t files_per_connection = 6;  // socket, poller, and the event descriptors of both ends of a channel
 constexpr uint64_t files_at_door = uint64_t(Seats::door_max_default) * 2;  // socket and poller
@@ -65,7 +65,7 @@ AdminSocket listen_admin(const std::string& path, const process::Identity& ident
                          const process::PassedSocket& passed) {
     if (passed.fd >= 0) return process::AdminSocket::adopt(passed);
     if (path.empty()) return nullptr;
-    AdminSocket socket = or_give_up(process::AdminSocket::listen(path));
+    AdminSocket socket = or_fatal(process::AdminSocket::listen(path));
     process::give_away(path, identity);
     return socket;
 }
@@ -110,7 +110,7 @@ std::unique_ptr<Node> node_or_exit(const conf::Settings& settings) {
     try {
         return std::make_unique<Node>(node_config(settings));
     } catch (const std::exception& error) {
-        give_up("failed to get " + std::to_string(settings.memory.bytes_max >> 20) +
+        fatal("failed to get " + std::to_string(settings.memory.bytes_max >> 20) +
                 " megabytes of memory: " + error.what());
     }
 }
@@ -190,7 +190,7 @@ std::unique_ptr<fabric::NameLock> take_name(const std::string& path) {
     if (path.empty()) return nullptr;
     std::string error;
     std::unique_ptr<fabric::NameLock> name = fabric::NameLock::take(path, error);
-    if (name == nullptr) give_up(error);
+    if (name == nullptr) fatal(error);
     return name;
 }
 
@@ -234,7 +234,7 @@ void serve(process::Reloader& reloader, TcpListeners listeners, AdminSocket admi
         fetches = std::make_unique<FetchPool>(fetch_pool_bytes);
         offer.landing = {fetches->data(), fetches->size()};
     }
-    VerbsListeners over_rdma = or_give_up(listen_verbs(settings.node, offer, devices));
+    VerbsListeners over_rdma = or_fatal(listen_verbs(settings.node, offer, devices));
     write_ports(listeners, over_rdma);
 
     std::unique_ptr<fabric::Owner> owner;
@@ -244,7 +244,7 @@ void serve(process::Reloader& reloader, TcpListeners listeners, AdminSocket admi
     Crawler crawler(node, process::node_now, crawling);
     FarnodeHttp pages(stats, process::node_reading);
     process::Supervisor supervisor(manager, {[] { return true; }, [&] { return status_text(node, *server); }});
-    or_give_up(process::StartGuard::room_for(settings.session.threads));
+    or_fatal(process::StartGuard::room_for(settings.session.threads));
     server = std::make_unique<FarnodeServer>(
         node, stats, facts, process::node_reading,
         FarnodeServer::Options{settings.session.threads, fetches.get(), limits_of(settings.node)});
@@ -252,7 +252,7 @@ void serve(process::Reloader& reloader, TcpListeners listeners, AdminSocket admi
     for (auto& listener : over_rdma) server->add(std::move(listener), protocol::RegionAccess::rdma_read);
     if (name != nullptr) {
         owner = std::make_unique<fabric::Owner>(region.header(), std::move(name));
-        server->add(or_give_up(listen_shm(settings.node, *owner, region)), protocol::RegionAccess::mapped);
+        server->add(or_fatal(listen_shm(settings.node, *owner, region)), protocol::RegionAccess::mapped);
     }
     if (admin != nullptr) server->add_admin(std::move(admin), reloader);
     server->start();
@@ -293,18 +293,18 @@ int run(int argc, char** argv) {
     (void)process::node_now();  // starts the clock
     process::Reloader reloader(words, {table.begin(), table.end()}, conf::farnode_program(), settings);
     process::ServiceManager manager;
-    process::PassedSockets passed = or_give_up(process::PassedSockets::of_environment());
-    const process::PassedSocket passed_admin = or_give_up(process::take_admin(passed));
-    const process::Identity identity = or_give_up(process::find_identity(settings.process.user));
-    if (settings.process.drop_privileges) or_give_up(process::check_system_calls());
-    or_give_up(raise_limits(settings));
+    process::PassedSockets passed = or_fatal(process::PassedSockets::of_environment());
+    const process::PassedSocket passed_admin = or_fatal(process::take_admin(passed));
+    const process::Identity identity = or_fatal(process::find_identity(settings.process.user));
+    if (settings.process.drop_privileges) or_fatal(process::check_system_calls());
+    or_fatal(raise_limits(settings));
     Signals signals;
     process::Background background;
-    if (process::may_leave(settings.process.daemonize, manager)) or_give_up(background.start());
-    TcpListeners listeners = or_give_up(listen_tcp(settings.node, passed.take_rest()));
+    if (process::may_leave(settings.process.daemonize, manager)) or_fatal(background.start());
+    TcpListeners listeners = or_fatal(listen_tcp(settings.node, passed.take_rest()));
     AdminSocket admin = listen_admin(settings.admin.socket_path, identity, passed_admin);
     const std::unique_ptr<process::HttpListener> http = process::listen_http(settings.admin);
-    or_give_up(process::drop_privileges(identity, /* core_dumps= */ false));
+    or_fatal(process::drop_privileges(identity, /* core_dumps= */ false));
     serve(reloader, std::move(listeners), std::move(admin), http.get(), background, signals, manager, starting);
     process::say(Level::info, "Exiting normally");
     return conf::exit_ok;

@@ -21,7 +21,7 @@
 #include "base/boottime.h"
 #include "base/check.h"
 #include "base/recorder.h"
-#include "process/give_up.h"
+#include "process/fatal.h"
 #include "process/http_host.h"
 #include "process/process.h"
 
@@ -340,7 +340,7 @@ void HttpListener::add_headers(evhttp_request* request, const HttpAnswer& answer
 
 std::unique_ptr<HttpListener> listen_http(const conf::AdminSettings& settings) {
     if (settings.http_host.empty()) return nullptr;
-    std::unique_ptr<HttpListener> http = or_give_up(
+    std::unique_ptr<HttpListener> http = or_fatal(
         HttpListener::listen(settings.http_host, settings.http_port, own_host_names(settings.http_host, settings.http_names)));
     const BoundPort bound{http->ipv6(), http->port()};
     write_port_file(std::getenv("FARCACHED_HTTP_PORT_FILENAME"), {&bound, 1});

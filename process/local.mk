@@ -9,8 +9,8 @@ process_libprocess_a_SOURCES = \
 	process/affinity.h \
 	process/crash_report.cc \
 	process/crash_report.h \
-	process/give_up.cc \
-	process/give_up.h \
+	process/fatal.cc \
+	process/fatal.h \
 	process/heartbeat.h \
 	process/http_host.cc \
 	process/http_host.h \

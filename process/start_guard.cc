@@ -16,7 +16,7 @@ namespace farcached::process {
 namespace {
 
 // Exits without unwinding, and without waiting for threads.
-[[noreturn]] void give_up_starting() {
+[[noreturn]] void fatal_at_start() {
     try {
         if (std::current_exception() != nullptr) throw;
     } catch (const std::bad_alloc&) {
@@ -45,7 +45,7 @@ namespace {
 
 }  // namespace
 
-StartGuard::StartGuard() { std::set_terminate(give_up_starting); }
+StartGuard::StartGuard() { std::set_terminate(fatal_at_start); }
 
 conf::Refusal StartGuard::room_for(uint32_t threads) {
     constexpr size_t others = 8;  // threads that accept, watch, crawl, ...

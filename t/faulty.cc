@@ -46,7 +46,7 @@ std::string_view environment(const char* name) {
     return value == nullptr ? std::string_view() : value;
 }
 
-[[noreturn]] void give_up(std::string_view what) {
+[[noreturn]] void fatal(std::string_view what) {
     std::fprintf(stderr, "FARCACHED_FAULTS: %.*s\n", int(what.size()), what.data());
     std::exit(64);
 }
@@ -59,11 +59,11 @@ Words parse(std::string_view text) {
         const std::string_view word = text.substr(0, text.find(','));
         text.remove_prefix(std::min(text.size(), word.size() + 1));
         const size_t equals = word.find('=');
-        if (equals == std::string_view::npos) give_up(word);
+        if (equals == std::string_view::npos) fatal(word);
         const std::string number(word.substr(equals + 1));
         char* end = nullptr;
         words[std::string(word.substr(0, equals))] = std::strtod(number.c_str(), &end);
-        if (number.empty() || *end != '\0') give_up(word);
+        if (number.empty() || *end != '\0') fatal(word);
     }
     return words;
 }
@@ -107,7 +107,7 @@ Faults faults_of(Words words) {
     plan.delay_end = take("delay_end", 0);
     plan.delay_ns_max = uint64_t(take("delay_ms", 2) * 1e6);
     plan.delay_ns_min = uint64_t(take("delay_ms_min", 0) * 1e6);
-    if (plan.delay_ns_min > plan.delay_ns_max) give_up("delay_ms is less than delay_ms_min");
+    if (plan.delay_ns_min > plan.delay_ns_max) fatal("delay_ms is less than delay_ms_min");
     faults.tag_mask = uint32_t(take("tag_mask", UINT32_MAX));
     faults.speaks = uint32_t(take("speaks", UINT32_MAX));
     faults.sweeps = take("sweeps", 1) != 0;
@@ -118,8 +118,8 @@ Faults faults_of(Words words) {
     faults.replacing = take("replacing", 0);
     faults.lying = take("lying", 0);
     faults.hold_up_us = uint64_t(take("hold_up_us", 100));
-    if (faults.hold_up_us == 0 || faults.hold_up_us >= 1'000'000) give_up("hold_up_us is from 1 to 999999");
-    if (!words.empty()) give_up(words.begin()->first);
+    if (faults.hold_up_us == 0 || faults.hold_up_us >= 1'000'000) fatal("hold_up_us is from 1 to 999999");
+    if (!words.empty()) fatal(words.begin()->first);
     return faults;
 }
 

@@ -29,7 +29,7 @@ struct Words {
     VerbsWelcome welcome{};
 };
 
-[[noreturn]] void give_up(const std::string& why) {
+[[noreturn]] void fatal(const std::string& why) {
     std::fprintf(stderr, "verbs_relay: %s\n", why.c_str());
     std::exit(1);
 }
@@ -52,7 +52,7 @@ Words parse(int count, char** words) {
         } else if (std::atoi(word.c_str()) > 0) {
             parsed.port = uint16_t(std::atoi(word.c_str()));
         } else {
-            give_up("what is " + word + "?");
+            fatal("what is " + word + "?");
         }
     }
     return parsed;
@@ -79,9 +79,9 @@ class Relay {
         rdma_cm_id* made = nullptr;
         SocketAddress at = *numeric_address(host, 0);
         if (events_ == nullptr || rdma_create_id(events_.get(), &made, nullptr, RDMA_PS_TCP) != 0)
-            give_up("rdma_create_id");
+            fatal("rdma_create_id");
         id_.reset(made);
-        if (rdma_bind_addr(made, at.get()) != 0 || rdma_listen(made, 64) != 0) give_up("rdma_listen");
+        if (rdma_bind_addr(made, at.get()) != 0 || rdma_listen(made, 64) != 0) fatal("rdma_listen");
         std::printf("port %d\n", ntohs(rdma_get_src_port(made)));
         std::fflush(stdout);
     }
@@ -102,7 +102,7 @@ class Relay {
   private:
     void admit() {
         rdma_cm_event* event = nullptr;
-        if (rdma_get_cm_event(events_.get(), &event) != 0) give_up("rdma_get_cm_event");
+        if (rdma_get_cm_event(events_.get(), &event) != 0) fatal("rdma_get_cm_event");
         const bool request = event->event == RDMA_CM_EVENT_CONNECT_REQUEST;
         rdma_cm_id* const whose = event->id;
         const rdma_conn_param asked = event->param.conn;
@@ -119,9 +119,9 @@ class Relay {
     void accept(CmId id, const VerbsHello& hello, const rdma_conn_param& asked) {
         std::string why;
         CmEvents own(rdma_create_event_channel());
-        if (!set_up_descriptor(own->fd) || rdma_migrate_id(id.get(), own.get()) != 0) give_up("rdma_migrate_id");
+        if (!set_up_descriptor(own->fd) || rdma_migrate_id(id.get(), own.get()) != 0) fatal("rdma_migrate_id");
         auto device = devices_.device_of(*id, why);
-        if (device == nullptr) give_up(why);
+        if (device == nullptr) fatal(why);
         uint8_t timeout = device->config().ack_timeout;
         if (rdma_set_option(id.get(), RDMA_OPTION_ID, RDMA_OPTION_ID_ACK_TIMEOUT, &timeout, sizeof timeout) != 0) return;
         auto queue = VerbsQueue::make(std::move(own), std::move(id), std::move(device), why);
@@ -142,7 +142,7 @@ class Relay {
         if (!words_.silent) pair.node.channel = connect_tcp(*numeric_address("127.0.0.1", words_.port), pair.node, why);
         auto channel = std::make_unique<VerbsChannel>(Descriptor(epoll_create1(EPOLL_CLOEXEC)), "relay", devices_,
                                                       pair.proxy, input_bytes_default);
-        if (!channel->accepted(std::move(queue), 0, why)) give_up(why);
+        if (!channel->accepted(std::move(queue), 0, why)) fatal(why);
         pair.proxy.channel = std::move(channel);
     }
 
@@ -157,6 +157,6 @@ class Relay {
 }  // namespace
 
 int main(int count, char** words) {
-    if (count < 3) give_up("ADDRESS never|silent|PORT [version=N] [layout=N]");
+    if (count < 3) fatal("ADDRESS never|silent|PORT [version=N] [layout=N]");
     Relay(words[1], parse(count, words)).serve();
 }

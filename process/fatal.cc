@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "process/give_up.h"
+#include "process/fatal.h"
 
 #include <cstdio>
 #include <cstdlib>
@@ -8,15 +8,15 @@
 
 namespace farcached::process {
 
-void give_up(const conf::Problem& problem) {
+void fatal(const conf::Problem& problem) {
     say(Level::error, problem.text);
     std::exit(problem.exit_status);
 }
 
-void give_up(const std::string& sentence) { give_up(conf::Problem{conf::exit_system, sentence + "\n"}); }
+void fatal(const std::string& sentence) { fatal(conf::Problem{conf::exit_system, sentence + "\n"}); }
 
-void or_give_up(const conf::Refusal& refusal) {
-    if (refusal) give_up(*refusal);
+void or_fatal(const conf::Refusal& refusal) {
+    if (refusal) fatal(*refusal);
 }
 
 conf::Settings settings_or_exit(conf::CommandLine line) {

@@ -12,15 +12,15 @@
 
 namespace farcached::process {
 
-[[noreturn]] void give_up(const conf::Problem& problem);
+[[noreturn]] void fatal(const conf::Problem& problem);
 // For a failed system call. sentence: without a line end.
-[[noreturn]] void give_up(const std::string& sentence);
+[[noreturn]] void fatal(const std::string& sentence);
 
-void or_give_up(const conf::Refusal& refusal);
+void or_fatal(const conf::Refusal& refusal);
 
 template <class Value>
-Value or_give_up(std::variant<Value, conf::Problem> result) {
-    if (auto* problem = std::get_if<conf::Problem>(&result)) give_up(*problem);
+Value or_fatal(std::variant<Value, conf::Problem> result) {
+    if (auto* problem = std::get_if<conf::Problem>(&result)) fatal(*problem);
     return std::move(std::get<Value>(result));
 }
 
