@@ -31,15 +31,15 @@ constexpr uint64_t cookie_of(uint64_t key, bool set) { return key << 1 | uint64_
 
 }  // namespace
 
-TransportClient::TransportClient(const Surroundings& around, const proxy::LinkConfig& config, const Maker& maker,
+TransportClient::TransportClient(const Dependencies& deps, const proxy::LinkConfig& config, const Maker& maker,
                                  uint64_t seed)
-    : around_(around),
-      landing_(landing_bytes(around.sweep.value_bytes)),
-      link_(config, {maker(landing_), boottime_ns, *this, around.table, around.one_sided ? &landing_ : nullptr}),
+    : deps_(deps),
+      landing_(landing_bytes(deps.sweep.value_bytes)),
+      link_(config, {maker(landing_), boottime_ns, *this, deps.table, deps.one_sided ? &landing_ : nullptr}),
       random_(seed),
       sequence_(seed),
-      key_(around.key_prefix + std::string(key_digits, '0')),
-      value_(around.sweep.value_bytes, '\0') {}
+      key_(deps.key_prefix + std::string(key_digits, '0')),
+      value_(deps.sweep.value_bytes, '\0') {}
 
 TransportClient::~TransportClient() { disconnect(); }
 
@@ -72,7 +72,7 @@ void TransportClient::prepare(uint64_t key, bool set) {
     uint64_t key_left = key;
     char* digit = key_.data() + key_.size();
     for (size_t i = 0; i < key_digits; i++, key_left /= 10) *--digit = char('0' + key_left % 10);
-    if (set) around_.values.fill(value_.data(), around_.sweep.value_bytes, key, sequence_++);
+    if (set) deps_.values.fill(value_.data(), deps_.sweep.value_bytes, key, sequence_++);
 }
 
 proxy::AskOptions TransportClient::options(uint64_t key, bool set) {
@@ -80,14 +80,14 @@ proxy::AskOptions TransportClient::options(uint64_t key, bool set) {
     options.cookie = cookie_of(key, set);
     options.session = ++asked_;  // each operation has its own session
     options.deadline_ns = now_ns_ + answer_ns_max;
-    options.one_sided = around_.one_sided;
+    options.one_sided = deps_.one_sided;
     return options;
 }
 
 bool TransportClient::ask_get(uint64_t key) {
     protocol::GetOp op;
     op.key = {key_, 0};
-    op.lease = around_.table != nullptr;
+    op.lease = deps_.table != nullptr;
     return link_.get(op, options(key, /* set= */ false), *this, now_ns_) == proxy::SubmitResult::accepted;
 }
 
@@ -95,7 +95,7 @@ bool TransportClient::ask_set(uint64_t key) {
     protocol::StoreOp op;
     op.key = {key_, 0};
     op.value = value_;
-    op.lease = around_.table != nullptr;
+    op.lease = deps_.table != nullptr;
     proxy::AskOptions with = options(key, /* set= */ true);
     if (link_.value_follows(op)) {
         const auto kept = std::make_shared<const std::string>(value_);
@@ -126,7 +126,7 @@ void TransportClient::answered(uint64_t cookie, proxy::Answer& answer) {
     const auto* got = std::get_if<protocol::GetReply>(&answer.op);
     if (got == nullptr || got->status != protocol::GetReply::Status::hit)
         error("a key was not found");
-    else if (!around_.values.good(answer.value, key))
+    else if (!deps_.values.good(answer.value, key))
         error("a value is not what was stored");
 }
 
@@ -148,7 +148,7 @@ void TransportClient::flush() {
 }
 
 void TransportClient::wait() {
-    if (around_.sweep.spin) {
+    if (deps_.sweep.spin) {
         const bool more = link_.linger();
         now_ns_ = boottime_ns();
         link_.ready(now_ns_);
@@ -187,7 +187,7 @@ void TransportClient::keep_busy(uint64_t operations, uint32_t depth, Issue&& iss
 
 void TransportClient::prefill(uint64_t first, uint64_t end) {
     const uint64_t keys = end - first;
-    const uint32_t depth = prefill_depth(around_.sweep.value_bytes);
+    const uint32_t depth = prefill_depth(deps_.sweep.value_bytes);
     keep_busy(keys, depth, [&](uint64_t i) {
         prepare(first + i, /* set= */ true);
         return ask_set(first + i);
@@ -202,13 +202,13 @@ void TransportClient::prefill(uint64_t first, uint64_t end) {
 void TransportClient::draw(Workload workload) {
     for (Draw& one : draws_) {
         one.set = random_.below(100) < workload_sets_percent[size_t(workload)];
-        one.key = around_.distribution.key(random_);
+        one.key = deps_.distribution.key(random_);
     }
 }
 
 void TransportClient::run(uint64_t operations, Workload workload, bool measured) {
     errors_ = gets_ = 0;
-    const bool profile = measured && around_.sweep.profile;
+    const bool profile = measured && deps_.sweep.profile;
     for (uint64_t i = 0; i < operations && !stopping(); i++) {
         if (i % draws_.size() == 0) draw(workload);
         const auto [key, set] = draws_[i % draws_.size()];

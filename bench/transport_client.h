@@ -35,7 +35,7 @@ struct TransportParts {
 
 class TransportClient final : private proxy::LinkEvents, private proxy::ReplySink {
   public:
-    struct Surroundings {
+    struct Dependencies {
         const Sweep& sweep;
         const Distribution& distribution;
         const Values& values;
@@ -47,7 +47,7 @@ class TransportClient final : private proxy::LinkEvents, private proxy::ReplySin
     };
     // Makes the maker of channels from the pool where their READs land.
     using Maker = std::function<proxy::NodeLink::MakeChannel(fabric::BufferPool& landing)>;
-    TransportClient(const Surroundings& around, const proxy::LinkConfig& config, const Maker& maker, uint64_t seed);
+    TransportClient(const Dependencies& deps, const proxy::LinkConfig& config, const Maker& maker, uint64_t seed);
     ~TransportClient() override;
 
     // Throws std::runtime_error if the node is unreachable.
@@ -85,7 +85,7 @@ class TransportClient final : private proxy::LinkEvents, private proxy::ReplySin
     void draw(Workload workload);
     void error(const std::string& text);
     bool stopping() const {
-        return around_.interrupted.load(std::memory_order_relaxed) || around_.given_up.load(std::memory_order_relaxed);
+        return deps_.interrupted.load(std::memory_order_relaxed) || deps_.given_up.load(std::memory_order_relaxed);
     }
     template <class Issue>
     void keep_busy(uint64_t operations, uint32_t depth, Issue&& issue);
@@ -94,7 +94,7 @@ class TransportClient final : private proxy::LinkEvents, private proxy::ReplySin
     void await_link();
 
     uint64_t asked_ = 0;
-    Surroundings around_;
+    Dependencies deps_;
     fabric::BufferPool landing_;
     proxy::NodeLink link_;
     Random random_;

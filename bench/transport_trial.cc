@@ -134,11 +134,11 @@ class Crew {
         char prefix[64];
         std::snprintf(prefix, sizeof prefix, "%04x%u%u%03u%03u:", unsigned(this_run()), unsigned(point.transport),
                       unsigned(point.workload), point.clients, number);
-        const TransportClient::Surroundings around{sweep, distribution_, values_, stop_, given_up_, table_.get(), prefix,
+        const TransportClient::Dependencies deps{sweep, distribution_, values_, stop_, given_up_, table_.get(), prefix,
                                                    reads_one_sided(point.transport)};
         for (uint32_t i = 0; i < point.clients; i++)
             clients_.push_back(std::make_unique<TransportClient>(
-                around, link_config(point),
+                deps, link_config(point),
                 [this](fabric::BufferPool& landing) { return maker(reach_, landing); },
                 mix(sweep.seed) + mix(uint64_t(number) << 32 | i)));
         cpu_s_.resize(point.clients);

@@ -47,14 +47,14 @@ bool agrees(const protocol::Welcome& welcome, const fabric::Channel& channel) {
 
 }  // namespace
 
-NodeLink::NodeLink(const LinkConfig& config, const Surroundings& around)
+NodeLink::NodeLink(const LinkConfig& config, const Dependencies& deps)
     : config_(config),
-      around_(around),
+      deps_(deps),
       clock_(config.host_zero_ns),
-      notes_(counters_, {config.report_interval_ns, config.report_items, config.seed, around.table, config.share_reports}),
+      notes_(counters_, {config.report_interval_ns, config.report_items, config.seed, deps.table, config.share_reports}),
       exchanges_(config.under_way),
-      reads_(around.landing, order_, clock_, counters_, around.events, config.reads_max, config.count_reads),
-      pointers_({around.table, reads_, clock_, counters_, notes_}),
+      reads_(deps.landing, order_, clock_, counters_, deps.events, config.reads_max, config.count_reads),
+      pointers_({deps.table, reads_, clock_, counters_, notes_}),
       index_({reads_, clock_, counters_, notes_}, config.cold_index),
       reconnect_(config.reconnect, config.seed) {}
 
@@ -83,14 +83,14 @@ void NodeLink::open_channel(uint64_t now_ns) {
     seen_bytes_ = 0;
     heard_ns_ = progress_ns_ = asked_since_ns_ = ping_sent_ns_ = 0;
     std::string error;
-    channel_ = around_.make_channel(*this, error);
+    channel_ = deps_.make_channel(*this, error);
     if (channel_ == nullptr) {
         break_off(LinkDown::no_channel, std::move(error));
         go_down(now_ns);
         return;
     }
     channel_->count_in(counters_.channel);
-    around_.events.watch(channel_->fd());
+    deps_.events.watch(channel_->fd());
 }
 
 void NodeLink::stop(uint64_t now_ns) noexcept {
@@ -167,12 +167,12 @@ bool NodeLink::greet_as_older(const Down& down, uint64_t now_ns) {
 void NodeLink::say(Down down, bool was_up) noexcept {
     const bool news = !said_.has_value() || said_->why != down.why || said_->text != down.text;
     said_ = std::move(down);
-    if (was_up || news) around_.events.went_down(said_->why, said_->text);
+    if (was_up || news) deps_.events.went_down(said_->why, said_->text);
 }
 
 void NodeLink::destroy_channel() {
     if (channel_ == nullptr) return;
-    around_.events.unwatch(channel_->fd());
+    deps_.events.unwatch(channel_->fd());
     channel_.reset();
 }
 
@@ -206,13 +206,13 @@ protocol::Hello NodeLink::hello() const {
 void NodeLink::connected() {
     if (down_.has_value()) return;
     enter(LinkState::greeting);
-    hello_sent_ns_ = around_.clock();
+    hello_sent_ns_ = deps_.clock();
     protocol::append_hello(channel_->out(), hello());
     told_ = true;
 }
 
 size_t NodeLink::received(std::string_view bytes) {
-    const uint64_t now_ns = around_.clock();
+    const uint64_t now_ns = deps_.clock();
     if (bytes.size() > seen_bytes_) heard_ns_ = now_ns;
     size_t taken = 0;
     while (!down_.has_value()) {
@@ -236,7 +236,7 @@ size_t NodeLink::received(std::string_view bytes) {
 void NodeLink::written(size_t bytes) {
     static_assert(protocol::report_bytes_max <= fabric::container_bytes);
     if (down_.has_value()) return;
-    const uint64_t now_ns = around_.clock();
+    const uint64_t now_ns = deps_.clock();
     heard_ns_ = now_ns;
     told_ = true;
     std::array<char, fabric::container_bytes> copy;
@@ -306,7 +306,7 @@ FrameError NodeLink::take_welcome(const protocol::Frame& frame, uint64_t now_ns)
     limits_ = protocol::agreed_limits(welcome_, protocol::Sender::node);
     clock_.greeted(welcome_.now, hello_sent_ns_, now_ns);
     frames_.emplace(welcome_.frame_bytes_max, welcome_.credits);
-    if (around_.lending != nullptr && channel_->lends() > 0) frames_->lend(*around_.lending, channel_->lends());
+    if (deps_.lending != nullptr && channel_->lends() > 0) frames_->lend(*deps_.lending, channel_->lends());
     replies_.emplace(RepliesIn::Parts{exchanges_, *frames_, pointers_, order_, clock_, counters_},
                      limits_, config_.large_bytes_max + 2 * welcome_.item_bytes_max);
     pointers_.greeted(welcome_);
@@ -318,7 +318,7 @@ FrameError NodeLink::take_welcome(const protocol::Frame& frame, uint64_t now_ns)
     if (was_up_before_) counters_.node_reconnects.add(1);
     was_up_before_ = true;
     said_.reset();
-    around_.events.came_up();
+    deps_.events.came_up();
     return FrameError::none;
 }
 
@@ -408,7 +408,7 @@ bool NodeLink::feed_values() {
 // The work that waited for the channel's calls to return.
 void NodeLink::settle(uint64_t now_ns) {
     if (reads_.anything_completed()) {
-        judge_reads(around_.clock());
+        judge_reads(deps_.clock());
         told_ = true;
     }
     if (exchanges_.live() == 0 && ping_sent_ns_ == 0 && !notes_.unanswered()) asked_since_ns_ = 0;
@@ -435,7 +435,7 @@ void NodeLink::judge_reads(uint64_t now_ns) {
 void NodeLink::tell_room() {
     if (!was_busy_ && !was_ordered_) return;
     was_busy_ = was_ordered_ = false;
-    around_.events.room();
+    deps_.events.room();
 }
 
 uint64_t NodeLink::tick(uint64_t now_ns) {

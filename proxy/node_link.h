@@ -96,7 +96,7 @@ class NodeLink final : private fabric::ChannelEvents {
     using Clock = std::function<uint64_t()>;  // CLOCK_BOOTTIME in nanoseconds
 
     // Objects that the link uses and does not own; all outlive the link.
-    struct Surroundings {
+    struct Dependencies {
         MakeChannel make_channel;  // returns nullptr and `error` without a descriptor or memory
         Clock clock;               // the source of every `now_ns`
         LinkEvents& events;
@@ -104,7 +104,7 @@ class NodeLink final : private fabric::ChannelEvents {
         fabric::BufferPool* landing = nullptr;  // nullptr: no one-sided reads
         fabric::BufferPool* lending = nullptr;  // nullptr: no values that the node READs
     };
-    NodeLink(const LinkConfig& config, const Surroundings& around);
+    NodeLink(const LinkConfig& config, const Dependencies& deps);
     ~NodeLink() override;
     NodeLink(const NodeLink&) = delete;
     NodeLink& operator=(const NodeLink&) = delete;
@@ -237,7 +237,7 @@ class NodeLink final : private fabric::ChannelEvents {
     void ask_fallbacks();
 
     LinkConfig config_;
-    Surroundings around_;
+    Dependencies deps_;
     LinkCounters counters_;
     KeyOrder order_;
     FarClock clock_;

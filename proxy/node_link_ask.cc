@@ -21,7 +21,7 @@ using protocol::StatsOp;
 using protocol::StoreOp;
 
 // The properties of an operation that the link needs.
-struct Nature {
+struct RequestTraits {
     RequestKind kind;
     const protocol::Key* key;  // nullptr: none
     bool mutation;
@@ -30,19 +30,19 @@ struct Nature {
 
 // A get that creates or touches an item, or hands out its tokens, counts as a mutation: earlier one-sided reads must
 // not see its effect.
-Nature nature(const GetOp& op) {
+RequestTraits traits_of(const GetOp& op) {
     const bool mutation = op.touch.has_value() || op.vivify.has_value() || op.recache_before.has_value();
     return {RequestKind::get, &op.key, mutation, op.lease};
 }
-Nature nature(const StoreOp& op) { return {RequestKind::store, &op.key, true, op.lease}; }
-Nature nature(const DeleteOp& op) { return {RequestKind::remove, &op.key, true}; }
-Nature nature(const ArithOp& op) { return {RequestKind::arith, &op.key, true, op.lease}; }
-Nature nature(const ForgetOp& op) { return {RequestKind::forget, &op.key, true}; }
-Nature nature(const FlushOp& op) {
+RequestTraits traits_of(const StoreOp& op) { return {RequestKind::store, &op.key, true, op.lease}; }
+RequestTraits traits_of(const DeleteOp& op) { return {RequestKind::remove, &op.key, true}; }
+RequestTraits traits_of(const ArithOp& op) { return {RequestKind::arith, &op.key, true, op.lease}; }
+RequestTraits traits_of(const ForgetOp& op) { return {RequestKind::forget, &op.key, true}; }
+RequestTraits traits_of(const FlushOp& op) {
     if (!op.prefix.empty()) return {RequestKind::flush_prefix, nullptr, true};
     return {op.at.has_value() ? RequestKind::flush_at : RequestKind::flush, nullptr, true};
 }
-Nature nature(const StatsOp&) { return {RequestKind::stats, nullptr, false}; }
+RequestTraits traits_of(const StatsOp&) { return {RequestKind::stats, nullptr, false}; }
 
 // Converts the operation's times to the node's clock.
 using Times = const FarClock&;
@@ -67,20 +67,20 @@ void to_node_times(FlushOp& op, Times clock) { convert(op.at, clock); }
 void to_node_times(ForgetOp&, Times) {}
 void to_node_times(StatsOp&, Times) {}
 
-KeyOrder::Of order_of(const Nature& of, const AskOptions& options) {
-    return {options.session, of.key == nullptr ? 0 : of.key->hash};
+KeyOrder::Of order_of(const RequestTraits& traits, const AskOptions& options) {
+    return {options.session, traits.key == nullptr ? 0 : traits.key->hash};
 }
 
 // Could an earlier request of its session overtake this one, or be overtaken by it (K3)?
-bool must_wait(const Nature& nature, KeyOrder::Of of, const KeyOrder& order, const Reads& reads) {
+bool must_wait(const RequestTraits& traits, KeyOrder::Of of, const KeyOrder& order, const Reads& reads) {
     using Kind = KeyOrder::Kind;
-    if (nature.key == nullptr) {
-        if (!nature.mutation) return false;
+    if (traits.key == nullptr) {
+        if (!traits.mutation) return false;
         if (order.any_of_session(Kind::large, of)) return true;
         return order.any_of_session(Kind::read, of) && reads.awaited_of_session(of.session);
     }
     if (order.any(Kind::large, of)) return true;
-    return nature.mutation && order.any(Kind::read, of) && reads.awaited(of);
+    return traits.mutation && order.any(Kind::read, of) && reads.awaited(of);
 }
 
 // The value of a store, if it follows the request.
@@ -127,8 +127,8 @@ SubmitResult NodeLink::ask_any(const Op& op, const AskOptions& options, ReplySin
     Op hashed = op;
     if constexpr (requires { hashed.key; })
         hashed.key.hash = hash_key(hashed.key.bytes, welcome_.hash_seed);
-    const Nature of = nature(hashed);
-    if (must_wait(of, order_of(of, options), order_, reads_)) {
+    const RequestTraits traits = traits_of(hashed);
+    if (must_wait(traits, order_of(traits, options), order_, reads_)) {
         counters_.node_ordered.add(1);
         was_ordered_ = true;
         return SubmitResult::ordered;
@@ -139,13 +139,13 @@ SubmitResult NodeLink::ask_any(const Op& op, const AskOptions& options, ReplySin
 // Writes the request into the frame of this tick. Its key's hash is set.
 template <class Op>
 SubmitResult NodeLink::write(const Op& op, const AskOptions& options, ReplySink& sink) {
-    const Nature of = nature(op);
+    const RequestTraits traits = traits_of(op);
     const std::string_view follows = following_value(op, frames_->frame_bytes_max());
     CHECK(follows.empty() || options.value != nullptr);
     protocol::RequestOptions with;
     with.tag = exchanges_.next_tag();
-    with.no_value = options.no_value && of.kind == RequestKind::get;
-    with.want_grant = of.wants_grant && pointers_possible();
+    with.no_value = options.no_value && traits.kind == RequestKind::get;
+    with.want_grant = traits.wants_grant && pointers_possible();
     with.value_follows = !follows.empty();
     Op there = op;
     to_node_times(there, clock_);
@@ -157,18 +157,18 @@ SubmitResult NodeLink::write(const Op& op, const AskOptions& options, ReplySink&
     }
     const size_t bytes = protocol::request_bytes(there, with) + follows.size();
     Exchange& exchange = exchanges_.open(options, sink, uint32_t(bytes));
-    exchange.kind = of.kind;
+    exchange.kind = traits.kind;
     exchange.wants_grant = with.want_grant;
     exchange.sequence = place.sequence;
     exchange.frame = place.frame;
-    if (of.key != nullptr) {
-        exchange.key_hash = of.key->hash;
-        exchange.key_len = uint16_t(of.key->bytes.size());
+    if (traits.key != nullptr) {
+        exchange.key_hash = traits.key->hash;
+        exchange.key_len = uint16_t(traits.key->bytes.size());
     }
-    if (of.mutation) {
+    if (traits.mutation) {
         exchange.order = follows.empty() ? KeyOrder::Kind::mutation : KeyOrder::Kind::large;
-        if (of.key == nullptr) exchange.order = KeyOrder::Kind::flush;
-        exchange.order_of = order_of(of, options);
+        if (traits.key == nullptr) exchange.order = KeyOrder::Kind::flush;
+        exchange.order_of = order_of(traits, options);
         order_.begun(*exchange.order, exchange.order_of);
     }
     if (!follows.empty()) {
@@ -177,9 +177,9 @@ SubmitResult NodeLink::write(const Op& op, const AskOptions& options, ReplySink&
         exchange.value = follows;
         follow(exchange);
     }
-    if (of.kind == RequestKind::get)
+    if (traits.kind == RequestKind::get)
         counters_.get_twosided.add(1);
-    else if (of.kind == RequestKind::store)
+    else if (traits.kind == RequestKind::store)
         counters_.set_twosided.add(1);
     else
         counters_.other_twosided.add(1);

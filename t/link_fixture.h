@@ -90,14 +90,14 @@ class World final : public proxy::LinkEvents {
     explicit World(const proxy::LinkConfig& config = link_config(), Ways ways = Ways::all)
         : table_(ways == Ways::all ? table_test::open(table_test::options(name_, 1024)) : nullptr),
           landing_(1 << 22) {
-        proxy::NodeLink::Surroundings around{
+        proxy::NodeLink::Dependencies deps{
             [this](fabric::ChannelEvents& events, std::string& error) {
                 return make(events, error);
             },
             [this] { return now_ns; }, *this, table_.get(),
             ways != Ways::none ? &landing_ : nullptr, &lending_};
         node.lent_memory = [this](uint64_t offset) { return lending_.data() + offset; };
-        link = std::make_unique<proxy::NodeLink>(config, around);
+        link = std::make_unique<proxy::NodeLink>(config, deps);
     }
     ~World() override {
         link->stop(now_ns);
