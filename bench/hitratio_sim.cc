@@ -16,7 +16,7 @@
 #include "protocol/op.h"
 #include "proxy/access_frames.h"
 #include "proxy/arc.h"
-#include "proxy/far_clock.h"
+#include "proxy/node_clock_estimate.h"
 
 namespace farcached::bench {
 

@@ -352,7 +352,7 @@ void VerbsChannel::retire() {
                             !queue_->device().removed();
     if (!last_words) return queue_.reset();
     queue_->leave();
-    devices_.bury(std::move(queue_));
+    devices_.defer_close(std::move(queue_));
 }
 
 // ---- reads ------------------------------------------------------------------------------------------

@@ -141,14 +141,14 @@ void VerbsDevices::watch_for_removals() {
         (void)poll(polled, 2, waits ? let_go_every_ms : -1);
         if (polled[0].revents != 0) return;
         rdma_cm_event* event = nullptr;
-        if (polled[1].revents != 0 && rdma_get_cm_event(removals_.get(), &event) == 0) hear(CmEvent(event));
+        if (polled[1].revents != 0 && rdma_get_cm_event(removals_.get(), &event) == 0) on_event(CmEvent(event));
         std::lock_guard hold(lock_);
-        let_go();
+        release_removed();
         waits = std::any_of(watched_.begin(), watched_.end(), [](const Watched& one) { return one.removed; });
     }
 }
 
-void VerbsDevices::hear(CmEvent event) {
+void VerbsDevices::on_event(CmEvent event) {
     if (event->event != RDMA_CM_EVENT_DEVICE_REMOVAL) return;
     std::lock_guard hold(lock_);
     for (Watched& one : watched_) {
@@ -161,7 +161,7 @@ void VerbsDevices::hear(CmEvent event) {
 // D4. A kernel driver may wait for its users before it frees a device (soft-RoCE's does), while librdmacm keeps its own
 // descriptors open until it sees another device. Once no connection uses them, /dev/null replaces the open files. The
 // descriptor numbers stay librdmacm's to close; it does not close them while an id exists.
-void VerbsDevices::let_go() {
+void VerbsDevices::release_removed() {
     for (auto at = watched_.begin(); at != watched_.end();) {
         if (!at->removed || !devices_[at->context].expired()) {
             ++at;
@@ -177,34 +177,34 @@ void VerbsDevices::let_go() {
 
 // ---- queues that are being closed -------------------------------------------------------------------
 
-void VerbsDevices::bury(std::unique_ptr<VerbsQueue> queue) {
+void VerbsDevices::defer_close(std::unique_ptr<VerbsQueue> queue) {
     const uint64_t patience_ns = 1000 * verbs_flight_us(config_.ack_timeout, config_.retries) + 100'000'000;
     std::lock_guard hold(lock_);
-    burials_.push_back({std::move(queue), boottime_ns() + patience_ns});
-    if (!thread_.joinable()) thread_ = std::thread([this] { look_after(); });
+    deferred_closes_.push_back({std::move(queue), boottime_ns() + patience_ns});
+    if (!thread_.joinable()) thread_ = std::thread([this] { run_deferred_closes(); });
     changed_.notify_one();
 }
 
-size_t VerbsDevices::dying() const {
+size_t VerbsDevices::deferred_closes() const {
     std::lock_guard hold(lock_);
-    return burials_.size();
+    return deferred_closes_.size();
 }
 
-void VerbsDevices::look_after() {
+void VerbsDevices::run_deferred_closes() {
     std::unique_lock hold(lock_);
     for (;;) {
-        changed_.wait(hold, [this] { return stopping_ || !burials_.empty(); });
-        if (burials_.empty()) return;
-        for (auto at = burials_.begin(); at != burials_.end();) {
-            Burial& burial = *at;
+        changed_.wait(hold, [this] { return stopping_ || !deferred_closes_.empty(); });
+        if (deferred_closes_.empty()) return;
+        for (auto at = deferred_closes_.begin(); at != deferred_closes_.end();) {
+            DeferredClose& deferred = *at;
             hold.unlock();  // only this thread removes entries
-            const bool over = burial.queue->device().removed() || burial.queue->quiet() ||
-                              boottime_ns() >= burial.until_ns;
-            if (over) burial.queue.reset();
+            const bool over = deferred.queue->device().removed() || deferred.queue->quiet() ||
+                              boottime_ns() >= deferred.until_ns;
+            if (over) deferred.queue.reset();
             hold.lock();
-            at = over ? burials_.erase(at) : std::next(at);
+            at = over ? deferred_closes_.erase(at) : std::next(at);
         }
-        if (!burials_.empty()) changed_.wait_for(hold, look_every);
+        if (!deferred_closes_.empty()) changed_.wait_for(hold, look_every);
     }
 }
 
@@ -215,7 +215,7 @@ VerbsDevices::~VerbsDevices() {
         changed_.notify_one();
     }
     if (thread_.joinable()) thread_.join();
-    CHECK(burials_.empty());
+    CHECK(deferred_closes_.empty());
     if (!watcher_.joinable()) return;
     (void)eventfd_write(stop_watching_.get(), 1);
     watcher_.join();

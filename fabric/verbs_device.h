@@ -92,12 +92,12 @@ class VerbsDevices {
     // The device of an id that is bound to one. nullptr: `error` has the cause.
     std::shared_ptr<VerbsDevice> device_of(const rdma_cm_id& id, std::string& error);
     // Keeps a queue whose messages are under way, and ends it later (D3).
-    void bury(std::unique_ptr<VerbsQueue> queue);
+    void defer_close(std::unique_ptr<VerbsQueue> queue);
     // The number of these queues.
-    size_t dying() const;
+    size_t deferred_closes() const;
 
   private:
-    struct Burial {
+    struct DeferredClose {
         std::unique_ptr<VerbsQueue> queue;
         uint64_t until_ns;
     };
@@ -107,18 +107,18 @@ class VerbsDevices {
         ibv_context* context;
         bool removed;
     };
-    void look_after();
+    void run_deferred_closes();
     void watch(const rdma_cm_id& like);
     void watch_for_removals();
-    void hear(CmEvent event);
-    void let_go();
+    void on_event(CmEvent event);
+    void release_removed();
 
     const VerbsConfig config_;
     const Log log_;
     mutable std::mutex lock_;
     std::condition_variable changed_;
     std::map<ibv_context*, std::weak_ptr<VerbsDevice>> devices_;
-    std::list<Burial> burials_;
+    std::list<DeferredClose> deferred_closes_;
     bool stopping_ = false;
     CmEvents removals_;
     Descriptor stop_watching_;

@@ -7,7 +7,7 @@
 //
 // The node's is open as soon as it has accepted. Both can end in any state.
 //
-// C1  queue_ exists from `routing` to the end. A channel that ends destroys it, or hands it to VerbsDevices::bury(), before
+// C1  queue_ exists from `routing` to the end. A channel that ends destroys it, or hands it to VerbsDevices::defer_close(), before
 //     it calls ended(). So no READ lands in its owner's memory any more (S12).
 // C2  The poller holds the connection manager's events, completions, a timer and an eventfd of the channel's own (an edge
 //     at each write). Between two calls of its owner the completion queue is armed, or the eventfd set (T2).

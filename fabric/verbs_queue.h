@@ -15,7 +15,7 @@
 // Q4  Memory named in a work request is not reused before the request has completed or the queue pair is destroyed (S12).
 //     The message buffers live and die with the queue pair. So does the one word where FETCH_AND_ADDs put the previous
 //     values, which are never read. reads_pending() counts the READs that are left.
-// Q5  It belongs to one thread at a time; bury() hands it to another.
+// Q5  It belongs to one thread at a time; defer_close() hands it to another.
 #pragma once
 
 #include <cstddef>

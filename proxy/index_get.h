@@ -15,8 +15,8 @@
 #include "fabric/index_probe.h"
 #include "protocol/handshake.h"
 #include "proxy/access_notes.h"
-#include "proxy/far_clock.h"
 #include "proxy/link_counters.h"
+#include "proxy/node_clock_estimate.h"
 #include "proxy/reads.h"
 
 namespace farcached::proxy {
@@ -26,7 +26,7 @@ class IndexGets {
     // All members outlive this.
     struct Parts {
         Reads& reads;
-        const FarClock& clock;
+        const NodeClockEstimate& clock;
         LinkCounters& counters;
         AccessNotes& notes;
     };

@@ -11,8 +11,6 @@ proxy_libproxy_a_SOURCES = \
 	proxy/ask.h \
 	proxy/exchange.cc \
 	proxy/exchange.h \
-	proxy/far_clock.cc \
-	proxy/far_clock.h \
 	proxy/frames_out.cc \
 	proxy/frames_out.h \
 	proxy/hashkit_library.h \
@@ -24,12 +22,14 @@ proxy_libproxy_a_SOURCES = \
 	proxy/link_counters.h \
 	proxy/local_get.cc \
 	proxy/local_get.h \
+	proxy/node_clock_estimate.cc \
+	proxy/node_clock_estimate.h \
 	proxy/node_link.cc \
 	proxy/node_link.h \
 	proxy/node_link_ask.cc \
+	proxy/onesided_share.h \
 	proxy/placement.cc \
 	proxy/placement.h \
-	proxy/onesided_share.h \
 	proxy/pointer_get.cc \
 	proxy/pointer_get.h \
 	proxy/pointer_table.cc \

@@ -34,17 +34,17 @@
 #include <string>
 #include <string_view>
 
+#include "fabric/buffer_pool.h"
 #include "fabric/channel.h"
 #include "protocol/handshake.h"
 #include "proxy/access_notes.h"
 #include "proxy/ask.h"
 #include "proxy/exchange.h"
-#include "proxy/far_clock.h"
 #include "proxy/frames_out.h"
 #include "proxy/index_get.h"
 #include "proxy/key_order.h"
-#include "fabric/buffer_pool.h"
 #include "proxy/link_counters.h"
+#include "proxy/node_clock_estimate.h"
 #include "proxy/pointer_get.h"
 #include "proxy/pointer_table.h"
 #include "proxy/reads.h"
@@ -166,7 +166,7 @@ class NodeLink final : private fabric::ChannelEvents {
     bool up() const { return state_ == LinkState::up; }
     // From the last greeting; never log its secrets.
     const protocol::Welcome& welcome() const { return welcome_; }
-    const FarClock& clock() const { return clock_; }
+    const NodeClockEstimate& clock() const { return clock_; }
     // The region mapped into this process, while up; nullptr if the node does not share its memory or is older (S18).
     const fabric::RegionView* mapped_region() const { return up() && one_sided_ ? channel_->mapped_region(0) : nullptr; }
     // nullptr unless up.
@@ -240,7 +240,7 @@ class NodeLink final : private fabric::ChannelEvents {
     Dependencies deps_;
     LinkCounters counters_;
     KeyOrder order_;
-    FarClock clock_;
+    NodeClockEstimate clock_;
     AccessNotes notes_;
     OutBuffer report_;  // empty between reports
     Exchanges exchanges_;

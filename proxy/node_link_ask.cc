@@ -45,7 +45,7 @@ RequestTraits traits_of(const FlushOp& op) {
 RequestTraits traits_of(const StatsOp&) { return {RequestKind::stats, nullptr, false}; }
 
 // Converts the operation's times to the node's clock.
-using Times = const FarClock&;
+using Times = const NodeClockEstimate&;
 void convert(std::optional<NodeSeconds>& moment, Times clock) {
     if (moment.has_value()) moment = clock.to_node(*moment);
 }

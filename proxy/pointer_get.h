@@ -20,8 +20,8 @@
 #include "fabric/channel.h"
 #include "protocol/handshake.h"
 #include "proxy/access_notes.h"
-#include "proxy/far_clock.h"
 #include "proxy/link_counters.h"
+#include "proxy/node_clock_estimate.h"
 #include "proxy/pointer_table.h"
 #include "proxy/reads.h"
 
@@ -33,7 +33,7 @@ class PointerGets {
     struct Parts {
         PointerTable* table;  // nullptr: no pointers
         Reads& reads;
-        const FarClock& clock;
+        const NodeClockEstimate& clock;
         LinkCounters& counters;
         AccessNotes& notes;
     };
@@ -81,7 +81,7 @@ class PointerGets {
 
     PointerTable* table_;
     Reads& reads_;
-    const FarClock& clock_;
+    const NodeClockEstimate& clock_;
     LinkCounters& counters_;
     AccessNotes& notes_;
 

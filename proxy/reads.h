@@ -26,14 +26,14 @@
 
 #include "base/function_ref.h"
 #include "base/limits.h"
+#include "fabric/buffer_pool.h"
 #include "fabric/channel.h"
 #include "fabric/index_probe.h"
 #include "fabric/pointer_read.h"
 #include "proxy/ask.h"
-#include "proxy/far_clock.h"
 #include "proxy/key_order.h"
-#include "fabric/buffer_pool.h"
 #include "proxy/link_counters.h"
+#include "proxy/node_clock_estimate.h"
 
 namespace farcached::proxy {
 
@@ -82,7 +82,7 @@ class Reads {
     };
 
     // All references outlive this. pool: nullptr disables one-sided reads.
-    Reads(fabric::BufferPool* pool, KeyOrder& order, const FarClock& clock, LinkCounters& counters, ReadEvents& events,
+    Reads(fabric::BufferPool* pool, KeyOrder& order, const NodeClockEstimate& clock, LinkCounters& counters, ReadEvents& events,
           uint32_t reads_max, bool count_reads)
         : pool_(pool),
           order_(order),
@@ -150,7 +150,7 @@ class Reads {
 
     fabric::BufferPool* pool_;
     KeyOrder& order_;
-    const FarClock& clock_;
+    const NodeClockEstimate& clock_;
     LinkCounters& counters_;
     ReadEvents& events_;
     uint32_t reads_max_;

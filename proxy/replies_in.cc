@@ -101,7 +101,7 @@ void RepliesIn::note_pointer(Exchange& exchange, const protocol::NodeReply& repl
 }
 
 void RepliesIn::to_host_times(protocol::ReplyOp& op) const {
-    const FarClock& clock = parts_.clock;
+    const NodeClockEstimate& clock = parts_.clock;
     auto convert = [&](protocol::ItemMeta& meta) {
         meta.exptime = clock.to_host(meta.exptime);
         meta.last_access = clock.to_host(meta.last_access);

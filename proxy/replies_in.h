@@ -16,9 +16,9 @@
 
 #include "protocol/frame.h"
 #include "proxy/exchange.h"
-#include "proxy/far_clock.h"
 #include "proxy/frames_out.h"
 #include "proxy/link_counters.h"
+#include "proxy/node_clock_estimate.h"
 #include "proxy/pointer_get.h"
 
 namespace farcached::proxy {
@@ -31,7 +31,7 @@ class RepliesIn {
         FramesOut& frames;
         PointerGets& pointers;
         KeyOrder& order;
-        FarClock& clock;
+        NodeClockEstimate& clock;
         LinkCounters& counters;
     };
     RepliesIn(const Parts& parts, const protocol::FrameLimits& limits, uint64_t large_bytes_max)

@@ -12,7 +12,7 @@ from farcached import Daemon, tap  # noqa: E402
 from farnode import Farnode  # noqa: E402
 
 TTL, ROUNDS, CLIENTS = 100, 3, 6
-TRIES = 5  # of a round, where a greeting may take longer than the 50 ms that far_clock.h says
+TRIES = 5  # of a round, where a greeting may take longer than the 50 ms that node_clock_estimate.h says
 
 
 def wrong_times(node, fronts, title):

@@ -8,10 +8,10 @@
 #include <string>
 #include <vector>
 
+#include "fabric/buffer_pool.h"
 #include "fabric/pointer_read.h"
 #include "protocol/item_check.h"
-#include "proxy/far_clock.h"
-#include "fabric/buffer_pool.h"
+#include "proxy/node_clock_estimate.h"
 #include "proxy/reconnect.h"
 #include "t/tap.h"
 
@@ -44,7 +44,7 @@ void one_clock(const ClockCase& of, std::mt19937_64& random, ClockResult& result
         if (of.fractions) told.us = uint32_t((node_s(at) - double(told.seconds)) * 1e6);
         return told;
     };
-    proxy::FarClock clock(host_zero);
+    proxy::NodeClockEstimate clock(host_zero);
     clock.greeted(reading(now + 1000), now, now + 2000);
     now += 2000;
     NodeSeconds offset_before = clock.to_node(1'000'000);
@@ -101,7 +101,7 @@ void clocks_of_one_host() {
         auto reading = [&](uint64_t at) {
             return NodeReading{NodeSeconds(at / second + apart), uint32_t(at % second / 1000)};
         };
-        proxy::FarClock clock(0);
+        proxy::NodeClockEstimate clock(0);
         clock.greeted(reading(now + 20 * second / 1000), now, now + 45 * second / 1000);
         if (clock.to_node(5000) != 5000 + apart) inexact++;
         for (int step = 0; step < 20; step++) {  // some of them after minutes, and slow
@@ -115,7 +115,7 @@ void clocks_of_one_host() {
     }
     tap::is(inexact, 0, "one host: exact from the greeting on, whatever comes late");
 
-    proxy::FarClock clock(0);
+    proxy::NodeClockEstimate clock(0);
     const uint64_t begun = 2000 * second + 10;
     clock.greeted({2077, 0}, begun, begun + 200 * second / 1000);
     tap::is(clock.to_node(5000), 5078u, "after a slow greeting a second late");
@@ -128,7 +128,7 @@ void clocks_of_one_host() {
 }
 
 void moments_that_are_none() {
-    proxy::FarClock clock(0);
+    proxy::NodeClockEstimate clock(0);
     clock.greeted({5}, 1000 * second, 1000 * second);
     tap::is(clock.to_node(never_expires), never_expires, "never stays never");
     tap::is(clock.to_node(long_expired), long_expired, "long ago stays long ago");

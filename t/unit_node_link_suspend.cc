@@ -120,9 +120,9 @@ void node_halted() {
 }
 
 // What is known of the node's clock goes on through an hour that both slept, and is learned anew when one stood still.
-void far_clock() {
+void node_clock_estimate() {
     constexpr int64_t host_zero_ns = start_ns;
-    proxy::FarClock clock(host_zero_ns);
+    proxy::NodeClockEstimate clock(host_zero_ns);
     const auto reading = [](uint64_t ns, uint64_t ahead_s) {
         return NodeReading{NodeSeconds(ns / second + ahead_s), uint32_t(ns % second / 1000)};
     };
@@ -154,6 +154,6 @@ int main() {
     one_after_the_other();
     proxy_halted();
     node_halted();
-    far_clock();
+    node_clock_estimate();
     return tap::done();
 }

@@ -24,7 +24,7 @@ struct Place {
 
 inline void nothing_dies(VerbsDevices& devices) {
     const uint64_t until = now_ms() + patience_ms();
-    while (devices.dying() > 0 && now_ms() < until) poll(nullptr, 0, 1);
+    while (devices.deferred_closes() > 0 && now_ms() < until) poll(nullptr, 0, 1);
 }
 
 inline rdma_cm_event* wait_event(rdma_event_channel* from) {

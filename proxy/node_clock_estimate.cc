@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "proxy/far_clock.h"
+#include "proxy/node_clock_estimate.h"
 
 #include <algorithm>
 
@@ -34,17 +34,17 @@ int64_t end_of(const NodeReading& now) { return floor_of(now) + (now.us.has_valu
 
 }  // namespace
 
-int64_t FarClock::high_ns(int64_t at_ns) const {
+int64_t NodeClockEstimate::high_ns(int64_t at_ns) const {
     const int64_t since = std::max<int64_t>(at_ns - high_at_ns_, 0);
     return high_ns_ + since + since / clock_rate_error;
 }
 
-int64_t FarClock::low_ns(int64_t at_ns) const {
+int64_t NodeClockEstimate::low_ns(int64_t at_ns) const {
     const int64_t since = std::max<int64_t>(at_ns - low_at_ns_, 0);
     return low_ns_ + since - since / clock_rate_error;
 }
 
-void FarClock::greeted(const NodeReading& now, uint64_t sent_ns, uint64_t received_ns) {
+void NodeClockEstimate::greeted(const NodeReading& now, uint64_t sent_ns, uint64_t received_ns) {
     CHECK(sent_ns <= received_ns);
     high_ns_ = end_of(now);
     high_at_ns_ = int64_t(sent_ns);
@@ -56,7 +56,7 @@ void FarClock::greeted(const NodeReading& now, uint64_t sent_ns, uint64_t receiv
     settle(at, now.us.has_value());
 }
 
-void FarClock::saw(const NodeReading& now, uint64_t sent_ns, uint64_t received_ns) {
+void NodeClockEstimate::saw(const NodeReading& now, uint64_t sent_ns, uint64_t received_ns) {
     CHECK(sent_ns <= received_ns);
     const int64_t at = int64_t(received_ns);
     const int64_t sent = int64_t(sent_ns);
@@ -75,7 +75,7 @@ void FarClock::saw(const NodeReading& now, uint64_t sent_ns, uint64_t received_n
     settle(at, now.us.has_value());
 }
 
-void FarClock::settle(int64_t at_ns, bool fraction_told) {
+void NodeClockEstimate::settle(int64_t at_ns, bool fraction_told) {
     const int64_t host_ns = at_ns - host_zero_ns_;
     const int64_t most_ns = high_ns(at_ns) - host_ns;
     const int64_t least_ns = low_ns(at_ns) - host_ns;
@@ -87,18 +87,18 @@ void FarClock::settle(int64_t at_ns, bool fraction_told) {
     settled_ = settled_ || close;
 }
 
-NodeSeconds FarClock::latest(uint64_t at_ns) const { return clamped(ceil_s(high_ns(int64_t(at_ns)))); }
+NodeSeconds NodeClockEstimate::latest(uint64_t at_ns) const { return clamped(ceil_s(high_ns(int64_t(at_ns)))); }
 
-NodeSeconds FarClock::earliest(uint64_t at_ns) const {
+NodeSeconds NodeClockEstimate::earliest(uint64_t at_ns) const {
     return clamped(floor_s(low_ns(int64_t(at_ns))));
 }
 
-NodeSeconds FarClock::to_node(NodeSeconds host) const {
+NodeSeconds NodeClockEstimate::to_node(NodeSeconds host) const {
     if (host <= long_expired) return host;
     return clamped(int64_t(host) + offset_s_);
 }
 
-NodeSeconds FarClock::to_host(NodeSeconds node) const {
+NodeSeconds NodeClockEstimate::to_host(NodeSeconds node) const {
     if (node <= long_expired) return node;
     return clamped(int64_t(node) - offset_s_);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// FarClock: an estimate of a node's clock (base/node_clock.h), from the greeting and from the readings in every frame
+// NodeClockEstimate: an estimate of a node's clock (base/node_clock.h), from the greeting and from the readings in every frame
 // of replies. Pure: host times are arguments, CLOCK_BOOTTIME in nanoseconds.
 // Owner: a NodeLink.
 //
@@ -28,10 +28,10 @@ namespace farcached::proxy {
 // Two hosts' clocks differ in rate by at most one part in this many (S3: 0.2 %).
 constexpr int64_t clock_rate_error = 500;
 
-class FarClock {
+class NodeClockEstimate {
   public:
     // host_zero_ns: the time at which this process's NodeSeconds read 0; may lie before the host's start.
-    explicit FarClock(int64_t host_zero_ns) : host_zero_ns_(host_zero_ns) {}
+    explicit NodeClockEstimate(int64_t host_zero_ns) : host_zero_ns_(host_zero_ns) {}
 
     // A new connection, possibly to another run of the node: earlier readings are discarded.
     void greeted(const NodeReading& now, uint64_t sent_ns, uint64_t received_ns);
