@@ -10,7 +10,7 @@ using protocol::ItemAccess;
 HostReports::HostReports(PointerTable& table, LinkCounters& counters, uint64_t interval_ns)
     : table_(table), counters_(counters), interval_ns_(interval_ns), me_(table.new_member()) {
     CHECK(interval_ns != 0);
-    CHECK(2 * interval_ns < ReportBoard::office_ns_max);
+    CHECK(2 * interval_ns < ReportBoard::leader_term_ns_max);
 }
 
 void HostReports::greeted(uint64_t incarnation) {
@@ -42,7 +42,7 @@ uint64_t HostReports::take_turn(Arc& arc, uint64_t now_ns, bool can_report, Arc:
     }
     const uint64_t dropped = put_all(arc, urgent);
     if (can_report && board_->waiting())
-        seek_office(now_ns);
+        seek_leadership(now_ns);
     else if (reports_)
         resign();
     turn_wanted_ = reports_ || board_->waiting(announced_);
@@ -68,12 +68,12 @@ uint64_t HostReports::put_all(Arc& arc, Arc::Urgent urgent) {
     return dropped;
 }
 
-void HostReports::seek_office(uint64_t now_ns) {
+void HostReports::seek_leadership(uint64_t now_ns) {
     const auto alive = [this](uint16_t filler) { return table_.attached(filler); };
-    const ReportBoard::Office office = board_->seek(me_, now_ns, now_ns + 2 * interval_ns_, alive);
-    if (office == ReportBoard::Office::elected) counters_.report_elected.add(1);
-    if (office == ReportBoard::Office::taken_over) counters_.report_takeovers.add(1);
-    reports_ = office != ReportBoard::Office::others;
+    const ReportBoard::Leadership leadership = board_->seek(me_, now_ns, now_ns + 2 * interval_ns_, alive);
+    if (leadership == ReportBoard::Leadership::elected) counters_.report_elected.add(1);
+    if (leadership == ReportBoard::Leadership::taken_over) counters_.report_takeovers.add(1);
+    reports_ = leadership != ReportBoard::Leadership::others;
     counters_.reporter.set(reports_);
 }
 

@@ -56,7 +56,7 @@ class HostReports {
 
   private:
     uint64_t put_all(Arc& arc, Arc::Urgent urgent);
-    void seek_office(uint64_t now_ns);
+    void seek_leadership(uint64_t now_ns);
     void resign();
 
     PointerTable& table_;

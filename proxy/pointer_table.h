@@ -115,7 +115,7 @@ class PointerTable {
     ReportBoards& boards() { return boards_; }
     // A member number that no other link of this process uses; numbers wrap.
     BoardMember new_member() {
-        return {filler_, uint16_t(1 + members_.fetch_add(1, std::memory_order_relaxed) % office_links_max)};
+        return {filler_, uint16_t(1 + members_.fetch_add(1, std::memory_order_relaxed) % leader_links_max)};
     }
 
     enum class Found : uint8_t { hit, miss, expired };

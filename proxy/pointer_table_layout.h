@@ -178,8 +178,8 @@ constexpr uint64_t table_layout_hash() {
                        uint64_t(word_extent), uint64_t(word_generation), uint64_t(word_valid_until),
                        uint64_t(word_check), uint64_t(word_accesses), uint64_t(boards_max), board_cells_min,
                        board_cells_max, board_entries_per_cell, uint64_t(board_set_ways), uint64_t(cell_words),
-                       uint64_t(cell_meter), uint64_t(sizeof(BoardHeader)), uint64_t(office_until_shift),
-                       uint64_t(office_links_max), table_attached_offset, fabric::remote_offset_max,
+                       uint64_t(cell_meter), uint64_t(sizeof(BoardHeader)), uint64_t(leader_until_shift),
+                       uint64_t(leader_links_max), table_attached_offset, fabric::remote_offset_max,
                        uint64_t(layout::stride_bytes), layout::generation_max}) {
         for (unsigned shift = 0; shift < 64; shift += 8)
             hash = (hash ^ (n >> shift & 0xff)) * UINT64_C(0x100000001b3);

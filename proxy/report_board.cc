@@ -33,13 +33,13 @@ CellItem load_item(const uint64_t* cell) {
     return item;
 }
 
-uint64_t office_word(BoardMember who, uint64_t until_ns) {
-    const uint64_t until = std::min(until_ns >> office_until_shift, office_until_max);
+uint64_t leader_word(BoardMember who, uint64_t until_ns) {
+    const uint64_t until = std::min(until_ns >> leader_until_shift, leader_until_max);
     return uint64_t(who.filler) << 48 | uint64_t(who.link) << 36 | until;
 }
 
-BoardMember holder_of(uint64_t office) {
-    return {uint16_t(office >> 48), uint16_t(office >> 36 & office_links_max)};
+BoardMember holder_of(uint64_t leader) {
+    return {uint16_t(leader >> 48), uint16_t(leader >> 36 & leader_links_max)};
 }
 
 }  // namespace
@@ -139,29 +139,29 @@ bool ReportBoard::waiting() const {
 
 // ---- the reporter ------------------------------------------------------------------------------------
 
-ReportBoard::Office ReportBoard::seek(BoardMember me, uint64_t now_ns, uint64_t until_ns,
-                                      FunctionRef<bool(uint16_t)> alive) {
+ReportBoard::Leadership ReportBoard::seek(BoardMember me, uint64_t now_ns, uint64_t until_ns,
+                                          FunctionRef<bool(uint16_t)> alive) {
     CHECK(me.filler != 0);
     CHECK(me.link != 0);
-    CHECK(me.link <= office_links_max);
-    const uint64_t office = words::load_relaxed(&header_->office);
-    const BoardMember holder = holder_of(office);
-    Office by = Office::held;
-    if (office == 0) {
-        by = Office::elected;
+    CHECK(me.link <= leader_links_max);
+    const uint64_t leader = words::load_relaxed(&header_->leader);
+    const BoardMember holder = holder_of(leader);
+    Leadership by = Leadership::held;
+    if (leader == 0) {
+        by = Leadership::elected;
     } else if (holder != me) {
-        const uint64_t until = office & office_until_max;
-        const bool late = until <= now_ns >> office_until_shift;
-        const bool nonsense = until > (now_ns + office_ns_max) >> office_until_shift;
-        if (!late && !nonsense && alive(holder.filler)) return Office::others;
-        by = Office::taken_over;
+        const uint64_t until = leader & leader_until_max;
+        const bool late = until <= now_ns >> leader_until_shift;
+        const bool nonsense = until > (now_ns + leader_term_ns_max) >> leader_until_shift;
+        if (!late && !nonsense && alive(holder.filler)) return Leadership::others;
+        by = Leadership::taken_over;
     }
-    return exchange(&header_->office, office, office_word(me, until_ns)) ? by : Office::others;
+    return exchange(&header_->leader, leader, leader_word(me, until_ns)) ? by : Leadership::others;
 }
 
 void ReportBoard::resign(BoardMember me) {
-    const uint64_t office = words::load_relaxed(&header_->office);
-    if (office != 0 && holder_of(office) == me) exchange(&header_->office, office, 0);
+    const uint64_t leader = words::load_relaxed(&header_->leader);
+    if (leader != 0 && holder_of(leader) == me) exchange(&header_->leader, leader, 0);
 }
 
 // ---- all boards -------------------------------------------------------------------------------------
@@ -203,7 +203,7 @@ std::optional<ReportBoard> ReportBoards::of(uint64_t incarnation, uint64_t now_n
         if (whose != 0 && !idle(at, now_ns)) continue;
         words::store_relaxed(&at.used_ns, now_ns);
         if (!exchange(&at.incarnation, whose, incarnation)) continue;
-        words::store_relaxed(&at.office, 0);
+        words::store_relaxed(&at.leader, 0);
         return board(*room, incarnation);
     }
     return std::nullopt;

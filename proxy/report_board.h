@@ -27,7 +27,7 @@ namespace farcached::proxy {
 // A link of an attached process.
 struct BoardMember {
     uint16_t filler = 0;  // the process; not 0
-    uint16_t link = 0;    // 1 to office_links_max
+    uint16_t link = 0;    // 1 to leader_links_max
 
     bool operator==(const BoardMember&) const = default;
 };
@@ -56,17 +56,17 @@ class ReportBoard {
     // Takes up to items_max items, from cell number `cursor` on; the next call continues there.
     Taken take(uint32_t items_max, uint32_t& cursor, FunctionRef<void(const protocol::ItemAccess&)> visit);
 
-    enum class Office : uint8_t {
+    enum class Leadership : uint8_t {
         others,      // another link is the reporter
         held,        // this link is the reporter, as before
         elected,     // there was no reporter
         taken_over,  // the reporter was dead or late
     };
     // Becomes or stays the reporter until until_ns, if the role is free or one's own. alive: is that process attached?
-    Office seek(BoardMember me, uint64_t now_ns, uint64_t until_ns, FunctionRef<bool(uint16_t)> alive);
+    Leadership seek(BoardMember me, uint64_t now_ns, uint64_t until_ns, FunctionRef<bool(uint16_t)> alive);
     void resign(BoardMember me);
 
-    static constexpr uint64_t office_ns_max = UINT64_C(600'000'000'000);  // longer terms are invalid, and count as ended
+    static constexpr uint64_t leader_term_ns_max = UINT64_C(600'000'000'000);  // longer terms are invalid, and count as ended
 
   private:
     friend class ReportBoards;

@@ -59,22 +59,22 @@ constexpr uint32_t meter_count(uint64_t meter) { return uint32_t(meter) & meter_
 struct BoardHeader {
     uint64_t incarnation;  // of the node; 0: unused
     uint64_t used_ns;      // last use by a link, on CLOCK_BOOTTIME; approximate
-    uint64_t office;       // the reporter and the end of its term; 0: none
+    uint64_t leader;       // the reporter and the end of its term; 0: none
     uint64_t puts;         // announcements so far
     uint64_t drained;      // `puts` as it was before the board was last emptied
     uint64_t reserved[3];
 };
 static_assert(sizeof(BoardHeader) == 64, "a board's header is one cache line");
-static_assert(offsetof(BoardHeader, office) == 16);
+static_assert(offsetof(BoardHeader, leader) == 16);
 static_assert(offsetof(BoardHeader, drained) == 32);
 static_assert(std::is_trivially_copyable_v<BoardHeader>);
 
 // One word holds the reporter and the end of its term, so that both change together: | filler:16 | link:12 | until:36 |
 // filler: the process's number in the table. link: one of its links. until: CLOCK_BOOTTIME in units of 2^24 ns (16.8
 // ms); 36 bits last for 36 years.
-constexpr uint32_t office_until_shift = 24;
-constexpr uint64_t office_until_max = (UINT64_C(1) << 36) - 1;
-constexpr uint16_t office_links_max = 0xfff;
+constexpr uint32_t leader_until_shift = 24;
+constexpr uint64_t leader_until_max = (UINT64_C(1) << 36) - 1;
+constexpr uint16_t leader_links_max = 0xfff;
 
 constexpr uint64_t boards_bytes(uint64_t entries) {
     return boards_max * (sizeof(BoardHeader) + board_cells(entries) * cell_words * sizeof(uint64_t));

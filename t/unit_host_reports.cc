@@ -172,7 +172,7 @@ void ended() {
     c.turn(at + 3 * interval);
     b.notes.drop_all();
     tap::is(b.counters.accesses_dropped.get(), 1u, "with a connection what was under way is dropped");
-    tap::ok(!b.reporter(), "and so is the office");
+    tap::ok(!b.reporter(), "and has resigned its leadership");
     tap::ok(c.turn(at + 4 * interval) == Counts({{1, 1}}) && c.counters.report_elected.get() == 1, "which is free at once");
     c.answered(1, 0, at + 4 * interval);
 

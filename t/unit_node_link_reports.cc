@@ -552,8 +552,8 @@ void shared() {
     world.link->ready(world.now_ns);
     tap::is(world.counters().reporter.get(), 0u, "without a connection it is none");
     const auto alive = [](uint16_t) { return true; };
-    const auto office = board().seek({60000, 1}, world.now_ns, world.now_ns + second, alive);
-    tap::is(office, proxy::ReportBoard::Office::elected, "and has resigned");
+    const auto leadership = board().seek({60000, 1}, world.now_ns, world.now_ns + second, alive);
+    tap::is(leadership, proxy::ReportBoard::Leadership::elected, "and has resigned");
 }
 
 }  // namespace

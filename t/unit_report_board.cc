@@ -22,7 +22,7 @@ using proxy::BoardMember;
 using proxy::ReportBoard;
 using proxy::ReportBoards;
 using protocol::ItemAccess;
-using Office = ReportBoard::Office;
+using Leadership = ReportBoard::Leadership;
 
 namespace {
 
@@ -345,9 +345,9 @@ void hammer() {
     tap::note("%llu accesses, of which %llu lost", (unsigned long long)accepted, (unsigned long long)lost);
 }
 
-// ---- the office -------------------------------------------------------------------------------------
+// ---- the leader -------------------------------------------------------------------------------------
 
-void office() {
+void leader() {
     Memory memory;
     ReportBoard board = memory.board();
     const BoardMember a{1, 1}, b{2, 1}, same_process{1, 2};
@@ -357,22 +357,22 @@ void office() {
             return std::find(dead.begin(), dead.end(), filler) == dead.end();
         });
     };
-    tap::is(seek(a, now, now + 2 * second), Office::elected, "the first is elected");
-    tap::is(seek(b, now + second, now + 3 * second), Office::others, "another is not");
-    tap::is(seek(same_process, now + second, now + 3 * second), Office::others, "nor another link of its process");
-    tap::is(seek(a, now + second, now + 3 * second), Office::held, "it goes on");
-    tap::is(seek(b, now + 5 * second / 2, now + 9 * second), Office::others, "for as long as it said");
-    tap::is(seek(b, now + 3 * second, now + 9 * second), Office::taken_over, "and no longer");
-    tap::is(seek(a, now + 3 * second, now + 9 * second), Office::others, "then it is the other's");
+    tap::is(seek(a, now, now + 2 * second), Leadership::elected, "the first is elected");
+    tap::is(seek(b, now + second, now + 3 * second), Leadership::others, "another is not");
+    tap::is(seek(same_process, now + second, now + 3 * second), Leadership::others, "nor another link of its process");
+    tap::is(seek(a, now + second, now + 3 * second), Leadership::held, "it goes on");
+    tap::is(seek(b, now + 5 * second / 2, now + 9 * second), Leadership::others, "until its term ends");
+    tap::is(seek(b, now + 3 * second, now + 9 * second), Leadership::taken_over, "after its term the next one takes over");
+    tap::is(seek(a, now + 3 * second, now + 9 * second), Leadership::others, "then the other leads");
     board.resign(a);
-    tap::is(seek(a, now + 3 * second, now + 9 * second), Office::others, "who alone can resign");
+    tap::is(seek(a, now + 3 * second, now + 9 * second), Leadership::others, "only the leader can resign");
     board.resign(b);
-    tap::is(seek(a, now + 3 * second, now + 9 * second), Office::elected, "which he does");
+    tap::is(seek(a, now + 3 * second, now + 9 * second), Leadership::elected, "the leader resigns");
     dead = {1};
-    tap::is(seek(b, now + 4 * second, now + 9 * second), Office::taken_over, "the dead are replaced at once");
+    tap::is(seek(b, now + 4 * second, now + 9 * second), Leadership::taken_over, "a dead leader is replaced at once");
     dead = {};
     board.seek(b, now, now + 1000 * second, [](uint16_t) { return true; });
-    tap::is(seek(a, now, now + second), Office::taken_over, "nobody holds it for ever");
+    tap::is(seek(a, now, now + second), Leadership::taken_over, "a term too far in the future counts as ended");
 
     board.resign(a);
     std::atomic<int> elected{0};
@@ -381,7 +381,7 @@ void office() {
         threads.emplace_back([&, n] {
             ReportBoard mine = memory.board();
             const auto alive = [](uint16_t) { return true; };
-            elected += mine.seek({n, 1}, now, now + second, alive) == Office::elected;
+            elected += mine.seek({n, 1}, now, now + second, alive) == Leadership::elected;
         });
     for (std::thread& thread : threads) thread.join();
     tap::is(elected.load(), 1, "of those who come at once one is elected");
@@ -483,8 +483,8 @@ void garbage() {
         board.take(UINT32_MAX, cursor, [&](const ItemAccess&) { told++; });
         refused += board.put(item_of(5)).accepted != 1;
         refused += take_all(board).counts != std::map<uint64_t, uint64_t>{{5, 1}};
-        const Office got = board.seek({7, 1}, now, now + second, [](uint16_t) { return false; });
-        refused += got != Office::taken_over;
+        const Leadership got = board.seek({7, 1}, now, now + second, [](uint16_t) { return false; });
+        refused += got != Leadership::taken_over;
     }
     tap::is(impossible, 0u, "of noise nothing is told that could not be");
     tap::ok(told <= 40, "and next to nothing at all");
@@ -503,7 +503,7 @@ int main() {
     torn();
     take_stopped();
     hammer();
-    office();
+    leader();
     attached();
     boards();
     garbage();
