@@ -92,9 +92,9 @@ inline layout::ItemHeader load_header(const uint64_t* item, uint64_t guard) {
 // Prefetches the item's second line and the owner's record of the item, while the guard is being loaded.
 inline void prefetch_more(const RegionView& view, uint64_t page, uint64_t offset, uint64_t capacity) {
     prefetch(view.arena + offset / 8 + 8);
-    if (view.beside == nullptr) return;
+    if (view.descriptors == nullptr) return;
     const uint32_t slot = uint32_t(offset % layout::page_bytes) / uint32_t(std::min<uint64_t>(capacity, layout::page_bytes));
-    const char* next = view.beside + (page * layout::page_slots_max + slot + 1) * view.beside_bytes;
+    const char* next = view.descriptors + (page * layout::page_slots_max + slot + 1) * view.descriptor_bytes;
     prefetch_to_write(next - 1);  // the owner writes the end of the record
 }
 

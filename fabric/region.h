@@ -41,10 +41,10 @@ class Region {
     layout::Bucket* buckets(uint32_t partition);
     layout::Bucket* overflow(uint32_t partition);
     uint64_t* arena() { return arena_; }
-    // RegionView::beside; outlives all readers. Call it before any reader has the view.
-    void keep_beside(const void* first, uint32_t bytes) {
-        view_.beside = static_cast<const char*>(first);
-        view_.beside_bytes = bytes;
+    // RegionView::descriptors; outlives all readers. Call it before any reader has the view.
+    void set_descriptors(const void* first, uint32_t bytes) {
+        view_.descriptors = static_cast<const char*>(first);
+        view_.descriptor_bytes = bytes;
     }
 
   private:

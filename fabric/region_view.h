@@ -29,10 +29,10 @@ struct RegionView {
     uint64_t arena_bytes = 0;
     uint64_t hash_seed = 0;
     uint32_t partition_count_log2 = 0;
-    // The owner's records of items, kept outside the region and updated after each read: beside_bytes for each slot, and
+    // The owner's records of items, kept outside the region and updated after each read: descriptor_bytes for each slot, and
     // page_slots_max slots a page. Readers only prefetch them. Null: another process's region.
-    const char* beside = nullptr;
-    uint32_t beside_bytes = 0;
+    const char* descriptors = nullptr;
+    uint32_t descriptor_bytes = 0;
 };
 
 }  // namespace farcached::fabric

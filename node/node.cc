@@ -98,7 +98,7 @@ Node::Impl::Impl(const Config& wanted)
       secret(drawn(wanted, 3)),
       seed_of_peers(drawn(wanted, 6)),
       partitions(size_t(1) << partition_count_log2) {
-    region.keep_beside(&arena.descriptor(0), sizeof(Descriptor));
+    region.set_descriptors(&arena.descriptor(0), sizeof(Descriptor));
     if (wanted.count_reads) arena.count_reads();
     if (config.numa_nodes.size() > 1) bind_memory(config.binder != nullptr ? *config.binder : kernel_binder());
     const uint64_t private_seed = drawn(wanted, 5);
