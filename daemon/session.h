@@ -89,7 +89,7 @@ struct Session {
     bool writing : 1 = false;   // waits for the socket to take `output`
     bool held : 1 = false;      // its engine waits for earlier answers (Next::hold)
     bool paused : 1 = false;    // not read
-    bool deaf : 1 = false;      // no more input: ends when all requests are answered
+    bool read_closed : 1 = false;      // no more input: ends when all requests are answered
     bool settling : 1 = false;  // waits for sent() to end or change threads
     bool doomed : 1 = false;    // closed at the end of the turn, with `end` as the reason
     bool unserved : 1 = false;  // `input` may hold whole requests

@@ -412,7 +412,7 @@ void Worker::input_ended(Session& session, int error) {
     const bool answers_come = session.state.replies != nullptr && !session.state.replies->empty();
     const bool now = !session.busy() && !answers_come;
     if (error != 0 && !session.busy()) return close(session, session.end);
-    session.deaf = true;
+    session.read_closed = true;
     pause(session);
     if (now) send_replies(session);  // no new ones, but queued ones leave before it ends
 }
@@ -421,7 +421,7 @@ void Worker::input_ended(Session& session, int error) {
 void Worker::receive_rest(Session& session) {
     if (!unpause(session) || io_->receive_now(session)) return;
     session.end = SessionEnd::server_stopped;
-    session.deaf = true;
+    session.read_closed = true;
     pause(session);
     if (session.state.replies == nullptr || session.state.replies->empty()) send_replies(session);
 }
@@ -533,7 +533,7 @@ void Worker::take_turn(Session& session) {
         stream_dump(session);
     else if (session.unserved)
         serve(session, session.unread(), true);
-    else if (session.deaf)
+    else if (session.read_closed)
         after_sending(session);
     else
         receive_rest(session);

@@ -19,7 +19,7 @@ constexpr size_t out_bytes_kept = 256 << 10;  // capacity of the shared output b
 }  // namespace
 
 bool Worker::send_replies(Session& session) {
-    const bool tell = session.closing || session.watch_flags != 0 || session.deaf || stopping_;
+    const bool tell = session.closing || session.watch_flags != 0 || session.read_closed || stopping_;
     if (out_.empty() && !tell) return after_sending(session);
     const size_t size = out_.leaves();
     Sent sent{Sent::failed};
@@ -106,7 +106,7 @@ void Worker::pause(Session& session) {
 }
 
 bool Worker::unpause(Session& session) {
-    if (!session.paused || session.deaf) return true;
+    if (!session.paused || session.read_closed) return true;
     session.paused = false;
     return resume(session);
 }
@@ -140,7 +140,7 @@ bool Worker::after_sending(Session& session) {
         queue(session);
         return true;
     }
-    if (session.deaf) {
+    if (session.read_closed) {
         close(session, stopping_ ? SessionEnd::server_stopped : session.end);
         return false;
     }
