@@ -104,7 +104,7 @@ class Cluster:
 
     def start_host(self, number, address):
         ports = os.path.join(self.folder, "host%d.ports" % number)
-        options = [("" if self.setup.local_read else "no_") + "local_read", "cold_get=rpc",
+        options = [("" if self.setup.local_read else "no_") + "local_read", "pointer_miss=rpc",
                    "access_tracking=" + self.setup.tracking,
                    "report_interval_ms=%d" % (1000 * self.setup.report_interval_s), "node_timeout_ms=%d" % PATIENCE_MS,
                    "pointer_table.path=/" + self.table(number), "pointer_table.entries=262144"]

@@ -137,7 +137,7 @@ int transport_command(std::span<char* const> arguments) {
     std::unique_ptr<NodeProcess> started;
     if (options.start.via != Via::none) {
         std::vector<std::string> more;
-        if (options.start.via == Via::verbs) more = {"--access-tracking", "atomic"};
+        if (options.start.via == Via::verbs) more = {"--access_tracking", "atomic"};
         started = std::make_unique<NodeProcess>(options.start, more);
     }
     const TestedNode node = tested_node(options, started.get());

@@ -69,7 +69,7 @@ proxy::LinkConfig link_config(const Point& point) {
     config.connect_timeout_ns = connect_timeout_ns;
     config.silence_ns = silence_ns;
     config.host_zero_ns = int64_t(boottime_ns()) - 2 * second_ns;
-    config.cold_index = point.transport == Transport::index;
+    config.probe_index = point.transport == Transport::index;
     config.count_reads = point.transport == Transport::atomic;
     config.seed = random_word();
     return config;

@@ -42,7 +42,7 @@ struct Flags {
 
 Flags flags_of(std::span<const Option> table) {
     Flags flags;
-    flags.names.reserve(table.size());
+    flags.names.reserve(2 * table.size());  // names and old names; `longs` has their addresses
     for (size_t row = 0; row < table.size(); row++) {
         const Option& o = table[row];
         if (o.where != Where::flag) continue;
@@ -51,10 +51,12 @@ Flags flags_of(std::span<const Option> table) {
             flags.letters += o.flag;
             if (takes == required_argument) flags.letters += ':';
         }
-        if (o.name.empty()) continue;
-        flags.names.emplace_back(o.name);
-        flags.longs.push_back(
-            {flags.names.back().c_str(), takes, nullptr, first_long_answer + int(row)});
+        for (std::string_view name : {o.name, o.old_name}) {
+            if (name.empty()) continue;
+            flags.names.emplace_back(name);
+            flags.longs.push_back(
+                {flags.names.back().c_str(), takes, nullptr, first_long_answer + int(row)});
+        }
     }
     flags.longs.push_back({nullptr, 0, nullptr, 0});
     return flags;
@@ -83,11 +85,14 @@ Suboptions suboptions_of(std::span<const Option> table) {
     Suboptions found;
     for (const Option& o : table) {
         if (o.where != Where::suboption) continue;
-        found.rows.push_back({&o, false});
-        found.names.emplace_back(o.name);
-        if (!o.negatable) continue;
-        found.rows.push_back({&o, true});
-        found.names.push_back("no_" + std::string(o.name));
+        for (std::string_view name : {o.name, o.old_name}) {
+            if (name.empty()) continue;
+            found.rows.push_back({&o, false});
+            found.names.emplace_back(name);
+            if (!o.negatable) continue;
+            found.rows.push_back({&o, true});
+            found.names.push_back("no_" + std::string(name));
+        }
     }
     for (std::string& name : found.names) found.tokens.push_back(name.data());
     found.tokens.push_back(nullptr);

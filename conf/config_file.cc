@@ -81,6 +81,10 @@ bool same_name(std::string_view option, std::string_view key) {
     return std::equal(option.begin(), option.end(), key.begin(), key.end(), same);
 }
 
+bool is_named(const Option& option, std::string_view key) {
+    return same_name(key_of(option), key) || (!option.old_name.empty() && same_name(option.old_name, key));
+}
+
 class Reader {
   public:
     Reader(const std::string& name, std::span<const Option> table, Settings& settings)
@@ -149,7 +153,7 @@ void Reader::read_table(const toml::table& table, const std::string& prefix) {
 void Reader::read_entry(const toml::key& key, const toml::node& value, const std::string& prefix) {
     const std::string name = prefix + std::string(key.str());
     for (const Option& option : table_) {
-        if (!is_key(option) || !same_name(key_of(option), name)) continue;
+        if (!is_key(option) || !is_named(option, name)) continue;
         const auto same = [&](const Said& said) { return said.option == &option; };
         if (std::any_of(said_.begin(), said_.end(), same)) return complain(key.source(), name + ": is there twice");
         said_.push_back({&option, &value});

@@ -149,7 +149,7 @@ constexpr Option table[] = {
      .help = "share of the memory limit that dead slots (items deleted or outgrown\n"
              "under a lease) may hold: above it a key that left one earns no lease\n"
              "until it is free, above twice the share no key earns a new lease"},
-    {.name = "access-tracking", .argument = "<none|atomic|report>", .initial = "none",
+    {.name = "access_tracking", .old_name = "access-tracking", .argument = "<none|atomic|report>", .initial = "none",
      .kind = choice<&S::node, &N::access_tracking>(access_tracking_names_of_nodes), .section = Section::memory,
      .exit_status = exit_usage,
      .help = "atomic: proxies over --verbs may count what they read in\n"

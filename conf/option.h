@@ -8,6 +8,7 @@
 // I4  A key's written value reads back: set(write(x)) is x. A row that keeps no value, or that stands for several others, is no
 //     key (Value::none).
 // I5  A reload applies rows that are `live`; it reports any other changed row as waiting for a restart.
+// I6  A renamed option keeps its old name for one release: as a flag, a suboption and a key. Only `stats settings` prints it.
 #pragma once
 
 #include <cstddef>
@@ -81,6 +82,7 @@ struct Option {
     Where where = Where::flag;
     char flag = 0;                     // 0: only long
     std::string_view name = {};             // long flag, or suboption
+    std::string_view old_name = {};         // until the last release; still accepted (I6)
     bool negatable = false;            // suboption: no_<name> negates it
     bool argument_optional = false;    // suboption: accepts nullptr as text
     std::string_view argument = {};         // placeholder; empty: takes no argument

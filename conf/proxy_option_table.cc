@@ -17,8 +17,8 @@ namespace {
 using S = Settings;
 using P = ProxySettings;
 
-constexpr std::array<std::string_view, 2> cold_get_names = {"rpc", "index"};
-static_assert(size_t(ColdGet::index) == 1);
+constexpr std::array<std::string_view, 2> pointer_miss_names = {"rpc", "index"};
+static_assert(size_t(PointerMiss::index) == 1);
 
 bool is_printable(char c) { return c > ' ' && c < 0x7f; }
 
@@ -96,8 +96,8 @@ constexpr Option table[] = {
      .kind = toggle<&S::proxy, &P::local_read>(), .section = nodes, .live = true,
      .help = "read the memory of a node on this host without asking it\n"
              "(default); no_local_read: as if it were elsewhere"},
-    {.where = suboption, .name = "cold_get", .argument = "<rpc|index>", .initial = "rpc",
-     .kind = choice<&S::proxy, &P::cold_get>(cold_get_names), .section = nodes, .live = true,
+    {.where = suboption, .name = "pointer_miss", .old_name = "cold_get", .argument = "<rpc|index>", .initial = "rpc",
+     .kind = choice<&S::proxy, &P::pointer_miss>(pointer_miss_names), .section = nodes, .live = true,
      .exit_status = exit_usage,
      .help = "a get of a key whose place is not known asks the node (rpc),\n"
              "or reads the node's index first (index)"},
@@ -110,7 +110,7 @@ constexpr Option table[] = {
              "the next requests; auto: report where items are read by remote\n"
              "pointers, none where the node's memory is mapped (local_read);\n"
              "atomic: behind verbs by a FETCH_AND_ADD behind each read, if\n"
-             "the node has counters: --access-tracking of farnode(1)"},
+             "the node has counters: --access_tracking of farnode(1)"},
     {.where = suboption, .name = "shm_group", .negatable = true, .initial = "no",
      .kind = toggle<&S::proxy, &P::shm_group>(), .section = nodes, .exit_status = exit_usage,
      .help = "trust nodes over shm of other users too if their primary\n"

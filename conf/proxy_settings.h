@@ -27,7 +27,7 @@ struct NodeSpec {
 };
 
 // How a GET without a remote pointer finds its item.
-enum class ColdGet : uint8_t {
+enum class PointerMiss : uint8_t {
     rpc,     // by RPC
     index,   // reads the node's published index, and uses RPC only on a miss there
 };
@@ -39,7 +39,7 @@ struct ProxySettings {
     std::string hash_tag;                    // two characters; empty: keys are hashed whole
     bool shm_group = false;                  // also accept nodes over shm of this process's group
     bool local_read = false;                 // read the index of a node whose region is mapped
-    ColdGet cold_get = ColdGet::rpc;
+    PointerMiss pointer_miss = PointerMiss::rpc;
     AccessTracking access_tracking = AccessTracking::automatic;
     uint32_t report_interval_ms = 0;         // between reports of accesses, if reports are sent
     uint32_t report_items = 0;               // keys classified for reports

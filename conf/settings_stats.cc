@@ -20,6 +20,7 @@ void nodes_stats(const Settings& settings,
         if (!option.in_file || option.kind.show == nullptr) continue;
         const std::string value = option.kind.show(option, settings);
         visit(option.name, value.empty() ? "NULL" : value);
+        if (!option.old_name.empty()) visit(option.old_name, value);
     }
 }
 

@@ -163,7 +163,7 @@ Nodes::Prepared Nodes::prepare(const conf::ProxySettings& settings, const HostAd
     set->options.timeout_ns = settings.node_timeout_ms * ns_per_ms;
     set->options.failover = settings.failover;
     set->options.local_read = settings.local_read;
-    set->options.cold_index = settings.cold_get == conf::ColdGet::index;
+    set->options.probe_index = settings.pointer_miss == conf::PointerMiss::index;
     set->options.count_reads = settings.access_tracking == AccessTracking::atomic;
     set->options.report_mapped = settings.access_tracking == AccessTracking::report;
     if (set->options.report_mapped || settings.access_tracking == AccessTracking::automatic)
@@ -263,7 +263,7 @@ proxy::LinkConfig Nodes::link_config(const OneNode& node, const NodeOptions& opt
     config.silence_ns = std::max(silent_timeouts * options.timeout_ns, silence_ns_min);
     config.connect_timeout_ns = std::max(options.timeout_ns, silence_ns_min);
     config.host_zero_ns = process::node_zero_ns();
-    config.cold_index = options.cold_index;
+    config.probe_index = options.probe_index;
     config.count_reads = options.count_reads;
     if (reports(node, options)) config.report_interval_ns = options.report_interval_ns;
     config.report_items = options.report_items;
@@ -472,7 +472,7 @@ void Nodes::find_pointer(const NodeOptions& options, const OneNode& node, std::s
     const bool mapped = shm && options.local_read;
     const proxy::PointerTable* table = readable && !mapped ? pointer_table() : nullptr;
     route.ways = mapped ? "local, " : table != nullptr ? "one_sided, " : "";
-    if (readable && !mapped && options.cold_index) route.ways += "index, ";
+    if (readable && !mapped && options.probe_index) route.ways += "index, ";
     route.ways += "two_sided";
     if (table == nullptr) return;
     uint64_t incarnation = 0, hash_seed = 0;

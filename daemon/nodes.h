@@ -68,7 +68,7 @@ struct NodeOptions {
     uint64_t timeout_ns = 1'000'000'000;  // request timeout
     bool failover = false;
     bool local_read = true;
-    bool cold_index = false;
+    bool probe_index = false;
     bool count_reads = false;             // where node and channel support it
     uint64_t report_interval_ns = 0;      // of accesses that nodes did not see; 0: sent with requests
     bool report_mapped = false;           // also of nodes with mapped memory; else with requests
@@ -76,7 +76,7 @@ struct NodeOptions {
 
     // True: existing connections suit both.
     bool same_links(const NodeOptions& other) const {
-        return timeout_ns == other.timeout_ns && local_read == other.local_read && cold_index == other.cold_index &&
+        return timeout_ns == other.timeout_ns && local_read == other.local_read && probe_index == other.probe_index &&
                count_reads == other.count_reads && report_interval_ns == other.report_interval_ns &&
                report_mapped == other.report_mapped && report_items == other.report_items;
     }

@@ -55,7 +55,7 @@ NodeLink::NodeLink(const LinkConfig& config, const Dependencies& deps)
       exchanges_(config.under_way),
       reads_(deps.landing, order_, clock_, counters_, deps.events, config.reads_max, config.count_reads),
       pointers_({deps.table, reads_, clock_, counters_, notes_}),
-      index_({reads_, clock_, counters_, notes_}, config.cold_index),
+      index_({reads_, clock_, counters_, notes_}, config.probe_index),
       reconnect_(config.reconnect, config.seed) {}
 
 NodeLink::~NodeLink() { CHECK(state_ == LinkState::idle); }

@@ -64,7 +64,7 @@ struct LinkConfig {
     uint32_t reads_max = 1024;                           // one-sided reads under way
     uint64_t large_bytes_max = UINT64_C(8) << 20;        // of values in pieces; plus two of the largest
     uint64_t unsent_bytes_max = UINT64_C(1) << 20;       // accepted by the channel and not by the transport
-    bool cold_index = false;                             // without a pointer, READ the index
+    bool probe_index = false;                             // without a pointer, READ the index
     bool count_reads = false;                            // READs count at the node if the channel can; others are reported
     uint64_t report_interval_ns = 0;                     // of access reports; 0: accesses travel with requests
     uint32_t report_items = limits::report_items_default;  // keys classified for reports
@@ -145,7 +145,7 @@ class NodeLink final : private fabric::ChannelEvents {
     SubmitResult ask(const protocol::ForgetOp& op, const AskOptions& options, ReplySink& sink);
     SubmitResult ask(const protocol::FlushOp& op, const AskOptions& options, ReplySink& sink);
     SubmitResult ask(const protocol::StatsOp& op, const AskOptions& options, ReplySink& sink);
-    // One-sided if options.one_sided is set and a pointer (with op.lease) or the index (with cold_index) allows it;
+    // One-sided if options.one_sided is set and a pointer (with op.lease) or the index (with probe_index) allows it;
     // otherwise two-sided.
     SubmitResult get(const protocol::GetOp& op, const AskOptions& options, ReplySink& sink, uint64_t now_ns);
     // Prefetches the pointer table's entry of this key, for a get() that follows soon.

@@ -5,7 +5,7 @@
 // O1  A GET through a link is one of get_onesided, get_index and get_twosided. Mapped memory (get_local) is not a link.
 // O2  A reason is a sum of counters that never decrease, so it is a counter, too.
 // O3  A GET sent to its node has at most one reason. GETs that only the node can answer (gat, mg with T or N) have
-//     none. With cold_get=index, a GET without a pointer has a reason even if the index then answers it.
+//     none. With pointer_miss=index, a GET without a pointer has a reason even if the index then answers it.
 // O4  Denials are not further reasons: a reply that denies a pointer is why the next GET of the key has none.
 #pragma once
 

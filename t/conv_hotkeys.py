@@ -116,7 +116,7 @@ def test_ways():
                 tap.ok(("hot", 0) in [(k, e) for k, _, e in ways["two_sided"]], "the set asks the node", ways)
                 total = sum(n for of in ways.values() for k, n, _ in of if k == "hot")
                 tap.is_(total, ROUNDS + 1, "each is counted once")
-    with Cluster("shm", proxies=1, local_read=False, proxy_args=[*EVERY, "-o", "cold_get=index,no_local_read"]) as c:
+    with Cluster("shm", proxies=1, local_read=False, proxy_args=[*EVERY, "-o", "pointer_miss=index,no_local_read"]) as c:
         with c.proxies[0].client() as client:
             tap.ok(until(lambda: client.set("cold", "v") == "STORED", bool), "a set")
 

@@ -75,10 +75,10 @@ CIRCUMSTANCES = {
     "S4_LEASE": ("tear_read=1,delay_read=0.004,delay_ms_min=3500,delay_ms=5000",
                  mixed("refill", MANY + ["--value-bytes", "20"]), {"channels": "shm", "lease_ms": 400}, {"sign": "awry"}),
     "S5": ("reading=0.001,hold_up_us=2000", HOT, {"local_read": True}, {}),
-    "S5_INDEX": (TORN, HOT, {"options": [PATIENT, "cold_get=index"]}, {}),
+    "S5_INDEX": (TORN, HOT, {"options": [PATIENT, "pointer_miss=index"]}, {}),
     "S5_POINTER": (TORN, mixed("50:50"), {}, {}),
     # Counted by RDMA (RDMA, below); the bytes between key and end of a value are what a client can see.
-    "S6": ("", HOT, {"options": [PATIENT, "access_tracking=atomic"], "node_more": ["--access-tracking", "atomic"]}, {}),
+    "S6": ("", HOT, {"options": [PATIENT, "access_tracking=atomic"], "node_more": ["--access_tracking", "atomic"]}, {}),
     # One proxy finds the new item, in another slot, in the index while the other has a pointer to the old.
     "S7": ("replacing=0.5,hold_up_us=5000", mixed("sizes", CLASSES), {"local_read": [True, False]}, {}),
     "S8": ("", LARGE, {"lease_ms": 60000}, {}),

@@ -42,7 +42,7 @@ FAULTS = Faults("tear_read=0.3,tear_words=0.4,delay_read=0.3,shuffle_read=0.3,fa
                 "split_receive=0.2,delay_end=0.5,delay_ms=3,tag_mask=255,probing=0.001,reading=0.0001,replacing=0.01,"
                 "hold_up_us=300")
 PATIENT = ["node_timeout_ms=30000"]  # where every node answers, however loaded the machine is
-INDEX = ["cold_get=index"]
+INDEX = ["pointer_miss=index"]
 HOSTS = {"tables": 2}  # each farcached has a pointer table of its own
 
 
@@ -107,7 +107,7 @@ def check_reads(title, c):
                                      1 - gets["get_twosided"] / max(1, sum(gets.values()))))
     if not all(c.local_read) and any(n.channel != "tcp" for n in c.nodes):
         tap.ok(gets["get_onesided"] > 0, "%s: some gets were by pointers" % title)
-    if not any("cold_get=index" in str(arg) for arg in c.proxy_args):
+    if not any("pointer_miss=index" in str(arg) for arg in c.proxy_args):
         tap.is_(summed(c, AWRY), dict.fromkeys(AWRY, 0), "%s: no pointer led elsewhere while its lease ran" % title)
 
 

@@ -13,6 +13,6 @@ tap.is_((status, said.decode()),
         (64, "-M (--disable-evictions): items are in the nodes; give it to each farnode instead\n"),
         "-M in front of nodes is refused in a sentence")
 for script in ("conv_text_options.py", "conv_binary_options.py"):
-    for mode in suite.modes(("1shm", "1tcp"), ("1shm", "1tcp", "1shm,no_local_read", "1shm,no_local_read,cold_get=index")):
+    for mode in suite.modes(("1shm", "1tcp"), ("1shm", "1tcp", "1shm,no_local_read", "1shm,no_local_read,pointer_miss=index")):
         suite.run(script, mode)
 tap.done()

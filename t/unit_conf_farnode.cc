@@ -41,7 +41,7 @@ void defaults_and_flags() {
             "another policy, and between what its leases are");
 
     const CommandLine all = parse({"--name", "n-1.x_y", "-m", "128", "-t", "2", "--tcp", "[::1]:0", "-I", "2m",
-                                   "--lease-ms=8000", "--no-lease", "--access-tracking=atomic", "-c", "7", "-L", "-M",
+                                   "--lease-ms=8000", "--no-lease", "--access_tracking=atomic", "-c", "7", "-L", "-M",
                                    "--dead-share=7",
                                    "--report-share=50", "-d", "-P", "/tmp/p", "-u", "nobody", "-vv", "--greeting-timeout-ms=200"});
     const Settings& a = all.settings;
@@ -56,11 +56,13 @@ void defaults_and_flags() {
     const Settings b = parse({"--shm", "/a", "--lease-ms", "1000", "--lease-ms-max=9000"}).settings;
     tap::ok(b.node.lease_ms_min == 1000 && b.node.lease_ms_max == 9000, "unless it is followed by another");
     tap::ok(s.node.access_tracking == AccessTracking::none && a.node.access_tracking == AccessTracking::atomic,
-            "--access-tracking");
+            "--access_tracking");
     tap::ok(s.node.dead_share_percent == 6 && a.node.dead_share_percent == 7, "--dead-share");
     tap::ok(s.node.report_share_percent == 25 && a.node.report_share_percent == 50, "--report-share");
+    tap::is(parse({"--tcp", "*:1", "--access_tracking=report"}).settings.node.access_tracking, AccessTracking::report,
+            "--access_tracking report");
     tap::is(parse({"--tcp", "*:1", "--access-tracking=report"}).settings.node.access_tracking, AccessTracking::report,
-            "--access-tracking report");
+            "--access-tracking, its old name");
     tap::is(a.session.connections_max, 7u, "-c");
     tap::ok(s.node.greeting_timeout_ms == 10'000 && a.node.greeting_timeout_ms == 200, "--greeting-timeout-ms");
     tap::ok(s.memory.evict && !a.memory.evict, "-M");
@@ -97,8 +99,8 @@ void refusals() {
          "could not parse argument to max-item-size: found '1'; allowed: a number of bytes, or one with k or m, from "
          "1k to 1024m\n"},
         {{shm, "/a", "-I", "40m"}, "Cannot set item size limit higher than 1/2 of memory max.\n"},
-        {{"--access-tracking", "all"},
-         "could not parse argument to access-tracking: unknown word 'all'. Allowed: none, atomic, report\n"},
+        {{"--access_tracking", "all"},
+         "could not parse argument to access_tracking: unknown word 'all'. Allowed: none, atomic, report\n"},
         {{"--policy", "strict_lru"},
          "could not parse argument to policy: unknown word 'strict_lru'. Allowed: clock, lru, approx_lru, pdla, mq, "
          "fixed_lease, original, s3fifo, pdla_paper\n"},
@@ -140,7 +142,7 @@ void files() {
             "f:2:1: unknown key 'colour'. Allowed: name, shm, shm-group, tcp, verbs, conn-limit, greeting-timeout-ms, admin, "
             "http, http-names, memory-limit, "
             "disable-evictions, max-item-size, enable-largepages, policy, lease-ms, lease-ms-min, "
-            "lease-ms-max, no-lease, dead-share, access-tracking, report-share, threads, daemon, user, "
+            "lease-ms-max, no-lease, dead-share, access_tracking, report-share, threads, daemon, user, "
             "pidfile, verbose, log-level, log-format, crash-request, drop-privileges\n"
             "f:3:12: lease-ms: found the text '4'; allowed: a number from 1 to 256000 (milliseconds), or one with its "
             "unit as a text, like \"10s\" (us, ms, s, min, h)\n"

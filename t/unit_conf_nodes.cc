@@ -130,7 +130,7 @@ void test_node_words() {
 void test_command_line() {
     CommandLine line = parse({"--node", "a=shm:/x", "-p", "5000", "--node=b=tcp:h:5,weight=2", "-o",
                               "distribution=ketama_weighted,hash=murmur3,hash_tag={},no_local_read", "-o",
-                              "cold_get=index,access_tracking=report,report_interval_ms=100,report_items=64", "-o",
+                              "pointer_miss=index,access_tracking=report,report_interval_ms=100,report_items=64", "-o",
                               "pointer_table.path=/t,pointer_table.entries=64", "-o",
                               "node_timeout_ms=5,failover"});
     tap::ok(!line.exit_status, "nodes and their options on the command line");
@@ -142,7 +142,8 @@ void test_command_line() {
     tap::is(proxy.hash, KeyHash::murmur3, "hash");
     tap::is(proxy.hash_tag, "{}", "hash_tag");
     tap::is(proxy.local_read, false, "local_read");
-    tap::is(proxy.cold_get, ColdGet::index, "cold_get");
+    tap::is(proxy.pointer_miss, PointerMiss::index, "pointer_miss");
+    tap::is(parse({"-o", "cold_get=index"}).settings.proxy.pointer_miss, PointerMiss::index, "cold_get, its old name");
     tap::is(proxy.access_tracking, farcached::AccessTracking::report, "access_tracking");
     tap::is(proxy.report_interval_ms, 100u, "report_interval_ms");
     tap::is(proxy.report_items, 64u, "report_items");
@@ -156,7 +157,7 @@ void test_command_line() {
     tap::is(without.distribution, Distribution::ketama, "ketama");
     tap::is(without.hash, KeyHash::automatic, "libmemcached's hash");
     tap::is(without.hash_tag, "", "whole keys");
-    tap::ok(without.local_read && !without.failover && without.cold_get == ColdGet::rpc, "toggles");
+    tap::ok(without.local_read && !without.failover && without.pointer_miss == PointerMiss::rpc, "toggles");
     tap::is(without.access_tracking, farcached::AccessTracking::automatic, "reports where pointers are used");
     tap::is(without.report_interval_ms, 10000u, "ten seconds between reports");
     tap::is(without.report_items, 4096u, "of the best of so many keys");
@@ -222,7 +223,7 @@ distribution = "modula"
 hash = "md5"
 hash_tag = "<>"
 local_read = false
-cold_get = "index"
+pointer_miss = "index"
 access_tracking = "atomic"
 report_interval_ms = 60000
 node_timeout_ms = 60000
@@ -244,7 +245,11 @@ name = "b"
             "its nodes");
     tap::is(proxy.nodes.at(1).origin, "f:16:1", "where a node was said");
     tap::ok(proxy.distribution == Distribution::modula && proxy.hash == KeyHash::md5, "words");
-    tap::ok(proxy.hash_tag == "<>" && proxy.cold_get == ColdGet::index, "more words");
+    tap::ok(proxy.hash_tag == "<>" && proxy.pointer_miss == PointerMiss::index, "more words");
+    Settings renamed = defaults(table);
+    tap::ok(read_config_text("cold_get = 'index'", "f", table, renamed).empty(), "cold_get, the old name of pointer_miss");
+    tap::is(renamed.proxy.pointer_miss, PointerMiss::index, "sets it");
+    tap::is(read_config_text("pointer_miss = 'index'\ncold_get = 'rpc'", "f", table, renamed).size(), 1u, "not both names");
     tap::is(proxy.access_tracking, farcached::AccessTracking::atomic, "and one more");
     tap::is(proxy.report_interval_ms, 60000u, "the longest interval");
     tap::ok(!proxy.local_read && proxy.failover, "toggles");
@@ -286,7 +291,7 @@ void test_file_errors() {
         {"report_items = 63", "f:1:16: report_items: '63' is no number from 64 to 65536\n"},
         {"report_items = 65537", "f:1:16: report_items: '65537' is no number from 64 to 65536\n"},
         {"report_interval_ms = 99", "f:1:22: report_interval_ms: '99' is no number from 100 to 60000\n"},
-        {"cold_get = true", "f:1:12: cold_get: found true; allowed: one of rpc, index\n"},
+        {"pointer_miss = true", "f:1:16: pointer_miss: found true; allowed: one of rpc, index\n"},
         {"local_read = \"yes\"", "f:1:14: local_read: found the text 'yes'; allowed: true or false\n"},
         {"node_timeout_ms = \"5\"",
          "f:1:19: node_timeout_ms: found the text '5'; allowed: a number from 1 to 60000 " + in_ms + "\n"},
@@ -360,24 +365,24 @@ class TemporaryFile {
 };
 
 void test_file_and_words() {
-    TemporaryFile file("hash = \"md5\"\ncold_get = \"index\"\n"
+    TemporaryFile file("hash = \"md5\"\npointer_miss = \"index\"\n"
                        "[[node]]\nname = \"a\"\naddress = \"shm:/x\"\n");
     CommandLine line = parse(
         {"-o", "hash=crc", "--config", file.path, "--node", "b=shm:/y", "-l", "127.0.0.1"});
     tap::is(line.err, "", "a file and words");
     tap::is(line.settings.proxy.hash, KeyHash::crc, "a word counts more than the file, wherever it stands");
-    tap::is(line.settings.proxy.cold_get, ColdGet::index, "what the file alone says holds");
+    tap::is(line.settings.proxy.pointer_miss, PointerMiss::index, "what the file alone says holds");
     tap::is(shown(line.settings.proxy.nodes), "a shm:/x 1, b shm:/y 1", "nodes of both, the file's first");
     tap::is(line.settings.listen.interfaces, "127.0.0.1", "a word that adds up is counted once");
     line = parse({"--config", file.path, "--node", "a=shm:/y"});
     tap::is(line.err, "--node a=shm:/y: the name 'a' is taken by " + file.path + ":3:1\n", "a name in both");
 
-    TemporaryFile wrong("hash = 5\ncold_get = 6\n");
+    TemporaryFile wrong("hash = 5\npointer_miss = 6\n");
     line = parse({"--config", wrong.path});
     tap::is(line.err,
             wrong.path + ":1:8: hash: found 5; allowed: one of auto, one_at_a_time, md5, crc, fnv1_64, "
             "fnv1a_64, fnv1_32, fnv1a_32, hsieh, murmur, jenkins, murmur3\n" +
-            wrong.path + ":2:12: cold_get: found 6; allowed: one of rpc, index\n",
+            wrong.path + ":2:16: pointer_miss: found 6; allowed: one of rpc, index\n",
             "all that is wrong with a file");
     tap::is(line.exit_status.value_or(-1), 64, "ends the program");
     TemporaryFile large(std::string(config_bytes_max + 1, '\n'));
@@ -444,7 +449,7 @@ std::string nodes_settings(const Settings& settings) {
 void test_settings() {
     tap::is(nodes_settings(parse({"-o", "distribution=modula"}).settings), "", "stats settings without nodes");
     tap::is(nodes_settings(parse({"--node", "a=shm:/x y", "--node", "b=tcp:h:1,weight=2"}).settings),
-            "nodes a,b\ndistribution ketama\nhash auto\nhash_tag NULL\nlocal_read yes\ncold_get rpc\naccess_tracking auto\n"
+            "nodes a,b\ndistribution ketama\nhash auto\nhash_tag NULL\nlocal_read yes\npointer_miss rpc\ncold_get rpc\naccess_tracking auto\n"
             "shm_group no\nreport_interval_ms 10000\nreport_items 4096\n"
             "pointer_table.path /farcached-3-%U\npointer_table.entries 1048576\nnode_timeout_ms 1000\nfailover no\n",
             "stats settings with nodes");

@@ -10,10 +10,10 @@ using namespace link_test;
 
 namespace {
 
-proxy::LinkConfig counting(bool cold_index) {
+proxy::LinkConfig counting(bool probe_index) {
     proxy::LinkConfig config = link_config();
     config.count_reads = true;
-    config.cold_index = cold_index;
+    config.probe_index = probe_index;
     return config;
 }
 

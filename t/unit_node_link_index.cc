@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// GETs by one-sided reads of the node's index (cold_index): which reads they take, what is answered by them, and that
+// GETs by one-sided reads of the node's index (probe_index): which reads they take, what is answered by them, and that
 // whatever they cannot prove is asked of the node once.
 #include <functional>
 #include <string>
@@ -15,7 +15,7 @@ namespace {
 
 proxy::LinkConfig cold() {
     proxy::LinkConfig config = link_config();
-    config.cold_index = true;
+    config.probe_index = true;
     config.silence_ns = 100 * second;
     return config;
 }

@@ -222,7 +222,7 @@ void reused_buffer() {
 // S5: an item is replaced, and replaced again where it was, while it is copied by what the index said.
 void torn_without_lease() {
     proxy::LinkConfig config = patient();
-    config.cold_index = true;
+    config.probe_index = true;
     const std::string values[] = {std::string(100, 'a'), std::string(100, 'b'), std::string(100, 'c')};
     for (const uint32_t cut : {8u, 16u, 24u, 40u, 48u, 80u, 136u}) {
         for (const bool end_first : {false, true}) {
@@ -254,7 +254,7 @@ void torn_without_lease() {
 // S13: the index leads to an item whose time has come.
 void expired_without_lease() {
     proxy::LinkConfig config = patient();
-    config.cold_index = true;
+    config.probe_index = true;
     World world(config);
     world.start();
     set_elsewhere(world, "k", "value", world.node.now(world.now_ns) + 2);
@@ -339,8 +339,8 @@ class History {
         config.reads_max = 1 + uint32_t(seed % 7);
         config.seed = seed;
         config.ping_ns = 3 * second;
-        config.cold_index = seed % 2 == 0;
-        if (config.cold_index) config.reads_max += 16;  // a probe takes several steps
+        config.probe_index = seed % 2 == 0;
+        if (config.probe_index) config.reads_max += 16;  // a probe takes several steps
         return config;
     }
 

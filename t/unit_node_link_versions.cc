@@ -12,7 +12,7 @@ namespace {
 // A node of before items were written in place: greeted as it knows it, asked for everything, told nothing (S18).
 void node_of_before() {
     proxy::LinkConfig config = link_config();
-    config.cold_index = true;
+    config.probe_index = true;
     config.report_interval_ns = second;
     World world(config);
     world.node.of_before = true;

@@ -35,9 +35,9 @@ def found(client, names):
 def pressed(at_proxy, at_node):
     """Some items are read all the while, and others are not, while many more are stored than there is room for. What is
     left of each, and the numbers of proxy and node."""
-    options = ["cold_get=index", "access_tracking=" + at_proxy, "node_timeout_ms=30000"]
+    options = ["pointer_miss=index", "access_tracking=" + at_proxy, "node_timeout_ms=30000"]
     with Cluster("verbs", proxies=1, threads=1, options=options,
-                 node_args=["-m", "4", "-t", "1", "--no-lease", "--access-tracking", at_node]) as c:
+                 node_args=["-m", "4", "-t", "1", "--no-lease", "--access_tracking", at_node]) as c:
         proxy = c.proxies[0]
         with proxy.client() as client:
             store(client, HOT + UNREAD)
@@ -82,9 +82,9 @@ def counted():
 
 def faults():
     """READs that fail or come late, and a node that is killed under them."""
-    options = ["cold_get=index", "access_tracking=atomic", "node_timeout_ms=1000"]
+    options = ["pointer_miss=index", "access_tracking=atomic", "node_timeout_ms=1000"]
     with Cluster("verbs", options=options, faults=Faults("fail_read=0.05,delay_read=0.3,delay_ms=3"),
-                 node_args=["-t", "2", "--access-tracking", "atomic"]) as c:
+                 node_args=["-t", "2", "--access_tracking", "atomic"]) as c:
         over = threading.Event()
 
         def load(proxy):

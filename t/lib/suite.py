@@ -67,7 +67,7 @@ def run(script, mode, variable="FARCACHED_NODES"):
 
 
 def run_all(script, short=("3shm", "3shm,no_local_read", "3tcp"),
-            long=("3shm", "3shm,no_local_read", "3shm,no_local_read,cold_get=index", "3tcp", "3tcp,cold_get=index", "mix",
+            long=("3shm", "3shm,no_local_read", "3shm,no_local_read,pointer_miss=index", "3tcp", "3tcp,pointer_miss=index", "mix",
                   "mix,no_local_read", "1shm", "1tcp")):
     for mode in modes(short, long):
         run(script, mode)
