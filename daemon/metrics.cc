@@ -7,6 +7,7 @@
 #include <array>
 #include <string>
 
+#include "base/renamed_stats.h"
 #include "daemon/session_end.h"
 #include "node/service_counters.h"
 #include "proxy/onesided_share.h"
@@ -59,8 +60,9 @@ class Rows {
             if (name.starts_with(group.prefix))
                 return out_.number(kind, group.family, group.help, value,
                                    with(group.label, name.substr(group.prefix.size())));
-        if (prefix.empty()) return out_.stat(kind, name, help, value, labels_);
         out_.stat(kind, std::string(prefix) + std::string(name), help, value, labels_);
+        const std::string_view old_name = old_name_of(name);
+        if (!old_name.empty()) out_.stat(kind, old_name, old_name_help(name), value, labels_);
     }
     // A statistic of a family with a reason as its label.
     void reason(std::string_view family, std::string_view help, std::string_view reason, uint64_t value) {

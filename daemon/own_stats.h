@@ -11,9 +11,9 @@
     X(read_calls, "recv system calls", sample.workers.read_calls)                                    \
     X(write_calls, "send system calls", sample.workers.write_calls)                               \
     X(get_unavailable, "keys asked for whose node did not answer", sample.workers.get_unavailable)   \
-    X(change_unavailable, "changes whose node did not answer: carried out or not, nobody knows",     \
-      sample.workers.change_unavailable)                                                             \
-    X(answers_unasked, "answers of nodes to nothing that was asked", sample.workers.answers_unasked)  \
+    X(mutations_unavailable, "mutations without a reply of their node; their outcome is unknown",    \
+      sample.workers.mutations_unavailable)                                                          \
+    X(replies_unmatched, "replies of nodes that match no request", sample.workers.replies_unmatched)  \
     X(slow_requests, "requests that took slow_log_ms or longer", sample.workers.slow_requests)       \
     X(log_lines_lost, "lines for stderr that it did not take: its disk is full, or its reader slow or gone", \
       sample.log_lines_lost)                                                                         \

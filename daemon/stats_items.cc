@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "base/boottime.h"
+#include "base/renamed_stats.h"
 #include "daemon/own_stats.h"
 #include "daemon/stats.h"
 #include "protocol/layout.h"
@@ -161,7 +162,11 @@ void write_proxy(StatWriter out, const Sample& sample) {
 #define X(name, help) out.number(#name, sample.local.name);
     LOCAL_GET_COUNTERS(X)
 #undef X
-#define X(name, help, value) out.number(#name, value);
+    const auto put = [&](std::string_view name, uint64_t value) {
+        out.number(name, value);
+        if (const std::string_view old_name = old_name_of(name); !old_name.empty()) out.number(old_name, value);
+    };
+#define X(name, help, value) put(#name, value);
     OWN_STATS(X)
 #undef X
 #define X(name, help) out.number(#name, sample.workers.name);

@@ -5,6 +5,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/renamed_stats.h"
 #include "process/json_text.h"
 #include "proxy/onesided_share.h"
 
@@ -123,7 +124,8 @@ void add_requests(JsonText& out, const Sample& s, const LinkTotals& links) {
     out.add("received_bytes", s.workers.bytes_read);
     out.add("sent_bytes", s.workers.bytes_written);
     out.add("get_unavailable", s.workers.get_unavailable);
-    out.add("change_unavailable", s.workers.change_unavailable);
+    out.add("mutations_unavailable", s.workers.mutations_unavailable);
+    out.add(old_name_of("mutations_unavailable"), s.workers.mutations_unavailable);
     out.add("slow_requests", s.workers.slow_requests);
     out.add("pointer_hits", links.pointer_hits);
     out.add("pointer_misses", links.pointer_misses);

@@ -52,8 +52,8 @@ namespace farcached::daemon {
     X(write_calls, "send system calls")                                                      \
     X(requests, "requests executed")                                                            \
     X(get_unavailable, "keys asked for whose node did not answer")                              \
-    X(change_unavailable, "changes whose node did not answer: carried out or not, nobody knows") \
-    X(answers_unasked, "answers of nodes to nothing that was asked")                            \
+    X(mutations_unavailable, "mutations without a reply of their node; their outcome is unknown") \
+    X(replies_unmatched, "replies of nodes that match no request")                              \
     X(slow_requests, "requests that took slow_log_ms or longer") \
     RING_COUNTERS(X)
 
@@ -79,6 +79,9 @@ struct WorkerCounters {
     WORKER_COUNTERS(X)
 #undef X
     std::array<ClassCounters, 64> classes;  // by 1-based size class
+    // Their old names, in the engine and the reply queue.
+    Counter& change_unavailable = mutations_unavailable;
+    Counter& answers_unasked = replies_unmatched;
 };
 
 }  // namespace farcached::daemon

@@ -5,6 +5,7 @@
 #include <string>
 #include <string_view>
 
+#include "base/renamed_stats.h"
 #include "daemon/own_stats.h"
 #include "daemon/session_end.h"
 #include "daemon/worker_counters.h"
@@ -20,13 +21,19 @@ namespace {
 
 void heading(const char* text) { std::printf(".SS \"%s\"\n", text); }
 
-void row(std::string_view name, std::string_view help) {
+void one_row(std::string_view name, std::string_view help) {
     std::printf(".TP\n.B %.*s\n", int(name.size()), name.data());
     for (char c : help) {
         if (c == '-' || c == '\\') std::putchar('\\');
         std::putchar(c);
     }
     std::putchar('\n');
+}
+
+void row(std::string_view name, std::string_view help) {
+    one_row(name, help);
+    const std::string_view old_name = farcached::old_name_of(name);
+    if (!old_name.empty()) one_row(old_name, farcached::old_name_help(name));
 }
 
 void lease_rows() {

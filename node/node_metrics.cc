@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "base/metrics_text.h"
+#include "base/renamed_stats.h"
 #include "node/node.h"
 #include "node/node_stats.h"
 
@@ -30,6 +31,8 @@ void put(MetricsText& out, Kind kind, std::string_view name, std::string_view he
         if (name.starts_with(group.prefix))
             return out.number(kind, group.family, group.help, value, {{group.label, name.substr(group.prefix.size())}});
     out.stat(kind, name, help, value);
+    const std::string_view old_name = old_name_of(name);
+    if (!old_name.empty()) out.stat(kind, old_name, old_name_help(name), value);
 }
 
 void put_classes(MetricsText& out, const Stats& s) {

@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <iterator>
 
+#include "base/renamed_stats.h"
 #include "node/node.h"
 
 namespace farcached::node {
@@ -19,6 +20,7 @@ void line(std::string& text, std::string_view name, std::string_view value) {
 
 void line(std::string& text, std::string_view name, uint64_t value) {
     line(text, name, std::to_string(value));
+    if (const std::string_view old_name = old_name_of(name); !old_name.empty()) line(text, old_name, std::to_string(value));
 }
 
 std::string hex(uint64_t number) {

@@ -50,7 +50,7 @@ namespace farcached::node {
     X(report_answers_written, "answers to reports that were written into the proxy's container")  \
     X(report_records, "accesses in reports that were looked at; all these are among accesses")    \
     X(report_renewed, "leases granted or renewed by reports")                                     \
-    X(report_refused_stranger, "accesses in reports to what is not there")                        \
+    X(report_unknown_items, "accesses in reports whose item the node does not have")              \
     X(report_refused_quota, "leases that reports did not renew because their proxy's share was used up (--report-share)") \
     X(report_cut_short, "reports of which a part was not looked at, for want of time")            \
     X(report_us, "microseconds spent on reports")                                                 \
@@ -147,7 +147,7 @@ enum class StatKind : uint8_t { counter, gauge };
     X(numa_nodes, gauge, s.numa_nodes, "NUMA nodes that memory is divided among; 1: it is not")           \
     X(numa_refused, gauge, s.numa_refused, "parts of memory that the kernel did not bind to a NUMA node") \
     X(reads_counted, counter, s.reads_counted,                                                           \
-      "one-sided reads that the node saw by the items' counters, when it looked (access-tracking)")
+      "one-sided reads that the node saw by the items' counters, when it looked (access_tracking)")
 
 //        name                   kind     value                     help
 #define LEASE_STATS(X)                                                                                   \

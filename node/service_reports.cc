@@ -119,13 +119,13 @@ uint32_t NodeService::renew(const protocol::ItemAccess& record, NodeSeconds now)
     Access seen;
     if (!possible(record, seen)) {
         counters_.accesses_invalid.add(1);
-        counters_.report_refused_stranger.add(1);
+        counters_.report_unknown_items.add(1);
         return 0;
     }
     const bool reads = access_ != protocol::RegionAccess::none;
     const Renewal renewal = shared_.node.renew(seen, now, reads ? quota_->left(now) : 0);
     switch (renewal.outcome) {
-        case Renewal::Outcome::stranger: counters_.report_refused_stranger.add(1); break;
+        case Renewal::Outcome::stranger: counters_.report_unknown_items.add(1); break;
         case Renewal::Outcome::over: counters_.report_refused_quota.add(1); break;
         case Renewal::Outcome::seen: break;
         case Renewal::Outcome::renewed:

@@ -99,9 +99,10 @@ def test_dead_node():
             got = c.send(request.replace(r"\r\n", "\r\n"), "\r\nmn\r\n").until("MN\r\n").decode()
             tap.is_(got, answer + "\r\nMN\r\n", "of a dead node, %s: %s" % (request.split("\\")[0], answer))
         after = d.stats("proxy")
-        counted = {n: int(after[n]) - int(before[n]) for n in ("get_unavailable", "change_unavailable")}
+        counted = {n: int(after[n]) - int(before[n]) for n in ("get_unavailable", "mutations_unavailable", "change_unavailable")}
         errors = sum(answer.startswith("SERVER_ERROR") for _, answer in table)
-        tap.is_(counted, {"get_unavailable": len(table) - errors, "change_unavailable": errors}, "each is counted")
+        tap.is_(counted, {"get_unavailable": len(table) - errors, "mutations_unavailable": errors, "change_unavailable": errors},
+                "each is counted, also under its old name")
 
 
 def test_more_than_comes_in_time():

@@ -73,6 +73,8 @@ def main():
     for text in (proxy, node, alone):
         for name, labels in samples(text):
             known.setdefault(name, set()).update(label for label, _ in labels)
+    for old in ("farcached_change_unavailable_total", "farcached_answers_unasked_total", "farnode_report_refused_stranger_total"):
+        tap.ok(old in known, "renamed since the last release: " + old)
     board, rules = contrib_expressions(TOP)
     check_expressions(board, known, "dashboard")
     check_expressions(rules, known, "alerts")

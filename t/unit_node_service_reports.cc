@@ -124,7 +124,7 @@ void by_the_rules() {
     report(proxy, {item});
     tap::is(proxy.terms_ms.at(0), 0u, "an expired item has none");
     tap::is(served.descriptor(item).access_count, seen, "nor accesses");
-    tap::is(served.counters.report_refused_stranger.get(), 1u, "it is a stranger");
+    tap::is(served.counters.report_unknown_items.get(), 1u, "it is a stranger");
 }
 
 void strangers() {
@@ -151,7 +151,7 @@ void strangers() {
     wrong[9] = *gone;
     report(proxy, wrong);
     tap::ok(proxy.terms_ms == std::vector<uint32_t>(wrong.size(), 0), "what names no item of ours is not renewed");
-    tap::is(served.counters.report_refused_stranger.get(), wrong.size(), "report_refused_stranger");
+    tap::is(served.counters.report_unknown_items.get(), wrong.size(), "report_unknown_items");
     std::mt19937_64 random(5);
     for (int i = 0; i < 200; i++) {
         std::vector<ItemAccess> many(report_records_max, *right);
@@ -401,7 +401,7 @@ void late_report() {
     tap::ok(!meta().fetched, "h stays 0");
     tap::is(meta().last_access, set_at, "l is as after the set");
     tap::is(served.descriptor(late).access_count, counted + 5, "but the policy counted it");
-    tap::is(served.counters.report_refused_stranger.get(), 0u, "it is of a live slot of that key");
+    tap::is(served.counters.report_unknown_items.get(), 0u, "it is of a live slot of that key");
 
     OutBuffer out;
     FrameWriter writer(out, proxy.welcome.frame_bytes_max);
