@@ -14,15 +14,15 @@ namespace farcached {
 //
 //    name         leases  help
 #define POLICIES(X)                                                                \
-    X(clock,       true,  "one list; what was read goes round once more")          \
-    X(lru,         false, "one list, renewed by each access")                      \
-    X(approx_lru,  true,  "one list, renewed by the accesses it is told")          \
-    X(pdla,        true,  "eight lists by popularity, and leases by it")           \
-    X(mq,          false, "eight lists, and a memory of the evicted")              \
-    X(fixed_lease, true,  "one list, under leases of one term")                    \
-    X(original,    true,  "one list, told of no read; leases of the longest term") \
-    X(s3fifo,      true,  "two lists and a memory; leases as pdla's")              \
-    X(pdla_paper,  true,  "pdla as its paper has it; to compare with")
+    X(clock,       true,  "one list; items that were read get a second pass")      \
+    X(lru,         false, "one list, ordered by every access")                     \
+    X(approx_lru,  true,  "one list, ordered by the accesses that are reported")   \
+    X(pdla,        true,  "eight lists by popularity; lease terms by popularity")  \
+    X(mq,          false, "eight lists, and a history of evicted keys")            \
+    X(fixed_lease, true,  "one list; one lease term")                              \
+    X(original,    true,  "one list that ignores reads; the longest lease term")   \
+    X(s3fifo,      true,  "two lists and a history; lease terms as pdla's")        \
+    X(pdla_paper,  true,  "pdla as in its paper; for comparison")
 
 enum class PolicyKind : uint8_t {
 #define X(name, leases, help) name,

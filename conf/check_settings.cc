@@ -88,7 +88,7 @@ std::string remarks(const Settings& settings) {
         text += "WARNING: Listening on nothing: -p 0 and no -s.\n";
     }
     if (!compat_value(settings, "ssl_chain_cert").empty() || !compat_value(settings, "ssl_key").empty()) {
-        text += "WARNING: The ssl_ options have no effect: TLS is not there yet.\n";
+        text += "WARNING: The ssl_ options have no effect: TLS is not implemented.\n";
     }
     return text;
 }

@@ -45,7 +45,7 @@ std::string usage_of(const Option& option) {
 // Whether help shows the default: the option takes an argument and has a default.
 bool has_default(const Option& option) {
     return !option.argument.empty() && !option.initial.empty() && option.kind.set != nullptr &&
-           option.refusal.find("not there") == std::string_view::npos;
+           option.refusal.find("not implemented") == std::string_view::npos;
 }
 
 std::string help_of(const Option& option) {

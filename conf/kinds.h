@@ -256,12 +256,12 @@ constexpr Option http_option(Section section) {
     return {.name = "http", .argument = "<[addr:]port>", .kind = {.set = set_http, .show = show_http, .value = Value::text},
             .section = section, .exit_status = exit_usage,
             .allowed = "PORT, of 127.0.0.1, or ADDR:PORT, with brackets around an IPv6 address; port 0 to 65535",
-            .help = "serve /metrics for Prometheus, /healthz and /readyz over\n"
-                    "HTTP, at 127.0.0.1 unless an address is given, a name, one\n"
-                    "in brackets if it is IPv6, or * for all; farcached: / is a\n"
-                    "page of its state, /status.json that in numbers. Port 0: one\n"
-                    "that the kernel chooses, written to the file that\n"
-                    "$FARCACHED_HTTP_PORT_FILENAME names"};
+            .help = "HTTP address of /metrics (Prometheus), /healthz and /readyz;\n"
+                    "of farcached also of the status page / and /status.json.\n"
+                    "An address, a name, an IPv6 address in brackets, or * for\n"
+                    "all; 127.0.0.1 unless given. Port 0: chosen by the kernel\n"
+                    "and written to the file that $FARCACHED_HTTP_PORT_FILENAME\n"
+                    "names"};
 }
 
 // --http-names, of both daemons.
@@ -269,8 +269,8 @@ constexpr Option http_names_option(Section section) {
     return {.name = "http-names", .argument = "<list>",
             .kind = checked_text<&Settings::admin, &AdminSettings::http_names>(is_host_name_list),
             .section = section, .exit_status = exit_usage, .allowed = "host names with commas between them",
-            .help = "names of this host in Host headers of HTTP requests, with\n"
-                    "commas between them. IP addresses, localhost, the kernel's\n"
+            .help = "comma-separated names of this host that Host headers of HTTP\n"
+                    "requests may have. IP addresses, localhost, the kernel's\n"
                     "name of the host and the name in --http are always\n"
                     "allowed; other names get status 403"};
 }
@@ -280,8 +280,8 @@ constexpr Option admin_option(Section section) {
     return {.name = "admin", .argument = "<path>",
             .kind = checked_text<&Settings::admin, &AdminSettings::socket_path>(is_socket_path),
             .section = section, .exit_status = exit_usage, .allowed = socket_path_allowed,
-            .help = "a Unix socket of mode 0600 for the operator, who asks there\n"
-                    "with farctl or nc for statistics, and gives orders"};
+            .help = "Unix socket of mode 0600 for the operator: statistics and\n"
+                    "administrative commands, by farctl or nc"};
 }
 
 // Logging on stderr, of both daemons.
@@ -289,16 +289,16 @@ constexpr Option log_level_option(Section section) {
     return {.name = "log-level", .argument = "<level>", .initial = "notice",
             .kind = choice<&Settings::process, &ProcessSettings::log_level>(log_level_names), .section = section, .live = true,
             .exit_status = exit_usage,
-            .help = "say on stderr what is so or worse: error, warning, notice,\n"
-                    "info or debug. -v says info, too, and -vv debug"};
+            .help = "lowest level logged on stderr: error, warning, notice, info\n"
+                    "or debug. -v includes info, -vv debug"};
 }
 constexpr Option log_format_option(Section section) {
     return {.name = "log-format", .argument = "<form>", .initial = "text",
             .kind = choice<&Settings::process, &ProcessSettings::log_format>(log_format_names), .section = section,
             .live = true, .exit_status = exit_usage,
-            .help = "lines on stderr as text, a sentence and name=value behind\n"
-                    "it; or as logfmt or json, with their time and level. What\n"
-                    "is wrong with options is always text"};
+            .help = "format of log lines on stderr: text (a sentence, then\n"
+                    "name=value), or logfmt or json with time and level. Errors\n"
+                    "in options are always text"};
 }
 
 constexpr std::string_view item_size_allowed = "a number of bytes, or one with k or m, from 1k to 1024m";
@@ -307,8 +307,8 @@ constexpr std::string_view item_size_allowed = "a number of bytes, or one with k
 constexpr Option crash_request_option(Section section) {
     return {.name = "crash-request", .initial = "no", .kind = toggle<&Settings::process, &ProcessSettings::crash_request>(),
             .section = section, .exit_status = exit_usage,
-            .help = "show the first 64 bytes of the request at hand in a crash\n"
-                    "report; they may hold a key and a value"};
+            .help = "include the first 64 bytes of the current request in crash\n"
+                    "reports; they may hold a key and a value"};
 }
 
 constexpr Kind drop_privileges = toggle<&Settings::process, &ProcessSettings::drop_privileges>();
@@ -317,24 +317,24 @@ constexpr Kind drop_privileges = toggle<&Settings::process, &ProcessSettings::dr
 constexpr Option config_option(Section section) {
     return {.name = "config", .argument = "<file>",
             .kind = text<&Settings::process, &ProcessSettings::config_path>(), .section = section, .in_file = false,
-            .help = "read this TOML file before the other options; its keys are\n"
-                    "their long names and the names of -o, - or _ between words"};
+            .help = "TOML file, read before the other options; its keys are their\n"
+                    "long names and the names of -o, with - or _ between words"};
 }
 constexpr Option check_config_option(Section section) {
     return {.name = "check-config", .argument = "<file>",
             .kind = text<&Settings::process, &ProcessSettings::config_path>(), .action = Action::check_config,
             .section = section, .in_file = false,
-            .help = "as --config, but only say what is wrong with it, and exit"};
+            .help = "check a file as --config reads it, report errors, and exit"};
 }
 constexpr Option print_config_option(Section section) {
     return {.name = "print-config", .action = Action::print_config, .section = section,
-            .help = "print what files and options come to, as a file for\n"
-                    "--config, and exit"};
+            .help = "print the effective settings as a file for --config, and\n"
+                    "exit"};
 }
 constexpr Option print_limits_option(Section section) {
     return {.name = "print-limits", .action = Action::print_limits, .section = section,
-            .help = "print MemoryMax and TasksMax that hold all that files and\n"
-                    "options ask for, as the units set them, and exit"};
+            .help = "print the MemoryMax and TasksMax that the settings need, as\n"
+                    "the units set them, and exit"};
 }
 
 }  // namespace farcached::conf

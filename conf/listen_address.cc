@@ -36,7 +36,7 @@ Refusal take_prefixes(std::string_view& text, ListenAddress& address, const List
         std::string_view before = text;
         if (take_prefix(text, "notls:")) continue;
         if (take_prefix(text, "btls:") || take_prefix(text, "mtls:")) {
-            return Problem{exit_usage, "-l " + std::string(before) + ": TLS is not there yet.\n"};
+            return Problem{exit_usage, "-l " + std::string(before) + ": TLS is not implemented.\n"};
         }
         if (take_prefix(text, "tag[")) {
             if (!take_bracketed(text, name)) {

@@ -53,52 +53,52 @@ constexpr Kind one_term() {
 }
 
 constexpr const char* policy_help_text =
-    "which items go when memory is full, and how leases differ:\n"
+    "eviction policy and lease terms:\n"
 #define X(name, leases, help) "  " #name ": " help "\n"
     POLICIES(X)
 #undef X
-    "with lru and mq there are no leases";
+    "lru and mq grant no leases";
 
 constexpr Option table[] = {
     {.name = "name", .argument = "<name>", .kind = checked_text<&S::node, &N::name>(is_node_name),
      .section = Section::network, .exit_status = exit_usage,
      .allowed = "1 to 63 letters, digits, and any of . _ -",
-     .help = "what it is called in messages and statistics; if none is\n"
-             "given, made of the host's name and the port of --tcp"},
+     .help = "name of the node in messages and statistics; unless given,\n"
+             "made of the host's name and the port of --tcp"},
     {.name = "shm", .argument = "<path>", .kind = checked_text<&S::node, &N::shm_path>(is_socket_path),
      .section = Section::network, .exit_status = exit_usage,
      .allowed = socket_path_allowed,
-     .help = "serve proxies of this host, which read the node's memory\n"
-             "themselves; the Unix socket at which they find it. Beside it\n"
-             "<path>.lock keeps a second node away"},
+     .help = "Unix socket for proxies of this host, which read the node's\n"
+             "memory directly; <path>.lock beside it excludes a second\n"
+             "node"},
     {.name = "shm-group", .initial = "no", .kind = toggle<&S::node, &N::shm_group>(), .section = Section::network,
      .exit_status = exit_usage,
-     .help = "over --shm, serve proxies of other users too if their\n"
-             "primary group is the node's (shm_group of farcached(1));\n"
-             "else those of the node's user and root alone"},
+     .help = "serve proxies of other users over --shm if their primary\n"
+             "group is the node's (shm_group of farcached(1)); otherwise\n"
+             "only those of the node's user and root"},
     {.name = "tcp", .argument = "<addr>:<port>", .kind = tcp_address, .section = Section::network,
      .exit_status = exit_usage,
      .allowed = address_allowed,
-     .help = "serve proxies over TCP at this address: a name, an IPv4\n"
-             "address, an IPv6 one in brackets, or * for all; port 0: one\n"
-             "that the kernel chooses, written to the file that\n"
+     .help = "TCP address for proxies: a host name, an IPv4 address, an\n"
+             "IPv6 address in brackets, or * for all; port 0: chosen by\n"
+             "the kernel and written to the file that\n"
              "$FARNODE_PORT_FILENAME names"},
     {.name = "verbs", .argument = "<addr>:<port>", .kind = verbs_address, .section = Section::network,
      .exit_status = exit_usage, .allowed = address_allowed,
-     .help = "serve proxies over RDMA at this address, an RDMA device's:\n"
-             "they read the node's memory without its help, all of which\n"
-             "is locked at the start, -m and a third more (LimitMEMLOCK)"},
+     .help = "RDMA address for proxies, that of an RDMA device. They read\n"
+             "the node's memory one-sided, so it is locked at the start:\n"
+             "-m and a third more (LimitMEMLOCK)"},
     {.flag = 'c', .name = "conn-limit", .argument = "<num>", .initial = "1024",
      .kind = number<&S::session, &SessionSettings::connections_max>(1, 1 << 20),
      .section = Section::network, .live = true, .exit_status = exit_usage,
-     .help = "how many connections of proxies may be welcome at once; a\n"
-             "proxy has one for each of its threads. When all are taken,\n"
-             "unused and silent ones give way to newcomers"},
+     .help = "maximum number of proxy connections after their greeting; a\n"
+             "proxy has one for each of its threads. At the limit, new\n"
+             "connections replace unused and silent ones"},
     {.name = "greeting-timeout-ms", .argument = "<ms>", .initial = "10000",
      .kind = counted_in(Unit::milliseconds, number<&S::node, &N::greeting_timeout_ms>(100, 600'000)),
      .section = Section::network, .live = true,
      .exit_status = exit_usage,
-     .help = "close connections on which no proxy has greeted for so long"},
+     .help = "time until a connection without a proxy's greeting is closed"},
     admin_option(Section::network),
     http_option(Section::network),
     http_names_option(Section::network),
@@ -108,80 +108,84 @@ constexpr Option table[] = {
      .exit_status = exit_usage, .help = "limit on the memory that items take"},
     {.flag = 'M', .name = "disable-evictions", .initial = "no", .kind = toggle<&S::memory, &M::evict, false>(),
      .section = Section::memory,
-     .help = "when memory is full, answer stores with an error\ninstead of evicting"},
+     .help = "no evictions: stores fail with an error when memory is\n"
+             "full"},
     {.flag = 'I', .name = "max-item-size", .argument = "<size>", .initial = "1m",
      .kind = item_size, .section = Section::memory,
      .exit_status = exit_usage, .allowed = item_size_allowed,
-     .help = "largest item, key and all, in bytes or with k or m:\n"
-             "1k to 1024m, and half of -m at most"},
+     .help = "maximum item size including the key, in bytes or with k\n"
+             "or m: 1k to 1024m, at most half of -m"},
     {.flag = 'L', .name = "enable-largepages", .initial = "no",
      .kind = toggle<&S::memory, &M::huge_pages>(), .section = Section::memory,
-     .help = "use huge pages if there are any"},
+     .help = "use huge pages if available"},
     {.name = "policy", .argument = "<name>", .initial = "s3fifo",
      .kind = choice<&S::node, &N::policy>(policy_names), .section = Section::memory,
      .exit_status = exit_usage, .help = policy_help_text},
     {.name = "lease-ms", .argument = "<ms>", .initial = "4000",
      .kind = counted_in(Unit::milliseconds, one_term()), .section = Section::memory, .live = true,
      .exit_status = exit_usage,
-     .help = "for how long a proxy may read an item where it lies without\n"
-             "asking, from the second touch of the item on. Given, it is the\n"
-             "term of all, unless one of those below follows; else that of\n"
-             "policies with one term for all"},
+     .help = "lease term: how long a proxy may read an item one-sided\n"
+             "without a request, from the second access of the item on.\n"
+             "Sets all terms, unless one of the options below follows;\n"
+             "its default is that of policies with one term for all"},
     {.name = "lease-ms-min", .argument = "<ms>", .initial = "4000",
      .kind = counted_in(Unit::milliseconds, number<&S::node, &N::lease_ms_min>(1, 256'000)), .section = Section::memory,
      .live = true,
      .exit_status = exit_usage,
-     .help = "the shortest term, for items that were touched twice while\n"
-             "memory is full and leased, where terms differ (pdla, s3fifo,\n"
+     .help = "shortest lease term, for items accessed twice while memory\n"
+             "is full and leased, where terms differ (pdla, s3fifo,\n"
              "pdla_paper)"},
     {.name = "lease-ms-max", .argument = "<ms>", .initial = "256000",
      .kind = counted_in(Unit::milliseconds, number<&S::node, &N::lease_ms_max>(1, 256'000)), .section = Section::memory,
      .live = true,
      .exit_status = exit_usage,
-     .help = "the longest, for those touched 128 times while there is room;\n"
-             "the term of --policy original"},
+     .help = "longest lease term, for items accessed 128 times while there\n"
+             "is free memory; the term of --policy original"},
     {.name = "no-lease", .initial = "no", .kind = toggle<&S::node, &N::lease, false>(),
      .section = Section::memory,
-     .help = "grant no leases: each get asks the node, or its index"},
+     .help = "grant no leases: each GET is sent to the node, or reads its\n"
+             "index"},
     {.name = "dead-share", .argument = "<percent>", .initial = "6",
      .kind = number<&S::node, &N::dead_share_percent>(1, 100), .section = Section::memory,
      .exit_status = exit_usage,
-     .help = "share of the memory limit that dead slots (items deleted or outgrown\n"
-             "under a lease) may hold: above it a key that left one earns no lease\n"
-             "until it is free, above twice the share no key earns a new lease"},
+     .help = "share of the memory limit for dead slots (items deleted or\n"
+             "outgrown under a lease). Above it, a key with a dead slot\n"
+             "earns no lease until the slot is free; above twice the\n"
+             "share, no key earns a new lease"},
     {.name = "access_tracking", .old_name = "access-tracking", .argument = "<none|atomic|report>", .initial = "none",
      .kind = choice<&S::node, &N::access_tracking>(access_tracking_names_of_nodes), .section = Section::memory,
      .exit_status = exit_usage,
-     .help = "atomic: proxies over --verbs may count what they read in\n"
-             "memory of its own, an eighth of -m that is locked too, and\n"
-             "what is read is not evicted first; no effect elsewhere.\n"
-             "none, report: proxies tell, with requests or by reports, as\n"
-             "access_tracking of farcached(1) says there"},
+     .help = "how the node learns which items are read one-sided. atomic:\n"
+             "proxies over --verbs may count their reads in separate\n"
+             "memory, an eighth of -m that is locked too, and items read\n"
+             "are not evicted first; no effect on other transports. none,\n"
+             "report: proxies send their reads with requests or in\n"
+             "reports (access_tracking of farcached(1))"},
     {.name = "report-share", .argument = "<percent>", .initial = "25",
      .kind = number<&S::node, &N::report_share_percent>(0, 100), .section = Section::memory, .live = true,
      .exit_status = exit_usage,
-     .help = "of the memory that may be leased: how much one proxy, or all of\n"
-             "a host that report together, may keep leased by reports"},
+     .help = "share of the leasable memory that one proxy, or all of a\n"
+             "host that report together, may keep leased by reports"},
     {.flag = 't', .name = "threads", .argument = "<num>", .initial = "4",
      .kind = number<&S::session, &SessionSettings::threads>(1, limits::workers_max),
      .section = Section::process, .exit_status = exit_usage,
-     .help = "threads that serve connections"},
+     .help = "number of threads that serve connections"},
     {.flag = 'd', .name = "daemon", .initial = "no", .kind = toggle<&S::process, &P::daemonize>(),
      .section = Section::process,
      .help = "run in the background; returns when the node serves"},
     {.flag = 'u', .name = "user", .argument = "<name>", .kind = text<&S::process, &P::user>(),
-     .section = Section::process, .help = "whom to become; root must say"},
+     .section = Section::process, .help = "user to run as (required for root)"},
     {.flag = 'P', .name = "pidfile", .argument = "<path>", .kind = text<&S::process, &P::pid_file>(),
-     .section = Section::process, .help = "write the process id there"},
+     .section = Section::process, .help = "file to write the process id to"},
     {.flag = 'v', .name = "verbose", .kind = louder, .section = Section::process, .live = true,
-     .help = "say on stderr who connects and why connections end"},
+     .help = "log connections and the reasons of their ends on stderr"},
     log_level_option(Section::process), log_format_option(Section::process), crash_request_option(Section::process),
     {.name = "drop-privileges", .initial = "no", .kind = drop_privileges, .section = Section::process,
      .exit_status = exit_usage,
-     .help = "once it serves, allow only the system calls that it needs:\n"
-             "no other program, process or trace. Any other call fails\n"
-             "with EPERM, and the kernel's audit log names it. Where there\n"
-             "are no such filters it does not start"},
+     .help = "seccomp filter once the node serves: only the system calls\n"
+             "that it needs. Any other call fails with EPERM, and the\n"
+             "kernel's audit log names it. Without seccomp support the\n"
+             "node does not start"},
     config_option(Section::process), check_config_option(Section::process), print_config_option(Section::process),
     print_limits_option(Section::process),
     {.flag = 'h', .name = "help", .action = Action::help, .section = Section::process,
@@ -194,7 +198,7 @@ constexpr Option table[] = {
     {.name = "print-completion-bash", .action = Action::completion_bash},
     {.name = "print-completion-zsh", .action = Action::completion_zsh},
 };
-static_assert(limits::node_name_bytes_max == 63, "said in the table");
+static_assert(limits::node_name_bytes_max == 63, "as in the table");
 
 Refusal check_terms(const Settings& settings) {
     if (settings.node.lease_ms_max >= settings.node.lease_ms_min) return {};
@@ -205,7 +209,7 @@ Refusal check_listens(const Settings& settings) {
     const NodeSettings& at = settings.node;
     if (!at.shm_path.empty() || !at.tcp_host.empty() || !at.verbs_host.empty()) return {};
     return Problem{exit_usage,
-                   "There is nothing to listen at: give --shm <path>, --tcp <addr>:<port>, --verbs <addr>:<port>, "
+                   "No address to listen on: give --shm <path>, --tcp <addr>:<port>, --verbs <addr>:<port>, "
                    "or several.\n"};
 }
 

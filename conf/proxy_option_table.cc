@@ -66,88 +66,90 @@ constexpr Where suboption = Where::suboption;
 
 constexpr Option table[] = {
     {.name = "node", .argument = "<name>=<address>", .kind = node_list, .section = nodes, .live = true,
-     .help = "keep items in this node and not in this process; repeated,\n"
-             "in several: shm:<path>, its Unix socket, on this host;\n"
-             "tcp:<host>:<port>, an IPv6 address in brackets;\n"
-             "verbs:<host>:<port>, over RDMA, read one-sided. Then, after\n"
-             "commas: weight=<num>, its share of the keys (default: 1);\n"
-             "hash_as=<host>:<port>, be hashed as this, not by name, so\n"
-             "that keys stay where clients of libmemcached put them.\n"
-             "In the file: [[node]] with name, address, weight, hash_as"},
+     .help = "node that stores the items, instead of this process;\n"
+             "repeated for several. shm:<path>: its Unix socket, on this\n"
+             "host; tcp:<host>:<port>, an IPv6 address in brackets;\n"
+             "verbs:<host>:<port>: over RDMA, with one-sided reads. Then,\n"
+             "after commas: weight=<num>, its share of the keys (default:\n"
+             "1); hash_as=<host>:<port>, hashed as this instead of by\n"
+             "name, which keeps keys where clients of libmemcached put\n"
+             "them. In the file: [[node]] with name, address, weight,\n"
+             "hash_as"},
     {.where = suboption, .name = "distribution", .argument = "<name>", .initial = "ketama",
      .kind = choice<&S::proxy, &P::distribution>(distribution_names), .section = nodes, .live = true,
      .exit_status = exit_usage,
-     .help = "which node a key belongs to, as libmemcached says: ketama,\n"
-             "ketama_weighted (nutcracker's ketama too), modula, or\n"
-             "random, for nodes that all hold the same"},
+     .help = "distribution of keys over nodes, as in libmemcached: ketama,\n"
+             "ketama_weighted (also nutcracker's ketama), modula, or\n"
+             "random, for nodes with identical contents"},
     {.where = suboption, .name = "hash", .argument = "<name>", .initial = "auto",
      .kind = choice<&S::proxy, &P::hash>(key_hash_names), .section = nodes, .live = true,
      .exit_status = exit_usage,
-     .help = "of keys, by libhashkit's names: one_at_a_time, md5, crc,\n"
-             "fnv1_64, fnv1a_64, fnv1_32, fnv1a_32, hsieh, murmur,\n"
+     .help = "hash of keys, by libhashkit's names: one_at_a_time, md5,\n"
+             "crc, fnv1_64, fnv1a_64, fnv1_32, fnv1a_32, hsieh, murmur,\n"
              "jenkins, murmur3; auto: libmemcached's for the distribution,\n"
              "md5 for ketama_weighted, else one_at_a_time"},
     {.where = suboption, .name = "hash_tag", .argument = "<chars>",
      .kind = checked_text<&S::proxy, &P::hash_tag>(is_hash_tag), .section = nodes, .live = true,
      .exit_status = exit_usage, .allowed = "two characters that are no blanks, such as {}",
-     .help = "two characters, say {}: of a key that has both, only what is\n"
-             "between them is hashed, so that keys can be kept together"},
+     .help = "two characters that enclose a hash tag, such as {}: of a key\n"
+             "with both, only the part between them is hashed, which keeps\n"
+             "related keys on one node"},
     {.where = suboption, .name = "local_read", .negatable = true, .initial = "yes",
      .kind = toggle<&S::proxy, &P::local_read>(), .section = nodes, .live = true,
-     .help = "read the memory of a node on this host without asking it\n"
-             "(default); no_local_read: as if it were elsewhere"},
+     .help = "direct reads of the memory of nodes on this host (default);\n"
+             "no_local_read: treat them as remote nodes"},
     {.where = suboption, .name = "pointer_miss", .old_name = "cold_get", .argument = "<rpc|index>", .initial = "rpc",
      .kind = choice<&S::proxy, &P::pointer_miss>(pointer_miss_names), .section = nodes, .live = true,
      .exit_status = exit_usage,
-     .help = "a get of a key whose place is not known asks the node (rpc),\n"
-             "or reads the node's index first (index)"},
+     .help = "GETs without a remote pointer: an RPC to the node (rpc), or\n"
+             "a read of the node's index first (index)"},
     {.where = suboption, .name = "access_tracking", .argument = "<none|atomic|report|auto>", .initial = "auto",
      .kind = choice<&S::proxy, &P::access_tracking>(access_tracking_names), .section = nodes, .live = true,
      .exit_status = exit_usage,
-     .help = "how a node learns which items are read there without its\n"
-             "help. report: from reports of those that are read most, sent\n"
-             "also if nothing is asked, which renew their leases; none: from\n"
-             "the next requests; auto: report where items are read by remote\n"
-             "pointers, none where the node's memory is mapped (local_read);\n"
-             "atomic: behind verbs by a FETCH_AND_ADD behind each read, if\n"
-             "the node has counters: --access_tracking of farnode(1)"},
+     .help = "how nodes learn which items are read one-sided. none: from\n"
+             "the next requests; report: also from regular reports of the\n"
+             "most read items, which renew their leases; auto: report\n"
+             "where items are read by remote pointers, none where the\n"
+             "node's memory is mapped (local_read); atomic: by a\n"
+             "FETCH_AND_ADD after each read over verbs, if the node has\n"
+             "counters (--access_tracking of farnode(1))"},
     {.where = suboption, .name = "shm_group", .negatable = true, .initial = "no",
      .kind = toggle<&S::proxy, &P::shm_group>(), .section = nodes, .exit_status = exit_usage,
-     .help = "trust nodes over shm of other users too if their primary\n"
-             "group is this process's (--shm-group of farnode(1));\n"
-             "no_shm_group: those of this user and root alone (default)"},
+     .help = "trust nodes over shm of other users whose primary group is\n"
+             "this process's (--shm-group of farnode(1)); no_shm_group:\n"
+             "only nodes of this user and root (default)"},
     {.where = suboption, .name = "report_interval_ms", .argument = "<ms>", .initial = "10000",
      .kind = counted_in(Unit::milliseconds, number<&S::proxy, &P::report_interval_ms>(100, 60'000)), .section = nodes, .live = true,
      .exit_status = exit_usage,
-     .help = "between such reports, of 8 KiB at most, from each thread to\n"
-             "each node; where the table of pointers is shared, from one\n"
-             "for all threads of all farcached of this host"},
+     .help = "interval between access reports, of 8 KiB at most, from each\n"
+             "thread to each node; with a shared pointer table, from one\n"
+             "thread for all farcached processes of this host"},
     {.where = suboption, .name = "report_items", .argument = "<num>", .initial = "4096",
      .kind = number<&S::proxy, &P::report_items>(limits::report_items_min, limits::report_items_max), .section = nodes,
      .exit_status = exit_usage,
-     .help = "keys among which those worth reporting are found, of each\n"
-             "thread and node; 104 bytes each"},
+     .help = "keys tracked per thread and node to choose those worth\n"
+             "reporting; 104 bytes each"},
     {.where = suboption, .name = "pointer_table.path", .argument = "<name>", .initial = "/farcached-3-%U",
      .kind = checked_text<&S::proxy, &P::pointer_table_path>(is_shared_memory_name),
      .section = nodes, .exit_status = exit_usage,
      .allowed = "a POSIX shared-memory name: a slash and up to 254 characters without another",
-     .help = "shared memory in which the farcached processes of this host\n"
-             "keep where items are, and what they report of together;\n"
-             "with no_local_read or verbs. %U in the name is replaced by\n"
-             "the user id: a table is for the processes of one user"},
+     .help = "name of the shared memory in which the farcached processes\n"
+             "of this host keep the places of items and what they report\n"
+             "together; with no_local_read or verbs. %U is replaced by the\n"
+             "user id: each user has a table"},
     {.where = suboption, .name = "pointer_table.entries", .argument = "<num>", .initial = "1048576",
      .kind = power_of_two<&S::proxy, &P::pointer_table_entries>(limits::pointer_table_entries_min,
                                                                 limits::pointer_table_entries_max),
      .section = nodes, .exit_status = exit_usage,
-     .help = "entries of that table, 67 bytes each, a power of two; one\n"
-             "that exists keeps its own"},
+     .help = "entries of the pointer table, 67 bytes each, a power of two;\n"
+             "an existing table keeps its own"},
     {.where = suboption, .name = "node_timeout_ms", .argument = "<ms>", .initial = "1000",
      .kind = counted_in(Unit::milliseconds, number<&S::proxy, &P::node_timeout_ms>(1, 60'000)), .section = nodes, .live = true,
-     .exit_status = exit_usage, .help = "give up on a node's reply after this long without any\nto what was asked before"},
+     .exit_status = exit_usage, .help = "request timeout, extended while earlier replies still arrive"},
     {.where = suboption, .name = "failover", .negatable = true, .initial = "no",
      .kind = toggle<&S::proxy, &P::failover>(), .section = nodes, .live = true,
-     .help = "keys of a node that is down go to the next on the ring; an\n"
-             "old value may then be read when it is back (default: off)"},
+     .help = "keys of a node that is down move to the next on the ring; an\n"
+             "old value may be read when the node is back (default: off)"},
 };
 
 }  // namespace

@@ -112,9 +112,9 @@ tap.ok(b"print-options-man" not in run_binary("-h", as_is=True)[1], "which is no
 
 # -- What is not there yet -------------------------------------------------------------------------------
 
-for args, what in (("-S", "SASL authentication is not there yet"), ("-Y /nonexist", "is not there yet"),
-                   ("-Z", "TLS is not there yet"), ("-e /tmp/x", "is not there yet"),
-                   ("-o proxy_config=/tmp/x", "is not there"),
+for args, what in (("-S", "SASL authentication is not implemented"), ("-Y /nonexist", "is not implemented"),
+                   ("-Z", "TLS is not implemented"), ("-e /tmp/x", "is not implemented"),
+                   ("-o proxy_config=/tmp/x", "is not implemented"),
                    ("-U 11211", "UDP is not supported")):
     status, out, err = run_binary(*(LOOPBACK + args.split()))
     tap.ok(status not in (0, None) and status > 0, args + " is refused", "status %s" % status)

@@ -40,7 +40,7 @@ def test_options():
     tap.is_(status, 0, "--help ends well")
     tap.like(out.decode(), r"(?m)^Usage: farnode ", "and is farnode's")
     for args, wanted, words in (
-            ((), 64, "nothing to listen at: give --shm <path>, --tcp <addr>:<port>"),
+            ((), 64, "No address to listen on: give --shm <path>, --tcp <addr>:<port>"),
             (("--nosuch",), 1, "unrecognized option"),
             (("--tcp", "127.0.0.1"), 64, "needs a host and a port"),
             (("--tcp", "no.such.host.invalid:1"), 71, "the host is not known"),

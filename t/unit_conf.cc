@@ -240,8 +240,8 @@ const Refused refused[] = {
     {"-p 65536", 64, "ERROR: Invalid port number 65536.\n"},
     {"-p -2", 64, "ERROR: Invalid port number -2.\n"},
     {"-p x", 64, "ERROR: Invalid port number x.\n"},
-    {"-U 11211", 64, "ERROR: UDP is not supported: -U takes nothing but 0, not 11211.\n"},
-    {"-U x", 64, "ERROR: UDP is not supported: -U takes nothing but 0, not x.\n"},
+    {"-U 11211", 64, "ERROR: UDP is not supported: -U takes only 0, not 11211.\n"},
+    {"-U x", 64, "ERROR: UDP is not supported: -U takes only 0, not x.\n"},
     {"-a 9", 64, "ERROR: Invalid access mode 9 (-a takes 0 to 777, in octal).\n"},
     {"-a 1777", 64, "ERROR: Invalid access mode 1777 (-a takes 0 to 777, in octal).\n"},
     {"-s /a --admin /a", 64, "--admin and -s name the same path: /a\n"},
@@ -276,11 +276,11 @@ const Refused refused[] = {
      "Invalid value for binding protocol: asciifoo\n -- should be one of auto, binary, or ascii\n"},
     {"-N 0", 1, "Maximum number of NAPI IDs must be greater than 0\n"},
     {"-N 5", 64, "Number of napi_ids(5) cannot be greater than number of threads(4)\n"},
-    {"-S", 64, "-S (--enable-sasl): SASL authentication is not there yet.\n"},
-    {"-Y /x", 64, "-Y (--auth-file): authentication of text clients is not there yet.\n"},
-    {"-Z", 64, "-Z (--enable-ssl): TLS is not there yet.\n"},
-    {"-e /x", 64, "-e (--memory-file): keeping the cache over a restart is not there yet.\n"},
-    {"-o proxy_config=/x", 64, "proxy_config: memcached's built-in proxy is not there.\n"},
+    {"-S", 64, "-S (--enable-sasl): SASL authentication is not implemented.\n"},
+    {"-Y /x", 64, "-Y (--auth-file): authentication of text clients is not implemented.\n"},
+    {"-Z", 64, "-Z (--enable-ssl): TLS is not implemented.\n"},
+    {"-e /x", 64, "-e (--memory-file): keeping the cache over a restart is not implemented.\n"},
+    {"-o proxy_config=/x", 64, "proxy_config: memcached's built-in proxy is not implemented.\n"},
     {"-o foo", 1, "Illegal suboption \"foo\"\n"},
     {"-o foo=bar", 1, "Illegal suboption \"foo=bar\"\n"},
     {"-o foo,bar", 1, "Illegal suboption \"foo\"\n"},
@@ -337,7 +337,7 @@ void test_warnings() {
             "-t 65 is not recommended");
     tap::ok(!parse({"-p", "0"}).err.empty(), "listening on nothing is remarked");
     tap::is(parse({"-p", "0", "-s", "/x"}).err, "", "a Unix socket is something");
-    tap::ok(parse({"-o", "ssl_key=k"}).err.find("TLS is not there yet") != std::string::npos,
+    tap::ok(parse({"-o", "ssl_key=k"}).err.find("TLS is not implemented") != std::string::npos,
             "a key without TLS is remarked");
     tap::ok(parse({"-o", "resp_obj_mem_limit"}).err.starts_with("DEPRECATED: resp_obj_mem_limit"),
             "resp_obj_mem_limit is deprecated");

@@ -83,7 +83,7 @@ void refusals() {
         std::string err;
     };
     const std::vector<Row> rows = {
-        {{}, "There is nothing to listen at: give --shm <path>, --tcp <addr>:<port>, --verbs <addr>:<port>, or several.\n"},
+        {{}, "No address to listen on: give --shm <path>, --tcp <addr>:<port>, --verbs <addr>:<port>, or several.\n"},
         {{"--name", "two words"},
          "could not parse argument to name: found 'two words'; allowed: 1 to 63 letters, digits, and any of . _ -\n"},
         {{tcp, "localhost"}, "--tcp localhost: needs a host and a port, as in 10.0.0.1:11300; found 'localhost'\n"},

@@ -89,7 +89,7 @@ int main() {
                     one.interfaces + ": Invalid argument\n",
                 one.interfaces);
     }
-    tap::is(shown(settings_of("mtls:127.0.0.1")), "64 -l mtls:127.0.0.1: TLS is not there yet.\n", "mtls:");
+    tap::is(shown(settings_of("mtls:127.0.0.1")), "64 -l mtls:127.0.0.1: TLS is not implemented.\n", "mtls:");
     tap::is(shown(settings_of("127.0.0.1", -1)), "127.0.0.1 0", "-p -1: the kernel chooses");
     tap::is(shown(settings_of("127.0.0.1:5", 0)), "", "-p 0: none");
     tap::is(shown(settings_of("a,proto[ascii]:b", 1, Protocol::binary)), "a 1 binary; b 1 text",
