@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The classifier of keys that are read one-sided, against a model of it: the pseudo code of FAST '03 over std::list, and
-// what is picked by the history of all reports. After each access the lists are the same, element by element.
+// the picks computed from the history of all reports. After each access the lists are the same, element by element.
 #include <algorithm>
 #include <cmath>
 #include <functional>
@@ -67,7 +67,7 @@ class Model {
         lose(x);
     }
 
-    // Which are told of: how often each was accessed, and its latest generation.
+    // The reported keys: number of accesses and latest generation of each.
     using Told = std::map<uint64_t, std::pair<uint32_t, uint16_t>>;
     Told pick(size_t m) {
         pick_number++;
@@ -246,19 +246,19 @@ Next zipf(uint64_t keys) {
     };
 }
 
-// Round and round, over somewhat more than there is room for.
+// A loop over slightly more keys than fit.
 Next scan(uint64_t keys) {
     return [keys, at = uint64_t(0)](Random&) mutable { return at++ % keys; };
 }
 
-// Few keys that are hot, in the middle of others that come once.
+// A few hot keys among keys that occur once.
 Next polluted(uint64_t hot) {
     return [hot, once = UINT64_C(1) << 40](Random& random) mutable {
         return random() % 3 == 0 ? random() % hot : once++;
     };
 }
 
-// What moves the target most: scans of c keys, each of which is then read again when it has just become a ghost, and
+// The largest moves of the target: scans of c keys, each of which is then read again when it has just become a ghost, and
 // sets of keys that are read twice and left.
 Next adversarial(uint64_t c) {
     return [c, n = uint64_t(0)](Random& random) mutable {
@@ -320,7 +320,7 @@ ItemAccess item(uint64_t hash, uint64_t place = 1, uint32_t count = 1, uint16_t 
     return {hash, 64 * hash + 16 * place, count, 0, tag};
 }
 
-// A key that is overwritten in its place goes on as it was; the latest generation is told.
+// A key overwritten in place keeps its state; the latest generation is reported.
 void overwritten() {
     Arc arc(16);
     std::string told;
@@ -347,7 +347,7 @@ void overwritten() {
     tap::ok(picked(mixed, 4).at(0).generation_tag == 4, "of what was told before nothing counts any more");
 }
 
-// Whose lease would end does not rest.
+// A key whose lease would end does not rest.
 void urgent() {
     Arc arc(16);
     bool ends = false;
@@ -398,7 +398,7 @@ void resting() {
     tap::is(reports, 35u, "what leaves out a report begins anew, and never rests");
 }
 
-// What was picked in vain is told again, and as if it had not been picked.
+// A pick that was not sent is repeated, as if it had not been picked.
 void taken_back() {
     Arc arc(4);
     for (uint64_t hash = 1; hash <= 3; hash++) arc.access(item(hash, 1, 5));
@@ -472,7 +472,7 @@ void halves() {
     full.check();
 }
 
-// A scan of many keys leaves those alone that were read more than once.
+// A scan of many keys does not evict keys that were read more than once.
 void scanned() {
     Arc arc(100);
     for (int round = 0; round < 3; round++)

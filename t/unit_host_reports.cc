@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Links of one host that report together: one tells the node of all, of each item once and of each access once, whoever
-// joins, leaves, is late or dead; and what becomes of what a node does not look at, of no room, and of no board.
+// Links of one host that report together. One link reports each item and each access of all links exactly once, although
+// links join, leave, are late or die. Also: records that the node does not examine, a full board, and no board.
 #include <deque>
 #include <map>
 #include <memory>
@@ -19,7 +19,7 @@ constexpr uint32_t frame_bytes_max = 65536;
 
 ItemAccess item_of(uint64_t hash, uint32_t count = 1) { return {hash, 16 * hash, count, 0, uint16_t(1000 + hash)}; }
 
-// One link's notes, in a process of its own as far as the table knows, and the node's answers to it.
+// One link's notes, with a separate process id in the table, and the node's replies.
 struct Link {
     explicit Link(const Name& name) : table(open(options(name, 1024))), notes(counters, config(*table)) {}
     explicit Link(proxy::PointerTable& of) : notes(counters, config(of)) {}
@@ -34,7 +34,7 @@ struct Link {
     void read(uint64_t hash, uint32_t times = 1) {
         for (uint32_t n = 0; n < times; n++) notes.note(hash, 16 * hash, 0, 1000 + hash);
     }
-    // Its turn, if it wants one by then. What it told, by hash.
+    // Runs the link if it is due. Returns the reported counts by hash.
     std::map<uint64_t, uint64_t> turn(uint64_t at_ns, bool room = true) {
         if (notes.due_ns() > at_ns) return {};
         OutBuffer out;
@@ -60,7 +60,7 @@ struct Link {
         out.clear(0);
         return told;
     }
-    // The node looked at so many records, and has so much time; what it is told then.
+    // The node examined this many records and has this much time left. Returns the next report.
     std::map<uint64_t, uint64_t> answered(uint32_t records, uint32_t left_us, uint64_t at_ns) {
         OutBuffer answer, out;
         const std::vector<uint32_t> terms_ms(records, 4000);
@@ -72,14 +72,14 @@ struct Link {
         notes.report_more(out, at_ns);
         return hear(out);
     }
-    // The turn, and an answer that looks at all of it.
+    // Runs the link; the reply examines the whole report.
     std::map<uint64_t, uint64_t> turn_answered(uint64_t at_ns) {
         const auto told = turn(at_ns);
         if (!told.empty()) answered(uint32_t(told.size()), 0, at_ns);
         return told;
     }
     bool reporter() const { return counters.reporter.get() == 1; }
-    // H2: what it noted and took is sent, dropped, shared, or still here.
+    // H2: each noted or taken access is sent, dropped, shared, or still here.
     uint64_t settled() const {
         return counters.accesses_sent.get() + counters.accesses_dropped.get() + counters.accesses_shared.get() -
                counters.accesses_taken.get();
@@ -90,7 +90,7 @@ struct Link {
     proxy::AccessNotes notes;
     uint64_t number = 0;
     size_t last_bytes = 0;
-    std::map<uint64_t, uint64_t> renewals;  // of which item, counted from when
+    std::map<uint64_t, uint64_t> renewals;  // item hash -> start of its new lease
 };
 
 using Counts = std::map<uint64_t, uint64_t>;
@@ -152,7 +152,7 @@ void late() {
     tap::is(a.counters.accesses_sent.get() + b.counters.accesses_sent.get(), 6u, "each access once");
 }
 
-// Stopped with a report under way, and overtaken; dead; and gone in order.
+// The reporter is stopped with a report in flight and replaced; dies; leaves in order.
 void ended() {
     Name name;
     auto a = std::make_unique<Link>(name);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Reports: the node hears of one-sided hits every interval though it is not asked anything, of those that matter, in so
-// many bytes; and of each access once. Its answers make leases longer, and say what to tell again and when.
+// Reports: without requests, the node receives the important one-sided hits every interval, within a size limit, and each
+// access once. Its replies extend leases, and state what to report again and when.
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -25,7 +25,7 @@ proxy::LinkConfig reporting() {
     return config;
 }
 
-// How often each item was accessed, as the node heard since it was asked last.
+// The accesses of each item that were reported to the node since the last call.
 std::map<uint64_t, uint32_t> heard(World& world) {
     std::map<uint64_t, uint32_t> counts;
     for (const protocol::ItemAccess& record : world.node.accesses) counts[record.hash] += record.count;
@@ -33,7 +33,7 @@ std::map<uint64_t, uint32_t> heard(World& world) {
     return counts;
 }
 
-// As long as the link wants to be called before then, at the times that it wants.
+// Calls the link at its deadlines until the given time.
 void upto(World& world, uint64_t at_ns) {
     for (int calls = 0; calls < 20 && world.link->next_tick_ns() <= at_ns; calls++) {
         world.advance(std::max(world.link->next_tick_ns(), world.now_ns) - world.now_ns);
@@ -43,7 +43,7 @@ void upto(World& world, uint64_t at_ns) {
     world.pump();
 }
 
-// The next report is made then.
+// The time of the next report.
 void upto_report(World& world, uint64_t at_ns) {
     upto(world, at_ns - 1);
     tap::is(world.node.accesses.size(), 0u, "no report before its time");
@@ -80,7 +80,7 @@ void told_unasked() {
     tap::is(world.link->next_tick_ns(), UINT64_MAX, "then there is nothing to tell");
     upto(world, up_ns + 2 * interval - second);
     tap::is(world.counters().reports_sent.get(), 1u, "and nothing is told");
-    world.fetch("k");  // its lease is over, and granted anew
+    world.fetch("k");  // its lease has ended and is granted again
     world.store("j", "another");
     world.fetch("k");
     upto_report(world, up_ns + 2 * interval);
@@ -88,7 +88,7 @@ void told_unasked() {
     tap::is(c.arc_t2.get(), 1u, "a gauge");
 }
 
-// By whoever maps the region; more items than a report holds.
+// A proxy with a mapped region; more items than a report holds.
 void bounded() {
     World world(reporting());
     world.start();
@@ -114,7 +114,7 @@ void bounded() {
     tap::is(world.counters().accesses_sent.get(), many, "once");
 }
 
-// Neither a transport that takes nothing nor the end of a connection lets an access be told twice, or uncounted.
+// A transport without room, or the end of a connection, causes no access to be reported twice or to be left uncounted.
 void troubled() {
     proxy::LinkConfig config = reporting();
     config.unsent_bytes_max = 1;
@@ -172,20 +172,20 @@ void not_at_once() {
 
 // ---- answers ----------------------------------------------------------------------------------------
 
-// Seconds that the pointer's lease runs, from now; 0: there is no pointer.
+// Remaining seconds of the pointer's lease; 0: no pointer.
 double left_s(World& world, std::string_view key) {
     const auto held = world.pointer(key);
     return held ? double(held->valid_until_ns - world.now_ns) / double(second) : 0;
 }
 
-// So as if the interval were shorter than a lease.
+// As if the interval were shorter than a lease.
 proxy::LinkConfig reporting_often() {
     proxy::LinkConfig config = reporting();
     config.report_interval_ns = 3 * second;
     return config;
 }
 
-// The node says so of the report that is under way.
+// The node's reply to the report in flight.
 void answer(World& world, uint64_t number, uint32_t left_us, const std::vector<uint32_t>& terms_ms) {
     OutBuffer out;
     protocol::append_reported(out, number, left_us, terms_ms);
@@ -257,8 +257,8 @@ void replaced() {
     tap::is(world.counters().report_renewed.get(), 1u, "report_renewed");
 }
 
-// Who only reads, and reports more often than leases end, asks the node once for each key, and never again: neither what
-// rests after eight reports nor what others report for it goes two-sided. Leases of 4 seconds, for ten minutes.
+// A client that only reads, with reports more frequent than lease ends, sends one request per key. Keys that rest after
+// eight reports, or that others report, stay one-sided. Leases of 4 seconds, for ten minutes.
 void never_again(bool together) {
     proxy::LinkConfig config = reporting_often();
     config.report_interval_ns = second / 2;
@@ -315,7 +315,7 @@ void counted_from_sending() {
     tap::ok(world.pointer("k") && world.pointer("k")->valid_until_ns == end_ns, "what is not renewed ends when it did");
 }
 
-// One is unanswered at a time; what was not taken is told again, what was taken is not.
+// At most one report is unanswered. Records that the node did not examine are reported again, others are not.
 void flow() {
     World world(reporting_often());
     world.start();
@@ -378,7 +378,7 @@ void time_left() {
     tap::is(world.counters().accesses_sent.get(), many, "each once");
 }
 
-// A node that answers what cannot be is no node.
+// An impossible reply ends the connection.
 void lies() {
     struct Lie {
         const char* title;
@@ -414,7 +414,7 @@ void lies() {
             "nor may it answer what was not sent");
 }
 
-// Who owes an answer to a report, and says nothing, is silent.
+// A node without a reply to a report counts as silent.
 void silent() {
     World world(reporting_often());
     world.start();
@@ -452,7 +452,7 @@ void by_container() {
     tap::is(c.report_answers_written.get(), uint64_t(with_containers), "which is counted as what it is");
 }
 
-// Whatever a node writes, and says how much it is, it renews nothing that was not told of, and ends but itself.
+// Arbitrary bytes and lengths written by a node renew no unreported item; at worst they end its connection.
 void lying_containers() {
     using protocol::FrameError;
     using protocol::FrameKind;
@@ -495,7 +495,7 @@ void lying_containers() {
     }
 }
 
-// A node of an older version is told nothing (S18).
+// A node of an older version receives no reports (S18).
 void older() {
     for (const uint64_t every : {uint64_t(0), 3 * second}) {
         proxy::LinkConfig config = reporting_often();
@@ -518,7 +518,7 @@ void older() {
     tap::is(world.counters().accesses_dropped.get(), 2u, "what no record can name is dropped, too");
 }
 
-// Of all who share the table (t/unit_host_reports.cc): what is told comes from its board, and the leases go there.
+// Processes that share the table (t/unit_host_reports.cc): reports come from its board, and leases are written to it.
 void shared() {
     proxy::LinkConfig config = reporting_often();
     config.share_reports = true;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Report boards: what is put there is told once, as it was put, or called lost, whoever stops, dies or comes between at
-// whichever store; who reports; which board is a node's; and what is made of memory that holds anything.
+// Report boards: each access put on one is reported exactly once or counted as lost, although processes stop, die or
+// interleave at any store. Also: the leader, the board of a node, and memory with arbitrary contents.
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -29,7 +29,7 @@ namespace {
 constexpr uint64_t entries = 64;  // boards of 64 cells: eight sets
 constexpr uint64_t seed = 0x5eed;
 
-// Memory that processes share.
+// Memory shared by processes.
 class Memory {
   public:
     Memory() {
@@ -62,7 +62,7 @@ bool is_item(const ItemAccess& record) {
     return record == item_of(record.hash, record.count);
 }
 
-// What there is, by hash; strangers are told of as a failure.
+// The items on the board, by hash; an unknown item is a failure.
 struct Told {
     std::map<uint64_t, uint64_t> counts;
     uint64_t items = 0, accesses = 0, lost = 0;
@@ -166,7 +166,7 @@ void room() {
     uint32_t cursor = 0;
     for (int part = 0; part < 4; part++) {
         board.take(10, cursor, [&](const ItemAccess& record) { times[record.hash]++; });
-        if (part == 0) board.put(item_of(0));  // the first set's is not told again before all others were
+        if (part == 0) board.put(item_of(0));  // the first set's item is not reported again before all others
     }
     tap::ok(times.size() == 40, "what is taken in parts goes round");
     tap::ok(board.waiting(number), "until all is taken something waits");
@@ -179,7 +179,7 @@ void room() {
 
 using Between = std::function<Told(ReportBoard&)>;
 
-// Somebody who puts is stopped before step number `stop`, something happens, and he goes on. False: he has no such step.
+// A put is stopped before its step number `stop`, `between` runs, and the put continues. False: no such step.
 bool put_stopped(uint32_t stop, uint64_t accepted_between, const Between& between, int& wrong) {
     Memory memory;
     ReportBoard board = memory.board();
@@ -260,7 +260,7 @@ void killed() {
     tap::is(wrong, 0, "who is killed at any store takes nothing of others with him");
 }
 
-// Two who take one cell for different items, in the worst order: the words of one, the tag of the other.
+// Two puts claim one cell for different items, in the worst order: the words of one, the tag of the other.
 void torn() {
     Memory memory;
     ReportBoard board = memory.board();
@@ -279,7 +279,7 @@ void torn() {
     tap::is(told.strangers, 0, "nothing is told that nobody put");
 }
 
-// Who takes is stopped with an item in his hand, while others put and take.
+// A take is stopped after it has removed an item, while others put and take.
 void take_stopped() {
     Memory memory;
     ReportBoard board = memory.board();
@@ -387,7 +387,7 @@ void leader() {
     tap::is(elected.load(), 1, "of those who come at once one is elected");
 }
 
-// The kernel says who is attached.
+// The kernel knows the attached processes.
 void attached() {
     Name name;
     auto table = open(name);
@@ -461,7 +461,7 @@ void boards() {
     tap::is(different.load(), 0, "who begin with a node at once find one board");
 }
 
-// B3, S10: whatever is there.
+// B3, S10: arbitrary memory contents.
 void garbage() {
     std::mt19937_64 random(20);
     uint64_t impossible = 0, told = 0, refused = 0;
@@ -471,7 +471,7 @@ void garbage() {
         const uint64_t header_words = proxy::boards_max * sizeof(proxy::BoardHeader) / 8;
         for (uint64_t n = 0; n < Memory::bytes() / 8; n++)
             if (n >= header_words || n % 8 != 0) memory.words()[n] = random();
-        // Even one with a tag that is right.
+        // Also one with a valid tag.
         uint64_t* cell = memory.words() + header_words + (one_node % proxy::boards_max) * 64 * 3;
         cell[2] = proxy::make_meter(proxy::cell_tag({cell[0], cell[1]}, one_node, seed), 1, 1);
         uint32_t cursor = uint32_t(random());
