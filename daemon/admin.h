@@ -41,7 +41,8 @@ struct AdminOptions {
 
 class AdminImpl final : public Admin {
   public:
-    // All outlive this. embedded: nullptr in front of nodes. `stats detail` changes engine_options.detail_enabled, `lru_crawler` changes crawler_enabled.
+    // All outlive this. embedded: nullptr in front of nodes. `stats detail` changes engine_options.detail_enabled, `lru_crawler`
+    // changes crawler_enabled.
     AdminImpl(Embedded* embedded, ServerView& server, WatchHub& watch,
               EngineOptions& engine_options, AdminOptions options);
 

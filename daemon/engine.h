@@ -7,8 +7,8 @@
 // E1  An engine consumes whole requests only, except while `swallow` counts down, inside a GetLine, and in a PendingSet.
 // E2  It never blocks and never touches the socket.
 // E3  It stops with Next::yield after `budget` requests, or as soon as `out` holds out_bytes_max.
-// E4  With keys behind links, the session's ReplyQueue parks each operation without an immediate answer, and the engine continues. When
-//     the queue is full the engine stops with Next::hold.
+// E4  With keys behind links, the session's ReplyQueue parks each operation without an immediate answer, and the engine
+//     continues. When the queue is full the engine stops with Next::hold.
 // E5  An operation is submitted, then completed: the completion counts, writes watch lines and writes the reply. Immediate and
 //     later answers share that code (daemon/engine_ask.h).
 #pragma once
@@ -57,8 +57,8 @@ enum class StatsFound : uint8_t { found, unknown, unavailable };
 class Admin {
   public:
     virtual ~Admin() = default;
-    // With keys behind links, before `stats <args>` or a binary STAT of the key `args`. False: only a portion was counted; call again
-    // in a later turn.
+    // With keys behind links, before `stats <args>` or a binary STAT of the key `args`. False: only a portion was counted; call
+    // again in a later step.
     virtual bool stats_ready([[maybe_unused]] std::string_view args) { return true; }
     // Called next; its views are of `args`, or constants.
     virtual StatsNeed stats_need([[maybe_unused]] std::string_view args) { return {}; }

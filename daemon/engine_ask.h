@@ -22,6 +22,7 @@
 #pragma once
 
 #include <cstring>
+#include <functional>
 #include <new>
 #include <string_view>
 #include <variant>
@@ -215,8 +216,8 @@ constexpr bool reads_values = requires(Completion& completion) { completion.refu
 
 // One attempt. unlent: the bytes of a large value that could not be lent. False: no room for a copy either.
 template <class Completion>
-bool try_value(const Submitter& asker, LocalPeer& peer, const protocol::GetOp& op, Completion& completion, protocol::GetReply& reply, BorrowedBytes& lent,
-               uint64_t& unlent) {
+bool try_value(const Submitter& asker, LocalPeer& peer, const protocol::GetOp& op, Completion& completion,
+               protocol::GetReply& reply, BorrowedBytes& lent, uint64_t& unlent) {
     const SessionMemory* const memory = asker.context.memory;
     bool has_room = true;
     const auto sink = [&](const protocol::ItemMeta& meta) -> char* {
@@ -350,7 +351,7 @@ inline bool ask_plain_get(const Submitter& asker, const protocol::Key& key, bool
     Completion completion(asker.target(), key.bytes, record, words);
     fabric::Found found;
     const asking::Read read = asking::read_memory(peer->memory(), key, context.now, tokens_matter, node::lent_bytes_min, completion,
-                                                  found, [](const fabric::ReadMeta& meta) -> const fabric::ReadMeta& { return meta; });
+                                                  found, std::identity());
     if (read != asking::Read::other) peer->memory().note_access(found, key.hash);
     if (read != asking::Read::hit) [[unlikely]] {
         asking::get_after_read<Completion>(asker, *peer, key, tokens_matter, read == asking::Read::large, request);
@@ -379,7 +380,7 @@ class ForgetCompletion {
   public:
     ForgetCompletion(const ReplyTarget& to, std::string_view, NoRecord, std::string_view) : to_(to) {}
     void done(const protocol::DoneReply&) {}
-    void unavailable() { to_.context.counters.change_unavailable.add(1); }
+    void unavailable() { to_.context.counters.mutations_unavailable.add(1); }
 
   private:
     ReplyTarget to_;

@@ -60,7 +60,7 @@ inline void answer_error(OutBuffer& out, const protocol::BinaryRequest& request,
 }
 // A mutation without an answer.
 inline void answer_unavailable(const ReplyTarget& to, const protocol::BinaryRequest& request) {
-    to.context.counters.change_unavailable.add(1);
+    to.context.counters.mutations_unavailable.add(1);
     answer_error(to.out, request, protocol::BinaryStatus::temporary_failure);
 }
 

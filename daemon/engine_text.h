@@ -58,7 +58,7 @@ constexpr std::string_view unavailable_words = "SERVER_ERROR unavailable";
 
 // A mutation without an answer. Meta has no noreply: its quiet clients get the error, too.
 inline void answer_unavailable(const ReplyTarget& to, bool noreply) {
-    to.context.counters.change_unavailable.add(1);
+    to.context.counters.mutations_unavailable.add(1);
     say_unless(noreply, to.out, unavailable_words);
 }
 

@@ -94,7 +94,7 @@ class PrefixCompletion {
     PrefixCompletion(const ReplyTarget& to, std::string_view, NoRecord, std::string_view) : to_(to) {}
     void done(const protocol::DoneReply&) { say(to_.out, "OK"); }
     void unavailable() {
-        to_.context.counters.change_unavailable.add(1);
+        to_.context.counters.mutations_unavailable.add(1);
         say(to_.out, "SERVER_ERROR not every node has confirmed: one is down, too old, or has too many prefixes to sweep; "
                     "see farctl status, and try again");
     }

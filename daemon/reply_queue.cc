@@ -87,7 +87,7 @@ ReplySlot* ReplyPool::find(Ticket ticket) {
         const bool asked = slot.state_ == ReplySlot::State::asked;
         if (asked && slot.generation_ == uint64_t(ticket) >> index_bits) return &slot;
     }
-    context_.counters.answers_unasked.add(1);
+    context_.counters.replies_unmatched.add(1);
     return nullptr;
 }
 
@@ -167,7 +167,7 @@ void ReplyPool::count_only(ReplySlot& slot) {
         tell_failed(slot);
         slot.complete_(slot, ReplyTarget{context_, slot.fd_, nowhere_, &carry});
     } catch (const std::bad_alloc&) {
-        context_.counters.answers_unasked.add(1);
+        context_.counters.replies_unmatched.add(1);
     }
     nowhere_.clear(nowhere_bytes_kept);
     close(slot);

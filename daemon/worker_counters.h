@@ -79,9 +79,6 @@ struct WorkerCounters {
     WORKER_COUNTERS(X)
 #undef X
     std::array<ClassCounters, 64> classes;  // by 1-based size class
-    // Their old names, in the engine and the reply queue.
-    Counter& change_unavailable = mutations_unavailable;
-    Counter& answers_unasked = replies_unmatched;
 };
 
 }  // namespace farcached::daemon

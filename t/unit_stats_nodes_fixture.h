@@ -116,7 +116,8 @@ class AskedNodes {
         settings.node_timeout_ms = 10'000;
         for (size_t i = 0; i < 2; i++) {
             settings.nodes.push_back(links_test::Desk::spec_of(names[i], servers_[i]));
-            servers_[i].node.zero_ns = uint64_t(process::node_zero_ns()) + UINT64_C(500'000'000);  // conversions round to this clock
+            // Half a second behind this clock: the link's conversions round to it.
+            servers_[i].node.zero_ns = uint64_t(process::node_zero_ns()) + UINT64_C(500'000'000);
             servers_[i].node.takes = [this, i](uint64_t sequence, const protocol::NodeRequest& request) {
                 take(word_of(request.op), {i, sequence, request.options.tag});
                 return true;
