@@ -5,7 +5,10 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <system_error>
+#include <utility>
 
+#include "base/boottime.h"
 #include "base/check.h"
 #include "daemon/session.h"
 
@@ -24,11 +27,46 @@ constexpr size_t head_bytes = 2048;  // received at first of a likely large set:
 constexpr timeval at_once{0, 0};
 constexpr size_t untold_bytes_max = 16 << 10;  // then they are delivered: leaves the next receive the rest of the buffer
 
+event_base* make_base() {
+    std::unique_ptr<event_config, decltype(&event_config_free)> config(event_config_new(), &event_config_free);
+    CHECK(config != nullptr);
+    event_config_set_flag(config.get(), EVENT_BASE_FLAG_NOLOCK);
+    event_base* base = event_base_new_with_config(config.get());
+    if (base == nullptr) throw std::system_error(errno, std::generic_category(), "event_base_new");
+    return base;
+}
+
+class EventReadiness final : public Readiness {
+  public:
+    EventReadiness(event_base* base, std::function<void()> ready) : ready_(std::move(ready)) {
+        event_assign(&event_, base, -1, 0, on_ready, this);
+    }
+    ~EventReadiness() override { event_del(&event_); }
+    void await(int fd, bool writable) override {
+        event_base* const base = event_get_base(&event_);
+        event_del(&event_);
+        event_assign(&event_, base, fd, short(EV_READ | EV_PERSIST | (writable ? EV_WRITE : 0)), on_ready, this);
+        CHECK(event_add(&event_, nullptr) == 0);
+    }
+    void stop() override { event_del(&event_); }
+
+  private:
+    static void on_ready(evutil_socket_t, short, void* readiness) { static_cast<EventReadiness*>(readiness)->ready_(); }
+
+    const std::function<void()> ready_;
+    event event_;
+};
+
 }  // namespace
 
-EventIo::EventIo(event_base* base, SocketEvents& events, WorkerCounters& counters)
-    : base_(base), events_(events), counters_(counters), in_(new char[receive_bytes_max]) {
-    event_assign(&turn_event_, base_, -1, 0, on_turn, this);
+EventIo::EventIo(SocketEvents& events, WorkerCounters& counters)
+    : base_(make_base()), events_(events), counters_(counters), in_(new char[receive_bytes_max]) {
+    event_assign(&turn_event_, base_.get(), -1, 0, on_turn, this);
+    event_assign(&timer_event_, base_.get(), -1, 0, on_timer, this);
+}
+
+std::unique_ptr<Readiness> EventIo::make_readiness(std::function<void()> ready) {
+    return std::make_unique<EventReadiness>(base_.get(), std::move(ready));
 }
 
 bool EventIo::resume(Session& session) { return listen(session, EV_READ); }
@@ -38,7 +76,7 @@ bool EventIo::await_room(Session& session) { return listen(session, EV_WRITE); }
 void EventIo::pause(Session& session) { event_del(&session.readiness); }
 
 bool EventIo::listen(Session& session, short what) {
-    event_assign(&session.readiness, base_, session.state.fd, short(what | EV_PERSIST), on_ready, &session);
+    event_assign(&session.readiness, base_.get(), session.state.fd, short(what | EV_PERSIST), on_ready, &session);
     return event_add(&session.readiness, nullptr) == 0;
 }
 
@@ -171,8 +209,30 @@ void EventIo::on_turn(evutil_socket_t, short, void* argument) {
     io.events_.turn_of_waiting();
 }
 
+void EventIo::set_timer() {
+    const uint64_t at_ns = events_.timer_at_ns();
+    if (at_ns == timer_at_ns_) [[likely]] return;
+    timer_at_ns_ = at_ns;
+    if (at_ns == UINT64_MAX) {
+        event_del(&timer_event_);
+        return;
+    }
+    const uint64_t now_ns = boottime_ns();
+    const uint64_t us = at_ns > now_ns ? (at_ns - now_ns + 999) / 1000 : 0;
+    const timeval after{time_t(us / 1'000'000), suseconds_t(us % 1'000'000)};
+    CHECK(event_add(&timer_event_, &after) == 0);
+}
+
+void EventIo::on_timer(evutil_socket_t, short, void* argument) {
+    EventIo& io = *static_cast<EventIo*>(argument);
+    io.tell_received();
+    io.timer_at_ns_ = UINT64_MAX;
+    io.events_.timer_due();
+}
+
 void EventIo::turn(bool awake) {
-    event_base_loop(base_, awake ? EVLOOP_ONCE | EVLOOP_NONBLOCK : EVLOOP_ONCE);
+    set_timer();
+    event_base_loop(base_.get(), awake ? EVLOOP_ONCE | EVLOOP_NONBLOCK : EVLOOP_ONCE);
     tell_received();
 }
 

@@ -26,9 +26,10 @@ constexpr size_t queued_bytes_kept = 64 << 10;  // capacity that a queue's buffe
 
 class EventIo final : public SocketIo {
   public:
-    // All are borrowed.
-    EventIo(event_base* base, SocketEvents& events, WorkerCounters& counters);
+    // Both are borrowed.
+    EventIo(SocketEvents& events, WorkerCounters& counters);
 
+    std::unique_ptr<Readiness> make_readiness(std::function<void()> ready) override;
     bool resume(Session& session) override;
     void pause(Session& session) override;
     bool await_room(Session& session) override;
@@ -40,6 +41,9 @@ class EventIo final : public SocketIo {
     void turn(bool awake) override;
 
   private:
+    struct FreeBase {
+        void operator()(event_base* base) const { event_base_free(base); }
+    };
     struct Received {
         Session* session;  // null: it has left
         std::string_view bytes;
@@ -53,8 +57,10 @@ class EventIo final : public SocketIo {
 
     static void on_ready(evutil_socket_t, short what, void* session);
     static void on_turn(evutil_socket_t, short, void* io);
+    static void on_timer(evutil_socket_t, short, void* io);
 
     bool listen(Session& session, short what);
+    void set_timer();
     bool receive(Session& session);
     std::span<Received> untold() { return std::span(received_).first(received_count_); }
     bool is_untold(const Session& session);
@@ -64,7 +70,7 @@ class EventIo final : public SocketIo {
     Queued* queued_of(const Session& session);
     void send_queued();
 
-    event_base* const base_;
+    const std::unique_ptr<event_base, FreeBase> base_;
     SocketEvents& events_;
     WorkerCounters& counters_;
     const std::unique_ptr<char[]> in_;
@@ -74,7 +80,8 @@ class EventIo final : public SocketIo {
     bool together_ = false;  // several are being delivered: their sends are queued
     std::array<Queued, together_max> queued_;
     size_t queued_count_ = 0, queued_bytes_ = 0;
-    event turn_event_;
+    event turn_event_, timer_event_;
+    uint64_t timer_at_ns_ = UINT64_MAX;  // for which timer_event_ is set
 };
 
 // send() of the rest: own bytes from `start`, and the pieces between them (base/out_pieces.h).

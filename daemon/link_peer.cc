@@ -59,8 +59,8 @@ proxy::SubmitResult submit(proxy::NodeLink& link, const Op& op, const proxy::Ask
 
 }  // namespace
 
-LinkShared::LinkShared(Nodes& its_nodes, uint32_t worker, event_base* its_base, ReplyPool& its_pool)
-    : nodes(its_nodes), number(worker), base(its_base), pool(its_pool), landing(landing_bytes), lending(lending_bytes) {}
+LinkShared::LinkShared(Nodes& its_nodes, uint32_t worker, Waits& its_waits, ReplyPool& its_pool)
+    : nodes(its_nodes), number(worker), waits(its_waits), pool(its_pool), landing(landing_bytes), lending(lending_bytes) {}
 
 uint64_t LinkShared::now() {
     if (now_is_old_) {
@@ -78,6 +78,7 @@ LinkPeer::LinkPeer(LinkShared& shared, std::shared_ptr<OneNode> node, const Node
       node_(std::move(node)),
       reads_mapped_(options.local_read),
       memory_(fabric::RegionView()),
+      readiness_(shared.waits.make_readiness([this] { ready(); })),
       link_(shared.nodes.link_config(*node_, options, shared.number),
             {shared.nodes.maker(node_, {{shared.landing.data(), shared.landing.size()},
                                         {shared.lending.data(), shared.lending.size()}}),
@@ -133,29 +134,27 @@ bool LinkPeer::with_memory(Do&& body) noexcept {
 
 // ---- callbacks --------------------------------------------------------------------------------------
 
-void LinkPeer::on_ready(evutil_socket_t, short, void* argument) {
-    LinkPeer& peer = *static_cast<LinkPeer*>(argument);
-    peer.touch();
-    peer.with_memory([&] { peer.link_.ready(peer.shared_.now()); });
+void LinkPeer::ready() {
+    touch();
+    with_memory([&] { link_.ready(shared_.now()); });
 }
 
 void LinkPeer::watch(int fd) {
     watched_fd_ = fd;
-    listen(EV_READ);
+    listen(/* writable= */ false);
 }
 
 void LinkPeer::unwatch(int) {
-    event_del(&readiness_);
+    readiness_->stop();
     watched_fd_ = -1;
-    watched_for_ = 0;
+    is_listening_ = false;
 }
 
-void LinkPeer::listen(short what) {
-    if (watched_for_ == what) return;
-    if (watched_for_ != 0) event_del(&readiness_);
-    watched_for_ = what;
-    event_assign(&readiness_, shared_.base, watched_fd_, short(what | EV_PERSIST), on_ready, this);
-    CHECK(event_add(&readiness_, nullptr) == 0);
+void LinkPeer::listen(bool writable) {
+    if (is_listening_ && listens_to_write_ == writable) return;
+    is_listening_ = true;
+    listens_to_write_ = writable;
+    readiness_->await(watched_fd_, writable);
 }
 
 void LinkPeer::came_up() {
@@ -310,7 +309,7 @@ void LinkPeer::flush() {
         for (int n = 0; n < flushes_max && link_.flush(shared_.now()); n++) ask_postponed();
     });
     if (!done) ask_postponed();  // fails them
-    if (watched_fd_ >= 0) listen(link_.wants_write() ? EV_READ | EV_WRITE : EV_READ);
+    if (watched_fd_ >= 0) listen(link_.wants_write());
     is_touched_ = false;
 }
 

@@ -6,9 +6,6 @@
 // Owner: Links, whose file states the rules M1 to M6. One thread, the worker's.
 #pragma once
 
-#include <event2/event.h>
-#include <event2/event_struct.h>
-
 #include <array>
 #include <cstdint>
 #include <list>
@@ -22,6 +19,7 @@
 
 #include "daemon/nodes.h"
 #include "daemon/peer.h"
+#include "daemon/readiness.h"
 #include "daemon/reply_queue.h"
 #include "fabric/buffer_pool.h"
 #include "proxy/local_get.h"
@@ -37,7 +35,7 @@ class LinkPeer;
 // Shared by the connections of one worker, and outlives them.
 class LinkShared {
   public:
-    LinkShared(Nodes& its_nodes, uint32_t worker, event_base* its_base, ReplyPool& its_pool);
+    LinkShared(Nodes& its_nodes, uint32_t worker, Waits& its_waits, ReplyPool& its_pool);
 
     // One reading for all work until clock_is_old().
     uint64_t now();
@@ -45,7 +43,7 @@ class LinkShared {
 
     Nodes& nodes;
     const uint32_t number;  // the worker's
-    event_base* const base;
+    Waits& waits;
     ReplyPool& pool;
     fabric::BufferPool landing, lending;
     std::vector<LinkPeer*> touched;  // to be flushed at the end of the tick; there is room for all
@@ -122,7 +120,7 @@ class LinkPeer final : private proxy::LinkEvents {
         bool is_ticket;
     };
 
-    static void on_ready(evutil_socket_t, short what, void* peer);
+    void ready();
 
     void watch(int fd) override;
     void unwatch(int fd) override;
@@ -131,7 +129,7 @@ class LinkPeer final : private proxy::LinkEvents {
     void room() override { retry_ = true; }
     void read_failed(std::string_view key, bool by_index, std::string_view why) override;
 
-    void listen(short what);
+    void listen(bool writable);
     void map(const fabric::RegionView* region);
     // Runs `body`. If memory runs out, the connection ends: false.
     template <class Do>
@@ -160,9 +158,9 @@ class LinkPeer final : private proxy::LinkEvents {
     proxy::LocalGet memory_;
     std::list<Postponed> postponed_;  // a list: views in each point into itself
     std::array<uint32_t, 256> waiting_{};  // postponed requests by session number
-    event readiness_{};
-    int watched_fd_ = -1;
-    short watched_for_ = 0;
+    int watched_fd_ = -1;  // -1: none
+    bool is_listening_ = false, listens_to_write_ = false;
+    const std::unique_ptr<Readiness> readiness_;
     proxy::NodeLink link_;
 };
 

@@ -88,13 +88,12 @@ class Links::GatherSink final : public proxy::ReplySink {
 
 // ---- life -------------------------------------------------------------------------------------------
 
-Links::Links(Nodes& nodes, uint32_t number, event_base* base, ReplyPool& pool)
-    : shared_(nodes, number, base, pool),
+Links::Links(Nodes& nodes, uint32_t number, Waits& waits, ReplyPool& pool)
+    : shared_(nodes, number, waits, pool),
       tickets_(std::make_unique<TicketSink>(pool, nodes.cas())),
       gathers_sink_(std::make_unique<GatherSink>(*this)),
       set_(nodes.set()),
       chance_(uint32_t(boottime_ns()) | 1) {
-    event_assign(&timer_, base, -1, 0, on_timer, this);
     for (size_t i = 0; i < set_->members.size(); i++) list_.push_back(make_peer(*set_, i));
     shared_.touched.reserve(list_.size());
 }
@@ -105,17 +104,16 @@ Links::~Links() {
 }
 
 void Links::stop() {
-    event_del(&timer_);
+    timer_at_ns_ = UINT64_MAX;
     for (auto* peers : {&list_, &leaving_})
         for (auto& peer : *peers) peer->stop();
     CHECK(gathers_.empty());
 }
 
-void Links::on_timer(evutil_socket_t, short, void* argument) {
-    Links& links = *static_cast<Links*>(argument);
-    links.timer_at_ns_ = UINT64_MAX;
-    const uint64_t now_ns = links.now();
-    for (auto* peers : {&links.list_, &links.leaving_})
+void Links::timer_due() {
+    timer_at_ns_ = UINT64_MAX;
+    const uint64_t now_ns = now();
+    for (auto* peers : {&list_, &leaving_})
         for (auto& peer : *peers) peer->tick(now_ns);
 }
 
@@ -147,12 +145,7 @@ void Links::set_timer() {
     uint64_t next = UINT64_MAX;
     for (const auto* peers : {&list_, &leaving_})
         for (const auto& peer : *peers) next = std::min(next, peer->next_tick_ns());
-    if (next >= timer_at_ns_) return;
-    timer_at_ns_ = next;
-    const uint64_t now_ns = boottime_ns();
-    const uint64_t us = next > now_ns ? (next - now_ns + 999) / 1000 : 0;
-    const timeval after{time_t(us / 1'000'000), suseconds_t(us % 1'000'000)};
-    event_add(&timer_, &after);
+    timer_at_ns_ = std::min(timer_at_ns_, next);
 }
 
 // ---- which peer -------------------------------------------------------------------------------------

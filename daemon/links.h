@@ -2,7 +2,7 @@
 // Links: a worker's connections to the nodes, one LinkPeer each. It chooses the peer by key, and gathers the answers to requests
 // that go to all nodes.
 //
-// Owner: a worker's thread, whose event base reports ready connections and timers.
+// Owner: a worker's thread, which reports ready connections (daemon/readiness.h) and the timer.
 //
 // L1  A ticket whose submission returned `later` or `crowded` is answered exactly once, within a bounded time, by
 //     ReplyPool::answer() or unavailable(): perhaps before it returns, never after ~Links().
@@ -28,9 +28,6 @@
 //     for it: none overtakes an earlier one (L2).
 #pragma once
 
-#include <event2/event.h>
-#include <event2/event_struct.h>
-
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -42,6 +39,7 @@
 #include "daemon/link_peer.h"
 #include "daemon/nodes.h"
 #include "daemon/peer.h"
+#include "daemon/readiness.h"
 #include "daemon/reply_queue.h"
 
 namespace farcached::daemon {
@@ -49,7 +47,7 @@ namespace farcached::daemon {
 class Links {
   public:
     // All outlive this. number: the worker's.
-    Links(Nodes& nodes, uint32_t number, event_base* base, ReplyPool& pool);
+    Links(Nodes& nodes, uint32_t number, Waits& waits, ReplyPool& pool);
     ~Links();
     Links(const Links&) = delete;
     Links& operator=(const Links&) = delete;
@@ -86,15 +84,14 @@ class Links {
     bool cas() const { return shared_.nodes.cas(); }
     // The end of a tick with possible requests: sends them.
     void end_tick();
-    // When its timer expires, on boottime_ns(); UINT64_MAX: never.
+    // When timer_due() is to run, on boottime_ns(); UINT64_MAX: never.
     uint64_t timer_at_ns() const { return timer_at_ns_; }
+    void timer_due();
 
   private:
     struct Gather;
     class GatherSink;
     class TicketSink;
-
-    static void on_timer(evutil_socket_t, short, void* links);
 
     uint64_t now() { return shared_.now(); }
     proxy::AskOptions options(Ticket ticket);
@@ -123,7 +120,6 @@ class Links {
     std::vector<std::unique_ptr<LinkPeer>> leaving_;  // M6
     std::map<uint64_t, Gather> gathers_;
     uint64_t next_gather_ = 0;
-    event timer_{};
     uint64_t timer_at_ns_ = UINT64_MAX;
     uint32_t chance_;
 };

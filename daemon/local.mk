@@ -60,6 +60,7 @@ daemon_libdaemon_a_SOURCES = \
 	daemon/hoards.h \
 	daemon/event_io.cc \
 	daemon/event_io.h \
+	daemon/readiness.h \
 	daemon/ring_io.h \
 	daemon/socket_io.h \
 	daemon/worker.cc \
@@ -108,7 +109,7 @@ daemon_libdaemon_a_SOURCES = \
 	daemon/worker_counters.h
 
 if LIBURING
-daemon_libdaemon_a_SOURCES += daemon/ring.cc daemon/ring.h daemon/ring_io.cc
+daemon_libdaemon_a_SOURCES += daemon/ring.cc daemon/ring.h daemon/ring_io.cc daemon/ring_waits.cc daemon/ring_waits.h
 else
 daemon_libdaemon_a_SOURCES += daemon/ring_absent.cc
 endif

@@ -144,9 +144,9 @@ void Ring::cancel(uint64_t of, uint64_t data) {
     sqe->user_data = data;
 }
 
-void Ring::poll_in(int fd, uint64_t data) {
+void Ring::poll(int fd, unsigned events, uint64_t data) {
     io_uring_sqe* sqe = request();
-    io_uring_prep_poll_add(sqe, fd, POLLIN);
+    io_uring_prep_poll_add(sqe, fd, events);
     sqe->user_data = data;
 }
 
@@ -191,12 +191,36 @@ std::string Ring::check() {
     if (const int error = switch_on(); error != 0) return failed("io_uring_register (enable)", error);
     int pair[2];
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, pair) != 0) return failed("socketpair", errno);
-    std::string refusal = check_receive(pair[0], pair[1]);
+    std::string refusal = check_poll(pair[0], pair[1]);
+    if (refusal.empty()) refusal = check_receive(pair[0], pair[1]);
     if (refusal.empty()) refusal = check_send(pair[0]);
     ::close(pair[0]);
     ::close(pair[1]);
     if (failed_ != 0) return failed("io_uring_enter", failed_);
     return refusal;
+}
+
+std::string Ring::check_poll(int ours, int theirs) {
+    constexpr uint64_t polling = 4, cancelling = 5;
+    unsigned ended = 0;
+    int result = 0;
+    const auto visit = [&](const io_uring_cqe& cqe) {
+        if (cqe.user_data != polling) return;
+        ended++;
+        result = cqe.res;
+    };
+    char byte = 0;
+    poll(ours, POLLIN, polling);
+    enter(false, 0, visit);
+    if (::send(theirs, &byte, sizeof byte, MSG_NOSIGNAL | MSG_DONTWAIT) < 0) return failed("send", errno);
+    if (ended == 0) enter(false, 0, visit);
+    if (ended != 1 || result < 0 || (result & POLLIN) == 0) return failed("polls of descriptors", result < 0 ? -result : EINVAL);
+    if (recv(ours, &byte, sizeof byte, MSG_DONTWAIT) < 0) return failed("recv", errno);
+    poll(ours, POLLIN, polling);
+    enter(false, 0, visit);
+    cancel(polling, cancelling);
+    for (int i = 0; i < 3 && ended == 1; i++) enter(false, 0, visit);
+    return ended == 2 && result == -ECANCELED ? "" : "a poll could not be cancelled";
 }
 
 std::string Ring::check_receive(int ours, int theirs) {

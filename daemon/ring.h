@@ -58,7 +58,7 @@ class Ring {
     void send(int fd, std::string_view bytes, uint64_t data);
     void send(int fd, const msghdr& parts, uint64_t data);  // valid as long as the bytes that it describes
     void cancel(uint64_t of, uint64_t data);
-    void poll_in(int fd, uint64_t data);  // once
+    void poll(int fd, unsigned events, uint64_t data);  // for POLLIN, POLLOUT and errors; one completion
     bool has_requests() const { return io_uring_sq_ready(&ring_) != 0; }
 
     // Submits all requests and visits all completions. sleep: until there is one, at most for sleep_ns (INT64_MAX: no limit).
@@ -79,6 +79,7 @@ class Ring {
     io_uring_sqe* request();
     void visit_all(Visit visit);
     void lend(unsigned all);
+    std::string check_poll(int ours, int theirs);
     std::string check_receive(int ours, int theirs);
     std::string check_send(int ours);
 

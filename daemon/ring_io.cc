@@ -1,22 +1,18 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // A turn: the system call that sleeps submits the queued sends. Then unsent() runs for bytes that sockets did not take (T3),
-// then received(), session by session, then the steps of queued sessions. The resulting replies are queued for the next turn.
+// then received(), session by session, then callbacks of other ready descriptors, the timer, and the steps of queued sessions.
+// The resulting replies are queued for the next turn.
 //
 //   resume()            armed                       completion without "more"
 //   ---------> receive ------> received() ... ------------------------------> receive again, or, after leave(), free
 //                                 pause(): continues until bytes arrive; their completion cancels it
 #include "daemon/ring_io.h"
 
-#include <dirent.h>
-#include <unistd.h>
+#include <poll.h>
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdio>
-#include <cstdlib>
-#include <cstring>
 #include <deque>
-#include <fstream>
 #include <memory>
 #include <new>
 #include <utility>
@@ -26,25 +22,27 @@
 #include "base/check.h"
 #include "daemon/event_io.h"
 #include "daemon/ring.h"
+#include "daemon/ring_waits.h"
 #include "daemon/session.h"
 
 namespace farcached::daemon {
 
-// A session's receive. It outlives the session until the kernel's last completion for it.
+// A session's receive, and its poll for room. It outlives the session until the kernel's last completion for it.
 struct RingSlot {
     Session* session = nullptr;  // null: it left, or the slot is free
     struct QueuedSend* queued = nullptr;
     RingSlot* next_free = nullptr;
-    std::unique_ptr<event> room;  // while the session awaits room in its socket
-    bool wanted = false;      // resume()d: received() is called
-    bool armed = false;       // the kernel receives, or is about to
-    bool cancelled = false;   // and the cancellation was requested
-    bool ended = false;       // end of input
-    bool in_hand = false;     // a completion of it is being processed
-    bool tell = false;        // among told_
-    bool starved = false;     // among starved_: its receive ended without a free buffer
+    bool wanted : 1 = false;      // resume()d: received() is called
+    bool armed : 1 = false;       // the kernel receives, or is about to
+    bool cancelled : 1 = false;   // and the cancellation was requested
+    bool ended : 1 = false;       // end of input
+    bool awaits_room : 1 = false;
+    bool polled : 1 = false;      // the kernel polls for room, or is about to
+    bool in_hand : 1 = false;     // a completion of it is being processed
+    bool tell : 1 = false;        // among told_
+    bool starved : 1 = false;     // among starved_: its receive ended without a free buffer
 };
-static_assert(sizeof(RingSlot) <= 40);  // one per idle client
+static_assert(sizeof(RingSlot) <= 32);  // one per idle client
 
 // A session's sends in this turn.
 struct QueuedSend {
@@ -62,11 +60,10 @@ struct QueuedSend {
 namespace {
 
 constexpr size_t sends_max = 64;  // queued sends; more are submitted early
-constexpr int64_t loop_every_ns = 1'000'000'000;  // while a timer is pending
 
 // The type of a completion, in the low bits of its data.
-enum Kind : uint64_t { receiving = 1, sending = 2, cancelling = 3, loop_ready = 4 };
-constexpr uint64_t kind_mask = 7;
+enum Kind : uint64_t { receiving = 1, sending = 2, cancelling = 3, awaiting_room = 4, awaiting = 5 };
+constexpr uint64_t kind_mask = (1u << RingWaits::kind_bits) - 1;
 static_assert(alignof(RingSlot) > kind_mask && alignof(QueuedSend) > kind_mask);
 
 uint64_t name_of(const void* object, Kind kind) { return reinterpret_cast<uint64_t>(object) | kind; }
@@ -76,35 +73,21 @@ Object& named(uint64_t data) {
     return *reinterpret_cast<Object*>(data & ~kind_mask);
 }
 
-// libevent does not reveal its epoll descriptor: finds the epoll that waits for `member`. -1: not found.
-int find_epoll(int member) {
-    std::unique_ptr<DIR, int (*)(DIR*)> folder(opendir("/proc/self/fd"), closedir);
-    if (folder == nullptr) return -1;
-    while (const dirent* entry = readdir(folder.get())) {
-        char target[64] = "";
-        const std::string name = entry->d_name;
-        if (readlink(("/proc/self/fd/" + name).c_str(), target, sizeof target - 1) <= 0) continue;
-        if (std::string_view(target) != "anon_inode:[eventpoll]") continue;
-        std::ifstream info("/proc/self/fdinfo/" + name);
-        std::string word;
-        int fd = -1;
-        while (info >> word)
-            if (word == "tfd:" && info >> fd && fd == member) return std::atoi(name.c_str());
-    }
-    return -1;
-}
-
 Ring::Counters ring_counters(WorkerCounters& counters) {
     return {counters.ring_enters, counters.ring_full, counters.ring_refused, counters.ring_overflows};
 }
 
 class RingIo final : public SocketIo {
   public:
-    RingIo(std::unique_ptr<Ring> ring, event_base* base, int epoll_fd, SocketEvents& events, WorkerCounters& counters)
-        : ring_(std::move(ring)), base_(base), epoll_fd_(epoll_fd), events_(events), counters_(counters),
+    RingIo(std::unique_ptr<Ring> ring, SocketEvents& events, WorkerCounters& counters)
+        : ring_(std::move(ring)),
+          waits_(*ring_, awaiting, cancelling),
+          events_(events),
+          counters_(counters),
           in_(new char[receive_bytes_max]) {}
 
     void start() override { ring_->enable(); }
+    std::unique_ptr<Readiness> make_readiness(std::function<void()> ready) override { return waits_.make(std::move(ready)); }
     bool resume(Session& session) override;
     void pause(Session& session) override;
     bool await_room(Session& session) override;
@@ -128,34 +111,31 @@ class RingIo final : public SocketIo {
         unsigned flags;
     };
 
-    static void on_room(evutil_socket_t, short, void* session);
-
     RingSlot* take_slot();
-    void free_slot(RingSlot& slot);
+    void free_if_done(RingSlot& slot);
     void make_room(size_t slots);
     void arm(RingSlot& slot);
     void arm_starved();
     void cancel(RingSlot& slot);
-    void stop_waiting(Session& session);
+    void poll_for_room(RingSlot& slot);
     QueuedSend& queue(RingSlot& slot, size_t pieces);
     static void make_parts(QueuedSend& queued, size_t pieces);
     void hand_over(bool sleep, int64_t sleep_ns);
     void send_parts(QueuedSend& queued);
     void fell_short(QueuedSend& queued, int result);
-    void run_loop();
-    int64_t due_ns();
     void tell_sent();
     void tell_received();
     size_t announce(size_t first);
     // taken: number of processed entries of taking_, this one included.
     void take(const Completion& completion, size_t taken);
     void take_receive(RingSlot& slot, const Completion& completion, size_t taken);
+    void take_room(RingSlot& slot);
     void receive_value(RingSlot& slot, size_t taken);
     void told_of_receive(RingSlot& slot, const Completion& completion);
+    void note(const io_uring_cqe& cqe);
 
     const std::unique_ptr<Ring> ring_;
-    event_base* const base_;
-    const int epoll_fd_;
+    RingWaits waits_;
     SocketEvents& events_;
     WorkerCounters& counters_;
 
@@ -164,7 +144,7 @@ class RingIo final : public SocketIo {
     std::vector<std::unique_ptr<QueuedSend>> sends_;  // the first queued_count_ are queued
     size_t queued_count_ = 0, queued_bytes_ = 0;
     bool must_tell_ = false;          // for one of them
-    bool names_descriptors_ = false;  // a receive not yet submitted does
+    bool names_descriptors_ = false;  // a request not yet submitted does, for a session
     std::vector<Completion> completions_;  // for the next turn
     std::vector<Completion> taking_;       // for this turn: a bound on its length
     std::vector<std::string_view> coming_;
@@ -172,9 +152,6 @@ class RingIo final : public SocketIo {
     std::vector<RingSlot*> starved_;       // those whose `starved` is set
     const std::unique_ptr<char[]> in_;     // of receive_now()
     bool turn_soon_ = false;
-    bool loop_watched_ = false;
-    bool loop_due_ = true;
-    int64_t loop_at_ns_ = 0;
 };
 
 // ---- slots ----------------------------------------------------------------------------------------------
@@ -195,16 +172,18 @@ RingSlot* RingIo::take_slot() {
 }
 
 // Reserves for the largest number of completions, as processing cannot handle a lack of memory. Per slot: one ended receive and
-// one failed cancellation; and one receive per buffer, and the loop.
+// one poll; and one receive per buffer.
 void RingIo::make_room(size_t slots) {
-    const size_t most = 2 * slots + Ring::buffers + 1;
+    const size_t most = 2 * slots + Ring::buffers;
     if (completions_.capacity() >= most && told_.capacity() >= slots) return;
     for (std::vector<Completion>* all : {&completions_, &taking_}) all->reserve(2 * most);
     for (std::vector<RingSlot*>* all : {&told_, &starved_}) all->reserve(2 * most);
     coming_.reserve(together_max);
 }
 
-void RingIo::free_slot(RingSlot& slot) {
+// After its session has left.
+void RingIo::free_if_done(RingSlot& slot) {
+    if (slot.armed || slot.polled || slot.in_hand) return;
     slot.next_free = free_;
     free_ = &slot;
 }
@@ -221,7 +200,9 @@ void RingIo::arm_starved() {
     size_t armed = 0, seen = 0;
     for (; seen < starved_.size() && armed < ring_->free_buffers(); seen++) {
         RingSlot& slot = *starved_[seen];
-        if (!std::exchange(slot.starved, false) || !slot.wanted) continue;
+        const bool starved = slot.starved;
+        slot.starved = false;
+        if (!starved || !slot.wanted) continue;
         arm(slot);
         armed++;
     }
@@ -241,49 +222,41 @@ bool RingIo::resume(Session& session) {
         if (session.slot == nullptr) return false;
         session.slot->session = &session;
     }
-    stop_waiting(session);
     RingSlot& slot = *session.slot;
+    slot.awaits_room = false;
     slot.wanted = true;
     if (!slot.armed && !slot.ended) arm(slot);
     return true;
 }
 
 void RingIo::pause(Session& session) {
-    stop_waiting(session);
-    session.slot->wanted = false;
+    session.slot->wanted = session.slot->awaits_room = false;
 }
 
-void RingIo::stop_waiting(Session& session) {
-    if (session.slot->room == nullptr) return;
-    event_del(session.slot->room.get());
-    session.slot->room.reset();
-}
-
+// A poll for room goes on until the kernel completes it, or the session leaves: it may be of use again.
 bool RingIo::await_room(Session& session) {
-    std::unique_ptr<event> room(new (std::nothrow) event);
-    if (room == nullptr) return false;
-    event_assign(room.get(), base_, session.state.fd, EV_WRITE | EV_PERSIST, on_room, &session);
-    if (event_add(room.get(), nullptr) != 0) return false;
-    session.slot->room = std::move(room);
+    session.slot->awaits_room = true;
+    if (!session.slot->polled) poll_for_room(*session.slot);
     return true;
 }
 
-void RingIo::on_room(evutil_socket_t, short, void* argument) {
-    Session& session = *static_cast<Session*>(argument);
-    static_cast<RingIo&>(session.io).events_.writable(session);
+void RingIo::poll_for_room(RingSlot& slot) {
+    slot.polled = true;
+    names_descriptors_ = true;
+    ring_->poll(slot.session->state.fd, POLLOUT, name_of(&slot, awaiting_room));
 }
 
 // Submits queued sends first, and every request that names the descriptor: its number will be reused.
 void RingIo::leave(Session& session) {
     if (session.slot == nullptr) return;
     RingSlot& slot = *session.slot;
-    stop_waiting(session);
     session.slot = nullptr;
     slot.session = nullptr;
-    slot.tell = slot.starved = slot.wanted = false;
+    slot.tell = slot.starved = slot.wanted = slot.awaits_room = false;
     cancel(slot);
+    if (slot.polled) ring_->cancel(name_of(&slot, awaiting_room), name_of(&slot, cancelling));
     if (slot.queued != nullptr || names_descriptors_) hand_over(/* sleep= */ false, 0);
-    if (!slot.armed && !slot.in_hand) free_slot(slot);
+    free_if_done(slot);
 }
 
 // ---- sending --------------------------------------------------------------------------------------------
@@ -332,24 +305,31 @@ void RingIo::hand_over(bool sleep, int64_t sleep_ns) {
     }
     counters_.ring_sends.add(queued_count_);
     names_descriptors_ = false;
-    ring_->enter(sleep, sleep_ns, [&](const io_uring_cqe& cqe) {
-        if ((cqe.user_data & kind_mask) == sending)
-            fell_short(named<QueuedSend>(cqe.user_data), cqe.res);
-        else
-            completions_.push_back({cqe.user_data, cqe.res, cqe.flags});
-    });
+    ring_->enter(sleep, sleep_ns, [this](const io_uring_cqe& cqe) { note(cqe); });
     for (size_t i = 0; i < queued_count_; i++) {
         QueuedSend& queued = *sends_[i];
         queued.slot->queued = nullptr;
         counters_.bytes_written.add(queued.bytes - queued.missing);
-        if (queued.tell && !queued.fell_short && queued.slot->session != nullptr && !std::exchange(queued.slot->tell, true))
+        if (queued.tell && !queued.fell_short && queued.slot->session != nullptr && !queued.slot->tell) {
+            queued.slot->tell = true;
             told_.push_back(queued.slot);
+        }
         queued.out.clear(queued_bytes_kept);
         queued.tell = queued.fell_short = false;
         queued.missing = 0;
     }
     queued_count_ = queued_bytes_ = 0;
     must_tell_ = false;
+}
+
+// A failed cancellation needs nothing: its request had ended before.
+void RingIo::note(const io_uring_cqe& cqe) {
+    switch (cqe.user_data & kind_mask) {
+        case sending: return fell_short(named<QueuedSend>(cqe.user_data), cqe.res);
+        case awaiting: return waits_.note(cqe.user_data);
+        case cancelling: return;
+        default: completions_.push_back({cqe.user_data, cqe.res, cqe.flags});
+    }
 }
 
 void RingIo::send_parts(QueuedSend& queued) {
@@ -448,11 +428,7 @@ size_t RingIo::announce(size_t first) {
 void RingIo::take(const Completion& completion, size_t taken) {
     switch (completion.data & kind_mask) {
         case receiving: return take_receive(named<RingSlot>(completion.data), completion, taken);
-        case loop_ready:
-            loop_watched_ = false;
-            loop_due_ = true;
-            return;
-        case cancelling: return;  // the receive had ended before
+        case awaiting_room: return take_room(named<RingSlot>(completion.data));
         default: CHECK(false);
     }
 }
@@ -468,9 +444,22 @@ void RingIo::take_receive(RingSlot& slot, const Completion& completion, size_t t
     if ((completion.flags & IORING_CQE_F_BUFFER) != 0) ring_->give_back(Ring::buffer_of(completion.flags));
     if (slot.armed) return;
     if (slot.session == nullptr)
-        free_slot(slot);
+        free_if_done(slot);
     else if (slot.wanted && !slot.ended && !slot.starved)
         arm(slot);
+}
+
+void RingIo::take_room(RingSlot& slot) {
+    slot.polled = false;
+    if (slot.awaits_room) {
+        slot.in_hand = true;
+        events_.writable(*slot.session);
+        slot.in_hand = false;
+    }
+    if (slot.session == nullptr)
+        free_if_done(slot);
+    else if (slot.awaits_room && !slot.polled)
+        poll_for_room(slot);
 }
 
 void RingIo::told_of_receive(RingSlot& slot, const Completion& completion) {
@@ -493,31 +482,17 @@ void RingIo::told_of_receive(RingSlot& slot, const Completion& completion) {
 
 // ---- the turn -------------------------------------------------------------------------------------------
 
-void RingIo::run_loop() {
-    loop_due_ = false;
-    loop_at_ns_ = int64_t(boottime_ns());
-    event_base_loop(base_, EVLOOP_ONCE | EVLOOP_NONBLOCK);
-}
-
-// A timer's due time follows the wall clock, which may be set: libevent notices in its loop.
-int64_t RingIo::due_ns() {
-    const int64_t due = events_.timer_due_ns();
-    return due == INT64_MAX ? due : std::min(due, loop_at_ns_ + loop_every_ns - int64_t(boottime_ns()));
-}
-
 void RingIo::turn(bool awake) {
-    const int64_t due = due_ns();
-    if (due <= 0) loop_due_ = true;
-    if (!loop_watched_) {
-        ring_->poll_in(epoll_fd_, name_of(nullptr, loop_ready));
-        loop_watched_ = true;
-    }
+    const uint64_t at_ns = events_.timer_at_ns();
+    const int64_t sleep_ns = at_ns == UINT64_MAX ? INT64_MAX : int64_t(at_ns - boottime_ns());
+    waits_.arm();
     arm_starved();
-    const bool something_to_do = must_tell_ || !told_.empty() || !completions_.empty() || !starved_.empty();
-    hand_over(!awake && !turn_soon_ && !loop_due_ && !something_to_do, due);
+    const bool something_to_do = must_tell_ || waits_.any_ready() || !told_.empty() || !completions_.empty() || !starved_.empty();
+    hand_over(!awake && !turn_soon_ && sleep_ns > 0 && !something_to_do, sleep_ns);
     tell_sent();
     tell_received();
-    if (loop_due_) run_loop();
+    if (waits_.any_ready()) waits_.tell();
+    if (sleep_ns <= 0) events_.timer_due();
     if (!turn_soon_) return;
     turn_soon_ = false;
     events_.turn_of_waiting();
@@ -532,16 +507,10 @@ std::string try_ring() {
     return ring == nullptr ? refusal : ring->check();
 }
 
-std::unique_ptr<SocketIo> make_ring_io(event_base* base, int loop_fd, SocketEvents& events, WorkerCounters& counters,
-                                       std::string& refusal) {
-    const int epoll_fd = find_epoll(loop_fd);
-    if (epoll_fd < 0) {
-        refusal = "/proc/self does not show the descriptor in which libevent waits";
-        return nullptr;
-    }
+std::unique_ptr<SocketIo> make_ring_io(SocketEvents& events, WorkerCounters& counters, std::string& refusal) {
     std::unique_ptr<Ring> ring = Ring::make(ring_counters(counters), refusal);
     if (ring == nullptr) return nullptr;
-    return std::make_unique<RingIo>(std::move(ring), base, epoll_fd, events, counters);
+    return std::make_unique<RingIo>(std::move(ring), events, counters);
 }
 
 std::string_view ring_library() { return FARCACHED_LIBURING; }

@@ -3,8 +3,6 @@
 // daemon/ring_absent.cc instead of daemon/ring_io.cc, and refuses.
 #pragma once
 
-#include <event2/event.h>
-
 #include <memory>
 #include <string>
 #include <string_view>
@@ -18,9 +16,8 @@ namespace farcached::daemon {
 // call and the system's reason.
 std::string try_ring();
 
-// All are borrowed. loop_fd: a descriptor that `base` waits for. nullptr: `refusal` has the reason.
-std::unique_ptr<SocketIo> make_ring_io(event_base* base, int loop_fd, SocketEvents& events, WorkerCounters& counters,
-                                       std::string& refusal);
+// `events` and `counters` are borrowed. nullptr: `refusal` has the reason.
+std::unique_ptr<SocketIo> make_ring_io(SocketEvents& events, WorkerCounters& counters, std::string& refusal);
 
 // The version of liburing at build time; empty: built without.
 std::string_view ring_library();

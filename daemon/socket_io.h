@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // SocketIo: moves bytes between a worker's sessions and their sockets. EventIo (daemon/event_io.h) waits for ready sockets with
 // libevent, and makes a system call per receive and per send. RingIo (daemon/ring_io.h) lets the kernel receive into the
-// worker's buffers. It submits the sends of a whole tick with the system call that waits.
+// worker's buffers. It submits the sends of a whole tick with the system call that waits. Both wait for all else within turn():
+// other descriptors (daemon/readiness.h), and the worker's next timer.
 //
-// Owner: a worker, whose thread alone calls it, except the constructor. Both run libevent's loop within turn(): timers,
-// wake-ups and node links.
+// Owner: a worker, whose thread alone calls it, except the constructor.
 //
 // T1  Callbacks about a session run from its first resume() to leave(); after that its descriptor may be closed.
 // T2  After pause() bytes under way may still arrive: the worker keeps them. One turn's bytes bound them.
@@ -20,6 +20,7 @@
 #include <string_view>
 
 #include "base/out_buffer.h"
+#include "daemon/readiness.h"
 
 namespace farcached::daemon {
 
@@ -49,8 +50,10 @@ class SocketEvents {
     virtual void sent(Session& session) = 0;
     // Follows turn_soon().
     virtual void turn_of_waiting() = 0;
-    // Wall-clock nanoseconds until libevent's next timer: 0 or less: due; INT64_MAX: no timer.
-    virtual int64_t timer_due_ns() = 0;
+    // When timer_due() is to run, on boottime_ns(); UINT64_MAX: never. Read at the beginning of each turn.
+    virtual uint64_t timer_at_ns() = 0;
+    // Follows received() and all callbacks of ready descriptors. May run too early.
+    virtual void timer_due() = 0;
 };
 
 struct Sent {
@@ -64,10 +67,9 @@ struct Sent {
     size_t bytes = 0;
 };
 
-class SocketIo {
+class SocketIo : public Waits {
   public:
-    virtual ~SocketIo() = default;
-    // In the worker's thread, first of all calls but resume().
+    // In the worker's thread, first of all calls but resume() and make_readiness().
     virtual void start() {}
 
     // Starts received(), and ends await_room(). False: no memory.
@@ -84,7 +86,7 @@ class SocketIo {
     virtual bool has_queued(const Session&) const { return false; }
     // Receives all bytes available now; received() runs at once or in the next turn. False: no bytes. The session may be gone.
     virtual bool receive_now(Session& session) = 0;
-    // Delivers received bytes now: before timers and a stop, which they precede.
+    // Delivers received bytes now: before a stop, which they precede.
     virtual void catch_up() {}
     // Between two sessions of a turn: bounds the queue.
     virtual void relieve() {}

@@ -11,6 +11,7 @@
 #include <new>
 #include <system_error>
 
+#include "base/boottime.h"
 #include "base/check.h"
 #include "base/random_word.h"
 #include "daemon/event_io.h"
@@ -31,8 +32,8 @@ namespace {
 
 constexpr size_t session_bytes_kept = 16 << 10;   // capacity of a session's own input buffer, while in use
 constexpr size_t ahead_bytes_max = 64 << 10;      // input of a busy session; above this it is not read
-constexpr timeval stop_deadline{2, 0};
-constexpr timeval one_second{1, 0};
+constexpr uint64_t second_ns = 1'000'000'000;
+constexpr uint64_t stop_deadline_ns = 2 * second_ns;
 constexpr int rounds_per_tick = 4;  // of answers to clients, and their next requests
 
 // Bytes of the value that the session waits for.
@@ -68,13 +69,11 @@ Worker::Worker(node::Node* node, Nodes* nodes, const EngineOptions& engine, Admi
       hot_keys_(options.hot_keys_one_in, random_word()),
       context_{Router(), counters_, engine, admin, watch, node_now(), node_started_unix()},
       replies_(context_, /* events= */ nullptr) {
-    std::unique_ptr<event_config, decltype(&event_config_free)> config(event_config_new(), &event_config_free);
-    CHECK(config != nullptr);
-    event_config_set_flag(config.get(), EVENT_BASE_FLAG_NOLOCK);
-    base_.reset(event_base_new_with_config(config.get()));
-    if (base_ == nullptr) throw std::system_error(errno, std::generic_category(), "event_base_new");
+    if (options_.ring) io_ = make_ring_io(*this, counters_, ring_refusal_);
+    on_ring_ = io_ != nullptr;
+    if (!on_ring_) io_.reset(new EventIo(*this, counters_));
     CHECK((node == nullptr) != (nodes == nullptr));
-    if (nodes != nullptr) links_ = std::make_unique<Links>(*nodes, options.number, base_.get(), replies_);
+    if (nodes != nullptr) links_ = std::make_unique<Links>(*nodes, options.number, *io_, replies_);
     if (node != nullptr) local_.emplace(*node);
     context_.router = local_.has_value() ? Router(*local_) : Router(*links_);
     if (latencies_.enabled()) context_.latencies = &latencies_;
@@ -85,20 +84,14 @@ Worker::Worker(node::Node* node, Nodes* nodes, const EngineOptions& engine, Admi
     if (options.memory != nullptr) hoard_ = &options.memory->hoards().join([this] { wake(); });
     wake_fd_ = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
     if (wake_fd_ < 0) throw std::system_error(errno, std::generic_category(), "eventfd");
-    event_assign(&wake_event_, base_.get(), wake_fd_, EV_READ | EV_PERSIST, on_wake, this);
-    event_add(&wake_event_, nullptr);
-    event_assign(&second_event_, base_.get(), -1, EV_PERSIST, on_second, this);
-    if (options_.idle_timeout_s != 0) event_add(&second_event_, &one_second);
-    event_assign(&deadline_event_, base_.get(), -1, 0, on_deadline, this);
-    if (options_.ring) io_ = make_ring_io(base_.get(), wake_fd_, *this, counters_, ring_refusal_);
-    on_ring_ = io_ != nullptr;
-    if (!on_ring_) io_.reset(new EventIo(base_.get(), *this, counters_));
+    wake_ready_ = io_->make_readiness([this] { woken(); });
+    wake_ready_->await(wake_fd_, /* writable= */ false);
+    set_idle_check();
 }
 
 Worker::~Worker() {
     CHECK(!thread_.joinable());
-    links_.reset();
-    base_.reset();
+    wake_ready_.reset();
     ::close(wake_fd_);
 }
 
@@ -155,20 +148,24 @@ void Worker::read_clock() {
     recorder_.clock(moment.ns);
 }
 
-// libevent's clock may be some milliseconds behind, so its timers count as due that much later.
-int64_t Worker::timer_due_ns() {
-    constexpr int64_t clock_behind_ns = 5'000'000;
-    int64_t due = INT64_MAX;
-    for (const event* one : {&second_event_, &deadline_event_}) {
-        timeval at{}, now{};
-        if (event_pending(one, EV_TIMEOUT, &at) == 0) continue;
-        evutil_gettimeofday(&now, nullptr);
-        due = std::min(due, int64_t(at.tv_sec - now.tv_sec) * 1'000'000'000 + int64_t(at.tv_usec - now.tv_usec) * 1000);
-    }
-    if (links_ != nullptr && links_->timer_at_ns() != UINT64_MAX)
-        due = std::min(due, int64_t(links_->timer_at_ns() - boottime_ns()));
-    return due == INT64_MAX ? due : due + clock_behind_ns;
+uint64_t Worker::timer_at_ns() {
+    const uint64_t nodes_at_ns = links_ != nullptr ? links_->timer_at_ns() : UINT64_MAX;
+    return std::min({idle_check_at_ns_, stopped_at_ns_, nodes_at_ns});
 }
+
+void Worker::timer_due() {
+    const uint64_t now_ns = boottime_ns();
+    if (links_ != nullptr && links_->timer_at_ns() <= now_ns) links_->timer_due();
+    if (idle_check_at_ns_ <= now_ns) {
+        set_idle_check();
+        end_idle();
+    }
+    if (stopped_at_ns_ > now_ns) return;
+    stopped_at_ns_ = UINT64_MAX;
+    while (oldest_ != nullptr) close(*oldest_, SessionEnd::server_stopped);
+}
+
+void Worker::set_idle_check() { idle_check_at_ns_ = options_.idle_timeout_s != 0 ? boottime_ns() + second_ns : UINT64_MAX; }
 
 // Emits arrived answers for the session, unless its socket takes no more.
 void Worker::deliver(Session& session) {
@@ -204,23 +201,22 @@ void Worker::wake() {
     (void)!write(wake_fd_, &one, sizeof one);
 }
 
-void Worker::on_wake(evutil_socket_t fd, short, void* argument) {
-    Worker& worker = *static_cast<Worker*>(argument);
+void Worker::woken() {
     uint64_t count = 0;
-    (void)!read(fd, &count, sizeof count);
-    worker.heartbeat_.answer();
+    (void)!read(wake_fd_, &count, sizeof count);
+    heartbeat_.answer();
     std::vector<NewConnection> arriving;
     std::list<Change> changes;
     bool stop = false;
     {
-        std::lock_guard hold(worker.lock_);
-        arriving.swap(worker.arriving_);
-        changes.swap(worker.changes_);
-        stop = worker.stop_asked_;
+        std::lock_guard hold(lock_);
+        arriving.swap(arriving_);
+        changes.swap(changes_);
+        stop = stop_asked_;
     }
-    for (const Change& change : changes) worker.carry_out(change);
-    for (NewConnection& connection : arriving) worker.open(std::move(connection));
-    if (stop && !worker.stopping_) worker.begin_stop();
+    for (const Change& change : changes) carry_out(change);
+    for (NewConnection& connection : arriving) open(std::move(connection));
+    if (stop && !stopping_) begin_stop();
 }
 
 void Worker::carry_out(const Change& change) {
@@ -229,10 +225,7 @@ void Worker::carry_out(const Change& change) {
     context_.latencies = latencies_.enabled() ? &latencies_ : nullptr;
     hot_keys_.change(change.live.hot_keys_one_in);
     context_.hot_keys = change.live.hot_keys_one_in != 0 ? &hot_keys_ : nullptr;
-    if (options_.idle_timeout_s == 0)
-        event_del(&second_event_);
-    else
-        event_add(&second_event_, &one_second);
+    set_idle_check();
     if (links_ != nullptr && !stopping_) take_nodes();
     change.done();
 }
@@ -309,36 +302,29 @@ void Worker::close(Session& session, SessionEnd why) {
 void Worker::begin_stop() {
     io_->catch_up();
     stopping_ = true;
-    event_add(&deadline_event_, &stop_deadline);
+    stopped_at_ns_ = boottime_ns() + stop_deadline_ns;
     for (Session* session = oldest_; session != nullptr; session = session->newer)
         if (!session->writing && !session->settling && !session->doomed) queue(*session);
 }
 
-void Worker::on_deadline(evutil_socket_t, short, void* argument) {
-    Worker& worker = *static_cast<Worker*>(argument);
-    worker.io_->catch_up();
-    while (worker.oldest_ != nullptr) worker.close(*worker.oldest_, SessionEnd::server_stopped);
-}
-
-void Worker::on_second(evutil_socket_t, short, void* argument) {
-    Worker& worker = *static_cast<Worker*>(argument);
-    worker.io_->catch_up();
+// Sessions without a request for idle_timeout_s.
+void Worker::end_idle() {
     const NodeSeconds now = node_now();
-    const uint32_t limit = worker.options_.idle_timeout_s;
+    const uint32_t limit = options_.idle_timeout_s;
     for (;;) {
-        worker.io_->relieve();
-        if (worker.oldest_ == nullptr) return;
-        Session& session = *worker.oldest_;
+        io_->relieve();
+        if (oldest_ == nullptr) return;
+        Session& session = *oldest_;
         const NodeSeconds last = session.last_command.load(std::memory_order_relaxed);
         if (last >= now || now - last <= limit) return;  // later than now: it was just served
-        worker.context_.now = now;
-        worker.touch(session);
+        context_.now = now;
+        touch(session);
         // A client with a request in the socket or in the queue is not idle: this turn may have begun long before the request
         // came. Nor is one whose value arrives in its slot, which receive_now() does not return.
         const uint64_t missing = missing_of(session);
-        if (session.queued || (!session.busy() && worker.io_->receive_now(session)) || missing_of(session) != missing) continue;
-        worker.counters_.idle_kicks.add(1);
-        worker.close(session, SessionEnd::idle_timeout);
+        if (session.queued || (!session.busy() && io_->receive_now(session)) || missing_of(session) != missing) continue;
+        counters_.idle_kicks.add(1);
+        close(session, SessionEnd::idle_timeout);
     }
 }
 

@@ -15,8 +15,6 @@
 // W7  Callbacks about another session close none: they mark sessions doomed, and the loop closes those at the end of the turn.
 #pragma once
 
-#include <event2/event.h>
-
 #include <array>
 #include <functional>
 #include <list>
@@ -119,15 +117,10 @@ class Worker final : private SocketEvents, private RoomMaker {
     HotKeys& hot_keys() { return hot_keys_; }
 
   private:
-    struct FreeBase {
-        void operator()(event_base* base) const { event_base_free(base); }
-    };
-
-    static void on_wake(evutil_socket_t, short, void* worker);
-    static void on_second(evutil_socket_t, short, void* worker);
-    static void on_deadline(evutil_socket_t, short, void* worker);
-
     void run();
+    void woken();
+    void set_idle_check();
+    void end_idle();
     void end_tick();
     void end_doomed();
     void read_clock();
@@ -156,7 +149,8 @@ class Worker final : private SocketEvents, private RoomMaker {
     void unsent(Session& session, OutBuffer& out, size_t taken, int error) override;
     void sent(Session& session) override;
     void turn_of_waiting() override;
-    int64_t timer_due_ns() override;
+    uint64_t timer_at_ns() override;
+    void timer_due() override;
 
     // These return false when the session is gone.
     bool serve(Session& session, std::string_view input, bool stashed);
@@ -255,12 +249,13 @@ class Worker final : private SocketEvents, private RoomMaker {
     ReplyPool replies_;  // outlives links_
     OutBuffer out_;
 
-    std::unique_ptr<event_base, FreeBase> base_;
-    std::unique_ptr<Links> links_;     // to the nodes, instead of local_
-    event wake_event_, second_event_, deadline_event_;
+    std::unique_ptr<SocketIo> io_;  // outlives those that it waits for
+    std::unique_ptr<Links> links_;  // to the nodes, instead of local_
+    std::unique_ptr<Readiness> wake_ready_;
     int wake_fd_ = -1;
+    uint64_t idle_check_at_ns_ = UINT64_MAX;  // both on boottime_ns(); UINT64_MAX: never
+    uint64_t stopped_at_ns_ = UINT64_MAX;
     process::Heartbeat heartbeat_;
-    std::unique_ptr<SocketIo> io_;
     bool on_ring_ = false;
     std::string ring_refusal_;
     Hoard* hoard_ = nullptr;        // set with options_.memory

@@ -2,22 +2,24 @@
 // A worker's links, a client's queue of replies, and one node behind a TCP connection of 127.0.0.1, in one thread.
 #pragma once
 
-#include <event2/event.h>
 #include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstdlib>
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <variant>
 #include <vector>
 
 #include "base/boottime.h"
 #include "daemon/engine_ask.h"
 #include "daemon/nodes.h"
+#include "daemon/readiness.h"
 #include "daemon/links.h"
 #include "daemon/reply_queue.h"
 #include "fabric/socket_address.h"
@@ -88,10 +90,46 @@ class Server {
     uint16_t port_ = 0;
 };
 
+// By poll(), when asked to.
+class PolledWaits final : public daemon::Waits {
+  public:
+    std::unique_ptr<daemon::Readiness> make_readiness(std::function<void()> ready) override {
+        return std::make_unique<Polled>(*this, std::move(ready));
+    }
+    void run() {
+        std::vector<pollfd> all;
+        for (const Polled* one : polled_) all.push_back({one->fd, one->events, 0});
+        poll(all.data(), all.size(), 0);
+        const std::vector<Polled*> then = polled_;
+        for (size_t i = 0; i < all.size(); i++)
+            if (all[i].revents != 0 && then[i]->fd == all[i].fd) then[i]->ready();
+    }
+
+  private:
+    struct Polled final : daemon::Readiness {
+        Polled(PolledWaits& waits, std::function<void()> callback) : all(waits.polled_), ready(std::move(callback)) {
+            all.push_back(this);
+        }
+        ~Polled() override { std::erase(all, this); }
+        void await(int descriptor, bool writable) override {
+            fd = descriptor;
+            events = writable ? POLLIN | POLLOUT : POLLIN;
+        }
+        void stop() override { fd = -1; }
+
+        std::vector<Polled*>& all;
+        const std::function<void()> ready;
+        int fd = -1;
+        short events = 0;
+    };
+
+    std::vector<Polled*> polled_;
+};
+
 class Desk {
   public:
     // look_up: where the host "node.test" is.
-    explicit Desk(const daemon::HostAddresses::LookUp& look_up = at_home) : base_(event_base_new()) {
+    explicit Desk(const daemon::HostAddresses::LookUp& look_up = at_home) {
         settings.node_timeout_ms = 10'000;
         settings.nodes = {spec_of("a", server)};
         conf::MemorySettings memory;
@@ -99,13 +137,12 @@ class Desk {
         memory.cas = true;
         auto made = daemon::Nodes::make(settings, memory, look_up);
         nodes = std::get<std::unique_ptr<daemon::Nodes>>(std::move(made));
-        links = std::make_unique<daemon::Links>(*nodes, 0, base_, pool);
+        links = std::make_unique<daemon::Links>(*nodes, 0, waits_, pool);
         links->start();
     }
     ~Desk() {
         links->stop();
         links.reset();
-        event_base_free(base_);
     }
     Desk(const Desk&) = delete;
     Desk& operator=(const Desk&) = delete;
@@ -130,7 +167,8 @@ class Desk {
         poll(nullptr, 0, 1);
         if (!stands_still) server.serve();
         other.serve();
-        event_base_loop(base_, EVLOOP_NONBLOCK);
+        waits_.run();
+        if (links->timer_at_ns() <= boottime_ns()) links->timer_due();
     }
     // What a worker does, until it is so or ten seconds have passed.
     template <class Is>
@@ -196,7 +234,7 @@ class Desk {
         to.out.append(is_stored ? "stored " : "answered ");
     }
 
-    event_base* base_;
+    PolledWaits waits_;
     OutBuffer out_;
 };
 

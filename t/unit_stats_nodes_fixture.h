@@ -111,7 +111,7 @@ struct Asked {
 // Nodes a and b behind TCP connections. They answer what the test says.
 class AskedNodes {
   public:
-    explicit AskedNodes(daemon::ReplyPool& pool) : base_(event_base_new()) {
+    explicit AskedNodes(daemon::ReplyPool& pool) {
         conf::ProxySettings settings;
         settings.node_timeout_ms = 10'000;
         for (size_t i = 0; i < 2; i++) {
@@ -127,7 +127,7 @@ class AskedNodes {
             return std::vector{*fabric::numeric_address("127.0.0.1", port)};
         };
         nodes_ = std::get<std::unique_ptr<daemon::Nodes>>(daemon::Nodes::make(settings, {}, at_home));
-        links.emplace(*nodes_, 0, base_, pool);
+        links.emplace(*nodes_, 0, waits_, pool);
         links->start();
         const bool up = until([&] {
             for (const daemon::NodeShown& shown : nodes_->all())
@@ -136,11 +136,7 @@ class AskedNodes {
         });
         CHECK(up);
     }
-    ~AskedNodes() {
-        links->stop();
-        links.reset();
-        event_base_free(base_);
-    }
+    ~AskedNodes() { links->stop(); }
     AskedNodes(const AskedNodes&) = delete;
     AskedNodes& operator=(const AskedNodes&) = delete;
 
@@ -148,7 +144,8 @@ class AskedNodes {
     void tick() {
         links->end_tick();
         for (links_test::Server& server : servers_) server.serve();
-        event_base_loop(base_, EVLOOP_NONBLOCK);
+        waits_.run();
+        if (links->timer_at_ns() <= boottime_ns()) links->timer_due();
     }
     template <class Is>
     bool until(Is is) {
@@ -190,6 +187,12 @@ class AskedNodes {
         answer([](protocol::ReplyWriter& writer, size_t, uint32_t tag) { refuse(writer, tag); });
     }
 
+  private:
+    links_test::Server servers_[2];
+    std::unique_ptr<daemon::Nodes> nodes_;
+    links_test::PolledWaits waits_;
+
+  public:
     std::optional<daemon::Links> links;
 
   private:
@@ -234,9 +237,6 @@ class AskedNodes {
     }
 
     static constexpr const char* names[] = {"a", "b"};
-    links_test::Server servers_[2];
-    event_base* base_;
-    std::unique_ptr<daemon::Nodes> nodes_;
     std::vector<Asked> asked_;  // in the order of arrival
     size_t answered_ = 0;       // of these, the first ones
     size_t told_ = 0;           // by take_words()
