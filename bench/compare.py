@@ -200,12 +200,16 @@ class Run:
         connections = memory_of.allow_descriptors(self.o.idle)
         if connections < self.o.idle:
             self.notes.append("The limit of open files allows %d idle connections." % connections)
-        whole, each = self.memory.setdefault("idle connections", {}), self.memory.setdefault("each idle connection", {})
+        whole = self.memory.setdefault("idle connections", {})
         for label in self.storing(None, self.o.threads):
             with self.contest.may_lose("%s, idle connections" % label):
-                whole[label], each[label] = memory_of.with_idle_connections(lambda: self.make(label), connections)
-                say("with %d idle connections: %s takes %d bytes, %.0f more for each" % (
-                    connections, label, whole[label], each[label]))
+                whole[label], each = memory_of.with_idle_connections(
+                    lambda: self.make(label), memory_of.numbers_of_connections(connections))
+                for number, taken in each.items():
+                    self.memory.setdefault(memory_of.each_of(number), {})[label] = taken
+                say("with %d idle connections: %s takes %d bytes, %s" % (
+                    connections, label, whole[label],
+                    ", ".join("%.0f for each of %d" % (taken, number) for number, taken in each.items())))
 
     def exhaustion(self):
         """Clients that hold memory, and what another one waits."""

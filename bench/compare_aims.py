@@ -6,11 +6,13 @@ limit: at most, or at least where more is better.
 """
 from compare_contest import FLOOR, METRICS, PEER
 from compare_contestants import URING
+from compare_memory import each_of
 import compare_verbs as verbs
 
 CPU, RATE, P50, P99, P999 = "cpu_s_per_million", "keys_per_s", "p50_us", "p99_us", "p999_us"
 SMALL_1, SMALL_16, LARGE_1, LARGE_16 = "64 B, pipeline 1", "64 B, pipeline 16", "1 KiB, pipeline 1", "1 KiB, pipeline 16"
 MULTI, OPEN, SINGLE = "64 B, multi-get of 50 keys", "64 B, 70 % of memcached's maximum", "64 B, one connection"
+IDLE = (1000, 10_000)  # connections
 SETS = "64 B, sets, pipeline 1"
 PROXIED_1, PROXIED_16 = "proxied, pipeline 1", "proxied, pipeline 16"
 PROXIED_MULTI, PROXIED_SINGLE = "proxied, multi-get of 50 keys", "proxied, one connection"
@@ -33,7 +35,7 @@ AIMS = [
     (verbs.OURS, None, verbs.GETS, RATE, 1.0), (verbs.OURS, None, verbs.GETS_SINGLE, RATE, 1.0),
     (verbs.OURS, None, verbs.GETS_SINGLE, P50, 1.0),
 ]
-MEMORY_AIMS = [("item of 64 B", OURS, 1.05), ("idle connections", OURS, 0.7), ("idle connections", RING, 0.7)]
+MEMORY_AIMS = [("item of 64 B", OURS, 1.05)] + [(each_of(number), whose, 0.7) for number in IDLE for whose in (OURS, RING)]
 
 
 def verdict(low_is_good, value, limit):

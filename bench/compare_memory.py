@@ -14,7 +14,7 @@ PATIENCE_SECONDS = 60
 BIND_ADDRESS_NO_PORT = 24  # <netinet/in.h>; Python has no name for it
 ITEMS_PER_BUCKET_MAX = 1.5  # of memcached: beyond it a thread makes its table larger, a second later
 START_SECONDS, LOOKS = 10, 6
-ALL_TO_FIRST = 10  # of connections
+FEW_CONNECTIONS = 1000
 THERE_BEFORE = 2  # one of so many items: what a process takes when it first stores something is not theirs
 
 
@@ -24,13 +24,17 @@ def table_grows(told):
     return told["hash_is_expanding"] != "0" or int(told["curr_items"]) > ITEMS_PER_BUCKET_MAX * buckets
 
 
-def settled(contestant):
-    """Private bytes, once its table does not grow any more: ours does with the items."""
+def wait_for_table(contestant):
+    """Until it does not grow any more: ours does with the items."""
     end = time.monotonic() + PATIENCE_SECONDS
     while contestant.label == PEER and table_grows(stats(contestant.port)):
         if time.monotonic() > end:
             raise Failed("%s does not come to rest" % contestant.label)
         time.sleep(0.05)
+
+
+def settled(contestant):
+    wait_for_table(contestant)
     return contestant.front.private_bytes()
 
 
@@ -83,19 +87,28 @@ def connect(port, number):
     return s
 
 
-def with_idle_connections(make, connections):
-    """(private bytes, growth by each connection but the first ones). Every connection was used once."""
+def each_of(number):
+    return "each of %d idle connections" % number
+
+
+def numbers_of_connections(most):
+    return sorted({min(FEW_CONNECTIONS, most), most})
+
+
+def with_idle_connections(make, numbers):
+    """(private bytes with the most connections, {number: growth since the start by each of so many}). Every connection was used
+    once. Memory that the first use takes is in it, so fewer connections cost more each."""
     contestant = make().start()
-    opened = []
+    opened, each = [], {}
     try:
         started(contestant)
-        first = connections // ALL_TO_FIRST
-        for number in range(connections):
-            if number == first:
-                before = settled(contestant)
-            opened.append(connect(contestant.port, number))
-        after = settled(contestant)
-        return after, (after - before) / (connections - first)
+        before = contestant.front.private_dirty_bytes()
+        for number in numbers:
+            while len(opened) < number:
+                opened.append(connect(contestant.port, len(opened)))
+            taken = contestant.front.private_dirty_bytes()
+            each[number] = (taken - before) / number
+        return taken, each
     finally:
         for s in opened:
             s.close()

@@ -79,12 +79,31 @@ class Process:
     def private_bytes(self):
         return private_bytes(self.pid)
 
+    def private_dirty_bytes(self):
+        return private_dirty_bytes(self.pid)
+
 
 def private_bytes(pid):
     """The process's own memory: anonymous, and the shared memory in which a farcached keeps items. Mapped files are left out: the
     system shares the text of programs and libraries."""
     with open("/proc/%d/status" % pid) as file:
         return sum(int(kilobytes) for kilobytes in re.findall(r"^Rss(?:Anon|Shmem):\s+(\d+) kB", file.read(), re.M)) * 1024
+
+
+def private_dirty_bytes(pid):
+    """Private_Dirty of smaps, of all mappings: pages that this process alone has, and that it wrote. A program's text is dirty,
+    too, until the system has written its file: of what cannot be written only copied pages (Anonymous) count."""
+    total, writable, dirty = 0, False, 0
+    with open("/proc/%d/smaps" % pid) as file:
+        for line in file:
+            name, *words = line.split()
+            if not name.endswith(":"):
+                writable = "w" in words[0]
+            elif name == "Private_Dirty:":
+                dirty = int(words[0])
+            elif name == "Anonymous:":
+                total += dirty if writable else min(dirty, int(words[0]))
+    return total * 1024
 
 
 def cpu_seconds(pid):

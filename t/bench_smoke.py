@@ -305,6 +305,8 @@ print("written", flush=True)
 sys.stdin.readline()
 """
 
+PRIVATE = (compare_servers.private_bytes, compare_servers.private_dirty_bytes)
+
 
 def check_private_memory(folder):
     """compare counts what a process wrote, and not the text of libraries, which is mapped files that were read."""
@@ -313,14 +315,15 @@ def check_private_memory(folder):
         file.write(b"t" * size)
     with subprocess.Popen([sys.executable, "-c", READS_A_FILE, path], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         process.stdout.readline()
-        read = compare_servers.private_bytes(process.pid)
+        read = [measure(process.pid) for measure in PRIVATE]
         process.stdin.write(b"\n")
         process.stdin.flush()
         process.stdout.readline()
-        written = compare_servers.private_bytes(process.pid)
+        written = [measure(process.pid) for measure in PRIVATE]
         process.stdin.close()
-    tap.ok(read < size, "private memory: a file that is read is not counted", read)
-    tap.ok(written >= read + size, "  and memory that is written is", written)
+    for measure, before, after in zip(PRIVATE, read, written):
+        tap.ok(before < size, "%s: a file that is read is not counted" % measure.__name__, before)
+        tap.ok(after >= before + size, "  and memory that is written is", after)
 
 
 KEYS = ["contestant", "workload", "ops_per_s", "p50_us", "p99_us", "p999_us", "cpu_front_s_per_mop", "cpu_back_s_per_mop"]
@@ -353,6 +356,7 @@ def check_compare(folder):
                "%s: measured, front and back" % name, point)
     ours = next(point for point in points if point["contestant"] == "farcached")
     tap.ok(ours["bytes, idle connections"] > 1 << 20, "and the memory of idle connections", ours)
+    tap.ok(ours["bytes, each of 50 idle connections"] > 0, "and of each of them", ours)
     tap.ok(0 < ours["ratios to floor"]["cpu_s_per_million"]["median"] < 1000, "beside the floor", ours)
     with open(lines, newline="") as file:
         rows = {(row["contestant"], row["workload"], row["generator"]) for row in csv.DictReader(file)}
