@@ -184,6 +184,7 @@ EXTRA_DIST += \
 	t/lib/consistency_load.py \
 	t/lib/conversation.py \
 	t/lib/cxx_source.py \
+	t/lib/daemon.py \
 	t/lib/farcached.py \
 	t/lib/farctl.py \
 	t/lib/farnode.py \

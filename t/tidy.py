@@ -112,8 +112,8 @@ def check_forbidden(sources):
     report(found, "protocol/ has no sockets and no clock, libevent is the daemons'")
 
 
-def check_cycles(sources):
-    edges = {path: [name for _, name in source.quoted_includes] for path, source in sources.items()}
+def cycles(edges):
+    """Of {name: [names]}, each as one line."""
     done, found = set(), []
 
     def visit(path, trail):
@@ -128,7 +128,22 @@ def check_cycles(sources):
 
     for path in edges:
         visit(path, [])
-    report(found, "no header includes itself by a detour")
+    return found
+
+
+def check_cycles(texts, sources):
+    report(cycles({path: [name for _, name in source.quoted_includes] for path, source in sources.items()}),
+           "no header includes itself by a detour")
+    modules = {os.path.basename(path)[:-3]: python_imports(path, text) for path, text in texts.items()
+               if path.startswith("t/lib/") and path.endswith(".py")}
+    report(cycles(modules), "no module of t/lib imports itself by a detour")
+
+
+def python_imports(path, text):
+    """The modules that a file names, also inside of its functions."""
+    nodes = list(ast.walk(ast.parse(text, path)))
+    return [name.name for node in nodes if isinstance(node, ast.Import) for name in node.names] + [
+        node.module for node in nodes if isinstance(node, ast.ImportFrom)]
 
 
 def check_integer_types(sources):
@@ -267,7 +282,7 @@ def main():
     check_spdx(texts)
     check_arrows(sources)
     check_forbidden(sources)
-    check_cycles(sources)
+    check_cycles(texts, sources)
     check_integer_types(sources)
     check_own_header_first(sources)
     check_pragma_once(sources)

@@ -10,7 +10,7 @@ Nothing is corrected: lengths in the header can be set apart from the bytes that
 """
 import struct
 
-from farcached import Closed, TimedOut
+from daemon import Closed, TimedOut
 from tap_output import to_bytes
 
 HEADER = struct.Struct(">BBHBBHIIQ")

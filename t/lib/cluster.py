@@ -24,7 +24,7 @@ import signal
 import tempfile
 
 from binary_client import BinaryClient, op
-from farcached import Closed, Daemon, StartFailed, default_binary, stat_words, test_program, until
+from daemon import Closed, Daemon, StartFailed, default_binary, stat_words, test_program, until
 from farnode import Farnode
 
 MIXES = {"mix": ("shm", "tcp", "shm"), "rdma": ("verbs", "tcp", "verbs")}
@@ -218,7 +218,7 @@ class Behind:
     def wanted(daemon):
         """The mode for this daemon, or None: it is no farcached, or has nodes already, or a file that may name some."""
         mode = os.environ.get("FARCACHED_NODES")
-        if not mode or type(daemon) is not Daemon or daemon.binary != default_binary():
+        if not mode or daemon.binary != default_binary():
             return None
         return None if {"--node", "--config"} & set(daemon.args) else mode
 

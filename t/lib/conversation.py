@@ -28,7 +28,8 @@ step a meta no-op proves on every connection still open that no byte more was se
 """
 import re
 
-import farcached
+from daemon import Closed, TimedOut
+from tap_output import show, tap, to_bytes
 
 STEP = re.compile(r"^(?:(\w+)\s+)?(>|<~|<\.\.|<|!|=)(?: (.*)|)$")
 ESCAPE = re.compile(rb"\\(x[0-9a-fA-F]{2}|.)|\{([^{}]+)\*(\d+)\}", re.S)
@@ -46,7 +47,7 @@ def unescape(text):
         if what not in NAMED:
             raise ValueError("unknown escape \\%s" % what.decode("latin-1"))
         return NAMED[what]
-    return ESCAPE.sub(one, farcached.to_bytes(text))
+    return ESCAPE.sub(one, to_bytes(text))
 
 
 def parse(text):
@@ -74,13 +75,13 @@ def _first_difference(got, want):
     at = next((i for i, (a, b) in enumerate(zip(got, want)) if a != b), min(len(got), len(want)))
     low = max(0, at - 20)
     return "first difference at byte %d: ...%s | ...%s" % (
-        at, farcached.show(got[low:at + 40]), farcached.show(want[low:at + 40]))
+        at, show(got[low:at + 40]), show(want[low:at + 40]))
 
 
 def _line(client):
     try:
         return client.line()
-    except (farcached.Closed, farcached.TimedOut) as e:
+    except (Closed, TimedOut) as e:
         raise Mismatch("no whole line came: %s" % e) from None
 
 
@@ -94,26 +95,26 @@ def _step(client, operator, argument):
         want = unescape(argument)
         got = client.upto(want)
         if got != want:
-            raise Mismatch("got:    %s" % farcached.show(got), "wanted: %s" % farcached.show(want),
+            raise Mismatch("got:    %s" % show(got), "wanted: %s" % show(want),
                            _first_difference(got, want))
     elif operator == "<~":
         got = _line(client).decode("latin-1").rstrip("\r\n")
         if not re.fullmatch(argument, got):
-            raise Mismatch("got:         %s" % farcached.show(got), "not matched: %s" % argument)
+            raise Mismatch("got:         %s" % show(got), "not matched: %s" % argument)
     elif operator == "<..":
         seen = []
         while not seen or not re.fullmatch(argument, seen[-1]):
             try:
                 seen.append(_line(client).decode("latin-1").rstrip("\r\n"))
             except Mismatch as e:
-                raise Mismatch(*e.args, "lines before it: %s" % farcached.show("\n".join(seen))) from None
+                raise Mismatch(*e.args, "lines before it: %s" % show("\n".join(seen))) from None
     elif operator == "!":
         try:
             got = client.until_close()
-        except farcached.TimedOut as e:
-            raise Mismatch("the server does not close", "got: %s" % farcached.show(e.got)) from None
+        except TimedOut as e:
+            raise Mismatch("the server does not close", "got: %s" % show(e.got)) from None
         if got:
-            raise Mismatch("before closing came: %s" % farcached.show(got))
+            raise Mismatch("before closing came: %s" % show(got))
         return False
     elif operator == "=":
         client.shutdown_send()
@@ -140,12 +141,12 @@ def converse(daemon, title, steps, fence=True):
             clients[name].send(b"mn\r\n")
             _step(clients[name], "<", "MN\\r\\n")
     except Mismatch as e:
-        return farcached.tap.ok(False, title, *["   " + s[:160] for s in done[-12:-1]], "-> " + done[-1][:300],
+        return tap.ok(False, title, *["   " + s[:160] for s in done[-12:-1]], "-> " + done[-1][:300],
                                 *e.args)
     finally:
         for c in clients.values():
             c.close()
-    return farcached.tap.ok(True, title)
+    return tap.ok(True, title)
 
 
 def conversations(daemon, text, fence=True):

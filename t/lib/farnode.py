@@ -12,7 +12,7 @@ import re
 import socket
 import struct
 
-from farcached import Client, Daemon, connect, default_binary
+from daemon import Client, Daemon, connect, default_binary
 
 FRAME = struct.Struct("<IHHQ")
 HELLO = struct.Struct("<QIIIHHQ")
