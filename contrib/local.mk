@@ -2,6 +2,7 @@
 # contrib/: the commands, and what a system that runs the daemons as services needs.
 EXTRA_DIST += \
 	contrib/check \
+	contrib/class-sizes \
 	contrib/common.sh \
 	contrib/grafana/farcached.json \
 	contrib/prometheus/farcached.rules.yml \
