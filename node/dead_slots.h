@@ -2,7 +2,7 @@
 // DeadSlots: the slots of one partition whose item died under a lease. Until lease and grace have ended, only a later item of
 // the same key may be written there (S1).
 //
-// Owner: a Partition, under its lock. Adding a slot allocates nothing: the links are in the slots' descriptors.
+// Owner: Leases, under the partition's lock. Adding a slot allocates nothing: the links are in the slots' descriptors.
 //
 // R1  A slot is here exactly while its state is `dead`. It is in two lists: that of the second in which its lease ends, linked
 //     by Descriptor::prev and next, and that of its key's hash, linked by Descriptor::chain.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// HiddenPrefixes: the prefixes of deletes by prefix whose items are not swept yet. Owner: a partition, under its lock.
+// HiddenPrefixes: the prefixes of deletes by prefix whose items are not swept yet. Owner: HiddenItems, under the partition's lock.
 //
 // H1  An item is hidden if its key begins with a prefix and its generation is below that prefix's floor.
 // H2  A lookup costs one hash for each distinct prefix length, however many prefixes exist.

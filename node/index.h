@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Index: one partition's part of the published hash index (protocol/layout.h): linear hashing over 64-byte buckets with
-// overflow chains. Owner: a Partition. All calls need its lock; one-sided readers need none.
+// overflow chains. Owner: Items. All calls need the partition's lock; one-sided readers need none.
 //
 // X1  Every slot changes by one store. While a bucket is split, a key may be in two places, or in none. So readers cannot prove
 //     a miss (S5).

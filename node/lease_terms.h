@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// LeaseTerms: the length of leases. No I/O, no clock; owned by a partition, under its lock.
+// LeaseTerms: the length of leases. No I/O, no clock; owned by Leases, under the partition's lock.
 //
 // One term for all, or terms by popularity (PDLA of the C-Hint paper): an item in queue q = min(log2(touches), 7) earns
 //

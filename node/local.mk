@@ -10,12 +10,18 @@ node_libnode_a_SOURCES = \
 	node/dead_slots.cc \
 	node/dead_slots.h \
 	node/descriptor.h \
+	node/draining.cc \
+	node/draining.h \
+	node/eviction_order.cc \
+	node/eviction_order.h \
 	node/fetch_pool.h \
 	node/flush_schedule.cc \
 	node/flush_schedule.h \
 	node/ghosts.cc \
 	node/ghosts.h \
 	node/held_slots.h \
+	node/hidden_items.cc \
+	node/hidden_items.h \
 	node/hidden_prefixes.cc \
 	node/hidden_prefixes.h \
 	node/impl.h \
@@ -23,8 +29,18 @@ node_libnode_a_SOURCES = \
 	node/index.h \
 	node/item_list.cc \
 	node/item_list.h \
+	node/item_writer.cc \
+	node/item_writer.h \
+	node/items.cc \
+	node/items.h \
 	node/lease_stop.h \
 	node/lease_terms.h \
+	node/lease_zone.cc \
+	node/lease_zone.h \
+	node/leased_pages.cc \
+	node/leased_pages.h \
+	node/leases.cc \
+	node/leases.h \
 	node/node.cc \
 	node/node.h \
 	node/node_metrics.cc \
@@ -35,11 +51,6 @@ node_libnode_a_SOURCES = \
 	node/oustable.h \
 	node/partition.cc \
 	node/partition.h \
-	node/partition_drain.cc \
-	node/partition_held.cc \
-	node/partition_lease.cc \
-	node/partition_memory.cc \
-	node/partition_write.cc \
 	node/peer_budget.cc \
 	node/peer_budget.h \
 	node/policy.h \
@@ -52,6 +63,8 @@ node_libnode_a_SOURCES = \
 	node/read_counters.h \
 	node/report_quota.cc \
 	node/report_quota.h \
+	node/room.cc \
+	node/room.h \
 	node/seats.cc \
 	node/seats.h \
 	node/service.cc \
@@ -61,7 +74,10 @@ node_libnode_a_SOURCES = \
 	node/service_reports.cc \
 	node/size_classes.cc \
 	node/size_classes.h \
-	node/store.cc
+	node/slots.cc \
+	node/slots.h \
+	node/store.cc \
+	node/stored_item.h
 
 # The node as a daemon of its own.
 bin_PROGRAMS += farnode

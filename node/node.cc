@@ -262,12 +262,12 @@ bool Node::Impl::empty_window(uint64_t first, uint64_t pages, NodeSeconds now) {
             if (owner == Page::no_owner) return false;
             std::lock_guard hold(partitions[owner].lock);
             now = partitions[owner].latest(now);
-            partitions[owner].reclaim_dead(now);
+            partitions[owner].items().reclaim_dead(now);
             if (arena.owner_hint(page) != owner) continue;
             uint64_t target = page;
             if (arena.page(page).size_class == layout::large_class)
                 target = arena.page(page).run_head;
-            partitions[owner].empty_page(target, nil, now);
+            partitions[owner].empty_page(target, now);
             pages_moved.fetch_add(1, std::memory_order_relaxed);
         }
     }
@@ -312,7 +312,7 @@ protocol::Key Node::key(std::string_view bytes) const {
 void Node::observe(Observer* observer) {
     for (Partition& partition : impl_->partitions) {
         std::lock_guard hold(partition.lock);
-        partition.observer = observer;
+        partition.observe(observer);
     }
 }
 
@@ -485,7 +485,7 @@ bool Node::set_memory_limit(uint64_t bytes, NodeSeconds now) {
         Partition& partition = impl_->partitions[owner];
         std::lock_guard hold_partition(partition.lock);
         if (impl_->arena.owner_hint(page) != owner) continue;
-        partition.empty_page(impl_->arena.page(page).run_head, nil, partition.latest(now));
+        partition.empty_page(impl_->arena.page(page).run_head, partition.latest(now));
     }
     for (uint64_t page = std::min(zone, zone_before); page < std::max(zone, zone_before); page++) {
         const uint16_t owner = impl_->arena.owner_hint(page);

@@ -1,308 +1,277 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "node/partition.h"
 
-#include <algorithm>
-
 #include "base/broken.h"
 #include "base/check.h"
 #include "base/hash.h"
-#include "protocol/item_check.h"
 #include "protocol/words.h"
 
 namespace farcached::node {
 
+namespace {
+
+constexpr uint32_t told_times_max = 128;  // limit per record: enough for the last queue
+
+}  // namespace
+
 void Partition::attach(fabric::Region& region, Arena& arena, const Config& config, uint32_t which,
                        uint32_t partition_count, uint64_t secret, uint64_t private_seed,
                        uint64_t first_generation) {
-    number = uint16_t(which);
     region_ = &region;
     arena_ = &arena;
-    entry_ = &region.partition(which);
-    index_.attach(region, arena, which);
     evict_ = config.evict;
-    checked_ = config.offered || config.lease.enabled;
-    cas_ = config.cas;
-    cas_issued_ = config.cas_above / partition_count;
-    lease_ = config.lease;
-    if (lease_.enabled) {
-        leased_in_.resize(lease_seconds_max);
-        draining_.reserve(draining_max);
-        dead_ = std::make_unique<DeadSlots>(arena.descriptors(), arena.lease_zone() / partition_count);
+    const uint16_t number = uint16_t(which);
+    const uint64_t generation = first_generation / layout::partitions_max * layout::partitions_max + which;
+    slots_.attach(region, arena, number, partition_count);
+    held_.attach(arena);
+    leases_.attach(arena, config, number, partition_count, private_seed);
+    draining_.attach(arena, config, partition_count, slots_, leases_);
+    hidden_.attach(arena, region.partition(which), generation);
+    order_.attach(arena, config.policy, region.view().hash_seed, private_seed);
+    items_.attach(region, arena, config, number, partition_count, {slots_, order_, hidden_, leases_, draining_});
+    items_.writer().attach(arena, region.header().arena_offset, secret, config.offered || config.lease.enabled, generation);
+    const PartsOfRoom parts{slots_, order_, leases_, draining_, items_};
+    room_.attach(region, arena, evict_, parts);
+    zone_.attach(region, arena, evict_, parts, room_);
+}
+
+// ---- writing ----------------------------------------------------------------------------------------
+
+Ref Partition::room_for(const NewItem& item, Index::Place old, NodeSeconds now, Reservation& reserved,
+                        uint64_t& need_pages, bool made_of_old) {
+    need_pages = 0;
+    items_.reclaim_dead(now);
+    const Ref replaced = old.slot == nullptr ? nil : old.ref;
+    if (replaced != nil && items_.fits_in_place(replaced, item, now)) return replaced;
+    if (replaced == nil && !evict_ && items_.chain_full(item.key.hash)) return nil;  // put() would evict (-M)
+    if (const Ref dead = leases_.find_dead(item.key, item.bytes()); dead != nil) return dead;
+    if (made_of_old) {
+        reserved.keep_first = arena_->page(page_of(replaced)).run_head;
+        reserved.keep_pages = std::max(UINT32_C(1), region_->page(reserved.keep_first).run_pages);
     }
-    terms_ = LeaseTerms(config.policy, config.lease);
-    private_seed_ = private_seed;
-    choose_policy(policy_, config.policy, private_seed);
-    partition_count_ = partition_count;
-    home_ = arena.home_of(which, partition_count);
-    secret_ = secret;
-    generation_ = first_generation / layout::partitions_max * layout::partitions_max + which;
-    flush_floor_ = generation_;
-    publish_floor();
+    return room_.allocate(item.bytes(), now, replaced, reserved, need_pages);
 }
 
-uint64_t Partition::next_cas() {
-    if (!cas_) return 0;
-    return ++cas_issued_ * partition_count_ + number;
-}
-
-std::string_view Partition::key_of(Ref ref) const {
-    const layout::ItemHeader& header = arena_->header(ref);
-    return {reinterpret_cast<const char*>(&header + 1), header.key_len};
-}
-
-std::string_view Partition::value_of(Ref ref) const {
-    const layout::ItemHeader& header = arena_->header(ref);
-    return {reinterpret_cast<const char*>(&header + 1) + header.key_len, header.value_len};
-}
-
-NewItem Partition::same_item(const protocol::Key& key, Ref ref) const {
-    const layout::ItemHeader& header = arena_->header(ref);
-    const Descriptor& descriptor = arena_->descriptor(ref);
-    NewItem item;
-    item.key = key;
-    item.value = value_of(ref);
-    item.flags = header.flags;
-    item.exptime = descriptor.exptime;
-    item.cas = header.cas;
-    item.format = header.format;
-    item.descriptor_flags = descriptor.flags;
-    return item;
-}
-
-bool Partition::flushed(Ref ref) const {
-    const uint64_t generation = layout::Guard{arena_->header(ref).guard}.generation();
-    if (generation >= entry_->flush_floor) return false;
-    return generation < flush_floor_ || prefix_deleted(ref);
-}
-
-bool Partition::prefix_deleted(Ref ref) const {
-    const uint64_t generation = layout::Guard{arena_->header(ref).guard}.generation();
-    return prefixes_.hides(key_of(ref), generation);
-}
-
-bool Partition::dead_by_time(Ref ref, NodeSeconds now) const {
-    return has_expired(arena_->descriptor(ref).exptime, now);
-}
-
-protocol::ItemMeta Partition::meta(Ref ref) const {
-    const layout::ItemHeader& header = arena_->header(ref);
-    const Descriptor& item = arena_->descriptor(ref);
-    protocol::ItemMeta meta;
-    meta.cas = cas_ ? header.cas : 0;
-    meta.value_len = header.value_len;
-    meta.flags = header.flags;
-    meta.item_bytes = uint32_t(layout::item_bytes(header.key_len, header.value_len));
-    meta.exptime = item.exptime;
-    meta.last_access = item.last_access;
-    meta.size_class = arena_->page(page_of(ref)).size_class;
-    meta.fetched = (item.flags & item_fetched) != 0;
-    meta.stale = (item.flags & item_stale) != 0;
-    meta.win_sent = (item.flags & item_win_sent) != 0;
-    meta.key_binary = (header.format & layout::format_key_binary) != 0;
-    return meta;
-}
-
-layout::Slot Partition::slot_word(Ref ref, uint64_t hash) const {
-    return layout::Slot::make(layout::tag_of(hash), arena_->page(page_of(ref)).size_class,
-                              arena_->offset(ref));
-}
-
-// The index slot that refers to a live item (P1).
-Index::Place Partition::place_of(Ref ref) const {
-    std::string_view key = key_of(ref);
-    Index::Place place = index_.find(hash_key(key, region_->view().hash_seed), key);
-    CHECK(place.ref == ref);
-    return place;
-}
-
-Partition::Found Partition::find(const protocol::Key& key, NodeSeconds now) {
-    Index::Place place = index_.find(key.hash, key.bytes);
-    if (place.slot == nullptr) return {};
-    if (flushed(place.ref)) {
-        kill(place.ref, place.slot, Gone::met, now);
-        return {{}, protocol::Miss::flushed};
+Index::Place Partition::rewrite(Index::Place at, const NewItem& changed, NodeSeconds now) {
+    NewItem again = changed;
+    again.counts_as_new = false;
+    again.same_item = true;
+    Ref ref = at.ref;
+    if (changed.bytes() <= layout::page_bytes && !items_.fits_in_place(ref, changed, now)) {
+        Reservation none;
+        uint64_t need = 0;
+        ref = room_for(again, at, now, none, need);
     }
-    if (dead_by_time(place.ref, now)) {
-        kill(place.ref, place.slot, Gone::met, now);
-        return {{}, protocol::Miss::expired};
+    if (ref == nil && held(*arena_, at.ref) && !same_value(*arena_, at.ref, changed)) return {};
+    if (ref == nil) ref = at.ref;
+    CHECK(changed.bytes() <= arena_->capacity(at.ref));
+    items_.put(ref, again, now, at);
+    return {at.slot, ref};
+}
+
+// ---- slots that are used without the lock (node/held_slots.h) ---------------------------------------
+
+void Partition::unpin(Ref ref) {
+    if (held_.unpin(ref) && arena_->descriptor(ref).state == SlotState::parted) items_.free_slot(ref);
+}
+
+Ref Partition::receive(uint64_t bytes, NodeSeconds now, Reservation& reserved, uint64_t& need_pages) {
+    need_pages = 0;
+    items_.reclaim_dead(now);
+    const Ref ref = room_.allocate(bytes, now, /* keep= */ nil, reserved, need_pages);
+    if (ref == nil) return nil;
+    try {
+        held_.hold(ref);
+    } catch (const std::bad_alloc&) {
+        items_.free_slot(ref);
+        return nil;
     }
-    return {place, protocol::Miss::none};
+    arena_->descriptor(ref).state = SlotState::receiving;
+    items_.writer().begin_write(ref);
+    return ref;
 }
 
-void Partition::kill(Ref ref, uint64_t* place, Gone why, NodeSeconds now) {
-    uint64_t* at = arena_->words(ref);
-    words::store_release(at, layout::Guard{words::load_relaxed(at)}.dead().word);
-    std::atomic_thread_fence(std::memory_order_release);
-    if (place != nullptr) index_.erase(place);
-    tally_gone(ref, why, now);
-    if (prefixes_.size() != 0 && prefix_deleted(ref)) prefix_items_++;
-    const layout::ItemHeader& header = arena_->header(ref);
-    const uint64_t bytes = layout::item_bytes(header.key_len, header.value_len);
-    const uint8_t size_class = arena_->page(page_of(ref)).size_class;
-    remove_from_policy(ref, why, now);
-    tally_[size_class].requested -= bytes;
-    items_--;
-    bytes_ -= bytes;
-    retire(ref, now);
+Ref Partition::room_for_received(Ref received, const NewItem& item, Index::Place old, NodeSeconds now) {
+    items_.reclaim_dead(now);
+    if (old.slot != nullptr && leases_.runs(old.ref, now) && items_.fits_in_place(old.ref, item, now)) return old.ref;
+    if (old.slot == nullptr && !evict_ && items_.chain_full(item.key.hash)) return nil;  // put() would evict (-M)
+    const Ref dead = leases_.find_dead(item.key, item.bytes());
+    return dead != nil ? dead : received;
 }
 
-void Partition::tally_gone(Ref ref, Gone why, NodeSeconds now) {
-    ClassTally& tally = tally_[arena_->page(page_of(ref)).size_class];
-    const Descriptor& item = arena_->descriptor(ref);
-    ReadCounters* counters = arena_->read_counters();
-    const bool unseen = counters != nullptr && counters->take(arena_->offset(ref)) != 0;
-    const bool fetched = unseen || (item.flags & item_fetched) != 0;
-    if (why == Gone::crawled) tally.crawler_reclaimed++;
-    if (why == Gone::reclaimed || why == Gone::crawled)
-        if (!fetched) tally.expired_unfetched++;
-    if (why != Gone::evicted) return;
-    tally.evicted++;
-    evictions_++;
-    tally.evicted_age_s = seconds_since(item.last_access, now);
-    if (item.exptime != never_expires) tally.evicted_nonzero++;
-    if (!fetched) tally.evicted_unfetched++;
-    if ((item.flags & item_referenced) != 0) tally.evicted_active++;
-    if (observer != nullptr) observer->evicted(key_of(ref), meta(ref), now);
+void Partition::take_received(Ref received) {
+    CHECK(arena_->descriptor(received).state == SlotState::receiving);
+    arena_->uncount_receiving(arena_->kept_by(received));
+    const bool last = held_.let_go(received);
+    CHECK(last);
 }
 
-// `before`: descriptor of the replaced item; nullptr: none.
-void Partition::add_to_policy(Ref ref, const NewItem& item, const Descriptor* before, NodeSeconds now) {
-    const uint8_t size_class = arena_->page(page_of(ref)).size_class;
-    if (before == nullptr) {
-        std::visit([&](auto& policy) { policy.inserted(moment(now), size_class, ref, item.key.hash); }, policy_);
-        return;
+void Partition::drop_received(Ref received) {
+    take_received(received);
+    items_.free_slot(received);
+}
+
+// ---- leases -----------------------------------------------------------------------------------------
+
+Partition::Granted Partition::grant(Index::Place& at, NodeSeconds now, Asker asker, LeaseCost* report) {
+    using protocol::LeaseDenial;
+    if (!leases_.enabled()) return {};
+    Granted granted;
+    uint32_t term_ms = 0;
+    if (asker != Asker::mutation || (arena_->descriptor(at.ref).flags & item_read) != 0)
+        granted.denied = lengthen(at, now, report, term_ms);
+    else if (!leases_.runs(at.ref, now))
+        granted.denied = LeaseDenial::young_;
+    if (granted.denied != LeaseDenial::none) leases_.count_denied(granted.denied);
+    if (term_ms == 0 && asker != Asker::report) term_ms = leases_.told_ms(at.ref, now);
+    if (term_ms == 0) {
+        if (granted.denied == LeaseDenial::none) granted.denied = LeaseDenial::short_;
+        return granted;
     }
-    Descriptor& descriptor = arena_->descriptor(ref);
-    const uint32_t touches = before->access_count + (item.same_item ? 0 : 1);
-    descriptor.access_count = uint16_t(std::min<uint32_t>(touches, UINT16_MAX));
-    if (item.same_item) descriptor.last_access = before->last_access;
-    descriptor.queue = before->queue;
-    descriptor.flags |= before->flags & item_read;
-    std::visit([&](auto& policy) { policy.replaced(moment(now), size_class, ref, !item.same_item); }, policy_);
+    items_.true_exptime(at, now);
+    protocol::Grant& told = granted.grant.emplace();
+    told.offset = region_->header().arena_offset + arena_->offset(at.ref);
+    told.length = uint32_t(bytes_of(*arena_, at.ref));
+    told.capacity = uint32_t(arena_->capacity(at.ref));
+    told.generation = generation_of(*arena_, at.ref);
+    told.term_ms = term_ms;
+    granted.denied = LeaseDenial::none;
+    return granted;
 }
 
-void Partition::remove_from_policy(Ref ref, Gone why, NodeSeconds now) {
-    const uint8_t size_class = arena_->page(page_of(ref)).size_class;
-    const auto remove = [&](auto& policy) {
-        if constexpr (std::remove_reference_t<decltype(policy)>::remembers)
-            if (why == Gone::evicted)
-                return policy.evicted(moment(now), size_class, ref,
-                                      hash_key(key_of(ref), region_->view().hash_seed));
-        policy.removed(moment(now), size_class, ref);
-    };
-    std::visit(remove, policy_);
+// Grants a new lease, or extends one.
+protocol::LeaseDenial Partition::lengthen(Index::Place& at, NodeSeconds now, LeaseCost* report, uint32_t& granted_ms) {
+    using protocol::LeaseDenial;
+    items_.reclaim_dead(now);
+    if (!leases_.pages().can_add()) return LeaseDenial::no_room_;
+    uint32_t term_ms = 0;
+    const LeaseDenial why = leases_.judge(at.ref, now, report != nullptr, items_.turnover(), term_ms);
+    if (why != LeaseDenial::none) return why;
+    const bool moves = leases_.must_move(at.ref, now);
+    if (moves && (report != nullptr || !zone_.move_here(at, now))) return LeaseDenial::no_room_;
+    const uint32_t lease_end = leases_.end_of(term_ms, now);
+    if (report != nullptr && !leases_.affords(*report, at.ref, lease_end, now)) return LeaseDenial::none;
+    leases_.grant(at.ref, lease_end, now);
+    granted_ms = term_ms;
+    return LeaseDenial::none;
 }
 
-// Recomputes terms once per second, and every grants_max grants within a second. A filling cache grants many leases in one
-// second; those granted while it seems empty last for minutes. The cost is leased_bytes(), a walk over a table.
-void Partition::press(NodeSeconds now) {
-    constexpr uint32_t grants_max = 256;
-    if (!terms_.by_popularity() || (now == pressed_at_ && ++grants_since_press_ < grants_max)) return;
-    pressed_at_ = now;
-    lifetime_.look(now, items_, evictions_);
-    grants_since_press_ = 0;
-    const double zone_bytes = double(arena_->lease_zone() * layout::page_bytes) / partition_count_;
-    const uint64_t leased = leased_bytes(now) + leases_.dead_bytes;
-    terms_.press(arena_->memory_use(), leased == 0 ? 0 : double(leased) / zone_bytes, lifetime_.seconds());
+Renewal Partition::renew(const Access& seen, NodeSeconds now, uint64_t byte_s_max) {
+    bool same_generation = false;
+    const Ref ref = seen_item(seen, same_generation);
+    if (ref == nil || hash_key(key_of(*arena_, ref), region_->view().hash_seed) != seen.hash) return {};
+    if (items_.dead(ref, now)) return {};
+    record(seen, now);
+    LeaseCost cost{byte_s_max};
+    Index::Place at{nullptr, ref};
+    const Granted granted = grant(at, now, Asker::report, &cost);
+    CHECK(at.ref == ref);
+    if (cost.over) return {Renewal::Outcome::over};
+    if (!granted.grant.has_value()) return {Renewal::Outcome::seen};
+    return {Renewal::Outcome::renewed, granted.grant->term_ms, cost.byte_s};
 }
 
-void Partition::access(Ref ref, NodeSeconds now, uint32_t times) {
-    arena_->descriptor(ref).flags |= item_fetched | item_read;
-    bump(ref, now, times);
-}
-
-void Partition::bump(Ref ref, NodeSeconds now, uint32_t times) {
-    arena_->descriptor(ref).last_access = now;
-    count_touches(ref, now, times);
-}
-
-void Partition::count_touches(Ref ref, NodeSeconds now, uint32_t times) {
-    Descriptor& item = arena_->descriptor(ref);
-    item.access_count = uint16_t(std::min<uint64_t>(uint64_t(item.access_count) + times, UINT16_MAX));
-    const uint8_t size_class = arena_->page(page_of(ref)).size_class;
-    std::visit([&](auto& policy) { policy.accessed(moment(now), size_class, ref, times); }, policy_);
-}
-
-bool Partition::see_reads(Ref ref, NodeSeconds now) {
-    ReadCounters* counters = arena_->read_counters();
-    if (counters == nullptr) return false;
-    const uint32_t reads = counters->take(arena_->offset(ref));
-    if (reads == 0) return false;
-    reads_counted_ += reads;
-    access(ref, now, reads);
-    return true;
-}
+// ---- reports of accesses ----------------------------------------------------------------------------
 
 // The live item of that key in that slot, in any generation; nil: none.
 Ref Partition::seen_item(const Access& seen, bool& same_generation) const {
     layout::Slot slot{seen.slot_word};
     const uint64_t number_of_page = slot.offset() / layout::page_bytes;
     const Page& page = arena_->page(number_of_page);
-    if (arena_->owner_hint(number_of_page) != number) return nil;
+    if (!slots_.owns(number_of_page)) return nil;
     if (page.size_class != slot.size_class()) return nil;
     Ref ref = arena_->ref_at(slot.offset());
     if (arena_->descriptor(ref).state != SlotState::live) return nil;
     const layout::Guard guard{words::load_relaxed(arena_->words(ref))};
     same_generation = guard.word == seen.guard_word;
     if (same_generation) return ref;
-    if (hash_key(key_of(ref), region_->view().hash_seed) != seen.hash) return nil;
+    if (hash_key(key_of(*arena_, ref), region_->view().hash_seed) != seen.hash) return nil;
     same_generation = seen.guard_word == 0 && layout::generation_tag(guard.generation()) == seen.generation_tag;
     return ref;
 }
 
-// A read of an earlier generation counts for the policy, but does not show in `mg` of this one.
 void Partition::record(const Access& seen, NodeSeconds now) {
     bool same_generation = false;
     const Ref ref = seen_item(seen, same_generation);
     if (ref == nil) return;
     const uint32_t times = std::min(seen.times, told_times_max);
-    if (same_generation) return access(ref, now, times);
-    arena_->descriptor(ref).flags |= item_read;
-    count_touches(ref, now, times);
+    if (same_generation) return order_.access(ref, now, times);
+    order_.access_earlier(ref, now, times);
 }
+
+// ---- flushes and sweeps -----------------------------------------------------------------------------
 
 void Partition::flush(NodeSeconds now) {
     if (broken::s11_forget_floor) return;
-    lease_before_ = 0;
-    std::vector<uint32_t> pages;
-    pages.swap(pinned_pages_);
-    for (uint32_t page : pages) {
-        if (arena_->owner_hint(page) != number) continue;
+    leases_.end_before(0);
+    for (uint32_t page : leases_.pages().take_all()) {
+        if (!slots_.owns(page)) continue;
         if (arena_->page(page).listed == 0) continue;
-        unlist(page);
-        for_live(page, [&](Ref ref) {
-            if (lease_runs(ref, now)) kill(ref, place_of(ref).slot, Gone::reclaimed, now);
+        leases_.pages().remove(page);
+        slots_.for_live(page, [&](Ref ref) {
+            if (leases_.runs(ref, now)) items_.kill(ref, items_.place_of(ref).slot, Gone::reclaimed, now);
         });
     }
-    flush_floor_ = generation_ + layout::partitions_max;
-    prefixes_.clear();
-    publish_floor();
-}
-
-void Partition::publish_floor() {
-    words::store_release(&entry_->flush_floor, std::max(flush_floor_, prefixes_.floor()));
+    hidden_.flush(items_.writer().next_generation());
 }
 
 uint64_t Partition::hide_prefix(std::string_view prefix, uint64_t order) {
-    const uint64_t floor = generation_ + layout::partitions_max;
+    const uint64_t floor = items_.writer().next_generation();
     if (broken::s11_forget_floor) return floor;
-    if (!prefixes_.hide(prefix, floor, order)) return 0;
-    publish_floor();
-    return floor;
+    return hidden_.hide_prefix(prefix, floor, order) ? floor : 0;
 }
 
 void Partition::kill_leased(uint64_t page, std::string_view prefix, uint64_t floor, NodeSeconds now) {
     if (broken::s11_spare_leased) return;
-    if (arena_->owner_hint(page) != number || arena_->page(page).listed == 0) return;
-    for_live(page, [&](Ref ref) {
-        if (!lease_runs(ref, now) || layout::Guard{arena_->header(ref).guard}.generation() >= floor) return;
-        if (key_of(ref).starts_with(prefix)) kill(ref, place_of(ref).slot, Gone::deleted, now);
+    if (!slots_.owns(page) || arena_->page(page).listed == 0) return;
+    slots_.for_live(page, [&](Ref ref) {
+        if (!leases_.runs(ref, now) || generation_of(*arena_, ref) >= floor) return;
+        if (key_of(*arena_, ref).starts_with(prefix)) items_.kill(ref, items_.place_of(ref).slot, Gone::deleted, now);
     });
 }
 
-void Partition::prefixes_swept(uint64_t order) {
-    prefixes_.swept(order);
-    publish_floor();
+// Removes expired and flushed items among the next to go; returns their number. Bounded, because the lock is held.
+uint64_t Partition::reclaim_tails(uint8_t size_class, NodeSeconds now) {
+    constexpr uint64_t tails_max = 1024;
+    for (uint64_t removed = 0; removed < tails_max; removed++) {
+        const Ref tail = order_.next_to_go(size_class);
+        if (tail == nil || hidden_.hides_by_prefix(tail) || !items_.dead(tail, now)) return removed;
+        items_.evict_or_reclaim(tail, now);
+    }
+    return tails_max;
+}
+
+Node::Swept Partition::sweep_page(uint64_t page, NodeSeconds now, bool tails) {
+    Node::Swept swept{0, 0};
+    if (tails) swept.removed = reclaim_tails(arena_->page(page).size_class, now);
+    swept.checked = swept.removed;
+    items_.reclaim_dead(now);
+    if (!slots_.owns(page)) return swept;
+    slots_.for_live(page, [&](Ref ref) {
+        swept.checked++;
+        items_.count_checked(arena_->page(page).size_class);
+        if (!items_.dead(ref, now)) return;
+        items_.kill(ref, items_.place_of(ref).slot, hidden_.hides_by_prefix(ref) ? Gone::deleted : Gone::crawled, now);
+        swept.removed++;
+    });
+    return swept;
+}
+
+void Partition::visit_page(uint64_t page, NodeSeconds now,
+                           FunctionRef<void(const ItemView&)> visit) {
+    slots_.for_live(page, [&](Ref ref) {
+        if (!items_.dead(ref, now)) visit(ItemView{key_of(*arena_, ref), items_.meta(ref)});
+    });
+}
+
+void Partition::add_stats(Stats& stats, NodeSeconds now) const {
+    items_.add_stats(stats);
+    room_.add_stats(stats);
+    order_.add_stats(stats, now);
+    slots_.add_stats(stats);
+    hidden_.add_stats(stats);
+    leases_.add_stats(stats.leases, now);
+    draining_.add_stats(stats.leases);
 }
 
 }  // namespace farcached::node

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Eviction policies: choose the next victim of a (partition, size class). A policy decides, the partition acts.
-// Owner: a Partition. All calls need its lock; each is O(1). Policy is a variant; all policies have the same functions:
+// Eviction policies: choose the next victim of a (partition, size class). A policy decides, Room acts.
+// Owner: an EvictionOrder. All calls need the partition's lock; each is O(1). Policy is a variant of classes with these functions:
 //
 //   inserted   a new item; `hash` is its key's.
 //   replaced   a new generation of an item; the older one is removed next. Its access_count and queue are already set:

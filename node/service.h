@@ -6,7 +6,7 @@
 // executes, and sends; then close_wanted() and turn_wanted() return the next action.
 //
 // N1  No call waits. A partition's lock is held for one operation at a time.
-// N2  The clock is read after the bytes of the request that it serves have arrived (partition.h, P6).
+// N2  The clock is read after the bytes of the request that it serves have arrived (partition.h, P2).
 // N3  ServiceLimits bounds memory. Execution pauses, even inside a frame, while more than out_bytes_mark waits to be sent, or
 //     more than outgoing_bytes_max was copied out to be sent in pieces. The unexecuted bytes stay in the channel, which then
 //     stops receiving.

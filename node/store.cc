@@ -63,7 +63,7 @@ Index::Place touch(Node::Impl& impl, Partition& partition, Index::Place at, cons
         descriptor.exptime = exptime;
         return at;
     }
-    NewItem item = partition.same_item(key, at.ref);
+    NewItem item = copy_of(impl.arena, at.ref, key);
     item.exptime = exptime;
     return partition.rewrite(at, item, now);
 }
@@ -82,7 +82,7 @@ Index::Place hand_out_tokens(Node::Impl& impl, Partition& partition, Index::Plac
             if (descriptor.exptime < *op.recache_before) win = true;
     reply.meta.win = win;
     if (!win) return at;
-    NewItem item = partition.same_item(op.key, at.ref);
+    NewItem item = copy_of(impl.arena, at.ref, op.key);
     item.descriptor_flags |= item_win_sent;
     item.format |= layout::format_tokens;
     return partition.rewrite(at, item, now);
@@ -104,29 +104,29 @@ bool vivify(Partition& partition, const GetOp& op, NodeSeconds now, Reservation&
     if (op.key_binary) item.format |= layout::format_key_binary;
     Ref ref = partition.room_for(item, {}, now, reserved, need_pages);
     if (ref == nil) {
-        if (need_pages == 0) partition.count_no_memory(item.bytes());
+        if (need_pages == 0) partition.items().count_no_memory(item.bytes());
         return false;
     }
     item.cas = op.cas_set.value_or(0);
-    if (!op.cas_set.has_value()) item.cas = partition.next_cas();
-    partition.put(ref, item, now, {});
+    if (!op.cas_set.has_value()) item.cas = partition.items().next_cas();
+    partition.items().put(ref, item, now, {});
     reply.status = GetReply::Status::hit;
     reply.why = protocol::Miss::none;
     reply.vivified = true;
-    reply.meta = partition.meta(ref);
+    reply.meta = partition.items().meta(ref);
     reply.meta.win = true;
     reply.meta.win_sent = false;
     value(reply.meta);
-    if (!op.no_bump) partition.access(ref, now);
+    if (!op.no_bump) partition.order().access(ref, now);
     if (op.lease) {
-        Index::Place at = partition.locate(op.key);
+        Index::Place at = partition.items().locate(op.key);
         lease_to(reply, partition.grant(at, now, Partition::Asker::mutation));
     }
     return true;
 }
 
 StoreReply stored_reply(const Partition& partition, Ref ref) {
-    const protocol::ItemMeta meta = partition.meta(ref);
+    const protocol::ItemMeta meta = partition.items().meta(ref);
     StoreReply reply;
     reply.status = StoreReply::Status::stored;
     reply.cas = meta.cas;
@@ -167,8 +167,7 @@ StoreReply::Status verdict(const StoreOp& op, bool exists, uint64_t cas, bool& a
     return Status::not_stored;
 }
 
-NewItem compose(const StoreOp& op, const Partition& partition, const Partition::Found& found,
-                Arena& arena, bool as_stale) {
+NewItem compose(const StoreOp& op, const Items::Found& found, Arena& arena, bool as_stale) {
     NewItem item;
     item.key = op.key;
     item.value = op.value;
@@ -179,12 +178,12 @@ NewItem compose(const StoreOp& op, const Partition& partition, const Partition::
     if (joins && found.place.slot == nullptr) item.exptime = *op.vivify;
     if (joins && found.place.slot != nullptr) {
         const Ref old = found.place.ref;
-        item = partition.same_item(op.key, old);
+        item = copy_of(arena, old, op.key);
         item.descriptor_flags = 0;
         item.format &= layout::format_key_binary;
         const bool append = op.mode == StoreOp::Mode::append;
-        item.value = append ? partition.value_of(old) : op.value;
-        item.value_tail = append ? op.value : partition.value_of(old);
+        item.value = append ? value_of(arena, old) : op.value;
+        item.value_tail = append ? op.value : value_of(arena, old);
     }
     if (as_stale) {  // keeps its expiry time, and the win token if one was handed out
         const Descriptor& old = arena.descriptor(found.place.ref);
@@ -196,7 +195,7 @@ NewItem compose(const StoreOp& op, const Partition& partition, const Partition::
 }
 
 // The S1 switch: writes the value into the published item, as no correct build does.
-bool overwrite_in_place(Arena& arena, const Partition::Found& found, const NewItem& item) {
+bool overwrite_in_place(Arena& arena, const Items::Found& found, const NewItem& item) {
     if (!broken::s1_overwrite_in_place) return false;
     if (found.place.slot == nullptr) return false;
     const layout::ItemHeader& header = arena.header(found.place.ref);
@@ -316,7 +315,7 @@ uint64_t Node::bytes_lent() const { return impl_->arena.pinned_bytes(); }
 GetReply Node::get(const GetOp& op, NodeSeconds now, ValueSink value, BorrowedBytes* lent) {
     GetReply reply;
     auto body = [&](Partition& partition, Reservation& reserved, uint64_t& need_pages) {
-        Partition::Found found = partition.find(op.key, now);
+        Items::Found found = partition.items().find(op.key, now);
         if (found.place.slot == nullptr) {
             reply.why = found.why;
             if (!op.vivify.has_value()) return true;
@@ -325,10 +324,10 @@ GetReply Node::get(const GetOp& op, NodeSeconds now, ValueSink value, BorrowedBy
         Index::Place at = found.place;
         reply.status = GetReply::Status::hit;
         reply.why = protocol::Miss::none;
-        partition.see_reads(at.ref, now);
+        partition.order().see_reads(at.ref, now);
         // The header sent a one-sided reader here, and would again.
-        if (has_expired(impl_->arena.header(at.ref).exptime, now) && !op.peek) partition.true_exptime(at, now);
-        reply.meta = partition.meta(at.ref);
+        if (has_expired(impl_->arena.header(at.ref).exptime, now) && !op.peek) partition.items().true_exptime(at, now);
+        reply.meta = partition.items().meta(at.ref);
         const bool tokens_first = op.win_tokens && op.recache_first;
         if (tokens_first) at = hand_out_tokens(*impl_, partition, at, op, now, reply);
         if (op.touch.has_value()) {
@@ -336,13 +335,13 @@ GetReply Node::get(const GetOp& op, NodeSeconds now, ValueSink value, BorrowedBy
             reply.meta.exptime = *op.touch;
         }
         if (op.win_tokens && !tokens_first) at = hand_out_tokens(*impl_, partition, at, op, now, reply);
-        std::string_view bytes = partition.value_of(at.ref);
+        std::string_view bytes = value_of(impl_->arena, at.ref);
         if (lent != nullptr && bytes.size() >= lent_bytes_min && partition.pin(at.ref))
             *lent = BorrowedBytes(bytes, &partition, at.ref, &unpin);
         else if (char* to = value(reply.meta))
             std::memcpy(to, bytes.data(), bytes.size());
         if (!op.peek)
-            if (!op.no_bump) partition.access(at.ref, now);
+            if (!op.no_bump) partition.order().access(at.ref, now);
         if (op.lease) lease_to(reply, partition.grant(at, now, Partition::Asker::get));
         return true;
     };
@@ -358,10 +357,10 @@ StoreReply Node::store(const StoreOp& op, NodeSeconds now, Upload* upload) {
         return reply;
     }
     auto body = [&](Partition& partition, Reservation& reserved, uint64_t& need_pages) {
-        Partition::Found found = partition.find(op.key, now);
+        Items::Found found = partition.items().find(op.key, now);
         const bool exists = found.place.slot != nullptr;
         protocol::ItemMeta old;
-        if (exists) old = partition.meta(found.place.ref);
+        if (exists) old = partition.items().meta(found.place.ref);
         bool as_stale = false;
         StoreReply::Status status = verdict(op, exists, old.cas, as_stale);
         if (status != StoreReply::Status::stored) {
@@ -369,10 +368,10 @@ StoreReply Node::store(const StoreOp& op, NodeSeconds now, Upload* upload) {
             reply.status = status;
             reply.size_class =
                 exists ? old.size_class : size_class(op.key.bytes.size(), op.value.size());
-            if (op.mode == StoreOp::Mode::add) partition.bump(found.place.ref, now);
+            if (op.mode == StoreOp::Mode::add) partition.order().bump(found.place.ref, now);
             return true;
         }
-        NewItem item = compose(op, partition, found, impl_->arena, as_stale);
+        NewItem item = compose(op, found, impl_->arena, as_stale);
         if (too_large(op.key.bytes.size(), item.value.size() + item.value_tail.size())) {
             reply.status = StoreReply::Status::too_large;
             return true;
@@ -389,15 +388,15 @@ StoreReply Node::store(const StoreOp& op, NodeSeconds now, Upload* upload) {
         else
             ref = partition.room_for(item, found.place, now, reserved, need_pages, keeps);
         if (ref == nil) {
-            if (need_pages == 0) partition.count_no_memory(item.bytes());
+            if (need_pages == 0) partition.items().count_no_memory(item.bytes());
             return false;
         }
-        item.cas = op.cas_set.has_value() ? *op.cas_set : partition.next_cas();
+        item.cas = op.cas_set.has_value() ? *op.cas_set : partition.items().next_cas();
         if (upload != nullptr && ref == upload->place_->ref) upload->publish();
-        partition.put(ref, item, now, found.place);
+        partition.items().put(ref, item, now, found.place);
         reply = stored_reply(partition, ref);
         if (op.lease) {
-            Index::Place at = partition.locate(op.key);
+            Index::Place at = partition.items().locate(op.key);
             lease_to(reply, partition.grant(at, now, Partition::Asker::mutation));
         }
         return true;
@@ -412,10 +411,10 @@ DeleteReply Node::remove(const DeleteOp& op, NodeSeconds now) {
     Partition& partition = impl_->partition(op.key.hash);
     std::lock_guard hold(partition.lock);
     now = partition.latest(now);
-    Partition::Found found = partition.find(op.key, now);
+    Items::Found found = partition.items().find(op.key, now);
     if (found.place.slot == nullptr) return reply;
     const Ref ref = found.place.ref;
-    const protocol::ItemMeta old = partition.meta(ref);
+    const protocol::ItemMeta old = partition.items().meta(ref);
     reply.size_class = old.size_class;
     reply.item_bytes = old.item_bytes;
     if (op.cas_compare.has_value())
@@ -425,10 +424,10 @@ DeleteReply Node::remove(const DeleteOp& op, NodeSeconds now) {
         }
     reply.status = DeleteReply::Status::deleted;
     if (!op.invalidate && !op.remove_value) {
-        partition.kill(ref, found.place.slot, Gone::deleted, now);
+        partition.items().kill(ref, found.place.slot, Gone::deleted, now);
         return reply;
     }
-    NewItem item = partition.same_item(op.key, ref);
+    NewItem item = copy_of(impl_->arena, ref, op.key);
     if (op.remove_value) {
         item.value = {};
         item.flags = 0;
@@ -440,12 +439,12 @@ DeleteReply Node::remove(const DeleteOp& op, NodeSeconds now) {
     if (op.invalidate) {
         item.descriptor_flags = uint8_t((item.descriptor_flags | item_stale) & ~item_win_sent);
         item.format |= layout::format_tokens;
-        if (!op.cas_set.has_value()) item.cas = partition.next_cas();
+        if (!op.cas_set.has_value()) item.cas = partition.items().next_cas();
     }
     if (op.cas_set.has_value()) item.cas = *op.cas_set;
     if (partition.rewrite(found.place, item, now).slot != nullptr) return reply;
     // The value is being sent, and no memory is left for another copy of the item.
-    partition.kill(ref, found.place.slot, Gone::deleted, now);
+    partition.items().kill(ref, found.place.slot, Gone::deleted, now);
     return reply;
 }
 
@@ -486,7 +485,8 @@ ArithReply Node::arith(const ArithOp& op, NodeSeconds now) {
     ArithReply reply;
     auto body = [&](Partition& partition, Reservation& reserved, uint64_t& need_pages) {
         reply = {};
-        Partition::Found found = partition.find(op.key, now);
+        Items& items = partition.items();
+        Items::Found found = items.find(op.key, now);
         const bool exists = found.place.slot != nullptr;
         if (!exists && !op.vivify.has_value()) return true;
         NewItem item;
@@ -495,19 +495,19 @@ ArithReply Node::arith(const ArithOp& op, NodeSeconds now) {
         reply.value = op.initial;
         if (exists) {
             const Ref old = found.place.ref;
-            reply.meta = partition.meta(old);
+            reply.meta = items.meta(old);
             // An empty value is no number, with any CAS.
             if (op.cas_compare.value_or(0) != 0 && reply.meta.value_len != 0 && *op.cas_compare != reply.meta.cas) {
                 reply.status = ArithReply::Status::exists;
                 return true;
             }
             uint64_t number = 0;
-            if (!read_number(partition.value_of(old), number)) {
+            if (!read_number(value_of(impl_->arena, old), number)) {
                 reply.status = ArithReply::Status::non_numeric;
                 return true;
             }
             reply.value = apply(op, number);
-            item = partition.same_item(op.key, old);
+            item = copy_of(impl_->arena, old, op.key);
         }
         char digits[20];
         char* end = std::to_chars(digits, digits + sizeof digits, reply.value).ptr;
@@ -515,7 +515,7 @@ ArithReply Node::arith(const ArithOp& op, NodeSeconds now) {
         // memcached writes a number that did not grow in place of the old one, and pads it.
         std::string padding;
         if (exists && reply.meta.value_len >= item.value.size()) {
-            if (!pad(padding, reply.meta.value_len - item.value.size())) return partition.count_no_memory(item.bytes()), false;
+            if (!pad(padding, reply.meta.value_len - item.value.size())) return items.count_no_memory(item.bytes()), false;
             item.value_tail = padding;
             item.counts_as_new = false;
         } else if (exists) {
@@ -523,28 +523,25 @@ ArithReply Node::arith(const ArithOp& op, NodeSeconds now) {
             item.format &= layout::format_key_binary;
         }
         item.exptime = (exists ? op.touch : op.vivify).value_or(item.exptime);
-        item.cas = op.cas_set.has_value() ? *op.cas_set : partition.next_cas();
+        item.cas = op.cas_set.has_value() ? *op.cas_set : items.next_cas();
         Index::Place at = found.place;
         // A run of pages visible to readers never gets other bytes: a longer number goes to another slot.
         if (exists && item.bytes() <= std::min<uint64_t>(reply.meta.item_bytes, layout::page_bytes)) {
             at = partition.rewrite(at, item, now);
-            if (at.slot == nullptr) {
-                partition.count_no_memory(item.bytes());
-                return false;
-            }
+            if (at.slot == nullptr) return items.count_no_memory(item.bytes()), false;
         } else {
             at.ref = partition.room_for(item, found.place, now, reserved, need_pages, exists);
             if (at.ref == nil) {
-                if (need_pages == 0) partition.count_no_memory(item.bytes());
+                if (need_pages == 0) items.count_no_memory(item.bytes());
                 return false;
             }
-            partition.put(at.ref, item, now, found.place);
+            items.put(at.ref, item, now, found.place);
         }
         reply.status = exists ? ArithReply::Status::ok : ArithReply::Status::vivified;
-        reply.meta = partition.meta(at.ref);
-        if (exists) partition.bump(at.ref, now);
+        reply.meta = items.meta(at.ref);
+        if (exists) partition.order().bump(at.ref, now);
         if (op.lease) {
-            at = partition.locate(op.key);
+            at = items.locate(op.key);
             lease_to(reply, partition.grant(at, now, Partition::Asker::mutation));
         }
         return true;
@@ -565,9 +562,9 @@ void Node::forget(const protocol::Key& key, NodeSeconds now) {
     Partition& partition = impl_->partition(key.hash);
     std::lock_guard hold(partition.lock);
     now = partition.latest(now);
-    Partition::Found found = partition.find(key, now);
+    Items::Found found = partition.items().find(key, now);
     if (found.place.slot != nullptr)
-        partition.kill(found.place.ref, found.place.slot, Gone::deleted, now);
+        partition.items().kill(found.place.ref, found.place.slot, Gone::deleted, now);
 }
 
 }  // namespace farcached::node

@@ -46,7 +46,7 @@ inline std::string count_page(Node& node, uint64_t number, NodeSeconds now, bool
         if (!alive) return "what is live is dead";
         if (!owner.lease_runs(ref, now)) continue;
         sum.leased_bytes += impl.arena.capacity(ref);
-        sum.slack_bytes += impl.arena.capacity(ref) - owner.meta(ref).item_bytes;
+        sum.slack_bytes += impl.arena.capacity(ref) - bytes_of(impl.arena, ref);
         if (page.listed == 0) return "a lease runs in a page that is not listed";
         if (item.lease_end > page.lease_end) return "a page is free before a lease there";
         if (zone_is_fixed && !impl.arena.leasable(ref)) return "a lease outside the lease zone";

@@ -80,7 +80,7 @@ struct Cache {
     LeaseStats leases() { return node.stats(now).leases; }
     uint64_t page(const std::string& key) {
         Partition& partition = node.impl().partition(node.key(key).hash);
-        return page_of(partition.locate(node.key(key)).ref);
+        return page_of(partition.items().locate(node.key(key)).ref);
     }
     // Until the last lease granted by now and its grace are over.
     void wait_out() {
@@ -129,7 +129,7 @@ void lets_run_out_for_another_class(PolicyKind policy) {
     }
     const auto draining = [&] { return cache.leases().denied[size_t(protocol::LeaseDenial::draining_)]; };
     tap::ok(renewed > 1000 && draining() > 10, "others are renewed, those in it are not");
-    const Index::Place place = cache.node.impl().partitions[0].locate(cache.node.key(on_it));
+    const Index::Place place = cache.node.impl().partitions[0].items().locate(cache.node.key(on_it));
     const Access seen{*place.slot, cache.node.impl().arena.header(place.ref).guard, cache.node.key(on_it).hash, 1};
     const uint64_t before = draining();
     tap::ok(cache.node.renew(seen, cache.now, UINT64_MAX).outcome == Renewal::Outcome::seen && draining() == before + 1,
@@ -242,14 +242,14 @@ void moves_with_what_was_counted() {
     std::string wanted, deleted;
     for (int i = 0; i < 60'000; i++) {
         const std::string key = named("s", i);
-        const Index::Place at = partition.locate(cache.node.key(key));
+        const Index::Place at = partition.items().locate(cache.node.key(key));
         if (at.slot == nullptr) continue;
         if (arena.leasable(at.ref)) {
             zone[key] = at.ref;
             continue;
         }
         deleted = std::exchange(wanted, key);  // of the same size
-        partition.access(at.ref, cache.now);  // so that those of the zone are the next to go
+        partition.order().access(at.ref, cache.now);  // so that those of the zone are the next to go
     }
     for (const auto& [key, ref] : zone)
         arena.read_counters()->words()[layout::counter_of(arena.offset(ref))] += 5;
@@ -259,7 +259,7 @@ void moves_with_what_was_counted() {
     tap::ok(cache.leased(wanted), "an item takes another one's place in the zone");
     int moved = 0;
     for (const auto& [key, ref] : zone) {
-        const Index::Place at = partition.locate(cache.node.key(key));
+        const Index::Place at = partition.items().locate(cache.node.key(key));
         if (at.slot == nullptr) fault("what made room is lost");
         if (at.slot == nullptr || at.ref == ref) continue;
         const Ref to = at.ref;

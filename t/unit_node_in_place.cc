@@ -209,7 +209,7 @@ void mutations_in_place() {
 void without_leases() {
     Cache cache(config_of(/* leases= */ false));
     cache.set("key", "old value");
-    const auto ref_of = [&] { return cache.partition().locate(cache.node.key("key")).ref; };
+    const auto ref_of = [&] { return cache.partition().items().locate(cache.node.key("key")).ref; };
     const node::Ref before = ref_of();
     const node::Stats stats = cache.node.stats(cache.now);
     cache.set("key", "new value");
@@ -251,15 +251,14 @@ void stopped_half_way() {
         Cache cache;
         const protocol::Grant first = cache.leased("key", "12345");
         Stopped stopped{&cache, {first.offset, 0}};
-        cache.partition().test_hook_argument = &stopped;
-        cache.partition().test_hook = look;
+        cache.partition().test_hook() = {look, &stopped};
         const Granted second = cache.set("key", std::string(size, 's'));  // in place, or outgrown
         if (second && second->offset != first.offset) stopped.offsets[1] = second->offset;
         cache.get("key");
         cache.now++;
         cache.store("key", "t", Mode::prepend);
         cache.set("key", "u");
-        cache.partition().test_hook = nullptr;
+        cache.partition().test_hook() = {};
     }
 }
 
@@ -316,11 +315,10 @@ void outgrown_and_back() {
     expect(again.has_value(), "and after a delete the key has a slot under its lease");
     expect_in_place(cache, small, again, "again", "the smallest dead slot that fits");
     Stopped stopped{&cache, {small.offset, large_at}};
-    cache.partition().test_hook_argument = &stopped;
-    cache.partition().test_hook = look;
+    cache.partition().test_hook() = {look, &stopped};
     cache.set("key", std::string(700, 'm'));
     cache.set("key", "n");
-    cache.partition().test_hook = nullptr;
+    cache.partition().test_hook() = {};
 }
 
 // Large items: two runs in turns while a lease runs.
@@ -333,10 +331,9 @@ void runs_in_turns() {
     const Granted second = cache.get("key");
     expect(second && second->offset != first.offset, "and is leased where it is");
     Stopped stopped{&cache, {first.offset, second ? second->offset : 0}};
-    cache.partition().test_hook_argument = &stopped;
-    cache.partition().test_hook = look;
+    cache.partition().test_hook() = {look, &stopped};
     expect_in_place(cache, first, cache.set("key", value + "2"), value + "2", "then back to the dead run");
-    cache.partition().test_hook = nullptr;
+    cache.partition().test_hook() = {};
 }
 
 // What a reader of a run of pages may look at gets another header at most.
@@ -493,7 +490,7 @@ void touched_past_the_first_end() {
     mapped.get("key", mapped.now + 100);
     mapped.now += 20;
     mapped.get("key");
-    const node::Ref ref = mapped.partition().locate(mapped.node.key("key")).ref;
+    const node::Ref ref = mapped.partition().items().locate(mapped.node.key("key")).ref;
     expect(mapped.node.impl().arena.header(ref).exptime == at_start + 100, "so does the get of an expiry time that has passed");
 }
 

@@ -55,7 +55,7 @@ struct Cache {
     }
     // The same, but that the node does not look at what is counted.
     bool stored(const std::string& key) {
-        return cache.impl().partitions[0].locate(cache.key(key)).slot != nullptr;
+        return cache.impl().partitions[0].items().locate(cache.key(key)).slot != nullptr;
     }
     std::string value_of(const std::string& key) {
         protocol::GetOp op;
@@ -73,7 +73,7 @@ struct Cache {
     }
     uint64_t offset_of(const std::string& key) {
         node::Node::Impl& impl = cache.impl();
-        return impl.arena.offset(impl.partitions[0].locate(cache.key(key)).ref);
+        return impl.arena.offset(impl.partitions[0].items().locate(cache.key(key)).ref);
     }
     // As a proxy's device does.
     void read(const std::string& key, uint64_t times = 1) { counter_at(offset_of(key)) += times; }

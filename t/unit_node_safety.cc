@@ -223,10 +223,10 @@ void replacement_stopped_halfway() {
     set(cache, "key", pattern('A'));
     protocol::Key key = cache.key("key");
     node::Partition& partition = cache.impl().partition(key.hash);
-    node::Ref old = partition.find(key, at_start).place.ref;
+    node::Ref old = partition.items().find(key, at_start).place.ref;
     Halfway halfway{&cache, cache.impl().arena.words(old)};
-    partition.test_hook_argument = &halfway;
-    partition.test_hook = [](void* argument) {
+    partition.test_hook().argument = &halfway;
+    partition.test_hook().call = [](void* argument) {
         auto& at = *static_cast<Halfway*>(argument);
         Read seen = read(*at.cache, "key");
         bool new_seen = seen.outcome == fabric::Outcome::hit && seen.value == pattern('B', 200);
@@ -244,7 +244,7 @@ void lengths_that_lie() {
     node::Node cache(small());
     set(cache, "key", pattern('A'));
     protocol::Key key = cache.key("key");
-    node::Ref ref = cache.impl().partition(key.hash).find(key, at_start).place.ref;
+    node::Ref ref = cache.impl().partition(key.hash).items().find(key, at_start).place.ref;
     layout::ItemHeader& header = cache.impl().arena.header(ref);
     const uint32_t length = header.value_len;
     for (uint32_t lie : {UINT32_MAX, UINT32_C(1) << 24, UINT32_C(1) << 21}) {

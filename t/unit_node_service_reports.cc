@@ -93,7 +93,7 @@ void by_the_rules() {
     for (int i = 0; i < 40'000 && !(in_zone && outside); i++) {
         const std::string key = "k" + std::to_string(i);
         proxy.ask(set_of(key, std::string(400, 'v')));
-        auto place = served.cache.impl().partitions[0].locate(served.cache.key(key));
+        auto place = served.cache.impl().partitions[0].items().locate(served.cache.key(key));
         const layout::ItemHeader& header = served.cache.impl().arena.header(place.ref);
         const auto record = item_access(hash_key(key, seed), arena + served.cache.impl().arena.offset(place.ref), 0,
                                         layout::Guard{header.guard}.generation(), 1);
@@ -381,7 +381,7 @@ void late_report() {
     clock_reads += 1;
     proxy.ask(set_of("one", "other"));
     const NodeSeconds set_at = clock_reads;
-    auto place = served.cache.impl().partitions[0].locate(served.cache.key("one"));
+    auto place = served.cache.impl().partitions[0].items().locate(served.cache.key("one"));
     const uint64_t arena = served.cache.view().header->arena_offset;
     const uint64_t offset = arena + served.cache.impl().arena.offset(place.ref);
     const uint64_t generation = layout::Guard{served.cache.impl().arena.header(place.ref).guard}.generation();

@@ -144,7 +144,7 @@ struct Cache {
         const protocol::GetReply reply = get(key);
         return reply.grant ? reply.grant->term_ms : 0;
     }
-    Ref ref(const std::string& key) { return node.impl().partitions[0].locate(node.key(key)).ref; }
+    Ref ref(const std::string& key) { return node.impl().partitions[0].items().locate(node.key(key)).ref; }
     Descriptor& descriptor(const std::string& key) { return node.impl().arena.descriptor(ref(key)); }
 
     Node node;
@@ -173,7 +173,7 @@ void popularity() {
 
     cache.set("r", "v");
     Partition& partition = cache.node.impl().partitions[0];
-    const Index::Place place = partition.locate(cache.node.key("r"));
+    const Index::Place place = partition.items().locate(cache.node.key("r"));
     std::vector<Access> seen(7, Access{*place.slot, words::load_relaxed(cache.node.impl().arena.words(place.ref)),
                                        cache.node.key("r").hash, 1});
     cache.node.record(seen, at_start);

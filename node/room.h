@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Room: finds a slot for a new item, and evicts items or empties pages for it.
+//
+// Owner: a Partition, under its lock. It empties pages of its own partition only; Node::Impl::reserve() empties those of others.
+//
+// A1  It tries in this order: a free slot of the class; a page of the pool; a reserved page; a free slot of the lease zone.
+//     Then: an expired item among the next to go; a page of a class with much older items; the policy's victim; any page.
+// A2  No item under a lease, held, or in a page that drains is evicted for room (S2, S8), nor is the item `keep`.
+#pragma once
+
+#include <cstdint>
+
+#include "fabric/region.h"
+#include "node/arena.h"
+#include "node/draining.h"
+#include "node/eviction_order.h"
+#include "node/items.h"
+#include "node/leases.h"
+#include "node/slots.h"
+
+namespace farcached::node {
+
+// Pages taken from the pool without any partition's lock, for the next allocate().
+struct Reservation {
+    uint64_t first = 0;
+    uint64_t pages = 0;  // 0: none
+    // Not to be evicted to make room: the item that the new one is made from.
+    uint64_t keep_first = 0, keep_pages = 0;
+
+    bool spares(uint64_t window_first, uint64_t window_pages) const {
+        return window_first + window_pages <= keep_first || keep_first + keep_pages <= window_first;
+    }
+};
+
+// The parts that Room uses; they outlive it.
+struct PartsOfRoom {
+    Slots& slots;
+    EvictionOrder& order;
+    Leases& leases;
+    Draining& draining;
+    Items& items;
+};
+
+class Room {
+  public:
+    void attach(fabric::Region& region, Arena& arena, bool evict, const PartsOfRoom& parts);
+
+    // A free slot for that many bytes. nil: the caller reserves `need_pages` (without this lock) and tries again; 0: no memory
+    // (-M).
+    Ref allocate(uint64_t bytes, NodeSeconds now, Ref keep, Reservation& reserved, uint64_t& need_pages);
+    bool evict_one(uint8_t size_class, NodeSeconds now, Ref keep);
+    bool may_go(Ref ref, NodeSeconds now) const {
+        return !leases_->runs(ref, now) && !draining_->drains(ref) && !held(*arena_, ref);
+    }
+    // Empties the drained pages that the class may have.
+    void settle_drains(uint8_t size_class, NodeSeconds now, Ref keep);
+    // Removes every item of a page of this partition; the page returns to the pool.
+    void empty_page(uint64_t page, Ref keep, NodeSeconds now);
+    // The same for another class's sake.
+    void move_out(uint64_t page, Ref keep, NodeSeconds now) {
+        empty_page(page, keep, now);
+        pages_moved_++;
+    }
+    // The loss if a page is emptied: share in use, weighted by recency, 0 to 1. For a page of a large item: times the item's
+    // pages, and `end` is behind its last page. Infinite: a slot is held.
+    double page_heat(uint64_t page, NodeSeconds now, uint64_t& end);
+    void add_stats(Stats& sum) const { sum.pages_moved += pages_moved_; }
+
+  private:
+    static constexpr uint32_t reclaim_tries = 4;
+    static constexpr uint64_t balance_every = 16;  // evictions between looks at the other classes
+
+    Ref allocate_run(uint64_t bytes, Reservation& reserved, uint64_t& need_pages);
+    bool reclaim_tail(uint8_t size_class, NodeSeconds now, Ref keep);
+    uint8_t coldest_class(uint8_t except, NodeSeconds now, uint32_t& age);
+    bool should_move_page(uint8_t to, NodeSeconds now);
+    bool move_page(uint8_t to, NodeSeconds now, Ref keep);
+
+    fabric::Region* region_ = nullptr;
+    Arena* arena_ = nullptr;
+    Slots* slots_ = nullptr;
+    EvictionOrder* order_ = nullptr;
+    Leases* leases_ = nullptr;
+    Draining* draining_ = nullptr;
+    Items* items_ = nullptr;
+    bool evict_ = true;
+    uint64_t pages_moved_ = 0;
+};
+
+}  // namespace farcached::node
