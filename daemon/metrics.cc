@@ -27,12 +27,12 @@ struct Grouped {
 };
 constexpr Grouped groups[] = {
     {"local_", "local_reads_unproven", "reason",
-     "lock-free reads of mapped memory that proved nothing, so that the locked path was asked"},
-    {"read_invalid_", "reads_invalid", "reason", "one-sided reads that were not believed, so that the node was asked"},
-    {"reads_failed_", "reads_failed", "reason", "READs that did not complete well"},
-    {"down_", "link_downs", "reason", "connections to a node that were given up"},
-    {"channel_end_", "link_channel_ends", "reason", "how connections to a node ended by themselves"},
-    {"frame_", "link_frame_errors", "reason", "what came from a node and was no frame"},
+     "inconclusive lock-free reads of mapped memory, repeated under the lock"},
+    {"read_invalid_", "reads_invalid", "reason", "invalid one-sided reads, repeated by RPC"},
+    {"reads_failed_", "reads_failed", "reason", "READs that failed"},
+    {"down_", "link_downs", "reason", "connections to a node that were lost"},
+    {"channel_end_", "link_channel_ends", "reason", "ends of channels to a node, by reason"},
+    {"frame_", "link_frame_errors", "reason", "invalid frames from a node"},
     {"lease_denied_", "node_lease_denied", "reason", "leases denied"},
     {"queue_", "node_queue_items", "queue", "items in each queue of the node's policy"},
 };
@@ -54,7 +54,7 @@ class Rows {
         for (const GetPath& path : get_paths)
             if (name == path.stat)
                 return out_.number(counter, "gets_by_path",
-                                   "GETs by how they were answered; two_sided: sent to their node, whatever it answered",
+                                   "GETs by path; two_sided: sent to their node, with any reply",
                                    value, with("path", path.path));
         for (const Grouped& group : groups)
             if (name.starts_with(group.prefix))
@@ -89,9 +89,9 @@ void write_process(MetricsText& out, const MetricsSource& source) {
     getrusage(RUSAGE_SELF, &usage);
     auto seconds = [](const timeval& time) { return double(time.tv_sec) + double(time.tv_usec) / 1e6; };
     out.number(gauge, "build_info", "1; its version is a label", 1, {{"version", source.version}});
-    out.real(counter, "process_cpu_seconds", "CPU time that the process has used, user and system",
+    out.real(counter, "process_cpu_seconds", "user and system CPU time of the process",
              seconds(usage.ru_utime) + seconds(usage.ru_stime));
-    out.real(gauge, "process_start_time_seconds", "when the process was started, in seconds since 1970",
+    out.real(gauge, "process_start_time_seconds", "start time of the process, in seconds since 1970",
              double(source.sample.started_unix + 2));
     out.number(gauge, "workers", "worker threads", source.sample.workers_running);
 }
@@ -99,31 +99,31 @@ void write_process(MetricsText& out, const MetricsSource& source) {
 void write_server(MetricsText& out, const MetricsSource& source) {
     const Sample& s = source.sample;
     Rows rows(out, "");
-    rows.plain(gauge, "connections", "connections of clients, watchers among them", s.server.curr_connections);
-    rows.plain(gauge, "connections_limit", "how many there may be (-c)", s.server.connections_max);
-    rows.plain(gauge, "accepting_connections", "0: over its limit, or out of descriptors, it accepts none for now",
+    rows.plain(gauge, "connections", "client connections, including watchers", s.server.curr_connections);
+    rows.plain(gauge, "connections_limit", "maximum of client connections (-c)", s.server.connections_max);
+    rows.plain(gauge, "accepting_connections", "0: accepting is suspended, at the limit of connections or out of descriptors",
                s.server.accepting_conns ? 1 : 0);
-    rows.plain(counter, "connections_accepted", "connections that were accepted", s.server.total_connections);
-    rows.plain(counter, "connections_rejected", "connections over the limit that were told so and closed",
+    rows.plain(counter, "connections_accepted", "connections accepted", s.server.total_connections);
+    rows.plain(counter, "connections_rejected", "connections over the limit, closed with an error",
                s.server.rejected_connections);
-    rows.plain(counter, "listen_disabled", "times that accepting was suspended", s.server.listen_disabled_num);
-    out.stat(counter, "listen_disabled_us", "how long accepting was suspended", s.server.time_in_listen_disabled_us);
+    rows.plain(counter, "listen_disabled", "times accepting was suspended", s.server.listen_disabled_num);
+    out.stat(counter, "listen_disabled_us", "time for which accepting was suspended", s.server.time_in_listen_disabled_us);
     rows.plain(gauge, "connection_structures", "sessions and listeners in memory", s.server.connection_structures);
-    rows.plain(gauge, "responses_under_way", "sessions with a reply that waits for its client to read",
+    rows.plain(gauge, "responses_under_way", "sessions with a reply waiting for the client to read",
                s.server.response_count);
-    rows.plain(gauge, "values_under_way", "sessions that wait for the rest of a value", s.server.read_buf_count);
+    rows.plain(gauge, "values_under_way", "sessions waiting for the rest of a value", s.server.read_buf_count);
     rows.plain(gauge, "buffer_bytes", "bytes of all clients' buffers", s.server.read_buf_bytes);
-    rows.plain(gauge, "buffer_bytes_max", "bytes that these may be (read_buf_mem_limit)", s.server.read_buf_bytes_max);
-    rows.plain(gauge, "reserved_descriptors", "descriptors that are not clients'", s.server.reserved_fds);
+    rows.plain(gauge, "buffer_bytes_max", "limit of these bytes (read_buf_mem_limit)", s.server.read_buf_bytes_max);
+    rows.plain(gauge, "reserved_descriptors", "descriptors not used for clients", s.server.reserved_fds);
     for (const auto& [reason, count] : s.close_reasons)
-        out.number(counter, "connections_closed", "connections of clients that ended, by why", count,
+        out.number(counter, "connections_closed", "client connections ended, by reason", count,
                    {{"reason", reason}});
-    rows.plain(counter, "watch_lines_written", "lines for `watch` that were written", s.watch.written);
-    rows.plain(counter, "watch_lines_dropped", "lines for `watch` that found no room and were dropped", s.watch.dropped);
-    rows.plain(counter, "watch_lines_sent", "lines that were sent to watchers", s.watch.sent);
-    rows.plain(counter, "watch_lines_skipped", "lines that a watcher missed because it did not read", s.watch.skipped);
-    rows.plain(gauge, "watchers", "connections that watch", s.watch.watchers);
-    rows.plain(counter, "log_lines_lost", "lines for stderr that it did not take", s.log_lines_lost);
+    rows.plain(counter, "watch_lines_written", "lines written for `watch`", s.watch.written);
+    rows.plain(counter, "watch_lines_dropped", "lines for `watch` dropped for lack of room", s.watch.dropped);
+    rows.plain(counter, "watch_lines_sent", "lines sent to watchers", s.watch.sent);
+    rows.plain(counter, "watch_lines_skipped", "lines skipped because a watcher did not read", s.watch.skipped);
+    rows.plain(gauge, "watchers", "connections of watchers", s.watch.watchers);
+    rows.plain(counter, "log_lines_lost", "lines for stderr that were lost", s.log_lines_lost);
 }
 
 void write_requests(MetricsText& out, const Sample& s) {
@@ -145,8 +145,8 @@ void write_latencies(MetricsText& out, const MetricsSource& source) {
             if (!can_be(Way(way), Verb(verb), source.nodes != nullptr)) continue;
             const LatencyTotals::One& one = source.sample.latency.of[way][verb];
             out.histogram("request_duration_seconds",
-                          "From when a worker had received a request to when its reply was written, by readings of the clock "
-                          "that requests received or answered together share; those whose node did not answer are not in it",
+                          "Time from receiving a request to writing its reply, by readings of the clock "
+                          "shared by requests received or answered together; without those whose node did not reply",
                           bounds, one.counts, double(one.sum_ns) / 1e9,
                           {{"op", verb_names[verb]}, {"path", way_names[way]}});
         }
@@ -161,21 +161,21 @@ void write_local(Rows& rows, const LocalTotals& local) {
 // The reasons for GETs without a one-sided read, and for denied pointers.
 void write_reasons(Rows& rows, const LinkTotals& link) {
     proxy::each_onesided_reason(link, [&](std::string_view name, std::string_view, uint64_t count) {
-        rows.reason("gets_not_one_sided", "GETs that went to their node and not by a one-sided read, by reason", name, count);
+        rows.reason("gets_not_one_sided", "GETs sent to their node instead of a one-sided read, by reason", name, count);
     });
     proxy::each_pointer_denial(link, [&](std::string_view name, std::string_view, uint64_t count) {
-        rows.reason("link_lease_denied", "replies without a remote pointer, by the bound that denied it",
+        rows.reason("link_lease_denied", "replies without a remote pointer, by the reason of the denial",
                     name.substr(std::string_view("denied_").size()), count);
     });
 }
 
 void write_link(Rows& rows, const NodeShown& shown, const NodeTotals& totals) {
-    rows.plain(gauge, "node_up", "1: some worker is connected to the node, and it is not drained",
+    rows.plain(gauge, "node_up", "1: at least one worker is connected to the node, and the node is not drained",
                shown.state == NodeState::up ? 1 : 0);
     rows.plain(gauge, "node_drained", "1: drained by the operator", shown.state == NodeState::drained ? 1 : 0);
-    rows.plain(gauge, "node_weight", "its share of the keys beside others'", shown.weight);
-    rows.plain(gauge, "node_links", "connections that there are to be, one for each worker", shown.links);
-    rows.plain(gauge, "node_links_up", "of them, those that are up", shown.links_up);
+    rows.plain(gauge, "node_weight", "its share of the keys, relative to the other nodes", shown.weight);
+    rows.plain(gauge, "node_links", "configured connections, one per worker", shown.links);
+    rows.plain(gauge, "node_links_up", "of these, those that are up", shown.links_up);
     write_local(rows, totals.local);
     const LinkTotals& link = totals.link;
 #define X(name, help) rows.stat(counter, #name, help, link.name);
@@ -251,8 +251,8 @@ void write_metrics(MetricsText& out, const MetricsSource& source) {
         write_local(rows, sample.local);
         write_node(out, name, sample.node, sample.node_classes, /* leases= */ false);
         write_classes(out, name, sample.node.classes);
-        rows.plain(counter, "crawler_passes", "searches for expired items that were begun", sample.crawler_passes);
-        rows.plain(gauge, "crawler_running", "1: one is under way", sample.crawler_running ? 1 : 0);
+        rows.plain(counter, "crawler_passes", "crawls for expired items started", sample.crawler_passes);
+        rows.plain(gauge, "crawler_running", "1: a crawl is running", sample.crawler_running ? 1 : 0);
         return;
     }
     for (const NodeTotals& node : sample.nodes) {
@@ -261,7 +261,7 @@ void write_metrics(MetricsText& out, const MetricsSource& source) {
         write_link(rows, shown, node);
         const bool answered = std::any_of(source.told.begin(), source.told.end(),
                                           [&](const NodeNumbers& one) { return one.name == shown.name; });
-        rows.plain(gauge, "node_told", "1: the node told of itself just now; else its node_ numbers are missing",
+        rows.plain(gauge, "node_told", "1: the node sent its statistics; otherwise its node_ metrics are missing",
                    answered ? 1 : 0);
     }
     for (const NodeNumbers& one : source.told) {

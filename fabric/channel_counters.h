@@ -10,19 +10,19 @@
 namespace farcached::fabric {
 
 //        name                  help
-#define CHANNEL_COUNTERS(X)                                                                    \
-    X(link_bytes_sent, "bytes of frames that went to the transport")                           \
-    X(link_bytes_received, "bytes of frames that came")                                        \
-    X(rdma_doorbells, "calls that handed SENDs, READs and atomics to a device")                \
-    X(rdma_sends, "SENDs over RDMA, those of nothing but credits included")                    \
-    X(rdma_send_bytes, "bytes in them")                                                        \
-    X(rdma_receives, "messages that came over RDMA")                                           \
-    X(rdma_receive_bytes, "bytes in them")                                                     \
-    X(rdma_reads, "READs over RDMA")                                                           \
-    X(rdma_read_bytes, "bytes that were asked for by them")                                    \
-    X(rdma_writes, "WRITEs over RDMA, into the container at the other end")                    \
-    X(rdma_write_bytes, "bytes in them")                                                       \
-    X(rdma_atomics, "FETCH_AND_ADDs over RDMA, of 8 bytes each: reads that were counted (access_tracking)")
+#define CHANNEL_COUNTERS(X)                                         \
+    X(link_bytes_sent, "bytes of frames sent")                      \
+    X(link_bytes_received, "bytes of frames received")              \
+    X(rdma_doorbells, "calls that posted SENDs, READs and atomics") \
+    X(rdma_sends, "RDMA SENDs, including those with credits only")  \
+    X(rdma_send_bytes, "bytes in them")                             \
+    X(rdma_receives, "messages received over RDMA")                 \
+    X(rdma_receive_bytes, "bytes in them")                          \
+    X(rdma_reads, "RDMA READs")                                     \
+    X(rdma_read_bytes, "bytes requested by them")                   \
+    X(rdma_writes, "RDMA WRITEs into the peer's container")         \
+    X(rdma_write_bytes, "bytes in them")                            \
+    X(rdma_atomics, "RDMA FETCH_AND_ADDs of 8 bytes, which count reads (access_tracking)")
 
 struct ChannelCounters {
 #define X(name, help) Counter name;

@@ -43,7 +43,7 @@ void lease_rows() {
 }
 
 void config_rows() {
-    heading("stats config: what is in use, and reloads of it");
+    heading("stats config: configuration in use, and its reloads");
 #define X(name, help) row(#name, help);
     CONFIG_STATS(X)
 #undef X
@@ -72,7 +72,7 @@ void farcached_rows() {
     LOCAL_GET_COUNTERS(X)
     heading("stats proxy: sessions and memory");
     OWN_STATS(X)
-    heading("stats proxy, with nodes: what was asked of them; and, of each, in stats nodes");
+    heading("stats proxy, with nodes: requests to them; and, of each, in stats nodes");
     LINK_COUNTERS(X)
     LINK_GAUGES(X)
     CHANNEL_COUNTERS(X)
@@ -80,7 +80,7 @@ void farcached_rows() {
     LEASE_DENIALS(X_DENIED)
 #undef X_DENIED
     onesided_rows();
-    heading("stats proxy, with nodes: why connections to them ended");
+    heading("stats proxy, with nodes: ends of connections to them, by reason");
 #define X_DOWN(name, help) row("down_" #name, help);
     LINK_DOWNS(X_DOWN)
 #undef X_DOWN
@@ -90,13 +90,13 @@ void farcached_rows() {
 #define X_ERROR(name, help) row("frame_" #name, help);
     FRAME_ERRORS(X_ERROR)
 #undef X_ERROR
-    heading("stats proxy, with nodes: what they told");
+    heading("stats proxy, with nodes: reported by them");
     NODES_OWN_STATS(X)
-    heading("stats proxy: why connections ended");
+    heading("stats proxy: ends of connections, by reason");
 #define X_END(name, text, help) row("close_" #name, help);
     SESSION_ENDS(X_END)
 #undef X_END
-    heading("stats: what workers count");
+    heading("stats: counters of workers");
     WORKER_COUNTERS(X)
     heading("stats slabs: per size class");
     CLASS_COUNTERS(X)
@@ -120,13 +120,13 @@ void farcached_rows() {
     HOT_KEYS_ROWS(X)
     heading("stats hotkeys: of each way, as way:name");
     HOT_KEYS_WAY_ROWS(X)
-    heading("stats hotkeys: of the 16 that come most on each way, as way:rank:name");
+    heading("stats hotkeys: the 16 most frequent keys of each way, as way:rank:name");
     HOT_KEY_ROWS(X)
     heading("stats route KEY");
     ROUTE_ROWS(X)
 #undef X
     row("next_1", ROUTE_NEXT_HELP);
-    heading("stats node NAME [GROUP]: what farnode(1) tells; its groups");
+    heading("stats node NAME [GROUP]: statistics of farnode(1); its groups");
     node_group_rows();
     config_rows();
 }
@@ -135,11 +135,11 @@ void farnode_rows() {
 #define X(name, help, ...) row(#name, help);
     heading("Groups");
     NODE_STAT_GROUPS(X)
-    heading("general: what connections asked for");
+    heading("general: requests of connections");
     SERVICE_COUNTERS(X)
 #undef X
 #define X(name, value, help) row(#name, help);
-    heading("general: who it is");
+    heading("general: identity");
     NODE_IDENTITY(X)
     heading("leases: their terms");
     NODE_LEASE_TERMS(X)
@@ -156,7 +156,7 @@ void farnode_rows() {
     heading("classes");
     NODE_CLASS_STATS(X)
 #undef X
-    heading("connections: why they ended");
+    heading("connections: ends, by reason");
 #define X(name, help) row("end_" #name, help);
     SERVICE_ENDS(X)
 #undef X

@@ -59,7 +59,7 @@ void NodeStats::append_metrics(NodeSeconds now, MetricsText& out) const {
     const LeaseConfig& config = node_.config().lease;
     out.number(Kind::gauge, "info", "1; the node's name and its policy are labels", 1,
                {{"node", name_}, {"policy", name_of(node_.config().policy)}});
-    out.number(Kind::gauge, "uptime_seconds", "for how long it has served", seconds_since(started_, now));
+    out.number(Kind::gauge, "uptime_seconds", "time since the node began to serve", seconds_since(started_, now));
     out.number(Kind::gauge, "lease_enabled", "1: leases are granted", config.enabled ? 1 : 0);
 #define X(name, kind, value, help) put(out, kind_of(StatKind::kind), #name, help, uint64_t(value));
     NODE_STATS(X)
@@ -93,10 +93,10 @@ void NodeStats::append_metrics(NodeSeconds now, MetricsText& out) const {
     constexpr std::string_view refusals[] = {REFUSALS(X)};
     constexpr std::string_view frame_errors[] = {FRAME_ERRORS(X)};
 #undef X
-    reasons("connections_ended", "connections that ended, by why", ends, &ServiceCounters::ends);
-    reasons("channel_ends", "how connections ended by themselves", channel_ends, &ServiceCounters::channel_ends);
-    reasons("greetings_refused", "greetings that were refused, by why", refusals, &ServiceCounters::refusals);
-    reasons("frame_errors", "what came and was no frame, by why", frame_errors, &ServiceCounters::frame_errors);
+    reasons("connections_ended", "connections ended, by reason", ends, &ServiceCounters::ends);
+    reasons("channel_ends", "ends of channels, by reason", channel_ends, &ServiceCounters::channel_ends);
+    reasons("greetings_refused", "greetings refused, by reason", refusals, &ServiceCounters::refusals);
+    reasons("frame_errors", "invalid frames, by reason", frame_errors, &ServiceCounters::frame_errors);
     put_classes(out, s);
 }
 

@@ -18,12 +18,12 @@ namespace farcached::node {
 class Node;
 
 //        name         help
-#define NODE_STAT_GROUPS(X)                                                                \
-    X(general, "also asked for by no name: who it is, its items and memory, what was asked") \
-    X(leases, "leases granted and denied, and the memory that waits for them")             \
-    X(classes, "each size class that has pages, or counted something while it had")        \
-    X(all, "general, then classes: what a proxy answers memcached's statistics from")      \
-    X(connections, "what connections ended of")
+#define NODE_STAT_GROUPS(X)                                                     \
+    X(general, "default group: identity, items, memory and requests")           \
+    X(leases, "leases granted and denied, and memory waiting for their ends")   \
+    X(classes, "each size class with pages or counts")                          \
+    X(all, "general and classes: the source of a proxy's memcached statistics") \
+    X(connections, "ends of connections, by reason")
 
 class NodeStats {
   public:

@@ -22,15 +22,15 @@
 namespace farcached::process {
 
 //        name                 help
-#define CONFIG_STATS(X)                                                                                     \
-    X(config_file, "the file of --config, or else of --memcached-conf; empty: there is none")               \
-    X(config_age, "seconds since what is in use was read")                                                  \
-    X(config_reloads, "reloads that succeeded")                                                             \
-    X(config_reload_failures, "reloads that were refused, and changed nothing; or found no memory")         \
-    X(config_last_result, "of the last reload: ok or failed; none: there was none")                         \
-    X(config_last_error, "why the last that failed did: the first reason, and how many more")               \
-    X(config_changed, "keys that the last successful reload changed")                                       \
-    X(config_needs_restart, "keys that the file says otherwise than what runs, until a restart")
+#define CONFIG_STATS(X)                                                                               \
+    X(config_file, "the file of --config, or else of --memcached-conf; empty: none")                  \
+    X(config_age, "seconds since the settings in use were read")                                      \
+    X(config_reloads, "reloads that succeeded")                                                       \
+    X(config_reload_failures, "reloads refused, without any change, or failed for lack of memory")    \
+    X(config_last_result, "result of the last reload: ok or failed; none: no reload yet")             \
+    X(config_last_error, "errors of the last failed reload: the first one, and the number of others") \
+    X(config_changed, "keys changed by the last successful reload")                                   \
+    X(config_needs_restart, "keys whose value in the file needs a restart")
 
 class Reloader {
   public:

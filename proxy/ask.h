@@ -18,12 +18,12 @@
 namespace farcached::proxy {
 
 //        name          help
-#define ASK_FAILURES(X)                                                                 \
-    X(node_down, "the node is down, or went down before it answered")                   \
-    X(timed_out, "the answer did not come in time")                                     \
-    X(refused, "the node refused to execute the request")                               \
-    X(bad_reply, "the node's answer was none that can be")                              \
-    X(no_memory, "there was no memory for the value")
+#define ASK_FAILURES(X)                                               \
+    X(node_down, "the node is down, or went down before it answered") \
+    X(timed_out, "the reply timed out")                               \
+    X(refused, "the node refused to execute the request")             \
+    X(bad_reply, "the node's reply was invalid")                      \
+    X(no_memory, "out of memory for the value")
 
 enum class AskFailure : uint8_t {
 #define X(name, help) name,

@@ -21,14 +21,14 @@
 namespace farcached::proxy {
 
 //        name                   help
-#define LOCAL_GET_COUNTERS(X)                                                                     \
-    X(local_hits, "GETs answered by a lock-free read of the local region")                        \
-    X(local_not_found, "lock-free probes that found nothing and asked under the lock")            \
-    X(local_guard_dead, "lock-free reads that met an item already replaced or deleted")           \
-    X(local_moved, "lock-free reads whose slot, guard, page or flush epoch changed under them")   \
-    X(local_expired, "lock-free reads that met a passed expiry time")                             \
-    X(local_flushed, "lock-free reads that met an item older than the last flush or a sweep under way") \
-    X(local_tokens, "mg reads that met a stale or win state")                                     \
+#define LOCAL_GET_COUNTERS(X)                                                                   \
+    X(local_hits, "GETs answered by a lock-free read of the local region")                      \
+    X(local_not_found, "lock-free lookups that missed and were repeated under the lock")        \
+    X(local_guard_dead, "lock-free reads of an item already replaced or deleted")               \
+    X(local_moved, "lock-free reads whose slot, guard, page or flush epoch changed under them") \
+    X(local_expired, "lock-free reads of an expired item")                                      \
+    X(local_flushed, "lock-free reads of an item older than the last flush or a running sweep") \
+    X(local_tokens, "mg reads of an item with a stale or win state")                            \
     X(local_bounds, "lock-free reads refused because a length or offset was out of bounds")
 
 struct LocalGetCounters {

@@ -17,18 +17,18 @@
 namespace farcached::proxy {
 
 //        name         counters of `c`                                           help
-#define ONESIDED_REASONS(X)                                                                          \
-    X(no_pointer, c.pointer_misses, "the key had no remote pointer")                                 \
-    X(lease_over, c.pointer_expired + c.read_invalid_lease, "the lease was over, before the read or after it") \
-    X(dead, c.read_invalid_dead, "the item was dead: deleted, moved, or being overwritten")          \
-    X(grown, c.read_invalid_grown, "the item had outgrown the bytes that were read")                 \
-    X(torn, c.read_invalid_crc, "the check did not match: the item changed during the read")         \
-    X(expired, c.read_invalid_expired + c.read_invalid_flushed, "the item's expiry time had come, or a flush") \
-    X(place, c.read_invalid_generation + c.read_invalid_key + c.read_invalid_length,                 \
-      "the pointer led to an older generation, a foreign key or impossible bounds")                  \
-    X(order, c.pointer_bypassed, "its session has a mutation of the key under way")                  \
-    X(transport, c.read_failed + c.read_unposted, "the transport failed, or had no room for the read") \
-    X(tokens, c.read_tokens, "the item was stale, or a recache token of it was out")                 \
+#define ONESIDED_REASONS(X)                                                                                    \
+    X(no_pointer, c.pointer_misses, "the key had no remote pointer")                                           \
+    X(lease_over, c.pointer_expired + c.read_invalid_lease, "the lease had expired before or during the read") \
+    X(dead, c.read_invalid_dead, "the item was dead: deleted, moved, or being overwritten")                    \
+    X(grown, c.read_invalid_grown, "the item was longer than the bytes read")                                  \
+    X(torn, c.read_invalid_crc, "the check did not match: the item changed during the read")                   \
+    X(expired, c.read_invalid_expired + c.read_invalid_flushed, "the item had expired or was flushed")         \
+    X(place, c.read_invalid_generation + c.read_invalid_key + c.read_invalid_length,                           \
+      "the pointer led to an older generation, a foreign key or impossible bounds")                            \
+    X(order, c.pointer_bypassed, "its session has a mutation of the key in flight")                            \
+    X(transport, c.read_failed + c.read_unposted, "the transport failed, or too many reads were in flight")    \
+    X(tokens, c.read_tokens, "the item was stale, or its recache token was issued")                            \
     X(index, c.index_not_found, "the index did not lead to the key")
 
 // ---- `c`: the counters of one link or of several, by their names in LINK_COUNTERS -----------------------
