@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# What contrib/try and contrib/check share: progress, packages, one out-of-tree build. Sourced by bash.
+# Shared by contrib/try and contrib/check: progress, packages, one out-of-tree build. Sourced by bash.
 
 export DEBIAN_FRONTEND=noninteractive
 
-# What a build needs. `command=package`: the package is wanted only if the command is not there.
+# Packages for a build. `command=package`: the package is wanted only if the command is not there.
 build_packages=(
     g++=g++ make=make autoreconf=autoconf automake=automake pkg-config=pkg-config
     libevent-dev libibverbs-dev librdmacm-dev libmemcached-dev libhashkit-dev libjemalloc-dev
@@ -54,13 +54,13 @@ missing_packages() {
 # install_missing <command=package | package>...: apt-get, for what is not there and nothing else.
 install_missing() {
     if ! command -v apt-get >/dev/null 2>&1; then
-        say "  no apt-get here: going on with what is installed (configure names what is missing)"
+        say "  no apt-get: using the installed packages (configure names missing ones)"
         return 0
     fi
     local missing
     mapfile -t missing < <(missing_packages "$@")
     if [ "${#missing[@]}" -eq 0 ]; then
-        say "  all packages are there"
+        say "  all packages are installed"
         return 0
     fi
     say "  installing: ${missing[*]}"
@@ -70,7 +70,7 @@ install_missing() {
     fi
     keep_services_quiet "${missing[@]}"
     local apt=(apt-get -q -o Dpkg::Use-Pty=0 -o DPkg::Lock::Timeout=300 -o Acquire::Retries=3)
-    as_root "${apt[@]}" update || say "  apt-get update failed: trying with the lists that are there"
+    as_root "${apt[@]}" update || say "  apt-get update failed: using the existing package lists"
     local package unknown=()
     for package in "${missing[@]}"; do
         case $(LC_ALL=C apt-cache policy "$package") in
