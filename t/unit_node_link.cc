@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The connection between one worker and one node: greeting and refusals, every operation, values in pieces both ways,
-// timeouts, back-pressure, reconnecting. What nodes may do wrong is in t/unit_node_link_ends.cc, one-sided reads in
+// timeouts, back-pressure, reconnecting. Faults of nodes are in t/unit_node_link_ends.cc, one-sided reads in
 // t/unit_node_link_reads.cc.
 #include <string>
 
@@ -166,7 +166,7 @@ void operations() {
     tap::ok(once, "each was answered once");
 }
 
-// What a node of before version 3 is not asked.
+// Requests that a node before version 3 does not know.
 void deletes_by_prefix() {
     World world;
     world.start();
@@ -251,7 +251,7 @@ void pieces() {
     tap::ok(!order.at(2).failed && !order.at(3).failed, "and stored");
     tap::ok(world.fetch("large") == large, "whole");
 
-    // What could overtake a value in pieces waits.
+    // Requests that could overtake a value in pieces wait.
     world.set(4, "large", std::string(50'000, 'n'));
     tap::ok(world.get(5, "large") == SubmitResult::ordered, "a get of its key waits");
     tap::ok(world.set(5, "large", "x") == SubmitResult::ordered, "a set too");
@@ -283,7 +283,7 @@ void lent_values() {
     tap::is(world.counters().values_unlent.get(), 1u, "which is counted");
     world.node.reads_lent = true;
 
-    // Two buffers of 256 KiB are all there are.
+    // There are only two buffers of 256 KiB.
     world.node.hold_lent = true;
     world.node.lents.clear();
     for (uint64_t i = 1; i <= 3; i++) world.set(i, "k" + std::to_string(i), large);
@@ -352,7 +352,7 @@ void timeouts() {
     tap::is(owner.use_count(), 1, "the value too");
     tap::is(world.fetch("k3"), "v", "the late set was carried out, once");
 
-    // A value that is still being sent is given up.
+    // A value being sent is abandoned.
     world.wire->takes_bytes = 1;
     world.set(4, "large", std::string(500'000, 'v'), 50 * ms);
     world.link->flush(world.now_ns);
@@ -396,7 +396,7 @@ void silence() {
     tap::ok(!world.link->up(), "without a sign it does not");
 }
 
-// Half a frame is shown again and again by a channel that has nothing more.
+// A channel without more bytes presents the same half frame again.
 void silence_in_a_frame() {
     const proxy::LinkConfig config = link_config();
     World world(config, false);
@@ -483,7 +483,7 @@ void out_of_order() {
     for (uint64_t i = 0; i < 50; i++)
         right = right && world.sink[i].times == 1 && world.sink[i].value == "v" + std::to_string(i);
     tap::ok(right, "replies in any order find their requests");
-    // Who is told may ask at once.
+    // The callback may send a request at once.
     int chain = 0;
     world.sink.then = [&](uint64_t cookie) {
         if (chain++ < 20) world.get(cookie + 1, "k1");
@@ -518,7 +518,7 @@ void goodbye() {
     tap::ok(world.link->up(), "and tried again");
 }
 
-// A node whose sentence is the reason's own is not quoted twice.
+// A node's text that equals the reason is printed once.
 void goodbye_in_the_reason_s_words() {
     World world(link_config(), false);
     world.start();
