@@ -67,13 +67,13 @@ void Batch::check_value(const Request& request, const Piece& piece, Failures& fa
     uint64_t number = keys_[request.first_key];
     if (piece.has_key) {
         if (!writer_.key_number(piece.key, number))
-            return failures.note(&Failures::wrong_values, "a key that was not asked for",
+            return failures.note(&Failures::wrong_values, "a key that was not requested",
                                  piece.key);
         const uint32_t passed_over = key_next_;
         while (key_next_ < request.keys && keys_[request.first_key + key_next_] != number)
             key_next_++;
         if (key_next_ == request.keys)
-            return failures.note(&Failures::wrong_values, "a key that was not asked for",
+            return failures.note(&Failures::wrong_values, "a key that was not requested",
                                  piece.key);
         const auto keys = keys_.begin() + request.first_key;
         missed_.insert(missed_.end(), keys + passed_over, keys + key_next_);
@@ -96,7 +96,7 @@ Batch::Step Batch::step(std::string_view input, Failures& failures) {
         return step;
     }
     if (piece.kind == Piece::Kind::broken) {
-        failures.note(&Failures::broken, "not the protocol", piece.value);
+        failures.note(&Failures::broken, "a protocol error", piece.value);
         step.broken = true;
         return step;
     }

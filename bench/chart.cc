@@ -24,7 +24,7 @@ std::string find_script(const char* script) {
 void draw_charts(const char* command, const char* script, const std::string& given, const std::string& folder) {
     const std::string path = given.empty() ? find_script(script) : given;
     if (path.empty()) {
-        std::fprintf(stderr, "farbench %s: no charts; bench/%s %s draws them\n", command, script, folder.c_str());
+        std::fprintf(stderr, "farbench %s: no charts; draw them by bench/%s %s\n", command, script, folder.c_str());
         return;
     }
     const pid_t pid = fork();
@@ -34,7 +34,7 @@ void draw_charts(const char* command, const char* script, const std::string& giv
     }
     int status = 0;
     if (pid < 0 || waitpid(pid, &status, 0) != pid || status != 0)
-        std::fprintf(stderr, "farbench %s: no charts; what python3 says is above\n", command);
+        std::fprintf(stderr, "farbench %s: no charts; see the output of python3 above\n", command);
 }
 
 }  // namespace farcached::bench

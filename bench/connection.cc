@@ -47,7 +47,7 @@ int connect_within(int fd, const sockaddr* address, socklen_t bytes, double wait
 int connect_unix(const std::string& path, double wait_s) {
     sockaddr_un address{};
     address.sun_family = AF_UNIX;
-    if (path.size() >= sizeof address.sun_path) fail(path, "the path is too long for a socket");
+    if (path.size() >= sizeof address.sun_path) fail(path, "the path is too long for a Unix socket");
     std::memcpy(address.sun_path, path.c_str(), path.size() + 1);
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (fd < 0) fail(path, std::strerror(errno));

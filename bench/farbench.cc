@@ -62,21 +62,21 @@ std::vector<Command> commands() {
         {"load", "", "Load on a memcached server, in a closed loop or at a rate: throughput, latency, hit ratio, server CPU.",
          texts(load_options()), load_command},
         {"compare", "",
-         "farcached beside its peers, the same load on one after the other, round by round: throughput, latency, server CPU of\n"
-         "front and back, memory. Whoever is found takes part. Needs python3.",
+         "farcached and its peers under the same load, one after the other in rounds: throughput, latency, server CPU of\n"
+         "front and back, memory. Installed peers are included. Needs python3.",
          texts(compare_options()), compare_command},
-        {"floor", "", "A server that stores nothing: the least that a server with epoll, recv() and send() does.",
+        {"floor", "", "A server without storage: the lower bound of a server with epoll, recv() and send().",
          texts(floor_options()), floor_command},
         {"transport", "[ADDRESS]...",
-         "The ways to a farnode side by side: TCP, two-sided and one-sided RDMA, with and without metadata atomics.\n"
+         "Comparison of transports to a farnode: TCP, two-sided and one-sided RDMA, with and without metadata atomics.\n"
          "ADDRESS: tcp:HOST:PORT, verbs:HOST:PORT, shm:PATH; or --spawn.",
          texts(transport_options()), transport_command},
         {"hitratio", "",
-         "What eviction and lease policies find, by workload and size of the cache: the node's own code in virtual time. Of all\n"
-         "GETs, and of those that a one-sided read answers.",
+         "Hit ratios of eviction and lease policies by workload and cache size: the node's own code in virtual time. Of all\n"
+         "GETs, and of one-sided GETs.",
          texts(hitratio_options()), hitratio_command},
         {"reports", "[ADDRESS]...",
-         "What it takes to tell a farnode of accesses: written into its container, or sent in frames. ADDRESS: as of transport.",
+         "Cost of access reports to a farnode: written into its container, or sent in frames. ADDRESS: as of transport.",
          texts(reports_options()), reports_command},
     };
 }
@@ -151,7 +151,7 @@ int print_help() {
         }
     }
     std::printf(
-        "\nIn brackets: the value unless given. An option may be written --name=value, too.\n");
+        "\nIn brackets: the default. Options may also be written as --name=value.\n");
     return exit_good;
 }
 
@@ -169,9 +169,9 @@ int run(std::span<char* const> arguments) {
     for (const char* help : {"--help", "-h", "help"})
         if (std::strcmp(name, help) == 0) return print_help();
     if (arguments.empty())
-        std::fprintf(stderr, "farbench: say which command.\nTry farbench --help.\n");
+        std::fprintf(stderr, "farbench: no command given.\nTry farbench --help.\n");
     else
-        std::fprintf(stderr, "farbench: there is no command \"%s\".\nTry farbench --help.\n", name);
+        std::fprintf(stderr, "farbench: unknown command \"%s\".\nTry farbench --help.\n", name);
     return exit_usage;
 }
 

@@ -45,12 +45,12 @@ const OptionOf<F> table[] = {
          f.host = t;
          return nullptr;
      }},
-    {{"port", "PORT", "0", "to listen at; 0: one that the kernel chooses"},
+    {{"port", "PORT", "0", "port to listen on; 0: chosen by the kernel"},
      [](F& f, S& t) { return to_number<uint16_t>(t, 0, UINT16_MAX, f.port); }},
-    {{"threads", "N", "2", "that serve"}, [](F& f, S& t) { return to_number<uint32_t>(t, 1, threads_max, f.threads); }},
-    {{"value-bytes", "N", "64", "length of the value that every get is answered with"},
+    {{"threads", "N", "2", "number of threads"}, [](F& f, S& t) { return to_number<uint32_t>(t, 1, threads_max, f.threads); }},
+    {{"value-bytes", "N", "64", "length of the value of every reply to a get"},
      [](F& f, S& t) { return to_number<uint32_t>(t, 0, value_bytes_max, f.value_bytes); }},
-    {{"port-file", "FILE", nullptr, "write the port there, as memcached does with MEMCACHED_PORT_FILENAME"},
+    {{"port-file", "FILE", nullptr, "file to write the port to, like memcached's MEMCACHED_PORT_FILENAME"},
      [](F& f, S& t) -> const char* {
          f.port_file = t;
          return nullptr;
@@ -140,7 +140,7 @@ fabric::Descriptor listen_at(const FloorOptions& options, uint16_t& port) {
     address.sin_port = htons(options.port);
     if (inet_pton(AF_INET, options.host.c_str(), &address.sin_addr) != 1) {
         errno = EINVAL;
-        fail("--host is no IPv4 address");
+        fail("--host is not an IPv4 address");
     }
     fabric::Descriptor listener(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
     if (!listener) fail("socket");
@@ -220,7 +220,7 @@ bool CannedReplies::answer_one(std::string_view line, std::string_view behind, s
 int floor_command(std::span<char* const> arguments) {
     FloorOptions options;
     const std::string wrong = read_options<FloorOptions>(
-        floor_options(), arguments, options, [](const std::string& text) { return "there is no option " + text; });
+        floor_options(), arguments, options, [](const std::string& text) { return "unknown option " + text; });
     if (!wrong.empty()) {
         std::fprintf(stderr, "farbench floor: %s\nTry farbench --help.\n", wrong.c_str());
         return exit_usage;

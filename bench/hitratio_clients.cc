@@ -114,7 +114,7 @@ class Clients {
             const uint64_t next = at_ < end ? due_ns(at_) : now + wait_ns_max;
             now = now_ns();
             wait(next > now ? std::min(next - now, wait_ns_max) : 0);
-            if (busy_ > 0 && now_ns() - last_reply_ns_ > stall_ns) throw std::runtime_error("no more replies come");
+            if (busy_ > 0 && now_ns() - last_reply_ns_ > stall_ns) throw std::runtime_error("no more replies");
             if (busy_ == 0) last_reply_ns_ = now_ns();
         }
         return true;
@@ -173,12 +173,12 @@ class Clients {
         last_reply_ns_ = at_ns;
         while (!connection.batch.done()) {
             const Batch::Step step = connection.batch.step(connection.input(), failures_);
-            if (step.broken) throw std::runtime_error("a server does not speak the protocol: " + failures_.first);
+            if (step.broken) throw std::runtime_error("protocol error of a server: " + failures_.first);
             if (step.wanted > 0) return connection.expect(step.wanted);
             connection.consumed(step.bytes);
             if (step.answered) answered(client, step.answer, at_ns - connection.sent_at_ns);
         }
-        if (!connection.input().empty()) throw std::runtime_error("a server sent more than was asked for");
+        if (!connection.input().empty()) throw std::runtime_error("a server sent more than was requested");
         if (!client.busy && !client.waiting.empty()) begin(client);
     }
 

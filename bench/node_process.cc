@@ -102,7 +102,7 @@ void NodeProcess::wait_for_ports() {
         int status = 0;
         if (waitpid(pid_, &status, WNOHANG) == pid_) {
             pid_ = -1;
-            throw std::runtime_error("farnode did not start; what it says is above");
+            throw std::runtime_error("farnode did not start; see its output above");
         }
         std::ifstream file(folder_ + "/ports");  // the file appears complete
         size_t known = 0;
@@ -150,7 +150,7 @@ std::string rdma_address() {
         inet_ntop(AF_INET, &reinterpret_cast<const sockaddr_in*>(one->ifa_addr)->sin_addr, text, sizeof text);
         return text;
     }
-    throw std::runtime_error("no address of this host is an RDMA device's: name one with --verbs-address, or see rdma link");
+    throw std::runtime_error("no address of this host belongs to an RDMA device: set --verbs-address, or see rdma link");
 }
 
 }  // namespace farcached::bench

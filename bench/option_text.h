@@ -63,7 +63,7 @@ std::string read_options(std::span<const OptionOf<Options>> table, std::span<cha
         const OptionOf<Options>* option = nullptr;
         for (const OptionOf<Options>& one : table)
             if (name == one.name) option = &one;
-        if (option == nullptr) return "there is no option " + std::string(argument.substr(0, equals));
+        if (option == nullptr) return "unknown option " + std::string(argument.substr(0, equals));
         std::string text;
         if (equals != argument.npos) {
             if (option->value == nullptr) return "--" + std::string(option->name) + " takes no value";

@@ -47,7 +47,7 @@ std::vector<ReportPoint> points_of(const ReportsOptions& options, const Node& no
     std::vector<ReportPoint> points;
     for (const ReportWay* way : options.ways) {
         if (node.reached(way->via) == nullptr) {
-            std::fprintf(stderr, "farbench reports: %s is left out: the node has no address for it\n", way->name);
+            std::fprintf(stderr, "farbench reports: %s is skipped: the node has no address for it\n", way->name);
             continue;
         }
         for (const uint32_t bytes : options.bytes) points.push_back({way, bytes, {}});
@@ -116,7 +116,7 @@ int reports_command(std::span<char* const> arguments) {
     if (options.start.via != Via::none) started = std::make_unique<NodeProcess>(options.start, std::vector<std::string>());
     const Node node = node_of(options, started.get());
     std::vector<ReportPoint> points = points_of(options, node);
-    if (points.empty()) throw std::runtime_error("there is nothing to measure");
+    if (points.empty()) throw std::runtime_error("nothing to measure");
     measure(options, node, points);
     std::erase_if(points, [](const ReportPoint& one) { return one.trials.empty(); });
     std::fputs(reports_text(options, points).c_str(), stdout);

@@ -39,9 +39,9 @@ ReportsClient::~ReportsClient() = default;
 void ReportsClient::connect(bool write) {
     wait_until([&] { return greeted_; });
     if (interrupted_.load()) return;
-    if (limits_.version < protocol::version_with_in_place) throw std::runtime_error("the node does not take reports");
+    if (limits_.version < protocol::version_with_in_place) throw std::runtime_error("the node does not accept reports");
     if (write && !channel_->has_container())
-        throw std::runtime_error("there are no containers on " + channel_->describe());
+        throw std::runtime_error("no containers on " + channel_->describe());
     write_ = write;
 }
 
@@ -68,20 +68,20 @@ void ReportsClient::take(const protocol::Frame& frame) {
     protocol::Welcome welcome;
     switch (frame.kind) {
         case FrameKind::welcome:
-            if (protocol::parse_welcome(frame, welcome) != protocol::FrameError::none) trouble_ = "a welcome that is none";
+            if (protocol::parse_welcome(frame, welcome) != protocol::FrameError::none) trouble_ = "an invalid welcome";
             limits_ = protocol::agreed_limits(welcome, protocol::Sender::node);
             greeted_ = true;
             return;
         case FrameKind::reported: return answered(frame);
         case FrameKind::ping: return protocol::append_pong(channel_->out(), frame.sequence, {});
-        default: trouble_ = "the node said " + std::string(protocol::frame_kind_name(frame.kind));
+        default: trouble_ = "the node replied " + std::string(protocol::frame_kind_name(frame.kind));
     }
 }
 
 void ReportsClient::answered(const protocol::Frame& frame) {
     answered_ns_ = boottime_ns();
     if (frame.sequence != number_ || protocol::parse_reported(frame, left_us_) != protocol::FrameError::none)
-        trouble_ = "an answer to another report";
+        trouble_ = "a reply to another report";
     answered_ = frame.sequence;
 }
 
@@ -145,7 +145,7 @@ void ReportsClient::wait_until(Until&& until) {
         if (trouble_.empty() && spin_) (void)channel_->linger();
         if (trouble_.empty()) channel_->ready();
         if (interrupted_.load(std::memory_order_relaxed)) return;
-        if (trouble_.empty() && boottime_ns() > late_ns) trouble_ = "no answer";
+        if (trouble_.empty() && boottime_ns() > late_ns) trouble_ = "no reply";
         if (!trouble_.empty()) throw std::runtime_error(channel_->describe() + ": " + trouble_);
     }
 }

@@ -22,7 +22,7 @@ const char* to_text(std::string& to, S& text) {
 
 template <class One>
 const char* keep(std::vector<One>& list, One one) {
-    if (std::find(list.begin(), list.end(), one) != list.end()) return "names one twice";
+    if (std::find(list.begin(), list.end(), one) != list.end()) return "has a word twice";
     list.push_back(one);
     return nullptr;
 }
@@ -32,7 +32,7 @@ const char* to_ways(R& r, S& text) {
     return each_part(text, [&](std::string_view part) -> const char* {
         for (const ReportWay& way : report_ways)
             if (part == way.name) return keep(r.ways, &way);
-        return "names one that is none of tcp, shm-send, shm-write, verbs-send, verbs-write";
+        return "has a word other than tcp, shm-send, shm-write, verbs-send, verbs-write";
     });
 }
 
@@ -50,40 +50,41 @@ const char* to_start(R& r, S& text) {
         r.start.via = via;
         if (text == via_names[size_t(via)]) return nullptr;
     }
-    return "is none of shm, tcp, verbs";
+    return "is not one of shm, tcp, verbs";
 }
 
 const char* to_wait(R& r, S& text) {
     r.spin = text == "spin";
-    return r.spin || text == "sleep" ? nullptr : "is neither spin nor sleep";
+    return r.spin || text == "sleep" ? nullptr : "is not spin or sleep";
 }
 
 const OptionOf<R> table[] = {
     {{"spawn", "HOW", nullptr, "start a farnode for it: shm, tcp, or verbs (and tcp)"}, to_start},
-    {{"verbs-address", "ADDR", nullptr, "with --spawn verbs: an RDMA device's; the first that is found unless given"},
+    {{"verbs-address", "ADDR", nullptr, "with --spawn verbs: address of an RDMA device; default: the first one"},
      [](R& r, S& s) { return to_text(r.start.host, s); }},
-    {{"farnode", "PATH", nullptr, "the farnode that is started; that beside farbench, or on PATH, unless given"},
+    {{"farnode", "PATH", nullptr, "path of farnode; default: in farbench's folder, or on PATH"},
      [](R& r, S& s) { return to_text(r.start.program, s); }},
-    {{"node-pid", "PID", nullptr, "the CPU time of this process is the node's"},
+    {{"node-pid", "PID", nullptr, "process id of the node, for its CPU time"},
      [](R& r, S& s) { return to_number<int>(s, 1, 1 << 30, r.node_pid); }},
-    {{"ways", "LIST", "tcp,shm-send,shm-write,verbs-send,verbs-write", "which, in this order: in frames, or in containers"},
+    {{"ways", "LIST", "tcp,shm-send,shm-write,verbs-send,verbs-write", "transports in this order: in frames, or in containers"},
      to_ways},
     {{"bytes", "LIST", "1024,2048,4096,8192", "lengths of reports"}, to_bytes},
-    {{"reports", "N", "20000", "measured at each point, one after the other"},
+    {{"reports", "N", "20000", "reports measured at each point, one after the other"},
      [](R& r, S& s) { return to_number<uint64_t>(s, 1, reports_most, r.reports); }},
-    {{"warmup", "N", "1000", "reports before"}, [](R& r, S& s) { return to_number<uint64_t>(s, 0, reports_most, r.warmup); }},
-    {{"trials", "N", "3", "of each point"}, [](R& r, S& s) { return to_number<uint32_t>(s, 1, 1000, r.trials); }},
-    {{"wait", "HOW", "sleep", "for an answer: sleep in poll(), or spin"}, to_wait},
-    {{"quick", nullptr, nullptr, "a run of a second: 500 reports, 50 before, one trial"},
+    {{"warmup", "N", "1000", "reports before the measurement"},
+     [](R& r, S& s) { return to_number<uint64_t>(s, 0, reports_most, r.warmup); }},
+    {{"trials", "N", "3", "trials of each point"}, [](R& r, S& s) { return to_number<uint32_t>(s, 1, 1000, r.trials); }},
+    {{"wait", "HOW", "sleep", "waiting for a reply: sleep in poll(), or spin"}, to_wait},
+    {{"quick", nullptr, nullptr, "a short run: 500 reports, 50 before, one trial"},
      [](R& r, S&) -> const char* {
          r.reports = 500;
          r.warmup = 50;
          r.trials = 1;
          return nullptr;
      }},
-    {{"csv", "FOLDER", nullptr, "write points.csv and a chart there"}, [](R& r, S& s) { return to_text(r.csv_folder, s); }},
-    {{"json", "FILE", nullptr, "write the points as JSON, too"}, [](R& r, S& s) { return to_text(r.json_path, s); }},
-    {{"chart-script", "FILE", nullptr, "reports_chart.py, if it is not where it is installed"},
+    {{"csv", "FOLDER", nullptr, "folder for points.csv and a chart"}, [](R& r, S& s) { return to_text(r.csv_folder, s); }},
+    {{"json", "FILE", nullptr, "also write the points as JSON"}, [](R& r, S& s) { return to_text(r.json_path, s); }},
+    {{"chart-script", "FILE", nullptr, "path of reports_chart.py, if not installed"},
      [](R& r, S& s) { return to_text(r.chart_script, s); }},
 };
 
@@ -99,7 +100,7 @@ std::string read_reports_options(std::span<char* const> arguments, ReportsOption
     });
     if (!wrong.empty()) return wrong;
     if (options.start.via == Via::none && options.places.empty())
-        return "say which node: its addresses, as in tcp:10.0.0.1:11300 verbs:10.0.0.1:11301, or --spawn";
+        return "no node given: use its addresses, as in tcp:10.0.0.1:11300 verbs:10.0.0.1:11301, or --spawn";
     if (options.start.via != Via::none && !options.places.empty()) return "either addresses or --spawn";
     return {};
 }

@@ -105,7 +105,7 @@ std::string reports_text(const ReportsOptions& options, const std::vector<Report
     std::string text = form("%llu reports a trial after %llu, %u trials, clients %s; microseconds per report\n",
                             (unsigned long long)options.reports, (unsigned long long)options.warmup, options.trials,
                             options.spin ? "spin" : "sleep");
-    text += "mean, p50 and p99: from telling to the answer, without what the node spent on it (\"at node\")\n\n";
+    text += "mean, p50 and p99: from the report to the reply, without the node's time (\"at node\")\n\n";
     text += form("%-12s %6s %10s %10s %10s %10s %10s %10s %8s %8s\n", "way", "bytes", "mean", "p50", "p99", "at node",
                  "node CPU", "client", "WRITEs", "SENDs");
     for (const ReportPoint& one : points) {
@@ -118,7 +118,7 @@ std::string reports_text(const ReportsOptions& options, const std::vector<Report
     const std::string verbs = comparison(points, "verbs-send", "verbs-write");
     const std::string more_than = verbs + comparison(points, "shm-send", "shm-write");
     if (more_than.empty()) return text;
-    text += form("\nFigure 10: what a SEND costs above a WRITE, communication only; the paper: up to %.0f %%\n",
+    text += form("\nFigure 10: cost of a SEND above a WRITE, communication only; the paper: up to %.0f %%\n",
                  paper_more_percent);
     text += form("%-12s %6s %10s %10s %10s %10s\n", "way", "bytes", "mean", "p50", "node CPU", "client");
     text += more_than;

@@ -23,7 +23,7 @@ ServerStats::ServerStats(const std::vector<Target>& servers) {
     std::set<std::string> names;
     for (const auto& [name, value] : lines_[0]->ask("nodes"))
         if (const size_t colon = name.find(':'); colon != name.npos) names.insert(name.substr(0, colon));
-    if (names.empty()) lines_[0]->fail("it has no nodes");
+    if (names.empty()) lines_[0]->fail("the server has no nodes");
     nodes_.assign(names.begin(), names.end());
 }
 

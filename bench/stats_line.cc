@@ -36,13 +36,13 @@ void StatsLine::wait_for(short events) const {
 std::map<std::string, std::string> StatsLine::ask(const std::string& group) {
     wait_for(POLLOUT);
     const std::string request = "stats " + group + "\r\n";
-    if (send(fd_, request.data(), request.size(), MSG_NOSIGNAL) != ssize_t(request.size())) fail("it takes no request");
+    if (send(fd_, request.data(), request.size(), MSG_NOSIGNAL) != ssize_t(request.size())) fail("the server accepts no request");
     std::string answer;
     while (!answer.ends_with(end)) {
         wait_for(POLLIN);
         char piece[16384];
         const ssize_t n = recv(fd_, piece, sizeof piece, 0);
-        if (n <= 0) fail("it ended the connection");
+        if (n <= 0) fail("the server closed the connection");
         answer.append(piece, size_t(n));
         if (answer.ends_with("\r\n") && !answer.starts_with("STAT ") && answer != end)
             fail("stats " + group + ": " + answer.substr(0, answer.size() - 2));

@@ -78,7 +78,7 @@ std::vector<Transport> possible(const Sweep& sweep, const TestedNode& node) {
         if (place_for(transport, node, why).has_value())
             list.push_back(transport);
         else
-            std::fprintf(stderr, "farbench transport: %s is left out: %s\n", transport_names[size_t(transport)].data(),
+            std::fprintf(stderr, "farbench transport: %s is skipped: %s\n", transport_names[size_t(transport)].data(),
                          why.c_str());
     }
     return list;
@@ -142,7 +142,7 @@ int transport_command(std::span<char* const> arguments) {
     }
     const TestedNode node = tested_node(options, started.get());
     options.sweep.transports = possible(options.sweep, node);
-    if (options.sweep.transports.empty()) throw std::runtime_error("there is nothing to measure");
+    if (options.sweep.transports.empty()) throw std::runtime_error("nothing to measure");
     Kept kept(options, node);
     measure(options.sweep, node, kept);
     const std::vector<PointResult> points = aggregate(kept.trials());
@@ -153,7 +153,7 @@ int transport_command(std::span<char* const> arguments) {
         if (!points.empty())
             draw_charts("transport", "transport_chart.py", options.output.chart_script, options.output.csv_folder);
     }
-    if (interrupted.load()) std::fprintf(stderr, "farbench transport: interrupted; --resume goes on from here\n");
+    if (interrupted.load()) std::fprintf(stderr, "farbench transport: interrupted; continue with --resume\n");
     const bool good = std::all_of(points.begin(), points.end(), [](const auto& one) { return *one.mean.errors == 0; });
     return good && !interrupted.load() ? exit_good : exit_failed;
 }

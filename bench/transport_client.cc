@@ -54,7 +54,7 @@ void TransportClient::await_link() {
     while (!link_.up() && !stopping()) {
         if (boottime_ns() > until_ns)
             throw std::runtime_error("the node cannot be reached: " +
-                                     (down_text_.empty() ? "no answer" : down_text_));
+                                     (down_text_.empty() ? "no reply" : down_text_));
         flush();
         wait();
         now_ns_ = boottime_ns();
@@ -127,7 +127,7 @@ void TransportClient::answered(uint64_t cookie, proxy::Answer& answer) {
     if (got == nullptr || got->status != protocol::GetReply::Status::hit)
         error("a key was not found");
     else if (!deps_.values.good(answer.value, key))
-        error("a value is not what was stored");
+        error("a value differs from the stored one");
 }
 
 void TransportClient::failed(uint64_t, const proxy::Failed& failed) {

@@ -331,10 +331,10 @@ std::optional<NodePlace> place_for(Transport transport, const TestedNode& node, 
         return tcp == nullptr ? std::optional<NodePlace>() : *tcp;
     }
     const NodePlace* other = rdma != nullptr ? rdma : find(Via::shm);
-    why = "over tcp there is nothing but tcp";
+    why = "over tcp only tcp is possible";
     if (other == nullptr) return {};
     if (transport == Transport::atomic && other->via == Via::shm) {
-        why = "over shm nothing can add to what the node counts";
+        why = "over shm there are no atomics";
         return {};
     }
     return *other;

@@ -46,7 +46,7 @@ double process_cpu_s(pid_t pid) {
     clockid_t clock{};
     timespec used{};
     if (clock_getcpuclockid(pid, &clock) != 0 || clock_gettime(clock, &used) != 0)
-        throw std::runtime_error("there is no process " + std::to_string(pid));
+        throw std::runtime_error("no process " + std::to_string(pid));
     return double(used.tv_sec) + double(used.tv_nsec) * 1e-9;
 }
 

@@ -183,7 +183,7 @@ Piece value_behind(std::string_view input, size_t line_bytes, size_t value_bytes
     size_t total = line_bytes + value_bytes + 2;
     if (input.size() < total) return need(total);
     if (input.substr(total - 2, 2) != "\r\n")
-        return plain(Piece::Kind::broken, 0, "a value's end is missing");
+        return plain(Piece::Kind::broken, 0, "the end of a value is missing");
     return plain(Piece::Kind::value, total, input.substr(line_bytes, value_bytes));
 }
 
@@ -232,7 +232,7 @@ Piece next_line_piece(Wire wire, Asked asked, std::string_view input) {
     size_t end = input.substr(0, line_bytes_max).find("\r\n");
     if (end == input.npos) {
         if (input.size() >= line_bytes_max)
-            return plain(Piece::Kind::broken, 0, "a line that does not end");
+            return plain(Piece::Kind::broken, 0, "an unterminated line");
         return need(input.size() + 1);
     }
     std::string_view line = input.substr(0, end);
@@ -286,7 +286,7 @@ Piece next_packet_piece(Asked asked, std::string_view input) {
     constexpr uint8_t opcodes[] = {opcode_set, opcode_get, opcode_getkq, opcode_delete};  // indexed by Asked
     bool ends_many = asked == Asked::get_many && opcode == opcode_noop;
     if (opcode != opcodes[size_t(asked)] && !ends_many)
-        return plain(Piece::Kind::broken, 0, "another command's reply");
+        return plain(Piece::Kind::broken, 0, "the reply of another command");
     if (ends_many) return plain(Piece::Kind::end, total);
     if (status == 1 && asked == Asked::get) return plain(Piece::Kind::end, total);
     if (asked == Asked::remove && status <= 1) return plain(Piece::Kind::done, total);

@@ -149,7 +149,7 @@ void Worker::load_at_rate(const Window& window, Schedule schedule) {
         }
         if (!serve_ready(timeout_ms, idle)) break;
         now = now_ns();
-        if (active_ > 0 && now - last_reply_ns_ > patience_ns) break_off("no more replies come");
+        if (active_ > 0 && now - last_reply_ns_ > patience_ns) break_off("no more replies");
     }
     count_unsent(schedule, left);
 }
@@ -203,7 +203,7 @@ void Worker::drive(Fill fill) {
         const uint64_t before_ns = last_reply_ns_;
         if (!serve_ready(wait_ms, idle)) return;
         if (last_reply_ns_ == before_ns && now_ns() - before_ns > stall_ns)
-            return break_off("no more replies come");
+            return break_off("no more replies");
     }
 }
 
@@ -247,10 +247,10 @@ void Worker::serve(Connection& connection, uint32_t events, Idle& idle) {
         case Connection::Io::good:
             break;
     }
-    if (connection.batch.done()) return break_off("the server sent more than was asked for");
+    if (connection.batch.done()) return break_off("the server sent more than was requested");
     take_replies(connection);
     if (!connection.batch.done()) return;
-    if (!connection.input().empty()) return break_off("the server sent more than was asked for");
+    if (!connection.input().empty()) return break_off("the server sent more than was requested");
     active_--;
     if (!refill(connection)) idle(connection);
 }

@@ -224,7 +224,7 @@ std::string unknown_flag(const std::string& word, std::span<const Option> table)
     }
     const std::string_view given = std::string_view(word).substr(0, word.find('='));
     const std::string_view near = given.starts_with("--") ? nearest(given.substr(2), names) : "";
-    return "no option is spelled " + std::string(given) + ", or its value is missing" +
+    return "unknown option " + std::string(given) + ", or its value is missing" +
            (near.empty() ? "" : "; did you mean --" + std::string(near) + "?");
 }
 
@@ -241,7 +241,7 @@ void take_conf_line(const ConfLine& said, const std::string& at, const Grammar& 
         if (found == Words::Found::end) break;
         if (found == Words::Found::unknown) return add(errors, at + unknown_flag(said.words.front(), grammar.table));
         if (option->action != Action::none && option->action != Action::extended)
-            return add(errors, at + spelled(*option) + " cannot be said in a file");
+            return add(errors, at + spelled(*option) + " is not allowed in a file");
         CommandLine one;
         one.settings = std::move(line.settings);
         (void)take(*option, optarg, grammar, one);
@@ -249,7 +249,7 @@ void take_conf_line(const ConfLine& said, const std::string& at, const Grammar& 
         if (one.exit_status) return add(errors, at + one.err);
         line.err += one.err;
     }
-    if (words.stray() != nullptr) add(errors, at + "'" + words.stray() + "' belongs to no option");
+    if (words.stray() != nullptr) add(errors, at + "'" + words.stray() + "' is not an option");
 }
 
 std::string path_in(const std::string& folder, const std::string& path) {
@@ -312,7 +312,7 @@ void check_all(const Grammar& grammar, CommandLine& line, Errors& errors) {
 
 // The output of --check-config, --print-config and --print-limits, if no error was found.
 void answer_of_settings(const Grammar& grammar, CommandLine& line) {
-    if (line.check) line.out = line.settings.process.config_path + ": nothing is wrong with it\n";
+    if (line.check) line.out = line.settings.process.config_path + ": no errors\n";
     if (line.print) line.out = config_text(grammar.table, grammar.program, line.settings);
     if (line.limits) line.out = limits_text(grammar.program.limits(line.settings));
     if (line.check || line.print || line.limits) line.exit_status = exit_ok;

@@ -155,7 +155,7 @@ void Reader::read_entry(const toml::key& key, const toml::node& value, const std
     for (const Option& option : table_) {
         if (!is_key(option) || !is_named(option, name)) continue;
         const auto same = [&](const Said& said) { return said.option == &option; };
-        if (std::any_of(said_.begin(), said_.end(), same)) return complain(key.source(), name + ": is there twice");
+        if (std::any_of(said_.begin(), said_.end(), same)) return complain(key.source(), name + ": given twice");
         said_.push_back({&option, &value});
         return;
     }
@@ -255,7 +255,7 @@ void Reader::read(std::string_view text) {
         read_table(table, "");
         read_values();
     } catch (const toml::parse_error& error) {
-        complain(error.source(), "this is no TOML: " + std::string(error.description()));
+        complain(error.source(), "not valid TOML: " + std::string(error.description()));
     }
 }
 

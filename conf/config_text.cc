@@ -74,7 +74,7 @@ std::string title_in_file(Section section) {
     switch (section) {
         case Section::nodes: return "Nodes";
         case Section::extended: return "More";
-        case Section::compat: return "Of memcached, without effect here";
+        case Section::compat: return "For compatibility with memcached, without effect";
         default: return std::string(title(section));
     }
 }
@@ -132,7 +132,7 @@ std::string filled(const std::string& text) {
 // Allowed values of a key, and whether a change needs a restart.
 std::string key_facts(const Option& option) {
     std::string facts = "Allowed: " + allowed_text(option) + ".";
-    return facts + (is_live(option) ? "\nChanges by a reload." : "\nChanges by a restart.");
+    return facts + (is_live(option) ? "\nChanged by a reload." : "\nChanged by a restart.");
 }
 
 // Required keys without a default.
@@ -159,7 +159,7 @@ std::string sample_value(const Option& option) {
 }  // namespace
 
 std::string config_text(std::span<const Option> table, const Program& program, const Settings& settings) {
-    std::string out = "# What " + std::string(program.name) + " runs by. Read by --config, it comes to the same.\n";
+    std::string out = "# Effective settings of " + std::string(program.name) + ", in the syntax of --config.\n";
     each_key(
         table, [&](Section section) { out += "\n# " + title_in_file(section) + "\n"; },
         [&](const Option& option) {
@@ -176,10 +176,9 @@ std::string config_sample(std::span<const Option> table, const Program& program)
     const Settings settings = defaults(table);
     const std::string name(program.name);
     std::string out = "# SPDX-License-Identifier: BSD-3-Clause\n# A file for " + name + " --config, checked by " + name +
-                      " --check-config. What is written here is what holds\n"
-                      "# without it; a line that is a remark shows how to give what has no such value. The command line "
-                      "says otherwise\n# than this file. Sizes and durations are numbers, or texts with a unit: "
-                      "\"64MB\", \"10s\".\n";
+                      " --check-config. It contains the defaults;\n"
+                      "# keys without a default are comments with an example. The command line overrides this file. Sizes and\n"
+                      "# durations are numbers, or texts with a unit: \"64MB\", \"10s\".\n";
     each_key(
         table,
         [&](Section section) { out += "\n# ---- " + title_in_file(section) + " ----\n"; },
@@ -194,7 +193,7 @@ std::string config_sample(std::span<const Option> table, const Program& program)
     const Option* list = list_of_nodes(table);
     if (list == nullptr) return out;
     const std::string key(key_of(*list));
-    out += "\n# ---- The nodes, in which items are kept; without any, in this process ----\n#\n";
+    out += "\n# ---- Nodes; without any, items are stored in this process ----\n#\n";
     for (const NodeKey& one : node_keys())
         out += remark(std::string(one.name) + ": " + std::string(one.help) + "\nAllowed: " + std::string(one.allowed) + ".");
     NodeSpec near, far;
@@ -221,7 +220,7 @@ std::string config_man(std::span<const Option> table) {
         });
     const Option* list = list_of_nodes(table);
     if (list == nullptr) return out;
-    out += ".SS \"[[" + roff(key_of(*list)) + "]]\"\nA table for each node; they come and go by a reload.\n";
+    out += ".SS \"[[" + roff(key_of(*list)) + "]]\"\nOne table per node; a reload adds and removes nodes.\n";
     for (const NodeKey& one : node_keys())
         out += ".TP\n.B " + roff(one.name) + "\n" + filled(std::string(one.help) + ".") +
                filled("Allowed: " + std::string(one.allowed) + (one.required ? ". Required." : "."));

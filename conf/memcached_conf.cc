@@ -43,7 +43,7 @@ std::vector<ConfLine> memcached_conf_lines(std::string_view text, const std::str
         text.remove_prefix(end == text.npos ? text.size() : end + 1);
         ConfLine said{number, {}};
         if (line.find('\0') != line.npos) {
-            said.error = "there is a byte of value 0 in the line";
+            said.error = "the line contains a byte of value 0";
         } else if (!split(line.substr(0, line.find('#')), said.words)) {
             said.error = "a quote is not closed";
         } else if (said.words.empty()) {
@@ -55,7 +55,7 @@ std::vector<ConfLine> memcached_conf_lines(std::string_view text, const std::str
         } else if (first == "-d" || first == "-h" || first == "--daemon" || first == "--help") {
             continue;
         } else if (!first.starts_with('-')) {
-            said.error = "found '" + first + "' where a flag should stand, as in -m 64";
+            said.error = "found '" + first + "' instead of a flag such as -m 64";
         }
         lines.push_back(std::move(said));
     }

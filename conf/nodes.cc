@@ -72,11 +72,11 @@ Refused parse_host_and_port(std::string_view text, std::string_view channel, uin
         size_t close = text.find(']');
         if (close == std::string_view::npos) return "the bracket of " + quoted(text) + " is not closed";
         found = text.substr(1, close - 1);
-        if (!is_ipv6(found)) return quoted(found) + " is no IPv6 address, but stands in brackets";
+        if (!is_ipv6(found)) return quoted(found) + " in brackets is not an IPv6 address";
         colon = close + 1;
         if (colon == text.size()) return lead + "needs a port after " + quoted(text);
         if (text[colon] != ':') {
-            return quoted(text.substr(colon)) + " follows the bracket where a :PORT should";
+            return quoted(text.substr(colon)) + " follows the bracket instead of :PORT";
         }
     } else if (is_ipv6(text) || found.find(':') != std::string_view::npos) {
         return "an IPv6 address needs brackets, as in " + prefix + "[::1]:11300; found " + quoted(text);
@@ -85,10 +85,10 @@ Refused parse_host_and_port(std::string_view text, std::string_view channel, uin
     }
     if (found.empty() || found.size() > host_bytes_max ||
         !std::all_of(found.begin(), found.end(), is_host_character)) {
-        return quoted(found) + " is no host";
+        return quoted(found) + " is not a host";
     }
     if (!parse_whole(text.substr(colon + 1), port_min, 65535, port)) {
-        return quoted(text.substr(colon + 1)) + " is no port; allowed: " + std::to_string(port_min) +
+        return quoted(text.substr(colon + 1)) + " is not a port; allowed: " + std::to_string(port_min) +
                " to 65535";
     }
     host = found;
@@ -110,7 +110,7 @@ Refused take_path(NodeSpec& spec, std::string_view path) {
                quoted(path) + " has " + std::to_string(path.size());
     }
     if (std::any_of(path.begin(), path.end(), is_control)) {
-        return "the path has a character that cannot be printed";
+        return "the path has a character that is not printable";
     }
     spec.channel = NodeChannel::shm;
     spec.path = path;
@@ -148,17 +148,17 @@ Refused take_hash_as(NodeSpec& spec, std::string_view text) {
 
 constexpr NodeKey keys[] = {
     {.name = "name", .required = true, .allowed = "1 to 63 letters, digits, and any of . _ -",
-     .help = "what it is called in messages and statistics, and hashed by", .take = take_name},
+     .help = "name in messages and statistics, and for hashing", .take = take_name},
     {.name = "address", .required = true,
      .allowed = "shm:PATH, tcp:HOST:PORT or verbs:HOST:PORT, with brackets around an IPv6 address",
      .help = "shm:PATH, the node's Unix socket, when it is on this host; tcp:HOST:PORT; verbs:HOST:PORT,\n"
              "over RDMA",
      .take = take_address},
     {.name = "weight", .value = Value::integer, .allowed = "a whole number from 1 to 65535",
-     .help = "its share of the keys beside the others'; 1 when not given", .take = take_weight},
+     .help = "its share of the keys, relative to the other nodes; default 1", .take = take_weight},
     {.name = "hash_as", .allowed = "HOST:PORT, up to 260 characters without blanks",
-     .help = "be hashed as this and not by name: HOST:PORT as clients of libmemcached or nutcracker\n"
-             "have it, so that keys stay where they put them",
+     .help = "hashed as this instead of by name: HOST:PORT as in clients of libmemcached or\n"
+             "nutcracker, which keeps their keys in place",
      .take = take_hash_as},
 };
 
@@ -254,9 +254,9 @@ Complaints check_nodes(const ProxySettings& settings) {
         }
         if (node.weight != 1 && !weighs) {
             complaints.push_back(origin_or_name(node) + ": weight " + std::to_string(node.weight) +
-                                 " means nothing to distribution '" +
+                                 " has no effect in distribution '" +
                                  std::string(name_of(settings.distribution)) +
-                                 "'; allowed: 1, or a distribution that weighs: ketama, ketama_weighted");
+                                 "'; allowed: 1, or a distribution with weights: ketama, ketama_weighted");
         }
     }
     return complaints;

@@ -43,7 +43,7 @@ bool is_node_name(std::string_view text);
 // Whether a Unix socket can have this path.
 bool is_socket_path(std::string_view path);
 constexpr std::string_view socket_path_allowed =
-    "the path of a Unix socket, 1 to 107 bytes that can be printed";
+    "the path of a Unix socket, 1 to 107 printable bytes";
 
 // "10.0.0.1:11300", "[::1]:11300": the host without brackets, not looked up. `channel`: the prefix as written, "tcp:" or empty,
 // for messages.

@@ -66,7 +66,7 @@ std::string complaint(const Option& option, std::string_view value) {
     constexpr size_t value_bytes_max = 64;
     if (!option.kind.choices.empty()) return unknown_word("word", value, option.kind.choices);
     std::string found = "'" + std::string(value.substr(0, value_bytes_max)) + "'";
-    if (option.allowed.empty()) return found + " is no " + range(option);
+    if (option.allowed.empty()) return found + " is not a " + range(option);
     return "found " + found + "; allowed: " + std::string(option.allowed);
 }
 

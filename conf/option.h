@@ -121,7 +121,7 @@ Settings defaults(std::span<const Option> table);
 std::string spelled(const Option& option);
 // "a whole number from 1 to 1024", "true or false", "one of rpc, index".
 std::string allowed_text(const Option& option);
-// Describes a refused value: "'0' is no number from 1 to 1024".
+// Describes a refused value: "'0' is not a number from 1 to 1024".
 std::string complaint(const Option& option, std::string_view value);
 // The error for a refused value, in the option's words.
 Problem refuse(const Option& option, std::string_view value);

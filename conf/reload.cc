@@ -29,7 +29,7 @@ ReloadPlan plan_reload(std::span<const Option> table, const Program& program, co
     for (const std::string& complaint : check_nodes(plan.settings.proxy)) plan.errors.push_back(complaint);
     for (std::string& error : plan.errors) {
         while (error.ends_with('\n')) error.pop_back();
-        error += " (until a restart some keys keep their values)";
+        error += " (some keys keep their values until a restart)";
     }
     return plan;
 }

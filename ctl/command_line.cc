@@ -28,36 +28,36 @@ struct CommandRow {
 
 constexpr CommandRow commands[] = {
     {Command::status, "status", "", 0, 0,
-     "the nodes: state, incarnation, memory, items, hit ratio;\n"
-     "the proxies: how they answered gets"},
+     "nodes: state, incarnation, memory, items, hit ratio;\n"
+     "proxies: gets by path"},
     {Command::top, "top", "", 0, 0,
-     "the same per second, live; keys choose the column that nodes\n"
+     "the same per second, live; keys select the column that nodes\n"
      "are sorted by, r reverses, q quits"},
     {Command::stats, "stats", "[NODE] [GROUP]", 0, 2,
-     "statistics: of the daemon at the socket; of one node; of a\n"
-     "group of them. NODE - is the daemon itself"},
+     "statistics of the daemon, of one node, or of one group of\n"
+     "either. NODE - is the daemon itself"},
     {Command::route, "route", "KEY", 1, 1,
-     "where a key goes at this moment, and why: its place on the\n"
-     "ring, its node, the next ones, its remote pointer"},
+     "the current route of a key, and the reason: its place on the\n"
+     "ring, its node, the next nodes, its remote pointer"},
     {Command::hotkeys, "hotkeys", "[reset]", 0, 1,
-     "the keys that are asked for most, by the way on which they\n"
-     "are answered; reset: forget what was counted until now"},
+     "most requested keys, by the path on which they are answered;\n"
+     "reset: clear the counts"},
     {Command::pointers, "pointers", "", 0, 0,
-     "the table of remote pointers: how full it is, for how long\n"
+     "pointer table: occupancy, remaining leases and use\n"
      "their leases last, how it was used"},
     {Command::leases, "leases", "", 0, 0,
-     "each node's leases: granted, denied and why, and the memory\n"
-     "that waits for them"},
+     "leases of each node: granted, denied by reason, and memory\n"
+     "waiting for their ends"},
     {Command::drain, "drain", "NODE", 1, 1,
-     "have the proxies ask a node for no key any more: they are\n"
-     "answered as those of a node that is down"},
-    {Command::undrain, "undrain", "NODE", 1, 1, "have them use it again"},
+     "stop routing keys to NODE: they are answered like those of a\n"
+     "node that is down"},
+    {Command::undrain, "undrain", "NODE", 1, 1, "resume routing keys to NODE"},
     {Command::delete_prefix, "delete-prefix", "PREFIX", 1, 1,
-     "delete every item whose key begins so, in all nodes of the\n"
-     "proxies, before any read that begins after the answer"},
+     "delete all items whose key begins with PREFIX, in all nodes,\n"
+     "before any read that begins after the reply"},
     {Command::reload, "reload", "", 0, 0,
-     "have the daemons read their files again: what changed, what\n"
-     "needs a restart; or why nothing did"},
+     "reload the files of the daemons; reports changes, those that\n"
+     "need a restart, or errors"},
 };
 
 // Returns nullptr, or a description of valid text.
@@ -85,17 +85,17 @@ constexpr OptionRow options_table[] = {
          o.sockets.emplace_back(text);
          return nullptr;
      },
-     "the --admin socket of a farcached or a farnode; repeated,\n"
+     "--admin socket of a farcached or farnode; repeat for\n"
      "several (default: $FARCTL_SOCKET, or else\n"
      "/run/farcached/admin.sock)"},
     {"json", "", [](Options& o, const char*) -> const char* { o.json = true; return nullptr; },
      "print JSON; top: a line for each interval"},
     {"interval", "<seconds>", [](Options& o, const char* text) { return set_seconds(o.interval_ms, text); },
-     "top: from one look to the next, 0.1 to 3600 (default: 2)"},
+     "top: interval in seconds, 0.1 to 3600 (default: 2)"},
     {"once", "", [](Options& o, const char*) -> const char* { o.once = true; return nullptr; },
-     "top: print one screen, of averages since the start, and exit"},
+     "top: print one screen of averages since the start, and exit"},
     {"timeout", "<seconds>", [](Options& o, const char* text) { return set_seconds(o.timeout_ms, text); },
-     "give up on a daemon's answer after this long, 0.1 to 3600\n"
+     "timeout of a daemon's reply in seconds, 0.1 to 3600\n"
      "(default: 5)"},
     {"help", "", nullptr, "print this and exit"},
     {"version", "", nullptr, "print the version and exit"},
@@ -183,7 +183,7 @@ std::string printed(std::string_view name) {
 
 void refuse(CommandLine& line, const std::string& sentence) {
     line.exit_status = conf::exit_usage;
-    line.err += "farctl: " + sentence + "; farctl --help says more\n";
+    line.err += "farctl: " + sentence + "; see farctl --help\n";
 }
 
 // False: `line` has the result that ends the parsing.
@@ -217,7 +217,7 @@ bool take_options(std::vector<char*>& words, CommandLine& line) {
         if (found == -1) return true;
         if (found == '?' || found == ':') {
             const std::string word = words[size_t(optind > at ? optind - 1 : at)];
-            refuse(line, found == '?' ? "no option is spelled " + word : word + " needs a value");
+            refuse(line, found == '?' ? "unknown option " + word : word + " needs a value");
             return false;
         }
         if (!take(options_table[found - 1], optarg, line)) return false;
@@ -227,7 +227,7 @@ bool take_options(std::vector<char*>& words, CommandLine& line) {
 void take_command(std::span<char* const> words, CommandLine& line) {
     std::vector<std::string_view> names;
     for (const CommandRow& row : commands) names.push_back(row.name);
-    if (words.empty()) return refuse(line, "there is no command; commands: " + listed(names));
+    if (words.empty()) return refuse(line, "no command given; commands: " + listed(names));
     const std::string_view given = std::string_view(words[0]).substr(0, 100);
     for (const CommandRow& row : commands) {
         if (row.name != given) continue;
@@ -261,7 +261,7 @@ CommandLine parse_command_line(std::span<const char* const> argv, const char* st
     take_command({words.data() + optind, words.size() - 1 - size_t(optind)}, line);
     if (line.exit_status) return line;
     for (const std::string& word : line.options.words)
-        if (has_control(word)) refuse(line, "a key, a prefix, and a name of a node or of a group, has no blanks");
+        if (has_control(word)) refuse(line, "keys, prefixes, and names of nodes and groups contain no blanks");
     if (!line.options.sockets.empty()) return line;
     const bool is_set = standard_socket != nullptr && *standard_socket != '\0';
     line.options.sockets.emplace_back(is_set ? standard_socket : socket_by_default);

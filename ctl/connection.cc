@@ -31,17 +31,17 @@ int64_t now_ms() {
 std::string why_not(const std::string& path, int error) {
     switch (error) {
         case ENOENT:
-            return path + ": there is no such socket; start farcached or farnode with --admin=" + path +
+            return path + ": no such socket; start farcached or farnode with --admin=" + path +
                    ", or name another with --socket";
         case EACCES:
         case EPERM:
             return path + ": no permission; run farctl as root or as the user that the daemon runs as";
         case ECONNREFUSED:
-            return path + ": nobody listens there; the daemon has ended, or it is no socket";
+            return path + ": connection refused; the daemon has ended, or this is not a socket";
         case EPROTOTYPE:
             return path + ": a socket of another kind, such as a node's --shm; name the one of --admin";
         case EAGAIN:
-            return path + ": the daemon does not take connections";
+            return path + ": the daemon accepts no connections";
         default:
             return path + ": " + std::strerror(error);
     }
@@ -61,10 +61,10 @@ Or<Connection> Connection::open(const std::string& path, uint32_t timeout_ms) {
     sockaddr_un address{};
     address.sun_family = AF_UNIX;
     if (path.empty() || path.size() >= sizeof address.sun_path)
-        return Failure{path + ": no path of a Unix socket, which has 1 to 107 bytes"};
+        return Failure{path + ": not the path of a Unix socket, 1 to 107 bytes"};
     std::memcpy(address.sun_path, path.c_str(), path.size() + 1);
     const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-    if (fd < 0) return Failure{std::string("no socket could be made: ") + std::strerror(errno)};
+    if (fd < 0) return Failure{std::string("cannot create a socket: ") + std::strerror(errno)};
     Connection connection(path, fd, timeout_ms);
     if (connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0)
         return Failure{why_not(path, errno)};
@@ -101,13 +101,13 @@ bool Connection::fill(int64_t deadline_ms, std::string& why) {
             return true;
         }
         if (got == 0 || (errno != EAGAIN && errno != EINTR)) {
-            why = "the daemon ended the connection without an answer";
+            why = "the daemon closed the connection without a reply";
             return false;
         }
         const int64_t left_ms = deadline_ms - now_ms();
         pollfd wanted{fd_, POLLIN, 0};
         if (left_ms <= 0 || poll(&wanted, 1, int(left_ms)) == 0) {
-            why = "no answer within " + std::to_string(timeout_ms_) + " ms; the daemon is stopped or too busy";
+            why = "no reply within " + std::to_string(timeout_ms_) + " ms; the daemon is stopped or too busy";
             return false;
         }
     }
@@ -118,7 +118,7 @@ bool Connection::take_line(int64_t deadline_ms, std::string& line, std::string& 
     for (size_t searched = 0; (end = input_.find('\n', searched)) == std::string::npos;) {
         searched = input_.size();
         if (searched > line_bytes_max) {
-            why = "what answers there is neither farcached nor farnode: its line does not end";
+            why = "the server is neither farcached nor farnode: its reply line does not end";
             return false;
         }
         if (!fill(deadline_ms, why)) return false;
@@ -143,7 +143,7 @@ Or<Answer> Connection::ask(std::string_view line) {
         answer.stats.add(got.substr(5, name_end - 5), got.substr(std::min(name_end + 1, got.size())));
     }
     if (!is_status(got))
-        return Failure{path_ + ": what answers there is neither farcached nor farnode: it said '" +
+        return Failure{path_ + ": the server is neither farcached nor farnode: its reply was '" +
                        printable(std::string_view(got).substr(0, shown_bytes_max)) + "'"};
     answer.status = std::move(got);
     return answer;

@@ -95,7 +95,7 @@ int run_hotkeys(Servers& servers, const Options& options) {
     std::vector<Failure> failures;
     Json answers = Json::array();
     std::string text;
-    for (Server* server : proxies_of(servers, "a farcached knows which keys are asked for", failures)) {
+    for (Server* server : proxies_of(servers, "hot keys are counted by farcached", failures)) {
         if (reset) {
             const auto failure = server->order("stats hotkeys " + options.words[0]);
             if (failure) failures.push_back(*failure);
@@ -116,7 +116,7 @@ int run_route(Servers& servers, const Options& options) {
     std::vector<Failure> failures;
     Json answers = Json::array();
     std::string text;
-    for (Server* server : proxies_of(servers, "a farcached knows where keys go", failures)) {
+    for (Server* server : proxies_of(servers, "keys are routed by farcached", failures)) {
         const auto stats = keep(server->stats("route " + options.words[0]), failures);
         if (!stats) continue;
         answers.push_back({{"socket", server->path()}, {"stats", json_of(*stats)}});
@@ -130,7 +130,7 @@ int run_pointers(Servers& servers, const Options& options) {
     std::vector<Failure> failures;
     Json answers = Json::array();
     std::string text;
-    for (Server* server : proxies_of(servers, "only a farcached has a table of pointers", failures)) {
+    for (Server* server : proxies_of(servers, "only farcached has a pointer table", failures)) {
         const auto table = keep(server->stats("pointers"), failures);
         if (!table) continue;
         const auto proxy = keep(server->stats("proxy"), failures);
@@ -157,7 +157,7 @@ int run_leases(Servers& servers, const Options& options) {
         nodes.push_back({node.name, *stats});
     }
     if (nodes.empty() && survey.failures.empty())
-        survey.failures.push_back({"there are no nodes that could grant leases"});
+        survey.failures.push_back({"no nodes are configured, so there are no leases"});
     print(options.json ? dump(rows, false) : leases_text(nodes));
     return complain(survey.failures);
 }
@@ -168,13 +168,13 @@ int run_drain(Servers& servers, const Options& options) {
     std::vector<Failure> failures;
     Json answers = Json::array();
     std::string text;
-    for (Server* server : proxies_of(servers, "nodes are drained at a farcached", failures)) {
+    for (Server* server : proxies_of(servers, "nodes are drained by farcached", failures)) {
         if (auto failure = server->order((on ? "drain " : "undrain ") + node)) {
             failures.push_back(std::move(*failure));
             continue;
         }
         answers.push_back({{"socket", server->path()}, {"node", node}, {"drained", on}});
-        text += printable(server->path() + ": " + node + (on ? " is drained" : " is used")) + "\n";
+        text += printable(server->path() + ": " + node + (on ? " is drained" : " is undrained")) + "\n";
     }
     print(options.json ? dump(answers, false) : text);
     return complain(failures);
@@ -185,7 +185,7 @@ int run_delete_prefix(Servers& servers, const Options& options) {
     std::vector<Failure> failures;
     Json answers = Json::array();
     std::string text;
-    for (Server* server : proxies_of(servers, "keys are deleted at a farcached, in all of its nodes", failures)) {
+    for (Server* server : proxies_of(servers, "keys are deleted by farcached, in all of its nodes", failures)) {
         if (auto failure = server->order("delete_prefix " + prefix)) {
             failures.push_back(std::move(*failure));
             continue;
@@ -220,7 +220,7 @@ bool reload_one(Server& server, uint32_t timeout_ms, Stats& stats, std::vector<F
         if (*now != *before) return true;
         usleep(look_every_ms * 1000);
     }
-    failures.push_back({server.path() + ": the reload is not over yet; `farctl stats - config` will tell"});
+    failures.push_back({server.path() + ": the reload is still running; `farctl stats - config` shows its result"});
     return false;
 }
 
@@ -239,7 +239,7 @@ int run_reload(Servers& servers, const Options& options) {
         }
         const std::string changed = stats.text("config_changed"), waiting = stats.text("config_needs_restart");
         text += printable(server.path() + ": " + (changed.empty() ? "nothing changed" : "changed " + changed) +
-                          (waiting.empty() ? "" : "; only a restart changes " + waiting)) + "\n";
+                          (waiting.empty() ? "" : "; needs a restart: " + waiting)) + "\n";
     }
     print(options.json ? dump(answers, false) : text);
     return complain(failures);
@@ -317,7 +317,7 @@ int run_top(Servers& servers, const Options& options) {
         }
     }
     if (isatty(STDOUT_FILENO) == 0)
-        return complain({{"top needs a terminal to draw on; --once prints one screen, --json a line for each interval"}});
+        return complain({{"top needs a terminal; --once prints one screen, --json a line per interval"}});
     // If no daemon answers, print the failures instead of a screen.
     looks.look();
     if (looks.now.nodes.empty() && looks.now.proxies.empty()) return complain(looks.now.failures);

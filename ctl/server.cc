@@ -35,7 +35,7 @@ Or<Answer> Server::ask(std::string_view line) {
 
 Failure Server::refusal(std::string_view status) const {
     const std::string_view sentence = sentence_of(status);
-    if (sentence.empty()) return {path_ + ": the daemon does not know this command there", true};
+    if (sentence.empty()) return {path_ + ": the daemon does not support this command on this socket", true};
     return {path_ + ": " + printable(sentence), true};
 }
 
@@ -54,7 +54,7 @@ Or<Server::Kind> Server::kind() {
     if (auto* failure = std::get_if<Failure>(&general)) return *failure;
     if (std::get<Stats>(general).find("farcached_version") != nullptr) return kind_ = Kind::farcached;
     connection_.reset();
-    return Failure{path_ + ": a memcached answers there, and no farcached"};
+    return Failure{path_ + ": the server is memcached, not farcached"};
 }
 
 Or<Stats> Server::stats(std::string_view group) {
@@ -71,7 +71,7 @@ std::optional<Failure> Server::order(std::string_view line) {
     const std::string& status = std::get<Answer>(answer).status;
     if (status == "OK" || status == "RESET") return {};
     if (status == "ERROR")
-        return Failure{path_ + ": clients may not order this; name the socket of --admin", true};
+        return Failure{path_ + ": not allowed for clients; use the socket of --admin", true};
     return refusal(status);
 }
 

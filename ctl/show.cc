@@ -60,7 +60,7 @@ std::string remarks_text(const Survey& survey) {
             if (one.state == "up" && one.links_up == one.links) continue;
             text += printable(node.name + ": " + one.state + " for " + one.socket + ", " +
                               std::to_string(one.links_up) + " of " + std::to_string(one.links) + " connections up" +
-                              (one.down_reason.empty() ? "" : "; the last to go down: " + one.down_reason)) +
+                              (one.down_reason.empty() ? "" : "; last down: " + one.down_reason)) +
                     "\n";
         }
     }
@@ -160,11 +160,11 @@ HotKeysFacts hot_keys_of(const Stats& stats) {
 }
 
 std::string hot_keys_text(const HotKeysFacts& facts) {
-    if (facts.one_in == 0) return "no keys are looked at: hotkeys_sample is 0\n";
+    if (facts.one_in == 0) return "no keys are sampled: hotkeys_sample is 0\n";
     TextTable table({"WAY", ">REQUESTS", ">TOO HIGH BY", "KEY"});
     for (const HotKeysFacts::Key& one : facts.keys)
         table.add({one.way, std::to_string(one.requests), std::to_string(one.error), printable(one.key)});
-    return table.empty() ? "nothing was asked for yet\n" : joined(table.lines());
+    return table.empty() ? "no requests yet\n" : joined(table.lines());
 }
 
 std::string leases_text(const std::vector<LeaseFacts>& nodes) {

@@ -156,8 +156,8 @@ Or<Stats> stats_of_node(std::vector<Server>& servers, const std::string& node, c
     std::sort(known.begin(), known.end());
     known.erase(std::unique(known.begin(), known.end()), known.end());
     const std::vector<std::string_view> words(known.begin(), known.end());
-    if (words.empty()) return Failure{"there is no node " + node + ": no nodes are configured"};
-    return Failure{"there is no node " + node + "; nodes: " + listed(words)};
+    if (words.empty()) return Failure{"no node " + node + ": no nodes are configured"};
+    return Failure{"no node " + node + "; nodes: " + listed(words)};
 }
 
 }  // namespace farcached::ctl

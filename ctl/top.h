@@ -15,14 +15,14 @@
 namespace farcached::ctl {
 
 //        key  column     what it is
-#define TOP_COLUMNS(X)                     \
-    X('n', name, "its name")               \
-    X('g', gets, "gets per second")        \
-    X('s', sets, "sets per second")        \
-    X('h', hits, "hit ratio")              \
+#define TOP_COLUMNS(X)                        \
+    X('n', name, "name")                      \
+    X('g', gets, "gets per second")           \
+    X('s', sets, "sets per second")           \
+    X('h', hits, "hit ratio")                 \
     X('e', evictions, "evictions per second") \
-    X('m', memory, "memory in use")        \
-    X('i', items, "items")                 \
+    X('m', memory, "memory in use")           \
+    X('i', items, "items")                    \
     X('l', leased, "memory under leases")
 
 enum class TopColumn : uint8_t {

@@ -86,7 +86,7 @@ void HttpPages::answer(const HttpRequest& request, process::HttpListener::Reply 
     if (request.path == "/") return reply(page());
     if (request.path == "/healthz") return reply({200, {}, "ok\n", {}});
     if (request.path == "/readyz") return reply(ready());
-    reply({404, {}, "there are / /status.json /metrics /healthz /readyz\n", {}});
+    reply({404, {}, "available: / /status.json /metrics /healthz /readyz\n", {}});
 }
 
 // ---- answers ----------------------------------------------------------------------------------------
@@ -102,7 +102,7 @@ std::string HttpPages::not_ready() const {
         reasons += "; " + shown.name + " is " + std::string(node_state_name(shown.state));
         if (shown.state == NodeState::down && !shown.down_reason.empty()) reasons += ": " + shown.down_reason;
     }
-    return "no node can be asked" + reasons;
+    return "no node is available" + reasons;
 }
 
 HttpAnswer HttpPages::ready() const {
@@ -115,7 +115,7 @@ HttpAnswer HttpPages::metrics(const std::string& accept, const std::string& told
     const std::vector<NodeNumbers> nodes = read_numbers(told);
     MetricsText text("farcached_");
     write_metrics(text, {sample, parts_.server.nodes(), nodes, parts_.version});
-    text.number(MetricsText::Kind::gauge, "ready", "1: clients are served, as /readyz says", not_ready().empty() ? 1 : 0);
+    text.number(MetricsText::Kind::gauge, "ready", "1: clients are served, as in /readyz", not_ready().empty() ? 1 : 0);
     const MetricsText::Format format = MetricsText::negotiate(accept);
     return {200, MetricsText::content_type(format), text.text(format), {{"Vary", "Accept"}}};
 }

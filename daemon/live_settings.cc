@@ -87,8 +87,8 @@ AdminOptions admin_options(const conf::Settings& settings) {
 std::vector<std::string> change(const Running& running, const conf::Settings& from, const conf::Settings& to) {
     // All that can be refused comes first.
     if (!process::system_calls_cover({.rdma = uses_rdma(to.proxy)}))
-        return {"node: with drop_privileges a process that was started without a node behind verbs has lost the system calls for "
-                "one; a restart may take it"};
+        return {"node: with drop_privileges, verbs nodes cannot be added to a process that was started without one; "
+                "restart to apply"};
     std::shared_ptr<const NodeSet> set;
     if (running.nodes != nullptr) {
         Nodes::Prepared prepared = running.nodes->prepare(to.proxy);
@@ -105,7 +105,7 @@ std::vector<std::string> change(const Running& running, const conf::Settings& fr
     const bool resize = running.embedded != nullptr && from.memory.bytes_max != to.memory.bytes_max;
     if (resize && !running.embedded->node.set_memory_limit(to.memory.bytes_max, process::node_now()))
         return {"memory-limit: " + std::to_string(to.memory.bytes_max >> 20) +
-                " megabytes are more than was reserved at the start, or too few; a restart may take them"};
+                " megabytes are outside the range reserved at the start; a restart applies them"};
 
     if (running.nodes != nullptr) {
         const std::string refused = running.nodes->open_table(to.proxy, *set);  // before a worker takes the set
@@ -121,7 +121,7 @@ std::vector<std::string> change(const Running& running, const conf::Settings& fr
     }
     process::set_log(to.process.log_level, to.process.log_format);
     if (!running.server.carry_out(std::move(of_workers)))
-        process::say(process::Level::warning, "reload: a worker is busy and will go by it later");
+        process::say(process::Level::warning, "reload: a worker is busy and applies it later");
     return {};
 }
 

@@ -95,7 +95,7 @@ void take_passed_sockets(ServerOptions& options) {
     options.tcp.clear();
     options.unix_path.clear();
     process::say(Level::info, "listening at " + std::to_string(options.passed.size()) +
-                                  " sockets from the service manager, and not where -p, -l and -s say");
+                                  " sockets from the service manager; -p, -l and -s are ignored");
 }
 
 node::Config node_config(const conf::MemorySettings& memory, uint32_t threads) {

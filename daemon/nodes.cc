@@ -139,7 +139,7 @@ std::vector<Nodes::MadeNode> Nodes::find_or_make(const std::vector<conf::NodeSpe
         auto host = HostAddresses::make(spec.host, spec.port, std::move(found[i]), look_up);
         if (auto* why = std::get_if<std::string>(&host))
             node = problem(spec.origin + ": the host " + spec.host + " is not known (" + *why +
-                           "); name one that is, or its address\n");
+                           "); use a known name or an address\n");
         else
             std::get<std::shared_ptr<OneNode>>(node)->host = std::get<std::shared_ptr<HostAddresses>>(std::move(host));
     }
@@ -218,7 +218,7 @@ void Nodes::use(std::shared_ptr<const NodeSet> set) {
 std::string Nodes::open_table(const conf::ProxySettings& settings) { return open_table(settings, *set()); }
 
 std::string Nodes::open_table(const conf::ProxySettings& settings, const NodeSet& set) {
-    constexpr const char* table_refused = "\nuntil then every get asks its node";
+    constexpr const char* table_refused = "\npointer table unavailable; GETs use RPC";
     if (table_ != nullptr) return {};
     bool readable = false;
     for (const NodeSet::Member& member : set.members) {
@@ -328,7 +328,7 @@ void Nodes::came_up(OneNode& node, const protocol::Welcome& welcome) noexcept {
                            "node " + node.name + " is of an older version (it speaks protocol version " +
                                std::to_string(welcome.version) + ", this farcached " +
                                std::to_string(protocol::protocol_version) +
-                               "): it is asked for every key, until its farnode is updated",
+                               "): every GET is an RPC until its farnode is updated",
                            {{"node", node.name}});
         });
     }

@@ -190,7 +190,7 @@ bool Server::try_ring() {
 void Server::tell_fallback(std::string_view why) {
     const auto level = options_.io == SocketBackend::automatic ? process::Level::info : process::Level::warning;
     process::say(level, "io=" + std::string(socket_backend_names[size_t(options_.io)]) + ": no io_uring (" + std::string(why) +
-                            "): libevent serves the sockets of clients");
+                            "): using libevent for client sockets");
 }
 
 uint32_t Server::workers_on_ring() const {
@@ -332,7 +332,7 @@ void Server::starve(int error) {
     if (std::exchange(starved_, true)) return;
     try {
         starved_lines_.say(process::Level::warning,
-                           std::string("no client is accepted for now: ") + std::strerror(error) +
+                           std::string("accepting clients is suspended: ") + std::strerror(error) +
                                "; raise the limit on open files (LimitNOFILE), or lower conn-limit",
                            {{"clients", std::to_string(clients())}});
     } catch (const std::bad_alloc&) {
@@ -342,7 +342,7 @@ void Server::starve(int error) {
 
 void Server::feed() {
     starved_ = false;
-    starved_lines_.say(process::Level::notice, "clients are accepted again");
+    starved_lines_.say(process::Level::notice, "accepting clients again");
 }
 
 void Server::suspend(bool for_a_moment) {
@@ -408,8 +408,8 @@ void Server::closed(Session& session, SessionEnd why) noexcept {
 void Server::not_opened() noexcept {
     ends_[size_t(SessionEnd::no_memory)].fetch_add(1, std::memory_order_relaxed);
     no_memory_lines_.say(process::Level::warning,
-                         "no memory for a connection, which is closed; lower the memory limit, or raise what "
-                         "the process may have");
+                         "no memory for a connection; closing it; lower the memory limit, or raise the "
+                         "memory limit of the process");
 }
 
 // From any accepting thread. Closes the descriptor if there is no memory to hand it over.

@@ -43,7 +43,7 @@ std::string why_own(const Route& route) {
 
 std::string why_of(const Route& route) {
     const bool by_chance = route.placement.distribution == Distribution::random;
-    if (route.asked == 0) return by_chance ? "each request draws a node; this time that one" : why_own(route);
+    if (route.asked == 0) return by_chance ? "random distribution: a node is drawn for each request" : why_own(route);
     const NodeShown& own = route.walk.front();
     const std::string reason = own.name + " is " + std::string(node_state_name(own.state));
     if (route.asked.has_value())

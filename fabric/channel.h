@@ -43,19 +43,19 @@
 namespace farcached::fabric {
 
 //        name             help
-#define CHANNEL_ENDS(X)                                                            \
-    X(closed, "this side closed the connection")                                   \
-    X(peer_closed, "the other end closed the connection")                          \
-    X(refused, "nobody listens there")                                             \
-    X(unreachable, "the address cannot be reached")                                \
-    X(timed_out, "the connection was not made, or not answered, in time")          \
-    X(reset, "the connection was reset")                                           \
-    X(handshake, "the other end does not speak this transport's handshake")        \
-    X(permission, "the other end belongs to another user, or may not be opened")   \
-    X(owner_dead, "the process that owns the mapped memory is dead")               \
-    X(corrupt, "the other end wrote what cannot be into the memory of the channel") \
-    X(no_memory, "there was no memory for the connection")                         \
-    X(system, "the operating system refused")
+#define CHANNEL_ENDS(X)                                                         \
+    X(closed, "this side closed the connection")                                \
+    X(peer_closed, "the peer closed the connection")                            \
+    X(refused, "no listener at this address")                                   \
+    X(unreachable, "the address cannot be reached")                             \
+    X(timed_out, "connecting or its reply timed out")                           \
+    X(reset, "the connection was reset")                                        \
+    X(handshake, "the peer does not use this transport's handshake")            \
+    X(permission, "the peer belongs to another user, or permission was denied") \
+    X(owner_dead, "the process that owns the mapped memory is dead")            \
+    X(corrupt, "the peer wrote invalid data into the memory of the channel")    \
+    X(no_memory, "out of memory for the connection")                            \
+    X(system, "the operating system returned an error")
 
 enum class ChannelEnd : uint8_t {
 #define X(name, help) name,

@@ -45,7 +45,7 @@ void MappedRegion::check(std::string& error) {
         words::copy_out(reinterpret_cast<char*>(&entry),
                         reinterpret_cast<const uint64_t*>(&view_.partitions[i]), 0, sizeof entry, [] {});
         IndexShape shape;
-        error = "the region's partition table points out of it";
+        error = "the region's partition table points outside the region";
         if (!index_shape(entry, bytes_, shape)) return;
         shapes_.push_back(shape);
     }
@@ -74,7 +74,7 @@ std::shared_ptr<const MappedRegion> MappedRegions::map(const Descriptor& fd, uin
     error = "the region's descriptor is not sealed and for reading only";
     if (fstat(fd.get(), &file) != 0 || seals < 0 || flags < 0) return nullptr;
     if ((seals & sealed) != sealed || (flags & O_ACCMODE) != O_RDONLY) return nullptr;
-    error = "the region is not of the size that was said";
+    error = "the region's size differs from the announced one";
     if (uint64_t(file.st_size) != bytes || bytes < sizeof(layout::RegionHeader) || bytes % 8 != 0)
         return nullptr;
     error.clear();

@@ -81,7 +81,7 @@ std::unique_ptr<NameLock> NameLock::take(const std::string& path, std::string& e
         char holder[32] = {};
         const ssize_t size = pread(file.get(), holder, sizeof holder - 1, 0);
         const size_t digits = size > 0 ? std::strspn(holder, "0123456789") : 0;
-        error = path + ": another node serves there";
+        error = path + ": in use by another node";
         if (digits > 0) error += ", process " + std::string(holder, digits);
         return nullptr;
     }

@@ -14,8 +14,8 @@ bool fits(uint64_t bytes, uint64_t offset, uint64_t count, uint64_t each, uint64
 }  // namespace
 
 std::string_view header_wrong(const layout::RegionHeader& header, uint64_t region_bytes) {
-    constexpr std::string_view not_one = "the region's header is not one";
-    constexpr std::string_view out_of_it = "the region's header points out of it";
+    constexpr std::string_view not_one = "the region's header is invalid";
+    constexpr std::string_view out_of_it = "the region's header points outside the region";
     if (header.magic != layout::region_magic) return not_one;
     if (header.version != layout::layout_version) return not_one;
     if (header.region_bytes != region_bytes) return not_one;

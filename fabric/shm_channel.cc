@@ -141,7 +141,7 @@ void ShmChannel::meet_node() {
         if (!no->yet && !hail_again(no->version)) end(no->why, no->text);
         return;
     }
-    if (welcome.version != version_) return end(ChannelEnd::handshake, "a greeting of a version that was not asked for");
+    if (welcome.version != version_) return end(ChannelEnd::handshake, "a greeting of a version that was not requested");
     std::string error;
     link_ = LinkMemory::adopt(std::move(given.link), welcome.ring_bytes, error, version_);
     if (link_ == nullptr) return end(ChannelEnd::handshake, error);
@@ -240,7 +240,7 @@ void ShmChannel::woken() {
         if (seen[i].data.fd != socket_.get()) continue;
         char byte;
         const ssize_t got = recv(socket_.get(), &byte, 1, MSG_DONTWAIT);
-        if (got > 0) return end(ChannelEnd::corrupt, "more than a greeting came over the socket");
+        if (got > 0) return end(ChannelEnd::corrupt, "data after the greeting on the socket");
         if (got < 0 && (errno == EAGAIN || errno == EINTR)) continue;
         peer_gone_ = true;
     }

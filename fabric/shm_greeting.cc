@@ -96,7 +96,7 @@ std::optional<ShmNot> check_beginning(const void* record, const Received& receiv
     Beginning start{};
     std::memcpy(&start, record, std::min(received.bytes, beginning_bytes));
     if (received.bytes < beginning_bytes || start.magic != magic)
-        return ShmNot{false, ChannelEnd::handshake, "what came is no greeting", 0};
+        return ShmNot{false, ChannelEnd::handshake, "the received bytes are no greeting", 0};
     if (start.version >= shm_version_lowest && start.version <= shm_version_spoken()) return std::nullopt;
     return ShmNot{false, ChannelEnd::handshake,
                   std::string(whose) + " speaks shm version " + std::to_string(start.version) +

@@ -96,7 +96,7 @@ std::unique_ptr<LinkMemory> LinkMemory::make(uint32_t ring_bytes, uint32_t versi
 std::unique_ptr<LinkMemory> LinkMemory::adopt(Descriptor file, uint32_t ring_bytes,
                                               std::string& error, uint32_t version) {
     struct stat there {};
-    error = "the memory of the connection is not what was said";
+    error = "the memory of the connection differs from the announcement";
     if (!ring_bytes_valid(ring_bytes)) return nullptr;
     const size_t size = bytes(ring_bytes, version);
     if (fstat(file.get(), &there) != 0 || uint64_t(there.st_size) != size) return nullptr;

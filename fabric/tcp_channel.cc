@@ -86,7 +86,7 @@ void TcpChannel::advance() {
     if (getpeername(socket_.get(), there.get(), &there.size) != 0) return;  // not yet
     // A connection to an ephemeral port of this host without a listener can connect to itself.
     if (getsockname(socket_.get(), here.get(), &here.size) == 0 && here == there)
-        return end(ChannelEnd::refused, "the connection met itself");
+        return end(ChannelEnd::refused, "the connection connected to itself");
     opened();
     events().connected();
 }

@@ -134,7 +134,7 @@ void VerbsChannel::take_event(CmEvent event) {
             return end(ChannelEnd::unreachable, verbs_call_failed("address", "", error));
         }
         case RDMA_CM_EVENT_CONNECT_ERROR:
-        case RDMA_CM_EVENT_UNREACHABLE: return end(ChannelEnd::unreachable, "nobody answers there");
+        case RDMA_CM_EVENT_UNREACHABLE: return end(ChannelEnd::unreachable, "no reply from that address");
         case RDMA_CM_EVENT_DISCONNECTED: peer_gone_ = true; return;
         case RDMA_CM_EVENT_DEVICE_REMOVAL: return device_removed();
         default: return;
@@ -214,7 +214,7 @@ void VerbsChannel::rejected(const rdma_cm_event& event) {
         return end(ChannelEnd::refused, "the connection manager's reason is " + std::to_string(event.status));
     const std::string_view data(static_cast<const char*>(param.private_data), param.private_data_len);
     const std::string text = verbs_refusal_text(data);
-    end(ChannelEnd::handshake, text.empty() ? "it does not say why" : text);
+    end(ChannelEnd::handshake, text.empty() ? "no reason given" : text);
 }
 
 // ---- waking, and sleeping ---------------------------------------------------------------------------

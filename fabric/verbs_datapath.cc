@@ -276,9 +276,9 @@ void VerbsQueue::received(const ibv_wc& completion) {
     const VerbsImmediate said = VerbsImmediate::unpack(told ? ntohl(completion.imm_data) : 0);
     const bool written = completion.opcode == IBV_WC_RECV_RDMA_WITH_IMM;
     if (!told || !credits_->earn(said.credits) || (!written && completion.byte_len > config().message_bytes))
-        return fail(ChannelEnd::corrupt, "a message whose credits cannot be");
+        return fail(ChannelEnd::corrupt, "a message with an impossible number of credits");
     if (credits_->owed() + inbox_count_ >= config().receives)
-        return fail(ChannelEnd::corrupt, "a message for which there was no credit");
+        return fail(ChannelEnd::corrupt, "a message without a credit");
     if (written != (said.written != 0) || said.written > container_bytes || (written && container_ == nullptr))
         return fail(ChannelEnd::corrupt, "the length of a report");
     heard_ = true;

@@ -18,7 +18,7 @@ std::string_view kind_name(WorkKind kind) {
         case WorkKind::credits: return "SEND of credits";
         case WorkKind::read: return "READ";
         case WorkKind::count: return "FETCH_AND_ADD";
-        case WorkKind::beat: return "WRITE of nothing";
+        case WorkKind::beat: return "empty WRITE";
         case WorkKind::write: return "WRITE";
         case WorkKind::bind: return "BIND_MW";
         case WorkKind::receive: return "RECV";
@@ -69,18 +69,18 @@ VerbsBadCompletion verbs_completed_badly(std::string_view device, WorkKind kind,
     switch (status) {
         case IBV_WC_RETRY_EXC_ERR:
             bad.why = ChannelEnd::timed_out;
-            bad.text += "; its host, its process or the network does not answer";
+            bad.text += "; its host, its process or the network does not respond";
             break;
         case IBV_WC_RNR_RETRY_EXC_ERR:
             bad.why = ChannelEnd::corrupt;
-            bad.text += "; it has fewer receives posted than it said";
+            bad.text += "; it has posted fewer receives than announced";
             break;
         case IBV_WC_REM_ACCESS_ERR:
         case IBV_WC_REM_INV_REQ_ERR:
         case IBV_WC_REM_OP_ERR:
             bad.why = ChannelEnd::reset;
             bad.refused = true;
-            bad.text += "; it does not let its memory be read there any more";
+            bad.text += "; it no longer grants READ access to its memory";
             break;
         case IBV_WC_LOC_LEN_ERR:
             bad.why = ChannelEnd::corrupt;

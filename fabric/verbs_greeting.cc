@@ -60,7 +60,7 @@ bool parse_verbs_hello(std::string_view data, uint32_t flight_ms_max, VerbsHello
                        std::string& why) {
     reason = VerbsRefusal::version;
     if (!take(data, verbs_hello_magic, hello)) {
-        why = "its request is no greeting of a proxy";
+        why = "its request is not a proxy's greeting";
         return false;
     }
     if (hello.head.version != verbs_version) {
@@ -75,7 +75,7 @@ bool parse_verbs_hello(std::string_view data, uint32_t flight_ms_max, VerbsHello
     }
     if (hello.lent_address > UINT64_MAX - hello.lent_bytes) {
         reason = VerbsRefusal::version;
-        why = "what it lends cannot be where it says";
+        why = "its lent memory has an impossible address";
         return false;
     }
     if (possible(hello.receives)) return true;
@@ -87,18 +87,18 @@ bool parse_verbs_hello(std::string_view data, uint32_t flight_ms_max, VerbsHello
 
 bool parse_verbs_welcome(std::string_view data, VerbsWelcome& welcome, std::string& why) {
     if (!take(data, verbs_welcome_magic, welcome, verbs_welcome_bytes_least)) {
-        why = "its answer is no greeting of a node";
+        why = "its reply is not a node's greeting";
     } else if (welcome.head.version != verbs_version) {
         why = versions(welcome.head);
     } else if (!possible(welcome.receives)) {
         why = std::to_string(welcome.receives.count) + " receives of " + std::to_string(welcome.receives.bytes) +
               " bytes cannot be";
     } else if (welcome.region_address > UINT64_MAX - welcome.region_bytes) {
-        why = "its region cannot be where it says";
+        why = "its region has an impossible address";
     } else if (!counters_possible(welcome)) {
-        why = "its counters cannot be where it says";
+        why = "its counters have an impossible address";
     } else if (welcome.container.bytes != 0 && !fabric::possible(welcome.container)) {
-        why = "its container cannot be where it says";
+        why = "its container has an impossible address";
     } else {
         return true;
     }
@@ -110,11 +110,11 @@ std::string verbs_refusal_text(std::string_view data) {
     if (!take(data, verbs_refuse_magic, refuse)) return {};
     switch (refuse.reason) {
         case VerbsRefusal::version: return versions(refuse.head);
-        case VerbsRefusal::receives: return "it cannot work with the receives that this side posts";
-        case VerbsRefusal::flight: return "its grace is too short for how long this side's READs may be under way";
-        case VerbsRefusal::resources: return "it has no memory or queue pair left for a connection; its log says more";
+        case VerbsRefusal::receives: return "it does not support this side's posted receives";
+        case VerbsRefusal::flight: return "its grace is shorter than this side's READs may take";
+        case VerbsRefusal::resources: return "it is out of memory or queue pairs for a connection; see its log";
     }
-    return "it gives a reason that this version does not know";
+    return "its reason is unknown to this version";
 }
 
 }  // namespace farcached::fabric

@@ -136,7 +136,7 @@ void VerbsListener::device_removed() {
     keep_nothing();
     device_.reset();
     id_.reset();
-    devices_.log(describe() + ": the RDMA device was removed; nobody can connect until there is one again");
+    devices_.log(describe() + ": the RDMA device was removed; connections fail until a device is back");
     itimerspec every{};
     every.it_interval.tv_nsec = every.it_value.tv_nsec = again_every_ms * 1'000'000;
     (void)timerfd_settime(timer_.get(), 0, &every, nullptr);
@@ -149,7 +149,7 @@ void VerbsListener::begin_again() {
     if (!begin(why)) return;
     const itimerspec never{};
     (void)timerfd_settime(timer_.get(), 0, &never, nullptr);
-    devices_.log(describe() + ": there is an RDMA device again");
+    devices_.log(describe() + ": an RDMA device is back");
 }
 
 void VerbsListener::keep_nothing() {

@@ -156,7 +156,7 @@ std::vector<std::string> check_terms(const Node& node, const conf::Settings& to)
     const uint32_t longest_ms = LeaseTerms(node.config().policy, lease).longest_ms();
     if (fabric::verbs_grace_ms(fabric::VerbsConfig(), longest_ms) <= lease.grace_ms) return {};
     return {"lease-ms-max: over RDMA leases of " + std::to_string(longest_ms) + " ms need a longer grace than the " +
-            std::to_string(lease.grace_ms) + " ms that this node was started with; a restart may take them"};
+            std::to_string(lease.grace_ms) + " ms that this node was started with; a restart applies them"};
 }
 
 // Applies the settings that a reload may change; a Reloader::Apply. Steps that can fail come first.
@@ -167,7 +167,7 @@ std::vector<std::string> change(Node& node, NodeFacts& facts, FarnodeServer& ser
     if (from.memory.bytes_max != to.memory.bytes_max &&
         !node.set_memory_limit(to.memory.bytes_max, process::node_now()))
         return {"memory-limit: " + std::to_string(to.memory.bytes_max >> 20) +
-                " megabytes are more than was reserved at the start, or too few; a restart may take them"};
+                " megabytes are outside the range reserved at the start; a restart applies them"};
     facts.connections_max = to.session.connections_max;
     node.set_lease_terms(to.node.lease_ms, to.node.lease_ms_min, to.node.lease_ms_max);
     server.change(to.node.greeting_timeout_ms, to.node.report_share_percent / 100.0, to.memory.bytes_max);

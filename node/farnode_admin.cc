@@ -88,8 +88,8 @@ void FarnodeAdmin::remove(Connection& connection) {
 
 void FarnodeAdmin::say_no_memory() noexcept {
     no_memory_lines_.say(process::Level::warning,
-                         "no memory for a connection, which is closed; lower the memory limit, or raise what "
-                         "the process may have");
+                         "no memory for a connection; closing it; lower the memory limit, or raise the "
+                         "memory limit of the process");
 }
 
 // receive() and serve() allocate nothing after they remove the connection.

@@ -13,8 +13,8 @@ void FarnodeHttp::answer(const process::HttpRequest& request, const process::Htt
         MetricsText text("farnode_");
         text.number(MetricsText::Kind::gauge, "build_info", "1; its version is a label", 1,
                     {{"version", conf::farcached_version()}});
-        text.number(MetricsText::Kind::gauge, "ready", "1: proxies are served, as /readyz says", stopping ? 0 : 1);
-        text.number(MetricsText::Kind::counter, "log_lines_lost", "lines for stderr that it did not take",
+        text.number(MetricsText::Kind::gauge, "ready", "1: proxies are served, as in /readyz", stopping ? 0 : 1);
+        text.number(MetricsText::Kind::counter, "log_lines_lost", "lines for stderr that were lost",
                     process::log_lines_lost());
         stats_.append_metrics(clock_().seconds, text);
         const MetricsText::Format format = MetricsText::negotiate(request.accept);
@@ -22,7 +22,7 @@ void FarnodeHttp::answer(const process::HttpRequest& request, const process::Htt
     }
     if (request.path == "/healthz") return reply({200, {}, "ok\n", {}});
     if (request.path == "/readyz") return reply({stopping ? 503 : 200, {}, stopping ? "stopping\n" : "ready\n", {}});
-    reply({404, {}, "there are /metrics /healthz /readyz\n", {}});
+    reply({404, {}, "available: /metrics /healthz /readyz\n", {}});
 }
 
 }  // namespace farcached::node

@@ -52,8 +52,8 @@ std::variant<TcpListeners, conf::Problem> listen_tcp(const conf::NodeSettings& s
     TcpListeners adopted;
     for (const process::PassedSocket& socket : passed) {
         if (socket.is_unix())
-            return problem(process::describe(socket) + " is a Unix socket: proxies come over TCP, or at the path of --shm, " +
-                           "which the node makes itself");
+            return problem(process::describe(socket) + " is a Unix socket: proxies connect over TCP, or at the path of --shm, " +
+                           "which the node creates itself");
         adopted.push_back(fabric::TcpListener::adopt(fabric::Descriptor(socket.fd)));
     }
     if (!adopted.empty()) return adopted;

@@ -33,7 +33,7 @@ timeval timeval_of(uint32_t ms) { return {time_t(ms / 1000), suseconds_t(ms % 10
 void say_end(const fabric::Channel& channel, const NodeService& service, process::LimitedLines& lines) {
     if (!process::is_said(process::Level::info) || !service.close_wanted()) return;
     const std::string name = channel.describe() + ": ";
-    const std::string peer = service.peer().empty() ? "who did not greet" : "proxy " + service.peer();
+    const std::string peer = service.peer().empty() ? "without a greeting" : "proxy " + service.peer();
     std::string why = service.end_text();
     if (why.starts_with(name)) why.erase(0, name.size());  // the prefix of the channel's own message
     lines.say(process::Level::info, name + peer + ": " + why, {{"end", service_end_name(service.end())}});
@@ -167,8 +167,8 @@ void Loop::begin(Arrival arrival) {
 void Loop::say_no_memory() noexcept {
     try {
         no_memory_lines_.say(process::Level::warning,
-                             "no memory for a connection, which is closed; lower the memory limit, or raise what "
-                             "the process may have");
+                             "no memory for a connection; closing it; lower the memory limit, or raise the "
+                             "memory limit of the process");
     } catch (const std::bad_alloc&) {
         (void)0;  // the counter shows it
     }
@@ -236,7 +236,7 @@ void Loop::introduce(Connection& connection) {
                                            " is of an older version (it speaks protocol version " +
                                            std::to_string(service.version()) + ", this farnode " +
                                            std::to_string(protocol::protocol_version) +
-                                           "): it has to ask for every key, until its farcached is updated");
+                                           "): every GET is an RPC until its farcached is updated");
 }
 
 // Called after any change of the connection. May remove it.

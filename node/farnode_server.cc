@@ -140,7 +140,7 @@ void FarnodeServer::tell_turned_away(Listener& by) {
     by.turned_away += count;
     counters_.connections_turned_away.add(count);
     turned_away_lines_.say(process::Level::warning,
-                           by.listener->describe() + ": no descriptor for a connection, which is closed; raise the limit on "
+                           by.listener->describe() + ": no descriptor for a connection; closing it; raise the limit on "
                            "open files (LimitNOFILE) or end connections");
 }
 

@@ -117,7 +117,7 @@ bool NodeService::may_go_on_sending() const {
 
 // Completes an ending. Does not wait until a misbehaving proxy reads the last bytes.
 void NodeService::advance() {
-    if (state_ == State::leaving && quiet()) end_with(ServiceEnd::peer_goodbye, "the proxy said goodbye");
+    if (state_ == State::leaving && quiet()) end_with(ServiceEnd::peer_goodbye, "the proxy closed the connection cleanly");
     if (state_ != State::closing) return;
     channel_->flush();
     state_ = State::over;

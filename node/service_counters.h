@@ -104,7 +104,7 @@ enum class StatKind : uint8_t { counter, gauge };
 // The node's identity, from the members of a NodeStats:
 //        name            value                           help
 #define NODE_IDENTITY(X)                                                                           \
-    X(node, name_, "name")                                                                         \
+    X(node, name_, "name of the node")                                                                         \
     X(incarnation, hex(node_.view().header->incarnation), "id of this run, 16 hexadecimal digits") \
     X(pid, uint64_t(getpid()), "its process id")                                                   \
     X(uptime, seconds_since(started_, now), "seconds since the node began to serve")               \

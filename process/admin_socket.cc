@@ -23,8 +23,8 @@ constexpr int backlog = 16;
 constexpr int accepts_per_readiness = 16;
 constexpr timeval retry_after{0, 10'000};
 constexpr std::string_view strangers =
-    "ERROR this socket is for root and for the user that the process runs as\r\n";
-constexpr std::string_view too_many = "ERROR too many connections to this socket: end one first\r\n";
+    "ERROR only root and the user of the process may use this socket\r\n";
+constexpr std::string_view too_many = "ERROR too many connections to this socket: close one first\r\n";
 
 conf::Problem refusal(const std::string& path, const std::string& why) {
     return {conf::exit_system, "--admin " + path + ": " + why + "\n"};
@@ -75,8 +75,8 @@ std::variant<std::unique_ptr<AdminSocket>, conf::Problem> AdminSocket::listen(co
     const sockaddr_un address = address_of(path);
     struct stat there {};
     if (lstat(path.c_str(), &there) == 0) {
-        if (!S_ISSOCK(there.st_mode)) return refusal(path, "there is a file, and it is no socket");
-        if (is_served(address)) return refusal(path, "another process serves there");
+        if (!S_ISSOCK(there.st_mode)) return refusal(path, "a file exists that is not a socket");
+        if (is_served(address)) return refusal(path, "in use by another process");
         unlink(path.c_str());
     }
     const int fd = unix_socket();

@@ -37,7 +37,7 @@ conf::Refusal check_cpus(std::string_view option, std::span<const uint32_t> cpus
     const auto refused = std::ranges::find_if(cpus, [&](uint32_t cpu) { return !CPU_ISSET(cpu, &usable); });
     if (refused == cpus.end()) return {};
     return conf::Problem{conf::exit_usage, "ERROR: " + std::string(option) + ": CPU " + std::to_string(*refused) +
-                                               " is not among those that this process may use (" + list_of(usable) + ").\n"};
+                                               " is not among the CPUs that this process may use (" + list_of(usable) + ").\n"};
 }
 
 void pin_this_thread(uint32_t cpu) {
@@ -45,7 +45,7 @@ void pin_this_thread(uint32_t cpu) {
     CPU_ZERO(&one);
     CPU_SET(cpu, &one);
     if (sched_setaffinity(0, sizeof one, &one) == 0) return;
-    say(Level::warning, "a worker cannot be kept on CPU " + std::to_string(cpu) + ": " + std::generic_category().message(errno));
+    say(Level::warning, "cannot bind a worker to CPU " + std::to_string(cpu) + ": " + std::generic_category().message(errno));
 }
 
 }  // namespace farcached::process

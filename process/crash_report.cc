@@ -197,7 +197,7 @@ void write_thread(const Recorder* recorder) {
 void write_events(const Recorder& recorder) {
     const uint64_t noted = recorder.noted(), now_ns = boottime_ns();
     Line line;
-    line.text(noted == 0 ? "  events: none" : "  events, the last one last:").write();
+    line.text(noted == 0 ? "  events: none" : "  events, oldest first:").write();
     for (uint64_t i = noted - std::min<uint64_t>(noted, Recorder::events_max); i < noted; i++) {
         const Recorder::Event& event = recorder.event(i);
         line.text("    ");

@@ -121,7 +121,7 @@ void write_lines(Level level, std::string_view lines, LogFields fields) {
     std::string of_lost;
     if (lost != told) {
         const std::string count = std::to_string(lost - told);
-        of_lost = marked(Level::warning, "lines for stderr were lost, as it did not take them", {{"lines", count}});
+        of_lost = marked(Level::warning, "log lines were lost because stderr did not accept them", {{"lines", count}});
     }
     std::lock_guard hold(to.lock);
     bool takes = true;
@@ -211,7 +211,7 @@ std::string LimitedLines::admit(Clock::time_point now, std::string_view line) {
     }
     said_++;
     std::string text(line);
-    if (left_out_ != 0) text += " (" + std::to_string(left_out_) + " lines like this were left out)";
+    if (left_out_ != 0) text += " (" + std::to_string(left_out_) + " similar lines were suppressed)";
     left_out_ = 0;
     return text;
 }

@@ -44,13 +44,13 @@ int option_of(int fd, int name) {
 
 // The fault; empty: none (P1).
 std::string fault_of(int fd) {
-    if (fcntl(fd, F_GETFD) < 0) return "is not open: LISTEN_FDS counts more than were passed";
+    if (fcntl(fd, F_GETFD) < 0) return "is not open: LISTEN_FDS is more than the number of sockets";
     const int family = option_of(fd, SO_DOMAIN);
-    if (family < 0) return "is no socket: only sockets can be served";
+    if (family < 0) return "is not a socket";
     if (family != AF_INET && family != AF_INET6 && family != AF_UNIX)
         return "is of address family " + std::to_string(family) + ": only TCP and Unix sockets are served";
-    if (option_of(fd, SO_TYPE) != SOCK_STREAM) return "is no stream socket: say ListenStream= in its unit";
-    if (option_of(fd, SO_ACCEPTCONN) != 1) return "does not listen, it is a connection: say Accept=no in its unit";
+    if (option_of(fd, SO_TYPE) != SOCK_STREAM) return "is not a stream socket: use ListenStream= in its unit";
+    if (option_of(fd, SO_ACCEPTCONN) != 1) return "is a connection, not a listening socket: use Accept=no in its unit";
     return "";
 }
 
@@ -114,7 +114,7 @@ std::variant<PassedSockets, Problem> PassedSockets::of_environment() {
     if (passed.pid.empty() || number_in(passed.pid.c_str()) != getpid()) return all;  // unset, or for another process
     const long count = number_in(passed.count.c_str());
     if (count < 0 || count > sockets_max)
-        return problem("LISTEN_FDS=" + passed.count + ": this is no number of sockets from 0 to " +
+        return problem("LISTEN_FDS=" + passed.count + ": not a number of sockets from 0 to " +
                        std::to_string(sockets_max));
     std::string_view names = passed.names;
     for (int fd = first_fd; fd < first_fd + count; fd++) {
@@ -142,10 +142,10 @@ std::variant<PassedSocket, Problem> take_admin(PassedSockets& sockets) {
     std::vector<PassedSocket> found = sockets.take(PassedSockets::admin);
     if (found.empty()) return PassedSocket();
     if (found.size() > 1)
-        return problem(describe(found[1]) + " is one too many: there is one socket for the operator, and " +
-                       describe(found[0]) + " is it");
+        return problem(describe(found[1]) + " is a second socket for the operator; the first is " +
+                       describe(found[0]));
     if (!found[0].is_unix())
-        return problem(describe(found[0]) + " is over TCP, where nobody knows who asks: the operator's must be a path");
+        return problem(describe(found[0]) + " is a TCP socket; the operator's socket must be a Unix socket");
     return found[0];
 }
 

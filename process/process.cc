@@ -78,7 +78,7 @@ std::variant<Identity, Problem> find_identity(const std::string& user) {
     if (getuid() != 0 && geteuid() != 0) {
         if (const passwd* own = getpwuid(geteuid()); own != nullptr && !user.empty() && user != own->pw_name)
             complain("-u " + user + ": not started as root, so this process stays " + own->pw_name +
-                     "; in a unit, User= says who it is\n");
+                     "; in a unit, set User=\n");
         return identity;
     }
     if (user.empty()) return Problem{conf::exit_usage, "must add '-u root' to start as root\n"};
@@ -118,7 +118,7 @@ Refusal drop_privileges(const Identity& identity, bool core_dumps) {
 
 bool may_leave(bool asked, const ServiceManager& manager) {
     if (!asked || !manager.waits_for_this()) return asked;
-    say(Level::notice, "-d: the service manager waits for this process, so it stays in the foreground");
+    say(Level::notice, "-d is ignored: the service manager requires a foreground process");
     return false;
 }
 
@@ -146,7 +146,7 @@ Problem no_background() {
     while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
     }
     if (WIFEXITED(status)) _exit(WEXITSTATUS(status));
-    say(Level::error, "the program ended by signal " + std::to_string(WTERMSIG(status)));
+    say(Level::error, "the process ended by signal " + std::to_string(WTERMSIG(status)));
     _exit(conf::exit_system);
 }
 

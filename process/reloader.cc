@@ -89,7 +89,7 @@ bool Reloader::try_reload(Apply apply) {
 void Reloader::succeeded(conf::ReloadPlan plan) {
     std::string changed = joined(plan.changed), waiting = joined(plan.waiting);
     std::string text = changed.empty() ? "reload: nothing changed" : "reload: changed " + changed;
-    if (!waiting.empty()) text += "; only a restart changes " + waiting;
+    if (!waiting.empty()) text += "; needs a restart: " + waiting;
     running_ = std::move(plan.settings);
     {
         std::lock_guard hold(lock_);
@@ -115,7 +115,7 @@ void Reloader::starved() noexcept {
             (void)0;  // the result reports it
         }
     }
-    say(Level::warning, "reload: out of memory, not all of it was carried out; reload again");
+    say(Level::warning, "reload: out of memory, applied in part; reload again");
 }
 
 void Reloader::failed(const std::vector<std::string>& errors) {

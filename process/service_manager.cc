@@ -28,7 +28,7 @@ constexpr const char* watchdog_pid_variable = "WATCHDOG_PID";
 
 void cannot_tell(std::string_view path, const std::string& why) {
     say(Level::warning, std::string(socket_variable) + "=" + std::string(path) + ": " + why +
-                            ": the service manager is not told how this process does");
+                            ": the service manager gets no notifications");
 }
 
 // A path, or @ and an abstract name. 0: neither.
@@ -78,7 +78,7 @@ ServiceManager::ServiceManager() {
     if (path != nullptr) {
         address_bytes_ = fill_address(path, address_);
         if (address_bytes_ == 0) {
-            cannot_tell(path, "this is no path of a Unix socket");
+            cannot_tell(path, "not the path of a Unix socket");
         } else {
             fd_ = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
             if (fd_ < 0) cannot_tell(path, std::strerror(errno));

@@ -20,7 +20,7 @@ namespace {
     try {
         if (std::current_exception() != nullptr) throw;
     } catch (const std::bad_alloc&) {
-        say(Level::error, "failed to start: out of memory; lower the memory limit, or raise what the process may have");
+        say(Level::error, "failed to start: out of memory; lower the memory limit, or raise the memory limit of the process");
         std::_Exit(conf::exit_system);
     } catch (const std::system_error& error) {
         say(Level::error, std::string("failed to start: ") + error.what());
@@ -35,7 +35,7 @@ namespace {
     try {
         if (std::current_exception() != nullptr) throw;
     } catch (const std::bad_alloc&) {
-        say(Level::error, "out of memory in the middle of what cannot be refused: the process ends");
+        say(Level::error, "out of memory in an operation that cannot fail: the process ends");
         std::abort();
     } catch (...) {
     }

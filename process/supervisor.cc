@@ -104,7 +104,7 @@ bool Supervisor::all_answered(Time now) {
     bool all = true;
     for (Thread& one : threads_) {
         if (one.watched.heartbeat->answered()) {
-            if (std::exchange(one.stuck, false)) say_made(Level::notice, [&] { return one.watched.name + " goes on"; });
+            if (std::exchange(one.stuck, false)) say_made(Level::notice, [&] { return one.watched.name + " is running again"; });
             continue;
         }
         all = false;
@@ -114,7 +114,7 @@ bool Supervisor::all_answered(Time now) {
         const double seconds = std::chrono::duration<double>(now - one.asked).count();
         char words[128];
         std::snprintf(words, sizeof words,
-                      " is stuck: it did not go round its loop for %.1f s; the watchdog is not fed until it does", seconds);
+                      " is stuck: its loop has not run for %.1f s; the watchdog is not notified until it runs", seconds);
         say_made(Level::error, [&] { return one.watched.name + words; });
     }
     return all;

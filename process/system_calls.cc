@@ -153,7 +153,7 @@ int forbid_clone3() {
 Refusal check_system_calls() {
     if (seccomp_api_get() >= api_with_tsync) return {};
     return Problem{conf::exit_system,
-                   "drop_privileges: the kernel, or a sandbox, has no filter of system calls (seccomp with TSYNC), so every "
+                   "drop_privileges: no seccomp filter (with TSYNC) in the kernel or the sandbox, so every "
                    "call would stay allowed; allow seccomp(2), or leave the option out\n"};
 }
 
@@ -170,7 +170,7 @@ Refusal limit_system_calls(SystemCallUse use) {
     int error = forbid_clone3();
     if (error == 0) error = filter.load();
     if (error != 0)
-        return Problem{conf::exit_system, "drop_privileges: the kernel refused the filter of system calls (" +
+        return Problem{conf::exit_system, "drop_privileges: the kernel refused the seccomp filter (" +
                                               std::string(std::strerror(error)) +
                                               "), so every call would stay allowed; allow seccomp(2), or leave the option out\n"};
     lost_ring = !use.ring;

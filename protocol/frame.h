@@ -161,7 +161,7 @@ FrameError parse_pong(const Frame& frame, const FrameLimits& limits, NodeReading
     X(draining, "the operator drains it; what is in flight is answered") \
     X(idle, "nothing was heard for too long")                            \
     X(protocol_error, "the other end sent what is no frame")             \
-    X(no_memory, "there was no memory for the connection")
+    X(no_memory, "out of memory for the connection")
 
 enum class Goodbye : uint16_t {
 #define X(name, text) name,

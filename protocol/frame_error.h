@@ -42,7 +42,7 @@ namespace farcached::protocol {
     X(report_invalid, "a report was answered with more records, more time or a longer lease than can be")       \
     X(written_mismatch, "what was written into a container was not one whole report, or one answer")               \
     X(request_repeated, "a request had the sequence, or sequence and tag, of one in flight")      \
-    X(credits_exceeded, "more frames of requests were in flight than agreed")                     \
+    X(credits_exceeded, "more request frames were in flight than agreed")                     \
     X(magic_wrong, "the other end is not farcached's")                                            \
     X(name_invalid, "a name was empty, too long, or not printable")                               \
     X(text_invalid, "a sentence was too long, or not printable")                                  \

@@ -297,7 +297,7 @@ FrameError NodeLink::take_welcome(const protocol::Frame& frame, uint64_t now_ns)
         return FrameError::none;
     }
     if (!agrees(welcome, *channel_)) {
-        break_off(LinkDown::refused, "node " + welcome.name + " names a region of another size than the one that it maps");
+        break_off(LinkDown::refused, "node " + welcome.name + " announces a region size that differs from the mapped one");
         return FrameError::none;
     }
     one_sided_ = protocol::reads_one_sided(welcome.version);
@@ -499,7 +499,7 @@ uint64_t NodeLink::ping_at_ns() const {
 
 void NodeLink::look_for_life(uint64_t now_ns) {
     if (now_ns >= silent_at_ns()) {
-        break_off(LinkDown::silent, channel_->describe() + ": the node was asked and is silent");
+        break_off(LinkDown::silent, channel_->describe() + ": the node does not respond");
         return;
     }
     if (now_ns < ping_at_ns()) return;

@@ -93,15 +93,15 @@ struct Placement::Draft {
 void Placement::Draft::check_options() {
     algorithm = algorithm_of(options.hash, options.distribution);
     if (const std::string& why = hashkit().error(); !why.empty()) {
-        errors.push_back(why + "; libhashkit says which node has a key: install libhashkit2 (Fedora: "
+        errors.push_back(why + "; keys are distributed by libhashkit: install libhashkit2 (Fedora: "
                                "libmemcached-awesome) and restart");
     } else if (!hashkit().has_algorithm(algorithm)) {
         errors.push_back("hash function " + quoted(name_of(options.hash)) +
-                         " is not in this system's libhashkit, which was built without it");
+                         " is not included in this system's libhashkit");
     }
     if (!options.hash_tag.empty() && options.hash_tag.size() != 2) {
         errors.push_back("hash tag " + quoted(options.hash_tag) +
-                         " is not two characters, such as {}: one that opens and one that closes");
+                         " is not two characters, such as {}: an opening one and a closing one");
     }
 }
 
@@ -114,7 +114,7 @@ void Placement::Draft::check_weight(const PlacementNode& node) {
 void Placement::Draft::check_nodes() {
     if (nodes.empty()) errors.push_back("no nodes: at least one is needed");
     if (nodes.size() > limits::nodes_max) {
-        errors.push_back(std::to_string(nodes.size()) + " nodes are too many; allowed: up to " +
+        errors.push_back(std::to_string(nodes.size()) + " nodes; allowed: up to " +
                          std::to_string(limits::nodes_max));
     }
     std::map<std::string, size_t> names, hashed;

@@ -82,7 +82,7 @@ Failure check_file(const struct stat& file, const TableOptions& options) {
     std::snprintf(octal, sizeof octal, "%04o", unsigned(mode));
     if (mode != mode_wanted)
         return refused(TableRefusal::wrong_mode, path,
-                       std::string("has mode ") + octal + ", not 0600: others may have written it" +
+                       std::string("has mode ") + octal + ", not 0600: other users may have written it" +
                            remove_it(path));
     if (uint64_t(file.st_size) < table_entries_offset)
         return refused(
@@ -98,7 +98,7 @@ Failure check_header(const TableHeader& header, uint64_t file_bytes, const Table
         return Failure(refused(reason, path, why + remove_it(path)));
     };
     if (header.magic != table_magic)
-        return refuse(TableRefusal::not_a_table, "does not begin as a pointer table");
+        return refuse(TableRefusal::not_a_table, "is not a pointer table");
     if (header.version != table_version)
         return refuse(TableRefusal::other_layout,
                       "has layout version " + std::to_string(header.version) +
@@ -121,7 +121,7 @@ Failure check_header(const TableHeader& header, uint64_t file_bytes, const Table
                                                    std::to_string(table_bytes(header.entries)));
     if (std::memcmp(header.boot_id, options.host.boot_id, sizeof header.boot_id) != 0)
         return refuse(TableRefusal::other_boot,
-                      "was made before this host's last boot, whose clock is gone");
+                      "was made before this host's last boot");
     if (header.clock_id != options.host.clock_id)
         return refuse(TableRefusal::other_clock,
                       "was made in another time namespace, with another clock");
@@ -294,7 +294,7 @@ PointerTable::Opened PointerTable::open(const TableOptions& options,
     }
     return refused(
         TableRefusal::unsettled, path_of(options),
-        "was removed again each time that it was found; see who removes it, and start again");
+        "was removed each time that it was found; find the process that removes it, and start again");
 }
 
 }  // namespace farcached::proxy

@@ -169,12 +169,12 @@ def check_interrupt(folder):
 
 def check_refusals():
     for arguments, wanted in [
-            (["--policies", "best"], "--policies best names a policy that there is not"),
-            (["--workloads", "zipf-95:5,zipf-95:5"], "names one twice"),
+            (["--policies", "best"], "--policies best has an unknown policy"),
+            (["--workloads", "zipf-95:5,zipf-95:5"], "has a word twice"),
             (["--ratios", "2"], "not above 0 and at most 1"),
-            (["--hosts", "4", "--clients", "3"], "--hosts are more than --clients"),
-            (["--partitions", "12"], "is no power of two"),
-            (["--servers", "localhost"], "has one without a port"),
+            (["--hosts", "4", "--clients", "3"], "--hosts is more than --clients"),
+            (["--partitions", "12"], "is not a power of two"),
+            (["--servers", "localhost"], "has an address without a port"),
             (["points"], "is no option")]:
         status, out, err = farbench(*arguments)
         tap.ok(status == 64 and wanted in err and not out, "refused: %s" % " ".join(arguments), status, err)

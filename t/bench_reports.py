@@ -30,7 +30,7 @@ def check_run(folder):
     status, out, err = farbench("--spawn", "shm", "--quick", "--trials", 2, "--bytes", "32,8192", "--json", path,
                                 "--csv", out_folder, "--chart-script", "/bin/true")
     tap.ok(status == 0, "it runs to its end", status, *(out + err).split("\n"))
-    tap.like(err, r"verbs-write is left out: the node has no address", "and says what it cannot measure")
+    tap.like(err, r"verbs-write is skipped: the node has no address", "and says what it cannot measure")
     with open(path) as file:
         points = json.load(file)
     tap.ok(all(list(point) == KEYS for point in points), "each point has its keys and no others", points)
@@ -55,16 +55,16 @@ def check_refusals():
     for arguments, wanted in [
             ([], "say which node"),
             (["--spawn", "shm", "tcp:127.0.0.1:1"], "either addresses or --spawn"),
-            (["--spawn", "pigeon"], "is none of shm, tcp, verbs"),
-            (["--ways", "tcp,tcp"], "names one twice"),
-            (["--ways", "letters"], "names one that is none of tcp"),
+            (["--spawn", "pigeon"], "is not one of shm, tcp, verbs"),
+            (["--ways", "tcp,tcp"], "has a word twice"),
+            (["--ways", "letters"], "has a word other than tcp"),
             (["--bytes", "31"], "is too small"),
             (["--bytes", "8193"], "is too large"),
-            (["--wait", "long"], "is neither spin nor sleep")]:
+            (["--wait", "long"], "is not spin or sleep")]:
         status, out, err = farbench(*arguments)
         tap.ok(status == 64 and wanted in err and not out, "refused: %s" % " ".join(arguments), status, err)
     status, _, err = farbench("tcp:127.0.0.1:1", "--quick")
-    tap.ok(status == 1 and "nobody listens there" in err, "a node that is not there", status, err)
+    tap.ok(status == 1 and "no listener at this address" in err, "a node that is not there", status, err)
 
 
 def main():

@@ -111,7 +111,7 @@ def check_tcp(folder):
     path = os.path.join(folder, "tcp.json")
     status, out, err = farbench("--spawn", "tcp", "--quick", "--json", path)
     tap.ok(status == 0, "over tcp it runs to its end", status, *(out + err).split("\n"))
-    tap.like(err, r"onesided is left out: over tcp there is nothing but tcp", "and says that nothing is one-sided there")
+    tap.like(err, r"onesided is left out: over tcp only tcp is possible", "and says that nothing is one-sided there")
     with open(path) as file:
         check_points(json.load(file), ["tcp"], (1, 2), ("get", "95:5"), "tcp")
 
@@ -168,9 +168,9 @@ def check_refusals(folder):
             (["tcp:127.0.0.1:1", "--spawn", "tcp"], "either addresses or --spawn"),
             (["udp:127.0.0.1:1"], "unknown channel 'udp'"),
             (["--spawn", "smoke"], "--spawn smoke is none of"),
-            (["--spawn", "tcp", "--transports", "tcp,tcp"], "names one twice"),
+            (["--spawn", "tcp", "--transports", "tcp,tcp"], "has a word twice"),
             (["--spawn", "tcp", "--clients", "1,0"], "is too small"),
-            (["--spawn", "tcp", "--mix", "50:50"], "is none of get, 95:5, set, both"),
+            (["--spawn", "tcp", "--mix", "50:50"], "is not one of get, 95:5, set, both"),
             (["--spawn", "tcp", "--resume"], "--resume needs --csv")]:
         status, out, err = farbench(*arguments)
         tap.ok(status == 64 and wanted in err, "refused: %s" % " ".join(arguments), status, err)

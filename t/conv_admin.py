@@ -43,7 +43,7 @@ def check_bounds(path, name):
     for c in held:
         c.ask("version")
     with Client(path) as c:
-        tap.is_(c.until_close(), b"ERROR too many connections to this socket: end one first\r\n",
+        tap.is_(c.until_close(), b"ERROR too many connections to this socket: close one first\r\n",
                 name + ": one more is told so")
     held.pop().close()
 
@@ -93,7 +93,7 @@ def check_strangers(daemon, path, name):
         tap.like(ask_as("nobody", path), "^VERSION", "  nobody may")
         tap.is_(ask_as("daemon", path), "PermissionError", "  to another the file says no")
         os.chmod(path, 0o666)
-        tap.is_(ask_as("daemon", path), "ERROR this socket is for root and for the user that the process runs as",
+        tap.is_(ask_as("daemon", path), "ERROR only root and the user of the process may use this socket",
                 "  and so does the process")
 
 
@@ -104,13 +104,13 @@ def check_file(start, binary, path, name):
         tap.ok(stat.S_ISSOCK(mode) and stat.S_IMODE(mode) == 0o600, name + ": the socket's mode is 0600", oct(mode))
         more = ["--tcp", "127.0.0.1:0"] if binary else ["-l", "127.0.0.1", "-p", "-1"]
         status, _, err = run_binary("--admin", path, *more, binary=binary)
-        tap.is_((status, err.decode()), (71, "--admin %s: another process serves there\n" % path),
+        tap.is_((status, err.decode()), (71, "--admin %s: in use by another process\n" % path),
                 "  one at which a process answers is left to it")
     tap.ok(not os.path.exists(path), "  it is removed at the end")
     with open(path, "w") as f:
         f.write("mine")
     status, _, err = run_binary("--admin", path, *more, binary=binary)
-    tap.is_((status, err.decode()), (71, "--admin %s: there is a file, and it is no socket\n" % path),
+    tap.is_((status, err.decode()), (71, "--admin %s: a file exists that is not a socket\n" % path),
             "  another file is not touched")
     os.unlink(path)
     dead = socket.socket(socket.AF_UNIX)
@@ -120,7 +120,7 @@ def check_file(start, binary, path, name):
         tap.like(c.ask("version"), "^VERSION", "  a dead one's is replaced")
     status, _, err = run_binary("--admin", "x" * 108, *more, binary=binary)
     tap.is_(status, 64, "  a path that is too long is refused")
-    tap.like(err.decode(), "1 to 107 bytes", "  in words")
+    tap.like(err.decode(), "1 to 107 printable bytes", "  in words")
     status, _, err = run_binary("--admin", "/nonexistent/s", *more, binary=binary)
     tap.is_((status, err.decode()), (71, "--admin /nonexistent/s: No such file or directory\n"),
             "  and one that cannot be made")

@@ -50,8 +50,8 @@ def clients_wait(folder):
             stats = until(first.stats, lambda s: int(s["listen_disabled_num"]) > 0)
             tap.ok(int(stats["listen_disabled_num"]) > 0, "that accepting pauses is counted")
             tap.is_([c.ask("mn") for c in [first] + served], ["MN"] * (1 + SPARE), "who is served goes on")
-            said = until(d.stderr, lambda text: b"accepted" in text).decode()
-            tap.is_(said.count("no client is accepted for now: Too many open files"), 1, "it is told once")
+            said = until(d.stderr, lambda text: b"accepting clients" in text).decode()
+            tap.is_(said.count("accepting clients is suspended: Too many open files"), 1, "it is told once")
             for c in served:
                 c.close()
             replies = []
@@ -66,9 +66,9 @@ def clients_wait(folder):
             stats = c.stats()
             tap.is_(stats["accepting_conns"], "1", "all are accepted again")
             tap.ok(int(stats["time_in_listen_disabled_us"]) > 0, "for how long it paused is counted")
-        until(d.stderr, lambda text: b"accepted again" in text)
+        until(d.stderr, lambda text: b"accepting clients again" in text)
     lines = d.stderr_at_end.decode().splitlines()
-    tap.ok("clients are accepted again" in lines and len(lines) <= 20, "and it is told that it is over", lines)
+    tap.ok("accepting clients again" in lines and len(lines) <= 20, "and it is told that it is over", lines)
 
 
 def connections_to_nodes(folder):

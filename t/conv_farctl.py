@@ -51,35 +51,35 @@ def stranger(name, answer):
 
 
 def test_strangers():
-    refused(["status", *at("absent")], "%s: there is no such socket; start farcached or farnode with --admin=%s, or "
+    refused(["status", *at("absent")], "%s: no such socket; start farcached or farnode with --admin=%s, or "
             "name another with --socket" % ((path_of("absent"),) * 2), "no socket")
     status, _, err = farctl("status", env={"FARCTL_SOCKET": path_of("absent")})
     tap.ok(status == 1 and path_of("absent") in err, "$FARCTL_SOCKET is asked", err)
     with open(path_of("file"), "w"):
         pass
-    refused(["status", *at("file")], path_of("file") + ": nobody listens there; the daemon has ended, or it is no socket",
+    refused(["status", *at("file")], path_of("file") + ": connection refused; the daemon has ended, or this is not a socket",
             "a file")
-    refused(["status", "--socket=" + "x" * 200], "x" * 200 + ": no path of a Unix socket, which has 1 to 107 bytes",
+    refused(["status", "--socket=" + "x" * 200], "x" * 200 + ": not the path of a Unix socket, 1 to 107 bytes",
             "a path that is too long")
-    neither = "what answers there is neither farcached nor farnode: "
+    neither = "the server is neither farcached nor farnode: "
     for answer, sentence in (
-            (b"SSH-2.0-x\x1b[2J\r\n", neither + "it said 'SSH-2.0-x?[2J'"),
-            (b"\0" * 100 + b"\n", neither + "it said '" + "?" * 60 + "'"),
-            (b"x" * 300000, neither + "its line does not end"),
-            (b"", "the daemon ended the connection without an answer"),
-            (b"VERS", "the daemon ended the connection without an answer"),
-            (b"ERROR\r\n", "the daemon does not know this command there"),
-            (b"ERROR too many connections to this socket: end one first\r\n",
-             "too many connections to this socket: end one first"),
-            (b"VERSION 1.6.45\r\nSTAT pid 1\r\nEND\r\n", "a memcached answers there, and no farcached"),
-            (b"VERSION 1.6.45\r\nSTAT pid 1\r\n", "the daemon ended the connection without an answer"),
-            (b"VERSION farnode 1\r\nSTAT\r\n", neither + "it said 'STAT'")):
+            (b"SSH-2.0-x\x1b[2J\r\n", neither + "its reply was 'SSH-2.0-x?[2J'"),
+            (b"\0" * 100 + b"\n", neither + "its reply was '" + "?" * 60 + "'"),
+            (b"x" * 300000, neither + "its reply line does not end"),
+            (b"", "the daemon closed the connection without a reply"),
+            (b"VERS", "the daemon closed the connection without a reply"),
+            (b"ERROR\r\n", "the daemon does not support this command on this socket"),
+            (b"ERROR too many connections to this socket: close one first\r\n",
+             "too many connections to this socket: close one first"),
+            (b"VERSION 1.6.45\r\nSTAT pid 1\r\nEND\r\n", "the server is memcached, not farcached"),
+            (b"VERSION 1.6.45\r\nSTAT pid 1\r\n", "the daemon closed the connection without a reply"),
+            (b"VERSION farnode 1\r\nSTAT\r\n", neither + "its reply was 'STAT'")):
         with stranger("stranger", answer) as path:
             refused(["status", *at("stranger")], path + ": " + sentence, "one that says %r" % answer[:30])
         os.unlink(path_of("stranger"))
     with stranger("stranger", None) as path:
         refused(["status", "--timeout=0.2", *at("stranger")],
-                path + ": no answer within 200 ms; the daemon is stopped or too busy", "one that says nothing")
+                path + ": no reply within 200 ms; the daemon is stopped or too busy", "one that says nothing")
     os.unlink(path_of("stranger"))
     with stranger("stranger", b"VERSION farnode 1\r\n" + b"STAT n v\r\n" * 100001 + b"END\r\n") as path:
         status, _, err = farctl("status", *at("stranger"))
@@ -102,13 +102,13 @@ def test_embedded():
         tap.ok(code == 0 and re.search(r"^\(embedded\) +up +%s " % path_of("p"), out, re.M), "as text", out)
         tap.is_(asked("stats", *at("p"))[0]["stats"]["cmd_set"], 1, "stats")
         tap.ok("requests" in asked("stats", "-", "proxy", *at("p"))[0]["stats"], "stats - proxy: a group of the daemon")
-        refused(["stats", "a", *at("p")], "there is no node a: no nodes are configured", "stats of a node")
-        refused(["stats", "-", "nosuch", *at("p")], path_of("p") + ": the daemon does not know this command there",
+        refused(["stats", "a", *at("p")], "no node a: no nodes are configured", "stats of a node")
+        refused(["stats", "-", "nosuch", *at("p")], path_of("p") + ": the daemon does not support this command on this socket",
                 "a group that there is not")
         for command in ("drain", "undrain"):
             refused([command, "a", *at("p")], path_of("p") + ": no nodes are configured", command)
         refused(["pointers", *at("p")], path_of("p") + ": no nodes are configured", "pointers")
-        refused(["leases", *at("p")], "there are no nodes that could grant leases", "leases")
+        refused(["leases", *at("p")], "no nodes are configured, so there are no leases", "leases")
         route = asked("route", "k%", *at("p"))[0]["stats"]
         tap.is_((route["key"], route["node"], route["why"], route["pointer"]),
                 ("k%25", "(embedded)", "no nodes are configured: items are in this process", "unused"), "route: says so")
@@ -122,7 +122,7 @@ def test_embedded():
         with d.client() as c:
             tap.is_(c.ask("delete_prefix k"), "ERROR", "clients know no delete by prefix")
         refused(["drain", "a", *at("clients")],
-                path_of("clients") + ": clients may not order this; name the socket of --admin", "but takes no orders")
+                path_of("clients") + ": not allowed for clients; use the socket of --admin", "but takes no orders")
 
 
 def test_node():
@@ -137,21 +137,21 @@ def test_node():
         tap.is_(asked("stats", *at("n"))[0]["stats"]["pid"], n.pid, "stats")
         for args in (("n1", "leases"), ("-", "leases")):
             tap.is_(asked("stats", *args, *at("n"))[0]["stats"]["lease_term_ms"], 256000, "stats " + " ".join(args))
-        refused(["stats", "n2", *at("n")], "there is no node n2; nodes: n1", "stats of another")
+        refused(["stats", "n2", *at("n")], "no node n2; nodes: n1", "stats of another")
         refused(["stats", "n1", "x", *at("n")],
                 path_of("n") + ": no group of this name; groups: general, leases, classes, all, connections, config",
                 "no such group")
         tap.is_(asked("leases", *at("n"))[0]["node"], "n1", "leases")
         code, out, _ = farctl("leases", *at("n"))
         tap.ok(code == 0 and re.search(r"^n1 +256000 ms +0 ", out, re.M), "as text", out)
-        refused(["drain", "n1", *at("n")], "nodes are drained at a farcached; name one's socket with --socket", "drain")
-        refused(["pointers", *at("n")], "only a farcached has a table of pointers; name one's socket with --socket",
+        refused(["drain", "n1", *at("n")], "nodes are drained by farcached; name one's socket with --socket", "drain")
+        refused(["pointers", *at("n")], "only farcached has a pointer table; name one's socket with --socket",
                 "pointers")
         refused(["status", *at("n.shm")], path_of("n.shm") + ": a socket of another kind, such as a node's --shm; name "
                 "the one of --admin", "its socket for proxies")
         with n.stopped():
             refused(["status", "--timeout=0.2", *at("n")],
-                    path_of("n") + ": no answer within 200 ms; the daemon is stopped or too busy", "a node that is stopped")
+                    path_of("n") + ": no reply within 200 ms; the daemon is stopped or too busy", "a node that is stopped")
 
 
 # -- top --------------------------------------------------------------------------------------------------
@@ -206,7 +206,7 @@ def test_top():
         tap.ok(code == 0 and re.search(r"^NODE +STATE +GETS/s", out, re.M) and "\x1b" not in out, "--once: a screen", out, err)
         seen = asked("top", "--once", *at("p"))
         tap.is_((seen["seconds"], seen["nodes"][0]["items"]), (None, 1), "--once --json")
-        refused(["top", *at("p")], "top needs a terminal to draw on; --once prints one screen, --json a line for each "
+        refused(["top", *at("p")], "top needs a terminal; --once prints one screen, --json a line per "
                 "interval", "without a terminal")
         lines = subprocess.Popen([FARCTL, "top", "--json", "--interval=0.1", *at("p")], stdout=subprocess.PIPE)
         seen = [json.loads(lines.stdout.readline()) for _ in range(3)]
@@ -235,7 +235,7 @@ def test_top():
         tap.ok(screen.seen.endswith("\x1b[?25h\x1b[?1049l"), "the screen is as before", screen.seen[-40:])
     screen = Screen(*at("absent"))
     tap.is_(screen.end(), 1, "with nobody to ask it does not begin")
-    tap.ok("there is no such socket" in screen.seen and "\x1b" not in screen.seen, "and says why", screen.seen)
+    tap.ok("no such socket" in screen.seen and "\x1b" not in screen.seen, "and says why", screen.seen)
 
 
 def main():

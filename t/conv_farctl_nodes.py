@@ -65,7 +65,7 @@ def check_survey(nodes):
     both = asked("status", *at("a", "p"))["nodes"]
     tap.is_(sorted(n["name"] for n in both), ["a", "b"], "a node asked at both is one row too")
     tap.is_(asked("stats", "a", "leases", *at("p"))[0]["stats"]["lease_term_ms"], 256000, "a group of a node, by a proxy")
-    refused(["stats", "c", *at("p")], "there is no node c; nodes: a, b", "a node that there is not")
+    refused(["stats", "c", *at("p")], "no node c; nodes: a, b", "a node that there is not")
     tap.is_(sorted(n["node"] for n in asked("leases", *at("p"))), ["a", "b"], "leases of both")
     tables = asked("pointers", *at("p", "q"))
     tap.is_([t["socket"] for t in tables], [path_of("p"), path_of("q")], "pointers")
@@ -101,7 +101,7 @@ def check_route(first):
             "farctl route")
     code, out, _ = farctl("route", "k1", *at("p"))
     tap.ok(code == 0 and re.search(r"^node +%s$" % routes[1]["node"], out, re.M), "as text", out)
-    refused(["route", "k1", *at("a")], "a farcached knows where keys go; name one's socket with --socket", "at a node")
+    refused(["route", "k1", *at("a")], "keys are routed by farcached; name one's socket with --socket", "at a node")
 
 
 def states(*names):
@@ -160,11 +160,11 @@ def check_delete_prefix(first, second):
     code, out, _ = farctl("delete-prefix", "user.", *at("p", "q"))
     tap.is_((code, out), (0, "%s: no key begins with user.\n%s: no key begins with user.\n" % (path_of("p"), path_of("q"))),
             "as text")
-    refused(["delete-prefix", "a b", *at("p")], "a key, a prefix, and a name of a node or of a group, has no blanks; "
-            "farctl --help says more", "two words", status=64)
+    refused(["delete-prefix", "a b", *at("p")], "keys, prefixes, and names of nodes and groups contain no blanks; "
+            "see farctl --help", "two words", status=64)
     refused(["delete-prefix", "a" * 251, *at("p")], path_of("p") + ": usage: delete_prefix PREFIX, which is one word of at "
             "most 250 bytes", "longer than a key")
-    refused(["delete-prefix", "a", *at("a")], "keys are deleted at a farcached, in all of its nodes; name one's socket with "
+    refused(["delete-prefix", "a", *at("a")], "keys are deleted by farcached, in all of its nodes; name one's socket with "
             "--socket", "at a node")
 
 

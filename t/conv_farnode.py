@@ -44,7 +44,7 @@ def test_options():
             (("--nosuch",), 1, "unrecognized option"),
             (("--tcp", "127.0.0.1"), 64, "needs a host and a port"),
             (("--tcp", "no.such.host.invalid:1"), 71, "the host is not known"),
-            (("--tcp", "127.0.0.1:0", "-t", "0"), 64, "'0' is no number from 1 to 64"),
+            (("--tcp", "127.0.0.1:0", "-t", "0"), 64, "'0' is not a number from 1 to 64"),
             (("--tcp", "127.0.0.1:0", "--name", "a b"), 64, "letters, digits"),
             (("--shm", "/nonexistent/a.sock"), 71, "/nonexistent/a.sock"),
             (("--config", "/nonexistent/f"), 64, "/nonexistent/f: cannot be opened")):
@@ -155,7 +155,7 @@ def test_greeting_timeout():
         tap.ok(greeted.set(b"k", b"v"), "who has greeted is served on")
         stats = greeted.node_stats(b"connections")
         tap.is_(stats["end_no_greeting"], "2", "it is counted")
-        tap.like(node.stderr().decode(), "who did not greet: no greeting in 100 ms", "and told")
+        tap.like(node.stderr().decode(), "without a greeting: no greeting in 100 ms", "and told")
 
 
 def test_many_connections():

@@ -31,7 +31,7 @@ def test_embedded():
     with Daemon("--admin", path_of("p"), "-m", "16", *EVERY, threads=2) as d, d.client() as c:
         tap.is_(c.stats("hotkeys"), {"one_in": "1", "missed": "0"}, "nothing was asked for")
         _, out, _ = farctl("hotkeys", *at("p"))
-        tap.like(out, "nothing was asked for yet", "which farctl says")
+        tap.like(out, "no requests yet", "which farctl says")
         c.set("hot", "v")
         for _ in range(ROUNDS):
             c.send(b"get hot\r\nget hot\r\nget absent\r\n")  # one window of gets

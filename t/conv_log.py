@@ -73,7 +73,7 @@ def limited():
             stranger()
 
         def said():
-            return re.findall(r"(?m)^tcp:.*who did not greet: .*$", node.stderr().decode())
+            return re.findall(r"(?m)^tcp:.*without a greeting: .*$", node.stderr().decode())
         lines = until(said, lambda found: len(found) >= LINES_MAX)
         tap.ok(LINES_MAX <= len(lines) < STRANGERS / 2, "some lines of one reason in a row, and not one for each stranger",
                len(lines))

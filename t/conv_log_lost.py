@@ -16,7 +16,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib
 from farcached import Daemon, tap, until  # noqa: E402
 
 REQUESTS = 2000  # each is two lines with -vv, and all of them more than a pipe holds
-LOST = "lines for stderr were lost, as it did not take them"
+LOST = "log lines were lost because stderr did not accept them"
 
 
 class Redirected(Daemon):

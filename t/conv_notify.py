@@ -61,14 +61,14 @@ def nobody_there():
     tap.is_(d.stderr_at_end, b"", "nor to complain")
     for name in ("relative/path", "@", "/" + "x" * 200):
         with Daemon(env={"NOTIFY_SOCKET": name}) as d:
-            tap.like(d.stderr(), r"\ANOTIFY_SOCKET=%s: this is no path of a Unix socket: " % name, "no socket: " + name[:20])
+            tap.like(d.stderr(), r"\ANOTIFY_SOCKET=%s: not the path of a Unix socket: " % name, "no socket: " + name[:20])
             tap.is_(d.client().set("k", "v"), "STORED", "it serves all the same")
 
 
 def background():
     with Manager() as manager, Service(manager, "-d", listen_env={"SYSTEMD_EXEC_PID": "$$"}) as d:
         tap.ok(manager.until("READY=1"), "-d: it is ready")
-        tap.like(d.stderr(), r"\A-d: the service manager waits for this process, so it stays in the foreground\n\Z",
+        tap.like(d.stderr(), r"\A-d is ignored: the service manager requires a foreground process\n\Z",
                  "and says why it did not leave")
         tap.ok(d.alive(), "it is the process that was started")
         pid_file = os.path.join(manager.folder, "pid")
@@ -140,10 +140,10 @@ def stuck(name, arguments, thread, called):
             since = len(manager.told)
             manager.until("WATCHDOG=1", WATCHDOG_US * 2 / 1e6)
             tap.is_([m for m in manager.told[since:] if "WATCHDOG" in m], [], name + ": the watchdog is not fed")
-            line = r"(?m)^%s is stuck: it did not go round its loop for \d+\.\d s; the watchdog is not fed until it does$" % called
+            line = r"(?m)^%s is stuck: its loop has not run for \d+\.\d s; the watchdog is not notified until it runs$" % called
             tap.is_(len(re.findall(line, d.stderr().decode())), 1, name + ": a line names it, once")
         tap.ok(manager.until("WATCHDOG=1"), name + ": the watchdog is fed when it goes on")
-        wanted = b"%s goes on\n" % called.encode()
+        wanted = b"%s is running again\n" % called.encode()
         tap.ok(wanted in until(d.stderr, lambda text: wanted in text), name + ": and a line says so")
 
 

@@ -339,7 +339,7 @@ def test_worker_cpus():
     nowhere = next(cpu for cpu in range(1023, 0, -1) if cpu not in there)
     status, _, said = run_binary("-p", "-1", "--worker-cpus=%d,%d" % (there[0], nowhere))
     tap.is_(status, 64, "a CPU that is not there is refused")
-    tap.like(said.decode(), r"--worker-cpus: CPU %d is not among those that this process may use \([\d,-]+\)" % nowhere,
+    tap.like(said.decode(), r"--worker-cpus: CPU %d is not among the CPUs that this process may use \([\d,-]+\)" % nowhere,
              "and is named")
 
 

@@ -174,7 +174,7 @@ def test_restart():
         stats = reload(d)
         tap.is_(stats["config_changed"], "conn-limit", "what can change does")
         tap.is_(stats["config_needs_restart"], "slab-growth-factor, threads", "what cannot is named")
-        tap.like(d.stderr(), r"(?m)^reload: changed conn-limit; only a restart changes slab-growth-factor, threads$",
+        tap.like(d.stderr(), r"(?m)^reload: changed conn-limit; needs a restart: slab-growth-factor, threads$",
                  "on stderr, too")
         tap.is_((d.stats()["threads"], d.stats("settings")["num_threads"]), ("2", "2"), "and is as it was")
         file.write(threads=2)
@@ -242,7 +242,7 @@ def test_farctl():
         file.write(conn_limit=60, slab_min_size=64)
         tap.is_(asked("reload", *at("p"))[0]["stats"]["config_needs_restart"], "slab-min-size", "as JSON, too")
         file.write_text("conn_limit = 0\n")
-        refused(["reload", *at("p")], "%s: refused, nothing changed: %s:1:14: conn-limit: '0' is no number from 1 to "
+        refused(["reload", *at("p")], "%s: refused, nothing changed: %s:1:14: conn-limit: '0' is not a number from 1 to "
                 "2147483647" % (path_of("p"), file.path), "and why nothing did")
 
 
@@ -254,8 +254,8 @@ def test_farnode():
         file.write(memory_limit='"32MB"', conn_limit=9, greeting_timeout_ms='"1s"', verbose=1, policy='"lru"')
         status, out, err = farctl("reload", *at("n"))
         tap.is_((status, err), (0, ""), "farctl reload")
-        tap.is_(out, path_of("n") + ": changed conn-limit, greeting-timeout-ms, memory-limit, verbose; only a restart "
-                "changes policy\n", "says what changed")
+        tap.is_(out, path_of("n") + ": changed conn-limit, greeting-timeout-ms, memory-limit, verbose; needs a restart: "
+                "policy\n", "says what changed")
         stats = asked("stats", "-", *at("n"))[0]["stats"]
         tap.is_(stats["limit_maxbytes"], 32 << 20, "less memory")
         tap.ok(c.set(b"k", b"w") and c.get(b"k") in (b"w", "w"), "and the proxies stay")
@@ -269,7 +269,7 @@ def test_farnode():
                 "and told of")
         tap.ok(c.set(b"k", b"x"), "who is connected stays so")
         file.write(memory_limit='"1000000MB"')
-        refused(["reload", *at("n")], "%s: refused, nothing changed: %s:1:16: memory-limit: '1000000MB' is no number from "
+        refused(["reload", *at("n")], "%s: refused, nothing changed: %s:1:16: memory-limit: '1000000MB' is not a number from "
                 "1 to 262144" % (path_of("n"), file.path), "a bad file changes nothing")
         tap.is_(asked("stats", "-", "config", *at("n"))[0]["stats"]["config_reload_failures"], 1, "and is counted")
 

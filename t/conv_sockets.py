@@ -40,7 +40,7 @@ def taken():
                 tap.is_(d.ports, [("TCP INET", port)], "the port file names the port that was passed")
                 with Client(paths["operator"]) as c:
                     tap.is_(c.stats()["curr_connections"], "0", "the socket named admin is the operator's: he is no client")
-                tap.like(d.stderr(), r"(?m)^listening at 2 sockets from the service manager, and not where -p, -l and -s say$",
+                tap.like(d.stderr(), r"(?m)^listening at 2 sockets from the service manager; -p, -l and -s are ignored$",
                          "-v says so")
                 shown = d.until_stat("pid", bool)
                 tap.is_(shown, str(d.pid), "stats say who serves")
@@ -104,24 +104,24 @@ def refusals():
     by = " from the service manager "
     with listening() as tcp, listening() as other, listening(path_of("one")) as unix, listening(path_of("two")) as second, \
             listening(kind=socket.SOCK_DGRAM) as datagrams, tempfile.TemporaryFile() as file:
-        refused([(tcp, "a"), (datagrams, "b")], "socket 4 (b)%sis no stream socket: say ListenStream= in its unit" % by,
+        refused([(tcp, "a"), (datagrams, "b")], "socket 4 (b)%sis not a stream socket: use ListenStream= in its unit" % by,
                 "a datagram socket")
         with connect(tcp.getsockname(), deadline()) as connection:
-            refused([(connection, "a")], "socket 3 (a)%sdoes not listen, it is a connection: say Accept=no in its unit" % by,
+            refused([(connection, "a")], "socket 3 (a)%sis a connection, not a listening socket: use Accept=no in its unit" % by,
                     "a connection")
-        refused([(file, "")], "socket 3%sis no socket: only sockets can be served" % by, "a file")
-        refused([(tcp, "a")], "socket 4%sis not open: LISTEN_FDS counts more than were passed" % by, "one too few",
+        refused([(file, "")], "socket 3%sis not a socket" % by, "a file")
+        refused([(tcp, "a")], "socket 4%sis not open: LISTEN_FDS is more than the number of sockets" % by, "one too few",
                 listen_env={"LISTEN_FDS": "2"})
-        refused([(tcp, "a")], "LISTEN_FDS=many: this is no number of sockets from 0 to 1024", "a count that is none",
+        refused([(tcp, "a")], "LISTEN_FDS=many: not a number of sockets from 0 to 1024", "a count that is none",
                 listen_env={"LISTEN_FDS": "many"})
         refused([(unix, "admin"), (second, "admin")],
-                "socket 4 (admin)%sis one too many: there is one socket for the operator, and socket 3 (admin)%sis it"
-                % (by, by), "a second socket for the operator")
+                "socket 4 (admin)%sis a second socket for the operator; the first is socket 3 (admin)%s"
+                % (by, by.rstrip()), "a second socket for the operator")
         refused([(tcp, "admin")],
-                "socket 3 (admin)%sis over TCP, where nobody knows who asks: the operator's must be a path" % by,
+                "socket 3 (admin)%sis a TCP socket; the operator's socket must be a Unix socket" % by,
                 "an operator's socket over TCP")
-        refused([(unix, "a")], "socket 3 (a)%sis a Unix socket: proxies come over TCP, or at the path of --shm, which the node "
-                "makes itself" % by, "farnode: a Unix socket", program="farnode", arguments=["--tcp", "127.0.0.1:0"])
+        refused([(unix, "a")], "socket 3 (a)%sis a Unix socket: proxies connect over TCP, or at the path of --shm, which the node "
+                "creates itself" % by, "farnode: a Unix socket", program="farnode", arguments=["--tcp", "127.0.0.1:0"])
         with Service(None, "-l", "127.0.0.1", "-p", "-1", sockets=[(other, "a")], listen_env={"LISTEN_PID": "1"}) as d:
             tap.ok(d.port != other.getsockname()[1], "what was passed to another process is not ours")
 

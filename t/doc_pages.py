@@ -34,7 +34,7 @@ daemon/tune.cc daemon/watch.h daemon/watch_hub.cc daemon/worker.cc daemon/worker
 daemon/worker_room.cc
 fabric/channel_counters.h fabric/fault_channel.cc
 node/farnode_admin.cc node/farnode_http.cc node/node_metrics.cc node/node_stats.h node/service_counters.h
-process/http_listener.cc process/http_listener.h process/reloader.h process/supervisor.h
+base/renamed_stats.h process/http_listener.cc process/http_listener.h process/reloader.h process/supervisor.h
 protocol/binary.cc protocol/frame_reply.h protocol/lease_denial.h protocol/meta.cc protocol/text.cc protocol/text.h
 proxy/ask.h proxy/link_counters.h proxy/local_get.h proxy/onesided_share.h
 """.split())
@@ -47,11 +47,11 @@ BENCH_SAYS = re.compile(r'(?:throw |\bfail\(|fprintf\(stderr|\.note\(|return (?=
 # Beginnings and parts of what is no message either: help texts beside messages, names of threads, of work requests, of events in a
 # crash report, what only our own bugs would bring, and of farbench its name and how far it is.
 NOT_SHOWN = (
-    "1 to 63 letters, digits", "what it is called in messages", "shm:PATH, ", "a whole number from", "its share of the keys",
-    "HOST:PORT, up to", "be hashed as this", "have it, so that keys stay", "which items go when memory is full", "a table [[",
+    "1 to 63 letters, digits", "name in messages and statistics", "shm:PATH, ", "a whole number from", "its share of the keys",
+    "HOST:PORT, up to", "hashed as this instead", "nutcracker, which keeps", "eviction policy", "a table [[",
     "]] for each", "VERSION farnode", "as memcached", "the thread that accepts", "connected to node", "no connection to node",
     "opened connection", "turn of connection", "ended connection", "of proxies", "rip=unix", "post_read over tcp",
-    "SEND of credits", "WRITE of nothing", "work request", "parse_frame lets no such", "no error", "a node without a point",
+    "SEND of credits", "empty WRITE", "work request", "parse_frame lets no such", "no error", "a node without a point",
     "farbench load", "farbench floor", "M operations per CPU second", "bytes, trial",
 )
 PAGE_BYTES, STRIDE_BYTES, HEADER_BYTES = 65536, 16, 40

@@ -244,7 +244,7 @@ def main():
         tap.done()
         return
     if CALLS["seccomp"]:
-        refused_by_both("has no filter of system calls", "a sandbox", lambda program: WithoutCall("seccomp", program))
+        refused_by_both("no seccomp filter", "a sandbox", lambda program: WithoutCall("seccomp", program))
     else:
         tap.skip("a sandbox refuses it", "the call's number on this machine is not known here")
     if not os.path.exists("/proc/sys/kernel/seccomp/actions_avail"):

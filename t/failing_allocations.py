@@ -5,7 +5,7 @@ served, what was stored before is right, no descriptor stays open, and the same 
 
 Two kinds of failure end a daemon, and are not tried here. At the start, threads included: "failed to start: out of memory", and
 exit status 71. In a library's malloc(): libevent's refusal to watch a descriptor or to make a buffer ends as a failed CHECK, which
-names its line. Any other would end with "out of memory in the middle of what cannot be refused" and a crash report.
+names its line. Any other would end with "out of memory in an operation that cannot fail" and a crash report.
 
 An argument names a part: shm, farnode-tcp, ..."""
 import contextlib

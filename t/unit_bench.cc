@@ -354,11 +354,11 @@ void check_failures() {
     tap::ok(heard.done, "and the rest is heard");
     heard = hear(Wire::text, values,
                  "STORED\r\nVALUE k2 0 40\r\n" + value + "\r\nEND\r\nEND\r\nEND\r\n", 0);
-    tap::is(heard.failures.wrong_values, 1u, "a key that was not asked for is a wrong value");
+    tap::is(heard.failures.wrong_values, 1u, "a key that was not requested is a wrong value");
     heard = hear(Wire::text, values, "HELLO\r\n", 0);
     tap::ok(heard.broken, "another protocol is noticed");
     heard = hear(Wire::meta, values, std::string(5000, 'x'), 0);
-    tap::ok(heard.broken, "a line that does not end is not waited for");
+    tap::ok(heard.broken, "an unterminated line is not waited for");
 }
 
 // ---- options

@@ -300,7 +300,7 @@ void refused_tcp() {
     tap::ok(!client.over, "tcp: nothing is told while it is made");
     tap::ok(pump({&client}, [&] { return client.over; }), "tcp: an address where nobody listens");
     tap::is(client.ending(), "refused", "is refused");
-    tap::is(client.text, "tcp:" + to_string(nobody) + ": nobody listens there (Connection refused)",
+    tap::is(client.text, "tcp:" + to_string(nobody) + ": no listener at this address (Connection refused)",
             "with a sentence");
     const auto taken = TcpListener::listen(*numeric_address("127.0.0.1", 0), 1, error);
     const auto again = TcpListener::listen(taken->address(), 1, error);

@@ -293,8 +293,8 @@ const Refused refused[] = {
     {"-o slab_chunk_max=100", 64,
      "-I (item_size_max: 1048576) must be evenly divisible by slab_chunk_max (bytes: 100)\n"},
     {"-o slab_chunk_max=0", 1,
-     "could not parse argument to slab_chunk_max: '0' is no number from 1 to 4294967295\n"},
-    {"-o hashpower=5", 1, "could not parse argument to hashpower: '5' is no number from 12 to 32\n"},
+     "could not parse argument to slab_chunk_max: '0' is not a number from 1 to 4294967295\n"},
+    {"-o hashpower=5", 1, "could not parse argument to hashpower: '5' is not a number from 12 to 32\n"},
     {"-o slab_automove=3", 1, "slab_automove must be between 0 and 2\n"},
     {"-o slab_automove=x", 1, "slab_automove must be between 0 and 2\n"},
     {"-o slab_automove_ratio=2", 1, "slab_automove_ratio must be > 0 and < 1\n"},
@@ -312,9 +312,9 @@ const Refused refused[] = {
     {"-o ssl_verify_mode=7", 1, "Invalid ssl_verify_mode. Use help to see valid options.\n"},
     {"-o ssl_min_version=9", 1, "Invalid ssl_min_version. Use help to see valid options.\n"},
     {"-o idle_timeout=-1", 1,
-     "could not parse argument to idle_timeout: '-1' is no number from 0 to 2147483647\n"},
+     "could not parse argument to idle_timeout: '-1' is not a number from 0 to 2147483647\n"},
     {"-o ext_threads=x", 1,
-     "could not parse argument to ext_threads: 'x' is no number from 0 to 4294967295\n"},
+     "could not parse argument to ext_threads: 'x' is not a number from 0 to 4294967295\n"},
     {"-C -o foo -V", 1, "Illegal suboption \"foo\"\n"},  // in the order of the words
 };
 

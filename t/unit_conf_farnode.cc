@@ -88,13 +88,13 @@ void refusals() {
          "could not parse argument to name: found 'two words'; allowed: 1 to 63 letters, digits, and any of . _ -\n"},
         {{tcp, "localhost"}, "--tcp localhost: needs a host and a port, as in 10.0.0.1:11300; found 'localhost'\n"},
         {{tcp, "::1"}, "--tcp ::1: an IPv6 address needs brackets, as in [::1]:11300; found '::1'\n"},
-        {{tcp, "h:99999"}, "--tcp h:99999: '99999' is no port; allowed: 0 to 65535\n"},
-        {{tcp, ":1"}, "--tcp :1: '' is no host\n"},
+        {{tcp, "h:99999"}, "--tcp h:99999: '99999' is not a port; allowed: 0 to 65535\n"},
+        {{tcp, ":1"}, "--tcp :1: '' is not a host\n"},
         {{shm, ""},
-         "could not parse argument to shm: found ''; allowed: the path of a Unix socket, 1 to 107 bytes that can be "
-         "printed\n"},
-        {{"-m", "0"}, "could not parse argument to memory-limit: '0' is no number from 1 to 262144\n"},
-        {{"-t", "65"}, "could not parse argument to threads: '65' is no number from 1 to 64\n"},
+         "could not parse argument to shm: found ''; allowed: the path of a Unix socket, 1 to 107 printable "
+         "bytes\n"},
+        {{"-m", "0"}, "could not parse argument to memory-limit: '0' is not a number from 1 to 262144\n"},
+        {{"-t", "65"}, "could not parse argument to threads: '65' is not a number from 1 to 64\n"},
         {{"-I", "1"},
          "could not parse argument to max-item-size: found '1'; allowed: a number of bytes, or one with k or m, from "
          "1k to 1024m\n"},
@@ -105,9 +105,9 @@ void refusals() {
          "could not parse argument to policy: unknown word 'strict_lru'. Allowed: clock, lru, approx_lru, pdla, mq, "
          "fixed_lease, original, s3fifo, pdla_paper\n"},
         {{shm, "/a", "--lease-ms-min", "8", "--lease-ms-max", "7"}, "--lease-ms-max is less than --lease-ms-min.\n"},
-        {{"--lease-ms", "0"}, "could not parse argument to lease-ms: '0' is no number from 1 to 256000\n"},
+        {{"--lease-ms", "0"}, "could not parse argument to lease-ms: '0' is not a number from 1 to 256000\n"},
         {{shm, "/a", "--admin", "/a"}, "--admin and --shm name the same path: /a\n"},
-        {{"-c", "0"}, "could not parse argument to conn-limit: '0' is no number from 1 to 1048576\n"},
+        {{"-c", "0"}, "could not parse argument to conn-limit: '0' is not a number from 1 to 1048576\n"},
         {{"--config", "/nonexistent/f"}, "/nonexistent/f: cannot be opened: No such file or directory\n"},
     };
     for (const Row& row : rows) {
@@ -135,10 +135,10 @@ void files() {
     tap::ok(s.node.lease && !s.memory.evict, "are what they are");
     tap::is(file_errors("lease_ms = 8000\nmemory_limit = 32\n", s), "", "names with _ between words");
     tap::ok(s.node.lease_ms == 8000 && s.memory.bytes_max == 32u << 20, "are those with -");
-    tap::is(file_errors("lease-ms = 8000\nlease_ms = 4000\n", s), "f:2:1: lease_ms: is there twice\n",
+    tap::is(file_errors("lease-ms = 8000\nlease_ms = 4000\n", s), "f:2:1: lease_ms: given twice\n",
             "and not another option");
     tap::is(file_errors("threads = 0\ncolour = 1\nlease-ms = \"4\"\ntcp = \"x\"\n", s),
-            "f:1:11: threads: '0' is no number from 1 to 64\n"
+            "f:1:11: threads: '0' is not a number from 1 to 64\n"
             "f:2:1: unknown key 'colour'. Allowed: name, shm, shm-group, tcp, verbs, conn-limit, greeting-timeout-ms, admin, "
             "http, http-names, memory-limit, "
             "disable-evictions, max-item-size, enable-largepages, policy, lease-ms, lease-ms-min, "

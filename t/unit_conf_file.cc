@@ -89,7 +89,7 @@ void refuses(const Daemon& daemon, const Option& option, const std::string& valu
     const std::string start = "f:1:" + std::to_string(key_of(option).size() + 4) + ": " + std::string(key_of(option)) + ": ";
     tap::ok(got.errors.starts_with(start), daemon.name + " refuses " + line_of(option, value));
     if (!got.errors.starts_with(start)) tap::note("said: %s", got.errors.c_str());
-    const bool says = got.errors.find("llowed: ") != std::string::npos || got.errors.find(" is no ") != std::string::npos;
+    const bool says = got.errors.find("llowed: ") != std::string::npos || got.errors.find(" is not ") != std::string::npos;
     tap::ok(says, "and says what is allowed");
     tap::is(written(option, got.settings), written(option, defaults(daemon.table)), "and keeps what held");
 }
@@ -272,7 +272,7 @@ void test_checked() {
     const TemporaryFile good("threads = 2\n");
     const CommandLine fine = parse(daemon, {"--check-config", good.path});
     tap::is(fine.exit_status.value_or(-1), 0, "--check-config of what is right");
-    tap::is(fine.out, good.path + ": nothing is wrong with it\n", "says so");
+    tap::is(fine.out, good.path + ": no errors\n", "says so");
     const TemporaryFile bad("thread = 2\nmemory-limit = \"64 parsecs\"\nmax-item-size = \"1GB\"\nhot_lru_pct = 79\n"
                             "listen = \"h:x\"\n"
                             "[[node]]\nname = \"a\"\naddress = \"tcp:h\"\n");
@@ -351,7 +351,7 @@ void test_reload() {
     tap::is(got.settings.proxy.hash_tag, "", "is not there");
     got = plan(daemon, "memory-limit = 8\nmax-item-size = \"4m\"\n", "memory-limit = 4\nmax-item-size = \"1m\"\n");
     tap::is(listed_keys(got.errors),
-            "Cannot set item size limit higher than 1/2 of memory max. (until a restart some keys keep their values)",
+            "Cannot set item size limit higher than 1/2 of memory max. (some keys keep their values until a restart)",
             "what cannot be together until a restart is refused");
 }
 
@@ -388,12 +388,12 @@ void test_memcached_conf() {
     tap::is(wrong.exit_status.value_or(-1), exit_usage, "a bad one ends the program");
     tap::is(wrong.err,
             at + "1: Invalid memory limit: x (-m takes megabytes)\n" +
-            at + "2: no option is spelled --conn-limt, or its value is missing; did you mean --conn-limit?\n" +
-            at + "3: no option is spelled -p, or its value is missing\n" +
-            at + "4: found 'foo' where a flag should stand, as in -m 64\n" +
-            at + "5: '6' belongs to no option\n" +
+            at + "2: unknown option --conn-limt, or its value is missing; did you mean --conn-limit?\n" +
+            at + "3: unknown option -p, or its value is missing\n" +
+            at + "4: found 'foo' instead of a flag such as -m 64\n" +
+            at + "5: '6' is not an option\n" +
             at + "6: a quote is not closed\n" +
-            at + "7: -V, --version cannot be said in a file\n" +
+            at + "7: -V, --version is not allowed in a file\n" +
             at + "8: Missing idle_timeout argument\n",
             "all that is wrong is said, with its lines");
     tap::is(parse(daemon, {"--memcached-conf", "/nonexistent/f"}).err,

@@ -91,25 +91,25 @@ void test_node_words() {
         {"a=shm:", "address: shm: needs the path of the node's Unix socket, as in shm:/run/farnode/a.sock\n"},
         {"a=shm:" + path + "p", "address: the path of a Unix socket has 107 bytes at most, '" + path +
                                     "p' has 108\n"},
-        {"a=shm:/x\ny", "address: the path has a character that cannot be printed\n"},
+        {"a=shm:/x\ny", "address: the path has a character that is not printable\n"},
         {"a=tpc:h:5", "address: unknown channel 'tpc', did you mean 'tcp'? Allowed: shm, tcp, verbs\n"},
         {"a=udp:h:5", "address: unknown channel 'udp'. Allowed: shm, tcp, verbs\n"},
         {"a=verbs:h:5", "a verbs:h:5 1"},
         {"a=verbs:[fd00::1]:5,weight=2", "a verbs:[fd00::1]:5 2"},
         {"a=verbs:h", "address: verbs: needs a host and a port, as in verbs:10.0.0.1:11300; found 'h'\n"},
         {"a=tcp:h", "address: tcp: needs a host and a port, as in tcp:10.0.0.1:11300; found 'h'\n"},
-        {"a=tcp::5", "address: '' is no host\n"},
-        {"a=tcp:a b:5", "address: 'a b' is no host\n"},
-        {"a=tcp:h:0", "address: '0' is no port; allowed: 1 to 65535\n"},
-        {"a=tcp:h:65536", "address: '65536' is no port; allowed: 1 to 65535\n"},
-        {"a=tcp:h:5x", "address: '5x' is no port; allowed: 1 to 65535\n"},
-        {"a=tcp:h:", "address: '' is no port; allowed: 1 to 65535\n"},
+        {"a=tcp::5", "address: '' is not a host\n"},
+        {"a=tcp:a b:5", "address: 'a b' is not a host\n"},
+        {"a=tcp:h:0", "address: '0' is not a port; allowed: 1 to 65535\n"},
+        {"a=tcp:h:65536", "address: '65536' is not a port; allowed: 1 to 65535\n"},
+        {"a=tcp:h:5x", "address: '5x' is not a port; allowed: 1 to 65535\n"},
+        {"a=tcp:h:", "address: '' is not a port; allowed: 1 to 65535\n"},
         {"a=tcp:::1:5", needs_brackets + "'::1:5'\n"},
         {"a=tcp:::1", needs_brackets + "'::1'\n"},
         {"a=tcp:[::1:5", "address: the bracket of '[::1:5' is not closed\n"},
-        {"a=tcp:[h]:5", "address: 'h' is no IPv6 address, but stands in brackets\n"},
+        {"a=tcp:[h]:5", "address: 'h' in brackets is not an IPv6 address\n"},
         {"a=tcp:[::1]", "address: tcp: needs a port after '[::1]'\n"},
-        {"a=tcp:[::1]5", "address: '5' follows the bracket where a :PORT should\n"},
+        {"a=tcp:[::1]5", "address: '5' follows the bracket instead of :PORT\n"},
         {"a=shm:/x,wieght=3", "unknown key 'wieght', did you mean 'weight'? Allowed: weight, hash_as\n"},
         {"a=shm:/x,name=b", "unknown key 'name'. Allowed: weight, hash_as\n"},
         {"a=shm:/x,", "unknown key ''. Allowed: weight, hash_as\n"},
@@ -120,7 +120,7 @@ void test_node_words() {
         {"a=shm:/x,weight=1,weight=2", "weight is given twice\n"},
         {"a=shm:/x,hash_as=", "hash_as: found ''; allowed: HOST:PORT, up to 260 characters without blanks\n"},
         {"a,=tcp:h:0,wait=1,weight=x",
-         "name: found 'a,'" + name_allowed + "address: '0' is no port; allowed: 1 to 65535\n"
+         "name: found 'a,'" + name_allowed + "address: '0' is not a port; allowed: 1 to 65535\n"
          "unknown key 'wait'. Allowed: weight, hash_as\n"
          "weight: found 'x'; allowed: a whole number from 1 to 65535\n"},
     };
@@ -175,15 +175,15 @@ struct Refused {
 void test_refused_words() {
     const Refused rows[] = {
         {{"--node", "a=tcp:h:0,weight=0"},
-         "--node a=tcp:h:0,weight=0: address: '0' is no port; allowed: 1 to 65535\n"
+         "--node a=tcp:h:0,weight=0: address: '0' is not a port; allowed: 1 to 65535\n"
          "--node a=tcp:h:0,weight=0: weight: found '0'; allowed: a whole number from 1 to 65535\n"},
         {{"--node", "a=shm:/x", "--node", "a=shm:/y"},
          "--node a=shm:/y: the name 'a' is taken by --node a=shm:/x\n"},
         {{"--node", "a=shm:/x", "--node", "b=shm:/x,weight=2"},
          "--node b=shm:/x,weight=2: the address shm:/x is that of --node a=shm:/x already\n"},
         {{"--node", "a=shm:/x,weight=2", "-o", "distribution=modula"},
-         "--node a=shm:/x,weight=2: weight 2 means nothing to distribution 'modula'; "
-         "allowed: 1, or a distribution that weighs: ketama, ketama_weighted\n"},
+         "--node a=shm:/x,weight=2: weight 2 has no effect in distribution 'modula'; "
+         "allowed: 1, or a distribution with weights: ketama, ketama_weighted\n"},
         {{"-o", "distribution=ketma"},
          "could not parse argument to distribution: unknown word 'ketma', did you mean 'ketama'? "
          "Allowed: ketama, ketama_weighted, modula, random\n"},
@@ -195,9 +195,9 @@ void test_refused_words() {
          "allowed: a POSIX shared-memory name: a slash and up to 254 characters without another\n"},
         {{"-o", "pointer_table.entries=1000"},
          "could not parse argument to pointer_table.entries: "
-         "'1000' is no power of two from 64 to 1073741824\n"},
+         "'1000' is not a power of two from 64 to 1073741824\n"},
         {{"-o", "node_timeout_ms=0"},
-         "could not parse argument to node_timeout_ms: '0' is no number from 1 to 60000\n"},
+         "could not parse argument to node_timeout_ms: '0' is not a number from 1 to 60000\n"},
         {{"--config", "/nonexistent/farcached.toml"},
          "/nonexistent/farcached.toml: cannot be opened: No such file or directory\n"},
     };
@@ -288,18 +288,18 @@ void test_file_errors() {
          "fnv1_64, fnv1a_64, fnv1_32, fnv1a_32, hsieh, murmur, jenkins, murmur3\n"},
         {"access_tracking = \"reports\"",
          "f:1:19: access_tracking: unknown word 'reports', did you mean 'report'? Allowed: none, atomic, report, auto\n"},
-        {"report_items = 63", "f:1:16: report_items: '63' is no number from 64 to 65536\n"},
-        {"report_items = 65537", "f:1:16: report_items: '65537' is no number from 64 to 65536\n"},
-        {"report_interval_ms = 99", "f:1:22: report_interval_ms: '99' is no number from 100 to 60000\n"},
+        {"report_items = 63", "f:1:16: report_items: '63' is not a number from 64 to 65536\n"},
+        {"report_items = 65537", "f:1:16: report_items: '65537' is not a number from 64 to 65536\n"},
+        {"report_interval_ms = 99", "f:1:22: report_interval_ms: '99' is not a number from 100 to 60000\n"},
         {"pointer_miss = true", "f:1:16: pointer_miss: found true; allowed: one of rpc, index\n"},
         {"local_read = \"yes\"", "f:1:14: local_read: found the text 'yes'; allowed: true or false\n"},
         {"node_timeout_ms = \"5\"",
          "f:1:19: node_timeout_ms: found the text '5'; allowed: a number from 1 to 60000 " + in_ms + "\n"},
         {"node_timeout_ms = 5.0",
          "f:1:19: node_timeout_ms: found a number with a point; allowed: a number from 1 to 60000 " + in_ms + "\n"},
-        {"node_timeout_ms = 60001", "f:1:19: node_timeout_ms: '60001' is no number from 1 to 60000\n"},
+        {"node_timeout_ms = 60001", "f:1:19: node_timeout_ms: '60001' is not a number from 1 to 60000\n"},
         {"node_timeout_ms = -9223372036854775808",
-         "f:1:19: node_timeout_ms: '-9223372036854775808' is no number from 1 to 60000\n"},
+         "f:1:19: node_timeout_ms: '-9223372036854775808' is not a number from 1 to 60000\n"},
         {"hash_tag = \"{\\u0000\"",
          "f:1:12: hash_tag: found the text '{?'; allowed: two characters that are no blanks, such as {}\n"},
         {"hash_tag = \"a\\nb\"",
@@ -335,7 +335,7 @@ void test_file_errors() {
          "Allowed: name, address, weight, hash_as\n"
          "f:6:10: node.weight: found the text '3'; allowed: a whole number from 1 to 65535\n"
          "f:8:8: node.name: found ''; allowed: 1 to 63 letters, digits, and any of . _ -\n"
-         "f:9:11: node.address: '0' is no port; allowed: 1 to 65535\n"
+         "f:9:11: node.address: '0' is not a port; allowed: 1 to 65535\n"
          "f:10:10: node.weight: found '0'; allowed: a whole number from 1 to 65535\n"
          "f:11:11: node.hash_as: found 7; allowed: HOST:PORT, up to 260 characters without blanks\n"},
     };
@@ -343,7 +343,7 @@ void test_file_errors() {
     // What follows the place is the library's to word.
     for (const char* text : {"a = 1\na = 2", "a = 1\nb = \"", "a = 1\n[[node]"}) {
         tap::is(file_errors(text).substr(0, 4), "f:2:", std::string("no TOML: ") + text);
-        tap::ok(file_errors(text).find(": this is no TOML: ") != std::string::npos, "and says so");
+        tap::ok(file_errors(text).find(": not valid TOML: ") != std::string::npos, "and says so");
     }
 }
 
@@ -450,8 +450,7 @@ void test_settings() {
     tap::is(nodes_settings(parse({"-o", "distribution=modula"}).settings), "", "stats settings without nodes");
     tap::is(nodes_settings(parse({"--node", "a=shm:/x y", "--node", "b=tcp:h:1,weight=2"}).settings),
             "nodes a,b\ndistribution ketama\nhash auto\nhash_tag NULL\nlocal_read yes\npointer_miss rpc\ncold_get rpc\n"
-            "access_tracking auto\n"
-            "shm_group no\nreport_interval_ms 10000\nreport_items 4096\n"
+            "access_tracking auto\nshm_group no\nreport_interval_ms 10000\nreport_items 4096\n"
             "pointer_table.path /farcached-3-%U\npointer_table.entries 1048576\nnode_timeout_ms 1000\nfailover no\n",
             "stats settings with nodes");
 }

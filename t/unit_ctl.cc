@@ -47,23 +47,23 @@ void test_command_line() {
     tap::ok(parse({"--print-man"}).out.starts_with(".SH COMMANDS\n"), "--print-man is roff");
 
     const std::pair<std::vector<const char*>, const char*> refused[] = {
-        {{}, "there is no command; commands: status, top,"},
+        {{}, "no command given; commands: status, top,"},
         {{"statsu"}, "unknown command 'statsu', did you mean 'stats'? Allowed: status, top,"},
         {{"drain"}, "usage: farctl drain NODE"},
         {{"reload", "a"}, "usage: farctl reload"},
         {{"drain", "a", "b"}, "usage: farctl drain NODE"},
         {{"status", "a"}, "usage: farctl status"},
         {{"stats", "a", "b", "c"}, "usage: farctl stats [NODE] [GROUP]"},
-        {{"stats", "a b"}, "has no blanks"},
-        {{"drain", ""}, "has no blanks"},
-        {{"drain", "a\nquit"}, "has no blanks"},
+        {{"stats", "a b"}, "contain no blanks"},
+        {{"drain", ""}, "contain no blanks"},
+        {{"drain", "a\nquit"}, "contain no blanks"},
         {{"--socket=", "status"}, "--socket: '' is not the path of a Unix socket"},
         {{"status", "--interval=0"}, "--interval: '0' is not a number of seconds from 0.1 to 3600"},
         {{"status", "--interval=nan"}, "is not a number of seconds"},
         {{"status", "--timeout=2s"}, "is not a number of seconds"},
-        {{"--nosuch", "status"}, "no option is spelled --nosuch"},
+        {{"--nosuch", "status"}, "unknown option --nosuch"},
         {{"status", "--socket"}, "--socket needs a value"},
-        {{"status", "-x"}, "no option is spelled -x"},
+        {{"status", "-x"}, "unknown option -x"},
     };
     for (const auto& [words, sentence] : refused) {
         line = parse(words);
@@ -106,10 +106,10 @@ void test_stats() {
     tap::ok(!some.number("b") && !some.number("zeros") && !some.number("big") && !some.number("none"), "no numbers");
     tap::ok(!some.number("c") && some.find("c") == nullptr && some.text("c").empty(), "what is not told");
     const auto nodes = split_by_node(stats({{"a:state", "up"}, {"b:state", "down"}, {"a:address", "tcp:[::1]:1"},
-                                            {"stray", "1"}, {"b:down_reason", "the node said goodbye"}}));
+                                            {"stray", "1"}, {"b:down_reason", "the node ended the connection"}}));
     tap::is(nodes.size(), 2u, "two nodes");
     tap::is(nodes.at(0).second.text("address"), "tcp:[::1]:1", "of the first");
-    tap::is(nodes.at(1).second.text("down_reason"), "the node said goodbye", "and of the second");
+    tap::is(nodes.at(1).second.text("down_reason"), "the node ended the connection", "and of the second");
 }
 
 // -- What is shown ----------------------------------------------------------------------------------------
@@ -151,7 +151,7 @@ void test_show() {
             "PROXY  PID  UPTIME  CLIENTS  GETS   HITS  LOCAL  ONE-SIDED  INDEX  TWO-SIDED\n"
             "/p       7   1m40s        2   100  80.0%  10.0%      50.0%   0.0%      40.0%\n"
             "\n"
-            "a: down for /q, 0 of 4 connections up; the last to go down: it was silent\n"
+            "a: down for /q, 0 of 4 connections up; last down: it was silent\n"
             "b: drained for /p, 4 of 4 connections up\n"
             "b: drained for /q, 4 of 4 connections up\n",
             "status");

@@ -27,7 +27,7 @@ void requests_at_random() {
         const std::string want = write_requests(out, draw, draw.number<uint64_t>());
         if (read_all(bytes_of(out), from_proxy) != want) wrong++;
     }
-    tap::is(wrong, 0, "3000 frames of requests: what was written is what is read");
+    tap::is(wrong, 0, "3000 request frames: what was written is what is read");
 }
 
 // One request alone: written size as promised, and read back.

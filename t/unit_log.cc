@@ -54,7 +54,7 @@ int main() {
     now += LimitedLines::window - milliseconds(LimitedLines::lines_max + 1);
     is(lines.admit(now, "c"), "", "nor at the end of the window");
     now += milliseconds(1);
-    is(lines.admit(now, "d"), "d (2 lines like this were left out)", "behind it what was left out is said");
+    is(lines.admit(now, "d"), "d (2 similar lines were suppressed)", "behind it what was left out is said");
     is(lines.admit(now, "e"), "e", "and only once");
     now += LimitedLines::window * 5;
     for (uint32_t i = 0; i < LimitedLines::lines_max; i++) is(lines.admit(now, "f"), "f", "a new window has room for as many");

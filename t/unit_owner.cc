@@ -77,7 +77,7 @@ void one_at_a_time() {
         auto name = NameLock::take(path, error);
         tap::ok(name != nullptr, "a name that nobody has can be taken");
         tap::ok(NameLock::take(path, error) == nullptr, "and not twice");
-        tap::is(error, path + ": another node serves there, process " + std::to_string(getpid()),
+        tap::is(error, path + ": in use by another node, process " + std::to_string(getpid()),
                 "which is said with who has it");
         Owner owner(region.header(), std::move(name));
         tap::is(region.header().owner, uint64_t(getpid()), "the owner word is the owner's thread");

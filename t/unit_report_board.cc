@@ -367,7 +367,7 @@ void leader() {
     board.resign(a);
     tap::is(seek(a, now + 3 * second, now + 9 * second), Leadership::others, "only the leader can resign");
     board.resign(b);
-    tap::is(seek(a, now + 3 * second, now + 9 * second), Leadership::elected, "after it resigns another link is elected");
+    tap::is(seek(a, now + 3 * second, now + 9 * second), Leadership::elected, "after it has resigned another is elected");
     dead = {1};
     tap::is(seek(b, now + 4 * second, now + 9 * second), Leadership::taken_over, "a dead leader is replaced at once");
     dead = {};

@@ -44,7 +44,7 @@ void wrong_hellos() {
             if (!send_hello(proxy.socket.get(), hello)) tap::bail_out("send_hello");
         };
     };
-    node_refuses(node, saying([](ShmHello& h) { h.magic++; }), "what came is no greeting",
+    node_refuses(node, saying([](ShmHello& h) { h.magic++; }), "the received bytes are no greeting",
                  "another magic");
     node_refuses(node, saying([](ShmHello& h) { h.version = 7; }),
                  "the proxy speaks shm version 7, this side 3", "another version");
@@ -52,7 +52,7 @@ void wrong_hellos() {
                  "rings of 12345 bytes cannot be", "rings of an odd size");
     node_refuses(
         node, [](RawProxy& proxy) { (void)send(proxy.socket.get(), "get x\r\n", 7, 0); },
-        "what came is no greeting", "a memcached client");
+        "the received bytes are no greeting", "a memcached client");
     node_refuses(
         node,
         [](RawProxy& proxy) {
@@ -98,25 +98,25 @@ std::vector<Lie> lies_of_nodes(const Region& region) {
     const char* not_sealed = "the region's descriptor is not sealed and for reading only";
     return {
         {"another magic", [](ShmWelcome& w, ShmDescriptors&) { w.magic++; },
-         "what came is no greeting"},
+         "the received bytes are no greeting"},
         {"another version", [](ShmWelcome& w, ShmDescriptors&) { w.version = 9; },
          "the node speaks shm version 9, this side 3"},
         {"a version that was not asked for", [](ShmWelcome& w, ShmDescriptors&) { w.version = 1; },
-         "a greeting of a version that was not asked for"},
+         "a greeting of a version that was not requested"},
         {"rings of another size", [](ShmWelcome& w, ShmDescriptors&) { w.ring_bytes *= 2; },
-         "the memory of the connection is not what was said"},
+         "the memory of the connection differs from the announcement"},
         {"rings of no size", [](ShmWelcome& w, ShmDescriptors&) { w.ring_bytes = 0; },
-         "the memory of the connection is not what was said"},
+         "the memory of the connection differs from the announcement"},
         {"memory that can shrink",
          [=](ShmWelcome&, ShmDescriptors& d) {
              d.link = file_of(LinkMemory::bytes(ring_bytes_min), 0);
          },
-         "the memory of the connection is not what was said"},
+         "the memory of the connection differs from the announcement"},
         {"memory without a head",
          [=](ShmWelcome&, ShmDescriptors& d) {
              d.link = file_of(LinkMemory::bytes(ring_bytes_min), F_SEAL_SHRINK);
          },
-         "the memory of the connection is not what was said"},
+         "the memory of the connection differs from the announcement"},
         {"a file for an eventfd",
          [=](ShmWelcome&, ShmDescriptors& d) { d.wake_proxy = file_of(8, 0); },
          "Operation not permitted"},
@@ -138,7 +138,7 @@ std::vector<Lie> lies_of_nodes(const Region& region) {
              w.region_bytes -= 8;
              d.region.reset(region.open_read_only());
          },
-         "the region is not of the size that was said"},
+         "the region's size differs from the announced one"},
         {"a region of another incarnation",
          [=, &region](ShmWelcome& w, ShmDescriptors& d) {
              with_region(w);
@@ -166,7 +166,7 @@ void wrong_welcomes() {
         pump({&client}, [&] { return client.up || client.over; });
         tap::is(client.ending(), "handshake", std::string("a proxy refuses ") + lie.name);
         tap::is(client.text,
-                "shm:" + path + ": the other end does not speak this transport's handshake (" +
+                "shm:" + path + ": the peer does not use this transport's handshake (" +
                     lie.text + ")",
                 "and says why");
     }

@@ -231,14 +231,14 @@ void greetings() {
     refuse.head = verbs_head(verbs_refuse_magic, sizeof refuse);
     refuse.reason = VerbsRefusal::flight;
     tap::is(verbs_refusal_text(bytes_of(refuse)),
-            "its grace is too short for how long this side's READs may be under way", "a refusal is told in words");
+            "its grace is shorter than this side's READs may take", "a refusal has a text");
     tap::is(verbs_refusal_text("nonsense"), "", "one that is none is not");
 }
 
 void sentences() {
     const auto late = verbs_completed_badly("mlx5_0", WorkKind::read, IBV_WC_RETRY_EXC_ERR);
     tap::is(late.text, "READ at mlx5_0: transport retry counter exceeded; its host, its process or the network does "
-                       "not answer", "a bad completion names operation, device and status");
+                       "not respond", "a bad completion names operation, device and status");
     tap::ok(late.why == ChannelEnd::timed_out, "and how the channel ended");
     tap::ok(verbs_memory_refused("mlx5_0", 1 << 30, ENOMEM).find("LimitMEMLOCK=infinity") != std::string::npos,
             "memory that cannot be locked: the line for the unit file");
@@ -259,7 +259,7 @@ void without_device() {
     }
     tap::ok(error.starts_with("verbs:127.0.0.1:1: RDMA cannot be used: "), "without a device, a sentence");
     tap::note("%s", error.c_str());
-    tap::ok(VerbsListener::listen(nowhere, {}, devices, 4, error) == nullptr, "nobody listens there");
+    tap::ok(VerbsListener::listen(nowhere, {}, devices, 4, error) == nullptr, "no listener without a device");
     tap::ok(error.starts_with("cannot listen at verbs:127.0.0.1:1: RDMA cannot be used: "), "which is said");
 }
 

@@ -38,7 +38,7 @@ def without(call="io_uring_setup"):
 
 def refused(built_in):
     why = r"io_uring_setup: Operation not permitted" if built_in else r"this farcached was built without liburing"
-    line = r"\Aio=%s: no io_uring \(" + why + r"\): libevent serves the sockets of clients\n\Z"
+    line = r"\Aio=%s: no io_uring \(" + why + r"\): using libevent for client sockets\n\Z"
     with without() as binary:
         with Daemon("-t", "2", "-o", "io=uring", binary=binary) as d:
             with d.client() as c:

@@ -254,7 +254,7 @@ def status_page(work):
         tap.ok(page.until("[...document.querySelectorAll('#nodes .bad')].some((e) => e.textContent === 'down')"),
                "page: a node that goes down is seen")
         cluster.kill(cluster.nodes[1])
-        tap.ok(page.until("document.getElementById('state').textContent.startsWith('not ready: no node can be asked')"),
+        tap.ok(page.until("document.getElementById('state').textContent.startsWith('not ready: no node is available')"),
                "page: and that there is none")
         page.screenshot(work.at("status-page", "not-ready.png"))
 

@@ -72,7 +72,7 @@ def of_the_proxy():
     """A node that is not there over RDMA, and one where there is no RDMA."""
     with proxy_of(["far=verbs:%s:1" % ADDRESS, "none=verbs:%s:1" % PLAIN]) as said:
         tap.is_(said.count("node far is down"), 1, "one that is not there is told once")
-        tap.like(said, "node far is down: verbs:%s:1: nobody listens there" % ADDRESS, "with the reason")
+        tap.like(said, "node far is down: verbs:%s:1: no listener at this address" % ADDRESS, "with the reason")
         tap.like(said, "node none is down: verbs:%s:1: " % PLAIN, "and one without a device")
 
 

@@ -152,7 +152,7 @@ def variables():
     tap.is_((stats["max_connections"], stats["limit_maxbytes"], stats["threads"]), ("77", str(32 << 20), "2"),
             "PORT, MAXCONN, CACHESIZE and OPTIONS are heeded")
     tap.like(until_journal("farcached", "-u nobody"), r"(?m)^-u nobody: not started as root, so this process stays farcached; "
-             r"in a unit, User= says who it is$", "USER is complained of if it is another")
+             r"in a unit, set User=$", "USER is complained of if it is another")
 
 
 def reloads():
@@ -171,7 +171,7 @@ def rings():
         outside = d.stats()["farcached_io"]
     backend, said = served_by("uring")
     tap.is_((backend, len(said)), ("libevent", 1), "the unit's sandbox has no io_uring: it starts, and says so in one line")
-    tap.like("\n".join(said), r"\Aio=uring: no io_uring \(.+\): libevent serves the sockets of clients\Z", "which says why")
+    tap.like("\n".join(said), r"\Aio=uring: no io_uring \(.+\): using libevent for client sockets\Z", "which says why")
     tap.is_(served_by("auto"), ("libevent", []), "and with io=auto it says nothing")
     drop_in = UNITS + "/farcached.service.d/io_uring.conf"
     os.symlink(os.path.join(TOP, "contrib/systemd/io_uring.conf"), drop_in)
@@ -264,7 +264,7 @@ def watched():
         serves(("127.0.0.1", 11211), name)
     text = journal("farcached")
     tap.like(text, r"(?m)^farcached\.service: Watchdog timeout \(limit %ds\)!$" % WATCHDOG_S, "the journal says why")
-    tap.like(text, r"(?m)^worker 1 is stuck: it did not go round its loop for ", "and names the worker")
+    tap.like(text, r"(?m)^worker 1 is stuck: its loop has not run for ", "and names the worker")
     os.unlink(UNITS + "/farcached.service.d/watchdog.conf")
 
 
