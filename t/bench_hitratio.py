@@ -99,7 +99,7 @@ def check_servers(folder):
         status, _, err = farbench(*asked, *servers, "--policies", "lru")
         tap.ok(status == 1 and 'policy is "pdla", not lru' in err, "a policy that the node does not have", status, err)
         status, _, err = farbench(*asked, *servers, "--policies", "pdla,lru")
-        tap.ok(status == 64 and "name them" in err, "or two", status, err)
+        tap.ok(status == 64 and "requires one --workload" in err, "or two", status, err)
 
 
 class Left:
@@ -175,7 +175,7 @@ def check_refusals():
             (["--hosts", "4", "--clients", "3"], "--hosts is more than --clients"),
             (["--partitions", "12"], "is not a power of two"),
             (["--servers", "localhost"], "has an address without a port"),
-            (["points"], "is no option")]:
+            (["points"], "is not an option")]:
         status, out, err = farbench(*arguments)
         tap.ok(status == 64 and wanted in err and not out, "refused: %s" % " ".join(arguments), status, err)
 

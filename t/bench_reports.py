@@ -53,7 +53,7 @@ def check_node():
 
 def check_refusals():
     for arguments, wanted in [
-            ([], "say which node"),
+            ([], "no node given"),
             (["--spawn", "shm", "tcp:127.0.0.1:1"], "either addresses or --spawn"),
             (["--spawn", "pigeon"], "is not one of shm, tcp, verbs"),
             (["--ways", "tcp,tcp"], "has a word twice"),

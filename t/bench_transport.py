@@ -49,7 +49,7 @@ def check_shm(folder):
     path, out_folder = os.path.join(folder, "shm.json"), os.path.join(folder, "shm")
     status, out, err = farbench("--spawn", "shm", "--quick", "--trials", 2, "--json", path, "--csv", out_folder)
     tap.ok(status == 0, "over shm it runs to its end", status, *(out + err).split("\n"))
-    tap.like(err, r"onesided\+atomic is left out: over shm", "and says what it cannot measure there")
+    tap.like(err, r"onesided\+atomic is skipped: over shm", "and says what it cannot measure there")
     transports = ["tcp", "twosided", "onesided", "index"]
     with open(path) as file:
         points = json.load(file)
@@ -111,7 +111,7 @@ def check_tcp(folder):
     path = os.path.join(folder, "tcp.json")
     status, out, err = farbench("--spawn", "tcp", "--quick", "--json", path)
     tap.ok(status == 0, "over tcp it runs to its end", status, *(out + err).split("\n"))
-    tap.like(err, r"onesided is left out: over tcp only tcp is possible", "and says that nothing is one-sided there")
+    tap.like(err, r"onesided is skipped: over tcp only tcp is possible", "and says that nothing is one-sided there")
     with open(path) as file:
         check_points(json.load(file), ["tcp"], (1, 2), ("get", "95:5"), "tcp")
 
@@ -148,7 +148,7 @@ def check_interrupt(folder):
         process.wait()
     tap.is_(process.returncode, 1, "an interrupt ends it")
     tap.like(out.decode(), r"(?m)^Table 3", "what was measured is shown")
-    tap.like(err.decode(), r"interrupted; --resume", "and it says how to go on")
+    tap.like(err.decode(), r"interrupted; continue with --resume", "and it says how to go on")
     tap.ok(os.path.exists(os.path.join(out_folder, "points.csv")), "what was measured is written")
     tap.is_(farnodes_of(mark), [], "the node has ended")
     process = subprocess.Popen([program(), "transport", "--spawn", "tcp", "--quick", "--trials", "1000", "--csv", out_folder],
@@ -164,10 +164,10 @@ def check_interrupt(folder):
 
 def check_refusals(folder):
     for arguments, wanted in [
-            (["--quick"], "say which node"),
+            (["--quick"], "no node given"),
             (["tcp:127.0.0.1:1", "--spawn", "tcp"], "either addresses or --spawn"),
             (["udp:127.0.0.1:1"], "unknown channel 'udp'"),
-            (["--spawn", "smoke"], "--spawn smoke is none of"),
+            (["--spawn", "smoke"], "--spawn smoke is not one of"),
             (["--spawn", "tcp", "--transports", "tcp,tcp"], "has a word twice"),
             (["--spawn", "tcp", "--clients", "1,0"], "is too small"),
             (["--spawn", "tcp", "--mix", "50:50"], "is not one of get, 95:5, set, both"),
