@@ -1,130 +1,146 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# daemon/: workers, sessions, listeners, admin; and the program.
+# daemon/: the two daemons. ARCHITECTURE.md says what is in each sub-folder.
 noinst_LIBRARIES += daemon/libdaemon.a
 
 daemon_libdaemon_a_SOURCES = \
-	daemon/admin.cc \
-	daemon/admin.h \
-	daemon/detail.cc \
-	daemon/detail.h \
-	daemon/dump.cc \
-	daemon/dump.h \
-	daemon/embedded.h \
-	daemon/hot_keys.cc \
-	daemon/hot_keys.h \
-	daemon/space_saving.cc \
-	daemon/space_saving.h \
-	daemon/host_addresses.cc \
-	daemon/host_addresses.h \
-	daemon/host_lookups.cc \
-	daemon/host_lookups.h \
-	daemon/live_settings.cc \
-	daemon/live_settings.h \
-	daemon/own_stats.h \
-	daemon/nodes.cc \
-	daemon/nodes.h \
-	daemon/nodes_view.h \
-	daemon/metrics.cc \
-	daemon/metrics.h \
-	daemon/node_numbers.cc \
-	daemon/node_numbers.h \
-	daemon/pending_set.cc \
-	daemon/pending_set.h \
-	daemon/pointer_survey.cc \
-	daemon/pointer_survey.h \
-	daemon/proxy_events.cc \
-	daemon/proxy_events.h \
-	daemon/link_peer.cc \
-	daemon/links.cc \
-	daemon/links.h \
-	daemon/local_peer.h \
-	daemon/peer.h \
-	daemon/router.cc \
-	daemon/router.h \
-	daemon/link_peer.h \
-	daemon/links_set.cc \
-	daemon/server_view.h \
-	daemon/latency.cc \
-	daemon/latency.h \
-	daemon/http_pages.cc \
-	daemon/http_pages.h \
-	daemon/listen.cc \
-	daemon/listen.h \
-	daemon/server.cc \
-	daemon/server.h \
-	daemon/service_status.cc \
-	daemon/service_status.h \
-	daemon/session.h \
-	daemon/session_end.h \
-	daemon/session_memory.h \
-	daemon/hoards.h \
-	daemon/event_io.cc \
-	daemon/event_io.h \
-	daemon/readiness.h \
-	daemon/ring_io.h \
-	daemon/socket_io.h \
-	daemon/worker.cc \
-	daemon/worker.h \
-	daemon/worker_replies.cc \
-	daemon/worker_room.cc \
-	daemon/stats.h \
-	daemon/stats_general.cc \
-	daemon/stats_items.cc \
-	daemon/stats_hot_keys.cc \
-	daemon/stats_route.cc \
-	daemon/stats_nodes.cc \
-	daemon/stats_sample.cc \
-	daemon/stats_sample.h \
-	daemon/stats_settings.h \
-	daemon/stats_words.h \
-	daemon/status_json.cc \
-	daemon/status_json.h \
-	daemon/status_page.h \
-	daemon/tune.cc \
-	daemon/tune.h \
-	daemon/watch_hub.cc \
-	daemon/watch_hub.h \
-	daemon/engine.cc \
-	daemon/engine_binary.cc \
-	daemon/engine_binary.h \
-	daemon/engine_binary_get.cc \
-	daemon/engine_binary_store.cc \
-	daemon/engine_ask.h \
-	daemon/engine_meta.cc \
-	daemon/engine_meta.h \
-	daemon/engine_meta_get.cc \
-	daemon/reply_queue.cc \
-	daemon/reply_queue.h \
-	daemon/engine_text.cc \
-	daemon/engine_text.h \
-	daemon/engine_text_admin.cc \
-	daemon/engine_text_get.cc \
-	daemon/engine_text_store.cc \
-	daemon/engine_watch.cc \
-	daemon/engine_watch.h \
-	daemon/trace.cc \
-	daemon/trace.h \
-	daemon/engine.h \
-	daemon/watch.h \
-	daemon/worker_counters.h
+	daemon/engine/asking.h \
+	daemon/engine/binary_engine.cc \
+	daemon/engine/binary_engine.h \
+	daemon/engine/binary_get.cc \
+	daemon/engine/binary_store.cc \
+	daemon/engine/engine.cc \
+	daemon/engine/engine.h \
+	daemon/engine/hoards.h \
+	daemon/engine/link_peer.cc \
+	daemon/engine/link_peer.h \
+	daemon/engine/links.cc \
+	daemon/engine/links.h \
+	daemon/engine/links_set.cc \
+	daemon/engine/local_peer.h \
+	daemon/engine/meta_engine.cc \
+	daemon/engine/meta_engine.h \
+	daemon/engine/meta_get.cc \
+	daemon/engine/peer.h \
+	daemon/engine/pending_set.cc \
+	daemon/engine/pending_set.h \
+	daemon/engine/reply_queue.cc \
+	daemon/engine/reply_queue.h \
+	daemon/engine/router.cc \
+	daemon/engine/router.h \
+	daemon/engine/session_memory.h \
+	daemon/engine/text_admin.cc \
+	daemon/engine/text_engine.cc \
+	daemon/engine/text_engine.h \
+	daemon/engine/text_get.cc \
+	daemon/engine/text_store.cc \
+	daemon/engine/trace.cc \
+	daemon/engine/trace.h \
+	daemon/engine/watch_lines.cc \
+	daemon/engine/watch_lines.h \
+	daemon/farcached/admin.cc \
+	daemon/farcached/admin.h \
+	daemon/farcached/http_pages.cc \
+	daemon/farcached/http_pages.h \
+	daemon/farcached/live_settings.cc \
+	daemon/farcached/live_settings.h \
+	daemon/farcached/server.cc \
+	daemon/farcached/server.h \
+	daemon/farcached/service_status.cc \
+	daemon/farcached/service_status.h \
+	daemon/farcached/tune.cc \
+	daemon/farcached/tune.h \
+	daemon/remote/host_addresses.cc \
+	daemon/remote/host_addresses.h \
+	daemon/remote/host_lookups.cc \
+	daemon/remote/host_lookups.h \
+	daemon/remote/nodes.cc \
+	daemon/remote/nodes.h \
+	daemon/session/event_io.cc \
+	daemon/session/event_io.h \
+	daemon/session/listen.cc \
+	daemon/session/listen.h \
+	daemon/session/readiness.h \
+	daemon/session/ring_io.h \
+	daemon/session/session.h \
+	daemon/session/socket_io.h \
+	daemon/session/worker.cc \
+	daemon/session/worker.h \
+	daemon/session/worker_replies.cc \
+	daemon/session/worker_room.cc \
+	daemon/stats/detail.cc \
+	daemon/stats/detail.h \
+	daemon/stats/dump.cc \
+	daemon/stats/dump.h \
+	daemon/stats/embedded.h \
+	daemon/stats/hot_keys.cc \
+	daemon/stats/hot_keys.h \
+	daemon/stats/latency.cc \
+	daemon/stats/latency.h \
+	daemon/stats/metrics.cc \
+	daemon/stats/metrics.h \
+	daemon/stats/node_numbers.cc \
+	daemon/stats/node_numbers.h \
+	daemon/stats/nodes_view.h \
+	daemon/stats/own_stats.h \
+	daemon/stats/pointer_survey.cc \
+	daemon/stats/pointer_survey.h \
+	daemon/stats/proxy_events.cc \
+	daemon/stats/proxy_events.h \
+	daemon/stats/server_view.h \
+	daemon/stats/session_end.h \
+	daemon/stats/space_saving.cc \
+	daemon/stats/space_saving.h \
+	daemon/stats/stats.h \
+	daemon/stats/stats_general.cc \
+	daemon/stats/stats_hot_keys.cc \
+	daemon/stats/stats_items.cc \
+	daemon/stats/stats_nodes.cc \
+	daemon/stats/stats_route.cc \
+	daemon/stats/stats_sample.cc \
+	daemon/stats/stats_sample.h \
+	daemon/stats/stats_settings.h \
+	daemon/stats/stats_words.h \
+	daemon/stats/status_json.cc \
+	daemon/stats/status_json.h \
+	daemon/stats/status_page.h \
+	daemon/stats/watch.h \
+	daemon/stats/watch_hub.cc \
+	daemon/stats/watch_hub.h \
+	daemon/stats/worker_counters.h
 
 if LIBURING
-daemon_libdaemon_a_SOURCES += daemon/ring.cc daemon/ring.h daemon/ring_io.cc daemon/ring_waits.cc daemon/ring_waits.h
+daemon_libdaemon_a_SOURCES += daemon/session/ring.cc daemon/session/ring.h daemon/session/ring_io.cc daemon/session/ring_waits.cc daemon/session/ring_waits.h
 else
-daemon_libdaemon_a_SOURCES += daemon/ring_absent.cc
+daemon_libdaemon_a_SOURCES += daemon/session/ring_absent.cc
 endif
 
 # The status page, as it is in the sources, between the quotes of a C++ literal.
-nodist_daemon_libdaemon_a_SOURCES = daemon/status_page.cc
-CLEANFILES += daemon/status_page.cc
-EXTRA_DIST += daemon/status_page.html
-daemon/status_page.cc: daemon/status_page.html
-	$(AM_V_GEN)$(MKDIR_P) daemon && { \
-		echo '#include "daemon/status_page.h"'; \
+nodist_daemon_libdaemon_a_SOURCES = daemon/stats/status_page.cc
+CLEANFILES += daemon/stats/status_page.cc
+EXTRA_DIST += daemon/stats/status_page.html
+daemon/stats/status_page.cc: daemon/stats/status_page.html
+	$(AM_V_GEN)$(MKDIR_P) daemon/stats && { \
+		echo '#include "daemon/stats/status_page.h"'; \
 		echo 'const std::string_view farcached::daemon::status_page = R"status_page('; \
-		cat $(srcdir)/daemon/status_page.html; \
+		cat $(srcdir)/daemon/stats/status_page.html; \
 		echo ')status_page";'; } >$@.new && mv $@.new $@
 
 bin_PROGRAMS += farcached
-farcached_SOURCES = daemon/main.cc
+farcached_SOURCES = daemon/farcached/main.cc
 farcached_LDADD = $(LDADD) $(ALLOCATOR_LIBS)
+
+# The node as a daemon of its own.
+bin_PROGRAMS += farnode
+farnode_SOURCES = \
+	daemon/farnode/admin.cc \
+	daemon/farnode/admin.h \
+	daemon/farnode/http.cc \
+	daemon/farnode/http.h \
+	daemon/farnode/listen.cc \
+	daemon/farnode/listen.h \
+	daemon/farnode/loop.cc \
+	daemon/farnode/loop.h \
+	daemon/farnode/main.cc \
+	daemon/farnode/server.cc \
+	daemon/farnode/server.h
+farnode_LDADD = $(LDADD) $(ALLOCATOR_LIBS)

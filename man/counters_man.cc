@@ -6,9 +6,9 @@
 #include <string_view>
 
 #include "base/renamed_stats.h"
-#include "daemon/own_stats.h"
-#include "daemon/session_end.h"
-#include "daemon/worker_counters.h"
+#include "daemon/stats/own_stats.h"
+#include "daemon/stats/session_end.h"
+#include "daemon/stats/worker_counters.h"
 #include "node/node_stats.h"
 #include "node/service_counters.h"
 #include "proxy/link_counters.h"

@@ -78,19 +78,3 @@ node_libnode_a_SOURCES = \
 	node/slots.h \
 	node/store.cc \
 	node/stored_item.h
-
-# The node as a daemon of its own.
-bin_PROGRAMS += farnode
-farnode_SOURCES = \
-	node/farnode.cc \
-	node/farnode_admin.cc \
-	node/farnode_admin.h \
-	node/farnode_http.cc \
-	node/farnode_http.h \
-	node/farnode_listen.cc \
-	node/farnode_listen.h \
-	node/farnode_loop.cc \
-	node/farnode_loop.h \
-	node/farnode_server.cc \
-	node/farnode_server.h
-farnode_LDADD = $(LDADD) $(ALLOCATOR_LIBS)

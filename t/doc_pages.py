@@ -12,7 +12,7 @@ import sys
 import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"))
-from cxx_source import RAW_STRING, TOKEN  # noqa: E402
+from cxx_source import RAW_STRING, TOKEN, source_tree  # noqa: E402
 from farcached import Daemon, default_binary, run_binary, tap  # noqa: E402
 
 BUILD = os.environ.get("abs_top_builddir", os.getcwd())
@@ -26,14 +26,15 @@ bench/hitratio_lru.cc bench/hitratio_report.cc bench/prefetch_window.cc bench/re
 base/limits.h base/metrics_text.cc base/nearest.cc base/policy_kind.h
 conf/completion.cc conf/config_text.cc conf/help.cc conf/license.cc conf/nodes.h conf/option.cc conf/units.cc
 ctl/command_line.cc ctl/command_line.h ctl/connection.h ctl/format.cc ctl/json.cc ctl/show.cc ctl/top.cc ctl/top.h
-daemon/admin.cc daemon/detail.cc daemon/dump.cc daemon/engine_binary.cc daemon/engine_binary_store.cc daemon/engine_meta.cc
-daemon/engine_text_admin.cc daemon/engine_text_store.cc daemon/http_pages.cc daemon/latency.h daemon/metrics.cc daemon/own_stats.h
-daemon/proxy_events.cc daemon/service_status.cc daemon/session_end.h daemon/stats_route.cc daemon/status_json.cc
-daemon/trace.cc daemon/trace.h
-daemon/tune.cc daemon/watch.h daemon/watch_hub.cc daemon/worker.cc daemon/worker_counters.h daemon/worker_replies.cc
-daemon/worker_room.cc
+daemon/farcached/admin.cc daemon/stats/detail.cc daemon/stats/dump.cc daemon/engine/binary_engine.cc daemon/engine/binary_store.cc
+daemon/engine/meta_engine.cc daemon/engine/text_admin.cc daemon/engine/text_store.cc daemon/farcached/http_pages.cc
+daemon/stats/latency.h daemon/stats/metrics.cc daemon/stats/own_stats.h daemon/stats/proxy_events.cc
+daemon/farcached/service_status.cc daemon/stats/session_end.h daemon/stats/stats_route.cc daemon/stats/status_json.cc
+daemon/engine/trace.cc daemon/engine/trace.h daemon/farcached/tune.cc daemon/stats/watch.h daemon/stats/watch_hub.cc
+daemon/session/worker.cc daemon/stats/worker_counters.h daemon/session/worker_replies.cc
+daemon/session/worker_room.cc
 fabric/channel_counters.h fabric/fault_channel.cc
-node/farnode_admin.cc node/farnode_http.cc node/node_metrics.cc node/node_stats.h node/service_counters.h
+daemon/farnode/admin.cc daemon/farnode/http.cc node/node_metrics.cc node/node_stats.h node/service_counters.h
 base/renamed_stats.h process/http_listener.cc process/http_listener.h process/reloader.h process/supervisor.h
 protocol/binary.cc protocol/frame_reply.h protocol/lease_denial.h protocol/meta.cc protocol/text.cc protocol/text.h
 proxy/ask.h proxy/link_counters.h proxy/local_get.h proxy/onesided_share.h
@@ -95,8 +96,8 @@ def messages_in(path, text):
 
 def sources():
     """{"base/check.cc": its text}"""
-    return {folder + "/" + os.path.basename(path): read(path) for folder in FOLDERS
-            for path in sorted(glob.glob(os.path.join(TOP, folder, "*.cc")) + glob.glob(os.path.join(TOP, folder, "*.h")))}
+    return {path: read(path) for folder in FOLDERS for path in sorted(
+        os.path.join(folder, name) for name in source_tree(os.path.join(TOP, folder)) if name.endswith((".cc", ".h")))}
 
 
 def described_messages(page):

@@ -78,7 +78,7 @@ def check_counters(page):
 def check_tables():
     """The X-macro tables themselves: a row without help would print an empty line and pass unseen."""
     found = []
-    for path in ("daemon/worker_counters.h", "daemon/own_stats.h", "daemon/session_end.h", "proxy/local_get.h",
+    for path in ("daemon/stats/worker_counters.h", "daemon/stats/own_stats.h", "daemon/stats/session_end.h", "proxy/local_get.h",
                  "proxy/link_counters.h"):
         # The last string of a row is its help.
         rows = re.findall(r'\bX\(\s*(\w+),\s*(?:"\w*",\s*)?("(?:[^"\\]|\\.)*")', read(TOP, path))

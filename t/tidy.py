@@ -15,6 +15,8 @@ from tap_output import tap  # noqa: E402
 
 TOP = os.environ.get("abs_top_srcdir") or os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
+BELOW_DAEMON = {"base", "protocol", "fabric", "node", "proxy", "conf", "process"}
+DAEMON = {"daemon/stats", "daemon/engine", "daemon/remote", "daemon/session"}
 # The direction of arrows: what a folder may include from.
 ARROWS = {
     "base": {"base"},
@@ -24,24 +26,23 @@ ARROWS = {
     "proxy": {"base", "protocol", "fabric", "proxy"},
     "conf": {"base", "conf"},
     "process": {"base", "conf", "process"},
-    "daemon": {"base", "protocol", "fabric", "node", "proxy", "conf", "process", "daemon"},
+    "daemon/stats": BELOW_DAEMON | {"daemon/stats"},
+    "daemon/engine": BELOW_DAEMON | {"daemon/stats", "daemon/remote", "daemon/engine"},
+    "daemon/remote": BELOW_DAEMON | {"daemon/stats", "daemon/remote"},
+    "daemon/session": BELOW_DAEMON | {"daemon/stats", "daemon/engine", "daemon/remote", "daemon/session"},
+    "daemon/farcached": BELOW_DAEMON | DAEMON | {"daemon/farcached"},
+    "daemon/farnode": {"base", "protocol", "fabric", "node", "conf", "process", "daemon/farnode"},
     "ctl": {"base", "protocol", "conf", "process", "ctl"},
     "bench": {"base", "protocol", "fabric", "node", "proxy", "conf", "bench"},
-    "man": {"base", "protocol", "fabric", "node", "proxy", "process", "daemon"},
-    "t": {"base", "protocol", "fabric", "node", "proxy", "conf", "process", "daemon", "ctl", "bench", "t"},
+    "man": {"base", "protocol", "fabric", "node", "proxy", "process", "daemon/stats"},
+    "t": BELOW_DAEMON | DAEMON | {"daemon/farcached", "ctl", "bench", "t"},
 }
 
-# A program that lives in the folder of what it serves may use more than that does.
-PROGRAMS = {"node/farnode": {"conf", "process"}}
 
-
-def is_program(path):
-    return path.startswith(tuple(PROGRAMS))
-
-
-def allowed_from(path):
-    more = [folders for prefix, folders in PROGRAMS.items() if path.startswith(prefix)]
-    return ARROWS.get(path.split("/")[0], set()).union(*more)
+def folder_of(path):
+    """The sub-folder, if it has arrows of its own."""
+    room = "/".join(path.split("/")[:2])
+    return room if room in ARROWS else path.split("/")[0]
 
 
 # System headers that only some folders may use.
@@ -92,12 +93,12 @@ def check_spdx(texts):
 def check_arrows(sources):
     found = []
     for path, source in sources.items():
-        folder = path.split("/")[0]
+        folder = folder_of(path)
         for line, name in source.quoted_includes:
-            target = name.split("/")[0]
+            target = folder_of(name)
             if "/" not in name or not os.path.exists(os.path.join(TOP, name)):
                 found.append("%s:%d: \"%s\" is not a path from the root" % (path, line, name))
-            elif target not in allowed_from(path) or is_program(name) and not is_program(path):
+            elif target not in ARROWS.get(folder, set()):
                 found.append("%s:%d: %s must not include %s" % (path, line, folder, name))
     report(found, "no include goes against the arrows")
 
@@ -107,7 +108,7 @@ def check_forbidden(sources):
     for path, source in sources.items():
         for line, name in source.system_includes:
             for folder, pattern in FORBIDDEN:
-                if path.startswith(folder + "/") and pattern.match(name) and not is_program(path):
+                if path.startswith(folder + "/") and pattern.match(name):
                     found.append("%s:%d: <%s> has no place in %s/" % (path, line, name, folder))
     report(found, "protocol/ has no sockets and no clock, libevent is the daemons'")
 

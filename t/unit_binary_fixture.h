@@ -81,7 +81,7 @@ class BinaryTalk : public OneClient<BinaryAdmin> {
     }
 
   private:
-    // The engine's side of daemon/engine.h, whatever it was given.
+    // The engine's side of daemon/engine/engine.h, whatever it was given.
     void keep_promises() {
         if (last.consumed > input_.size()) std::abort();
         if (last.requests > budget) std::abort();

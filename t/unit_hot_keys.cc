@@ -11,8 +11,8 @@
 #include <thread>
 #include <vector>
 
-#include "daemon/hot_keys.h"
-#include "daemon/space_saving.h"
+#include "daemon/stats/hot_keys.h"
+#include "daemon/stats/space_saving.h"
 #include "t/tap.h"
 
 using namespace farcached;

@@ -12,7 +12,7 @@
 #include <variant>
 #include <vector>
 
-#include "daemon/host_lookups.h"
+#include "daemon/remote/host_lookups.h"
 #include "t/refused_new.h"
 #include "t/unit_links_fixture.h"
 

@@ -17,11 +17,11 @@
 #include <vector>
 
 #include "base/boottime.h"
-#include "daemon/engine_ask.h"
-#include "daemon/nodes.h"
-#include "daemon/readiness.h"
-#include "daemon/links.h"
-#include "daemon/reply_queue.h"
+#include "daemon/engine/asking.h"
+#include "daemon/remote/nodes.h"
+#include "daemon/session/readiness.h"
+#include "daemon/engine/links.h"
+#include "daemon/engine/reply_queue.h"
 #include "fabric/socket_address.h"
 #include "t/link_node.h"
 #include "t/unit_text_fixture.h"

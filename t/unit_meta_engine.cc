@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "daemon/session_memory.h"
+#include "daemon/engine/session_memory.h"
 #include "t/tap.h"
 #include "t/unit_text_fixture.h"
 

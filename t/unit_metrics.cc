@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "base/metrics_text.h"
-#include "daemon/latency.h"
-#include "daemon/metrics.h"
-#include "daemon/status_json.h"
+#include "daemon/stats/latency.h"
+#include "daemon/stats/metrics.h"
+#include "daemon/stats/status_json.h"
 #include "t/unit_stats_nodes_fixture.h"
 
 using namespace farcached;

@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-#include "daemon/reply_queue.h"
+#include "daemon/engine/reply_queue.h"
 #include "t/unit_text_fixture.h"
 
 using namespace farcached;

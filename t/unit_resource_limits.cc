@@ -4,8 +4,8 @@
 
 #include "base/limits.h"
 #include "conf/resource_limits.h"
-#include "daemon/links.h"
-#include "daemon/session_memory.h"
+#include "daemon/engine/links.h"
+#include "daemon/engine/session_memory.h"
 #include "fabric/channel.h"
 #include "fabric/shm_ring.h"
 #include "node/descriptor.h"

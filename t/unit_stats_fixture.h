@@ -11,7 +11,7 @@
 #include <thread>
 #include <vector>
 
-#include "daemon/admin.h"
+#include "daemon/farcached/admin.h"
 #include "t/tap.h"
 
 namespace fixture {

@@ -16,9 +16,9 @@
 #include <vector>
 
 #include "base/boottime.h"
-#include "daemon/engine.h"
-#include "daemon/links.h"
-#include "daemon/reply_queue.h"
+#include "daemon/engine/engine.h"
+#include "daemon/engine/links.h"
+#include "daemon/engine/reply_queue.h"
 #include "node/node_stats.h"
 #include "process/node_time.h"
 #include "t/unit_links_fixture.h"
@@ -168,7 +168,7 @@ class AskedNodes {
         return words;
     }
     bool awaits() const { return answered_ < asked_.size(); }
-    // Answers the oldest request. told: as daemon/links.h has it; a node without a text there refuses.
+    // Answers the oldest request. told: as daemon/engine/links.h has it; a node without a text there refuses.
     void tell(std::string_view told) {
         answer([&](protocol::ReplyWriter& writer, size_t node, uint32_t tag) {
             const std::optional<std::string> text = text_of(told, names[node]);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The commands that tune a running server, each with its answer; and what `stats settings` shows after it.
-#include "daemon/dump.h"
-#include "daemon/tune.h"
+#include "daemon/farcached/tune.h"
+#include "daemon/stats/dump.h"
 #include "t/unit_stats_fixture.h"
 
 using namespace farcached;

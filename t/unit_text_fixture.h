@@ -12,7 +12,7 @@
 #include <string_view>
 
 #include "base/out_buffer.h"
-#include "daemon/engine.h"
+#include "daemon/engine/engine.h"
 #include "node/node.h"
 #include "proxy/local_get.h"
 #include "t/sent_bytes.h"

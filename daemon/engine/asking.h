@@ -1,0 +1,389 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The request path between an engine and a peer. An engine makes a Request of parsed bytes; submit(), get() or get_plain() hand
+// it to the router's peer; the Completion turns the reply into bytes, at once or in request order. For the engines only.
+//
+// A Completion is made for one kind of request:
+//     Completion(const ReplyTarget& to, std::string_view key, const Record& record, std::string_view words)
+//     void done(Reply& reply);           // counts, writes watch lines, writes to `to.out`
+//     void unavailable();                // the same, without an answer
+// Of a get, also:
+//     bool wants_value() const;
+//     char* value_at(const protocol::ItemMeta& meta);  // before done(): destination of the value, or nullptr
+// If it may want a value:
+//     bool sends(const fabric::ReadMeta& meta) const;  // true: the reply has this item's value; else value_at() is nullptr
+//     bool sends(const protocol::ItemMeta& meta) const;
+//     char* value_at(const fabric::ReadMeta& meta);  // as above, and then
+//     void hit();                                    // instead of done()
+//     void value_lent(const protocol::ItemMeta& meta, BorrowedBytes&& value);  // instead of value_at(), for a large one
+//     void refused();  // instead of done(): no memory for the value
+//
+// A Record is trivially copyable. It holds what the Completion needs of the request besides key and words. Its views end with
+// the request: restore(key, words) gives it new ones, which point into the slot.
+#pragma once
+
+#include <cstring>
+#include <functional>
+#include <new>
+#include <string_view>
+#include <variant>
+
+#include "base/broken.h"
+#include "daemon/engine/engine.h"
+#include "daemon/engine/links.h"
+#include "daemon/engine/peer.h"
+#include "daemon/engine/reply_queue.h"
+#include "daemon/engine/router.h"
+#include "daemon/engine/session_memory.h"
+#include "daemon/stats/hot_keys.h"
+#include "daemon/stats/latency.h"
+#include "protocol/op.h"
+
+namespace farcached::daemon {
+
+struct Submitter {
+    Context& context;
+    SessionState& session;
+    OutBuffer& out;
+    ReplyContext* carry = nullptr;  // for immediate answers that leave state for later ones
+    node::Upload* upload = nullptr;  // the value of the store
+
+    ReplyTarget target() const { return {context, session.fd, out, carry}; }
+    // True: the engine yields or holds (engine.h, E3, E4).
+    bool no_room() const {
+        return out.leaves() >= context.out_bytes_max || (session.replies != nullptr && session.replies->full());
+    }
+};
+
+// Samples a get or set answered in this process.
+inline void note_local(const Context& context, std::string_view key) {
+    if (context.hot_keys != nullptr && context.hot_keys->due()) [[unlikely]]
+        context.hot_keys->sample(Way::local, key);
+}
+
+// A request on its way: what the completion is made of. Views, for the time of the call.
+template <class Record>
+struct Request {
+    std::string_view key;
+    const Record& record;
+    std::string_view words;
+};
+
+struct NoRecord {
+    void restore(std::string_view, std::string_view) {}
+};
+
+namespace asking {
+
+inline protocol::StoreReply execute(const Submitter& asker, LocalPeer& peer, const protocol::StoreOp& op) {
+    if (asker.context.latencies != nullptr) asker.context.latencies->at_once(Verb::set);
+    note_local(asker.context, op.key.bytes);
+    return peer.node().store(op, asker.context.now, asker.upload);
+}
+inline protocol::DeleteReply execute(const Submitter& asker, LocalPeer& peer, const protocol::DeleteOp& op) {
+    broken::fail_if_named(op.key.bytes);
+    return peer.node().remove(op, asker.context.now);
+}
+inline protocol::ArithReply execute(const Submitter& asker, LocalPeer& peer, const protocol::ArithOp& op) {
+    return peer.node().arith(op, asker.context.now);
+}
+inline protocol::DoneReply execute(const Submitter& asker, LocalPeer& peer, const protocol::ForgetOp& op) {
+    peer.node().forget(op.key, asker.context.now);
+    return {};
+}
+inline protocol::DoneReply execute(const Submitter& asker, LocalPeer& peer, const protocol::FlushOp& op) {
+    if (op.at.has_value())
+        asker.context.admin.flush_at(*op.at);
+    else
+        peer.node().flush_all(asker.context.now);
+    return {};
+}
+
+template <class Op>
+std::string_view key_bytes(const Op& op) {
+    return op.key.bytes;
+}
+inline std::string_view key_bytes(const protocol::FlushOp&) { return {}; }
+
+template <class Record>
+Record& restored(ReplySlot& slot) {
+    Record& record = slot.record<Record>();
+    record.restore(slot.key(), slot.words());
+    return record;
+}
+
+// ReplySlot::Complete.
+template <class Completion, class Record, class Reply>
+void complete(ReplySlot& slot, const ReplyTarget& to) {
+    Completion completion(to, slot.key(), restored<Record>(slot), slot.words());
+    if (!slot.available()) return completion.unavailable();
+    Reply* reply = std::get_if<Reply>(&slot.reply());
+    CHECK(reply != nullptr);
+    completion.done(*reply);
+}
+
+template <class Completion, class Record>
+void complete_get(ReplySlot& slot, const ReplyTarget& to) {
+    Completion completion(to, slot.key(), restored<Record>(slot), slot.words());
+    if (!slot.available()) return completion.unavailable();
+    auto* reply = std::get_if<protocol::GetReply>(&slot.reply());
+    CHECK(reply != nullptr);
+    if (reply->status == protocol::GetReply::Status::hit) {
+        const std::string_view value = slot.value();
+        char* at = completion.value_at(reply->meta);
+        if (at != nullptr) {
+            CHECK(value.size() == reply->meta.value_len);
+            if (!value.empty()) std::memcpy(at, value.data(), value.size());
+        }
+    }
+    completion.done(*reply);
+}
+
+// Submits to the peers behind links. `submission(ticket)` returns a SubmitResult; the slot's answer is written by `write`. If
+// memory runs out, the slot is freed: a late answer then finds its ticket void.
+template <class Record, class Submission>
+void submit_to_links(const Submitter& asker, const Request<Record>& request, Verb verb, bool gets_value,
+                     ReplySlot::Complete write, Submission submission) {
+    ReplyQueue& queue = *asker.session.replies;
+    ReplySlot& slot = queue.open(verb);
+    SubmitResult result;
+    try {
+        result = submission(queue.ticket_of(slot));
+    } catch (const std::bad_alloc&) {
+        queue.drop(slot);
+        throw;
+    }
+    queue.park(slot, asker.out, result == SubmitResult::crowded, gets_value, request.key, request.words, request.record, write);
+}
+
+// Not inlined: the embedded node's path stays short.
+template <class Completion, class Reply, class Op, class Record>
+[[gnu::noinline]] void submit_op_to_links(const Submitter& asker, const Op& op, const Request<Record>& request) {
+    submit_to_links(asker, request, std::is_same_v<Op, protocol::StoreOp> ? Verb::set : Verb::other, /* gets_value= */ false,
+                    &complete<Completion, Record, Reply>,
+                    [&](Ticket ticket) { return asker.context.router.links().ask(op, ticket); });
+}
+
+template <class Completion, class Record>
+[[gnu::noinline]] void submit_get_to_links(const Submitter& asker, LinkPeer* peer, const protocol::GetOp& op, Wanted wanted,
+                                           const Request<Record>& request) {
+    submit_to_links(asker, request, Verb::get, wanted.value, &complete_get<Completion, Record>,
+                    [&](Ticket ticket) { return asker.context.router.links().get(peer, op, wanted, ticket); });
+}
+
+// The lock-free read of a peer's memory, straight into the reply. lent_min: values of so many bytes are not copied (Read::large).
+enum class Read : uint8_t { hit, large, other };
+
+template <class Completion, class Adapt>
+Read read_memory(proxy::LocalGet& memory, const protocol::Key& key, NodeSeconds now, bool tokens_matter, uint64_t lent_min,
+                 Completion& completion, fabric::Found& found, Adapt adapt) {
+    bool large = false;
+    const auto sink = [&](const fabric::ReadMeta& read) -> char* {
+        const fabric::ReadMeta& meta = adapt(read);
+        large = meta.value_len >= lent_min && completion.sends(meta);
+        return large ? nullptr : completion.value_at(meta);
+    };
+    if (memory.read(key.bytes, key.hash, now, tokens_matter, sink, found) != fabric::Outcome::hit) return Read::other;
+    return large ? Read::large : Read::hit;
+}
+
+// Of a node behind a link whose memory is mapped. True: answered.
+template <class Completion>
+bool read_mapped(const Submitter& asker, LinkPeer& peer, const protocol::Key& key, bool tokens_matter, Completion& completion) {
+    const protocol::Key hashed{key.bytes, peer.hash(key.bytes)};
+    proxy::LocalGet* memory = peer.mapped_memory(hashed.hash, asker.session.replies->number());
+    if (memory == nullptr) return false;
+    fabric::Found found;
+    fabric::ReadMeta shown;
+    const auto without_cas = [&](const fabric::ReadMeta& read) -> const fabric::ReadMeta& {
+        if (asker.context.options.cas_enabled) return read;
+        shown = read;
+        shown.cas = 0;
+        return shown;
+    };
+    const Read read = read_memory(*memory, hashed, peer.node_seconds(), tokens_matter, /* lent_min= */ UINT64_MAX, completion,
+                                  found, without_cas);
+    if (read != Read::hit || !peer.confirms()) return false;
+    peer.note_access(hashed.hash, found);
+    if (asker.context.latencies != nullptr) asker.context.latencies->at_once(Verb::get);
+    note_local(asker.context, key.bytes);
+    completion.hit();
+    return true;
+}
+
+// True: the answer may hold a value.
+template <class Completion>
+constexpr bool reads_values = requires(Completion& completion) { completion.refused(); };
+
+// One attempt. unlent: the bytes of a large value that could not be lent. False: no room for a copy either.
+template <class Completion>
+bool try_value(const Submitter& asker, LocalPeer& peer, const protocol::GetOp& op, Completion& completion,
+               protocol::GetReply& reply, BorrowedBytes& lent, uint64_t& unlent) {
+    const SessionMemory* const memory = asker.context.memory;
+    bool has_room = true;
+    const auto sink = [&](const protocol::ItemMeta& meta) -> char* {
+        if (meta.value_len < node::lent_bytes_min || !completion.sends(meta)) return completion.value_at(meta);
+        unlent = meta.value_len;
+        has_room = memory == nullptr || memory->has_room(meta.value_len);
+        return has_room ? completion.value_at(meta) : nullptr;
+    };
+    reply = peer.node().get(op, asker.context.now, sink, &lent);
+    return has_room;
+}
+
+// A large value is sent from the slot, copied within SessionMemory, or refused. Room is made between attempts: an attempt holds
+// the partition's lock, and a session that ends may unpin values of that partition. A get that took a win token is not
+// repeated.
+template <class Completion>
+void get_value(const Submitter& asker, LocalPeer& peer, const protocol::GetOp& op, Completion& completion) {
+    Context& context = asker.context;
+    protocol::GetReply reply;
+    BorrowedBytes lent;
+    uint64_t unlent = 0;
+    bool fits = try_value(asker, peer, op, completion, reply, lent, unlent);
+    if (!fits && !reply.meta.win && context.room != nullptr && context.room->make_room(unlent, Lack::value)) {
+        protocol::GetOp again = op;
+        again.no_bump = true;
+        fits = try_value(asker, peer, again, completion, reply, lent, unlent);
+        unlent = 0;
+    }
+    if (!fits) {
+        context.counters.response_oom.add(1);
+        return completion.refused();
+    }
+    if (lent) completion.value_lent(reply.meta, std::move(lent));
+    completion.done(reply);
+    if (unlent != 0 && context.room != nullptr) [[unlikely]]
+        context.room->make_room(unlent, Lack::value);  // pins are spent
+}
+
+template <class Completion>
+void get_locked(const Submitter& asker, LocalPeer& peer, const protocol::GetOp& op, Completion& completion) {
+    if constexpr (reads_values<Completion>) {
+        if (completion.wants_value()) return get_value(asker, peer, op, completion);
+    }
+    auto sink = [&](const protocol::ItemMeta& meta) { return completion.value_at(meta); };
+    protocol::GetReply reply = peer.node().get(op, asker.context.now, sink);
+    completion.done(reply);
+}
+
+inline protocol::GetOp plain_get(const protocol::Key& key, bool tokens_matter) {
+    protocol::GetOp op;
+    op.key = key;
+    op.win_tokens = tokens_matter;
+    return op;
+}
+
+// Apart from the lock-free read, which is short and needs registers. was_read: the lock-free read hit, and counted as an
+// access.
+template <class Completion, class Record>
+[[gnu::noinline]] void get_after_read(const Submitter& asker, LocalPeer& peer, const protocol::Key& key, bool tokens_matter,
+                                      bool was_read, const Request<Record>& request) {
+    Completion completion(asker.target(), request.key, request.record, request.words);
+    protocol::GetOp op = plain_get(key, tokens_matter);
+    op.no_bump = was_read;
+    get_locked(asker, peer, op, completion);
+}
+
+// Keys behind links: mapped memory; then what NodeLink::get() tries in turn: pointer, index, two-sided.
+template <class Completion, class Record>
+[[gnu::noinline]] bool get_plain_from_links(const Submitter& asker, const protocol::Key& key, bool tokens_matter,
+                                            const Request<Record>& request) {
+    LinkPeer* peer = asker.context.router.links().choose(key.bytes);
+    bool wants_value;
+    {
+        Completion completion(asker.target(), request.key, request.record, request.words);
+        if (peer != nullptr && peer->is_mapped() && read_mapped(asker, *peer, key, tokens_matter, completion)) return true;
+        wants_value = completion.wants_value();
+    }
+    submit_get_to_links<Completion>(asker, peer, plain_get(key, tokens_matter), {wants_value, /* plain= */ true}, request);
+    return false;
+}
+
+}  // namespace asking
+
+// A mutation, or a flush. True: answered at once.
+template <class Completion, class Op, class Record>
+inline bool ask(const Submitter& asker, const Op& op, const Record& record, std::string_view words = {}) {
+    using Reply = decltype(asking::execute(asker, std::declval<LocalPeer&>(), op));
+    const Request<Record> request{asking::key_bytes(op), record, words};
+    LocalPeer* peer = asker.context.router.local();
+    if (peer == nullptr) [[unlikely]]
+        return asking::submit_op_to_links<Completion, Reply>(asker, op, request), false;
+    Reply reply = asking::execute(asker, *peer, op);
+    Completion(asker.target(), request.key, record, words).done(reply);
+    return true;
+}
+
+// A get that may change the item or needs more than the value. True: answered at once.
+template <class Completion, class Record>
+inline bool ask_get(const Submitter& asker, const protocol::GetOp& op, const Record& record, std::string_view words = {}) {
+    const Request<Record> request{op.key.bytes, record, words};
+    Completion completion(asker.target(), request.key, record, words);
+    LocalPeer* peer = asker.context.router.local();
+    if (peer == nullptr) [[unlikely]] {
+        LinkPeer* chosen = asker.context.router.links().choose(request.key);
+        asking::submit_get_to_links<Completion>(asker, chosen, op, {completion.wants_value(), /* plain= */ false}, request);
+        return false;
+    }
+    if constexpr (asking::reads_values<Completion>)
+        if (completion.wants_value() || !op.touch.has_value()) note_local(asker.context, op.key.bytes);
+    peer->record_accesses(asker.context.now);
+    asking::get_locked(asker, *peer, op, completion);
+    return true;
+}
+
+// A get of value, client flags and cas only. Each way that does not answer leaves the get to the next one.
+// The embedded node: its memory, without a lock; the node, under the lock of the key's partition.
+// A node behind a link: its memory, if it is mapped here; a remote pointer; a probe of its index; an RPC.
+// The counters of proxy/local_get.h and proxy/onesided_share.h have the reason for each step that did not answer.
+// tokens_matter: win tokens and stale items are shown as such (mg).
+template <class Completion, class Record>
+inline bool ask_plain_get(const Submitter& asker, const protocol::Key& key, bool tokens_matter, const Record& record,
+                          std::string_view words = {}) {
+    Context& context = asker.context;
+    const Request<Record> request{key.bytes, record, words};
+    LocalPeer* peer = context.router.local();
+    if (peer == nullptr) [[unlikely]]
+        return asking::get_plain_from_links<Completion>(asker, key, tokens_matter, request);
+    note_local(context, key.bytes);
+    if (peer->memory().accesses_full()) [[unlikely]]
+        peer->record_accesses(context.now);
+    Completion completion(asker.target(), key.bytes, record, words);
+    fabric::Found found;
+    const asking::Read read = asking::read_memory(peer->memory(), key, context.now, tokens_matter, node::lent_bytes_min, completion,
+                                                  found, std::identity());
+    if (read != asking::Read::other) peer->memory().note_access(found, key.hash);
+    if (read != asking::Read::hit) [[unlikely]] {
+        asking::get_after_read<Completion>(asker, *peer, key, tokens_matter, read == asking::Read::large, request);
+        return true;
+    }
+    completion.hit();
+    return true;
+}
+
+// Submits a request for nodes' statistics; `write` writes the reply from stats_told(). Only to links.
+template <class Record>
+void ask_stats(const Submitter& asker, const StatsNeed& need, std::string_view key, std::string_view words,
+               const Record& record, ReplySlot::Complete write) {
+    const protocol::StatsOp op{need.group};
+    asking::submit_to_links(asker, Request<Record>{key, record, words}, Verb::other, /* gets_value= */ true, write,
+                            [&](Ticket ticket) { return asker.context.router.links().ask(op, need.node, ticket); });
+}
+
+// Empty: no answer.
+inline std::string_view stats_told(const ReplySlot& slot) {
+    return slot.available() ? slot.value() : std::string_view();
+}
+
+// The completion for a set refused before its value arrived. Its reply is already sent; later requests wait for it.
+class ForgetCompletion {
+  public:
+    ForgetCompletion(const ReplyTarget& to, std::string_view, NoRecord, std::string_view) : to_(to) {}
+    void done(const protocol::DoneReply&) {}
+    void unavailable() { to_.context.counters.mutations_unavailable.add(1); }
+
+  private:
+    ReplyTarget to_;
+};
+
+}  // namespace farcached::daemon

@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The binary engine's loop: parses the request at the front, executes it, continues behind it. And the requests without a
+// single key.
+#include "daemon/engine/binary_engine.h"
+#include "daemon/engine/pending_set.h"
+#include "daemon/engine/trace.h"
+
+#include "base/check.h"
+#include "base/recorder.h"
+
+namespace farcached::daemon {
+
+namespace binary {
+
+using protocol::BinaryParse;
+using protocol::BinaryReply;
+using protocol::BinaryRequest;
+using protocol::BinaryStatus;
+using protocol::BinaryVerb;
+
+void answer(OutBuffer& out, BinaryReply reply, std::string_view key, std::string_view value) {
+    reply.key_bytes = uint16_t(key.size());
+    reply.value_bytes = uint32_t(value.size());
+    protocol::write_binary_header(out.reserve(protocol::binary_header_bytes), reply);
+    out.commit(protocol::binary_header_bytes);
+    if (!key.empty()) out.append(key);
+    if (!value.empty()) out.append(value);
+}
+
+void answer_ok(OutBuffer& out, const BinaryRequest& request, uint64_t cas, std::string_view value) {
+    if (request.quiet) return;
+    BinaryReply reply = reply_to(request);
+    reply.cas = cas;
+    answer(out, reply, "", value);
+}
+
+void answer_error(OutBuffer& out, const BinaryRequest& request, BinaryStatus status,
+                  std::string_view text) {
+    BinaryReply reply = reply_to(request);
+    reply.status = status;
+    answer(out, reply, "", text);
+}
+
+namespace {
+
+// memcached's version: clients parse and compare it, and the behaviour is that version's.
+constexpr std::string_view version = "1.6.45";
+
+// A name in a STAT reply is sent as a key, with a 16-bit length.
+constexpr size_t stat_name_bytes_max = 0xffff;
+
+class FlushCompletion {
+  public:
+    FlushCompletion(const ReplyTarget& to, std::string_view, const BinaryRequest& request, std::string_view)
+        : to_(to), request_(request) {}
+    void done(const protocol::DoneReply&) { answer_ok(to_.out, request_, 0); }
+    void unavailable() { answer_unavailable(to_, request_); }
+
+  private:
+    ReplyTarget to_;
+    const BinaryRequest& request_;
+};
+
+void run_flush(Call& call, const BinaryRequest& request) {
+    Context& context = call.context;
+    if (!context.options.flush_enabled) return answer_error(call.out, request, BinaryStatus::auth);
+    context.counters.cmd_flush.add(1);
+    NodeSeconds when = context.seconds(request.exptime);
+    const bool at_once = request.exptime == 0 || when <= context.now;
+    protocol::FlushOp op;
+    if (!at_once) op.at = when;
+    ask<FlushCompletion>(call, op, request);
+    context.admin.flushed(at_once ? context.now : when);
+}
+
+// One packet per statistic, then one without key and value.
+void answer_stat(const ReplyTarget& to, const BinaryRequest& request, std::string_view told) {
+    const BinaryReply reply = reply_to(request);
+    const size_t before = to.out.size();
+    auto emit = [&](std::string_view name, std::string_view value) {
+        answer(to.out, reply, name.substr(0, stat_name_bytes_max), value);
+    };
+    const StatsFound found = to.context.admin.stats_binary(request.key, told, emit);
+    if (found == StatsFound::found) return answer(to.out, reply, "", "");
+    to.out.truncate(before);
+    answer_error(to.out, request,
+                 found == StatsFound::unknown ? BinaryStatus::not_found : BinaryStatus::temporary_failure);
+}
+
+// ReplySlot::Complete.
+void complete_stat(ReplySlot& slot, const ReplyTarget& to) {
+    answer_stat(to, asking::restored<BinaryRequest>(slot), stats_told(slot));
+}
+
+void run_stat(Call& call, const BinaryRequest& request) {
+    const bool behind_links = call.context.router.local() == nullptr;
+    const StatsNeed need = behind_links ? call.context.admin.stats_need(request.key) : StatsNeed();
+    if (need.nodes) return ask_stats(call, need, request.key, "", request, &complete_stat);
+    answer_stat(call.target(), request, "");
+}
+
+// STAT covers all earlier requests of the session, but unanswered ones are not counted: waits for their answers.
+bool stat_must_wait(Call& call, const BinaryRequest& request) {
+    if (request.verb != BinaryVerb::stat || call.context.router.local() != nullptr) return false;
+    if (!call.session.replies->empty())
+        call.progress.next = Next::hold;
+    else if (!call.context.admin.stats_ready(request.key))
+        call.progress.next = Next::yield;
+    return call.progress.next != Next::more;
+}
+
+void execute(Call& call, const BinaryRequest& request) {
+    switch (request.verb) {
+        case BinaryVerb::touch:
+        case BinaryVerb::gat: return run_touch(call, request);
+        case BinaryVerb::del: return run_delete(call, request);
+        case BinaryVerb::incr:
+        case BinaryVerb::decr: return run_arith(call, request);
+        case BinaryVerb::flush: return run_flush(call, request);
+        case BinaryVerb::stat: return run_stat(call, request);
+        case BinaryVerb::noop: return answer_ok(call.out, request, 0);
+        case BinaryVerb::version: return answer_ok(call.out, request, 0, version);
+        case BinaryVerb::quit: call.progress.next = Next::close; return answer_ok(call.out, request, 0);
+        case BinaryVerb::unknown: return answer_error(call.out, request, BinaryStatus::unknown_command);
+        case BinaryVerb::get:
+        case BinaryVerb::set:
+        case BinaryVerb::add:
+        case BinaryVerb::replace:
+        case BinaryVerb::append:
+        case BinaryVerb::prepend: break;
+    }
+    panic("a request that take_request() runs itself", __FILE__, __LINE__);
+}
+
+// False if the request at the front is incomplete.
+bool take_request(Call& call, uint32_t budget_left) {
+    const BinaryParse parse = protocol::parse_binary(call.input);
+    switch (parse.status) {
+        case BinaryParse::Status::need_more: call.progress.want = parse.head_bytes; return false;
+        case BinaryParse::Status::request: break;
+        case BinaryParse::Status::error:
+            answer_error(call.out, parse.request, parse.error);
+            call.progress.requests++;
+            [[fallthrough]];
+        case BinaryParse::Status::close:
+            call.progress.next = Next::close;
+            call.consume(call.input.size());
+            return true;
+    }
+    if (parse.request.verb == BinaryVerb::get) {
+        run_gets(call, parse, budget_left);
+        return true;
+    }
+    if (protocol::binary_takes_value(parse.request.verb)) {
+        if (!run_store(call, parse)) return false;
+    } else {
+        if (stat_must_wait(call, parse.request)) return false;
+        execute(call, parse.request);
+        call.consume(parse.head_bytes);
+        call.swallow(parse.value_bytes);
+    }
+    call.progress.requests++;
+    return true;
+}
+
+// Continues a set whose value arrives in the node. False: incomplete.
+bool go_on_with_pending(Call& call) {
+    SessionState& session = call.session;
+    call.consume(feed_pending(*session.pending, call.input));
+    if (!is_whole(*session.pending)) return false;
+    const std::unique_ptr<PendingSet> set = std::move(session.pending);
+    Progress within_head;
+    Call stored{call, set->head, within_head, set.get()};
+    stored.upload = set->upload.get();
+    const size_t answered = call.out.size();
+    const bool done = take_request(stored, 1);
+    CHECK(done);
+    call.progress.requests++;
+    if (call.context.options.trace) {
+        trace_request(session.fd, set->head);
+        trace_reply(session.fd, call.out.own().substr(answered));
+    }
+    return true;
+}
+
+}  // namespace
+
+}  // namespace binary
+
+Progress run_binary(Context& context, SessionState& session, std::string_view input, OutBuffer& out,
+                    uint32_t budget) {
+    Progress progress;
+    const ReplyQueue* const replies = session.replies;
+    binary::Call call{{context, session, out}, input, progress};
+    call.swallow(session.swallow);
+    if (session.pending != nullptr && !call.input.empty() && !binary::go_on_with_pending(call)) return progress;
+    while (progress.next == Next::more && !call.input.empty()) {
+        if (context.recorder != nullptr) context.recorder->step(call.input.data());
+        if (progress.requests >= budget || out.leaves() >= context.out_bytes_max) {
+            progress.next = Next::yield;
+            break;
+        }
+        if (replies != nullptr && replies->full()) [[unlikely]] {
+            progress.next = Next::hold;
+            break;
+        }
+        if (!context.options.trace) [[likely]] {
+            if (!binary::take_request(call, budget - progress.requests)) break;
+            continue;
+        }
+        const std::string_view asked = call.input;
+        const size_t answered = out.size();
+        if (!binary::take_request(call, 1)) break;
+        trace_request(session.fd, asked);
+        trace_reply(session.fd, std::string_view(out.data(), out.size()).substr(answered));
+    }
+    context.counters.requests.add(progress.requests);
+    return progress;
+}
+
+}  // namespace farcached::daemon

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Shared by the parts of the binary engine only: binary_engine.cc (the loop), binary_get.cc and binary_store.cc.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include "daemon/engine/asking.h"
+#include "daemon/engine/engine.h"
+#include "daemon/engine/watch_lines.h"
+#include "protocol/binary.h"
+#include "protocol/op.h"
+
+namespace farcached::daemon::binary {
+
+struct Call : Submitter {
+    std::string_view input;  // the rest, from the front request's first byte
+    Progress& progress;
+    const PendingSet* pending = nullptr;  // `input` is its head, and its value is complete
+
+    // Removes `bytes` from the front.
+    void consume(size_t bytes) {
+        progress.consumed += bytes;
+        input.remove_prefix(bytes);
+    }
+    // Discards a request's value: the received part now, the rest as it arrives.
+    void swallow(uint64_t bytes) {
+        uint64_t here = bytes < input.size() ? bytes : input.size();
+        consume(size_t(here));
+        session.swallow = uint32_t(bytes - here);
+    }
+};
+
+inline ClassCounters& class_counters(Context& context, uint8_t size_class) {
+    return context.counters.classes[size_class & 63];
+}
+
+// A reply with the request's opcode and opaque.
+inline protocol::BinaryReply reply_to(const protocol::BinaryRequest& request) {
+    protocol::BinaryReply reply;
+    reply.opcode = request.opcode;
+    reply.opaque = request.opaque;
+    return reply;
+}
+
+// Appends a whole reply without extras.
+void answer(OutBuffer& out, protocol::BinaryReply reply, std::string_view key,
+            std::string_view value);
+
+// Success: no reply if the request is quiet.
+void answer_ok(OutBuffer& out, const protocol::BinaryRequest& request, uint64_t cas,
+               std::string_view value = {});
+
+// Quiet requests get errors, too.
+void answer_error(OutBuffer& out, const protocol::BinaryRequest& request, protocol::BinaryStatus status,
+                  std::string_view text);
+inline void answer_error(OutBuffer& out, const protocol::BinaryRequest& request,
+                         protocol::BinaryStatus status) {
+    answer_error(out, request, status, protocol::binary_status_text(status));
+}
+// A mutation without an answer.
+inline void answer_unavailable(const ReplyTarget& to, const protocol::BinaryRequest& request) {
+    to.context.counters.mutations_unavailable.add(1);
+    answer_error(to.out, request, protocol::BinaryStatus::temporary_failure);
+}
+
+// ---- binary_get.cc -----------------------------------------------------------------------------
+// The get at the front and those directly behind it, at most `most`; consumes and counts them.
+void run_gets(Call& call, const protocol::BinaryParse& first, uint32_t most);
+void run_touch(Call& call, const protocol::BinaryRequest& request);
+
+// ---- binary_store.cc ---------------------------------------------------------------------------
+// False if the value is incomplete.
+bool run_store(Call& call, const protocol::BinaryParse& parse);
+void run_delete(Call& call, const protocol::BinaryRequest& request);
+void run_arith(Call& call, const protocol::BinaryRequest& request);
+
+}  // namespace farcached::daemon::binary

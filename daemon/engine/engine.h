@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Engine: the interface between a session, which moves bytes, and a protocol, which interprets them.
+//
+// A session receives bytes and passes all unconsumed input to the engine of its protocol. It sends the engine's output, `out`,
+// and keeps the rest of the input. Engines hold no state between calls but SessionState.
+//
+// E1  An engine consumes whole requests only, except while `swallow` counts down, inside a GetLine, and in a PendingSet.
+// E2  It never blocks and never touches the socket.
+// E3  It stops with Next::yield after `budget` requests, or as soon as `out` holds out_bytes_max.
+// E4  With keys behind links, the session's ReplyQueue parks each operation without an immediate answer, and the engine
+//     continues. When the queue is full the engine stops with Next::hold.
+// E5  An operation is submitted, then completed: the completion counts, writes watch lines and writes the reply. Immediate and
+//     later answers share that code (daemon/engine/asking.h).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <span>
+#include <string_view>
+
+#include "base/adjustable.h"
+#include "base/node_clock.h"
+#include "base/out_buffer.h"
+#include "daemon/engine/router.h"
+#include "daemon/stats/watch.h"
+#include "daemon/stats/worker_counters.h"
+#include "node/node.h"
+
+namespace farcached {
+class Recorder;
+}
+
+namespace farcached::daemon {
+
+class HotKeys;
+class Latencies;
+class ReplyQueue;
+class RoomMaker;
+class SessionMemory;
+
+constexpr size_t out_bytes_soft_max = 1 << 20;
+constexpr size_t out_bytes_short_max = 32 << 10;  // while SessionMemory is short of room
+
+// The nodes whose statistics a `stats` reply needs.
+struct StatsNeed {
+    bool nodes = false;
+    std::string_view group;  // as a node names it
+    std::string_view node;   // empty: all of them
+};
+
+enum class StatsFound : uint8_t { found, unknown, unavailable };
+
+// The daemon's part of the commands (daemon/farcached/admin.h). Every appended text is a whole reply, CRLF included, worded as in
+// memcached 1.6.45.
+class Admin {
+  public:
+    virtual ~Admin() = default;
+    // With keys behind links, before `stats <args>` or a binary STAT of the key `args`. False: only a portion was counted; call
+    // again in a later step.
+    virtual bool stats_ready([[maybe_unused]] std::string_view args) { return true; }
+    // Called next; its views are of `args`, or constants.
+    virtual StatsNeed stats_need([[maybe_unused]] std::string_view args) { return {}; }
+    // `stats <args>`: appends STAT lines and END (or RESET, OK, ERROR...). args has no leading spaces. told: the nodes'
+    // answer, or empty.
+    virtual void stats_text(std::string_view args, std::string_view told, OutBuffer& out) = 0;
+    // Binary STAT: calls emit(name, value) for each line of the group.
+    virtual StatsFound stats_binary(
+        std::string_view group, std::string_view told,
+        FunctionRef<void(std::string_view name, std::string_view value)> emit) = 0;
+    virtual void verbosity(uint32_t level) = 0;
+    // cache_memlimit, slabs, lru, lru_crawler (but the dumps), refresh_certs: `line` is the whole command.
+    virtual void tune(std::string_view line, OutBuffer& out) = 0;
+    virtual void flush_at(NodeSeconds when) = 0;  // a flush_all with a delay
+    // Called at every flush: items older than `when` expire then.
+    virtual void flushed([[maybe_unused]] NodeSeconds when) {}
+    // The operator's `drain NODE`, or `undrain NODE` if not `on`; the caller has checked that the session is the operator's.
+    virtual void drain(std::string_view node, bool on, OutBuffer& out) = 0;
+    virtual void shutdown(bool graceful) = 0;     // the caller has checked that it is allowed
+    virtual void reload() {}                      // the operator's; returns before the reload is done
+    // Key-level accounting for `stats detail`; cheap no-ops while it is off.
+    virtual void detail_get(std::string_view key, bool hit) = 0;
+    virtual void detail_set(std::string_view key) = 0;
+    virtual void detail_delete(std::string_view key) = 0;
+};
+
+struct EngineOptions {
+    bool cas_enabled = true;
+    Adjustable<bool> flush_enabled = true;    // this and the next change by a reload
+    Adjustable<bool> dump_enabled = true;
+    Adjustable<bool> crawler_enabled = true;  // lru_crawler and its dumps; changes at run time
+    Adjustable<bool> watch_enabled = true;    // this and the next change by a reload
+    Adjustable<bool> shutdown_enabled = false;
+    Adjustable<bool> detail_enabled = false;  // stats detail: changes at run time
+    Adjustable<bool> trace = false;           // -vv, verbosity 2: daemon/engine/trace.h; changes at run time
+    bool unavailable_is_error = false;  // a get whose node does not answer: SERVER_ERROR instead of a miss
+    uint64_t item_bytes_max = 0;
+};
+
+// One per worker, passed to every engine call.
+struct Context {
+    Router router;
+    WorkerCounters& counters;
+    const EngineOptions& options;
+    Admin& admin;
+    WatchLog& watch;
+    NodeSeconds now = 0;        // refreshed by the worker each tick
+    int64_t started_unix = 0;   // Unix time at which the node's clock read 0
+    Latencies* latencies = nullptr;  // null: no measurements
+    HotKeys* hot_keys = nullptr;     // null: no samples
+    Recorder* recorder = nullptr;    // null: no records; else it records the request under execution
+    SessionMemory* memory = nullptr;  // of all sessions; null: no limit
+    RoomMaker* room = nullptr;       // null: no session ends to make room
+    size_t out_bytes_max = out_bytes_soft_max;  // E3; changes at run time
+
+    // True: SessionMemory has room for `bytes` of a client's buffer, if need be after other sessions ended.
+    bool has_room(size_t bytes) const;
+    NodeSeconds seconds(int64_t exptime) const {
+        return to_node_seconds(exptime, now, started_unix);
+    }
+};
+
+// A get line answered key by key, because it or its reply is too long to hold at once.
+struct GetLine {
+    enum class Kind : uint8_t { none, get, gets, gat, gats, discard } kind = Kind::none;
+    bool any_key = false;         // one has been seen
+    bool refused = false;         // no memory for one of the values
+    bool sends_values = false;    // kind is none, and the last request was a large set
+    NodeSeconds touch = 0;        // gat, gats
+};
+
+// A set whose value arrives in the node's memory. The engine parses its head again once the value is complete.
+struct PendingSet {
+    std::string head;                      // line, or binary header with extras and key
+    std::unique_ptr<node::Upload> upload;  // its value
+    size_t tail_bytes = 0;                 // of the value's terminator
+    std::string tail;                      // the bytes of it received so far
+};
+
+// Engine state of one connection, owned by the session.
+struct SessionState {
+    int fd : 30 = -1;             // shown in watch lines; this and the next two are read by other threads
+    bool own : 1 = false;         // this process's own connection, exempt from limits
+    bool admin : 1 = false;       // accepted on the --admin socket
+    uint32_t swallow = 0;         // bytes of a refused value still to be discarded
+    GetLine line;                 // the input begins inside this line
+    std::unique_ptr<PendingSet> pending;  // the input begins inside its value
+    ReplyQueue* replies = nullptr;  // borrowed; set if keys are behind links
+};
+
+enum class Next : uint8_t {
+    more,        // all whole requests are done: receive more. `want` > 0: total bytes of the next
+    yield,       // the budget or the output bound was reached: call again after sending
+    hold,        // answers must arrive first: call again when the ReplyQueue has room
+    close,       // send `out`, then close
+    watch,       // this connection becomes a watcher (Progress::watch_flags)
+    dump,        // lru_crawler metadump/mgdump: stream it (Progress::dump), then continue
+};
+
+struct Progress {
+    size_t consumed = 0;          // bytes of input
+    size_t want = 0;              // Next::more: total size of the request at the front, when known
+    Next next = Next::more;
+    uint32_t requests = 0;        // executed
+    uint32_t watch_flags = 0;
+    bool mgdump = false;          // Next::dump: mgdump instead of metadump
+    bool hash_order = false;      // Next::dump: asked for `hash` instead of classes
+    uint64_t dump_classes = 0;    // Next::dump: bit per 1-based class; ~0 for all
+};
+
+// `input`: all bytes received and not consumed. Later calls only extend an incomplete request.
+Progress run_text(Context& context, SessionState& session, std::string_view input, OutBuffer& out,
+                  uint32_t budget);
+Progress run_binary(Context& context, SessionState& session, std::string_view input, OutBuffer& out,
+                    uint32_t budget);
+
+}  // namespace farcached::daemon

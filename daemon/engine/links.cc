@@ -1,0 +1,317 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "daemon/engine/links.h"
+
+#include <algorithm>
+#include <array>
+#include <new>
+#include <span>
+#include <utility>
+
+#include "base/boottime.h"
+#include "base/check.h"
+#include "protocol/layout.h"
+
+namespace farcached::daemon {
+
+namespace {
+
+constexpr unsigned node_bits = 16;  // of a gather's cookie
+
+// False: no memory.
+bool keep_text(std::string& kept, std::string_view text) {
+    try {
+        kept = text;
+        return true;
+    } catch (const std::bad_alloc&) {
+        return false;
+    }
+}
+
+void hide_cas(protocol::ReplyOp& reply) {
+    if (auto* get = std::get_if<protocol::GetReply>(&reply)) get->meta.cas = 0;
+    if (auto* store = std::get_if<protocol::StoreReply>(&reply)) store->cas = 0;
+    if (auto* arith = std::get_if<protocol::ArithReply>(&reply)) arith->meta.cas = 0;
+}
+
+Way way_of(const proxy::Answer& answer) {
+    if (!answer.one_sided) return Way::two_sided;
+    return answer.by_index ? Way::index : Way::one_sided;
+}
+
+}  // namespace
+
+// ---- answers ----------------------------------------------------------------------------------------
+
+class Links::TicketSink final : public proxy::ReplySink {
+  public:
+    TicketSink(ReplyPool& pool, bool cas) : pool_(pool), cas_(cas) {}
+    void answered(uint64_t cookie, proxy::Answer& answer) override {
+        const Way way = way_of(answer);
+        if (cas_) return pool_.answer(Ticket(cookie), answer.op, answer.value, std::move(answer.owned), way);
+        protocol::ReplyOp shown = answer.op;
+        hide_cas(shown);
+        pool_.answer(Ticket(cookie), shown, answer.value, std::move(answer.owned), way);
+    }
+    void failed(uint64_t cookie, const proxy::Failed& failed) override {
+        pool_.unavailable(Ticket(cookie), proxy::ask_failure_name(failed.why));
+    }
+
+  private:
+    ReplyPool& pool_;
+    const bool cas_;
+};
+
+// The replies of all nodes, or of one, for one ticket.
+struct Links::Gather {
+    struct Part {
+        bool asked = false, ok = false;
+        std::string text;
+    };
+    Ticket ticket;
+    bool stats;
+    uint32_t unanswered;
+    std::shared_ptr<const NodeSet> set;  // the nodes of `parts`
+    std::vector<Part> parts;
+};
+
+class Links::GatherSink final : public proxy::ReplySink {
+  public:
+    explicit GatherSink(Links& links) : links_(links) {}
+    void answered(uint64_t cookie, proxy::Answer& answer) override {
+        links_.gathered(cookie, true, answer.value);
+    }
+    void failed(uint64_t cookie, const proxy::Failed&) override { links_.gathered(cookie, false, {}); }
+
+  private:
+    Links& links_;
+};
+
+// ---- life -------------------------------------------------------------------------------------------
+
+Links::Links(Nodes& nodes, uint32_t number, Waits& waits, ReplyPool& pool)
+    : shared_(nodes, number, waits, pool),
+      tickets_(std::make_unique<TicketSink>(pool, nodes.cas())),
+      gathers_sink_(std::make_unique<GatherSink>(*this)),
+      set_(nodes.set()),
+      chance_(uint32_t(boottime_ns()) | 1) {
+    for (size_t i = 0; i < set_->members.size(); i++) list_.push_back(make_peer(*set_, i));
+    shared_.touched.reserve(list_.size());
+}
+
+Links::~Links() {
+    list_.clear();
+    leaving_.clear();
+}
+
+void Links::stop() {
+    timer_at_ns_ = UINT64_MAX;
+    for (auto* peers : {&list_, &leaving_})
+        for (auto& peer : *peers) peer->stop();
+    CHECK(gathers_.empty());
+}
+
+void Links::timer_due() {
+    timer_at_ns_ = UINT64_MAX;
+    const uint64_t now_ns = now();
+    for (auto* peers : {&list_, &leaving_})
+        for (auto& peer : *peers) peer->tick(now_ns);
+}
+
+// While no reply waits any more, it polls for completions of READs, and sends what they lead to now.
+void Links::end_tick() {
+    LinkPeer* only_read = flush_touched();
+    if (!leaving_.empty() && retire()) only_read = flush_touched();
+    if (only_read != nullptr && !shared_.pool.anything_ready() && only_read->linger()) flush_touched();
+    shared_.clock_is_old();
+}
+
+// Returns a peer if it was the only one, and only READs to it are under way.
+LinkPeer* Links::flush_touched() {
+    std::vector<LinkPeer*>& touched = shared_.touched;
+    LinkPeer* only_read = nullptr;
+    for (size_t i = 0; i < touched.size(); i++) {
+        touched[i]->flush();
+        if (touched.size() == 1 && touched[i]->waits_for_reads_alone()) only_read = touched[i];
+    }
+    if (!touched.empty()) {
+        touched.clear();
+        set_timer();
+    }
+    return only_read;
+}
+
+// The timer may expire too early: it is not set again for each request.
+void Links::set_timer() {
+    uint64_t next = UINT64_MAX;
+    for (const auto* peers : {&list_, &leaving_})
+        for (const auto& peer : *peers) next = std::min(next, peer->next_tick_ns());
+    timer_at_ns_ = std::min(timer_at_ns_, next);
+}
+
+// ---- which peer -------------------------------------------------------------------------------------
+
+LinkPeer* Links::usable(uint32_t place) {
+    LinkPeer& peer = *list_[place];
+    return peer.reachable() && !peer.node().drained.load(std::memory_order_relaxed) ? &peer : nullptr;
+}
+
+LinkPeer* Links::choose(std::string_view key) {
+    chance_ ^= chance_ << 13;
+    chance_ ^= chance_ >> 17;
+    chance_ ^= chance_ << 5;
+    const proxy::Placement& placement = *set_->placement;
+    if (placement.size() == 1) return usable(0);
+    const uint32_t spot = placement.spot_of(key, chance_);
+    LinkPeer* peer = usable(placement.node_at(spot));
+    if (peer != nullptr || !set_->options.failover) return peer;
+    for (uint32_t i = 1; i < placement.size(); i++)
+        if ((peer = usable(placement.walk(spot, i))) != nullptr) return peer;
+    return nullptr;
+}
+
+SubmitResult Links::unavailable(Ticket ticket, proxy::AskFailure why) {
+    shared_.pool.unavailable(ticket, proxy::ask_failure_name(why));
+    return SubmitResult::later;
+}
+
+proxy::AskOptions Links::options(Ticket ticket) {
+    proxy::AskOptions options;
+    options.cookie = uint64_t(ticket);
+    options.session = shared_.pool.session_of(ticket);
+    options.patience_ns = set_->options.timeout_ns;
+    options.deadline_ns = now() + options.patience_ns;
+    return options;
+}
+
+// ---- one key ----------------------------------------------------------------------------------------
+
+template <class Op>
+SubmitResult Links::ask_peer(LinkPeer& peer, const Op& op, proxy::AskOptions options, Ticket ticket) {
+    if (shared_.pool.names_nodes()) shared_.pool.asked_of(ticket, peer.node().name);
+    return peer.ask(op, std::move(options), *tickets_, /* is_ticket= */ true);
+}
+
+template <class Op>
+SubmitResult Links::ask_one(const Op& op, Ticket ticket) {
+    LinkPeer* peer = choose(op.key.bytes);
+    if (peer == nullptr) return unavailable(ticket, proxy::AskFailure::node_down);
+    return ask_peer(*peer, op, options(ticket), ticket);
+}
+
+// The reply may bring a pointer, unless the node's memory is mapped here.
+template <class Op>
+SubmitResult Links::ask_leased(const Op& op, Ticket ticket) {
+    LinkPeer* peer = choose(op.key.bytes);
+    if (peer == nullptr) return unavailable(ticket, proxy::AskFailure::node_down);
+    Op leased = op;
+    leased.lease = !peer->is_mapped();
+    return ask_peer(*peer, leased, options(ticket), ticket);
+}
+
+// The attempt on mapped memory has failed: only other memory is read one-sided.
+SubmitResult Links::get(LinkPeer* peer, const protocol::GetOp& op, Wanted wanted, Ticket ticket) {
+    if (peer == nullptr) return unavailable(ticket, proxy::AskFailure::node_down);
+    proxy::AskOptions with = options(ticket);
+    with.no_value = !wanted.value;
+    with.one_sided = wanted.plain && !peer->is_mapped();
+    protocol::GetOp leased = op;
+    leased.lease = !peer->is_mapped();
+    return ask_peer(*peer, leased, std::move(with), ticket);
+}
+
+void Links::expect(std::span<const protocol::Key> keys) {
+    if (shared_.mapped == 0 && shared_.nodes.pointer_table() == nullptr) return;
+    struct Coming {
+        const proxy::LocalGet* memory;
+        uint64_t hash;
+    };
+    std::array<Coming, proxy::LocalGet::prefetch_window> coming;
+    size_t count = 0;
+    for (const protocol::Key& key : keys.first(std::min(keys.size(), coming.size()))) {
+        LinkPeer* peer = choose(key.bytes);
+        if (peer == nullptr) continue;
+        if (!peer->is_mapped()) {
+            peer->expect(key.bytes);
+            continue;
+        }
+        const uint64_t hash = peer->hash(key.bytes);
+        peer->memory().prefetch_bucket(hash);
+        coming[count++] = {&peer->memory(), hash};
+    }
+    for (const Coming& one : std::span(coming).first(count)) one.memory->prefetch_item(one.hash);
+}
+
+bool Links::too_large(size_t key_bytes, uint64_t value_bytes) const {
+    return layout::item_bytes(key_bytes, value_bytes) > shared_.nodes.item_bytes_max();
+}
+
+// ---- all nodes --------------------------------------------------------------------------------------
+
+template <class Op>
+SubmitResult Links::ask_all(const Op& op, Ticket ticket, bool stats, const LinkPeer* only) {
+    const uint64_t id = next_gather_++;
+    std::vector<Gather::Part> parts(list_.size());
+    Gather& gather = gathers_[id];
+    gather = {ticket, stats, /* unanswered= */ 1, set_, std::move(parts)};  // one: this call
+    bool crowded = false;
+    for (size_t i = 0; i < list_.size(); i++) {
+        LinkPeer& peer = *list_[i];
+        if (only != nullptr && &peer != only) continue;
+        gather.parts[i].asked = true;
+        if (!peer.reachable()) continue;
+        proxy::AskOptions with = options(ticket);
+        with.cookie = id << node_bits | i;
+        gather.unanswered++;
+        crowded |= peer.ask(op, std::move(with), *gathers_sink_, /* is_ticket= */ false) == SubmitResult::crowded;
+    }
+    gathered(id << node_bits | list_.size(), true, {});
+    return crowded ? SubmitResult::crowded : SubmitResult::later;
+}
+
+template SubmitResult Links::ask_all(const protocol::FlushOp&, Ticket, bool, const LinkPeer*);
+template SubmitResult Links::ask_one(const protocol::DeleteOp&, Ticket);
+template SubmitResult Links::ask_one(const protocol::ForgetOp&, Ticket);
+template SubmitResult Links::ask_leased(const protocol::StoreOp&, Ticket);
+template SubmitResult Links::ask_leased(const protocol::ArithOp&, Ticket);
+
+void Links::gathered(uint64_t cookie, bool ok, std::string_view text) {
+    const auto at = gathers_.find(cookie >> node_bits);
+    CHECK(at != gathers_.end());
+    Gather& gather = at->second;
+    const uint64_t number = cookie & ((1 << node_bits) - 1);
+    if (number < gather.parts.size()) {
+        gather.parts[number].ok = ok && keep_text(gather.parts[number].text, text);
+    }
+    if (--gather.unanswered != 0) return;
+    const Gather done = std::move(gather);
+    gathers_.erase(at);
+    if (done.stats) return answer_stats(done);
+    for (const Gather::Part& part : done.parts)
+        if (part.asked && !part.ok) return shared_.pool.unavailable(done.ticket);
+    shared_.pool.answer(done.ticket, protocol::DoneReply());
+}
+
+void Links::answer_stats(const Gather& done) {
+    try {
+        std::string told;
+        for (size_t i = 0; i < done.parts.size(); i++) {
+            const Gather::Part& part = done.parts[i];
+            if (!part.asked) continue;
+            told += done.set->members[i].one->name + " " + (part.ok ? std::to_string(part.text.size()) : "-") + "\n";
+            told += part.text;
+        }
+        shared_.pool.answer(done.ticket, protocol::StatsReply(), told);
+    } catch (const std::bad_alloc&) {
+        shared_.pool.unavailable(done.ticket);
+    }
+}
+
+SubmitResult Links::ask(const protocol::StatsOp& op, std::string_view name, Ticket ticket) {
+    if (name.empty()) return ask_all(op, ticket, /* stats= */ true, nullptr);
+    for (auto& peer : list_)
+        if (peer->node().name == name) return ask_all(op, ticket, /* stats= */ true, peer.get());
+    shared_.pool.answer(ticket, protocol::StatsReply());
+    return SubmitResult::later;
+}
+
+}  // namespace farcached::daemon

@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Links: a worker's connections to the nodes, one LinkPeer each. It chooses the peer by key, and gathers the answers to requests
+// that go to all nodes.
+//
+// Owner: a worker's thread, which reports ready connections (daemon/session/readiness.h) and the timer.
+//
+// L1  A ticket whose submission returned `later` or `crowded` is answered exactly once, within a bounded time, by
+//     ReplyPool::answer() or unavailable(): perhaps before it returns, never after ~Links().
+// L2  Requests of one session on one key take effect in the order of their submission. A get is not answered at once while an
+//     earlier request of its session that could change its answer is unanswered.
+// L3  An operation, its key and its value are borrowed until the submission returns.
+// L4  Mutations are never sent twice. If one is unavailable, its outcome is unknown.
+//
+// M1  Requests to a node without room are postponed in order, and their clients wait (SubmitResult::crowded). Later requests to
+//     that node queue behind them; other nodes are not affected. A request that waits for an earlier one of its session
+//     (NodeLink, K3) delays that session only.
+// M2  Every waiting or submitted request is answered within NodeOptions::timeout_ns, as unavailable if need be, or within that
+//     time after the node's last answer to an earlier request (NodeLink, K6).
+// M3  A down or drained node gets no requests for keys: they are unavailable at once, or with failover go to the next node on
+//     the ring that is up. Until the first connection is made or has failed, they wait.
+// M4  A lock-free read of a node's mapped memory counts only if its session has no unanswered mutation of the key, and the
+//     memory's owner is seen alive after the copy (S9).
+// M5  A request to all nodes is unavailable if one of them is; the others still get it. A drained node gets it too: it reports
+//     its statistics, and flushed items do not come back with it.
+// M6  take() replaces the set of nodes between two requests. A node in both sets keeps its connection if the connection options
+//     are equal. A removed node gets no new requests; those under way are answered or time out (M2), and then its connection
+//     ends, after four timeouts at the latest. Only then does a new connection to the same node begin, and new requests wait
+//     for it: none overtakes an earlier one (L2).
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "daemon/engine/link_peer.h"
+#include "daemon/engine/peer.h"
+#include "daemon/engine/reply_queue.h"
+#include "daemon/remote/nodes.h"
+#include "daemon/session/readiness.h"
+
+namespace farcached::daemon {
+
+class Links {
+  public:
+    // All outlive this. number: the worker's.
+    Links(Nodes& nodes, uint32_t number, Waits& waits, ReplyPool& pool);
+    ~Links();
+    Links(const Links&) = delete;
+    Links& operator=(const Links&) = delete;
+
+    // Begins to connect. In the worker's thread.
+    void start();
+    // Takes the current set of nodes (M6). In the worker's thread, outside of a submission. Throws std::bad_alloc: the old set
+    // stays.
+    void take();
+    // Fails all unanswered requests. In the worker's thread, after the last submission.
+    void stop();
+
+    // The peer of a key; nullptr: none is available.
+    LinkPeer* choose(std::string_view key);
+    // peer: chosen for the key.
+    SubmitResult get(LinkPeer* peer, const protocol::GetOp& op, Wanted wanted, Ticket ticket);
+    SubmitResult ask(const protocol::StoreOp& op, Ticket ticket) { return ask_leased(op, ticket); }
+    SubmitResult ask(const protocol::DeleteOp& op, Ticket ticket) { return ask_one(op, ticket); }
+    SubmitResult ask(const protocol::ArithOp& op, Ticket ticket) { return ask_leased(op, ticket); }
+    SubmitResult ask(const protocol::ForgetOp& op, Ticket ticket) { return ask_one(op, ticket); }
+    // Answered once all nodes have done it.
+    SubmitResult ask(const protocol::FlushOp& op, Ticket ticket) { return ask_all(op, ticket, /* stats= */ false, nullptr); }
+    // Statistics of the named node, or of all if the name is empty. The answer is a StatsReply. Its value has for each node,
+    // in configured order, a line "NAME BYTES\n" and so many bytes of text, lines "name value\n". "NAME -\n" stands for a
+    // node that did not answer. An unknown name yields an empty value.
+    SubmitResult ask(const protocol::StatsOp& op, std::string_view node, Ticket ticket);
+
+    // Gets of these keys follow: their reads of mapped memory, a node's or the pointer table, may be prefetched. It affects no
+    // answer.
+    void expect(std::span<const protocol::Key> keys);
+    // True: an item of this size is refused as too large.
+    bool too_large(size_t key_bytes, uint64_t value_bytes) const;
+    // False (-C): replies show no cas.
+    bool cas() const { return shared_.nodes.cas(); }
+    // The end of a tick with possible requests: sends them.
+    void end_tick();
+    // When timer_due() is to run, on boottime_ns(); UINT64_MAX: never.
+    uint64_t timer_at_ns() const { return timer_at_ns_; }
+    void timer_due();
+
+  private:
+    struct Gather;
+    class GatherSink;
+    class TicketSink;
+
+    uint64_t now() { return shared_.now(); }
+    proxy::AskOptions options(Ticket ticket);
+    LinkPeer* usable(uint32_t place);
+    SubmitResult unavailable(Ticket ticket, proxy::AskFailure why);
+    template <class Op>
+    SubmitResult ask_peer(LinkPeer& peer, const Op& op, proxy::AskOptions options, Ticket ticket);
+    template <class Op>
+    SubmitResult ask_one(const Op& op, Ticket ticket);
+    template <class Op>
+    SubmitResult ask_leased(const Op& op, Ticket ticket);
+    template <class Op>
+    SubmitResult ask_all(const Op& op, Ticket ticket, bool stats, const LinkPeer* only);
+    LinkPeer* flush_touched();
+    std::unique_ptr<LinkPeer> make_peer(const NodeSet& set, size_t place);
+    bool retire();
+    void set_timer();
+    void gathered(uint64_t cookie, bool ok, std::string_view text);
+    void answer_stats(const Gather& done);
+
+    LinkShared shared_;
+    std::unique_ptr<TicketSink> tickets_;
+    std::unique_ptr<GatherSink> gathers_sink_;
+    std::shared_ptr<const NodeSet> set_;
+    std::vector<std::unique_ptr<LinkPeer>> list_;     // of set_, in its order
+    std::vector<std::unique_ptr<LinkPeer>> leaving_;  // M6
+    std::map<uint64_t, Gather> gathers_;
+    uint64_t next_gather_ = 0;
+    uint64_t timer_at_ns_ = UINT64_MAX;
+    uint32_t chance_;
+};
+
+}  // namespace farcached::daemon

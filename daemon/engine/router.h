@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Router: where a worker's requests go. The peer is the embedded node, or one of the nodes behind links. A process has one kind
+// only, so the kind is a property of the worker, and links choose the peer by key.
+//
+// Owner: a worker's Context. One thread.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+#include "daemon/engine/local_peer.h"
+
+namespace farcached::daemon {
+
+class Links;
+
+class Router {
+  public:
+    // To be replaced before the first request. The peers are borrowed.
+    Router() = default;
+    explicit Router(LocalPeer& local) : local_(&local) {}
+    explicit Router(Links& links) : links_(&links) {}
+
+    // nullptr: the items are in nodes behind links().
+    LocalPeer* local() const { return local_; }
+    // Only if local() is nullptr.
+    Links& links() const { return *links_; }
+
+    // With its hash for the embedded node; each node behind a link has a hash of its own.
+    protocol::Key key(std::string_view bytes) const {
+        return local_ != nullptr ? local_->key(bytes) : protocol::Key{bytes, 0};
+    }
+    // True: an item of this size is refused as too large.
+    bool too_large(size_t key_bytes, uint64_t value_bytes) const;
+    // Of such an item, as in stats slabs; 0: only the nodes know.
+    uint8_t size_class(size_t key_bytes, uint64_t value_bytes) const {
+        return local_ != nullptr ? local_->node().size_class(key_bytes, value_bytes) : 0;
+    }
+    // Prefetches for gets of these keys, made by key(). It affects no answer.
+    void expect(std::span<const protocol::Key> keys) const;
+    // Hands recorded accesses to the embedded node. Engines call it before a locked operation that shows access times (mg h, l,
+    // t; me) or rewrites the item with its history (touch, incr, append, md I).
+    void record_accesses(NodeSeconds now) const {
+        if (local_ != nullptr) local_->record_accesses(now);
+    }
+
+  private:
+    LocalPeer* local_ = nullptr;
+    Links* links_ = nullptr;
+};
+
+}  // namespace farcached::daemon

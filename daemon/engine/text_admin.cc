@@ -1,0 +1,273 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Text commands without a single key: flush_all, version, verbosity, stats, watch, dumps, shutdown, quit, and those that Admin
+// implements.
+#include "base/limits.h"
+#include "daemon/engine/text_engine.h"
+#include "daemon/stats/nodes_view.h"
+#include "protocol/text_number.h"
+
+namespace farcached::daemon::text {
+
+namespace {
+
+using protocol::TextRequest;
+using protocol::TextVerb;
+
+// memcached's version: clients parse and compare it, and the behaviour is that version's.
+constexpr std::string_view version_line = "VERSION 1.6.45";
+
+std::string_view first_word(std::string_view args) { return args.substr(0, args.find(' ')); }
+
+// True: an earlier request in this pipeline has or may have an unsent reply.
+bool pipelined(const Call& call) {
+    if (call.session.replies != nullptr && !call.session.replies->empty()) return true;
+    return call.progress.requests != 0 || !call.out.empty();
+}
+
+struct FlushRecord {
+    bool noreply;
+    void restore(std::string_view, std::string_view) {}  // no views
+};
+
+class FlushCompletion {
+  public:
+    FlushCompletion(const ReplyTarget& to, std::string_view, const FlushRecord& asked, std::string_view)
+        : to_(to), asked_(asked) {}
+    void done(const protocol::DoneReply&) { say_unless(asked_.noreply, to_.out, "OK"); }
+    void unavailable() { answer_unavailable(to_, asked_.noreply); }
+
+  private:
+    ReplyTarget to_;
+    FlushRecord asked_;
+};
+
+void flush_all(Call& call, const TextRequest& request) {
+    Context& context = call.context;
+    context.counters.cmd_flush.add(1);
+    if (!context.options.flush_enabled)
+        return say_unless(request.noreply, call.out, "CLIENT_ERROR flush_all not allowed");
+    int64_t delay = 0;
+    std::string_view word = first_word(request.args);
+    bool given = !word.empty() && request.args != "noreply";
+    if (given && !protocol::parse_int32(word, delay))
+        return say_unless(request.noreply, call.out, "CLIENT_ERROR invalid exptime argument");
+    NodeSeconds when = context.seconds(delay);
+    const bool at_once = delay <= 0 || when <= context.now;
+    protocol::FlushOp op;
+    if (!at_once) op.at = when;
+    ask<FlushCompletion>(call, op, FlushRecord{request.noreply});
+    context.admin.flushed(at_once ? context.now : when);
+}
+
+// `shutdown` and `shutdown graceful`: true if the connection ends with it.
+bool shut_down(Call& call, const TextRequest& request) {
+    if (!call.context.options.shutdown_enabled) {
+        say_unless(request.noreply, call.out, "SERVER_ERROR: shutdown not enabled");
+        return false;
+    }
+    if (!request.args.empty() && request.args != "graceful") {
+        say_unless(request.noreply, call.out, "CLIENT_ERROR invalid shutdown mode");
+        return false;
+    }
+    call.context.admin.shutdown(!request.args.empty());
+    return true;
+}
+
+void drain(Call& call, const TextRequest& request) {
+    if (!call.session.admin) return say_unless(request.noreply, call.out, "ERROR");
+    const bool on = request.verb == TextVerb::drain;
+    if (request.args.empty() || request.args.find(' ') != request.args.npos)
+        return say(call.out, on ? "CLIENT_ERROR usage: drain NODE" : "CLIENT_ERROR usage: undrain NODE");
+    call.context.admin.drain(request.args, on, call.out);
+}
+
+// Replies before the reload is done; `stats config` has its result.
+void reload(Call& call, const TextRequest& request) {
+    if (!call.session.admin) return say_unless(request.noreply, call.out, "ERROR");
+    if (!request.args.empty()) return say(call.out, "CLIENT_ERROR usage: reload");
+    call.context.admin.reload();
+    say(call.out, "OK");
+}
+
+class PrefixCompletion {
+  public:
+    PrefixCompletion(const ReplyTarget& to, std::string_view, NoRecord, std::string_view) : to_(to) {}
+    void done(const protocol::DoneReply&) { say(to_.out, "OK"); }
+    void unavailable() {
+        to_.context.counters.mutations_unavailable.add(1);
+        say(to_.out, "SERVER_ERROR not every node has confirmed: one is down, too old, or has too many prefixes to sweep; "
+                    "see farctl status, and try again");
+    }
+
+  private:
+    ReplyTarget to_;
+};
+
+void delete_prefix(Call& call, const TextRequest& request) {
+    if (!call.session.admin) return say_unless(request.noreply, call.out, "ERROR");
+    const std::string_view prefix = request.args;
+    if (prefix.empty() || prefix.find(' ') != prefix.npos || prefix.size() > limits::key_bytes_max)
+        return say(call.out, "CLIENT_ERROR usage: delete_prefix PREFIX, which is one word of at most 250 bytes");
+    Context& context = call.context;
+    context.counters.cmd_delete_prefix.add(1);
+    if (LocalPeer* peer = context.router.local(); peer != nullptr) {
+        const bool deleted = peer->node().delete_prefix(prefix, context.now);
+        return say(call.out, deleted ? "OK" : "SERVER_ERROR too many prefixes wait to be swept; try again later");
+    }
+    protocol::FlushOp op;
+    op.prefix = prefix;
+    ask<PrefixCompletion>(call, op, NoRecord{});
+}
+
+struct WatchWord {
+    std::string_view word;
+    uint32_t flags;
+};
+
+constexpr WatchWord watch_words[] = {
+    {"fetchers", watch_fetchers},   {"mutations", watch_mutations},
+    {"evictions", watch_evictions}, {"deletions", watch_deletions},
+    {"connevents", watch_connevents},
+    {"rawcmds", watch_silent},      {"sysevents", watch_silent},
+    {"proxyreqs", watch_proxyreqs}, {"proxyevents", watch_proxyevents},
+    {"proxyuser", watch_silent},
+};
+
+bool add_watch_word(std::string_view word, uint32_t& flags) {
+    for (const WatchWord& known : watch_words) {
+        if (known.word != word) continue;
+        flags |= known.flags;
+        return true;
+    }
+    return false;
+}
+
+bool parse_watch(std::string_view args, uint32_t& flags) {
+    if (args.empty()) flags = watch_fetchers;
+    while (!args.empty()) {
+        std::string_view word = first_word(args);
+        if (!add_watch_word(word, flags)) return false;
+        args.remove_prefix(word.size());
+        while (!args.empty() && args.front() == ' ') args.remove_prefix(1);
+    }
+    return true;
+}
+
+Step watch(Call& call, const TextRequest& request) {
+    std::string_view refusal;
+    if (!call.context.options.watch_enabled)
+        refusal = "CLIENT_ERROR watch commands not allowed";
+    else if (pipelined(call))
+        refusal = "ERROR cannot pipeline other commands before watch";
+    else if (!parse_watch(request.args, call.progress.watch_flags))
+        refusal = "ERROR";
+    if (!refusal.empty()) {
+        say(call.out, refusal);
+        return Step::done;
+    }
+    call.progress.next = Next::watch;
+    return Step::stop;
+}
+
+// "all", "hash", or size classes separated by commas.
+bool parse_dump_classes(std::string_view text, Progress& progress) {
+    progress.dump_classes = ~UINT64_C(0);
+    progress.hash_order = text == "hash";
+    if (text == "all" || text == "hash") return true;
+    progress.dump_classes = 0;
+    while (!text.empty()) {
+        std::string_view word = text.substr(0, text.find(','));
+        uint64_t size_class = 0;
+        if (!protocol::parse_digits(word, 63, size_class)) return false;
+        if (size_class == 0) return false;
+        progress.dump_classes |= UINT64_C(1) << size_class;
+        text.remove_prefix(word.size() == text.size() ? word.size() : word.size() + 1);
+    }
+    return true;
+}
+
+Step dump(Call& call, const TextRequest& request) {
+    std::string_view refusal;
+    if (!call.context.options.crawler_enabled)
+        refusal = "CLIENT_ERROR lru crawler disabled";
+    else if (!call.context.options.dump_enabled)
+        refusal = request.mgdump ? "ERROR key dump not allowed" : "ERROR metadump not allowed";
+    else if (call.context.router.local() == nullptr)
+        refusal = items_in_nodes;
+    else if (pipelined(call))
+        refusal = request.mgdump ? "ERROR cannot pipeline other commands before mgdump"
+                                 : "ERROR cannot pipeline other commands before metadump";
+    else if (!parse_dump_classes(request.args, call.progress))
+        refusal = "BADCLASS invalid class id";
+    if (!refusal.empty()) {
+        say_unless(request.noreply, call.out, refusal);
+        return Step::done;
+    }
+    call.progress.mgdump = request.mgdump;
+    call.progress.next = Next::dump;
+    return Step::stop;
+}
+
+void tune(Call& call, const TextRequest& request) {
+    size_t before = call.out.size();
+    call.context.admin.tune(request.line, call.out);
+    if (request.noreply) call.out.truncate(before);
+}
+
+// ReplySlot::Complete.
+void complete_stats(ReplySlot& slot, const ReplyTarget& to) {
+    to.context.admin.stats_text(slot.words(), stats_told(slot), to.out);
+}
+
+// Statistics cover all earlier requests of the session, but unanswered ones are not counted: waits for their answers.
+Step stats(Call& call, const TextRequest& request) {
+    Admin& admin = call.context.admin;
+    if (call.context.router.local() != nullptr) {
+        admin.stats_text(request.args, "", call.out);
+        return Step::done;
+    }
+    if (!call.session.replies->empty()) {
+        call.progress.next = Next::hold;
+        return Step::wait;
+    }
+    if (!admin.stats_ready(request.args)) {
+        call.progress.next = Next::yield;
+        return Step::wait;
+    }
+    const StatsNeed need = admin.stats_need(request.args);
+    if (need.nodes)
+        ask_stats(call, need, "", request.args, NoRecord{}, &complete_stats);
+    else
+        admin.stats_text(request.args, "", call.out);
+    return Step::done;
+}
+
+Step close(Call& call) {
+    call.progress.next = Next::close;
+    return Step::stop;
+}
+
+}  // namespace
+
+Step run_admin(Call& call, const TextRequest& request) {
+    switch (request.verb) {
+        case TextVerb::flush_all: flush_all(call, request); return Step::done;
+        case TextVerb::version: say(call.out, version_line); return Step::done;
+        case TextVerb::verbosity:
+            call.context.admin.verbosity(uint32_t(request.number));
+            say_unless(request.noreply, call.out, "OK");
+            return Step::done;
+        case TextVerb::stats: return stats(call, request);
+        case TextVerb::tune: tune(call, request); return Step::done;
+        case TextVerb::drain:
+        case TextVerb::undrain: drain(call, request); return Step::done;
+        case TextVerb::reload: reload(call, request); return Step::done;
+        case TextVerb::delete_prefix: delete_prefix(call, request); return Step::done;
+        case TextVerb::watch: return watch(call, request);
+        case TextVerb::dump: return dump(call, request);
+        case TextVerb::shutdown: return shut_down(call, request) ? close(call) : Step::done;
+        default: CHECK(request.verb == TextVerb::quit); return close(call);
+    }
+}
+
+}  // namespace farcached::daemon::text

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The text engine's loop: parses the request at the front, executes it, continues behind it.
+#include "daemon/engine/text_engine.h"
+#include "daemon/engine/trace.h"
+
+#include <algorithm>
+
+#include "base/recorder.h"
+#include "base/check.h"
+#include "daemon/engine/engine.h"
+#include "daemon/engine/pending_set.h"
+
+namespace farcached::daemon {
+
+namespace text {
+
+namespace {
+
+using protocol::TextParse;
+using protocol::TextVerb;
+
+Step execute(Call& call, const TextParse& parse) {
+    const protocol::TextRequest& request = parse.request;
+    switch (request.verb) {
+        case TextVerb::get:
+        case TextVerb::gets:
+        case TextVerb::gat:
+        case TextVerb::gats: return run_get(call, parse);
+        case TextVerb::set:
+        case TextVerb::add:
+        case TextVerb::replace:
+        case TextVerb::append:
+        case TextVerb::prepend:
+        case TextVerb::cas: return run_store(call, parse);
+        case TextVerb::mg:
+        case TextVerb::ms:
+        case TextVerb::md:
+        case TextVerb::ma:
+        case TextVerb::me: return run_meta(call, parse);
+        default: break;
+    }
+    Step turn = Step::done;
+    switch (request.verb) {
+        case TextVerb::mn: say(call.out, "MN"); break;
+        case TextVerb::del: run_delete(call, request); break;
+        case TextVerb::incr:
+        case TextVerb::decr: run_arith(call, request); break;
+        case TextVerb::touch: run_touch(call, request); break;
+        default: turn = run_admin(call, request); break;
+    }
+    if (turn != Step::wait) call.progress.consumed += parse.line_bytes;
+    return turn;
+}
+
+Step take_request(Call& call) {
+    TextParse parse = protocol::parse_text(call.input);
+    switch (parse.status) {
+        case TextParse::Status::need_more: return Step::wait;
+        case TextParse::Status::request:
+        case TextParse::Status::keys: return execute(call, parse);
+        case TextParse::Status::error:
+            if (!parse.error.empty()) say(call.out, parse.error);
+            call.session.swallow = uint32_t(parse.swallow);
+            call.progress.consumed += parse.line_bytes;
+            return Step::done;
+        case TextParse::Status::close: break;
+    }
+    call.progress.consumed += call.input.size();
+    call.progress.next = Next::close;
+    return Step::stop;
+}
+
+// Continues a set whose value arrives in the node. False: incomplete.
+bool go_on_with_pending(const Submitter& asker, std::string_view input, Progress& progress) {
+    progress.consumed += feed_pending(*asker.session.pending, input.substr(progress.consumed));
+    if (!is_whole(*asker.session.pending)) return false;
+    const std::unique_ptr<PendingSet> set = std::move(asker.session.pending);
+    Progress within_head;
+    Call call{asker, set->head, within_head, set.get()};
+    call.upload = set->upload.get();
+    const size_t answered = asker.out.size();
+    const Step turn = take_request(call);
+    CHECK(turn == Step::done);
+    progress.requests++;
+    if (asker.context.options.trace) {
+        trace_request(asker.session.fd, set->head);
+        trace_reply(asker.session.fd, asker.out.own().substr(answered));
+    }
+    return true;
+}
+
+void swallow(SessionState& session, std::string_view input, Progress& progress) {
+    const size_t size = std::min<size_t>(session.swallow, input.size() - progress.consumed);
+    session.swallow -= uint32_t(size);
+    progress.consumed += size;
+}
+
+}  // namespace
+
+}  // namespace text
+
+Progress run_text(Context& context, SessionState& session, std::string_view input, OutBuffer& out,
+                  uint32_t budget) {
+    Progress progress;
+    uint32_t spent = 0;  // of the budget: requests, and steps inside a long get line
+    while (progress.consumed < input.size()) {
+        if (session.swallow != 0) {
+            text::swallow(session, input, progress);
+            continue;
+        }
+        if (spent >= budget || out.leaves() >= context.out_bytes_max) {
+            progress.next = Next::yield;
+            break;
+        }
+        if (session.replies != nullptr && session.replies->full()) [[unlikely]] {
+            progress.next = Next::hold;
+            break;
+        }
+        if (session.pending != nullptr) [[unlikely]] {
+            if (!text::go_on_with_pending({context, session, out}, input, progress)) break;
+            spent++;
+            continue;
+        }
+        text::Call call{{context, session, out}, input.substr(progress.consumed), progress};
+        if (context.recorder != nullptr) context.recorder->step(call.input.data());
+        bool in_line = session.line.kind != GetLine::Kind::none;
+        const bool trace = context.options.trace;
+        if (!in_line && !trace) {
+            uint32_t gets = text::run_plain_gets(call, budget - spent);
+            spent += gets;
+            progress.requests += gets;
+            if (gets != 0) continue;
+        }
+        const size_t answered = out.size();
+        text::Step turn = in_line ? text::continue_get_line(call) : text::take_request(call);
+        if (turn == text::Step::wait) break;
+        if (trace) [[unlikely]] {
+            if (!in_line) trace_request(session.fd, call.input);
+            trace_reply(session.fd, std::string_view(out.data(), out.size()).substr(answered));
+        }
+        spent++;
+        if (session.line.kind == GetLine::Kind::none) progress.requests++;
+        if (turn == text::Step::stop) break;
+    }
+    context.counters.requests.add(progress.requests);
+    return progress;
+}
+
+}  // namespace farcached::daemon

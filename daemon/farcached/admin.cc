@@ -1,0 +1,381 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "daemon/farcached/admin.h"
+
+#include <algorithm>
+#include <iterator>
+
+#include "base/boottime.h"
+#include "base/check.h"
+#include "base/limits.h"
+#include "daemon/farcached/tune.h"
+#include "daemon/stats/dump.h"
+#include "daemon/stats/nodes_view.h"
+#include "daemon/stats/stats_words.h"
+#include "node/node_stats.h"
+#include "process/log.h"
+#include "protocol/text_number.h"
+
+namespace farcached::daemon {
+
+namespace {
+
+constexpr uint32_t verbosity_max = 2;      // memcached's MAX_VERBOSITY_LEVEL
+constexpr uint64_t cachedump_classes = 64;
+
+void say(OutBuffer& out, std::string_view text) {
+    out.append(text);
+    out.append("\r\n");
+}
+
+constexpr std::string_view detail_usage = "CLIENT_ERROR usage: stats detail on|off|dump";
+constexpr std::string_view detail_forbidden = "CLIENT_ERROR stats detail not allowed";
+constexpr std::string_view no_nodes = "CLIENT_ERROR no nodes are configured";
+constexpr std::string_view no_pointer_table =
+    "CLIENT_ERROR no pointer table is in use: local_read is on, no node is on this host, or the table was refused";
+
+constexpr std::string_view node_groups[] = {
+#define X(name, help) #name,
+    NODE_STAT_GROUPS(X)
+#undef X
+};
+
+constexpr std::string_view hot_keys_usage = "CLIENT_ERROR usage: stats hotkeys [reset]";
+constexpr std::string_view route_usage = "CLIENT_ERROR usage: stats route KEY, which has 1 to 250 bytes";
+
+bool is_node_group(std::string_view group) {
+    return group.empty() || std::find(std::begin(node_groups), std::end(node_groups), group) != std::end(node_groups);
+}
+
+std::string node_names(const NodesView& nodes) {
+    std::string names;
+    for (const NodeShown& node : nodes.all()) names += (names.empty() ? "" : ", ") + node.name;
+    return names;
+}
+
+bool has_node(const NodesView& nodes, std::string_view name) {
+    for (const NodeShown& node : nodes.all())
+        if (node.name == name) return true;
+    return false;
+}
+
+// Groups without content unless nodes are configured, but without requests to them.
+bool is_about_nodes(std::string_view group) {
+    return group == "nodes" || group == "leases" || group == "pointers" || group == "node";
+}
+
+const NodeNumbers* find_node(const std::vector<NodeNumbers>& nodes, std::string_view name) {
+    for (const NodeNumbers& node : nodes)
+        if (node.name == name) return &node;
+    return nullptr;
+}
+
+// Subtracts the earlier counters of the same incarnation.
+void subtract_same(NodeNumbers& now, const std::vector<NodeNumbers>& earlier) {
+    const NodeNumbers* same = find_node(earlier, now.name);
+    if (same == nullptr || same->incarnation != now.incarnation) return;
+    subtract(now.stats, same->stats);
+    subtract(now.all_classes, same->all_classes);
+}
+
+}  // namespace
+
+AdminImpl::AdminImpl(Embedded* embedded, ServerView& server, WatchHub& watch,
+                     EngineOptions& engine_options, AdminOptions options)
+    : embedded_(embedded),
+      server_(server),
+      watch_(watch),
+      engine_options_(engine_options),
+      options_(std::move(options)),
+      max_connections_(options_.max_connections),
+      maxconns_fast_(options_.maxconns_fast),
+      idle_timeout_(options_.idle_timeout),
+      settings_(options_.settings),
+      prefixes_(options_.prefix_delimiter) {
+    prefixes_.turn(engine_options_.detail_enabled);
+    if (embedded_ != nullptr) engine_options_.crawler_enabled = embedded_->crawler.enabled();
+}
+
+// ---- stats --------------------------------------------------------------------------------------------
+
+// A node's counters start at zero in each incarnation.
+AdminImpl::Numbers AdminImpl::numbers(std::string_view told) const {
+    Numbers now = {take_sample(embedded_, server_, watch_), read_numbers(told)};
+    {
+        std::lock_guard held(lock_);
+        if (baseline_ != nullptr) {
+            subtract(now.sample, baseline_->sample);
+            for (NodeNumbers& node : now.nodes) subtract_same(node, baseline_->nodes);
+        }
+    }
+    add_nodes(now.sample, now.nodes);
+    return now;
+}
+
+// A node that is unavailable now keeps its earlier baseline.
+void AdminImpl::reset(std::string_view told) {
+    auto now = std::make_unique<Numbers>();
+    now->sample = take_sample(embedded_, server_, watch_);
+    now->nodes = read_numbers(told);
+    {
+        std::lock_guard held(lock_);
+        if (baseline_ != nullptr)
+            for (const NodeNumbers& node : baseline_->nodes)
+                if (find_node(now->nodes, node.name) == nullptr) now->nodes.push_back(node);
+        baseline_ = std::move(now);
+    }
+    prefixes_.clear();
+}
+
+bool AdminImpl::stats_ready(std::string_view args) {
+    NodesView* nodes = server_.nodes();
+    if (nodes == nullptr || LineWords(args)[0] != "pointers") return true;
+    const proxy::PointerTable* table = nodes->pointer_table();
+    return table == nullptr || survey_.step(*table, boottime_ns());
+}
+
+StatsNeed AdminImpl::stats_need(std::string_view args) {
+    const NodesView* nodes = server_.nodes();
+    if (nodes == nullptr) return {};
+    const LineWords words(args);
+    const std::string_view group = words[0];
+    if (group.empty() || group == "proxy") return {true, "general", ""};
+    if (group == "items" || group == "slabs" || group == "reset") return {true, "all", ""};
+    if (group == "leases") return {true, "leases", ""};
+    if (group == "node" && has_node(*nodes, words[1]) && is_node_group(words[2]))
+        return {true, words[2], words[1]};
+    return {};
+}
+
+bool AdminImpl::write_group_of_nodes(NodesView& nodes, std::string_view group, std::string_view told,
+                                     StatWriter out) {
+    if (group == "nodes") {
+        write_nodes(out, sample(""));
+        return true;
+    }
+    if (group == "leases") {
+        const Numbers now = numbers(told);
+        write_leases(out, now.sample, now.nodes, told);
+        return true;
+    }
+    if (group != "pointers" || nodes.pointer_table() == nullptr) return false;
+    write_pointers(out, survey_.result());
+    return true;
+}
+
+bool AdminImpl::write_route_of(const LineWords& words, StatWriter out) {
+    const std::string_view key = words[1];
+    if (words.size() != 2 || key.size() > limits::key_bytes_max) return false;
+    const NodesView* nodes = server_.nodes();
+    if (nodes == nullptr) {
+        write_route(out, key, nullptr);
+        return true;
+    }
+    const Route route = nodes->route(key);
+    write_route(out, key, &route);
+    return true;
+}
+
+StatsFound AdminImpl::write_one_node(const LineWords& words, std::string_view told, StatWriter out) {
+    const NodesView* nodes = server_.nodes();
+    if (nodes == nullptr || !has_node(*nodes, words[1]) || !is_node_group(words[2])) return StatsFound::unknown;
+    StatsFound found = StatsFound::unavailable;
+    each_told(told, [&](std::string_view, std::optional<std::string_view> text) {
+        if (!text.has_value()) return;
+        found = StatsFound::found;
+        each_line(*text, [&](std::string_view name, std::string_view value) { out.text(name, value); });
+    });
+    return found;
+}
+
+std::string AdminImpl::one_node_refusal(const LineWords& words) const {
+    const NodesView* nodes = server_.nodes();
+    if (nodes == nullptr) return std::string(no_nodes);
+    if (words.size() < 2) return "CLIENT_ERROR usage: stats node NAME [GROUP]";
+    if (!has_node(*nodes, words[1])) return "CLIENT_ERROR no node of this name; nodes: " + node_names(*nodes);
+    if (is_node_group(words[2])) return "SERVER_ERROR node " + std::string(words[1]) + " is unavailable";
+    std::string refusal = "CLIENT_ERROR nodes have no group of this name; groups:";
+    for (std::string_view group : node_groups) refusal.append(" ").append(group);
+    return refusal;
+}
+
+bool AdminImpl::write_group(std::string_view group, std::string_view told, StatWriter out) {
+    NodesView* const nodes = server_.nodes();
+    if (is_about_nodes(group)) return nodes != nullptr && write_group_of_nodes(*nodes, group, told, out);
+    if (group.empty()) {
+        GeneralOptions general = {max_connections_, maxconns_fast_, idle_timeout_, options_.own_version,
+                                  nodes != nullptr};
+        write_general(out, sample(told), general);
+    } else if (group == "settings") {
+        settings_.each([&](std::string_view name, std::string_view value) { out.text(name, value); });
+    } else if (group == "items") {
+        write_items(out, sample(told), settings_.get("temp_lru") == "yes");
+    } else if (group == "slabs") {
+        write_slabs(out, sample(told));
+    } else if (group == "sizes") {
+        if (options_.track_sizes && nodes == nullptr)
+            write_sizes(out, embedded_->node, server_.now());
+        else
+            out.text("sizes_status", "disabled");
+    } else if (group == "conns") {
+        write_connections(out, server_);
+    } else if (group == "proxy") {
+        write_proxy(out, sample(told));
+    } else if (group == "hotkeys") {
+        write_hot_keys(out, server_);
+    } else if (group == "latency") {
+        write_latency(out, sample("").latency, nodes != nullptr);
+    } else if (group == "slow_log") {
+        write_slow(out, server_);
+    } else if (group == "config") {
+        if (options_.reloader == nullptr) return false;
+        options_.reloader->each([&](std::string_view name, std::string_view value) { out.text(name, value); });
+    } else {
+        return group == "extstore";  // built in, without storage: an empty group
+    }
+    return true;
+}
+
+void AdminImpl::stats_text(std::string_view args, std::string_view told, OutBuffer& out) {
+    LineWords words(args);
+    std::string_view group = words[0];
+    if (group == "reset") {
+        reset(told);
+        return say(out, "RESET");
+    }
+    if (group == "detail") return stats_detail(words[1], out);
+    if (group == "hotkeys" && !engine_options_.dump_enabled) return say(out, "CLIENT_ERROR stats hotkeys not allowed");
+    if (group == "slow_log" && !engine_options_.dump_enabled) return say(out, "CLIENT_ERROR stats slow_log not allowed");
+    if (group == "hotkeys" && words.size() > 1) {
+        if (words.size() != 2 || words[1] != "reset") return say(out, hot_keys_usage);
+        reset_hot_keys(server_);
+        return say(out, "RESET");
+    }
+    if (group == "cachedump") {
+        if (!engine_options_.dump_enabled)
+            return say(out, "CLIENT_ERROR stats cachedump not allowed");
+        if (server_.nodes() != nullptr) return say(out, items_in_nodes);
+        if (words.size() < 3) return say(out, "CLIENT_ERROR bad command line");
+        return stats_cachedump(words[1], words[2], out);
+    }
+    auto emit = [&](std::string_view name, std::string_view value) {
+        out.append("STAT ");
+        out.append(name);
+        out.append(' ');
+        out.append(value);
+        out.append("\r\n");
+    };
+    if (group == "node") {
+        const bool found = write_one_node(words, told, StatWriter(emit)) == StatsFound::found;
+        return say(out, found ? "END" : one_node_refusal(words));
+    }
+    if (group == "route") return say(out, write_route_of(words, StatWriter(emit)) ? "END" : route_usage);
+    if (write_group(group, told, StatWriter(emit))) return say(out, "END");
+    if (!is_about_nodes(group)) return say(out, "ERROR");
+    say(out, server_.nodes() == nullptr ? no_nodes : no_pointer_table);
+}
+
+StatsFound AdminImpl::stats_binary(std::string_view group, std::string_view told, StatWriter::Emit emit) {
+    if (group == "reset") {
+        reset(told);
+        return StatsFound::found;
+    }
+    const bool names_keys = group.starts_with("hotkeys") || group == "slow_log";
+    if (names_keys && !engine_options_.dump_enabled) return StatsFound::unknown;
+    if (group == "hotkeys reset") {
+        reset_hot_keys(server_);
+        return StatsFound::found;
+    }
+    if (group == "detail on" || group == "detail off") {
+        if (!engine_options_.dump_enabled) return StatsFound::unknown;
+        turn_detail(group == "detail on");
+        return StatsFound::found;
+    }
+    if (group == "detail dump") {
+        if (!engine_options_.dump_enabled) return StatsFound::unknown;
+        OutBuffer text;
+        prefixes_.dump(text);
+        emit("detailed", std::string_view(text.data(), text.size()));
+        return StatsFound::found;
+    }
+    const LineWords words(group);
+    if (words[0] == "node") return write_one_node(words, told, StatWriter(emit));
+    if (words[0] == "route")
+        return write_route_of(words, StatWriter(emit)) ? StatsFound::found : StatsFound::unknown;
+    return write_group(group, told, StatWriter(emit)) ? StatsFound::found : StatsFound::unknown;
+}
+
+void AdminImpl::turn_detail(bool on) {
+    prefixes_.turn(on);
+    engine_options_.detail_enabled = on;
+    settings_.set("detail_enabled", on ? "yes" : "no");
+}
+
+void AdminImpl::stats_detail(std::string_view what, OutBuffer& out) {
+    if (!engine_options_.dump_enabled) return say(out, detail_forbidden);
+    if (what == "dump") return prefixes_.dump(out);
+    if (what != "on" && what != "off") return say(out, detail_usage);
+    turn_detail(what == "on");
+    say(out, "OK");
+}
+
+void AdminImpl::stats_cachedump(std::string_view size_class, std::string_view items_max,
+                                OutBuffer& out) {
+    uint64_t id = 0, items = 0;
+    bool good = protocol::parse_digits(size_class, UINT32_MAX, id) &&
+                protocol::parse_digits(items_max, UINT32_MAX, items);
+    if (!good) return say(out, "CLIENT_ERROR bad command line format");
+    if (id >= cachedump_classes) return say(out, "CLIENT_ERROR Illegal slab id");
+    append_cachedump(out, embedded_->node, uint8_t(id), uint32_t(items), server_.now(),
+                     server_.started_unix());
+}
+
+// ---- the rest -----------------------------------------------------------------------------------------
+
+void AdminImpl::verbosity(uint32_t level) {
+    level = std::min(level, verbosity_max);
+    settings_.set("verbosity", std::to_string(level));
+    engine_options_.trace = level >= 2;
+    process::set_verbosity(level);
+}
+
+void AdminImpl::tune(std::string_view line, OutBuffer& out) {
+    if (server_.nodes() != nullptr && tunes_memory(line)) return say(out, items_in_nodes);
+    say(out, daemon::tune({embedded_, settings_, server_.now()}, line));
+    if (embedded_ != nullptr) engine_options_.crawler_enabled = embedded_->crawler.enabled();
+}
+
+void AdminImpl::flush_at(NodeSeconds when) { embedded_->crawler.flush_at(when); }
+
+// memcached's clock reads a minute more than its uptime, and `oldest` is the last flushed second.
+void AdminImpl::flushed(NodeSeconds when) {
+    constexpr uint64_t clock_ahead_s = 60;
+    settings_.set("oldest", std::to_string(when + clock_ahead_s - 1));
+}
+
+void AdminImpl::drain(std::string_view node, bool on, OutBuffer& out) {
+    NodesView* nodes = server_.nodes();
+    if (nodes == nullptr) return say(out, no_nodes);
+    if (nodes->drain(node, on)) return say(out, "OK");
+    say(out, "CLIENT_ERROR no node of this name; nodes: " + node_names(*nodes));
+}
+
+void AdminImpl::shutdown(bool graceful) { server_.shut_down(graceful); }
+
+void AdminImpl::reload() { server_.reload(); }
+
+void AdminImpl::change(const AdminOptions& from, const AdminOptions& to) {
+    CHECK(from.settings.size() == to.settings.size());
+    for (size_t i = 0; i < to.settings.size(); i++)
+        if (from.settings[i].value != to.settings[i].value) settings_.set(to.settings[i].name, to.settings[i].value);
+    max_connections_ = to.max_connections;
+    maxconns_fast_ = to.maxconns_fast;
+    idle_timeout_ = to.idle_timeout;
+}
+
+void AdminImpl::detail_get(std::string_view key, bool hit) { prefixes_.count_get(key, hit); }
+
+void AdminImpl::detail_set(std::string_view key) { prefixes_.count_set(key); }
+
+void AdminImpl::detail_delete(std::string_view key) { prefixes_.count_delete(key); }
+
+}  // namespace farcached::daemon

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// AdminImpl: the daemon's part of the commands (daemon/engine/engine.h, Admin): statistics, tuning, delayed flushes, shutdown.
+//
+// Any worker may call at any time. No call does I/O; locks are held for copies only. `stats sizes` and `stats cachedump`
+// walk the cache's pages in the calling worker.
+//
+// With nodes, statistics of items and their memory come from the nodes.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "daemon/engine/engine.h"
+#include "daemon/stats/detail.h"
+#include "daemon/stats/embedded.h"
+#include "daemon/stats/node_numbers.h"
+#include "daemon/stats/pointer_survey.h"
+#include "daemon/stats/server_view.h"
+#include "daemon/stats/stats.h"
+#include "daemon/stats/stats_sample.h"
+#include "daemon/stats/stats_settings.h"
+#include "daemon/stats/stats_words.h"
+#include "daemon/stats/watch_hub.h"
+#include "process/reloader.h"
+
+namespace farcached::daemon {
+
+struct AdminOptions {
+    std::vector<Setting> settings;   // `stats settings` at the start, in memcached's order
+    uint64_t max_connections = 1024;
+    bool maxconns_fast = true;
+    bool idle_timeout = false;       // true: a timeout is set
+    bool track_sizes = false;        // -o track_sizes: stats sizes may walk the cache
+    char prefix_delimiter = ':';     // -D
+    std::string own_version;
+    const process::Reloader* reloader = nullptr;  // `stats config`; nullptr: no such group
+};
+
+class AdminImpl final : public Admin {
+  public:
+    // All outlive this. embedded: nullptr in front of nodes. `stats detail` changes engine_options.detail_enabled, `lru_crawler`
+    // changes crawler_enabled.
+    AdminImpl(Embedded* embedded, ServerView& server, WatchHub& watch,
+              EngineOptions& engine_options, AdminOptions options);
+
+    bool stats_ready(std::string_view args) override;
+    StatsNeed stats_need(std::string_view args) override;
+    void stats_text(std::string_view args, std::string_view told, OutBuffer& out) override;
+    StatsFound stats_binary(std::string_view group, std::string_view told, StatWriter::Emit emit) override;
+    void verbosity(uint32_t level) override;
+    void tune(std::string_view line, OutBuffer& out) override;
+    void flush_at(NodeSeconds when) override;
+    void flushed(NodeSeconds when) override;
+    void drain(std::string_view node, bool on, OutBuffer& out) override;
+    void shutdown(bool graceful) override;
+    void reload() override;
+    void detail_get(std::string_view key, bool hit) override;
+    void detail_set(std::string_view key) override;
+    void detail_delete(std::string_view key) override;
+
+    // By a reload: shows the settings that differ. Main's thread.
+    void change(const AdminOptions& from, const AdminOptions& to);
+
+  private:
+    struct Numbers {
+        Sample sample;
+        std::vector<NodeNumbers> nodes;  // that answered
+    };
+
+    // Writes a group of plain names and values; false if the name is unknown.
+    bool write_group(std::string_view group, std::string_view told, StatWriter out);
+    bool write_group_of_nodes(NodesView& nodes, std::string_view group, std::string_view told, StatWriter out);
+    // `stats route KEY`. words: from `route` on. False: not a valid key.
+    bool write_route_of(const LineWords& words, StatWriter out);
+    // `stats node NAME [GROUP]`. words: from `node` on.
+    StatsFound write_one_node(const LineWords& words, std::string_view told, StatWriter out);
+    // The error for a text client when write_one_node() wrote nothing.
+    std::string one_node_refusal(const LineWords& words) const;
+    Numbers numbers(std::string_view told) const;
+    Sample sample(std::string_view told) const { return numbers(told).sample; }
+    void reset(std::string_view told);
+    void turn_detail(bool on);
+    void stats_detail(std::string_view what, OutBuffer& out);
+    void stats_cachedump(std::string_view size_class, std::string_view items_max, OutBuffer& out);
+
+    Embedded* const embedded_;
+    ServerView& server_;
+    WatchHub& watch_;
+    EngineOptions& engine_options_;
+    const AdminOptions options_;  // but for the members below
+    std::atomic<uint64_t> max_connections_;
+    std::atomic<bool> maxconns_fast_, idle_timeout_;
+    SettingsTable settings_;
+    PrefixStats prefixes_;
+
+    PointerSurvey survey_;
+
+    mutable std::mutex lock_;
+    std::unique_ptr<const Numbers> baseline_;  // at the last reset; nullptr: none so far
+};
+
+}  // namespace farcached::daemon

@@ -1,0 +1,235 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "daemon/farcached/http_pages.h"
+
+#include <event2/buffer.h>
+#include <event2/bufferevent.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <new>
+#include <utility>
+
+#include "base/random_word.h"
+#include "daemon/stats/metrics.h"
+#include "daemon/stats/status_json.h"
+#include "daemon/stats/status_page.h"
+
+namespace farcached::daemon {
+
+using process::HttpAnswer;
+using process::HttpRequest;
+
+namespace {
+
+// Above the default node timeout, below Prometheus's scrape timeout.
+constexpr timeval nodes_deadline{2, 0};
+struct FreeText {
+    void operator()(char* text) const { std::free(text); }
+};
+constexpr size_t told_bytes_max = size_t(16) << 20;  // S10
+
+// The page runs its own script and style only, and connects to this server only.
+HttpAnswer page() {
+    char nonce[33];
+    std::snprintf(nonce, sizeof nonce, "%016llx%016llx", static_cast<unsigned long long>(random_word()),
+                  static_cast<unsigned long long>(random_word()));
+    HttpAnswer answer;
+    answer.type = "text/html; charset=utf-8";
+    answer.body = status_page;
+    constexpr std::string_view place = "@NONCE@";
+    for (size_t at = answer.body.find(place); at != std::string::npos; at = answer.body.find(place, at))
+        answer.body.replace(at, place.size(), nonce);
+    const std::string own = std::string("'nonce-") + nonce + "'";
+    answer.headers.emplace_back("Content-Security-Policy",
+                                "default-src 'none'; script-src " + own + "; style-src " + own +
+                                    "; connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; "
+                                    "frame-ancestors 'none'");
+    answer.headers.emplace_back("Referrer-Policy", "no-referrer");
+    return answer;
+}
+
+template <class Make>
+void answer_if_memory(const process::HttpListener::Reply& reply, Make&& make) {
+    HttpAnswer answer{503, {}, "no memory\n", {}};
+    try {
+        answer = make();
+    } catch (const std::bad_alloc&) {
+        (void)0;
+    }
+    reply(std::move(answer));
+}
+
+}  // namespace
+
+void HttpPages::FreeStream::operator()(bufferevent* stream) const { bufferevent_free(stream); }
+
+HttpPages::HttpPages(const Parts& parts) : parts_(parts) {
+    event_assign(&late_event_, parts_.base, -1, 0, on_late, this);
+}
+
+HttpPages::~HttpPages() {
+    waiting_.clear();
+    event_del(&late_event_);
+}
+
+void HttpPages::answer(const HttpRequest& request, process::HttpListener::Reply reply) {
+    if (request.path == "/metrics")
+        return ask_nodes([this, reply, accept = request.accept](const std::string& told) {
+            answer_if_memory(reply, [&] { return metrics(accept, told); });
+        });
+    if (request.path == "/status.json")
+        return ask_nodes(
+            [this, reply](const std::string& told) { answer_if_memory(reply, [&] { return status(told); }); });
+    if (request.path == "/") return reply(page());
+    if (request.path == "/healthz") return reply({200, {}, "ok\n", {}});
+    if (request.path == "/readyz") return reply(ready());
+    reply({404, {}, "available: / /status.json /metrics /healthz /readyz\n", {}});
+}
+
+// ---- answers ----------------------------------------------------------------------------------------
+
+// The reason, or empty.
+std::string HttpPages::not_ready() const {
+    if (stopping_) return "stopping";
+    const NodesView* nodes = parts_.server.nodes();
+    if (nodes == nullptr) return {};
+    std::string reasons;
+    for (const NodeShown& shown : nodes->all()) {
+        if (shown.state == NodeState::up) return {};
+        reasons += "; " + shown.name + " is " + std::string(node_state_name(shown.state));
+        if (shown.state == NodeState::down && !shown.down_reason.empty()) reasons += ": " + shown.down_reason;
+    }
+    return "no node is available" + reasons;
+}
+
+HttpAnswer HttpPages::ready() const {
+    const std::string reason = not_ready();
+    return {reason.empty() ? 200 : 503, {}, (reason.empty() ? "ready" : reason) + "\n", {}};
+}
+
+HttpAnswer HttpPages::metrics(const std::string& accept, const std::string& told) const {
+    const Sample sample = take_sample(parts_.embedded, parts_.server, parts_.watch);
+    const std::vector<NodeNumbers> nodes = read_numbers(told);
+    MetricsText text("farcached_");
+    write_metrics(text, {sample, parts_.server.nodes(), nodes, parts_.version});
+    text.number(MetricsText::Kind::gauge, "ready", "1: clients are served, as in /readyz", not_ready().empty() ? 1 : 0);
+    const MetricsText::Format format = MetricsText::negotiate(accept);
+    return {200, MetricsText::content_type(format), text.text(format), {{"Vary", "Accept"}}};
+}
+
+HttpAnswer HttpPages::status(const std::string& told) const {
+    Sample sample = take_sample(parts_.embedded, parts_.server, parts_.watch);
+    const std::vector<NodeNumbers> nodes = read_numbers(told);
+    return {200, "application/json",
+            status_json({sample, parts_.server.nodes(), nodes, parts_.version}, not_ready()), {}};
+}
+
+// ---- asking nodes -----------------------------------------------------------------------------------
+
+void HttpPages::ask_nodes(Told then) {
+    if (parts_.server.nodes() == nullptr || stopping_) return then("");
+    waiting_.push_back(std::move(then));
+    if (waiting_.size() > 1) return;
+    told_.clear();
+    text_.clear();
+    answering_ = 0;
+    bool asks = false;
+    with_memory([&] { asks = (stream_ != nullptr || open_stream()) && write_requests(); });
+    if (!asks) return finish();
+    event_add(&late_event_, &nodes_deadline);
+}
+
+// False: no nodes.
+bool HttpPages::write_requests() {
+    asked_.clear();
+    std::string lines;
+    for (const NodeShown& node : parts_.server.nodes()->all()) {
+        lines += "stats node " + node.name + " all\r\n";
+        asked_.push_back(node.name);
+    }
+    return !asked_.empty() && bufferevent_write(stream_.get(), lines.data(), lines.size()) == 0;
+}
+
+// If memory runs out, all waiting requests get the answers so far.
+template <class Do>
+void HttpPages::with_memory(Do&& body) noexcept {
+    try {
+        body();
+    } catch (const std::bad_alloc&) {
+        stream_.reset();
+        finish();
+    }
+}
+
+bool HttpPages::open_stream() {
+    int ends[2];
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends) != 0) return false;
+    stream_.reset(bufferevent_socket_new(parts_.base, ends[0], BEV_OPT_CLOSE_ON_FREE));
+    if (stream_ == nullptr) {
+        close(ends[0]);
+        close(ends[1]);
+        return false;
+    }
+    bufferevent_setcb(stream_.get(), on_read, nullptr, on_end, this);
+    bufferevent_enable(stream_.get(), EV_READ | EV_WRITE);
+    parts_.server.serve_own(ends[1]);
+    return true;
+}
+
+void HttpPages::on_read(bufferevent*, void* argument) {
+    HttpPages& pages = *static_cast<HttpPages*>(argument);
+    pages.with_memory([&] { pages.take_lines(); });
+}
+
+// The session ended: idle timeout, or the server stops.
+void HttpPages::on_end(bufferevent*, short, void* argument) {
+    HttpPages& pages = *static_cast<HttpPages*>(argument);
+    pages.stream_.reset();
+    pages.finish();
+}
+
+void HttpPages::on_late(evutil_socket_t, short, void* argument) {
+    HttpPages& pages = *static_cast<HttpPages*>(argument);
+    pages.stream_.reset();  // later answers are dropped
+    pages.finish();
+}
+
+void HttpPages::take_lines() {
+    evbuffer* input = bufferevent_get_input(stream_.get());
+    while (!waiting_.empty()) {
+        size_t size = 0;
+        const std::unique_ptr<char, FreeText> line(evbuffer_readln(input, &size, EVBUFFER_EOL_CRLF));
+        if (line == nullptr) break;
+        take_line({line.get(), size});
+    }
+    if (told_.size() + text_.size() <= told_bytes_max) return;
+    stream_.reset();
+    finish();
+}
+
+// "STAT name value" until END, or one line with an error.
+void HttpPages::take_line(std::string_view line) {
+    constexpr std::string_view stat = "STAT ";
+    if (line.starts_with(stat))
+        text_.append(line.substr(stat.size())).append("\n");
+    else
+        end_node(line == "END");
+}
+
+void HttpPages::end_node(bool answered) {
+    told_ += asked_[answering_] + " " + (answered ? std::to_string(text_.size()) : "-") + "\n";
+    if (answered) told_ += text_;
+    text_.clear();
+    if (++answering_ == asked_.size()) finish();
+}
+
+void HttpPages::finish() {
+    event_del(&late_event_);
+    const std::vector<Told> waiting = std::exchange(waiting_, {});
+    for (const Told& then : waiting) then(told_);
+}
+
+}  // namespace farcached::daemon

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// HttpPages: the pages that farcached serves over HTTP (process/http_listener.h):
+//
+//     /             status page in HTML, which fetches /status.json every two seconds
+//     /status.json  its numbers
+//     /metrics      all numbers, in Prometheus's format or in OpenMetrics
+//     /healthz      200: the process answers
+//     /readyz       200: clients are served; 503: they are not, with the reason
+//
+// Owner: the listener's thread, except for set_stopping().
+// P1  An internal session with a worker sends each node `stats node NAME all`, once for all waiting requests. Nodes that do not
+//     answer in time are omitted.
+// P2  No worker waits for this, or does more than serve that session's requests.
+#pragma once
+
+#include <event2/event.h>
+#include <event2/event_struct.h>
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "daemon/farcached/server.h"
+#include "daemon/stats/stats_sample.h"
+#include "process/http_listener.h"
+
+struct bufferevent;
+
+namespace farcached::daemon {
+
+class HttpPages {
+  public:
+    // All outlive this; `base` is the listener's.
+    struct Parts {
+        const Embedded* embedded;  // nullptr in front of nodes
+        Server& server;
+        const WatchHub& watch;
+        event_base* base;
+        std::string version;
+    };
+    explicit HttpPages(const Parts& parts);
+    // After the listener has stopped.
+    ~HttpPages();
+    HttpPages(const HttpPages&) = delete;
+    HttpPages& operator=(const HttpPages&) = delete;
+
+    void answer(const process::HttpRequest& request, process::HttpListener::Reply reply);
+    // Any thread: from now on not ready.
+    void set_stopping() { stopping_ = true; }
+
+  private:
+    using Told = std::function<void(const std::string& told)>;
+    struct FreeStream {
+        void operator()(bufferevent* stream) const;
+    };
+
+    static void on_read(bufferevent*, void* pages);
+    static void on_end(bufferevent*, short what, void* pages);
+    static void on_late(evutil_socket_t, short, void* pages);
+
+    process::HttpAnswer metrics(const std::string& accept, const std::string& told) const;
+    process::HttpAnswer status(const std::string& told) const;
+    process::HttpAnswer ready() const;
+    std::string not_ready() const;
+
+    void ask_nodes(Told then);
+    bool open_stream();
+    void take_lines();
+    void take_line(std::string_view line);
+    bool write_requests();
+    template <class Do>
+    void with_memory(Do&& body) noexcept;
+    void end_node(bool answered);
+    void finish();
+
+    const Parts parts_;
+    std::atomic<bool> stopping_{false};
+    std::unique_ptr<bufferevent, FreeStream> stream_;  // P1
+    event late_event_{};
+    std::vector<Told> waiting_;  // empty: no request to nodes is under way
+    std::string told_, text_;    // of the nodes that have answered; of the current one
+    std::vector<std::string> asked_;  // their names
+    size_t answering_ = 0;       // the current one's index in asked_
+};
+
+}  // namespace farcached::daemon

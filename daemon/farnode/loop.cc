@@ -1,0 +1,310 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "daemon/farnode/loop.h"
+
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <new>
+#include <cerrno>
+#include <string>
+#include <system_error>
+
+#include "base/check.h"
+
+namespace farcached::node {
+
+struct Loop::Connection {
+    Loop& loop;
+    // Declared first, so destroyed after the channel, which may call it.
+    std::unique_ptr<NodeService> service;
+    std::unique_ptr<fabric::Channel> channel;
+    event readable{}, writable{}, due{};
+    bool awaits_room = false;  // `writable` is registered
+    bool wants_turn = false;   // in wanting_
+    bool introduced = false;   // its proxy was logged
+    Connections::iterator self{};
+};
+
+namespace {
+
+timeval timeval_of(uint32_t ms) { return {time_t(ms / 1000), suseconds_t(ms % 1000 * 1000)}; }
+
+void say_end(const fabric::Channel& channel, const NodeService& service, process::LimitedLines& lines) {
+    if (!process::is_said(process::Level::info) || !service.close_wanted()) return;
+    const std::string name = channel.describe() + ": ";
+    const std::string peer = service.peer().empty() ? "without a greeting" : "proxy " + service.peer();
+    std::string why = service.end_text();
+    if (why.starts_with(name)) why.erase(0, name.size());  // the prefix of the channel's own message
+    lines.say(process::Level::info, name + peer + ": " + why, {{"end", service_end_name(service.end())}});
+}
+
+}  // namespace
+
+EventBase make_event_base() {
+    EventBase base(event_base_new());
+    if (base == nullptr) throw std::system_error(errno, std::generic_category(), "event_base_new");
+    return base;
+}
+
+Loop::Loop(ServiceShared& shared) : shared_(shared), base_(make_event_base()) {
+    wake_fd_ = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+    if (wake_fd_ < 0) throw std::system_error(errno, std::generic_category(), "eventfd");
+    active_.reserve(2);
+    event_assign(&wake_event_, base_.get(), wake_fd_, EV_READ | EV_PERSIST, on_wake, this);
+    event_add(&wake_event_, nullptr);
+    event_assign(&deadline_event_, base_.get(), -1, 0, on_deadline, this);
+}
+
+Loop::~Loop() {
+    CHECK(!thread_.joinable());
+    while (!connections_.empty()) remove(connections_.front());
+    base_.reset();
+    close(wake_fd_);
+}
+
+void Loop::start() { thread_ = std::thread(&Loop::run, this); }
+
+void Loop::join() {
+    if (thread_.joinable()) thread_.join();
+}
+
+void Loop::wake() {
+    const uint64_t one = 1;
+    (void)!write(wake_fd_, &one, sizeof one);
+}
+
+void Loop::give(Arrival arrival) {
+    {
+        std::lock_guard hold(lock_);
+        arriving_.push_back(std::move(arrival));
+    }
+    wake();
+}
+
+void Loop::stop(protocol::Goodbye why, uint32_t patience_ms) {
+    {
+        std::lock_guard hold(lock_);
+        order_ = StopOrder{why, patience_ms};
+    }
+    wake();
+}
+
+// ---- the thread ---------------------------------------------------------------------------------------
+
+void Loop::run() {
+    const Recorder::Running running(recorder_);
+    bool busy = false;
+    for (;;) {
+        if (stopping_ && (connections_.empty() || given_up_)) return;
+        active_.clear();
+        event_base_loop(base_.get(), busy ? EVLOOP_ONCE | EVLOOP_NONBLOCK : EVLOOP_ONCE);
+        go_on();
+        busy = !wanting_.empty() || linger();
+    }
+}
+
+void Loop::on_wake(evutil_socket_t fd, short, void* argument) {
+    uint64_t count = 0;
+    (void)!read(fd, &count, sizeof count);
+    Loop& loop = *static_cast<Loop*>(argument);
+    loop.heartbeat_.answer();
+    loop.take_orders();
+    loop.end_ousted();
+}
+
+void Loop::on_ready(evutil_socket_t, short, void* argument) {
+    Connection& connection = *static_cast<Connection*>(argument);
+    connection.loop.turn(connection);
+}
+
+void Loop::take_orders() {
+    std::vector<Arrival> arriving;
+    std::optional<StopOrder> order;
+    {
+        std::lock_guard hold(lock_);
+        arriving.swap(arriving_);
+        order = std::exchange(order_, std::nullopt);
+    }
+    for (Arrival& arrival : arriving) open(std::move(arrival));
+    if (order) begin_stop(order->why, order->patience_ms);
+}
+
+// Closes the connection if memory is short.
+void Loop::open(Arrival arrival) {
+    try {
+        const size_t count = connections_.size();
+        for (std::vector<Connection*>* list : {&wanting_, &going_on_})
+            if (list->capacity() <= count) list->reserve(std::max<size_t>(16, 2 * count));
+        begin(std::move(arrival));
+    } catch (const std::bad_alloc&) {
+        counters_.ends[size_t(ServiceEnd::no_memory)].add(1);
+        say_no_memory();
+        return;
+    }
+    turn(connections_.back());
+}
+
+// Appends to connections_. Throws std::bad_alloc without adding it.
+void Loop::begin(Arrival arrival) {
+    Connections made;  // one element
+    made.push_back({*this, std::move(arrival.service), std::move(arrival.channel)});
+    Connection& connection = made.back();
+    connection.self = made.begin();
+    connection.service->record_in(recorder_);
+    connection.service->attach(*connection.channel, arrival.access);
+    connections_.splice(connections_.end(), made);
+    const int fd = connection.channel->fd();
+    recorder_.note("opened connection", fd);
+    event_assign(&connection.readable, base_.get(), fd, EV_READ | EV_PERSIST, on_ready, &connection);
+    event_assign(&connection.writable, base_.get(), fd, EV_WRITE | EV_PERSIST, on_ready, &connection);
+    event_add(&connection.readable, nullptr);
+    evtimer_assign(&connection.due, base_.get(), on_due, &connection);
+    const timeval greeting = timeval_of(shared_.limits.greeting_ms);
+    event_add(&connection.due, &greeting);
+}
+
+void Loop::say_no_memory() noexcept {
+    try {
+        no_memory_lines_.say(process::Level::warning,
+                             "no memory for a connection; closing it; lower the memory limit, or raise the "
+                             "memory limit of the process");
+    } catch (const std::bad_alloc&) {
+        (void)0;  // the counter shows it
+    }
+}
+
+// Runs one step of a connection; a failed allocation ends the connection.
+template <class Do>
+void Loop::with_memory(Connection& connection, Do&& body) noexcept {
+    try {
+        body();
+    } catch (const std::bad_alloc&) {
+        connection.service->starve();
+        say_no_memory();
+    }
+}
+
+// The greeting deadline; later calls check for silence.
+void Loop::on_due(evutil_socket_t, short, void* argument) {
+    Connection& connection = *static_cast<Connection*>(argument);
+    uint32_t again_ms = 0;
+    connection.loop.with_memory(connection, [&] {
+        connection.service->greeting_is_due();
+        again_ms = connection.service->silence_is_due();
+    });
+    if (again_ms != 0) {
+        const timeval again = timeval_of(again_ms);
+        event_add(&connection.due, &again);
+    }
+    connection.loop.settle(connection);
+}
+
+void Loop::wake_for_ousted() {
+    if (!ousted_.exchange(true)) wake();
+}
+
+// Ends ousted connections.
+void Loop::end_ousted() {
+    if (!ousted_.exchange(false)) return;
+    for (auto at = connections_.begin(); at != connections_.end();) {
+        Connection& connection = *at++;
+        if (connection.service->is_ousted()) turn(connection);
+    }
+}
+
+void Loop::turn(Connection& connection) {
+    const std::string& peer = connection.service->peer();
+    const int fd = connection.channel->fd();
+    recorder_.note("turn of connection", fd);
+    recorder_.take(fd, peer.empty() ? "a proxy that has not greeted" : std::string_view(peer), {});
+    with_memory(connection, [&] { connection.service->turn(); });
+    recorder_.put_down();
+    if (active_.size() < 2 && std::find(active_.begin(), active_.end(), &connection) == active_.end())
+        active_.push_back(&connection);
+    settle(connection);
+}
+
+void Loop::introduce(Connection& connection) {
+    const NodeService& service = *connection.service;
+    connection.introduced = true;
+    if (process::is_said(process::Level::info))
+        arrivals_.say(process::Level::info, connection.channel->describe() + ": proxy " + service.peer());
+    if (!service.two_sided() || older_told_ == service.peer()) return;
+    older_told_ = service.peer();
+    older_.say(process::Level::notice, connection.channel->describe() + ": proxy " + service.peer() +
+                                           " is of an older version (it speaks protocol version " +
+                                           std::to_string(service.version()) + ", this farnode " +
+                                           std::to_string(protocol::protocol_version) +
+                                           "): every GET is an RPC until its farcached is updated");
+}
+
+// Called after any change of the connection. May remove it.
+void Loop::settle(Connection& connection) {
+    const NodeService& service = *connection.service;
+    if (!connection.introduced && !service.peer().empty()) with_memory(connection, [&] { introduce(connection); });
+    if (service.close_wanted()) return remove(connection);
+    const bool awaits_room = connection.channel->wants_write();
+    if (awaits_room != connection.awaits_room) {
+        connection.awaits_room = awaits_room;
+        if (awaits_room)
+            event_add(&connection.writable, nullptr);
+        else
+            event_del(&connection.writable);
+    }
+    if (!service.turn_wanted() || connection.wants_turn) return;
+    connection.wants_turn = true;
+    wanting_.push_back(&connection);
+}
+
+void Loop::remove(Connection& connection) {
+    with_memory(connection, [&] { say_end(*connection.channel, *connection.service, ends_[size_t(connection.service->end())]); });
+    recorder_.note("ended connection", connection.channel->fd());
+    event_del(&connection.readable);
+    event_del(&connection.writable);
+    event_del(&connection.due);
+    std::erase(wanting_, &connection);
+    std::erase(active_, &connection);
+    connections_.erase(connection.self);
+}
+
+// Runs the connections that wanted another step, after all others had theirs.
+void Loop::go_on() {
+    going_on_.clear();
+    going_on_.swap(wanting_);
+    for (Connection* connection : going_on_) connection->wants_turn = false;
+    for (Connection* connection : going_on_) turn(*connection);
+}
+
+bool Loop::linger() {
+    if (active_.size() != 1) return false;
+    Connection& connection = *active_.front();
+    if (!connection.channel->linger()) return false;
+    turn(connection);
+    return true;
+}
+
+// ---- stopping -------------------------------------------------------------------------------------------
+
+void Loop::begin_stop(protocol::Goodbye why, uint32_t patience_ms) {
+    stopping_ = true;
+    for (auto at = connections_.begin(); at != connections_.end();) {
+        Connection& connection = *at++;
+        with_memory(connection, [&] { connection.service->stop(why); });
+        settle(connection);
+    }
+    const timeval patience = timeval_of(patience_ms);
+    event_add(&deadline_event_, &patience);
+}
+
+void Loop::on_deadline(evutil_socket_t, short, void* argument) {
+    Loop& loop = *static_cast<Loop*>(argument);
+    loop.given_up_ = true;
+    while (!loop.connections_.empty()) {
+        Connection& connection = loop.connections_.front();
+        loop.with_memory(connection, [&] { connection.service->give_up(); });
+        loop.remove(connection);
+    }
+}
+
+}  // namespace farcached::node

@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "daemon/farnode/server.h"
+
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <new>
+#include <cerrno>
+#include <system_error>
+
+#include "base/check.h"
+#include "base/recorder.h"
+
+namespace farcached::node {
+
+namespace {
+
+constexpr timeval flush_tick{0, 20'000};  // maximum delay of a scheduled flush without requests
+constexpr int accepts_per_readiness = 64;
+constexpr uint32_t leaving_max = 256;  // ousted connections that have not ended yet; above this, accepting pauses
+constexpr timeval accept_again{0, 5'000};
+
+}  // namespace
+
+FarnodeServer::FarnodeServer(Node& node, NodeStats& stats, const NodeFacts& facts,
+                             NodeReading (*clock)(), const Options& options)
+    : flushes_(node, [this] { wake(); }),
+      shared_{node, flushes_, stats, facts, clock, options.limits, options.fetches},
+      facts_(facts),
+      stats_(stats),
+      base_(make_event_base()) {
+    wake_fd_ = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+    if (wake_fd_ < 0) throw std::system_error(errno, std::generic_category(), "eventfd");
+    event_assign(&wake_event_, base_.get(), wake_fd_, EV_READ | EV_PERSIST, on_wake, this);
+    event_add(&wake_event_, nullptr);
+    event_assign(&flush_event_, base_.get(), -1, EV_PERSIST, on_flush_tick, this);
+    event_assign(&accept_again_, base_.get(), -1, 0, on_accept_again, this);
+    shared_.budget.change(peer_budget_bytes(node.config().memory_bytes, node.config().item_bytes_max));
+    for (uint32_t i = 0; i < options.threads; i++) {
+        loops_.push_back(std::make_unique<Loop>(shared_));
+        stats.include(loops_.back()->counters());
+    }
+    stats.include(counters_);
+}
+
+FarnodeServer::~FarnodeServer() {
+    CHECK(!thread_.joinable());
+    admin_.reset();
+    base_.reset();
+    if (wake_fd_ >= 0) close(wake_fd_);
+}
+
+void FarnodeServer::add(std::unique_ptr<fabric::ChannelListener> listener,
+                        protocol::RegionAccess access) {
+    listeners_.push_back({*this, std::move(listener), access});
+    Listener& added = listeners_.back();
+    event_assign(&added.readable, base_.get(), added.listener->fd(), EV_READ | EV_PERSIST, on_accept,
+                 &added);
+    event_add(&added.readable, nullptr);
+}
+
+void FarnodeServer::add_admin(std::unique_ptr<process::AdminSocket> socket, const process::Reloader& reloader) {
+    admin_ = std::make_unique<FarnodeAdmin>(base_.get(), std::move(socket), stats_, reloader, shared_.clock);
+}
+
+void FarnodeServer::change(uint32_t greeting_ms, double report_share, uint64_t memory_bytes) {
+    shared_.budget.change(peer_budget_bytes(memory_bytes, shared_.node.config().item_bytes_max));
+    shared_.limits.greeting_ms = greeting_ms;
+    shared_.limits.report_share = report_share;
+    shared_.report_quotas.change(report_share_of(shared_.node, report_share));
+}
+
+void FarnodeServer::start() {
+    for (auto& loop : loops_) loop->start();
+    thread_ = std::thread([this] {
+        Recorder recorder("accept");
+        const Recorder::Running running(recorder);
+        event_base_dispatch(base_.get());
+    });
+}
+
+uint64_t FarnodeServer::connections() const {
+    uint64_t opened = 0, over = 0;
+    for (const auto& loop : loops_) {
+        over += loop->counters().connections_over.get();
+        opened += loop->counters().connections_opened.get();
+    }
+    return opened > over ? opened - over : 0;
+}
+
+std::vector<process::Watched> FarnodeServer::watched() {
+    std::vector<process::Watched> all;
+    all.push_back({"the thread that accepts", &heartbeat_, [this] { wake(); }});
+    for (size_t i = 0; i < loops_.size(); i++)
+        all.push_back({"loop " + std::to_string(i), &loops_[i]->heartbeat(), [&one = *loops_[i]] { one.wake(); }});
+    return all;
+}
+
+void FarnodeServer::stop(protocol::Goodbye why, uint32_t patience_ms) {
+    if (!thread_.joinable()) return;
+    stopping_ = true;
+    wake();
+    thread_.join();
+    for (Listener& one : listeners_) event_del(&one.readable);
+    listeners_.clear();
+    admin_.reset();
+    for (auto& loop : loops_) loop->stop(why, patience_ms);
+    for (auto& loop : loops_) loop->join();
+}
+
+void FarnodeServer::wake() {
+    const uint64_t one = 1;
+    (void)!write(wake_fd_, &one, sizeof one);
+}
+
+void FarnodeServer::on_wake(evutil_socket_t fd, short, void* argument) {
+    FarnodeServer& server = *static_cast<FarnodeServer*>(argument);
+    uint64_t count = 0;
+    (void)!read(fd, &count, sizeof count);
+    server.heartbeat_.answer();
+    if (server.stopping_)
+        event_base_loopbreak(server.base_.get());
+    else if (server.flushes_.scheduled() != 0)
+        event_add(&server.flush_event_, &flush_tick);
+}
+
+void FarnodeServer::on_flush_tick(evutil_socket_t, short, void* argument) {
+    FarnodeServer& server = *static_cast<FarnodeServer*>(argument);
+    server.flushes_.due(server.shared_.clock().seconds);
+    if (server.flushes_.scheduled() == 0) event_del(&server.flush_event_);
+}
+
+void FarnodeServer::on_accept(evutil_socket_t, short, void* argument) {
+    Listener& listener = *static_cast<Listener*>(argument);
+    listener.server.accept_from(listener);
+}
+
+void FarnodeServer::tell_turned_away(Listener& by) {
+    const uint64_t count = by.listener->turned_away() - by.turned_away;
+    by.turned_away += count;
+    counters_.connections_turned_away.add(count);
+    turned_away_lines_.say(process::Level::warning,
+                           by.listener->describe() + ": no descriptor for a connection; closing it; raise the limit on "
+                           "open files (LimitNOFILE) or end connections");
+}
+
+// Pauses accepting while connections exceed the seats, the door and leaving_max: ousted ones wait for their loops.
+bool FarnodeServer::must_wait() {
+    if (shared_.seats.present() < uint64_t(facts_.connections_max) + Seats::door_max_default + leaving_max) return false;
+    rest();
+    return true;
+}
+
+void FarnodeServer::rest() {
+    for (Listener& one : listeners_) event_del(&one.readable);
+    event_add(&accept_again_, &accept_again);
+}
+
+void FarnodeServer::on_accept_again(evutil_socket_t, short, void* argument) {
+    FarnodeServer& server = *static_cast<FarnodeServer*>(argument);
+    if (server.must_wait()) return;
+    for (Listener& one : server.listeners_) event_add(&one.readable, nullptr);
+}
+
+void FarnodeServer::accept_from(Listener& from) try {
+    for (int i = 0; i < accepts_per_readiness; i++) {
+        if (must_wait()) return;
+        Loop& loop = *loops_[next_loop_ % loops_.size()];
+        Arrival arrival{loop.make_service(), nullptr, from.access};
+        arrival.channel = from.listener->accept(*arrival.service);
+        if (from.listener->turned_away() != from.turned_away) tell_turned_away(from);
+        if (arrival.channel == nullptr) return;
+        next_loop_++;
+        arrival.service->arrive(arrival.channel->source());
+        loop.give(std::move(arrival));
+    }
+} catch (const std::bad_alloc&) {  // the accepted socket is closed; others wait in the kernel's queue
+    counters_.ends[size_t(ServiceEnd::no_memory)].add(1);
+    rest();
+}
+
+}  // namespace farcached::node

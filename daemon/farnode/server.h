@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// FarnodeServer: farnode's listeners, the accepting thread, and the loops that serve connections.
+//
+// Owner: main, from one thread: add listeners, then start() and stop() once each. Loops receive connections round-robin.
+// The accepting thread also executes a scheduled flush while no requests arrive.
+#pragma once
+
+#include <cstdint>
+#include <list>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "daemon/farnode/admin.h"
+#include "daemon/farnode/loop.h"
+#include "fabric/channel.h"
+#include "node/flush_schedule.h"
+#include "node/node_stats.h"
+#include "node/service.h"
+#include "process/heartbeat.h"
+#include "process/log.h"
+#include "process/supervisor.h"
+
+namespace farcached::node {
+
+class FarnodeServer {
+  public:
+    struct Options {
+        uint32_t threads = 4;
+        FetchPool* fetches = nullptr;  // as in ServiceShared
+        ServiceLimits limits = {};
+    };
+    // Node, stats and facts outlive this. Throws std::system_error.
+    FarnodeServer(Node& node, NodeStats& stats, const NodeFacts& facts, NodeReading (*clock)(),
+                  const Options& options);
+    ~FarnodeServer();
+    FarnodeServer(const FarnodeServer&) = delete;
+    FarnodeServer& operator=(const FarnodeServer&) = delete;
+
+    void add(std::unique_ptr<fabric::ChannelListener> listener, protocol::RegionAccess access);
+    // Serves the admin socket in the accepting thread. The reloader outlives this.
+    void add_admin(std::unique_ptr<process::AdminSocket> socket, const process::Reloader& reloader);
+    // On a reload, from any thread: applies to connections that arrive later. report_share applies to all connections at once.
+    // memory_bytes: the memory limit, which sets the budget of connections.
+    void change(uint32_t greeting_ms, double report_share, uint64_t memory_bytes);
+    // Throws std::system_error if a thread cannot be created.
+    void start();
+    // After start(): the serving threads, which the supervisor watches until stop().
+    std::vector<process::Watched> watched();
+    uint64_t connections() const;
+    // Stops accepting, sends a goodbye to every proxy, and waits up to patience_ms for them.
+    void stop(protocol::Goodbye why, uint32_t patience_ms);
+
+  private:
+    struct Listener {
+        FarnodeServer& server;
+        std::unique_ptr<fabric::ChannelListener> listener;
+        protocol::RegionAccess access;
+        event readable{};
+        uint64_t turned_away = 0;  // of those that the listener counts: already logged
+    };
+    static void on_accept(evutil_socket_t, short, void* listener);
+    static void on_wake(evutil_socket_t, short, void* server);
+    static void on_flush_tick(evutil_socket_t, short, void* server);
+    void accept_from(Listener& from);
+    static void on_accept_again(evutil_socket_t, short, void* server);
+    void tell_turned_away(Listener& by);
+    bool must_wait();
+    void rest();
+    void wake();
+
+    FlushSchedule flushes_;
+    ServiceShared shared_;
+    const NodeFacts& facts_;
+    const NodeStats& stats_;
+    EventBase base_;
+    event wake_event_{}, flush_event_{}, accept_again_{};
+    int wake_fd_ = -1;
+    process::Heartbeat heartbeat_;
+    std::atomic<bool> stopping_{false};
+    std::list<Listener> listeners_;
+    ServiceCounters counters_;               // of the accepting thread
+    process::LimitedLines turned_away_lines_;
+    std::unique_ptr<FarnodeAdmin> admin_;
+    std::vector<std::unique_ptr<Loop>> loops_;
+    size_t next_loop_ = 0;
+    std::thread thread_;
+};
+
+}  // namespace farcached::node

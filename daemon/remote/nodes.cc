@@ -1,0 +1,512 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "daemon/remote/nodes.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <new>
+#include <utility>
+#include <variant>
+
+#include "base/boottime.h"
+#include "base/broken.h"
+#include "base/check.h"
+#include "base/hash.h"
+#include "base/random_word.h"
+#include "base/recorder.h"
+#include "conf/nodes.h"
+#include "daemon/remote/host_lookups.h"
+#include "fabric/fault_channel.h"
+#include "fabric/shm_channel.h"
+#include "fabric/tcp_channel.h"
+#include "process/node_time.h"
+
+namespace farcached::daemon {
+
+namespace {
+
+constexpr uint64_t ns_per_ms = 1'000'000;
+constexpr uint64_t silent_timeouts = 3;  // without an answer; then the node counts as dead
+constexpr uint64_t silence_ns_min = 200 * ns_per_ms;
+
+std::string this_host() {
+    char name[256] = "";
+    if (gethostname(name, sizeof name - 1) != 0) return "unknown";
+    return name;
+}
+
+conf::Problem problem(std::string text) { return {conf::exit_usage, std::move(text)}; }
+
+void add_counter(Counter& to, const Counter& from) { to.add(from.get()); }
+
+template <class Array>
+void add_cells(Array& to, const Array& from) {
+    for (size_t i = 0; i < to.size(); i++) add_counter(to[i], from[i]);
+}
+
+// Counters only, no gauges.
+void add_link_counters(proxy::LinkCounters& to, const proxy::LinkCounters& from) {
+#define X(name, help) add_counter(to.name, from.name);
+    LINK_COUNTERS(X)
+#undef X
+#define X(name, help) add_counter(to.channel.name, from.channel.name);
+    CHANNEL_COUNTERS(X)
+#undef X
+    add_cells(to.downs, from.downs);
+    add_cells(to.channel_ends, from.channel_ends);
+    add_cells(to.frame_errors, from.frame_errors);
+}
+
+void add_local_counters(proxy::LocalGetCounters& to, const proxy::LocalGetCounters& from) {
+#define X(name, help) add_counter(to.name, from.name);
+    LOCAL_GET_COUNTERS(X)
+#undef X
+}
+
+// After they were added to others.
+void clear_link_counters(proxy::LinkCounters& counters) {
+#define X(name, help) counters.name.set(0);
+    LINK_COUNTERS(X)
+#undef X
+#define X(name, help) counters.channel.name.set(0);
+    CHANNEL_COUNTERS(X)
+#undef X
+    for (Counter& counter : counters.downs) counter.set(0);
+    for (Counter& counter : counters.channel_ends) counter.set(0);
+    for (Counter& counter : counters.frame_errors) counter.set(0);
+}
+
+void clear_local_counters(proxy::LocalGetCounters& counters) {
+#define X(name, help) counters.name.set(0);
+    LOCAL_GET_COUNTERS(X)
+#undef X
+}
+
+}  // namespace
+
+Nodes::Nodes()
+    : devices_(fabric::VerbsConfig(),
+               [](const std::string& text) { process::say(process::Level::warning, text); }) {}
+
+Nodes::~Nodes() = default;
+
+Nodes::Made Nodes::make(const conf::ProxySettings& settings, const conf::MemorySettings& memory,
+                        const HostAddresses::LookUp& look_up) {
+    std::unique_ptr<Nodes> nodes(new Nodes);
+    nodes->item_bytes_max_ = memory.item_bytes_max;
+    nodes->shm_group_ = settings.shm_group;
+    nodes->cas_ = memory.cas;
+    nodes->host_ = this_host();
+    Prepared prepared = nodes->prepare(settings, look_up);
+    if (auto* problem = std::get_if<conf::Problem>(&prepared)) return std::move(*problem);
+    nodes->use(std::get<std::shared_ptr<const NodeSet>>(std::move(prepared)));
+    return nodes;
+}
+
+// ---- what is configured -------------------------------------------------------------------------------
+
+// Everything but the addresses of its host.
+std::shared_ptr<OneNode> Nodes::make_one(const conf::NodeSpec& spec) {
+    auto one = std::make_shared<OneNode>();
+    one->number = next_number_++;
+    one->name = spec.name;
+    one->address = conf::address_of(spec);
+    one->channel = spec.channel;
+    one->place = spec.channel == conf::NodeChannel::shm ? spec.path : spec.host;
+    one->port = spec.port;
+    return one;
+}
+
+// In order of `specs`. The hosts of new nodes are looked up together.
+std::vector<Nodes::MadeNode> Nodes::find_or_make(const std::vector<conf::NodeSpec>& specs,
+                                                 const HostAddresses::LookUp& look_up) {
+    std::vector<MadeNode> made;
+    std::vector<HostAsked> hosts;
+    std::vector<size_t> hosts_of;  // the spec of each
+    for (const conf::NodeSpec& spec : specs) {
+        const std::shared_ptr<OneNode> known = find(spec.name, conf::address_of(spec));
+        if (known == nullptr && spec.channel != conf::NodeChannel::shm) {
+            hosts.push_back({spec.host, spec.port});
+            hosts_of.push_back(made.size());
+        }
+        made.push_back(known != nullptr ? known : make_one(spec));
+    }
+    if (hosts.empty()) return made;
+    std::vector<HostAddresses::Found> found = look_up_all(std::move(hosts), look_up);
+    for (size_t i = 0; i < found.size(); i++) {
+        const conf::NodeSpec& spec = specs[hosts_of[i]];
+        MadeNode& node = made[hosts_of[i]];
+        auto host = HostAddresses::make(spec.host, spec.port, std::move(found[i]), look_up);
+        if (auto* why = std::get_if<std::string>(&host))
+            node = problem(spec.origin + ": the host " + spec.host + " is not known (" + *why +
+                           "); use a known name or an address\n");
+        else
+            std::get<std::shared_ptr<OneNode>>(node)->host = std::get<std::shared_ptr<HostAddresses>>(std::move(host));
+    }
+    return made;
+}
+
+// nullptr: neither a member nor leaving.
+std::shared_ptr<OneNode> Nodes::find(std::string_view name, std::string_view address) const {
+    std::lock_guard hold(lock_);
+    const auto is_it = [&](const OneNode& node) { return node.name == name && node.address == address; };
+    if (set_ != nullptr)
+        for (const NodeSet::Member& member : set_->members)
+            if (is_it(*member.one)) return member.one;
+    for (const std::shared_ptr<OneNode>& one : leaving_)
+        if (is_it(*one)) return one;
+    return nullptr;
+}
+
+Nodes::Prepared Nodes::prepare(const conf::ProxySettings& settings, const HostAddresses::LookUp& look_up) {
+    auto set = std::make_shared<NodeSet>();
+    set->options.timeout_ns = settings.node_timeout_ms * ns_per_ms;
+    set->options.failover = settings.failover;
+    set->options.local_read = settings.local_read;
+    set->options.probe_index = settings.pointer_miss == conf::PointerMiss::index;
+    set->options.count_reads = settings.access_tracking == AccessTracking::atomic;
+    set->options.report_mapped = settings.access_tracking == AccessTracking::report;
+    if (set->options.report_mapped || settings.access_tracking == AccessTracking::automatic)
+        set->options.report_interval_ns = settings.report_interval_ms * ns_per_ms;
+    set->options.report_items = settings.report_items;
+    std::vector<proxy::PlacementNode> places;
+    std::string text;
+    std::vector<MadeNode> made_nodes = find_or_make(settings.nodes, look_up);
+    for (size_t i = 0; i < made_nodes.size(); i++) {
+        const conf::NodeSpec& spec = settings.nodes[i];
+        places.push_back({spec.name, spec.hash_as, spec.weight});
+        if (auto* refusal = std::get_if<conf::Problem>(&made_nodes[i]))
+            text += refusal->text;
+        else
+            set->members.push_back({std::get<std::shared_ptr<OneNode>>(std::move(made_nodes[i])), spec.weight});
+    }
+    auto made = proxy::Placement::make(places, {settings.distribution, settings.hash, settings.hash_tag});
+    if (auto* errors = std::get_if<proxy::Placement::Errors>(&made))
+        for (const std::string& error : *errors) text += error + "\n";
+    if (!text.empty()) return problem(std::move(text));
+    set->placement = std::get<std::shared_ptr<const proxy::Placement>>(std::move(made));
+    return set;
+}
+
+std::shared_ptr<const NodeSet> Nodes::set() const {
+    std::lock_guard hold(lock_);
+    return set_;
+}
+
+bool Nodes::is_member(const OneNode& node) const {
+    return std::any_of(set_->members.begin(), set_->members.end(),
+                       [&](const NodeSet::Member& member) { return member.one.get() == &node; });
+}
+
+void Nodes::use(std::shared_ptr<const NodeSet> set) {
+    std::lock_guard hold(lock_);
+    if (set_ != nullptr) leaving_.reserve(leaving_.size() + set_->members.size());  // all that can fail comes first
+    const std::shared_ptr<const NodeSet> before = std::exchange(set_, std::move(set));
+    if (before == nullptr) return;
+    std::erase_if(leaving_, [&](const std::shared_ptr<OneNode>& one) { return is_member(*one); });
+    for (const NodeSet::Member& member : before->members) {
+        if (is_member(*member.one)) continue;
+        member.one->drained.store(false, std::memory_order_relaxed);  // for the case that it returns
+        add_link_counters(past_, member.one->past);
+        add_local_counters(past_local_, member.one->past_local);
+        clear_link_counters(member.one->past);
+        clear_local_counters(member.one->past_local);
+        if (!member.one->links.empty()) leaving_.push_back(member.one);
+    }
+}
+
+std::string Nodes::open_table(const conf::ProxySettings& settings) { return open_table(settings, *set()); }
+
+std::string Nodes::open_table(const conf::ProxySettings& settings, const NodeSet& set) {
+    constexpr const char* table_refused = "\npointer table unavailable; GETs use RPC";
+    if (table_ != nullptr) return {};
+    bool readable = false;
+    for (const NodeSet::Member& member : set.members) {
+        if (member.one->channel == conf::NodeChannel::verbs) readable = true;
+        if (member.one->channel != conf::NodeChannel::shm) continue;
+        // For mapped memory the table is only for reports (proxy/report_board.h).
+        if (!set.options.local_read || set.options.report_mapped) readable = true;
+    }
+    if (!readable) return {};  // no use for it
+    auto host = proxy::TableHost::of_this_process();
+    if (auto* failure = std::get_if<proxy::TableFailure>(&host)) return failure->message + table_refused;
+    proxy::TableOptions table;
+    table.name = proxy::table_name(settings.pointer_table_path, table.owner);
+    table.entries = settings.pointer_table_entries;
+    table.host = std::get<proxy::TableHost>(host);
+    table.seed = random_word();
+    auto opened = proxy::PointerTable::open(table);
+    if (auto* failure = std::get_if<proxy::TableFailure>(&opened)) return failure->message + table_refused;
+    table_ = std::get<std::unique_ptr<proxy::PointerTable>>(std::move(opened));
+    shown_table_.store(table_.get(), std::memory_order_release);
+    return {};
+}
+
+// ---- connections --------------------------------------------------------------------------------------
+
+namespace {
+
+// Over TCP every access goes through the node: no reports.
+bool reports(const OneNode& node, const NodeOptions& options) {
+    if (node.channel == conf::NodeChannel::tcp) return false;
+    const bool mapped = node.channel == conf::NodeChannel::shm && options.local_read;
+    return !mapped || options.report_mapped;
+}
+
+}  // namespace
+
+proxy::LinkConfig Nodes::link_config(const OneNode& node, const NodeOptions& options, uint32_t worker) const {
+    proxy::LinkConfig config;
+    config.hello.name = "farcached";
+    config.hello.host = host_;
+    config.hello.pid = uint32_t(getpid());
+    config.silence_ns = std::max(silent_timeouts * options.timeout_ns, silence_ns_min);
+    config.connect_timeout_ns = std::max(options.timeout_ns, silence_ns_min);
+    config.host_zero_ns = process::node_zero_ns();
+    config.probe_index = options.probe_index;
+    config.count_reads = options.count_reads;
+    if (reports(node, options)) config.report_interval_ns = options.report_interval_ns;
+    config.report_items = options.report_items;
+    config.share_reports = true;
+    config.seed = random_word() ^ (uint64_t(worker) << 32 | node.number);
+    return config;
+}
+
+proxy::NodeLink::MakeChannel Nodes::maker(std::shared_ptr<OneNode> node, const fabric::VerbsMemories& memories) {
+    auto make = plain_maker(std::move(node), memories);
+    if constexpr (!broken::build) return make;
+    return [make](fabric::ChannelEvents& events, std::string& error) {
+        return fabric::FaultChannel::wrap(
+            fabric::fault_plan_of_environment(), events,
+            [&](fabric::ChannelEvents& within) { return make(within, error); });
+    };
+}
+
+proxy::NodeLink::MakeChannel Nodes::plain_maker(std::shared_ptr<OneNode> node, const fabric::VerbsMemories& memories) {
+    if (node->channel == conf::NodeChannel::shm)
+        return [this, node](fabric::ChannelEvents& events, std::string& error) {
+            fabric::ShmOptions options;
+            options.group = shm_group_;
+            return fabric::connect_shm(node->place, regions_, events, options, error);
+        };
+    // Attempts rotate through the host's addresses, per connection: with a shared counter, as many workers as addresses would
+    // each retry the same one. A reconnect looks the host up again, as it may have moved.
+    const bool verbs = node->channel == conf::NodeChannel::verbs;
+    return [this, host = node->host, verbs, memories, turn = size_t(0)](fabric::ChannelEvents& events,
+                                                                       std::string& error) mutable {
+        if (turn != 0) host->refresh(boottime_ns());
+        const fabric::SocketAddress to = host->at(turn++);
+        if (verbs) return fabric::connect_verbs(to, devices_, memories, events, error);
+        return fabric::connect_tcp(to, events, error);
+    };
+}
+
+namespace {
+
+// For messages: without memory they are lost, with no other effect.
+template <class Tell>
+void tell_if_memory(Tell&& tell) noexcept {
+    try {
+        tell();
+    } catch (const std::bad_alloc&) {
+        process::lose_line();
+    }
+}
+
+}  // namespace
+
+void Nodes::came_up(OneNode& node, const protocol::Welcome& welcome) noexcept {
+    note_event("connected to node", node.number);
+    std::lock_guard hold(lock_);
+    node.incarnation.store(welcome.incarnation, std::memory_order_relaxed);
+    node.hash_seed = welcome.hash_seed;
+    node.protocol_version = welcome.version;
+    if (!protocol::reads_one_sided(welcome.version) && node.told_older != welcome.incarnation) {
+        node.told_older = welcome.incarnation;
+        tell_if_memory([&] {
+            node.lines.say(process::Level::notice,
+                           "node " + node.name + " is of an older version (it speaks protocol version " +
+                               std::to_string(welcome.version) + ", this farcached " +
+                               std::to_string(protocol::protocol_version) +
+                               "): every GET is an RPC until its farnode is updated",
+                           {{"node", node.name}});
+        });
+    }
+    node.tried.store(true, std::memory_order_relaxed);
+    const uint32_t before = node.links_up.fetch_add(1);
+    tell_event([&] { return backend_connected_line(place_of(node), before + 1); });
+    if (before != 0 || !node.told_down) return;
+    node.told_down = false;
+    tell_event([&] { return backend_good_line(place_of(node)); });
+    tell_if_memory([&] {
+        node.lines.say(process::Level::notice, "node " + node.name + " is up again", {{"node", node.name}});
+    });
+}
+
+template <class Line>
+void Nodes::tell_event(Line&& line) const noexcept {
+    if (watched()) tell_if_memory([&] { watch_->proxy_event(line()); });
+}
+
+void Nodes::went_down(OneNode& node, const Loss& loss) noexcept {
+    note_event("no connection to node", node.number);
+    std::lock_guard hold(lock_);
+    if (loss.was_up) node.links_up.fetch_sub(1);
+    node.down_reason.clear();
+    tell_if_memory([&] { node.down_reason = loss.reason; });
+    node.tried.store(true, std::memory_order_relaxed);
+    tell_event([&] { return backend_error_line(place_of(node), loss.why, loss.was_up, loss.requests, loss.reason); });
+    if (node.links_up.load() != 0 || node.told_down || !is_member(node)) return;
+    node.told_down = true;
+    tell_event([&] { return backend_bad_line(place_of(node), loss.retry_s); });
+    tell_if_memory([&] {
+        node.lines.say(process::Level::warning, "node " + node.name + " is down: " + std::string(loss.reason),
+                       {{"node", node.name}, {"cause", proxy::link_down_name(loss.why)}});
+    });
+}
+
+void Nodes::read_failed(const OneNode& node, std::string_view key, bool by_index, std::string_view why) const {
+    tell_event([&] { return read_failed_line(place_of(node), why, by_index, key); });
+}
+
+bool Nodes::all_tried() const {
+    const std::shared_ptr<const NodeSet> now = set();
+    return std::all_of(now->members.begin(), now->members.end(),
+                       [](const NodeSet::Member& member) { return member.one->tried.load(std::memory_order_relaxed); });
+}
+
+void Nodes::add(OneNode& node, const proxy::LinkCounters& link, const proxy::LocalGetCounters& local) {
+    std::lock_guard hold(lock_);
+    node.links.push_back({&link, &local});
+}
+
+void Nodes::remove(const std::shared_ptr<OneNode>& node, const proxy::LinkCounters& link, bool was_up) {
+    std::lock_guard hold(lock_);
+    if (was_up) node->links_up.fetch_sub(1);
+    const auto at = std::find_if(node->links.begin(), node->links.end(),
+                                 [&](const OneNode::LinkCells& cells) { return cells.link == &link; });
+    CHECK(at != node->links.end());
+    const bool stays = is_member(*node);
+    add_link_counters(stays ? node->past : past_, *at->link);
+    add_local_counters(stays ? node->past_local : past_local_, *at->local);
+    node->links.erase(at);
+    if (!stays && node->links.empty()) std::erase(leaving_, node);
+}
+
+// ---- what is shown ------------------------------------------------------------------------------------
+
+std::vector<NodeShown> Nodes::all() const {
+    std::lock_guard hold(lock_);
+    std::vector<NodeShown> all;
+    for (const NodeSet::Member& member : set_->members) all.push_back(shown_of(member));
+    return all;
+}
+
+NodeShown Nodes::shown_of(const NodeSet::Member& member) {
+    const OneNode& one = *member.one;
+    NodeShown shown;
+    shown.number = one.number;
+    shown.name = one.name;
+    shown.address = one.address;
+    shown.weight = member.weight;
+    shown.incarnation = one.incarnation.load(std::memory_order_relaxed);
+    shown.protocol_version = one.protocol_version;
+    shown.links = uint32_t(one.links.size());
+    shown.links_up = one.links_up.load();
+    shown.state = shown.links_up != 0 ? NodeState::up : NodeState::down;
+    if (one.drained.load(std::memory_order_relaxed)) shown.state = NodeState::drained;
+    shown.down_reason = one.down_reason;
+    return shown;
+}
+
+void Nodes::visit_links(const OneNode& node, LinkVisit visit) {
+    for (const OneNode::LinkCells& cells : node.links) visit(*cells.link, *cells.local);
+}
+
+void Nodes::each_link(uint32_t number, LinkVisit visit) const {
+    std::lock_guard hold(lock_);
+    for (const NodeSet::Member& member : set_->members) {
+        if (member.one->number != number) continue;
+        visit(member.one->past, member.one->past_local);
+        visit_links(*member.one, visit);
+    }
+}
+
+void Nodes::each_past_link(LinkVisit visit) const {
+    std::lock_guard hold(lock_);
+    visit(past_, past_local_);
+    for (const std::shared_ptr<OneNode>& one : leaving_) visit_links(*one, visit);
+}
+
+// ---- stats route --------------------------------------------------------------------------------------
+
+// As Links::choose(), but a node is up if any worker has a connection.
+Route Nodes::route(std::string_view key) const {
+    const std::shared_ptr<const NodeSet> now = set();
+    const proxy::Placement& placement = *now->placement;
+    const bool failover = now->options.failover;
+    Route route;
+    route.placement = placement.options();
+    route.hashed = placement.hashed_part(key);
+    route.place = placement.spot_of(key, uint32_t(random_word()));
+    route.point = placement.point_of(route.place);
+    route.failover = failover;
+    for (uint32_t i = 0; i < placement.size(); i++) {
+        if (i >= Route::walk_shown && (route.asked.has_value() || !failover)) break;
+        const NodeSet::Member& member = now->members[placement.walk(route.place, i)];
+        {
+            std::lock_guard hold(lock_);
+            route.walk.push_back(shown_of(member));
+        }
+        const bool tried = i == 0 || failover;
+        if (!tried || route.asked.has_value() || route.walk.back().state != NodeState::up) continue;
+        route.asked = i;
+        find_pointer(now->options, *member.one, key, route);
+    }
+    return route;
+}
+
+void Nodes::find_pointer(const NodeOptions& options, const OneNode& node, std::string_view key, Route& route) const {
+    const bool shm = node.channel == conf::NodeChannel::shm;
+    const bool readable = shm || node.channel == conf::NodeChannel::verbs;
+    const bool mapped = shm && options.local_read;
+    const proxy::PointerTable* table = readable && !mapped ? pointer_table() : nullptr;
+    route.ways = mapped ? "local, " : table != nullptr ? "one_sided, " : "";
+    if (readable && !mapped && options.probe_index) route.ways += "index, ";
+    route.ways += "two_sided";
+    if (table == nullptr) return;
+    uint64_t incarnation = 0, hash_seed = 0;
+    {
+        std::lock_guard hold(lock_);
+        incarnation = node.incarnation.load(std::memory_order_relaxed);
+        hash_seed = node.hash_seed;
+    }
+    const uint64_t now_ns = boottime_ns();
+    using Found = proxy::PointerTable::Found;
+    const proxy::PointerTable::Lookup found = table->find(hash_key(key, hash_seed), incarnation, now_ns);
+    if (found.found != Found::hit) {
+        route.pointer = found.found == Found::expired ? Route::Pointer::expired : Route::Pointer::none;
+        return;
+    }
+    route.pointer = Route::Pointer::valid;
+    route.pointer_shared = found.shared;
+    route.lease_left_ns = found.leased.valid_until_ns - now_ns;
+    route.target = found.leased.ptr;
+}
+
+bool Nodes::drain(std::string_view name, bool on) {
+    const std::shared_ptr<const NodeSet> set = this->set();
+    for (const NodeSet::Member& member : set->members) {
+        if (member.one->name != name) continue;
+        member.one->drained.store(on, std::memory_order_relaxed);
+        tell_if_memory([&] {
+            process::say(process::Level::notice, "node " + member.one->name + (on ? " is drained" : " is in use again"),
+                         {{"node", member.one->name}});
+        });
+        tell_event([&] { return backend_drained_line(place_of(*member.one), on); });
+        return true;
+    }
+    return false;
+}
+
+}  // namespace farcached::daemon

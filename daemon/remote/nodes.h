@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Nodes: the nodes behind this process, shared by all workers: names, addresses, key placement and state.
+//
+// Owner: main. Created before the process forks; open_table() after, as the final user.
+// D1  The configuration is a NodeSet, which does not change. A reload replaces it; each worker takes the new one between two
+//     requests. Draining a node sets one atomic that every worker reads.
+// D2  Workers read without a lock. Their backends report connection changes. The log has the first worker's connection that
+//     comes up and the last that goes down.
+// D3  A node keeps its identity across a reload if name and address are equal: its connections stay, unless the options of all
+//     connections changed. The counters of removed nodes are kept in a sum.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "conf/exit_status.h"
+#include "conf/proxy_settings.h"
+#include "conf/settings.h"
+#include "daemon/remote/host_addresses.h"
+#include "daemon/stats/nodes_view.h"
+#include "daemon/stats/proxy_events.h"
+#include "daemon/stats/watch.h"
+#include "fabric/mapped_region.h"
+#include "fabric/verbs_channel.h"
+#include "process/log.h"
+#include "proxy/node_link.h"
+#include "proxy/placement.h"
+
+namespace farcached::daemon {
+
+// The state of one node that all workers share.
+struct OneNode {
+    uint32_t number = 0;  // as in NodeShown
+    std::string name, address;
+    conf::NodeChannel channel = conf::NodeChannel::shm;
+    std::string place;                         // host name; shm: path
+    uint16_t port = 0;                         // shm: 0
+    std::shared_ptr<HostAddresses> host;       // tcp, verbs
+    std::atomic<bool> drained{false};
+    std::atomic<uint32_t> links_up{0};
+    std::atomic<bool> tried{false};            // a first connection was made or failed
+    process::LimitedLines lines;               // log lines of connects and losses
+    std::atomic<uint64_t> incarnation{0};
+
+  private:
+    friend class Nodes;
+    struct LinkCells {
+        const proxy::LinkCounters* link;
+        const proxy::LocalGetCounters* local;
+    };
+    // Under Nodes::lock_.
+    std::vector<LinkCells> links;
+    proxy::LinkCounters past;  // of closed connections
+    proxy::LocalGetCounters past_local;
+    uint64_t hash_seed = 0;    // of the current incarnation
+    uint32_t protocol_version = 0;
+    uint64_t told_older = 0;   // the last incarnation whose older version was logged
+    std::string down_reason;
+    bool told_down = false;
+};
+
+struct NodeOptions {
+    uint64_t timeout_ns = 1'000'000'000;  // request timeout
+    bool failover = false;
+    bool local_read = true;
+    bool probe_index = false;
+    bool count_reads = false;             // where node and channel support it
+    uint64_t report_interval_ns = 0;      // of accesses that nodes did not see; 0: sent with requests
+    bool report_mapped = false;           // also of nodes with mapped memory; else with requests
+    uint32_t report_items = 0;            // keys that are classified for reports
+
+    // True: existing connections suit both.
+    bool same_links(const NodeOptions& other) const {
+        return timeout_ns == other.timeout_ns && local_read == other.local_read && probe_index == other.probe_index &&
+               count_reads == other.count_reads && report_interval_ns == other.report_interval_ns &&
+               report_mapped == other.report_mapped && report_items == other.report_items;
+    }
+};
+
+// The configuration at one moment. Nodes are numbered from 0, as in the placement.
+struct NodeSet {
+    struct Member {
+        std::shared_ptr<OneNode> one;
+        uint32_t weight = 1;
+    };
+    NodeOptions options;
+    std::vector<Member> members;
+    std::shared_ptr<const proxy::Placement> placement;
+};
+
+class Nodes final : public NodesView {
+  public:
+    using Made = std::variant<std::unique_ptr<Nodes>, conf::Problem>;
+    // Looks up names, and waits for them, for a bounded time.
+    static Made make(const conf::ProxySettings& settings, const conf::MemorySettings& memory,
+                     const HostAddresses::LookUp& look_up = fabric::look_up);
+    ~Nodes() override;
+    Nodes(const Nodes&) = delete;
+    Nodes& operator=(const Nodes&) = delete;
+
+    // Attaches to the pointer table if it is of use and not attached yet. Returns an empty string, or why the table is refused,
+    // for the log: gets are two-sided then.
+    std::string open_table(const conf::ProxySettings& settings);
+    // The same, for a set not yet in use.
+    std::string open_table(const conf::ProxySettings& settings, const NodeSet& set);
+    // Sets the log for proxyevents, before any worker starts. Outlives this.
+    void tell(WatchLog& watch) { watch_ = &watch; }
+
+    // ---- a reload, main's thread ------------------------------------------------------------------
+    // A set from the settings, with existing nodes where they match. Looks up names, and waits for them, for a bounded time.
+    using Prepared = std::variant<std::shared_ptr<const NodeSet>, conf::Problem>;
+    Prepared prepare(const conf::ProxySettings& settings, const HostAddresses::LookUp& look_up = fabric::look_up);
+    // Makes the set current. Does not notify workers.
+    void use(std::shared_ptr<const NodeSet> set);
+
+    // ---- for workers' backends, any thread ------------------------------------------------------
+    std::shared_ptr<const NodeSet> set() const;
+    // Items larger than this are refused here.
+    uint64_t item_bytes_max() const { return item_bytes_max_; }
+    // False: clients see no unique but 0, and cas cannot match.
+    bool cas() const { return cas_; }
+    proxy::LinkConfig link_config(const OneNode& node, const NodeOptions& options, uint32_t worker) const;
+    // memories: a worker's, for one-sided reads and for values that nodes READ. They outlive the channels.
+    proxy::NodeLink::MakeChannel maker(std::shared_ptr<OneNode> node, const fabric::VerbsMemories& memories);
+    void came_up(OneNode& node, const protocol::Welcome& welcome) noexcept;
+    // The end of a connection.
+    struct Loss {
+        bool was_up = false;
+        proxy::LinkDown why = proxy::LinkDown::channel_ended;
+        std::string_view reason;  // a sentence
+        uint32_t requests = 0;    // under way
+        uint64_t retry_s = 0;     // until the next attempt
+    };
+    void went_down(OneNode& node, const Loss& loss) noexcept;
+    // A one-sided read of a key failed; why: proxy::ReadEvents.
+    void read_failed(const OneNode& node, std::string_view key, bool by_index, std::string_view why) const;
+    // True: a first connection to each node was made or failed.
+    bool all_tried() const;
+    // Shows a connection's counters until remove(), which adds them to the sums of closed ones. was_up: the connection was up
+    // when it ended.
+    void add(OneNode& node, const proxy::LinkCounters& link, const proxy::LocalGetCounters& local);
+    void remove(const std::shared_ptr<OneNode>& node, const proxy::LinkCounters& link, bool was_up);
+
+    // ---- NodesView ------------------------------------------------------------------------------
+    std::vector<NodeShown> all() const override;
+    void each_link(uint32_t number, LinkVisit visit) const override;
+    void each_past_link(LinkVisit visit) const override;
+    proxy::PointerTable* pointer_table() const override { return shown_table_.load(std::memory_order_acquire); }
+    bool drain(std::string_view name, bool on) override;
+    Route route(std::string_view key) const override;
+
+  private:
+    Nodes();
+    using MadeNode = std::variant<std::shared_ptr<OneNode>, conf::Problem>;
+    std::vector<MadeNode> find_or_make(const std::vector<conf::NodeSpec>& specs, const HostAddresses::LookUp& look_up);
+    std::shared_ptr<OneNode> make_one(const conf::NodeSpec& spec);
+    std::shared_ptr<OneNode> find(std::string_view name, std::string_view address) const;
+    proxy::NodeLink::MakeChannel plain_maker(std::shared_ptr<OneNode> node, const fabric::VerbsMemories& memories);
+    bool is_member(const OneNode& node) const;
+    static NodePlace place_of(const OneNode& node) { return {node.name, node.place, node.port}; }
+    template <class Line>
+    void tell_event(Line&& line) const noexcept;
+    bool watched() const { return watch_ != nullptr && watch_->wants(watch_proxyevents); }
+    static NodeShown shown_of(const NodeSet::Member& member);  // under lock_
+    void find_pointer(const NodeOptions& options, const OneNode& node, std::string_view key, Route& route) const;
+    static void visit_links(const OneNode& node, LinkVisit visit);
+
+    WatchLog* watch_ = nullptr;
+    uint64_t item_bytes_max_ = 0;
+    bool shm_group_ = false;  // also trust nodes of this process's group
+    bool cas_ = true;
+    uint32_t next_number_ = 0;  // main's
+    fabric::MappedRegions regions_;
+    fabric::VerbsDevices devices_;
+    std::unique_ptr<proxy::PointerTable> table_;
+    std::atomic<proxy::PointerTable*> shown_table_{nullptr};
+    std::string host_;
+    mutable std::mutex lock_;
+    std::shared_ptr<const NodeSet> set_;             // under lock_
+    std::vector<std::shared_ptr<OneNode>> leaving_;  // under lock_: removed from the set, still connected
+    proxy::LinkCounters past_;                       // under lock_: of removed nodes
+    proxy::LocalGetCounters past_local_;
+};
+
+}  // namespace farcached::daemon

@@ -1,0 +1,273 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "daemon/stats/metrics.h"
+
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <array>
+#include <string>
+
+#include "base/renamed_stats.h"
+#include "daemon/stats/session_end.h"
+#include "node/service_counters.h"
+#include "proxy/onesided_share.h"
+
+namespace farcached::daemon {
+
+namespace {
+
+using Kind = MetricsText::Kind;
+using Labels = MetricsText::Labels;
+constexpr Kind counter = Kind::counter;
+constexpr Kind gauge = Kind::gauge;
+
+// Statistics that differ in a trailing word form one family with that word as a label.
+struct Grouped {
+    std::string_view prefix, family, label, help;
+};
+constexpr Grouped groups[] = {
+    {"local_", "local_reads_unproven", "reason",
+     "inconclusive lock-free reads of mapped memory, repeated under the lock"},
+    {"read_invalid_", "reads_invalid", "reason", "invalid one-sided reads, repeated by RPC"},
+    {"reads_failed_", "reads_failed", "reason", "READs that failed"},
+    {"down_", "link_downs", "reason", "connections to a node that were lost"},
+    {"channel_end_", "link_channel_ends", "reason", "ends of channels to a node, by reason"},
+    {"frame_", "link_frame_errors", "reason", "invalid frames from a node"},
+    {"lease_denied_", "node_lease_denied", "reason", "leases denied"},
+    {"queue_", "node_queue_items", "queue", "items in each queue of the node's policy"},
+};
+
+// The ways of GETs, named as in the latencies.
+struct GetPath {
+    std::string_view stat, path;
+};
+constexpr GetPath get_paths[] = {{"local_hits", "local"}, {"get_onesided", "one_sided"}, {"get_index", "index"},
+                                 {"get_twosided", "two_sided"}};
+
+class Rows {
+  public:
+    Rows(MetricsText& out, std::string_view node) : out_(out) {
+        if (!node.empty()) labels_.emplace_back("node", node);
+    }
+    // A statistic by its own name; prefix: for names without a group.
+    void stat(Kind kind, std::string_view name, std::string_view help, uint64_t value, std::string_view prefix = "") {
+        for (const GetPath& path : get_paths)
+            if (name == path.stat)
+                return out_.number(counter, "gets_by_path",
+                                   "GETs by path; two_sided: sent to their node, with any reply",
+                                   value, with("path", path.path));
+        for (const Grouped& group : groups)
+            if (name.starts_with(group.prefix))
+                return out_.number(kind, group.family, group.help, value,
+                                   with(group.label, name.substr(group.prefix.size())));
+        out_.stat(kind, std::string(prefix) + std::string(name), help, value, labels_);
+        const std::string_view old_name = old_name_of(name);
+        if (!old_name.empty()) out_.stat(kind, old_name, old_name_help(name), value, labels_);
+    }
+    // A statistic of a family with a reason as its label.
+    void reason(std::string_view family, std::string_view help, std::string_view reason, uint64_t value) {
+        out_.number(counter, family, help, value, with("reason", reason));
+    }
+    void plain(Kind kind, std::string_view name, std::string_view help, uint64_t value) {
+        out_.number(kind, name, help, value, labels_);
+    }
+    Labels with(std::string_view name, std::string_view value) const {
+        Labels labels = labels_;
+        labels.emplace_back(name, value);
+        return labels;
+    }
+
+  private:
+    MetricsText& out_;
+    Labels labels_;
+};
+
+constexpr Kind kind_of(node::StatKind kind) { return kind == node::StatKind::counter ? counter : gauge; }
+
+void write_process(MetricsText& out, const MetricsSource& source) {
+    rusage usage{};
+    getrusage(RUSAGE_SELF, &usage);
+    auto seconds = [](const timeval& time) { return double(time.tv_sec) + double(time.tv_usec) / 1e6; };
+    out.number(gauge, "build_info", "1; its version is a label", 1, {{"version", source.version}});
+    out.real(counter, "process_cpu_seconds", "user and system CPU time of the process",
+             seconds(usage.ru_utime) + seconds(usage.ru_stime));
+    out.real(gauge, "process_start_time_seconds", "start time of the process, in seconds since 1970",
+             double(source.sample.started_unix + 2));
+    out.number(gauge, "workers", "worker threads", source.sample.workers_running);
+}
+
+void write_server(MetricsText& out, const MetricsSource& source) {
+    const Sample& s = source.sample;
+    Rows rows(out, "");
+    rows.plain(gauge, "connections", "client connections, including watchers", s.server.curr_connections);
+    rows.plain(gauge, "connections_limit", "maximum of client connections (-c)", s.server.connections_max);
+    rows.plain(gauge, "accepting_connections", "0: accepting is suspended, at the limit of connections or out of descriptors",
+               s.server.accepting_conns ? 1 : 0);
+    rows.plain(counter, "connections_accepted", "connections accepted", s.server.total_connections);
+    rows.plain(counter, "connections_rejected", "connections over the limit, closed with an error",
+               s.server.rejected_connections);
+    rows.plain(counter, "listen_disabled", "times accepting was suspended", s.server.listen_disabled_num);
+    out.stat(counter, "listen_disabled_us", "time for which accepting was suspended", s.server.time_in_listen_disabled_us);
+    rows.plain(gauge, "connection_structures", "sessions and listeners in memory", s.server.connection_structures);
+    rows.plain(gauge, "responses_under_way", "sessions with a reply waiting for the client to read",
+               s.server.response_count);
+    rows.plain(gauge, "values_under_way", "sessions waiting for the rest of a value", s.server.read_buf_count);
+    rows.plain(gauge, "buffer_bytes", "bytes of all clients' buffers", s.server.read_buf_bytes);
+    rows.plain(gauge, "buffer_bytes_max", "limit of these bytes (read_buf_mem_limit)", s.server.read_buf_bytes_max);
+    rows.plain(gauge, "reserved_descriptors", "descriptors not used for clients", s.server.reserved_fds);
+    for (const auto& [reason, count] : s.close_reasons)
+        out.number(counter, "connections_closed", "client connections ended, by reason", count,
+                   {{"reason", reason}});
+    rows.plain(counter, "watch_lines_written", "lines written for `watch`", s.watch.written);
+    rows.plain(counter, "watch_lines_dropped", "lines for `watch` dropped for lack of room", s.watch.dropped);
+    rows.plain(counter, "watch_lines_sent", "lines sent to watchers", s.watch.sent);
+    rows.plain(counter, "watch_lines_skipped", "lines skipped because a watcher did not read", s.watch.skipped);
+    rows.plain(gauge, "watchers", "connections of watchers", s.watch.watchers);
+    rows.plain(counter, "log_lines_lost", "lines for stderr that were lost", s.log_lines_lost);
+}
+
+void write_requests(MetricsText& out, const Sample& s) {
+    Rows rows(out, "");
+#define X(name, help) rows.stat(counter, #name, help, s.workers.name);
+    WORKER_COUNTERS(X)
+#undef X
+    const ClassTotals classes = s.all_classes();
+#define X(name, help) rows.stat(counter, #name, help, classes.name);
+    CLASS_COUNTERS(X)
+#undef X
+}
+
+void write_latencies(MetricsText& out, const MetricsSource& source) {
+    std::array<double, LatencyHistogram::bounds> bounds;
+    for (size_t i = 0; i < bounds.size(); i++) bounds[i] = double(LatencyHistogram::bound_us(i)) / 1e6;
+    for (size_t way = 0; way < size_t(Way::count); way++)
+        for (size_t verb = 0; verb < verbs_measured; verb++) {
+            if (!can_be(Way(way), Verb(verb), source.nodes != nullptr)) continue;
+            const LatencyTotals::One& one = source.sample.latency.of[way][verb];
+            out.histogram("request_duration_seconds",
+                          "Time from receiving a request to writing its reply, by readings of the clock "
+                          "shared by requests received or answered together; without those whose node did not reply",
+                          bounds, one.counts, double(one.sum_ns) / 1e9,
+                          {{"op", verb_names[verb]}, {"path", way_names[way]}});
+        }
+}
+
+void write_local(Rows& rows, const LocalTotals& local) {
+#define X(name, help) rows.stat(counter, #name, help, local.name);
+    LOCAL_GET_COUNTERS(X)
+#undef X
+}
+
+// The reasons for GETs without a one-sided read, and for denied pointers.
+void write_reasons(Rows& rows, const LinkTotals& link) {
+    proxy::each_onesided_reason(link, [&](std::string_view name, std::string_view, uint64_t count) {
+        rows.reason("gets_not_one_sided", "GETs sent to their node instead of a one-sided read, by reason", name, count);
+    });
+    proxy::each_pointer_denial(link, [&](std::string_view name, std::string_view, uint64_t count) {
+        rows.reason("link_lease_denied", "replies without a remote pointer, by the reason of the denial",
+                    name.substr(std::string_view("denied_").size()), count);
+    });
+}
+
+void write_link(Rows& rows, const NodeShown& shown, const NodeTotals& totals) {
+    rows.plain(gauge, "node_up", "1: at least one worker is connected to the node, and the node is not drained",
+               shown.state == NodeState::up ? 1 : 0);
+    rows.plain(gauge, "node_drained", "1: drained by the operator", shown.state == NodeState::drained ? 1 : 0);
+    rows.plain(gauge, "node_weight", "its share of the keys, relative to the other nodes", shown.weight);
+    rows.plain(gauge, "node_links", "configured connections, one per worker", shown.links);
+    rows.plain(gauge, "node_links_up", "of these, those that are up", shown.links_up);
+    write_local(rows, totals.local);
+    const LinkTotals& link = totals.link;
+#define X(name, help) rows.stat(counter, #name, help, link.name);
+    LINK_COUNTERS(X)
+    CHANNEL_COUNTERS(X)
+#undef X
+#define X(name, help) rows.stat(gauge, #name, help, link.name);
+    LINK_GAUGES(X)
+#undef X
+    write_reasons(rows, link);
+    const uint64_t* down = link.downs.data();
+    const uint64_t* channel_end = link.channel_ends.data();
+    const uint64_t* frame_error = link.frame_errors.data();
+#define X(name, help) rows.stat(counter, "down_" #name, help, *down++);
+    LINK_DOWNS(X)
+#undef X
+#define X(name, help) rows.stat(counter, "channel_end_" #name, help, *channel_end++);
+    CHANNEL_ENDS(X)
+#undef X
+#define X(name, help) rows.stat(counter, "frame_" #name, help, *frame_error++);
+    FRAME_ERRORS(X)
+#undef X
+}
+
+// A node's own statistics.
+void write_node(MetricsText& out, std::string_view name, const node::Stats& s, const node::ClassStats& all,
+                bool leases) {
+    Rows rows(out, name);
+    auto put = [&](Kind kind, std::string_view stat, std::string_view help, uint64_t value) {
+        rows.stat(kind, MetricsText::conventional(stat), help, value, "node_");
+    };
+#define X(name, kind, value, help) put(kind_of(node::StatKind::kind), #name, help, uint64_t(value));
+    NODE_STATS(X)
+    if (leases) {
+        LEASE_STATS(X)
+    }
+#undef X
+    const node::ClassStats& c = all;
+#define X(name, value, help) rows.stat(counter, #name, help, uint64_t(value), "node_");
+    NODE_CLASS_SUMS(X)
+#undef X
+}
+
+void write_classes(MetricsText& out, std::string_view name, const std::vector<node::ClassStats>& classes) {
+    for (size_t i = 1; i < classes.size(); i++) {
+        const node::ClassStats& c = classes[i];
+        if (c.pages == 0) continue;
+        const std::string id = std::to_string(i);
+        const Labels labels = {{"node", name}, {"class", id}};
+        auto put = [&](Kind kind, std::string_view stat, std::string_view help, uint64_t value) {
+            out.stat(kind, "class_" + std::string(MetricsText::conventional(stat)), help, value, labels);
+        };
+#define X(name, value, help) put(gauge, #name, help, uint64_t(value));
+        NODE_CLASS_STATS(X)
+#undef X
+#define X(name, value, help) put(counter, #name, help, uint64_t(value));
+        NODE_CLASS_SUMS(X)
+#undef X
+    }
+}
+
+}  // namespace
+
+void write_metrics(MetricsText& out, const MetricsSource& source) {
+    const Sample& sample = source.sample;
+    write_process(out, source);
+    write_server(out, source);
+    write_requests(out, sample);
+    write_latencies(out, source);
+    if (source.nodes == nullptr) {
+        constexpr std::string_view name = "embedded";
+        Rows rows(out, name);
+        write_local(rows, sample.local);
+        write_node(out, name, sample.node, sample.node_classes, /* leases= */ false);
+        write_classes(out, name, sample.node.classes);
+        rows.plain(counter, "crawler_passes", "crawls for expired items started", sample.crawler_passes);
+        rows.plain(gauge, "crawler_running", "1: a crawl is running", sample.crawler_running ? 1 : 0);
+        return;
+    }
+    for (const NodeTotals& node : sample.nodes) {
+        const NodeShown& shown = node.shown;
+        Rows rows(out, shown.name);
+        write_link(rows, shown, node);
+        const bool answered = std::any_of(source.told.begin(), source.told.end(),
+                                          [&](const NodeNumbers& one) { return one.name == shown.name; });
+        rows.plain(gauge, "node_told", "1: the node sent its statistics; otherwise its node_ metrics are missing",
+                   answered ? 1 : 0);
+    }
+    for (const NodeNumbers& one : source.told) {
+        write_node(out, one.name, one.stats, one.all_classes, /* leases= */ true);
+        write_classes(out, one.name, one.stats.classes);
+    }
+}
+
+}  // namespace farcached::daemon

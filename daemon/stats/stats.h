@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The groups of `stats`, each with memcached 1.6.45's names in its order. Meanings are those of memcached's doc/protocol.txt;
+// numbers without a counterpart here are zero.
+//
+// One writer for text and binary: a group passes names and values to StatWriter.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include "base/function_ref.h"
+#include "daemon/stats/stats_sample.h"
+
+namespace farcached::daemon {
+
+class StatWriter {
+  public:
+    using Emit = FunctionRef<void(std::string_view name, std::string_view value)>;
+    explicit StatWriter(Emit emit) : emit_(emit) {}
+
+    void text(std::string_view name, std::string_view value) { emit_(name, value); }
+    void number(std::string_view name, uint64_t value);
+    // seconds.microseconds
+    void time(std::string_view name, int64_t seconds, int64_t microseconds);
+    // <prefix><id>:<name>
+    void of_class(std::string_view prefix, uint64_t id, std::string_view name, uint64_t value);
+
+  private:
+    Emit emit_;
+};
+
+struct GeneralOptions {
+    uint64_t max_connections = 1024;
+    bool maxconns_fast = true;       // shows rejected_connections
+    bool idle_timeout = false;       // shows idle_kicks
+    std::string_view own_version;    // own stat, behind memcached's
+    bool nodes = false;              // nodes are configured: shows nodes_unavailable
+};
+
+void write_general(StatWriter out, const Sample& sample, const GeneralOptions& options);
+void write_items(StatWriter out, const Sample& sample, bool temporary_lru);
+void write_slabs(StatWriter out, const Sample& sample);
+// Numbers of items by size, rounded up to 32 bytes: walks the whole cache.
+void write_sizes(StatWriter out, node::Node& node, NodeSeconds now);
+void write_connections(StatWriter out, const ServerView& server);
+// Our own: ways of GETs, reasons of session ends, the node's memory, and requests to nodes.
+void write_proxy(StatWriter out, const Sample& sample);
+
+// Latencies of requests by the way of their answers; and the list of slow ones.
+void write_latency(StatWriter out, const LatencyTotals& latency, bool nodes);
+void write_slow(StatWriter out, const ServerView& server);
+// The most frequent keys by the way of their answers: daemon/stats/stats_hot_keys.cc.
+void write_hot_keys(StatWriter out, ServerView& server);
+void reset_hot_keys(ServerView& server);
+
+// ---- of nodes: daemon/stats/stats_nodes.cc ------------------------------------------------------------------
+// Connections and requests of each node, as "node:name".
+void write_nodes(StatWriter out, const Sample& sample);
+// Sums over nodes, then each node's numbers, as "node:name"; counters since the last reset. `nodes`: those that answered.
+void write_leases(StatWriter out, const Sample& sample, const std::vector<NodeNumbers>& nodes,
+                  std::string_view told);
+// A key's node, and why. nullptr: items are in this process.
+void write_route(StatWriter out, std::string_view key, const Route* route);
+void write_pointers(StatWriter out, const proxy::PointerTable::Occupancy& s);
+// The counters of all nodes together, in stats proxy.
+void write_links(StatWriter& out, const Sample& sample);
+
+}  // namespace farcached::daemon

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// WatchHub: takes log lines from workers and other writers, and sends them to the connections that sent `watch`.
+//
+// Writers append a formatted line to one bounded buffer, under a lock held for a copy. The hub's thread takes the buffer, adds
+// time and number, and writes to the watchers' sockets.
+//
+// W1  A writer never waits for a watcher: when the buffer is full, or there is no memory, the line is dropped and counted.
+// W2  A watcher that does not read loses lines, never its connection: they are counted, and `skipped=n` precedes its next line.
+// W3  A watcher gets only lines written after it was adopted.
+// W4  Only the hub's thread uses watchers_ and their sockets. pending_, arriving_ and the membership of watchers_ are under
+//     lock_: adopt() reads their flags.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+#include "daemon/stats/watch.h"
+#include "node/node.h"
+
+namespace farcached::daemon {
+
+struct WatchLimits {
+    size_t pending_bytes_max = 64 << 10;   // worker_logbuf_size of all workers: not taken by the hub
+    size_t watcher_bytes_max = 256 << 10;  // watcher_logbuf_size: lines not taken by one watcher
+};
+
+struct WatchNumbers {
+    uint64_t dropped = 0, written = 0;   // lines by writers
+    uint64_t skipped = 0, sent = 0;      // lines to watchers
+    uint64_t watchers = 0;               // gauge
+};
+
+class WatchHub final : public WatchLog, public node::Observer {
+  public:
+    static constexpr size_t watchers_max = 20;
+    // The reply to a connection that adopt() refused.
+    static constexpr std::string_view too_many =
+        "WATCHER_TOO_MANY log watcher limit reached\r\n";
+
+    explicit WatchHub(const WatchLimits& limits);
+    ~WatchHub();  // stops
+    WatchHub(const WatchHub&) = delete;
+    WatchHub& operator=(const WatchHub&) = delete;
+
+    // Once each, in this order, from one thread. start() throws std::system_error; stop() follows the last writer's last line.
+    void start();
+    void stop();
+
+    // Takes ownership of a non-blocking socket whose earlier replies have all been sent, and sends OK on it. The hub closes it
+    // at the end, then calls `closed` once, from its own thread or from stop(). False: too many watchers, or the hub does not
+    // run. The socket then stays the caller's, as after std::bad_alloc.
+    bool adopt(int fd, uint32_t flags, std::function<void()> closed);
+
+    WatchNumbers numbers() const;
+
+    // WatchLog
+    void item_get(std::string_view key, std::string_view status, uint8_t size_class, int fd,
+                  uint32_t value_len) override;
+    void item_store(std::string_view key, std::string_view status, std::string_view cmd, int64_t ttl,
+                    uint8_t size_class, int fd, uint32_t value_len) override;
+    void deleted(std::string_view key, std::string_view cmd, uint8_t size_class, int fd,
+                 uint32_t value_len) override;
+    void eviction(std::string_view key, const protocol::ItemMeta& meta, int64_t ttl,
+                  NodeSeconds now) override;
+    void connection(std::string_view line_tail) override;
+    void slow(std::string_view line_tail) override;
+    void proxy_event(std::string_view line_tail) override;
+
+    // node::Observer
+    void evicted(std::string_view key, const protocol::ItemMeta& meta, NodeSeconds now) noexcept override;
+
+  private:
+    struct Watcher {
+        int fd = -1;
+        uint32_t flags = 0;
+        uint64_t from_number = 0;      // W3
+        std::function<void()> closed;
+        std::string out;               // not yet sent
+        uint64_t skipped = 0;
+        bool dead = false;
+    };
+
+    void write(WatchFlag flag, std::string_view tail) noexcept;
+    // The same; fill(OutBuffer&) appends the tail.
+    template <class Fill>
+    void write_line(WatchFlag flag, Fill&& fill) noexcept;
+    void wake();
+
+    // The hub's thread.
+    void run();
+    void wait_for_work();
+    void deliver(std::string_view lines);
+    void offer(Watcher& watcher, std::string_view head, std::string_view text);
+    static void flush(Watcher& watcher);
+    static void read_and_discard(Watcher& watcher);
+    void remove_dead();
+    uint32_t flags_of_all() const;   // under lock_
+
+    const WatchLimits limits_;
+    int wake_fd_ = -1;
+    std::thread thread_;
+
+    std::mutex lock_;
+    std::string pending_;            // records: Record, then its text
+    std::vector<Watcher> arriving_;
+    uint64_t next_number_ = 1;
+    size_t watcher_count_ = 0;       // arriving_ and watchers_
+    bool running_ = false;
+
+    std::vector<Watcher> watchers_;
+
+    std::atomic<uint64_t> dropped_{0}, written_{0}, skipped_{0}, sent_{0}, watching_{0};
+};
+
+}  // namespace farcached::daemon

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The counters of each worker; `stats` prints sums over workers. Owner: one worker each; any thread reads (base/counters.h).
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+#include "base/counters.h"
+
+namespace farcached::daemon {
+
+//        name               help; with io_uring (daemon/session/ring_io.h)
+#define RING_COUNTERS(X)                                                                     \
+    X(ring_enters, "io_uring_enter system calls")                                            \
+    X(ring_receives, "receives completed by the ring")                                       \
+    X(ring_sends, "sends submitted to the ring")                                             \
+    X(ring_sends_short, "of these, partial or empty sends")                                  \
+    X(ring_sends_failed, "of these, sends that failed")                                      \
+    X(ring_buffers_exhausted, "receives restarted for lack of a free buffer")                \
+    X(ring_receives_cancelled, "receives cancelled because the session was paused or ended") \
+    X(ring_receives_broken, "receives restarted for another reason")                         \
+    X(ring_full, "early submissions because the ring was full")                              \
+    X(ring_refused, "submissions that the kernel refused at first")                          \
+    X(ring_overflows, "completion queue overflows")
+
+//        name               help (names are memcached's, doc/protocol.txt "Statistics")
+#define WORKER_COUNTERS(X)                                                                        \
+    X(cmd_flush, "flush_all requests")                                                            \
+    X(read_oom, "requests refused because all client buffers were in use")                        \
+    X(response_oom, "replies refused because all client buffers were in use")                     \
+    X(cmd_delete_prefix, "deletes by prefix")                                                     \
+    X(cmd_touch, "touch and get-and-touch requests")                                              \
+    X(cmd_meta, "meta commands")                                                                  \
+    X(get_cmds, "keys requested")                                                                 \
+    X(get_misses, "keys requested and not found")                                                 \
+    X(get_expired, "keys requested that had expired")                                             \
+    X(get_flushed, "keys requested that had been flushed")                                        \
+    X(delete_misses, "deletes of missing keys")                                                   \
+    X(incr_misses, "incr of missing keys")                                                        \
+    X(decr_misses, "decr of missing keys")                                                        \
+    X(cas_misses, "cas of missing keys")                                                          \
+    X(touch_misses, "touches of missing keys")                                                    \
+    X(store_too_large, "stores refused because the item exceeds item_size_max")                   \
+    X(store_no_memory, "stores refused for lack of memory")                                       \
+    X(auth_cmds, "authentication commands")                                                       \
+    X(auth_errors, "failed authentications")                                                      \
+    X(idle_kicks, "connections closed by idle_timeout")                                           \
+    X(bytes_read, "bytes received from clients")                                                  \
+    X(bytes_written, "bytes sent to clients")                                                     \
+    X(conn_yields, "times a connection yielded after reqs_per_event requests")                    \
+    X(read_calls, "recv system calls")                                                            \
+    X(write_calls, "send system calls")                                                           \
+    X(requests, "requests executed")                                                              \
+    X(get_unavailable, "keys of GETs without a reply of their node")                              \
+    X(mutations_unavailable, "mutations without a reply of their node; their outcome is unknown") \
+    X(replies_unmatched, "replies of nodes that match no request")                                \
+    X(slow_requests, "requests that took slow_log_ms or longer")                                  \
+    RING_COUNTERS(X)
+
+//        name          help; per size class, as `stats slabs` prints them
+#define CLASS_COUNTERS(X)                           \
+    X(get_hits, "keys found")                       \
+    X(cmd_set, "storage requests")                  \
+    X(delete_hits, "deletes that removed an item")  \
+    X(incr_hits, "incr that succeeded")             \
+    X(decr_hits, "decr that succeeded")             \
+    X(cas_hits, "cas that stored")                  \
+    X(cas_badval, "cas whose unique did not match") \
+    X(touch_hits, "touches of present keys")
+
+struct ClassCounters {
+#define X(name, help) Counter name;
+    CLASS_COUNTERS(X)
+#undef X
+};
+
+struct WorkerCounters {
+#define X(name, help) Counter name;
+    WORKER_COUNTERS(X)
+#undef X
+    std::array<ClassCounters, 64> classes;  // by 1-based size class
+};
+
+}  // namespace farcached::daemon
