@@ -14,7 +14,7 @@ namespace fs = std::filesystem;
 std::string find_script(const char* script) {
     std::error_code none;
     const fs::path folder = fs::read_symlink("/proc/self/exe", none).parent_path();
-    for (const char* place : {"../share/farcached", "bench"}) {
+    for (const char* place : {"../share/farcached", "bench/compare", "bench/hitratio", "bench/reports", "bench/transport"}) {
         const fs::path path = folder / place / script;
         if (fs::exists(path, none)) return path.string();
     }
@@ -24,7 +24,7 @@ std::string find_script(const char* script) {
 void draw_charts(const char* command, const char* script, const std::string& given, const std::string& folder) {
     const std::string path = given.empty() ? find_script(script) : given;
     if (path.empty()) {
-        std::fprintf(stderr, "farbench %s: no charts; draw them by bench/%s %s\n", command, script, folder.c_str());
+        std::fprintf(stderr, "farbench %s: no charts; draw them by bench/%s/%s %s\n", command, command, script, folder.c_str());
         return;
     }
     const pid_t pid = fork();

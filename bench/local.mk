@@ -3,116 +3,119 @@
 noinst_LIBRARIES += bench/libbench.a
 
 bench_libbench_a_SOURCES = \
-	bench/batch.cc \
-	bench/batch.h \
 	bench/chart.cc \
 	bench/chart.h \
-	bench/check_cost.cc \
-	bench/check_cost.h \
-	bench/compare.cc \
-	bench/compare.h \
-	bench/connection.cc \
-	bench/connection.h \
-	bench/device_counters.cc \
-	bench/device_counters.h \
+	bench/compare/compare.cc \
+	bench/compare/compare.h \
 	bench/distribution.cc \
 	bench/distribution.h \
+	bench/exit_status.h \
 	bench/floor.cc \
 	bench/floor.h \
 	bench/form.h \
-	bench/exit_status.h \
 	bench/histogram.h \
-	bench/get_shares.cc \
-	bench/get_shares.h \
-	bench/hitratio.cc \
-	bench/hitratio.h \
-	bench/hitratio_clients.cc \
-	bench/hitratio_clients.h \
-	bench/hitratio_latency.cc \
-	bench/hitratio_latency.h \
-	bench/hitratio_options.cc \
-	bench/hitratio_options.h \
-	bench/hitratio_paper.h \
-	bench/hitratio_policies.cc \
-	bench/hitratio_policies.h \
-	bench/hitratio_report.cc \
-	bench/hitratio_report.h \
-	bench/hitratio_sim.cc \
-	bench/hitratio_sim.h \
-	bench/hitratio_workload.cc \
-	bench/hitratio_workload.h \
+	bench/hitratio/clients.cc \
+	bench/hitratio/clients.h \
+	bench/hitratio/hitratio.cc \
+	bench/hitratio/hitratio.h \
+	bench/hitratio/hitratio_options.cc \
+	bench/hitratio/hitratio_options.h \
+	bench/hitratio/hitratio_report.cc \
+	bench/hitratio/hitratio_report.h \
+	bench/hitratio/latency.cc \
+	bench/hitratio/latency.h \
+	bench/hitratio/paper.h \
+	bench/hitratio/policies.cc \
+	bench/hitratio/policies.h \
+	bench/hitratio/sim.cc \
+	bench/hitratio/sim.h \
+	bench/hitratio/workload.cc \
+	bench/hitratio/workload.h \
 	bench/interrupts.h \
-	bench/load.cc \
-	bench/load.h \
-	bench/node_process.cc \
-	bench/node_process.h \
+	bench/load/batch.cc \
+	bench/load/batch.h \
+	bench/load/connection.cc \
+	bench/load/connection.h \
+	bench/load/get_shares.cc \
+	bench/load/get_shares.h \
+	bench/load/load.cc \
+	bench/load/load.h \
+	bench/load/options.cc \
+	bench/load/options.h \
+	bench/load/report.cc \
+	bench/load/report.h \
+	bench/load/schedule.h \
+	bench/load/server_stats.cc \
+	bench/load/server_stats.h \
+	bench/load/stats_line.cc \
+	bench/load/stats_line.h \
+	bench/load/wire.cc \
+	bench/load/wire.h \
+	bench/load/worker.cc \
+	bench/load/worker.h \
 	bench/option_text.h \
-	bench/options.cc \
-	bench/options.h \
 	bench/random.h \
-	bench/reach.cc \
-	bench/reach.h \
-	bench/report.cc \
-	bench/report.h \
-	bench/reports.cc \
-	bench/reports.h \
-	bench/reports_client.cc \
-	bench/reports_client.h \
-	bench/reports_options.cc \
-	bench/reports_options.h \
-	bench/reports_result.cc \
-	bench/reports_result.h \
-	bench/schedule.h \
-	bench/server_stats.cc \
-	bench/server_stats.h \
-	bench/stats_line.cc \
-	bench/stats_line.h \
+	bench/reports/reports.cc \
+	bench/reports/reports.h \
+	bench/reports/reports_client.cc \
+	bench/reports/reports_client.h \
+	bench/reports/reports_options.cc \
+	bench/reports/reports_options.h \
+	bench/reports/result.cc \
+	bench/reports/result.h \
 	bench/text_file.h \
-	bench/transport.cc \
-	bench/transport.h \
-	bench/transport_client.cc \
-	bench/transport_client.h \
-	bench/transport_options.cc \
-	bench/transport_options.h \
-	bench/transport_paper.h \
-	bench/transport_report.cc \
-	bench/transport_report.h \
-	bench/transport_trial.cc \
-	bench/transport_trial.h \
+	bench/transport/check_cost.cc \
+	bench/transport/check_cost.h \
+	bench/transport/device_counters.cc \
+	bench/transport/device_counters.h \
+	bench/transport/node_process.cc \
+	bench/transport/node_process.h \
+	bench/transport/paper.h \
+	bench/transport/reach.cc \
+	bench/transport/reach.h \
+	bench/transport/transport.cc \
+	bench/transport/transport.h \
+	bench/transport/transport_client.cc \
+	bench/transport/transport_client.h \
+	bench/transport/transport_options.cc \
+	bench/transport/transport_options.h \
+	bench/transport/transport_report.cc \
+	bench/transport/transport_report.h \
+	bench/transport/trial.cc \
+	bench/transport/trial.h \
 	bench/usage.cc \
 	bench/usage.h \
 	bench/value.cc \
-	bench/value.h \
-	bench/wire.cc \
-	bench/wire.h \
-	bench/worker.cc \
-	bench/worker.h
+	bench/value.h
 
 # What draws farbench's measurements, and what farbench compare runs.
 dist_pkgdata_DATA = \
-	bench/compare.py \
-	bench/compare_aims.py \
-	bench/compare_chart.py \
-	bench/compare_contest.py \
-	bench/compare_contestants.py \
-	bench/compare_exhaustion.py \
-	bench/compare_load.py \
-	bench/compare_memory.py \
-	bench/compare_report.py \
-	bench/compare_servers.py \
-	bench/compare_verbs.py \
-	bench/compare_verbs_guest.py \
-	bench/hitratio_chart.py bench/points_chart.py bench/reports_chart.py bench/transport_chart.py
+	bench/compare/compare.py \
+	bench/compare/compare_aims.py \
+	bench/compare/compare_chart.py \
+	bench/compare/compare_contest.py \
+	bench/compare/compare_contestants.py \
+	bench/compare/compare_exhaustion.py \
+	bench/compare/compare_load.py \
+	bench/compare/compare_memory.py \
+	bench/compare/compare_report.py \
+	bench/compare/compare_servers.py \
+	bench/compare/compare_verbs.py \
+	bench/compare/compare_verbs_guest.py \
+	bench/hitratio/hitratio_chart.py \
+	bench/points_chart.py \
+	bench/reports/reports_chart.py \
+	bench/transport/transport_chart.py
 
 bin_PROGRAMS += farbench
 farbench_SOURCES = bench/farbench.cc
 farbench_LDADD = bench/libbench.a $(LDADD)
 
 # Measurements behind choices that the sources cite. Built, not installed.
-noinst_PROGRAMS += bench/prefetch_window bench/hitratio_lru bench/placement_lookup
+noinst_PROGRAMS += bench/prefetch_window bench/hitratio/lru bench/placement_lookup
 bench_prefetch_window_SOURCES = bench/prefetch_window.cc
 bench_prefetch_window_LDADD = bench/libbench.a $(LDADD)
-bench_hitratio_lru_SOURCES = bench/hitratio_lru.cc
+bench_hitratio_lru_SOURCES = bench/hitratio/lru.cc
 bench_hitratio_lru_LDADD = bench/libbench.a $(LDADD)
 bench_placement_lookup_SOURCES = bench/placement_lookup.cc
 bench_placement_lookup_LDADD = $(LDADD) $(LIBMEMCACHED_LIBS)
@@ -124,10 +127,10 @@ EXTRA_DIST += \
 	bench/charts/proxied-multi-get-of-50-keys.svg \
 	bench/charts/proxied-pipeline-1.svg \
 	bench/charts/proxied-pipeline-16.svg \
-	bench/hitratio_cluster.py \
-	bench/hitratio_latencies \
-	bench/hitratio_processes \
+	bench/hitratio/hitratio_cluster.py \
+	bench/hitratio/latencies \
+	bench/hitratio/processes \
 	bench/metrics_cost \
 	bench/onesided_share \
-	bench/report_cost \
-	bench/transport_guest
+	bench/reports/cost \
+	bench/transport/guest

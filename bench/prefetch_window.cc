@@ -16,7 +16,7 @@
 #include "base/check.h"
 #include "base/out_buffer.h"
 #include "bench/distribution.h"
-#include "bench/worker.h"
+#include "bench/load/worker.h"
 #include "node/node.h"
 #include "proxy/local_get.h"
 

@@ -34,7 +34,7 @@ class OneList {
 };
 
 // `clock`: a hit only marks the item; a marked item at the tail returns to the head. That is one store per hit instead of six
-// for a linked-list move, and readers share no order. The hit ratio does not suffer: bench/hitratio_lru (16 MB, a million keys,
+// for a linked-list move, and readers share no order. The hit ratio does not suffer: bench/hitratio/lru (16 MB, a million keys,
 // values of 100 bytes):
 //     trace               clock   lru      LRU of as many items   FIFO
 //     Zipf 0.8            0.487    0.475    0.475                 0.437

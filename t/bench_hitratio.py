@@ -20,7 +20,7 @@ FIELDS = ["workload", "cache_ratio", "policy", "total_hit_ratio", "bound_hit_rat
           "leased_share"]
 
 
-BENCH = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "bench")
+BENCH = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "bench", "hitratio")
 
 
 def program():
@@ -134,7 +134,7 @@ def check_scripts(folder):
     os.mkdir(temporary)
     left = Left(temporary)
     small = ["--keys", "20000", "--warmup", "1000", "--operations", "2000", "--rate", "4000"]
-    with script("hitratio_processes", temporary, "--policies", "fixed_lease_8,lru", "--json", path, *small) as process:
+    with script("processes", temporary, "--policies", "fixed_lease_8,lru", "--json", path, *small) as process:
         out, err = process.communicate(timeout=8 * deadline())
     tap.ok(process.returncode == 0, "processes and simulation are put side by side", *(out + err).split("\n"))
     points = json.loads(text_of(path))
@@ -142,7 +142,7 @@ def check_scripts(folder):
     tap.ok(all(point[side]["cache_ratio"] == points[0]["real"]["cache_ratio"] and list(point[side])[:len(FIELDS)] == FIELDS
                for point in points for side in ("real", "simulated")), "both of the same cache", *points)
     tap.is_(left(), [], "nothing is left")
-    with script("hitratio_processes", temporary, "--policies", "lru", *small, "--operations", "1000000") as process:
+    with script("processes", temporary, "--policies", "lru", *small, "--operations", "1000000") as process:
         until(left, lambda found: sum(name.isdigit() for name in found) == 6)  # it, farbench, a node, three hosts
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=8 * deadline())

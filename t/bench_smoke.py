@@ -17,7 +17,7 @@ import xml.etree.ElementTree
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "lib"))
-sys.path.insert(1, os.path.join(os.path.dirname(HERE), "bench"))
+sys.path.insert(1, os.path.join(os.path.dirname(HERE), "bench", "compare"))
 from cluster import Cluster  # noqa: E402
 from farcached import Daemon, deadline, default_binary, is_sanitized, slow_factor, tap, until  # noqa: E402
 import compare_servers  # noqa: E402

@@ -5,15 +5,15 @@
 #include <string>
 #include <vector>
 
-#include "bench/batch.h"
 #include "bench/distribution.h"
 #include "bench/floor.h"
-#include "bench/get_shares.h"
 #include "bench/histogram.h"
-#include "bench/options.h"
-#include "bench/schedule.h"
+#include "bench/load/batch.h"
+#include "bench/load/get_shares.h"
+#include "bench/load/options.h"
+#include "bench/load/schedule.h"
+#include "bench/load/wire.h"
 #include "bench/value.h"
-#include "bench/wire.h"
 #include "t/tap.h"
 
 namespace farcached::bench {

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "bench/form.h"
-#include "bench/hitratio_options.h"
-#include "bench/hitratio_report.h"
+#include "bench/hitratio/hitratio_options.h"
+#include "bench/hitratio/hitratio_report.h"
 #include "t/tap.h"
 
 namespace farcached::bench {

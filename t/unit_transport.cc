@@ -4,9 +4,9 @@
 #include <string>
 #include <vector>
 
-#include "bench/check_cost.h"
-#include "bench/transport_options.h"
-#include "bench/transport_report.h"
+#include "bench/transport/check_cost.h"
+#include "bench/transport/transport_options.h"
+#include "bench/transport/transport_report.h"
 #include "t/tap.h"
 
 namespace farcached::bench {

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The results of `farbench hitratio`: CSV, JSON and tables. One table compares them with Figures 5 and 6 of "C-Hint: An
+// Effective and Reliable Cache Management for RDMA-Accelerated Key-Value Stores" (Wang, Meng, Zhang and Tan), with a
+// reason for each difference. Pure.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "bench/hitratio/sim.h"
+
+namespace farcached::bench {
+
+struct HitRatioPoint {
+    SimPoint point{};
+    SimResult result;
+};
+using HitRatioPoints = std::vector<HitRatioPoint>;
+
+// Lines end with a newline.
+std::string hitratio_csv(const HitRatioPoints& points);
+// A list with one object per point.
+std::string hitratio_json(const HitRatioPoints& points);
+std::string hitratio_text(const SimScale& scale, const HitRatioPoints& points);
+// One line of progress, without a newline.
+std::string hitratio_line(const HitRatioPoint& point);
+
+// nullptr: not simulated.
+const SimResult* find(const HitRatioPoints& points, std::string_view workload, double ratio, std::string_view policy);
+// The policy's share of the gap between faithful LRU and perfect knowledge: 0 is LRU, 1 is all.
+std::optional<double> gap_closed(const HitRatioPoints& points, const SimPoint& point);
+
+}  // namespace farcached::bench

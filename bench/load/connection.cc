@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "bench/load/connection.h"
+
+#include <fcntl.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <memory>
+#include <stdexcept>
+#include <string>
+
+#include "base/check.h"
+
+namespace farcached::bench {
+
+namespace {
+
+constexpr size_t in_bytes_start = 64 * 1024;
+constexpr size_t out_bytes_kept = 1024 * 1024;
+
+[[noreturn]] void fail(const std::string& where, const std::string& why) {
+    throw std::runtime_error("cannot connect to " + where + ": " + why);
+}
+
+// 0, or an errno.
+int connect_within(int fd, const sockaddr* address, socklen_t bytes, double wait_s) {
+    if (connect(fd, address, bytes) == 0) return 0;
+    if (errno != EINPROGRESS) return errno;
+    pollfd waiting{fd, POLLOUT, 0};
+    int ready = poll(&waiting, 1, int(wait_s * 1000));
+    if (ready == 0) return ETIMEDOUT;
+    if (ready < 0) return errno;
+    int error = 0;
+    socklen_t error_bytes = sizeof error;
+    getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &error_bytes);
+    return error;
+}
+
+int connect_unix(const std::string& path, double wait_s) {
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    if (path.size() >= sizeof address.sun_path) fail(path, "the path is too long for a Unix socket");
+    std::memcpy(address.sun_path, path.c_str(), path.size() + 1);
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (fd < 0) fail(path, std::strerror(errno));
+    int error = connect_within(fd, reinterpret_cast<sockaddr*>(&address), sizeof address, wait_s);
+    if (error == 0) return fd;
+    close(fd);
+    fail(path, std::strerror(error));
+}
+
+}  // namespace
+
+int connect_to(const Target& target, double wait_s) {
+    if (!target.unix_path.empty()) return connect_unix(target.unix_path, wait_s);
+    std::string where = target.host + " port " + target.port;
+    addrinfo hints{};
+    hints.ai_socktype = SOCK_STREAM;
+    addrinfo* first = nullptr;
+    int unknown = getaddrinfo(target.host.c_str(), target.port.c_str(), &hints, &first);
+    if (unknown != 0) fail(where, gai_strerror(unknown));
+    std::unique_ptr<addrinfo, void (*)(addrinfo*)> found(first, freeaddrinfo);
+    int error = EADDRNOTAVAIL;
+    for (addrinfo* at = first; at != nullptr; at = at->ai_next) {
+        int fd = socket(at->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, at->ai_protocol);
+        if (fd < 0) {
+            error = errno;
+            continue;
+        }
+        error = connect_within(fd, at->ai_addr, at->ai_addrlen, wait_s);
+        if (error == 0) {
+            const int one = 1;
+            setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+            return fd;
+        }
+        close(fd);
+    }
+    fail(where, std::strerror(error));
+}
+
+Connection::Connection(int fd, Wire wire, const RequestWriter& writer, const Values& values)
+    : batch(wire, writer, values), fd_(fd), in_(in_bytes_start) {}
+
+Connection::~Connection() { close(fd_); }
+
+Connection::Io Connection::flush() {
+    while (out_sent_ < out.size()) {
+        ssize_t n = send(fd_, out.data() + out_sent_, out.size() - out_sent_, MSG_NOSIGNAL);
+        if (n < 0 && errno == EINTR) continue;
+        if (n < 0 && errno == EAGAIN) return Io::blocked;
+        if (n < 0) return Io::closed;
+        out_sent_ += size_t(n);
+    }
+    out.clear(out_bytes_kept);
+    out_sent_ = 0;
+    return Io::good;
+}
+
+Connection::Io Connection::receive() {
+    if (in_begin_ == in_end_) in_begin_ = in_end_ = 0;
+    if (in_end_ == in_.size()) expect(in_end_ - in_begin_ + 1);
+    ssize_t n;
+    do {
+        n = recv(fd_, in_.data() + in_end_, in_.size() - in_end_, 0);
+    } while (n < 0 && errno == EINTR);
+    if (n < 0 && errno == EAGAIN) return Io::blocked;
+    if (n <= 0) return Io::closed;
+    in_end_ += size_t(n);
+    return Io::good;
+}
+
+void Connection::expect(size_t bytes) {
+    if (bytes <= in_.size() - in_begin_) return;
+    std::memmove(in_.data(), in_.data() + in_begin_, in_end_ - in_begin_);
+    in_end_ -= in_begin_;
+    in_begin_ = 0;
+    if (bytes > in_.size()) in_.resize(std::max(bytes, in_.size() * 2));
+    CHECK(in_end_ < in_.size());
+}
+
+}  // namespace farcached::bench

@@ -1,0 +1,292 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "bench/load/report.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+#include <string_view>
+#include <vector>
+
+#include "bench/form.h"
+#include "bench/text_file.h"
+
+namespace farcached::bench {
+
+namespace {
+
+constexpr std::string_view wire_names[] = {"text", "meta", "binary"};  // by Wire
+constexpr std::string_view arrival_names[] = {"even", "poisson"};      // by Arrivals
+
+// The counters of a server without one-sided GETs.
+const ProxyStats no_gets = {{"get_onesided", "0"}, {"get_twosided", "0"}};
+
+double micro(double ns) { return ns / 1e3; }
+
+double ratio(double a, double b) { return b == 0 ? 0 : a / b; }
+
+Histogram all_of(const Results& results) {
+    Histogram all = results.total.sets;
+    all.merge(results.total.gets);
+    all.merge(results.total.deletes);
+    return all;
+}
+
+double keys_touched(const Results& results) {
+    return double(results.total.keys_read) + double(results.total.sets.count()) + double(results.total.deletes.count());
+}
+
+struct Field {
+    std::string name;
+    std::string value;
+    bool quoted = false;
+};
+using Fields = std::vector<Field>;
+
+void add(Fields& fields, const char* name, double value) {
+    fields.push_back({name, form("%.9g", value)});
+}
+void add(Fields& fields, const char* name, uint64_t value) {
+    fields.push_back({name, std::to_string(value)});
+}
+void add_text(Fields& fields, const char* name, std::string_view value) {
+    fields.push_back({name, std::string(value), true});
+}
+
+void add_latency(Fields& fields, const std::string& what, const Histogram& histogram) {
+    add(fields, (what + "_mean_us").c_str(), micro(histogram.mean()));
+    add(fields, (what + "_p50_us").c_str(), micro(double(histogram.quantile(0.5))));
+    add(fields, (what + "_p90_us").c_str(), micro(double(histogram.quantile(0.9))));
+    add(fields, (what + "_p99_us").c_str(), micro(double(histogram.quantile(0.99))));
+    add(fields, (what + "_p999_us").c_str(), micro(double(histogram.quantile(0.999))));
+    add(fields, (what + "_max_us").c_str(), micro(double(histogram.max())));
+}
+
+// The share among GETs that hit: a miss is never one-sided. Its sampling period differs slightly, so it is capped at 1.
+double share_of_hits(const GetShares& shares, const Tally& total) {
+    return std::min(1.0, ratio(shares.share() * double(total.keys_read), double(total.hits)));
+}
+
+// A server without one-sided GETs has the same fields, all 0.
+void add_shares(Fields& fields, const Results& results) {
+    const bool known = results.shares.has_value();
+    const GetShares shares = known ? *results.shares : get_shares(no_gets, no_gets).value();
+    add_text(fields, "one_sided_measured", known ? "yes" : "no");
+    add(fields, "get_onesided", shares.onesided);
+    add(fields, "get_twosided", shares.all - shares.onesided);
+    add(fields, "get_onesided_share", shares.share());
+    add(fields, "get_onesided_share_of_hits", share_of_hits(shares, results.total));
+    for (const GetShares::Rows* rows : {&shares.reasons, &shares.denials})
+        for (const auto& [name, count] : *rows) add(fields, ("get_reason_" + name).c_str(), count);
+}
+
+void add_options(Fields& fields, const LoadOptions& options) {
+    add_text(fields, "protocol", wire_names[size_t(options.target.wire)]);
+    add(fields, "threads", uint64_t(options.shape.threads));
+    add(fields, "connections", uint64_t(options.shape.connections));
+    add(fields, "pipeline", uint64_t(options.shape.pipeline));
+    add(fields, "multiget", uint64_t(options.shape.multiget));
+    add(fields, "rate", options.pace.rate);
+    add_text(fields, "arrivals", arrival_names[size_t(options.pace.arrivals)]);
+    add_text(fields, "ratio", form("%u:%u", options.mix.sets, options.mix.gets));
+    add(fields, "keys", options.mix.keys);
+    add_text(fields, "distribution",
+             options.mix.zipf ? form("zipf %g", options.mix.theta) : "uniform");
+    add_text(fields, "value_bytes", text_of(options.mix.values));
+    add(fields, "delete_share", options.mix.delete_share);
+    add(fields, "warmup_reads", uint64_t(options.mix.warmup_reads));
+    add_text(fields, "verify", options.mix.verify ? "yes" : "no");
+    add(fields, "seed", options.mix.seed);
+}
+
+void add_usage(Fields& fields, const std::string& whose, const Usage& usage, bool known,
+               const Results& results) {
+    double operations = double(results.operations());
+    auto name = [&](const char* rest) { return whose + rest; };
+    add_text(fields, name("_measured").c_str(), known ? "yes" : "no");
+    add(fields, name("_cpu_s").c_str(), usage.cpu_s);
+    add(fields, name("_cpu_s_per_million_operations").c_str(),
+        ratio(usage.cpu_s * 1e6, operations));
+    add(fields, name("_cpu_s_per_million_keys").c_str(),
+        ratio(usage.cpu_s * 1e6, keys_touched(results)));
+    add(fields, name("_context_switches").c_str(), usage.context_switches);
+    add(fields, name("_context_switches_per_operation").c_str(),
+        ratio(double(usage.context_switches), operations));
+}
+
+Fields fields_of(const LoadOptions& options, const Results& results) {
+    Fields fields;
+    add_options(fields, options);
+    const Tally& total = results.total;
+    double operations = double(results.operations());
+    add(fields, "preload_s", results.preload_s);
+    add(fields, "measured_s", results.measured_s);
+    add(fields, "operations", results.operations());
+    add(fields, "sets", total.sets.count());
+    add(fields, "gets", total.gets.count());
+    add(fields, "deletes", total.deletes.count());
+    add(fields, "keys_read", total.keys_read);
+    add(fields, "hits", total.hits);
+    add(fields, "hit_ratio", ratio(double(total.hits), double(total.keys_read)));
+    add(fields, "operations_per_s", ratio(operations, results.measured_s));
+    add(fields, "keys_per_s", ratio(keys_touched(results), results.measured_s));
+    add_latency(fields, "all", all_of(results));
+    add_latency(fields, "get", total.gets);
+    add_latency(fields, "set", total.sets);
+    add_latency(fields, "delete", total.deletes);
+    add(fields, "late", total.late);
+    add(fields, "sent_after_max_us", micro(double(total.sent_after_max_ns)));
+    add(fields, "unsent", total.unsent);
+    add(fields, "client_cpu_s", results.client_cpu_s);
+    add_usage(fields, "server", results.server, !options.target.server_pids.empty(), results);
+    add_usage(fields, "back", results.back, !options.target.back_pids.empty(), results);
+    add_shares(fields, results);
+    add(fields, "error_replies", total.failures.refused);
+    add(fields, "wrong_values", total.failures.wrong_values);
+    add(fields, "broken_connections", total.failures.broken);
+    add_text(fields, "first_error", total.failures.first);
+    return fields;
+}
+
+// Quotes printable ASCII; Failures::note ensures that for first_error.
+std::string quote(const std::string& text, bool json) {
+    std::string quoted = "\"";
+    for (char c : text) {
+        if (c == '"') quoted += json ? '\\' : '"';
+        if (c == '\\' && json) quoted += '\\';
+        quoted += c;
+    }
+    return quoted + "\"";
+}
+
+std::string latency_line(const char* what, const Histogram& h, double measured_s) {
+    return form("%-7s %12llu %12.0f %10.1f %9.1f %9.1f %9.1f %9.1f %9.1f\n", what,
+                (unsigned long long)h.count(), ratio(double(h.count()), measured_s),
+                micro(h.mean()), micro(double(h.quantile(0.5))), micro(double(h.quantile(0.9))),
+                micro(double(h.quantile(0.99))),
+                micro(double(h.quantile(0.999))), micro(double(h.max())));
+}
+
+std::string usage_lines(const char* who, const Usage& usage, const Results& results) {
+    double operations = double(results.operations());
+    return form("%s: %.2f CPU seconds, %.3f per million operations, %.3f per million keys\n", who,
+                usage.cpu_s, ratio(usage.cpu_s * 1e6, operations),
+                ratio(usage.cpu_s * 1e6, keys_touched(results))) +
+           form("%s: %llu context switches, %.4f per operation\n", who,
+                (unsigned long long)usage.context_switches,
+                ratio(double(usage.context_switches), operations));
+}
+
+std::string pace_lines(const LoadOptions& options, const Results& results) {
+    const Tally& total = results.total;
+    return form("open loop: %.0f requests a second due, %s; %.0f a second answered\n", options.pace.rate,
+                arrival_names[size_t(options.pace.arrivals)].data(), ratio(double(results.operations()), results.measured_s)) +
+           form("open loop: %llu found no connection free, at most %.1f us went by before one was sent\n",
+                (unsigned long long)total.late, micro(double(total.sent_after_max_ns))) +
+           (total.unsent == 0 ? ""
+                              : form("open loop: THE RATE WAS NOT HELD: %llu requests were due and never sent, or not answered\n",
+                                     (unsigned long long)total.unsent));
+}
+
+// The nonzero rows, most frequent first, as shares of all.
+std::string rows_text(GetShares::Rows rows, uint64_t all) {
+    std::stable_sort(rows.begin(), rows.end(), [](const auto& a, const auto& b) { return a.second > b.second; });
+    std::string text;
+    for (const auto& [name, count] : rows)
+        if (count > 0) text += (text.empty() ? "" : ", ") + name + form(" %.4f", ratio(double(count), double(all)));
+    return text;
+}
+
+std::string share_lines(const GetShares& shares, const Results& results) {
+    std::string lines = form("GETs one-sided: %.4f of all, %.4f of those that hit\n", shares.share(),
+                            share_of_hits(shares, results.total));
+    const std::string reasons = rows_text(shares.reasons, shares.all), denials = rows_text(shares.denials, shares.all);
+    if (!reasons.empty()) lines += "GETs not one-sided: " + reasons + "\n";
+    if (!denials.empty()) lines += "pointers denied to their replies: " + denials + "\n";
+    return lines;
+}
+
+void add_histogram(std::string& csv, const char* what, const Histogram& histogram) {
+    uint64_t seen = 0;
+    histogram.each([&](uint64_t value, uint64_t count) {
+        seen += count;
+        csv += form("%s,%.9g,%llu,%llu,%.9g\n", what, micro(double(value)), (unsigned long long)count,
+                    (unsigned long long)seen, double(seen) / double(histogram.count()));
+    });
+}
+
+}  // namespace
+
+std::string text_report(const LoadOptions& options, const Results& results) {
+    const Shape& shape = options.shape;
+    const Mix& mix = options.mix;
+    std::string text =
+        form("%s, %u threads, %u connections, pipeline %u, %u keys per get, set:get %u:%u\n",
+             wire_names[size_t(options.target.wire)].data(), shape.threads, shape.connections,
+             shape.pipeline, shape.multiget, mix.sets, mix.gets);
+    text += form("%llu keys, %s, ", (unsigned long long)mix.keys, mix.zipf ? form("zipf %g", mix.theta).c_str() : "uniform");
+    text += "values of " + text_of(mix.values) + (mix.verify ? " bytes, verified\n" : " bytes\n");
+    if (options.pace.rate > 0) text += pace_lines(options, results);
+    if (mix.delete_share > 0) text += form("deletes are %g of the operations, and what a get misses is stored\n", mix.delete_share);
+    if (mix.preload) text += form("preloaded in %.2f s\n", results.preload_s);
+    if (mix.warmup_reads > 0) text += form("every key read %u times in %.2f s\n", mix.warmup_reads, results.warmup_reads_s);
+    text += form("measured for %.2f s\n\n", results.measured_s);
+    text += form("%-7s %12s %12s %10s %9s %9s %9s %9s %9s\n", "", "operations", "per second", "mean us",
+                 "p50 us", "p90 us", "p99 us", "p99.9 us", "max us");
+    text += latency_line("sets", results.total.sets, results.measured_s);
+    text += latency_line("gets", results.total.gets, results.measured_s);
+    if (mix.delete_share > 0) text += latency_line("deletes", results.total.deletes, results.measured_s);
+    text += latency_line("all", all_of(results), results.measured_s);
+    text += form("\nkeys: %.0f read and stored per second, hit ratio %.4f\n",
+                 ratio(keys_touched(results), results.measured_s),
+                 ratio(double(results.total.hits), double(results.total.keys_read)));
+    if (results.shares.has_value()) text += share_lines(*results.shares, results);
+    if (!options.target.server_pids.empty()) text += usage_lines("server", results.server, results);
+    if (!options.target.back_pids.empty()) text += usage_lines("back", results.back, results);
+    text += form("client: %.2f CPU seconds\n", results.client_cpu_s);
+    const Failures& failures = results.total.failures;
+    text += form("failures: %llu error replies, %llu wrong values, %llu broken connections\n",
+                 (unsigned long long)failures.refused, (unsigned long long)failures.wrong_values,
+                 (unsigned long long)failures.broken);
+    if (failures.total() > 0) text += "the first: " + failures.first + "\n";
+    return text;
+}
+
+std::string json_report(const LoadOptions& options, const Results& results) {
+    std::string text = "{\n";
+    Fields fields = fields_of(options, results);
+    for (size_t i = 0; i < fields.size(); i++) {
+        const Field& field = fields[i];
+        text +=
+            "  \"" + field.name + "\": " + (field.quoted ? quote(field.value, true) : field.value);
+        text += i + 1 < fields.size() ? ",\n" : "\n";
+    }
+    return text + "}\n";
+}
+
+void write_json(const std::string& path, const LoadOptions& options, const Results& results) {
+    write_file(path, json_report(options, results), std::ios::trunc);
+}
+
+void write_histogram(const std::string& path, const Results& results) {
+    std::string csv = "kind,us,count,count_up_to,quantile\n";
+    add_histogram(csv, "set", results.total.sets);
+    add_histogram(csv, "get", results.total.gets);
+    if (results.total.deletes.count() > 0) add_histogram(csv, "delete", results.total.deletes);
+    add_histogram(csv, "all", all_of(results));
+    write_file(path, csv, std::ios::trunc);
+}
+
+void append_csv(const std::string& path, const LoadOptions& options, const Results& results) {
+    std::error_code absent;
+    uintmax_t bytes = std::filesystem::file_size(path, absent);
+    std::string head, line;
+    for (const Field& field : fields_of(options, results)) {
+        head += (head.empty() ? "" : ",") + field.name;
+        line +=
+            (line.empty() ? "" : ",") + (field.quoted ? quote(field.value, false) : field.value);
+    }
+    bool is_new = absent || bytes == 0;
+    write_file(path, (is_new ? head + "\n" : "") + line + "\n", std::ios::app);
+}
+
+}  // namespace farcached::bench

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Worker: one thread of a load with its connections. Each connection has at most one batch under way. In a closed loop,
+// a connection gets its next batch when the last one is answered. In an open loop, a Schedule determines the due
+// requests, which go to an idle connection or wait for one.
+//
+// Owner: load.cc; run by one thread at a time.
+// K1  load() ends. No batch begins after its window; in an open loop, no request due later is sent.
+//     load() gives up after stall_s without a reply, stall_s after the window, or when any worker has a broken connection.
+// K2  In an open loop every request due in the window is counted: by its latency since it was due, or as unsent.
+// K3  With deletes, the next batch of the same connection stores the keys that a batch of gets missed.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/counters.h"
+#include "bench/distribution.h"
+#include "bench/histogram.h"
+#include "bench/load/connection.h"
+#include "bench/load/options.h"
+#include "bench/load/schedule.h"
+
+namespace farcached::bench {
+
+uint64_t now_ns();  // CLOCK_MONOTONIC
+
+// Shared by all workers of a load; outlives them.
+struct Plan {
+    explicit Plan(const LoadOptions& load_options);
+
+    const LoadOptions& options;
+    RequestWriter writer;
+    Values values;
+    Distribution distribution;
+    std::atomic<bool> stop{false};  // a connection broke, or the user interrupted
+};
+
+// The counted replies: those in the window to requests sent in it; in an open loop, those to requests due in it.
+struct Window {
+    uint64_t from_ns;
+    uint64_t to_ns;
+    uint64_t requests;  // per worker; 0: no bound
+    bool open_loop = false;
+};
+
+// The measurements of one worker.
+struct Tally {
+    Histogram sets, gets, deletes;  // ns from the write of the batch; in an open loop, from the due time
+    uint64_t keys_read = 0;  // requested by gets
+    uint64_t hits = 0;
+    uint64_t last_reply_ns = 0;
+    uint64_t late = 0;               // open loop: due requests that found no idle connection
+    uint64_t sent_after_max_ns = 0;  // largest delay from due to sent, of any cause
+    uint64_t unsent = 0;             // due in the window, and not sent or not answered
+    Failures failures;  // at any time, measured or not
+};
+
+class Worker {
+  public:
+    // Connects. Throws std::runtime_error.
+    Worker(Plan& plan, uint32_t number, uint32_t connections);
+    ~Worker();
+    Worker(const Worker&) = delete;
+    Worker& operator=(const Worker&) = delete;
+
+    // Stores the keys first, first + step, ... once.
+    void preload(uint64_t first, uint64_t step);
+    // Reads these keys, `times` times.
+    void read_all(uint64_t first, uint64_t step, uint32_t times);
+    void load(const Window& window);
+    // Sends the requests of `schedule`, which no other worker uses.
+    void load_at_rate(const Window& window, Schedule schedule);
+
+    const Tally& tally() const { return tally_; }
+
+    // Counts since construction; other threads may read them.
+    Counter operations, keys_read, hits;
+
+  private:
+    template <class Fill>
+    void drive(Fill fill);
+    template <class Idle>
+    void serve(Connection& connection, uint32_t events, Idle& idle);
+    template <class Fill>
+    void begin_batch(Connection& connection, Fill& fill);
+    void send_batch(Connection& connection);
+    void add_request(Connection& connection);
+    bool refill(Connection& connection);
+    template <class Idle>
+    bool serve_ready(int timeout_ms, Idle& idle);
+    void send_due(Schedule& schedule, uint64_t& left, uint64_t now);
+    void count_unsent(Schedule& schedule, uint64_t left);
+    bool stopped() const;
+    void take_replies(Connection& connection);
+    void count(const Answered& answer, uint64_t since_ns, uint64_t at_ns);
+    void flush(Connection& connection);
+    void break_off(std::string_view why);
+
+    Plan& plan_;
+    Random random_;
+    uint64_t sequence_;
+    int epoll_fd_;
+    std::vector<std::unique_ptr<Connection>> connections_;
+    std::vector<uint64_t> keys_;  // of the get being written
+    uint32_t active_ = 0;         // connections with a batch under way
+    std::deque<Connection*> free_;  // open loop: idle connections, longest idle first
+    uint64_t last_reply_ns_ = 0;
+    Window window_{UINT64_MAX, 0, 0};
+    Tally tally_;
+};
+
+}  // namespace farcached::bench

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// NodeProcess: a farnode started for a measurement; it ends with this object.
+//
+// Owner: one thread.
+// P1  The kernel kills it if this process dies; the destructor ends it with a signal, by its id.
+// P2  It has its own process group: this process handles an interrupt from the terminal, and ends it.
+// P3  The kernel chooses the ports; folders and files are its own and are removed.
+#pragma once
+
+#include <sys/types.h>
+
+#include <string>
+#include <vector>
+
+#include "bench/transport/transport_options.h"
+
+namespace farcached::bench {
+
+class NodeProcess {
+  public:
+    // arguments: further farnode arguments. Waits until it serves. Throws std::runtime_error.
+    NodeProcess(const NodeToStart& start, const std::vector<std::string>& arguments);
+    ~NodeProcess();
+    NodeProcess(const NodeProcess&) = delete;
+    NodeProcess& operator=(const NodeProcess&) = delete;
+
+    pid_t pid() const { return pid_; }
+    const std::vector<NodePlace>& places() const { return places_; }  // all its addresses
+
+  private:
+    void run(const NodeToStart& start, std::vector<std::string> arguments);
+    void wait_for_ports();
+    void end();
+
+    std::string folder_;
+    pid_t pid_ = -1;
+    std::vector<NodePlace> places_;
+};
+
+// An address of this host on an RDMA device. Throws std::runtime_error if there is none.
+std::string rdma_address();
+
+}  // namespace farcached::bench

@@ -1,0 +1,244 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "bench/transport/transport_client.h"
+
+#include <poll.h>
+
+#include <algorithm>
+#include <bit>
+#include <memory>
+#include <variant>
+
+#include "base/boottime.h"
+
+namespace farcached::bench {
+
+namespace {
+
+// Per client: room for a few READs of items of that size.
+size_t landing_bytes(uint32_t value_bytes) { return std::max<size_t>(256 * 1024, std::bit_ceil(uint64_t(value_bytes)) * 8); }
+
+uint32_t prefill_depth(uint32_t value_bytes) { return value_bytes <= 16 * 1024 ? 32 : 1; }
+constexpr uint32_t touches = 2;  // gets until a lease is granted
+constexpr int wait_ms_max = 50;
+constexpr uint64_t ms_ns = 1'000'000;
+constexpr uint64_t answer_ns_max = 20'000 * ms_ns;
+constexpr uint64_t connect_ns_max = 30'000 * ms_ns;
+constexpr uint64_t tick_every_ns = 10 * ms_ns;  // when polling without sleep
+constexpr int flushes_max = 4;
+constexpr size_t key_digits = 7;
+
+constexpr uint64_t cookie_of(uint64_t key, bool set) { return key << 1 | uint64_t(set); }
+
+}  // namespace
+
+TransportClient::TransportClient(const Dependencies& deps, const proxy::LinkConfig& config, const Maker& maker,
+                                 uint64_t seed)
+    : deps_(deps),
+      landing_(landing_bytes(deps.sweep.value_bytes)),
+      link_(config, {maker(landing_), boottime_ns, *this, deps.table, deps.one_sided ? &landing_ : nullptr}),
+      random_(seed),
+      sequence_(seed),
+      key_(deps.key_prefix + std::string(key_digits, '0')),
+      value_(deps.sweep.value_bytes, '\0') {}
+
+TransportClient::~TransportClient() { disconnect(); }
+
+void TransportClient::connect() {
+    now_ns_ = boottime_ns();
+    link_.start(now_ns_);
+    await_link();
+}
+
+void TransportClient::await_link() {
+    const uint64_t until_ns = boottime_ns() + connect_ns_max;
+    while (!link_.up() && !stopping()) {
+        if (boottime_ns() > until_ns)
+            throw std::runtime_error("the node cannot be reached: " +
+                                     (down_text_.empty() ? "no reply" : down_text_));
+        flush();
+        wait();
+        now_ns_ = boottime_ns();
+        link_.tick(now_ns_);
+    }
+}
+
+void TransportClient::disconnect() {
+    if (link_.state() != proxy::LinkState::idle) link_.stop(boottime_ns());
+}
+
+// ---- requests ---------------------------------------------------------------------------------------
+
+void TransportClient::prepare(uint64_t key, bool set) {
+    uint64_t key_left = key;
+    char* digit = key_.data() + key_.size();
+    for (size_t i = 0; i < key_digits; i++, key_left /= 10) *--digit = char('0' + key_left % 10);
+    if (set) deps_.values.fill(value_.data(), deps_.sweep.value_bytes, key, sequence_++);
+}
+
+proxy::AskOptions TransportClient::options(uint64_t key, bool set) {
+    proxy::AskOptions options;
+    options.cookie = cookie_of(key, set);
+    options.session = ++asked_;  // each operation has its own session
+    options.deadline_ns = now_ns_ + answer_ns_max;
+    options.one_sided = deps_.one_sided;
+    return options;
+}
+
+bool TransportClient::ask_get(uint64_t key) {
+    protocol::GetOp op;
+    op.key = {key_, 0};
+    op.lease = deps_.table != nullptr;
+    return link_.get(op, options(key, /* set= */ false), *this, now_ns_) == proxy::SubmitResult::accepted;
+}
+
+bool TransportClient::ask_set(uint64_t key) {
+    protocol::StoreOp op;
+    op.key = {key_, 0};
+    op.value = value_;
+    op.lease = deps_.table != nullptr;
+    proxy::AskOptions with = options(key, /* set= */ true);
+    if (link_.value_follows(op)) {
+        const auto kept = std::make_shared<const std::string>(value_);
+        op.value = *kept;
+        with.value = kept;
+    }
+    return link_.ask(op, with, *this) == proxy::SubmitResult::accepted;
+}
+
+// ---- answers ----------------------------------------------------------------------------------------
+
+void TransportClient::error(const std::string& text) {
+    errors_++;
+    if (first_error_.empty()) first_error_ = text;
+}
+
+// Takes the time first, since verification is not part of the latency.
+void TransportClient::answered(uint64_t cookie, proxy::Answer& answer) {
+    answered_ns_ = boottime_ns();
+    under_way_--;
+    const uint64_t key = cookie >> 1;
+    if ((cookie & 1) != 0) {
+        const auto* stored = std::get_if<protocol::StoreReply>(&answer.op);
+        if (stored == nullptr || stored->status != protocol::StoreReply::Status::stored) error("a value was not stored");
+        return;
+    }
+    gets_++;
+    const auto* got = std::get_if<protocol::GetReply>(&answer.op);
+    if (got == nullptr || got->status != protocol::GetReply::Status::hit)
+        error("a key was not found");
+    else if (!deps_.values.good(answer.value, key))
+        error("a value differs from the stored one");
+}
+
+void TransportClient::failed(uint64_t, const proxy::Failed& failed) {
+    constexpr const char* texts[] = {
+#define X(name, help) help,
+        ASK_FAILURES(X)
+#undef X
+    };
+    answered_ns_ = boottime_ns();
+    under_way_--;
+    error(texts[size_t(failed.why)]);
+}
+
+// ---- the loop ---------------------------------------------------------------------------------------
+
+void TransportClient::flush() {
+    for (int i = 0; i < flushes_max && link_.flush(now_ns_); i++) {}
+}
+
+void TransportClient::wait() {
+    if (deps_.sweep.spin) {
+        const bool more = link_.linger();
+        now_ns_ = boottime_ns();
+        link_.ready(now_ns_);
+        if (more || now_ns_ - ticked_ns_ < tick_every_ns) return;
+        ticked_ns_ = now_ns_;
+        link_.tick(now_ns_);
+        return;
+    }
+    const uint64_t next_ns = link_.next_tick_ns();
+    const uint64_t ms = next_ns > now_ns_ ? (next_ns - now_ns_) / ms_ns + 1 : 0;
+    pollfd one{fd_, short(link_.wants_write() ? POLLIN | POLLOUT : POLLIN), 0};
+    const int count = poll(&one, fd_ >= 0 ? 1 : 0, int(std::min<uint64_t>(ms, wait_ms_max)));
+    now_ns_ = boottime_ns();
+    if (count > 0) link_.ready(now_ns_);
+    if (now_ns_ >= link_.next_tick_ns()) link_.tick(now_ns_);
+}
+
+template <class Issue>
+void TransportClient::keep_busy(uint64_t operations, uint32_t depth, Issue&& issue) {
+    uint64_t asked = 0;
+    while (asked < operations || under_way_ > 0) {
+        if (stopping() && under_way_ == 0) return;
+        now_ns_ = boottime_ns();
+        if (!link_.up()) {
+            await_link();
+            continue;
+        }
+        while (asked < operations && under_way_ < depth && issue(asked)) {
+            asked++;
+            under_way_++;
+        }
+        flush();
+        if (under_way_ > 0) wait();
+    }
+}
+
+void TransportClient::prefill(uint64_t first, uint64_t end) {
+    const uint64_t keys = end - first;
+    const uint32_t depth = prefill_depth(deps_.sweep.value_bytes);
+    keep_busy(keys, depth, [&](uint64_t i) {
+        prepare(first + i, /* set= */ true);
+        return ask_set(first + i);
+    });
+    keep_busy(keys * touches, depth, [&](uint64_t i) {
+        prepare(first + i % keys, /* set= */ false);
+        return ask_get(first + i % keys);
+    });
+}
+
+// Draws many operations in advance, to keep random numbers out of the measured time.
+void TransportClient::draw(Workload workload) {
+    for (Draw& one : draws_) {
+        one.set = random_.below(100) < workload_sets_percent[size_t(workload)];
+        one.key = deps_.distribution.key(random_);
+    }
+}
+
+void TransportClient::run(uint64_t operations, Workload workload, bool measured) {
+    errors_ = gets_ = 0;
+    const bool profile = measured && deps_.sweep.profile;
+    for (uint64_t i = 0; i < operations && !stopping(); i++) {
+        if (i % draws_.size() == 0) draw(workload);
+        const auto [key, set] = draws_[i % draws_.size()];
+        prepare(key, set);
+        const uint64_t asked_ns = now_ns_ = boottime_ns();
+        while (!(set ? ask_set(key) : ask_get(key))) {
+            flush();
+            wait();
+            if (!link_.up()) await_link();
+            if (stopping()) return;
+        }
+        under_way_ = 1;
+        const uint64_t begun_ns = profile ? boottime_ns() : 0;
+        flush();
+        const uint64_t posted_ns = profile ? boottime_ns() : 0;
+        uint64_t woken_ns = 0;
+        while (under_way_ > 0) {
+            wait();
+            woken_ns = now_ns_;
+            flush();
+        }
+        if (!measured) continue;
+        latency_.add(answered_ns_ - asked_ns);
+        done_.add(1);
+        if (!profile) continue;
+        parts_.begin_ns += begun_ns - asked_ns;
+        parts_.post_ns += posted_ns - begun_ns;
+        parts_.wait_ns += woken_ns - posted_ns;
+        parts_.finish_ns += answered_ns_ - woken_ns;
+    }
+}
+
+}  // namespace farcached::bench

@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "bench/transport/transport_options.h"
+
+#include <algorithm>
+#include <iterator>
+
+#include "bench/value.h"
+#include "conf/nodes.h"
+
+namespace farcached::bench {
+
+namespace {
+
+constexpr uint32_t clients_max = 256;
+constexpr uint32_t trials_max = 1000;
+constexpr uint64_t operations_max = UINT64_C(1) << 40;
+constexpr uint64_t keys_max = 10'000'000;  // limited by the digits of a key
+constexpr uint32_t value_bytes_max = 1000 * 1024;  // the longest in the C-Hint paper
+constexpr uint64_t long_operations = 1'000'000;
+
+using T = TransportOptions;
+using S = const std::string;
+
+template <class Enum, size_t n>
+const char* to_name(std::string_view text, const std::string_view (&names)[n], Enum& to, const char* wrong) {
+    const auto found = std::find(std::begin(names), std::end(names), text);
+    if (found == std::end(names)) return wrong;
+    to = Enum(found - std::begin(names));
+    return nullptr;
+}
+
+template <class One>
+const char* keep(std::vector<One>& list, One one, const char* wrong) {
+    if (wrong != nullptr) return wrong;
+    if (std::find(list.begin(), list.end(), one) != list.end()) return "has a word twice";
+    list.push_back(one);
+    return nullptr;
+}
+
+const char* to_transports(T& t, S& text) {
+    t.sweep.transports.clear();
+    return each_part(text, [&](std::string_view part) {
+        Transport one{};
+        const char* wrong = to_name(part, transport_names, one,
+                                    "has a word other than tcp, twosided, onesided, index, onesided+atomic");
+        return keep(t.sweep.transports, one, wrong);
+    });
+}
+
+const char* to_clients(T& t, S& text) {
+    t.sweep.clients.clear();
+    return each_part(text, [&](std::string_view part) {
+        uint32_t one = 0;
+        const char* wrong = to_number<uint32_t>(part, 1, clients_max, one);
+        return keep(t.sweep.clients, one, wrong);
+    });
+}
+
+const char* to_workloads(T& t, S& text) {
+    t.sweep.workloads = {Workload::get, Workload::mixed};
+    if (text == "both") return nullptr;
+    Workload one{};
+    const char* wrong = to_name(text, workload_names, one, "is not one of get, 95:5, set, both");
+    t.sweep.workloads = {one};
+    return wrong;
+}
+
+const char* to_text(std::string& to, S& text) {
+    to = text;
+    return text.empty() ? "is empty" : nullptr;
+}
+
+const char* to_wait(T& t, S& text) {
+    if (text != "spin" && text != "sleep") return "is not spin or sleep";
+    t.sweep.spin = text == "spin";
+    return nullptr;
+}
+
+const OptionOf<T> table[] = {
+    {{"spawn", "HOW", nullptr, "start a farnode for it: shm, tcp, or verbs (and tcp)"},
+     [](T& t, S& s) {
+         const char* wrong = "is not one of shm, tcp, verbs";
+         return s == "none" ? wrong : to_name(s, via_names, t.start.via, wrong);
+     }},
+    {{"verbs-address", "ADDR", nullptr, "with --spawn verbs: address of an RDMA device; default: the first one"},
+     [](T& t, S& s) { return to_text(t.start.host, s); }},
+    {{"farnode", "PATH", nullptr, "path of farnode; default: in farbench's folder, or on PATH"},
+     [](T& t, S& s) { return to_text(t.start.program, s); }},
+    {{"farnode-threads", "N", "4", "threads of the farnode"},
+     [](T& t, S& s) { return to_number<uint32_t>(s, 1, 64, t.start.threads); }},
+    {{"lease-ms", "MS", "4000", "lease term of the farnode"},
+     [](T& t, S& s) { return to_number<uint32_t>(s, 100, 250'000, t.start.lease_ms); }},
+    {{"node-pid", "PID", nullptr, "process id of the node, for its CPU time"},
+     [](T& t, S& s) { return to_number<int>(s, 1, 1 << 30, t.node_pid); }},
+    {{"transports", "LIST", "tcp,twosided,onesided,index,onesided+atomic", "transports in this order"}, to_transports},
+    {{"clients", "LIST", "1,2,4,8", "numbers of clients, each a thread with its own connection"}, to_clients},
+    {{"mix", "MIX", "both", "get: GETs only; 95:5: with 5 % SETs; both; set: SETs only"}, to_workloads},
+    {{"operations", "N", "100000", "operations measured at each point, by all clients together"},
+     [](T& t, S& s) { return to_number<uint64_t>(s, 1, operations_max, t.sweep.operations); }},
+    {{"warmup", "N", "5000", "operations before the measurement"},
+     [](T& t, S& s) { return to_number<uint64_t>(s, 0, operations_max, t.sweep.warmup); }},
+    {{"keys", "N", "1024", "number of keys, stored before the warm-up"},
+     [](T& t, S& s) { return to_number<uint64_t>(s, 1, keys_max, t.sweep.keys); }},
+    {{"value-bytes", "N", "64", "length of values; all items should fit into half of the node's memory"},
+     [](T& t, S& s) {
+         return to_number<uint32_t>(s, Values::verified_bytes_min, value_bytes_max, t.sweep.value_bytes);
+     }},
+    {{"zipf", "S", "0.8", "skew of the keys' popularity; 0: all alike"},
+     [](T& t, S& s) { return to_number<double>(s, 0, 10, t.sweep.zipf); }},
+    {{"trials", "N", "3", "trials of each point"},
+     [](T& t, S& s) { return to_number<uint32_t>(s, 1, trials_max, t.sweep.trials); }},
+    {{"seed", "N", "1", "random seed"},
+     [](T& t, S& s) { return to_number<uint64_t>(s, 0, UINT64_MAX, t.sweep.seed); }},
+    {{"wait", "HOW", "sleep", "waiting for a reply: sleep in poll(), or spin, which takes a CPU for each client"}, to_wait},
+    {{"quick", nullptr, nullptr, "a short run: 2000 operations, 200 before, 1 and 2 clients, one trial, 128 keys"},
+     [](T& t, S&) -> const char* {
+         t.sweep.operations = 2000;
+         t.sweep.warmup = 200;
+         t.sweep.clients = {1, 2};
+         t.sweep.trials = 1;
+         t.sweep.keys = 128;
+         return nullptr;
+     }},
+    {{"long", nullptr, nullptr, "a million operations at each point"},
+     [](T& t, S&) -> const char* {
+         t.sweep.operations = long_operations;
+         return nullptr;
+     }},
+    {{"profile", nullptr, nullptr, "also time the parts of an operation, which adds to it"},
+     [](T& t, S&) -> const char* {
+         t.sweep.profile = true;
+         return nullptr;
+     }},
+    {{"csv", "FOLDER", nullptr, "folder for trials.csv, points.csv and charts"},
+     [](T& t, S& s) { return to_text(t.output.csv_folder, s); }},
+    {{"resume", nullptr, nullptr, "skip trials in trials.csv with the same parameters"},
+     [](T& t, S&) -> const char* {
+         t.output.resume = true;
+         return nullptr;
+     }},
+    {{"json", "FILE", nullptr, "also write the points as JSON"},
+     [](T& t, S& s) { return to_text(t.output.json_path, s); }},
+    {{"chart-script", "FILE", nullptr, "path of transport_chart.py, if not installed"},
+     [](T& t, S& s) { return to_text(t.output.chart_script, s); }},
+};
+
+}  // namespace
+
+std::string read_node_place(const std::string& text, NodePlace& place) {
+    const auto parsed = conf::parse_node("node=" + text);
+    if (auto* wrong = std::get_if<conf::Complaints>(&parsed)) return wrong->front();
+    const conf::NodeSpec& spec = std::get<conf::NodeSpec>(parsed);
+    if (spec.channel == conf::NodeChannel::shm)
+        place = {Via::shm, spec.path, 0};
+    else
+        place = {spec.channel == conf::NodeChannel::tcp ? Via::tcp : Via::verbs, spec.host, spec.port};
+    return {};
+}
+
+std::span<const OptionOf<TransportOptions>> transport_options() { return table; }
+
+std::string read_transport_options(std::span<char* const> arguments, TransportOptions& options) {
+    const std::string wrong = read_options(transport_options(), arguments, options, [&](const std::string& text) {
+        return read_node_place(text, options.places.emplace_back());
+    });
+    if (!wrong.empty()) return wrong;
+    if (options.start.via == Via::none && options.places.empty())
+        return "no node given: use its addresses, as in tcp:10.0.0.1:11300 verbs:10.0.0.1:11301, or --spawn";
+    if (options.start.via != Via::none && !options.places.empty()) return "either addresses or --spawn";
+    if (options.output.resume && options.output.csv_folder.empty()) return "--resume needs --csv";
+    return {};
+}
+
+}  // namespace farcached::bench

@@ -1,0 +1,408 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "bench/transport/transport_report.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <iterator>
+#include <nlohmann/json.hpp>
+
+#include "bench/form.h"
+#include "bench/transport/paper.h"
+
+namespace farcached::bench {
+
+namespace {
+
+using Number = Measured::Number;
+
+std::string_view name_of(Transport transport) { return transport_names[size_t(transport)]; }
+std::string_view name_of(Workload workload) { return workload_names[size_t(workload)]; }
+
+// ---- CSV --------------------------------------------------------------------------------------------
+
+constexpr const char* parameter_names =
+    "transport,mix,clients,reached,operations,warmup,keys,value_bytes,zipf,seed,wait,profile";
+
+std::string parameters(const Sweep& sweep, const Point& point, std::string_view reached) {
+    std::string text(name_of(point.transport));
+    text += "," + std::string(name_of(point.workload)) + "," + std::to_string(point.clients) + "," + std::string(reached);
+    text += form(",%llu,%llu,%llu,%u,%g,%llu,%s,%s", (unsigned long long)sweep.operations,
+                 (unsigned long long)sweep.warmup, (unsigned long long)sweep.keys, sweep.value_bytes, sweep.zipf,
+                 (unsigned long long)sweep.seed, sweep.spin ? "spin" : "sleep", sweep.profile ? "yes" : "no");
+    return text;
+}
+
+std::string csv_number(const Number& number) { return number.has_value() ? form("%.9g", *number) : std::string(); }
+
+std::vector<std::string_view> lines_of(std::string_view text) {
+    std::vector<std::string_view> lines;
+    for (size_t end = text.find('\n'); end != text.npos; end = text.find('\n')) {
+        lines.push_back(text.substr(0, end));
+        text.remove_prefix(end + 1);
+    }
+    return lines;
+}
+
+// Parses the fields after the parameters: the trial's number and the metrics.
+bool read_numbers(std::string_view rest, Trial& trial) {
+    size_t next = 0;
+    const char* wrong = each_part(rest, [&](std::string_view part) -> const char* {
+        const size_t field = next++;
+        if (field == 0) return to_number<uint32_t>(part, 1, UINT32_MAX, trial.number);
+        if (field > metrics().size()) return "is too long";
+        if (part.empty()) return nullptr;
+        double number = 0;
+        if (const char* bad = to_number<double>(part, -1e300, 1e300, number)) return bad;
+        trial.measured.*metrics()[field - 1].field = number;
+        return nullptr;
+    });
+    return wrong == nullptr && next == metrics().size() + 1;
+}
+
+std::vector<Point> points_of(const Sweep& sweep) {
+    std::vector<Point> points;
+    for (Workload workload : sweep.workloads)
+        for (Transport transport : sweep.transports)
+            for (uint32_t clients : sweep.clients) points.push_back({transport, workload, clients});
+    return points;
+}
+
+// ---- means ------------------------------------------------------------------------------------------
+
+void summarise(PointResult& result, const std::vector<const Trial*>& trials) {
+    for (const Metric& metric : metrics()) {
+        double sum = 0, squares = 0;
+        size_t known = 0;
+        for (const Trial* trial : trials) {
+            const Number& number = trial->measured.*metric.field;
+            if (!number.has_value()) continue;
+            known++;
+            sum += *number;
+        }
+        if (known == 0) continue;
+        const double mean = sum / double(known);
+        result.mean.*metric.field = mean;
+        if (known < 2) continue;
+        for (const Trial* trial : trials) {
+            const Number& number = trial->measured.*metric.field;
+            if (number.has_value()) squares += (*number - mean) * (*number - mean);
+        }
+        result.deviation.*metric.field = std::sqrt(squares / double(known - 1));
+    }
+    if (result.mean.errors.has_value()) result.mean.errors = *result.mean.errors * double(trials.size());
+}
+
+const PointResult* find(const std::vector<PointResult>& points, const Point& point) {
+    const auto found = std::find_if(points.begin(), points.end(), [&](const auto& one) { return one.point == point; });
+    return found == points.end() ? nullptr : &*found;
+}
+
+// ---- tables -----------------------------------------------------------------------------------------
+
+std::string shown(const Number& number, const char* format) {
+    return number.has_value() ? form(format, *number) : std::string("-");
+}
+
+Number in_percent(const Number& share) { return share.has_value() ? Number(*share * 100) : share; }
+
+std::string table_3(const std::vector<PointResult>& points) {
+    std::string text = "Table 3: throughput and latency; the paper's numbers, where it has the point\n";
+    text += form("%-16s %-5s %7s %9s %9s %9s %9s %9s  | %8s %8s %6s\n", "transport", "mix", "clients", "kops/s", "mean us",
+                 "p50 us", "p99 us", "p99.9 us", "kops/s", "mean us", "p99 us");
+    for (const PointResult& one : points) {
+        const Measured& m = one.mean;
+        text += form("%-16s %-5s %7u %9.1f %9.1f %9.1f %9.1f %9.1f  |", name_of(one.point.transport).data(),
+                     name_of(one.point.workload).data(), one.point.clients, *m.ops_per_s / 1e3, *m.mean_us, *m.p50_us,
+                     *m.p99_us, *m.p999_us);
+        for (const PaperRow& row : paper_table_3)
+            if (Point{row.transport, row.workload, row.clients} == one.point)
+                text += form(" %8.1f %8.1f %6.0f", row.kops, row.mean_us, row.p99_us);
+        text += "\n";
+    }
+    return text;
+}
+
+std::string table_4(const std::vector<PointResult>& points) {
+    std::string text;
+    for (const PointResult& with : points) {
+        if (with.point.transport != Transport::atomic) continue;
+        const PointResult* without = find(points, {Transport::onesided, with.point.workload, with.point.clients});
+        if (without == nullptr) continue;
+        text += form("%-5s %7u %12.1f %11.1f %11.1f  |", name_of(with.point.workload).data(), with.point.clients,
+                     *with.mean.mean_us - *without->mean.mean_us, *with.mean.p99_us - *without->mean.p99_us,
+                     *with.mean.p99_us);
+        for (const PaperMetadata& row : paper_table_4)
+            if (row.clients == with.point.clients && with.point.workload == Workload::get)
+                text += form(" %12.1f %11.1f %11.1f", row.mean_increase_us, row.p99_increase_us, row.p99_us);
+        text += "\n";
+    }
+    if (text.empty()) return text;
+    return "\nTable 4: latency that a metadata atomic behind each READ adds, in microseconds; the paper's\n" +
+           form("%-5s %7s %12s %11s %11s  | %12s %11s %11s\n", "mix", "clients", "mean more", "p99 more", "p99 with",
+                "mean more", "p99 more", "p99 with") +
+           text;
+}
+
+std::string costs(const std::vector<PointResult>& points) {
+    std::string text = "\nPer operation: CPU in microseconds, and what went over the link, by our own counters\n";
+    text += form("%-16s %-5s %7s %9s %9s %9s %7s %7s %8s %7s %9s\n", "transport", "mix", "clients", "node CPU", "client",
+                 "onesided%", "READs", "SENDs", "received", "atomics", "bytes");
+    for (const PointResult& one : points) {
+        const Measured& m = one.mean;
+        text += form("%-16s %-5s %7u %9s %9s %9s %7s %7s %8s %7s %9s\n", name_of(one.point.transport).data(),
+                     name_of(one.point.workload).data(), one.point.clients,
+                     shown(m.node_cpu_us_per_op, "%.2f").c_str(), shown(m.client_cpu_us_per_op, "%.2f").c_str(),
+                     shown(in_percent(m.onesided_share), "%.1f").c_str(), shown(m.reads, "%.3f").c_str(),
+                     shown(m.sends, "%.3f").c_str(), shown(m.receives, "%.3f").c_str(), shown(m.atomics, "%.3f").c_str(),
+                     shown(m.wire_bytes, "%.1f").c_str());
+    }
+    return text;
+}
+
+std::string device_check(const std::vector<PointResult>& points) {
+    std::string text;
+    for (const PointResult& one : points) {
+        const Measured& m = one.mean;
+        if (!m.device_sends.has_value() || !m.expected_sends.has_value()) continue;
+        text += form("%-16s %-5s %7u %10.4f %10.4f %11.4f  %10.4f %10.4f %11.4f\n", name_of(one.point.transport).data(),
+                     name_of(one.point.workload).data(), one.point.clients, *m.device_sends, *m.expected_sends,
+                     *m.device_sends - *m.expected_sends, *m.device_packets, *m.expected_packets,
+                     *m.device_packets - *m.expected_packets);
+    }
+    if (text.empty()) return text;
+    return "\nPer operation, by the RDMA device's counters, and what ours make of it\n" +
+           form("%-16s %-5s %7s %10s %10s %11s  %10s %10s %11s\n", "transport", "mix", "clients", "SENDs", "ours",
+                "difference", "packets", "ours", "difference") +
+           text;
+}
+
+std::string parts(const std::vector<PointResult>& points) {
+    std::string text;
+    for (const PointResult& one : points) {
+        const Measured& m = one.mean;
+        if (!m.begin_us.has_value()) continue;
+        text += form("%-16s %-5s %7u %9.2f %9.2f %9.2f %9.2f\n", name_of(one.point.transport).data(),
+                     name_of(one.point.workload).data(), one.point.clients, *m.begin_us, *m.post_us, *m.wait_us,
+                     *m.finish_us);
+    }
+    if (text.empty()) return text;
+    return "\nParts of an operation, mean microseconds: begin (key to work request), post (to the transport), wait, finish "
+           "(validate, answer)\n" +
+           form("%-16s %-5s %7s %9s %9s %9s %9s\n", "transport", "mix", "clients", "begin", "post", "wait", "finish") + text;
+}
+
+// One-sided throughput over another transport's, at the most clients that both have.
+std::string ratio_line(const std::vector<PointResult>& points, Transport over, Workload their_mix, double paper) {
+    const PointResult *best = nullptr, *other = nullptr;
+    for (const PointResult& one : points) {
+        if (one.point.transport != Transport::onesided || one.point.workload != Workload::get) continue;
+        const PointResult* beside = find(points, {over, their_mix, one.point.clients});
+        if (beside == nullptr || (best != nullptr && best->point.clients > one.point.clients)) continue;
+        best = &one;
+        other = beside;
+    }
+    if (best == nullptr) return {};
+    std::string text = form("one-sided GETs over %s %s, %u clients: %.2f x the throughput", name_of(over).data(),
+                            their_mix == Workload::get ? "GETs" : "95:5", best->point.clients,
+                            *best->mean.ops_per_s / *other->mean.ops_per_s);
+    if (their_mix == Workload::mixed) text += form(" (the paper, 8 clients: %.1f x)", paper);
+    return text + "\n";
+}
+
+constexpr double onesided_share_min = 0.99;
+
+// The C-Hint paper's Table 1: the cost of a check beside READs and SETs of the same value sizes, with one client.
+std::string table_1(const Sweep& sweep, const std::vector<PointResult>& points, const CheckCosts& checks) {
+    if (checks.empty()) return {};
+    std::string text = "\nTable 1 of the C-Hint paper: microseconds by the size of values, the paper's beside ours; one client\n";
+    text += form("%10s %9s %9s  | %9s %9s  | %11s %9s\n", "bytes", "CRC64", "our check", "RDMA Get", "one-sided", "Verb Insert",
+                 "SET");
+    for (const CheckCost& check : checks) {
+        Number read, set;
+        if (check.value_bytes == sweep.value_bytes) {
+            const PointResult* by_read = find(points, {Transport::onesided, Workload::get, 1});
+            const PointResult* by_request = find(points, {Transport::twosided, Workload::set, 1});
+            const bool all_read = by_read != nullptr && by_read->mean.onesided_share.value_or(0) >= onesided_share_min;
+            if (all_read) read = by_read->mean.mean_us;
+            if (by_request != nullptr) set = by_request->mean.mean_us;
+        }
+        const auto row = std::find_if(std::begin(paper_table_1), std::end(paper_table_1),
+                                      [&](const PaperCheck& one) { return one.value_bytes == check.value_bytes; });
+        const bool known = row != std::end(paper_table_1);
+        const auto paper = [&](double PaperCheck::*field) { return known ? Number((*row).*field) : Number(); };
+        text += form("%10u %9s %9.2f  | %9s %9s  | %11s %9s\n", check.value_bytes,
+                     shown(paper(&PaperCheck::crc64_us), "%.1f").c_str(), check.us,
+                     shown(paper(&PaperCheck::read_us), "%.1f").c_str(), shown(read, "%.1f").c_str(),
+                     shown(paper(&PaperCheck::insert_us), "%.1f").c_str(), shown(set, "%.1f").c_str());
+    }
+    return text + "READs and SETs are measured at one --value-bytes, SETs by --mix set, READs where 99 % of GETs were one-sided\n";
+}
+
+std::string device_note(Via reached) {
+    if (reached == Via::shm) return "not reproduced: over shm a READ is a copy in this host's memory, and a request no RDMA\n";
+    return "a device that is made in software (soft-RoCE) spends the CPU of both hosts on READs: its ratios are not a NIC's\n";
+}
+
+// The C-Hint paper's Figure 2: GETs by READ beside GETs by request.
+std::string figure_2(const Sweep& sweep, const std::vector<PointResult>& points, Via reached) {
+    const PointResult *read = nullptr, *request = nullptr;
+    for (const PointResult& one : points) {
+        if (one.point.transport != Transport::onesided || one.point.workload != Workload::get) continue;
+        const PointResult* other = find(points, {Transport::twosided, Workload::get, one.point.clients});
+        if (other == nullptr || (read != nullptr && read->point.clients > one.point.clients)) continue;
+        read = &one;
+        request = other;
+    }
+    if (read == nullptr) return {};
+    const Measured &a = read->mean, &b = request->mean;
+    std::string text = form("\nFigure 2 of the C-Hint paper, what its text says, beside ours: GETs of %u bytes, %u clients\n",
+                            sweep.value_bytes, read->point.clients);
+    text += form("%-52s %6.2f (the paper: %s)\n", "mean latency by request / by READ", *b.mean_us / *a.mean_us,
+                 sweep.value_bytes < paper_figure_2_bytes ? form("up to %.0f", paper_request_over_read).c_str() : "-");
+    text += form("%-52s %6.2f (the paper, 32 clients, 99:1: up to %.1f)\n", "operations a second by READ / by request",
+                 *a.ops_per_s / *b.ops_per_s, paper_read_throughput);
+    if (a.node_cpu_us_per_op.has_value() && b.node_cpu_us_per_op.has_value())
+        text += form("%-52s %6.2f and %.2f (the paper: a busy core and none)\n", "the node's CPU by request and by READ, us",
+                     *b.node_cpu_us_per_op, *a.node_cpu_us_per_op);
+    return text + device_note(reached);
+}
+
+std::string ratios(const std::vector<PointResult>& points) {
+    std::string text;
+    for (Workload mix : {Workload::mixed, Workload::get}) {
+        text += ratio_line(points, Transport::tcp, mix, paper_over_tcp);
+        text += ratio_line(points, Transport::twosided, mix, paper_over_twosided);
+    }
+    const PointResult* read = find(points, {Transport::onesided, Workload::get, 1});
+    const PointResult* counted = find(points, {Transport::atomic, Workload::get, 1});
+    if (read != nullptr && counted != nullptr)
+        text += form("an atomic behind a READ, 1 client: %+.1f us on %.1f us, %+.0f %% (the paper: +3.0 us on %.1f us, +63 %%)\n",
+                     *counted->mean.mean_us - *read->mean.mean_us, *read->mean.mean_us,
+                     100 * (*counted->mean.mean_us / *read->mean.mean_us - 1), paper_read_mean_us);
+    return text.empty() ? text : "\n" + text;
+}
+
+}  // namespace
+
+std::vector<uint32_t> table_1_sizes() {
+    std::vector<uint32_t> sizes;
+    for (const PaperCheck& row : paper_table_1) sizes.push_back(row.value_bytes);
+    return sizes;
+}
+
+std::vector<PointResult> aggregate(const std::vector<Trial>& trials) {
+    std::vector<PointResult> points;
+    for (const Trial& trial : trials) {
+        if (find(points, trial.point) != nullptr) continue;
+        PointResult& result = points.emplace_back();
+        result.point = trial.point;
+        std::vector<const Trial*> same;
+        for (const Trial& one : trials) {
+            if (one.point != trial.point) continue;
+            same.push_back(&one);
+            if (result.first_error.empty()) result.first_error = one.first_error;
+        }
+        result.trials = uint32_t(same.size());
+        summarise(result, same);
+    }
+    return points;
+}
+
+std::string trials_csv_head() {
+    std::string head = std::string(parameter_names) + ",trial";
+    for (const Metric& metric : metrics()) head += std::string(",") + metric.name;
+    return head + "\n";
+}
+
+std::string trials_csv_row(const Sweep& sweep, Via reached, const Trial& trial) {
+    std::string row = parameters(sweep, trial.point, via_names[size_t(reached)]) + "," + std::to_string(trial.number);
+    for (const Metric& metric : metrics()) row += "," + csv_number(trial.measured.*metric.field);
+    return row + "\n";
+}
+
+std::string points_csv(const Sweep& sweep, const std::vector<PointResult>& points) {
+    std::string text = "transport,mix,clients,trials,operations,value_bytes,wait";
+    for (const Metric& metric : metrics()) text += std::string(",") + metric.name + "," + metric.name + "_sd";
+    text += "\n";
+    for (const PointResult& one : points) {
+        text += form("%s,%s,%u,%u,%llu,%u,%s", name_of(one.point.transport).data(), name_of(one.point.workload).data(),
+                     one.point.clients, one.trials, (unsigned long long)sweep.operations, sweep.value_bytes,
+                     sweep.spin ? "spin" : "sleep");
+        for (const Metric& metric : metrics())
+            text += "," + csv_number(one.mean.*metric.field) + "," + csv_number(one.deviation.*metric.field);
+        text += "\n";
+    }
+    return text;
+}
+
+std::vector<Trial> read_trials(std::string_view csv, const Sweep& sweep, const TestedNode& node) {
+    std::vector<Trial> trials;
+    const std::vector<std::string_view> lines = lines_of(csv);
+    if (lines.empty() || std::string(lines.front()) + "\n" != trials_csv_head()) return trials;
+    std::string why;
+    for (const Point& point : points_of(sweep)) {
+        const auto place = place_for(point.transport, node, why);
+        if (!place.has_value()) continue;
+        const std::string wanted = parameters(sweep, point, via_names[size_t(place->via)]) + ",";
+        for (std::string_view line : lines) {
+            Trial trial;
+            trial.point = point;
+            if (!line.starts_with(wanted) || !read_numbers(line.substr(wanted.size()), trial)) continue;
+            auto same = [&](const Trial& one) { return one.point == point && one.number == trial.number; };
+            const bool known = std::any_of(trials.begin(), trials.end(), same);
+            if (trial.number <= sweep.trials && !known) trials.push_back(trial);
+        }
+    }
+    return trials;
+}
+
+std::string transport_json(const std::vector<PointResult>& points) {
+    auto or_null = [](const Number& number) {
+        return number.has_value() ? nlohmann::ordered_json(*number) : nlohmann::ordered_json();
+    };
+    nlohmann::ordered_json list = nlohmann::ordered_json::array();
+    for (const PointResult& one : points) {
+        const Measured& m = one.mean;
+        nlohmann::ordered_json object;
+        object["transport"] = name_of(one.point.transport);
+        object["mix"] = name_of(one.point.workload);
+        object["clients"] = one.point.clients;
+        object["ops_per_s"] = or_null(m.ops_per_s);
+        object["mean_us"] = or_null(m.mean_us);
+        object["p50_us"] = or_null(m.p50_us);
+        object["p99_us"] = or_null(m.p99_us);
+        object["p999_us"] = or_null(m.p999_us);
+        object["errors"] = uint64_t(m.errors.value_or(0));
+        object["node_cpu_us_per_op"] = or_null(m.node_cpu_us_per_op);
+        object["client_cpu_us_per_op"] = or_null(m.client_cpu_us_per_op);
+        list.push_back(std::move(object));
+    }
+    return list.dump(2) + "\n";
+}
+
+std::string transport_text(const Sweep& sweep, Via reached, const std::vector<PointResult>& points, const CheckCosts& checks) {
+    std::string text = form("%llu operations a trial after %llu, %u trials, %llu keys, zipf %g, values of %u bytes, clients %s\n\n",
+                            (unsigned long long)sweep.operations, (unsigned long long)sweep.warmup, sweep.trials,
+                            (unsigned long long)sweep.keys, sweep.zipf, sweep.value_bytes, sweep.spin ? "spin" : "sleep");
+    text += table_3(points) + table_4(points) + costs(points) + device_check(points) + parts(points) + ratios(points);
+    text += table_1(sweep, points, checks) + figure_2(sweep, points, reached);
+    double errors = 0;
+    std::string first;
+    for (const PointResult& one : points) {
+        errors += one.mean.errors.value_or(0);
+        if (first.empty()) first = one.first_error;
+    }
+    text += form("\nerrors: %.0f\n", errors);
+    if (!first.empty()) text += "the first: " + first + "\n";
+    return text;
+}
+
+std::string trial_line(const Trial& trial) {
+    const Measured& m = trial.measured;
+    return form("%s %s, %u clients, trial %u: %.0f operations/s, median %.1f us, p99 %.1f us, %.0f errors",
+                name_of(trial.point.transport).data(), name_of(trial.point.workload).data(), trial.point.clients,
+                trial.number, *m.ops_per_s, *m.p50_us, *m.p99_us, *m.errors);
+}
+
+}  // namespace farcached::bench

@@ -1,0 +1,352 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "bench/transport/trial.h"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <barrier>
+#include <cstdio>
+#include <exception>
+#include <memory>
+#include <mutex>
+#include <stdexcept>
+#include <thread>
+
+#include "base/boottime.h"
+#include "base/random_word.h"
+#include "bench/transport/device_counters.h"
+#include "bench/transport/node_process.h"
+#include "bench/transport/reach.h"
+#include "bench/transport/transport_client.h"
+#include "bench/usage.h"
+
+namespace farcached::bench {
+
+namespace {
+
+constexpr uint64_t table_entries = 64 * 1024;
+constexpr int64_t second_ns = 1'000'000'000;
+constexpr uint64_t connect_timeout_ns = 5 * second_ns;
+constexpr uint64_t silence_ns = 30 * second_ns;  // the machine under test may be busy
+
+bool by_pointer(Transport transport) { return transport == Transport::onesided || transport == Transport::atomic; }
+bool reads_one_sided(Transport transport) { return by_pointer(transport) || transport == Transport::index; }
+
+// Each trial has its own keys: replacing a leased item earns no lease until the old lease ends.
+uint16_t this_run() {
+    static const uint16_t number = uint16_t(random_word());
+    return number;
+}
+
+// A pointer table with a private name.
+std::unique_ptr<proxy::PointerTable> own_table() {
+    auto host = proxy::TableHost::of_this_process();
+    if (auto* failure = std::get_if<proxy::TableFailure>(&host)) throw std::runtime_error(failure->message);
+    proxy::TableOptions options;
+    options.name = "/farbench-" + std::to_string(getpid()) + "-" + std::to_string(random_word());
+    options.entries = table_entries;
+    options.host = std::get<proxy::TableHost>(host);
+    options.seed = random_word();
+    auto opened = proxy::PointerTable::open(options);
+    shm_unlink(options.name.c_str());
+    if (auto* failure = std::get_if<proxy::TableFailure>(&opened)) throw std::runtime_error(failure->message);
+    return std::move(std::get<std::unique_ptr<proxy::PointerTable>>(opened));
+}
+
+proxy::NodeLink::MakeChannel maker(Reach& reach, fabric::BufferPool& landing) {
+    return [&reach, memories = fabric::VerbsMemories{{landing.data(), landing.size()}, {}}, turn = size_t(0)](
+               fabric::ChannelEvents& events, std::string& error) mutable {
+        return reach.connect(memories, events, turn++, error);
+    };
+}
+
+proxy::LinkConfig link_config(const Point& point) {
+    proxy::LinkConfig config;
+    config.hello.name = "farbench";
+    config.hello.host = "farbench";
+    config.hello.pid = uint32_t(getpid());
+    config.connect_timeout_ns = connect_timeout_ns;
+    config.silence_ns = silence_ns;
+    config.host_zero_ns = int64_t(boottime_ns()) - 2 * second_ns;
+    config.probe_index = point.transport == Transport::index;
+    config.count_reads = point.transport == Transport::atomic;
+    config.seed = random_word();
+    return config;
+}
+
+// A client's counters, for differences.
+struct Counted {
+    uint64_t onesided = 0;
+#define X(name, help) uint64_t name = 0;
+    CHANNEL_COUNTERS(X)
+#undef X
+
+    static Counted of(const proxy::LinkCounters& counters) {
+        Counted counted;
+        counted.onesided = counters.get_onesided.get() + counters.get_index.get();
+#define X(name, help) counted.name = counters.channel.name.get();
+        CHANNEL_COUNTERS(X)
+#undef X
+        return counted;
+    }
+    void add(const Counted& now, const Counted& before) {
+        onesided += now.onesided - before.onesided;
+#define X(name, help) name += now.name - before.name;
+        CHANNEL_COUNTERS(X)
+#undef X
+    }
+};
+
+void fill_counts(Measured& to, const Counted& counted, double operations) {
+    to.reads = double(counted.rdma_reads) / operations;
+    to.sends = double(counted.rdma_sends) / operations;
+    to.receives = double(counted.rdma_receives) / operations;
+    to.atomics = double(counted.rdma_atomics) / operations;
+    to.doorbells = double(counted.rdma_doorbells) / operations;
+    constexpr uint64_t atomic_bytes = 8;
+    const uint64_t stream = counted.link_bytes_sent + counted.link_bytes_received;
+    const uint64_t messages = counted.rdma_send_bytes + counted.rdma_receive_bytes;
+    const uint64_t one_sided = counted.rdma_read_bytes + counted.rdma_atomics * atomic_bytes;
+    to.wire_bytes = double(std::max(stream, messages) + one_sided) / operations;
+}
+
+// The counts expected from a device: of both ends, if the node uses the same device. Each SEND and atomic is a packet
+// and a reply; so is each READ that fits one packet.
+void expect_counts(Measured& to, bool both_ends) {
+    to.expected_sends = *to.sends + (both_ends ? *to.receives : 0);
+    to.expected_packets = (*to.sends + *to.receives + *to.reads + *to.atomics) * (both_ends ? 2 : 1);
+}
+
+class Crew {
+  public:
+    Crew(const Sweep& sweep, const TestedNode& node, const NodePlace& place, const Point& point, uint32_t number,
+         const std::atomic<bool>& stop)
+        : sweep_(sweep),
+          node_(node),
+          point_(point),
+          stop_(stop),
+          reach_(place, sweep.spin),
+          distribution_(sweep.keys, sweep.zipf),
+          values_(sweep.value_bytes, sweep.value_bytes, /* verified= */ true),
+          meeting_(point.clients + 1) {
+        if (by_pointer(point.transport)) table_ = own_table();
+        char prefix[64];
+        std::snprintf(prefix, sizeof prefix, "%04x%u%u%03u%03u:", unsigned(this_run()), unsigned(point.transport),
+                      unsigned(point.workload), point.clients, number);
+        const TransportClient::Dependencies deps{sweep, distribution_, values_, stop_, given_up_, table_.get(), prefix,
+                                                   reads_one_sided(point.transport)};
+        for (uint32_t i = 0; i < point.clients; i++)
+            clients_.push_back(std::make_unique<TransportClient>(
+                deps, link_config(point),
+                [this](fabric::BufferPool& landing) { return maker(reach_, landing); },
+                mix(sweep.seed) + mix(uint64_t(number) << 32 | i)));
+        cpu_s_.resize(point.clients);
+        counted_.resize(point.clients);
+    }
+
+    std::optional<Trial> run(uint32_t number);
+
+  private:
+    void work(uint32_t i);
+    uint64_t share(uint64_t whole, uint32_t i) const {
+        return whole * (i + 1) / point_.clients - whole * i / point_.clients;
+    }
+    void meet();
+    void fill(Measured& to, double elapsed_s, const std::optional<DeviceCounters>& device) const;
+    std::optional<double> node_cpu_s() const {
+        if (!node_.pid.has_value()) return {};
+        return process_cpu_s(*node_.pid);
+    }
+
+    const Sweep& sweep_;
+    const TestedNode& node_;
+    const Point point_;
+    const std::atomic<bool>& stop_;
+    std::atomic<bool> given_up_{false};  // a client failed
+    Reach reach_;
+    Distribution distribution_;
+    Values values_;
+    std::unique_ptr<proxy::PointerTable> table_;
+    std::vector<std::unique_ptr<TransportClient>> clients_;
+    std::barrier<> meeting_;  // of the clients and run()
+    std::mutex lock_;
+    std::exception_ptr failure_;
+    std::vector<double> cpu_s_;      // of each client, while measured
+    std::vector<Counted> counted_;   // of each client, while measured
+};
+
+// A failed client still arrives at every barrier, so that the others do not block.
+void Crew::work(uint32_t i) {
+    auto tried = [&](auto&& step) {
+        if (stop_.load() || given_up_.load()) return;
+        try {
+            step();
+        } catch (const std::exception&) {
+            std::lock_guard hold(lock_);
+            if (failure_ == nullptr) failure_ = std::current_exception();
+            given_up_.store(true);
+        }
+    };
+    TransportClient& client = *clients_[i];
+    tried([&] {
+        client.connect();
+        const uint64_t first = sweep_.keys * i / point_.clients;
+        client.prefill(first, first + share(sweep_.keys, i));
+    });
+    meeting_.arrive_and_wait();
+    tried([&] { client.run(share(sweep_.warmup, i), point_.workload, /* measured= */ false); });
+    meeting_.arrive_and_wait();
+    meeting_.arrive_and_wait();
+    const Counted before = Counted::of(client.counters());
+    const double cpu_before_s = thread_cpu_s();
+    tried([&] { client.run(share(sweep_.operations, i), point_.workload, /* measured= */ true); });
+    cpu_s_[i] = thread_cpu_s() - cpu_before_s;
+    counted_[i].add(Counted::of(client.counters()), before);
+    meeting_.arrive_and_wait();
+    tried([&] { client.disconnect(); });
+}
+
+std::optional<Trial> Crew::run(uint32_t number) {
+    std::vector<std::thread> threads;
+    for (uint32_t i = 0; i < point_.clients; i++) threads.emplace_back([this, i] { work(i); });
+    meeting_.arrive_and_wait();  // keys are stored
+    meeting_.arrive_and_wait();  // warmed up
+    Trial trial;
+    trial.point = point_;
+    trial.number = number;
+    std::optional<double> node_before_s, node_after_s;
+    const auto device_before = device_counters();
+    try {
+        node_before_s = node_cpu_s();
+    } catch (...) {
+        failure_ = std::current_exception();
+        given_up_.store(true);
+    }
+    const uint64_t begin_ns = boottime_ns();
+    meeting_.arrive_and_wait();  // start
+    meeting_.arrive_and_wait();  // end
+    const double elapsed_s = double(boottime_ns() - begin_ns) * 1e-9;
+    const auto device_after = device_counters();
+    for (std::thread& thread : threads) thread.join();
+    if (failure_ == nullptr && !stop_.load()) node_after_s = node_cpu_s();
+    if (failure_ != nullptr) std::rethrow_exception(failure_);
+    if (stop_.load()) return {};
+    std::optional<DeviceCounters> device;
+    if (device_before.has_value() && device_after.has_value() && reach_.via() == Via::verbs)
+        device = *device_after - *device_before;
+    fill(trial.measured, elapsed_s, device);
+    if (node_before_s.has_value())
+        trial.measured.node_cpu_us_per_op = (*node_after_s - *node_before_s) * 1e6 / double(sweep_.operations);
+    for (const auto& client : clients_)
+        if (trial.first_error.empty()) trial.first_error = client->first_error();
+    return trial;
+}
+
+void Crew::fill(Measured& to, double elapsed_s, const std::optional<DeviceCounters>& device) const {
+    Histogram latency;
+    TransportParts parts;
+    Counted counted;
+    uint64_t errors = 0, gets = 0;
+    double cpu_s = 0;
+    for (size_t i = 0; i < clients_.size(); i++) {
+        const TransportClient& client = *clients_[i];
+        latency.merge(client.latency());
+        errors += client.errors();
+        gets += client.gets();
+        cpu_s += cpu_s_[i];
+        counted.add(counted_[i], Counted());
+        parts.begin_ns += client.parts().begin_ns;
+        parts.post_ns += client.parts().post_ns;
+        parts.wait_ns += client.parts().wait_ns;
+        parts.finish_ns += client.parts().finish_ns;
+    }
+    const double operations = double(latency.count());
+    auto us = [&](double ns) { return ns / 1e3; };
+    to.ops_per_s = operations / elapsed_s;
+    to.mean_us = us(latency.mean());
+    to.p50_us = us(double(latency.quantile(0.5)));
+    to.p95_us = us(double(latency.quantile(0.95)));
+    to.p99_us = us(double(latency.quantile(0.99)));
+    to.p999_us = us(double(latency.quantile(0.999)));
+    to.errors = double(errors);
+    to.client_cpu_us_per_op = cpu_s * 1e6 / operations;
+    to.onesided_share = gets == 0 ? 0 : double(counted.onesided) / double(gets);
+    fill_counts(to, counted, operations);
+    if (device.has_value()) {
+        to.device_sends = double(device->sends) / operations;
+        to.device_packets = double(device->packets) / operations;
+        expect_counts(to, node_.here);
+    }
+    if (!sweep_.profile) return;
+    to.begin_us = us(double(parts.begin_ns)) / operations;
+    to.post_us = us(double(parts.post_ns)) / operations;
+    to.wait_us = us(double(parts.wait_ns)) / operations;
+    to.finish_us = us(double(parts.finish_ns)) / operations;
+}
+
+}  // namespace
+
+const std::vector<Metric>& metrics() {
+    using M = Measured;
+    static const std::vector<Metric> all = {
+        {"ops_per_s", &M::ops_per_s},
+        {"mean_us", &M::mean_us},
+        {"p50_us", &M::p50_us},
+        {"p95_us", &M::p95_us},
+        {"p99_us", &M::p99_us},
+        {"p999_us", &M::p999_us},
+        {"errors", &M::errors},
+        {"node_cpu_us_per_op", &M::node_cpu_us_per_op},
+        {"client_cpu_us_per_op", &M::client_cpu_us_per_op},
+        {"onesided_share", &M::onesided_share},
+        {"reads_per_op", &M::reads},
+        {"sends_per_op", &M::sends},
+        {"receives_per_op", &M::receives},
+        {"atomics_per_op", &M::atomics},
+        {"doorbells_per_op", &M::doorbells},
+        {"wire_bytes_per_op", &M::wire_bytes},
+        {"device_sends_per_op", &M::device_sends},
+        {"expected_sends_per_op", &M::expected_sends},
+        {"device_packets_per_op", &M::device_packets},
+        {"expected_packets_per_op", &M::expected_packets},
+        {"begin_us", &M::begin_us},
+        {"post_us", &M::post_us},
+        {"wait_us", &M::wait_us},
+        {"finish_us", &M::finish_us},
+    };
+    return all;
+}
+
+std::optional<NodePlace> place_for(Transport transport, const TestedNode& node, std::string& why) {
+    auto find = [&](Via via) -> const NodePlace* {
+        for (const NodePlace& place : node.places)
+            if (place.via == via) return &place;
+        return nullptr;
+    };
+    const NodePlace* tcp = find(Via::tcp);
+    const NodePlace* rdma = find(Via::verbs);
+    if (transport == Transport::tcp) {
+        why = "the node has no address for tcp";
+        return tcp == nullptr ? std::optional<NodePlace>() : *tcp;
+    }
+    const NodePlace* other = rdma != nullptr ? rdma : find(Via::shm);
+    why = "over tcp only tcp is possible";
+    if (other == nullptr) return {};
+    if (transport == Transport::atomic && other->via == Via::shm) {
+        why = "over shm there are no atomics";
+        return {};
+    }
+    return *other;
+}
+
+std::optional<Trial> run_trial(const Sweep& sweep, const TestedNode& node, const Point& point, uint32_t number,
+                               const std::atomic<bool>& stop) {
+    std::string why;
+    const std::optional<NodePlace> place = place_for(point.transport, node, why);
+    if (!place.has_value()) throw std::runtime_error(why);
+    Crew crew(sweep, node, *place, point, number, stop);
+    return crew.run(number);
+}
+
+}  // namespace farcached::bench
