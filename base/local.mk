@@ -3,7 +3,6 @@
 noinst_LIBRARIES += base/libbase.a
 
 base_libbase_a_SOURCES = \
-	base/access_tracking.h \
 	base/add_below.h \
 	base/adjustable.h \
 	base/boottime.cc \
@@ -20,7 +19,6 @@ base_libbase_a_SOURCES = \
 	base/limits.h \
 	base/loaded_library.cc \
 	base/loaded_library.h \
-	base/log_words.h \
 	base/mapping.cc \
 	base/mapping.h \
 	base/metrics_text.cc \
@@ -33,16 +31,16 @@ base_libbase_a_SOURCES = \
 	base/out_buffer.h \
 	base/out_pieces.cc \
 	base/out_pieces.h \
-	base/prefetch.h \
 	base/pause.h \
 	base/peer_address.h \
 	base/placement_words.h \
+	base/policy_kind.h \
 	base/populate.cc \
 	base/populate.h \
-	base/policy_kind.h \
+	base/prefetch.h \
 	base/random_word.cc \
 	base/random_word.h \
 	base/recorder.cc \
 	base/recorder.h \
 	base/renamed_stats.h \
-	base/socket_backend.h
+	conf/socket_backend.h

@@ -12,8 +12,8 @@
 #include <string_view>
 #include <type_traits>
 
-#include "base/log_words.h"
 #include "conf/host_names.h"
+#include "conf/log_words.h"
 #include "conf/nodes.h"
 #include "conf/option.h"
 

@@ -3,6 +3,7 @@
 noinst_LIBRARIES += conf/libconf.a
 
 conf_libconf_a_SOURCES = \
+	conf/access_tracking.h \
 	conf/check_settings.cc \
 	conf/check_settings.h \
 	conf/command_line.cc \
@@ -26,6 +27,7 @@ conf_libconf_a_SOURCES = \
 	conf/license.cc \
 	conf/listen_address.cc \
 	conf/listen_address.h \
+	conf/log_words.h \
 	conf/memcached_conf.cc \
 	conf/memcached_conf.h \
 	conf/node_option_table.cc \
@@ -47,6 +49,7 @@ conf_libconf_a_SOURCES = \
 	conf/settings.h \
 	conf/settings_stats.cc \
 	conf/settings_stats.h \
+	conf/socket_backend.h \
 	conf/units.cc \
 	conf/units.h \
 	conf/version.h

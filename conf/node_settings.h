@@ -6,8 +6,8 @@
 #include <cstdint>
 #include <string>
 
-#include "base/access_tracking.h"
 #include "base/policy_kind.h"
+#include "conf/access_tracking.h"
 
 namespace farcached::conf {
 

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "base/access_tracking.h"
 #include "base/placement_words.h"
+#include "conf/access_tracking.h"
 
 namespace farcached::conf {
 

@@ -11,10 +11,10 @@
 #include <string>
 #include <string_view>
 
-#include "base/log_words.h"
-#include "base/socket_backend.h"
+#include "conf/log_words.h"
 #include "conf/node_settings.h"
 #include "conf/proxy_settings.h"
+#include "conf/socket_backend.h"
 
 namespace farcached::conf {
 

@@ -19,7 +19,7 @@
 #include <string>
 #include <string_view>
 
-#include "base/log_words.h"
+#include "conf/log_words.h"
 #include "process/log_line.h"
 
 namespace farcached::process {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A log line in each of its formats (base/log_words.h). Pure; any thread.
+// A log line in each of its formats (conf/log_words.h). Pure; any thread.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "base/log_words.h"
+#include "conf/log_words.h"
 
 namespace farcached::process {
 

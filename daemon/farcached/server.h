@@ -21,8 +21,8 @@
 #include <thread>
 #include <vector>
 
-#include "base/socket_backend.h"
 #include "conf/exit_status.h"
+#include "conf/socket_backend.h"
 #include "daemon/engine/session_memory.h"
 #include "daemon/session/listen.h"
 #include "daemon/session/worker.h"
