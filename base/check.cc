@@ -3,8 +3,6 @@
 
 #include <atomic>
 
-#include "base/failed_check.h"
-
 namespace farcached {
 
 namespace {

@@ -5,14 +5,12 @@ noinst_LIBRARIES += base/libbase.a
 base_libbase_a_SOURCES = \
 	base/add_below.h \
 	base/adjustable.h \
-	base/boottime.cc \
 	base/boottime.h \
 	base/borrowed_bytes.h \
 	base/broken.h \
 	base/check.cc \
 	base/check.h \
 	base/counters.h \
-	base/failed_check.h \
 	base/function_ref.h \
 	base/hash.cc \
 	base/hash.h \
@@ -29,16 +27,10 @@ base_libbase_a_SOURCES = \
 	base/node_clock.h \
 	base/out_buffer.cc \
 	base/out_buffer.h \
-	base/out_pieces.cc \
-	base/out_pieces.h \
-	base/pause.h \
 	base/peer_address.h \
 	base/placement_words.h \
 	base/policy_kind.h \
-	base/populate.cc \
-	base/populate.h \
 	base/prefetch.h \
-	base/random_word.cc \
 	base/random_word.h \
 	base/recorder.cc \
 	base/recorder.h \

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdint>
 #include <string>
 #include <system_error>
 
@@ -70,6 +71,13 @@ int Mapping::open_read_only() const {
 Mapping::~Mapping() {
     munmap(data_, bytes_);
     if (fd_ >= 0) close(fd_);
+}
+
+bool populate(void* at, size_t bytes) {
+    static const uintptr_t page = uintptr_t(sysconf(_SC_PAGESIZE));
+    const uintptr_t begin = reinterpret_cast<uintptr_t>(at) / page * page;
+    const uintptr_t end = (reinterpret_cast<uintptr_t>(at) + bytes + page - 1) / page * page;
+    return madvise(reinterpret_cast<void*>(begin), end - begin, MADV_POPULATE_WRITE) == 0 || errno == EINVAL;
 }
 
 }  // namespace farcached

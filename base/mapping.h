@@ -34,4 +34,8 @@ class Mapping {
     int fd_ = -1;
 };
 
+// Populates all pages of these bytes. False: the system has no memory for them, and a write there would be a SIGBUS. A
+// kernel older than Linux 5.14 cannot report that: true.
+bool populate(void* at, size_t bytes);
+
 }  // namespace farcached

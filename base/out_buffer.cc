@@ -1,10 +1,44 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "base/out_buffer.h"
 
+#include <algorithm>
 #include <charconv>
 #include <new>
 
 namespace farcached {
+
+size_t describe_parts(std::string_view own, size_t start, std::span<const OutPiece> pieces, std::span<iovec> parts) {
+    size_t count = 0;
+    const auto add = [&](std::string_view bytes) {
+        if (bytes.empty()) return true;
+        if (count == parts.size()) return false;
+        parts[count++] = {const_cast<char*>(bytes.data()), bytes.size()};
+        return true;
+    };
+    for (const OutPiece& piece : pieces) {
+        if (!add(own.substr(start, piece.at - start)) || !add(piece.bytes.bytes())) return count;
+        start = piece.at;
+    }
+    add(own.substr(start));
+    return count;
+}
+
+size_t take_front(std::vector<OutPiece>& pieces, size_t start, size_t taken) {
+    size_t gone = 0;
+    for (OutPiece& piece : pieces) {
+        const size_t own = std::min(taken, piece.at - start);
+        start += own;
+        taken -= own;
+        if (start < piece.at) break;
+        const size_t borrowed = std::min(taken, piece.bytes.size());
+        piece.bytes.remove_prefix(borrowed);
+        taken -= borrowed;
+        if (piece.bytes.size() != 0) break;
+        gone++;
+    }
+    pieces.erase(pieces.begin(), pieces.begin() + ptrdiff_t(gone));
+    return start + taken;
+}
 
 void OutBuffer::grow(size_t n) {
     size_t capacity = capacity_ == 0 ? 4096 : capacity_;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // OutBuffer: the bytes of one tick's replies to one client, so that one system call sends them. It has own bytes, and large
-// values between them that are sent from their place (base/out_pieces.h).
+// values between them that are sent from their place.
 //
 // Owner: a worker; protocol engines borrow it for the duration of a call.
 // I1  size() own bytes from data(), and pieces() between them, will be sent; reserved bytes without a commit will not.
@@ -8,18 +8,42 @@
 // Pointers from reserve() are valid until the next reserve().
 #pragma once
 
+#include <sys/uio.h>
+
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
+#include <span>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include "base/borrowed_bytes.h"
 #include "base/check.h"
-#include "base/out_pieces.h"
 
 namespace farcached {
+
+// The bytes of one send: own bytes, and borrowed pieces between them.
+//
+//   own bytes      0 .......... at ............. size
+//   sent as        [own bytes] [piece] [own bytes]
+
+// Sent before the own byte `at`. Pieces are in the order of `at`.
+struct OutPiece {
+    size_t at;
+    BorrowedBytes bytes;
+};
+
+// The most parts of one send; the next send takes the rest.
+constexpr size_t out_parts_max = 192;
+
+// Describes the unsent bytes, from own byte `start` on, for writev(). Returns the number of filled `parts`: all, if more
+// bytes remain.
+size_t describe_parts(std::string_view own, size_t start, std::span<const OutPiece> pieces, std::span<iovec> parts);
+
+// The first `taken` of these bytes were sent: shortens pieces, and ends those sent whole. Returns the new `start`.
+size_t take_front(std::vector<OutPiece>& pieces, size_t start, size_t taken);
 
 class OutBuffer {
   public:

@@ -10,18 +10,13 @@
 #include <string_view>
 #include <vector>
 
+#include "bench/command.h"
 #include "bench/compare/compare.h"
-#include "bench/exit_status.h"
 #include "bench/floor.h"
-#include "bench/hitratio/hitratio.h"
 #include "bench/hitratio/hitratio_options.h"
-#include "bench/interrupts.h"
 #include "bench/load/load.h"
 #include "bench/load/options.h"
-#include "bench/load/report.h"
-#include "bench/reports/reports.h"
 #include "bench/reports/reports_options.h"
-#include "bench/transport/transport.h"
 #include "bench/transport/transport_options.h"
 #include "conf/completion.h"
 

@@ -19,9 +19,7 @@
 #include <thread>
 #include <vector>
 
-#include "bench/exit_status.h"
-#include "bench/interrupts.h"
-#include "bench/text_file.h"
+#include "bench/command.h"
 #include "fabric/descriptor.h"
 
 namespace farcached::bench {

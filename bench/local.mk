@@ -5,11 +5,11 @@ noinst_LIBRARIES += bench/libbench.a
 bench_libbench_a_SOURCES = \
 	bench/chart.cc \
 	bench/chart.h \
+	bench/command.h \
 	bench/compare/compare.cc \
 	bench/compare/compare.h \
 	bench/distribution.cc \
 	bench/distribution.h \
-	bench/exit_status.h \
 	bench/floor.cc \
 	bench/floor.h \
 	bench/form.h \
@@ -17,13 +17,10 @@ bench_libbench_a_SOURCES = \
 	bench/hitratio/clients.cc \
 	bench/hitratio/clients.h \
 	bench/hitratio/hitratio.cc \
-	bench/hitratio/hitratio.h \
 	bench/hitratio/hitratio_options.cc \
 	bench/hitratio/hitratio_options.h \
 	bench/hitratio/hitratio_report.cc \
 	bench/hitratio/hitratio_report.h \
-	bench/hitratio/latency.cc \
-	bench/hitratio/latency.h \
 	bench/hitratio/paper.h \
 	bench/hitratio/policies.cc \
 	bench/hitratio/policies.h \
@@ -31,7 +28,6 @@ bench_libbench_a_SOURCES = \
 	bench/hitratio/sim.h \
 	bench/hitratio/workload.cc \
 	bench/hitratio/workload.h \
-	bench/interrupts.h \
 	bench/load/batch.cc \
 	bench/load/batch.h \
 	bench/load/connection.cc \
@@ -43,38 +39,25 @@ bench_libbench_a_SOURCES = \
 	bench/load/options.cc \
 	bench/load/options.h \
 	bench/load/report.cc \
-	bench/load/report.h \
 	bench/load/schedule.h \
 	bench/load/server_stats.cc \
 	bench/load/server_stats.h \
-	bench/load/stats_line.cc \
-	bench/load/stats_line.h \
 	bench/load/wire.cc \
 	bench/load/wire.h \
 	bench/load/worker.cc \
 	bench/load/worker.h \
 	bench/option_text.h \
-	bench/random.h \
 	bench/reports/reports.cc \
-	bench/reports/reports.h \
 	bench/reports/reports_client.cc \
 	bench/reports/reports_client.h \
 	bench/reports/reports_options.cc \
 	bench/reports/reports_options.h \
 	bench/reports/result.cc \
 	bench/reports/result.h \
-	bench/text_file.h \
-	bench/transport/check_cost.cc \
-	bench/transport/check_cost.h \
-	bench/transport/device_counters.cc \
-	bench/transport/device_counters.h \
 	bench/transport/node_process.cc \
 	bench/transport/node_process.h \
 	bench/transport/paper.h \
-	bench/transport/reach.cc \
-	bench/transport/reach.h \
 	bench/transport/transport.cc \
-	bench/transport/transport.h \
 	bench/transport/transport_client.cc \
 	bench/transport/transport_client.h \
 	bench/transport/transport_options.cc \

@@ -6,7 +6,7 @@
 
 #include "base/check.h"
 #include "base/hash.h"
-#include "bench/random.h"
+#include "bench/distribution.h"
 
 namespace farcached::bench {
 

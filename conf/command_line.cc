@@ -13,10 +13,8 @@
 #include "conf/check_settings.h"
 #include "conf/completion.h"
 #include "conf/config_file.h"
-#include "conf/config_text.h"
 #include "conf/help.h"
 #include "conf/kinds.h"
-#include "conf/memcached_conf.h"
 #include "conf/nodes.h"
 #include "conf/option.h"
 

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "conf/config_text.h"
+#include "conf/help.h"
 
 #include <algorithm>
 #include <cstdlib>
 #include <string_view>
 #include <vector>
 
-#include "conf/help.h"
 #include "conf/kinds.h"
 #include "conf/nodes.h"
 

@@ -21,4 +21,15 @@ std::vector<const Option*> rows_of(Section section, std::span<const Option> tabl
 std::string roff(std::string_view text);
 std::string options_man(std::span<const Option> table);  // roff: .SS and .TP, to be placed under OPTIONS
 
+// Generates texts about the file of --config from an option table: the resulting settings, the annotated sample, and the keys
+// for farcached.toml(5).
+// A file that yields these settings when read. Unset keys are comments.
+std::string config_text(std::span<const Option> table, const Program& program, const Settings& settings);
+
+// Every key with its help and default, and a sample node if the program has nodes.
+std::string config_sample(std::span<const Option> table, const Program& program);
+
+// roff: .SS and .TP, to be placed under KEYS.
+std::string config_man(std::span<const Option> table);
+
 }  // namespace farcached::conf

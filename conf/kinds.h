@@ -12,7 +12,7 @@
 #include <string_view>
 #include <type_traits>
 
-#include "conf/host_names.h"
+#include "conf/listen_address.h"
 #include "conf/log_words.h"
 #include "conf/nodes.h"
 #include "conf/option.h"

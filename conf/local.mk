@@ -13,34 +13,25 @@ conf_libconf_a_SOURCES = \
 	conf/config_file.cc \
 	conf/config_file.h \
 	conf/config_text.cc \
-	conf/config_text.h \
-	conf/cpu_list.cc \
-	conf/cpu_list.h \
 	conf/exit_status.h \
 	conf/help.cc \
 	conf/help.h \
-	conf/host_names.cc \
-	conf/host_names.h \
 	conf/kinds.cc \
 	conf/kinds.h \
 	conf/kinds_single.cc \
-	conf/license.cc \
 	conf/listen_address.cc \
 	conf/listen_address.h \
 	conf/log_words.h \
-	conf/memcached_conf.cc \
-	conf/memcached_conf.h \
 	conf/node_option_table.cc \
-	conf/node_option_table.h \
 	conf/node_settings.h \
 	conf/nodes.cc \
 	conf/nodes.h \
 	conf/option.cc \
 	conf/option.h \
 	conf/option_table.cc \
+	conf/option_tables.h \
 	conf/program.h \
 	conf/proxy_option_table.cc \
-	conf/proxy_option_table.h \
 	conf/proxy_settings.h \
 	conf/reload.cc \
 	conf/reload.h \

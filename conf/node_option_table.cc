@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "conf/node_option_table.h"
+#include "conf/option_tables.h"
 
 #include "base/limits.h"
 #include "conf/check_settings.h"

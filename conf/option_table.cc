@@ -3,9 +3,9 @@
 #include <array>
 
 #include "base/check.h"
-#include "conf/cpu_list.h"
 #include "conf/kinds.h"
 #include "conf/option.h"
+#include "conf/units.h"
 
 namespace farcached::conf {
 

@@ -47,7 +47,7 @@ struct SessionSettings {
     uint32_t idle_timeout_s = 0;      // 0: none
     uint64_t buffer_bytes_max = 0;    // of all clients together; 0: derived from the memory limit
     SocketBackend io = SocketBackend::libevent;
-    std::string worker_cpus;          // conf/cpu_list.h; empty: any
+    std::string worker_cpus;          // conf/units.h; empty: any
 };
 
 struct ProcessSettings {

@@ -5,7 +5,7 @@
 
 #include "base/check.h"
 #include "conf/option.h"
-#include "conf/proxy_option_table.h"
+#include "conf/option_tables.h"
 
 namespace farcached::conf {
 

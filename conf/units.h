@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace farcached::conf {
 
@@ -28,5 +29,13 @@ Measured measure(int64_t number, std::string_view word, Unit unit);
 
 // The shortest text with a unit: 65536 kilobytes are "64MB". Numbers up to zero, and numbers without a unit: digits alone.
 std::string with_unit(int64_t number, Unit unit);
+
+// Parses a list of CPUs in the syntax of taskset(1): "0-3,8".
+constexpr uint32_t cpu_number_max = 1023;  // limit of cpu_set_t
+
+// In list order, duplicates included; empty if the list is empty or malformed.
+std::vector<uint32_t> cpus_of(std::string_view list);
+
+inline bool is_cpu_list(std::string_view list) { return !cpus_of(list).empty(); }
 
 }  // namespace farcached::conf

@@ -21,8 +21,6 @@ daemon_libdaemon_a_SOURCES = \
 	daemon/engine/meta_engine.h \
 	daemon/engine/meta_get.cc \
 	daemon/engine/peer.h \
-	daemon/engine/pending_set.cc \
-	daemon/engine/pending_set.h \
 	daemon/engine/reply_queue.cc \
 	daemon/engine/reply_queue.h \
 	daemon/engine/router.cc \
@@ -51,8 +49,6 @@ daemon_libdaemon_a_SOURCES = \
 	daemon/farcached/tune.h \
 	daemon/remote/host_addresses.cc \
 	daemon/remote/host_addresses.h \
-	daemon/remote/host_lookups.cc \
-	daemon/remote/host_lookups.h \
 	daemon/remote/nodes.cc \
 	daemon/remote/nodes.h \
 	daemon/session/event_io.cc \
@@ -82,8 +78,6 @@ daemon_libdaemon_a_SOURCES = \
 	daemon/stats/node_numbers.h \
 	daemon/stats/nodes_view.h \
 	daemon/stats/own_stats.h \
-	daemon/stats/pointer_survey.cc \
-	daemon/stats/pointer_survey.h \
 	daemon/stats/proxy_events.cc \
 	daemon/stats/proxy_events.h \
 	daemon/stats/server_view.h \
@@ -99,9 +93,7 @@ daemon_libdaemon_a_SOURCES = \
 	daemon/stats/stats_sample.cc \
 	daemon/stats/stats_sample.h \
 	daemon/stats/stats_settings.h \
-	daemon/stats/stats_words.h \
 	daemon/stats/status_json.cc \
-	daemon/stats/status_json.h \
 	daemon/stats/status_page.h \
 	daemon/stats/watch.h \
 	daemon/stats/watch_hub.cc \
@@ -134,8 +126,6 @@ bin_PROGRAMS += farnode
 farnode_SOURCES = \
 	daemon/farnode/admin.cc \
 	daemon/farnode/admin.h \
-	daemon/farnode/http.cc \
-	daemon/farnode/http.h \
 	daemon/farnode/listen.cc \
 	daemon/farnode/listen.h \
 	daemon/farnode/loop.cc \

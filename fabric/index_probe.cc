@@ -5,7 +5,7 @@
 #include <cstring>
 
 #include "base/check.h"
-#include "fabric/region_shape.h"
+#include "fabric/region_view.h"
 
 namespace farcached::fabric {
 

@@ -19,8 +19,6 @@ fabric_libfabric_a_SOURCES = \
 	fabric/local_read.h \
 	fabric/mapped_region.cc \
 	fabric/mapped_region.h \
-	fabric/name_lookup.cc \
-	fabric/name_lookup.h \
 	fabric/owner.cc \
 	fabric/owner.h \
 	fabric/pointer_read.cc \
@@ -29,8 +27,7 @@ fabric_libfabric_a_SOURCES = \
 	fabric/rdma_library.h \
 	fabric/region.cc \
 	fabric/region.h \
-	fabric/region_shape.cc \
-	fabric/region_shape.h \
+	fabric/region_view.cc \
 	fabric/region_view.h \
 	fabric/remote_ptr.h \
 	fabric/shm_channel.cc \

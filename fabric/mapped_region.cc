@@ -8,7 +8,7 @@
 #include <cerrno>
 #include <cstring>
 
-#include "fabric/region_shape.h"
+#include "fabric/region_view.h"
 
 namespace farcached::fabric {
 

@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include "base/check.h"
-#include "protocol/item_check.h"
+#include "protocol/layout_hash.h"
 
 namespace farcached::fabric {
 

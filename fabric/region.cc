@@ -6,7 +6,7 @@
 #include <new>
 #include <system_error>
 
-#include "base/populate.h"
+#include "base/mapping.h"
 
 namespace farcached::fabric {
 

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string_view>
 
 #include "protocol/layout.h"
 
@@ -34,5 +35,13 @@ struct RegionView {
     const char* descriptors = nullptr;
     uint32_t descriptor_bytes = 0;
 };
+
+// Checks the fields of a node's region before use (S10). Pure: both functions take private copies, since another process
+// may change the region.
+// The error in the header of a region of that many bytes; empty: none.
+std::string_view header_wrong(const layout::RegionHeader& header, uint64_t region_bytes);
+
+// A partition's part of the index; false: it does not lie within a region of that many bytes.
+bool index_shape(const layout::PartitionEntry& entry, uint64_t region_bytes, IndexShape& shape);
 
 }  // namespace farcached::fabric

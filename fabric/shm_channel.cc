@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "base/check.h"
-#include "base/pause.h"
+#include "base/prefetch.h"
 #include "fabric/shm_greeting.h"
 #include "fabric/shm_internal.h"
 #include "protocol/layout_hash.h"

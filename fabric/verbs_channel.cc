@@ -13,7 +13,7 @@
 #include <utility>
 
 #include "base/check.h"
-#include "base/pause.h"
+#include "base/prefetch.h"
 #include "fabric/verbs_internal.h"
 
 namespace farcached::fabric {

@@ -6,7 +6,7 @@
 
 #include "base/broken.h"
 #include "base/check.h"
-#include "base/populate.h"
+#include "base/mapping.h"
 #include "protocol/words.h"
 
 namespace farcached::node {

@@ -8,7 +8,7 @@
 
 #include "base/check.h"
 #include "base/hash.h"
-#include "base/populate.h"
+#include "base/mapping.h"
 #include "protocol/words.h"
 
 namespace farcached::node {

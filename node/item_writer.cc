@@ -9,7 +9,7 @@
 #include "base/check.h"
 #include "base/hash.h"
 #include "node/lease_terms.h"
-#include "protocol/item_check.h"
+#include "protocol/layout_hash.h"
 #include "protocol/words.h"
 
 namespace farcached::node {

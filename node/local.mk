@@ -48,7 +48,6 @@ node_libnode_a_SOURCES = \
 	node/node_stats.h \
 	node/numa.cc \
 	node/numa.h \
-	node/oustable.h \
 	node/partition.cc \
 	node/partition.h \
 	node/peer_budget.cc \

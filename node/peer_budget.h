@@ -22,9 +22,20 @@
 #include <list>
 #include <mutex>
 
-#include "node/oustable.h"
+#include "node/service_counters.h"
 
 namespace farcached::node {
+
+// Oustable: a connection that can be ended so that others get its seat or its bytes (node/seats.h, node/peer_budget.h).
+class Oustable {
+  public:
+    // Any thread, under the caller's lock: notes the reason and wakes the thread that owns the connection. That thread ends the
+    // connection. The first reason counts.
+    virtual void oust(ServiceEnd why) = 0;
+
+  protected:
+    ~Oustable() = default;
+};
 
 // For a node with that much memory. Values of the largest size always fit, at least one at a time.
 uint64_t peer_budget_bytes(uint64_t memory_bytes, uint64_t item_bytes_max);

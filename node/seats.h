@@ -39,7 +39,7 @@
 #include <string>
 
 #include "base/node_clock.h"
-#include "node/oustable.h"
+#include "node/peer_budget.h"
 
 namespace farcached::node {
 

@@ -48,7 +48,6 @@
 #include "node/flush_schedule.h"
 #include "node/node.h"
 #include "node/node_stats.h"
-#include "node/oustable.h"
 #include "node/peer_budget.h"
 #include "node/report_quota.h"
 #include "node/seats.h"

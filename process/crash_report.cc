@@ -19,7 +19,7 @@
 
 #include "base/boottime.h"
 #include "base/broken.h"
-#include "base/failed_check.h"
+#include "base/check.h"
 #include "base/peer_address.h"
 #include "base/recorder.h"
 #include "process/log.h"

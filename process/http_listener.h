@@ -12,7 +12,7 @@
 // H5  Incomplete requests do not keep other clients out. When all connections are in use, the older half of those
 //     without a complete request for 50 ms ends. Before that, the loop reads from each connection once, since it
 //     accepts few per iteration. If none can end, new connections wait in the kernel's queue.
-// H6  A request whose Host header names another host is refused (process/http_host.h).
+// H6  A request whose Host header names another host is refused.
 // H7  Without memory for a request, its answer is 503.
 //
 // Owner: main, for listen(), start() and stop(), from one thread. All else runs in the listener's thread.
@@ -26,6 +26,7 @@
 #include <list>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -35,6 +36,19 @@
 
 #include "conf/exit_status.h"
 #include "conf/settings.h"
+
+// Checks an HTTP request's Host header against DNS rebinding. The owner of a foreign name can point it to this host.
+// Pages of that name must not read the answers; browsers send the name. Pure functions, except own_host_names().
+// Owner: none; any thread.
+namespace farcached::process {
+
+// "localhost", the kernel's name of this host, the host of --http if it is a name, and the names of --http-names.
+std::vector<std::string> own_host_names(const std::string& http_host, std::string_view http_names);
+
+// Is `host` ("name", "name:80", "192.0.2.1", "[::1]:80") an IP address or one of the names?
+bool is_own_host(std::string_view host, std::span<const std::string> names);
+
+}  // namespace farcached::process
 
 struct bufferevent;
 struct evconnlistener;

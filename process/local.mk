@@ -11,17 +11,12 @@ process_libprocess_a_SOURCES = \
 	process/crash_report.h \
 	process/fatal.cc \
 	process/fatal.h \
-	process/heartbeat.h \
-	process/http_host.cc \
-	process/http_host.h \
 	process/http_listener.cc \
 	process/http_listener.h \
 	process/json_text.cc \
 	process/json_text.h \
 	process/log.cc \
 	process/log.h \
-	process/log_line.cc \
-	process/log_line.h \
 	process/node_time.cc \
 	process/node_time.h \
 	process/passed_sockets.cc \

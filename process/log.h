@@ -14,15 +14,30 @@
 
 #include <chrono>
 #include <cstdint>
+#include <initializer_list>
 #include <mutex>
 #include <new>
 #include <string>
 #include <string_view>
 
 #include "conf/log_words.h"
-#include "process/log_line.h"
 
 namespace farcached::process {
+
+// A log line in each of its formats (conf/log_words.h). Pure; any thread.
+// A searchable attribute of a line: {"node", "a"}. Borrowed until the call returns.
+struct LogField {
+    std::string_view name, value;
+};
+using LogFields = std::initializer_list<LogField>;
+
+struct LogMoment {
+    int64_t seconds = 0;  // since 1970
+    uint32_t ms = 0;
+};
+
+// sentence: one line without a line end; so is the result. Any sentence and fields yield one line, in json valid UTF-8.
+std::string log_line(LogFormat format, LogLevel level, LogMoment at, std::string_view sentence, LogFields fields);
 
 using Level = LogLevel;
 

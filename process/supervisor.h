@@ -12,18 +12,35 @@
 // Owner: main, from one thread: start() and stop() once each.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
+#include <cstdint>
 #include <functional>
 #include <mutex>
 #include <string>
 #include <thread>
 #include <vector>
 
-#include "process/heartbeat.h"
 #include "process/service_manager.h"
 
 namespace farcached::process {
+
+// Heartbeat: a liveness check of a thread's event loop. The watching thread asks and wakes the loop; the loop answers where it
+// handles wakeups, so that an answer proves that it runs. Serving clients costs nothing extra.
+// Owner: the watched loop; ask() and answered() run in the watching thread, answer() in the loop's.
+class Heartbeat {
+  public:
+    // For the watching thread.
+    void ask() { asked_.store(asked_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed); }
+    bool answered() const { return shown_.load(std::memory_order_relaxed) == asked_.load(std::memory_order_relaxed); }
+
+    // For the loop's thread.
+    void answer() { shown_.store(asked_.load(std::memory_order_relaxed), std::memory_order_relaxed); }
+
+  private:
+    std::atomic<uint64_t> asked_{0}, shown_{0};
+};
 
 // A thread with an event loop.
 struct Watched {

@@ -20,17 +20,16 @@ protocol_libprotocol_a_SOURCES = \
 	protocol/frame_writer.h \
 	protocol/handshake.cc \
 	protocol/handshake.h \
+	protocol/layout.h \
+	protocol/layout_hash.h \
+	protocol/lease_denial.h \
+	protocol/likely_key.h \
 	protocol/meta.cc \
 	protocol/meta.h \
+	protocol/op.h \
 	protocol/text.cc \
 	protocol/text.h \
 	protocol/text_keys.h \
 	protocol/text_number.h \
-	protocol/item_check.h \
-	protocol/layout.h \
-	protocol/lease_denial.h \
-	protocol/likely_key.h \
-	protocol/layout_hash.h \
-	protocol/op.h \
 	protocol/wire.h \
 	protocol/words.h

@@ -13,7 +13,6 @@ proxy_libproxy_a_SOURCES = \
 	proxy/exchange.h \
 	proxy/frames_out.cc \
 	proxy/frames_out.h \
-	proxy/hashkit_library.h \
 	proxy/host_reports.cc \
 	proxy/host_reports.h \
 	proxy/index_get.cc \

@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "protocol/item_check.h"
 #include "protocol/layout.h"
+#include "protocol/layout_hash.h"
 
 namespace in_place {
 

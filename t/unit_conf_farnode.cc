@@ -11,7 +11,7 @@
 #include "conf/command_line.h"
 #include "conf/config_file.h"
 #include "conf/help.h"
-#include "conf/node_option_table.h"
+#include "conf/option_tables.h"
 #include "t/tap.h"
 
 using namespace farcached;

@@ -17,7 +17,7 @@
 #include "conf/config_file.h"
 #include "conf/help.h"
 #include "conf/nodes.h"
-#include "conf/proxy_option_table.h"
+#include "conf/option_tables.h"
 #include "conf/settings_stats.h"
 #include "proxy/pointer_table_layout.h"
 #include "t/tap.h"

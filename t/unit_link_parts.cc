@@ -10,7 +10,7 @@
 
 #include "fabric/buffer_pool.h"
 #include "fabric/pointer_read.h"
-#include "protocol/item_check.h"
+#include "protocol/layout_hash.h"
 #include "proxy/node_clock_estimate.h"
 #include "proxy/reconnect.h"
 #include "t/tap.h"

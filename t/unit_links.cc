@@ -12,7 +12,7 @@
 #include <variant>
 #include <vector>
 
-#include "daemon/remote/host_lookups.h"
+#include "daemon/remote/host_addresses.h"
 #include "t/refused_new.h"
 #include "t/unit_links_fixture.h"
 

@@ -4,7 +4,6 @@
 #include <string_view>
 
 #include "process/log.h"
-#include "process/log_line.h"
 #include "t/tap.h"
 
 using farcached::process::LimitedLines;

@@ -8,7 +8,7 @@
 #include "base/metrics_text.h"
 #include "daemon/stats/latency.h"
 #include "daemon/stats/metrics.h"
-#include "daemon/stats/status_json.h"
+#include "daemon/stats/status_page.h"
 #include "t/unit_stats_nodes_fixture.h"
 
 using namespace farcached;

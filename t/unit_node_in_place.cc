@@ -12,7 +12,7 @@
 
 #include "fabric/local_read.h"
 #include "node/impl.h"
-#include "protocol/item_check.h"
+#include "protocol/layout_hash.h"
 #include "t/node_invariants.h"
 #include "t/tap.h"
 

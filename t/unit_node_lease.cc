@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "node/impl.h"
-#include "protocol/item_check.h"
+#include "protocol/layout_hash.h"
 #include "t/node_invariants.h"
 #include "t/tap.h"
 

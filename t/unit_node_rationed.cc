@@ -7,7 +7,7 @@
 #include <stdexcept>
 #include <string>
 
-#include "base/populate.h"
+#include "base/mapping.h"
 #include "t/node_invariants.h"
 #include "t/tap.h"
 

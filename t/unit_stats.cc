@@ -2,7 +2,7 @@
 // `stats` and its groups: names, order, sums over workers, what a reset means.
 #include <algorithm>
 
-#include "daemon/stats/stats_words.h"
+#include "daemon/stats/stats.h"
 #include "t/unit_stats_fixture.h"
 
 using namespace farcached;

@@ -4,9 +4,9 @@
 #include <string>
 #include <vector>
 
-#include "bench/transport/check_cost.h"
 #include "bench/transport/transport_options.h"
 #include "bench/transport/transport_report.h"
+#include "bench/transport/trial.h"
 #include "t/tap.h"
 
 namespace farcached::bench {

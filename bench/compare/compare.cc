@@ -13,7 +13,7 @@
 #include <nlohmann/json.hpp>
 
 #include "bench/chart.h"
-#include "bench/exit_status.h"
+#include "bench/command.h"
 
 namespace farcached::bench {
 

@@ -11,7 +11,7 @@
 #include <stdexcept>
 
 #include "base/check.h"
-#include "bench/interrupts.h"
+#include "bench/command.h"
 #include "bench/load/connection.h"
 #include "bench/load/server_stats.h"
 #include "bench/load/worker.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "bench/hitratio/hitratio.h"
+#include "bench/hitratio/hitratio_options.h"
 
 #include <atomic>
 #include <cstdio>
@@ -12,13 +12,9 @@
 #include <thread>
 
 #include "bench/chart.h"
-#include "bench/exit_status.h"
+#include "bench/command.h"
 #include "bench/hitratio/clients.h"
-#include "bench/hitratio/hitratio_options.h"
 #include "bench/hitratio/hitratio_report.h"
-#include "bench/hitratio/latency.h"
-#include "bench/interrupts.h"
-#include "bench/text_file.h"
 
 namespace farcached::bench {
 

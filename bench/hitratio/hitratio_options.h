@@ -34,4 +34,9 @@ std::span<const OptionOf<HitRatioOptions>> hitratio_options();
 // Reads the arguments after `hitratio`. Returns an error, or an empty string.
 std::string read_hitratio_options(std::span<char* const> arguments, HitRatioOptions& options);
 
+// `farbench hitratio`: the hit ratio of each policy, by workload and cache size, in virtual time
+// (bench/hitratio/sim.h).
+// Exit statuses: bench/command.h.
+int hitratio_command(std::span<char* const> arguments);
+
 }  // namespace farcached::bench

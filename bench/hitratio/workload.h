@@ -11,7 +11,7 @@
 #include <string_view>
 #include <vector>
 
-#include "bench/random.h"
+#include "bench/distribution.h"
 
 namespace farcached::bench {
 

@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "bench/load/stats_line.h"
+#include "bench/load/server_stats.h"
 
 namespace farcached::bench {
 

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "base/function_ref.h"
-#include "bench/interrupts.h"
+#include "bench/command.h"
 
 namespace farcached::bench {
 

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 
 #include "bench/histogram.h"
 #include "bench/load/get_shares.h"
@@ -28,5 +29,17 @@ struct Results {
 
 // Throws std::runtime_error when the load cannot start. Later failures are in the results.
 Results run_load(const LoadOptions& options);
+
+// The results of a load, as text, JSON and CSV. Pure, except for writing files.
+//
+// R1  JSON and CSV have the same fields, from one list.
+std::string text_report(const LoadOptions& options, const Results& results);
+std::string json_report(const LoadOptions& options, const Results& results);
+
+// These throw std::runtime_error if the file cannot be written.
+void write_json(const std::string& path, const LoadOptions& options, const Results& results);
+void append_csv(const std::string& path, const LoadOptions& options, const Results& results);
+// A line per nonempty step of the histogram: kind, us (the step's middle), count, count_up_to, quantile.
+void write_histogram(const std::string& path, const Results& results);
 
 }  // namespace farcached::bench

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "bench/load/report.h"
+#include "bench/load/load.h"
 
 #include <algorithm>
 #include <cstdio>
@@ -7,8 +7,8 @@
 #include <string_view>
 #include <vector>
 
+#include "bench/command.h"
 #include "bench/form.h"
-#include "bench/text_file.h"
 
 namespace farcached::bench {
 

@@ -12,7 +12,7 @@
 #include <cstdint>
 
 #include "base/check.h"
-#include "bench/random.h"
+#include "bench/distribution.h"
 
 namespace farcached::bench {
 

@@ -11,7 +11,7 @@
 #include <stdexcept>
 
 #include "base/check.h"
-#include "bench/interrupts.h"
+#include "bench/command.h"
 
 namespace farcached::bench {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "bench/reports/reports.h"
+#include "bench/reports/reports_options.h"
 
 #include <cstdio>
 #include <filesystem>
@@ -10,14 +10,10 @@
 #include <vector>
 
 #include "bench/chart.h"
-#include "bench/exit_status.h"
-#include "bench/interrupts.h"
+#include "bench/command.h"
 #include "bench/reports/reports_client.h"
-#include "bench/reports/reports_options.h"
 #include "bench/reports/result.h"
-#include "bench/text_file.h"
 #include "bench/transport/node_process.h"
-#include "bench/transport/reach.h"
 #include "bench/usage.h"
 
 namespace farcached::bench {

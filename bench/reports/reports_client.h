@@ -14,7 +14,7 @@
 
 #include "base/out_buffer.h"
 #include "bench/histogram.h"
-#include "bench/transport/reach.h"
+#include "bench/transport/node_process.h"
 #include "fabric/channel.h"
 #include "protocol/frame.h"
 #include "protocol/handshake.h"

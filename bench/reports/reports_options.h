@@ -43,4 +43,9 @@ std::span<const OptionOf<ReportsOptions>> reports_options();
 // Reads the arguments after `reports`. Returns an error, or an empty string.
 std::string read_reports_options(std::span<char* const> arguments, ReportsOptions& options);
 
+// `farbench reports`: the cost of reporting accesses to a node, by WRITE into its container and by SEND, and of its
+// answer. Runs one trial of each point per round, so that changes on the machine affect all points.
+// Exit statuses: bench/command.h; an interrupt ends it with the partial results.
+int reports_command(std::span<char* const> arguments);
+
 }  // namespace farcached::bench

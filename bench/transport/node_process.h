@@ -9,10 +9,16 @@
 
 #include <sys/types.h>
 
+#include <cstddef>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "bench/transport/transport_options.h"
+#include "fabric/channel.h"
+#include "fabric/mapped_region.h"
+#include "fabric/socket_address.h"
+#include "fabric/verbs_channel.h"
 
 namespace farcached::bench {
 
@@ -39,5 +45,26 @@ class NodeProcess {
 
 // An address of this host on an RDMA device. Throws std::runtime_error if there is none.
 std::string rdma_address();
+
+// Reach: the way from a measurement's clients to a node, with their shared resources.
+class Reach {
+  public:
+    // spin: poll for completions without sleeping. Throws std::runtime_error if the host is unknown.
+    Reach(const NodePlace& to, bool spin);
+
+    Via via() const { return place_.via; }
+    // Starts a connection to the host's address number `turn`, modulo their count. nullptr: `error` has the reason.
+    std::unique_ptr<fabric::Channel> connect(const fabric::VerbsMemories& memories, fabric::ChannelEvents& events,
+                                             size_t turn, std::string& error);
+
+  private:
+    NodePlace place_;
+    std::vector<fabric::SocketAddress> addresses_;
+    fabric::MappedRegions regions_;
+    fabric::VerbsDevices devices_;
+};
+
+// CPU time of this thread.
+double thread_cpu_s();
 
 }  // namespace farcached::bench

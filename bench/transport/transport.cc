@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "bench/transport/transport.h"
+#include "bench/transport/transport_options.h"
 
 #include <algorithm>
 #include <cstdio>
@@ -13,12 +13,8 @@
 #include <vector>
 
 #include "bench/chart.h"
-#include "bench/exit_status.h"
-#include "bench/interrupts.h"
-#include "bench/text_file.h"
-#include "bench/transport/check_cost.h"
+#include "bench/command.h"
 #include "bench/transport/node_process.h"
-#include "bench/transport/transport_options.h"
 #include "bench/transport/transport_report.h"
 #include "bench/transport/trial.h"
 

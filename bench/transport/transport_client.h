@@ -17,7 +17,6 @@
 #include "base/counters.h"
 #include "bench/distribution.h"
 #include "bench/histogram.h"
-#include "bench/random.h"
 #include "bench/transport/transport_options.h"
 #include "bench/value.h"
 #include "fabric/buffer_pool.h"

@@ -82,4 +82,9 @@ std::string read_node_place(const std::string& text, NodePlace& place);
 // Reads the arguments after `transport`. Returns an error, or an empty string.
 std::string read_transport_options(std::span<char* const> arguments, TransportOptions& options);
 
+// `farbench transport`: compares the transports to a node. Runs one trial of each point per round, so that changes on
+// the machine affect all points.
+// Exit statuses: bench/command.h; an interrupt ends it with the partial results.
+int transport_command(std::span<char* const> arguments);
+
 }  // namespace farcached::bench

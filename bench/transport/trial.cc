@@ -5,23 +5,84 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <barrier>
 #include <cstdio>
 #include <exception>
+#include <filesystem>
+#include <fstream>
 #include <memory>
 #include <mutex>
 #include <stdexcept>
+#include <string>
 #include <thread>
+#include <vector>
 
 #include "base/boottime.h"
 #include "base/random_word.h"
-#include "bench/transport/device_counters.h"
 #include "bench/transport/node_process.h"
-#include "bench/transport/reach.h"
 #include "bench/transport/transport_client.h"
 #include "bench/usage.h"
+#include "protocol/layout_hash.h"
 
 namespace farcached::bench {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+bool add(const fs::path& path, uint64_t& to) {
+    std::ifstream file(path);
+    uint64_t n = 0;
+    if (!(file >> n)) return false;
+    to += n;
+    return true;
+}
+
+}  // namespace
+
+std::optional<DeviceCounters> device_counters() {
+    DeviceCounters sum;
+    bool any = false;
+    std::error_code none;
+    for (fs::directory_iterator device("/sys/class/infiniband", none), end; !none && device != end; device.increment(none)) {
+        std::error_code no_port;
+        for (fs::directory_iterator port(device->path() / "ports", no_port); !no_port && port != end;
+             port.increment(no_port)) {
+            const fs::path counters = port->path() / "hw_counters";
+            const bool counts = add(counters / "rdma_sends", sum.sends) && add(counters / "sent_pkts", sum.packets);
+            any = any || counts;
+        }
+    }
+    if (!any) return {};
+    return sum;
+}
+
+namespace {
+
+constexpr uint64_t round_ns = 1'000'000;  // at least
+
+}  // namespace
+
+double check_cost_us(uint32_t value_bytes) {
+    const uint64_t bytes = layout::item_bytes(1, value_bytes);
+    std::vector<uint64_t> item((bytes + 7) / 8, UINT64_C(0x9e3779b97f4a7c15));
+    std::array<double, 5> rounds{};
+    uint64_t generation = 1;
+    for (double& us : rounds) {
+        const uint64_t begun_ns = boottime_ns();
+        uint64_t ended_ns = begun_ns, times = 0;
+        while (ended_ns - begun_ns < round_ns) {
+            // Each check depends on the one before, so the compiler and the CPU cannot skip or overlap them.
+            for (int i = 0; i < 16; i++) generation = layout::item_check(item.data(), bytes, 1, generation, 0);
+            times += 16;
+            ended_ns = boottime_ns();
+        }
+        us = double(ended_ns - begun_ns) / 1e3 / double(times);
+    }
+    std::sort(rounds.begin(), rounds.end());
+    return rounds[rounds.size() / 2];
+}
 
 namespace {
 

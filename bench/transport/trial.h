@@ -13,6 +13,24 @@
 
 namespace farcached::bench {
 
+// Counters of RDMA devices, as reported by `rdma statistic show`.
+struct DeviceCounters {
+    uint64_t sends = 0;    // completed SENDs
+    uint64_t packets = 0;  // packets sent
+
+    DeviceCounters operator-(const DeviceCounters& earlier) const {
+        return {sends - earlier.sends, packets - earlier.packets};
+    }
+};
+
+// The sum over all devices of this host; none if no device has these counters (soft-RoCE has).
+std::optional<DeviceCounters> device_counters();
+
+// Measures the cost of verifying an item's check (protocol/layout_hash.h), as every reader by READ does. Table 1 of the
+// C-Hint paper has it for CRC64.
+// Microseconds per item with a value of that size, in this thread and from the cache: the median of some rounds.
+double check_cost_us(uint32_t value_bytes);
+
 // The measurements; unknown ones are none. Times in microseconds, counts per operation.
 struct Measured {
     using Number = std::optional<double>;

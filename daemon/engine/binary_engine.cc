@@ -2,7 +2,7 @@
 // The binary engine's loop: parses the request at the front, executes it, continues behind it. And the requests without a
 // single key.
 #include "daemon/engine/binary_engine.h"
-#include "daemon/engine/pending_set.h"
+#include "daemon/engine/engine.h"
 #include "daemon/engine/trace.h"
 
 #include "base/check.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // SET ADD REPLACE APPEND PREPEND, DELETE, INCR DECR, and their quiet twins.
 #include "daemon/engine/binary_engine.h"
-#include "daemon/engine/pending_set.h"
+#include "daemon/engine/engine.h"
 
 namespace farcached::daemon::binary {
 

@@ -8,7 +8,6 @@
 #include "base/recorder.h"
 #include "base/check.h"
 #include "daemon/engine/engine.h"
-#include "daemon/engine/pending_set.h"
 
 namespace farcached::daemon {
 

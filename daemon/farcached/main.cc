@@ -11,9 +11,9 @@
 
 #include "base/recorder.h"
 #include "conf/command_line.h"
-#include "conf/cpu_list.h"
 #include "conf/listen_address.h"
-#include "conf/proxy_option_table.h"
+#include "conf/option_tables.h"
+#include "conf/units.h"
 #include "conf/version.h"
 #include "daemon/engine/engine.h"
 #include "daemon/farcached/admin.h"

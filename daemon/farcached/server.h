@@ -28,7 +28,6 @@
 #include "daemon/session/worker.h"
 #include "daemon/stats/server_view.h"
 #include "process/admin_socket.h"
-#include "process/heartbeat.h"
 #include "process/log.h"
 #include "process/passed_sockets.h"
 #include "process/process.h"

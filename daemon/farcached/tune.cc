@@ -8,7 +8,7 @@
 #include <iterator>
 #include <string>
 
-#include "daemon/stats/stats_words.h"
+#include "daemon/stats/stats.h"
 #include "protocol/layout.h"
 #include "protocol/text_number.h"
 

@@ -6,7 +6,7 @@
 #include <cstring>
 #include <string>
 
-#include "fabric/name_lookup.h"
+#include "fabric/socket_address.h"
 #include "process/process.h"
 
 namespace farcached::node {

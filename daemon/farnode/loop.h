@@ -25,8 +25,8 @@
 #include "base/recorder.h"
 #include "fabric/channel.h"
 #include "node/service.h"
-#include "process/heartbeat.h"
 #include "process/log.h"
+#include "process/supervisor.h"
 
 namespace farcached::node {
 

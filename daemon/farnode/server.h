@@ -17,7 +17,6 @@
 #include "node/flush_schedule.h"
 #include "node/node_stats.h"
 #include "node/service.h"
-#include "process/heartbeat.h"
 #include "process/log.h"
 #include "process/supervisor.h"
 

@@ -15,7 +15,7 @@
 #include "base/random_word.h"
 #include "base/recorder.h"
 #include "conf/nodes.h"
-#include "daemon/remote/host_lookups.h"
+#include "daemon/remote/host_addresses.h"
 #include "fabric/fault_channel.h"
 #include "fabric/shm_channel.h"
 #include "fabric/tcp_channel.h"

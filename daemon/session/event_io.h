@@ -84,7 +84,7 @@ class EventIo final : public SocketIo {
     uint64_t timer_at_ns_ = UINT64_MAX;  // for which timer_event_ is set
 };
 
-// send() of the rest: own bytes from `start`, and the pieces between them (base/out_pieces.h).
+// send() of the rest: own bytes from `start`, and the pieces between them (base/out_buffer.h).
 ssize_t send_some(int socket, std::string_view own, size_t start, std::span<const OutPiece> pieces, int flags);
 
 // One receive of either implementation, into `room`. Not positive: 0: the client closed its side; else the system's error,

@@ -10,7 +10,7 @@
 #include <cerrno>
 #include <cstring>
 
-#include "fabric/name_lookup.h"
+#include "fabric/socket_address.h"
 
 namespace farcached::daemon {
 

@@ -39,7 +39,7 @@
 #include "daemon/stats/session_end.h"
 #include "daemon/session/socket_io.h"
 #include "daemon/stats/watch_hub.h"
-#include "process/heartbeat.h"
+#include "process/supervisor.h"
 
 namespace farcached::daemon {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "daemon/stats/status_json.h"
+#include "daemon/stats/status_page.h"
 
 #include <algorithm>
 #include <string_view>

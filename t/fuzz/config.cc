@@ -14,7 +14,7 @@
 #include "base/limits.h"
 #include "conf/config_file.h"
 #include "conf/nodes.h"
-#include "conf/proxy_option_table.h"
+#include "conf/option_tables.h"
 #include "proxy/placement.h"
 
 namespace {

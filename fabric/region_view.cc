@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "fabric/region_shape.h"
+#include "fabric/region_view.h"
 
 namespace farcached::fabric {
 

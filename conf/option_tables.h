@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The options of a farcached with nodes, separate from farcached's own table: such a program parses its command line by both.
+// The option tables beside farcached's own (conf/option.h).
 #pragma once
 
 #include <span>
@@ -8,6 +8,9 @@
 #include "conf/option.h"
 
 namespace farcached::conf {
+
+// The options of a farnode. Each is also a key of the file of --config, except those that print something.
+std::span<const Option> node_option_table();
 
 std::span<const Option> proxy_option_table();
 // farcached's own rows, followed by these.
