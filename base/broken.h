@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Deliberate faults for t/'s own build of libraries and programs (FARCACHED_FAULTY; t/faulty.cc). Each switch breaks one
+// Deliberate faults for t/'s own build of libraries and programs (FARCACHED_FAULTY; t/faulty/faulty.cc). Each switch breaks one
 // safety rule (ARCHITECTURE.md), so that t/ can show that its checkers detect it. At some moments a thread may be delayed,
 // so that a window of nanoseconds lasts long enough to be hit. In every installed program the switches are constants and
 // no thread is delayed.
@@ -23,7 +23,7 @@ enum class Moment : uint8_t {
     replacing,  // a node's replacement of an item, before and after the old guard's flip
 };
 
-// Defined by t/faulty.cc.
+// Defined by t/faulty/faulty.cc.
 bool chosen(std::string_view rule);  // is it the rule that this process breaks?
 uint32_t chosen_tag_mask();
 bool chosen_sweeps();

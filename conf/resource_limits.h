@@ -19,7 +19,7 @@ struct ResourceLimits {
     uint64_t tasks = 0;         // threads
 };
 
-// Constants of the sum. conf/ includes no header of the folders they describe: t/unit_resource_limits.cc compares the two.
+// Constants of the sum. conf/ includes no header of the folders they describe: t/unit/conf/resource_limits.cc compares the two.
 namespace reckoned {
 
 constexpr uint64_t kib = 1024, mib = 1024 * kib;

@@ -48,7 +48,7 @@ struct FaultPlan {
 };
 
 // The plan in the environment variable FARCACHED_FAULTS: "seed=1,tear_read=0.5,delay_ms=3". Separate programs use it;
-// t/faulty.cc defines it for them. Every call draws another seed from the first.
+// t/faulty/faulty.cc defines it for them. Every call draws another seed from the first.
 FaultPlan fault_plan_of_environment();
 
 // Steps, as drop_at_step counts them: connected(), each receipt, each report that was written, each posting of a read, each

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The records of the frames between a proxy and a node. Little-endian, without padding, at any alignment; pinned here and,
-// byte by byte, by t/unit_frame. A change of a record raises protocol_version.
+// byte by byte, by t/unit/protocol/frame. A change of a record raises protocol_version.
 //
 //   frame    | FrameHeader | body                                              |
 //   requests | FrameHeader | request | request | ...                           |

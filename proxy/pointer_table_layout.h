@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The layout of the remote-pointer table, a shared-memory object that several processes map at once. Little-endian,
-// pinned here and by t/unit_pointer_table.cc. A change of the layout increments table_version.
+// pinned here and by t/unit/proxy/pointer_table.cc. A change of the layout increments table_version.
 //
 //    | header, padded to a page | entries, 64 bytes each, in sets of four | report boards (report_board_layout.h) |
 //

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The layout of the report boards, which lie behind the entries of a pointer table (pointer_table_layout.h).
-// Little-endian, pinned here and by t/unit_report_board.cc. A change of the layout increments table_version.
+// Little-endian, pinned here and by t/unit/proxy/report_board.cc. A change of the layout increments table_version.
 //
 //   | headers of the boards, 64 bytes each | cells of board 0, 24 bytes each, in sets of eight | cells of board 1 | ...
 //

@@ -66,7 +66,7 @@ MODERN = [
     Meant("a subcommand cut short",
           "memcached takes the beginning of a subcommand for the whole", r"(?:stats|lru|lru_crawler|slabs|extstore) ",
           r"(?:CLIENT_)?ERROR[^\n]*\n", r"", lost=True, diverges=True),
-    Meant("what stats tells", "the numbers are another process's; t/conv_stats.py looks at the names and their order",
+    Meant("what stats tells", "the numbers are another process's; t/conversation/stats.py looks at the names and their order",
           r"stats *(?:settings|items|slabs)? *\r?\n", unseen=True),
     Meant("replies before a close",
           "memcached drops the replies that were not sent yet", r"HTTP/|[^\n]{2049}", r".*\[closed\]\Z",

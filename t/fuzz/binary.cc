@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "protocol/binary.h"
-#include "t/unit_binary_fixture.h"
+#include "t/unit/daemon/binary_fixture.h"
 
 namespace {
 

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <variant>
 
-#include "t/unit_frame_streams.h"
+#include "t/unit/protocol/frame_streams.h"
 
 namespace {
 

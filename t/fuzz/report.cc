@@ -15,7 +15,7 @@
 
 #include "base/hash.h"
 #include "node/impl.h"
-#include "t/unit_node_service_fixture.h"
+#include "t/unit/node/service_fixture.h"
 
 namespace {
 

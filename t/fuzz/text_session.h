@@ -9,7 +9,7 @@
 
 #include "base/check.h"
 #include "base/limits.h"
-#include "t/unit_text_fixture.h"
+#include "t/unit/daemon/text_fixture.h"
 
 namespace fuzz {
 

@@ -7,9 +7,9 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(
 import suite  # noqa: E402
 from tap_output import tap  # noqa: E402
 
-MODES = [("conv_text.py", "3verbs,pointer_miss=index"), ("conv_text.py", "rdma")]
+MODES = [("conversation/text.py", "3verbs,pointer_miss=index"), ("conversation/text.py", "rdma")]
 if os.environ.get("FARCACHED_TEST_LONG"):
-    MODES += [("conv_text.py", "3verbs"), ("conv_meta.py", "3verbs"), ("conv_binary.py", "3verbs")]
+    MODES += [("conversation/text.py", "3verbs"), ("conversation/meta.py", "3verbs"), ("conversation/binary.py", "3verbs")]
 for script, mode in MODES:
     suite.run(script, mode)
 tap.done()

@@ -7,10 +7,10 @@ import sys
 TESTS = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 sys.path[:0] = [os.path.join(TESTS, "lib"), TESTS]
 os.environ["FARCACHED_OVER"] = "shm=verbs"
-import nodes_leases  # noqa: E402
-import nodes_reload  # noqa: E402
-import nodes_restart  # noqa: E402
-import nodes_stopped  # noqa: E402
+import nodes.leases as nodes_leases  # noqa: E402
+import nodes.reload as nodes_reload  # noqa: E402
+import nodes.restart as nodes_restart  # noqa: E402
+import nodes.stopped as nodes_stopped  # noqa: E402
 from device_tools import resources  # noqa: E402
 from farcached import until  # noqa: E402
 from tap_output import tap  # noqa: E402

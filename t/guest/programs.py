@@ -10,7 +10,7 @@ from farcached import deadline  # noqa: E402
 from device_tools import resources  # noqa: E402
 from tap_output import tap  # noqa: E402
 
-PROGRAMS = ("unit_verbs_device", "unit_verbs_containers", "unit_channel")
+PROGRAMS = ("unit/fabric/verbs_device", "unit/fabric/verbs_containers", "unit/fabric/channel")
 
 
 def main():

@@ -8,7 +8,7 @@ import time
 
 TESTS = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 sys.path[:0] = [os.path.join(TESTS, "lib"), TESTS, os.path.dirname(os.path.abspath(__file__))]
-import nodes_restart as load  # noqa: E402
+import nodes.restart as load  # noqa: E402
 from cluster import Cluster, nodes_shown  # noqa: E402
 from device_tools import add_device, delete_device, netdev, resources  # noqa: E402
 from farcached import deadline, tap, until  # noqa: E402

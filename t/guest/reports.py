@@ -10,7 +10,7 @@ import tempfile
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [os.path.join(os.path.dirname(HERE), "lib"), os.path.dirname(HERE)]
 os.environ["FARCACHED_OVER"] = "shm=verbs"
-import nodes_reports  # noqa: E402
+import nodes.reports as nodes_reports  # noqa: E402
 from cluster import Cluster  # noqa: E402
 from farcached import deadline, tap, until  # noqa: E402
 

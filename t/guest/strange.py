@@ -12,7 +12,7 @@ import sys
 
 TESTS = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 sys.path[:0] = [os.path.join(TESTS, "lib"), TESTS]
-import nodes_restart as load  # noqa: E402
+import nodes.restart as load  # noqa: E402
 from cluster import Cluster, Faults, Table, nodes_shown  # noqa: E402
 from device_tools import resources  # noqa: E402
 from farcached import Daemon, tap, test_program, until  # noqa: E402
@@ -25,8 +25,8 @@ WELCOME, LAYOUT_AT = 2, FRAME.size + 16
 
 @contextlib.contextmanager
 def relay(*words):
-    """The port of a t/verbs_relay."""
-    with subprocess.Popen([test_program("verbs_relay"), ADDRESS, *map(str, words)], stdout=subprocess.PIPE) as process:
+    """The port of a t/guest/verbs_relay."""
+    with subprocess.Popen([test_program("guest/verbs_relay"), ADDRESS, *map(str, words)], stdout=subprocess.PIPE) as process:
         try:
             yield int(process.stdout.readline().split()[1])
         finally:

@@ -56,7 +56,7 @@ class Table:
 
 
 class Faults:
-    """What goes wrong on purpose (t/faulty.cc): the rule that is broken, and what befalls connections and threads."""
+    """What goes wrong on purpose (t/faulty/faulty.cc): the rule that is broken, and what befalls connections and threads."""
 
     def __init__(self, plan, rule=""):
         self.environment = {"FARCACHED_FAULTS": plan, "FARCACHED_BREAK": rule}
@@ -64,7 +64,7 @@ class Faults:
 
 def faulty(program, faults):
     """Arguments for a Daemon that has these faults, if any."""
-    return {"binary": test_program("faulty_" + program), "env": dict(faults.environment)} if faults else {}
+    return {"binary": test_program("faulty/" + program), "env": dict(faults.environment)} if faults else {}
 
 
 class Node:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""t/consistency, the load whose every answer is checked (consistency.cc), run against ports, its tests made ours.
+"""t/load/consistency, the load whose every answer is checked (consistency.cc), run against ports, its tests made ours.
 
 Environment: CONSISTENCY_SECONDS of load (default: the caller's, another with FARCACHED_TEST_LONG), CONSISTENCY_SEED (default:
-random, printed), CONSISTENCY (the program, default t/consistency of the build).
+random, printed), CONSISTENCY (the program, default t/load/consistency of the build).
 """
 import os
 import re
@@ -19,7 +19,7 @@ WRONG = ("every request is answered properly", "no get returns a byte that was n
 
 
 def program():
-    return os.environ.get("CONSISTENCY") or test_program("consistency")
+    return os.environ.get("CONSISTENCY") or test_program("load/consistency")
 
 
 def seconds(short, long=60):

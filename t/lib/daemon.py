@@ -50,7 +50,7 @@ def default_binary():
 
 
 def test_program(name):
-    """One of those that are built in t/: consistency, or faulty_farcached, which can go wrong (t/faulty.cc)."""
+    """One of those that are built in t/: load/consistency, or faulty/farcached, which can go wrong (t/faulty/faulty.cc)."""
     return os.path.join(os.path.dirname(os.path.abspath(default_binary())), "t", name)
 
 

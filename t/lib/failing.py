@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Allocations that fail in a daemon while an operation is carried out: the nth alone, and the nth with all behind it, for
-n = 1, 2, ... (every n at first, then in steps; with FARCACHED_TEST_LONG many more) until none fails. t/failing_new.cc fails.
+n = 1, 2, ... (every n at first, then in steps; with FARCACHED_TEST_LONG many more) until none fails. t/faulty/failing_new.cc fails.
 
     failing = Failing(folder, "name")
     with Daemon(..., env=failing.env) as daemon:
@@ -34,7 +34,7 @@ def numbers(every, mode, most=N_MAX):
 
 
 class Failing:
-    """The four words that t/failing_new.cc maps."""
+    """The four words that t/faulty/failing_new.cc maps."""
 
     def __init__(self, folder, name):
         self.path = os.path.join(folder, name.replace("/", "-"))
@@ -42,7 +42,7 @@ class Failing:
             f.write(bytes(mmap.PAGESIZE))
             f.flush()
             self.map = mmap.mmap(f.fileno(), mmap.PAGESIZE)
-        self.env = {"LD_PRELOAD": test_program("failing_new.so"), "FARCACHED_FAILING_NEW": self.path}
+        self.env = {"LD_PRELOAD": test_program("faulty/failing_new.so"), "FARCACHED_FAILING_NEW": self.path}
 
     def arm(self, n, mode=ALONE):
         self.map[8:32] = struct.pack("QQQ", n, 0, 0)

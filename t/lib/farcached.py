@@ -4,7 +4,7 @@
 Standard library only. A test script begins with
 
     import os, sys
-    sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"))
+    sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "lib"))
     from farcached import tap, Daemon, Client, conversations
 
 and ends with `tap.done()`. Invariants that scripts may rely on:
@@ -17,7 +17,7 @@ H4  Ports are chosen by the kernel; every file lives in a temporary folder that 
 H5  With $FARCACHED_NODES=MODE every farcached keeps its items in nodes of its own (cluster.py says which).
 H6  With $FARCACHED_IO=BACKEND every Daemon gets `-o io=BACKEND`.
 
-Which program is tested: see daemon.py. `FARCACHED=/usr/bin/memcached python3 t/conv_x.py` asks the same questions of
+Which program is tested: see daemon.py. `FARCACHED=/usr/bin/memcached python3 t/conversation/x.py` asks the same questions of
 memcached.
 
 Imports go one way: tap_output <- daemon <- {conversation, farnode, binary_client} <- cluster <- this module <- the other

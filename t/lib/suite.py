@@ -17,11 +17,11 @@ HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 # script -> {title or its beginning and *: why it differs}
 DIFFERENT = {
-    "conv_text.py": dict.fromkeys(
+    "conversation/text.py": dict.fromkeys(
         ["cache_memlimit", "slabs", "lru", "lru_crawler", "metadump behind another command", "metadump of an empty cache",
          "mgdump of an empty cache", "a dump of what is no class"],
         "the memory is the nodes', and their operators'"),
-    "conv_connections.py": {"a dump is whole": "the items to be dumped are the nodes'"},
+    "conversation/connections.py": {"a dump is whole": "the items to be dumped are the nodes'"},
 }
 
 
@@ -56,7 +56,7 @@ def relay(script, mode, text, variable=None):
 
 
 def run(script, mode, variable="FARCACHED_NODES"):
-    """t/SCRIPT with FARCACHED_NODES=MODE, or with another variable."""
+    """t/SCRIPT ("conversation/text.py") with FARCACHED_NODES=MODE, or with another variable."""
     done = subprocess.run([sys.executable, os.path.join(HERE, script)], stdin=subprocess.DEVNULL,
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=deadline() * 15,
                           env={**os.environ, variable: mode})

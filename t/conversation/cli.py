@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The command line of the program itself, where it ends at once: exit statuses and messages of memcached
+1.6.45, help, versions, and what is refused. (t/unit/conf/conf.cc has every flag and suboption.)"""
+import os
+import socket
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "lib"))
+from farcached import run_binary, tap  # noqa: E402
+
+TOP = os.environ.get("abs_top_srcdir") or os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+ROOT = os.geteuid() == 0
+LOOPBACK = ["-l", "127.0.0.1", "-p", "-1"]
+
+
+def ends(args, status, err="", out=b"", env=None, name=None, as_is=False):
+    """The program ends with the status, and stderr ends with `err`."""
+    args = args.split() if isinstance(args, str) else args
+    got, stdout, stderr = run_binary(*args, env=env, as_is=as_is)
+    name = name or " ".join(args)
+    tap.is_(got, status, name + ": exit status")
+    tap.ok(stderr.decode("latin-1").endswith(err), name + ": message", "got: %r" % stderr, "want: %r" % err)
+    if out is not None:
+        tap.is_(stdout, out, name + ": nothing else on stdout" if not out else name + ": stdout")
+
+
+def occupied():
+    """A port that is taken for as long as the socket lives."""
+    s = socket.socket()
+    s.bind(("127.0.0.1", 0))
+    s.listen()
+    return s, s.getsockname()[1]
+
+
+# -- The process contract ----------------------------------------------------------------------------
+
+if ROOT:
+    ends("-l 127.0.0.1 -p -1", 64, "must add '-u root' to start as root\n", as_is=True,
+         name="root without -u")
+    ends("-u nosuchuser -l 127.0.0.1 -p -1", 67, "can't find the user nosuchuser to switch to\n", as_is=True)
+else:
+    tap.skip("root without -u", "not root")
+    tap.skip("-u nosuchuser", "not root")
+
+taken, port = occupied()
+ends("-l 127.0.0.1 -p %d" % port, 71,
+     "failed to listen on one of interface(s) 127.0.0.1: Address already in use\n", name="port in use")
+ends("-l 127.0.0.2:0,127.0.0.1:%d -p -1" % port, 71, "failed to listen on one of interface(s) "
+     "127.0.0.2:0,127.0.0.1:%d: Address already in use\n" % port, name="one of two ports in use")
+ends("-l 127.0.0.1 -p %d -d" % port, 71,
+     "failed to listen on one of interface(s) 127.0.0.1: Address already in use\n",
+     name="port in use, in the background")
+taken.close()
+everywhere = socket.socket(socket.AF_INET6)
+everywhere.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+everywhere.bind(("::", 0))
+everywhere.listen()
+port = everywhere.getsockname()[1]
+ends("-p %d" % port, 71, "failed to listen on TCP port %d: Address already in use\n" % port,
+     name="port in use, without -l")
+everywhere.close()
+
+status, out, got = run_binary("-l", "300.1.1.1", "-p", "-1")
+tap.is_(status, 71, "-l 300.1.1.1: exit status")
+tap.like(got, r"(?m)^getaddrinfo\(\): .+$", "-l 300.1.1.1: getaddrinfo says why")
+tap.like(got, r"(?m)^failed to listen on one of interface\(s\) 300\.1\.1\.1: ", "-l 300.1.1.1: what failed")
+got = run_binary("-s", "/nonexist/s")
+tap.is_(got[0], 71, "-s in a folder that is not there: exit status")
+tap.like(got[2], r"\Abind\(\): No such file or directory\nfailed to listen on UNIX socket: /nonexist/s",
+         "-s in a folder that is not there: message")
+
+ends(["-p", "99999"], 64, "ERROR: Invalid port number 99999.\n")
+ends(LOOPBACK + ["-t", "0"], 1, "Number of threads must be greater than 0\n")
+ends(LOOPBACK + ["-c", "0"], 1, "Maximum connections must be greater than 0\n")
+ends(LOOPBACK + ["-f", "1"], 1, "Factor must be greater than 1\n")
+ends(LOOPBACK + ["-I", "512"], 64, "Item max size cannot be less than 1024 bytes.\n")
+ends(LOOPBACK + ["-I", "10g"], 64, "Item max size cannot be less than 1024 bytes.\n")
+ends(LOOPBACK + ["-B", "foo"], 64,
+     "Invalid value for binding protocol: foo\n -- should be one of auto, binary, or ascii\n")
+ends(["--foo"], 1, "Illegal argument \"?\"\n")
+ends(["-o", "foo"], 1, "Illegal suboption \"foo\"\n")
+ends(["-l", "127.0.0.1:x"], 71, "failed to listen on one of interface(s) 127.0.0.1:x: Invalid argument\n")
+ends(["-c", "2000000000"], 71, "failed to set rlimit for open files. Try starting as root or requesting "
+     "smaller maxconns value.\n", name="-c above what the system can do")
+
+status, out, err = run_binary(*LOOPBACK, "-m", "1000000000")
+tap.is_(status, 71, "-m above what there can be: exit status")
+tap.like(err, r"\Afailed to get 1000000000 megabytes of memory: ", "-m above what there can be: message")
+
+# -- What answers and ends -----------------------------------------------------------------------------
+
+ends(["-V"], 0, out=b"memcached 1.6.45\n", as_is=True)
+ends(["--version"], 0, out=b"memcached 1.6.45\n", as_is=True)
+status, out, err = run_binary("--version-full", as_is=True)
+tap.like(out, r"\Amemcached 1\.6\.45\nfarcached \d+\.\d+\.\d+\n(liburing \S+|without liburing)\n"
+         r"(libseccomp \S+|without libseccomp)\n\Z",
+         "--version-full names both, and whether io_uring and filters of system calls are built in")
+for flag in ("-h", "--help"):
+    status, out, err = run_binary(flag, as_is=True)
+    tap.is_(status, 0, flag + ": exit status")
+    tap.like(out, r"\Amemcached 1\.6\.45\n", flag + " begins with the version")
+    tap.like(out, r"-p, --port=<num>", flag + " names options")
+    tap.is_(err, b"", flag + ": nothing on stderr")
+for flag in ("-i", "--license"):
+    status, out, err = run_binary(flag, as_is=True)
+    tap.is_(status, 0, flag + ": exit status")
+    with open(os.path.join(TOP, "LICENSE"), "rb") as f:
+        tap.ok(f.read() in out, flag + " prints LICENSE")
+status, out, err = run_binary("--print-options-man", as_is=True)
+tap.like(out, r"(?m)^\.SS ", "--print-options-man prints roff")
+tap.ok(b"print-options-man" not in run_binary("-h", as_is=True)[1], "which is not in the help")
+
+# -- What is not there yet -------------------------------------------------------------------------------
+
+for args, what in (("-S", "SASL authentication is not implemented"), ("-Y /nonexist", "is not implemented"),
+                   ("-Z", "TLS is not implemented"), ("-e /tmp/x", "is not implemented"),
+                   ("-o proxy_config=/tmp/x", "is not implemented"),
+                   ("-U 11211", "UDP is not supported")):
+    status, out, err = run_binary(*(LOOPBACK + args.split()))
+    tap.ok(status not in (0, None) and status > 0, args + " is refused", "status %s" % status)
+    tap.like(err, what, args + " says why")
+
+tap.done()

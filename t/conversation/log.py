@@ -1,0 +1,141 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Lines on stderr: with the journal's levels where stderr is the journal and bare elsewhere, and limited for each reason."""
+import contextlib
+import json
+import os
+import re
+import signal
+import socket
+import sys
+import tempfile
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "lib"))
+from farcached import Client, Daemon, default_binary, run_binary, tap, until  # noqa: E402
+from farnode import Farnode  # noqa: E402
+
+LINES_MAX = 10
+STRANGERS = 60
+# What the daemon's stderr is, is known by the shell that becomes the daemon.
+AS_JOURNAL = 'export JOURNAL_STREAM=$(stat -L -c %d:%i /proc/self/fd/2); exec "$0" "$@"'
+
+
+class InJournal(Daemon):
+    """Its stderr is what $JOURNAL_STREAM names."""
+
+    def command(self):
+        return ["bash", "-c", AS_JOURNAL, *super().command()]
+
+
+def nobody_listens():
+    with contextlib.closing(socket.socket()) as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+def levels():
+    node = ["--node", "a=tcp:127.0.0.1:%d" % nobody_listens()]
+    with tempfile.TemporaryDirectory(prefix="farcached-log-") as folder:
+        path = os.path.join(folder, "admin")
+        for kind, mark in ((Daemon, False), (InJournal, True)):
+            with kind(*node, "--admin", path, "-t", "1") as d:
+                until(d.stderr, lambda text: b"is down" in text)
+                with Client(path) as c:
+                    c.ask("drain a")
+                lines = d.stderr().decode().splitlines()
+                tap.is_(len(lines), 2, "%s: two lines" % kind.__name__)
+                warning, notice = ("<4>", "<5>") if mark else ("", "")
+                tap.like(lines[0], r"\A%snode a is down: .* node=a cause=channel_ended\Z" % warning,
+                         kind.__name__ + ": a node that is down is a warning")
+                tap.like(lines[1], r"\A%snode a is drained node=a\Z" % notice,
+                         kind.__name__ + ": what an operator does is a notice")
+    with Daemon("--node", "a=tcp:127.0.0.1:%d" % nobody_listens(), env={"JOURNAL_STREAM": "1:1"}) as d:
+        until(d.stderr, lambda text: b"is down" in text)
+        tap.like(d.stderr(), r"\Anode a is down", "stderr that was redirected is not the journal")
+
+
+def refusals():
+    """Each line of several."""
+    status, _, said = run_binary("-c", AS_JOURNAL, default_binary(), "-u", "nobody", "-l", "300.1.1.1", binary="bash", as_is=True)
+    lines = said.decode().splitlines()
+    tap.ok(status == 71 and len(lines) == 2 and all(line.startswith("<3>") for line in lines),
+           "each line of a refusal is an error in the journal", said)
+
+
+def limited():
+    """Strangers at a node: what is said of each is limited, and what was left out is said."""
+    with Farnode("-v", "-t", "1") as node:
+        def stranger():
+            with Client(node.port) as c:
+                c.send(b"no greeting at all " * 10)
+                with contextlib.suppress(ConnectionError):
+                    c.until_close()
+        for _ in range(STRANGERS):
+            stranger()
+
+        def said():
+            return re.findall(r"(?m)^tcp:.*without a greeting: .*$", node.stderr().decode())
+        lines = until(said, lambda found: len(found) >= LINES_MAX)
+        tap.ok(LINES_MAX <= len(lines) < STRANGERS / 2, "some lines of one reason in a row, and not one for each stranger",
+               len(lines))
+
+
+def shown(said):
+    """Of a line of logfmt: names and values, in their order."""
+    return {name: json.loads(value) if value.startswith('"') else value
+            for name, value in re.findall(r'(\w+)=("(?:[^"\\]|\\.)*"|\S*)', said)}
+
+
+def forms():
+    node = ["--node", "a=tcp:127.0.0.1:%d" % nobody_listens(), "-t", "1"]
+    for form, read in (("logfmt", shown), ("json", json.loads)):
+        with Daemon(*node, "--log-format", form) as d:
+            line = until(d.stderr, lambda text: b"is down" in text).decode().splitlines()[0]
+            got = read(line)
+            tap.is_(list(got), ["ts", "level", "msg", "node", "cause"], form + ": what there is in a line")
+            tap.is_((got["level"], got["node"], got["cause"]), ("warning", "a", "channel_ended"), form + ": and what it is")
+            tap.like(got["msg"], "^node a is down: .*Connection refused", form + ": with a sentence")
+            tap.like(got["ts"], r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$", form + ": and the time")
+
+
+def chosen_levels():
+    """What is said at each, and live."""
+    with tempfile.TemporaryDirectory(prefix="farcached-log-") as folder:
+        path = os.path.join(folder, "farcached.toml")
+
+        def write(**keys):
+            with open(path, "w") as f:
+                f.writelines("%s = %s\n" % pair for pair in keys.items())
+
+        write(log_level='"error"')
+        with Daemon("--config", path, "--node", "a=tcp:127.0.0.1:%d" % nobody_listens(), "-t", "1") as d:
+            d.until_stat("down_channel_ended", lambda n: int(n) > 1, "proxy")
+            tap.is_(d.stderr(), b"", "log_level = error: no warnings")
+            write(log_level='"info"', log_format='"json"')
+            d.signal(signal.SIGHUP)
+            until(d.stderr, lambda text: b"reload" in text)
+            tap.is_(json.loads(d.stderr())["msg"], "reload: changed log-level, log-format", "a reload changes level and form")
+            write(log_level='"error"')
+            d.signal(signal.SIGHUP)
+            until(lambda: d.stats("config"), lambda stats: stats["config_reloads"] == "2")
+            with d.client() as c:
+                c.ask("verbosity 2")
+                c.get("x")
+                until(d.stderr, lambda text: b" get x" in text)
+                tap.like(d.stderr(), r"(?m)^<\d+ get x$", "`verbosity 2` shows requests, whatever the level")
+                c.ask("verbosity 0")
+        tap.is_([line for line in d.stderr_at_end.decode().splitlines() if "xit" in line], [], "below info no end is told of")
+    status, _, said = run_binary("--log-level", "loud")
+    tap.is_((status, said), (64, b"could not parse argument to log-level: unknown word 'loud'. "
+                                  b"Allowed: error, warning, notice, info, debug\n"), "a level that is none")
+
+
+def main():
+    levels()
+    forms()
+    chosen_levels()
+    refusals()
+    limited()
+    tap.done()
+
+
+main()

@@ -1,0 +1,39 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Each safety rule broken on purpose (base/broken.h): the checkers of the parts must see it, and must see nothing where
+no rule is broken. t/nodes/broken.py does the same with whole daemons."""
+import os
+import subprocess
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "lib"))
+from farcached import deadline, tap, test_program  # noqa: E402
+
+CHECKERS = {
+    "faulty/node_safety": "S1 S4 S5 S7 S10 S11 S13",
+    "faulty/node_in_place": "S1_COMPOSE S1_RECEIVE S1_NO_DEAD S1_REVIVE S1_HASH S2 S2_STALE S3_CLEAR S11_LEASED S11_LIST",
+    "faulty/node_held": "S1_PINNED S2_PINNED",
+    "faulty/node_lease": "S2 S8 S11_LEASED",
+    "faulty/pointer_table_safety": "S10_POINTER",
+    "faulty/node_link_safety": "S3 S4_GUARD S4_LEASE S4 S4_GENERATION S5_INDEX S5_POINTER S9 S12 S13 S13_POINTER S18",
+    "faulty/pointer_read": "S4_GUARD S4_LEASE S4 S4_CHECK S4_GENERATION S5_POINTER S13_POINTER",
+    "faulty/node_reads": "S6",
+    "faulty/owner": "S9_OWNER",
+}
+
+
+def sees(program, rule):
+    """Of each of the checker's verdicts: was a violation caught? And what was said."""
+    done = subprocess.run([test_program(program)], env={**os.environ, "FARCACHED_BREAK": rule}, stdin=subprocess.DEVNULL,
+                          capture_output=True, timeout=deadline() * 10)
+    lines = done.stdout.decode("utf-8", "replace").splitlines()
+    found = [line.startswith("ok") for line in lines if line.endswith(" is caught")]
+    return found, "\n".join(lines[-5:]) + done.stderr.decode("utf-8", "replace")[-2000:]
+
+
+for program, rules in CHECKERS.items():
+    found, said = sees(program, "")
+    tap.ok(found and not any(found), "%s sees nothing where no rule is broken" % program, said)
+    for rule in rules.split():
+        found, said = sees(program, rule)
+        tap.ok(found and all(found), "%s sees that %s is broken" % (program, rule), said)
+tap.done()

@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Runs every fuzz target over its seeds and then over new inputs.
+
+Under make check: a bounded number of inputs ($FUZZ_RUNS, 20000), one test per target, nothing kept.
+`make fuzz` sets FUZZ_SECONDS: each target runs that long, and keeps what it finds interesting in
+fuzz-work/ of the build tree (libFuzzer builds only) for the next run.
+"""
+import os
+import re
+import subprocess
+import sys
+import tempfile
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "lib"))
+from tap_output import tap  # noqa: E402
+
+TOP = os.environ.get("abs_top_srcdir") or os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+BUILD = os.environ.get("abs_top_builddir", os.getcwd())
+RUNS = int(os.environ.get("FUZZ_RUNS", "20000"))
+SECONDS = int(os.environ.get("FUZZ_SECONDS", "0"))
+RUNS_MAX = 2**31 - 1  # libFuzzer keeps it in an int: what is larger reads as no runs at all
+RUNS_MIN = 1000       # in any number of seconds; fewer means that nothing new was tried
+
+
+def fuzz(target, new_inputs):
+    corpus = os.path.join(TOP, "t/fuzz/corpus", os.path.basename(target))
+    seeds = [corpus] if os.path.isdir(corpus) else []
+    # A seed of its own per run when it runs long; always the same inputs under make check.
+    bounds = (["-max_total_time=%d" % SECONDS, "-runs=%d" % RUNS_MAX, "-seed=%d" % (int.from_bytes(os.urandom(3), "big") + 1)]
+              if SECONDS else ["-runs=%d" % RUNS, "-seed=1", "-max_total_time=120"])
+    command = [os.path.join(BUILD, target)] + bounds + ["-max_len=4096", "-timeout=20", new_inputs] + seeds
+    done = subprocess.run(command, cwd=new_inputs if SECONDS else BUILD, stdin=subprocess.DEVNULL,
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=max(600, 2 * SECONDS + 300))
+    lines = done.stdout.decode("utf-8", "replace").rstrip().split("\n")
+    name = "%s: %s" % (target, "%d seconds" % SECONDS if SECONDS else "seeds and %d inputs" % RUNS)
+    tried = re.search(r"Done (\d+) runs|(\d+) inputs", "\n".join(lines[-5:]))
+    enough = tried and int(tried.group(1) or tried.group(2)) >= min(RUNS, RUNS_MIN)
+    if tap.ok(done.returncode == 0 and seeds and enough, name,
+              *(lines[-60:] if seeds else ["no seeds in " + corpus])):
+        tap.diag(lines[-1])
+
+
+def main():
+    targets = os.environ.get("FUZZ_TARGETS", "").split()
+    tap.ok(targets, "there are fuzz targets")
+    for target in targets:
+        if SECONDS:
+            kept = os.path.join(BUILD, "fuzz-work", os.path.basename(target))
+            os.makedirs(kept, exist_ok=True)
+            fuzz(target, kept)
+        else:
+            with tempfile.TemporaryDirectory(prefix="farcached-fuzz-") as fresh:
+                fuzz(target, fresh)
+    tap.done()
+
+
+main()

@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Two farcached in front of three nodes, short of memory, under the load whose every answer is checked: over shm and
+tcp, read in their memory, by pointers, or asked; of one host or of two; under every mix; then while nodes are killed, started
+again, stopped and drained.
+
+What is promised. Failover off: all that the load checks (consistency_load.h, C1 to C6): no torn or foreign byte, nothing
+older than acknowledged, linearizable histories, where a change that was answered as unavailable has an unknown outcome
+and a miss may mean that a node was not asked. Failover on: no torn or foreign byte, and nothing after its expiry; an old
+value may be seen when a node is back that others stood in for (C7), and how often that was is told. In every run: while its
+lease runs a pointer leads to no other key, to nothing older than itself, and to no length that cannot be (S1, S2).
+
+Arguments: titles of the runs that are wanted; none: all. lib/consistency_load.py says which environment it heeds. With
+FARCACHED_TEST_LONG every channel in every mode under every mix, together ten million operations at least.
+"""
+import os
+import re
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "lib"))
+import consistency_load as load  # noqa: E402
+from cluster import AWRY, Cluster, Faults, nodes_shown, reads_over  # noqa: E402
+from farcached import deadline, tap, until  # noqa: E402
+from trouble import Trouble  # noqa: E402
+
+LONG = bool(os.environ.get("FARCACHED_TEST_LONG"))
+OPERATIONS_WANTED = 10_000_000 if LONG else 0
+MIXES = ("everything", "95:5", "50:50", "refill", "joins", "sizes", "ttl", "flushes")  # consistency_mix.h
+
+
+def large(mix):
+    return ["--mix", mix, "--keys", "2000", "--value-bytes", "200000", "--mutations", "1000"]
+
+
+def hot(mix):
+    """Few keys; with sizes, from 1 KiB down to nothing and up to several."""
+    return ["--mix", mix, "--keys", "64", "--value-bytes", "5000" if mix == "sizes" else "1000"]
+
+
+FAST = ["node_timeout_ms=300"]
+# A little of everything that t/faulty/faulty.cc can do while every rule is kept.
+FAULTS = Faults("tear_read=0.3,tear_words=0.4,delay_read=0.3,shuffle_read=0.3,fail_read=0.01,delay_send=0.05,delay_receive=0.05,"
+                "split_receive=0.2,delay_end=0.5,delay_ms=3,tag_mask=255,probing=0.001,reading=0.0001,replacing=0.01,"
+                "hold_up_us=300")
+PATIENT = ["node_timeout_ms=30000"]  # where every node answers, however loaded the machine is
+INDEX = ["pointer_miss=index"]
+HOSTS = {"tables": 2}  # each farcached has a pointer table of its own
+
+
+def cluster(local_read, options=PATIENT, **more):
+    return {"local_read": local_read, "options": options, **more}
+
+
+# title, channels, options of Cluster, arguments of the load, what happens to nodes meanwhile
+SHORT_RUNS = [
+    ("shm", "shm shm shm", cluster(True), large("everything"), None),
+    ("shm, ttl", "shm shm shm", cluster(True), hot("ttl"), None),
+    ("shm by pointers, 95:5", "shm shm shm", cluster(False), hot("95:5"), None),
+    ("shm by pointers, joins, nodes are drained", "shm shm shm", cluster(False, FAST), hot("joins"), "drain"),
+    ("two hosts, 50:50", "shm shm shm", cluster(False, **HOSTS), hot("50:50"), None),
+    ("two hosts, refill, late and torn", "shm shm shm", cluster(False, faults=FAULTS, **HOSTS), hot("refill"), None),
+    ("two hosts, sizes, nodes end", "shm shm shm", cluster(False, FAST, **HOSTS), hot("sizes"), "end"),
+    ("shm by index", "shm shm shm", cluster(False, PATIENT + INDEX), large("everything"), None),
+    ("tcp and shm by pointers", "tcp shm tcp", cluster(False), large("sizes"), None),
+    ("shm, late and torn", "shm shm shm", cluster([True, False], faults=FAULTS), hot("flushes"), None),
+    ("shm by index, late and torn", "shm shm shm", cluster(False, PATIENT + INDEX, faults=FAULTS), large("everything"), None),
+    ("nodes end, mixed, late and torn", "shm tcp shm", cluster([True, False], FAST, faults=FAULTS), hot("ttl"), "end"),
+    ("nodes end, mixed", "shm tcp shm", cluster(True, FAST), hot("everything"), "end drain"),
+    ("nodes end and stop, shm by pointers", "shm shm shm", cluster(False, FAST), large("refill"), "end stop"),
+    ("nodes end, failover", "shm shm tcp", cluster(True, FAST + ["failover"]), hot("everything"), "end"),
+]
+
+
+def long_runs():
+    modes = [("in memory", True, [], {}), ("by pointers", False, [], {}), ("by pointers of two hosts", False, [], HOSTS),
+             ("by index", False, INDEX, {})]
+    for channels in ("shm shm shm", "tcp tcp tcp", "shm tcp shm"):
+        for mode, local_read, options, more in modes:
+            if channels == "tcp tcp tcp" and mode != "in memory":
+                continue  # every read is two-sided there
+            for mix in MIXES:
+                for faults in ({}, {"faults": FAULTS}):
+                    for meanwhile in (None, "end stop drain"):
+                        yield ("%s, %s, %s%s%s" % (channels, mode, mix, ", late and torn" if faults else "",
+                                                   ", nodes end, stop and are drained" if meanwhile else ""), channels,
+                               cluster(local_read, options + (FAST if meanwhile else PATIENT), **faults, **more), hot(mix),
+                               meanwhile)
+            for meanwhile in (None, "end stop"):
+                yield ("%s, %s, large%s" % (channels, mode, ", nodes end and stop" if meanwhile else ""), channels,
+                       cluster(local_read, options + (FAST if meanwhile else PATIENT), **more), large("everything"), meanwhile)
+    for channels in ("shm shm shm", "shm tcp shm"):
+        for mode, local_read, options, more in modes:
+            yield ("%s, %s, failover" % (channels, mode), channels,
+                   cluster(local_read, options + FAST + ["failover"], **more), hot("everything"), "end stop")
+
+
+def summed(c, names):
+    shown = [nodes_shown(p)[n.name] for p in c.proxies for n in c.nodes]
+    return {name: sum(int(s[name]) for s in shown) for name in names}
+
+
+def check_reads(title, c):
+    """What the farcached counted of how they read."""
+    tap.ok(all(reads_over(until(lambda p=p: nodes_shown(p), reads_over)) for p in c.proxies),
+           "%s: each READ that was posted has completed or failed" % title)
+    gets = summed(c, ("get_local", "get_onesided", "get_index", "get_twosided"))
+    tap.diag("%s; %.2f one-sided" % (", ".join("%s %d" % one for one in gets.items()),
+                                     1 - gets["get_twosided"] / max(1, sum(gets.values()))))
+    if not all(c.local_read) and any(n.channel != "tcp" for n in c.nodes):
+        tap.ok(gets["get_onesided"] > 0, "%s: some gets were by pointers" % title)
+    if not any("pointer_miss=index" in str(arg) for arg in c.proxy_args):
+        tap.is_(summed(c, AWRY), dict.fromkeys(AWRY, 0), "%s: no pointer led elsewhere while its lease ran" % title)
+
+
+def run(title, channels, of_cluster, of_load, meanwhile, seed, seconds):
+    """How many operations there were."""
+    args = ["--seed", seed, "--seconds", seconds, *of_load]
+    args += ["--outages", "1"] if meanwhile else []
+    args += ["--failover", "1"] if "failover" in of_cluster["options"] else []
+    with Cluster(channels, node_args=["-m", "8", "-t", "2", "--lease-ms", "1000"], **of_cluster) as c:
+        ports = ",".join(str(p.port) for p in c.proxies)
+        args += ["--admin", ",".join(c.admin(i) for i in range(len(c.proxies)))]
+        started = load.Load(ports, *args, timeout=seconds * 10 + deadline() * 3)
+        if meanwhile:
+            trouble = Trouble(c, meanwhile, int(seed))
+            trouble.while_running(started.running)
+        text = started.end(title)
+        if meanwhile:
+            tap.ok(trouble.ended + trouble.stopped + trouble.drained > 0, "%s: nodes were ended %d times, stopped %d times, "
+                   "drained %d times" % (title, trouble.ended, trouble.stopped, trouble.drained))
+        tap.ok(all(p.alive() for p in c.proxies) and all(n.process.alive() for n in c.nodes), "%s: all live" % title)
+        check_reads(title, c)
+    found = re.search(r"# (\d+) gets, \d+ hits, (\d+) mutations", text)
+    return int(found.group(1)) + int(found.group(2)) if found else 0
+
+
+def main():
+    seconds, seed = load.seconds(3, long=15), load.seed()
+    load.check_itself()
+    total = 0
+    for title, *how in long_runs() if LONG else SHORT_RUNS:
+        if sys.argv[1:] and title not in sys.argv[1:]:
+            continue
+        total += run(title, *how, seed, seconds)
+    tap.diag("%d operations" % total)
+    tap.ok(total >= OPERATIONS_WANTED, "as many operations as there should be")
+    tap.done()
+
+
+main()

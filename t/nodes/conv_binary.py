@@ -1,0 +1,9 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""t/conversation/binary.py, unchanged, through a farcached that keeps its items in nodes."""
+import os
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "lib"))
+import suite  # noqa: E402
+
+suite.run_all("conversation/binary.py")

@@ -1,0 +1,169 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""access_tracking=report, which is the default where items are read by remote pointers: a node hears of reads though nobody asks
+it anything, and so does not evict what is read most; by requests alone it would not know. The leases of what it hears of are
+renewed, so that a proxy need not ask again. Reports and their answers are written into containers."""
+import os
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "lib"))
+from cluster import Cluster, nodes_shown  # noqa: E402
+from farcached import tap, until  # noqa: E402
+
+HOT = ["hot%d" % i for i in range(20)]
+VALUE = b"v" * 3000
+BATCH, BATCHES = 300, 12  # of others: more than twice what the node has room for
+
+
+def store(client, names):
+    client.send(*(b"set %s 0 0 %d noreply\r\n%s\r\n" % (name.encode(), len(VALUE), VALUE) for name in names))
+    return client.is_idle()
+
+
+def found(client, names):
+    return sum(value == VALUE for _, _, value, _ in client.get_many(names))
+
+
+def of(proxy, name):
+    """What a proxy counts; `stats nodes` asks no node."""
+    return int(nodes_shown(proxy)["n0"][name])
+
+
+class Pair:
+    """A node, a proxy whose clients only read, and one whose clients store."""
+
+    def __init__(self, tracking, local_read):
+        options = ["access_tracking=" + tracking, "report_interval_ms=100", "node_timeout_ms=30000"]
+        self.cluster = Cluster("shm", threads=1, local_read=local_read, options=options,
+                               node_args=["-m", "4", "-t", "1", "--lease-ms", "256000"])
+
+    def __enter__(self):
+        self.cluster.__enter__()
+        self.reader, self.writer = self.cluster.proxies
+        return self
+
+    def __exit__(self, *_):
+        return self.cluster.__exit__()
+
+    def read_unasked(self, client):
+        """All of HOT, by no request: once for each, as this proxy counts."""
+        counter = self.cluster.unasked_by()
+        before = of(self.reader, counter)
+        return found(client, HOT) == len(HOT) and of(self.reader, counter) - before == len(HOT)
+
+    def heard(self):
+        """Accesses that the node was told of, as it says to the other proxy."""
+        return int(self.writer.stats("node n0")["accesses"])
+
+
+def by_containers(title, proxy, asker):
+    """All reports of a proxy, as it and the node count them; `asker` is a proxy at which nobody reads."""
+    shown = nodes_shown(proxy)["n0"]
+    sent, written, answered = (int(shown[name]) for name in ("reports_sent", "reports_written", "report_answers_written"))
+    tap.ok(sent > 0 and written == sent, title + "reports are written into the node's container", shown)
+    tap.ok(sent - 1 <= answered <= sent, title + "and their answers into the proxy's", shown)
+    node = asker.stats("node n0")
+    tap.is_((node["reports_written"], node["report_answers_written"]), (node["reports"],) * 2, title + "as the node counts them")
+
+
+def unasked(local_read):
+    title = "%s: " % ("local reads" if local_read else "remote pointers")
+    with Pair("report", local_read) as p, p.reader.client() as reader, p.writer.client() as writer:
+        store(writer, HOT)
+        tap.ok(until(lambda: p.read_unasked(reader), bool), title + "the node is not asked")
+        frames, reports, heard = of(p.reader, "node_frames"), of(p.reader, "reports_sent"), p.heard()
+        tap.ok(until(lambda: found(reader, HOT) and p.heard(), lambda n: n > heard) > heard, title + "and hears of reads")
+        tap.ok(of(p.reader, "reports_sent") > reports, title + "by reports")
+        read = of(p.reader, p.cluster.unasked_by())
+        tap.is_(until(lambda: of(p.reader, "accesses_sent"), lambda n: n >= read), read, title + "of each in the end")
+        tap.is_(of(p.reader, "node_frames"), frames, title + "without a request")
+        tap.is_(of(p.reader, "arc_t2"), len(HOT), title + "they are what is read often")
+        by_containers(title, p.reader, p.writer)
+        tap.diag("%s%s reports of %s items, %s bytes" % (
+            title, *(of(p.reader, name) for name in ("reports_sent", "report_items", "report_bytes"))))
+
+
+def pressed(tracking, wait):
+    """Some items are read all the while, by who asks nothing, while many more are stored than there is room for. How many
+    of them are found after each batch."""
+    with Pair(tracking, True) as p, p.reader.client() as reader, p.writer.client() as writer:
+        store(writer, HOT)
+        left = []
+        for batch in range(BATCHES):
+            heard = p.heard()
+            left.append(found(reader, HOT))
+            if wait:
+                until(p.heard, lambda n, before=heard: n > before)
+            store(writer, ["cold%d" % (batch * BATCH + i) for i in range(BATCH)])
+        left.append(found(reader, HOT))
+        evicted = int(p.writer.stats()["evictions"])
+        tap.ok(evicted > BATCH * BATCHES // 3, tracking + ": most of what was stored had to go", evicted)
+        return left
+
+
+def leased(tracking):
+    """A node whose leases last a second, and a proxy that reads one key all the while for five seconds, as reports count
+    them: they renew it every tenth of one. How often the node was asked, and for how many gets."""
+    options = ["access_tracking=" + tracking, "report_interval_ms=100", "node_timeout_ms=30000"]
+    with Cluster("shm", proxies=1, threads=1, local_read=False, options=options,
+                 node_args=["-t", "1", "--lease-ms", "1000"]) as c, c.proxies[0].client() as client:
+        proxy = c.proxies[0]
+        store(client, ["hot"])
+
+        def gets():
+            for _ in range(20):
+                if client.get("hot") != VALUE:
+                    raise AssertionError("the key is there")
+
+        def asked():
+            return of(proxy, "get_twosided")
+
+        until(lambda: gets() or of(proxy, "get_onesided"), bool)
+        before, first = asked(), of(proxy, "get_onesided")
+        if tracking == "report":
+            until(lambda: gets() or of(proxy, "report_renewed"), lambda n: n >= 5 * 5)
+            tap.ok(of(proxy, "report_renewed") >= 5 * 5, "report: leases are renewed by reports")
+        else:
+            until(lambda: gets() or asked(), lambda n: n >= before + 3)
+            tap.is_(of(proxy, "report_renewed"), 0, tracking + ": none is renewed")
+        shown = proxy.stats("node n0")
+        names = ("reports", "report_records", "report_renewed", "report_cut_short", "report_us")
+        tap.diag("%s: the node: %s" % (tracking, " ".join("%s %s" % (name, shown[name]) for name in names)))
+        return asked() - before, of(proxy, "get_onesided") - first
+
+
+def by_default():
+    """Without a word of how accesses are told: in reports by who reads with remote pointers, with requests by who has the memory
+    mapped."""
+    options = ["report_interval_ms=100", "node_timeout_ms=30000"]
+    for local_read in (False, True):
+        with Cluster("shm", proxies=1, threads=1, local_read=local_read, options=options, node_args=["-t", "1"]) as c, \
+                c.proxies[0].client() as client:
+            proxy = c.proxies[0]
+            store(client, HOT)
+            until(lambda: found(client, HOT) and of(proxy, c.unasked_by()), lambda n: n >= 2 * len(HOT))
+            if local_read:
+                store(client, ["other"])
+                found(client, ["none"])
+                sent = until(lambda: of(proxy, "accesses_sent"), bool)
+                tap.ok(sent and of(proxy, "reports_sent") == 0, "by default reads of mapped memory travel with requests", sent)
+            else:
+                sent = until(lambda: found(client, HOT) and of(proxy, "reports_sent"), bool)
+                tap.ok(sent and of(proxy, "report_renewed"), "by default reads by remote pointers are reported", sent)
+
+
+def main():
+    by_default()
+    unasked(True)
+    unasked(False)
+    tap.is_(pressed("report", wait=True), [len(HOT)] * (BATCHES + 1), "report: what is read is never evicted")
+    left = pressed("none", wait=False)
+    tap.ok(left[0] == len(HOT) and left[-1] < len(HOT), "none: the node evicts what it does not know to be read", left)
+    asked, read = leased("report")
+    tap.ok(asked <= 3 and read > 100 * asked, "report: in five leases' time a key that is read stays one-sided", (asked, read))
+    asked, read = leased("none")
+    tap.ok(asked >= 3, "none: it is asked for at the end of each lease", (asked, read))
+    tap.done()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,247 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""kill -9: of nodes that come back at their place with nothing, while proxies keep what they had of them; of nodes under
+load; of a proxy. What a dead node's memory held is never seen again (S9); others' keys do not notice."""
+import os
+import sys
+import threading
+import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "lib"))
+from cluster import Cluster, nodes_shown, until_up  # noqa: E402
+from farcached import deadline, tap, until  # noqa: E402
+
+UNAVAILABLE = "SERVER_ERROR unavailable"
+KEYS = 200
+
+
+def total(proxy, name):
+    return sum(int(s[name]) for s in nodes_shown(proxy).values())
+
+
+# -- The old mapping ---------------------------------------------------------------------------------------
+
+def read_again(proxy, client, names, value, counter):
+    """Reads the keys until the proxy does so without asking; how many reads that were."""
+    for _ in range(20):
+        before = total(proxy, counter)
+        found = client.get_many(names)
+        if [v for _, _, v, _ in found] != [value] * len(names):
+            return 0
+        if total(proxy, counter) - before == len(names):
+            return len(names)
+    return total(proxy, counter) - before
+
+
+def old_mapping(local_read, stands_still):
+    """SET through B, GET through A, after the node was killed and started again: A, which reads the dead one's memory or
+    holds pointers into it, must not answer with what was there. It may be told of the death first, or stand still until
+    everything is over and have that GET as the first thing to do."""
+    title = "local_read %s, A %s: " % ("on" if local_read else "off", "stands still" if stands_still else "runs")
+    with Cluster("shm", local_read=local_read, threads=1, node_args=["--lease-ms", "100000"]) as c:
+        a, b = c.proxies
+        node, names = c.nodes[0], ["k%d" % i for i in range(KEYS)]
+        before = {p: nodes_shown(p)[node.name]["incarnation"] for p in c.proxies}
+        with a.client() as through_a, b.client() as through_b:
+            for name in names:
+                through_a.set(name, "old")
+            reads = read_again(a, through_a, names, b"old", c.unasked_by())
+            tap.is_(reads, KEYS, title + "A reads without asking")
+            if stands_still:
+                with a.stopped():
+                    c.restart(node, wait=False)
+                    until_up(b)
+                    stored = {through_b.set(name, "new") for name in names}
+                    through_a.send(b"get " + b" ".join(n.encode() for n in names) + b"\r\n")
+                reply = through_a.until(b"END\r\n")
+            else:
+                c.restart(node, wait=False)
+                until_up(b)
+                stored = {through_b.set(name, "new") for name in names}
+                through_a.send(b"get " + b" ".join(n.encode() for n in names) + b"\r\n")
+                reply = through_a.until(b"END\r\n")
+            tap.is_(stored, {"STORED"}, title + "set through B")
+            tap.is_(reply.count(b"old"), 0, title + "A never answers with the old value")
+            tap.diag("%d new, %d misses" % (reply.count(b"new"), KEYS - reply.count(b"VALUE")))
+            c.until_up()
+            found = through_a.get_many(names)
+            tap.is_([v for _, _, v, _ in found], [b"new"] * KEYS, title + "and soon with the new one")
+        after = {p: nodes_shown(p)[node.name]["incarnation"] for p in c.proxies}
+        tap.ok(all(after[p] != before[p] for p in c.proxies) and after[a] == after[b],
+               title + "both know the new incarnation")
+
+
+def uniques():
+    """A cas unique of a dead node means nothing to its successor, which hands out none of them again."""
+    with Cluster("shm tcp", proxies=1) as c, c.proxies[0].client() as client:
+        for node in c.nodes:
+            key = c.key(node, "k")
+            for _ in range(300):
+                client.set(key, "old")
+            old = client.get_many([key], "gets")[0][3]
+            c.restart(node)
+            client.set(key, "new")
+            new = client.get_many([key], "gets")[0][3]
+            tap.ok(new > old, "%s: uniques go on behind those of the dead node" % node.channel, "%d, %d" % (old, new))
+
+
+# -- A node dies under load --------------------------------------------------------------------------------
+
+class Asker(threading.Thread):
+    """One connection that sets and gets its key for ever; what it was told, and how long the slowest took, by phase."""
+
+    def __init__(self, proxy, key):
+        super().__init__(daemon=True)
+        self.client, self.key = proxy.client(), key
+        self.stopping, self.phase, self.failed = False, "before", None
+        self.told, self.times = {}, {}
+
+    def run(self):
+        number = 0
+        try:
+            while not self.stopping:
+                phase, number = self.phase, number + 1
+                value = b"%s %d" % (self.key.encode(), number)
+                began = time.monotonic()
+                stored = self.client.set(self.key, value)
+                got = self.client.get(self.key)
+                spent = (time.monotonic() - began) / 2
+                found = "miss" if got is None else "own" if got == value else "older" if got.startswith(
+                    self.key.encode() + b" ") and stored != "STORED" else "wrong"
+                self.times.setdefault(phase, []).append(spent)
+                counts = self.told.setdefault(phase, {})
+                counts[stored, found] = counts.get((stored, found), 0) + 1
+        except Exception as e:  # a lost connection, too
+            self.failed = repr(e)
+
+    def end(self):
+        self.stopping = True
+        self.join(deadline())
+        self.client.close()
+
+
+def told(askers, phase):
+    counts = {}
+    for asker in askers:
+        for what, n in asker.told.get(phase, {}).items():
+            counts[what] = counts.get(what, 0) + n
+    return counts
+
+
+def latency(askers, phase):
+    times = sorted(t for a in askers for t in a.times.get(phase, []))
+    return "%d, median %.3f ms, 99 %% %.3f ms, slowest %.1f ms" % (
+        len(times), times[len(times) // 2] * 1000, times[len(times) * 99 // 100] * 1000, times[-1] * 1000) if times else "none"
+
+
+def so_many_more(askers, phase, count):
+    """Every one of them has been answered so often in this phase, or has failed."""
+    def least():
+        return min(len(a.times.get(phase, [])) if a.failed is None else count for a in askers)
+    return until(least, lambda n: n >= count)
+
+
+def dies_under_load(channels):
+    title = channels + ", a node is killed under load: "
+    with Cluster(channels, options=["node_timeout_ms=500"]) as c:
+        dead = c.nodes[0]
+        askers = [Asker(proxy, c.key(node, "asker%d-%d" % (i, n))) for node in c.nodes
+                  for n, proxy in enumerate(c.proxies) for i in range(2)]
+        of_dead = [a for a in askers if a.key.startswith(c.key(dead, ""))]
+        of_others = [a for a in askers if a not in of_dead]
+        for asker in askers:
+            asker.start()
+        so_many_more(askers, "before", 200)
+        incarnation = nodes_shown(c.proxies[0])[dead.name]["incarnation"]
+        for asker in askers:
+            asker.phase = "down"
+        c.kill(dead)
+        so_many_more(askers, "down", 300)
+        for asker in askers:
+            asker.phase = "returning"
+        c.restart(dead)
+        for asker in askers:
+            asker.phase = "after"
+        so_many_more(askers, "after", 200)
+        for asker in askers:
+            asker.end()
+        tap.is_([a.failed for a in askers if a.failed], [], title + "no client's connection is lost")
+        for phase in ("before", "down", "returning", "after"):
+            tap.is_(set(told(of_others, phase)), {("STORED", "own")}, title + "%s: others' keys are answered" % phase)
+            tap.diag("%s: others' keys: %s; its keys: %s" % (phase, latency(of_others, phase), latency(of_dead, phase)))
+        down = told(of_dead, "down")
+        tap.ok((UNAVAILABLE, "miss") in down, title + "its keys are misses, sets SERVER_ERROR", down)
+        tap.ok(set(down) <= {(UNAVAILABLE, "miss"), (UNAVAILABLE, "older"), ("STORED", "own"), ("STORED", "miss")},
+               title + "and nothing else is said", down)
+        # What is under way when a phase ends may be answered as in the next.
+        tap.ok(told(of_dead, "before").get(("STORED", "own"), 0) > 0, title + "before, they were there")
+        after = told(of_dead, "after")
+        tap.ok(after.get(("STORED", "own"), 0) > 0 and set(after) <= {("STORED", "own"), (UNAVAILABLE, "miss")},
+               title + "after, they are again", after)
+        tap.ok(nodes_shown(c.proxies[0])[dead.name]["incarnation"] != incarnation, title + "as another incarnation")
+
+
+def stands_in():
+    """Failover on: while a node is down another one serves its keys. When it is back it has nothing, and should it go down
+    again its keys are as the other had them: an old value may be seen. That is what failover gives up; foreign bytes
+    are never seen."""
+    title = "failover: "
+    with Cluster("shm tcp shm", options=["failover", "node_timeout_ms=500"]) as c:
+        away = c.nodes[0]
+        names = [c.key(away, "k%d" % i) for i in range(50)]
+        with c.proxies[0].client() as a, c.proxies[1].client() as b:
+            tap.is_({a.set(n, n + " one") for n in names}, {"STORED"}, title + "set")
+            c.kill(away)
+            c.until_seen_down(away)
+            tap.is_({n: b.get(n) for n in names}, dict.fromkeys(names), title + "the node is killed: misses")
+            tap.is_({a.set(n, n + " two") for n in names}, {"STORED"}, title + "but sets are stored, elsewhere")
+            tap.is_([b.get(n) for n in names], [b"%s two" % n.encode() for n in names], title + "and seen through both proxies")
+            c.restart(away)
+            tap.is_({b.set(n, n + " three") for n in names}, {"STORED"}, title + "it is back")
+            tap.is_([a.get(n) for n in names], [b"%s three" % n.encode() for n in names], title + "and serves its keys")
+            c.kill(away)
+            c.until_seen_down(away)
+            found = [a.get(n) for n in names]
+            old = sum(v == b"%s two" % n.encode() for n, v in zip(names, found))
+            missed = found.count(None)
+            tap.diag("gone again: %d old values, %d misses" % (old, missed))
+            tap.is_(old + missed, len(names), title + "gone again: a miss or the old value, and nothing else")
+
+
+# -- A proxy dies -------------------------------------------------------------------------------------------
+
+def proxy_dies():
+    title = "a proxy is killed: "
+    with Cluster("shm shm", local_read=False, threads=1, node_args=["--lease-ms", "100000"]) as c:
+        a, b = c.proxies
+        names = ["k%d" % i for i in range(50)]
+        with a.client() as client, b.client() as other:
+            for name in names:
+                client.set(name, "value")
+            tap.is_(read_again(a, client, names, b"value", "get_onesided"), 50, title + "it holds pointers")
+            c.end_proxy(a, 9)
+            found = other.get_many(names)
+            tap.is_([v for _, _, v, _ in found], [b"value"] * 50, title + "the other goes on")
+            shown = [total(b, n) for n in ("get_onesided", "get_twosided", "pointer_shared_hits")]
+            tap.is_(shown, [50, 0, 50], title + "with the pointers that it left")
+            tap.is_({other.set(name, "other") for name in names}, {"STORED"}, title + "what was leased to it can be changed")
+            tap.is_([v for _, _, v, _ in other.get_many(names)], [b"other"] * 50, title + "and is seen")
+        c.proxies[0] = c.start_proxy()
+        with c.proxies[0].client() as client:
+            tap.is_([v for _, _, v, _ in client.get_many(names)], [b"other"] * 50, title + "its successor starts with the table")
+        tap.ok(c.table.exists(), title + "which it found")
+
+
+def main():
+    for reads in (True, False):
+        for still in (False, True):
+            old_mapping(reads, still)
+    uniques()
+    dies_under_load("shm shm tcp")
+    dies_under_load("tcp shm shm")
+    stands_in()
+    proxy_dies()
+    tap.done()
+
+
+if __name__ == "__main__":
+    main()

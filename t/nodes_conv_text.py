@@ -1,9 +1,0 @@
-# SPDX-License-Identifier: BSD-3-Clause
-"""t/conv_text.py, unchanged, through a farcached that keeps its items in nodes."""
-import os
-import sys
-
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"))
-import suite  # noqa: E402
-
-suite.run_all("conv_text.py")

@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What bash completes of the programs' words, and that zsh can read what it is given."""
+import os
+import shutil
+import subprocess
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "lib"))
+from farcached import run_binary, tap  # noqa: E402
+
+BUILD = os.environ.get("abs_top_builddir", os.getcwd())
+ASK = """
+source /dev/stdin <<'END_OF_COMPLETION'
+%s
+END_OF_COMPLETION
+COMP_WORDS=("$@")
+COMP_CWORD=$(($# - 1))
+_%s
+printf '%%s\\n' "${COMPREPLY[@]}"
+"""
+
+
+def printed(program, shell):
+    status, text, err = run_binary("--print-completion-" + shell, as_is=True, binary=os.path.join(BUILD, program))
+    tap.ok(status == 0 and not err, "%s prints its completion for %s" % (program, shell))
+    return text.decode()
+
+
+def completed(text, *words):
+    """What follows the words, the last of which is begun."""
+    done = subprocess.run(["bash", "-c", ASK % (text, words[0]), "bash", *words], capture_output=True, text=True,
+                          check=False)
+    if done.returncode != 0 or done.stderr:
+        return ["bash: status %d: %s" % (done.returncode, done.stderr)]
+    return [word for word in done.stdout.split("\n") if word]
+
+
+def test_bash():
+    farcached = printed("farcached", "bash")
+    tap.is_(completed(farcached, "farcached", "--memory-l"), ["--memory-limit"], "a long option")
+    tap.is_(completed(farcached, "farcached", "--conf"), ["--config"], "that takes a file")
+    tap.is_(completed(farcached, "farcached", "-o", "idle"), ["idle_timeout="], "a word of -o")
+    tap.is_(completed(farcached, "farcached", "-o", "track_sizes,no_lru_c"), ["track_sizes,no_lru_crawler"],
+            "behind another")
+    farnode = printed("farnode", "bash")
+    tap.is_(completed(farnode, "farnode", "--policy", "s"), ["s3fifo"], "a value of few")
+    tap.is_(completed(farnode, "farnode", "--policy", "=", "pd"), ["pdla", "pdla_paper"], "behind =, too")
+    farctl = printed("farctl", "bash")
+    tap.is_(completed(farctl, "farctl", "re"), ["reload"], "a command")
+    # Beside the programs the build folder may have what make dist made.
+    tap.is_(completed(farctl, "farctl", "--socket", BUILD + "/farct"), [BUILD + "/farctl"], "a path")
+    farbench = printed("farbench", "bash")
+    tap.is_(completed(farbench, "farbench", "hit"), ["hitratio"], "a command of farbench")
+    tap.ok("--connections" in completed(farbench, "farbench", "load", "--"), "and its options")
+
+
+def test_zsh():
+    for program in ("farcached", "farnode", "farctl", "farbench"):
+        text = printed(program, "zsh")
+        tap.ok(text.startswith("#compdef %s\n" % program), "zsh is told whose it is")
+        if shutil.which("zsh") is None:
+            tap.skip("zsh reads it", "there is no zsh")
+            continue
+        done = subprocess.run(["zsh", "-n", "/dev/stdin"], input=text, capture_output=True, text=True, check=False)
+        tap.ok(done.returncode == 0 and not done.stderr, "zsh reads it", done.stderr)
+
+
+test_bash()
+test_zsh()
+tap.done()

@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What contrib's dashboard and alert rules ask for exists: each metric and label of their expressions is one of a farcached's in
+front of a node, or of that farnode's. And names are as Prometheus' conventions want them."""
+import os
+import re
+import shutil
+import sys
+import tempfile
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "lib"))
+from cluster import Cluster  # noqa: E402
+from expressions import contrib_expressions, labels_in, names_in  # noqa: E402
+from farcached import Daemon, tap, until  # noqa: E402
+from http_get import get, http_args, http_env, http_port, samples, value  # noqa: E402
+
+TOP = os.environ.get("abs_top_srcdir") or os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+FOLDER = tempfile.mkdtemp(prefix="farcached-names-")
+BY_PROMETHEUS = {"instance", "job"}  # labels that a scrape adds
+ABBREVIATED = {"s", "ms", "us", "ns", "sec", "b", "kb", "mb", "gb", "h", "d", "pct"}
+
+
+def folder():
+    return tempfile.mkdtemp(dir=FOLDER)
+
+
+def texts():
+    """The exposition of a proxy, of its node, and of a farcached without nodes."""
+    here, there, alone = folder(), folder(), folder()
+    with Cluster("tcp", proxies=1, local_read=False, proxy_args=http_args(), proxy_env=http_env(here),
+                 node_args=http_args(), node_env=http_env(there)) as cluster:
+        cluster.proxies[0].client().set("key", "value")
+        proxy = until(lambda: get(http_port(here), "/metrics")[2], lambda text: value(text, "farcached_node_told") == 1)
+        node = get(http_port(there), "/metrics")[2]
+    with Daemon("-m", "16", *http_args(), env=http_env(alone), threads=1) as d:
+        d.client().set("key", "value")
+        return proxy, node, get(http_port(alone), "/metrics")[2]
+
+
+def check_conventions(text, prefix):
+    kinds = dict(re.findall(r"^# TYPE (\S+) (\S+)$", text, re.M))
+    helped = set(re.findall(r"^# HELP (\S+) \S", text, re.M))
+    tap.is_(sorted(set(kinds) - helped), [], "%s: each has a help text" % prefix)
+    bad = []
+    for name, kind in kinds.items():
+        words = name.split("_")
+        if not name.startswith(prefix) or name != name.lower() or ABBREVIATED & set(words):
+            bad.append(name)
+        if (kind == "counter") != name.endswith("_total") or {"counter", "gauge", "milliseconds", "microseconds"} & set(words):
+            bad.append(name)
+        if kind != "histogram" and words[-1] in ("count", "sum", "bucket"):
+            bad.append(name)
+    tap.is_(bad, [], "%s: names, units and kinds" % prefix)
+
+
+def check_expressions(expressions, known, what):
+    tap.ok(len(expressions) > 10, "%s has expressions" % what)
+    for where, expression in expressions:
+        missing = sorted(name for name in names_in(expression) if name not in known)
+        wrong = sorted("%s{%s}" % (name, label) for name, labels in labels_in(expression).items() if name in known
+                       for label in labels - known[name] - BY_PROMETHEUS)
+        tap.is_(missing + wrong, [], "%s: %s" % (what, where))
+
+
+def main():
+    try:
+        proxy, node, alone = texts()
+    finally:
+        shutil.rmtree(FOLDER, ignore_errors=True)
+    check_conventions(proxy, "farcached_")
+    check_conventions(alone, "farcached_")
+    check_conventions(node, "farnode_")
+    known = {}
+    for text in (proxy, node, alone):
+        for name, labels in samples(text):
+            known.setdefault(name, set()).update(label for label, _ in labels)
+    for old in ("farcached_change_unavailable_total", "farcached_answers_unasked_total", "farnode_report_refused_stranger_total"):
+        tap.ok(old in known, "renamed since the last release: " + old)
+    board, rules = contrib_expressions(TOP)
+    check_expressions(board, known, "dashboard")
+    check_expressions(rules, known, "alerts")
+    tap.done()
+
+
+main()

@@ -1,0 +1,300 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Style as a test: what ARCHITECTURE.md and HACKING.md promise of the sources, without compiling them.
+
+An exception is a debt: it may be paid (then its line below must go) but not grow, and none may be added
+without a word about why.
+"""
+import ast
+import os
+import re
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "lib"))
+from cxx_source import Source, function_lengths, source_tree  # noqa: E402
+from tap_output import tap  # noqa: E402
+
+TOP = os.environ.get("abs_top_srcdir") or os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+
+BELOW_DAEMON = {"base", "protocol", "fabric", "node", "proxy", "conf", "process"}
+DAEMON = {"daemon/stats", "daemon/engine", "daemon/remote", "daemon/session"}
+# The direction of arrows: what a folder may include from.
+ARROWS = {
+    "base": {"base"},
+    "protocol": {"base", "protocol"},
+    "fabric": {"base", "protocol", "fabric"},
+    "node": {"base", "protocol", "fabric", "node"},
+    "proxy": {"base", "protocol", "fabric", "proxy"},
+    "conf": {"base", "conf"},
+    "process": {"base", "conf", "process"},
+    "daemon/stats": BELOW_DAEMON | {"daemon/stats"},
+    "daemon/engine": BELOW_DAEMON | {"daemon/stats", "daemon/remote", "daemon/engine"},
+    "daemon/remote": BELOW_DAEMON | {"daemon/stats", "daemon/remote"},
+    "daemon/session": BELOW_DAEMON | {"daemon/stats", "daemon/engine", "daemon/remote", "daemon/session"},
+    "daemon/farcached": BELOW_DAEMON | DAEMON | {"daemon/farcached"},
+    "daemon/farnode": {"base", "protocol", "fabric", "node", "conf", "process", "daemon/farnode"},
+    "ctl": {"base", "protocol", "conf", "process", "ctl"},
+    "bench": {"base", "protocol", "fabric", "node", "proxy", "conf", "bench"},
+    "man": {"base", "protocol", "fabric", "node", "proxy", "process", "daemon/stats"},
+    "t": BELOW_DAEMON | DAEMON | {"daemon/farcached", "ctl", "bench", "t"},
+}
+
+
+def folder_of(path):
+    """The sub-folder, if it has arrows of its own."""
+    room = "/".join(path.split("/")[:2])
+    return room if room in ARROWS else path.split("/")[0]
+
+
+# System headers that only some folders may use.
+SOCKETS = re.compile(r"^(sys/socket|sys/un|netinet/.*|arpa/.*|netdb|poll|sys/epoll)(\.h)?$")
+CLOCKS = re.compile(r"^(chrono|ctime|time\.h|sys/time\.h)$")
+EVENTS = re.compile(r"^(event|event2/.*)(\.h)?$")
+FORBIDDEN = [
+    ("base", SOCKETS), ("protocol", SOCKETS), ("protocol", CLOCKS), ("node", SOCKETS), ("proxy", SOCKETS),
+    ("base", EVENTS), ("protocol", EVENTS), ("fabric", EVENTS), ("node", EVENTS), ("proxy", EVENTS),
+    ("conf", EVENTS),
+]
+
+FUNCTION_LINES_MAX = 70
+FILE_LINES_MAX = 600
+COLUMNS_MAX = 132  # clang-format says 100; a table or a string may run over it, not away from it
+
+# "path: function" -> lines it has. Only shrinks.
+LONG_FUNCTIONS = {}
+# path -> lines it has. Only shrinks.
+LONG_FILES = {}
+
+CXX = (".h", ".cc")
+GENERATED = {"configure", "configure~", "aclocal.m4", "Makefile.in"}
+
+
+def is_ours(path):
+    """A file that somebody wrote here, and not what a build left in a source tree that is built in place."""
+    top = path.split("/")[0]
+    return (path.endswith(CXX + (".py", ".sh", ".mk", ".ac", ".am", ".go", ".mjs", ".js", ".php", ".rb"))
+            or top in ("contrib", ".ci")) and not path.endswith((".o", ".Po", ".log", ".trs", ".json"))  # JSON has no comments
+
+
+def read(path):
+    with open(os.path.join(TOP, path), encoding="utf-8") as file:
+        return file.read()
+
+
+def report(found, name):
+    tap.ok(not found, name, *found[:40])
+
+
+def check_spdx(texts):
+    found = [path for path, text in texts.items()
+             if "SPDX-License-Identifier: BSD-3-Clause" not in "\n".join(text.split("\n")[:2])]
+    report(found, "every file says its licence in its first lines")
+
+
+def check_arrows(sources):
+    found = []
+    for path, source in sources.items():
+        folder = folder_of(path)
+        for line, name in source.quoted_includes:
+            target = folder_of(name)
+            if "/" not in name or not os.path.exists(os.path.join(TOP, name)):
+                found.append("%s:%d: \"%s\" is not a path from the root" % (path, line, name))
+            elif target not in ARROWS.get(folder, set()):
+                found.append("%s:%d: %s must not include %s" % (path, line, folder, name))
+    report(found, "no include goes against the arrows")
+
+
+def check_forbidden(sources):
+    found = []
+    for path, source in sources.items():
+        for line, name in source.system_includes:
+            for folder, pattern in FORBIDDEN:
+                if path.startswith(folder + "/") and pattern.match(name):
+                    found.append("%s:%d: <%s> has no place in %s/" % (path, line, name, folder))
+    report(found, "protocol/ has no sockets and no clock, libevent is the daemons'")
+
+
+def cycles(edges):
+    """Of {name: [names]}, each as one line."""
+    done, found = set(), []
+
+    def visit(path, trail):
+        if path in trail:
+            found.append(" -> ".join(trail[trail.index(path):] + [path]))
+            return
+        if path in done:
+            return
+        for name in edges.get(path, ()):
+            visit(name, trail + [path])
+        done.add(path)
+
+    for path in edges:
+        visit(path, [])
+    return found
+
+
+def check_cycles(texts, sources):
+    report(cycles({path: [name for _, name in source.quoted_includes] for path, source in sources.items()}),
+           "no header includes itself by a detour")
+    modules = {os.path.basename(path)[:-3]: python_imports(path, text) for path, text in texts.items()
+               if path.startswith("t/lib/") and path.endswith(".py")}
+    report(cycles(modules), "no module of t/lib imports itself by a detour")
+
+
+def python_imports(path, text):
+    """The modules that a file names, also inside of its functions."""
+    nodes = list(ast.walk(ast.parse(text, path)))
+    return [name.name for node in nodes if isinstance(node, ast.Import) for name in node.names] + [
+        node.module for node in nodes if isinstance(node, ast.ImportFrom)]
+
+
+def check_integer_types(sources):
+    """<cstdint> comes by accident with one compiler and not with the next."""
+    known = {}
+
+    def brings(path):
+        if path not in known:
+            known[path] = False
+            source = sources.get(path)
+            known[path] = source is not None and (
+                any(name in ("cstdint", "stdint.h") for _, name in source.system_includes)
+                or any(brings(name) for _, name in source.quoted_includes))
+        return known[path]
+
+    report([path for path, source in sources.items()
+            if re.search(r"\bu?int(8|16|32|64)_t\b", source.code) and not brings(path)],
+           "who names uint32_t and its like includes <cstdint>")
+
+
+def check_own_header_first(sources):
+    found = []
+    for path, source in sources.items():
+        own = path[:-3] + ".h"
+        if path.endswith(".cc") and own in sources and source.first_include != own:
+            found.append("%s: its first include is %s" % (path, source.first_include))
+    report(found, "a source file includes its own header first")
+
+
+def check_pragma_once(sources):
+    report([path for path, source in sources.items() if path.endswith(".h") and "#pragma once" not in source.text],
+           "every header says #pragma once")
+
+
+def python_functions(path, text):
+    for node in ast.walk(ast.parse(text, path)):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            yield node.name, node.lineno, node.end_lineno - node.lineno + 1
+
+
+def check_functions(texts, sources):
+    lengths = {}
+    for path, text in texts.items():
+        functions = function_lengths(sources[path]) if path in sources else (
+            python_functions(path, text) if path.endswith(".py") else ())
+        for name, line, lines in functions:
+            if lines > FUNCTION_LINES_MAX:
+                lengths["%s: %s" % (path, name)] = (line, lines)
+    found = ["%s (line %d) has %d lines" % (name, line, lines) for name, (line, lines) in lengths.items()
+             if lines > LONG_FUNCTIONS.get(name, FUNCTION_LINES_MAX)]
+    report(found, "no function has over %d lines" % FUNCTION_LINES_MAX)
+    report([name for name, lines in LONG_FUNCTIONS.items() if lengths.get(name, (0, 0))[1] < lines],
+           "no exception for a function is larger than its need")
+
+
+def check_file_lengths(texts):
+    lengths = {path: text.count("\n") for path, text in texts.items()}
+    report(["%s has %d lines" % (path, lines) for path, lines in lengths.items()
+            if lines > LONG_FILES.get(path, FILE_LINES_MAX)], "no file has over %d lines" % FILE_LINES_MAX)
+    report([path for path, lines in LONG_FILES.items() if lengths.get(path, 0) < lines],
+           "no exception for a file is larger than its need")
+
+
+def check_lines(texts):
+    wide, blank, tabs = [], [], []
+    for path, text in texts.items():
+        for number, line in enumerate(text.split("\n"), 1):
+            if len(line) > COLUMNS_MAX:
+                wide.append("%s:%d: %d columns" % (path, number, len(line)))
+            if line != line.rstrip():
+                blank.append("%s:%d" % (path, number))
+            if "\t" in line and path.endswith(CXX + (".py",)):
+                tabs.append("%s:%d" % (path, number))
+    report(wide, "no line is wider than %d columns" % COLUMNS_MAX)
+    report(blank, "no line ends in blanks")
+    report(tabs, "no tabs in C++ and Python")
+
+
+def check_promises(texts):
+    word = re.compile(r"\b(TO" r"DO|FIX" r"ME|XX" r"X|HA" r"CK)\b")
+    found = ["%s:%d: %s" % (path, number, line.strip()) for path, text in texts.items()
+             for number, line in enumerate(text.split("\n"), 1) if word.search(line)]
+    report(found, "nothing is left for later in a comment")
+
+
+def words_of(variable):
+    """What t/local.mk sets it to."""
+    found = re.search(r"^%s = ((?:.*\\\n)*.*)" % variable, read("t/local.mk"), re.M)
+    return found.group(1).replace("\\\n", " ").split()
+
+
+def check_faulty_build(sources):
+    """t/faulty/libfaulty.a takes these folders' own libraries, but for the sources that it names."""
+    listed = words_of("t_faulty_libfaulty_a_SOURCES")
+    found = [path for path, source in sources.items() if path.split("/")[0] in ("base", "conf", "process")
+             and path not in listed and "base/broken.h" in [name for _, name in source.quoted_includes]]
+    report(found, "what can be broken on purpose is compiled so for the faulty programs")
+
+
+def check_one_thread(sources):
+    """What t/local.mk leaves out under ThreadSanitizer."""
+    starts = re.compile(r"std::(jthread|thread|async)\b(?!::id)|pthread_create|\bfork\(")
+    starting = {path for path, source in sources.items() if path.endswith(".h") and starts.search(source.text)}
+    found = []
+    for path in [name + ".cc" for name in words_of("one_thread_programs")]:
+        reached, ahead = set(), [path]
+        while ahead:
+            one = ahead.pop()
+            if one in reached:
+                continue
+            reached.add(one)
+            if one in starting or one == path and starts.search(sources[one].text):
+                found.append("%s: %s" % (path, one))
+            if one.startswith("t/"):
+                ahead += [name for _, name in sources[one].quoted_includes if name in sources]
+    report(found, "a program of one thread starts no other")
+
+
+def check_build_lists(texts):
+    """What a local.mk does not name is missing from the tarball, which only make distcheck would notice."""
+    lists = "\n".join(text for path, text in texts.items() if path.endswith(("local.mk", "Makefile.am")))
+    words = set(re.split(r"[\s\\=]+", lists))
+
+    def named(path):
+        parts = path.split("/")
+        return any("/".join(parts[:n]) in words for n in range(1, len(parts) + 1))
+
+    found = [path for path in texts if "/" in path and not path.endswith("local.mk") and not named(path)]
+    report(found, "every file is named in a local.mk")
+
+
+def main():
+    texts = {path: read(path) for path in source_tree(TOP) if path not in GENERATED and is_ours(path)}
+    sources = {path: Source(text) for path, text in texts.items() if path.endswith(CXX)}
+    tap.ok(len(sources) > 10, "the sources were found")
+    check_spdx(texts)
+    check_arrows(sources)
+    check_forbidden(sources)
+    check_cycles(texts, sources)
+    check_integer_types(sources)
+    check_own_header_first(sources)
+    check_pragma_once(sources)
+    check_functions(texts, sources)
+    check_file_lengths(texts)
+    check_lines(texts)
+    check_promises(texts)
+    check_build_lists(texts)
+    check_faulty_build(sources)
+    check_one_thread(sources)
+    tap.done()
+
+
+main()

@@ -1,0 +1,203 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""docs/tutorial.md, done as it says: its shell blocks are run in order by one bash in an empty folder, its files are written, and
+what it shows is looked for in what comes out. In a guest that has RDMA ($FARCACHED_RDMA_ADDRESS) so are the blocks that need it.
+
+Ports are the kernel's choice and not the page's, for root each daemon is told -u root, and where there is no nc or curl a few lines
+of Python stand for it. What only looks is looked at again until it shows what the page shows: who types is slower than a test.
+"""
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "lib"))
+from farcached import connect, deadline, default_binary, tap, until, user_args  # noqa: E402
+
+TOP = os.environ.get("abs_top_srcdir") or os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+FENCED = re.compile(r"^```(\w+)(?: ([\w.]+))?\n(.*?)^```$", re.M | re.S)
+PORTS = ("11211", "11301", "11302", "11303", "9150")
+LOOKS = ("farctl status", "farctl route", "farctl top", "curl ", "export ")
+NC = """import socket, sys
+s = socket.create_connection((sys.argv[-2], int(sys.argv[-1])))
+s.sendall(sys.stdin.buffer.read())
+s.shutdown(socket.SHUT_WR)
+while piece := s.recv(65536):
+    sys.stdout.buffer.write(piece)
+"""
+CURL = "import sys, urllib.request\nprint(urllib.request.urlopen(sys.argv[-1]).read().decode())\n"
+
+
+def reserve_ports():
+    """Sockets that are bound and do not listen: the kernel gives their ports to nobody who asks for any, and to who asks for one
+    of them and, as daemons do, allows that it was used. As valid as the sockets."""
+    sockets = []
+    for _ in PORTS:
+        sockets.append(socket.socket())
+        sockets[-1].setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        sockets[-1].bind(("127.0.0.1", 0))
+    return sockets
+
+
+def write_program(folder, name, text):
+    path = os.path.join(folder, name)
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(text)
+    os.chmod(path, 0o755)
+
+
+def make_programs(folder):
+    """What is first on the shell's path."""
+    built = os.path.dirname(os.path.abspath(default_binary()))
+    for name in ("farcached", "farnode", "farctl", "farbench"):
+        more = " ".join(user_args()) if name in ("farcached", "farnode") else ""
+        write_program(folder, name, '#!/bin/sh\nexec "%s/%s" %s "$@"\n' % (built, name, more))
+    for name, text in (("nc", NC), ("curl", CURL)):
+        if not shutil.which(name):
+            write_program(folder, name, "#!%s\n%s" % (sys.executable, text))
+
+
+class Shell:
+    """One bash; run() gives the status and the output of some lines."""
+
+    def __init__(self, programs, folder):
+        self.errors = open(os.path.join(programs, "stderr"), "w+b")
+        env = {**os.environ, "PATH": programs + ":" + os.environ["PATH"]}
+        self.process = subprocess.Popen(["bash", "--norc"], cwd=folder, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                        stderr=self.errors, start_new_session=True)
+        self.number = 0
+
+    def run(self, lines):
+        self.number += 1
+        end = "-- the end of %d, status " % self.number
+        signal.alarm(int(deadline() * 3))
+        self.process.stdin.write(("%s\nprintf '\\n%s%%d\\n' $?\n" % (lines, end)).encode())
+        self.process.stdin.flush()
+        shown = []
+        for line in iter(self.process.stdout.readline, b""):
+            text = line.decode("utf-8", "replace").rstrip("\r\n")
+            if text.startswith(end):
+                signal.alarm(0)
+                return int(text[len(end):]), "\n".join(shown)
+            shown.append(text)
+        return None, "\n".join(shown)
+
+    def stderr(self):
+        self.errors.seek(0)
+        return self.errors.read().decode("utf-8", "replace")
+
+    def end(self):
+        """Everything that was started from it, too."""
+        try:
+            os.killpg(self.process.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+        self.process.wait()
+        self.errors.close()
+
+
+def shows(output, wanted):
+    """Are these lines there, in this order? Blanks are as long as they like, and ... is anything."""
+    at = 0
+    for line in wanted.strip().splitlines():
+        words = [".*?" if word == "..." else re.escape(word) for word in line.split()]
+        found = re.compile(r"(?<![\w.])" + r"\s+".join(words)).search(output, at)
+        if not found:
+            return False
+        at = found.end()
+    return True
+
+
+def only_looks(lines):
+    return all(line.startswith(LOOKS) for line in lines.splitlines())
+
+
+def serves(where):
+    """At a port somebody listens; at an operator's socket a daemon answers, so all else that it listens at is there, too."""
+    try:
+        with connect(("127.0.0.1", int(where)) if where.isdigit() else where, 5.0) as s:
+            if where.isdigit():
+                return True
+            s.sendall(b"version\r\n")
+            return s.recv(100).startswith(b"VERSION")
+    except OSError:
+        return False
+
+
+def until_started(lines, folder, ports):
+    """What was put into the background serves at each port and operator's socket that its line says."""
+    for line in [line for line in lines.splitlines() if line.endswith("&")]:
+        here = [port for port in ports.values() if re.search(r"(?:-p |127\.0\.0\.1:)%s\b" % port, line)]
+        if "--config " in line:
+            with open(os.path.join(folder, "far.toml"), encoding="utf-8") as file:
+                here += re.findall(r"^port = (\d+)$", file.read(), re.M)
+            here.append(os.path.join(folder, "admin.sock"))
+        here += [os.path.join(folder, name) for name in re.findall(r'--admin "\$PWD/([\w.]+)"', line)]
+        tap.ok(all(until(lambda where=where: serves(where), bool) for where in here), "it serves: " + line)
+
+
+class Tutorial:
+    def __init__(self, shell, folder):
+        self.shell, self.folder, self.reserved = shell, folder, reserve_ports()
+        self.ports = dict(zip(PORTS, [str(s.getsockname()[1]) for s in self.reserved]))
+        self.rdma = os.environ.get("FARCACHED_RDMA_ADDRESS")
+
+    def here(self, text):
+        for port, ours in self.ports.items():
+            text = re.sub(r"\b%s\b" % port, ours, text)
+        return text.replace("10.0.0.1", self.rdma) if self.rdma else text
+
+    def write(self, name, text):
+        with open(os.path.join(self.folder, name), "w", encoding="utf-8") as file:
+            file.write(self.here(text))
+
+    def run(self, lines, wanted):
+        lines, wanted = self.here(lines), self.here(wanted)
+        name = lines.splitlines()[-1]
+
+        def once():
+            status, output = self.shell.run(lines)
+            until_started(lines, self.folder, self.ports)
+            return status, output
+
+        if only_looks(lines):
+            status, output = until(once, lambda seen: seen[0] is None or seen[0] == 0 and shows(seen[1], wanted))
+        elif only_looks(name) and wanted:
+            self.run("\n".join(lines.splitlines()[:-1]), "")
+            return self.run(name, wanted)
+        else:
+            status, output = once()
+        tap.ok(status == 0 and shows(output, wanted), name, "status: %s" % status, "shown:", output, "wanted:", wanted)
+        return None
+
+
+def main():
+    signal.signal(signal.SIGALRM, lambda *_: tap.bail("a command of the tutorial does not end"))
+    with open(os.path.join(TOP, "docs", "tutorial.md"), encoding="utf-8") as page:
+        blocks = FENCED.findall(page.read())
+    tap.ok(len(blocks) > 15, "the tutorial has blocks")
+    programs = tempfile.mkdtemp(prefix="farcached-tutorial-")
+    folder = os.path.join(programs, "work")
+    os.mkdir(folder)
+    make_programs(programs)
+    shell = Shell(programs, folder)
+    try:
+        tutorial = Tutorial(shell, folder)
+        for (kind, what, text), (next_kind, _, wanted) in zip(blocks, blocks[1:] + [("", "", "")]):
+            if kind == "toml":
+                tutorial.write(what, text)
+            if kind == "sh" and (what != "rdma" or tutorial.rdma):
+                tutorial.run(text.rstrip("\n"), wanted if next_kind == "text" else "")
+            if tap.failed:  # what follows would fail with it
+                tap.diag(shell.stderr()[-4000:])
+                break
+    finally:
+        shell.end()
+        shutil.rmtree(programs, ignore_errors=True)
+    tap.done()
+
+
+main()

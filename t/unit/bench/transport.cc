@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// farbench transport's pure parts: its options, means over trials, and its rows of CSV and back.
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "bench/transport/transport_options.h"
+#include "bench/transport/transport_report.h"
+#include "bench/transport/trial.h"
+#include "t/lib/tap.h"
+
+namespace farcached::bench {
+
+namespace {
+
+std::string read(std::vector<std::string> words, TransportOptions& options) {
+    std::vector<char*> arguments;
+    for (std::string& word : words) arguments.push_back(word.data());
+    return read_transport_options(arguments, options);
+}
+
+void check_options() {
+    TransportOptions options;
+    tap::is(read({"--spawn", "verbs"}, options), std::string(), "--spawn alone is enough");
+    const Sweep& sweep = options.sweep;
+    tap::ok(sweep.transports.size() == 5 && sweep.clients == std::vector<uint32_t>{1, 2, 4, 8} && sweep.workloads.size() == 2,
+            "all of the paper's experiment, in both mixes");
+    tap::ok(sweep.operations == 100'000 && sweep.warmup == 5000 && sweep.keys == 1024 && sweep.trials == 3 &&
+                sweep.value_bytes == 64 && sweep.zipf == 0.8,
+            "with the paper's numbers");
+    TransportOptions other;
+    tap::is(read({"--quick", "--operations=7", "tcp:[::1]:11300", "verbs:10.0.0.1:11301", "--transports",
+                  "onesided+atomic,tcp", "--mix", "95:5", "--wait", "spin"},
+                 other),
+            std::string(), "addresses, and what stands behind --quick");
+    tap::ok(other.places.size() == 2 && other.places[0].via == Via::tcp && other.places[0].host == "::1" &&
+                other.places[1].via == Via::verbs && other.places[1].port == 11301,
+            "are understood");
+    tap::ok(other.sweep.operations == 7 && other.sweep.keys == 128 && other.sweep.spin &&
+                other.sweep.transports == std::vector<Transport>{Transport::atomic, Transport::tcp} &&
+                other.sweep.workloads == std::vector<Workload>{Workload::mixed},
+            "each of them");
+    for (const std::vector<std::string>& wrong : std::vector<std::vector<std::string>>{
+             {}, {"--spawn", "none"}, {"--spawn", "tcp", "--clients", ""}, {"--spawn", "tcp", "--value-bytes", "23"},
+             {"--spawn", "tcp", "--zipf", "-1"}, {"--spawn", "tcp", "--quick=1"}, {"--spawn"}}) {
+        TransportOptions ignored;
+        tap::ok(!read(wrong, ignored).empty(), "refused: " + (wrong.empty() ? "nothing" : wrong.back()));
+    }
+}
+
+Trial trial(uint32_t number, double ops, std::optional<double> cpu) {
+    Trial made;
+    made.point = {Transport::onesided, Workload::get, 2};
+    made.number = number;
+    Measured& m = made.measured;
+    m.ops_per_s = ops;
+    m.mean_us = m.p50_us = m.p95_us = m.p99_us = m.p999_us = 1e6 / ops;
+    m.errors = 1;
+    m.node_cpu_us_per_op = cpu;
+    m.client_cpu_us_per_op = 3.5;
+    return made;
+}
+
+void check_means() {
+    Trial other = trial(1, 50, 1);
+    other.point.clients = 1;
+    const std::vector<PointResult> points = aggregate({trial(1, 100, 0), other, trial(2, 200, {}), trial(3, 300, 4)});
+    tap::is(points.size(), size_t(2), "points are told apart");
+    const PointResult& one = points.front();
+    tap::ok(one.trials == 3 && one.mean.ops_per_s == 200, "the mean of three trials");
+    tap::ok(std::abs(*one.deviation.ops_per_s - 100) < 1e-9, "and their sample standard deviation");
+    tap::ok(one.mean.errors == 3, "errors are added up");
+    tap::ok(one.mean.node_cpu_us_per_op == 2, "what one trial does not know is not 0");
+    tap::ok(!points.back().deviation.ops_per_s.has_value(), "one trial deviates from nothing");
+    tap::ok(!one.mean.begin_us.has_value(), "what nobody measured is nothing");
+    const std::string json = transport_json(points);
+    const bool ordered = json.find("\"node_cpu_us_per_op\": 2.0,\n    \"client_cpu_us_per_op\": 3.5\n") != json.npos;
+    tap::ok(ordered, "JSON, in its order");
+    tap::ok(transport_json({}) == "[]\n", "a list, if an empty one");
+}
+
+void check_rows() {
+    Sweep sweep;
+    TransportOptions options;
+    tap::is(read({"verbs:10.0.0.1:1"}, options), std::string(), "a node over RDMA");
+    sweep = options.sweep;
+    TestedNode node;
+    node.places = options.places;
+    const std::string rows =
+        trials_csv_row(sweep, Via::verbs, trial(1, 100, {})) + trials_csv_row(sweep, Via::verbs, trial(3, 300, 4));
+    const std::string csv = trials_csv_head() + rows;
+    const std::vector<Trial> back = read_trials(csv, sweep, node);
+    tap::is(back.size(), size_t(2), "rows are read again");
+    tap::ok(back.size() == 2 && back[1].number == 3 && back[1].measured.ops_per_s == 300 &&
+                back[1].measured.node_cpu_us_per_op == 4 && !back[0].measured.node_cpu_us_per_op.has_value(),
+            "with all that they say");
+    size_t whole = 0;
+    for (size_t cut = 0; cut <= csv.size(); cut++) {
+        const size_t read_then = read_trials(csv.substr(0, cut), sweep, node).size();
+        if (read_then < whole || read_then > 2) break;
+        whole = read_then;
+    }
+    tap::is(whole, size_t(2), "cut anywhere, a file has its whole rows and no others");
+    tap::ok(read_trials(trials_csv_head() + rows + rows, sweep, node).size() == 2, "a trial counts once");
+    Sweep otherwise = sweep;
+    otherwise.seed++;
+    tap::ok(read_trials(csv, otherwise, node).empty(), "of another seed they are other trials");
+    otherwise = sweep;
+    otherwise.spin = true;
+    tap::ok(read_trials(csv, otherwise, node).empty(), "and of another way to wait");
+    node.places[0].via = Via::shm;
+    tap::ok(read_trials(csv, sweep, node).empty(), "and over another transport");
+    tap::ok(read_trials("other," + csv, sweep, node).empty(), "another version's file is none");
+    const std::string text = transport_text(sweep, Via::verbs, aggregate({trial(1, 1e5, 0)}), {});
+    tap::ok(text.find("| ") != text.npos, "tables need no more than a point");
+    tap::ok(text.find("C-Hint") == text.npos, "and tell of no figure without what it takes");
+}
+
+PointResult point(Transport transport, Workload workload, uint32_t clients, double us) {
+    Trial made = trial(1, double(clients) * 1e6 / us, us / 2);
+    made.point = {transport, workload, clients};
+    made.measured.onesided_share = transport == Transport::onesided ? 1 : 0;
+    return aggregate({made}).front();
+}
+
+void check_chint() {
+    TransportOptions options;
+    tap::is(read({"--spawn", "shm", "--value-bytes", "1024000", "--mix", "set"}, options), std::string(),
+            "values of a thousand KB, SETs only");
+    tap::ok(options.sweep.workloads == std::vector<Workload>{Workload::set}, "are understood");
+    TransportOptions ignored;
+    tap::ok(!read({"--spawn", "shm", "--value-bytes", "1024001"}, ignored).empty(), "no longer ones");
+    tap::ok(table_1_sizes() == std::vector<uint32_t>{1024, 10'240, 102'400, 1'024'000}, "the sizes of Table 1");
+    const std::vector<PointResult> points = {
+        point(Transport::onesided, Workload::get, 1, 20), point(Transport::twosided, Workload::get, 1, 100),
+        point(Transport::twosided, Workload::set, 1, 150), point(Transport::onesided, Workload::get, 4, 25),
+        point(Transport::twosided, Workload::get, 4, 250)};
+    Sweep sweep = options.sweep;
+    sweep.value_bytes = 10'240;
+    const CheckCosts checks = {{1024, 0.125}, {10'240, 1.5}};
+    const std::string text = transport_text(sweep, Via::shm, points, checks);
+    const auto has = [&](const char* what) { return text.find(what) != text.npos; };
+    tap::ok(has("\n      1024       5.2      0.12  |       4.3         -  |        33.8         -\n"),
+            "Table 1: the paper's CRC64 beside our check");
+    tap::ok(has("\n     10240      40.3      1.50  |       8.1      20.0  |        45.4     150.0\n"),
+            "and READs and SETs of the size that was measured");
+    tap::ok(has("10240 bytes, 4 clients\n"), "Figure 2: of the most clients");
+    tap::ok(has("by READ                     10.00 (the paper: -)\n"), "the paper says nothing of such long values");
+    tap::ok(has("by request              10.00 (the paper, 32 clients, 99:1: up to 16.2)\n"), "throughput");
+    tap::ok(has("125.00 and 12.50 (the paper: a busy core and none)\n"), "the node's CPU time");
+    tap::ok(has("not reproduced: over shm"), "over shm it says that it is no such figure, and why");
+    std::vector<PointResult> half = points;
+    half[0].mean.onesided_share = 0.5;
+    tap::ok(transport_text(sweep, Via::shm, half, checks).find("|       8.1         -  |        45.4     150.0\n") !=
+                std::string::npos,
+            "GETs that were not one-sided are no READs");
+    const std::string rdma = transport_text(sweep, Via::verbs, points, checks);
+    tap::ok(rdma.find("not reproduced") == rdma.npos && rdma.find("soft-RoCE") != rdma.npos, "over RDMA what it depends on");
+    sweep.value_bytes = 64;
+    tap::ok(transport_text(sweep, Via::shm, points, checks).find("(the paper: up to 10)\n") != std::string::npos,
+            "of shorter ones it does");
+    tap::ok(check_cost_us(1024) > 0, "a check takes time");
+}
+
+}  // namespace
+
+}  // namespace farcached::bench
+
+int main() {
+    farcached::bench::check_options();
+    farcached::bench::check_means();
+    farcached::bench::check_rows();
+    farcached::bench::check_chint();
+    return tap::done();
+}

@@ -1,0 +1,266 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// farctl's pure parts: its command line, numbers and tables for the eye, what it makes of statistics, JSON, and rates.
+#include <initializer_list>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "ctl/command_line.h"
+#include "ctl/format.h"
+#include "ctl/json.h"
+#include "ctl/show.h"
+#include "ctl/stats.h"
+#include "ctl/survey.h"
+#include "ctl/top.h"
+#include "t/lib/tap.h"
+
+namespace {
+
+using namespace farcached::ctl;
+
+CommandLine parse(std::vector<const char*> words, const char* standard_socket = nullptr) {
+    words.insert(words.begin(), "farctl");
+    return parse_command_line(words, standard_socket);
+}
+
+Stats stats(std::initializer_list<std::pair<const char*, const char*>> rows) {
+    Stats made;
+    for (const auto& [name, value] : rows) made.add(name, value);
+    return made;
+}
+
+// -- The command line -------------------------------------------------------------------------------------
+
+void test_command_line() {
+    CommandLine line = parse({"status"});
+    tap::ok(!line.exit_status && line.options.command == Command::status, "status");
+    tap::is(line.options.sockets.at(0), "/run/farcached/admin.sock", "the socket by default");
+    tap::ok(line.options.interval_ms == 2000 && line.options.timeout_ms == 5000, "the times by default");
+    tap::is(parse({"status"}, "/x").options.sockets.at(0), "/x", "what $FARCTL_SOCKET says");
+    tap::is(parse({"status"}, "").options.sockets.at(0), "/run/farcached/admin.sock", "empty, it says nothing");
+    line = parse({"--socket", "/a", "stats", "--socket=/b", "n1", "leases", "--json", "--timeout=0.25"}, "/x");
+    tap::ok(!line.exit_status && line.options.sockets == std::vector<std::string>{"/a", "/b"}, "two sockets");
+    tap::ok(line.options.words == std::vector<std::string>{"n1", "leases"}, "the command's words");
+    tap::ok(line.options.json && line.options.timeout_ms == 250, "options behind the command");
+    tap::is(parse({"--help"}).exit_status.value_or(-1), 0, "--help ends well");
+    tap::is(parse({"--version"}).out.substr(0, 7), "farctl ", "--version says whose");
+    tap::ok(parse({"--print-man"}).out.starts_with(".SH COMMANDS\n"), "--print-man is roff");
+
+    const std::pair<std::vector<const char*>, const char*> refused[] = {
+        {{}, "no command given; commands: status, top,"},
+        {{"statsu"}, "unknown command 'statsu', did you mean 'stats'? Allowed: status, top,"},
+        {{"drain"}, "usage: farctl drain NODE"},
+        {{"reload", "a"}, "usage: farctl reload"},
+        {{"drain", "a", "b"}, "usage: farctl drain NODE"},
+        {{"status", "a"}, "usage: farctl status"},
+        {{"stats", "a", "b", "c"}, "usage: farctl stats [NODE] [GROUP]"},
+        {{"stats", "a b"}, "contain no blanks"},
+        {{"drain", ""}, "contain no blanks"},
+        {{"drain", "a\nquit"}, "contain no blanks"},
+        {{"--socket=", "status"}, "--socket: '' is not the path of a Unix socket"},
+        {{"status", "--interval=0"}, "--interval: '0' is not a number of seconds from 0.1 to 3600"},
+        {{"status", "--interval=nan"}, "is not a number of seconds"},
+        {{"status", "--timeout=2s"}, "is not a number of seconds"},
+        {{"--nosuch", "status"}, "unknown option --nosuch"},
+        {{"status", "--socket"}, "--socket needs a value"},
+        {{"status", "-x"}, "unknown option -x"},
+    };
+    for (const auto& [words, sentence] : refused) {
+        line = parse(words);
+        tap::is(line.exit_status.value_or(-1), 64, std::string("refused: ") + sentence);
+        tap::ok(line.err.find(sentence) != std::string::npos, "  in these words: " + line.err);
+    }
+}
+
+// -- Numbers and tables -----------------------------------------------------------------------------------
+
+void test_format() {
+    const std::pair<uint64_t, const char*> sizes[] = {
+        {0, "0"}, {1023, "1023"}, {1024, "1K"}, {1536, "1.5K"}, {10'240, "10K"}, {102'350, "100K"},
+        {64 << 20, "64M"}, {uint64_t(5) << 30, "5G"}, {UINT64_MAX, "16E"}};
+    for (const auto& [bytes, text] : sizes) tap::is(human_bytes(bytes), text, std::string("bytes: ") + text);
+    const std::pair<double, const char*> counts[] = {
+        {0, "0"}, {-1, "0"}, {7.25, "7.2"}, {99.97, "100"}, {999, "999"}, {1234, "1234"}, {12'345, "12.3k"},
+        {4'500'000, "4.5M"}};
+    for (const auto& [count, text] : counts) tap::is(human_count(count), text, std::string("count: ") + text);
+    const std::pair<uint64_t, const char*> times[] = {
+        {0, "0s"}, {59, "59s"}, {60, "1m00s"}, {3599, "59m59s"}, {18'420, "5h07m"}, {86'400 * 12 + 10'800, "12d03h"}};
+    for (const auto& [seconds, text] : times) tap::is(duration(seconds), text, std::string("time: ") + text);
+    tap::is(percent(1, 0), "-", "of nothing");
+    tap::is(percent(2, 3), "66.7%", "of something");
+    tap::is(printable("a\x1b[2J\tb\xc3\xa9"), "a?[2J?b??", "a terminal is told nothing");
+
+    TextTable table({"NAME", ">COUNT", "LAST"});
+    tap::ok(table.empty() && table.lines().size() == 1, "a table of a head");
+    table.add({"a", "1", ""});
+    table.add({"longer\n", "12345678", "x"});
+    const std::vector<std::string> lines = table.lines();
+    tap::is(lines.at(0), "NAME        COUNT  LAST", "columns are as wide as what is in them");
+    tap::is(lines.at(1), "a               1", "and aligned");
+    tap::is(lines.at(2), "longer?  12345678  x", "and printable");
+}
+
+void test_stats() {
+    const Stats some = stats({{"a", "12"}, {"b", "x"}, {"zeros", "007"}, {"big", "18446744073709551616"}, {"none", ""}});
+    tap::is(some.count("a"), 12u, "a number");
+    tap::ok(!some.number("b") && !some.number("zeros") && !some.number("big") && !some.number("none"), "no numbers");
+    tap::ok(!some.number("c") && some.find("c") == nullptr && some.text("c").empty(), "what is not told");
+    const auto nodes = split_by_node(stats({{"a:state", "up"}, {"b:state", "down"}, {"a:address", "tcp:[::1]:1"},
+                                            {"stray", "1"}, {"b:down_reason", "the node ended the connection"}}));
+    tap::is(nodes.size(), 2u, "two nodes");
+    tap::is(nodes.at(0).second.text("address"), "tcp:[::1]:1", "of the first");
+    tap::is(nodes.at(1).second.text("down_reason"), "the node ended the connection", "and of the second");
+}
+
+// -- What is shown ----------------------------------------------------------------------------------------
+
+Survey two_nodes() {
+    Survey survey;
+    NodeFacts a;
+    a.name = "a";
+    a.address = "shm:/run/a.sock";
+    a.incarnation = "0000000000000012";
+    a.seen = {{"/p", "up", "", 4, 4}, {"/q", "down", "it was silent", 4, 0}};
+    a.hits_unseen = 60;
+    a.stats = stats({{"uptime", "100"}, {"bytes", "1024"}, {"limit_maxbytes", "67108864"}, {"curr_items", "3"},
+                     {"cmd_get", "40"}, {"get_hits", "20"}, {"accesses", "10"}, {"cmd_set", "5"}, {"evictions", "1"},
+                     {"lease_bytes", "512"}, {"incarnation", "1234567812345678"}});
+    NodeFacts b;
+    b.name = "b";
+    b.seen = {{"/p", "drained", "", 4, 4}, {"/q", "drained", "", 4, 4}};
+    survey.nodes = {a, b};
+    ProxyFacts p;
+    p.socket = "/p";
+    p.general = stats({{"pid", "7"}, {"uptime", "100"}, {"curr_connections", "2"}, {"cmd_get", "100"}, {"get_hits", "80"},
+                       {"cmd_set", "5"}, {"farcached_version", "1"}});
+    p.proxy = stats({{"get_local", "10"}, {"get_onesided", "50"}, {"get_index", "0"}, {"get_twosided", "40"}});
+    survey.proxies = {p};
+    return survey;
+}
+
+void test_show() {
+    const Survey survey = two_nodes();
+    tap::is(survey.nodes[0].state(), "mixed", "proxies that differ");
+    tap::is(survey.nodes[1].state(), "drained", "and that do not");
+    tap::is(survey.nodes[0].gets(), 100u, "gets are those that it saw and those that it did not");
+    tap::is(status_text(survey),
+            "NODE  STATE    ADDRESS          INCARNATION          MEMORY  ITEMS   HITS  UPTIME\n"
+            "a     mixed    shm:/run/a.sock  0000000000000012  1K of 64M      3  80.0%   1m40s\n"
+            "b     drained                   -                         -      -      -       -\n"
+            "\n"
+            "PROXY  PID  UPTIME  CLIENTS  GETS   HITS  LOCAL  ONE-SIDED  INDEX  TWO-SIDED\n"
+            "/p       7   1m40s        2   100  80.0%  10.0%      50.0%   0.0%      40.0%\n"
+            "\n"
+            "a: down for /q, 0 of 4 connections up; last down: it was silent\n"
+            "b: drained for /p, 4 of 4 connections up\n"
+            "b: drained for /q, 4 of 4 connections up\n",
+            "status");
+    tap::is(status_text({}), "", "nothing is told of nothing");
+    tap::is(stats_text(stats({{"a", "1"}, {"longer", "2\x1b"}})), "a       1\nlonger  2?\n", "stats");
+    tap::is(pointers_text(stats({{"entries", "100"}, {"valid", "30"}, {"lease_left_le_1000", "10"},
+                                 {"lease_left_le_4000", "30"}}),
+                          stats({{"pointer_hits", "5"}, {"get_local", "1"}})),
+            "entries       100\nvalid         30 (30.0%)\npointer_hits  5\n\n"
+            "LEASE LEFT  POINTERS\n"
+            "to 1000 ms        10  ##############\n"
+            "to 4000 ms        20  ###########################\n",
+            "pointers");
+    tap::is(leases_text({{"a", stats({{"lease_term_ms", "4000"}, {"lease_granted", "7"}, {"lease_denied_young", "2"},
+                                      {"lease_denied_short", "1"}, {"lease_bytes", "2048"}})}}),
+            "NODE     TERM  GRANTED  RENEWED  DENIED  YOUNG  DEAD  NO ROOM  SHORT  MOVED  DRAINING  LEASED  PENDING\n"
+            "a     4000 ms        7        -       3      2     -        -      1      -         -      2K        -\n",
+            "leases");
+}
+
+void test_onesided() {
+    const Stats before = stats({{"get_onesided", "10"}, {"get_index", "0"}, {"get_twosided", "10"}, {"get_reason_no_pointer", "10"},
+                                {"get_onesided_share", "0.500"}});
+    const Stats now = stats({{"get_onesided", "80"}, {"get_index", "10"}, {"get_twosided", "30"}, {"get_reason_no_pointer", "15"},
+                             {"get_reason_dead", "14"}, {"get_reason_order", "0"}, {"get_reason_denied_dead", "3"},
+                             {"get_onesided_share", "0.750"}});
+    const OneSidedFacts facts = onesided_of(now);
+    tap::ok(facts.onesided == 90 && facts.all == 120, "GETs one-sided, and all through connections to nodes");
+    tap::ok(facts.reasons.size() == 2 && facts.reasons[0].first == "no_pointer" && facts.reasons[1].second == 14,
+            "reasons that occurred, the most frequent first");
+    tap::ok(facts.denials.size() == 1 && facts.denials[0].first == "denied_dead", "denials apart");
+    tap::is(onesided_of(stats({{"get_local", "5"}})).all, 0u, "a proxy without nodes has none");
+    Survey early = two_nodes(), late = two_nodes();
+    early.proxies[0].proxy = before;
+    late.proxies[0].proxy = now;
+    const std::vector<std::string> lines = top_lines(late, &early, 2, {}, "12:00:00");
+    tap::is(lines.at(lines.size() - 2), "PROXY  ONE-SIDED  OTHER GETS, BY REASON        POINTERS DENIED", "top has a table");
+    tap::is(lines.back(), "/p         80.0%  dead 14.0%, no_pointer 5.0%  denied_dead 3.0%", "by what grew since the look before");
+    const Json json = top_json(late, &early, 2, {}, "12:00:00")["proxies"][0];
+    tap::ok(json["one_sided_share"] == 0.8 && json["not_one_sided"]["dead"] == 14 && json["pointer_denials"]["denied_dead"] == 3,
+            "and in JSON");
+}
+
+void test_json() {
+    const Json status = json_of(two_nodes());
+    tap::is(status["nodes"][0]["hit_ratio"].get<double>(), 0.8, "JSON: a ratio");
+    tap::ok(status["nodes"][1]["items"].is_null() && status["nodes"][1]["hit_ratio"].is_null(), "what nobody told");
+    tap::ok(status["nodes"][0]["stats"]["incarnation"].is_string(), "an incarnation of digits is no number");
+    tap::is(status["proxies"][0]["answered"]["get_onesided"].get<uint64_t>(), 50u, "ways of answering");
+    tap::is(dump(json_of(stats({{"a\"b", "\x1b\xff"}})), true), "{\"a\\\"b\":\"\\u001b\xef\xbf\xbd\"}\n",
+            "what is no text is made one");
+}
+
+// -- top --------------------------------------------------------------------------------------------------
+
+void test_rates() {
+    const Survey before = two_nodes();
+    Survey now = two_nodes();
+    now.nodes[0].stats = stats({{"uptime", "102"}, {"cmd_get", "60"}, {"get_hits", "30"}, {"cmd_set", "15"},
+                                {"evictions", "0"}, {"bytes", "2048"}});
+    now.nodes[0].hits_unseen = 140;
+    std::vector<TopNode> nodes = top_nodes(now, &before, 2);
+    tap::is(nodes.at(0).gets_s, 50.0, "gets per second: 20 seen and 80 not, in two");
+    tap::is(nodes[0].sets_s, 5.0, "sets per second");
+    tap::is(nodes[0].evictions_s, 0.0, "what fell began anew");
+    tap::is(nodes[0].hit_ratio.value_or(-1), 0.9, "the ratio of what was asked in between");
+    tap::ok(!nodes.at(1).known && !nodes[1].hit_ratio, "of a node that tells nothing, nothing is told");
+    tap::is(top_nodes(before, nullptr, 0).at(0).gets_s, 1.0, "without an earlier look, since the start");
+    now.nodes[0].incarnation = "0000000000000013";
+    tap::is(top_nodes(now, &before, 2).at(0).sets_s, 15 / 102.0, "a new run of a node is since its start");
+    tap::is(top_nodes(before, &before, 2).at(0).gets_s, 0.0, "nothing happened");
+}
+
+void test_sorting() {
+    std::vector<TopNode> nodes(3);
+    nodes[0].name = "c", nodes[0].memory = 1;
+    nodes[1].name = "a", nodes[1].memory = 3;
+    nodes[2].name = "b", nodes[2].memory = 3;
+    auto order = [&](TopView view) {
+        sort_nodes(nodes, view);
+        return nodes[0].name + nodes[1].name + nodes[2].name;
+    };
+    tap::is(order({TopColumn::name, false}), "abc", "by name");
+    tap::is(order({TopColumn::memory, false}), "abc", "the largest first, equals by name");
+    tap::is(order({TopColumn::memory, true}), "cba", "reversed");
+    TopView view;
+    tap::ok(press('m', view) == TopKey::again && view.sort == TopColumn::memory, "m: by memory");
+    tap::ok(press('r', view) == TopKey::again && view.reverse, "r: reversed");
+    tap::ok(press('x', view) == TopKey::nothing && press('q', view) == TopKey::quit, "q ends it, others do nothing");
+
+    const Survey survey = two_nodes();
+    const std::vector<std::string> lines = top_lines(survey, &survey, 2, view, "12:00:00");
+    tap::is(lines.at(0), "farctl top  12:00:00  2 nodes, 1 proxies, the last 2.0 s, by memory, reversed", "the head");
+    tap::is(lines.at(3).substr(0, 12), "NODE  STATE ", "the table's");
+    tap::is(lines.at(4).substr(0, 2), "b ", "sorted");
+    const Json json = top_json(survey, nullptr, 0, {}, "12:00:00");
+    tap::ok(json["seconds"].is_null() && json["nodes"][0]["gets_per_s"] == 1.0, "as JSON");
+}
+
+}  // namespace
+
+int main() {
+    test_command_line();
+    test_format();
+    test_stats();
+    test_show();
+    test_onesided();
+    test_json();
+    test_rates();
+    test_sorting();
+    return tap::done();
+}

@@ -1,0 +1,354 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// A worker's way to a node: what it says when there is no memory for a value that it would have to keep, and how it finds
+// a node whose name means another address by now.
+#include <chrono>
+#include <condition_variable>
+#include <cstdlib>
+#include <memory>
+#include <mutex>
+#include <new>
+#include <string>
+#include <thread>
+#include <variant>
+#include <vector>
+
+#include "daemon/remote/host_addresses.h"
+#include "t/lib/refused_new.h"
+#include "t/unit/daemon/links_fixture.h"
+
+namespace {
+
+// Of this size and above there is no memory.
+size_t too_much = SIZE_MAX;
+
+}  // namespace
+
+bool allocation_refused(size_t bytes) { return bytes >= too_much; }
+
+namespace {
+
+using links_test::Desk;
+using farcached::daemon::SubmitResult;
+using farcached::daemon::HostAddresses;
+namespace daemon = farcached::daemon;
+namespace fabric = farcached::fabric;
+
+// Larger than a frame: it is sent in pieces, from a copy.
+const std::string large(200'000, 'v');
+
+SubmitResult set_without_memory(Desk& desk) {
+    too_much = large.size();
+    SubmitResult asked = SubmitResult::now;
+    try {
+        asked = desk.set("large", large);
+    } catch (const std::bad_alloc&) {
+        tap::ok(false, "asking throws nothing");
+    }
+    too_much = SIZE_MAX;
+    return asked;
+}
+
+void no_memory_to_send() {
+    Desk desk;
+    tap::ok(desk.until_up(), "the node is up");
+    desk.set("k", "v");
+    tap::is(set_without_memory(desk), SubmitResult::later, "a value that there is no memory for is taken");
+    desk.set("k", "w");
+    tap::is(desk.answers(), "stored unavailable stored ", "and answered as unavailable, between others");
+    desk.set("large", large);
+    tap::is(desk.answers(), "stored ", "with memory, it is stored");
+}
+
+void no_memory_to_wait() {
+    Desk desk;
+    tap::is(desk.set("k", "v"), SubmitResult::crowded, "what is asked before the node is up waits");
+    tap::is(set_without_memory(desk), SubmitResult::later, "if there is memory for it");
+    desk.set("k", "w");
+    tap::is(desk.answers(), "stored unavailable stored ", "else it is unavailable, and the others are not");
+}
+
+// What waits is asked when the node is up; from then on there is no memory for many at once.
+void no_memory_to_go_on() {
+    Desk desk;
+    for (int i = 0; i < 100; i++) desk.set("k", "v");
+    const uint64_t deadline_ns = farcached::boottime_ns() + UINT64_C(10'000'000'000);
+    bool threw = false;
+    while (desk.nodes->all()[0].links_up == 0 && farcached::boottime_ns() < deadline_ns) {
+        desk.begin_tick();
+        too_much = 400;
+        try {
+            desk.links->end_tick();
+        } catch (const std::bad_alloc&) {
+            threw = true;
+        }
+        too_much = SIZE_MAX;
+    }
+    tap::ok(!threw, "what waited and finds no memory when the node is up ends nothing");
+    const std::string answers = desk.answers();
+    tap::ok(answers.find("unavailable ") != answers.npos, "it is unavailable");
+    desk.set("k", "w");
+    tap::is(desk.answers(), "stored ", "and what is asked with memory is stored");
+}
+
+// Knows one name, and of that what the test says.
+struct NameServer {
+    std::mutex lock;
+    std::condition_variable changed;
+    uint16_t port = 0;     // 0: the name is not known
+    bool answers = true;   // else whoever asks waits
+    bool memory = true;    // else it finds none
+    int asked = 0;
+
+    HostAddresses::Found look_up() {
+        std::unique_lock hold(lock);
+        asked++;
+        changed.notify_all();
+        changed.wait(hold, [&] { return answers; });
+        if (!memory) throw std::bad_alloc();
+        if (port == 0) return std::string("not known");
+        return std::vector{*fabric::numeric_address("127.0.0.1", port)};
+    }
+    void say(uint16_t where, bool answer = true) {
+        std::lock_guard hold(lock);
+        port = where;
+        answers = answer;
+        changed.notify_all();
+    }
+    bool was_asked(int times) {
+        std::unique_lock hold(lock);
+        return changed.wait_for(hold, std::chrono::seconds(10), [&] { return asked >= times; });
+    }
+};
+
+bool becomes(const HostAddresses& host, uint16_t port) {
+    const uint64_t deadline_ns = farcached::boottime_ns() + UINT64_C(10'000'000'000);
+    while (host.at(0).port() != port && farcached::boottime_ns() < deadline_ns) std::this_thread::yield();
+    return host.at(0).port() == port;
+}
+
+void lookups() {
+    constexpr uint64_t pause_ns = HostAddresses::pause_ns;
+    const auto names = std::make_shared<NameServer>();  // which a lookup may outlive the host with
+    auto look_up = [names](const std::string&, uint16_t) { return names->look_up(); };
+    names->say(0);
+    auto unknown = HostAddresses::make("node.test", 1, look_up);
+    tap::is(std::get<std::string>(unknown), "not known", "a name that is not known at the start");
+    names->say(11);
+    auto made = HostAddresses::make("node.test", 1, look_up);
+    auto host = std::get<std::shared_ptr<HostAddresses>>(made);
+    names->say(12, /* answer= */ false);
+    tap::ok(host->refresh(1) && names->was_asked(3), "it is looked up again, which is not waited for");
+    tap::ok(!host->refresh(1 + 9 * pause_ns), "one at a time");
+    tap::is(host->at(0).port(), uint16_t(11), "and what was known holds meanwhile");
+    names->say(12);
+    tap::ok(becomes(*host, 12), "until it is there");
+    names->say(0);
+    tap::ok(!host->refresh(pause_ns), "not at once again");
+    tap::ok(host->refresh(1 + pause_ns) && names->was_asked(4), "but later");
+    names->say(13);
+    uint64_t now_ns = 1 + 2 * pause_ns;
+    while (!host->refresh(now_ns)) std::this_thread::yield();  // the one that fails is over
+    tap::ok(becomes(*host, 13), "a lookup that failed changed nothing, and the next one did");
+    auto numeric = std::get<std::shared_ptr<HostAddresses>>(HostAddresses::make("127.0.0.1", 14, look_up));
+    tap::ok(!numeric->refresh(pause_ns), "an address is not looked up");
+}
+
+void lookups_without_memory() {
+    constexpr uint64_t pause_ns = HostAddresses::pause_ns;
+    const auto names = std::make_shared<NameServer>();
+    names->say(11);
+    auto look_up = [names](const std::string&, uint16_t) { return names->look_up(); };
+    auto host = std::get<std::shared_ptr<HostAddresses>>(HostAddresses::make("node.test", 1, look_up));
+    too_much = 1;
+    bool begun = true;
+    try {
+        begun = host->refresh(1);
+    } catch (const std::bad_alloc&) {
+    }
+    too_much = SIZE_MAX;
+    tap::ok(!begun, "without memory for a thread no lookup begins");
+    names->memory = false;
+    tap::ok(host->refresh(1 + pause_ns) && names->was_asked(2), "but a later one does");
+    uint64_t now_ns = 1 + 2 * pause_ns;
+    while (!host->refresh(now_ns)) std::this_thread::yield();
+    tap::ok(names->was_asked(3), "one that finds no memory has failed");
+    now_ns += pause_ns;
+    {
+        std::lock_guard hold(names->lock);
+        names->memory = true;
+    }
+    names->say(12);
+    while (!host->refresh(now_ns)) std::this_thread::yield();
+    tap::ok(becomes(*host, 12), "and changed nothing");
+}
+
+// Each waits until all were asked, and one is never answered.
+void lookups_together() {
+    const auto names = std::make_shared<NameServer>();
+    auto look_up = [names](const std::string& host, uint16_t port) -> HostAddresses::Found {
+        std::unique_lock hold(names->lock);
+        names->asked++;
+        names->changed.notify_all();
+        names->changed.wait(hold, [&] { return names->asked == 3 && (host != "slow.test" || names->answers); });
+        if (host == "bad.test") throw std::bad_alloc();
+        return std::vector{*fabric::numeric_address("127.0.0.1", port)};
+    };
+    names->answers = false;
+    const auto found = daemon::look_up_all({{"good.test", 1}, {"slow.test", 2}, {"bad.test", 3}}, look_up, std::chrono::seconds(1));
+    tap::is(found.size(), 3u, "hosts are looked up together");
+    tap::ok(std::holds_alternative<std::vector<fabric::SocketAddress>>(found[0]), "one is known");
+    auto why = [&](size_t i) { return std::get<std::string>(found[i]); };
+    tap::is(why(1), "no name server answered in 1 s", "one is given up in time");
+    tap::is(why(2), "there was no memory to look it up", "one fails");
+    names->say(1);
+    const auto none = daemon::look_up_all({}, look_up);
+    tap::ok(none.empty(), "no host is no wait");
+    const auto address = daemon::look_up_all({{"127.0.0.1", 7}}, fabric::look_up);
+    tap::is(std::get<0>(address[0])[0].port(), 7, "an address is one");
+}
+
+void node_moves() {
+    const auto names = std::make_shared<NameServer>();
+    Desk desk([names](const std::string&, uint16_t port) {
+        {
+            std::lock_guard hold(names->lock);
+            if (names->port == 0) names->port = port;
+        }
+        return names->look_up();
+    });
+    tap::ok(desk.until_up(), "a node is where its name leads");
+    desk.server.move();
+    names->say(desk.server.port());
+    tap::ok(desk.until_down(), "it goes elsewhere");
+    tap::ok(desk.until_up(), "and is found where its name leads by then");
+    desk.set("k", "v");
+    tap::is(desk.answers(), "stored ", "where it serves");
+}
+
+// What waits for another request of its session holds up that session, and no other (M1).
+void sessions() {
+    Desk desk;
+    tap::ok(desk.until_up(), "the node is up");
+    desk.stands_still = true;
+    tap::is(desk.set("k", large), SubmitResult::later, "a large value is on its way");
+    tap::is(desk.set("k", "1"), SubmitResult::crowded, "its session's next set of the key waits for it");
+    tap::is(desk.set("j", "1"), SubmitResult::crowded, "and what that session asks for then waits behind");
+    desk.asking = &desk.other_queue;
+    tap::is(desk.set("k", "2"), SubmitResult::later, "another session's set of the key does not wait");
+    tap::is(desk.set("j", "2"), SubmitResult::later, "nor that of another");
+    desk.stands_still = false;
+    tap::is(desk.answers(), "stored stored stored stored stored ", "all is answered");
+    desk.asking = &desk.queue;
+    tap::is(desk.set("k", "3"), SubmitResult::later, "then nothing waits");
+    tap::is(desk.answers(), "stored ", "for anybody");
+
+    // What waits for room, all wait behind.
+    desk.stands_still = true;
+    bool waits[2] = {false, false};  // each session; one alone may wait for a key that is counted with another
+    for (int i = 0; i < 200 && !(waits[0] && waits[1]); i++) {
+        desk.asking = i % 2 == 0 ? &desk.queue : &desk.other_queue;
+        waits[i % 2] = desk.set("k" + std::to_string(i), large) == SubmitResult::crowded;
+    }
+    tap::ok(waits[0] && waits[1], "there is no room for more, and all sessions wait");
+    desk.stands_still = false;
+    const std::string answers = desk.answers();
+    tap::ok(answers.find("stored ") == 0 && answers.find("unavailable") == answers.npos, "until there is");
+}
+
+// ---- reload -----------------------------------------------------------------------------------------------
+
+uint64_t past_sets(const Desk& desk) {
+    uint64_t sets = 0;
+    desk.nodes->each_past_link([&](const auto& link, const auto&) { sets += link.set_twosided.get(); });
+    return sets;
+}
+
+std::string names_of(const Desk& desk) {
+    std::string names;
+    for (const auto& shown : desk.nodes->all()) names += shown.name + " ";
+    return names;
+}
+
+void a_node_leaves() {
+    Desk desk;
+    tap::ok(desk.until_up(), "a node is up");
+    desk.stands_still = true;
+    desk.set("k", "v");
+    desk.links->end_tick();
+    desk.settings.nodes = {Desk::spec_of("b", desk.other)};
+    desk.reload();
+    tap::is(names_of(desk), "b ", "another is in its place");
+    desk.set("k", "w");
+    tap::ok(desk.until([&] { return desk.nodes->all()[0].links_up == 1; }), "and connected to");
+    desk.set("k", "x");
+    desk.stands_still = false;
+    tap::is(desk.answers(), "stored stored stored ", "the one that left answers what it was asked");
+    tap::ok(desk.until([&] { return past_sets(desk) == 1; }), "and what it counted is kept");
+    desk.settings.nodes = {Desk::spec_of("a", desk.server)};
+    desk.reload();
+    desk.set("k", "y");
+    tap::is(desk.answers(), "stored ", "it comes back");
+    tap::ok(desk.until([&] { return past_sets(desk) == 3; }), "as another leaves");
+}
+
+void a_silent_node_leaves() {
+    Desk desk;
+    desk.settings.node_timeout_ms = 100;
+    desk.reload();
+    tap::ok(desk.until_up(), "a node is up");
+    desk.stands_still = true;
+    desk.set("k", "v");
+    desk.links->end_tick();
+    desk.settings.nodes = {Desk::spec_of("b", desk.other)};
+    desk.reload();
+    desk.set("k", "w");
+    tap::is(desk.answers(), "unavailable stored ", "one that leaves and says nothing is given up in its time");
+}
+
+// Connections differ by what changes, so another is made; behind the one that is.
+void connections_change() {
+    Desk desk;
+    tap::ok(desk.until_up(), "a node is up");
+    desk.stands_still = true;
+    desk.set("k", "1");
+    desk.links->end_tick();
+    for (const uint32_t timeout_ms : {9000, 8000}) {
+        desk.settings.node_timeout_ms = timeout_ms;
+        desk.reload();
+        tap::is(desk.set("k", std::to_string(timeout_ms)), SubmitResult::crowded, "what is asked waits for the connection before");
+    }
+    desk.stands_still = false;
+    tap::is(desk.answers(), "stored stored stored ", "all is answered, in its order");
+    tap::ok(desk.until_up(), "the node is up again");
+    tap::is(desk.nodes->all()[0].links, 1u, "by one connection");
+    desk.reload();
+    tap::is(desk.set("k", "2"), SubmitResult::later, "a reload of the same changes nothing");
+    tap::is(desk.answers(), "stored ", "for anybody");
+    desk.settings.nodes[0].weight = 7;
+    desk.reload();
+    tap::is(desk.set("k", "3"), SubmitResult::later, "nor does another weight, but");
+    tap::is(desk.nodes->all()[0].weight, 7u, "keys");
+    tap::is(desk.answers(), "stored ", "and that is answered");
+    desk.stands_still = true;
+    desk.set("k", "4");
+    desk.links->end_tick();
+    desk.settings.node_timeout_ms = 7000;
+    desk.reload();
+}  // with connections that leave
+
+}  // namespace
+
+int main() {
+    no_memory_to_send();
+    no_memory_to_wait();
+    no_memory_to_go_on();
+    lookups();
+    sessions();
+    a_node_leaves();
+    a_silent_node_leaves();
+    connections_change();
+    lookups_without_memory();
+    lookups_together();
+    node_moves();
+    return tap::done();
+}

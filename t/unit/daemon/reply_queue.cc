@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// When a queue's replies are given out: at once if nothing is awaited, else at the end of the next tick at the latest.
+#include <array>
+#include <string>
+#include <string_view>
+
+#include "daemon/engine/reply_queue.h"
+#include "t/unit/daemon/text_fixture.h"
+
+using namespace farcached;
+using daemon::ReplyPool;
+using daemon::ReplyQueue;
+using daemon::ReplySlot;
+using daemon::Ticket;
+
+namespace {
+
+struct Nothing {
+    void restore(std::string_view, std::string_view) {}
+};
+
+void write_value(ReplySlot& slot, const daemon::ReplyTarget& to) {
+    to.out.append(slot.available() ? slot.value() : std::string_view("unavailable"));
+}
+
+struct Desk {
+    fixture::Talk talk;
+    ReplyPool pool{talk.context, nullptr};
+    ReplyQueue queue{pool, -1};
+    OutBuffer out;
+
+    Ticket ask() {
+        ReplySlot& slot = queue.open();
+        const Ticket ticket = queue.ticket_of(slot);
+        queue.park(slot, out, /* crowded= */ false, /* gets_value= */ true, "key", "", Nothing(), &write_value);
+        return ticket;
+    }
+    // In a tick that has begun: "1" is the reply to the first request, the next two are asked of others.
+    std::array<Ticket, 2> begin() {
+        pool.begin_tick();
+        out.append("1");
+        const Ticket two = ask();
+        return {two, ask()};
+    }
+    void answer(Ticket ticket, std::string_view value) {
+        pool.answer(ticket, protocol::GetReply(), value);
+    }
+    // What the end of a tick gives out.
+    std::string tick_ends() {
+        for (ReplyQueue* one : pool.take_ready()) one->emit(out);
+        return taken();
+    }
+    std::string settle() {
+        queue.settle(out);
+        return taken();
+    }
+    std::string taken() {
+        std::string all(out.data(), out.size());
+        out.clear(0);
+        return all;
+    }
+};
+
+void at_once() {
+    Desk desk;
+    desk.out.append("now");
+    tap::is(desk.settle(), "now", "without slots what is replied goes out");
+    desk.answer(desk.ask(), "a");
+    desk.out.append("b");
+    tap::is(desk.settle(), "ab", "and with slots if all were answered");
+    tap::is(desk.tick_ends(), "", "then nothing is left for the end of the tick");
+    tap::ok(desk.queue.empty() && !desk.pool.begin_tick(), "nor for the next");
+}
+
+void one_tick() {
+    Desk desk;
+    const auto [two, three] = desk.begin();
+    tap::is(desk.settle(), "", "a reply waits for those behind it");
+    tap::is(desk.tick_ends(), "", "to the end of the tick and beyond");
+    desk.answer(two, "2");
+    tap::ok(desk.queue.ready() && !desk.queue.due(), "it may be that the rest comes with it");
+    tap::ok(desk.pool.begin_tick(), "but nobody is to sleep meanwhile");
+    tap::is(desk.tick_ends(), "12", "and when it did not, what there is goes out");
+    tap::ok(!desk.pool.begin_tick(), "whereupon one may sleep");
+    desk.answer(three, "3");
+    tap::is(desk.tick_ends(), "3", "the last one does not wait");
+    tap::ok(desk.queue.empty(), "nothing is left");
+}
+
+void together() {
+    Desk desk;
+    const auto [two, three] = desk.begin();
+    desk.settle();
+    desk.answer(two, "2");
+    desk.tick_ends();
+    desk.pool.begin_tick();
+    desk.answer(three, "3");
+    tap::is(desk.tick_ends(), "123", "what came within a tick goes out in one piece");
+}
+
+void much() {
+    Desk desk;
+    desk.pool.begin_tick();
+    const std::string large(ReplyQueue::patience_bytes_max, 'x');
+    const Ticket one = desk.ask();
+    desk.ask();
+    desk.settle();
+    desk.answer(one, large);
+    tap::ok(desk.queue.due(), "what is large does not wait");
+    tap::is(desk.tick_ends(), large, "and goes out in the same tick");
+    desk.queue.remind();
+    tap::ok(!desk.pool.begin_tick(), "who has nothing to give out is not waited for");
+}
+
+void gone() {
+    Desk desk;
+    {
+        ReplyQueue brief(desk.pool, -1);
+        ReplySlot& slot = brief.open();
+        desk.out.append("1");
+        brief.park(slot, desk.out, false, true, "key", "", Nothing(), &write_value);
+        brief.settle(desk.out);
+    }
+    tap::ok(!desk.pool.begin_tick(), "a queue that is gone is not waited for");
+    tap::ok(desk.pool.take_ready().empty(), "nor given out");
+}
+
+}  // namespace
+
+int main() {
+    at_once();
+    one_tick();
+    together();
+    much();
+    gone();
+    return tap::done();
+}

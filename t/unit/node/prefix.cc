@@ -1,0 +1,259 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Deletes by prefix (S11): what goes and what stays, for readers with and without the lock, before and after the sweep;
+// what is stored meanwhile; the crawler that sweeps. Leases are in t/unit/node/lease.
+#include <atomic>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "base/check.h"
+#include "fabric/local_read.h"
+#include "node/crawler.h"
+#include "node/impl.h"
+#include "t/lib/tap.h"
+
+using namespace farcached;
+
+namespace {
+
+constexpr NodeSeconds now = 1000;
+
+node::Config with_memory(uint64_t megabytes) {
+    node::Config config;
+    config.memory_bytes = megabytes << 20;
+    config.workers = 1;
+    return config;
+}
+
+void set(node::Node& cache, std::string_view key, std::string_view value) {
+    protocol::StoreOp op;
+    op.key = cache.key(key);
+    op.value = value;
+    CHECK(cache.store(op, now).status == protocol::StoreReply::Status::stored);
+}
+
+bool get(node::Node& cache, std::string_view key) {
+    protocol::GetOp op;
+    op.key = cache.key(key);
+    return cache.get(op, now, [](const protocol::ItemMeta&) -> char* { return nullptr; }).status ==
+           protocol::GetReply::Status::hit;
+}
+
+fabric::Outcome read(node::Node& cache, std::string_view key, std::string& value) {
+    const protocol::Key k = cache.key(key);
+    fabric::Found found;
+    auto sink = [&](const fabric::ReadMeta& meta) {
+        value.resize(meta.value_len);
+        return value.data();
+    };
+    return fabric::local_read(cache.view(), key, k.hash, now, false, sink, found, fabric::no_steps);
+}
+
+bool reads(node::Node& cache, std::string_view key) {
+    std::string value;
+    return read(cache, key, value) == fabric::Outcome::hit;
+}
+
+void sweep(node::Node& cache) {
+    const uint64_t order = cache.prefix_order();
+    for (uint64_t page = 0; page < cache.page_count(); page++) cache.sweep_page(page, now);
+    cache.prefixes_swept(order);
+}
+
+void what_goes_and_what_stays() {
+    node::Node cache(with_memory(8));
+    for (const char* key : {"user:1", "user:2", "user:", "use", "User:1", "session:1"}) set(cache, key, key);
+    const std::string large(1'200'000, 'l');
+    node::Config with_large = with_memory(16);
+    with_large.item_bytes_max = 4 << 20;
+    tap::ok(cache.delete_prefix("user:", now), "a delete by prefix");
+    std::string value;
+    tap::ok(read(cache, "user:1", value) != fabric::Outcome::hit, "without the lock nothing of it is read");
+    tap::ok(!get(cache, "user:2") && !get(cache, "user:"), "nor with it, be the key the prefix itself");
+    tap::ok(get(cache, "use") && get(cache, "User:1") && get(cache, "session:1"), "all else is there");
+    tap::ok(!reads(cache, "session:1"), "by the locked path, until it is swept");
+    set(cache, "user:1", "new");
+    tap::ok(get(cache, "user:1") && reads(cache, "user:1"), "what is stored from now on is there, on both");
+    const node::Stats before = cache.stats(now);
+    tap::ok(before.prefix_deletes == 1 && before.prefixes_pending == 1, "it is counted, and waits to be swept");
+    sweep(cache);
+    const node::Stats after = cache.stats(now);
+    tap::is(after.prefixes_pending, 0u, "swept,");
+    tap::is(after.items, 4u, "it keeps no memory");
+    tap::is(after.prefix_items, 3u, "three went");
+    tap::ok(reads(cache, "session:1") && reads(cache, "user:1"), "and all that is there is read without the lock again");
+    tap::is(cache.prefix_order(), 0u, "nothing is left to sweep");
+
+    node::Node other(with_large);
+    set(other, "big:1", large);
+    tap::ok(other.delete_prefix("big", now) && !get(other, "big:1"), "an item of several pages goes, too");
+}
+
+void several() {
+    node::Node cache(with_memory(8));
+    set(cache, "a1", "v");
+    tap::ok(cache.delete_prefix("a", now) && cache.delete_prefix("b", now), "two prefixes");
+    set(cache, "a1", "w");
+    set(cache, "b1", "w");
+    tap::ok(cache.delete_prefix("a", now), "and the first again");
+    tap::ok(!get(cache, "a1") && get(cache, "b1"), "takes what was stored between");
+    tap::is(cache.stats(now).prefixes_pending, 2u, "the same one waits once");
+    const uint64_t order = cache.prefix_order();
+    set(cache, "b2", "v");
+    cache.delete_prefix("b", now);
+    cache.prefixes_swept(order);
+    tap::ok(!get(cache, "b1") && !get(cache, "b2"), "one that came during a sweep is not over with it");
+    tap::is(cache.stats(now).prefixes_pending, 1u, "and waits for the next");
+    set(cache, "c", "v");
+    cache.flush_all(now);
+    tap::ok(!get(cache, "c") && cache.stats(now).prefixes_pending == 0, "a flush takes all, and what waited");
+
+    bool all = true;
+    for (size_t i = 0; i < node::HiddenPrefixes::prefixes_max; i++)
+        all = cache.delete_prefix("p" + std::to_string(i) + ":", now) && all;
+    tap::ok(all, "as many as may wait");
+    tap::ok(!cache.delete_prefix("one more", now), "one more is refused");
+    set(cache, "p7:x", "v");
+    tap::ok(cache.delete_prefix("p7:", now) && !get(cache, "p7:x"), "but not one that waits already");
+    sweep(cache);
+    tap::ok(cache.delete_prefix("one more", now), "until they are swept");
+}
+
+// Pages above a limit that is being lowered are still there: the floor sinks only when they were swept, too.
+void the_limit_is_lowered() {
+    node::Config config = with_memory(32);
+    config.partitions = 1;
+    node::Node cache(config);
+    for (int i = 0; i < 100'000; i++) set(cache, "key" + std::to_string(i), std::string(100, 'v'));
+    node::CrawlerOptions options;
+    options.enabled = false;
+    node::Crawler crawler(cache, [] { return now; }, options);
+    crawler.start();
+    cache.impl().arena.set_limit(16);  // as set_memory_limit() begins
+    cache.delete_prefix("key", now);
+    constexpr int looks_max = 20'000;
+    for (int looks = 0; cache.stats(now).prefixes_pending != 0 && looks < looks_max; looks++)
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    tap::is(cache.stats(now).items, 0u, "what lies above a lowered limit is swept, too");
+    crawler.stop();
+}
+
+// A daemon's order: the thread sweeps by itself, be the crawler enabled or not.
+void the_crawler_sweeps(bool enabled) {
+    node::Node cache(with_memory(16));
+    node::CrawlerOptions options;
+    options.enabled = enabled;
+    node::Crawler crawler(cache, [] { return now; }, options);
+    crawler.start();
+    for (int i = 0; i < 20'000; i++) set(cache, (i % 2 == 0 ? "even" : "odd") + std::to_string(i), "value");
+    cache.delete_prefix("even", now);
+    constexpr int looks_max = 20'000;
+    int looks = 0;
+    while (cache.stats(now).prefixes_pending != 0 && ++looks < looks_max)
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    const std::string how = enabled ? "the crawler" : "one that is disabled";
+    tap::is(cache.stats(now).prefixes_pending, 0u, how + " sweeps");
+    tap::is(cache.stats(now).items, 10'000u, how + ": half of the items are left");
+    crawler.stop();
+    cache.delete_prefix("odd", now);
+    tap::ok(!get(cache, "odd1"), how + " is gone: deleted all the same");
+}
+
+// A pass of the crawler that rests for long between its pages does not keep a sweep waiting, nor does a sweep end it.
+void an_order_meets_a_pass() {
+    node::Node cache(with_memory(64));
+    for (int i = 0; i < 100'000; i++) set(cache, "key" + std::to_string(i), std::string(200, 'v'));
+    node::CrawlerOptions options;
+    options.sleep_us = 100'000;  // of each thousand items: ten seconds
+    node::Crawler crawler(cache, [] { return now; }, options);
+    crawler.start();
+    tap::ok(crawler.crawl(~UINT64_C(0)) == node::Crawler::Asked::ok, "a pass was asked for");
+    constexpr int looks_max = 20'000;
+    for (int looks = 0; crawler.passes() == 0 && looks < looks_max; looks++)
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    cache.delete_prefix("key1", now);
+    for (int looks = 0; cache.stats(now).prefixes_pending != 0 && looks < looks_max; looks++)
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    tap::is(cache.stats(now).prefixes_pending, 0u, "a delete by prefix is swept while it is under way,");
+    tap::ok(crawler.running() && crawler.passes() == 1, "which it still is");
+    crawler.stop();
+}
+
+// What a sweep takes is not what the pass worked for that it interrupts, and would rest for nine times as long. The order comes in
+// the midst of the pass, and the sweep takes a while, by the clock that both ask.
+void a_sweep_is_not_the_work_of_a_pass() {
+    node::Config config = with_memory(2);
+    config.grows = false;
+    node::Node cache(config);
+    for (int i = 0; i < 100; i++) set(cache, "key" + std::to_string(i), "value");
+    bool ordered = false;
+    const auto clock = [&] {
+        if (!std::exchange(ordered, true)) cache.delete_prefix("x", now);
+        if (cache.prefix_order() != 0) std::this_thread::sleep_for(std::chrono::milliseconds(20));
+        return now;
+    };
+    node::Crawler crawler(cache, clock, {});
+    crawler.start();
+    tap::ok(crawler.crawl(~UINT64_C(0)) == node::Crawler::Asked::ok, "a pass");
+    constexpr int looks_max = 7000;
+    for (int looks = 0; crawler.running() && looks < looks_max; looks++)
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    tap::is(cache.stats(now).prefix_deletes, 1u, "a delete by prefix comes in its midst");
+    tap::ok(!crawler.running() && cache.stats(now).prefixes_pending == 0, "and when that is swept it goes on");
+    crawler.stop();
+}
+
+// Each thread stores its own keys under its own prefix, deletes by that prefix, and must never see one from before; what is
+// under the prefix of nobody is never missed but by eviction, which there is none of.
+void threads() {
+    node::Config config = with_memory(32);
+    config.partitions = 4;
+    node::Node cache(config);
+    node::Crawler crawler(cache, [] { return now; }, {});
+    crawler.start();
+    constexpr int keys = 200, rounds = 300, writers = 3;
+    for (int i = 0; i < keys; i++) set(cache, "stays" + std::to_string(i), "v");
+    std::atomic<uint64_t> back{0}, lost{0}, late{0};
+    std::atomic<int> running{writers};
+    const auto writer = [&](int number) {
+        const std::string prefix = "t" + std::to_string(number) + ":";
+        std::string value;
+        for (int round = 0; round < rounds; round++) {
+            const std::string mine = std::to_string(round);
+            for (int i = 0; i < keys; i++) set(cache, prefix + std::to_string(i), mine);
+            for (int i = 0; i < keys; i += 7)
+                if (read(cache, prefix + std::to_string(i), value) == fabric::Outcome::hit && value != mine) late++;
+            if (!cache.delete_prefix(prefix, now)) continue;
+            for (int i = 0; i < keys; i++)
+                if (reads(cache, prefix + std::to_string(i)) || get(cache, prefix + std::to_string(i))) back++;
+        }
+        running--;
+    };
+    const auto reader = [&] {
+        for (int i = 0; running != 0; i = (i + 1) % keys)
+            if (!get(cache, "stays" + std::to_string(i))) lost++;
+    };
+    std::vector<std::thread> all;
+    for (int i = 0; i < writers; i++) all.emplace_back(writer, i);
+    all.emplace_back(reader);
+    for (std::thread& one : all) one.join();
+    tap::is(back.load(), 0u, "nothing that was deleted is back");
+    tap::is(late.load(), 0u, "nor seen in place of what came after it");
+    tap::is(lost.load(), 0u, "and nothing else went");
+    crawler.stop();
+}
+
+}  // namespace
+
+int main() {
+    what_goes_and_what_stays();
+    several();
+    the_crawler_sweeps(true);
+    the_crawler_sweeps(false);
+    an_order_meets_a_pass();
+    a_sweep_is_not_the_work_of_a_pass();
+    the_limit_is_lowered();
+    threads();
+    return tap::done();
+}

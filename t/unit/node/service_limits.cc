@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// A node's service against its bounds over all connections: bytes that are held (node/peer_budget.h), seats (node/seats.h) and
+// silence. A connection gives back all counted bytes, however it ends.
+#include <memory>
+#include <string>
+
+#include "t/lib/tap.h"
+#include "t/unit/node/service_fixture.h"
+
+using namespace service_fixture;
+using node::ServiceEnd;
+
+namespace {
+
+constexpr uint64_t small_budget = 400'000;
+const std::string large(200'000, 'l');
+
+uint64_t held(ServedNode& served) { return served.shared.budget.bytes(); }
+
+// The announcement and the pieces of a value but for the last one; its sequence.
+uint64_t begin_value(Proxy& proxy, std::string_view key) {
+    OutBuffer out;
+    RequestOptions options;
+    options.value_follows = true;
+    const uint64_t sequence = proxy.next_sequence++;
+    const StoreOp op = set_of(key, large);
+    FrameWriter writer(out, proxy.welcome.frame_bytes_max);
+    writer.begin(FrameKind::requests, sequence);
+    CHECK(writer.add(op, options));
+    writer.end();
+    proxy.give(out);
+    for (uint64_t at = 0; at + proxy.welcome.frame_bytes_max < large.size();) {
+        at += proxy.put_chunk(out, sequence, options.tag, large, at);
+        proxy.give(out);
+    }
+    return sequence;
+}
+
+void end_value(Proxy& proxy, uint64_t sequence) {
+    OutBuffer out;
+    uint64_t at = 0;
+    while (at + proxy.welcome.frame_bytes_max < large.size())
+        at += chunk_size(large.size() - at, proxy.welcome.frame_bytes_max);
+    while (at < large.size()) at += proxy.put_chunk(out, sequence, RequestOptions().tag, large, at);
+    proxy.give(out);
+}
+
+void what_is_counted_is_given_back() {
+    ServedNode served;
+    {
+        Proxy proxy(served);
+        tap::is(held(served), 0u, "a connection that is idle holds nothing that is counted");
+        const uint64_t first = begin_value(proxy, "a");
+        tap::ok(held(served) > 100'000, "what came of a value is counted");
+        end_value(proxy, first);
+        tap::ok(is_stored(proxy.answers[{first, 0}]), "until it is whole and stored");
+        tap::is(held(served), 0u, "and then no more");
+        tap::ok(is_hit(proxy.ask(get_of("a"))) && held(served) == 0, "nor is what was sent");
+        proxy.channel.room = 0;
+        OutBuffer out;
+        for (int i = 0; i < 3; i++) proxy.put(out, get_of("a"), {});
+        proxy.give(out);
+        tap::ok(held(served) >= 3 * large.size(), "what waits to be sent is counted");
+        proxy.channel.room = SIZE_MAX;
+        proxy.turns();
+        tap::is(held(served), 0u, "until it is sent");
+        begin_value(proxy, "b");
+        proxy.channel.feed(std::string("\x00\x80", 2));
+        proxy.turns();
+        tap::ok(held(served) > 100'000, "another value is on its way");
+    }
+    tap::is(held(served), 0u, "what a connection held is given back at its end");
+}
+
+void half_frames() {
+    ServedNode served;
+    served.shared.budget.change(small_budget);
+    std::vector<std::unique_ptr<Proxy>> proxies;
+    uint64_t most = 0;
+    bool told = false;
+    OutBuffer out;
+    Proxy(served).put(out, set_of("k", std::string(50'000, 'v')), {});
+    const std::string half(out.data(), out.size() - 1);
+    for (int i = 0; i < 20; i++) {
+        steady_ns += 1'000'000;
+        proxies.push_back(std::make_unique<Proxy>(served));
+        proxies.back()->give(half);
+        for (auto& proxy : proxies) proxy->turns();
+        most = std::max(most, held(served));
+        if (!told) told = proxies.front()->goodbye == Goodbye::no_memory;
+        std::erase_if(proxies, [](auto& one) { return one->service.close_wanted(); });  // as a loop does
+    }
+    tap::ok(most <= small_budget / 4 * 5,
+            "half frames of many connections hold no more than the budget, and a quarter while some end");
+    tap::ok(served.counted(ServiceEnd::over_budget) > 10, "others are ended, by a reason of their own");
+    tap::ok(told, "and told");
+    tap::ok(proxies.size() >= 2, "some go on");
+    proxies.back()->give(std::string(out.data() + half.size(), 1));
+    tap::ok(is_hit(proxies.back()->ask(get_of("k"))), "and its frame is executed when it is whole");
+    proxies.clear();
+    tap::is(held(served), 0u, "nothing is left of them");
+}
+
+void values_over_budget() {
+    ServedNode served;
+    served.shared.budget.change(small_budget);
+    Proxy proxy(served), other(served);
+    const uint64_t first = begin_value(proxy, "a"), second = begin_value(other, "b");
+    end_value(other, second);
+    end_value(proxy, first);
+    tap::ok(is_stored(proxy.answers[{first, 0}]), "a value within the budget is stored");
+    tap::ok(refusal_of(other.answers[{second, 0}]) == RequestRefusal::no_memory, "one that is too much is refused");
+    tap::is(served.counters.values_over_budget.get(), 1u, "and counted");
+    const uint64_t again = begin_value(other, "b");
+    end_value(other, again);
+    tap::ok(is_stored(other.answers[{again, 0}]), "when there is room it is stored");
+    tap::is(held(served), 0u, "nothing is held then");
+    tap::ok(other.trouble.empty() && proxy.trouble.empty(), "the connections go on");
+}
+
+void silence() {
+    ServedNode served;
+    const NodeSeconds begun = clock_reads;
+    Proxy silent(served), pings(served);
+    const uint32_t silence_s = served.shared.limits.silence_s;
+    tap::is(silent.service.silence_is_due(), silence_s * 1000, "a connection may be silent for so long");
+    clock_reads += silence_s - 1;
+    OutBuffer out;
+    append_ping(out, 1);
+    pings.give(out);
+    tap::is(silent.service.silence_is_due(), 1000u, "a second before that it is asked again in a second");
+    clock_reads++;
+    tap::is(silent.service.silence_is_due(), 0u, "then it is over");
+    tap::ok(silent.service.close_wanted() && silent.service.end() == ServiceEnd::silent, "by a reason of its own");
+    tap::is(served.counted(ServiceEnd::silent), 1u, "which is counted");
+    tap::is(pings.service.silence_is_due(), (silence_s - 1) * 1000, "one that pings goes on");
+    clock_reads = begun;
+}
+
+void displaced() {
+    ServedNode served;
+    served.facts.connections_max = 2;
+    Proxy worker(served);
+    worker.ask(get_of("used"));
+    Proxy idle(served), newcomer(served);
+    tap::ok(newcomer.welcomed && !newcomer.service.is_ousted(), "a newcomer is welcome where a seat is unused");
+    idle.turns();
+    tap::ok(idle.service.close_wanted() && idle.service.end() == ServiceEnd::displaced, "whose connection is ended");
+    tap::ok(idle.goodbye == Goodbye::idle, "and told");
+    tap::ok(!worker.service.is_ousted() && worker.welcomed, "one in use goes on");
+    worker.ask(get_of("used"));
+    tap::ok(worker.trouble.empty() && !worker.service.close_wanted(), "and is served");
+}
+
+}  // namespace
+
+int main() {
+    what_is_counted_is_given_back();
+    half_frames();
+    values_over_budget();
+    silence();
+    displaced();
+    return tap::done();
+}
