@@ -21,6 +21,7 @@ daemon_libdaemon_a_SOURCES = \
 	daemon/engine/meta_engine.h \
 	daemon/engine/meta_get.cc \
 	daemon/engine/peer.h \
+	daemon/engine/readiness.h \
 	daemon/engine/reply_queue.cc \
 	daemon/engine/reply_queue.h \
 	daemon/engine/router.cc \
@@ -55,7 +56,6 @@ daemon_libdaemon_a_SOURCES = \
 	daemon/session/event_io.h \
 	daemon/session/listen.cc \
 	daemon/session/listen.h \
-	daemon/session/readiness.h \
 	daemon/session/ring_io.h \
 	daemon/session/session.h \
 	daemon/session/socket_io.h \
@@ -101,7 +101,12 @@ daemon_libdaemon_a_SOURCES = \
 	daemon/stats/worker_counters.h
 
 if LIBURING
-daemon_libdaemon_a_SOURCES += daemon/session/ring.cc daemon/session/ring.h daemon/session/ring_io.cc daemon/session/ring_waits.cc daemon/session/ring_waits.h
+daemon_libdaemon_a_SOURCES += \
+	daemon/session/ring.cc \
+	daemon/session/ring.h \
+	daemon/session/ring_io.cc \
+	daemon/session/ring_waits.cc \
+	daemon/session/ring_waits.h
 else
 daemon_libdaemon_a_SOURCES += daemon/session/ring_absent.cc
 endif

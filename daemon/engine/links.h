@@ -2,7 +2,7 @@
 // Links: a worker's connections to the nodes, one LinkPeer each. It chooses the peer by key, and gathers the answers to requests
 // that go to all nodes.
 //
-// Owner: a worker's thread, which reports ready connections (daemon/session/readiness.h) and the timer.
+// Owner: a worker's thread, which reports ready connections (daemon/engine/readiness.h) and the timer.
 //
 // L1  A ticket whose submission returned `later` or `crowded` is answered exactly once, within a bounded time, by
 //     ReplyPool::answer() or unavailable(): perhaps before it returns, never after ~Links().
@@ -40,7 +40,7 @@
 #include "daemon/engine/peer.h"
 #include "daemon/engine/reply_queue.h"
 #include "daemon/remote/nodes.h"
-#include "daemon/session/readiness.h"
+#include "daemon/engine/readiness.h"
 
 namespace farcached::daemon {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// RingWaits: waits for single descriptors (daemon/session/readiness.h) by polls of a ring. Only in builds with liburing.
+// RingWaits: waits for single descriptors (daemon/engine/readiness.h) by polls of a ring. Only in builds with liburing.
 //
 // Owner: RingIo, of a worker's thread. A poll is armed at the beginning of a turn, and has one completion. Its name contains
 // how many polls of its place were stopped, so that their late completions are recognized.
@@ -13,7 +13,7 @@
 #include <memory>
 #include <vector>
 
-#include "daemon/session/readiness.h"
+#include "daemon/engine/readiness.h"
 #include "daemon/session/ring.h"
 
 namespace farcached::daemon {

@@ -2,7 +2,7 @@
 // SocketIo: moves bytes between a worker's sessions and their sockets. EventIo (daemon/session/event_io.h) waits for ready sockets
 // with libevent, and makes a system call per receive and per send. RingIo (daemon/session/ring_io.h) lets the kernel receive into
 // the worker's buffers. It submits the sends of a whole tick with the system call that waits. Both wait for all else within turn():
-// other descriptors (daemon/session/readiness.h), and the worker's next timer.
+// other descriptors (daemon/engine/readiness.h), and the worker's next timer.
 //
 // Owner: a worker, whose thread alone calls it, except the constructor.
 //
@@ -20,7 +20,7 @@
 #include <string_view>
 
 #include "base/out_buffer.h"
-#include "daemon/session/readiness.h"
+#include "daemon/engine/readiness.h"
 
 namespace farcached::daemon {
 

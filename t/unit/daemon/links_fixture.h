@@ -19,7 +19,7 @@
 #include "base/boottime.h"
 #include "daemon/engine/asking.h"
 #include "daemon/remote/nodes.h"
-#include "daemon/session/readiness.h"
+#include "daemon/engine/readiness.h"
 #include "daemon/engine/links.h"
 #include "daemon/engine/reply_queue.h"
 #include "fabric/socket_address.h"
