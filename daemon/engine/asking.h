@@ -335,7 +335,7 @@ inline bool ask_get(const Submitter& asker, const protocol::GetOp& op, const Rec
 // A get of value, client flags and cas only. Each way that does not answer leaves the get to the next one.
 // The embedded node: its memory, without a lock; the node, under the lock of the key's partition.
 // A node behind a link: its memory, if it is mapped here; a remote pointer; a probe of its index; an RPC.
-// The counters of proxy/local_get.h and proxy/onesided_share.h have the reason for each step that did not answer.
+// The counters of proxy/local_get.h, and those that proxy/onesided_share.h sums, have the reasons.
 // tokens_matter: win tokens and stale items are shown as such (mg).
 template <class Completion, class Record>
 inline bool ask_plain_get(const Submitter& asker, const protocol::Key& key, bool tokens_matter, const Record& record,

@@ -277,12 +277,12 @@ void ReplyQueue::append(ReplySlot& slot, const OutBuffer& out, std::string_view 
     if (slot.state_ != ReplySlot::State::asked) arrived(slot);
 }
 
-void ReplyQueue::park_answered(const OutBuffer& out, ReplySlot::Complete turn) {
+void ReplyQueue::park_answered(const OutBuffer& out, ReplySlot::Complete complete) {
     ReplySlot& slot = pool_.open(Verb::other, number_);
     slot.state_ = ReplySlot::State::answered;
     struct {
     } nothing;
-    park(slot, out, /* crowded= */ false, /* gets_value= */ false, "", "", nothing, turn);
+    park(slot, out, /* crowded= */ false, /* gets_value= */ false, "", "", nothing, complete);
 }
 
 void ReplyQueue::arrived(ReplySlot& slot) {

@@ -38,17 +38,17 @@ Step execute(Call& call, const TextParse& parse) {
         case TextVerb::me: return run_meta(call, parse);
         default: break;
     }
-    Step turn = Step::done;
+    Step step = Step::done;
     switch (request.verb) {
         case TextVerb::mn: say(call.out, "MN"); break;
         case TextVerb::del: run_delete(call, request); break;
         case TextVerb::incr:
         case TextVerb::decr: run_arith(call, request); break;
         case TextVerb::touch: run_touch(call, request); break;
-        default: turn = run_admin(call, request); break;
+        default: step = run_admin(call, request); break;
     }
-    if (turn != Step::wait) call.progress.consumed += parse.line_bytes;
-    return turn;
+    if (step != Step::wait) call.progress.consumed += parse.line_bytes;
+    return step;
 }
 
 Step take_request(Call& call) {
@@ -78,8 +78,8 @@ bool go_on_with_pending(const Submitter& asker, std::string_view input, Progress
     Call call{asker, set->head, within_head, set.get()};
     call.upload = set->upload.get();
     const size_t answered = asker.out.size();
-    const Step turn = take_request(call);
-    CHECK(turn == Step::done);
+    const Step step = take_request(call);
+    CHECK(step == Step::done);
     progress.requests++;
     if (asker.context.options.trace) {
         trace_request(asker.session.fd, set->head);
@@ -131,15 +131,15 @@ Progress run_text(Context& context, SessionState& session, std::string_view inpu
             if (gets != 0) continue;
         }
         const size_t answered = out.size();
-        text::Step turn = in_line ? text::continue_get_line(call) : text::take_request(call);
-        if (turn == text::Step::wait) break;
+        text::Step step = in_line ? text::continue_get_line(call) : text::take_request(call);
+        if (step == text::Step::wait) break;
         if (trace) [[unlikely]] {
             if (!in_line) trace_request(session.fd, call.input);
             trace_reply(session.fd, std::string_view(out.data(), out.size()).substr(answered));
         }
         spent++;
         if (session.line.kind == GetLine::Kind::none) progress.requests++;
-        if (turn == text::Step::stop) break;
+        if (step == text::Step::stop) break;
     }
     context.counters.requests.add(progress.requests);
     return progress;

@@ -256,12 +256,12 @@ KeyRecord asked_of(const GetLine& line) {
 }
 
 // Answers the keys in `text`, the front of the session's unfinished line. Returns the consumed bytes.
-size_t answer_keys(Call& call, std::string_view text, Step& turn) {
+size_t answer_keys(Call& call, std::string_view text, Step& step) {
     GetLine& line = call.session.line;
     const KeyRecord asked = asked_of(line);
     KeyCursor cursor(text);
     Window window;
-    turn = Step::done;
+    step = Step::done;
     for (uint32_t keys = 0; keys < keys_per_turn; keys += window.size) {
         window.fill(cursor);
         if (call.context.router.local() != nullptr || !asked.touching) window.fetch(call.context);
@@ -275,7 +275,7 @@ size_t answer_keys(Call& call, std::string_view text, Step& turn) {
             if (call.no_room()) break;
             continue;
         }
-        if (window.ended == KeyCursor::Step::need_more) turn = Step::wait;
+        if (window.ended == KeyCursor::Step::need_more) step = Step::wait;
         else end_line(call, line, window.ended);
         break;
     }
@@ -337,7 +337,7 @@ uint32_t run_plain_gets(Call& call, uint32_t most) {
     call.carry = &carry;
     uint32_t i = 0;
     do {
-        get_one(call, window.keys[i++], plain);
+        ask_plain_get<KeyCompletion>(call, window.keys[i++], /* tokens_matter= */ false, plain);
         call.session.line.refused = std::exchange(carry.refused, false);
         say_end(call);
     } while (i < window.size && !call.no_room());
@@ -359,22 +359,22 @@ Step run_get(Call& call, const protocol::TextParse& parse) {
     }
     line.touch = call.context.seconds(request.exptime);
     call.progress.consumed += size_t(request.args.data() - call.input.data());
-    Step turn;
-    call.progress.consumed += answer_keys(call, request.args, turn);
-    return turn;
+    Step step;
+    call.progress.consumed += answer_keys(call, request.args, step);
+    return step;
 }
 
 Step continue_get_line(Call& call) {
     GetLine& line = call.session.line;
-    Step turn;
+    Step step;
     if (line.kind == GetLine::Kind::discard) {
         bool ended = false;
         call.progress.consumed += protocol::skip_line(call.input, ended);
         if (ended) line = GetLine();
         return Step::done;
     }
-    call.progress.consumed += answer_keys(call, call.input, turn);
-    return turn;
+    call.progress.consumed += answer_keys(call, call.input, step);
+    return step;
 }
 
 void run_touch(Call& call, const protocol::TextRequest& request) {

@@ -30,7 +30,10 @@ std::vector<std::string> lines_of(const conf::Problem& problem) {
 }
 
 void change_crawler(const Running& running, const conf::CrawlerSettings& from, const conf::CrawlerSettings& to) {
-    if (running.embedded == nullptr) return;
+    if (running.embedded == nullptr) {  // commands are refused, with the reason
+        running.engine.crawler_enabled = to.enabled;
+        return;
+    }
     node::Crawler& crawler = running.embedded->crawler;
     if (from.sleep_us != to.sleep_us) crawler.set_sleep(to.sleep_us);
     if (from.items_max != to.items_max) crawler.set_to_crawl(to.items_max);

@@ -175,9 +175,10 @@ void Ring::enter(bool sleep, int64_t sleep_ns, Visit visit) {
     }
     for (;;) {
         if (!goes_on(result)) return;
+        const bool refused = has_requests();  // those of the visit leave with the next call
         visit_all(visit);
         const bool overflown = io_uring_cq_has_overflow(&ring_);
-        if (!overflown && !has_requests()) return;
+        if (!overflown && !refused) return;
         (overflown ? counters_.overflows : counters_.refused).add(1);
         counters_.enters.add(1);
         result = io_uring_submit_and_get_events(&ring_);

@@ -115,6 +115,7 @@ void Worker::run() {
     } while (!stopping_ || oldest_ != nullptr);
     out_.clear(0);  // references to the node's memory: the node may end now
     if (links_ != nullptr) links_->stop();
+    wake_ready_->stop();  // here: only this thread may use a ring
 }
 
 void Worker::end_doomed() {
