@@ -34,5 +34,4 @@ base_libbase_a_SOURCES = \
 	base/random_word.h \
 	base/recorder.cc \
 	base/recorder.h \
-	base/renamed_stats.h \
-	conf/socket_backend.h
+	base/renamed_stats.h

@@ -18,8 +18,9 @@ void nodes_stats(const Settings& settings,
     visit("nodes", names);
     for (const Option& option : proxy_option_table()) {
         if (!option.in_file || option.kind.show == nullptr) continue;
-        const std::string value = option.kind.show(option, settings);
-        visit(option.name, value.empty() ? "NULL" : value);
+        std::string value = option.kind.show(option, settings);
+        if (value.empty()) value = "NULL";
+        visit(option.name, value);
         if (!option.old_name.empty()) visit(option.old_name, value);
     }
 }

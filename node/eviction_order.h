@@ -19,6 +19,9 @@ namespace farcached::node {
 
 class EvictionOrder {
   public:
+    EvictionOrder() = default;
+    EvictionOrder(const EvictionOrder&) = delete;
+    EvictionOrder& operator=(const EvictionOrder&) = delete;
     // hash_seed: of the keys' hashes; private_seed: see Ghosts.
     void attach(Arena& arena, PolicyKind kind, uint64_t hash_seed, uint64_t private_seed);
 

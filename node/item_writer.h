@@ -30,6 +30,9 @@ struct TestHook {
 
 class ItemWriter {
   public:
+    ItemWriter() = default;
+    ItemWriter(const ItemWriter&) = delete;  // a copy would give a generation twice (W2)
+    ItemWriter& operator=(const ItemWriter&) = delete;
     // checked: readers may rely on the items' checks (S5). arena_offset: of the arena in the region.
     void attach(Arena& arena, uint64_t arena_offset, uint64_t secret, bool checked, uint64_t first_generation);
 

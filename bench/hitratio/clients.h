@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A point of `farbench hitratio --servers`: the steps of the simulation (hitratio_sim.h), run in real time against
+// A point of `farbench hitratio --servers`: the steps of the simulation (sim.h), run in real time against
 // running farcached daemons. Each daemon acts as one host; its operator chose nodes, policy and leases.
 //
 // R1  The steps are the simulation's, from the same trace. Client n % clients takes step n, on server n % clients %

@@ -2,7 +2,7 @@
 // Measures the node's eviction: its hit ratio beside those of a true LRU and a FIFO. These are simulated with as many
 // items as the node held. One thread.
 //
-//     hitratio_lru [MEGABYTES] [KEYS] [OPERATIONS]
+//     bench/hitratio/lru [MEGABYTES] [KEYS] [OPERATIONS]
 //
 // The node is used as in daemon/. Gets are lock-free reads whose accesses are reported in batches. A failed read is
 // repeated under the lock, and a miss is stored. All caches get the same seeded trace; its first half fills them and is

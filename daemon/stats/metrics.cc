@@ -62,7 +62,7 @@ class Rows {
                                    with(group.label, name.substr(group.prefix.size())));
         out_.stat(kind, std::string(prefix) + std::string(name), help, value, labels_);
         const std::string_view old_name = old_name_of(name);
-        if (!old_name.empty()) out_.stat(kind, old_name, old_name_help(name), value, labels_);
+        if (!old_name.empty()) out_.stat(kind, std::string(prefix) + std::string(old_name), old_name_help(name), value, labels_);
     }
     // A statistic of a family with a reason as its label.
     void reason(std::string_view family, std::string_view help, std::string_view reason, uint64_t value) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Rows of our own statistics groups that no counter table elsewhere declares. The statistics (daemon/stats_*.cc) and the man
+// Rows of our own statistics groups that no counter table elsewhere declares. The statistics (daemon/stats/stats_*.cc) and the man
 // page (man/counters_man.cc) use them.
 #pragma once
 

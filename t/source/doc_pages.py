@@ -24,7 +24,7 @@ FOLDERS = ("base", "bench", "conf", "ctl", "daemon", "fabric", "node", "process"
 NO_MESSAGES = set("""
 bench/hitratio/lru.cc bench/hitratio/hitratio_report.cc bench/prefetch_window.cc bench/reports/result.cc
 bench/transport/transport_report.cc base/limits.h base/metrics_text.cc base/nearest.cc base/policy_kind.h
-conf/completion.cc conf/config_text.cc conf/help.cc conf/help.cc conf/nodes.h conf/option.cc conf/units.cc
+conf/completion.cc conf/config_text.cc conf/help.cc conf/nodes.h conf/option.cc conf/units.cc
 ctl/command_line.cc ctl/command_line.h ctl/connection.h ctl/format.cc ctl/json.cc ctl/show.cc ctl/top.cc ctl/top.h
 daemon/farcached/admin.cc daemon/stats/detail.cc daemon/stats/dump.cc daemon/engine/binary_engine.cc daemon/engine/binary_store.cc
 daemon/engine/meta_engine.cc daemon/engine/text_admin.cc daemon/engine/text_store.cc daemon/farcached/http_pages.cc
@@ -34,7 +34,7 @@ daemon/engine/trace.cc daemon/engine/trace.h daemon/farcached/tune.cc daemon/sta
 daemon/session/worker.cc daemon/stats/worker_counters.h daemon/session/worker_replies.cc
 daemon/session/worker_room.cc
 fabric/channel_counters.h fabric/fault_channel.cc
-daemon/farnode/admin.cc daemon/farnode/admin.cc node/node_metrics.cc node/node_stats.h node/service_counters.h
+daemon/farnode/admin.cc node/node_metrics.cc node/node_stats.h node/service_counters.h
 base/renamed_stats.h process/http_listener.cc process/http_listener.h process/reloader.h process/supervisor.h
 protocol/binary.cc protocol/frame_reply.h protocol/lease_denial.h protocol/meta.cc protocol/text.cc protocol/text.h
 proxy/ask.h proxy/link_counters.h proxy/local_get.h proxy/onesided_share.h

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Safety of one-sided reads over a link (S3, S4, S5, S7, S9, S11, S12, S13), in chosen moments and in random histories with reads
 // that are torn, complete late or fail, other writers, a node that starts anew and connections that end at every step.
-// Built again with a rule broken on purpose (t/broken_s3, ...): there a violation must be found, and the program says
+// Built again with a rule broken on purpose (t/faulty/node_link_safety): there a violation must be found, and the program says
 // so by its one check.
 //
 // The checker: time and all events are the test's, one after the other, so it knows what each key held at every step.

@@ -2,7 +2,7 @@
 // T1 and S10: whatever happens between two stores of a writer, a reader of the pointer table sees a pointer
 // that somebody put, whole, or a miss. Every interleaving of two writers; writers and readers stopped at every
 // step; processes stopped and killed at every store; and processes with threads that hammer a few entries.
-// Built again with the check ignored (t/broken_s10_pointer): there each of those must find a violation.
+// Built again with the check ignored (t/faulty/pointer_table_safety): there each of those must find a violation.
 #include <sys/wait.h>
 
 #include <atomic>
