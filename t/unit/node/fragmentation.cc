@@ -430,14 +430,18 @@ void together(PolicyKind policy, bool resized) {
     Node node(config);
     std::atomic<NodeSeconds> now{at_start};
     std::atomic<uint64_t> refused{0};
+    std::atomic<bool> enough{false};  // leases: when they stop depends on how the threads interleave
     constexpr int threads = 3, steps = all_of_one_thread ? 25'000 : 10'000;
     const auto work = [&](uint64_t seed) {
         std::mt19937_64 dice(seed);
         static constexpr size_t sizes[] = {100, 3000, 20'000, 200'000};
         static constexpr int keys[] = {12'000, 300, 100, 5};
         std::vector<char> copy(sizes[3]);
-        for (int i = 0; i < steps; i++) {
-            if (seed == 0 && i % 500 == 0) now++;
+        for (int i = 0; i < steps || (i < 4 * steps && !enough); i++) {
+            if (seed == 0 && i % 500 == 0) {
+                now++;
+                enough = node.stats(now).leases.granted > 1000;
+            }
             if (seed == 0 && resized && i % 4000 == 0) node.set_memory_limit((i / 4000 % 2 == 0 ? 5 : 9) << 20, now);
             if (seed == 1 && i % 9000 == 8999) node.flush_all(now);
             const int size = dice() % 4 == 0 ? int(dice() % 4) : i / 4000 % 2;
