@@ -16,6 +16,7 @@ daemon_libdaemon_a_SOURCES = \
 	daemon/engine/links.cc \
 	daemon/engine/links.h \
 	daemon/engine/links_set.cc \
+	daemon/engine/local_peer.cc \
 	daemon/engine/local_peer.h \
 	daemon/engine/meta_engine.cc \
 	daemon/engine/meta_engine.h \

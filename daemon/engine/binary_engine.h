@@ -31,10 +31,6 @@ struct Call : Submitter {
     }
 };
 
-inline ClassCounters& class_counters(Context& context, uint8_t size_class) {
-    return context.counters.classes[size_class & 63];
-}
-
 // A reply with the request's opcode and opaque.
 inline protocol::BinaryReply reply_to(const protocol::BinaryRequest& request) {
     protocol::BinaryReply reply;

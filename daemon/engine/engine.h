@@ -121,6 +121,11 @@ struct Context {
     }
 };
 
+// size_class: 1-based, as nodes report it.
+inline ClassCounters& class_counters(Context& context, uint8_t size_class) {
+    return context.counters.classes[size_class & 63];
+}
+
 // A get line answered key by key, because it or its reply is too long to hold at once.
 struct GetLine {
     enum class Kind : uint8_t { none, get, gets, gat, gats, discard } kind = Kind::none;

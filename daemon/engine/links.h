@@ -80,8 +80,6 @@ class Links {
     void expect(std::span<const protocol::Key> keys);
     // True: an item of this size is refused as too large.
     bool too_large(size_t key_bytes, uint64_t value_bytes) const;
-    // False (-C): replies show no cas.
-    bool cas() const { return shared_.nodes.cas(); }
     // The end of a tick with possible requests: sends them.
     void end_tick();
     // When timer_due() is to run, on boottime_ns(); UINT64_MAX: never.

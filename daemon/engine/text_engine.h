@@ -40,10 +40,6 @@ inline void say_unless(bool noreply, OutBuffer& out, std::string_view text) {
     if (!noreply) say(out, text);
 }
 
-inline ClassCounters& class_counters(Context& context, uint8_t size_class) {
-    return context.counters.classes[size_class & 63];
-}
-
 inline bool extends(protocol::StoreOp::Mode mode) {
     return mode == protocol::StoreOp::Mode::append || mode == protocol::StoreOp::Mode::prepend;
 }

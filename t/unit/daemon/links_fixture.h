@@ -147,6 +147,9 @@ class Desk {
     Desk(const Desk&) = delete;
     Desk& operator=(const Desk&) = delete;
 
+    static daemon::HostAddresses::Found at_home(const std::string&, uint16_t port) {
+        return std::vector{*fabric::numeric_address("127.0.0.1", port)};
+    }
     static conf::NodeSpec spec_of(std::string name, const Server& at) {
         conf::NodeSpec spec;
         spec.name = std::move(name);
@@ -223,9 +226,6 @@ class Desk {
   private:
     bool until_state(daemon::NodeState state) {
         return until([&] { return nodes->all()[0].state == state; });
-    }
-    static daemon::HostAddresses::Found at_home(const std::string&, uint16_t port) {
-        return std::vector{*fabric::numeric_address("127.0.0.1", port)};
     }
     static void write_answer(daemon::ReplySlot& slot, const daemon::ReplyTarget& to) {
         if (!slot.available()) return to.out.append("unavailable ");

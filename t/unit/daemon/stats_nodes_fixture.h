@@ -123,10 +123,7 @@ class AskedNodes {
                 return true;
             };
         }
-        const auto at_home = [](const std::string&, uint16_t port) -> daemon::HostAddresses::Found {
-            return std::vector{*fabric::numeric_address("127.0.0.1", port)};
-        };
-        nodes_ = std::get<std::unique_ptr<daemon::Nodes>>(daemon::Nodes::make(settings, {}, at_home));
+        nodes_ = std::get<std::unique_ptr<daemon::Nodes>>(daemon::Nodes::make(settings, {}, links_test::Desk::at_home));
         links.emplace(*nodes_, 0, waits_, pool);
         links->start();
         const bool up = until([&] {
