@@ -84,6 +84,8 @@ const OptionOf<C> table[] = {
      [](C& c, S& t) { return one_of(c, "protocol", t, {"text", "meta", "binary"}, "is not one of text, meta, binary"); }},
     {{"self", nullptr, nullptr, "add a second farcached, \"farcached again\": its difference from the first is noise"},
      [](C& c, S&) { return word(c, "self", "yes"); }},
+    {{"old", "FOLDER", nullptr, "add the farcached and the farnode of this folder, another build: ratios of this build to it"},
+     [](C& c, S& t) { return word(c, "old", t); }},
     {{"farcached", "PATH", nullptr, "default: in farbench's folder, else on PATH"},
      [](C& c, S& t) { return word(c, "farcached", t); }},
     {{"farnode", "PATH", nullptr, "likewise"}, [](C& c, S& t) { return word(c, "farnode", t); }},

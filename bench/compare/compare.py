@@ -52,7 +52,7 @@ def say(words):
 
 def read_options(settings):
     o = types.SimpleNamespace(**{name.replace("-", "_"): settings.get(name) for name in (
-        "contestant", "workload", "farcached", "farnode", "memcached", "nutcracker", "mcrouter", "json", "csv", "svg", "charts",
+        "contestant", "workload", "old", "farcached", "farnode", "memcached", "nutcracker", "mcrouter", "json", "csv", "svg", "charts",
         "protocol", "farbench")})
     for name in ("rounds", "threads", "back-threads", "connections", "idle", "keys", "megabytes"):
         setattr(o, name.replace("-", "_"), int(settings[name]))
@@ -79,9 +79,19 @@ def beside(o, name):
     return path
 
 
+def old_programs(folder):
+    """{name: path} of the other build; {} without --old."""
+    found = {name: os.path.join(folder, name) for name in ("farcached", "farnode")} if folder else {}
+    for path in found.values():
+        if not os.access(path, os.X_OK):
+            raise Failed("--old %s: there is no program %s" % (folder, path))
+    return found
+
+
 def make_setup(o):
     return types.SimpleNamespace(
-        farbench=o.farbench, farcached=beside(o, "farcached"), farnode=beside(o, "farnode"), memcached=shutil.which(o.memcached),
+        farbench=o.farbench, farcached=beside(o, "farcached"), farnode=beside(o, "farnode"), old=old_programs(o.old),
+        memcached=shutil.which(o.memcached),
         nutcracker=shutil.which(o.nutcracker), mcrouter=shutil.which(o.mcrouter), megabytes=o.megabytes,
         back_threads=o.back_threads, connections_max=max(o.connections, o.idle) + PATIENT_BESIDE)
 

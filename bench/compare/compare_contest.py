@@ -24,6 +24,7 @@ RATIOS = ("keys_per_s", "p50_us", "p99_us", "p999_us", "cpu_s_per_million")
 HIT_RATIO_MIN = 0.999
 CLIENT_BUSY = 0.95  # of its CPUs: above it the numbers may be the client's
 PEER, FLOOR = "memcached", "floor"
+OLD = "old "  # begins the labels of the old build
 
 
 class Spread:
@@ -75,6 +76,10 @@ class Measured:
         medians = {c.label: self.spread(c.label, metric) for c in self.contestants if not c.ours and c.stores}
         peers = [label for label, spread in medians.items() if spread.known]
         return (max if more_is_better else min)(peers, key=lambda label: medians[label].median) if peers else None
+
+    def peer_of(self, label, metric, to):
+        """The label that this one is compared with. to: a label, OLD, or None for the best peer."""
+        return OLD + label if to == OLD else to or self.best_peer(metric)
 
     def ratio(self, label, metric, to):
         pairs = [(r[label][metric], r[to][metric]) for r in self.rounds] if to in self.labels else []

@@ -3,6 +3,7 @@
 
     farcached, memcached, floor      by themselves
     farcached       -> 2 farnode     over shm and over tcp
+    old farcached                    likewise, another build: with --old
     nutcracker      -> 2 memcached   over TCP and over Unix sockets
     memcached proxy -> 2 memcached   if the memcached has its built-in proxy
     mcrouter        -> 2 memcached
@@ -18,7 +19,9 @@ import socket
 import subprocess
 import tempfile
 import time
+import types
 
+from compare_contest import OLD
 from compare_servers import Failed, Process, START_SECONDS, accepts, as_whom, port_in, stats
 
 BACKS = ("a", "b")
@@ -330,17 +333,20 @@ def wait_until_it_stores(contestant):
 URING = " io=uring"
 
 
+def builds(setup):
+    """[prefix of its labels, setup] of the farcached of this build, and of the old one if there is one."""
+    return [("", setup)] + ([(OLD, types.SimpleNamespace(**{**vars(setup), **setup.old}))] if setup.old else [])
+
+
 def direct_contestants(setup, cpus, threads, datas, again=False):
     """Makes none run yet. Ours come first. datas: what the floor answers."""
-    choices = io_choices(setup.farcached)
-
-    def ours(label, io="libevent"):
-        return Direct(label, setup, cpus, setup.farcached, threads, choices.get(io, []), ours=True)
-    found = [ours("farcached")]
+    found = []
+    for prefix, build in builds(setup):
+        for io, more in (io_choices(build.farcached) or {"libevent": []}).items():
+            label = prefix + "farcached" + (URING if io == "uring" else "")
+            found.append(Direct(label, build, cpus, build.farcached, threads, more, ours=True))
     if again:
-        found.append(ours("farcached again"))
-    if "uring" in choices:
-        found.append(ours("farcached" + URING, "uring"))
+        found.append(Direct("farcached again", setup, cpus, setup.farcached, threads, found[0].more, ours=True))
     if setup.memcached:
         found.append(Direct("memcached", setup, cpus, setup.memcached, threads))
     if datas:
@@ -350,14 +356,14 @@ def direct_contestants(setup, cpus, threads, datas, again=False):
 
 def proxied_contestants(setup, cpus, threads):
     """Likewise. nutcracker has one thread, whatever one wants: `-t 1` is its like."""
-    choices = io_choices(setup.farcached)
     found = []
-    for name, io in [("farcached", "libevent")] + ([("farcached" + URING, "uring")] if "uring" in choices else []):
-        more = choices.get(io, [])
-        found.append(Farcached(name + " -t 1 -> 2 farnode (shm)", setup, cpus, 1, "shm", more))
-        if threads > 1:
-            found.append(Farcached("%s -t %d -> 2 farnode (shm)" % (name, threads), setup, cpus, threads, "shm", more))
-    found.append(Farcached("farcached -t 1 -> 2 farnode (tcp)", setup, cpus, 1, "tcp", choices.get("libevent", [])))
+    for prefix, build in builds(setup):
+        choices = io_choices(build.farcached) or {"libevent": []}
+        for io, more in choices.items():
+            name = prefix + "farcached" + (URING if io == "uring" else "")
+            for n in sorted({1, threads}):
+                found.append(Farcached("%s -t %d -> 2 farnode (shm)" % (name, n), build, cpus, n, "shm", more))
+        found.append(Farcached(prefix + "farcached -t 1 -> 2 farnode (tcp)", build, cpus, 1, "tcp", choices["libevent"]))
     if setup.memcached and setup.nutcracker:
         found += [Nutcracker("nutcracker -> 2 memcached (TCP)", setup, cpus, unix=False),
                   Nutcracker("nutcracker -> 2 memcached (Unix)", setup, cpus, unix=True)]

@@ -8,13 +8,17 @@ import os
 import compare_chart as chart
 import compare_verbs as verbs
 from compare_chart import line, text
-from compare_contest import FLOOR, METRICS, PEER, RATIOS, Spread
+from compare_contest import FLOOR, METRICS, OLD, PEER, RATIOS, Spread
+
+
+OLD_BUILD = "the old build"
 
 
 def baselines(row):
-    """Whom ours are compared with: memcached and the floor, or (None) whichever proxy is best."""
+    """What ours are compared with: memcached and the floor, or the best proxy (None); then the old build."""
     there = [label for label in (PEER, FLOOR) if label in row.labels]
-    return there or ([None] if any(not c.ours for c in row.contestants) else [])
+    old = [OLD] if any(label.startswith(OLD) for label in row.labels) else []
+    return (there or ([None] if any(not c.ours for c in row.contestants) else [])) + old
 
 
 def table(contest):
@@ -42,10 +46,9 @@ def number(x, decimals):
 def ratio_lines(row, to):
     lines = []
     for key, title, _, _ in (m for m in METRICS if m[0] in RATIOS):
-        beside = to or row.best_peer(key)
-        shown = [(label, row.ratio(label, key, beside)) for label in row.ours] if beside else []
+        shown = [(label, row.ratio(label, key, row.peer_of(label, key, to))) for label in row.ours]
         if any(ratio.known for _, ratio in shown):
-            lines.append("  ratio of %s to that of %s" % (title, beside))
+            lines.append("  ratio of %s to that of %s" % (title, OLD_BUILD if to == OLD else row.peer_of("", key, to)))
             lines += ["    %-38s %11.3f  (%.3f .. %.3f)" % (label, r.median, r.low, r.high) for label, r in shown if r.known]
     return lines
 
@@ -78,8 +81,9 @@ def as_json(contest, memory):
                    "cpu_back_s_per_mop": median("back_cpu_s_per_million"),
                    "generator": row.generator.name, "rounds": len(row.rounds)}
             for to in baselines(row):
-                beside = {key: to or row.best_peer(key) for key in RATIOS}
-                one["ratios to " + (to or "the best peer")] = {
+                name = OLD_BUILD if to == OLD else to or "the best peer"
+                beside = {key: row.peer_of(label, key, to) for key in RATIOS}
+                one["ratios to " + name] = {
                     key: row.ratio(label, key, beside[key]).as_json() for key in RATIOS if beside[key]}
             one.update(verbs.more_for_json(row, label) if row.name in verbs.NAMES else {})
             for what, taken in memory.items():

@@ -327,7 +327,7 @@ def check_private_memory(folder):
 
 
 KEYS = ["contestant", "workload", "ops_per_s", "p50_us", "p99_us", "p999_us", "cpu_front_s_per_mop", "cpu_back_s_per_mop"]
-DIRECT, PROXIED = ["farcached", "floor"], ["farcached -t 1 -> 2 farnode (shm)"]
+DIRECT, PROXIED = ["farcached", "floor", "old farcached"], ["farcached -t 1 -> 2 farnode (shm)"]
 
 
 def check_compare(folder):
@@ -335,7 +335,7 @@ def check_compare(folder):
     path, lines, drawn, charts = (os.path.join(folder, name) for name in ("compare.json", "compare.csv", "compare.svg", "charts"))
     status, out, err = farbench("compare", "--quick", "--contestant", "farcached -t 1 -> 2 farnode (shm),farcached,floor",
                                 "--parts", "direct,proxied,idle", "--workload", "64 B, pipeline 1;proxied, pipeline 16",
-                                "--farcached", default_binary(), "--json", path, "--csv", lines, "--svg", drawn, "--charts", charts)
+                                "--farcached", default_binary(), "--old", os.path.dirname(default_binary()), "--json", path, "--csv", lines, "--svg", drawn, "--charts", charts)
     tap.ok(status == 0, "farbench compare", *explain(status, out, err))
     with open(path) as file:
         points = json.load(file)
@@ -358,6 +358,7 @@ def check_compare(folder):
     tap.ok(ours["bytes, idle connections"] > 1 << 20, "and the memory of idle connections", ours)
     tap.ok(ours["bytes, each of 50 idle connections"] > 0, "and of each of them", ours)
     tap.ok(0 < ours["ratios to floor"]["cpu_s_per_million"]["median"] < 1000, "beside the floor", ours)
+    tap.ok(0 < ours["ratios to the old build"]["cpu_s_per_million"]["median"] < 1000, "and beside the old build", ours)
     with open(lines, newline="") as file:
         rows = {(row["contestant"], row["workload"], row["generator"]) for row in csv.DictReader(file)}
     tap.is_({(who, what if by == "farbench" else "%s (%s)" % (what, by)) for who, what, by in rows}, set(seen),
