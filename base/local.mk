@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # base/: contracts, counters, clocks, buffers. No I/O. One file per line, sorted; headers too.
-noinst_LIBRARIES += base/libbase.a
+folder_libraries += base/libbase.a
 
 base_libbase_a_SOURCES = \
 	base/add_below.h \

@@ -9,7 +9,7 @@ namespace farcached::conf {
 
 namespace {
 
-bool is_name_character(char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-' || c == '_' || c == '.'; }
+bool is_listener_character(char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-' || c == '_' || c == '.'; }
 
 }  // namespace
 
@@ -19,7 +19,7 @@ std::string host_name_of(std::string_view text) {
     std::string name(text);
     for (char& c : name)
         if (c >= 'A' && c <= 'Z') c = char(c - 'A' + 'a');
-    const bool good = name.size() <= name_bytes_max && std::all_of(name.begin(), name.end(), is_name_character);
+    const bool good = name.size() <= name_bytes_max && std::all_of(name.begin(), name.end(), is_listener_character);
     return good ? name : std::string();
 }
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # conf/: the option tables and the reading of the configuration.
-noinst_LIBRARIES += conf/libconf.a
+folder_libraries += conf/libconf.a
 
 conf_libconf_a_SOURCES = \
 	conf/access_tracking.h \

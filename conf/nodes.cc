@@ -25,7 +25,7 @@ static_assert(limits::node_name_bytes_max == 63, "said in the table below");
 
 constexpr std::array<std::string_view, 3> channel_names = {"shm", "tcp", "verbs"};
 
-std::string quoted(std::string_view text) { return "'" + std::string(text) + "'"; }
+std::string in_quotes(std::string_view text) { return "'" + std::string(text) + "'"; }
 
 bool is_name_character(char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' ||
@@ -70,25 +70,25 @@ Refused parse_host_and_port(std::string_view text, std::string_view channel, uin
     std::string_view found = text.substr(0, colon);
     if (text.starts_with('[')) {
         size_t close = text.find(']');
-        if (close == std::string_view::npos) return "the bracket of " + quoted(text) + " is not closed";
+        if (close == std::string_view::npos) return "the bracket of " + in_quotes(text) + " is not closed";
         found = text.substr(1, close - 1);
-        if (!is_ipv6(found)) return quoted(found) + " in brackets is not an IPv6 address";
+        if (!is_ipv6(found)) return in_quotes(found) + " in brackets is not an IPv6 address";
         colon = close + 1;
-        if (colon == text.size()) return lead + "needs a port after " + quoted(text);
+        if (colon == text.size()) return lead + "needs a port after " + in_quotes(text);
         if (text[colon] != ':') {
-            return quoted(text.substr(colon)) + " follows the bracket instead of :PORT";
+            return in_quotes(text.substr(colon)) + " follows the bracket instead of :PORT";
         }
     } else if (is_ipv6(text) || found.find(':') != std::string_view::npos) {
-        return "an IPv6 address needs brackets, as in " + prefix + "[::1]:11300; found " + quoted(text);
+        return "an IPv6 address needs brackets, as in " + prefix + "[::1]:11300; found " + in_quotes(text);
     } else if (colon == std::string_view::npos) {
-        return lead + "needs a host and a port, as in " + prefix + "10.0.0.1:11300; found " + quoted(text);
+        return lead + "needs a host and a port, as in " + prefix + "10.0.0.1:11300; found " + in_quotes(text);
     }
     if (found.empty() || found.size() > host_bytes_max ||
         !std::all_of(found.begin(), found.end(), is_host_character)) {
-        return quoted(found) + " is not a host";
+        return in_quotes(found) + " is not a host";
     }
     if (!parse_whole(text.substr(colon + 1), port_min, 65535, port)) {
-        return quoted(text.substr(colon + 1)) + " is not a port; allowed: " + std::to_string(port_min) +
+        return in_quotes(text.substr(colon + 1)) + " is not a port; allowed: " + std::to_string(port_min) +
                " to 65535";
     }
     host = found;
@@ -107,7 +107,7 @@ Refused take_path(NodeSpec& spec, std::string_view path) {
     if (path.empty()) return "shm: needs the path of the node's Unix socket, as in shm:/run/farnode/a.sock";
     if (path.size() > path_bytes_max) {
         return "the path of a Unix socket has " + std::to_string(path_bytes_max) + " bytes at most, " +
-               quoted(path) + " has " + std::to_string(path.size());
+               in_quotes(path) + " has " + std::to_string(path.size());
     }
     if (std::any_of(path.begin(), path.end(), is_control)) {
         return "the path has a character that is not printable";
@@ -165,7 +165,7 @@ constexpr NodeKey keys[] = {
 constexpr size_t given_bytes_max = 64;  // of a value quoted in a message
 
 std::string origin_or_name(const NodeSpec& node) {
-    return node.origin.empty() ? "node " + quoted(node.name) : node.origin;
+    return node.origin.empty() ? "node " + in_quotes(node.name) : node.origin;
 }
 
 }  // namespace
@@ -182,7 +182,7 @@ void take_node_key(const NodeKey& key, std::string_view text, NodeSpec& spec, Co
     Refused why = key.take(spec, text);
     if (!why) return;
     std::string complaint = std::string(key.name) + ": ";
-    complaint += why->empty() ? "found " + quoted(text.substr(0, given_bytes_max)) + "; allowed: " +
+    complaint += why->empty() ? "found " + in_quotes(text.substr(0, given_bytes_max)) + "; allowed: " +
                                     std::string(key.allowed)
                               : *why;
     complaints.push_back(std::move(complaint));
@@ -193,7 +193,7 @@ std::variant<NodeSpec, Complaints> parse_node(std::string_view text) {
     Complaints complaints;
     size_t equals = text.find('=');
     if (equals == std::string_view::npos) {
-        return Complaints{"found " + quoted(text.substr(0, given_bytes_max)) +
+        return Complaints{"found " + in_quotes(text.substr(0, given_bytes_max)) +
                           "; allowed: NAME=ADDRESS[,weight=N][,hash_as=HOST:PORT]"};
     }
     take_node_key(keys[0], text.substr(0, equals), spec, complaints);
@@ -244,7 +244,7 @@ Complaints check_nodes(const ProxySettings& settings) {
     for (const NodeSpec& node : settings.nodes) {
         auto [named, new_name] = names.emplace(node.name, &node);
         if (!new_name) {
-            complaints.push_back(origin_or_name(node) + ": the name " + quoted(node.name) +
+            complaints.push_back(origin_or_name(node) + ": the name " + in_quotes(node.name) +
                                  " is taken by " + origin_or_name(*named->second));
         }
         auto [reached, new_address] = addresses.emplace(address_of(node), &node);

@@ -9,13 +9,13 @@ namespace {
 
 using namespace reckoned;
 
-uint64_t items_bytes(const MemorySettings& memory, uint64_t chunk_bytes) {
+uint64_t items_bytes(const MemorySettings& settings, uint64_t chunk_bytes) {
     const uint64_t rounded = (header_bytes + chunk_bytes + slot_step_bytes - 1) / slot_step_bytes * slot_step_bytes;
     const uint64_t slot_bytes = std::max(rounded, slot_bytes_min);
     // With huge pages, descriptors of all possible slots are resident.
-    const uint64_t slot_bytes_described = memory.huge_pages ? slot_bytes_min : slot_bytes;
-    return memory.bytes_max + memory.bytes_max / slot_bytes_described * descriptor_bytes +
-           memory.bytes_max / slot_bytes * index_bytes;
+    const uint64_t slot_bytes_described = settings.huge_pages ? slot_bytes_min : slot_bytes;
+    return settings.bytes_max + settings.bytes_max / slot_bytes_described * descriptor_bytes +
+           settings.bytes_max / slot_bytes * index_bytes;
 }
 
 uint64_t process_of(const Settings& settings) {

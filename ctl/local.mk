@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # ctl/: farctl, the operator's program.
-noinst_LIBRARIES += ctl/libctl.a
+folder_libraries += ctl/libctl.a
 
 ctl_libctl_a_SOURCES = \
 	ctl/command_line.cc \
@@ -26,4 +26,4 @@ ctl_libctl_a_SOURCES = \
 
 bin_PROGRAMS += farctl
 farctl_SOURCES = ctl/farctl.cc
-farctl_LDADD = ctl/libctl.a conf/libconf.a base/libbase.a
+farctl_LDADD = $(ctl_libraries)

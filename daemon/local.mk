@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # daemon/: the two daemons. ARCHITECTURE.md says what is in each sub-folder.
-noinst_LIBRARIES += daemon/libdaemon.a
+folder_libraries += daemon/libdaemon.a
 
 daemon_libdaemon_a_SOURCES = \
 	daemon/engine/asking.h \

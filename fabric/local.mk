@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # fabric/: memory and messages between processes.
-noinst_LIBRARIES += fabric/libfabric.a
+folder_libraries += fabric/libfabric.a
 
 fabric_libfabric_a_SOURCES = \
 	fabric/accept.cc \

@@ -70,7 +70,7 @@ bool is_own_host(std::string_view host, std::span<const std::string> names) {
 
 namespace {
 
-constexpr int backlog = 64;
+constexpr int http_backlog = 64;
 constexpr ev_ssize_t header_bytes_max = 8 << 10;
 constexpr ev_ssize_t body_bytes_max = 1 << 10;  // no valid request has a body
 constexpr size_t unread_bytes_max = 64 << 10;   // received and not parsed, per connection
@@ -96,7 +96,7 @@ int bind_one(const addrinfo& at) {
     (void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
     if (at.ai_family == AF_INET6) (void)setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off);
     if (bind(fd, at.ai_addr, at.ai_addrlen) == 0)
-        if (::listen(fd, backlog) == 0) return fd;
+        if (::listen(fd, http_backlog) == 0) return fd;
     const int error = errno;
     close(fd);
     errno = error;

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # process/: what a daemon is to the system it runs on. Used by farcached and farnode.
-noinst_LIBRARIES += process/libprocess.a
+folder_libraries += process/libprocess.a
 
 process_libprocess_a_SOURCES = \
 	process/admin_socket.cc \

@@ -55,20 +55,20 @@ constexpr Rule optional_extras(Rule rule) {
     return rule;
 }
 
-constexpr size_t rules_known = 0x25;
+constexpr size_t opcodes_known = 0x25;
 
 // Longer than any item: memcached treats such a body as garbage and closes.
 constexpr uint32_t body_bytes_max = uint32_t(1) << 30;
 
 // The opcode table, each loud opcode with its quiet twin. SASL is unknown here, but memcached checks its shape before it
 // answers that.
-constexpr std::array<Rule, rules_known> make_rules() {
+constexpr std::array<Rule, opcodes_known> make_opcode_rules() {
     using V = BinaryVerb;
-    std::array<Rule, rules_known> rules{};
+    std::array<Rule, opcodes_known> opcode_rules{};
     auto both = [&](uint8_t loud, uint8_t quiet, Rule rule) {
-        rules[loud] = rule;
+        opcode_rules[loud] = rule;
         rule.quiet = true;
-        rules[quiet] = rule;
+        opcode_rules[quiet] = rule;
     };
     const Rule get = shape(V::get, 0, Part::must, Part::none);
     const Rule gat = shape(V::gat, 4, Part::must, Part::may);
@@ -76,7 +76,7 @@ constexpr std::array<Rule, rules_known> make_rules() {
     both(0x0c, 0x0d, with_key(get));
     both(0x1d, 0x1e, gat);
     both(0x23, 0x24, with_key(gat));
-    rules[0x1c] = shape(V::touch, 4, Part::must, Part::may);
+    opcode_rules[0x1c] = shape(V::touch, 4, Part::must, Part::may);
     both(0x01, 0x11, shape(V::set, 8, Part::must, Part::may));
     both(0x02, 0x12, shape(V::add, 8, Part::must, Part::may));
     both(0x03, 0x13, shape(V::replace, 8, Part::must, Part::may));
@@ -87,20 +87,20 @@ constexpr std::array<Rule, rules_known> make_rules() {
     both(0x06, 0x16, shape(V::decr, 20, Part::must, Part::none));
     both(0x07, 0x17, shape(V::quit, 0, Part::none, Part::none));
     both(0x08, 0x18, optional_extras(shape(V::flush, 4, Part::none, Part::none)));
-    rules[0x0a] = shape(V::noop, 0, Part::none, Part::none);
-    rules[0x0b] = shape(V::version, 0, Part::none, Part::none);
-    rules[0x10] = shape(V::stat, 0, Part::may, Part::may);
-    rules[0x20] = shape(V::unknown, 0, Part::none, Part::none);
-    rules[0x21] = rules[0x22] = shape(V::unknown, 0, Part::must, Part::may);
-    return rules;
+    opcode_rules[0x0a] = shape(V::noop, 0, Part::none, Part::none);
+    opcode_rules[0x0b] = shape(V::version, 0, Part::none, Part::none);
+    opcode_rules[0x10] = shape(V::stat, 0, Part::may, Part::may);
+    opcode_rules[0x20] = shape(V::unknown, 0, Part::none, Part::none);
+    opcode_rules[0x21] = opcode_rules[0x22] = shape(V::unknown, 0, Part::must, Part::may);
+    return opcode_rules;
 }
 
-constexpr std::array<Rule, rules_known> rules = make_rules();
+constexpr std::array<Rule, opcodes_known> opcode_rules = make_opcode_rules();
 constexpr Rule unknown_rule{};
 
 constexpr uint8_t extras_bytes_most() {
     uint8_t most = 0;
-    for (const Rule& rule : rules) most = rule.extras_bytes > most ? rule.extras_bytes : most;
+    for (const Rule& rule : opcode_rules) most = rule.extras_bytes > most ? rule.extras_bytes : most;
     return most;
 }
 static_assert(extras_bytes_most() == binary_extras_bytes_max);
@@ -181,7 +181,7 @@ BinaryParse parse_binary(std::string_view input) {
     request.opaque = read_big_endian<uint32_t>(at + 12);
     const Lengths lengths{read_big_endian<uint16_t>(at + 2), uint8_t(at[4]),
                           read_big_endian<uint32_t>(at + 8)};
-    const Rule& rule = request.opcode < rules_known ? rules[request.opcode] : unknown_rule;
+    const Rule& rule = request.opcode < opcodes_known ? opcode_rules[request.opcode] : unknown_rule;
     if (lengths.head() > lengths.body) {
         refuse(parse, BinaryStatus::unknown_command);
         return parse;

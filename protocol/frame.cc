@@ -17,7 +17,7 @@ namespace {
 enum class From : uint8_t { proxy, node, either };
 enum class When : uint8_t { greeting, open };
 
-struct KindRule {
+struct FrameRule {
     std::string_view name;
     From from = From::either;
     When when = When::open;
@@ -33,7 +33,7 @@ constexpr uint32_t reported_bytes_max =
 static_assert(reported_bytes_max <= frame_bytes_lowest);
 
 // By FrameKind.
-constexpr std::array<KindRule, 16> rules = {{
+constexpr std::array<FrameRule, 16> frame_rules = {{
     {},
     {"hello", From::proxy, When::greeting, sizeof(HelloRecord), 0, false},
     {"welcome", From::node, When::greeting, sizeof(WelcomeRecord), 0, false},
@@ -52,7 +52,7 @@ constexpr std::array<KindRule, 16> rules = {{
     {"reported", From::node, When::open, sizeof(ReportedRecord), sizeof(RenewalRecord), true, version_with_in_place,
      reported_bytes_max},
 }};
-static_assert(rules.size() == size_t(FrameKind::reported) + 1);
+static_assert(frame_rules.size() == size_t(FrameKind::reported) + 1);
 
 bool may_send(From from, Sender sender) {
     if (from == From::either) return true;
@@ -61,8 +61,8 @@ bool may_send(From from, Sender sender) {
 
 // Checks a header alone (F3).
 FrameError judge(const FrameHeader& header, const FrameLimits& limits) {
-    if (header.kind == 0 || header.kind >= rules.size()) return FrameError::kind_unknown;
-    const KindRule& rule = rules[header.kind];
+    if (header.kind == 0 || header.kind >= frame_rules.size()) return FrameError::kind_unknown;
+    const FrameRule& rule = frame_rules[header.kind];
     if (!may_send(rule.from, limits.sender)) return FrameError::kind_unexpected;
     if ((rule.when == When::open) != limits.greeted) return FrameError::kind_unexpected;
     if (limits.greeted && limits.version < rule.version) return FrameError::kind_unexpected;
@@ -82,12 +82,6 @@ void append_header(OutBuffer& out, FrameKind kind, uint64_t sequence, size_t bod
 }
 
 template <class Record>
-void append_record(OutBuffer& out, const Record& record) {
-    wire::put(out.reserve(sizeof record), record);
-    out.commit(sizeof record);
-}
-
-template <class Record>
 Record entry_at(const Frame& frame, uint32_t index) {
     CHECK(index < frame.count);
     CHECK((size_t(index) + 1) * sizeof(Record) <= frame.body.size());
@@ -97,7 +91,7 @@ Record entry_at(const Frame& frame, uint32_t index) {
 }  // namespace
 
 std::string_view frame_kind_name(FrameKind kind) {
-    return size_t(kind) < rules.size() ? rules[size_t(kind)].name : std::string_view();
+    return size_t(kind) < frame_rules.size() ? frame_rules[size_t(kind)].name : std::string_view();
 }
 
 FrameParse parse_frame(std::string_view input, const FrameLimits& limits) {
@@ -154,7 +148,7 @@ char* write_chunk_head(char* to, uint64_t sequence, uint32_t tag, uint64_t offse
 
 void append_abandoned(OutBuffer& out, uint64_t sequence, uint32_t tag) {
     append_header(out, FrameKind::chunk, sequence, sizeof(ChunkHeader));
-    append_record(out, ChunkHeader{tag, chunk_abandoned, 0});
+    wire::append(out, ChunkHeader{tag, chunk_abandoned, 0});
 }
 
 // ---- lent values --------------------------------------------------------------------------------------
@@ -171,12 +165,12 @@ FrameError parse_unlent(const Frame& frame, UnlentRecord& unlent) {
 
 void append_lent(OutBuffer& out, uint64_t sequence, const LentRecord& lent) {
     append_header(out, FrameKind::lent, sequence, sizeof lent);
-    append_record(out, lent);
+    wire::append(out, lent);
 }
 
 void append_unlent(OutBuffer& out, uint64_t sequence, uint32_t tag) {
     append_header(out, FrameKind::unlent, sequence, sizeof(UnlentRecord));
-    append_record(out, UnlentRecord{tag, 0});
+    wire::append(out, UnlentRecord{tag, 0});
 }
 
 // ---- small frames -----------------------------------------------------------------------------------
@@ -201,7 +195,7 @@ FrameError read_clock(const ClockRecord& record, const FrameLimits& limits, Node
 
 void append_pong(OutBuffer& out, uint64_t sequence, const NodeReading& now) {
     append_header(out, FrameKind::pong, sequence, sizeof(ClockRecord));
-    append_record(out, clock_record(now));
+    wire::append(out, clock_record(now));
 }
 
 FrameError parse_pong(const Frame& frame, const FrameLimits& limits, NodeReading& now) {
@@ -309,7 +303,7 @@ void append_sentence(OutBuffer& out, FrameKind kind, uint16_t reason, std::strin
     CHECK(printable(text));
     text = text.substr(0, text_bytes_max);
     append_header(out, kind, 0, sizeof(SentenceRecord) + text.size());
-    append_record(out, SentenceRecord{reason, uint16_t(text.size()), 0});
+    wire::append(out, SentenceRecord{reason, uint16_t(text.size()), 0});
     if (!text.empty()) out.append(text);
 }
 

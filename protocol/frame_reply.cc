@@ -9,10 +9,8 @@ namespace farcached::protocol {
 
 namespace {
 
-using Flag = ReplyFlag;
-
-constexpr uint32_t bit(Flag flag) { return uint32_t(flag); }
-constexpr uint32_t bit_if(bool set, Flag flag) { return set ? bit(flag) : 0; }
+constexpr uint32_t bit(ReplyFlag flag) { return uint32_t(flag); }
+constexpr uint32_t bit_if(bool set, ReplyFlag flag) { return set ? bit(flag) : 0; }
 constexpr uint8_t bit_if(bool set, MetaBit flag) { return set ? uint8_t(flag) : 0; }
 
 bool is_hit(const GetReply& reply) { return reply.status == GetReply::Status::hit; }
@@ -24,7 +22,7 @@ bool is_changed(const ArithReply& reply) {
 // ---- writing ----------------------------------------------------------------------------------------
 
 uint32_t value_flags(ValueForm form) {
-    return bit_if(form == ValueForm::follows, Flag::value_follows);
+    return bit_if(form == ValueForm::follows, ReplyFlag::value_follows);
 }
 
 MetaRecord record_of(const ItemMeta& meta) {
@@ -96,13 +94,13 @@ char* write_reply_head(char* to, const GetReply& reply, const ReplyOptions& opti
                        uint8_t(reply.status),
                        uint8_t(reply.why),
                        uint8_t(is_hit(reply) ? options.denied : LeaseDenial::none),
-                       bit_if(reply.vivified, Flag::vivified),
+                       bit_if(reply.vivified, ReplyFlag::vivified),
                        0,
                        options.tag};
     if (!is_hit(reply)) return wire::put(to, header);
     const bool has_value = options.value != ValueForm::none;
-    header.flags |= bit_if(!has_value, Flag::no_value) | value_flags(options.value) |
-                    bit_if(options.has_grant_record(), Flag::grant);
+    header.flags |= bit_if(!has_value, ReplyFlag::no_value) | value_flags(options.value) |
+                    bit_if(options.has_grant_record(), ReplyFlag::grant);
     header.value_len = has_value ? reply.meta.value_len : 0;
     to = wire::put(to, header);
     to = wire::put(to, record_of(reply.meta));
@@ -111,7 +109,7 @@ char* write_reply_head(char* to, const GetReply& reply, const ReplyOptions& opti
 
 char* write_reply_head(char* to, const StoreReply& reply, const ReplyOptions& options) {
     const bool grants = is_stored(reply) && options.has_grant_record();
-    to = put_header(to, ReplyKind::store, uint8_t(reply.status), bit_if(grants, Flag::grant),
+    to = put_header(to, ReplyKind::store, uint8_t(reply.status), bit_if(grants, ReplyFlag::grant),
                     options.tag, is_stored(reply) ? options.denied : LeaseDenial::none);
     to = wire::put(
         to, StoredRecord{
@@ -126,7 +124,7 @@ char* write_reply_head(char* to, const DeleteReply& reply, const ReplyOptions& o
 
 char* write_reply_head(char* to, const ArithReply& reply, const ReplyOptions& options) {
     const bool grants = is_changed(reply) && options.has_grant_record();
-    to = put_header(to, ReplyKind::arith, uint8_t(reply.status), bit_if(grants, Flag::grant),
+    to = put_header(to, ReplyKind::arith, uint8_t(reply.status), bit_if(grants, ReplyFlag::grant),
                     options.tag, is_changed(reply) ? options.denied : LeaseDenial::none);
     to = wire::put(to, ArithReplyRecord{reply.value, record_of(reply.meta)});
     return grants ? put_grant(to, options) : to;
@@ -152,30 +150,30 @@ char* write_stats_head(char* to, uint32_t text_bytes, const ReplyOptions& option
 
 namespace {
 
-struct KindRule {
+struct ReplyRule {
     uint8_t statuses = 1;       // 0 .. statuses - 1
     uint32_t record_bytes = 0;  // of a get: of a hit
     uint32_t flags = 0;         // the allowed ones
 };
 
 constexpr uint32_t get_flags =
-    bit(Flag::vivified) | bit(Flag::grant) | bit(Flag::value_follows) | bit(Flag::no_value);
+    bit(ReplyFlag::vivified) | bit(ReplyFlag::grant) | bit(ReplyFlag::value_follows) | bit(ReplyFlag::no_value);
 
 // By ReplyKind.
-constexpr KindRule rules[] = {
+constexpr ReplyRule reply_rules[] = {
     {},
     {uint8_t(GetReply::Status::no_memory) + 1, sizeof(MetaRecord), get_flags},             // get
-    {uint8_t(StoreReply::Status::no_memory) + 1, sizeof(StoredRecord), bit(Flag::grant)},  // store
+    {uint8_t(StoreReply::Status::no_memory) + 1, sizeof(StoredRecord), bit(ReplyFlag::grant)},  // store
     {uint8_t(DeleteReply::Status::exists) + 1, sizeof(RemovedRecord), 0},                  // remove
-    {uint8_t(ArithReply::Status::no_memory) + 1, sizeof(ArithReplyRecord), bit(Flag::grant)},  // arith
+    {uint8_t(ArithReply::Status::no_memory) + 1, sizeof(ArithReplyRecord), bit(ReplyFlag::grant)},  // arith
     {1, 0, 0},                                                                             // done
-    {1, 0, bit(Flag::value_follows)},                                                      // stats
+    {1, 0, bit(ReplyFlag::value_follows)},                                                      // stats
     {uint8_t(RequestRefusal::count), 0, 0},  // refused
 };
-constexpr size_t rules_known = sizeof rules / sizeof rules[0];
-static_assert(rules_known == size_t(ReplyKind::refused) + 1);
+constexpr size_t reply_rules_known = sizeof reply_rules / sizeof reply_rules[0];
+static_assert(reply_rules_known == size_t(ReplyKind::refused) + 1);
 
-bool is(const ReplyHeader& header, Flag flag) { return (header.flags & bit(flag)) != 0; }
+bool is(const ReplyHeader& header, ReplyFlag flag) { return (header.flags & bit(flag)) != 0; }
 bool is_hit(const ReplyHeader& header) {
     return header.kind == uint8_t(ReplyKind::get) &&
            header.status == uint8_t(GetReply::Status::hit);
@@ -198,20 +196,20 @@ FrameError judge_value(const ReplyHeader& header, uint64_t value_bytes_max) {
     const bool stats = header.kind == uint8_t(ReplyKind::stats);
     if (!stats && !is_hit(header)) {
         if (header.value_len != 0) return FrameError::value_unexpected;
-        constexpr uint32_t of_a_hit = bit(Flag::value_follows) | bit(Flag::no_value);
+        constexpr uint32_t of_a_hit = bit(ReplyFlag::value_follows) | bit(ReplyFlag::no_value);
         return (header.flags & of_a_hit) == 0 ? FrameError::none : FrameError::flag_unknown;
     }
-    if (is(header, Flag::value_follows) && header.value_len == 0)
+    if (is(header, ReplyFlag::value_follows) && header.value_len == 0)
         return FrameError::value_unexpected;
-    if (is(header, Flag::no_value) && header.value_len != 0) return FrameError::value_unexpected;
+    if (is(header, ReplyFlag::no_value) && header.value_len != 0) return FrameError::value_unexpected;
     const uint64_t most = stats ? stats_bytes_max : value_bytes_max;
     return header.value_len <= most ? FrameError::none : FrameError::value_too_long;
 }
 
 // Checks a header alone.
 FrameError judge(const ReplyHeader& header, uint32_t version, uint64_t value_bytes_max) {
-    if (header.kind == 0 || header.kind >= rules_known) return FrameError::op_unknown;
-    const KindRule& rule = rules[header.kind];
+    if (header.kind == 0 || header.kind >= reply_rules_known) return FrameError::op_unknown;
+    const ReplyRule& rule = reply_rules[header.kind];
     if (header.status >= rule.statuses) return FrameError::status_unknown;
     if (header.miss > uint8_t(Miss::flushed)) return FrameError::status_unknown;
     if (header.miss != 0 && header.kind != uint8_t(ReplyKind::get))
@@ -220,7 +218,7 @@ FrameError judge(const ReplyHeader& header, uint32_t version, uint64_t value_byt
     if (header.denied >= uint8_t(LeaseDenial::count)) return FrameError::status_unknown;
     if (header.denied != 0 && !may_grant(header)) return FrameError::status_unknown;
     if ((header.flags & ~rule.flags) != 0) return FrameError::flag_unknown;
-    if (is(header, Flag::grant) && !may_grant(header)) return FrameError::flag_unknown;
+    if (is(header, ReplyFlag::grant) && !may_grant(header)) return FrameError::flag_unknown;
     return judge_value(header, value_bytes_max);
 }
 
@@ -277,14 +275,14 @@ struct Behind {
 FrameError read_get(GetReply& reply, const ReplyHeader& header, const Behind& behind) {
     reply.status = GetReply::Status(header.status);
     reply.why = Miss(header.miss);
-    reply.vivified = is(header, Flag::vivified);
+    reply.vivified = is(header, ReplyFlag::vivified);
     if (!is_hit(header)) return FrameError::none;
     const MetaRecord record = wire::get<MetaRecord>(behind.at);
     FrameError error = read_meta(record, behind.value_bytes_max, reply.meta);
     if (error != FrameError::none) return error;
-    if (!is(header, Flag::no_value) && header.value_len != reply.meta.value_len)
+    if (!is(header, ReplyFlag::no_value) && header.value_len != reply.meta.value_len)
         return FrameError::value_mismatch;
-    if (!is(header, Flag::grant)) return FrameError::none;
+    if (!is(header, ReplyFlag::grant)) return FrameError::none;
     return read_grant(wire::get<GrantRecord>(behind.at + sizeof record), record.value_len,
                       behind.grant);
 }
@@ -300,7 +298,7 @@ FrameError read_store(StoreReply& reply, const ReplyHeader& header, const Behind
     reply.value_len = record.value_len;
     reply.size_class = record.size_class;
     reply.exptime = record.exptime;
-    if (!is(header, Flag::grant)) return FrameError::none;
+    if (!is(header, ReplyFlag::grant)) return FrameError::none;
     return read_grant(wire::get<GrantRecord>(behind.at + sizeof record), record.value_len,
                       behind.grant);
 }
@@ -320,7 +318,7 @@ FrameError read_arith(ArithReply& reply, const ReplyHeader& header, const Behind
     reply.status = ArithReply::Status(header.status);
     reply.value = record.value;
     const FrameError error = read_meta(record.meta, behind.value_bytes_max, reply.meta);
-    if (error != FrameError::none || !is(header, Flag::grant)) return error;
+    if (error != FrameError::none || !is(header, ReplyFlag::grant)) return error;
     return read_grant(wire::get<GrantRecord>(behind.at + sizeof record), record.meta.value_len,
                       behind.grant);
 }
@@ -351,13 +349,13 @@ FrameError read_record(NodeReply& reply, const ReplyHeader& header, const Behind
 // Bytes of record and grant after a valid header.
 size_t size_behind(const ReplyHeader& header) {
     const bool get = header.kind == uint8_t(ReplyKind::get);
-    const size_t record = get && !is_hit(header) ? 0 : rules[header.kind].record_bytes;
-    return record + (is(header, Flag::grant) ? sizeof(GrantRecord) : 0);
+    const size_t record = get && !is_hit(header) ? 0 : reply_rules[header.kind].record_bytes;
+    return record + (is(header, ReplyFlag::grant) ? sizeof(GrantRecord) : 0);
 }
 
 ValueForm form_of(const ReplyHeader& header) {
-    if (is(header, Flag::value_follows)) return ValueForm::follows;
-    if (is_hit(header)) return is(header, Flag::no_value) ? ValueForm::none : ValueForm::here;
+    if (is(header, ReplyFlag::value_follows)) return ValueForm::follows;
+    if (is_hit(header)) return is(header, ReplyFlag::no_value) ? ValueForm::none : ValueForm::here;
     return header.value_len != 0 ? ValueForm::here : ValueForm::none;
 }
 

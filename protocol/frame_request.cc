@@ -12,18 +12,16 @@ namespace farcached::protocol {
 
 namespace {
 
-using Flag = RequestFlag;
-
-constexpr uint32_t bit(Flag flag) { return uint32_t(flag); }
-constexpr uint32_t bit_if(bool set, Flag flag) { return set ? bit(flag) : 0; }
+constexpr uint32_t bit(RequestFlag flag) { return uint32_t(flag); }
+constexpr uint32_t bit_if(bool set, RequestFlag flag) { return set ? bit(flag) : 0; }
 
 template <class... Flags>
 constexpr uint32_t bits(Flags... flags) {
     return (bit(flags) | ...);
 }
 
-constexpr uint32_t wide_optionals = bits(Flag::cas_compare, Flag::cas_set);
-constexpr uint32_t narrow_optionals = bits(Flag::touch, Flag::vivify, Flag::recache_before);
+constexpr uint32_t wide_optionals = bits(RequestFlag::cas_compare, RequestFlag::cas_set);
+constexpr uint32_t narrow_optionals = bits(RequestFlag::touch, RequestFlag::vivify, RequestFlag::recache_before);
 constexpr uint32_t all_optionals = wide_optionals | narrow_optionals;
 
 // Bytes of the optional fields that are present, by their flags, which are the lowest bits.
@@ -42,7 +40,7 @@ constexpr uint32_t optional_bytes(uint32_t flags) { return optional_sizes[flags 
 
 enum class KeyRule : uint8_t { none, must, may };
 
-struct KindRule {
+struct RequestRule {
     KeyRule key = KeyRule::none;
     bool value = false;
     uint8_t modes = 1;         // 0 .. modes - 1
@@ -52,37 +50,37 @@ struct KindRule {
 };
 
 // By RequestKind.
-constexpr std::array<KindRule, 10> rules = {{
+constexpr std::array<RequestRule, 10> request_rules = {{
     {},
     // get
     {KeyRule::must, false, 1, 0,
-     bits(Flag::cas_set, Flag::touch, Flag::vivify, Flag::recache_before, Flag::key_binary,
-          Flag::peek, Flag::no_bump, Flag::win_tokens, Flag::recache_first, Flag::no_value,
-          Flag::want_grant)},
+     bits(RequestFlag::cas_set, RequestFlag::touch, RequestFlag::vivify, RequestFlag::recache_before, RequestFlag::key_binary,
+          RequestFlag::peek, RequestFlag::no_bump, RequestFlag::win_tokens, RequestFlag::recache_first, RequestFlag::no_value,
+          RequestFlag::want_grant)},
     // store
     {KeyRule::must, true, uint8_t(StoreOp::Mode::cas) + 1, sizeof(StoreRecord),
-     bits(Flag::cas_compare, Flag::cas_set, Flag::vivify, Flag::key_binary, Flag::invalidate,
-          Flag::forget, Flag::want_grant, Flag::value_follows)},
+     bits(RequestFlag::cas_compare, RequestFlag::cas_set, RequestFlag::vivify, RequestFlag::key_binary, RequestFlag::invalidate,
+          RequestFlag::forget, RequestFlag::want_grant, RequestFlag::value_follows)},
     // remove
     {KeyRule::must, false, 1, 0,
-     bits(Flag::cas_compare, Flag::cas_set, Flag::touch, Flag::invalidate, Flag::remove_value)},
+     bits(RequestFlag::cas_compare, RequestFlag::cas_set, RequestFlag::touch, RequestFlag::invalidate, RequestFlag::remove_value)},
     // arith
     {KeyRule::must, false, 1, sizeof(ArithRecord),
-     bits(Flag::cas_compare, Flag::cas_set, Flag::touch, Flag::vivify, Flag::key_binary,
-          Flag::decrement, Flag::want_grant)},
+     bits(RequestFlag::cas_compare, RequestFlag::cas_set, RequestFlag::touch, RequestFlag::vivify, RequestFlag::key_binary,
+          RequestFlag::decrement, RequestFlag::want_grant)},
     {KeyRule::must, false, 1, 0, 0},                    // forget
     {KeyRule::none, false, 1, 0, 0},                    // flush
     {KeyRule::none, false, 1, sizeof(ClockRecord), 0},  // flush_at
     {KeyRule::may, false, 1, 0, 0},                     // stats
     {KeyRule::must, false, 1, 0, 0, version_with_prefix_deletes},  // flush_prefix
 }};
-static_assert(rules.size() == size_t(RequestKind::flush_prefix) + 1);
+static_assert(request_rules.size() == size_t(RequestKind::flush_prefix) + 1);
 static_assert(sizeof(FrameHeader) + sizeof(RequestHeader) + sizeof(ArithRecord) +
                       optional_bytes(all_optionals) + limits::key_bytes_max <=
                   frame_bytes_lowest,
               "a frame holds any request without its value");
 
-constexpr const KindRule& rule_of(RequestKind kind) { return rules[size_t(kind)]; }
+constexpr const RequestRule& rule_of(RequestKind kind) { return request_rules[size_t(kind)]; }
 
 bool key_fits(KeyRule rule, size_t key_len) {
     if (key_len > limits::key_bytes_max) return false;
@@ -93,24 +91,24 @@ bool key_fits(KeyRule rule, size_t key_len) {
 // ---- writing ----------------------------------------------------------------------------------------
 
 uint32_t presence(const GetOp& op) {
-    return bit_if(op.cas_set.has_value(), Flag::cas_set) |
-           bit_if(op.touch.has_value(), Flag::touch) | bit_if(op.vivify.has_value(), Flag::vivify) |
-           bit_if(op.recache_before.has_value(), Flag::recache_before);
+    return bit_if(op.cas_set.has_value(), RequestFlag::cas_set) |
+           bit_if(op.touch.has_value(), RequestFlag::touch) | bit_if(op.vivify.has_value(), RequestFlag::vivify) |
+           bit_if(op.recache_before.has_value(), RequestFlag::recache_before);
 }
 uint32_t presence(const StoreOp& op) {
-    return bit_if(op.cas_compare.has_value(), Flag::cas_compare) |
-           bit_if(op.cas_set.has_value(), Flag::cas_set) |
-           bit_if(op.vivify.has_value(), Flag::vivify);
+    return bit_if(op.cas_compare.has_value(), RequestFlag::cas_compare) |
+           bit_if(op.cas_set.has_value(), RequestFlag::cas_set) |
+           bit_if(op.vivify.has_value(), RequestFlag::vivify);
 }
 uint32_t presence(const DeleteOp& op) {
-    return bit_if(op.cas_compare.has_value(), Flag::cas_compare) |
-           bit_if(op.cas_set.has_value(), Flag::cas_set) |
-           bit_if(op.touch.has_value(), Flag::touch);
+    return bit_if(op.cas_compare.has_value(), RequestFlag::cas_compare) |
+           bit_if(op.cas_set.has_value(), RequestFlag::cas_set) |
+           bit_if(op.touch.has_value(), RequestFlag::touch);
 }
 uint32_t presence(const ArithOp& op) {
-    return bit_if(op.cas_compare.has_value(), Flag::cas_compare) |
-           bit_if(op.cas_set.has_value(), Flag::cas_set) |
-           bit_if(op.touch.has_value(), Flag::touch) | bit_if(op.vivify.has_value(), Flag::vivify);
+    return bit_if(op.cas_compare.has_value(), RequestFlag::cas_compare) |
+           bit_if(op.cas_set.has_value(), RequestFlag::cas_set) |
+           bit_if(op.touch.has_value(), RequestFlag::touch) | bit_if(op.vivify.has_value(), RequestFlag::vivify);
 }
 
 RequestKind kind_of(const FlushOp& op) {
@@ -160,10 +158,10 @@ size_t request_head_bytes(const StatsOp& op) {
 
 char* write_request_head(char* to, const GetOp& op, const RequestOptions& options) {
     const uint32_t flags =
-        presence(op) | bit_if(op.key_binary, Flag::key_binary) | bit_if(op.peek, Flag::peek) |
-        bit_if(op.no_bump, Flag::no_bump) | bit_if(op.win_tokens, Flag::win_tokens) |
-        bit_if(op.recache_first, Flag::recache_first) | bit_if(options.no_value, Flag::no_value) |
-        bit_if(options.want_grant, Flag::want_grant);
+        presence(op) | bit_if(op.key_binary, RequestFlag::key_binary) | bit_if(op.peek, RequestFlag::peek) |
+        bit_if(op.no_bump, RequestFlag::no_bump) | bit_if(op.win_tokens, RequestFlag::win_tokens) |
+        bit_if(op.recache_first, RequestFlag::recache_first) | bit_if(options.no_value, RequestFlag::no_value) |
+        bit_if(options.want_grant, RequestFlag::want_grant);
     to = put_header(to, RequestKind::get, op.key.bytes, flags, options);
     to = put_if(to, op.cas_set);
     to = put_if(to, op.touch);
@@ -177,10 +175,10 @@ char* write_request_head(char* to, const StoreOp& op, const RequestOptions& opti
     CHECK(!options.value_follows || !op.value.empty());
     CHECK(op.mode != StoreOp::Mode::cas || op.cas_compare.has_value());
     CHECK(key_fits(KeyRule::must, op.key.bytes.size()));
-    const uint32_t flags = presence(op) | bit_if(op.key_binary, Flag::key_binary) |
-                           bit_if(op.invalidate, Flag::invalidate) | bit_if(op.forget, Flag::forget) |
-                           bit_if(options.want_grant, Flag::want_grant) |
-                           bit_if(options.value_follows, Flag::value_follows);
+    const uint32_t flags = presence(op) | bit_if(op.key_binary, RequestFlag::key_binary) |
+                           bit_if(op.invalidate, RequestFlag::invalidate) | bit_if(op.forget, RequestFlag::forget) |
+                           bit_if(options.want_grant, RequestFlag::want_grant) |
+                           bit_if(options.value_follows, RequestFlag::value_follows);
     to = wire::put(to, RequestHeader{uint8_t(RequestKind::store), uint8_t(op.mode),
                                      uint16_t(op.key.bytes.size()), flags,
                                      uint32_t(op.value.size()), options.tag});
@@ -192,8 +190,8 @@ char* write_request_head(char* to, const StoreOp& op, const RequestOptions& opti
 }
 
 char* write_request_head(char* to, const DeleteOp& op, const RequestOptions& options) {
-    const uint32_t flags = presence(op) | bit_if(op.invalidate, Flag::invalidate) |
-                           bit_if(op.remove_value, Flag::remove_value);
+    const uint32_t flags = presence(op) | bit_if(op.invalidate, RequestFlag::invalidate) |
+                           bit_if(op.remove_value, RequestFlag::remove_value);
     to = put_header(to, RequestKind::remove, op.key.bytes, flags, options);
     to = put_if(to, op.cas_compare);
     to = put_if(to, op.cas_set);
@@ -202,9 +200,9 @@ char* write_request_head(char* to, const DeleteOp& op, const RequestOptions& opt
 }
 
 char* write_request_head(char* to, const ArithOp& op, const RequestOptions& options) {
-    const uint32_t flags = presence(op) | bit_if(op.key_binary, Flag::key_binary) |
-                           bit_if(op.decrement, Flag::decrement) |
-                           bit_if(options.want_grant, Flag::want_grant);
+    const uint32_t flags = presence(op) | bit_if(op.key_binary, RequestFlag::key_binary) |
+                           bit_if(op.decrement, RequestFlag::decrement) |
+                           bit_if(options.want_grant, RequestFlag::want_grant);
     to = put_header(to, RequestKind::arith, op.key.bytes, flags, options);
     to = wire::put(to, ArithRecord{op.delta, op.initial});
     to = put_if(to, op.cas_compare);
@@ -237,16 +235,16 @@ namespace {
 
 // Checks a header alone, by its kind's rule.
 FrameError judge(const RequestHeader& header, uint64_t value_bytes_max, uint32_t version) {
-    if (header.op == 0 || header.op >= rules.size()) return FrameError::op_unknown;
-    const KindRule& rule = rules[header.op];
+    if (header.op == 0 || header.op >= request_rules.size()) return FrameError::op_unknown;
+    const RequestRule& rule = request_rules[header.op];
     if (version < rule.version) return FrameError::op_unknown;
     if (header.mode >= rule.modes) return FrameError::mode_unknown;
     if ((header.flags & ~rule.flags) != 0) return FrameError::flag_unknown;
-    const bool grant_for_number = header.op == uint8_t(RequestKind::arith) && (header.flags & bit(Flag::want_grant)) != 0;
+    const bool grant_for_number = header.op == uint8_t(RequestKind::arith) && (header.flags & bit(RequestFlag::want_grant)) != 0;
     if (grant_for_number && !reads_one_sided(version)) return FrameError::flag_unknown;
     if (!key_fits(rule.key, header.key_len)) return FrameError::key_length;
     if (!rule.value && header.value_len != 0) return FrameError::value_unexpected;
-    if ((header.flags & bit(Flag::value_follows)) != 0 && header.value_len == 0)
+    if ((header.flags & bit(RequestFlag::value_follows)) != 0 && header.value_len == 0)
         return FrameError::value_unexpected;
     return header.value_len <= value_bytes_max ? FrameError::none : FrameError::value_too_long;
 }
@@ -264,7 +262,7 @@ class Fields {
         return value;
     }
     template <class T>
-    void take_if(Flag flag, std::optional<T>& value) {
+    void take_if(RequestFlag flag, std::optional<T>& value) {
         if (is(flag)) value = take<T>();
     }
     std::string_view take_bytes(size_t size) {
@@ -272,7 +270,7 @@ class Fields {
         at_ += size;
         return bytes;
     }
-    bool is(Flag flag) const { return (flags_ & bit(flag)) != 0; }
+    bool is(RequestFlag flag) const { return (flags_ & bit(flag)) != 0; }
 
   private:
     uint32_t flags_;
@@ -280,15 +278,15 @@ class Fields {
 };
 
 void fill(GetOp& op, Fields& fields, const RequestHeader& header) {
-    fields.take_if(Flag::cas_set, op.cas_set);
-    fields.take_if(Flag::touch, op.touch);
-    fields.take_if(Flag::vivify, op.vivify);
-    fields.take_if(Flag::recache_before, op.recache_before);
-    op.peek = fields.is(Flag::peek);
-    op.no_bump = fields.is(Flag::no_bump);
-    op.win_tokens = fields.is(Flag::win_tokens);
-    op.recache_first = fields.is(Flag::recache_first);
-    op.key_binary = fields.is(Flag::key_binary);
+    fields.take_if(RequestFlag::cas_set, op.cas_set);
+    fields.take_if(RequestFlag::touch, op.touch);
+    fields.take_if(RequestFlag::vivify, op.vivify);
+    fields.take_if(RequestFlag::recache_before, op.recache_before);
+    op.peek = fields.is(RequestFlag::peek);
+    op.no_bump = fields.is(RequestFlag::no_bump);
+    op.win_tokens = fields.is(RequestFlag::win_tokens);
+    op.recache_first = fields.is(RequestFlag::recache_first);
+    op.key_binary = fields.is(RequestFlag::key_binary);
     op.key = {fields.take_bytes(header.key_len), 0};
 }
 
@@ -297,22 +295,22 @@ void fill(StoreOp& op, Fields& fields, const RequestHeader& header) {
     op.mode = StoreOp::Mode(header.mode);
     op.flags = record.flags;
     op.exptime = record.exptime;
-    fields.take_if(Flag::cas_compare, op.cas_compare);
-    fields.take_if(Flag::cas_set, op.cas_set);
-    fields.take_if(Flag::vivify, op.vivify);
-    op.invalidate = fields.is(Flag::invalidate);
-    op.key_binary = fields.is(Flag::key_binary);
-    op.forget = fields.is(Flag::forget);
+    fields.take_if(RequestFlag::cas_compare, op.cas_compare);
+    fields.take_if(RequestFlag::cas_set, op.cas_set);
+    fields.take_if(RequestFlag::vivify, op.vivify);
+    op.invalidate = fields.is(RequestFlag::invalidate);
+    op.key_binary = fields.is(RequestFlag::key_binary);
+    op.forget = fields.is(RequestFlag::forget);
     op.key = {fields.take_bytes(header.key_len), 0};
-    if (!fields.is(Flag::value_follows)) op.value = fields.take_bytes(header.value_len);
+    if (!fields.is(RequestFlag::value_follows)) op.value = fields.take_bytes(header.value_len);
 }
 
 void fill(DeleteOp& op, Fields& fields, const RequestHeader& header) {
-    fields.take_if(Flag::cas_compare, op.cas_compare);
-    fields.take_if(Flag::cas_set, op.cas_set);
-    fields.take_if(Flag::touch, op.touch);
-    op.invalidate = fields.is(Flag::invalidate);
-    op.remove_value = fields.is(Flag::remove_value);
+    fields.take_if(RequestFlag::cas_compare, op.cas_compare);
+    fields.take_if(RequestFlag::cas_set, op.cas_set);
+    fields.take_if(RequestFlag::touch, op.touch);
+    op.invalidate = fields.is(RequestFlag::invalidate);
+    op.remove_value = fields.is(RequestFlag::remove_value);
     op.key = {fields.take_bytes(header.key_len), 0};
 }
 
@@ -320,12 +318,12 @@ void fill(ArithOp& op, Fields& fields, const RequestHeader& header) {
     const ArithRecord record = fields.take<ArithRecord>();
     op.delta = record.delta;
     op.initial = record.initial;
-    fields.take_if(Flag::cas_compare, op.cas_compare);
-    fields.take_if(Flag::cas_set, op.cas_set);
-    fields.take_if(Flag::touch, op.touch);
-    fields.take_if(Flag::vivify, op.vivify);
-    op.decrement = fields.is(Flag::decrement);
-    op.key_binary = fields.is(Flag::key_binary);
+    fields.take_if(RequestFlag::cas_compare, op.cas_compare);
+    fields.take_if(RequestFlag::cas_set, op.cas_set);
+    fields.take_if(RequestFlag::touch, op.touch);
+    fields.take_if(RequestFlag::vivify, op.vivify);
+    op.decrement = fields.is(RequestFlag::decrement);
+    op.key_binary = fields.is(RequestFlag::key_binary);
     op.key = {fields.take_bytes(header.key_len), 0};
 }
 
@@ -392,14 +390,14 @@ FrameError RequestReader::read(NodeRequest& request) {
     if (!at_.take(header)) return FrameError::entry_truncated;
     FrameError error = judge(header, value_bytes_max_, version_);
     if (error != FrameError::none) return error;
-    const bool follows = (header.flags & bit(Flag::value_follows)) != 0;
+    const bool follows = (header.flags & bit(RequestFlag::value_follows)) != 0;
     const size_t size = head_bytes(RequestKind(header.op), header.flags, header.key_len) -
                         sizeof header + (follows ? 0 : header.value_len);
     std::string_view bytes;
     if (!at_.take_bytes(size, bytes)) return FrameError::entry_truncated;
     request.options.tag = header.tag;
-    request.options.no_value = (header.flags & bit(Flag::no_value)) != 0;
-    request.options.want_grant = (header.flags & bit(Flag::want_grant)) != 0;
+    request.options.no_value = (header.flags & bit(RequestFlag::no_value)) != 0;
+    request.options.want_grant = (header.flags & bit(RequestFlag::want_grant)) != 0;
     request.options.value_follows = follows;
     request.value_bytes = header.value_len;
     Fields fields(header, bytes);

@@ -72,12 +72,6 @@ void append_header(OutBuffer& out, FrameKind kind, size_t body_bytes) {
     out.commit(sizeof(FrameHeader));
 }
 
-template <class Record>
-void append_record(OutBuffer& out, const Record& record) {
-    wire::put(out.reserve(sizeof record), record);
-    out.commit(sizeof record);
-}
-
 FrameError take_name(wire::Cursor& at, size_t size, std::string& name) {
     std::string_view bytes;
     if (size > name_bytes_max) return FrameError::name_invalid;
@@ -203,11 +197,11 @@ void append_hello(OutBuffer& out, const Hello& hello) {
     append_header(
         out, FrameKind::hello,
         sizeof(HelloRecord) + hello.name.size() + sizeof(HelloLimits) + hello.host.size());
-    append_record(out, HelloRecord{hello_magic, hello.speaks.protocol, hello.speaks.protocol_lowest,
+    wire::append(out, HelloRecord{hello_magic, hello.speaks.protocol, hello.speaks.protocol_lowest,
                                    hello.speaks.layout, uint16_t(hello.name.size()), 0,
                                    hello.speaks.layout_hash});
     out.append(hello.name);
-    append_record(out, HelloLimits{hello.pid, hello.frame_bytes_max, hello.credits,
+    wire::append(out, HelloLimits{hello.pid, hello.frame_bytes_max, hello.credits,
                                    uint16_t(hello.host.size()), 0});
     out.append(hello.host);
 }
@@ -259,9 +253,9 @@ void append_welcome(OutBuffer& out, const Welcome& welcome) {
     append_header(
         out, FrameKind::welcome,
         sizeof record + welcome.regions.size() * sizeof(RegionRecord) + welcome.name.size());
-    append_record(out, record);
+    wire::append(out, record);
     for (const RegionFact& region : welcome.regions)
-        append_record(out, RegionRecord{region.bytes, region.id, uint32_t(region.access)});
+        wire::append(out, RegionRecord{region.bytes, region.id, uint32_t(region.access)});
     out.append(welcome.name);
 }
 

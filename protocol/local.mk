@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # protocol/: bytes and their meaning; layouts that others read. No sockets, no clock.
-noinst_LIBRARIES += protocol/libprotocol.a
+folder_libraries += protocol/libprotocol.a
 
 protocol_libprotocol_a_SOURCES = \
 	protocol/access_record.h \

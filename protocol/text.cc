@@ -133,11 +133,11 @@ void parse_keyed(TextParse& p, Words words) {
 constexpr uint32_t meta_words_max = 23;
 
 // A flag begins with a letter (or a character between the cases in ASCII) or a digit; else the line is not a command.
-bool flags_are_words(std::string_view flags, uint32_t words_max) {
+bool flags_are_words(std::string_view flags, uint32_t most) {
     bool word_begins = true;
     for (char c : flags) {
         if (word_begins && c != ' ') {
-            if (words_max-- == 0) return true;
+            if (most-- == 0) return true;
             if (!((c > '@' && c < '{') || (c >= '0' && c <= '9'))) return false;
         }
         word_begins = c == ' ';

@@ -8,6 +8,8 @@
 #include <string_view>
 #include <type_traits>
 
+#include "base/out_buffer.h"
+
 namespace farcached::protocol::wire {
 
 static_assert(std::endian::native == std::endian::little, "records are sent as they lie in memory");
@@ -23,6 +25,12 @@ inline char* put(char* to, const T& value) {
 inline char* put_bytes(char* to, std::string_view bytes) {
     if (!bytes.empty()) std::memcpy(to, bytes.data(), bytes.size());
     return to + bytes.size();
+}
+
+template <class Record>
+void append(OutBuffer& out, const Record& record) {
+    put(out.reserve(sizeof record), record);
+    out.commit(sizeof record);
 }
 
 // Reads one record at `from`, which must hold it.

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # proxy/: local reads, routing, remote pointers, links to nodes.
-noinst_LIBRARIES += proxy/libproxy.a
+folder_libraries += proxy/libproxy.a
 
 proxy_libproxy_a_SOURCES = \
 	proxy/access_frames.h \

@@ -14,7 +14,7 @@ namespace {
 
 using protocol::ItemAccess;
 
-constexpr uint32_t attempts_max = 4;  // after that many races the call returns without effect
+constexpr uint32_t races_max = 4;  // after that many races the call returns without effect
 
 bool exchange(uint64_t* word, uint64_t expected, uint64_t wanted) {
     return __atomic_compare_exchange_n(word, &expected, wanted, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
@@ -69,7 +69,7 @@ ReportBoard::Put ReportBoard::put(const ItemAccess& record, Steps steps) {
     CHECK(protocol::has_record(record.offset, record.region));
     const CellItem item = pack(record);
     const uint32_t tag = cell_tag(item, incarnation_, seed_);
-    for (uint32_t attempt = 0; attempt < attempts_max; attempt++) {
+    for (uint32_t attempt = 0; attempt < races_max; attempt++) {
         uint64_t* at = find(item, tag);
         if (at == nullptr) return {};
         const uint64_t meter = words::load_acquire(at + cell_meter);
@@ -93,7 +93,7 @@ ReportBoard::Put ReportBoard::put(const ItemAccess& record, Steps steps) {
 // Takes the cell's count; `item` gets its words as they were at that count. False: the count is 0, or changes
 // constantly.
 bool ReportBoard::take_from(uint64_t* at, CellItem& item, uint64_t& meter) const {
-    for (uint32_t attempt = 0; attempt < attempts_max; attempt++) {
+    for (uint32_t attempt = 0; attempt < races_max; attempt++) {
         meter = words::load_acquire(at + cell_meter);
         if (meter_count(meter) == 0) return false;
         item = load_item(at);
@@ -186,7 +186,7 @@ bool ReportBoards::idle(const BoardHeader& header, uint64_t now_ns) const {
 std::optional<ReportBoard> ReportBoards::of(uint64_t incarnation, uint64_t now_ns) {
     if (incarnation == 0) return std::nullopt;
     const auto in_order = [&](uint32_t n) { return uint32_t((incarnation + n) % boards_max); };
-    for (uint32_t attempt = 0; attempt < attempts_max; attempt++) {
+    for (uint32_t attempt = 0; attempt < races_max; attempt++) {
         std::optional<uint32_t> room;
         for (uint32_t n = 0; n < boards_max; n++) {
             BoardHeader& at = header(in_order(n));

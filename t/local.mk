@@ -307,7 +307,7 @@ test_scripts += t/conversation/admin.py t/conversation/farctl.py t/conversation/
 check_PROGRAMS += t/unit/ctl/ctl
 TESTS += t/unit/ctl/ctl
 t_unit_ctl_ctl_SOURCES = t/unit/ctl/ctl.cc t/lib/tap.h
-t_unit_ctl_ctl_LDADD = ctl/libctl.a $(LDADD)
+t_unit_ctl_ctl_LDADD = $(ctl_libraries) $(LDADD)
 
 # farcached in front of nodes.
 test_scripts += t/conversation/nodes_clients.py
@@ -337,7 +337,7 @@ EXTRA_DIST += $(test_scripts)
 # What a sanitizer can find something in: all but the tests of the sources and of the documents, and of broken rules.
 # Programs of one thread: ThreadSanitizer has nothing to find in them (t/source/tidy.py looks for threads), and slows them down
 # most.
-one_thread_programs = t/unit/proxy/arc t/unit/daemon/binary_engine t/unit/protocol/binary_parse t/unit/conf/conf \
+one_thread_programs = t/unit/bench/hitratio t/unit/conf/resource_limits t/unit/node/numa t/unit/proxy/arc t/unit/daemon/binary_engine t/unit/protocol/binary_parse t/unit/conf/conf \
 	t/unit/conf/farnode t/unit/conf/file t/unit/conf/listen t/unit/conf/nodes t/unit/node/failing_node t/unit/protocol/frame \
 	t/unit/protocol/frame_bad t/unit/proxy/frames_out t/unit/protocol/handshake t/unit/fabric/index_probe \
 	t/unit/proxy/link_parts t/unit/daemon/meta_engine t/unit/base/nearest t/unit/node/collisions t/unit/node/held \
@@ -517,13 +517,17 @@ t_unit_fabric_owner_SOURCES = t/unit/fabric/owner.cc t/unit/fabric/channel_fixtu
 faulty_cppflags = $(AM_CPPFLAGS) -DFARCACHED_FAULTY
 check_LIBRARIES = t/faulty/libfaulty.a
 t_faulty_libfaulty_a_CPPFLAGS = $(faulty_cppflags)
-t_faulty_libfaulty_a_SOURCES = t/faulty/faulty.cc \
-	$(daemon_libdaemon_a_SOURCES) process/crash_report.cc \
-	$(proxy_libproxy_a_SOURCES) $(node_libnode_a_SOURCES) $(fabric_libfabric_a_SOURCES) \
-	$(protocol_libprotocol_a_SOURCES)
+t_faulty_libfaulty_a_SOURCES = t/faulty/faulty.cc
+if JUMBO
+t_faulty_libfaulty_a_SOURCES += $(jumbo_faulty_alone)
+nodist_t_faulty_libfaulty_a_SOURCES = $(jumbo_faulty)
+faulty_ldadd = t/faulty/libfaulty.a jumbo/libjumbo.a $(system_libraries)
+else
+t_faulty_libfaulty_a_SOURCES += process/crash_report.cc $(daemon_libdaemon_a_SOURCES) $(proxy_libproxy_a_SOURCES) $(node_libnode_a_SOURCES) \
+	$(fabric_libfabric_a_SOURCES) $(protocol_libprotocol_a_SOURCES)
 nodist_t_faulty_libfaulty_a_SOURCES = $(nodist_daemon_libdaemon_a_SOURCES)
-faulty_ldadd = t/faulty/libfaulty.a process/libprocess.a conf/libconf.a base/libbase.a $(TOMLPLUSPLUS_LIBS) \
-	$(LIBURING_LIBS) $(LIBSECCOMP_LIBS) $(LIBEVENT_LIBS)
+faulty_ldadd = t/faulty/libfaulty.a process/libprocess.a conf/libconf.a base/libbase.a $(system_libraries)
+endif
 
 faulty_programs = t/faulty/node_safety t/faulty/node_in_place t/faulty/node_held t/faulty/node_lease t/faulty/pointer_table_safety \
 	t/faulty/node_link_safety t/faulty/pointer_read t/faulty/node_reads t/faulty/owner

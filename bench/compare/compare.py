@@ -52,8 +52,8 @@ def say(words):
 
 def read_options(settings):
     o = types.SimpleNamespace(**{name.replace("-", "_"): settings.get(name) for name in (
-        "contestant", "workload", "old", "farcached", "farnode", "memcached", "nutcracker", "mcrouter", "json", "csv", "svg", "charts",
-        "protocol", "farbench")})
+        "contestant", "workload", "old", "farcached", "farnode", "memcached", "nutcracker", "mcrouter", "json", "csv", "svg",
+        "charts", "protocol", "farbench")})
     for name in ("rounds", "threads", "back-threads", "connections", "idle", "keys", "megabytes"):
         setattr(o, name.replace("-", "_"), int(settings[name]))
     o.seconds, o.warmup = float(settings["seconds"]), float(settings["warmup"])

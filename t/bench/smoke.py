@@ -335,7 +335,8 @@ def check_compare(folder):
     path, lines, drawn, charts = (os.path.join(folder, name) for name in ("compare.json", "compare.csv", "compare.svg", "charts"))
     status, out, err = farbench("compare", "--quick", "--contestant", "farcached -t 1 -> 2 farnode (shm),farcached,floor",
                                 "--parts", "direct,proxied,idle", "--workload", "64 B, pipeline 1;proxied, pipeline 16",
-                                "--farcached", default_binary(), "--old", os.path.dirname(default_binary()), "--json", path, "--csv", lines, "--svg", drawn, "--charts", charts)
+                                "--farcached", default_binary(), "--old", os.path.dirname(default_binary()),
+                                "--json", path, "--csv", lines, "--svg", drawn, "--charts", charts)
     tap.ok(status == 0, "farbench compare", *explain(status, out, err))
     with open(path) as file:
         points = json.load(file)

@@ -232,8 +232,8 @@ def check_promises(texts):
 
 def words_of(variable):
     """What t/local.mk sets it to."""
-    found = re.search(r"^%s = ((?:.*\\\n)*.*)" % variable, read("t/local.mk"), re.M)
-    return found.group(1).replace("\\\n", " ").split()
+    found = re.findall(r"^%s \+?= ((?:.*\\\n)*.*)" % variable, read("t/local.mk"), re.M)
+    return " ".join(found).replace("\\\n", " ").split()
 
 
 def check_faulty_build(sources):

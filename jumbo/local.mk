@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# jumbo/: the build of --enable-jumbo. It compiles the sources of each folder as one generated file, which includes them: headers are
+# parsed once per folder. The files are in the build folder only. Sources of a folder must not define a file-local name twice; those
+# that cannot keep to it have objects of their own (jumbo_alone). bench/ and the programs' own sources are compiled as always.
+
+# A generated file a_b.cc has the sources below a/b/ that are in no longer name. The longest to compile come first.
+jumbo_faulty = \
+	jumbo/daemon_engine.cc \
+	jumbo/daemon_session.cc \
+	jumbo/daemon_stats.cc \
+	jumbo/node.cc \
+	jumbo/fabric.cc \
+	jumbo/proxy.cc \
+	jumbo/daemon_farcached.cc \
+	jumbo/daemon_remote.cc \
+	jumbo/protocol.cc
+jumbo_sources = \
+	$(jumbo_faulty) \
+	jumbo/process.cc \
+	jumbo/conf.cc \
+	jumbo/ctl.cc \
+	jumbo/base.cc
+# t/faulty/libfaulty.a has jumbo_faulty and jumbo_faulty_alone once more.
+jumbo_faulty_alone = process/crash_report.cc fabric/rdma_library.cc fabric/shm_channel.cc daemon/stats/stats_route.cc \
+	daemon/stats/stats_sample.cc
+jumbo_alone = $(jumbo_faulty_alone) conf/node_option_table.cc conf/proxy_option_table.cc
+
+EXTRA_LIBRARIES =
+if JUMBO
+noinst_LIBRARIES += jumbo/libjumbo.a
+EXTRA_LIBRARIES += $(folder_libraries)
+else
+noinst_LIBRARIES += $(folder_libraries)
+EXTRA_LIBRARIES += jumbo/libjumbo.a
+endif
+jumbo_libjumbo_a_SOURCES = $(jumbo_alone)
+nodist_jumbo_libjumbo_a_SOURCES = $(jumbo_sources) $(nodist_daemon_libdaemon_a_SOURCES)
+
+jumbo_all = $(filter-out $(jumbo_alone),$(filter %.cc,$(base_libbase_a_SOURCES) $(protocol_libprotocol_a_SOURCES) \
+	$(fabric_libfabric_a_SOURCES) $(node_libnode_a_SOURCES) $(proxy_libproxy_a_SOURCES) $(conf_libconf_a_SOURCES) \
+	$(process_libprocess_a_SOURCES) $(daemon_libdaemon_a_SOURCES) $(ctl_libctl_a_SOURCES)))
+jumbo_folder = $(subst _,/,$(basename $(@F)))
+jumbo_longer = $(foreach file,$(filter jumbo/$(basename $(@F))_%.cc,$(jumbo_sources)),$(subst _,/,$(basename $(notdir $(file))))/%)
+$(jumbo_sources): Makefile
+	$(AM_V_GEN)$(MKDIR_P) jumbo && printf '#include "%s"\n' \
+		$(filter-out $(jumbo_longer),$(filter $(jumbo_folder)/%,$(jumbo_all))) >$@
+CLEANFILES += $(jumbo_sources)
