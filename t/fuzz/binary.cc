@@ -86,7 +86,7 @@ class Reader {
     bool closed_ = false;
 };
 
-// The replies without their cas, which tells how much the node had done before.
+// The replies without their cas: it depends on the mutations before.
 std::string without_cas(const std::string& bytes) {
     std::vector<packets::Packet> replies;
     insist(packets::split(bytes, replies));

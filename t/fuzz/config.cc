@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Fuzz target: what an operator may write of nodes, as a TOML file and as --node. Checked: errors are
-// single lines that name the file; what is accepted is within its bounds, reads the same when written
-// back, and can be placed or is refused with a sentence.
+// Fuzz target: an operator's node definitions, as a TOML file and as --node. Checked: errors are single lines that name
+// the file. Accepted settings are within their bounds and read back the same. Their nodes can be placed or are refused
+// with a message.
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>

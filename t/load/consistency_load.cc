@@ -246,7 +246,7 @@ void Worker::remove(uint32_t key, Own& own, uint64_t sequence) {
     }
     if (!settle(answer, key, sequence)) return;
     own = {};
-    acknowledge(key, issue(key));  // and the value before it has an end of its own
+    acknowledge(key, issue(key));  // and the value before it has another end
 }
 
 void Worker::touch(uint32_t key, const Own& own) {
@@ -420,7 +420,7 @@ void Worker::flush(const std::string& prefix) {
     for (uint32_t k = 0; k < shared_.all_keys; k++) before[k] = shared_.keys[k].known;
     Operation op{Kind::flush, Outcome::done};
     op.sent = shared_.ticket.fetch_add(1);
-    // Not known: nothing was promised, and a cache may forget without being told to.
+    // Unknown: the reply promised nothing, and a cache may forget at any time.
     if (unknown(prefix.empty() ? client_.flush_all(any_wire()) : client_.delete_prefix(prefix))) return;
     op.answered = shared_.ticket.fetch_add(1);
     for (uint32_t k = 0; k < shared_.all_keys; k++)

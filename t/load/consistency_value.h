@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The values that the consistency load stores: they say themselves what they are.
+// The values that the consistency load stores: each describes itself.
 //
-// A value is a chain of records: a set stores one, append and prepend add one each. A record names
-// its key, its writer, the writer's sequence number for that key, the sequence number of the record
-// before it in the chain, and (with a time to live) when nobody may see it any more. Its body is a
-// stream that follows from these; `check` covers everything. So a value that is torn, cut, foreign
-// or mixed cannot be read as whole.
+// A value is a chain of records: a set stores one, append and prepend add one each. A record names its key, its writer
+// and the writer's sequence number for that key. It also holds the sequence number of the record before it in the chain
+// and (with a time to live) its expiry. Its body is a stream that follows from these; `check` covers everything. So a
+// value that is torn, cut, foreign or mixed cannot be read as whole.
 #pragma once
 
 #include <algorithm>
