@@ -50,8 +50,8 @@ void check_histogram() {
         last = value;
         told += count;
     });
-    tap::ok(rising && told == a.count(), "each step that has any is told, rising");
-    tap::is(Histogram().quantile(0.99), 0u, "nothing was counted");
+    tap::ok(rising && told == a.count(), "each step with samples is reported, rising");
+    tap::is(Histogram().quantile(0.99), 0u, "an empty histogram has quantile 0");
     Histogram beyond;
     beyond.add(UINT64_MAX / 2);
     tap::is(beyond.count(), 1u, "a value above all is counted");
@@ -205,7 +205,7 @@ std::string packet(uint8_t opcode, uint16_t status, std::string_view key, std::s
     return p.append(extras).append(key).append(value);
 }
 
-// One batch: a set, a get that hits, one that misses, a multi-get of 1..4 of which 1 and 3 hit.
+// One batch: a set, a get that hits, one that misses, a multi-get of 1..4 where 1 and 3 hit.
 std::string replies(Wire wire, const Values& values) {
     std::string a = value_of(values, 1), b = value_of(values, 3), n = std::to_string(a.size());
     auto text = [&](int key, const std::string& value) {
@@ -286,14 +286,13 @@ void check_replies(Wire wire, const char* name) {
                        heard.left != 0 || heard.answers != "1/0 1/1 1/0 4/2 ";
         unnoticed += !noticed;
     }
-    // What nobody looks at: client flags; in packets also data type, opaque, cas and texts of
-    // errors.
+    // Bytes that the parser ignores: client flags; in packets also data type, opaque, cas and texts of errors.
     tap::note("%s: %d of %zu changed bytes go unnoticed", name, unnoticed, input.size());
     tap::ok(unnoticed <= (wire == Wire::binary ? 6 * 18 + 3 * 4 + 9 : 3),
             std::string(name) + ": a changed byte is noticed");
 }
 
-// Two removes, of which one finds its key; four gets, of which two miss and one is refused.
+// Two removes: one finds its key. Four gets: two miss, and one is refused.
 std::string removal_replies(Wire wire, const Values& values) {
     std::string a = value_of(values, 1), n = std::to_string(a.size());
     const std::string flags(4, 0);

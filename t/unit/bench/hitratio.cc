@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// farbench hitratio's simulator: that it is deterministic, that no cache beats perfect knowledge, that faithful LRU is what
-// a plain model of it is, that hits are one-sided or two-sided; and its options and reports.
+// farbench hitratio's simulator: it is deterministic, and no cache beats perfect knowledge. Faithful LRU equals a plain
+// model of it; hits are one-sided or two-sided. Its options and reports.
 #include <algorithm>
 #include <cmath>
 #include <list>
@@ -90,7 +90,7 @@ void check_traces() {
     const double whole = popularity.of_most_popular(100);
     tap::ok(Trace(workload("zipf-90:10"), popularity, 1, 1).bound(100) == whole, "the bound is of GETs");
     tap::ok(std::abs(Trace(workload("scan"), popularity, 1, 1).bound(100) - whole * 0.76 / 0.96) < 1e-9,
-            "of which some cannot be known");
+            "GETs of keys that come once cannot hit");
 }
 
 // ---- caches -----------------------------------------------------------------------------------------
@@ -146,7 +146,7 @@ void check_all() {
                 counted &= (result.report_items > 0) == one.reports;
                 counted &= result.sets_refused == 0 && result.leased_share <= 1;
             }
-            tap::is(above, std::string(), std::string(kind.name) + ": nobody is better than perfect knowledge");
+            tap::is(above, std::string(), std::string(kind.name) + ": no cache beats perfect knowledge");
             tap::ok(counted, "every hit is one-sided or two-sided, no SET is refused, reports where there are any");
         }
     }
@@ -186,7 +186,7 @@ void check_leases_without_end() {
     for (uint64_t i = 0; i < scale.warmup; i++) asked.insert(trace.next().key);
     uint64_t known = 0;
     for (uint64_t i = 0; i < scale.operations; i++) known += !asked.insert(trace.next().key).second;
-    tap::is(result.pointer_hits + result.twosided_hits, known, "one-sided or two-sided, whatever was asked for before is a hit");
+    tap::is(result.pointer_hits + result.twosided_hits, known, "one-sided or two-sided, every key requested before is a hit");
     tap::ok(result.total_hit_ratio > 0.99 && result.twosided_hits < result.pointer_hits / 100,
             form("with leases without end almost all are one-sided: %llu, and %llu two-sided",
                  (unsigned long long)result.pointer_hits, (unsigned long long)result.twosided_hits));
@@ -294,7 +294,7 @@ void check_reports() {
     }
     tap::ok(std::abs(*gap_closed(points, points[1].point) - 0.75) < 1e-9, "how much of the gap is closed");
     tap::ok(gap_closed(points, points[0].point) == 0.0, "by LRU none of it");
-    tap::ok(!gap_closed({points[1]}, points[1].point).has_value(), "without LRU there is none to tell of");
+    tap::ok(!gap_closed({points[1]}, points[1].point).has_value(), "without LRU no gap is reported");
     const std::string json = hitratio_json(points);
     size_t last = 0;
     for (const char* field : {"workload", "cache_ratio", "policy", "total_hit_ratio", "bound_hit_ratio", "pointer_hit_ratio",
@@ -311,7 +311,7 @@ void check_reports() {
     tap::ok(hitratio_text(small_scale(), points).find("0.750") != std::string::npos, "the table tells the gap");
 }
 
-// What the paper says, beside what was simulated; and why, where that is something else.
+// The paper's results beside the simulated ones, and the reasons for differences.
 void check_paper() {
     HitRatioPoints points;
     const auto add = [&](const char* policy, double total, double pointer = 0) {

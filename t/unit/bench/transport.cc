@@ -70,9 +70,9 @@ void check_means() {
     tap::ok(one.trials == 3 && one.mean.ops_per_s == 200, "the mean of three trials");
     tap::ok(std::abs(*one.deviation.ops_per_s - 100) < 1e-9, "and their sample standard deviation");
     tap::ok(one.mean.errors == 3, "errors are added up");
-    tap::ok(one.mean.node_cpu_us_per_op == 2, "what one trial does not know is not 0");
+    tap::ok(one.mean.node_cpu_us_per_op == 2, "a value missing in one trial does not count as 0");
     tap::ok(!points.back().deviation.ops_per_s.has_value(), "one trial deviates from nothing");
-    tap::ok(!one.mean.begin_us.has_value(), "what nobody measured is nothing");
+    tap::ok(!one.mean.begin_us.has_value(), "a value missing in all trials stays absent");
     const std::string json = transport_json(points);
     const bool ordered = json.find("\"node_cpu_us_per_op\": 2.0,\n    \"client_cpu_us_per_op\": 3.5\n") != json.npos;
     tap::ok(ordered, "JSON, in its order");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// farnode's options: on the command line, in a file, both; what is refused and in which words; the sample file.
+// farnode's options: on the command line, in a file, both; refusals and their messages; the sample file.
 #include <algorithm>
 #include <cstdlib>
 #include <fstream>
@@ -147,7 +147,7 @@ void files() {
             "f:3:12: lease-ms: found the text '4'; allowed: a number from 1 to 256000 (milliseconds), or one with its "
             "unit as a text, like \"10s\" (us, ms, s, min, h)\n"
             "f:4:7: tcp: found 'x'; allowed: ADDR:PORT, with brackets around an IPv6 address; port 0 to 65535\n",
-            "all that is wrong in one is said at once");
+            "all errors of one file are reported at once");
 }
 
 void sample() {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The tables of options as files have them: every key at its minimum, its maximum, beyond each, of a wrong type and with
-// a wrong unit; what is written is read back the same; units; what a reload comes to; /etc/memcached.conf.
+// The tables of options in files: every key at its minimum, its maximum, beyond each, of a wrong type and with a wrong
+// unit. Written settings are read back the same; units; the result of a reload; /etc/memcached.conf.
 #include <unistd.h>
 
 #include <cmath>
@@ -257,7 +257,7 @@ void test_printed() {
     const Settings s = parse(daemon, {"--config", file.path, "-t", "2"}).settings;
     tap::is(s.memory.bytes_max, uint64_t(96) << 20, "a file may say what the command line can");
     tap::is(s.listen.interfaces, "127.0.0.1,127.0.0.2:5", "several addresses");
-    tap::ok(s.process.verbosity == 2 && s.session.threads == 2, "of which the command line has the last word");
+    tap::ok(s.process.verbosity == 2 && s.session.threads == 2, "the command line overrides the file");
     tap::is(parse(daemon, {"--config", file.path, "-l", "::1"}).settings.listen.interfaces, "::1",
             "with an address instead of the file's");
     const char* relative[] = {"farcached", "--config", file.path.c_str() + 5};  // without "/tmp/"
@@ -375,7 +375,7 @@ void test_memcached_conf() {
     tap::ok(s.process.user == "memcache" && s.process.pid_file == "/var/run/memcached/memcached.pid", "-u and -P");
     tap::ok(s.session.idle_timeout_s == 9 && s.memory.item_bytes_max == 2 << 20, "-o and a long flag");
     tap::is(s.listen.unix_path, "/run/a b", "what is in quotes is one word");
-    tap::ok(!s.process.daemonize, "-d is implied by whoever starts it");
+    tap::ok(!s.process.daemonize, "-d in the file does not daemonize");
     tap::is(s.process.verbosity, 2u, "-vv, with a tab before and a CR behind");
     const TemporaryFile toml("memory-limit = 80\nport = 6\n");
     const Settings both = parse(daemon, {"--config", toml.path, "--memcached-conf", file.path}).settings;
@@ -393,7 +393,7 @@ void test_memcached_conf() {
             at + "6: a quote is not closed\n" +
             at + "7: -V, --version is not allowed in a file\n" +
             at + "8: Missing idle_timeout argument\n",
-            "all that is wrong is said, with its lines");
+            "all errors are reported, with their lines");
     tap::is(parse(daemon, {"--memcached-conf", "/nonexistent/f"}).err,
             "/nonexistent/f: cannot be opened: No such file or directory\n", "and where there is none");
 }

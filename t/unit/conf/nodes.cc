@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Nodes and what goes with them: --node and the -o options, the TOML file with all its errors at once,
-// both together, and the sample file.
+// Node options: --node and the -o options, the TOML file with all its errors at once, both together, and the sample
+// file.
 #include <unistd.h>
 
 #include <cstdio>
@@ -340,7 +340,7 @@ void test_file_errors() {
          "f:11:11: node.hash_as: found 7; allowed: HOST:PORT, up to 260 characters without blanks\n"},
     };
     for (const Row& row : rows) tap::is(file_errors(row.given), row.want, row.given.substr(0, 50));
-    // What follows the place is the library's to word.
+    // The text behind the place comes from the TOML library.
     for (const char* text : {"a = 1\na = 2", "a = 1\nb = \"", "a = 1\n[[node]"}) {
         tap::is(file_errors(text).substr(0, 4), "f:2:", std::string("no TOML: ") + text);
         tap::ok(file_errors(text).find(": not valid TOML: ") != std::string::npos, "and says so");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The numbers that --print-limits reckons with (conf/resource_limits.h) against what they stand for in other folders.
+// The numbers that --print-limits uses (conf/resource_limits.h) equal the constants of other folders.
 #include <string>
 
 #include "base/limits.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// farctl's pure parts: its command line, numbers and tables for the eye, what it makes of statistics, JSON, and rates.
+// farctl's pure parts: its command line, its numbers and tables, its summaries of statistics, JSON, and rates.
 #include <initializer_list>
 #include <string>
 #include <utility>
@@ -88,7 +88,7 @@ void test_format() {
     for (const auto& [seconds, text] : times) tap::is(duration(seconds), text, std::string("time: ") + text);
     tap::is(percent(1, 0), "-", "of nothing");
     tap::is(percent(2, 3), "66.7%", "of something");
-    tap::is(printable("a\x1b[2J\tb\xc3\xa9"), "a?[2J?b??", "a terminal is told nothing");
+    tap::is(printable("a\x1b[2J\tb\xc3\xa9"), "a?[2J?b??", "control characters do not reach a terminal");
 
     TextTable table({"NAME", ">COUNT", "LAST"});
     tap::ok(table.empty() && table.lines().size() == 1, "a table of a head");
@@ -155,7 +155,7 @@ void test_show() {
             "b: drained for /p, 4 of 4 connections up\n"
             "b: drained for /q, 4 of 4 connections up\n",
             "status");
-    tap::is(status_text({}), "", "nothing is told of nothing");
+    tap::is(status_text({}), "", "no statistics, no text");
     tap::is(stats_text(stats({{"a", "1"}, {"longer", "2\x1b"}})), "a       1\nlonger  2?\n", "stats");
     tap::is(pointers_text(stats({{"entries", "100"}, {"valid", "30"}, {"lease_left_le_1000", "10"},
                                  {"lease_left_le_4000", "30"}}),
@@ -217,9 +217,9 @@ void test_rates() {
     tap::is(nodes.at(0).gets_s, 50.0, "gets per second: 20 seen and 80 not, in two");
     tap::is(nodes[0].sets_s, 5.0, "sets per second");
     tap::is(nodes[0].evictions_s, 0.0, "what fell began anew");
-    tap::is(nodes[0].hit_ratio.value_or(-1), 0.9, "the ratio of what was asked in between");
-    tap::ok(!nodes.at(1).known && !nodes[1].hit_ratio, "of a node that tells nothing, nothing is told");
-    tap::is(top_nodes(before, nullptr, 0).at(0).gets_s, 1.0, "without an earlier look, since the start");
+    tap::is(nodes[0].hit_ratio.value_or(-1), 0.9, "the hit ratio of the gets in between");
+    tap::ok(!nodes.at(1).known && !nodes[1].hit_ratio, "no values for a node without statistics");
+    tap::is(top_nodes(before, nullptr, 0).at(0).gets_s, 1.0, "without an earlier sample, since the start");
     now.nodes[0].incarnation = "0000000000000013";
     tap::is(top_nodes(now, &before, 2).at(0).sets_s, 15 / 102.0, "a new run of a node is since its start");
     tap::is(top_nodes(before, &before, 2).at(0).gets_s, 0.0, "nothing happened");

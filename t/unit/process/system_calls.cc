@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The filter of system calls: what a thread of before it and one of after it may still do, and what neither may. The filter is
-// this process's for good, so all of it is one process, and the filter with rdma and that without are two.
+// The filter of system calls: which calls a thread started before it and one started after it may still make, and which
+// neither may. A process cannot remove its filter. So all checks run in one process, and the filter with rdma and that
+// without take two.
 #include <fcntl.h>
 #include <net/if.h>
 #include <netdb.h>
