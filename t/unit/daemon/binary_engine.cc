@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// run_binary() on a small real node: every opcode and its quiet twin, what is counted and watched, framing,
-// budgets, and that pieces change nothing.
+// run_binary() on a small real node: every opcode and its quiet twin, counters, watch lines, framing and budgets.
+// Cutting the input into pieces changes no reply.
 #include <string>
 #include <vector>
 
@@ -404,7 +404,7 @@ void test_unknown() {
         tap::is(talk.say(p.bytes() + noop), want.bytes() + answer,
                 "opcode " + std::to_string(opcode) + " is unknown and stays in frame");
     }
-    // What a command does not look at is thrown away too.
+    // A command also discards fields that it does not use.
     tap::is(talk.say(request(op_touch, "k", "a value", big(0, 4)).bytes() + noop),
             reply(op_touch, 1, "Not found").bytes() + answer, "touch with a value stays in frame");
     tap::is(talk.say(request(op_gatq, "k", "a value", big(0, 4)).bytes() + noop), answer,

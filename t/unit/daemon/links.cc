@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A worker's way to a node: what it says when there is no memory for a value that it would have to keep, and how it finds
-// a node whose name means another address by now.
+// A worker's links to a node: the replies when memory for a value to be kept is missing. A node whose name has moved to
+// another address is found there.
 #include <chrono>
 #include <condition_variable>
 #include <cstdlib>
@@ -67,7 +67,7 @@ void no_memory_to_wait() {
     tap::is(desk.answers(), "stored unavailable stored ", "else it is unavailable, and the others are not");
 }
 
-// What waits is asked when the node is up; from then on there is no memory for many at once.
+// Waiting requests are sent when the node is up; from then on no memory is available for many at once.
 void no_memory_to_go_on() {
     Desk desk;
     for (int i = 0; i < 100; i++) desk.set("k", "v");
@@ -94,9 +94,9 @@ void no_memory_to_go_on() {
 struct NameServer {
     std::mutex lock;
     std::condition_variable changed;
-    uint16_t port = 0;     // 0: the name is not known
-    bool answers = true;   // else whoever asks waits
-    bool memory = true;    // else it finds none
+    uint16_t port = 0;     // 0: the name is unknown
+    bool answers = true;   // else a lookup waits
+    bool memory = true;    // else a lookup has none
     int asked = 0;
 
     HostAddresses::Found look_up() {
@@ -139,7 +139,7 @@ void lookups() {
     names->say(12, /* answer= */ false);
     tap::ok(host->refresh(1) && names->was_asked(3), "it is looked up again, which is not waited for");
     tap::ok(!host->refresh(1 + 9 * pause_ns), "one at a time");
-    tap::is(host->at(0).port(), uint16_t(11), "and what was known holds meanwhile");
+    tap::is(host->at(0).port(), uint16_t(11), "and the known address stays in use");
     names->say(12);
     tap::ok(becomes(*host, 12), "until it is there");
     names->say(0);
@@ -147,8 +147,8 @@ void lookups() {
     tap::ok(host->refresh(1 + pause_ns) && names->was_asked(4), "but later");
     names->say(13);
     uint64_t now_ns = 1 + 2 * pause_ns;
-    while (!host->refresh(now_ns)) std::this_thread::yield();  // the one that fails is over
-    tap::ok(becomes(*host, 13), "a lookup that failed changed nothing, and the next one did");
+    while (!host->refresh(now_ns)) std::this_thread::yield();  // until the failing lookup has ended
+    tap::ok(becomes(*host, 13), "a failed lookup changed nothing, and the next one did");
     auto numeric = std::get<std::shared_ptr<HostAddresses>>(HostAddresses::make("127.0.0.1", 14, look_up));
     tap::ok(!numeric->refresh(pause_ns), "an address is not looked up");
 }
@@ -225,7 +225,7 @@ void node_moves() {
     tap::is(desk.answers(), "stored ", "where it serves");
 }
 
-// What waits for another request of its session holds up that session, and no other (M1).
+// A request that waits for another of its session holds up that session, and no other (M1).
 void sessions() {
     Desk desk;
     tap::ok(desk.until_up(), "the node is up");
@@ -242,7 +242,7 @@ void sessions() {
     tap::is(desk.set("k", "3"), SubmitResult::later, "then nothing waits");
     tap::is(desk.answers(), "stored ", "for anybody");
 
-    // What waits for room, all wait behind.
+    // When one request waits for room, all later ones wait behind it.
     desk.stands_still = true;
     bool waits[2] = {false, false};  // each session; one alone may wait for a key that is counted with another
     for (int i = 0; i < 200 && !(waits[0] && waits[1]); i++) {

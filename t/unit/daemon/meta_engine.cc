@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The meta commands on a real node: conversations, each also cut at every byte; what h and l show;
-// counters.
+// The meta commands on a real node: conversations, each also cut at every byte; the flags h and l; counters.
 #include <string>
 #include <string_view>
 #include <vector>
@@ -44,7 +43,7 @@ const Conversation gets[] = {
     {"recache, R and T in the order of the request",
      "ms a 1 T10\r\nx\r\nmg a T60 R30\r\nmg a t\r\nms a 1 T10\r\nx\r\nmg a R30 T60\r\nmg a t\r\n",
      "HD\r\nHD\r\nHD t60\r\nHD\r\nHD W\r\nHD t60 Z\r\n"},
-    {"what was read is known as read when it is written anew",
+    {"which mutations keep the mark that an item was read",
      "ms n 1\r\n1\r\nmg n v\r\nma n\r\nmg n h\r\nms p 1\r\nx\r\nmg p v\r\nms p 1 MA\r\ny\r\nmg p T30 h\r\nmg p h\r\n",
      "HD\r\nVA 1\r\n1\r\nHD\r\nHD h1\r\nHD\r\nVA 1\r\nx\r\nHD\r\nHD h0\r\nHD h1\r\n"},
     {"q silences an ma that creates", "ma n N0 q\r\nma n q\r\nma m N0 q v\r\nmg m v\r\n", "VA 1\r\n0\r\n"},
@@ -234,7 +233,7 @@ void test_counters() {
             "deleted a md 1\n"
             "get a not_found 7 0\n"
             "get a not_found 7 0\n",
-            "what watchers are told");
+            "the lines for watchers");
 }
 
 void test_sizes() {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Metrics: the text formats, what is measured between which readings of the clock, the list of slow requests, and that every
-// counter that `stats` knows is in the text, with its own value.
+// Metrics: the text formats, the readings of the clock that bound each measurement, and the list of slow requests.
+// Every counter of `stats` is in the text, with its own value.
 #include <string>
 #include <string_view>
 #include <vector>
@@ -198,7 +198,7 @@ void test_slow_batch() {
 
 // -- All counters -------------------------------------------------------------------------------------------
 
-// Gives each counter a value of its own, and wants to see each in the text.
+// Gives each counter a different value, and expects each in the text.
 class Values {
   public:
     uint64_t next() {

@@ -111,7 +111,7 @@ void delayed_flush() {
     rig.node.flush_all(rig.server.now());
     rig.store("b", "x");
     rig.server.clock += 1;
-    // A pass comes after whatever is due.
+    // A pass runs after all work that is due.
     rig.tune("lru_crawler crawl all");
     until([&] { return !rig.crawler.running(); });
     tap::is(rig.stat("node_flushes", "proxy"), "3", "an immediate flush takes the place of a delayed one");

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// `stats` of a process whose items are in nodes: asked in one half and answered in the other, in the order of the
-// requests; sums, resets, what a node that is down does to them; and what is refused because it is the nodes'.
+// `stats` of a process whose items are in nodes: requests go to the nodes, and the replies follow in the order of the
+// requests. Sums, resets, and the effect of a node that is down. Requests that are refused because they concern the
+// nodes.
 #include "base/boottime.h"
 #include "t/unit/daemon/stats_nodes_fixture.h"
 #include "t/unit/protocol/binary_packets.h"
@@ -74,8 +75,8 @@ void general() {
     talk.counters.get_cmds.add(5);
     talk.counters.classes[3].get_hits.add(4);
     talk.rig.server.fixed.curr_connections = 3;
-    tap::is(talk.say("stats\r\nget x\r\nversion\r\n"), "", "nothing is said before the nodes have told");
-    tap::is(talk.take_asked(), "stats[general] get", "they are asked, and so is what follows");
+    tap::is(talk.say("stats\r\nget x\r\nversion\r\n"), "", "no reply before the nodes have answered");
+    tap::is(talk.take_asked(), "stats[general] get", "the request goes to them, and so does the next");
     std::string reply = talk.answer(both(a, b, "general"));
     tap::ok(reply.ends_with("END\r\n"), "then it is answered, and nothing behind it");
     tap::is(stat_of(reply, "curr_items"), "3", "curr_items is a sum over nodes");
@@ -143,11 +144,11 @@ void by_class() {
     a.store("o", std::string(300, 'x'));
     a.store("p", std::string(150, 'x'));
     items = talk.stats("items", both(a, other, "all"));
-    tap::is(stat_of(items, "nodes_left_out"), "1", "items: a node of other classes is left out, and it is said");
+    tap::is(stat_of(items, "nodes_left_out"), "1", "items: a node of other classes is left out and counted");
     slabs = talk.stats("slabs", a.tells("all") + "b -\n");
-    tap::is(stat_of(slabs, "nodes_unavailable"), "1", "slabs: a node that did not tell is missing, and it is said");
+    tap::is(stat_of(slabs, "nodes_unavailable"), "1", "slabs: a node without an answer is missing and counted");
     tap::is(stat_of(slabs, "1:used_chunks"), "1", "slabs: the other's are there");
-    tap::is(talk.stats("items", "a -\nb -\n"), "STAT nodes_unavailable 2\r\nEND\r\n", "items: none told");
+    tap::is(talk.stats("items", "a -\nb -\n"), "STAT nodes_unavailable 2\r\nEND\r\n", "items: no node answered");
 }
 
 void ages() {
@@ -178,12 +179,12 @@ void resets() {
     for (proxy::LinkCounters& link : talk.nodes.nodes[1].links) link.arc_t2.set(21);
     tap::is(talk.say("stats reset\r\n"), "", "a reset asks the nodes");
     tap::is(talk.take_asked(), "stats[all]", "for everything that they count");
-    tap::is(talk.answer(both(*a, b, "all")), "RESET\r\n", "and is done when they told");
+    tap::is(talk.answer(both(*a, b, "all")), "RESET\r\n", "and is done when they have answered");
     a->store("m", "v");
     std::string reply = talk.stats("", both(*a, b, "general"));
     tap::is(stat_of(reply, "total_items"), "1", "a node's counters count from there");
     tap::is(stat_of(reply, "curr_items"), "3", "what is a gauge stays");
-    tap::is(stat_of(reply, "cmd_flush"), "0", "this process's count anew, too");
+    tap::is(stat_of(reply, "cmd_flush"), "0", "this process's counter is reset, too");
     reply = talk.stats("proxy", both(*a, b, "general"));
     tap::is(stat_of(reply, "get_onesided"), "0", "and those of links");
     tap::is(stat_of(reply, "arc_t2"), "42", "but not what they are");
@@ -319,8 +320,8 @@ void one_node() {
     tap::is(talk.stats("node", ""), "CLIENT_ERROR usage: stats node NAME [GROUP]\r\n", "no name");
     tap::is(talk.stats("node a colours", ""),
             "CLIENT_ERROR nodes have no group of this name; groups: general leases classes all connections\r\n",
-            "a group that there is not");
-    tap::is(talk.take_asked(), "", "nobody was asked for these");
+            "an unknown group");
+    tap::is(talk.take_asked(), "", "these send no request to a node");
 }
 
 void pointers_group() {
@@ -343,7 +344,7 @@ void pointers_group() {
     put(30000, 1000, now);
     put(60000, 1, now - 10 * table_test::second);
     const std::string reply = talk.say("stats pointers\r\nversion\r\n");
-    tap::is(talk.yields, 3u, "four portions, the first three of which give way to others");
+    tap::is(talk.yields, 3u, "four portions; the first three yield to other requests");
     tap::is(reply,
             "STAT entries 65536\r\nSTAT occupied 4\r\nSTAT valid 3\r\nSTAT expired 1\r\nSTAT torn 0\r\n"
             "STAT filled_by_this_process 3\r\nSTAT accesses 0\r\nSTAT lease_left_le_1000 0\r\n"
@@ -357,9 +358,9 @@ void pointers_group() {
     put(3, 3, now);
     tap::ok(survey.step(*table, now + daemon::PointerSurvey::fresh_ns - 1), "a count is good for a second");
     tap::is(survey.result().live, 3u, "as it was");
-    tap::ok(!survey.step(*table, now + daemon::PointerSurvey::fresh_ns), "then it is begun anew");
-    tap::is(survey.result().live, 3u, "the old one stands meanwhile");
-    tap::ok(!survey.step(*table, now + 3 * daemon::PointerSurvey::fresh_ns), "one that nobody went on with, too");
+    tap::ok(!survey.step(*table, now + daemon::PointerSurvey::fresh_ns), "then it begins again");
+    tap::is(survey.result().live, 3u, "the old result stays until then");
+    tap::ok(!survey.step(*table, now + 3 * daemon::PointerSurvey::fresh_ns), "so does a count that was not continued");
     int steps = 1;
     while (!survey.step(*table, now + 3 * daemon::PointerSurvey::fresh_ns)) steps++;
     tap::is(steps, 3, "from its beginning");
@@ -523,7 +524,7 @@ void route() {
     way.asked.reset();
     tap::ok(line("why") == "no node is up" && line("pointer") == "-" && line("asked") == "none", "nobody is");
     way.walk.resize(20, way.walk[1]);
-    tap::ok(line("next_8") == "b down" && line("next_9") == "-", "eight of those behind it are told");
+    tap::ok(line("next_8") == "b down" && line("next_9") == "-", "eight of those behind it are listed");
 }
 
 int main() {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Fixture of the tests of `stats` with nodes. FakeNodes are numbers and a name; Tellers are real nodes, for the texts of their
-// statistics. AskedNodes are behind real links and answer what the test says. NodesTalk is a client of the engines.
+// Fixture of the tests of `stats` with nodes. FakeNodes are numbers and a name; Tellers are real nodes, for the texts
+// of their statistics. AskedNodes are behind real links and send the test's answers. NodesTalk is a client of the
+// engines.
 #pragma once
 
 #include <poll.h>
@@ -69,7 +70,7 @@ inline std::string told_of(std::string_view name, std::string_view text) {
     return std::string(name) + " " + std::to_string(text.size()) + "\n" + std::string(text);
 }
 
-// A node that tells of itself.
+// A node that writes its own statistics.
 struct Teller {
     std::string name;
     node::Node node;
@@ -199,7 +200,7 @@ class AskedNodes {
             return flush->at.has_value() ? "flush@" + std::to_string(*flush->at) : "flush";
         return std::holds_alternative<protocol::GetOp>(op) ? "get" : "other";
     }
-    // A request to all nodes comes to each.
+    // Notes a request; one to all nodes arrives at each.
     void take(const std::string& word, const Asked::At& at) {
         for (Asked& one : std::span(asked_).subspan(answered_))
             if (one.word == word && word != "get" && one.at.size() == 1 && one.at[0].node != at.node) return one.at.push_back(at);

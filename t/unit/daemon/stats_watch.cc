@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The watch hub: lines as memcached's logger words them, watchers that do not read, watchers that go away.
+// The watch hub: lines in the words of memcached's logger, watchers that do not read, watchers that disconnect.
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/socket.h>
@@ -70,7 +70,7 @@ struct Hub {
     }
 };
 
-// What follows `ts=<digits>.<6 digits> gid=<digits> `; the line itself if it does not begin so.
+// The rest behind `ts=<digits>.<6 digits> gid=<digits> `; the line itself if it does not begin so.
 std::string tail(const std::string& line) {
     long long seconds = 0;
     unsigned microseconds = 0, number = 0;
@@ -83,7 +83,7 @@ std::string tail(const std::string& line) {
 void formats() {
     Hub h;
     Listener l;
-    tap::ok(!h.hub.wants(daemon::watch_fetchers), "nobody watches: nothing is wanted");
+    tap::ok(!h.hub.wants(daemon::watch_fetchers), "without watchers nothing is wanted");
     tap::ok(h.adopt(l, everything), "a watcher");
     tap::is(l.line(), "OK\r", "is told OK");
     tap::ok(h.hub.wants(daemon::watch_fetchers), "now it is wanted");
@@ -154,7 +154,7 @@ void slow_watcher() {
     tap::ok(all_came, "a slow watcher costs a quick one nothing");
     tap::ok(h.hub.numbers().skipped >= 3, "a watcher that does not read loses lines");
     tap::is(slow.line(), "OK\r", "but not its connection");
-    // What it has is read first; then a line for which there is room tells how many are missing.
+    // The buffered lines are read first; once there is room, a line reports how many are missing.
     uint64_t whole = 0;
     std::string line;
     for (int i = 0; i < 400000; i++) {
@@ -213,7 +213,7 @@ void too_many() {
     h.hub.stop();
     tap::is(h.closed.load(), 21, "stop() closes all and tells their owners");
     Listener late;
-    tap::ok(!h.adopt(late, everything), "a stopped hub takes nobody");
+    tap::ok(!h.adopt(late, everything), "a stopped hub accepts no watcher");
 }
 
 void node_tells_of_evictions() {
