@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What is special to the channel over shared memory: peers that lie, who may connect, who is woken,
-// and reads of a region that is being written.
+// The parts special to the channel over shared memory: hostile peers, admission, wake-ups, and reads of a region that
+// is being written.
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/eventfd.h>
@@ -63,7 +63,7 @@ void wrong_hellos() {
     RawProxy silent(node.owner->path());
     End server;
     accept_into(*node.listener, server);
-    tap::is(idle_wakeups({&server}, 50), 0u, "one that says nothing wakes nobody");
+    tap::is(idle_wakeups({&server}, 50), 0u, "a silent one causes no wake-up");
     silent.socket.reset();
     tap::ok(pump({&server}, [&] { return server.over; }), "until it goes");
     RawProxy other(node.owner->path());
@@ -172,8 +172,7 @@ void wrong_welcomes() {
     }
 }
 
-// A region whose own header lies is not mapped; one that begins to lie later sends nobody out of
-// it.
+// A region with a false header is not mapped; one whose header becomes false later sends no reader out of it.
 void lying_regions() {
     Folder folder;
     struct Change {
@@ -335,7 +334,7 @@ void refusals() {
     };
     tap::is(ending_at(folder / "nobody.sock"), "refused", "a path that is not there is refused");
     { RawNode gone(folder / "gone.sock"); }
-    tap::is(ending_at(folder / "gone.sock"), "refused", "and a socket that nobody listens at");
+    tap::is(ending_at(folder / "gone.sock"), "refused", "and a socket without a listener");
     Descriptor stream(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
     const sockaddr_un address = unix_address(folder / "stream.sock");
     (void)bind(stream.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address);
@@ -431,7 +430,7 @@ void other_users_of_the_group() {
     (void)!setegid(before);
 }
 
-// ---- who is woken
+// ---- wake-ups
 // -----------------------------------------------------------------------------------------
 
 void wakes_sleepers_only() {
@@ -450,7 +449,7 @@ void wakes_sleepers_only() {
     tap::ok(pump({&client, &server}, [&] { return server.bytes.size() == 1000; }),
             "it gets them all");
     tap::is(server.wakeups - woken, 1u, "by one wake-up");
-    tap::is(shm_counters(*server.channel).rung, 0u, "and wakes nobody for the room that it made");
+    tap::is(shm_counters(*server.channel).rung, 0u, "and the room that it made rings no bell");
     for (int i = 0; i < 2000; i++) {
         client.send("y");
         if (client.channel->linger()) client.channel->ready();
@@ -493,7 +492,7 @@ void posted_reads() {
             "a read is taken");
     tap::ok(client.channel->post_read({{4712, arena + 80, 1, 0, 77}, other, 2}), "and another");
     client.channel->flush();
-    tap::is(client.reads.size(), 0u, "nothing is told by posting and flushing");
+    tap::is(client.reads.size(), 0u, "posting and flushing cause no event");
     tap::ok(pump({&client}, [&] { return client.reads.size() == 2; }),
             "but its owner is woken for it");
     tap::ok(client.reads[0] == std::pair(uint64_t(1), ReadStatus::done),
@@ -514,8 +513,7 @@ void posted_reads() {
     tap::ok(view != nullptr && view->arena[1] == 3, "the mapping stays as long as the channel");
 }
 
-// An item that is replaced all the time: | guard | hash | 30 words |. What hashes right must be of
-// one piece.
+// An item that is replaced all the time: | guard | hash | 30 words |. Words with a valid hash must be of one version.
 void reads_of_what_is_written() {
     Folder folder;
     ShmNode node(folder / "node.sock");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Containers over shared memory (fabric/channel.h, C7): who has one, whose bytes they are, and what is made of the word that
-// says how many. That reports arrive is shown of every transport by t/unit/fabric/channel.
+// Containers over shared memory (fabric/channel.h, C7): which ends have one, whose bytes they hold, and checks of the
+// word that holds the size. t/unit/fabric/channel shows for every transport that reports arrive.
 #include <cstring>
 #include <string>
 
@@ -79,7 +79,7 @@ struct Met {
     End server;
 };
 
-// What the other side does to a container while it is looked at is nobody's trouble but its own.
+// Changes to a container during a read harm only the side that makes them.
 void containers_by_hand() {
     Met met;
     RawProxy& proxy = met.proxy;
@@ -100,7 +100,7 @@ void containers_by_hand() {
 
     met.say(written_word(1, 5));
     met.say(written_word(2, 5));
-    tap::ok(server.reports == std::vector<size_t>{5, 5}, "each number is told of once");
+    tap::ok(server.reports == std::vector<size_t>{5, 5}, "each number is reported once");
     met.say(written_word(2, 5));
     turn({&server}, 0);
     tap::is(server.reports.size(), size_t{2}, "and only once");

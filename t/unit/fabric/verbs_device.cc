@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What is special to the channel over RDMA, with a device: reads, peers that lie, teardown, nothing left behind. Runs in a
+// The parts special to the channel over RDMA, with a device: reads, hostile peers, teardown, no leftovers. Runs in a
 // guest, or wherever FARCACHED_RDMA_ADDRESS is the address of a device; elsewhere it skips.
 #include <cstdlib>
 #include <string>
@@ -29,7 +29,7 @@ void reads(Place& place) {
     tap::ok(client.channel->post_read({{4711, arena + 80, 1, 0, 80}, words, 1}), "a read is taken");
     tap::ok(client.channel->post_read({{4712, arena + 80, 1, 0, 77}, words + 100, 2}), "and another");
     client.channel->flush();
-    tap::is(client.reads.size(), 0u, "nothing is told by posting and flushing");
+    tap::is(client.reads.size(), 0u, "posting and flushing cause no event");
     tap::ok(pump({&client}, [&] { return client.reads.size() == 2; }), "but its owner is woken for it");
     bool right = client.reads.size() == 2;
     for (const auto& [token, status] : client.reads)
@@ -215,7 +215,7 @@ void floods(Place& place) {
     tap::note("after %d messages: %s", sent, server.text.c_str());
 }
 
-// S6, by the device: whatever a proxy does, it changes no byte of the region, and of counters only what it adds.
+// S6, by the device: no work request of a proxy changes a byte of the region; counters change only by its additions.
 void refused_by_the_device(Place& place) {
     Counted node;
     Transport transport = verbs_transport(place.host, place.devices, node.offer);
@@ -355,7 +355,7 @@ void nodes_that_lie(Place& place) {
     RawNode node(place);
     End client;
     meet(place, node, client, [&] { (void)node.knocked(true), node.accept(good_welcome()); });
-    tap::ok(client.up && client.channel->can_read(), "a node that tells a key it does not have");
+    tap::ok(client.up && client.channel->can_read(), "a node that sends a key it does not have");
     (void)client.channel->post_read({{7, 4096, 1, 0, 64}, place.words(), 1});
     client.channel->flush();
     tap::ok(pump({&client}, [&] { return client.over; }), "ends the connection that reads with it");
@@ -406,7 +406,7 @@ void refused(Place& place) {
     End client;
     std::string error;
     client.channel = connect_verbs(nobody, place.devices, {}, client, error);
-    tap::ok(pump({&client}, [&] { return client.over; }), "an address where nobody listens");
+    tap::ok(pump({&client}, [&] { return client.over; }), "an address without a listener");
     tap::is(client.text, "verbs:" + to_string(nobody) + ": no listener at this address", "is refused with a sentence");
     End stranger;
     stranger.channel = connect_verbs(*numeric_address("127.0.0.1", 1), place.devices, {}, stranger, error);
