@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What a node counts of its items and leases, against the items themselves: for tests that look after every step.
+// Compares a node's counters of items and leases with the items themselves: for tests that check after every step.
 #pragma once
 
 #include <string>

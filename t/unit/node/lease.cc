@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Leases on the node's side (S1, S2, S3, S7, S8, S11): what is granted and what is not; that a slot under a lease
-// holds no other key's bytes until the lease has ended, whatever happens to the item; that its guard is dead once
-// the item is; that no set is refused because of leases. Built again with a rule broken on purpose
-// (t/faulty/broken_rules.py): there a violation must be found, and the program says so by its one check.
+// Leases on the node's side (S1, S2, S3, S7, S8, S11): grants and denials. A slot under a lease holds no other key's
+// bytes until the lease has ended, for any change to the item. Its guard is dead once the item is. No set is refused
+// because of leases. Built again with a rule broken on purpose (t/faulty/broken_rules.py), the test must find a
+// violation, and reports it by its one check.
 #include <cstring>
 #include <map>
 #include <optional>
@@ -76,7 +76,7 @@ void remove(node::Node& cache, std::string_view key, NodeSeconds now) {
     cache.remove(op, now);
 }
 
-// What a proxy sees that READs by the pointer.
+// The bytes that a proxy READs by the pointer.
 struct Bytes {
     layout::Guard guard{};
     std::string rest;
@@ -160,7 +160,7 @@ void refusals() {
     auto grant = get(cache, "k", at_start);
     tap::ok(grant && grant->term_ms == 2000, "a lease ends before the item expires");
     set(cache, "short", "value", at_start, at_start + 1);
-    tap::ok(!get(cache, "short", at_start), "there is none for what expires within the second");
+    tap::ok(!get(cache, "short", at_start), "an item that expires within the second gets none");
     cache.end_leases_before(at_start + 2);
     set(cache, "f", "value", at_start);
     grant = get(cache, "f", at_start);
@@ -174,7 +174,7 @@ void refusals() {
     grant = set(cache, "w", "2", now + 1).grant;
     tap::ok(grant && grant->offset == first->offset && grant->generation > first->generation,
             "which an overwrite leaves to the slot");
-    tap::ok(grant && grant->term_ms < config.lease.term_ms, "as long as it was, since nobody read the key meanwhile");
+    tap::ok(grant && grant->term_ms < config.lease.term_ms, "as long as it was, since the key was not read in between");
     get(cache, "w", now + 2);
     grant = set(cache, "w", "3", now + 3).grant;
     tap::ok(grant && grant->term_ms < config.lease.term_ms, "nor after a read that made it longer itself");
@@ -191,8 +191,8 @@ uint64_t denied(node::Node& cache, protocol::LeaseDenial why, NodeSeconds now) {
     return cache.stats(now).leases.denied[size_t(why)];
 }
 
-// S8: above a share of the memory limit in dead slots a key that left one earns no lease, above twice the share no key earns a
-// new one. What runs is renewed, and no set waits.
+// S8: above a share of the memory limit in dead slots, a key that left one earns no lease. Above twice the share no key
+// earns a new one. Running leases are renewed, and no set waits.
 void dead_share() {
     using protocol::LeaseDenial;
     node::Config config = with_leases(4);
@@ -396,7 +396,7 @@ class History {
         protocol::Grant grant;
         NodeSeconds from;
     };
-    // What is stored under a key, if it was not evicted.
+    // The value stored under a key, if it was not evicted.
     struct Stored {
         std::string value;
         NodeSeconds exptime = never_expires;
@@ -465,7 +465,7 @@ class History {
         for (const Held& held : held_) look_at(held, live);
         if (const std::string wrong = wrong_in(cache_, now_, false); !wrong.empty()) violation(wrong);
     }
-    // What a proxy may find in a slot whose lease runs.
+    // Checks the bytes of a slot whose lease runs, as a proxy may find them.
     void look_at(const Held& held, std::map<std::string, uint64_t>& live) {
         const char* at = cache_.view().base + held.grant.offset;
         layout::ItemHeader header;
@@ -511,7 +511,7 @@ uint64_t histories(PolicyKind policy, uint64_t from, uint64_t to, int steps) {
     return granted;
 }
 
-// What a broken build is asked: fewer, and all at once.
+// The histories of a broken build: fewer, in one run.
 void all_as_one() {
     histories(PolicyKind::clock, 1, 1, 4000);
     node::Config config = with_leases(8, 256'000);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The node by its public surface: the index grows, memory stays within its limit, sizes shift, walks see all,
-// and threads that read and write at once never see a byte that was not stored under the key.
+// The node by its public surface: the index grows, memory stays within its limit, sizes shift, and walks see all items.
+// Threads that read and write at once never see a byte that was not stored under the key.
 #include <atomic>
 #include <string>
 #include <thread>
@@ -156,7 +156,7 @@ void sizes_shift() {
     tap::ok(stats.pages_moved > 0, "because whole pages were moved");
 }
 
-// What an append, a replace or a cas is made of is not evicted to make room for it.
+// The item that an append, a replace or a cas builds on is not evicted to make room for the result.
 void what_finds_no_room_may_forget() {
     node::Config config = with_memory(2);
     config.evict = false;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Eviction policies as pure code under a clock of our own: each beside a model of it (t/unit/node/policy_models.h), on random,
-// Zipf and adversarial sequences; the same victim, the same lengths of queues, the same counts at every step. And what has
-// to hold whatever the policy: the queues hold the items and no other, an item is where its count says, nothing goes that
-// is leased.
+// Eviction policies as pure code with a test clock. Each runs beside a model of it (t/unit/node/policy_models.h), on
+// random, Zipf and adversarial sequences. Both have the same victim, the same lengths of queues and the same counts at
+// every step. Under every policy the queues hold the items and no other, an item's queue fits its count, and no leased
+// item is evicted.
 #include <cstring>
 #include <memory>
 #include <random>
@@ -166,7 +166,7 @@ class Cache {
         world_.facts[id].touches += touches;
     }
 
-    // Whatever the policy.
+    // The rules of every policy.
     void check_all() {
         size_t walked = 0;
         const Moment at{items_, now_};
@@ -349,7 +349,7 @@ void promoted_by_one() {
     tap::is(cache.queue(1), 2u, "a hit takes it one queue higher, however many touches it has");
     cache.pass(200);
     cache.get(2);
-    tap::is(cache.queue(1), 1u, "when its lease is over another's hit takes it one lower");
+    tap::is(cache.queue(1), 1u, "after its lease another's hit takes it one lower");
     cache.get(1);
     tap::is(cache.queue(1), 2u, "and its touches are what they were");
 }

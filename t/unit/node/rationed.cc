@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A system that has memory for some pages and refuses the others: what was used once is used again, whatever was refused
-// meanwhile, and large items find room by eviction as small ones do.
+// A system that has memory for some pages and refuses the others. Pages once used are used again after refusals, and
+// large items find room by eviction as small ones do.
 #include <sys/mman.h>
 #include <unistd.h>
 

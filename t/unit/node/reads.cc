@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Reads that the node has no part in, told by the counters of its items: what was read is not evicted first, whatever the
-// policy; nothing in the counters stops a store; a slot that is used again begins anew. Built again with S6 broken on
-// purpose (t/faulty/node_reads): there a violation must be found, and the program says so by its one check.
+// Reads that bypass the node and appear only in the counters of its items. Read items are not evicted first under any
+// policy; no counter's value stops a store; a reused slot's count starts again. Built again with S6 broken on purpose
+// (t/faulty/node_reads), the test must find a violation, and reports it by its one check.
 #include <cstdio>
 #include <string>
 #include <string_view>
@@ -116,7 +116,7 @@ void what_is_read_stays(PolicyKind policy, const std::string& name) {
     tap::ok(uncounted.cache.impl().arena.read_counters() == nullptr, name + ": which takes no memory");
 }
 
-// Whoever can add can add anything.
+// A proxy that can add to a counter can add any value.
 void all_are_read(PolicyKind policy, const std::string& name) {
     Cache cache(policy);
     for (int i = 0; i < 2 * capacity; i++) cache.set(cold(i));
@@ -179,7 +179,7 @@ void no_two_share() {
     tap::is(wrong, 0, "no two items share a counter, and none has that of another page");
 }
 
-// S6: whoever counts changes no byte of any item.
+// S6: counting changes no byte of any item.
 void bytes_stay() {
     Cache cache(PolicyKind::clock);
     const std::string value(1000, 'v');

@@ -175,7 +175,7 @@ void values_are_refused() {
     Holder a(budget), b(budget);
     tap::ok(a.account.take(700, 0, 0, value), "a value within three quarters");
     tap::ok(!b.account.take(100, 10, 10, value), "what is above is refused");
-    tap::ok(a.there() && b.there(), "and nobody is ended while values are on their way");
+    tap::ok(a.there() && b.there(), "and no connection ends while values are on their way");
     tap::ok(b.account.take(100, 10, 10, frame), "frames have all of it");
     const uint64_t late = PeerBudget::patience_ms + 1;
     tap::ok(b.account.take(100, late, late, value), "a value that was held for long makes room");
@@ -191,13 +191,13 @@ void frames_end_the_heaviest() {
     Holder slow(budget), large(budget), small(budget);
     slow.account.take(200, 0, 0, frame);
     large.account.take(700, 990, 990, frame);
-    tap::ok(small.account.take(90, 1000, 1000, frame) && slow.there() && large.there(), "within the budget nobody goes");
+    tap::ok(small.account.take(90, 1000, 1000, frame) && slow.there() && large.there(), "within the budget no connection ends");
     small.account.give_back(90, 1000);
     tap::ok(small.account.take(150, 1001, 1001, frame), "a frame that came gets its room");
     tap::ok(slow.why == ServiceEnd::over_budget && large.there() && small.there(),
-            "from who has held most for longest, not from the largest nor from the last");
+            "from the one that held most for longest, not from the largest nor from the last");
     slow.account.give_back(100, 0);
-    tap::ok(!large.account.take(900, 1001, 1001, frame) && !large.there(), "who wants more than all of it goes itself");
+    tap::ok(!large.account.take(900, 1001, 1001, frame) && !large.there(), "a request above the budget ends its own connection");
 }
 
 // A request that does not fit all the same ends no connection but, for a frame, its own.
@@ -208,8 +208,8 @@ void nobody_ends_in_vain() {
     old.account.take(100, 0, 0, frame);
     busy.account.take(600, late, late, frame);
     tap::ok(!asks.account.take(200, late, late, value) && old.there() && busy.there() && asks.there(),
-            "a value for which the end of those that were held for long is not enough ends nobody");
-    tap::ok(asks.account.take(150, late, late, value) && !old.there() && busy.there(), "one for which it is enough ends them");
+            "a value ends no long holders if that frees too little for it");
+    tap::ok(asks.account.take(150, late, late, value) && !old.there() && busy.there(), "one that then fits ends them");
     tap::ok(!asks.account.take(1100, late, late, frame) && !asks.there() && busy.there(),
             "a frame larger than the budget ends its own");
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What a node answers in frames: the same as when it is called, for every operation and random histories of them;
-// large values both ways; pointers under leases; statistics; reported accesses.
+// A node's replies in frames equal those of direct calls, for every operation and for random histories. Large values
+// both ways; pointers under leases; statistics; reported accesses.
 #include <cstdint>
 #include <cstring>
 #include <random>
@@ -241,7 +241,7 @@ void large_values() {
             "values in pieces are counted");
 }
 
-// Announces a value for which the proxy lends memory.
+// Announces a value that the node may READ from the proxy's memory.
 void lend(Proxy& proxy, uint64_t sequence, const std::string& key, std::string_view value, uint64_t check) {
     OutBuffer out;
     RequestOptions options;
@@ -261,7 +261,7 @@ void lent_values() {
     Proxy proxy(served);
     const std::string value = pattern(200'000, 3);
     lend(proxy, 100, "k", value, lent_check(value));
-    tap::ok(proxy.channel.fetches.size() == 1 && proxy.answers.empty(), "a value that is lent is READ");
+    tap::ok(proxy.channel.fetches.size() == 1 && proxy.answers.empty(), "a value in the proxy's memory is READ");
     tap::ok(!proxy.service.quiet(), "which is waited for");
     tap::ok(!is_hit(proxy.ask(get_of("k"))), "it is not there before");
     proxy.channel.fetched(0);
@@ -283,7 +283,7 @@ void lent_values() {
     proxy.channel.fetched(0, fabric::ReadStatus::failed);
     proxy.turns();
     tap::ok(is_stored(proxy.answers[{102, 0}]), "they come in any order");
-    tap::is(served.counters.values_unfetched.get(), 2u, "one that cannot be READ is asked for in pieces");
+    tap::is(served.counters.values_unfetched.get(), 2u, "one that cannot be READ is requested in pieces");
     proxy.put_chunks(out, 101, 0, value);
     proxy.give(out);
     tap::ok(is_stored(proxy.answers[{101, 0}]) && proxy.service.quiet(), "and nothing is left");
@@ -294,7 +294,7 @@ void lent_values() {
     tap::ok(reply != nullptr && reply->status == StoreReply::Status::too_large && proxy.channel.fetches.empty(),
             "what is too large is not READ");
     tap::is(proxy.ask(get_of("k")).value, value, "and changes nothing");
-    tap::is(proxy.trouble, "", "all that was said as it should be");
+    tap::is(proxy.trouble, "", "every frame to the proxy was valid");
 
     // The proxy may write into what it lends.
     lend(proxy, 105, "k", pattern(200'000, 4), lent_check(value));
@@ -319,9 +319,8 @@ void lent_values() {
     tap::ok(!is_hit(Proxy(served).ask(get_of("n"))), "and a READ that comes then stores nothing");
 }
 
-// Small requests go between the pieces of two large values; both directions at once.
-// More replies than wait to be sent at a time, several times over, from one piece of input: nothing of it may be left
-// lying when the service wants no more turns.
+// Small requests go between the pieces of two large values; both directions at once. One piece of input makes several
+// times as many replies as may wait to be sent. None of it may be left when the service wants no more turns.
 void long_pipeline() {
     ServedNode served;
     Proxy proxy(served);
@@ -420,7 +419,7 @@ void leases() {
     tap::ok(proxy.ask(get_of("other"), wanting_grant()).reply.grant.has_value(), "one that can does");
 }
 
-// ---- what is told and reported -----------------------------------------------------------------------------
+// ---- statistics and reports -----------------------------------------------------------------------------
 
 void statistics() {
     ServedNode served;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A node's service between a channel of memory and a proxy's end that knows how to speak, for t/unit/node/service*.
+// A node's service between a channel of memory and a proxy's end that speaks the protocol, for t/unit/node/service*.
 #pragma once
 
 #include <algorithm>
@@ -26,12 +26,12 @@ constexpr NodeSeconds at_start = 1000;
 inline bool with_containers = false;  // what a new channel begins with
 inline NodeSeconds clock_reads = at_start;  // what the services' clock says
 inline uint32_t clock_us = 0;
-inline uint64_t steady_ns = 0;        // what it measures by
-inline uint64_t steady_step_ns = 0;   // by which that moves when it is read
+inline uint64_t steady_ns = 0;        // its clock for durations
+inline uint64_t steady_step_ns = 0;   // the step of that clock at each reading
 inline uint64_t read_steady() { return steady_ns += steady_step_ns; }
 inline NodeReading read_clock() { return {clock_reads, clock_us}; }
 
-// What was fed waits, as in a socket, and is shown as a channel shows it; what is sent waits until it is taken.
+// Fed bytes wait as in a socket, and are shown as a channel shows them; sent bytes wait until they are taken.
 class MemoryChannel final : public fabric::Channel {
   public:
     explicit MemoryChannel(fabric::ChannelEvents& events) : events_(events) {}
@@ -127,7 +127,7 @@ inline node::Config node_config(uint64_t megabytes = 16, uint64_t item_bytes_max
     node::Config config;
     config.memory_bytes = megabytes << 20;
     config.item_bytes_max = item_bytes_max;
-    config.partitions = 1;  // two nodes that are told the same number their items alike
+    config.partitions = 1;  // two nodes with the same operations number their items alike
     config.workers = 1;
     config.lease.enabled = true;
     return config;
@@ -180,7 +180,7 @@ class Proxy {
         give(out);
     }
 
-    // What the proxy appended leaves, and the service has turns until it wants none. What it answered is read.
+    // Sends the proxy's bytes, runs the service until it wants no more turns, and reads its answers.
     void give(OutBuffer& out) {
         give(std::string_view(out.data(), out.size()));
         out.truncate(0);
@@ -207,7 +207,7 @@ class Proxy {
         read();
     }
 
-    // One request in a frame of its own; its answer.
+    // Sends one request in a separate frame; returns its answer.
     template <class Op>
     const Answer& ask(const Op& op, RequestOptions options = {}) {
         OutBuffer out;
