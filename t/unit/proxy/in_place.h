@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// An item's words, and the stores by which a node writes them where another item of the key lies (S1), one after the other:
-// for tests that stop between two of them. It knows nothing of node/.
+// An item's words, and the stores in order by which a node writes them over another item of the key (S1): for tests
+// that stop between two of them. Independent of node/.
 #pragma once
 
 #include <cstddef>

@@ -39,7 +39,7 @@ struct Wire {
     const fabric::RegionView* view = nullptr;  // mapped_region(0)
     uint64_t lends = 0;
     bool containers = with_containers;
-    std::deque<size_t> node_written, proxy_written;  // told of at the next take, or ready()
+    std::deque<size_t> node_written, proxy_written;  // reported at the next take, or ready()
     std::string node_container = std::string(fabric::container_bytes, '\0'), proxy_container = node_container;
     bool connected = false, ended = false, alive = true;
     int64_t events_left = INT64_MAX;  // then it ends by itself
@@ -71,7 +71,7 @@ class MemoryChannel final : public fabric::Channel {
             events_.written(bytes);
         }
         if (!wire_->to_proxy.empty() && spend()) {
-            const std::string shown = wire_->to_proxy;  // of its own size: a read beyond it shows
+            const std::string shown = wire_->to_proxy;  // of exact size: a read beyond it is detected
             wire_->to_proxy.erase(0, events_.received(shown));
         }
         if (wire_->end.has_value()) tell_end();

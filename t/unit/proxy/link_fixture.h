@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What the tests of NodeLink share: a clock that only they move, a link, a channel in memory and a node behind it.
+// Fixture of the tests of NodeLink: a clock that only they move, a link, a channel in memory and a node behind it.
 #pragma once
 
 #include <cstring>
@@ -24,9 +24,9 @@
 
 namespace link_test {
 
-// ---- who asks ---------------------------------------------------------------------------------------
+// ---- callers ---------------------------------------------------------------------------------------
 
-// Remembers what it was told, by cookie.
+// Records replies, by cookie.
 class Sink final : public proxy::ReplySink {
   public:
     struct Told {
@@ -183,7 +183,7 @@ class World final : public proxy::LinkEvents {
         get(cookie, key);
         link->flush(now_ns);
     }
-    // The link is told so, as if by the node.
+    // The link receives these frames, as if from the node.
     void hear(OutBuffer& said) {
         wire->to_proxy.append(said.data(), said.size());
         said.clear(0);
@@ -194,7 +194,7 @@ class World final : public proxy::LinkEvents {
         protocol::append_goodbye(out, reason, text);
         hear(out);
     }
-    // The value under a key, asked and answered; empty if there is none.
+    // Gets the value under a key; empty: a miss.
     std::string fetch(std::string_view key) {
         const uint64_t cookie = cookies++;
         get(cookie, key);
@@ -219,7 +219,7 @@ class World final : public proxy::LinkEvents {
         return const_cast<uint64_t*>(
             reinterpret_cast<const uint64_t*>(node.cache->view().base + pointer(key)->ptr.offset));
     }
-    // By whom else the node serves: another item of the key in the same slot. The stores of that, to be carried out.
+    // Another item of the key in the same slot: the stores by which a node writes it, to be carried out.
     in_place::Stores write_in_place(std::string_view key, std::string_view value, uint32_t exptime = never_expires) {
         layout::ItemHeader header;
         std::memcpy(&header, slot(key), sizeof header);

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Safety of one-sided reads over a link (S3, S4, S5, S7, S9, S11, S12, S13), in chosen moments and in random histories with reads
-// that are torn, complete late or fail, other writers, a node that starts anew and connections that end at every step.
-// Built again with a rule broken on purpose (t/faulty/node_link_safety): there a violation must be found, and the program says
-// so by its one check.
+// Safety of one-sided reads over a link (S3, S4, S5, S7, S9, S11, S12, S13), in chosen moments and in random histories.
+// Reads are torn, complete late or fail; other writers store; a node restarts; connections end at every step. Built
+// again with a rule broken on purpose (t/faulty/node_link_safety), the test must find a violation, and reports it by
+// its one check.
 //
-// The checker: time and all events are the test's, one after the other, so it knows what each key held at every step.
-// An answer must be what the key held at some step from the asking to the answer; and by a pointer, it must have come
-// before the node's lease on it was over. Copies tear between words: a word that can change is read whole
+// The checker: time and all events are the test's, one after the other, so it knows each key's value at every step. A
+// reply must be a value that the key held at some step from the request to the reply. A reply by a pointer must also
+// come before the node's lease ends. Copies tear between words: a word that can change is read whole
 // (protocol/layout.h).
 #include <algorithm>
 #include <functional>
@@ -64,7 +64,7 @@ void slow_reply() {
         violation("a read after the node's lease was over");
 }
 
-// S4: the read's copy is made in time, and its completion seen long after: the memory may be another's meanwhile.
+// S4: the read's copy is made in time, and its completion seen long after: the memory may hold another item by then.
 void slow_completion() {
     World world(patient());
     world.start();
@@ -77,8 +77,8 @@ void slow_completion() {
     if (world.sink[1].value != "other") violation("a copy was used after its lease was over");
 }
 
-// S18: a node of before offers its memory and grants pointers; it does not write in place, and whoever believes that it does is
-// wrong of what it reads.
+// S18: a node of the version before offers its memory and grants pointers, but does not write in place. A proxy that
+// assumes writes in place misreads its memory.
 void node_of_before() {
     World world(patient());
     world.node.of_before = true;
@@ -211,7 +211,7 @@ void reused_buffer() {
     world.get(1, "one", 100 * ms);
     world.advance(100 * ms);
     world.get(2, "two", second);
-    if (world.wire->overlaps != 0) violation("a landing buffer was lent while a read was under way");
+    if (world.wire->overlaps != 0) violation("a landing buffer was reused while a read was under way");
     world.complete(1);                         // two's copy is made,
     world.carry_out(world.wire->posted.at(0));  // then the late one's, and then two is looked at
     world.link->ready(world.now_ns);
@@ -411,7 +411,7 @@ class History {
         if (asked == SubmitResult::accepted) asked_[cookie] = {name, step_, false, false};
     }
 
-    // A read makes some way: its copy begins, goes on, is complete, is told.
+    // Advances a read by one step: its copy begins, goes on, is complete, is reported.
     void move_read(Wire& wire) {
         const size_t which = below(wire.posted.size());
         const fabric::ReadRequest read = wire.posted[which];
@@ -481,7 +481,7 @@ class History {
         }
     }
 
-    // What each key holds now, if that is not what it held.
+    // Records each key's value, if it has changed.
     void note_values() {
         for (uint64_t i = 0; i < keys; i++) {
             const std::string name = "key" + std::to_string(i);
@@ -567,7 +567,7 @@ int main() {
     tap::is(violations, 0, "in chosen moments nothing is served that must not be");
     histories(110);
     tap::is(violations, 0, "nor in random histories, and each request is answered once");
-    tap::ok(History::onesided > 1000, "in which one-sided reads answered often");
+    tap::ok(History::onesided > 1000, "one-sided reads answered often in them");
     tap::ok(History::connections > 200, "over many connections");
     tap::ok(History::index > 1000 && History::index_void > 10, "in half of them without a pointer");
     tap::ok(History::invalid > 100 && History::late > 20, "and often met what was replaced, or came too late");

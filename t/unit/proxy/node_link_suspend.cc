@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Hosts that are suspended, or stand still, while leases are out (S3). Both sides go by CLOCK_BOOTTIME, which goes on in a
-// suspended host: an hour later every lease is over at both. It does not go on in a guest that was halted: what
-// such a one believes of its leases is too much, and then the read itself is not believed (S4). No wall clock is asked.
+// Hosts that are suspended, or stand still, while leases run (S3). Both sides use CLOCK_BOOTTIME, which goes on in a
+// suspended host: an hour later every lease has ended at both. It stops in a halted guest. Such a guest takes its
+// leases for too long; the check of the read itself then refuses the bytes (S4). No wall clock is used.
 #include <string>
 
 #include "t/unit/proxy/link_fixture.h"
@@ -119,7 +119,8 @@ void node_halted() {
     tap::ok(now.value == "value" && !now.one_sided, "and is asked");
 }
 
-// What is known of the node's clock goes on through an hour that both slept, and is learned anew when one stood still.
+// The estimate of the node's clock survives an hour of sleep on both sides, and is learned again after one side stood
+// still.
 void node_clock_estimate() {
     constexpr int64_t host_zero_ns = start_ns;
     proxy::NodeClockEstimate clock(host_zero_ns);

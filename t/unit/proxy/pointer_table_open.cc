@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Making a pointer table and attaching to one: whom it refuses and with what words, that it is whole or not
-// there whatever becomes of its maker, and that processes that start together share one.
+// Making a pointer table and attaching to one: the refusals and their messages. A table is whole or absent for any end
+// of its maker, and processes that start together share one.
 #include <sys/resource.h>
 #include <sys/wait.h>
 
@@ -35,7 +35,7 @@ void is_refused(const proxy::TableOptions& with, TableRefusal reason, std::strin
     if (!tap::ok(useful, what + ": says what and where, and what to do")) tap::note("%s", failure.message.c_str());
 }
 
-// In a process of its own. What `run` returns is its exit status; -1: it was killed.
+// Runs it in a separate process. Returns the exit status that `run` returned; -1: the process was killed.
 int in_child(const std::function<int()>& run) {
     std::fflush(stdout);
     const pid_t child = fork();
@@ -117,7 +117,7 @@ void wrong_files() {
             if (setuid(65534) != 0) return 99;
             return int(failure_of(options(name)).reason);
         });
-        tap::is(status, int(TableRefusal::wrong_owner), "who may not even open it is told whose it is");
+        tap::is(status, int(TableRefusal::wrong_owner), "without permission to open it, the refusal names its owner");
     } else {
         tap::skip(1, "needs to become another user");
     }
@@ -209,7 +209,7 @@ void system_says_no() {
         if (stat(name.path().c_str(), &file) != 0) return 2;
         return (file.st_mode & 07777) == 0600 && file.st_nlink == 1 ? 0 : 3;
     });
-    tap::is(status, 0, "whatever the umask, the mode is 0600");
+    tap::is(status, 0, "with any umask the mode is 0600");
 }
 
 size_t names_in_shm() {
