@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// protocol/binary: every opcode's shape, every split, lengths that lie, and replies.
+// protocol/binary: every opcode's shape, every split, false lengths, and replies.
 #include "protocol/binary.h"
 
 #include <string>
@@ -139,7 +139,7 @@ void test_unknown() {
         if (parse.head_bytes != binary_header_bytes) wrong++;
         if (parse.value_bytes != p.body_bytes()) wrong++;
     }
-    tap::is(wrong, 0u, "every other opcode is unknown, its whole body to be thrown away");
+    tap::is(wrong, 0u, "every other opcode is unknown, and its whole body is discarded");
     tap::ok(refused(packets::request(0x20, "key")), "SASL list with a key is refused");
     tap::ok(refused(packets::request(0x21, "", "v")), "SASL auth without a key is refused");
     tap::ok(refused(packets::request(0x22, "k", "v", "x")), "SASL step with extras is refused");
@@ -187,7 +187,7 @@ void test_lies() {
     tap::ok(parse.status == Status::error, "a key of 65535 bytes is not waited for");
     parse = parse_binary(packets::request(0x77).with_lengths(250, 255, 1 << 30).substr(0, 24));
     tap::ok(parse.status == Status::request, "nor is the head of an unknown opcode");
-    tap::is(parse.value_bytes, 1u << 30, "of which all is thrown away");
+    tap::is(parse.value_bytes, 1u << 30, "its whole body is discarded");
 }
 
 void test_magic() {

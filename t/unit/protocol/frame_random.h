@@ -179,7 +179,7 @@ class Draw {
         grant.capacity = grant.length + uint32_t(below(layout::page_bytes));
         return grant;
     }
-    // Of a reply that may bring a grant: one, or why there is none, or neither.
+    // For a reply that may bring a grant: a grant, or the reason against one, or neither.
     void grant_or_denial(NodeReply& reply, uint32_t value_len) {
         if (coin())
             reply.grant = grant(value_len);

@@ -39,7 +39,7 @@ struct Exact {
     size_t size;
 };
 
-// What a receiver sees of bytes that came whole.
+// The frames that a receiver reads from bytes that came whole.
 inline std::string read_all(std::string_view bytes, const FrameLimits& limits) {
     Receiver receiver(limits);
     receiver.feed(bytes);
