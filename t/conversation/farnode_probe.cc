@@ -192,9 +192,9 @@ void converse(Probe& probe, bool one_sided) {
             got = probe.ask(get, options);
             check(got.value == value, "it comes back");
         }
-        check(one_sided || !got.reply.grant, "who cannot read one-sided gets no pointer");
+        check(one_sided || !got.reply.grant, "a proxy that cannot read one-sided gets no pointer");
         if (one_sided && got.reply.grant) read_one_sided(probe, key, value, *got.reply.grant);
-        check(!one_sided || bytes != 100 || got.reply.grant.has_value(), "who can gets one");
+        check(!one_sided || bytes != 100 || got.reply.grant.has_value(), "one that can gets one");
     }
 }
 

@@ -59,7 +59,7 @@ Words parse(int count, char** words) {
     return parsed;
 }
 
-// A connection, and where what it says goes.
+// A connection, and the target of its bytes.
 struct Pair {
     End proxy, node;
     bool over() const { return proxy.over || node.over; }
@@ -126,7 +126,7 @@ class Relay {
         uint8_t timeout = device->config().ack_timeout;
         if (rdma_set_option(id.get(), RDMA_OPTION_ID, RDMA_OPTION_ID_ACK_TIMEOUT, &timeout, sizeof timeout) != 0) return;
         auto queue = VerbsQueue::make(std::move(own), std::move(id), std::move(device), why);
-        if (queue == nullptr) return;  // who asked has given up
+        if (queue == nullptr) return;  // the client has given up
         VerbsWelcome welcome = words_.welcome;
         welcome.receives = queue->receives();
         queue->met(hello.receives, {});

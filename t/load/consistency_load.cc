@@ -468,7 +468,7 @@ void Worker::record_history(uint32_t key, Operation op, Answer answer) {
         if (!changes_bytes) return;
         op.answered = UINT64_MAX;
     }
-    // A miss of a node that may not have been asked says nothing; mg touches, too.
+    // A miss proves nothing if the node may not have got the request; mg touches, too.
     const bool may_not_be_asked = op.kind == Kind::get || op.kind == Kind::touch;
     if (may_not_be_asked && answer == Answer::absent && shared_.options.outages) return;
     op.outcome = answer == Answer::ok        ? Outcome::done

@@ -61,7 +61,7 @@ struct Options {
 
 enum class Fault : uint8_t { torn, stale, history, counter, expired, reply, count };
 
-// Counted by kind, and the first few told in full.
+// Counted by kind, and the first few printed in full.
 class Faults {
   public:
     explicit Faults(bool failover) : failover_(failover) {}

@@ -85,7 +85,7 @@ inline void append_record(std::string& out, RecordHead h) {
     std::memcpy(out.data() + head_at, &h, sizeof h);
 }
 
-// The chain of a value in the order of its bytes; `wrong` says why it is not one (empty: it is).
+// The chain of a value in the order of its bytes; `wrong` is the reason why it is not one (empty: it is).
 struct Chain {
     std::vector<RecordHead> records;
     std::string wrong;

@@ -246,7 +246,7 @@ std::string read(std::vector<std::string> words, HitRatioOptions& options) {
 
 void check_options() {
     HitRatioOptions options;
-    tap::is(read({}, options), std::string(), "nothing needs to be said");
+    tap::is(read({}, options), std::string(), "no note is necessary");
     tap::ok(options.workloads.size() == workload_kinds().size() && options.contestants.size() == contestants().size() &&
                 options.ratios.size() == 6 && options.ratios[0] == 1.0 / 80,
             "all of the paper's experiment, and more");
@@ -268,7 +268,7 @@ void check_options() {
     tap::ok(other.ratios == std::vector<double>{5.0 / 80, 0.5} && other.contestants.size() == 2 &&
                 other.workloads == std::vector<const WorkloadKind*>{&workload("scan")} && other.scale.seed == 7 &&
                 other.scale.rate == 9 && other.scale.keys == 80'000,
-            "is as it says");
+            "holds its value");
     HitRatioOptions more;
     tap::ok(read({"--keys", "8000"}, more).empty() && more.scale.operations == 80'000 && more.scale.warmup == 40'000 &&
                 more.scale.rate == 100,
@@ -300,7 +300,7 @@ void check_reports() {
     for (const char* field : {"workload", "cache_ratio", "policy", "total_hit_ratio", "bound_hit_ratio", "pointer_hit_ratio",
                               "invalid_reads", "leased_share"}) {
         const size_t found = json.find(form("\"%s\": ", field));
-        tap::ok(found != json.npos && found > last, form("JSON tells %s in its place", field));
+        tap::ok(found != json.npos && found > last, form("JSON has %s in its place", field));
         last = found;
     }
     tap::ok(hitratio_json({}) == "[]\n", "a list, if an empty one");
@@ -308,7 +308,7 @@ void check_reports() {
     auto commas = [](const std::string& line) { return std::count(line.begin(), line.end(), ','); };
     const size_t head_end = csv.find('\n'), row_end = csv.find('\n', head_end + 1);
     tap::is(commas(csv.substr(0, head_end)), commas(csv.substr(head_end, row_end - head_end)), "CSV has a name for each column");
-    tap::ok(hitratio_text(small_scale(), points).find("0.750") != std::string::npos, "the table tells the gap");
+    tap::ok(hitratio_text(small_scale(), points).find("0.750") != std::string::npos, "the table shows the gap");
 }
 
 // The paper's results beside the simulated ones, and the reasons for differences.
@@ -338,7 +338,7 @@ void check_paper() {
             "within a tenth they agree");
     points[1].result.total_hit_ratio = 0.5;
     tap::ok(line("total of C-Hint / of lru").ends_with(" [1]"), "otherwise they do not");
-    tap::ok(!line("[1] not reproduced: ").empty(), "and it says why");
+    tap::ok(!line("[1] not reproduced: ").empty(), "with the reason");
     add("original", 0.3);
     tap::ok(line("total of original").ends_with(" [1]") && line("total of C-Hint / of lru").ends_with(" [2]"), "each row its own");
     tap::ok(!line("[2] not reproduced: ").empty() && line("[3]").empty(), "each reason once");

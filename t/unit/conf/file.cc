@@ -78,7 +78,7 @@ std::string line_of(const Option& option, const std::string& value) {
 void accepts(const Daemon& daemon, const Option& option, const std::string& value, const std::string& want) {
     const Read got = read(daemon, line_of(option, value));
     tap::is(got.errors, "", daemon.name + ": " + line_of(option, value));
-    if (got.errors.empty()) tap::is(written(option, got.settings), want, "is what it says");
+    if (got.errors.empty()) tap::is(written(option, got.settings), want, "is written back the same");
 }
 
 // It names its place, its key, and what is allowed; and nothing is set.
@@ -88,7 +88,7 @@ void refuses(const Daemon& daemon, const Option& option, const std::string& valu
     tap::ok(got.errors.starts_with(start), daemon.name + " refuses " + line_of(option, value));
     if (!got.errors.starts_with(start)) tap::note("said: %s", got.errors.c_str());
     const bool says = got.errors.find("llowed: ") != std::string::npos || got.errors.find(" is not ") != std::string::npos;
-    tap::ok(says, "and says what is allowed");
+    tap::ok(says, "and the error lists what is allowed");
     tap::is(written(option, got.settings), written(option, defaults(daemon.table)), "and keeps what held");
 }
 
@@ -238,7 +238,7 @@ void test_round_trip() {
             const Read again = read(daemon, printed);
             const std::string given = text.empty() ? "" : ", all of it given";
             tap::is(again.errors, "", daemon.name + ": what is printed is read" + given);
-            tap::is(all_written(daemon, again.settings), all_written(daemon, first.settings), "and says the same");
+            tap::is(all_written(daemon, again.settings), all_written(daemon, first.settings), "with the same settings");
             tap::is(config_text(daemon.table, daemon.program, again.settings), printed, "printed again, too");
         }
     }
@@ -270,7 +270,7 @@ void test_checked() {
     const TemporaryFile good("threads = 2\n");
     const CommandLine fine = parse(daemon, {"--check-config", good.path});
     tap::is(fine.exit_status.value_or(-1), 0, "--check-config of what is right");
-    tap::is(fine.out, good.path + ": no errors\n", "says so");
+    tap::is(fine.out, good.path + ": no errors\n", "is reported as such");
     const TemporaryFile bad("thread = 2\nmemory-limit = \"64 parsecs\"\nmax-item-size = \"1GB\"\nhot_lru_pct = 79\n"
                             "listen = \"h:x\"\n"
                             "[[node]]\nname = \"a\"\naddress = \"tcp:h\"\n");
@@ -284,7 +284,7 @@ void test_checked() {
             "Cannot set item size limit higher than 1/2 of memory max.\n"
             "hot_lru_pct + warm_lru_pct cannot be more than 80% combined\n"
             "Invalid port number: \"x\"\nfailed to listen on one of interface(s) h:x: Invalid argument\n",
-            "says all of it at once");
+            "reports all errors at once");
 }
 
 // ---- units ------------------------------------------------------------------------------------------------
@@ -329,7 +329,7 @@ void test_reload() {
     tap::is(listed_keys(got.errors), "", "a reload");
     tap::is(listed_keys(got.changed), "conn-limit idle_timeout", "changes what can change");
     tap::is(listed_keys(got.waiting), "threads", "and names what cannot");
-    tap::ok(got.settings.session.connections_max == 8 && got.settings.session.idle_timeout_s == 5, "to what is said");
+    tap::ok(got.settings.session.connections_max == 8 && got.settings.session.idle_timeout_s == 5, "to the file's value");
     tap::is(got.settings.session.threads, 2u, "or keeps it");
     got = plan(daemon, node_a, node_b + node_a);
     tap::is(listed_keys(got.changed), "node", "a node more");
@@ -371,7 +371,7 @@ void test_memcached_conf() {
             "with a word about its log");
     tap::is(s.memory.bytes_max, uint64_t(96) << 20, "-m");
     tap::is(s.listen.interfaces, "127.0.0.1,::1", "-l twice");
-    tap::is(s.listen.port, 5, "the command line says otherwise");
+    tap::is(s.listen.port, 5, "the command line overrides it");
     tap::ok(s.process.user == "memcache" && s.process.pid_file == "/var/run/memcached/memcached.pid", "-u and -P");
     tap::ok(s.session.idle_timeout_s == 9 && s.memory.item_bytes_max == 2 << 20, "-o and a long flag");
     tap::is(s.listen.unix_path, "/run/a b", "what is in quotes is one word");
@@ -379,7 +379,7 @@ void test_memcached_conf() {
     tap::is(s.process.verbosity, 2u, "-vv, with a tab before and a CR behind");
     const TemporaryFile toml("memory-limit = 80\nport = 6\n");
     const Settings both = parse(daemon, {"--config", toml.path, "--memcached-conf", file.path}).settings;
-    tap::ok(both.memory.bytes_max == uint64_t(80) << 20 && both.listen.port == 6, "the TOML file says otherwise, too");
+    tap::ok(both.memory.bytes_max == uint64_t(80) << 20 && both.listen.port == 6, "the TOML file overrides it, too");
     const TemporaryFile bad("-m x\n--conn-limt=5\n-p\nfoo\n-c 5 6\n-s \"a\n-V\n-o idle_timeout\n");
     const std::string at = bad.path + ":";
     const CommandLine wrong = parse(daemon, {"--memcached-conf", bad.path});

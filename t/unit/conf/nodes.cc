@@ -243,7 +243,7 @@ name = "b"
     tap::is(errors.size(), 0u, "a file with every key");
     tap::is(shown(proxy.nodes), "a shm:/run/farnode/with,comma.sock 1, b tcp:[::1]:11300 1 10.0.0.1:11211",
             "its nodes");
-    tap::is(proxy.nodes.at(1).origin, "f:16:1", "where a node was said");
+    tap::is(proxy.nodes.at(1).origin, "f:16:1", "the place of a node");
     tap::ok(proxy.distribution == Distribution::modula && proxy.hash == KeyHash::md5, "words");
     tap::ok(proxy.hash_tag == "<>" && proxy.pointer_miss == PointerMiss::index, "more words");
     Settings renamed = defaults(table);
@@ -343,7 +343,7 @@ void test_file_errors() {
     // The text behind the place comes from the TOML library.
     for (const char* text : {"a = 1\na = 2", "a = 1\nb = \"", "a = 1\n[[node]"}) {
         tap::is(file_errors(text).substr(0, 4), "f:2:", std::string("no TOML: ") + text);
-        tap::ok(file_errors(text).find(": not valid TOML: ") != std::string::npos, "and says so");
+        tap::ok(file_errors(text).find(": not valid TOML: ") != std::string::npos, "with an error");
     }
 }
 
@@ -371,7 +371,7 @@ void test_file_and_words() {
         {"-o", "hash=crc", "--config", file.path, "--node", "b=shm:/y", "-l", "127.0.0.1"});
     tap::is(line.err, "", "a file and words");
     tap::is(line.settings.proxy.hash, KeyHash::crc, "a word counts more than the file, wherever it stands");
-    tap::is(line.settings.proxy.pointer_miss, PointerMiss::index, "what the file alone says holds");
+    tap::is(line.settings.proxy.pointer_miss, PointerMiss::index, "a setting of the file alone holds");
     tap::is(shown(line.settings.proxy.nodes), "a shm:/x 1, b shm:/y 1", "nodes of both, the file's first");
     tap::is(line.settings.listen.interfaces, "127.0.0.1", "a word that adds up is counted once");
     line = parse({"--config", file.path, "--node", "a=shm:/y"});

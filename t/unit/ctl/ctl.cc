@@ -36,14 +36,14 @@ void test_command_line() {
     tap::ok(!line.exit_status && line.options.command == Command::status, "status");
     tap::is(line.options.sockets.at(0), "/run/farcached/admin.sock", "the socket by default");
     tap::ok(line.options.interval_ms == 2000 && line.options.timeout_ms == 5000, "the times by default");
-    tap::is(parse({"status"}, "/x").options.sockets.at(0), "/x", "what $FARCTL_SOCKET says");
-    tap::is(parse({"status"}, "").options.sockets.at(0), "/run/farcached/admin.sock", "empty, it says nothing");
+    tap::is(parse({"status"}, "/x").options.sockets.at(0), "/x", "the socket of $FARCTL_SOCKET");
+    tap::is(parse({"status"}, "").options.sockets.at(0), "/run/farcached/admin.sock", "empty, it is ignored");
     line = parse({"--socket", "/a", "stats", "--socket=/b", "n1", "leases", "--json", "--timeout=0.25"}, "/x");
     tap::ok(!line.exit_status && line.options.sockets == std::vector<std::string>{"/a", "/b"}, "two sockets");
     tap::ok(line.options.words == std::vector<std::string>{"n1", "leases"}, "the command's words");
     tap::ok(line.options.json && line.options.timeout_ms == 250, "options behind the command");
     tap::is(parse({"--help"}).exit_status.value_or(-1), 0, "--help ends well");
-    tap::is(parse({"--version"}).out.substr(0, 7), "farctl ", "--version says whose");
+    tap::is(parse({"--version"}).out.substr(0, 7), "farctl ", "--version names the program");
     tap::ok(parse({"--print-man"}).out.starts_with(".SH COMMANDS\n"), "--print-man is roff");
 
     const std::pair<std::vector<const char*>, const char*> refused[] = {
@@ -104,7 +104,7 @@ void test_stats() {
     const Stats some = stats({{"a", "12"}, {"b", "x"}, {"zeros", "007"}, {"big", "18446744073709551616"}, {"none", ""}});
     tap::is(some.count("a"), 12u, "a number");
     tap::ok(!some.number("b") && !some.number("zeros") && !some.number("big") && !some.number("none"), "no numbers");
-    tap::ok(!some.number("c") && some.find("c") == nullptr && some.text("c").empty(), "what is not told");
+    tap::ok(!some.number("c") && some.find("c") == nullptr && some.text("c").empty(), "a missing statistic");
     const auto nodes = split_by_node(stats({{"a:state", "up"}, {"b:state", "down"}, {"a:address", "tcp:[::1]:1"},
                                             {"stray", "1"}, {"b:down_reason", "the node ended the connection"}}));
     tap::is(nodes.size(), 2u, "two nodes");
@@ -198,7 +198,7 @@ void test_onesided() {
 void test_json() {
     const Json status = json_of(two_nodes());
     tap::is(status["nodes"][0]["hit_ratio"].get<double>(), 0.8, "JSON: a ratio");
-    tap::ok(status["nodes"][1]["items"].is_null() && status["nodes"][1]["hit_ratio"].is_null(), "what nobody told");
+    tap::ok(status["nodes"][1]["items"].is_null() && status["nodes"][1]["hit_ratio"].is_null(), "missing values are null");
     tap::ok(status["nodes"][0]["stats"]["incarnation"].is_string(), "an incarnation of digits is no number");
     tap::is(status["proxies"][0]["answered"]["get_onesided"].get<uint64_t>(), 50u, "ways of answering");
     tap::is(dump(json_of(stats({{"a\"b", "\x1b\xff"}})), true), "{\"a\\\"b\":\"\\u001b\xef\xbf\xbd\"}\n",
@@ -216,7 +216,7 @@ void test_rates() {
     std::vector<TopNode> nodes = top_nodes(now, &before, 2);
     tap::is(nodes.at(0).gets_s, 50.0, "gets per second: 20 seen and 80 not, in two");
     tap::is(nodes[0].sets_s, 5.0, "sets per second");
-    tap::is(nodes[0].evictions_s, 0.0, "what fell began anew");
+    tap::is(nodes[0].evictions_s, 0.0, "a counter that fell has restarted");
     tap::is(nodes[0].hit_ratio.value_or(-1), 0.9, "the hit ratio of the gets in between");
     tap::ok(!nodes.at(1).known && !nodes[1].hit_ratio, "no values for a node without statistics");
     tap::is(top_nodes(before, nullptr, 0).at(0).gets_s, 1.0, "without an earlier sample, since the start");

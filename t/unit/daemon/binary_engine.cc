@@ -123,7 +123,7 @@ void test_lock_free() {
     talk.context.now += 1;
     ask(talk, request(op_touch, "foo", "", big(10, 4)));
     talk.context.now += 11;
-    tap::is(get(talk, "foo"), "(miss)", "it expires when the touch said");
+    tap::is(get(talk, "foo"), "(miss)", "it expires at the touch's time");
     tap::is(talk.counters->get_expired.get(), 1u, "get_expired");
     set(talk, "foo", "again");
     talk.say(request(op_flush));
@@ -458,7 +458,7 @@ void test_followers() {
     talk.say(request(op_deleteq, "k"));
     talk.say(request(op_deleteq, "k"));
     tap::is(talk.admin.told, "set:k+k-none+kset:noneset:kset:bigdel:kdel:k",
-            "stats detail is told");
+            "stats detail gets its records");
     tap::is(talk.watch.lines,
             "get k not_found 7 0\n"
             "store k stored set 50 4\n"
@@ -477,7 +477,7 @@ void test_followers() {
             "get k found 7 4\n"
             "deleted k delete 4\n"
             "get k not_found 7 0\n",
-            "watchers are told");
+            "watchers get their lines");
 }
 
 // A pipeline with everything in it, and no cas in the replies that depends on what else the node did.

@@ -90,7 +90,7 @@ void no_memory_to_go_on() {
     tap::is(desk.answers(), "stored ", "and what is asked with memory is stored");
 }
 
-// Knows one name, and of that what the test says.
+// Knows one name, and its address is the test's.
 struct NameServer {
     std::mutex lock;
     std::condition_variable changed;
@@ -240,7 +240,7 @@ void sessions() {
     tap::is(desk.answers(), "stored stored stored stored stored ", "all is answered");
     desk.asking = &desk.queue;
     tap::is(desk.set("k", "3"), SubmitResult::later, "then nothing waits");
-    tap::is(desk.answers(), "stored ", "for anybody");
+    tap::is(desk.answers(), "stored ", "for any session");
 
     // When one request waits for room, all later ones wait behind it.
     desk.stands_still = true;
@@ -302,7 +302,7 @@ void a_silent_node_leaves() {
     desk.settings.nodes = {Desk::spec_of("b", desk.other)};
     desk.reload();
     desk.set("k", "w");
-    tap::is(desk.answers(), "unavailable stored ", "one that leaves and says nothing is given up in its time");
+    tap::is(desk.answers(), "unavailable stored ", "a leaving node that is silent is given up after its timeout");
 }
 
 // Connections differ by what changes, so another is made; behind the one that is.
@@ -323,7 +323,7 @@ void connections_change() {
     tap::is(desk.nodes->all()[0].links, 1u, "by one connection");
     desk.reload();
     tap::is(desk.set("k", "2"), SubmitResult::later, "a reload of the same changes nothing");
-    tap::is(desk.answers(), "stored ", "for anybody");
+    tap::is(desk.answers(), "stored ", "for any session");
     desk.settings.nodes[0].weight = 7;
     desk.reload();
     tap::is(desk.set("k", "3"), SubmitResult::later, "nor does another weight, but");

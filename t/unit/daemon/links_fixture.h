@@ -214,7 +214,7 @@ class Desk {
     }
 
     conf::ProxySettings settings;
-    Server server, other;  // where nodes a, and, if a test says so, b are
+    Server server, other;  // the servers of node a and, if a test wants it, b
     bool stands_still = false;  // node a
     fixture::Talk talk;
     daemon::ReplyPool pool{talk.context, nullptr};

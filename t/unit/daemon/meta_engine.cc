@@ -183,7 +183,7 @@ void test_times() {
     tap::is(talk.say("mg a l h\r\n"), "HD l5 h1\r\n", "is an access");
     talk.context.now += 3;
     tap::is(talk.say("me a\r\n"), "ME a exp=62 la=3 cas=1 fetch=yes cls=1 size=42\r\n",
-            "me tells all");
+            "me shows all");
     talk.context.now += 62;
     tap::is(talk.say("mg a v\r\nme a\r\n"), "EN\r\nEN\r\n", "it ends in time");
 }
@@ -242,7 +242,7 @@ void test_sizes() {
     const std::string big(2000000, 'v');
     tap::is(talk.say("ms a 2000000 q MR\r\n" + big + "\r\nmn\r\nmg a\r\n"),
             "SERVER_ERROR object too large for cache\r\nMN\r\nEN\r\n",
-            "too large: told even when quiet, swallowed, and the old item is gone");
+            "too large: answered even when quiet, swallowed, and the old item is gone");
     const std::string key251(251, 'k');
     tap::is(talk.say("mg " + key251 + "\r\nms " + key251 + " 1\r\nx\r\nmd " + key251 + "\r\n"
     "ma " + key251 +

@@ -160,7 +160,7 @@ void test_later() {
     m.latencies.answered({Verb::other, Way::two_sided, true, 4000 * us, 0, 0});
     tap::is(m.of(Way::one_sided, Verb::get).sum_ns, 10 * us, "from receipt to the reading before the reply");
     tap::is(m.of(Way::two_sided, Verb::set).count(), 1u, "by way and verb");
-    tap::is(m.of(Way::two_sided, Verb::get).count(), 0u, "not what nobody answered");
+    tap::is(m.of(Way::two_sided, Verb::get).count(), 0u, "not a request without an answer");
     const daemon::Latencies::Later slow{Verb::get, Way::two_sided, true, 1000 * us, 1500 * us, 4500 * us};
     tap::ok(m.latencies.is_slow(slow) && !m.latencies.is_slow({Verb::get, Way::one_sided, true, 4990 * us, 0, 0}),
             "slow is what took so long");

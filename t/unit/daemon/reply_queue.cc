@@ -109,7 +109,7 @@ void much() {
     tap::ok(desk.queue.due(), "what is large does not wait");
     tap::is(desk.tick_ends(), large, "and goes out in the same tick");
     desk.queue.remind();
-    tap::ok(!desk.pool.begin_tick(), "who has nothing to give out is not waited for");
+    tap::ok(!desk.pool.begin_tick(), "a queue without replies is not waited for");
 }
 
 void gone() {

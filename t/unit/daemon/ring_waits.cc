@@ -78,10 +78,10 @@ void lasting(Loop& loop) {
     loop.turn();
     loop.turn();
     loop.turn();
-    tap::is(source.told, 3, "ready for three turns: told in each");
+    tap::is(source.told, 3, "ready for three turns: reported in each");
     source.lower();
     loop.turn();
-    tap::is(source.told, 3, "ready no more: not told");
+    tap::is(source.told, 3, "ready no more: no report");
     readiness->await(source.fd, true);
     loop.turn();
     tap::is(source.told, 4, "writable, and that is waited for");
@@ -96,13 +96,13 @@ void stopped(Loop& loop) {
     readiness->stop();
     if (loop.waits.any_ready()) loop.waits.tell();
     loop.turn();
-    tap::is(source.told, 0, "stopped when its completion was there: not told");
+    tap::is(source.told, 0, "stopped when its completion was there: no report");
     readiness->await(other.fd, false);
     loop.turn();
-    tap::is(source.told, 0, "another descriptor, and the first is ready: not told");
+    tap::is(source.told, 0, "another descriptor, and the first is ready: no report");
     other.raise();
     loop.turn();
-    tap::is(source.told, 1, "the other is ready: told");
+    tap::is(source.told, 1, "the other is ready: reported");
 }
 
 // The first poll's completion is there, and not visited, when the second takes its place.
@@ -144,7 +144,7 @@ void ends_others(Loop& loop) {
     for (const Source* one : {&first, &second, &third}) one->raise();
     loop.turn();
     tap::is(first.told, 1, "a callback that ends another one, and makes one");
-    tap::is(second.told, 0, "that one is not told, though it was ready, too");
+    tap::is(second.told, 0, "that one is not reported, though it was ready, too");
     begins->stop();
     loop.turn();
     tap::is(third.told, 1, "the new one is, in the next turn");

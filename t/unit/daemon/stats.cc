@@ -210,7 +210,7 @@ void detail() {
     admin.detail_get("user:1", true);
     tap::is(rig.stats("detail dump"), "END\r\n", "nor while it is off");
     tap::is(rig.stats("detail on"), "OK\r\n", "stats detail on");
-    tap::ok(rig.options.detail_enabled, "the engines are told");
+    tap::ok(rig.options.detail_enabled, "the engines have the setting");
     tap::is(rig.stat("detail_enabled", "settings"), "yes", "so are the settings");
     admin.detail_get("user:1", true);
     admin.detail_get("user:2:x", false);
@@ -230,7 +230,7 @@ void detail() {
     std::string dump = rig.stats("detail dump");
     tap::is(std::count(dump.begin(), dump.end(), '\n'), (1 << 16) + 1, "prefixes are bounded");
     tap::is(rig.stats("detail off"), "OK\r\n", "stats detail off");
-    tap::ok(!rig.options.detail_enabled, "the engines are told");
+    tap::ok(!rig.options.detail_enabled, "the engines have the setting");
 }
 
 void the_rest() {

@@ -29,7 +29,7 @@ void numbers_read() {
     teller.store("k", "v");
     teller.store("large", std::string(100'000, 'x'));
     std::vector<daemon::NodeNumbers> read = daemon::read_numbers(teller.tells("all") + "b -\n");
-    tap::is(read.size(), size_t(1), "one node told, one did not");
+    tap::is(read.size(), size_t(1), "one node answered, one did not");
     const node::Stats& got = read[0].stats;
     const node::Stats want = teller.node.stats(100);
     tap::ok(read[0].name == "a" && read[0].incarnation == teller.incarnation(), "which run of which node");
@@ -61,7 +61,7 @@ void numbers_odd() {
         lines.append(name).append("=").append(value).append(";");
     });
     tap::is(lines, "f=g;", "no line can break a client's");
-    tap::ok(daemon::read_numbers("").empty(), "nobody told");
+    tap::ok(daemon::read_numbers("").empty(), "no node answered");
 }
 
 // ---- general ------------------------------------------------------------------------------------------
@@ -86,13 +86,13 @@ void general() {
     tap::is(number_of(reply, "hash_bytes"), 2 * a.node.stats(100).index_bytes, "and hash_bytes");
     tap::is(stat_of(reply, "get_hits"), "4", "get_hits is this process's");
     tap::is(stat_of(reply, "curr_connections"), "3", "so is curr_connections");
-    tap::is(stat_of(reply, "nodes_unavailable"), "0", "all nodes told");
+    tap::is(stat_of(reply, "nodes_unavailable"), "0", "all nodes answered");
     tap::is(stat_of(reply, "lru_crawler_starts"), "0", "what this process searches is not counted");
     std::string rest = talk.unavailable();
     tap::is(rest, "END\r\nVERSION 1.6.45\r\n", "the get and the version come behind it");
     reply = talk.stats("", "a -\n" + b.tells("general"));
-    tap::is(stat_of(reply, "curr_items"), "1", "a node that does not tell is not in the sums");
-    tap::is(stat_of(reply, "nodes_unavailable"), "1", "and that is said");
+    tap::is(stat_of(reply, "curr_items"), "1", "a node without an answer is not in the sums");
+    tap::is(stat_of(reply, "nodes_unavailable"), "1", "and is counted as unavailable");
     talk.take_asked();
     talk.say("stats\r\n");
     reply = talk.unavailable();
@@ -254,7 +254,7 @@ void proxy_group() {
     tap::is(number_of(reply, "node_pages_limit"), 2 * a.node.stats(100).pages_limit, "memory of the nodes");
     told = told_of("a", "lease_bytes 100\nreclaim_pending_bytes 10\n") + told_of("b", "lease_bytes 11\n");
     reply = talk.stats("proxy", told);
-    tap::is(stat_of(reply, "lease_bytes"), "111", "lease_bytes is what nodes told");
+    tap::is(stat_of(reply, "lease_bytes"), "111", "lease_bytes is the nodes' sum");
     tap::is(stat_of(reply, "reclaim_pending_bytes"), "10", "so is reclaim_pending_bytes");
     talk.stats("reset", told);
     talk.nodes.nodes[0].links[0].get_onesided.add(3);
@@ -275,7 +275,7 @@ void nodes_group() {
     talk.nodes.nodes[0].locals[0].local_hits.add(5);
     talk.nodes.nodes[1].links[1].node_timeouts.add(9);
     const std::string reply = talk.say("stats nodes\r\n");
-    tap::is(talk.take_asked(), "", "stats nodes asks nobody");
+    tap::is(talk.take_asked(), "", "stats nodes asks no node");
     tap::ok(reply.starts_with("STAT a:state up\r\nSTAT a:address shm:/run/a\r\nSTAT a:incarnation 000000000000000a\r\n"
                               "STAT a:weight 1\r\nSTAT a:links 2\r\nSTAT a:links_up 2\r\nSTAT a:get_local 5\r\n"
                               "STAT a:get_onesided 0\r\n"),
@@ -300,7 +300,7 @@ void leases_group() {
     tap::is(stat_of(reply, "a:lease_term_ms"), "4000", "then each node's");
     tap::is(stat_of(reply, "b:lease_granted"), "4", "all of them");
     reply = talk.stats("leases", "a -\n" + told_of("b", "lease_granted 4\n"));
-    tap::is(stat_of(reply, "nodes_unavailable"), "1", "one that is down is said");
+    tap::is(stat_of(reply, "nodes_unavailable"), "1", "one that is down is counted");
     tap::is(stat_of(reply, "b:lease_granted"), "4", "and the other's numbers are its own");
 }
 
@@ -314,9 +314,9 @@ void one_node() {
     tap::is(talk.take_asked(), "stats[leases]b", "is asked for");
     tap::is(talk.stats("node a", "a -\n"), "SERVER_ERROR node a is unavailable\r\n", "one that is down");
     talk.say("stats node a\r\n");
-    tap::is(talk.unavailable(), "SERVER_ERROR node a is unavailable\r\n", "or that nothing is heard of");
+    tap::is(talk.unavailable(), "SERVER_ERROR node a is unavailable\r\n", "or silent");
     talk.take_asked();
-    tap::is(talk.stats("node c", ""), "CLIENT_ERROR no node of this name; nodes: a, b\r\n", "one that there is not");
+    tap::is(talk.stats("node c", ""), "CLIENT_ERROR no node of this name; nodes: a, b\r\n", "an unknown node");
     tap::is(talk.stats("node", ""), "CLIENT_ERROR usage: stats node NAME [GROUP]\r\n", "no name");
     tap::is(talk.stats("node a colours", ""),
             "CLIENT_ERROR nodes have no group of this name; groups: general leases classes all connections\r\n",
@@ -447,7 +447,7 @@ void refused() {
     talk.rig.server.connections = {{23, "tcp:127.0.0.1:1", "", "conn_listening", 9}};
     tap::is(stat_of(talk.say("stats conns\r\n"), "23:state"), "conn_listening", "stats conns goes on");
     talk.rig.options.dump_enabled = false;
-    tap::is(talk.say("stats cachedump 1 0\r\n"), "CLIENT_ERROR stats cachedump not allowed\r\n", "-X is said first");
+    tap::is(talk.say("stats cachedump 1 0\r\n"), "CLIENT_ERROR stats cachedump not allowed\r\n", "-X is reported first");
     tap::is(talk.take_asked(), "", "no node was asked");
 }
 
@@ -519,10 +519,10 @@ void route() {
     way.walk[1].down_reason = "it said\nmuch";
     way.asked = 2;
     tap::is(line("why"), "a is drained, and c is the next on the ring that is up", "fail-over");
-    tap::ok(line("drained") == "yes" && line("asked") == "c" && line("next_1") == "b down", "who is asked instead");
+    tap::ok(line("drained") == "yes" && line("asked") == "c" && line("next_1") == "b down", "the node that is asked instead");
     way.walk[2].state = daemon::NodeState::down;
     way.asked.reset();
-    tap::ok(line("why") == "no node is up" && line("pointer") == "-" && line("asked") == "none", "nobody is");
+    tap::ok(line("why") == "no node is up" && line("pointer") == "-" && line("asked") == "none", "no node is");
     way.walk.resize(20, way.walk[1]);
     tap::ok(line("next_8") == "b down" && line("next_9") == "-", "eight of those behind it are listed");
 }

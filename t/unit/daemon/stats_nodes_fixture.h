@@ -109,7 +109,7 @@ struct Asked {
     std::vector<At> at;
 };
 
-// Nodes a and b behind TCP connections. They answer what the test says.
+// Nodes a and b behind TCP connections. They send the test's answers.
 class AskedNodes {
   public:
     explicit AskedNodes(daemon::ReplyPool& pool) {

@@ -85,7 +85,7 @@ void formats() {
     Listener l;
     tap::ok(!h.hub.wants(daemon::watch_fetchers), "without watchers nothing is wanted");
     tap::ok(h.adopt(l, everything), "a watcher");
-    tap::is(l.line(), "OK\r", "is told OK");
+    tap::is(l.line(), "OK\r", "gets OK");
     tap::ok(h.hub.wants(daemon::watch_fetchers), "now it is wanted");
     h.hub.item_get(std::string_view("a%\x01", 3), "not_found", 0, 28, 0);
     tap::is(tail(l.line()), "type=item_get key=a%25%01 status=not_found clsid=0 cfd=28 size=0", "item_get");
@@ -118,7 +118,7 @@ void numbers_and_flags() {
     h.adopt(mutations, daemon::watch_mutations | daemon::watch_deletions);
     fetchers.line();
     mutations.line();
-    tap::ok(!h.hub.wants(daemon::watch_evictions), "only what somebody watches is wanted");
+    tap::ok(!h.hub.wants(daemon::watch_evictions), "only watched types are wanted");
     h.hub.item_get("a", "found", 1, 5, 1);
     h.hub.item_store("b", "stored", "add", 0, 1, 5, 1);
     h.hub.deleted("c", "delete", 1, 5, 1);
@@ -163,8 +163,8 @@ void slow_watcher() {
         if (line.starts_with("skipped=")) break;
         whole++;
     }
-    tap::ok(line.starts_with("skipped="), "skipped= tells how many");
-    tap::ok(std::stoull(line.substr(8)) >= 3, "the number is what was lost");
+    tap::ok(line.starts_with("skipped="), "skipped= counts the missing lines");
+    tap::ok(std::stoull(line.substr(8)) >= 3, "it counts the lost ones");
     tap::ok(tail(slow.line()).starts_with("type=item_get"), "and a line follows it");
 }
 
@@ -188,9 +188,9 @@ void goodbye() {
     l.line();
     l.say("anything\r\n");
     h.hub.item_get("a", "found", 1, 5, 1);
-    tap::ok(l.line().find("key=a") != std::string::npos, "what a watcher says is ignored");
+    tap::ok(l.line().find("key=a") != std::string::npos, "bytes from a watcher are ignored");
     l.hang_up();
-    tap::ok(fixture::until([&] { return h.closed == 1; }), "a watcher that hangs up is closed, its owner told");
+    tap::ok(fixture::until([&] { return h.closed == 1; }), "a watcher that hangs up is closed, and its owner notified");
     tap::ok(!h.hub.wants(daemon::watch_fetchers), "and nothing is wanted any more");
     tap::is(h.hub.numbers().watchers, 0u, "nor counted");
 }
@@ -211,7 +211,7 @@ void too_many() {
     Listener another;
     tap::ok(h.adopt(another, everything), "and there is room again");
     h.hub.stop();
-    tap::is(h.closed.load(), 21, "stop() closes all and tells their owners");
+    tap::is(h.closed.load(), 21, "stop() closes all and notifies their owners");
     Listener late;
     tap::ok(!h.adopt(late, everything), "a stopped hub accepts no watcher");
 }

@@ -23,18 +23,18 @@ void greets_and_talks(Transport& transport) {
     if (!tap::ok(join(transport, client, server), named(transport, "a connection is made"))) return;
     client.send("hello");
     tap::ok(pump({&client, &server}, [&] { return server.bytes == "hello"; }),
-            named(transport, "what a proxy says arrives"));
+            named(transport, "a proxy's bytes arrive"));
     server.send("welcome");
     server.send(", friend");
     tap::ok(pump({&client, &server}, [&] { return client.bytes == "welcome, friend"; }),
-            named(transport, "and what a node says, in order"));
+            named(transport, "and a node's, in order"));
     tap::ok(!client.channel->describe().empty(), named(transport, "it has a name"));
     tap::is(idle_wakeups({&client, &server}, 150), 0u,
-            named(transport, "idle, nothing wakes anybody"));
+            named(transport, "idle, neither end is woken"));
     client.channel->close();
-    tap::ok(!client.over, named(transport, "close() tells nothing by itself"));
+    tap::ok(!client.over, named(transport, "close() itself makes no event"));
     tap::ok(pump({&client}, [&] { return client.over; }), named(transport, "but wakes its owner"));
-    tap::is(client.ending(), "closed", named(transport, "and is told as closed"));
+    tap::is(client.ending(), "closed", named(transport, "the event is: closed"));
     tap::ok(pump({&server}, [&] { return server.over; }),
             named(transport, "the other end notices"));
     tap::is(server.ending(), "peer_closed", named(transport, "as closed by its peer"));
@@ -42,7 +42,7 @@ void greets_and_talks(Transport& transport) {
     client.channel->flush();
     client.channel->close();
     server.channel->ready();
-    tap::is(client.ends + server.ends, 2, named(transport, "an end is told once"));
+    tap::is(client.ends + server.ends, 2, named(transport, "an end is reported once"));
 }
 
 // Both ways at once, in a thread each.
@@ -204,7 +204,7 @@ void ends_with_all_that_was_sent(Transport& transport) {
     server.channel->close();
     pump({&server}, [&] { return server.over; });
     server.channel.reset();
-    tap::ok(pump({&client}, [&] { return client.over; }), named(transport, "the end is told"));
+    tap::ok(pump({&client}, [&] { return client.over; }), named(transport, "the end is reported"));
     tap::is(client.bytes, "the last word", named(transport, "after all that came before it"));
     End other, gone;
     if (!join(transport, other, gone)) return;
@@ -306,7 +306,7 @@ void refused_tcp() {
     const auto again = TcpListener::listen(taken->address(), 1, error);
     tap::ok(again == nullptr, "an address can be listened at once");
     tap::is(error, "bind: cannot listen at " + taken->describe() + ": Address already in use",
-            "which is said");
+            "and the error is set");
     tap::ok(!numeric_address("localhost", 1).has_value(), "names are not resolved here");
     std::string helps;
     for (size_t i = 0; i < size_t(ChannelEnd::count); i++)

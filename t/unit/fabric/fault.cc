@@ -62,7 +62,7 @@ void nothing_goes_wrong_by_itself() {
     tap::ok(pair.client.reads.back().second == ReadStatus::failed,
             "one of another incarnation fails");
     tap::is(pair.client.channel->describe(), "fault:" + pair.transport.listener->describe(),
-            "it says what it is");
+            "it describes itself");
 }
 
 void the_nth_read_fails() {
@@ -262,7 +262,7 @@ void drops_at_every_step() {
             "dropped at each, it ends once, is quiet after, and the peer notices");
     const std::string why = drop_at(2, 1).why;
     tap::ok(why.find("dropped at step 2") != std::string::npos,
-            "and it says that it was on purpose");
+            "and its text names the injected fault");
 }
 
 }  // namespace

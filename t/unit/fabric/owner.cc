@@ -44,7 +44,7 @@ std::shared_ptr<const MappedRegion> map(MappedRegions& regions, const Region& re
 }
 
 // Kills an owner and waits for its lock as a successor would: the moment that it is had, the word
-// must be marked. Returns how often a reader would have believed the dead one.
+// must be marked. Returns how often a reader would have taken the dead one for alive.
 int deaths_overlooked(int rounds) {
     Folder folder;
     int overlooked = 0;
@@ -94,7 +94,7 @@ void one_at_a_time() {
     tap::ok(NameLock::take(path, error) != nullptr, "and then its name");
     tap::ok(NameLock::take("/nonexistent/x", error) == nullptr, "a folder that is not there");
     tap::is(error, "/nonexistent/x.lock: cannot open the lock file: No such file or directory",
-            "is said");
+            "is the error");
     MappedRegions regions;
     tap::ok(map(regions, region, error) == nullptr, "a region without an owner is not mapped");
     tap::is(error, "the region has no living owner", "for that reason");
@@ -137,7 +137,7 @@ void robust_mutexes_still_work() {
     pthread_mutexattr_destroy(&attributes);
 }
 
-// Through a channel: the node dies, the mapping stays, and nothing in it is believed.
+// Through a channel: the node dies, the mapping stays, and none of its contents are used.
 void a_node_that_is_killed() {
     Folder folder;
     const std::string path = folder / "node.sock";
@@ -173,7 +173,7 @@ void a_node_that_is_killed() {
             "a read can still be posted");
     tap::ok(pump({&client}, [&] { return client.over; }), "the channel ends");
     tap::is(client.ending(), "owner_dead", "by the owner's death");
-    tap::is(client.reads.size(), 1u, "after the read was told");
+    tap::is(client.reads.size(), 1u, "after the read was reported");
     if (!client.reads.empty())
         tap::is(client.reads[0].second, ReadStatus::owner_dead, "as one of a dead owner's memory");
     ShmNode successor(path, {}, 4712);

@@ -31,7 +31,7 @@ void node_refuses(ShmNode& node, Say say, const std::string& why, const char* na
     pump({&server}, [&] { return server.over; });
     tap::is(server.ending(), "handshake", std::string("a node refuses ") + name);
     auto told = proxy.meet();
-    tap::is(told ? told->text : "welcome", why, "and says why");
+    tap::is(told ? told->text : "welcome", why, "with the reason");
 }
 
 void wrong_hellos() {
@@ -168,7 +168,7 @@ void wrong_welcomes() {
         tap::is(client.text,
                 "shm:" + path + ": the peer does not use this transport's handshake (" +
                     lie.text + ")",
-                "and says why");
+                "with the reason");
     }
 }
 
@@ -215,12 +215,12 @@ void lying_regions() {
     const auto seen = regions.map(fd, region.view().region_bytes, 5, error);
     if (!tap::ok(seen != nullptr, "one that does not is")) return;
     tap::ok(mprotect(const_cast<char*>(seen->view().base), 4096, PROT_READ | PROT_WRITE) != 0,
-            "and cannot be written by who mapped it");
+            "and cannot be written through the mapping");
     const std::string reopened = "/proc/self/fd/" + std::to_string(fd.get());
     const Descriptor writable(open(reopened.c_str(), O_RDWR | O_CLOEXEC));
     tap::ok(mmap(nullptr, 4096, PROT_WRITE, MAP_SHARED, writable.get(), 0) == MAP_FAILED &&
                 pwrite(writable.get(), "x", 1, 0) < 0 && ftruncate(writable.get(), 0) != 0,
-            "nor by who opens its descriptor again");
+            "nor through its descriptor opened again");
     region.arena()[0] = 1;
     tap::is(seen->view().arena[0], 1u, "while its owner goes on writing");
     region.partition(0).bucket_count = UINT64_MAX;
@@ -318,7 +318,7 @@ void garbage_everywhere() {
     tap::ok(over > rounds / 2, "garbage in shared memory ends a channel, or does nothing");
 }
 
-// ---- who may connect
+// ---- admission
 // ------------------------------------------------------------------------------------
 
 void refusals() {
@@ -343,12 +343,12 @@ void refusals() {
             "another kind of socket is no handshake");
     tap::is(ending_at(std::string(200, 'x')), "none", "a path that is too long is no channel");
     tap::is(error, "shm:" + std::string(200, 'x') + ": a path of 1 to 107 bytes is needed",
-            "and says so");
+            "with an error");
     ShmNode stale(folder / "gone.sock");
     struct stat made {};
     (void)stat(stale.owner->path().c_str(), &made);
     tap::is(made.st_mode & 0777, 0600u, "a left socket is replaced by one for its user alone");
-    if (geteuid() != 0) return tap::skip(2, "needs root to be somebody else");
+    if (geteuid() != 0) return tap::skip(2, "needs root to become another user");
     (void)chmod(stale.owner->path().c_str(), 0666);
     (void)chmod((folder / "").c_str(), 0755);
     int result[2];
@@ -366,7 +366,7 @@ void refusals() {
     (void)!read(result[0], text, sizeof text - 1);
     // To that user the node is another user's, too, but root's is admitted: the node's answer
     // decides.
-    tap::is(std::string(text), "permission", "and told so");
+    tap::is(std::string(text), "permission", "and gets the reason");
     close(result[0]);
     close(result[1]);
 }
@@ -417,7 +417,7 @@ std::string ending_of_stranger(bool node_admits, bool proxy_trusts, gid_t group)
 }
 
 void other_users_of_the_group() {
-    if (geteuid() != 0) return tap::skip(10, "needs root to be somebody else");
+    if (geteuid() != 0) return tap::skip(10, "needs root to become another user");
     const std::string permission = "permission, permission";
     tap::is(ending_of_stranger(true, true, getegid()), "none, up", "another user of the group, admitted by both");
     tap::is(ending_of_stranger(false, true, getegid()), permission, "by the proxy alone: refused");
@@ -504,7 +504,7 @@ void posted_reads() {
     size_t taken = 0;
     while (client.channel->post_read({{4711, arena, 1, 0, 64}, landing, taken})) taken++;
     tap::is(taken, 1024u, "no more than so many can be under way");
-    tap::ok(pump({&client}, [&] { return client.reads.size() == 1026; }), "and then they are told");
+    tap::ok(pump({&client}, [&] { return client.reads.size() == 1026; }), "and then they are reported");
     tap::ok(client.channel->post_read({{4711, arena, 1, 0, 64}, landing, 0}), "and others can be");
     client.channel->close();
     pump({&client}, [&] { return client.over; });
@@ -552,8 +552,8 @@ void reads_of_what_is_written() {
     writer.join();
     tap::note("%llu whole, %llu torn", static_cast<unsigned long long>(whole),
               static_cast<unsigned long long>(torn));
-    tap::is(wrong, 0u, "what a writer overwrites is read torn or whole, and the check tells which");
-    tap::ok(whole + torn == 50'000, "and every read is told");
+    tap::is(wrong, 0u, "what a writer overwrites is read torn or whole, and the check decides which");
+    tap::ok(whole + torn == 50'000, "and every read is reported");
 }
 
 }  // namespace

@@ -96,7 +96,7 @@ void containers_by_hand() {
             "each side writes the other's and no further");
     tap::ok(std::string_view(proxy.link->ring_to_proxy() + proxy.link->ring_bytes() - 64, 64) == std::string(64, '\0'),
             "nor into a ring");
-    tap::is(proxy.link->shared().proxy_written, written_word(1, container_bytes), "and says how much, by a number");
+    tap::is(proxy.link->shared().proxy_written, written_word(1, container_bytes), "and announces how much, by a number");
 
     met.say(written_word(1, 5));
     met.say(written_word(2, 5));
@@ -108,7 +108,7 @@ void containers_by_hand() {
     tap::is(server.reports.back(), container_bytes, "whichever number it is");
     met.say(written_word(10, container_bytes + 1));
     tap::is(server.ending(), "corrupt", "a report that is longer than its container ends the connection");
-    tap::is(server.reports.size(), size_t{3}, "and is not told of");
+    tap::is(server.reports.size(), size_t{3}, "and is not reported");
 }
 
 void of_nothing() {

@@ -140,7 +140,7 @@ VerbsHello good_hello() {
     return hello;
 }
 
-// A node of the first build says nothing of counters, and its proxies look at nothing behind what it says.
+// A node of the first build sends no counters' place, and its proxies ignore bytes behind its welcome.
 void counters_in_greetings() {
     VerbsWelcome welcome{}, read;
     std::string why;
@@ -244,7 +244,7 @@ void sentences() {
             "memory that cannot be locked: the line for the unit file");
     tap::ok(verbs_not_here(EACCES).find("group rdma") != std::string::npos, "no permission: which group");
     const WorkId id = WorkId::unpack(WorkId{WorkKind::beat, 12345}.packed());
-    tap::ok(id.kind == WorkKind::beat && id.number == 12345, "a work request's id says what it is");
+    tap::ok(id.kind == WorkKind::beat && id.number == 12345, "a work request's id holds its kind");
 }
 
 void without_device() {
@@ -260,7 +260,7 @@ void without_device() {
     tap::ok(error.starts_with("verbs:127.0.0.1:1: RDMA cannot be used: "), "without a device, a sentence");
     tap::note("%s", error.c_str());
     tap::ok(VerbsListener::listen(nowhere, {}, devices, 4, error) == nullptr, "no listener without a device");
-    tap::ok(error.starts_with("cannot listen at verbs:127.0.0.1:1: RDMA cannot be used: "), "which is said");
+    tap::ok(error.starts_with("cannot listen at verbs:127.0.0.1:1: RDMA cannot be used: "), "with an error");
 }
 
 }  // namespace

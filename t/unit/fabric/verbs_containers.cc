@@ -15,7 +15,7 @@ namespace {
 
 using namespace verbs_test;
 
-// Says something, so that the proxy knows the container to be open (C7).
+// Sends bytes, so that the proxy knows the container to be open (C7).
 void open_container(RawProxy& proxy, End& server) {
     server.send("come in");
     const uint64_t until = now_ms() + patience_ms();
@@ -145,7 +145,7 @@ void told_by_hand(Place& place, VerbsDevices& devices, const std::string& way) {
         tap::is(proxy.tries(work), "", way + one.name + " arrives");
         const bool tells = one.good && one.opcode != IBV_WR_RDMA_WRITE;
         if (tells || !one.good) pump({&server}, [&] { return server.over || !server.reports.empty(); });
-        tap::is(server.reports.size(), size_t(tells), way + (tells ? "and is told of" : "and is told to nobody"));
+        tap::is(server.reports.size(), size_t(tells), way + (tells ? "and is reported" : "and is not reported"));
         if (!one.good) tap::is(server.ending(), "corrupt", way + "it ends the connection");
     }
 }
@@ -176,7 +176,7 @@ void containers(Place& place, bool windows) {
     pump({&client, &server}, [&] { return !client.reports.empty(); });
     tap::ok(client.reports == std::vector<size_t>{1000} && content(client).starts_with(answer), way + "in the same way");
     tap::is(counters.rdma_sends.get(), 0u, way + "without any SEND");
-    tap::is(counters.rdma_writes.get(), 2u, way + "by a WRITE, and one that says where its own container is");
+    tap::is(counters.rdma_writes.get(), 2u, way + "by a WRITE, and one with the address of its own container");
     tap::is(counters.rdma_write_bytes.get(), container_bytes + sizeof(VerbsContainer), way + "of so many bytes");
     tap::is(counters.rdma_doorbells.get(), 1u, way + "with one doorbell");
     tap::ok(client.channel->post_report(report), way + "another report");

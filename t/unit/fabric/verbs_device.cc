@@ -43,12 +43,12 @@ void reads(Place& place) {
     while (client.channel->post_read({{4711, arena + 16 * taken, 1, 0, 64}, words + 8 * taken, taken})) taken++;
     tap::is(taken, size_t(VerbsConfig().reads), "so many can be under way");
     client.channel->flush();
-    tap::ok(pump({&client}, [&] { return client.reads.size() == taken; }), "and all are told");
+    tap::ok(pump({&client}, [&] { return client.reads.size() == taken; }), "and all are reported");
     right = true;
     for (uint64_t i = 0; i < taken; i++)
         right = right && client.reads[i].first == i && words[8 * i] == 6 * i;
     tap::ok(right, "in order, each with its bytes");
-    tap::is(idle_wakeups({&client, &server}, 150), 0u, "idle, nothing wakes anybody");
+    tap::is(idle_wakeups({&client, &server}, 150), 0u, "idle, neither end is woken");
     for (uint64_t i = 0; i < 100; i++) (void)client.channel->post_read({{4711, arena, 1, 0, 64}, words, i});
     client.channel->flush();
     client.channel->close();
@@ -119,7 +119,7 @@ void fetches(Place& place) {
     lent[0] = 78;
     if (server.channel->post_fetch({0, 8, landing.data(), 5})) server.channel->flush();
     pump({&server}, [&] { return server.over; });
-    tap::ok(server.over && landing[0] == 77, "who has closed lends nothing (S12)");
+    tap::ok(server.over && landing[0] == 77, "a closed end lends nothing (S12)");
 }
 
 // ---- counted reads, and what else a proxy might try ------------------------------------------------
@@ -150,7 +150,7 @@ void counted_reads(Place& place) {
     for (uint64_t i = 0; i < 100; i++)
         (void)client.channel->post_read({node.item(), place.words() + 8 * i, i, i % 2 == 0});
     client.channel->flush();
-    tap::ok(pump({&client}, [&] { return client.reads.size() == 100; }), "all are told, once");
+    tap::ok(pump({&client}, [&] { return client.reads.size() == 100; }), "all are reported, once");
     bool right = true;
     for (uint64_t i = 0; i < client.reads.size(); i++) right = right && client.reads[i].first == i;
     tap::ok(right, "in order");
@@ -168,7 +168,7 @@ void counted_reads(Place& place) {
     while (client.channel->post_read({node.item(), place.words() + 8 * taken, taken, true})) taken++;
     tap::is(taken, size_t(VerbsConfig().reads / 2), "half as many can be under way");
     client.channel->flush();
-    tap::ok(pump({&client}, [&] { return client.reads.size() == taken; }), "and all are told");
+    tap::ok(pump({&client}, [&] { return client.reads.size() == taken; }), "and all are reported");
     tap::is(node.of_item(), 50 + taken, "and counted");
     client.reads.clear();
     const RemotePtr header{4711, 0, 1, 0, 64};
@@ -263,7 +263,7 @@ void refused_by_the_device(Place& place) {
     tap::is(node.counters[0], 1u, "a counter by one");
 }
 
-// ---- peers that lie ---------------------------------------------------------------------------------
+// ---- hostile peers ---------------------------------------------------------------------------------
 
 // A node by hand, that answers what the test wants.
 struct RawNode {
@@ -280,7 +280,7 @@ struct RawNode {
         if (rdma_bind_addr(made, address.get()) != 0 || rdma_listen(made, 4) != 0) tap::bail_out("rdma_listen");
         std::memcpy(&address.storage, rdma_get_local_addr(made), sizeof(sockaddr_in));
     }
-    // Waits for who connects; a queue for him, if `with`.
+    // Waits for a connection; makes a queue for it, if `with`.
     CmId knocked(bool with) {
         CmEvent event(wait_event(events.get()));
         if (event == nullptr) tap::bail_out("nobody connects");
@@ -350,7 +350,7 @@ void nodes_that_lie(Place& place) {
             (void)rdma_reject(from.get(), &refuse, sizeof refuse);
         });
         tap::is(client.text.substr(client.text.find('(')),
-                "(it speaks version 3 of the greeting over RDMA, this side version 1)", "one that refuses says why");
+                "(it speaks version 3 of the greeting over RDMA, this side version 1)", "one that refuses gives the reason");
     }
     RawNode node(place);
     End client;
@@ -360,7 +360,7 @@ void nodes_that_lie(Place& place) {
     client.channel->flush();
     tap::ok(pump({&client}, [&] { return client.over; }), "ends the connection that reads with it");
     tap::is(client.ending(), "reset", "as reset");
-    tap::ok(client.text.find("READ at") != std::string::npos, "and the sentence says what it was");
+    tap::ok(client.text.find("READ at") != std::string::npos, "and the message names the READ");
     tap::note("%s", client.text.c_str());
 }
 
@@ -390,9 +390,9 @@ void proxies_that_lie(Place& place) {
     End server;
     tap::ok(listener.accept(server) == nullptr, "a proxy without a greeting is not accepted");
     tap::ok(said.find("is refused: its request is not a proxy's greeting") != std::string::npos,
-            "and it is said why");
+            "and the reason is reported");
     const CmEvent answer(wait_event(queue->events()));
-    tap::ok(answer != nullptr && answer->event == RDMA_CM_EVENT_REJECTED, "it is told so");
+    tap::ok(answer != nullptr && answer->event == RDMA_CM_EVENT_REJECTED, "the other side gets the rejection");
 }
 
 // ---- ends -------------------------------------------------------------------------------------------
@@ -407,7 +407,7 @@ void refused(Place& place) {
     std::string error;
     client.channel = connect_verbs(nobody, place.devices, {}, client, error);
     tap::ok(pump({&client}, [&] { return client.over; }), "an address without a listener");
-    tap::is(client.text, "verbs:" + to_string(nobody) + ": no listener at this address", "is refused with a sentence");
+    tap::is(client.text, "verbs:" + to_string(nobody) + ": no listener at this address", "is refused with a message");
     End stranger;
     stranger.channel = connect_verbs(*numeric_address("127.0.0.1", 1), place.devices, {}, stranger, error);
     tap::ok(stranger.channel == nullptr || pump({&stranger}, [&] { return stranger.over; }),

@@ -257,7 +257,7 @@ void arrives(size_t size, bool leases) {
         auto made = upload(cache, key, value, piece);
         expect(made != nullptr && made->missing() == 0 && made->value() == value, "the value is there as it was sent");
         Lent lent;
-        expect(!cache.get(key, lent), "and nobody finds it");
+        expect(!cache.get(key, lent), "and no get finds it");
         expect(cache.node.stats(cache.now).bytes_arriving >= size, "it is counted");
         look(cache, "an upload");
         expect(cache.set(key, made->value(), Mode::set, made.get()) == Status::stored, "it is stored");

@@ -132,7 +132,7 @@ void expect_in_place(Cache& cache, const protocol::Grant& before, const Granted&
     expect(slot.guard().generation() > before.generation, what + ": as a newer generation");
     expect(check_matches(cache, before.offset), what + ": with its check");
     if (after)
-        expect(after->offset == before.offset && after->generation == slot.guard().generation(), what + ": and told so");
+        expect(after->offset == before.offset && after->generation == slot.guard().generation(), what + ": and the reply has it");
     const std::string wrong = wrong_in(cache.node, cache.now);
     expect(wrong.empty(), what + ": " + wrong);
 }
@@ -360,7 +360,7 @@ void large_numbers_and_headers() {
     expect(cache.got == huge, "touched, it is what it was");
 }
 
-// A key that is vivified takes its dead slot back, and the reply says so.
+// A key that is vivified takes its dead slot back, and the reply shows it.
 void vivified() {
     Cache cache;
     const protocol::Grant before = cache.leased("key", "value");
@@ -466,7 +466,7 @@ void prefix_delete_against_set() {
 
 // ---- expiry, and memory ----------------------------------------------------------------------------
 
-// The header says when an item under a lease expires, however often that changes.
+// The header holds the expiry of an item under a lease, however often it changes.
 void touched_past_the_first_end() {
     Cache cache;
     cache.store("key", "value", Mode::set, cache.now + 10);

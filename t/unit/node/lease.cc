@@ -54,7 +54,7 @@ protocol::StoreReply set(node::Node& cache, std::string_view key, std::string_vi
     return cache.store(op, now);
 }
 
-// By somebody who cannot read one-sided.
+// A set by a client that cannot read one-sided.
 protocol::StoreReply plain_set(node::Node& cache, std::string_view key, std::string_view value,
                                NodeSeconds now) {
     return set(cache, key, value, now, never_expires, /* lease= */ false);
@@ -278,7 +278,7 @@ void hidden_items_are_not_moved(const char* by, void (*hide)(node::Node&, NodeSe
     }
 }
 
-// Where memory is full and nothing is evicted, what needs no more room than it has is changed where it lies.
+// Where memory is full and nothing is evicted, a value that needs no more room is changed in place.
 void rewritten_in_place() {
     node::Config config = with_leases(4);
     config.evict = false;

@@ -198,7 +198,7 @@ void what_is_changed_is_kept() {
     tap::is(lost, 0, "a large item is not evicted by its own append or replace");
 }
 
-// A full cache that does not evict can still change what it holds where it lies.
+// A full cache that does not evict can still change items in place.
 void changes_in_place_when_full() {
     node::Config config = with_memory(4);
     config.evict = false;

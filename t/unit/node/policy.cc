@@ -182,7 +182,7 @@ class Cache {
         for (const auto& [id, ref] : refs_) {
             if (items_[ref].access_count + 1u != world_.facts[id].touches) fault("counts differ");
             if (kind_ == PolicyKind::pdla && items_[ref].queue != models::log_queue(world_.facts[id].touches))
-                fault("an item is not in the queue that its count says");
+                fault("an item is not in the queue of its count");
         }
     }
 

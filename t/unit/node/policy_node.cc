@@ -239,7 +239,7 @@ void check(Cache& cache, NodeSeconds now) {
             if (item.state != SlotState::live) continue;
             items++;
             if (cache.node.config().policy == PolicyKind::pdla && item.queue != popularity_queue(item.access_count + 1u))
-                fault("an item is not in the queue that its count says");
+                fault("an item is not in the queue of its count");
             if (!cache.node.config().lease.enabled || !lease_runs(item, now)) continue;
             leased += impl.arena.capacity(make_ref(number, slot));
             if (!impl.arena.leasable(make_ref(number, slot))) fault("a lease outside the lease zone");

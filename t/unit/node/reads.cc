@@ -136,7 +136,7 @@ void used_again() {
     Cache cache(PolicyKind::clock);
     cache.set("first");
     const uint64_t at = cache.offset_of("first");
-    tap::ok(!cache.peek("first").meta.fetched, "an item that nobody read");
+    tap::ok(!cache.peek("first").meta.fetched, "an unread item");
     cache.read("first");
     tap::ok(cache.peek("first").meta.fetched, "one that was read without asking");
     tap::is(cache.cache.stats(now).reads_counted, 1u, "is counted");

@@ -55,7 +55,7 @@ Read read(node::Node& cache, std::string_view key, NodeSeconds now, Steps&& step
     fabric::Found found;
     auto sink = [&](const fabric::ReadMeta& meta) -> char* {
         if (meta.value_len > 1 << 20) {
-            violation("a length that cannot be was believed");
+            violation("an impossible length was accepted");
             return nullptr;
         }
         result.value.resize(meta.value_len);

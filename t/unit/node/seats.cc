@@ -61,8 +61,8 @@ void at_the_door() {
     tap::ok(first.there() && room.seats.at_door() == 4, "as many as may wait at the door do");
     Peer& late = room.comes("c");
     tap::ok(first.why == ServiceEnd::crowded_out, "for one more the oldest goes of the address with most");
-    tap::ok(other.there() && second.there() && late.there(), "and nobody else");
-    tap::ok(!first.seat.sit(at_start, 10), "who has to go gets no seat");
+    tap::ok(other.there() && second.there() && late.there(), "and no other");
+    tap::ok(!first.seat.sit(at_start, 10), "a connection that is ousted gets no seat");
     tap::is(room.seats.at_door(), 4u, "and is not counted");
     tap::is(room.seats.present(), 5u, "but is there until it has gone");
 }
@@ -79,7 +79,7 @@ void unused_ones() {
     tap::ok(worker->there() && idle->there() && second->there(), "and no other");
     tap::is(room.seats.seated(), 4u, "there are no more seats than there may be");
     for (int i = 0; i < 10; i++) room.sits("a");
-    tap::ok(worker->there(), "who was used keeps its seat");
+    tap::ok(worker->there(), "a used connection keeps its seat");
     tap::is(room.seats.seated(), 4u, "however many come");
 }
 
@@ -219,7 +219,7 @@ void nobody_ends_in_vain() {
     heavier.account.take(300, 0, 0, frame);
     light.account.take(250, 90, 90, frame);
     tap::ok(!heavy.account.take(600, 100, 100, frame) && !heavy.there() && heavier.there() && light.there(),
-            "who is the heaviest but for what would not do goes alone");
+            "the heaviest ends alone if its own request does not fit");
     heavy.account.give_back(400, 10);
     tap::ok(light.account.take(500, 100, 100, frame) && !heavier.there(), "and then one is enough");
 }

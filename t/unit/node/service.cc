@@ -234,7 +234,7 @@ void large_values() {
         const Answer& too_large = proxy.ask(set_of(key, std::string(largest + 1, 'x')));
         const auto* reply = std::get_if<StoreReply>(&too_large.reply.op);
         tap::ok(reply != nullptr && reply->status == StoreReply::Status::too_large,
-                "one byte more is too large, and said when it has come");
+                "one byte more is too large, and answered when it has come");
         tap::is(proxy.ask(get_of(key)).value.size(), size_t(largest), "it changed nothing");
     }
     tap::ok(served.counters.values_received.get() > 0 && served.counters.values_sent.get() > 0,
@@ -311,7 +311,7 @@ void lent_values() {
         lend(gone, 2, "k", value, lent_check(value));
     }
     lend(next, 200, "n", value, lent_check(value));
-    tap::is(next.channel.fetches.size(), size_t(1), "who goes in the middle leaves its buffers");
+    tap::is(next.channel.fetches.size(), size_t(1), "a proxy that disconnects frees its buffers");
     next.put_chunk(out, 200, 0, value, 0);
     next.give(out);
     tap::ok(next.goodbye == Goodbye::protocol_error, "a piece of what is being READ ends the connection");
@@ -391,7 +391,7 @@ void leases() {
     tap::ok(grant.has_value(), "one that asks does");
     if (!grant) return;
     tap::is(grant->term_ms, served.cache.config().lease.term_ms, "of the node's term");
-    tap::is(proxy.welcome.term_ms_max, grant->term_ms, "which the greeting told");
+    tap::is(proxy.welcome.term_ms_max, grant->term_ms, "as in the greeting");
     tap::ok(grant_fits(*grant, proxy.welcome.regions.at(0).bytes), "its pointer lies in the region");
     const char* at = served.cache.view().base + grant->offset;
     layout::ItemHeader header;

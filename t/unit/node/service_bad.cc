@@ -67,7 +67,7 @@ void greetings() {
         tap::is(proxy.welcome.now.seconds, at_start, "its clock");
         tap::is(proxy.welcome.regions.size(), 1u, "its region");
         tap::ok(!check_welcome(proxy.welcome, proxy.hello), "in a way that the proxy accepts");
-        tap::is(proxy.service.peer(), "p@h:7", "who it is, is known");
+        tap::is(proxy.service.peer(), "p@h:7", "its peer's name is known");
         Proxy distant(served, true, RegionAccess::none);
         tap::ok(distant.welcomed && distant.welcome.check_secret == 0, "a proxy that may not read memory gets no secret");
         tap::is(proxy.welcome.hash_seed, served.cache.view().hash_seed, "a proxy that may gets the index's seed");
@@ -128,7 +128,7 @@ void proxy_of_before() {
     }
     tap::is(served.counters.connections_two_sided.get(), 1u, "it is counted");
     Proxy now(served);
-    tap::ok(now.welcomed && !now.service.two_sided(), "who speaks this version is not such a one");
+    tap::ok(now.welcomed && !now.service.two_sided(), "a proxy of this version is not two-sided");
     tap::is(served.counters.connections_two_sided.get(), 1u, "nor counted");
 }
 
@@ -232,10 +232,10 @@ void bad_ones() {
     const uint64_t before = served.counted(ServiceEnd::bad_frame);
     Proxy stranger(served, /* greet= */ false);
     stranger.give("GET / HTTP/1.1\r\nHost: localhost\r\n\r\n");
-    tap::ok(stranger.service.close_wanted() && stranger.kinds.empty(), "who does not greet gets no word");
+    tap::ok(stranger.service.close_wanted() && stranger.kinds.empty(), "a peer without a greeting gets no reply");
     Proxy liar(served, /* greet= */ false);
     liar.give(frame(FrameKind::hello, 0, 0, std::string(60, 'x')));
-    tap::ok(liar.service.close_wanted(), "nor who is not ours");
+    tap::ok(liar.service.close_wanted(), "nor does one with a wrong magic");
     tap::is(served.counted(FrameError::magic_wrong), 1u, "the magic is wrong");
     tap::is(served.counted(ServiceEnd::bad_frame), before + 2, "both are counted");
     Proxy good(served);
@@ -412,7 +412,7 @@ void ends() {
     warned.give(announced(1, {1}, 100));
     warned.service.stop(Goodbye::stopping);
     warned.turns();
-    tap::ok(warned.goodbye == Goodbye::stopping, "a node that stops says so");
+    tap::ok(warned.goodbye == Goodbye::stopping, "a node that stops sends a goodbye");
     tap::ok(refusal_of(warned.ask(get_of("k1"))) == RequestRefusal::stopping, "refuses what is new");
     warned.give(announced(90, {2}, 100));
     warned.give(chunk_of(90, 2, 0, std::string(100, 'v')));

@@ -24,7 +24,7 @@ using namespace farcached::protocol;
 
 constexpr NodeSeconds at_start = 1000;
 inline bool with_containers = false;  // what a new channel begins with
-inline NodeSeconds clock_reads = at_start;  // what the services' clock says
+inline NodeSeconds clock_reads = at_start;  // the reading of the services' clock
 inline uint32_t clock_us = 0;
 inline uint64_t steady_ns = 0;        // its clock for durations
 inline uint64_t steady_step_ns = 0;   // the step of that clock at each reading
@@ -75,7 +75,7 @@ class MemoryChannel final : public fabric::Channel {
     bool owner_alive() const override { return true; }
     bool can_read() const override { return false; }
     bool post_read(const fabric::ReadRequest&) override { return false; }
-    // READs what the proxy lends when the test says so.
+    // READs the proxy's lent values when the test asks for it.
     bool post_fetch(const fabric::FetchRequest& request) override {
         if (request.offset > lent.size() || request.bytes > lent.size() - request.offset) return false;
         fetches.push_back(request);
@@ -97,7 +97,7 @@ class MemoryChannel final : public fabric::Channel {
         proxy_written = bytes.size();
         return true;
     }
-    // The proxy wrote so much; told in the next turn.
+    // The proxy wrote so much; reported in the next turn.
     void write(std::string_view content, size_t bytes) {
         container.replace(0, content.size(), content);
         written_ = bytes;

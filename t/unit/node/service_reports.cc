@@ -179,7 +179,7 @@ void strangers() {
         clock_reads += 1;
         report(distant, {*there});
         tap::ok(answered(distant) && distant.terms_ms.at(0) == 0 && served.lease_end(*there) == until,
-                "nor anything for who cannot read it");
+                "nor does a report of a proxy that cannot read one-sided");
     }
 }
 
@@ -195,7 +195,7 @@ void in_time() {
     steady_step_ns = 60 * us;
     report(proxy, items);
     tap::is(proxy.terms_ms.size(), 9u, "records are looked at until 500 us are over");
-    tap::is(proxy.left_us, 0u, "which the answer says");
+    tap::is(proxy.left_us, 0u, "as its answer shows");
     tap::is(served.lease_end(items[8]), end + 1, "the last of them was renewed");
     tap::is(served.lease_end(items[9]), end, "the next was not");
     tap::is(served.counters.report_cut_short.get(), 1u, "report_cut_short");

@@ -46,7 +46,7 @@ int main() {
     LimitedLines::Clock::time_point now{};
     now += std::chrono::hours(1);
     for (uint32_t i = 0; i < LimitedLines::lines_max; i++) {
-        is(lines.admit(now, "a"), "a", "the first are said");
+        is(lines.admit(now, "a"), "a", "the first lines are logged");
         now += milliseconds(1);
     }
     is(lines.admit(now, "b"), "", "one more is not");

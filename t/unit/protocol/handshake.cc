@@ -165,7 +165,7 @@ void a_clock_by_version() {
     std::memcpy(&now_us, bytes.data() + sizeof(FrameHeader) + offsetof(WelcomeRecord, now_us), sizeof now_us);
     tap::is(now_us, 0u, "a welcome of version 1 has 0 where the fraction would be");
     welcome.now.us.reset();
-    tap::is(outcome(bytes, greeting_node), describe(welcome), "and tells none");
+    tap::is(outcome(bytes, greeting_node), describe(welcome), "and holds none");
     tap::is(agreed_limits(welcome, Sender::node).version, 1u, "both go on in version 1");
     answer = check(some_hello(), some_facts());
     tap::is(agreed_limits(std::get<Welcome>(answer), Sender::node).version, protocol_version, "or in the newest");
@@ -207,11 +207,11 @@ void proxies_of_before() {
     const Welcome& welcome = std::get<Welcome>(answer);
     tap::is(welcome.layout_version, 2u, "its own layout is named to it,");
     tap::is(welcome.layout_hash, layout::before_in_place.hash, "as it named it,");
-    tap::ok(!check_welcome(welcome, old).has_value(), "so it goes on");
+    tap::ok(!check_welcome(welcome, old).has_value(), "so the proxy accepts it");
     tap::ok(welcome.regions.empty(), "without a region,");
     tap::is(welcome.term_ms_min + welcome.term_ms_max + welcome.grace_ms, 0u, "without leases");
     tap::is(welcome.check_secret, 0u, "and without what verifies items");
-    tap::is(outcome(bytes_of(welcome), greeting_node), describe(welcome), "which can be told");
+    tap::is(outcome(bytes_of(welcome), greeting_node), describe(welcome), "as its frame holds");
     tap::is(welcome.incarnation, facts.incarnation, "all else is as it is for others");
     tap::is(welcome.hash_seed, facts.hash_seed, "keys are hashed alike");
 
@@ -247,8 +247,8 @@ void nodes_of_before() {
     welcome.credits = 8;
     welcome.frame_bytes_max = again.frame_bytes_max;
     tap::is(outcome(bytes_of(welcome), greeting_node), describe(welcome), "its welcome can be read");
-    tap::ok(!check_welcome(welcome, again).has_value(), "and is accepted by who greeted as of before");
-    tap::ok(check_welcome(welcome, some_hello()).has_value(), "and by nobody else");
+    tap::ok(!check_welcome(welcome, again).has_value(), "and is accepted by a proxy that greeted in the older version");
+    tap::ok(check_welcome(welcome, some_hello()).has_value(), "and by no other");
     tap::ok(!reads_one_sided(welcome.version), "nothing is read by that version");
     tap::ok(reads_one_sided(version_with_in_place), "but by the next");
     make_two_sided(welcome);
@@ -267,7 +267,7 @@ void too_small_limits() {
     hello.credits = 0;
     tap::is(text_of(check(hello, some_facts())).substr(0, 7), "limits:", "no credits");
     hello.credits = UINT32_MAX;
-    tap::is(text_of(check(hello, some_facts())), "welcome " + std::to_string(protocol_version), "who wants all gets what there is");
+    tap::is(text_of(check(hello, some_facts())), "welcome " + std::to_string(protocol_version), "wanting all gets the maximum");
 }
 
 // A hello from a version to come: more may stand behind what we know, and nothing but its beginning

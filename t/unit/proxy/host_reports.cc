@@ -228,7 +228,7 @@ void much() {
     const uint64_t many = 300;  // of 64 cells
     for (uint64_t hash = 0; hash < many; hash++) a.read(hash), b.read(hash + many);
     b.turn(at, /* room= */ false);
-    tap::ok(!b.reporter(), "who cannot send is no reporter");
+    tap::ok(!b.reporter(), "a link that cannot send is no reporter");
     uint64_t told = 0, turns = 0;
     for (; turns < 40 && told < 2 * many; turns++) {
         Counts counts = a.turn(at + turns * interval);

@@ -29,9 +29,9 @@ struct Wire {
     bool mapped = true;                 // can_read()
     bool counts = false;                // counts_reads()
     size_t reads_most = SIZE_MAX;
-    std::optional<fabric::ChannelEnd> end;  // told at the next ready()
+    std::optional<fabric::ChannelEnd> end;  // reported at the next ready()
     std::vector<fabric::ReadRequest> posted;
-    std::deque<std::pair<uint64_t, fabric::ReadStatus>> completed;  // told at the next ready()
+    std::deque<std::pair<uint64_t, fabric::ReadStatus>> completed;  // reported at the next ready()
     uint64_t posts = 0;
     uint64_t overlaps = 0;  // posted into memory that an earlier read still has (S12)
     uint64_t outside = 0;   // posted for what lies outside of the region (S9)

@@ -213,7 +213,7 @@ class World final : public proxy::LinkEvents {
         store(key, value);
         fetch(key);
     }
-    // ---- what lies where the key's pointer leads ----
+    // ---- the item behind the key's pointer ----
     in_place::Place place(std::string_view key) { return {node.cache->check_secret(), pointer(key)->ptr.offset}; }
     uint64_t* slot(std::string_view key) {
         return const_cast<uint64_t*>(

@@ -51,7 +51,7 @@ class FakeNode {
         return at;
     }
 
-    // Takes what came over the wire and answers; less of it if `requests_most` says so.
+    // Takes what came over the wire and answers; at most `requests_most` requests.
     void serve(Wire& wire, uint64_t now_ns) {
         for (; !wire.ended && !wire.node_written.empty(); wire.node_written.pop_front())
             report_written(wire, wire.node_written.front(), now_ns);

@@ -240,7 +240,7 @@ void judgements() {
     const fabric::PointerRead read = item.judge("some key");
     tap::ok(read.outcome == Outcome::hit, "a whole copy under a lease is a hit");
     tap::is(read.value, std::string(300, 'v'), "with its value");
-    tap::ok(read.meta.cas == 9 && read.meta.flags == 5 && read.meta.exptime == 77, "and what it says of itself");
+    tap::ok(read.meta.cas == 9 && read.meta.flags == 5 && read.meta.exptime == 77, "and its other fields");
     tap::ok(item.judge("some kez").outcome == Outcome::key, "another key");
     tap::ok(item.judge("some").outcome == Outcome::key, "a shorter key");
     tap::ok(item.judge("some keyv").outcome == Outcome::key, "a longer key");

@@ -44,8 +44,8 @@ void mismatch() {
         world.pump();
     }
     tap::is(world.connections, 12, "it was tried again, each time as of this version and of the one before,");
-    tap::is(world.downs.size(), 1u, "and its sentence told once");
-    tap::is(world.downs[0].second, "node one speaks 7, proxy speaks 1", "as the node said it");
+    tap::is(world.downs.size(), 1u, "and its message reported once");
+    tap::is(world.downs[0].second, "node one speaks 7, proxy speaks 1", "in the node's words");
     tap::ok(world.downs[0].first == LinkDown::mismatch, "under its name");
     world.node.refuse.reset();
     world.advance(60 * second);
@@ -95,7 +95,7 @@ void reconnecting() {
     world.pump();
     tap::ok(world.link->next_tick_ns() - world.now_ns <= config.reconnect.first_ns,
             "after it was up for a while, the next failure is the first");
-    tap::is(world.downs.size(), 2u, "and told");
+    tap::is(world.downs.size(), 2u, "and reported");
     world.advance(100 * ms);
     world.pump();
     tap::is(world.counters().node_reconnects.get(), 1u, "now it is a reconnect");
@@ -110,7 +110,7 @@ void reconnecting() {
     World none;
     none.no_channel = true;
     none.start();
-    tap::ok(none.downs.size() == 1 && none.downs[0].second == "no more descriptors", "no channel: said");
+    tap::ok(none.downs.size() == 1 && none.downs[0].second == "no more descriptors", "no channel: reported");
     none.no_channel = false;
     none.advance(second);
     none.pump();
@@ -272,7 +272,7 @@ void lent_values() {
     std::string large(150'000, 'x');
     for (size_t i = 0; i < large.size(); i++) large[i] = char('a' + i % 23);
     tap::ok(world.store("k", large) && world.fetch("k") == large, "a large value is stored by a READ of the node's");
-    tap::is(world.node.lents.size(), size_t(1), "told of in one frame");
+    tap::is(world.node.lents.size(), size_t(1), "announced in one frame");
     tap::is(world.counters().values_lent.get(), 1u, "and counted");
     tap::is(world.lending().lent_bytes(), size_t(0), "its buffer is back");
     tap::ok(world.store("k", std::string(200'001, 'y')) && world.node.lents.size() == 1, "a longer one goes in pieces");
@@ -506,13 +506,13 @@ void goodbye() {
     world.start();
     world.get_unanswered(1, "k");
     world.hear_goodbye(protocol::Goodbye::draining, "later");
-    tap::ok(world.link->state() == LinkState::leaving, "a node that says goodbye is left");
+    tap::ok(world.link->state() == LinkState::leaving, "a node that sends a goodbye is left");
     tap::ok(world.get(2, "k") == SubmitResult::down, "nothing new is asked");
     world.node.hold = false;
     world.pump();
     tap::ok(world.sink[1].times == 1 && !world.sink[1].failed, "what was asked is answered");
     tap::ok(world.downs.size() == 1 && world.downs[0].first == LinkDown::goodbye, "then it is down");
-    tap::ok(world.downs[0].second.ends_with(": later"), "and what it said is told");
+    tap::ok(world.downs[0].second.ends_with(": later"), "and its text is reported");
     world.advance(second);
     world.pump();
     tap::ok(world.link->up(), "and tried again");
@@ -526,7 +526,7 @@ void goodbye_in_the_reason_s_words() {
     world.hear_goodbye(protocol::Goodbye::stopping, words);
     tap::is(world.downs.size(), 1u, "a node that goes is down");
     const std::string& told = world.downs[0].second;
-    tap::ok(told.find(words) != std::string::npos && told.find(words) == told.rfind(words), "and says why once");
+    tap::ok(told.find(words) != std::string::npos && told.find(words) == told.rfind(words), "and the reason is reported once");
 }
 
 }  // namespace

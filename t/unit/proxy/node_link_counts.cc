@@ -60,15 +60,15 @@ void told_or_counted() {
     cannot.hold_pointer("k", "value");
     tap::is(counted_of_get(cannot, "k"), "-", "a channel that cannot is not asked to");
     cannot.store("other", "value");
-    tap::is(cannot.node.accesses.size(), 1u, "then the node is told");
+    tap::is(cannot.node.accesses.size(), 1u, "then the node gets a report");
 
     World never;
     never.prepare = [](Wire& wire) { wire.counts = true; };
     never.start();
     never.hold_pointer("k", "value");
-    tap::is(counted_of_get(never, "k"), "-", "nor is one that could, by who does not want it");
+    tap::is(counted_of_get(never, "k"), "-", "nor is one that can, without the option");
     never.store("other", "value");
-    tap::is(never.node.accesses.size(), 1u, "the node is told");
+    tap::is(never.node.accesses.size(), 1u, "the node gets a report");
 }
 
 uint64_t over(const proxy::LinkCounters& c) {

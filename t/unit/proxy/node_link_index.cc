@@ -120,7 +120,7 @@ void when_it_is_on() {
     tap::ok(unknown.wire->posts == 0 && by_node(unknown, 1, "value"), "an unannounced region is not read");
 }
 
-// Every key is found, wherever it lies, while the index grows by splits; what was cached may be out of date.
+// Every key is found in any place while the index grows by splits; cached parts may be out of date.
 void growth() {
     World world(cold());
     world.start();
@@ -385,7 +385,7 @@ void failures() {
     world.get(2, "k");
     world.complete(0, fabric::ReadStatus::owner_dead);
     world.complete(0, fabric::ReadStatus::owner_dead);
-    tap::ok(by_node(world, 2, "value") && world.counters().read_failed.get() == 2, "a dead owner's memory is not believed");
+    tap::ok(by_node(world, 2, "value") && world.counters().read_failed.get() == 2, "a dead owner's memory is not used");
 
     // No room: for the first read, for the second, for the next round.
     for (size_t most : {0u, 1u}) {

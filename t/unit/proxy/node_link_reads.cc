@@ -43,7 +43,7 @@ void one_sided() {
             "so is get() where the node's memory cannot be read");
 }
 
-// The node hears of one-sided hits in front of what is asked next, and of nothing by itself.
+// The node gets one-sided hits in front of the next requests, and none without requests.
 void accesses_told() {
     World world;
     world.start();
@@ -305,8 +305,8 @@ void late_reads() {
     world.complete_all();
     world.link->ready(world.now_ns);
     tap::is(world.counters().read_late.get(), 1u, "read_late");
-    tap::is(world.sink[2].times, 1, "nobody is told again");
-    tap::is(world.sink[3].value, "value", "others are told");
+    tap::is(world.sink[2].times, 1, "the failed get has no second result");
+    tap::is(world.sink[3].value, "value", "another get is answered");
     tap::is(world.landing().lent_bytes(), 0u, "then it is free");
 
     // The node is asked within the same deadline.
@@ -412,7 +412,7 @@ void order_of_requests() {
     tap::is(other.fetch("k"), "new", "and is seen");
 }
 
-// One key, read without end by another session: who waits for his own reads of it gets his turn.
+// One key, read without end by another session: a request that waits for its own session's reads is still served.
 void no_starvation() {
     World world;
     world.start();

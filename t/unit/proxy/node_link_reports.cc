@@ -68,7 +68,7 @@ void told_unasked() {
     tap::is(world.node.frames, frames + 1, "but one interval after the greeting, with no request");
     const auto first = heard(world);
     tap::ok(first.size() == 2 && first.at(world.hash("k")) == 7 && first.at(world.hash("j")) == 1,
-            "it hears of each item, and how often");
+            "with each item, and its count");
     tap::is(world.node.bad_frames, 0u, "in good frames");
     const proxy::LinkCounters& c = world.counters();
     tap::is(c.reports_sent.get(), 1u, "reports_sent");
@@ -79,7 +79,7 @@ void told_unasked() {
 
     tap::is(world.link->next_tick_ns(), UINT64_MAX, "then there is nothing to tell");
     upto(world, up_ns + 2 * interval - second);
-    tap::is(world.counters().reports_sent.get(), 1u, "and nothing is told");
+    tap::is(world.counters().reports_sent.get(), 1u, "and nothing is reported");
     world.fetch("k");  // its lease has ended and is granted again
     world.store("j", "another");
     world.fetch("k");
@@ -95,7 +95,7 @@ void bounded() {
     world.hold_pointer("k", "value");
     const fabric::RemotePtr at = world.pointer("k")->ptr;
     const uint64_t many = 2000, up_ns = world.now_ns;
-    tap::ok(world.link->note_access(1, at.generation, at.offset, 0), "the first says that there is something to report");
+    tap::ok(world.link->note_access(1, at.generation, at.offset, 0), "the first returns that there is something to report");
     for (uint64_t i = 2; i <= many; i++)
         if (world.link->note_access(i, at.generation, at.offset, 0)) tap::ok(false, "the others do not");
     const uint64_t each = (8192 - sizeof(protocol::FrameHeader)) / sizeof(protocol::AccessRecord);
@@ -203,7 +203,7 @@ void renewed() {
     world.fetch("k");
     world.fetch("k");
     upto(world, up_ns + 3 * second);
-    tap::is(world.node.accesses.size(), 1u, "the node hears of one item");
+    tap::is(world.node.accesses.size(), 1u, "the node gets one item");
     const double term_s = world.node.term_ms / 1000.0;
     tap::ok(left_s(world, "k") > term_s * 0.99 && left_s(world, "k") < term_s, "whose pointer is as good as new");
     tap::ok(left_s(world, "j") < 1.01, "the other one's lease goes on to its end");
@@ -214,10 +214,10 @@ void renewed() {
         world.fetch("k");
     }
     tap::is(world.counters().get_twosided.get(), asked, "in five leases' time the node is not asked");
-    tap::is(world.counters().report_time_left.get(), 0u, "it said that it had no time left");
+    tap::is(world.counters().report_time_left.get(), 0u, "it answered that it had no time left");
 }
 
-// A lease belongs to the slot: what replaced an item in its place is leased with it, what lies elsewhere is not.
+// A lease belongs to the slot: an item that replaced another in its place is leased with it, one elsewhere is not.
 void replaced() {
     World world(reporting_often());
     world.start();
@@ -373,7 +373,7 @@ void time_left() {
     world.node.report_left_us = 0;
     world.node.report_takes = UINT32_MAX;
     for (uint64_t n = 3; n <= 6; n++) upto(world, up_ns + n * interval);
-    tap::is(heard(world).size(), many - 4 * protocol::report_records_max - 400, "all are told in the end");
+    tap::is(heard(world).size(), many - 4 * protocol::report_records_max - 400, "all are reported in the end");
     tap::is(world.node.reports, 10u, "one an interval when it has no time left");
     tap::is(world.counters().accesses_sent.get(), many, "each once");
 }
@@ -440,7 +440,7 @@ void by_container() {
     tap::is(c.reports_sent.get(), 1u, "a report");
     tap::is(c.reports_written.get(), uint64_t(with_containers), "written where that can be");
     tap::is(world.node.reports_written, uint64_t(with_containers), "the node finds it there");
-    tap::is(c.report_answers_written.get(), uint64_t(with_containers), "and answers likewise");
+    tap::is(c.report_answers_written.get(), uint64_t(with_containers), "and so are answers");
     tap::is(c.report_renewed.get(), 1u, "it renews a lease either way");
     world.fetch("k");
     world.node.hold_reports = true;

@@ -88,7 +88,7 @@ void node_of_before() {
     if (world.counters().get_onesided.get() != 0) violation("a read from a node of an older version");
 }
 
-// S4, S7: what a pointer leads to was replaced, and that was acknowledged to somebody.
+// S4, S7: the item behind a pointer was replaced, and a client has the acknowledgement.
 void replaced() {
     World world(patient());
     world.start();
@@ -97,7 +97,7 @@ void replaced() {
     if (world.fetch("k") != "other") violation("an item that was replaced was served");
 }
 
-// S4, S7: what a pointer leads to is gone, and that was acknowledged to somebody.
+// S4, S7: the item behind a pointer is gone, and a client has the acknowledgement.
 void removed() {
     World world(patient());
     world.start();
@@ -108,8 +108,8 @@ void removed() {
     if (!world.fetch("k").empty()) violation("an item that was deleted was served");
 }
 
-// S1, S4: an item that was written where the pointer leads is found by it. It is no violation to ask the node, but then who
-// is read and written would always be.
+// S1, S4: a pointer finds an item that was written in its place. Asking the node is no violation, but a key read and
+// written often would then always ask it.
 void written_in_place() {
     World world(patient());
     world.start();
@@ -163,7 +163,7 @@ void expired_under_lease() {
     if (world.sink[1].one_sided) violation("an expired item was served by a pointer");
 }
 
-// S4: the table says of one key what is true of another.
+// S4: the table holds for one key the pointer of another.
 void wrong_key() {
     World world(patient());
     world.start();
@@ -173,7 +173,7 @@ void wrong_key() {
     if (world.fetch("two") != "value of two") violation("another key's value was served");
 }
 
-// S9: the table says what cannot be.
+// S9: the table holds impossible places.
 void wrong_place() {
     World world(patient());
     world.start();
@@ -219,7 +219,7 @@ void reused_buffer() {
     if (world.sink[2].value != "value of two") violation("a late read wrote over another's value");
 }
 
-// S5: an item is replaced, and replaced again where it was, while it is copied by what the index said.
+// S5: an item is replaced, and replaced again in its place, during a copy by the index's words.
 void torn_without_lease() {
     proxy::LinkConfig config = patient();
     config.probe_index = true;

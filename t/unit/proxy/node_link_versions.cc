@@ -42,7 +42,7 @@ void node_of_before() {
     tap::is(world.counters().lease_granted.get(), 0u, "no lease was taken,");
     tap::is(world.node.grants_wanted, 0u, "none asked for,");
     tap::is(world.node.accesses.size() + world.node.reports, 0u, "nothing reported");
-    tap::is(world.node.bad_frames, 0u, "and nothing said that it does not know");
+    tap::is(world.node.bad_frames, 0u, "and no frame that it does not know");
     world.node.of_before = false;
     world.node.restart();
     world.wire->end = fabric::ChannelEnd::reset;

@@ -239,13 +239,13 @@ void test_tags() {
     for (const Row& row : rows) {
         tap::is(row.placement->spot_of(row.key, 0), whole->spot_of(row.hashed, 0),
                 std::string("hash tag: of ") + row.key + " is hashed " + row.hashed);
-        tap::is(std::string(row.placement->hashed_part(row.key)), row.hashed, "which it tells");
+        tap::is(std::string(row.placement->hashed_part(row.key)), row.hashed, "which it returns");
     }
     Snapshot only = made({{"a", "", 1}}, {Distribution::ketama, KeyHash::automatic, "{}"});
     tap::is(only->node_of("{x}y", 5), 0u, "of one node all is its");
 }
 
-// Under ketama, what a node that goes leaves is shared out as a walk says, and nothing else moves.
+// Under ketama, the keys of a removed node are shared out in the order of a walk; all others stay.
 void test_removal() {
     std::mt19937 random(10);
     std::vector<Host> hosts = random_hosts(random, 12, false);

@@ -221,7 +221,7 @@ void mixtures() {
         hits += any.hits;
         in_order += up.copies + down.copies;
         outcomes.insert(any.outcomes.begin(), any.outcomes.end());
-        if (up.hits == 0 || down.hits == 0) violation(history.name + ": who reads in one direction never has a hit");
+        if (up.hits == 0 || down.hits == 0) violation(history.name + ": a reader in one direction never has a hit");
     }
     tap::note("%llu copies, %llu of them hits; %llu by readers that go in one direction", (unsigned long long)copies,
               (unsigned long long)hits, (unsigned long long)in_order);
@@ -259,7 +259,7 @@ void dropped() {
     const Odd odd[] = {
         {"an older generation", padded(words_of(ours, first - 64)), Outcome::generation},
         {"an older generation, dead", with(good, 0, dead), Outcome::generation},
-        {"memory of nobody", padded({}), Outcome::generation},
+        {"unused memory", padded({}), Outcome::generation},
         {"another key", padded(words_of(other_key, first + 64)), Outcome::key},
         {"a longer key", padded(words_of(longer_key, first + 64)), Outcome::key},
         {"another key, longer than the copy", padded(words_of(other_key, first + 64)), Outcome::key, 48},

@@ -20,7 +20,7 @@ void shape() {
     Raw raw(name);
     tap::is(raw.size(), 4096u + 64 * 64 + proxy::boards_bytes(64), "a page for the header, 64 bytes for each entry, boards");
     tap::ok(std::memcmp(raw.byte(0), "farptr01", 8) == 0, "it begins with its magic");
-    tap::is(raw.header().entries, 64u, "the header says how many entries");
+    tap::is(raw.header().entries, 64u, "the header holds the number of entries");
     tap::is(raw.header().check, proxy::header_check(raw.header()), "and is checked");
 
     const uint64_t key = UINT64_C(0x4000000000000005);  // set 5, at home in its entry 1
@@ -288,7 +288,7 @@ void accesses() {
     table->count_access(table->find(1, one_node, now).entry, 4);
     table->count_access(table->find(3, one_node, now).entry, 2);
     table->walk(0, table->entries(), note);
-    tap::ok(counted == std::map<uint64_t, uint64_t>{{1, 5}, {2, 0}, {3, 2}}, "a walk tells every count");
+    tap::ok(counted == std::map<uint64_t, uint64_t>{{1, 5}, {2, 0}, {3, 2}}, "a walk returns every count");
     table->put(1, derived(1, 9), now);
     table->walk(0, table->entries(), note);
     tap::is(counted[1], 5u, "a new generation of the key keeps it");

@@ -109,7 +109,7 @@ inline fabric::LeasedPtr derived(uint64_t key_hash, uint64_t generation) {
     return leased;
 }
 
-// Is it what somebody put for that key?
+// Is it a pointer that was put for that key?
 inline bool is_derived(uint64_t key_hash, const fabric::LeasedPtr& leased) {
     return leased == derived(key_hash, leased.ptr.generation);
 }

@@ -18,7 +18,7 @@ using proxy::TableStep;
 
 namespace {
 
-// Opens; gives back the failure, or one that says it was opened.
+// Opens; gives back the failure, or one with the text "opened".
 proxy::TableFailure failure_of(const proxy::TableOptions& with) {
     PointerTable::Opened opened = PointerTable::open(with);
     if (auto* failure = std::get_if<proxy::TableFailure>(&opened)) return *failure;
@@ -32,7 +32,7 @@ void is_refused(const proxy::TableOptions& with, TableRefusal reason, std::strin
     bool useful = failure.message.find(with.name) != std::string::npos &&
                   failure.message.find(advice) != std::string::npos &&
                   failure.message.find('\n') == std::string::npos;
-    if (!tap::ok(useful, what + ": says what and where, and what to do")) tap::note("%s", failure.message.c_str());
+    if (!tap::ok(useful, what + ": names the cause, the place and the action")) tap::note("%s", failure.message.c_str());
 }
 
 // Runs it in a separate process. Returns the exit status that `run` returned; -1: the process was killed.
@@ -74,7 +74,7 @@ void two_share() {
     tap::is(second_process->find(5, one_node, now).found, Found::hit, "what one puts the other finds");
     first.reset();
     second_process.reset();
-    tap::is(open(name)->find(5, one_node, now).found, Found::hit, "it outlives those who use it");
+    tap::is(open(name)->find(5, one_node, now).found, Found::hit, "it outlives its users");
 }
 
 void names() {
@@ -248,7 +248,7 @@ void overtaken() {
     });
     auto* table = std::get_if<std::unique_ptr<PointerTable>>(&opened);
     tap::ok(table != nullptr && !(*table)->created() && (*table)->entries() == 64,
-            "who is overtaken while he makes it attaches to the other's");
+            "a process overtaken while it makes a table attaches to the other's");
 
     Name unsettled;
     int made = 0;
@@ -310,7 +310,7 @@ void this_host() {
     auto read = proxy::TableHost::of_this_process();
     auto again = proxy::TableHost::of_this_process();
     auto* host = std::get_if<proxy::TableHost>(&read);
-    if (!tap::ok(host != nullptr, "this host says which boot it is in")) return;
+    if (!tap::ok(host != nullptr, "this host has a boot id")) return;
     auto& same = std::get<proxy::TableHost>(again);
     tap::ok(host->boot_id[0] != 0 && host->boot_id[1] != 0, "by a number");
     tap::ok(same.boot_id[0] == host->boot_id[0] && same.boot_id[1] == host->boot_id[1] &&

@@ -109,10 +109,10 @@ void put_and_take() {
     const uint64_t number = board.announce();
     tap::ok(board.waiting() && board.waiting(number) && !board.waiting(number - 1), "and waits");
     Told told = take_all(board);
-    tap::ok(told.counts == std::map<uint64_t, uint64_t>{{1, 8}, {2, 4}} && told.lost == 0, "all is told, added up");
+    tap::ok(told.counts == std::map<uint64_t, uint64_t>{{1, 8}, {2, 4}} && told.lost == 0, "all is reported, added up");
     tap::is(told.strangers, 0, "as it was put");
     tap::ok(!board.waiting() && !board.waiting(number), "nothing waits then");
-    tap::is(take_all(board).items, 0u, "nothing is told twice");
+    tap::is(take_all(board).items, 0u, "nothing is reported twice");
 
     board.put(item_of(1, (1 << 24) - 2));
     tap::is(board.put(item_of(1, 5)).accepted, 1u, "a count goes to 2^24 - 1, the rest is not accepted");
@@ -123,7 +123,7 @@ void put_and_take() {
     other = item_of(1, 2), other.hash += 8;
     tap::ok(!board.put(other).merged, "so is another key");
     told = take_all(board);
-    tap::ok(told.items == 3 && told.accesses == (1 << 24) + 3, "and told of apart");
+    tap::ok(told.items == 3 && told.accesses == (1 << 24) + 3, "and reported separately");
 }
 
 // The generations of one slot are one item.
@@ -156,7 +156,7 @@ void room() {
     tap::is(board.put(item_of(3 + 8 * 8)).accepted, 0u, "a set of eight has no room for a ninth");
     tap::is(board.put(item_of(3)).accepted, 1u, "but for more of one of the eight");
     tap::is(board.put(item_of(4)).accepted, 1u, "and its neighbour for another");
-    tap::is(take_all(board).accesses, 10u, "all are told");
+    tap::is(take_all(board).accesses, 10u, "all are reported");
     tap::is(board.put(item_of(3 + 8 * 8)).accepted, 1u, "then there is room again");
     take_all(board);
 
@@ -257,7 +257,7 @@ void killed() {
         const Told told = take_all(board);
         wrong += told.accesses != 750 || told.lost != 0 || told.strangers != 0;
     }
-    tap::is(wrong, 0, "who is killed at any store takes nothing of others with him");
+    tap::is(wrong, 0, "a process killed at any store loses no access of others");
 }
 
 // Two puts claim one cell for different items, in the worst order: the words of one, the tag of the other.
@@ -384,7 +384,7 @@ void leader() {
             elected += mine.seek({n, 1}, now, now + second, alive) == Leadership::elected;
         });
     for (std::thread& thread : threads) thread.join();
-    tap::is(elected.load(), 1, "of those who come at once one is elected");
+    tap::is(elected.load(), 1, "of processes that come at once one is elected");
 }
 
 // The kernel knows the attached processes.
@@ -392,7 +392,7 @@ void attached() {
     Name name;
     auto table = open(name);
     tap::ok(table->attached(table->filler()), "a process is attached itself");
-    tap::ok(!table->attached(uint16_t(table->filler() + 1)), "and nobody else");
+    tap::ok(!table->attached(uint16_t(table->filler() + 1)), "and no other");
     int said[2];
     if (pipe(said) != 0) tap::bail_out("pipe");
     std::fflush(stdout);
@@ -409,10 +409,10 @@ void attached() {
     if (read(said[0], &filler, sizeof filler) != sizeof filler) tap::bail_out("read");
     int status = 0;
     while (waitpid(child, &status, WUNTRACED) < 0) {}
-    tap::ok(WIFSTOPPED(status) && table->attached(filler), "who is stopped is attached");
+    tap::ok(WIFSTOPPED(status) && table->attached(filler), "a stopped process is attached");
     kill(child, SIGKILL);
     while (waitpid(child, &status, 0) < 0) {}
-    tap::ok(!table->attached(filler), "who was killed is not");
+    tap::ok(!table->attached(filler), "a killed one is not");
     close(said[0]);
     close(said[1]);
     const uint16_t first = table->filler();
