@@ -47,7 +47,7 @@ class Vandal {
     }
     bool greeted() const { return greeted_; }
 
-    // False: the node has had enough.
+    // False: a goodbye came, or the connection has ended.
     bool report(uint64_t number) {
         const std::string report = some_report(number);
         char* const container = proxy_.link->node_container();

@@ -127,7 +127,7 @@ class Mutator {
   private:
     size_t below(size_t n) { return size_t(random_() % n); }
 
-    // Bytes that parsers care about, more often than chance would offer them.
+    // Bytes that parsers treat specially, more often than at random.
     uint8_t interesting() {
         static constexpr uint8_t bytes[] = {0,   ' ', '\r', '\n', '0',  '9',  '-',
                                             'q', 'b', 0x7f, 0x80, 0x81, 0xff, 250};

@@ -76,7 +76,7 @@ class World {
         }
     }
 
-    // As if it had just begun, but for how often items were seen.
+    // As in a new node, except for the items' access counts.
     void begin() {
         reporter_.emplace(served_);
         clock_reads += long_after;
@@ -153,7 +153,7 @@ class World {
         }
     }
 
-    // Is there a record in it that names the item's key and place?
+    // Does it hold a record with the item's key and place?
     static bool names(const std::string& content, const ItemAccess& item) {
         for (size_t at = sizeof(FrameHeader); at + sizeof(AccessRecord) <= content.size(); at += sizeof(AccessRecord)) {
             AccessRecord record;

@@ -15,7 +15,7 @@ namespace fuzz {
 using namespace farcached;
 
 // A reusable session: the cache is empty, and no reply depends on earlier inputs (no cas). No reply depends on how the
-// input arrives: watch and the dumps depend on pipelined requests.
+// input arrives: watch and the dumps, which depend on pipelined requests, are off.
 class Session {
   public:
     Session() : talk_(config()) {
@@ -40,8 +40,7 @@ class Session {
     fixture::Talk talk_;
 };
 
-// Lines longer than a line may be are closed or not as their end arrives in time: nothing to
-// compare.
+// Lines above the length limit close the session or not, depending on when their end arrives: nothing to compare.
 inline bool comparable(std::string_view said) {
     size_t line = 0;
     for (char c : said) {

@@ -9,7 +9,7 @@
 //                 [--mutations N]    go on until so many were made, for at most six more times the seconds
 //                 [--operations N]   the same for all operations
 //                 [--admin PATH[,PATH...]]  the operators' sockets: deletes by prefix, too
-//                 [--mix NAME]      the shares of the operations (consistency_mix.h); else all alike
+//                 [--mix NAME]      the shares of the operations (consistency_mix.h); default: everything
 //                 [--outages 1]      nodes behind the ports may not answer
 //                 [--failover 1]     and others then answer for them
 //     consistency --self     the checks themselves, on values and histories wrong on purpose

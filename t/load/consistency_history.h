@@ -86,8 +86,8 @@ inline bool step(const Operation& op, uint64_t state, uint64_t& next) {
 
 enum class Verdict : uint8_t { linearizable, not_linearizable, undecided };
 
-// Puts one transition in the place of all changes of unknown outcome that `observed` knows nothing of, and what is
-// left of the unknown behind everything else.
+// Replaces all changes of unknown outcome whose records `observed` does not contain by one transition. The other
+// unknown changes go to the end.
 template <class Observed>
 void condense(std::vector<Operation>& history, const Observed& observed) {
     Operation ghost{Kind::set, Outcome::unknown, 0, 0, UINT64_MAX, UINT64_MAX};

@@ -127,7 +127,7 @@ std::string Worker::record(uint32_t key, uint64_t sequence, uint64_t previous, i
     return value;
 }
 
-// -- Mutations of a key that only we write
+// -- Mutations of a key with this thread as its only writer
 // -----------------------------------------------------------
 
 bool Worker::unknown(Answer answer) {
@@ -229,7 +229,7 @@ void Worker::store_by_cas(uint32_t key, Own& own, uint64_t sequence) {
     }
 }
 
-// Stored as expired already: takes effect, and is never seen.
+// Stored as expired already: takes effect, and no get returns it.
 void Worker::store_gone(uint32_t key, Own& own, uint64_t sequence) {
     const Wire wire = random_.one_in(2) ? Wire::text : Wire::meta;
     const std::string value = record(key, sequence, 0, 0, any_size());
@@ -261,7 +261,7 @@ uint32_t Worker::own_ttl_key() {
     return shared_.single_keys + index_ * keys + uint32_t(random_.below(keys));
 }
 
-// Some have no end of their own where a touch may give them one.
+// Where a touch may shorten it, some have a long time to live.
 void Worker::store_with_ttl() {
     const uint32_t key = own_ttl_key();
     const uint64_t sequence = issue(key);
@@ -370,7 +370,7 @@ void Worker::read_one() {
     if (!checked_get(key).hit && refill) write_one(Step::set, key);
 }
 
-// Not of what has a time to live: that would become longer.
+// Not for a key with a time to live: a touch would prolong it.
 void Worker::read_and_touch() { checked_get(any_key() % shared_.single_keys, 1000); }
 
 void Worker::read_many() {

@@ -123,7 +123,7 @@ struct Shared {
     void doubt(uint32_t key, uint64_t sequence);
     bool doubted(uint32_t key, uint64_t sequence);
 
-    // Something was wrong, or the time is up.
+    // A check failed, or the time is up.
     bool over() const { return stop || faults.any(); }
 
     const Options options;
@@ -221,7 +221,7 @@ class Worker {
     Random random_;
     Client client_;
     std::map<uint32_t, Own> own_;
-    std::unordered_set<uint32_t> doubted_;  // keys that a change of ours with unknown outcome may still change
+    std::unordered_set<uint32_t> doubted_;  // keys that a change of unknown outcome by this thread may still change
     std::map<uint32_t, Seen> seen_;  // history keys: the last gets
     uint64_t history_sequence_ = 0;
 };

@@ -95,7 +95,7 @@ struct Chain {
         for (const RecordHead& r : records) n = std::max(n, r.sequence);
         return n;
     }
-    // One number for the whole value: what the history checker compares.
+    // One number for the whole value, which the history checker compares.
     uint64_t identity() const {
         uint64_t id = 0;
         for (const RecordHead& r : records) id = mix(id, mix(r.writer, r.sequence));

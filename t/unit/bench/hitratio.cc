@@ -201,7 +201,7 @@ void check_leases_without_end() {
     tap::ok(slow.pointer_hit_ratio < 0.2, form("with leases of an operation few are: %.4f", slow.pointer_hit_ratio));
 }
 
-// Where all was loaded and fits, every GET is a hit.
+// Where all items were loaded and fit, every GET is a hit.
 void check_load() {
     SimScale scale = small_scale();
     scale.keys = 2000;

@@ -56,7 +56,7 @@ CommandLine parse(const Daemon& daemon, std::vector<std::string> words) {
     return parse_command_line(argv, daemon.table, daemon.program);
 }
 
-// A file that is gone with this.
+// A temporary file; the destructor removes it.
 struct TemporaryFile {
     explicit TemporaryFile(std::string_view text) {
         char name[] = "/tmp/farcached-test-XXXXXX";
@@ -81,7 +81,7 @@ void accepts(const Daemon& daemon, const Option& option, const std::string& valu
     if (got.errors.empty()) tap::is(written(option, got.settings), want, "is written back the same");
 }
 
-// It names its place, its key, and what is allowed; and nothing is set.
+// The error names the place, the key, and the allowed values; no setting changes.
 void refuses(const Daemon& daemon, const Option& option, const std::string& value) {
     const Read got = read(daemon, line_of(option, value));
     const std::string start = "f:1:" + std::to_string(key_of(option).size() + 4) + ": " + std::string(key_of(option)) + ": ";

@@ -208,7 +208,7 @@ void test_refused_words() {
     }
 }
 
-// Until the daemon serves nodes, its own command line knows none of this.
+// Until the daemon serves nodes, its own command line has none of these options.
 std::string file_errors(std::string_view text) {
     Settings settings = defaults(table);
     std::string lines;
@@ -347,7 +347,7 @@ void test_file_errors() {
     }
 }
 
-// Gone with the object.
+// Removed with the object.
 class TemporaryFile {
   public:
     explicit TemporaryFile(const std::string& text) {

@@ -314,7 +314,7 @@ void test_too_large() {
                 name + (gone ? ": set forgets" : ": kept"));
     }
     tap::is(talk.counters->store_too_large.get(), 0u, "only text counts store_too_large, as in memcached");
-    // Refused as soon as the key is there; then swallowed in pieces without being kept.
+    // Refused when the key has arrived; the value is then swallowed in pieces without being kept.
     Packet p = request(op_set, "k", "", plain);
     std::string head = p.with_lengths(1, 8, 1 << 30);
     tap::is(talk.say(head.substr(0, head.size() - 1)), "",
@@ -480,7 +480,7 @@ void test_followers() {
             "watchers get their lines");
 }
 
-// A pipeline with everything in it, and no cas in the replies that depends on what else the node did.
+// A pipeline of all commands; no cas in its replies depends on earlier mutations.
 std::string pipeline() {
     std::string said;
     auto add = [&](const Packet& p) { said += p.bytes(); };

@@ -93,7 +93,7 @@ void streams() {
     }
 }
 
-// The worst for it: each key that is not kept pushes one out.
+// The worst case: each key outside of the list replaces one in it.
 void adversary() {
     auto kept = std::make_unique<SpaceSaving>();
     Exact exact;

@@ -18,7 +18,7 @@
 
 namespace {
 
-// Of this size and above there is no memory.
+// Allocations of this size and above fail.
 size_t too_much = SIZE_MAX;
 
 }  // namespace
@@ -182,7 +182,7 @@ void lookups_without_memory() {
     tap::ok(becomes(*host, 12), "and changed nothing");
 }
 
-// Each waits until all were asked, and one is never answered.
+// Each lookup waits until all are under way, and one is never answered.
 void lookups_together() {
     const auto names = std::make_shared<NameServer>();
     auto look_up = [names](const std::string& host, uint16_t port) -> HostAddresses::Found {
@@ -305,7 +305,7 @@ void a_silent_node_leaves() {
     tap::is(desk.answers(), "unavailable stored ", "a leaving node that is silent is given up after its timeout");
 }
 
-// Connections differ by what changes, so another is made; behind the one that is.
+// A change of a connection's settings makes a new connection, behind the old one.
 void connections_change() {
     Desk desk;
     tap::ok(desk.until_up(), "a node is up");

@@ -30,7 +30,7 @@ namespace links_test {
 
 using namespace farcached;
 
-// Executes what comes over the latest connection to its port.
+// Executes the requests of the latest connection to its port.
 class Server {
   public:
     Server() {
@@ -158,7 +158,7 @@ class Desk {
         spec.port = at.port();
         return spec;
     }
-    // By what the settings say now.
+    // Applies the current settings.
     void reload() {
         auto prepared = nodes->prepare(settings, at_home);
         nodes->use(std::get<std::shared_ptr<const daemon::NodeSet>>(std::move(prepared)));

@@ -270,7 +270,7 @@ void test_lock_free() {
     tap::is(talk.local.counters().local_hits.get(), 3u, "the others do");
 }
 
-// Pins are spent, and there is no room for a copy: a client that has the value already needs neither.
+// The pins are used up, and no memory is left for a copy: a client that has the value already needs neither.
 void test_no_room() {
     Talk talk;
     daemon::SessionMemory memory(1000);

@@ -460,7 +460,7 @@ void without_nodes() {
     tap::is(stat_of(rig.stats("proxy"), "get_local"), "0", "embedded: local reads");
 }
 
-// A client that has gone does not keep a reset from being one.
+// A reset takes effect although its client has disconnected.
 void client_gone() {
     NodesTalk talk;
     talk.counters.cmd_flush.add(3);

@@ -138,7 +138,7 @@ class AskedNodes {
     AskedNodes(const AskedNodes&) = delete;
     AskedNodes& operator=(const AskedNodes&) = delete;
 
-    // Submitted requests reach the nodes, and their answers the client.
+    // Requests go to the nodes, and their answers to the client.
     void tick() {
         links->end_tick();
         for (links_test::Server& server : servers_) server.serve();
@@ -240,7 +240,7 @@ class AskedNodes {
     size_t told_ = 0;           // by take_words()
 };
 
-// A client of a worker whose items are in nodes a and b. Its requests are answered when the test answers.
+// A client of a worker whose items are in nodes a and b. The test decides when its requests are answered.
 class NodesTalk {
   public:
     explicit NodesTalk(bool track_sizes = false)
@@ -290,7 +290,7 @@ class NodesTalk {
         return go_on();
     }
     std::string take_asked() { return asked_nodes.take_words(); }
-    // `stats GROUP`, all asked and answered.
+    // `stats GROUP`: sends the request and the nodes' answers.
     std::string stats(std::string_view group, std::string_view told) {
         std::string heard = say("stats " + std::string(group) + "\r\n");
         return asked_nodes.awaits() ? heard + answer(told) : heard;

@@ -161,7 +161,7 @@ void replies_held_up(Transport& transport) {
     tap::is(at_client.wrong, 0u, named(transport, "and they are right"));
 }
 
-// One message at a time, there and back: a wake-up that gets lost stands still until the deadline.
+// One message at a time, there and back: a lost wake-up stops the exchange until the deadline.
 void ping_pong(Transport& transport, uint32_t count) {
     End client, server;
     if (!tap::ok(join(transport, client, server), named(transport, "joined for ping-pong"))) return;
@@ -374,7 +374,7 @@ void over_verbs(const std::string& host) {
 }  // namespace
 
 int main() {
-    if (const char* host = std::getenv("FARCACHED_RDMA_ADDRESS")) {  // in a guest: there alone is a device
+    if (const char* host = std::getenv("FARCACHED_RDMA_ADDRESS")) {  // in a guest: only a guest has a device
         over_verbs(host);
         return tap::done();
     }

@@ -95,7 +95,7 @@ class End : public ChannelEvents {
     std::string ending() const { return over ? std::string(channel_end_name(why)) : "none"; }
 };
 
-// Waits until one of them is ready, at most so long; gives each its turn, as a worker's tick does.
+// Waits until one of them is ready, at most so long; runs each once, as a worker's tick does.
 inline bool turn(std::initializer_list<End*> ends, int timeout_ms) {
     std::vector<pollfd> polled;
     std::vector<End*> alive;
@@ -175,7 +175,7 @@ inline uint32_t message_size(uint32_t sequence, uint32_t bytes_max) {
     return random() % 8 == 0 ? random() % bytes_max : random() % 300;
 }
 
-// Checks what comes: each message whole, in order, unchanged.
+// Checks received messages: each whole, in order, unchanged.
 class Messages {
   public:
     uint32_t next = 0;

@@ -43,8 +43,8 @@ std::shared_ptr<const MappedRegion> map(MappedRegions& regions, const Region& re
     return regions.map(fd, region.view().region_bytes, region.view().header->incarnation, error);
 }
 
-// Kills an owner and waits for its lock as a successor would: the moment that it is had, the word
-// must be marked. Returns how often a reader would have taken the dead one for alive.
+// Kills an owner and waits for its lock as a successor does: once the lock is held, the word must be marked. Returns
+// how often a reader would have taken the dead one for alive.
 int deaths_overlooked(int rounds) {
     Folder folder;
     int overlooked = 0;

@@ -267,8 +267,8 @@ void lying_positions() {
     }
 }
 
-// Anything at all in the shared memory, from either side: the channel ends or goes on, and never
-// reads or writes elsewhere, which the sanitizers watch.
+// Arbitrary contents in the shared memory, from either side: the channel ends or goes on. It never reads or writes
+// elsewhere, which the sanitizers check.
 void garbage_everywhere() {
     Folder folder;
     const std::string path = folder / "raw.sock";

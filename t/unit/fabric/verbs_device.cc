@@ -188,7 +188,7 @@ void counted_reads(Place& place) {
     tap::is(counters.rdma_atomics.get(), 50 + taken, "without an atomic");
 }
 
-// A proxy that sends on and on and never pays for the receives it was paid for.
+// A proxy that goes on sending and never returns credits.
 void floods(Place& place) {
     Transport transport = verbs_transport(place.host, place.devices);
     auto& listener = static_cast<VerbsListener&>(*transport.listener);
@@ -415,7 +415,7 @@ void refused(Place& place) {
     tap::note("%s", stranger.text.c_str());
 }
 
-// With small queues, which are sooner made.
+// With small queues, because they are faster to make.
 void many_connections(Place& place) {
     constexpr int count = 1000;
     VerbsConfig small;

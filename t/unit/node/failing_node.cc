@@ -71,7 +71,7 @@ class World : public node::Observer {
     }
     void evicted(std::string_view, const protocol::ItemMeta&, NodeSeconds) noexcept override { evictions++; }
 
-    // Whether the call came to its end.
+    // Returns whether the call completed.
     template <class Call>
     bool call(Call&& body) {
         allocations.armed = inside;

@@ -23,7 +23,8 @@ using namespace farcached::node;
 namespace {
 
 constexpr NodeSeconds at_start = 1000;
-// ThreadSanitizer has nothing to find where there is one thread, and takes ten times as long: there it is some of that.
+// In programs of one thread ThreadSanitizer has nothing to find, and takes ten times as long: there the test runs in
+// part.
 #ifdef __SANITIZE_THREAD__
 constexpr bool all_of_one_thread = false;
 #else
@@ -156,7 +157,7 @@ void takes_what_nobody_leases() {
     fault(wrong_in(cache.node, cache.now));
 }
 
-// The classes that are most frequent do not take turns in driving each other out.
+// The most frequent classes do not evict each other in turn.
 void comes_to_rest() {
     Cache cache(leases_of(PolicyKind::fixed_lease, 8, 2000, 1));
     constexpr int rounds = 80, keys = 20'000, of_middle = 20;
@@ -191,7 +192,7 @@ void drains_for_sets() {
         cache.set(named("s", i), small);
         cache.leased(named("s", i));
     }
-    // Their class has but that page; all others go to another one.
+    // Their class has only that page; all other pages go to another class.
     int i = 0;
     for (; i < 3000; i++) cache.set(named("m", i), middle);
     for (i = 0; cache.leases().draining == 0 && i < 3000; i++) {

@@ -91,7 +91,7 @@ class Cache {
         op.delta = 1;
         return node.arith(op, now).status;
     }
-    // Other keys, until what is free was taken many times over.
+    // Stores other keys until the free memory was reused many times.
     void churn(size_t value_bytes, int count) {
         for (int i = 0; i < count; i++) set("churn" + std::to_string(i), std::string(value_bytes, 'c'));
     }
@@ -195,7 +195,7 @@ void bounded() {
     expect(cache.lent_bytes() == 0, "and given back");
 }
 
-// A pin keeps a whole page from other classes: one pin in each page may not keep all of them.
+// A pin keeps a whole page from other classes: one pin in each page must not keep all of them.
 void pins_keep_pages() {
     Cache cache(8, false, 1);
     for (int i = 0; i < 400; i++) cache.set("k" + std::to_string(i), std::string(20'000, 'k'));
@@ -311,7 +311,8 @@ void uploads_are_bounded() {
     expect(cache.node.begin_upload(cache.node.key("k"), 2 << 20, cache.now) == nullptr, "what is too large is refused");
 }
 
-// An upload above the share is refused before anything makes room for it, and is no shortage of memory: leases go on.
+// An upload above the share is refused before it evicts anything, and does not count as a shortage of memory: leases go
+// on.
 void refused_uploads_cost_nothing() {
     Cache cache(8, /* leases= */ true);
     cache.churn(page_item, 300);

@@ -36,7 +36,7 @@ node::Config with_leases(uint64_t megabytes, uint32_t term_ms = 4000) {
 }
 
 #ifndef FARCACHED_FAULTY
-// How long the node keeps what it leased, from the second of the grant: both of them, cut off and rounded up.
+// The time for which the node keeps a leased slot, from the second of the grant, rounded up at both ends.
 NodeSeconds kept_for(const node::Config& config) {
     return (config.lease.term_ms + config.lease.grace_ms + 999) / 1000 + 1;
 }
@@ -137,7 +137,7 @@ void grants() {
     tap::ok(!get(other, "k", at_start), "without leases there are none");
 }
 
-// By a reload: what is granted from then on has the new terms; what runs keeps its own.
+// After a reload new grants have the new terms; running leases keep theirs.
 void terms_change() {
     node::Node cache(with_leases(16, 4000));
     set(cache, "k", "v", at_start);
@@ -249,7 +249,7 @@ void sparse_slots() {
     tap::ok(moved && moved->capacity < large->capacity, "the next one is on a slot of its size");
 }
 
-// Room in a full lease zone is made by moving an item out of it: not one that was hidden, which would be back.
+// A full lease zone makes room by moving an item out of it: not a hidden one, which would come back.
 void hidden_items_are_not_moved(const char* by, void (*hide)(node::Node&, NodeSeconds)) {
     for (const PolicyKind kind : {PolicyKind::clock, PolicyKind::approx_lru, PolicyKind::pdla, PolicyKind::s3fifo}) {
         node::Config config = with_leases(2);
@@ -337,7 +337,7 @@ void mutations_flip_and_keep() {
     }
 }
 
-// Everything small is leased at the longest term and renewed; large values come.
+// All small items are leased at the longest term and renewed; large values follow.
 void sets_never_fail(PolicyKind policy) {
     node::Config config = with_leases(16, 256'000);
     config.workers = 4;
@@ -370,7 +370,7 @@ void sets_never_fail(PolicyKind policy) {
 
 #endif
 
-// Random operations under a clock of our own, and a proxy that never forgets a pointer whose lease runs.
+// Random operations with a test clock, and a proxy that never forgets a pointer whose lease runs.
 class History {
   public:
     explicit History(uint64_t seed, const node::Config& config) : config_(config), cache_(config), dice_(seed) {}
@@ -419,7 +419,7 @@ class History {
         const std::string prefix = "key" + std::to_string(1 + dice_() % 9);
         if (!cache_.delete_prefix(prefix, now_)) violation("a delete by prefix was refused");
         std::erase_if(stored_, [&](const auto& one) { return one.first.starts_with(prefix); });
-        check();  // before any look kills what it meets
+        check();  // before a lookup removes items that it meets
         for (int i = 0; i < 300; i++)
             if (const std::string k = "key" + std::to_string(i); k.starts_with(prefix) && is_there(cache_, k, now_))
                 violation(k + " was deleted by its prefix and is there");

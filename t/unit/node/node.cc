@@ -49,7 +49,7 @@ bool read(node::Node& cache, std::string_view key, std::string& value) {
                               fabric::no_steps) == fabric::Outcome::hit;
 }
 
-// Items whose pages go to another class are evicted only if they are live.
+// Items of pages that go to another class count as evicted only if they are live.
 void what_expired_is_reclaimed() {
     node::Node cache(with_memory(8));
     constexpr uint64_t expiring = 5000, others = 6000;

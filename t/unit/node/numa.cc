@@ -200,7 +200,7 @@ void used(const Numbers& nodes) {
     tap::is(wrong_in(cache, at_start, false), "", title + "nothing is lost or counted twice");
 }
 
-// All keys are of one partition, whose home has but a part of the memory.
+// All keys are of one partition, whose home holds only a part of the memory.
 void not_lost() {
     const Numbers nodes = {0, 1, 2, 3};
     Told told;

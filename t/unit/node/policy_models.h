@@ -59,7 +59,7 @@ class Model {
     }
 
   protected:
-    // As the partition does when a counter has moved.
+    // Follows the partition when a counter has moved.
     bool was_read(Id id) {
         const uint32_t times = world_.reads(id);
         if (times == 0) return false;

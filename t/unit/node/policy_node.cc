@@ -225,7 +225,7 @@ void changed_where_it_lies(PolicyKind kind) {
     tap::is(cache.node.stats(at_start).items, 2u, "and its lists hold what they say");
 }
 
-// All that the node counts of its items, against the items themselves.
+// Compares all counters of the node's items with the items themselves.
 void check(Cache& cache, NodeSeconds now) {
     Node::Impl& impl = cache.node.impl();
     const Stats stats = cache.node.stats(now);

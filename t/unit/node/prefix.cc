@@ -139,7 +139,7 @@ void the_limit_is_lowered() {
     crawler.stop();
 }
 
-// A daemon's order: the thread sweeps by itself, be the crawler enabled or not.
+// A delete in a daemon: the thread sweeps by itself, with the crawler enabled or not.
 void the_crawler_sweeps(bool enabled) {
     node::Node cache(with_memory(16));
     node::CrawlerOptions options;

@@ -46,14 +46,14 @@ struct Cache {
         op.key = cache.key(key);
         (void)cache.remove(op, now);
     }
-    // Looks without that being an access.
+    // Looks up a key without counting an access.
     protocol::GetReply peek(const std::string& key) {
         protocol::GetOp op;
         op.key = cache.key(key);
         op.peek = true;
         return cache.get(op, now, [](const protocol::ItemMeta&) -> char* { return nullptr; });
     }
-    // The same, but that the node does not look at what is counted.
+    // The same, but the node does not read the counter.
     bool stored(const std::string& key) {
         return cache.impl().partitions[0].items().locate(cache.key(key)).slot != nullptr;
     }
@@ -92,7 +92,7 @@ std::string cold(int i) { return "cold:" + std::to_string(i); }
 constexpr int hot_count = 50;  // fewer than a policy gives chances in turn
 constexpr int capacity = 64 * 60;  // a little more than there is room for
 
-// Of the items that were stored first, how many are left when so many others came that none should be.
+// The number of the first items that are left, after as many others came as should evict them all.
 int survivors(Cache& cache, bool read_them) {
     for (int i = 0; i < hot_count; i++) cache.set(hot(i));
     for (int i = 0; i < 3 * capacity; i++) {

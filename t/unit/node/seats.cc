@@ -126,7 +126,7 @@ void freed() {
             "nothing is left of those that went");
 }
 
-// Proxies of two addresses that are in use, one of them with many workers; then attackers do what they can.
+// Proxies of two addresses that are in use, one of them with many workers; then attackers connect in many ways.
 void attack() {
     std::mt19937 dice(7);
     Room room(100, 50);
@@ -200,7 +200,7 @@ void frames_end_the_heaviest() {
     tap::ok(!large.account.take(900, 1001, 1001, frame) && !large.there(), "a request above the budget ends its own connection");
 }
 
-// A request that does not fit all the same ends no connection but, for a frame, its own.
+// A request that does not fit in any case ends no connection except, for a frame, its own.
 void nobody_ends_in_vain() {
     PeerBudget budget(1000);
     const uint64_t late = PeerBudget::patience_ms + 1;

@@ -27,7 +27,7 @@ std::string pattern(size_t bytes, uint32_t seed) {
 
 // ---- the same as the node itself ------------------------------------------------------------------------
 
-// The node called, as a service should call it. `value`: of a hit.
+// Calls the node directly, as a service should call it. `value`: of a hit.
 class Twin {
   public:
     explicit Twin(const node::Config& config) : cache(config) {}
@@ -83,7 +83,7 @@ std::string answered(const Answer& answer) {
     return text + Twin::granted(answer.reply.grant);
 }
 
-// Few keys, so that they meet; moments near the clock; numbers where arithmetic finds them.
+// Few keys, so that operations meet; times near the clock; numbers that arithmetic can use.
 RequestOp draw_request(frame_random::Draw& draw, std::string& key, std::string& value) {
     RequestOp op = draw.request();
     key = "key" + std::to_string(draw.below(12));
@@ -164,7 +164,7 @@ void random_histories() {
     tap::ok(hits > requests / 50, "with hits among them");
 }
 
-// Many requests in one frame, of two connections in turns, are answered each once and by their tags.
+// Many requests in one frame, of two connections in turn: each is answered once, by its tag.
 void many_in_a_frame() {
     ServedNode served;
     Proxy a(served), b(served);

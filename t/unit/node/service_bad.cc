@@ -240,7 +240,7 @@ void bad_ones() {
     tap::is(served.counted(ServiceEnd::bad_frame), before + 2, "both are counted");
     Proxy good(served);
     tap::ok(is_stored(good.ask(set_of("k", "v"))), "others are served as before");
-    // What came before the bad frame was executed, and what came behind it was not.
+    // Requests before the bad frame were executed, those behind it were not.
     OutBuffer out;
     const uint64_t first = good.put(out, set_of("k", "w"), {});
     out.append(frame(FrameKind(99), 0, 9, ""));
@@ -310,7 +310,7 @@ void announced_values() {
     tap::ok(greedy.service.close_wanted() && greedy.goodbye == Goodbye::no_memory, "too many at once end it");
     tap::is(served.counted(ServiceEnd::no_memory), 1u, "by that name");
 
-    // Ends in the middle of a value: the next proxy finds nothing of it.
+    // A connection ends in the middle of a value: the next proxy finds nothing of it.
     Proxy gone(served);
     gone.give(announced(1, {3}, 9000) + chunk_of(1, 3, 0, std::string(8999, 'x')));
     gone.channel.end(fabric::ChannelEnd::reset);

@@ -50,7 +50,7 @@ class MemoryChannel final : public fabric::Channel {
     void ready() override {
         if (written_ != 0 && !ended_) events_.written(std::exchange(written_, 0));
         while (!ended_ && !wire_.empty()) {
-            // A copy that ends where it ends, and whose place changes each time.
+            // A copy of exact size at a different place each time.
             std::vector<char> shown(wire_.begin(),
                                     wire_.begin() + long(std::min(wire_.size(), input_bytes_max)));
             const size_t used = events_.received({shown.data(), shown.size()});

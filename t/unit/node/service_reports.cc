@@ -32,7 +32,7 @@ struct Reported : ServedNode {
     uint32_t lease_end(const ItemAccess& record) { return descriptor(record).lease_end; }
 };
 
-// Stores an item; what a report would say of it.
+// Stores an item; returns its record in a report.
 std::optional<ItemAccess> leased(Proxy& proxy, const std::string& key, std::string_view value) {
     proxy.ask(set_of(key, value));
     proxy.ask(get_of(key));
@@ -211,7 +211,7 @@ void in_time() {
     steady_step_ns = 0;
 }
 
-// Of 16 MB half may be leased; a proxy's reports keep as much of that as the share says, the others' as much again.
+// Of 16 MB half may be leased. A proxy's reports keep its share of that; the others' reports keep as much again.
 void shares() {
     node::Config config = node_config();
     config.lease.term_ms = 60'000;
@@ -386,7 +386,7 @@ void late_report() {
     const uint64_t offset = arena + served.cache.impl().arena.offset(place.ref);
     const uint64_t generation = layout::Guard{served.cache.impl().arena.header(place.ref).guard}.generation();
     ItemAccess late = *before;
-    late.offset = offset;  // where it lies now, which is where it lay if it was overwritten in its place
+    late.offset = offset;  // its current place, which is the old one after an overwrite in place
     late.count = 5;
     GetOp peek = get_of("one");
     peek.peek = true;

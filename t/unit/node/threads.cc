@@ -219,7 +219,7 @@ class Race {
         }
     }
 
-    // As ShmChannel copies, and a link judges.
+    // Copies as ShmChannel does, and judges as a link does.
     void read_by_pointers(uint64_t seed) {
         std::mt19937_64 dice(20 + seed);
         std::vector<uint64_t> landing;

@@ -20,7 +20,7 @@ struct Opcode {
     bool key_must, key_may, value_may;
 };
 
-// Written down a second time on purpose: this is what memcached was seen to take.
+// Written a second time on purpose: memcached was observed to accept exactly this.
 const Opcode opcodes[] = {
     {0x00, BinaryVerb::get, false, false, 0, true, true, false},
     {0x09, BinaryVerb::get, true, false, 0, true, true, false},

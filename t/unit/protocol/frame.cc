@@ -456,8 +456,8 @@ void the_bytes_of_an_access() {
     tap::ok(made == ItemAccess{1, 32, 3, 2, 0x3456}, "the tag is of the partition's count of generations");
 }
 
-// All else: any change of any record, number or order changes this. Then protocol_version goes up, unless it is an
-// addition that is used only where both sides said that they know it (lent, unlent: the greetings of fabric/).
+// A change of any record, number or order changes this. protocol_version then goes up. The exception is an addition
+// that is used only where both sides announced it (lent, unlent: the greetings of fabric/).
 void the_bytes_of_all() {
     std::string all;
     for (const Stream& stream : streams(200)) all += stream.bytes;

@@ -486,8 +486,7 @@ void written_that_cannot_be() {
     tap::is(of(from_node, frame_of(FrameKind::ping, 0, "")), "written_mismatch", "of a node");
 }
 
-// Every reason that a reader gives was given above. The others are for who keeps the exchanges, or
-// of the greeting.
+// Every reason of a reader occurred above. The others belong to the code of exchanges, or to the greeting.
 void every_reason() {
     const std::set<std::string> elsewhere = {
         "none",        "chunk_order",  "chunk_overrun", "chunk_stranger", "reply_stranger",

@@ -21,7 +21,7 @@ namespace frame_words {
 using namespace farcached;
 using namespace farcached::protocol;
 
-// Begins the reason in what was seen of bad bytes; nowhere else.
+// Begins the reason in the words of bad bytes; nowhere else.
 constexpr char bad_mark = '!';
 
 class Words {

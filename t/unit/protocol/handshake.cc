@@ -197,7 +197,7 @@ void layouts_differ() {
             "nor with a version that it did not offer");
 }
 
-// A proxy of before items were written in place is served, and gets nothing to read by (S18).
+// A proxy from before writes in place is served, and gets nothing for one-sided reads (S18).
 void proxies_of_before() {
     const Welcome facts = some_facts();
     Hello old = some_hello();
@@ -270,8 +270,7 @@ void too_small_limits() {
     tap::is(text_of(check(hello, some_facts())), "welcome " + std::to_string(protocol_version), "wanting all gets the maximum");
 }
 
-// A hello from a version to come: more may stand behind what we know, and nothing but its beginning
-// is ours.
+// A hello of a later version: further fields may follow, and only its known beginning is read.
 void hellos_from_the_future() {
     Hello hello = some_hello();
     hello.speaks.protocol = 9;

@@ -30,7 +30,7 @@ struct Item {
 
 using Words = std::vector<uint64_t>;
 
-// As they are when the item is published; the last is padded with zeros.
+// The words of a published item; the last is padded with zeros.
 inline Words words_of(const Item& item, uint64_t generation, const Place& place) {
     layout::ItemHeader header{};
     header.guard = layout::Guard::make(generation, layout::GuardState::live).word;

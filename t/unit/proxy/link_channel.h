@@ -21,7 +21,7 @@ using namespace farcached;
 
 inline bool with_containers = false;  // what a new wire begins with
 
-// Both directions of one connection, and what the test wants of it. Outlives the channel.
+// Both directions of one connection, and the test's settings for it. Outlives the channel.
 struct Wire {
     std::string to_node, to_proxy;
     size_t takes_bytes = SIZE_MAX;  // of a flush; the rest waits for the next ready()

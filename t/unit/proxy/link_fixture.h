@@ -115,7 +115,7 @@ class World final : public proxy::LinkEvents {
         now_ns += ns;
         link->tick(now_ns);
     }
-    // Lets everything happen that can without time passing.
+    // Runs all events that need no time to pass.
     void pump(bool complete_reads = true) {
         for (int round = 0; round < 200; round++) {
             const size_t before = progress();
@@ -127,7 +127,7 @@ class World final : public proxy::LinkEvents {
             if (progress() == before) return;
         }
     }
-    // The reads that are posted are carried out now, and completed.
+    // Carries out the posted reads now, and completes them.
     void complete_all() {
         while (!wire->posted.empty()) complete(0);
     }

@@ -51,7 +51,7 @@ class FakeNode {
         return at;
     }
 
-    // Takes what came over the wire and answers; at most `requests_most` requests.
+    // Executes received requests and answers them; at most `requests_most`.
     void serve(Wire& wire, uint64_t now_ns) {
         for (; !wire.ended && !wire.node_written.empty(); wire.node_written.pop_front())
             report_written(wire, wire.node_written.front(), now_ns);
@@ -74,13 +74,13 @@ class FakeNode {
         limits_ = {protocol::Sender::proxy, false, protocol::frame_bytes_lowest, 0};
         incoming_.clear();
     }
-    // Of the slot there, in bytes.
+    // The capacity of the slot there, in bytes.
     uint32_t capacity(uint64_t offset) const {
         const fabric::RegionView& view = cache->view();
         const layout::PageEntry& page = view.pages[(offset - view.header->arena_offset) / layout::page_bytes];
         return page.run_pages != 0 ? page.run_pages * layout::page_bytes : view.header->class_bytes[page.size_class];
     }
-    // Another run of it.
+    // Begins another run of the node.
     void restart() {
         cache = std::make_unique<node::Node>(node_config());
         incarnation = cache->view().header->incarnation;

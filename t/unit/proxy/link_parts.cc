@@ -252,7 +252,7 @@ void judgements() {
     other.leased.ptr.generation = 1;
     tap::ok(other.judge("some key").outcome == Outcome::hit, "but a later one");
 
-    // Every byte counts: by what it is, or by the check.
+    // A change of any byte is detected: by its value, or by the check.
     int unseen = 0;
     for (uint32_t at = 0; at < item.leased.ptr.length; at++) {
         Item spoiled = item;

@@ -131,7 +131,7 @@ void interleaved() {
     tap::ok(world.link->up() && world.link->requests_under_way() == 0, "which harms nothing else");
 }
 
-// A node whose answers the test gives one by one: misses, in frames of their own.
+// A node whose answers the test sends one by one: misses, in separate frames.
 struct Patient {
     World world{link_config(), false};
 

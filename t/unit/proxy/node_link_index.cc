@@ -41,7 +41,7 @@ void round(World& world) {
     world.link->ready(world.now_ns);
 }
 
-// The node was asked, and its answer is what it was.
+// The node received the request, and its answer is the expected one.
 bool by_node(World& world, uint64_t cookie, std::string_view value) {
     world.pump();
     return world.sink[cookie].times == 1 && !world.sink[cookie].one_sided && world.sink[cookie].value == value;
@@ -219,7 +219,7 @@ void overtaken() {
     }
 }
 
-// A flush that was acknowledged before the get began; items that expire by what the clock can show.
+// A flush acknowledged before the get began; items that expire at a time that the clock can show.
 void flushed_and_expired() {
     World world(cold());
     world.start();
@@ -403,7 +403,7 @@ void failures() {
     tap::is(world.counters().read_unposted.get(), 3u, "read_unposted");
     tap::is(world.landing().lent_bytes(), 0u, "all buffers came back");
 
-    // Given up between and during the rounds.
+    // Requests abandoned between and during the rounds.
     for (int rounds : {0, 1}) {
         const uint64_t cookie = 20 + uint64_t(rounds);
         world.get(cookie, "k", 100 * ms);

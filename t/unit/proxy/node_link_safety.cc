@@ -47,7 +47,7 @@ void set_elsewhere(World& world, std::string_view key, std::string_view value,
 
 // ---- chosen moments ---------------------------------------------------------------------------------
 
-// S3: the reply that brings the lease takes its time.
+// S3: the reply that brings the lease is late.
 void slow_reply() {
     World world(patient());
     world.start();
@@ -443,7 +443,7 @@ class History {
 
     void elsewhere() {
         if (below(3) == 0) {
-            // Others' items, where dead ones were.
+            // Stores others' items, in the memory of dead ones.
             for (int i = 0; i < 50; i++)
                 set_elsewhere(world_, "filler" + std::to_string(below(2000)), value());
             return;

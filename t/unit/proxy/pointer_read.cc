@@ -60,7 +60,7 @@ struct History {
         return *this;
     }
     History& write(const Item& item) { return die().live(item); }
-    // Of a larger slot, no more is READ than was used.
+    // Of a larger slot, the READ covers only the used part.
     History& copies(size_t bytes) {
         copy_bytes = uint32_t(bytes);
         return *this;
@@ -78,7 +78,7 @@ bool expired(const Words& words) {
     return has_expired(header.exptime, now);
 }
 
-// The copy is that item, as far as it is one.
+// The copy holds that item, from its first byte on.
 bool is(const Words& copy, const Words& item, uint32_t copy_bytes) {
     const uint64_t bytes = item_bytes(item.data());
     return bytes <= copy_bytes && std::memcmp(copy.data(), item.data(), bytes) == 0;

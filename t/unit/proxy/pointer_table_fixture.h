@@ -96,7 +96,7 @@ constexpr uint64_t mix(uint64_t n) {  // the finalizer of splitmix64
     return n ^ n >> 31;
 }
 
-// The pointer that key and generation make. No two fields of two pointers are alike but the incarnation.
+// The pointer that key and generation make. Two pointers share no field but the incarnation.
 inline fabric::LeasedPtr derived(uint64_t key_hash, uint64_t generation) {
     const uint64_t n = mix(key_hash ^ mix(generation));
     fabric::LeasedPtr leased;

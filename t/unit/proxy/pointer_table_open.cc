@@ -83,7 +83,7 @@ void names() {
     tap::is(proxy::table_name("/plain", 7), "/plain", "a name without is itself");
 }
 
-// A table that another user made under the shared name does not keep this user from having one.
+// A table that another user made under the shared name does not keep this user from a table.
 void another_users_name() {
     if (geteuid() != 0) return tap::skip(6, "only root makes a table of another user");
     Name name;
