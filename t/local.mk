@@ -13,7 +13,8 @@
 test_scripts =
 fuzz_targets =
 
-# Those that take longest begin first: one is described under "Faulty programs", the others take minutes under ThreadSanitizer.
+# The longest tests begin first: one is described under "Faulty programs", the others take minutes under
+# ThreadSanitizer.
 TESTS += t/nodes/broken.py t/unit/node/lease t/unit/node/prefix t/unit/node/fragmentation
 EXTRA_DIST += t/nodes/broken.py
 
@@ -234,7 +235,7 @@ t_unit_bench_hitratio_SOURCES = t/unit/bench/hitratio.cc t/lib/tap.h
 t_unit_bench_hitratio_LDADD = bench/libbench.a $(LDADD)
 test_scripts += t/bench/smoke.py t/bench/hitratio.py t/bench/reports.py t/bench/transport.py
 
-# What needs RDMA, in guests that have it: contrib/check runs it and `make check` does not.
+# RDMA tests, in guests that have it: contrib/check runs them and `make check` does not.
 check_PROGRAMS += t/guest/verbs_relay
 t_guest_verbs_relay_SOURCES = t/guest/verbs_relay.cc t/unit/fabric/channel_fixture.h t/lib/tap.h
 EXTRA_DIST += \
@@ -259,7 +260,7 @@ EXTRA_DIST += \
 	t/guest/units.py \
 	t/guest/wire.py
 
-# A Debian package, in a root of its own: contrib/check makes both.
+# A Debian package in a clean root: contrib/check makes both.
 EXTRA_DIST += t/guest/clean_root.py
 
 # Real clients and tools: needs registries, so contrib/check runs it and `make check` does not.
@@ -334,10 +335,10 @@ check_PROGRAMS += $(fuzz_targets)
 TESTS += $(test_scripts)
 EXTRA_DIST += $(test_scripts)
 
-# What a sanitizer can find something in: all but the tests of the sources and of the documents, and of broken rules.
-# Programs of one thread: ThreadSanitizer has nothing to find in them (t/source/tidy.py looks for threads), and slows them down
-# most.
-one_thread_programs = t/unit/bench/hitratio t/unit/conf/resource_limits t/unit/node/numa t/unit/proxy/arc t/unit/daemon/binary_engine t/unit/protocol/binary_parse t/unit/conf/conf \
+# Tests for the sanitizers: all but the tests of the sources, of the documents and of broken rules. ThreadSanitizer has
+# nothing to find in programs of one thread (t/source/tidy.py looks for threads), and slows them down most.
+one_thread_programs = t/unit/bench/hitratio t/unit/conf/resource_limits t/unit/node/numa \
+	t/unit/proxy/arc t/unit/daemon/binary_engine t/unit/protocol/binary_parse t/unit/conf/conf \
 	t/unit/conf/farnode t/unit/conf/file t/unit/conf/listen t/unit/conf/nodes t/unit/node/failing_node t/unit/protocol/frame \
 	t/unit/protocol/frame_bad t/unit/proxy/frames_out t/unit/protocol/handshake t/unit/fabric/index_probe \
 	t/unit/proxy/link_parts t/unit/daemon/meta_engine t/unit/base/nearest t/unit/node/collisions t/unit/node/held \
@@ -511,9 +512,9 @@ t_unit_fabric_shm_containers_SOURCES = t/unit/fabric/shm_containers.cc t/unit/fa
 t_unit_fabric_owner_SOURCES = t/unit/fabric/owner.cc t/unit/fabric/channel_fixture.h t/lib/tap.h
 
 # -- Faulty programs --------------------------------------------------------------------------------
-# The libraries once more, with rules that can be broken on purpose, threads that are held up and connections that go
-# wrong, as the environment says (base/broken.h, t/faulty/faulty.cc); and on them the checkers, and the two daemons. Of base/,
-# conf/ and process/ only what includes base/broken.h differs (t/source/tidy.py).
+# The libraries once more, for the checkers and the two daemons. The environment selects broken rules, threads that are
+# held up and faults of connections (base/broken.h, t/faulty/faulty.cc). Of base/, conf/ and process/ only the sources
+# that include base/broken.h differ (t/source/tidy.py).
 faulty_cppflags = $(AM_CPPFLAGS) -DFARCACHED_FAULTY
 check_LIBRARIES = t/faulty/libfaulty.a
 t_faulty_libfaulty_a_CPPFLAGS = $(faulty_cppflags)
@@ -523,8 +524,8 @@ t_faulty_libfaulty_a_SOURCES += $(jumbo_faulty_alone)
 nodist_t_faulty_libfaulty_a_SOURCES = $(jumbo_faulty)
 faulty_ldadd = t/faulty/libfaulty.a jumbo/libjumbo.a $(system_libraries)
 else
-t_faulty_libfaulty_a_SOURCES += process/crash_report.cc $(daemon_libdaemon_a_SOURCES) $(proxy_libproxy_a_SOURCES) $(node_libnode_a_SOURCES) \
-	$(fabric_libfabric_a_SOURCES) $(protocol_libprotocol_a_SOURCES)
+t_faulty_libfaulty_a_SOURCES += process/crash_report.cc $(daemon_libdaemon_a_SOURCES) $(proxy_libproxy_a_SOURCES) \
+	$(node_libnode_a_SOURCES) $(fabric_libfabric_a_SOURCES) $(protocol_libprotocol_a_SOURCES)
 nodist_t_faulty_libfaulty_a_SOURCES = $(nodist_daemon_libdaemon_a_SOURCES)
 faulty_ldadd = t/faulty/libfaulty.a process/libprocess.a conf/libconf.a base/libbase.a $(system_libraries)
 endif

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// farnode_probe ADDRESS: a proxy's conversation with a running node over tcp:HOST:PORT or shm:PATH, for scripts.
-// It stores and gets small and large values, and over shm reads what it was granted where it lies. Status 0: all was
-// as it should be; else a word about what was not.
+// farnode_probe ADDRESS: a proxy's conversation with a running node over tcp:HOST:PORT or shm:PATH, for scripts. It
+// stores and gets small and large values, and over shm reads the granted items in place. Status 0: all checks passed;
+// else it prints which check failed.
 #include <poll.h>
 
 #include <chrono>
@@ -147,7 +147,7 @@ class Probe final : public fabric::ChannelEvents {
     std::unique_ptr<fabric::Channel> channel_;
 };
 
-// What was granted, read where it lies and by a posted read: the item, whole.
+// Reads the granted item in place and by a posted read: it must be whole.
 void read_one_sided(Probe& probe, std::string_view key, std::string_view value, const Grant& grant) {
     const fabric::RegionView* region = probe.region();
     check(region != nullptr, "the region is mapped");
@@ -192,9 +192,9 @@ void converse(Probe& probe, bool one_sided) {
             got = probe.ask(get, options);
             check(got.value == value, "it comes back");
         }
-        check(one_sided || !got.reply.grant, "who cannot read one-sided gets no pointer");
+        check(one_sided || !got.reply.grant, "a proxy that cannot read one-sided gets no pointer");
         if (one_sided && got.reply.grant) read_one_sided(probe, key, value, *got.reply.grant);
-        check(!one_sided || bytes != 100 || got.reply.grant.has_value(), "who can gets one");
+        check(!one_sided || bytes != 100 || got.reply.grant.has_value(), "one that can gets one");
     }
 }
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A proxy over shared memory that reports by its container (fabric/channel.h, C7), and goes on writing there while the node
-// looks: what it announces, something like it, or any bytes.
+// A proxy over shared memory that reports by its container (fabric/channel.h, C7) and goes on writing there while the
+// node reads. It writes the announced report, something like it, or any bytes.
 //
 //     container_vandal PATH SECONDS SEED
 //
-// Prints "reports N answered M connections K" and exits 0, unless nobody is there.
+// Prints "reports N answered M connections K" and exits 0, unless no node answers.
 #include <poll.h>
 #include <sched.h>
 
@@ -47,7 +47,7 @@ class Vandal {
     }
     bool greeted() const { return greeted_; }
 
-    // False: the node has had enough.
+    // False: a goodbye came, or the connection has ended.
     bool report(uint64_t number) {
         const std::string report = some_report(number);
         char* const container = proxy_.link->node_container();
@@ -88,7 +88,7 @@ class Vandal {
             proxy_.wake();
         }
     }
-    // Until a frame of that kind has come; false: the connection is over, or something else came.
+    // Waits for a frame of that kind; false: the connection has ended, or another frame came.
     bool hear(FrameKind kind) {
         FrameLimits limits{protocol::Sender::node, greeted_, frame_bytes_default, 0};
         for (const uint64_t late_ns = boottime_ns() + answer_ns; boottime_ns() < late_ns;) {
@@ -106,7 +106,8 @@ class Vandal {
         return false;
     }
 
-    // Until an answer is in this side's container; false: a frame came instead, which is a goodbye, or the connection is over.
+    // Waits for an answer in this side's container; false: a frame came instead, which is a goodbye, or the connection
+    // has ended.
     bool hear_written() {
         const uint64_t* word = &proxy_.link->shared().proxy_written;
         for (const uint64_t late_ns = boottime_ns() + answer_ns; boottime_ns() < late_ns;) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A library to preload into a daemon under test (t/faulty/failing_allocations.py). operator new fails, and so does realloc() when
-// the program calls it, as a file of four words commands that test and daemon map. Any thread. Without the file nothing fails.
-// Allocations of libraries do not fail.
+// A library to preload into a daemon under test (t/faulty/failing_allocations.py). In any thread operator new fails,
+// and realloc() too when the program calls it. A file of four words, mapped by test and daemon, selects the failures;
+// without it nothing fails. Allocations of libraries do not fail.
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <link.h>

@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What base/broken.h and fault_plan_of_environment() declare, for the programs t/faulty/*: which rule is broken, what
-// befalls connections, and where threads are held up, as the environment says.
+// Defines the functions of base/broken.h and fault_plan_of_environment() for the programs t/faulty/*. The environment
+// selects the broken rule, the faults of connections, and where threads are held up.
 //
-//   FARCACHED_BREAK=S7                       the rule, as base/broken.h names it; none: all are kept
+//   FARCACHED_BREAK=S7                       the rule, as base/broken.h names it; unset: all rules hold
 //   FARCACHED_FAULTS=seed=1,tear_read=0.5    names of FaultPlan's members with their likelihoods, and
 //     delay_ms_min=1,delay_ms=3              the shortest delay of each, and the longest
-//     tag_mask=255                           of index slots' tags so much is used
-//     sweeps=0                               nodes do not give back what has expired
-//     speaks=3                               no later version of frames is spoken: the process is one of before
+//     tag_mask=255                           the bits of index slots' tags in use
+//     sweeps=0                               nodes do not free expired items
+//     speaks=3                               the latest version of frames: the process is an older one
 //     probing=0.1,reading=0.01,replacing=0.5,hold_up_us=100   how likely a thread is held up, and for how long at most
-//     take_back=1                            SIGUSR2 takes registered memory back from who reads it
+//     take_back=1                            SIGUSR2 revokes the readers' access to registered memory
 //     failing=1                              a delete of the key fail:check, fail:null, fail:stack, fail:divide, fail:abort,
-//                                            fail:bus or fail:throw is the end of the process, by what that says; of a
-//                                            farnode whatever is asked of such a key
-//     lying=0.1                              how likely an item's length is a lie for as long, before it is replaced
+//                                            fail:bus or fail:throw ends the process in that way; in a farnode any
+//                                            request for such a key does
+//     lying=0.1                              how likely an item's length is wrong, for hold_up_us, before it is replaced
 #include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -128,7 +128,7 @@ const Faults& faults() {
     return of_process;
 }
 
-constexpr uint32_t lie_bytes = UINT32_C(3) << 29;  // beyond the end of a small node's memory, of which a GiB is reserved
+constexpr uint32_t lie_bytes = UINT32_C(3) << 29;  // beyond the end of a small node's memory, which reserves a GiB
 
 volatile int asked_to_take_back = -1;  // an eventfd
 

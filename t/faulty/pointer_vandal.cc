@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Somebody who writes into a table of remote pointers what must not be there, again and again until its input ends.
+// Writes invalid entries into a table of remote pointers, again and again until its input ends.
 //
-//     pointer_vandal NAME places    pointers that are whole and lead behind the end of every region
-//     pointer_vandal NAME leases    entries whose lease ends an hour later, and whose check does not say so
+//     pointer_vandal NAME places    whole pointers, to places behind the end of every region
+//     pointer_vandal NAME leases    entries whose lease ends an hour later than their check covers
 //     pointer_vandal NAME boards    noise, into the report boards
 #include <poll.h>
 #include <unistd.h>

@@ -21,7 +21,7 @@ void insist(bool good) {
     if (!good) std::abort();
 }
 
-// A session around the parser: what it makes of its input, written down.
+// A session around the parser: records the parsed requests.
 class Reader {
   public:
     std::string seen;
@@ -86,7 +86,7 @@ class Reader {
     bool closed_ = false;
 };
 
-// The replies without their cas, which tells how much the node had done before.
+// The replies without their cas: it depends on the mutations before.
 std::string without_cas(const std::string& bytes) {
     std::vector<packets::Packet> replies;
     insist(packets::split(bytes, replies));
@@ -133,7 +133,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
 
     const std::string heard = converse(bytes, size, 1000);
     const std::string in_pieces = converse(bytes, cut + 1, 1 + uint32_t(cut % 20));
-    // A cas that happens to be the right one is so in one of the two only.
+    // A cas that matches by chance does so in one of the two only.
     if (!whole.uses_cas) insist(heard == in_pieces);
     return 0;
 }

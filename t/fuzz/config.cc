@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Fuzz target: what an operator may write of nodes, as a TOML file and as --node. Checked: errors are
-// single lines that name the file; what is accepted is within its bounds, reads the same when written
-// back, and can be placed or is refused with a sentence.
+// Fuzz target: an operator's node definitions, as a TOML file and as --node. Checked: errors are single lines that name
+// the file. Accepted settings are within their bounds and read back the same. Their nodes can be placed or are refused
+// with a message.
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>
@@ -35,7 +35,7 @@ void check_node(const NodeSpec& node) {
     insist(!node.name.empty() && node.name.size() <= limits::node_name_bytes_max);
     insist(node.weight >= 1 && node.weight <= limits::node_weight_max);
     insist(node.channel == NodeChannel::shm ? !node.path.empty() : !node.host.empty() && node.port != 0);
-    // The command line cannot say a comma.
+    // A value with a comma has no form on the command line.
     if (node.path.find(',') != std::string::npos || node.hash_as.find(',') != std::string::npos) return;
     std::string words = node.name + "=" + address_of(node) + ",weight=" + std::to_string(node.weight);
     if (!node.hash_as.empty()) words += ",hash_as=" + node.hash_as;

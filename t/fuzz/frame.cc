@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Fuzz target: frames as either side receives them, of the greeting and after it. The first byte of
-// the input says which. Checked: pieces change nothing of what is seen; nothing is read outside of
-// the input; requests and replies that were read are written as what is read again.
+// Fuzz target: frames as either side receives them, of the greeting and after it. The first byte of the input selects
+// which. Checked: cutting the input changes no frame; reads stay inside the input; a request or reply that was read,
+// written and read again is the same.
 #include <cstdint>
 #include <cstdlib>
 #include <string>

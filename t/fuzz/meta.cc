@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The meta commands, fed with lines whose verbs are right more often than chance would have it:
-// each line of the input becomes a command on one of three keys. A line that is one already is left
-// alone.
+// Fuzz target: meta commands whose verbs are valid more often than random ones. Each line of the input becomes a
+// command on one of three keys, unless it is a meta command already.
 #include <string>
 #include <string_view>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The main of a fuzz target in a build without libFuzzer: feeds every corpus file whole and cut at every
-// early byte, then a bounded number of mutated inputs drawn from a seeded generator. It takes libFuzzer's
-// spelling of its few options, so that tests and `make fuzz` call either build the same way:
+// The main of a fuzz target in a build without libFuzzer. It feeds every corpus file, whole and cut at every early
+// byte. A bounded number of mutated inputs from a seeded generator follows. It takes libFuzzer's spelling of its few
+// options, so that tests and `make fuzz` call either build the same way:
 //
 //     target [-runs=N] [-max_total_time=SECONDS] [-seed=N] [-max_len=N] [corpus file or directory]...
 //
@@ -38,7 +38,7 @@ struct Options {
     std::vector<std::filesystem::path> corpora;
 };
 
-// What is being fed, for the crash handler.
+// The current input, for the crash handler.
 const uint8_t* current = nullptr;
 size_t current_size = 0;
 
@@ -127,7 +127,7 @@ class Mutator {
   private:
     size_t below(size_t n) { return size_t(random_() % n); }
 
-    // Bytes that parsers care about, more often than chance would offer them.
+    // Bytes that parsers treat specially, more often than at random.
     uint8_t interesting() {
         static constexpr uint8_t bytes[] = {0,   ' ', '\r', '\n', '0',  '9',  '-',
                                             'q', 'b', 0x7f, 0x80, 0x81, 0xff, 250};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Fuzz target: reports in a proxy's container, and in frames, at a node that has leased some items. An input is one or more
-// reports: of what the node holds, with something changed, or of any bytes. Checked: the service answers or ends the
-// connection; no lease moves but of an item that was named as it is; reports keep no more leased than their proxy's share.
+// Fuzz target: reports to a node that has leased some items, in a proxy's container and in frames. An input is one or
+// more reports: of items in the node, with something changed, or of any bytes. Checked: the service answers or ends the
+// connection; only leases of correctly named items change; reports keep at most their proxy's share leased.
 #include <algorithm>
 #include <array>
 #include <cstdint>
@@ -36,7 +36,7 @@ node::Config small_node() {
     return config;
 }
 
-// What is taken off an input; zeros behind its end.
+// Takes values off an input; reads zeros behind its end.
 class Input {
   public:
     explicit Input(std::string_view bytes) : rest_(bytes) {}
@@ -76,14 +76,14 @@ class World {
         }
     }
 
-    // As if it had just begun, but for how often items were seen.
+    // As in a new node, except for the items' access counts.
     void begin() {
         reporter_.emplace(served_);
         clock_reads += long_after;
         insist(served_.cache.stats(clock_reads).leases.bytes == 0);
     }
 
-    // False: the connection is over.
+    // False: the connection has ended.
     bool report(Input& input) {
         const uint8_t way = input.take<uint8_t>();
         clock_reads += way >> 5;
@@ -153,7 +153,7 @@ class World {
         }
     }
 
-    // Is there a record in it that names the item's key and place?
+    // Does it hold a record with the item's key and place?
     static bool names(const std::string& content, const ItemAccess& item) {
         for (size_t at = sizeof(FrameHeader); at + sizeof(AccessRecord) <= content.size(); at += sizeof(AccessRecord)) {
             AccessRecord record;

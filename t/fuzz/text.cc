@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The text engine, fed with anything: it must not crash, must consume what it is given, and must
-// say the same however the bytes arrive. The first byte says where they are cut.
+// Fuzz target: the text engine with any bytes. It must not crash, must consume its input, and must reply the same
+// however the bytes arrive. The first byte selects where they are cut.
 #include <cstddef>
 #include <cstdint>
 #include <string_view>

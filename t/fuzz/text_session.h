@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Two sessions that hear the same bytes, one of them in pieces, for the fuzz targets of the text
-// protocol.
+// Two sessions that receive the same bytes, one of them in pieces, for the fuzz targets of the text protocol.
 #pragma once
 
 #include <cstdint>
@@ -15,8 +14,8 @@ namespace fuzz {
 
 using namespace farcached;
 
-// A session that can be used again: an empty cache, and nothing that depends on what came before
-// (no cas) or on how it arrives (watch and the dumps mind what is pipelined).
+// A reusable session: the cache is empty, and no reply depends on earlier inputs (no cas). No reply depends on how the
+// input arrives: watch and the dumps, which depend on pipelined requests, are off.
 class Session {
   public:
     Session() : talk_(config()) {
@@ -41,8 +40,7 @@ class Session {
     fixture::Talk talk_;
 };
 
-// Lines longer than a line may be are closed or not as their end arrives in time: nothing to
-// compare.
+// Lines above the length limit close the session or not, depending on when their end arrives: nothing to compare.
 inline bool comparable(std::string_view said) {
     size_t line = 0;
     for (char c : said) {

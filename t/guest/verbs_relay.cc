@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A node's end of RDMA that is none, for tests of whole programs: what is said over it goes to a TCP port of this host and
-// back, so that whatever stands there is reached over RDMA; or it says nothing; and its welcome may tell what is not so.
+// Imitates a node's end of RDMA, for tests of whole programs. It relays the bytes of each connection to a TCP port of
+// this host and back, so that the server there is reached over RDMA. Or it sends nothing; its welcome may hold false
+// values.
 //
-//   verbs_relay ADDRESS never          whoever asks for a connection is never answered
-//   verbs_relay ADDRESS silent         connections are made, and nothing is ever said
+//   verbs_relay ADDRESS never          connection requests stay unanswered
+//   verbs_relay ADDRESS silent         connections are made, and the relay sends nothing
 //   verbs_relay ADDRESS PORT           both ways to and from 127.0.0.1:PORT
 //   further words: version=N, layout=N: the welcome's
 //
@@ -58,7 +59,7 @@ Words parse(int count, char** words) {
     return parsed;
 }
 
-// A connection, and where what it says goes.
+// A connection, and the target of its bytes.
 struct Pair {
     End proxy, node;
     bool over() const { return proxy.over || node.over; }
@@ -125,7 +126,7 @@ class Relay {
         uint8_t timeout = device->config().ack_timeout;
         if (rdma_set_option(id.get(), RDMA_OPTION_ID, RDMA_OPTION_ID_ACK_TIMEOUT, &timeout, sizeof timeout) != 0) return;
         auto queue = VerbsQueue::make(std::move(own), std::move(id), std::move(device), why);
-        if (queue == nullptr) return;  // who asked has given up
+        if (queue == nullptr) return;  // the client has given up
         VerbsWelcome welcome = words_.welcome;
         welcome.receives = queue->receives();
         queue->met(hello.receives, {});

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Replaces operator new for a program that includes this once and defines allocation_refused(): an allocation for which that
-// returns true finds no memory.
+// Replaces operator new in a program that includes this file once and defines allocation_refused(). An allocation fails
+// when that function returns true for it.
 #pragma once
 
 #include <cstddef>

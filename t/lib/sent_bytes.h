@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What a client receives of an OutBuffer: own and borrowed bytes in the order in which they leave.
+// The bytes that a client receives of an OutBuffer: own and borrowed bytes, in the order of sending.
 #pragma once
 
 #include <string>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// tap: the few words in which our test programs answer. Header-only, one file for every unit program.
+// tap: prints the results of our test programs. Header-only, one file for every unit program.
 //
 //     int main() {
 //         tap::plan(3);                              // optional: without it, done() prints the plan
@@ -146,7 +146,7 @@ inline void skip(int tests, std::string_view why) {
     std::fflush(stdout);
 }
 
-// Nothing more can be tested.
+// Ends the program: no further test can run.
 [[noreturn]] inline void bail_out(std::string_view why) {
     std::printf("Bail out! %.*s\n", int(why.size()), why.data());
     std::fflush(stdout);

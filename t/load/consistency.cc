@@ -1,21 +1,20 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The consistency load: threads of mixed operations, in text, meta and binary, against a running
-// daemon that is short of memory, and the checks of consistency_load.h on everything that they are
-// told.
+// The consistency load: threads of mixed operations, in text, meta and binary, against a running daemon that is short
+// of memory. Every reply goes through the checks of consistency_load.h.
 //
 //     consistency PORT[,PORT...] [--seed N] [--seconds N] [--threads N] [--keys N] [--value-bytes N]
 //                 [--ttl-keys N]     of each thread: keys with a time to live
-//                 [--reads N]        gets more behind each operation
-//                 [--round N]        operations of a thread between two looks at the histories
-//                 [--mutations N]    go on until so many were made, within six more times the seconds
+//                 [--reads N]        more gets behind each operation
+//                 [--round N]        operations of a thread between two checks of the histories
+//                 [--mutations N]    go on until so many were made, for at most six more times the seconds
 //                 [--operations N]   the same for all operations
 //                 [--admin PATH[,PATH...]]  the operators' sockets: deletes by prefix, too
-//                 [--mix NAME]      what is done how often (consistency_mix.h); else everything
+//                 [--mix NAME]      the shares of the operations (consistency_mix.h); default: everything
 //                 [--outages 1]      nodes behind the ports may not answer
 //                 [--failover 1]     and others then answer for them
 //     consistency --self     the checks themselves, on values and histories wrong on purpose
 //
-// Started by consistency.py, which starts the daemon. What each thread does follows from the seed.
+// Started by consistency.py, which starts the daemon. The seed determines each thread's operations.
 #include <barrier>
 #include <charconv>
 #include <cstdio>
@@ -85,8 +84,8 @@ void check_histories(Shared& shared, Checked& checked) {
 
 uint64_t operations(const Shared& shared) { return shared.gets + shared.mutations; }
 
-// The time is up, and as much was done as was asked for; a machine that is too slow for that stops
-// later, but stops.
+// The time has passed, and the requested number of operations was made. A machine too slow for that stops at a later
+// limit.
 bool is_over(const Shared& shared) {
     const int64_t now = now_ms();
     if (now < shared.end_ms) return false;
@@ -96,7 +95,7 @@ bool is_over(const Shared& shared) {
     return now >= shared.end_ms + int64_t(shared.options.seconds) * 1000 * late_factor_max;
 }
 
-// All threads do a round, thread 0 judges its histories while the others wait, until it is over.
+// Each round: all threads run their operations; thread 0 then judges the histories while the others wait.
 void run_thread(Shared& shared, uint32_t index, std::barrier<>& gate, Checked& checked) {
     std::unique_ptr<Worker> worker;
     for (uint32_t round = 0; !shared.over(); round++) {
@@ -281,7 +280,7 @@ void test_histories() {
         {Kind::get, done, 0, a, 5, 6}});
 }
 
-// What a node that did not answer may have done.
+// Operations that a node may have carried out without an answer.
 void test_unknown() {
     const uint64_t a = mix(0, 1), b = mix(0, 2), never = UINT64_MAX;
     const Outcome done = Outcome::done, refused = Outcome::refused, unknown = Outcome::unknown;
@@ -303,7 +302,7 @@ void test_unknown() {
        {set_a, set_b, {Kind::get, done, 0, b, 5, 6}, {Kind::get, done, 0, a, 7, 8}});
     is("an unknown append, seen", yes,
        {set_a, {Kind::append, unknown, 2, 0, 3, never}, {Kind::get, done, 0, mix(a, 2), 5, 6}});
-    is("what nobody saw can have refused a cas", yes,
+    is("an unseen operation can have refused a cas", yes,
        {set_a, set_b, {Kind::cas, refused, 3, a, 5, 6}, {Kind::cas, refused, 4, a, 7, 8}});
     is("but not before it was sent", no,
        {set_a, {Kind::cas, refused, 3, a, 3, 4}, {Kind::set, unknown, 2, 0, 5, never}});
@@ -312,7 +311,7 @@ void test_unknown() {
     std::vector<Operation> many{set_a};
     for (uint64_t i = 0; i < 60; i++) many.push_back({Kind::set, unknown, 10 + i, 0, 3 + i, never});
     many.push_back({Kind::get, done, 0, a, 100, 101});
-    is("sixty that nobody saw are decided", yes, many);
+    is("sixty unseen operations are decided", yes, many);
     many.push_back({Kind::get, done, 0, b, 102, 103});
     is("also where the answer is no", no, many);
 }

@@ -2,8 +2,8 @@
 // A client of the consistency load: one operation at a time, in the protocol that the caller names,
 // over real sockets (one for text and meta, one for binary). Owned by one thread.
 //
-// Anything but a proper reply throws Broken: the load counts that as a failure of the daemon. That a node did not
-// answer is a proper reply to a change, which may have been carried out or not, or will be later: Answer::unknown.
+// Anything but a proper reply throws Broken: the load counts that as a failure of the daemon. A reply that a node did
+// not answer is proper for a change. The change may have been carried out or not, or may be later: Answer::unknown.
 #pragma once
 
 #include <arpa/inet.h>
@@ -180,14 +180,14 @@ inline Packet read_packet(Connection& from) {
 
 class Client {
   public:
-    // admin: the operator's socket; empty: there is none, and no delete by prefix.
+    // admin: the operator's socket; empty: no delete by prefix.
     Client(uint16_t port, const std::string& admin) : lines_(port), packets_(port) {
         if (!admin.empty()) orders_.emplace(admin);
     }
 
     Answer store(Wire wire, Verb verb, std::string_view key, std::string_view value,
                  int64_t exptime, uint64_t cas);
-    // A set that is not answered, and then proof that it was carried out; in text there is none where nodes fail.
+    // A set without a reply, and then proof that it was carried out; text has no proof where nodes fail.
     Answer store_quietly(Wire wire, std::string_view key, std::string_view value);
     // exptime: it is touched, too.
     Found get(Wire wire, std::string_view key, std::optional<uint32_t> exptime = std::nullopt);

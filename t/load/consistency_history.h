@@ -1,24 +1,23 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Is the history of one key linearizable? A history is a list of operations with the moments at
-// which each was sent and answered; the question is whether the operations can be put in an order
-// that respects these moments and in which a cache that may forget at any time would have given
-// these very answers.
+// Is the history of one key linearizable? A history is a list of operations with the moments at which each was sent and
+// answered. It is linearizable if the operations have an order that respects these moments. In that order a cache that
+// may forget at any time must give the same answers.
 //
-// Forgetting makes every answer but "absent" a statement about the state, and "absent" always
-// possible, with the consequence that the key is then absent until stored again. Each step is
-// therefore a function of state. The search is Wing and Gong's with Lowe's memory of {operations
-// placed, state} pairs already tried.
+// Forgetting makes every answer but "absent" a statement about the state. "absent" is always possible; the key is then
+// absent until stored again. Each step is therefore a function of state. The search is Wing and Gong's with Lowe's
+// memory of {operations placed, state} pairs already tried.
 //
-// A change whose outcome is unknown may have happened at any time since it was sent, or not at all: it may be placed and
-// need not be. That it is tried last costs nothing but order. One whose record no get ever returned can only have
-// stood between two others: all such are one transition to a state that nobody saw, possible at any time since the
-// first was sent, as often as one likes. That is more than they could do together, so no history is refused for it.
+// A change whose outcome is unknown may have happened at any time since it was sent, or not at all: it may be placed
+// and need not be. The search tries it last, which affects only the order. A change whose record no get ever returned
+// can only have stood between two others. All such are one transition to an unseen state, possible at any time since
+// the first was sent, and any number of times. That is more than they could do together, so no history is refused for
+// it.
 //
-// Why a verdict can be trusted. `linearizable`: the order found is an order of all operations with a known answer, each
-// placed when everything answered before it was sent had been placed, each with the answer that step() allows: the
-// definition. `not_linearizable`: the search leaves out a next operation only where the definition forbids it (something
-// unplaced was answered before it was sent, or step() says no), or where the same set of operations in the same state
-// was tried before and led nowhere; what follows depends on nothing but those two.
+// Why a verdict can be trusted. `linearizable`: the order found contains all operations with a known answer. Each was
+// placed after everything answered before it was sent, and with the answer that step() allows: the definition.
+// `not_linearizable`: the search leaves out a next operation in two cases only. The definition forbids it: something
+// unplaced was answered before it was sent, or step() refuses it. Or the same set of operations in the same state was
+// tried before and failed; the rest depends on nothing but those two.
 #pragma once
 
 #include <algorithm>
@@ -87,8 +86,8 @@ inline bool step(const Operation& op, uint64_t state, uint64_t& next) {
 
 enum class Verdict : uint8_t { linearizable, not_linearizable, undecided };
 
-// Puts one transition in the place of all changes of unknown outcome that `observed` knows nothing of, and what is
-// left of the unknown behind everything else.
+// Replaces all changes of unknown outcome whose records `observed` does not contain by one transition. The other
+// unknown changes go to the end.
 template <class Observed>
 void condense(std::vector<Operation>& history, const Observed& observed) {
     Operation ghost{Kind::set, Outcome::unknown, 0, 0, UINT64_MAX, UINT64_MAX};

@@ -127,7 +127,7 @@ std::string Worker::record(uint32_t key, uint64_t sequence, uint64_t previous, i
     return value;
 }
 
-// -- Mutations of a key that only we write
+// -- Mutations of a key with this thread as its only writer
 // -----------------------------------------------------------
 
 bool Worker::unknown(Answer answer) {
@@ -229,7 +229,7 @@ void Worker::store_by_cas(uint32_t key, Own& own, uint64_t sequence) {
     }
 }
 
-// Stored as expired already: takes effect, and is never seen.
+// Stored as expired already: takes effect, and no get returns it.
 void Worker::store_gone(uint32_t key, Own& own, uint64_t sequence) {
     const Wire wire = random_.one_in(2) ? Wire::text : Wire::meta;
     const std::string value = record(key, sequence, 0, 0, any_size());
@@ -246,7 +246,7 @@ void Worker::remove(uint32_t key, Own& own, uint64_t sequence) {
     }
     if (!settle(answer, key, sequence)) return;
     own = {};
-    acknowledge(key, issue(key));  // and the value before it has an end of its own
+    acknowledge(key, issue(key));  // and the value before it has another end
 }
 
 void Worker::touch(uint32_t key, const Own& own) {
@@ -261,7 +261,7 @@ uint32_t Worker::own_ttl_key() {
     return shared_.single_keys + index_ * keys + uint32_t(random_.below(keys));
 }
 
-// Some have no end of their own where a touch may give them one.
+// Where a touch may shorten it, some have a long time to live.
 void Worker::store_with_ttl() {
     const uint32_t key = own_ttl_key();
     const uint64_t sequence = issue(key);
@@ -370,7 +370,7 @@ void Worker::read_one() {
     if (!checked_get(key).hit && refill) write_one(Step::set, key);
 }
 
-// Not of what has a time to live: that would become longer.
+// Not for a key with a time to live: a touch would prolong it.
 void Worker::read_and_touch() { checked_get(any_key() % shared_.single_keys, 1000); }
 
 void Worker::read_many() {
@@ -420,7 +420,7 @@ void Worker::flush(const std::string& prefix) {
     for (uint32_t k = 0; k < shared_.all_keys; k++) before[k] = shared_.keys[k].known;
     Operation op{Kind::flush, Outcome::done};
     op.sent = shared_.ticket.fetch_add(1);
-    // Not known: nothing was promised, and a cache may forget without being told to.
+    // Unknown: the reply promised nothing, and a cache may forget at any time.
     if (unknown(prefix.empty() ? client_.flush_all(any_wire()) : client_.delete_prefix(prefix))) return;
     op.answered = shared_.ticket.fetch_add(1);
     for (uint32_t k = 0; k < shared_.all_keys; k++)
@@ -468,7 +468,7 @@ void Worker::record_history(uint32_t key, Operation op, Answer answer) {
         if (!changes_bytes) return;
         op.answered = UINT64_MAX;
     }
-    // A miss of a node that may not have been asked says nothing; mg touches, too.
+    // A miss proves nothing if the node may not have got the request; mg touches, too.
     const bool may_not_be_asked = op.kind == Kind::get || op.kind == Kind::touch;
     if (may_not_be_asked && answer == Answer::absent && shared_.options.outages) return;
     op.outcome = answer == Answer::ok        ? Outcome::done

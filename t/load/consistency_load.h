@@ -1,23 +1,22 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What the threads of the consistency load share, and what one of them does.
+// The shared state of the consistency load's threads, and the work of one thread.
 //
-// C1  A key `s<n>` has one writer: thread n modulo threads. Every mutation takes the next sequence
-// number
-//     before it is sent (`issued`) and publishes it once it is answered (`acknowledged`). Whoever
-//     sends a GET after that may see a miss (evictions), but nothing older; nor anything older than
-//     what anybody saw.
-// C2  What was acknowledged before a flush_all was sent is not seen once the flush_all is answered; nor, of the keys that
-//     begin so, what was before a delete by prefix.
+// C1  A key `s<n>` has one writer: thread n modulo threads. Every mutation takes the next sequence number
+//     before it is sent (`issued`) and publishes it once it is answered (`acknowledged`). A GET sent after
+//     that may miss (evictions), but returns no older value. It also returns no value older than one that
+//     any thread has seen.
+// C2  Once a flush_all is answered, no GET returns a value acknowledged before the flush_all was sent. A
+//     delete by prefix does the same for the keys that begin so.
 // C3  A key `t<n>` is stored with a short time to live, or gets one by a touch of its writer, and is not seen long after it.
 // C4  Counters are shared: no two increments ever return the same number (bases never repeat).
 // C5  Keys `h<n>` are written by several threads at once; their histories are recorded and must be
 //     linearizable (consistency_history.h).
-// C6  Where nodes fail (Options::outages) a change may be answered as unavailable: its outcome is then not known, and
-//     it may take effect at any later time, or never: a *doubt*. Its value may be seen from then on, whatever was
-//     acknowledged since; nothing else that is older may. A miss then says nothing: the node may not have been asked.
-// C7  Where failover is on (Options::failover) a key has several nodes, and what is older may be seen: it is counted, not
-//     held against anybody. Torn and foreign bytes, and what has expired, are. (A touch may have reached one node alone.)
-// C8  What a thread does how often is a mix (consistency_mix.h); what is checked does not depend on it.
+// C6  Where nodes fail (Options::outages) a change may be answered as unavailable. Its outcome is then unknown: a
+//     *doubt*. It may take effect at any later time, or never. Its value may be seen from then on, whichever values were
+//     acknowledged since; no other older value may. A miss then proves nothing: the request may not have reached the node.
+// C7  Where failover is on (Options::failover) a key has several nodes. Older values may be seen: they are counted, but
+//     are no fault. Torn, foreign and expired bytes are faults. (A touch may have reached one node alone.)
+// C8  The shares of a thread's operations are a mix (consistency_mix.h); the checks do not depend on it.
 #pragma once
 
 #include <algorithm>
@@ -62,7 +61,7 @@ struct Options {
 
 enum class Fault : uint8_t { torn, stale, history, counter, expired, reply, count };
 
-// Counted by kind, and the first few told in full.
+// Counted by kind, and the first few printed in full.
 class Faults {
   public:
     explicit Faults(bool failover) : failover_(failover) {}
@@ -124,7 +123,7 @@ struct Shared {
     void doubt(uint32_t key, uint64_t sequence);
     bool doubted(uint32_t key, uint64_t sequence);
 
-    // Something was wrong, or the time is up.
+    // A check failed, or the time is up.
     bool over() const { return stop || faults.any(); }
 
     const Options options;
@@ -155,7 +154,7 @@ class Worker {
     void round(uint32_t number);
 
   private:
-    // What the writer of a key knows of it.
+    // The state of a key that its writer knows.
     struct Own {
         bool may_exist = false;
         uint32_t records = 0;
@@ -186,7 +185,7 @@ class Worker {
     void count();
     void flush(const std::string& prefix);
     std::string some_prefix();
-    // What is known of a key before a GET of it is sent.
+    // The known state of a key before a GET of it is sent.
     struct Before {
         int64_t started_ms;
         uint64_t floor, touched;
@@ -222,7 +221,7 @@ class Worker {
     Random random_;
     Client client_;
     std::map<uint32_t, Own> own_;
-    std::unordered_set<uint32_t> doubted_;  // keys that a change of ours with unknown outcome may still change
+    std::unordered_set<uint32_t> doubted_;  // keys that a change of unknown outcome by this thread may still change
     std::map<uint32_t, Seen> seen_;  // history keys: the last gets
     uint64_t history_sequence_ = 0;
 };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What the threads of the consistency load do, and how often: a mix is a row.
+// The operations of the consistency load's threads and their shares: a mix is a row.
 #pragma once
 
 #include <array>
@@ -10,13 +10,13 @@
 namespace consistency {
 
 enum class Step : uint8_t {
-    set,       // of a key of one's own
+    set,       // of a key of this thread
     add,       // append or prepend to one
     remove,    // delete one
     cas,       // with the right unique, or a stale one
     gone,      // stored as expired already
     touch,     // changes no bytes
-    ttl,       // a key of one's own that has a time to live
+    ttl,       // a key of this thread that has a time to live
     shorten,   // touch or gat: its time to live becomes short
     get,       // of any key
     gat,       // the same, which touches
@@ -31,7 +31,7 @@ constexpr size_t steps = size_t(Step::count_of_steps);
 struct Mix {
     std::string_view name;
     std::array<uint32_t, steps> shares;  // of all of its row
-    bool refill = false;      // half of the gets are of keys of one's own, which are set again when they are missed
+    bool refill = false;      // half of the gets are of this thread's keys; a miss sets the key again
     bool even_sizes = false;  // every size as likely as any other; else small ones as likely as large ones
 
     uint32_t share(Step step) const { return shares[size_t(step)]; }

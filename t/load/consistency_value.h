@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The values that the consistency load stores: they say themselves what they are.
+// The values that the consistency load stores: each describes itself.
 //
-// A value is a chain of records: a set stores one, append and prepend add one each. A record names
-// its key, its writer, the writer's sequence number for that key, the sequence number of the record
-// before it in the chain, and (with a time to live) when nobody may see it any more. Its body is a
-// stream that follows from these; `check` covers everything. So a value that is torn, cut, foreign
-// or mixed cannot be read as whole.
+// A value is a chain of records: a set stores one, append and prepend add one each. A record names its key, its writer
+// and the writer's sequence number for that key. It also holds the sequence number of the record before it in the chain
+// and (with a time to live) its expiry. Its body is a stream that follows from these; `check` covers everything. So a
+// value that is torn, cut, foreign or mixed cannot be read as whole.
 #pragma once
 
 #include <algorithm>
@@ -86,7 +85,7 @@ inline void append_record(std::string& out, RecordHead h) {
     std::memcpy(out.data() + head_at, &h, sizeof h);
 }
 
-// The chain of a value in the order of its bytes; `wrong` says why it is not one (empty: it is).
+// The chain of a value in the order of its bytes; `wrong` is the reason why it is not one (empty: it is).
 struct Chain {
     std::vector<RecordHead> records;
     std::string wrong;
@@ -96,7 +95,7 @@ struct Chain {
         for (const RecordHead& r : records) n = std::max(n, r.sequence);
         return n;
     }
-    // One number for the whole value: what the history checker compares.
+    // One number for the whole value, which the history checker compares.
     uint64_t identity() const {
         uint64_t id = 0;
         for (const RecordHead& r : records) id = mix(id, mix(r.writer, r.sequence));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The words that our test programs answer in, themselves answered for.
+// Tests of the test programs' own output functions (t/lib/tap.h).
 #include "t/lib/tap.h"
 
 enum class Colour : uint8_t { red = 3 };

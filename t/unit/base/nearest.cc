@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The nearest of some words.
+// nearest(): the option name that is most similar to a mistyped one.
 #include <string>
 #include <string_view>
 

@@ -50,8 +50,8 @@ void check_histogram() {
         last = value;
         told += count;
     });
-    tap::ok(rising && told == a.count(), "each step that has any is told, rising");
-    tap::is(Histogram().quantile(0.99), 0u, "nothing was counted");
+    tap::ok(rising && told == a.count(), "each step with samples is reported, rising");
+    tap::is(Histogram().quantile(0.99), 0u, "an empty histogram has quantile 0");
     Histogram beyond;
     beyond.add(UINT64_MAX / 2);
     tap::is(beyond.count(), 1u, "a value above all is counted");
@@ -125,7 +125,7 @@ void check_value_sizes() {
     tap::note("%llu, %llu, %llu", (unsigned long long)small, (unsigned long long)middle, (unsigned long long)large);
     tap::is(others, 0u, "no other lengths, and a sequence number has one");
     auto near = [&](uint64_t n, double share) { return std::abs(double(n) - share * draws) < 6 * std::sqrt(share * draws); };
-    tap::ok(near(small, 0.90) && near(middle, 0.09) && near(large, 0.01), "each as often as its weight says");
+    tap::ok(near(small, 0.90) && near(middle, 0.09) && near(large, 0.01), "each as often as its weight");
 }
 
 // ---- schedule
@@ -143,7 +143,7 @@ void check_even_arrivals() {
     for (int i = 0; i < 21000; i++, alone.advance()) of_one.push_back(alone.due_ns());
     tap::ok(of_three == of_one, "three workers together keep the rate of one");
     tap::is(of_one[0], start, "the first is due at once");
-    tap::is(of_one[7000], start + 1'000'000'000, "after a second as many were due as the rate says");
+    tap::is(of_one[7000], start + 1'000'000'000, "after a second as many were due as the rate");
     tap::is(of_one[14000] - of_one[7000], 1'000'000'000u, "and after the next: nothing adds up");
 }
 
@@ -205,7 +205,7 @@ std::string packet(uint8_t opcode, uint16_t status, std::string_view key, std::s
     return p.append(extras).append(key).append(value);
 }
 
-// One batch: a set, a get that hits, one that misses, a multi-get of 1..4 of which 1 and 3 hit.
+// One batch: a set, a get that hits, one that misses, a multi-get of 1..4 where 1 and 3 hit.
 std::string replies(Wire wire, const Values& values) {
     std::string a = value_of(values, 1), b = value_of(values, 3), n = std::to_string(a.size());
     auto text = [&](int key, const std::string& value) {
@@ -286,14 +286,13 @@ void check_replies(Wire wire, const char* name) {
                        heard.left != 0 || heard.answers != "1/0 1/1 1/0 4/2 ";
         unnoticed += !noticed;
     }
-    // What nobody looks at: client flags; in packets also data type, opaque, cas and texts of
-    // errors.
+    // Bytes that the parser ignores: client flags; in packets also data type, opaque, cas and texts of errors.
     tap::note("%s: %d of %zu changed bytes go unnoticed", name, unnoticed, input.size());
     tap::ok(unnoticed <= (wire == Wire::binary ? 6 * 18 + 3 * 4 + 9 : 3),
             std::string(name) + ": a changed byte is noticed");
 }
 
-// Two removes, of which one finds its key; four gets, of which two miss and one is refused.
+// Two removes: one finds its key. Four gets: two miss, and one is refused.
 std::string removal_replies(Wire wire, const Values& values) {
     std::string a = value_of(values, 1), n = std::to_string(a.size());
     const std::string flags(4, 0);
@@ -350,8 +349,8 @@ void check_failures() {
                        "SERVER_ERROR out of memory storing object\r\nEND\r\nEND\r\nEND\r\n", 0);
     tap::is(heard.failures.refused, 1u, "an error reply is counted");
     tap::is(heard.failures.first, "an error reply: SERVER_ERROR out of memory storing object",
-            "and told");
-    tap::ok(heard.done, "and the rest is heard");
+            "and kept");
+    tap::ok(heard.done, "and the rest is read");
     heard = hear(Wire::text, values,
                  "STORED\r\nVALUE k2 0 40\r\n" + value + "\r\nEND\r\nEND\r\nEND\r\n", 0);
     tap::is(heard.failures.wrong_values, 1u, "a key that was not requested is a wrong value");
@@ -386,8 +385,8 @@ void check_shares() {
     tap::is(count_of(shares->reasons, "lease_over"), 3u, "and sums of them");
     tap::is(count_of(shares->reasons, "grown"), 0u, "a counter that an earlier version lacks is 0");
     tap::is(count_of(shares->denials, "denied_sparse"), 4u, "denials apart");
-    tap::is(get_shares(after, before)->onesided, 0u, "what fell began anew");
-    tap::ok(!get_shares({}, {}).has_value(), "a server without statistics of a proxy tells nothing");
+    tap::is(get_shares(after, before)->onesided, 0u, "a counter that fell has restarted");
+    tap::ok(!get_shares({}, {}).has_value(), "a server without statistics of a proxy has no shares");
     tap::ok(!get_shares({{"get_local", "1"}}, {{"get_local", "2"}}).has_value(), "nor does a farcached without nodes");
 }
 

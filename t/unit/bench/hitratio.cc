@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// farbench hitratio's simulator: that it is deterministic, that no cache beats perfect knowledge, that faithful LRU is what
-// a plain model of it is, that hits are one-sided or two-sided; and its options and reports.
+// farbench hitratio's simulator: it is deterministic, and no cache beats perfect knowledge. Faithful LRU equals a plain
+// model of it; hits are one-sided or two-sided. Its options and reports.
 #include <algorithm>
 #include <cmath>
 #include <list>
@@ -90,7 +90,7 @@ void check_traces() {
     const double whole = popularity.of_most_popular(100);
     tap::ok(Trace(workload("zipf-90:10"), popularity, 1, 1).bound(100) == whole, "the bound is of GETs");
     tap::ok(std::abs(Trace(workload("scan"), popularity, 1, 1).bound(100) - whole * 0.76 / 0.96) < 1e-9,
-            "of which some cannot be known");
+            "GETs of keys that come once cannot hit");
 }
 
 // ---- caches -----------------------------------------------------------------------------------------
@@ -146,7 +146,7 @@ void check_all() {
                 counted &= (result.report_items > 0) == one.reports;
                 counted &= result.sets_refused == 0 && result.leased_share <= 1;
             }
-            tap::is(above, std::string(), std::string(kind.name) + ": nobody is better than perfect knowledge");
+            tap::is(above, std::string(), std::string(kind.name) + ": no cache beats perfect knowledge");
             tap::ok(counted, "every hit is one-sided or two-sided, no SET is refused, reports where there are any");
         }
     }
@@ -186,7 +186,7 @@ void check_leases_without_end() {
     for (uint64_t i = 0; i < scale.warmup; i++) asked.insert(trace.next().key);
     uint64_t known = 0;
     for (uint64_t i = 0; i < scale.operations; i++) known += !asked.insert(trace.next().key).second;
-    tap::is(result.pointer_hits + result.twosided_hits, known, "one-sided or two-sided, whatever was asked for before is a hit");
+    tap::is(result.pointer_hits + result.twosided_hits, known, "one-sided or two-sided, every key requested before is a hit");
     tap::ok(result.total_hit_ratio > 0.99 && result.twosided_hits < result.pointer_hits / 100,
             form("with leases without end almost all are one-sided: %llu, and %llu two-sided",
                  (unsigned long long)result.pointer_hits, (unsigned long long)result.twosided_hits));
@@ -201,7 +201,7 @@ void check_leases_without_end() {
     tap::ok(slow.pointer_hit_ratio < 0.2, form("with leases of an operation few are: %.4f", slow.pointer_hit_ratio));
 }
 
-// Where all was loaded and fits, every GET is a hit.
+// Where all items were loaded and fit, every GET is a hit.
 void check_load() {
     SimScale scale = small_scale();
     scale.keys = 2000;
@@ -246,7 +246,7 @@ std::string read(std::vector<std::string> words, HitRatioOptions& options) {
 
 void check_options() {
     HitRatioOptions options;
-    tap::is(read({}, options), std::string(), "nothing needs to be said");
+    tap::is(read({}, options), std::string(), "no note is necessary");
     tap::ok(options.workloads.size() == workload_kinds().size() && options.contestants.size() == contestants().size() &&
                 options.ratios.size() == 6 && options.ratios[0] == 1.0 / 80,
             "all of the paper's experiment, and more");
@@ -268,7 +268,7 @@ void check_options() {
     tap::ok(other.ratios == std::vector<double>{5.0 / 80, 0.5} && other.contestants.size() == 2 &&
                 other.workloads == std::vector<const WorkloadKind*>{&workload("scan")} && other.scale.seed == 7 &&
                 other.scale.rate == 9 && other.scale.keys == 80'000,
-            "is as it says");
+            "holds its value");
     HitRatioOptions more;
     tap::ok(read({"--keys", "8000"}, more).empty() && more.scale.operations == 80'000 && more.scale.warmup == 40'000 &&
                 more.scale.rate == 100,
@@ -294,13 +294,13 @@ void check_reports() {
     }
     tap::ok(std::abs(*gap_closed(points, points[1].point) - 0.75) < 1e-9, "how much of the gap is closed");
     tap::ok(gap_closed(points, points[0].point) == 0.0, "by LRU none of it");
-    tap::ok(!gap_closed({points[1]}, points[1].point).has_value(), "without LRU there is none to tell of");
+    tap::ok(!gap_closed({points[1]}, points[1].point).has_value(), "without LRU no gap is reported");
     const std::string json = hitratio_json(points);
     size_t last = 0;
     for (const char* field : {"workload", "cache_ratio", "policy", "total_hit_ratio", "bound_hit_ratio", "pointer_hit_ratio",
                               "invalid_reads", "leased_share"}) {
         const size_t found = json.find(form("\"%s\": ", field));
-        tap::ok(found != json.npos && found > last, form("JSON tells %s in its place", field));
+        tap::ok(found != json.npos && found > last, form("JSON has %s in its place", field));
         last = found;
     }
     tap::ok(hitratio_json({}) == "[]\n", "a list, if an empty one");
@@ -308,10 +308,10 @@ void check_reports() {
     auto commas = [](const std::string& line) { return std::count(line.begin(), line.end(), ','); };
     const size_t head_end = csv.find('\n'), row_end = csv.find('\n', head_end + 1);
     tap::is(commas(csv.substr(0, head_end)), commas(csv.substr(head_end, row_end - head_end)), "CSV has a name for each column");
-    tap::ok(hitratio_text(small_scale(), points).find("0.750") != std::string::npos, "the table tells the gap");
+    tap::ok(hitratio_text(small_scale(), points).find("0.750") != std::string::npos, "the table shows the gap");
 }
 
-// What the paper says, beside what was simulated; and why, where that is something else.
+// The paper's results beside the simulated ones, and the reasons for differences.
 void check_paper() {
     HitRatioPoints points;
     const auto add = [&](const char* policy, double total, double pointer = 0) {
@@ -338,7 +338,7 @@ void check_paper() {
             "within a tenth they agree");
     points[1].result.total_hit_ratio = 0.5;
     tap::ok(line("total of C-Hint / of lru").ends_with(" [1]"), "otherwise they do not");
-    tap::ok(!line("[1] not reproduced: ").empty(), "and it says why");
+    tap::ok(!line("[1] not reproduced: ").empty(), "with the reason");
     add("original", 0.3);
     tap::ok(line("total of original").ends_with(" [1]") && line("total of C-Hint / of lru").ends_with(" [2]"), "each row its own");
     tap::ok(!line("[2] not reproduced: ").empty() && line("[3]").empty(), "each reason once");

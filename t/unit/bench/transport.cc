@@ -65,14 +65,14 @@ void check_means() {
     Trial other = trial(1, 50, 1);
     other.point.clients = 1;
     const std::vector<PointResult> points = aggregate({trial(1, 100, 0), other, trial(2, 200, {}), trial(3, 300, 4)});
-    tap::is(points.size(), size_t(2), "points are told apart");
+    tap::is(points.size(), size_t(2), "points are kept apart");
     const PointResult& one = points.front();
     tap::ok(one.trials == 3 && one.mean.ops_per_s == 200, "the mean of three trials");
     tap::ok(std::abs(*one.deviation.ops_per_s - 100) < 1e-9, "and their sample standard deviation");
     tap::ok(one.mean.errors == 3, "errors are added up");
-    tap::ok(one.mean.node_cpu_us_per_op == 2, "what one trial does not know is not 0");
+    tap::ok(one.mean.node_cpu_us_per_op == 2, "a value missing in one trial does not count as 0");
     tap::ok(!points.back().deviation.ops_per_s.has_value(), "one trial deviates from nothing");
-    tap::ok(!one.mean.begin_us.has_value(), "what nobody measured is nothing");
+    tap::ok(!one.mean.begin_us.has_value(), "a value missing in all trials stays absent");
     const std::string json = transport_json(points);
     const bool ordered = json.find("\"node_cpu_us_per_op\": 2.0,\n    \"client_cpu_us_per_op\": 3.5\n") != json.npos;
     tap::ok(ordered, "JSON, in its order");
@@ -145,10 +145,10 @@ void check_chint() {
     tap::ok(has("\n     10240      40.3      1.50  |       8.1      20.0  |        45.4     150.0\n"),
             "and READs and SETs of the size that was measured");
     tap::ok(has("10240 bytes, 4 clients\n"), "Figure 2: of the most clients");
-    tap::ok(has("by READ                     10.00 (the paper: -)\n"), "the paper says nothing of such long values");
+    tap::ok(has("by READ                     10.00 (the paper: -)\n"), "the paper has no figure for such long values");
     tap::ok(has("by request              10.00 (the paper, 32 clients, 99:1: up to 16.2)\n"), "throughput");
     tap::ok(has("125.00 and 12.50 (the paper: a busy core and none)\n"), "the node's CPU time");
-    tap::ok(has("not reproduced: over shm"), "over shm it says that it is no such figure, and why");
+    tap::ok(has("not reproduced: over shm"), "over shm it reports no such figure, and why");
     std::vector<PointResult> half = points;
     half[0].mean.onesided_share = 0.5;
     tap::ok(transport_text(sweep, Via::shm, half, checks).find("|       8.1         -  |        45.4     150.0\n") !=

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The option table and the command line: every flag and every -o suboption of memcached 1.6.45, what each does
-// to the settings, and every refusal.
+// The option table and the command line: every flag and every -o suboption of memcached 1.6.45, its effect on the
+// settings, and every refusal.
 #include <initializer_list>
 #include <set>
 #include <string>
@@ -44,7 +44,7 @@ std::string stat_of(const Settings& settings, std::string_view wanted) {
     return found;
 }
 
-// What `stats settings` shows otherwise than by default, as "name value, name value".
+// The lines of `stats settings` that differ from the default, as "name value, name value".
 std::string differences(const Settings& settings) {
     std::string text;
     settings_stats(settings, [&](std::string_view name, std::string_view value) {

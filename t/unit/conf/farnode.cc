@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// farnode's options: on the command line, in a file, both; what is refused and in which words; the sample file.
+// farnode's options: on the command line, in a file, both; refusals and their messages; the sample file.
 #include <algorithm>
 #include <cstdlib>
 #include <fstream>
@@ -73,7 +73,7 @@ void defaults_and_flags() {
     tap::is(rdma.err + rdma.settings.node.verbs_host + " " + std::to_string(rdma.settings.node.verbs_port),
             "10.0.0.1 7", "--verbs");
     tap::is(parse({"--tcp", "*:11300"}).settings.node.tcp_host, "*", "all addresses");
-    tap::is(parse({"-V"}).out.substr(0, 8), "farnode ", "-V says what it is");
+    tap::is(parse({"-V"}).out.substr(0, 8), "farnode ", "-V names the program");
 }
 
 void refusals() {
@@ -130,7 +130,7 @@ void files() {
             "", "a file");
     tap::ok(s.node.tcp_host == "localhost" && !s.node.lease && s.memory.item_bytes_max == 4096 &&
                 s.session.threads == 1 && s.process.daemonize,
-            "sets what it says");
+            "sets its value");
     tap::is(file_errors("no-lease = false\ndisable-evictions = true\n", s), "", "a no, and a yes");
     tap::ok(s.node.lease && !s.memory.evict, "are what they are");
     tap::is(file_errors("lease_ms = 8000\nmemory_limit = 32\n", s), "", "names with _ between words");
@@ -147,7 +147,7 @@ void files() {
             "f:3:12: lease-ms: found the text '4'; allowed: a number from 1 to 256000 (milliseconds), or one with its "
             "unit as a text, like \"10s\" (us, ms, s, min, h)\n"
             "f:4:7: tcp: found 'x'; allowed: ADDR:PORT, with brackets around an IPv6 address; port 0 to 65535\n",
-            "all that is wrong in one is said at once");
+            "all errors of one file are reported at once");
 }
 
 void sample() {

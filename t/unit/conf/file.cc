@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The tables of options as files have them: every key at its minimum, its maximum, beyond each, of a wrong type and with
-// a wrong unit; what is written is read back the same; units; what a reload comes to; /etc/memcached.conf.
+// The tables of options in files: every key at its minimum, its maximum, beyond each, of a wrong type and with a wrong
+// unit. Written settings are read back the same; units; the result of a reload; /etc/memcached.conf.
 #include <unistd.h>
 
 #include <cmath>
@@ -56,7 +56,7 @@ CommandLine parse(const Daemon& daemon, std::vector<std::string> words) {
     return parse_command_line(argv, daemon.table, daemon.program);
 }
 
-// A file that is gone with this.
+// A temporary file; the destructor removes it.
 struct TemporaryFile {
     explicit TemporaryFile(std::string_view text) {
         char name[] = "/tmp/farcached-test-XXXXXX";
@@ -78,17 +78,17 @@ std::string line_of(const Option& option, const std::string& value) {
 void accepts(const Daemon& daemon, const Option& option, const std::string& value, const std::string& want) {
     const Read got = read(daemon, line_of(option, value));
     tap::is(got.errors, "", daemon.name + ": " + line_of(option, value));
-    if (got.errors.empty()) tap::is(written(option, got.settings), want, "is what it says");
+    if (got.errors.empty()) tap::is(written(option, got.settings), want, "is written back the same");
 }
 
-// It names its place, its key, and what is allowed; and nothing is set.
+// The error names the place, the key, and the allowed values; no setting changes.
 void refuses(const Daemon& daemon, const Option& option, const std::string& value) {
     const Read got = read(daemon, line_of(option, value));
     const std::string start = "f:1:" + std::to_string(key_of(option).size() + 4) + ": " + std::string(key_of(option)) + ": ";
     tap::ok(got.errors.starts_with(start), daemon.name + " refuses " + line_of(option, value));
     if (!got.errors.starts_with(start)) tap::note("said: %s", got.errors.c_str());
     const bool says = got.errors.find("llowed: ") != std::string::npos || got.errors.find(" is not ") != std::string::npos;
-    tap::ok(says, "and says what is allowed");
+    tap::ok(says, "and the error lists what is allowed");
     tap::is(written(option, got.settings), written(option, defaults(daemon.table)), "and keeps what held");
 }
 
@@ -238,7 +238,7 @@ void test_round_trip() {
             const Read again = read(daemon, printed);
             const std::string given = text.empty() ? "" : ", all of it given";
             tap::is(again.errors, "", daemon.name + ": what is printed is read" + given);
-            tap::is(all_written(daemon, again.settings), all_written(daemon, first.settings), "and says the same");
+            tap::is(all_written(daemon, again.settings), all_written(daemon, first.settings), "with the same settings");
             tap::is(config_text(daemon.table, daemon.program, again.settings), printed, "printed again, too");
         }
     }
@@ -257,7 +257,7 @@ void test_printed() {
     const Settings s = parse(daemon, {"--config", file.path, "-t", "2"}).settings;
     tap::is(s.memory.bytes_max, uint64_t(96) << 20, "a file may say what the command line can");
     tap::is(s.listen.interfaces, "127.0.0.1,127.0.0.2:5", "several addresses");
-    tap::ok(s.process.verbosity == 2 && s.session.threads == 2, "of which the command line has the last word");
+    tap::ok(s.process.verbosity == 2 && s.session.threads == 2, "the command line overrides the file");
     tap::is(parse(daemon, {"--config", file.path, "-l", "::1"}).settings.listen.interfaces, "::1",
             "with an address instead of the file's");
     const char* relative[] = {"farcached", "--config", file.path.c_str() + 5};  // without "/tmp/"
@@ -270,7 +270,7 @@ void test_checked() {
     const TemporaryFile good("threads = 2\n");
     const CommandLine fine = parse(daemon, {"--check-config", good.path});
     tap::is(fine.exit_status.value_or(-1), 0, "--check-config of what is right");
-    tap::is(fine.out, good.path + ": no errors\n", "says so");
+    tap::is(fine.out, good.path + ": no errors\n", "is reported as such");
     const TemporaryFile bad("thread = 2\nmemory-limit = \"64 parsecs\"\nmax-item-size = \"1GB\"\nhot_lru_pct = 79\n"
                             "listen = \"h:x\"\n"
                             "[[node]]\nname = \"a\"\naddress = \"tcp:h\"\n");
@@ -284,7 +284,7 @@ void test_checked() {
             "Cannot set item size limit higher than 1/2 of memory max.\n"
             "hot_lru_pct + warm_lru_pct cannot be more than 80% combined\n"
             "Invalid port number: \"x\"\nfailed to listen on one of interface(s) h:x: Invalid argument\n",
-            "says all of it at once");
+            "reports all errors at once");
 }
 
 // ---- units ------------------------------------------------------------------------------------------------
@@ -329,7 +329,7 @@ void test_reload() {
     tap::is(listed_keys(got.errors), "", "a reload");
     tap::is(listed_keys(got.changed), "conn-limit idle_timeout", "changes what can change");
     tap::is(listed_keys(got.waiting), "threads", "and names what cannot");
-    tap::ok(got.settings.session.connections_max == 8 && got.settings.session.idle_timeout_s == 5, "to what is said");
+    tap::ok(got.settings.session.connections_max == 8 && got.settings.session.idle_timeout_s == 5, "to the file's value");
     tap::is(got.settings.session.threads, 2u, "or keeps it");
     got = plan(daemon, node_a, node_b + node_a);
     tap::is(listed_keys(got.changed), "node", "a node more");
@@ -371,15 +371,15 @@ void test_memcached_conf() {
             "with a word about its log");
     tap::is(s.memory.bytes_max, uint64_t(96) << 20, "-m");
     tap::is(s.listen.interfaces, "127.0.0.1,::1", "-l twice");
-    tap::is(s.listen.port, 5, "the command line says otherwise");
+    tap::is(s.listen.port, 5, "the command line overrides it");
     tap::ok(s.process.user == "memcache" && s.process.pid_file == "/var/run/memcached/memcached.pid", "-u and -P");
     tap::ok(s.session.idle_timeout_s == 9 && s.memory.item_bytes_max == 2 << 20, "-o and a long flag");
     tap::is(s.listen.unix_path, "/run/a b", "what is in quotes is one word");
-    tap::ok(!s.process.daemonize, "-d is implied by whoever starts it");
+    tap::ok(!s.process.daemonize, "-d in the file does not daemonize");
     tap::is(s.process.verbosity, 2u, "-vv, with a tab before and a CR behind");
     const TemporaryFile toml("memory-limit = 80\nport = 6\n");
     const Settings both = parse(daemon, {"--config", toml.path, "--memcached-conf", file.path}).settings;
-    tap::ok(both.memory.bytes_max == uint64_t(80) << 20 && both.listen.port == 6, "the TOML file says otherwise, too");
+    tap::ok(both.memory.bytes_max == uint64_t(80) << 20 && both.listen.port == 6, "the TOML file overrides it, too");
     const TemporaryFile bad("-m x\n--conn-limt=5\n-p\nfoo\n-c 5 6\n-s \"a\n-V\n-o idle_timeout\n");
     const std::string at = bad.path + ":";
     const CommandLine wrong = parse(daemon, {"--memcached-conf", bad.path});
@@ -393,7 +393,7 @@ void test_memcached_conf() {
             at + "6: a quote is not closed\n" +
             at + "7: -V, --version is not allowed in a file\n" +
             at + "8: Missing idle_timeout argument\n",
-            "all that is wrong is said, with its lines");
+            "all errors are reported, with their lines");
     tap::is(parse(daemon, {"--memcached-conf", "/nonexistent/f"}).err,
             "/nonexistent/f: cannot be opened: No such file or directory\n", "and where there is none");
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Nodes and what goes with them: --node and the -o options, the TOML file with all its errors at once,
-// both together, and the sample file.
+// Node options: --node and the -o options, the TOML file with all its errors at once, both together, and the sample
+// file.
 #include <unistd.h>
 
 #include <cstdio>
@@ -208,7 +208,7 @@ void test_refused_words() {
     }
 }
 
-// Until the daemon serves nodes, its own command line knows none of this.
+// Until the daemon serves nodes, its own command line has none of these options.
 std::string file_errors(std::string_view text) {
     Settings settings = defaults(table);
     std::string lines;
@@ -243,7 +243,7 @@ name = "b"
     tap::is(errors.size(), 0u, "a file with every key");
     tap::is(shown(proxy.nodes), "a shm:/run/farnode/with,comma.sock 1, b tcp:[::1]:11300 1 10.0.0.1:11211",
             "its nodes");
-    tap::is(proxy.nodes.at(1).origin, "f:16:1", "where a node was said");
+    tap::is(proxy.nodes.at(1).origin, "f:16:1", "the place of a node");
     tap::ok(proxy.distribution == Distribution::modula && proxy.hash == KeyHash::md5, "words");
     tap::ok(proxy.hash_tag == "<>" && proxy.pointer_miss == PointerMiss::index, "more words");
     Settings renamed = defaults(table);
@@ -340,14 +340,14 @@ void test_file_errors() {
          "f:11:11: node.hash_as: found 7; allowed: HOST:PORT, up to 260 characters without blanks\n"},
     };
     for (const Row& row : rows) tap::is(file_errors(row.given), row.want, row.given.substr(0, 50));
-    // What follows the place is the library's to word.
+    // The text behind the place comes from the TOML library.
     for (const char* text : {"a = 1\na = 2", "a = 1\nb = \"", "a = 1\n[[node]"}) {
         tap::is(file_errors(text).substr(0, 4), "f:2:", std::string("no TOML: ") + text);
-        tap::ok(file_errors(text).find(": not valid TOML: ") != std::string::npos, "and says so");
+        tap::ok(file_errors(text).find(": not valid TOML: ") != std::string::npos, "with an error");
     }
 }
 
-// Gone with the object.
+// Removed with the object.
 class TemporaryFile {
   public:
     explicit TemporaryFile(const std::string& text) {
@@ -371,7 +371,7 @@ void test_file_and_words() {
         {"-o", "hash=crc", "--config", file.path, "--node", "b=shm:/y", "-l", "127.0.0.1"});
     tap::is(line.err, "", "a file and words");
     tap::is(line.settings.proxy.hash, KeyHash::crc, "a word counts more than the file, wherever it stands");
-    tap::is(line.settings.proxy.pointer_miss, PointerMiss::index, "what the file alone says holds");
+    tap::is(line.settings.proxy.pointer_miss, PointerMiss::index, "a setting of the file alone holds");
     tap::is(shown(line.settings.proxy.nodes), "a shm:/x 1, b shm:/y 1", "nodes of both, the file's first");
     tap::is(line.settings.listen.interfaces, "127.0.0.1", "a word that adds up is counted once");
     line = parse({"--config", file.path, "--node", "a=shm:/y"});

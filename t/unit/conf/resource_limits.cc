@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The numbers that --print-limits reckons with (conf/resource_limits.h) against what they stand for in other folders.
+// The numbers that --print-limits uses (conf/resource_limits.h) equal the constants of other folders.
 #include <string>
 
 #include "base/limits.h"
@@ -33,7 +33,8 @@ void sizes_of_items() {
     tap::is(layout::counters_per_page * layout::slot_bytes_min, uint64_t(layout::page_bytes), "one for each smallest slot");
 }
 
-// Of a cache that is full of the smallest items, and has evicted each some times: chains keep buckets that they needed once.
+// For a cache that is full of the smallest items, and has evicted each several times: chains keep buckets from earlier
+// growth.
 void size_of_the_index() {
     node::Config config;
     config.memory_bytes = UINT64_C(8) << 20;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// farctl's pure parts: its command line, numbers and tables for the eye, what it makes of statistics, JSON, and rates.
+// farctl's pure parts: its command line, its numbers and tables, its summaries of statistics, JSON, and rates.
 #include <initializer_list>
 #include <string>
 #include <utility>
@@ -36,14 +36,14 @@ void test_command_line() {
     tap::ok(!line.exit_status && line.options.command == Command::status, "status");
     tap::is(line.options.sockets.at(0), "/run/farcached/admin.sock", "the socket by default");
     tap::ok(line.options.interval_ms == 2000 && line.options.timeout_ms == 5000, "the times by default");
-    tap::is(parse({"status"}, "/x").options.sockets.at(0), "/x", "what $FARCTL_SOCKET says");
-    tap::is(parse({"status"}, "").options.sockets.at(0), "/run/farcached/admin.sock", "empty, it says nothing");
+    tap::is(parse({"status"}, "/x").options.sockets.at(0), "/x", "the socket of $FARCTL_SOCKET");
+    tap::is(parse({"status"}, "").options.sockets.at(0), "/run/farcached/admin.sock", "empty, it is ignored");
     line = parse({"--socket", "/a", "stats", "--socket=/b", "n1", "leases", "--json", "--timeout=0.25"}, "/x");
     tap::ok(!line.exit_status && line.options.sockets == std::vector<std::string>{"/a", "/b"}, "two sockets");
     tap::ok(line.options.words == std::vector<std::string>{"n1", "leases"}, "the command's words");
     tap::ok(line.options.json && line.options.timeout_ms == 250, "options behind the command");
     tap::is(parse({"--help"}).exit_status.value_or(-1), 0, "--help ends well");
-    tap::is(parse({"--version"}).out.substr(0, 7), "farctl ", "--version says whose");
+    tap::is(parse({"--version"}).out.substr(0, 7), "farctl ", "--version names the program");
     tap::ok(parse({"--print-man"}).out.starts_with(".SH COMMANDS\n"), "--print-man is roff");
 
     const std::pair<std::vector<const char*>, const char*> refused[] = {
@@ -88,7 +88,7 @@ void test_format() {
     for (const auto& [seconds, text] : times) tap::is(duration(seconds), text, std::string("time: ") + text);
     tap::is(percent(1, 0), "-", "of nothing");
     tap::is(percent(2, 3), "66.7%", "of something");
-    tap::is(printable("a\x1b[2J\tb\xc3\xa9"), "a?[2J?b??", "a terminal is told nothing");
+    tap::is(printable("a\x1b[2J\tb\xc3\xa9"), "a?[2J?b??", "control characters do not reach a terminal");
 
     TextTable table({"NAME", ">COUNT", "LAST"});
     tap::ok(table.empty() && table.lines().size() == 1, "a table of a head");
@@ -104,7 +104,7 @@ void test_stats() {
     const Stats some = stats({{"a", "12"}, {"b", "x"}, {"zeros", "007"}, {"big", "18446744073709551616"}, {"none", ""}});
     tap::is(some.count("a"), 12u, "a number");
     tap::ok(!some.number("b") && !some.number("zeros") && !some.number("big") && !some.number("none"), "no numbers");
-    tap::ok(!some.number("c") && some.find("c") == nullptr && some.text("c").empty(), "what is not told");
+    tap::ok(!some.number("c") && some.find("c") == nullptr && some.text("c").empty(), "a missing statistic");
     const auto nodes = split_by_node(stats({{"a:state", "up"}, {"b:state", "down"}, {"a:address", "tcp:[::1]:1"},
                                             {"stray", "1"}, {"b:down_reason", "the node ended the connection"}}));
     tap::is(nodes.size(), 2u, "two nodes");
@@ -155,7 +155,7 @@ void test_show() {
             "b: drained for /p, 4 of 4 connections up\n"
             "b: drained for /q, 4 of 4 connections up\n",
             "status");
-    tap::is(status_text({}), "", "nothing is told of nothing");
+    tap::is(status_text({}), "", "no statistics, no text");
     tap::is(stats_text(stats({{"a", "1"}, {"longer", "2\x1b"}})), "a       1\nlonger  2?\n", "stats");
     tap::is(pointers_text(stats({{"entries", "100"}, {"valid", "30"}, {"lease_left_le_1000", "10"},
                                  {"lease_left_le_4000", "30"}}),
@@ -198,7 +198,7 @@ void test_onesided() {
 void test_json() {
     const Json status = json_of(two_nodes());
     tap::is(status["nodes"][0]["hit_ratio"].get<double>(), 0.8, "JSON: a ratio");
-    tap::ok(status["nodes"][1]["items"].is_null() && status["nodes"][1]["hit_ratio"].is_null(), "what nobody told");
+    tap::ok(status["nodes"][1]["items"].is_null() && status["nodes"][1]["hit_ratio"].is_null(), "missing values are null");
     tap::ok(status["nodes"][0]["stats"]["incarnation"].is_string(), "an incarnation of digits is no number");
     tap::is(status["proxies"][0]["answered"]["get_onesided"].get<uint64_t>(), 50u, "ways of answering");
     tap::is(dump(json_of(stats({{"a\"b", "\x1b\xff"}})), true), "{\"a\\\"b\":\"\\u001b\xef\xbf\xbd\"}\n",
@@ -216,10 +216,10 @@ void test_rates() {
     std::vector<TopNode> nodes = top_nodes(now, &before, 2);
     tap::is(nodes.at(0).gets_s, 50.0, "gets per second: 20 seen and 80 not, in two");
     tap::is(nodes[0].sets_s, 5.0, "sets per second");
-    tap::is(nodes[0].evictions_s, 0.0, "what fell began anew");
-    tap::is(nodes[0].hit_ratio.value_or(-1), 0.9, "the ratio of what was asked in between");
-    tap::ok(!nodes.at(1).known && !nodes[1].hit_ratio, "of a node that tells nothing, nothing is told");
-    tap::is(top_nodes(before, nullptr, 0).at(0).gets_s, 1.0, "without an earlier look, since the start");
+    tap::is(nodes[0].evictions_s, 0.0, "a counter that fell has restarted");
+    tap::is(nodes[0].hit_ratio.value_or(-1), 0.9, "the hit ratio of the gets in between");
+    tap::ok(!nodes.at(1).known && !nodes[1].hit_ratio, "no values for a node without statistics");
+    tap::is(top_nodes(before, nullptr, 0).at(0).gets_s, 1.0, "without an earlier sample, since the start");
     now.nodes[0].incarnation = "0000000000000013";
     tap::is(top_nodes(now, &before, 2).at(0).sets_s, 15 / 102.0, "a new run of a node is since its start");
     tap::is(top_nodes(before, &before, 2).at(0).gets_s, 0.0, "nothing happened");

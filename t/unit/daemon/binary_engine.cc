@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// run_binary() on a small real node: every opcode and its quiet twin, what is counted and watched, framing,
-// budgets, and that pieces change nothing.
+// run_binary() on a small real node: every opcode and its quiet twin, counters, watch lines, framing and budgets.
+// Cutting the input into pieces changes no reply.
 #include <string>
 #include <vector>
 
@@ -123,7 +123,7 @@ void test_lock_free() {
     talk.context.now += 1;
     ask(talk, request(op_touch, "foo", "", big(10, 4)));
     talk.context.now += 11;
-    tap::is(get(talk, "foo"), "(miss)", "it expires when the touch said");
+    tap::is(get(talk, "foo"), "(miss)", "it expires at the touch's time");
     tap::is(talk.counters->get_expired.get(), 1u, "get_expired");
     set(talk, "foo", "again");
     talk.say(request(op_flush));
@@ -314,7 +314,7 @@ void test_too_large() {
                 name + (gone ? ": set forgets" : ": kept"));
     }
     tap::is(talk.counters->store_too_large.get(), 0u, "only text counts store_too_large, as in memcached");
-    // Refused as soon as the key is there; then swallowed in pieces without being kept.
+    // Refused when the key has arrived; the value is then swallowed in pieces without being kept.
     Packet p = request(op_set, "k", "", plain);
     std::string head = p.with_lengths(1, 8, 1 << 30);
     tap::is(talk.say(head.substr(0, head.size() - 1)), "",
@@ -404,7 +404,7 @@ void test_unknown() {
         tap::is(talk.say(p.bytes() + noop), want.bytes() + answer,
                 "opcode " + std::to_string(opcode) + " is unknown and stays in frame");
     }
-    // What a command does not look at is thrown away too.
+    // A command also discards fields that it does not use.
     tap::is(talk.say(request(op_touch, "k", "a value", big(0, 4)).bytes() + noop),
             reply(op_touch, 1, "Not found").bytes() + answer, "touch with a value stays in frame");
     tap::is(talk.say(request(op_gatq, "k", "a value", big(0, 4)).bytes() + noop), answer,
@@ -458,7 +458,7 @@ void test_followers() {
     talk.say(request(op_deleteq, "k"));
     talk.say(request(op_deleteq, "k"));
     tap::is(talk.admin.told, "set:k+k-none+kset:noneset:kset:bigdel:kdel:k",
-            "stats detail is told");
+            "stats detail gets its records");
     tap::is(talk.watch.lines,
             "get k not_found 7 0\n"
             "store k stored set 50 4\n"
@@ -477,10 +477,10 @@ void test_followers() {
             "get k found 7 4\n"
             "deleted k delete 4\n"
             "get k not_found 7 0\n",
-            "watchers are told");
+            "watchers get their lines");
 }
 
-// A pipeline with everything in it, and no cas in the replies that depends on what else the node did.
+// A pipeline of all commands; no cas in its replies depends on earlier mutations.
 std::string pipeline() {
     std::string said;
     auto add = [&](const Packet& p) { said += p.bytes(); };

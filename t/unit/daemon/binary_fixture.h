@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What the binary engine's tests and fuzz target run it in: a small real node and a session's buffers.
+// Fixture of the binary engine's tests and fuzz target: a small real node and a session's buffers.
 #pragma once
 
 #include <cstdlib>
@@ -12,7 +12,7 @@
 
 namespace fixture {
 
-// Knows the groups "" and "many"; writes down what it is told.
+// Knows the groups "" and "many"; records its calls.
 class BinaryAdmin final : public daemon::Admin {
   public:
     static constexpr int many = 1000;
@@ -81,7 +81,7 @@ class BinaryTalk : public OneClient<BinaryAdmin> {
     }
 
   private:
-    // The engine's side of daemon/engine/engine.h, whatever it was given.
+    // Checks the engine's promises (daemon/engine/engine.h), for any input.
     void keep_promises() {
         if (last.consumed > input_.size()) std::abort();
         if (last.requests > budget) std::abort();

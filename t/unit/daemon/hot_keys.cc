@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Space-Saving beside a model that counts every key: its bounds hold for every stream, and for the sum of several. The
-// sample: how often it is taken, that nobody is waited for, and that what is told is near what there was.
+// sample: its rate, no waiting, and estimates near the true counts.
 #include <algorithm>
 #include <atomic>
 #include <cmath>
@@ -93,7 +93,7 @@ void streams() {
     }
 }
 
-// The worst for it: each key that is not kept pushes one out.
+// The worst case: each key outside of the list replaces one in it.
 void adversary() {
     auto kept = std::make_unique<SpaceSaving>();
     Exact exact;
@@ -171,7 +171,7 @@ void how_often() {
     tap::is(due, 0u, "none of 0");
 }
 
-// A client that goes round with the period of the sample is not seen as one key.
+// A client whose sequence of keys has the period of the sample does not count as one key.
 void patterns() {
     HotKeys keys(100, 5);
     for (uint32_t i = 0; i < 1'000'000; i++)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A worker's way to a node: what it says when there is no memory for a value that it would have to keep, and how it finds
-// a node whose name means another address by now.
+// A worker's links to a node: the replies when memory for a value to be kept is missing. A node whose name has moved to
+// another address is found there.
 #include <chrono>
 #include <condition_variable>
 #include <cstdlib>
@@ -18,7 +18,7 @@
 
 namespace {
 
-// Of this size and above there is no memory.
+// Allocations of this size and above fail.
 size_t too_much = SIZE_MAX;
 
 }  // namespace
@@ -67,7 +67,7 @@ void no_memory_to_wait() {
     tap::is(desk.answers(), "stored unavailable stored ", "else it is unavailable, and the others are not");
 }
 
-// What waits is asked when the node is up; from then on there is no memory for many at once.
+// Waiting requests are sent when the node is up; from then on no memory is available for many at once.
 void no_memory_to_go_on() {
     Desk desk;
     for (int i = 0; i < 100; i++) desk.set("k", "v");
@@ -90,13 +90,13 @@ void no_memory_to_go_on() {
     tap::is(desk.answers(), "stored ", "and what is asked with memory is stored");
 }
 
-// Knows one name, and of that what the test says.
+// Knows one name, and its address is the test's.
 struct NameServer {
     std::mutex lock;
     std::condition_variable changed;
-    uint16_t port = 0;     // 0: the name is not known
-    bool answers = true;   // else whoever asks waits
-    bool memory = true;    // else it finds none
+    uint16_t port = 0;     // 0: the name is unknown
+    bool answers = true;   // else a lookup waits
+    bool memory = true;    // else a lookup has none
     int asked = 0;
 
     HostAddresses::Found look_up() {
@@ -139,7 +139,7 @@ void lookups() {
     names->say(12, /* answer= */ false);
     tap::ok(host->refresh(1) && names->was_asked(3), "it is looked up again, which is not waited for");
     tap::ok(!host->refresh(1 + 9 * pause_ns), "one at a time");
-    tap::is(host->at(0).port(), uint16_t(11), "and what was known holds meanwhile");
+    tap::is(host->at(0).port(), uint16_t(11), "and the known address stays in use");
     names->say(12);
     tap::ok(becomes(*host, 12), "until it is there");
     names->say(0);
@@ -147,8 +147,8 @@ void lookups() {
     tap::ok(host->refresh(1 + pause_ns) && names->was_asked(4), "but later");
     names->say(13);
     uint64_t now_ns = 1 + 2 * pause_ns;
-    while (!host->refresh(now_ns)) std::this_thread::yield();  // the one that fails is over
-    tap::ok(becomes(*host, 13), "a lookup that failed changed nothing, and the next one did");
+    while (!host->refresh(now_ns)) std::this_thread::yield();  // until the failing lookup has ended
+    tap::ok(becomes(*host, 13), "a failed lookup changed nothing, and the next one did");
     auto numeric = std::get<std::shared_ptr<HostAddresses>>(HostAddresses::make("127.0.0.1", 14, look_up));
     tap::ok(!numeric->refresh(pause_ns), "an address is not looked up");
 }
@@ -182,7 +182,7 @@ void lookups_without_memory() {
     tap::ok(becomes(*host, 12), "and changed nothing");
 }
 
-// Each waits until all were asked, and one is never answered.
+// Each lookup waits until all are under way, and one is never answered.
 void lookups_together() {
     const auto names = std::make_shared<NameServer>();
     auto look_up = [names](const std::string& host, uint16_t port) -> HostAddresses::Found {
@@ -225,7 +225,7 @@ void node_moves() {
     tap::is(desk.answers(), "stored ", "where it serves");
 }
 
-// What waits for another request of its session holds up that session, and no other (M1).
+// A request that waits for another of its session holds up that session, and no other (M1).
 void sessions() {
     Desk desk;
     tap::ok(desk.until_up(), "the node is up");
@@ -240,9 +240,9 @@ void sessions() {
     tap::is(desk.answers(), "stored stored stored stored stored ", "all is answered");
     desk.asking = &desk.queue;
     tap::is(desk.set("k", "3"), SubmitResult::later, "then nothing waits");
-    tap::is(desk.answers(), "stored ", "for anybody");
+    tap::is(desk.answers(), "stored ", "for any session");
 
-    // What waits for room, all wait behind.
+    // When one request waits for room, all later ones wait behind it.
     desk.stands_still = true;
     bool waits[2] = {false, false};  // each session; one alone may wait for a key that is counted with another
     for (int i = 0; i < 200 && !(waits[0] && waits[1]); i++) {
@@ -302,10 +302,10 @@ void a_silent_node_leaves() {
     desk.settings.nodes = {Desk::spec_of("b", desk.other)};
     desk.reload();
     desk.set("k", "w");
-    tap::is(desk.answers(), "unavailable stored ", "one that leaves and says nothing is given up in its time");
+    tap::is(desk.answers(), "unavailable stored ", "a leaving node that is silent is given up after its timeout");
 }
 
-// Connections differ by what changes, so another is made; behind the one that is.
+// A change of a connection's settings makes a new connection, behind the old one.
 void connections_change() {
     Desk desk;
     tap::ok(desk.until_up(), "a node is up");
@@ -323,7 +323,7 @@ void connections_change() {
     tap::is(desk.nodes->all()[0].links, 1u, "by one connection");
     desk.reload();
     tap::is(desk.set("k", "2"), SubmitResult::later, "a reload of the same changes nothing");
-    tap::is(desk.answers(), "stored ", "for anybody");
+    tap::is(desk.answers(), "stored ", "for any session");
     desk.settings.nodes[0].weight = 7;
     desk.reload();
     tap::is(desk.set("k", "3"), SubmitResult::later, "nor does another weight, but");

@@ -30,7 +30,7 @@ namespace links_test {
 
 using namespace farcached;
 
-// Executes what comes over the latest connection to its port.
+// Executes the requests of the latest connection to its port.
 class Server {
   public:
     Server() {
@@ -158,14 +158,14 @@ class Desk {
         spec.port = at.port();
         return spec;
     }
-    // By what the settings say now.
+    // Applies the current settings.
     void reload() {
         auto prepared = nodes->prepare(settings, at_home);
         nodes->use(std::get<std::shared_ptr<const daemon::NodeSet>>(std::move(prepared)));
         links->take();
     }
 
-    // The nodes' turn, and what a worker is told then.
+    // Polls the nodes, then runs the worker's events.
     void begin_tick() {
         poll(nullptr, 0, 1);
         if (!stands_still) server.serve();
@@ -173,7 +173,7 @@ class Desk {
         waits_.run();
         if (links->timer_at_ns() <= boottime_ns()) links->timer_due();
     }
-    // What a worker does, until it is so or ten seconds have passed.
+    // Runs the worker's loop until the condition holds, for at most ten seconds.
     template <class Is>
     bool until(Is is) {
         const uint64_t deadline_ns = boottime_ns() + UINT64_C(10'000'000'000);
@@ -201,7 +201,7 @@ class Desk {
         op.value = value;
         return ask(op);
     }
-    // What was answered to all that was asked, a word each; empty if an answer did not come.
+    // The replies to all requests, a word each; empty if a reply did not come.
     std::string answers() {
         std::string all;
         const bool came = until([&] {
@@ -214,7 +214,7 @@ class Desk {
     }
 
     conf::ProxySettings settings;
-    Server server, other;  // where nodes a, and, if a test says so, b are
+    Server server, other;  // the servers of node a and, if a test wants it, b
     bool stands_still = false;  // node a
     fixture::Talk talk;
     daemon::ReplyPool pool{talk.context, nullptr};

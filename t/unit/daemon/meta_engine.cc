@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The meta commands on a real node: conversations, each also cut at every byte; what h and l show;
-// counters.
+// The meta commands on a real node: conversations, each also cut at every byte; the flags h and l; counters.
 #include <string>
 #include <string_view>
 #include <vector>
@@ -44,7 +43,7 @@ const Conversation gets[] = {
     {"recache, R and T in the order of the request",
      "ms a 1 T10\r\nx\r\nmg a T60 R30\r\nmg a t\r\nms a 1 T10\r\nx\r\nmg a R30 T60\r\nmg a t\r\n",
      "HD\r\nHD\r\nHD t60\r\nHD\r\nHD W\r\nHD t60 Z\r\n"},
-    {"what was read is known as read when it is written anew",
+    {"which mutations keep the mark that an item was read",
      "ms n 1\r\n1\r\nmg n v\r\nma n\r\nmg n h\r\nms p 1\r\nx\r\nmg p v\r\nms p 1 MA\r\ny\r\nmg p T30 h\r\nmg p h\r\n",
      "HD\r\nVA 1\r\n1\r\nHD\r\nHD h1\r\nHD\r\nVA 1\r\nx\r\nHD\r\nHD h0\r\nHD h1\r\n"},
     {"q silences an ma that creates", "ma n N0 q\r\nma n q\r\nma m N0 q v\r\nmg m v\r\n", "VA 1\r\n0\r\n"},
@@ -184,7 +183,7 @@ void test_times() {
     tap::is(talk.say("mg a l h\r\n"), "HD l5 h1\r\n", "is an access");
     talk.context.now += 3;
     tap::is(talk.say("me a\r\n"), "ME a exp=62 la=3 cas=1 fetch=yes cls=1 size=42\r\n",
-            "me tells all");
+            "me shows all");
     talk.context.now += 62;
     tap::is(talk.say("mg a v\r\nme a\r\n"), "EN\r\nEN\r\n", "it ends in time");
 }
@@ -234,7 +233,7 @@ void test_counters() {
             "deleted a md 1\n"
             "get a not_found 7 0\n"
             "get a not_found 7 0\n",
-            "what watchers are told");
+            "the lines for watchers");
 }
 
 void test_sizes() {
@@ -243,7 +242,7 @@ void test_sizes() {
     const std::string big(2000000, 'v');
     tap::is(talk.say("ms a 2000000 q MR\r\n" + big + "\r\nmn\r\nmg a\r\n"),
             "SERVER_ERROR object too large for cache\r\nMN\r\nEN\r\n",
-            "too large: told even when quiet, swallowed, and the old item is gone");
+            "too large: answered even when quiet, swallowed, and the old item is gone");
     const std::string key251(251, 'k');
     tap::is(talk.say("mg " + key251 + "\r\nms " + key251 + " 1\r\nx\r\nmd " + key251 + "\r\n"
     "ma " + key251 +
@@ -271,7 +270,7 @@ void test_lock_free() {
     tap::is(talk.local.counters().local_hits.get(), 3u, "the others do");
 }
 
-// Pins are spent, and there is no room for a copy: a client that has the value already needs neither.
+// The pins are used up, and no memory is left for a copy: a client that has the value already needs neither.
 void test_no_room() {
     Talk talk;
     daemon::SessionMemory memory(1000);

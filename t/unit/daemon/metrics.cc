@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Metrics: the text formats, what is measured between which readings of the clock, the list of slow requests, and that every
-// counter that `stats` knows is in the text, with its own value.
+// Metrics: the text formats, the readings of the clock that bound each measurement, and the list of slow requests.
+// Every counter of `stats` is in the text, with its own value.
 #include <string>
 #include <string_view>
 #include <vector>
@@ -160,7 +160,7 @@ void test_later() {
     m.latencies.answered({Verb::other, Way::two_sided, true, 4000 * us, 0, 0});
     tap::is(m.of(Way::one_sided, Verb::get).sum_ns, 10 * us, "from receipt to the reading before the reply");
     tap::is(m.of(Way::two_sided, Verb::set).count(), 1u, "by way and verb");
-    tap::is(m.of(Way::two_sided, Verb::get).count(), 0u, "not what nobody answered");
+    tap::is(m.of(Way::two_sided, Verb::get).count(), 0u, "not a request without an answer");
     const daemon::Latencies::Later slow{Verb::get, Way::two_sided, true, 1000 * us, 1500 * us, 4500 * us};
     tap::ok(m.latencies.is_slow(slow) && !m.latencies.is_slow({Verb::get, Way::one_sided, true, 4990 * us, 0, 0}),
             "slow is what took so long");
@@ -198,7 +198,7 @@ void test_slow_batch() {
 
 // -- All counters -------------------------------------------------------------------------------------------
 
-// Gives each counter a value of its own, and wants to see each in the text.
+// Gives each counter a different value, and expects each in the text.
 class Values {
   public:
     uint64_t next() {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// When a queue's replies are given out: at once if nothing is awaited, else at the end of the next tick at the latest.
+// When a queue's replies are sent: at once if none is outstanding, else at the end of the next tick at the latest.
 #include <array>
 #include <string>
 #include <string_view>
@@ -45,7 +45,7 @@ struct Desk {
     void answer(Ticket ticket, std::string_view value) {
         pool.answer(ticket, protocol::GetReply(), value);
     }
-    // What the end of a tick gives out.
+    // The replies that the end of a tick emits.
     std::string tick_ends() {
         for (ReplyQueue* one : pool.take_ready()) one->emit(out);
         return taken();
@@ -78,10 +78,10 @@ void one_tick() {
     tap::is(desk.settle(), "", "a reply waits for those behind it");
     tap::is(desk.tick_ends(), "", "to the end of the tick and beyond");
     desk.answer(two, "2");
-    tap::ok(desk.queue.ready() && !desk.queue.due(), "it may be that the rest comes with it");
-    tap::ok(desk.pool.begin_tick(), "but nobody is to sleep meanwhile");
-    tap::is(desk.tick_ends(), "12", "and when it did not, what there is goes out");
-    tap::ok(!desk.pool.begin_tick(), "whereupon one may sleep");
+    tap::ok(desk.queue.ready() && !desk.queue.due(), "the rest may come in the same tick");
+    tap::ok(desk.pool.begin_tick(), "but the worker must not sleep before the next");
+    tap::is(desk.tick_ends(), "12", "and without the rest, the ready replies are sent");
+    tap::ok(!desk.pool.begin_tick(), "after that the worker may sleep");
     desk.answer(three, "3");
     tap::is(desk.tick_ends(), "3", "the last one does not wait");
     tap::ok(desk.queue.empty(), "nothing is left");
@@ -109,7 +109,7 @@ void much() {
     tap::ok(desk.queue.due(), "what is large does not wait");
     tap::is(desk.tick_ends(), large, "and goes out in the same tick");
     desk.queue.remind();
-    tap::ok(!desk.pool.begin_tick(), "who has nothing to give out is not waited for");
+    tap::ok(!desk.pool.begin_tick(), "a queue without replies is not waited for");
 }
 
 void gone() {

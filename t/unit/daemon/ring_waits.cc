@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Waits by polls of a ring: readiness is told once per turn as long as it lasts, and a completion that is late is nobody's.
+// Waits by polls of a ring: readiness is reported once per turn as long as it lasts, and a late completion is ignored.
 #include "daemon/session/ring_waits.h"
 
 #include "t/lib/tap.h"
@@ -24,7 +24,7 @@ struct Counts {
     Counter enters, full, refused, overflows;
 };
 
-// An eventfd that counts how often it was told to be ready.
+// An eventfd that counts its readiness reports.
 struct Source {
     Source() : fd(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {}
     ~Source() {
@@ -73,15 +73,15 @@ void lasting(Loop& loop) {
     Source source;
     const auto readiness = loop.wait_for(source);
     loop.turn();
-    tap::is(source.told, 0, "not ready: nothing is told");
+    tap::is(source.told, 0, "not ready: no report");
     source.raise();
     loop.turn();
     loop.turn();
     loop.turn();
-    tap::is(source.told, 3, "ready for three turns: told in each");
+    tap::is(source.told, 3, "ready for three turns: reported in each");
     source.lower();
     loop.turn();
-    tap::is(source.told, 3, "ready no more: not told");
+    tap::is(source.told, 3, "ready no more: no report");
     readiness->await(source.fd, true);
     loop.turn();
     tap::is(source.told, 4, "writable, and that is waited for");
@@ -96,13 +96,13 @@ void stopped(Loop& loop) {
     readiness->stop();
     if (loop.waits.any_ready()) loop.waits.tell();
     loop.turn();
-    tap::is(source.told, 0, "stopped when its completion was there: not told");
+    tap::is(source.told, 0, "stopped when its completion was there: no report");
     readiness->await(other.fd, false);
     loop.turn();
-    tap::is(source.told, 0, "another descriptor, and the first is ready: not told");
+    tap::is(source.told, 0, "another descriptor, and the first is ready: no report");
     other.raise();
     loop.turn();
-    tap::is(source.told, 1, "the other is ready: told");
+    tap::is(source.told, 1, "the other is ready: reported");
 }
 
 // The first poll's completion is there, and not visited, when the second takes its place.
@@ -115,10 +115,10 @@ void late(Loop& loop) {
     readiness = loop.wait_for(other);
     loop.turn();
     loop.turn();
-    tap::is(source.told + other.told, 0, "a late completion, and another in its place: nothing is told");
+    tap::is(source.told + other.told, 0, "a late completion, and another source in its place: no report");
     other.raise();
     loop.turn();
-    tap::is(other.told, 1, "and the other is told when it is ready");
+    tap::is(other.told, 1, "and the other source is reported when it is ready");
     other.lower();
     for (int i = 0; i < 1000; i++) {
         readiness->await(i % 2 == 0 ? source.fd : other.fd, false);
@@ -144,7 +144,7 @@ void ends_others(Loop& loop) {
     for (const Source* one : {&first, &second, &third}) one->raise();
     loop.turn();
     tap::is(first.told, 1, "a callback that ends another one, and makes one");
-    tap::is(second.told, 0, "that one is not told, though it was ready, too");
+    tap::is(second.told, 0, "that one is not reported, though it was ready, too");
     begins->stop();
     loop.turn();
     tap::is(third.told, 1, "the new one is, in the next turn");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// `stats` and its groups: names, order, sums over workers, what a reset means.
+// `stats` and its groups: names, order, sums over workers, the effect of a reset.
 #include <algorithm>
 
 #include "daemon/stats/stats.h"
@@ -184,7 +184,7 @@ void cachedump() {
     tap::ok(two.find("a b") == std::string::npos, "a key with a blank is left out");
     tap::is(std::count(two.begin(), two.end(), '\n'), 3, "the other two and END are there");
     std::string one = rig.stats("cachedump 1 1");
-    tap::is(std::count(one.begin(), one.end(), '\n'), 2, "one item when one was asked for");
+    tap::is(std::count(one.begin(), one.end(), '\n'), 2, "one item when one was requested");
     rig.options.dump_enabled = false;
     tap::is(rig.stats("cachedump 1 1"), "CLIENT_ERROR stats cachedump not allowed\r\n", "-X: cachedump");
     tap::is(rig.stats("detail on"), "CLIENT_ERROR stats detail not allowed\r\n", "-X: detail");
@@ -210,7 +210,7 @@ void detail() {
     admin.detail_get("user:1", true);
     tap::is(rig.stats("detail dump"), "END\r\n", "nor while it is off");
     tap::is(rig.stats("detail on"), "OK\r\n", "stats detail on");
-    tap::ok(rig.options.detail_enabled, "the engines are told");
+    tap::ok(rig.options.detail_enabled, "the engines have the setting");
     tap::is(rig.stat("detail_enabled", "settings"), "yes", "so are the settings");
     admin.detail_get("user:1", true);
     admin.detail_get("user:2:x", false);
@@ -230,7 +230,7 @@ void detail() {
     std::string dump = rig.stats("detail dump");
     tap::is(std::count(dump.begin(), dump.end(), '\n'), (1 << 16) + 1, "prefixes are bounded");
     tap::is(rig.stats("detail off"), "OK\r\n", "stats detail off");
-    tap::ok(!rig.options.detail_enabled, "the engines are told");
+    tap::ok(!rig.options.detail_enabled, "the engines have the setting");
 }
 
 void the_rest() {

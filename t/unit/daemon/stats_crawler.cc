@@ -10,7 +10,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-// Background passes only when the test says so: not within its life.
+// Background passes start only when the test asks for one: the interval is longer than the test.
 node::CrawlerOptions on_demand() {
     node::CrawlerOptions options;
     options.rest_min = 1h;
@@ -53,7 +53,7 @@ void asked() {
     tap::is(rig.stat("crawler_items_checked"), "800", "crawler_items_checked");
     tap::is(rig.stat("lru_crawler_starts"), "2", "lru_crawler_starts");
     tap::is(rig.stats("reset"), "RESET\r\n", "stats reset");
-    tap::is(rig.stat("lru_crawler_starts"), "0", "counts anew");
+    tap::is(rig.stat("lru_crawler_starts"), "0", "counts from 0");
 }
 
 void by_itself() {
@@ -111,7 +111,7 @@ void delayed_flush() {
     rig.node.flush_all(rig.server.now());
     rig.store("b", "x");
     rig.server.clock += 1;
-    // A pass comes after whatever is due.
+    // A pass runs after all work that is due.
     rig.tune("lru_crawler crawl all");
     until([&] { return !rig.crawler.running(); });
     tap::is(rig.stat("node_flushes", "proxy"), "3", "an immediate flush takes the place of a delayed one");

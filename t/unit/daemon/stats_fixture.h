@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What the tests of the admin side run it in: a small real node, a server that is only numbers, a clock that
-// the test moves, and the text of a reply.
+// Fixture of the admin side's tests: a small real node, a server that is only numbers, a clock that the test moves, and
+// the text of a reply.
 #pragma once
 
 #include <atomic>

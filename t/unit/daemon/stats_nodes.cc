@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// `stats` of a process whose items are in nodes: asked in one half and answered in the other, in the order of the
-// requests; sums, resets, what a node that is down does to them; and what is refused because it is the nodes'.
+// `stats` of a process whose items are in nodes: requests go to the nodes, and the replies follow in the order of the
+// requests. Sums, resets, and the effect of a node that is down. Requests that are refused because they concern the
+// nodes.
 #include "base/boottime.h"
 #include "t/unit/daemon/stats_nodes_fixture.h"
 #include "t/unit/protocol/binary_packets.h"
@@ -28,7 +29,7 @@ void numbers_read() {
     teller.store("k", "v");
     teller.store("large", std::string(100'000, 'x'));
     std::vector<daemon::NodeNumbers> read = daemon::read_numbers(teller.tells("all") + "b -\n");
-    tap::is(read.size(), size_t(1), "one node told, one did not");
+    tap::is(read.size(), size_t(1), "one node answered, one did not");
     const node::Stats& got = read[0].stats;
     const node::Stats want = teller.node.stats(100);
     tap::ok(read[0].name == "a" && read[0].incarnation == teller.incarnation(), "which run of which node");
@@ -60,7 +61,7 @@ void numbers_odd() {
         lines.append(name).append("=").append(value).append(";");
     });
     tap::is(lines, "f=g;", "no line can break a client's");
-    tap::ok(daemon::read_numbers("").empty(), "nobody told");
+    tap::ok(daemon::read_numbers("").empty(), "no node answered");
 }
 
 // ---- general ------------------------------------------------------------------------------------------
@@ -74,8 +75,8 @@ void general() {
     talk.counters.get_cmds.add(5);
     talk.counters.classes[3].get_hits.add(4);
     talk.rig.server.fixed.curr_connections = 3;
-    tap::is(talk.say("stats\r\nget x\r\nversion\r\n"), "", "nothing is said before the nodes have told");
-    tap::is(talk.take_asked(), "stats[general] get", "they are asked, and so is what follows");
+    tap::is(talk.say("stats\r\nget x\r\nversion\r\n"), "", "no reply before the nodes have answered");
+    tap::is(talk.take_asked(), "stats[general] get", "the request goes to them, and so does the next");
     std::string reply = talk.answer(both(a, b, "general"));
     tap::ok(reply.ends_with("END\r\n"), "then it is answered, and nothing behind it");
     tap::is(stat_of(reply, "curr_items"), "3", "curr_items is a sum over nodes");
@@ -85,13 +86,13 @@ void general() {
     tap::is(number_of(reply, "hash_bytes"), 2 * a.node.stats(100).index_bytes, "and hash_bytes");
     tap::is(stat_of(reply, "get_hits"), "4", "get_hits is this process's");
     tap::is(stat_of(reply, "curr_connections"), "3", "so is curr_connections");
-    tap::is(stat_of(reply, "nodes_unavailable"), "0", "all nodes told");
+    tap::is(stat_of(reply, "nodes_unavailable"), "0", "all nodes answered");
     tap::is(stat_of(reply, "lru_crawler_starts"), "0", "what this process searches is not counted");
     std::string rest = talk.unavailable();
     tap::is(rest, "END\r\nVERSION 1.6.45\r\n", "the get and the version come behind it");
     reply = talk.stats("", "a -\n" + b.tells("general"));
-    tap::is(stat_of(reply, "curr_items"), "1", "a node that does not tell is not in the sums");
-    tap::is(stat_of(reply, "nodes_unavailable"), "1", "and that is said");
+    tap::is(stat_of(reply, "curr_items"), "1", "a node without an answer is not in the sums");
+    tap::is(stat_of(reply, "nodes_unavailable"), "1", "and is counted as unavailable");
     talk.take_asked();
     talk.say("stats\r\n");
     reply = talk.unavailable();
@@ -143,11 +144,11 @@ void by_class() {
     a.store("o", std::string(300, 'x'));
     a.store("p", std::string(150, 'x'));
     items = talk.stats("items", both(a, other, "all"));
-    tap::is(stat_of(items, "nodes_left_out"), "1", "items: a node of other classes is left out, and it is said");
+    tap::is(stat_of(items, "nodes_left_out"), "1", "items: a node of other classes is left out and counted");
     slabs = talk.stats("slabs", a.tells("all") + "b -\n");
-    tap::is(stat_of(slabs, "nodes_unavailable"), "1", "slabs: a node that did not tell is missing, and it is said");
+    tap::is(stat_of(slabs, "nodes_unavailable"), "1", "slabs: a node without an answer is missing and counted");
     tap::is(stat_of(slabs, "1:used_chunks"), "1", "slabs: the other's are there");
-    tap::is(talk.stats("items", "a -\nb -\n"), "STAT nodes_unavailable 2\r\nEND\r\n", "items: none told");
+    tap::is(talk.stats("items", "a -\nb -\n"), "STAT nodes_unavailable 2\r\nEND\r\n", "items: no node answered");
 }
 
 void ages() {
@@ -178,12 +179,12 @@ void resets() {
     for (proxy::LinkCounters& link : talk.nodes.nodes[1].links) link.arc_t2.set(21);
     tap::is(talk.say("stats reset\r\n"), "", "a reset asks the nodes");
     tap::is(talk.take_asked(), "stats[all]", "for everything that they count");
-    tap::is(talk.answer(both(*a, b, "all")), "RESET\r\n", "and is done when they told");
+    tap::is(talk.answer(both(*a, b, "all")), "RESET\r\n", "and is done when they have answered");
     a->store("m", "v");
     std::string reply = talk.stats("", both(*a, b, "general"));
     tap::is(stat_of(reply, "total_items"), "1", "a node's counters count from there");
     tap::is(stat_of(reply, "curr_items"), "3", "what is a gauge stays");
-    tap::is(stat_of(reply, "cmd_flush"), "0", "this process's count anew, too");
+    tap::is(stat_of(reply, "cmd_flush"), "0", "this process's counter is reset, too");
     reply = talk.stats("proxy", both(*a, b, "general"));
     tap::is(stat_of(reply, "get_onesided"), "0", "and those of links");
     tap::is(stat_of(reply, "arc_t2"), "42", "but not what they are");
@@ -253,7 +254,7 @@ void proxy_group() {
     tap::is(number_of(reply, "node_pages_limit"), 2 * a.node.stats(100).pages_limit, "memory of the nodes");
     told = told_of("a", "lease_bytes 100\nreclaim_pending_bytes 10\n") + told_of("b", "lease_bytes 11\n");
     reply = talk.stats("proxy", told);
-    tap::is(stat_of(reply, "lease_bytes"), "111", "lease_bytes is what nodes told");
+    tap::is(stat_of(reply, "lease_bytes"), "111", "lease_bytes is the nodes' sum");
     tap::is(stat_of(reply, "reclaim_pending_bytes"), "10", "so is reclaim_pending_bytes");
     talk.stats("reset", told);
     talk.nodes.nodes[0].links[0].get_onesided.add(3);
@@ -274,7 +275,7 @@ void nodes_group() {
     talk.nodes.nodes[0].locals[0].local_hits.add(5);
     talk.nodes.nodes[1].links[1].node_timeouts.add(9);
     const std::string reply = talk.say("stats nodes\r\n");
-    tap::is(talk.take_asked(), "", "stats nodes asks nobody");
+    tap::is(talk.take_asked(), "", "stats nodes asks no node");
     tap::ok(reply.starts_with("STAT a:state up\r\nSTAT a:address shm:/run/a\r\nSTAT a:incarnation 000000000000000a\r\n"
                               "STAT a:weight 1\r\nSTAT a:links 2\r\nSTAT a:links_up 2\r\nSTAT a:get_local 5\r\n"
                               "STAT a:get_onesided 0\r\n"),
@@ -299,7 +300,7 @@ void leases_group() {
     tap::is(stat_of(reply, "a:lease_term_ms"), "4000", "then each node's");
     tap::is(stat_of(reply, "b:lease_granted"), "4", "all of them");
     reply = talk.stats("leases", "a -\n" + told_of("b", "lease_granted 4\n"));
-    tap::is(stat_of(reply, "nodes_unavailable"), "1", "one that is down is said");
+    tap::is(stat_of(reply, "nodes_unavailable"), "1", "one that is down is counted");
     tap::is(stat_of(reply, "b:lease_granted"), "4", "and the other's numbers are its own");
 }
 
@@ -313,14 +314,14 @@ void one_node() {
     tap::is(talk.take_asked(), "stats[leases]b", "is asked for");
     tap::is(talk.stats("node a", "a -\n"), "SERVER_ERROR node a is unavailable\r\n", "one that is down");
     talk.say("stats node a\r\n");
-    tap::is(talk.unavailable(), "SERVER_ERROR node a is unavailable\r\n", "or that nothing is heard of");
+    tap::is(talk.unavailable(), "SERVER_ERROR node a is unavailable\r\n", "or silent");
     talk.take_asked();
-    tap::is(talk.stats("node c", ""), "CLIENT_ERROR no node of this name; nodes: a, b\r\n", "one that there is not");
+    tap::is(talk.stats("node c", ""), "CLIENT_ERROR no node of this name; nodes: a, b\r\n", "an unknown node");
     tap::is(talk.stats("node", ""), "CLIENT_ERROR usage: stats node NAME [GROUP]\r\n", "no name");
     tap::is(talk.stats("node a colours", ""),
             "CLIENT_ERROR nodes have no group of this name; groups: general leases classes all connections\r\n",
-            "a group that there is not");
-    tap::is(talk.take_asked(), "", "nobody was asked for these");
+            "an unknown group");
+    tap::is(talk.take_asked(), "", "these send no request to a node");
 }
 
 void pointers_group() {
@@ -343,7 +344,7 @@ void pointers_group() {
     put(30000, 1000, now);
     put(60000, 1, now - 10 * table_test::second);
     const std::string reply = talk.say("stats pointers\r\nversion\r\n");
-    tap::is(talk.yields, 3u, "four portions, the first three of which give way to others");
+    tap::is(talk.yields, 3u, "four portions; the first three yield to other requests");
     tap::is(reply,
             "STAT entries 65536\r\nSTAT occupied 4\r\nSTAT valid 3\r\nSTAT expired 1\r\nSTAT torn 0\r\n"
             "STAT filled_by_this_process 3\r\nSTAT accesses 0\r\nSTAT lease_left_le_1000 0\r\n"
@@ -357,9 +358,9 @@ void pointers_group() {
     put(3, 3, now);
     tap::ok(survey.step(*table, now + daemon::PointerSurvey::fresh_ns - 1), "a count is good for a second");
     tap::is(survey.result().live, 3u, "as it was");
-    tap::ok(!survey.step(*table, now + daemon::PointerSurvey::fresh_ns), "then it is begun anew");
-    tap::is(survey.result().live, 3u, "the old one stands meanwhile");
-    tap::ok(!survey.step(*table, now + 3 * daemon::PointerSurvey::fresh_ns), "one that nobody went on with, too");
+    tap::ok(!survey.step(*table, now + daemon::PointerSurvey::fresh_ns), "then it begins again");
+    tap::is(survey.result().live, 3u, "the old result stays until then");
+    tap::ok(!survey.step(*table, now + 3 * daemon::PointerSurvey::fresh_ns), "so does a count that was not continued");
     int steps = 1;
     while (!survey.step(*table, now + 3 * daemon::PointerSurvey::fresh_ns)) steps++;
     tap::is(steps, 3, "from its beginning");
@@ -446,7 +447,7 @@ void refused() {
     talk.rig.server.connections = {{23, "tcp:127.0.0.1:1", "", "conn_listening", 9}};
     tap::is(stat_of(talk.say("stats conns\r\n"), "23:state"), "conn_listening", "stats conns goes on");
     talk.rig.options.dump_enabled = false;
-    tap::is(talk.say("stats cachedump 1 0\r\n"), "CLIENT_ERROR stats cachedump not allowed\r\n", "-X is said first");
+    tap::is(talk.say("stats cachedump 1 0\r\n"), "CLIENT_ERROR stats cachedump not allowed\r\n", "-X is reported first");
     tap::is(talk.take_asked(), "", "no node was asked");
 }
 
@@ -459,7 +460,7 @@ void without_nodes() {
     tap::is(stat_of(rig.stats("proxy"), "get_local"), "0", "embedded: local reads");
 }
 
-// A client that has gone does not keep a reset from being one.
+// A reset takes effect although its client has disconnected.
 void client_gone() {
     NodesTalk talk;
     talk.counters.cmd_flush.add(3);
@@ -518,12 +519,12 @@ void route() {
     way.walk[1].down_reason = "it said\nmuch";
     way.asked = 2;
     tap::is(line("why"), "a is drained, and c is the next on the ring that is up", "fail-over");
-    tap::ok(line("drained") == "yes" && line("asked") == "c" && line("next_1") == "b down", "who is asked instead");
+    tap::ok(line("drained") == "yes" && line("asked") == "c" && line("next_1") == "b down", "the node that is asked instead");
     way.walk[2].state = daemon::NodeState::down;
     way.asked.reset();
-    tap::ok(line("why") == "no node is up" && line("pointer") == "-" && line("asked") == "none", "nobody is");
+    tap::ok(line("why") == "no node is up" && line("pointer") == "-" && line("asked") == "none", "no node is");
     way.walk.resize(20, way.walk[1]);
-    tap::ok(line("next_8") == "b down" && line("next_9") == "-", "eight of those behind it are told");
+    tap::ok(line("next_8") == "b down" && line("next_9") == "-", "eight of those behind it are listed");
 }
 
 int main() {

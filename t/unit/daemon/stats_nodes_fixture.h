@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Fixture of the tests of `stats` with nodes. FakeNodes are numbers and a name; Tellers are real nodes, for the texts of their
-// statistics. AskedNodes are behind real links and answer what the test says. NodesTalk is a client of the engines.
+// Fixture of the tests of `stats` with nodes. FakeNodes are numbers and a name; Tellers are real nodes, for the texts
+// of their statistics. AskedNodes are behind real links and send the test's answers. NodesTalk is a client of the
+// engines.
 #pragma once
 
 #include <poll.h>
@@ -69,7 +70,7 @@ inline std::string told_of(std::string_view name, std::string_view text) {
     return std::string(name) + " " + std::to_string(text.size()) + "\n" + std::string(text);
 }
 
-// A node that tells of itself.
+// A node that writes its own statistics.
 struct Teller {
     std::string name;
     node::Node node;
@@ -108,7 +109,7 @@ struct Asked {
     std::vector<At> at;
 };
 
-// Nodes a and b behind TCP connections. They answer what the test says.
+// Nodes a and b behind TCP connections. They send the test's answers.
 class AskedNodes {
   public:
     explicit AskedNodes(daemon::ReplyPool& pool) {
@@ -137,7 +138,7 @@ class AskedNodes {
     AskedNodes(const AskedNodes&) = delete;
     AskedNodes& operator=(const AskedNodes&) = delete;
 
-    // Submitted requests reach the nodes, and their answers the client.
+    // Requests go to the nodes, and their answers to the client.
     void tick() {
         links->end_tick();
         for (links_test::Server& server : servers_) server.serve();
@@ -199,7 +200,7 @@ class AskedNodes {
             return flush->at.has_value() ? "flush@" + std::to_string(*flush->at) : "flush";
         return std::holds_alternative<protocol::GetOp>(op) ? "get" : "other";
     }
-    // A request to all nodes comes to each.
+    // Notes a request; one to all nodes arrives at each.
     void take(const std::string& word, const Asked::At& at) {
         for (Asked& one : std::span(asked_).subspan(answered_))
             if (one.word == word && word != "get" && one.at.size() == 1 && one.at[0].node != at.node) return one.at.push_back(at);
@@ -239,7 +240,7 @@ class AskedNodes {
     size_t told_ = 0;           // by take_words()
 };
 
-// A client of a worker whose items are in nodes a and b. Its requests are answered when the test answers.
+// A client of a worker whose items are in nodes a and b. The test decides when its requests are answered.
 class NodesTalk {
   public:
     explicit NodesTalk(bool track_sizes = false)
@@ -289,7 +290,7 @@ class NodesTalk {
         return go_on();
     }
     std::string take_asked() { return asked_nodes.take_words(); }
-    // `stats GROUP`, all asked and answered.
+    // `stats GROUP`: sends the request and the nodes' answers.
     std::string stats(std::string_view group, std::string_view told) {
         std::string heard = say("stats " + std::string(group) + "\r\n");
         return asked_nodes.awaits() ? heard + answer(told) : heard;

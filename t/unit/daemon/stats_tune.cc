@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The commands that tune a running server, each with its answer; and what `stats settings` shows after it.
+// The commands that tune a running server, each with its answer; and `stats settings` after it.
 #include "daemon/farcached/tune.h"
 #include "daemon/stats/dump.h"
 #include "t/unit/daemon/stats_fixture.h"
@@ -72,7 +72,7 @@ constexpr Exchange exchanges[] = {
     {"lru_crawler crawl 1,x", "BADCLASS invalid class id"},
     {"lru_crawler crawl hash", "ERROR an unknown error happened"},
     {"lru_crawler crawl 1,2,3", "OK"},
-    {"lru_crawler crawl all", "BUSY currently processing crawler request"},  // nobody runs it here
+    {"lru_crawler crawl all", "BUSY currently processing crawler request"},  // no crawler thread runs here
     {"lru_crawler disable", "OK"},
     {"lru_crawler disable", "OK"},
     {"lru_crawler crawl all", "CLIENT_ERROR lru crawler disabled"},

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The watch hub: lines as memcached's logger words them, watchers that do not read, watchers that go away.
+// The watch hub: lines in the words of memcached's logger, watchers that do not read, watchers that disconnect.
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/socket.h>
@@ -70,7 +70,7 @@ struct Hub {
     }
 };
 
-// What follows `ts=<digits>.<6 digits> gid=<digits> `; the line itself if it does not begin so.
+// The rest behind `ts=<digits>.<6 digits> gid=<digits> `; the line itself if it does not begin so.
 std::string tail(const std::string& line) {
     long long seconds = 0;
     unsigned microseconds = 0, number = 0;
@@ -83,9 +83,9 @@ std::string tail(const std::string& line) {
 void formats() {
     Hub h;
     Listener l;
-    tap::ok(!h.hub.wants(daemon::watch_fetchers), "nobody watches: nothing is wanted");
+    tap::ok(!h.hub.wants(daemon::watch_fetchers), "without watchers nothing is wanted");
     tap::ok(h.adopt(l, everything), "a watcher");
-    tap::is(l.line(), "OK\r", "is told OK");
+    tap::is(l.line(), "OK\r", "gets OK");
     tap::ok(h.hub.wants(daemon::watch_fetchers), "now it is wanted");
     h.hub.item_get(std::string_view("a%\x01", 3), "not_found", 0, 28, 0);
     tap::is(tail(l.line()), "type=item_get key=a%25%01 status=not_found clsid=0 cfd=28 size=0", "item_get");
@@ -118,7 +118,7 @@ void numbers_and_flags() {
     h.adopt(mutations, daemon::watch_mutations | daemon::watch_deletions);
     fetchers.line();
     mutations.line();
-    tap::ok(!h.hub.wants(daemon::watch_evictions), "only what somebody watches is wanted");
+    tap::ok(!h.hub.wants(daemon::watch_evictions), "only watched types are wanted");
     h.hub.item_get("a", "found", 1, 5, 1);
     h.hub.item_store("b", "stored", "add", 0, 1, 5, 1);
     h.hub.deleted("c", "delete", 1, 5, 1);
@@ -154,7 +154,7 @@ void slow_watcher() {
     tap::ok(all_came, "a slow watcher costs a quick one nothing");
     tap::ok(h.hub.numbers().skipped >= 3, "a watcher that does not read loses lines");
     tap::is(slow.line(), "OK\r", "but not its connection");
-    // What it has is read first; then a line for which there is room tells how many are missing.
+    // The buffered lines are read first; once there is room, a line reports how many are missing.
     uint64_t whole = 0;
     std::string line;
     for (int i = 0; i < 400000; i++) {
@@ -163,8 +163,8 @@ void slow_watcher() {
         if (line.starts_with("skipped=")) break;
         whole++;
     }
-    tap::ok(line.starts_with("skipped="), "skipped= tells how many");
-    tap::ok(std::stoull(line.substr(8)) >= 3, "the number is what was lost");
+    tap::ok(line.starts_with("skipped="), "skipped= counts the missing lines");
+    tap::ok(std::stoull(line.substr(8)) >= 3, "it counts the lost ones");
     tap::ok(tail(slow.line()).starts_with("type=item_get"), "and a line follows it");
 }
 
@@ -188,9 +188,9 @@ void goodbye() {
     l.line();
     l.say("anything\r\n");
     h.hub.item_get("a", "found", 1, 5, 1);
-    tap::ok(l.line().find("key=a") != std::string::npos, "what a watcher says is ignored");
+    tap::ok(l.line().find("key=a") != std::string::npos, "bytes from a watcher are ignored");
     l.hang_up();
-    tap::ok(fixture::until([&] { return h.closed == 1; }), "a watcher that hangs up is closed, its owner told");
+    tap::ok(fixture::until([&] { return h.closed == 1; }), "a watcher that hangs up is closed, and its owner notified");
     tap::ok(!h.hub.wants(daemon::watch_fetchers), "and nothing is wanted any more");
     tap::is(h.hub.numbers().watchers, 0u, "nor counted");
 }
@@ -211,9 +211,9 @@ void too_many() {
     Listener another;
     tap::ok(h.adopt(another, everything), "and there is room again");
     h.hub.stop();
-    tap::is(h.closed.load(), 21, "stop() closes all and tells their owners");
+    tap::is(h.closed.load(), 21, "stop() closes all and notifies their owners");
     Listener late;
-    tap::ok(!h.adopt(late, everything), "a stopped hub takes nobody");
+    tap::ok(!h.adopt(late, everything), "a stopped hub accepts no watcher");
 }
 
 void node_tells_of_evictions() {

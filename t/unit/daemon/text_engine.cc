@@ -193,7 +193,7 @@ void test_watch_and_dump() {
         talk.last.next == daemon::Next::watch && talk.last.watch_flags == daemon::watch_fetchers,
         "watch: fetchers");
     talk.say("watch mutations  evictions rawcmds connevents deletions\r\n");
-    tap::is(talk.last.watch_flags, 2u + 4 + 8 + 16 + 32, "watch: several, and what there is none of");
+    tap::is(talk.last.watch_flags, 2u + 4 + 8 + 16 + 32, "watch: several, also those without events");
     talk.say("lru_crawler metadump all\r\n");
     tap::ok(talk.last.next == daemon::Next::dump && talk.last.dump_classes == ~UINT64_C(0) &&
                 !talk.last.mgdump && !talk.last.hash_order,
@@ -249,8 +249,8 @@ void test_watch_lines() {
             "get e expired 7 0\n"
             "store big too_large set 0 0\n"
             "get big not_found 7 0\n",
-            "what watchers are told");
-    tap::is(talk.admin.told, "-aset:a+aset:adel:aset:bset:e-eset:big", "what stats detail is told");
+            "the lines for watchers");
+    tap::is(talk.admin.told, "-aset:a+aset:adel:aset:bset:e-eset:big", "the records for stats detail");
 }
 
 void test_counters() {
@@ -296,8 +296,8 @@ void test_too_large() {
             "too large: swallowed; set takes the old item with it, replace does not");
     tap::is(talk.counters->store_too_large.get(), 3u, "store_too_large");
     tap::is(talk.held(), 0u, "nothing of it was kept");
-    tap::is(talk.say("set d 0 0 1000\r\n"), "", "not too large: waited for");
-    tap::is(talk.last.want, 16u + 1000 + 2, "and the session is told how much");
+    tap::is(talk.say("set d 0 0 1000\r\n"), "", "not too large: the engine waits for it");
+    tap::is(talk.last.want, 16u + 1000 + 2, "and reports how many bytes");
     Talk other;
     tap::is(other.say("set d 0 0 1000000\r\n" + std::string(999'999, 'v')), "", "large: waited for");
     tap::ok(other.session.pending != nullptr && other.held() == 0, "in the node, and nothing of it by the session");
@@ -385,7 +385,7 @@ void test_lock_free() {
     talk.say(line);
     tap::is(talk.local.counters().local_hits.get(), 1000u, "gets are answered without a lock");
     talk.say("get b\r\n");
-    tap::is(talk.local.counters().local_not_found.get(), 1u, "a miss is asked for again");
+    tap::is(talk.local.counters().local_not_found.get(), 1u, "a miss is looked up again");
     talk.context.now += 100;
     talk.say("set e 0 5 1\r\nx\r\n");
     talk.context.now += 10;

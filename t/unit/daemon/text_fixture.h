@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What the text engine's tests and fuzz targets run it in: a small real node, an Admin and a
-// WatchLog that write down what they are told, a session's buffers, and a clock that the test
-// moves.
+// Fixture of the text engine's tests and fuzz targets: a small real node, a session's buffers, and a clock that the
+// test moves. An Admin and a WatchLog record their calls.
 #pragma once
 
 #include <cstdint>
@@ -159,7 +158,7 @@ class Talk : public OneClient<RecordingAdmin> {
     }
 };
 
-// What a client says on a new server, and all it hears.
+// The bytes that a client sends to a new server, and all replies to it.
 struct Conversation {
     const char* name;
     std::string_view said;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What every channel promises, over each transport, in one process and between two: order, bytes,
-// bounds, endings, and no work when idle.
+// The promises of every channel, over each transport, in one process and between two: order, bytes, bounds, endings,
+// and no work when idle.
 #include <fcntl.h>
 
 #include <atomic>
@@ -23,18 +23,18 @@ void greets_and_talks(Transport& transport) {
     if (!tap::ok(join(transport, client, server), named(transport, "a connection is made"))) return;
     client.send("hello");
     tap::ok(pump({&client, &server}, [&] { return server.bytes == "hello"; }),
-            named(transport, "what a proxy says arrives"));
+            named(transport, "a proxy's bytes arrive"));
     server.send("welcome");
     server.send(", friend");
     tap::ok(pump({&client, &server}, [&] { return client.bytes == "welcome, friend"; }),
-            named(transport, "and what a node says, in order"));
+            named(transport, "and a node's, in order"));
     tap::ok(!client.channel->describe().empty(), named(transport, "it has a name"));
     tap::is(idle_wakeups({&client, &server}, 150), 0u,
-            named(transport, "idle, nothing wakes anybody"));
+            named(transport, "idle, neither end is woken"));
     client.channel->close();
-    tap::ok(!client.over, named(transport, "close() tells nothing by itself"));
+    tap::ok(!client.over, named(transport, "close() itself makes no event"));
     tap::ok(pump({&client}, [&] { return client.over; }), named(transport, "but wakes its owner"));
-    tap::is(client.ending(), "closed", named(transport, "and is told as closed"));
+    tap::is(client.ending(), "closed", named(transport, "the event is: closed"));
     tap::ok(pump({&server}, [&] { return server.over; }),
             named(transport, "the other end notices"));
     tap::is(server.ending(), "peer_closed", named(transport, "as closed by its peer"));
@@ -42,7 +42,7 @@ void greets_and_talks(Transport& transport) {
     client.channel->flush();
     client.channel->close();
     server.channel->ready();
-    tap::is(client.ends + server.ends, 2, named(transport, "an end is told once"));
+    tap::is(client.ends + server.ends, 2, named(transport, "an end is reported once"));
 }
 
 // Both ways at once, in a thread each.
@@ -108,7 +108,7 @@ void bulk_between_processes(Transport& transport) {
             named(transport, "as closed or reset"));
 }
 
-// A reader that consumes nothing: bounded at both ends, no wake-ups meanwhile, and all of it later.
+// A reader that consumes nothing: both ends stay bounded and are not woken; later all bytes arrive.
 void back_pressure(Transport& transport) {
     constexpr uint32_t count = 10'000;  // more than the kernel's buffers take
     End client, server;
@@ -126,11 +126,11 @@ void back_pressure(Transport& transport) {
     }
     tap::ok(!sender.done() && client.channel->out_pending() > 0,
             named(transport, "a sender is held up"));
-    tap::ok(sender.pending_seen() < 140'000, named(transport, "and keeps what it was let"));
+    tap::ok(sender.pending_seen() < 140'000, named(transport, "and keeps no more than its bound"));
     tap::ok(server.shown_max <= input_bytes_default,
             named(transport, "a reader is shown so much at most"));
     tap::is(idle_wakeups({&client, &server}, 150), 0u,
-            named(transport, "meanwhile nothing wakes anybody"));
+            named(transport, "and neither end is woken"));
     open = true;
     server.channel->ready();
     const bool all = pump({&client, &server}, [&] {
@@ -161,7 +161,7 @@ void replies_held_up(Transport& transport) {
     tap::is(at_client.wrong, 0u, named(transport, "and they are right"));
 }
 
-// One message at a time, there and back: a wake-up that gets lost stands still until the deadline.
+// One message at a time, there and back: a lost wake-up stops the exchange until the deadline.
 void ping_pong(Transport& transport, uint32_t count) {
     End client, server;
     if (!tap::ok(join(transport, client, server), named(transport, "joined for ping-pong"))) return;
@@ -204,7 +204,7 @@ void ends_with_all_that_was_sent(Transport& transport) {
     server.channel->close();
     pump({&server}, [&] { return server.over; });
     server.channel.reset();
-    tap::ok(pump({&client}, [&] { return client.over; }), named(transport, "the end is told"));
+    tap::ok(pump({&client}, [&] { return client.over; }), named(transport, "the end is reported"));
     tap::is(client.bytes, "the last word", named(transport, "after all that came before it"));
     End other, gone;
     if (!join(transport, other, gone)) return;
@@ -214,14 +214,14 @@ void ends_with_all_that_was_sent(Transport& transport) {
             named(transport, "and may destroy the channel"));
 }
 
-// What is said before the connection is up waits for it.
+// Bytes sent before the connection is up wait for it.
 void said_early(Transport& transport) {
     End client, server;
     client.channel = transport.connect(client);
     client.send("early");
     if (!tap::ok(accept_into(*transport.listener, server, &client), named(transport, "accepted"))) return;
     tap::ok(pump({&client, &server}, [&] { return server.bytes == "early"; }),
-            named(transport, "what is said early waits"));
+            named(transport, "early bytes wait"));
     End given_up;
     given_up.channel = transport.connect(given_up);
     given_up.channel->close();
@@ -235,7 +235,7 @@ void said_early(Transport& transport) {
             named(transport, "which the listener's side notices"));
 }
 
-// One reports to the other, who answers likewise (C7), while both talk.
+// Both ends report to each other (C7) while both send frames.
 void containers(Transport& transport) {
     End client, server;
     if (!tap::ok(join(transport, client, server), named(transport, "joined for containers"))) return;
@@ -269,11 +269,11 @@ void containers(Transport& transport) {
         one_way(server, client, i == 1 ? container_bytes : 1 + random() % container_bytes);
     }
     tap::is(unwritten, 0, named(transport, "containers are written, both ways"));
-    tap::is(untold, 0, named(transport, "each report is told of once, with its size, and loses no frame"));
+    tap::is(untold, 0, named(transport, "each report arrives once, with its size, and no frame is lost"));
     tap::is(wrong, 0, named(transport, "and what was written is there then"));
-    tap::is(idle_wakeups({&client, &server}, 150), 0u, named(transport, "written and idle, nothing wakes anybody"));
+    tap::is(idle_wakeups({&client, &server}, 150), 0u, named(transport, "after that neither idle end is woken"));
     client.channel->close();
-    tap::ok(!client.channel->post_report("x"), named(transport, "who has closed writes nothing"));
+    tap::ok(!client.channel->post_report("x"), named(transport, "a closed end writes nothing"));
 }
 
 void suite(Transport transport, uint32_t round_trips) {
@@ -297,8 +297,8 @@ void refused_tcp() {
     End client;
     std::string error;
     client.channel = connect_tcp(nobody, client, error);
-    tap::ok(!client.over, "tcp: nothing is told while it is made");
-    tap::ok(pump({&client}, [&] { return client.over; }), "tcp: an address where nobody listens");
+    tap::ok(!client.over, "tcp: no event while it connects");
+    tap::ok(pump({&client}, [&] { return client.over; }), "tcp: an address without a listener");
     tap::is(client.ending(), "refused", "is refused");
     tap::is(client.text, "tcp:" + to_string(nobody) + ": no listener at this address (Connection refused)",
             "with a sentence");
@@ -306,7 +306,7 @@ void refused_tcp() {
     const auto again = TcpListener::listen(taken->address(), 1, error);
     tap::ok(again == nullptr, "an address can be listened at once");
     tap::is(error, "bind: cannot listen at " + taken->describe() + ": Address already in use",
-            "which is said");
+            "and the error is set");
     tap::ok(!numeric_address("localhost", 1).has_value(), "names are not resolved here");
     std::string helps;
     for (size_t i = 0; i < size_t(ChannelEnd::count); i++)
@@ -327,8 +327,8 @@ FaultPlan some_faults() {
     return plan;
 }
 
-// A process that listens over RDMA for itself: what is open of a device is of no use after a fork. So it is made before
-// anything is, and tells its port through a pipe.
+// A process that listens over RDMA by itself: a device opened before a fork is useless after it. So this process starts
+// before any device is opened, and sends its port through a pipe.
 struct VerbsEcho {
     int ports[2] = {-1, -1};
     std::optional<Child> child;
@@ -374,7 +374,7 @@ void over_verbs(const std::string& host) {
 }  // namespace
 
 int main() {
-    if (const char* host = std::getenv("FARCACHED_RDMA_ADDRESS")) {  // in a guest: there alone is a device
+    if (const char* host = std::getenv("FARCACHED_RDMA_ADDRESS")) {  // in a guest: only a guest has a device
         over_verbs(host);
         return tap::done();
     }

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What the tests of channels share: an end of a channel that notes what it is told, loops that wait
-// for events with a deadline, messages whose order and bytes can be checked, and the transports
-// themselves.
+// Fixture of the tests of channels: an end that records its events, and loops that wait for events with a deadline.
+// Messages with checkable order and bytes, and the transports.
 #pragma once
 
 #include <poll.h>
@@ -96,7 +95,7 @@ class End : public ChannelEvents {
     std::string ending() const { return over ? std::string(channel_end_name(why)) : "none"; }
 };
 
-// Waits until one of them is ready, at most so long; gives each its turn, as a worker's tick does.
+// Waits until one of them is ready, at most so long; runs each once, as a worker's tick does.
 inline bool turn(std::initializer_list<End*> ends, int timeout_ms) {
     std::vector<pollfd> polled;
     std::vector<End*> alive;
@@ -127,7 +126,7 @@ bool pump(std::initializer_list<End*> ends, Condition&& condition) {
     return true;
 }
 
-// Nothing wakes them within so long. What the last exchange left behind is eaten before.
+// The wake-ups within that time; first, leftovers of the last exchange are consumed.
 inline uint64_t idle_wakeups(std::initializer_list<End*> ends, int ms) {
     while (turn(ends, 20)) {
     }
@@ -137,7 +136,7 @@ inline uint64_t idle_wakeups(std::initializer_list<End*> ends, int ms) {
     return woken;
 }
 
-// The other side, in its next life: accepts one connection, while who connects has his turns.
+// Accepts one connection on the other side, and polls the connecting end until then.
 inline bool accept_into(ChannelListener& listener, End& end, End* connecting = nullptr) {
     const uint64_t until = now_ms() + patience_ms();
     while (end.channel == nullptr && now_ms() < until) {
@@ -176,7 +175,7 @@ inline uint32_t message_size(uint32_t sequence, uint32_t bytes_max) {
     return random() % 8 == 0 ? random() % bytes_max : random() % 300;
 }
 
-// Checks what comes: each message whole, in order, unchanged.
+// Checks received messages: each whole, in order, unchanged.
 class Messages {
   public:
     uint32_t next = 0;
@@ -246,10 +245,10 @@ struct Transport {
     std::string name;
     std::unique_ptr<ChannelListener> listener;
     Connect connect;
-    // To an echo in a process of its own that is running already; empty: a fork can use the listener.
+    // Connects to an echo in a separate process that runs already; empty: a fork can use the listener.
     Connect connect_far;
     std::function<void()> kill_far;
-    bool knocks_at_once = true;  // whoever begins to connect is at the listener's, even if he gives up
+    bool knocks_at_once = true;  // a connection attempt reaches the listener, even if it is abandoned
 };
 
 inline Transport tcp_transport(const char* host, size_t input_bytes_max = input_bytes_default) {
@@ -284,7 +283,7 @@ inline Transport verbs_transport(const std::string& host, VerbsDevices& devices,
     return verbs;
 }
 
-// A folder of its own, gone with this.
+// A temporary folder; the destructor removes it.
 class Folder {
   public:
     Folder() {
@@ -344,7 +343,7 @@ inline Transport shm_transport(ShmNode& node, MappedRegions& regions,
     return shm;
 }
 
-// What accepts channels that go wrong.
+// Accepts channels with injected faults.
 class FaultListener : public ChannelListener {
   public:
     FaultListener(std::unique_ptr<ChannelListener> inner, const FaultPlan& plan)

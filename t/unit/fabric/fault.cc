@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The channel that goes wrong on purpose: that what was asked for does go wrong, and nothing else.
+// The channel with injected faults: the requested faults occur, and no others.
 #include <algorithm>
 #include <set>
 #include <string>
@@ -48,7 +48,7 @@ void nothing_goes_wrong_by_itself() {
     if (!tap::ok(pair.up(), "without a plan a connection is made")) return;
     uint64_t landing[3][16] = {};
     for (uint64_t i = 0; i < 3; i++) pair.post(i, landing[i], 128, 48);
-    tap::is(pair.client.reads.size(), 0u, "nothing is told by posting");
+    tap::is(pair.client.reads.size(), 0u, "posting causes no event");
     tap::ok(pump({&pair.client}, [&] { return pair.client.reads.size() == 3; }), "reads complete");
     bool right = true;
     for (const auto& [token, status] : pair.client.reads)
@@ -62,7 +62,7 @@ void nothing_goes_wrong_by_itself() {
     tap::ok(pair.client.reads.back().second == ReadStatus::failed,
             "one of another incarnation fails");
     tap::is(pair.client.channel->describe(), "fault:" + pair.transport.listener->describe(),
-            "it says what it is");
+            "it describes itself");
 }
 
 void the_nth_read_fails() {
@@ -106,7 +106,7 @@ void reads_come_late_and_in_any_order() {
     tap::is(reads.size(), 50u, "all reads complete within the longest delay");
     tap::ok(at_once > 3 && at_once < 35, "some at once, others later");
     tap::ok(!std::is_sorted(reads.begin(), reads.end()),
-            "not in the order in which they were posted");
+            "not in the order of posting");
     std::set<uint64_t> tokens;
     int failed = 0;
     for (const auto& [token, status] : reads) {
@@ -158,7 +158,7 @@ void torn_around_what_is_written_meanwhile() {
         if (slow.client.reads.size() != 1) break;
         mixed += std::count(landing, landing + 32, i * 100) % 32 != 0;
     }
-    tap::ok(mixed > 10, "a late one tears around what is written meanwhile");
+    tap::ok(mixed > 10, "a late read tears when its bytes change before");
 }
 
 // Everything the first four units of a torn read can show: each old or new, and every mixture that a copy in any order makes.
@@ -204,7 +204,7 @@ void reads_are_torn() {
     torn_around_what_is_written_meanwhile();
 }
 
-// What the owner of a dropped channel and its peer see of it.
+// The end of a dropped channel, as its owner and its peer see it.
 struct Dropped {
     bool ended_once = false, quiet = false, peer_noticed = false;
     uint64_t steps = 0;
@@ -262,7 +262,7 @@ void drops_at_every_step() {
             "dropped at each, it ends once, is quiet after, and the peer notices");
     const std::string why = drop_at(2, 1).why;
     tap::ok(why.find("dropped at step 2") != std::string::npos,
-            "and it says that it was on purpose");
+            "and its text names the injected fault");
 }
 
 }  // namespace

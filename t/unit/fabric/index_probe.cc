@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A probe of an index by copies alone: every mixture of two generations' words is refused, and whatever the copies say,
-// nothing outside of the region is asked for, and not for long.
+// A probe of an index by copies alone: every mixture of two generations' words is refused. For any copies, the probe
+// asks for no bytes outside of the region and ends soon.
 #include <cstring>
 #include <memory>
 #include <random>
@@ -47,7 +47,7 @@ std::vector<uint64_t> copy_of(const node::Node& cache, const IndexProbe& probe) 
     return copies;
 }
 
-// Up to the point at which the item is wanted; false: it does not come to that.
+// Runs the probe until it wants the item; false: it never does.
 bool find_item(const node::Node& cache, fabric::FarRegion& region, IndexProbe& probe,
                const IndexProbe::Question& question, uint64_t hash) {
     probe.begin(region, hash);
@@ -73,7 +73,7 @@ void mixtures() {
     set(cache, "key", values[1]);
     set(cache, "key", values[2]);
     found = found && find_item(cache, region, probe, question, key.hash);
-    tap::ok(found && probe.wants()[0].offset == place, "a key comes to lie where it lay before");
+    tap::ok(found && probe.wants()[0].offset == place, "a key returns to its earlier place");
     const std::vector<uint64_t> fresh = copy_of(cache, probe);
     std::mt19937_64 random(1);
     int hits = 0, mixed = 0;
@@ -98,7 +98,7 @@ void mixtures() {
             "nor is what was signed by another secret");
 }
 
-// Copies of which some words are anything.
+// Copies with random words.
 void nonsense() {
     node::Node cache(small());
     for (int i = 0; i < 3000; i++) set(cache, "key" + std::to_string(i), std::string(size_t(i % 300), 'v'));
@@ -131,7 +131,7 @@ void nonsense() {
         hits++;
         wrong += probe.found().value != std::string(size_t(number % 300), 'v');
     }
-    tap::is(outside, 0, "whatever copies say, nothing outside of the region is wanted");
+    tap::is(outside, 0, "for any copies, nothing outside of the region is wanted");
     tap::is(wrong, 0, "nothing wrong is found");
     tap::is(endless, 0, "and no probe takes more than seven rounds");
     tap::ok(hits > 5000, "while most find their item");

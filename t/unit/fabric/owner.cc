@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Who owns a region: its death is seen by every reader before its name is free (S9).
+// The owner of a region: every reader sees its death before its name is free (S9).
 #include <fcntl.h>
 #include <pthread.h>
 #include <sys/file.h>
@@ -43,8 +43,8 @@ std::shared_ptr<const MappedRegion> map(MappedRegions& regions, const Region& re
     return regions.map(fd, region.view().region_bytes, region.view().header->incarnation, error);
 }
 
-// Kills an owner and waits for its lock as a successor would: the moment that it is had, the word
-// must be marked. Returns how often a reader would have believed the dead one.
+// Kills an owner and waits for its lock as a successor does: once the lock is held, the word must be marked. Returns
+// how often a reader would have taken the dead one for alive.
 int deaths_overlooked(int rounds) {
     Folder folder;
     int overlooked = 0;
@@ -75,10 +75,10 @@ void one_at_a_time() {
     std::string error;
     {
         auto name = NameLock::take(path, error);
-        tap::ok(name != nullptr, "a name that nobody has can be taken");
+        tap::ok(name != nullptr, "a free name can be taken");
         tap::ok(NameLock::take(path, error) == nullptr, "and not twice");
         tap::is(error, path + ": in use by another node, process " + std::to_string(getpid()),
-                "which is said with who has it");
+                "the error names its owner");
         Owner owner(region.header(), std::move(name));
         tap::is(region.header().owner, uint64_t(getpid()), "the owner word is the owner's thread");
         MappedRegions regions;
@@ -94,13 +94,13 @@ void one_at_a_time() {
     tap::ok(NameLock::take(path, error) != nullptr, "and then its name");
     tap::ok(NameLock::take("/nonexistent/x", error) == nullptr, "a folder that is not there");
     tap::is(error, "/nonexistent/x.lock: cannot open the lock file: No such file or directory",
-            "is said");
+            "is the error");
     MappedRegions regions;
     tap::ok(map(regions, region, error) == nullptr, "a region without an owner is not mapped");
     tap::is(error, "the region has no living owner", "for that reason");
 }
 
-// The kernel looks at the list of the thread that ends, and of nobody else.
+// The kernel walks the list of the thread that ends, and no other.
 void a_thread_that_ends() {
     Folder folder;
     static Owner* left_behind = nullptr;
@@ -115,7 +115,7 @@ void a_thread_that_ends() {
     tap::ok(!names_living_owner(word), "and is no living owner");
 }
 
-// What the C library does with the list goes on working after an Owner.
+// The C library's robust mutexes, which use the same list, still work after an Owner.
 void robust_mutexes_still_work() {
     Folder folder;
     Region region(small_region(1));
@@ -137,7 +137,7 @@ void robust_mutexes_still_work() {
     pthread_mutexattr_destroy(&attributes);
 }
 
-// Through a channel: the node dies, the mapping stays, and nothing in it is believed.
+// Through a channel: the node dies, the mapping stays, and none of its contents are used.
 void a_node_that_is_killed() {
     Folder folder;
     const std::string path = folder / "node.sock";
@@ -173,7 +173,7 @@ void a_node_that_is_killed() {
             "a read can still be posted");
     tap::ok(pump({&client}, [&] { return client.over; }), "the channel ends");
     tap::is(client.ending(), "owner_dead", "by the owner's death");
-    tap::is(client.reads.size(), 1u, "after the read was told");
+    tap::is(client.reads.size(), 1u, "after the read was reported");
     if (!client.reads.empty())
         tap::is(client.reads[0].second, ReadStatus::owner_dead, "as one of a dead owner's memory");
     ShmNode successor(path, {}, 4712);
@@ -198,7 +198,7 @@ int main() {
     a_thread_that_ends();
     robust_mutexes_still_work();
     tap::is(deaths_overlooked(100), 0,
-            "of 100 killed owners each is seen dead by whoever gets its lock");
+            "the next holder of the lock sees each of 100 killed owners dead");
     a_node_that_is_killed();
 #endif
     return tap::done();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What is special to the channel over shared memory: peers that lie, who may connect, who is woken,
-// and reads of a region that is being written.
+// The parts special to the channel over shared memory: hostile peers, admission, wake-ups, and reads of a region that
+// is being written.
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/eventfd.h>
@@ -31,7 +31,7 @@ void node_refuses(ShmNode& node, Say say, const std::string& why, const char* na
     pump({&server}, [&] { return server.over; });
     tap::is(server.ending(), "handshake", std::string("a node refuses ") + name);
     auto told = proxy.meet();
-    tap::is(told ? told->text : "welcome", why, "and says why");
+    tap::is(told ? told->text : "welcome", why, "with the reason");
 }
 
 void wrong_hellos() {
@@ -63,7 +63,7 @@ void wrong_hellos() {
     RawProxy silent(node.owner->path());
     End server;
     accept_into(*node.listener, server);
-    tap::is(idle_wakeups({&server}, 50), 0u, "one that says nothing wakes nobody");
+    tap::is(idle_wakeups({&server}, 50), 0u, "a silent one causes no wake-up");
     silent.socket.reset();
     tap::ok(pump({&server}, [&] { return server.over; }), "until it goes");
     RawProxy other(node.owner->path());
@@ -168,12 +168,11 @@ void wrong_welcomes() {
         tap::is(client.text,
                 "shm:" + path + ": the peer does not use this transport's handshake (" +
                     lie.text + ")",
-                "and says why");
+                "with the reason");
     }
 }
 
-// A region whose own header lies is not mapped; one that begins to lie later sends nobody out of
-// it.
+// A region with a false header is not mapped; one whose header becomes false later sends no reader out of it.
 void lying_regions() {
     Folder folder;
     struct Change {
@@ -216,12 +215,12 @@ void lying_regions() {
     const auto seen = regions.map(fd, region.view().region_bytes, 5, error);
     if (!tap::ok(seen != nullptr, "one that does not is")) return;
     tap::ok(mprotect(const_cast<char*>(seen->view().base), 4096, PROT_READ | PROT_WRITE) != 0,
-            "and cannot be written by who mapped it");
+            "and cannot be written through the mapping");
     const std::string reopened = "/proc/self/fd/" + std::to_string(fd.get());
     const Descriptor writable(open(reopened.c_str(), O_RDWR | O_CLOEXEC));
     tap::ok(mmap(nullptr, 4096, PROT_WRITE, MAP_SHARED, writable.get(), 0) == MAP_FAILED &&
                 pwrite(writable.get(), "x", 1, 0) < 0 && ftruncate(writable.get(), 0) != 0,
-            "nor by who opens its descriptor again");
+            "nor through its descriptor opened again");
     region.arena()[0] = 1;
     tap::is(seen->view().arena[0], 1u, "while its owner goes on writing");
     region.partition(0).bucket_count = UINT64_MAX;
@@ -268,8 +267,8 @@ void lying_positions() {
     }
 }
 
-// Anything at all in the shared memory, from either side: the channel ends or goes on, and never
-// reads or writes elsewhere, which the sanitizers watch.
+// Arbitrary contents in the shared memory, from either side: the channel ends or goes on. It never reads or writes
+// elsewhere, which the sanitizers check.
 void garbage_everywhere() {
     Folder folder;
     const std::string path = folder / "raw.sock";
@@ -319,7 +318,7 @@ void garbage_everywhere() {
     tap::ok(over > rounds / 2, "garbage in shared memory ends a channel, or does nothing");
 }
 
-// ---- who may connect
+// ---- admission
 // ------------------------------------------------------------------------------------
 
 void refusals() {
@@ -335,7 +334,7 @@ void refusals() {
     };
     tap::is(ending_at(folder / "nobody.sock"), "refused", "a path that is not there is refused");
     { RawNode gone(folder / "gone.sock"); }
-    tap::is(ending_at(folder / "gone.sock"), "refused", "and a socket that nobody listens at");
+    tap::is(ending_at(folder / "gone.sock"), "refused", "and a socket without a listener");
     Descriptor stream(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
     const sockaddr_un address = unix_address(folder / "stream.sock");
     (void)bind(stream.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address);
@@ -344,12 +343,12 @@ void refusals() {
             "another kind of socket is no handshake");
     tap::is(ending_at(std::string(200, 'x')), "none", "a path that is too long is no channel");
     tap::is(error, "shm:" + std::string(200, 'x') + ": a path of 1 to 107 bytes is needed",
-            "and says so");
+            "with an error");
     ShmNode stale(folder / "gone.sock");
     struct stat made {};
     (void)stat(stale.owner->path().c_str(), &made);
     tap::is(made.st_mode & 0777, 0600u, "a left socket is replaced by one for its user alone");
-    if (geteuid() != 0) return tap::skip(2, "needs root to be somebody else");
+    if (geteuid() != 0) return tap::skip(2, "needs root to become another user");
     (void)chmod(stale.owner->path().c_str(), 0666);
     (void)chmod((folder / "").c_str(), 0755);
     int result[2];
@@ -367,7 +366,7 @@ void refusals() {
     (void)!read(result[0], text, sizeof text - 1);
     // To that user the node is another user's, too, but root's is admitted: the node's answer
     // decides.
-    tap::is(std::string(text), "permission", "and told so");
+    tap::is(std::string(text), "permission", "and gets the reason");
     close(result[0]);
     close(result[1]);
 }
@@ -418,7 +417,7 @@ std::string ending_of_stranger(bool node_admits, bool proxy_trusts, gid_t group)
 }
 
 void other_users_of_the_group() {
-    if (geteuid() != 0) return tap::skip(10, "needs root to be somebody else");
+    if (geteuid() != 0) return tap::skip(10, "needs root to become another user");
     const std::string permission = "permission, permission";
     tap::is(ending_of_stranger(true, true, getegid()), "none, up", "another user of the group, admitted by both");
     tap::is(ending_of_stranger(false, true, getegid()), permission, "by the proxy alone: refused");
@@ -431,7 +430,7 @@ void other_users_of_the_group() {
     (void)!setegid(before);
 }
 
-// ---- who is woken
+// ---- wake-ups
 // -----------------------------------------------------------------------------------------
 
 void wakes_sleepers_only() {
@@ -450,7 +449,7 @@ void wakes_sleepers_only() {
     tap::ok(pump({&client, &server}, [&] { return server.bytes.size() == 1000; }),
             "it gets them all");
     tap::is(server.wakeups - woken, 1u, "by one wake-up");
-    tap::is(shm_counters(*server.channel).rung, 0u, "and wakes nobody for the room that it made");
+    tap::is(shm_counters(*server.channel).rung, 0u, "and the room that it made rings no bell");
     for (int i = 0; i < 2000; i++) {
         client.send("y");
         if (client.channel->linger()) client.channel->ready();
@@ -493,7 +492,7 @@ void posted_reads() {
             "a read is taken");
     tap::ok(client.channel->post_read({{4712, arena + 80, 1, 0, 77}, other, 2}), "and another");
     client.channel->flush();
-    tap::is(client.reads.size(), 0u, "nothing is told by posting and flushing");
+    tap::is(client.reads.size(), 0u, "posting and flushing cause no event");
     tap::ok(pump({&client}, [&] { return client.reads.size() == 2; }),
             "but its owner is woken for it");
     tap::ok(client.reads[0] == std::pair(uint64_t(1), ReadStatus::done),
@@ -505,7 +504,7 @@ void posted_reads() {
     size_t taken = 0;
     while (client.channel->post_read({{4711, arena, 1, 0, 64}, landing, taken})) taken++;
     tap::is(taken, 1024u, "no more than so many can be under way");
-    tap::ok(pump({&client}, [&] { return client.reads.size() == 1026; }), "and then they are told");
+    tap::ok(pump({&client}, [&] { return client.reads.size() == 1026; }), "and then they are reported");
     tap::ok(client.channel->post_read({{4711, arena, 1, 0, 64}, landing, 0}), "and others can be");
     client.channel->close();
     pump({&client}, [&] { return client.over; });
@@ -514,8 +513,7 @@ void posted_reads() {
     tap::ok(view != nullptr && view->arena[1] == 3, "the mapping stays as long as the channel");
 }
 
-// An item that is replaced all the time: | guard | hash | 30 words |. What hashes right must be of
-// one piece.
+// An item that is replaced all the time: | guard | hash | 30 words |. Words with a valid hash must be of one version.
 void reads_of_what_is_written() {
     Folder folder;
     ShmNode node(folder / "node.sock");
@@ -554,8 +552,8 @@ void reads_of_what_is_written() {
     writer.join();
     tap::note("%llu whole, %llu torn", static_cast<unsigned long long>(whole),
               static_cast<unsigned long long>(torn));
-    tap::is(wrong, 0u, "what a writer overwrites is read torn or whole, and the check tells which");
-    tap::ok(whole + torn == 50'000, "and every read is told");
+    tap::is(wrong, 0u, "what a writer overwrites is read torn or whole, and the check decides which");
+    tap::ok(whole + torn == 50'000, "and every read is reported");
 }
 
 }  // namespace

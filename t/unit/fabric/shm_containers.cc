@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Containers over shared memory (fabric/channel.h, C7): who has one, whose bytes they are, and what is made of the word that
-// says how many. That reports arrive is shown of every transport by t/unit/fabric/channel.
+// Containers over shared memory (fabric/channel.h, C7): which ends have one, whose bytes they hold, and checks of the
+// word that holds the size. t/unit/fabric/channel shows for every transport that reports arrive.
 #include <cstring>
 #include <string>
 
@@ -79,7 +79,7 @@ struct Met {
     End server;
 };
 
-// What the other side does to a container while it is looked at is nobody's trouble but its own.
+// Changes to a container during a read harm only the side that makes them.
 void containers_by_hand() {
     Met met;
     RawProxy& proxy = met.proxy;
@@ -96,11 +96,11 @@ void containers_by_hand() {
             "each side writes the other's and no further");
     tap::ok(std::string_view(proxy.link->ring_to_proxy() + proxy.link->ring_bytes() - 64, 64) == std::string(64, '\0'),
             "nor into a ring");
-    tap::is(proxy.link->shared().proxy_written, written_word(1, container_bytes), "and says how much, by a number");
+    tap::is(proxy.link->shared().proxy_written, written_word(1, container_bytes), "and announces how much, by a number");
 
     met.say(written_word(1, 5));
     met.say(written_word(2, 5));
-    tap::ok(server.reports == std::vector<size_t>{5, 5}, "each number is told of once");
+    tap::ok(server.reports == std::vector<size_t>{5, 5}, "each number is reported once");
     met.say(written_word(2, 5));
     turn({&server}, 0);
     tap::is(server.reports.size(), size_t{2}, "and only once");
@@ -108,7 +108,7 @@ void containers_by_hand() {
     tap::is(server.reports.back(), container_bytes, "whichever number it is");
     met.say(written_word(10, container_bytes + 1));
     tap::is(server.ending(), "corrupt", "a report that is longer than its container ends the connection");
-    tap::is(server.reports.size(), size_t{3}, "and is not told of");
+    tap::is(server.reports.size(), size_t{3}, "and is not reported");
 }
 
 void of_nothing() {

@@ -28,7 +28,7 @@ inline sockaddr_un unix_address(const std::string& path) {
     return address;
 }
 
-// A proxy by hand: says `hello`, takes what it is given.
+// A proxy by hand: sends `hello`, receives the answer.
 struct RawProxy {
     Descriptor socket{::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0)};
     ShmWelcome welcome{};
@@ -69,7 +69,7 @@ struct RawNode {
             listen(socket.get(), 4) != 0)
             tap::bail_out("listen " + path);
     }
-    // The next proxy, which has said hello by now.
+    // The next proxy, which has sent its hello.
     void knocked() {
         peer.reset(accept4(socket.get(), nullptr, nullptr, SOCK_CLOEXEC));
         if (receive_hello(peer.get(), hello)) tap::bail_out("no hello");

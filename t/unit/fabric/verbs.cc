@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The channel over RDMA, as far as it is pure: what devices can have, the account of credits, greetings, the grace. And
-// that without a device it says so and does nothing.
+// The pure parts of the channel over RDMA: limits of devices, the account of credits, greetings, the grace. Without a
+// device the channel reports that and does nothing.
 #include <cstdlib>
 #include <deque>
 #include <random>
@@ -34,12 +34,12 @@ void configuration() {
             if (completions >= 64 && use.send_queue() + use.receives > completions) wrong++;
         }
     }
-    tap::is(wrong, 0u, "no device is asked for more than it has");
+    tap::is(wrong, 0u, "no queue exceeds a device's limits");
     tap::is(verbs_flight_us(14, 7), 536'870u, "a READ is under way for so long at most");
     tap::is(verbs_grace_ms(wanted, 256'000), 4u * 537 + 512, "and the grace is four times that, and 0.2 % of a term");
 }
 
-// Two sides that send, receive and consume in random order: no receive queue runs empty, and nobody is stuck.
+// Two sides that send, receive and consume in random order: no receive queue runs empty, and no side blocks forever.
 struct Side {
     VerbsCredits credits;
     enum class Kind { bytes, written, nothing };
@@ -140,7 +140,7 @@ VerbsHello good_hello() {
     return hello;
 }
 
-// A node of the first build says nothing of counters, and its proxies look at nothing behind what it says.
+// A node of the first build sends no counters' place, and its proxies ignore bytes behind its welcome.
 void counters_in_greetings() {
     VerbsWelcome welcome{}, read;
     std::string why;
@@ -160,7 +160,7 @@ void counters_in_greetings() {
     welcome.head.bytes = verbs_welcome_bytes_least;
     std::string earlier(bytes_of(welcome));
     tap::ok(parse_verbs_welcome(earlier, read, why) && read.counters_bytes == 0 && read.counters_key == 0,
-            "an older node has none, whatever its fabric pads with");
+            "an older node has none, for any padding of its fabric");
     welcome.head.bytes = offsetof(VerbsWelcome, container);
     tap::ok(parse_verbs_welcome(bytes_of(welcome), read, why) && read.counters_key == 77 && read.container.bytes == 0,
             "nor a container one that has but counters");
@@ -185,7 +185,7 @@ void counters_in_greetings() {
     changed([](VerbsWelcome& other) { other.counters_reserved = 1; });
     changed([](VerbsWelcome& other) { other.container.bytes--; });
     changed([](VerbsWelcome& other) { other.container.address = UINT64_MAX - 8000; });
-    tap::is(taken, 0u, "what cannot be where it is said to be is refused");
+    tap::is(taken, 0u, "an impossible address or size is refused");
 }
 
 void greetings() {
@@ -244,7 +244,7 @@ void sentences() {
             "memory that cannot be locked: the line for the unit file");
     tap::ok(verbs_not_here(EACCES).find("group rdma") != std::string::npos, "no permission: which group");
     const WorkId id = WorkId::unpack(WorkId{WorkKind::beat, 12345}.packed());
-    tap::ok(id.kind == WorkKind::beat && id.number == 12345, "a work request's id says what it is");
+    tap::ok(id.kind == WorkKind::beat && id.number == 12345, "a work request's id holds its kind");
 }
 
 void without_device() {
@@ -260,7 +260,7 @@ void without_device() {
     tap::ok(error.starts_with("verbs:127.0.0.1:1: RDMA cannot be used: "), "without a device, a sentence");
     tap::note("%s", error.c_str());
     tap::ok(VerbsListener::listen(nowhere, {}, devices, 4, error) == nullptr, "no listener without a device");
-    tap::ok(error.starts_with("cannot listen at verbs:127.0.0.1:1: RDMA cannot be used: "), "which is said");
+    tap::ok(error.starts_with("cannot listen at verbs:127.0.0.1:1: RDMA cannot be used: "), "with an error");
 }
 
 }  // namespace

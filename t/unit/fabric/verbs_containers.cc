@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Containers over RDMA (fabric/channel.h, C7), with a device: what they are written with, and what the device refuses. Runs
-// in a guest, or wherever FARCACHED_RDMA_ADDRESS is the address of a device; elsewhere it skips.
+// Containers over RDMA (fabric/channel.h, C7), with a device: how they are written, and which writes the device
+// refuses. Runs in a guest, or wherever FARCACHED_RDMA_ADDRESS is the address of a device; elsewhere it skips.
 #include <arpa/inet.h>
 
 #include <cstdlib>
@@ -15,7 +15,7 @@ namespace {
 
 using namespace verbs_test;
 
-// Says something, so that the proxy knows the container to be open (C7).
+// Sends bytes, so that the proxy knows the container to be open (C7).
 void open_container(RawProxy& proxy, End& server) {
     server.send("come in");
     const uint64_t until = now_ms() + patience_ms();
@@ -31,8 +31,8 @@ std::string content(End& end) {
     return copy;
 }
 
-// What the device makes of a proxy that writes where it likes. With windows, another's container is out of reach even for
-// who knows its key.
+// The device's reaction to a proxy that writes to arbitrary places. With windows, another's container is out of reach
+// even for a proxy that knows its key.
 void written_by_hand(Place& place, VerbsDevices& devices, bool windows) {
     const std::string way = windows ? "by windows: " : "by keys: ";
     Transport transport = verbs_transport(place.host, devices);
@@ -87,8 +87,7 @@ void written_by_hand(Place& place, VerbsDevices& devices, bool windows) {
     }
 }
 
-// Reports and frames both ways, more than there are credits for, by sides that say nothing but that: none is lost, and
-// nobody is stuck.
+// Both sides send only reports and frames, more than there are credits for: none is lost, and no side blocks forever.
 void crossing(End& client, End& server, const std::string& way) {
     pump({&client, &server}, [&] { return client.channel->out_pending() == 0; });
     turn({&client, &server}, 100);
@@ -115,7 +114,7 @@ void crossing(End& client, End& server, const std::string& way) {
         tap::note("told %zu, answered %zu, %zu and %zu bytes", told, answered, client.bytes.size(), server.bytes.size());
 }
 
-// What a proxy says in the immediate data.
+// Values that a proxy sends in the immediate data.
 void told_by_hand(Place& place, VerbsDevices& devices, const std::string& way) {
     Transport transport = verbs_transport(place.host, devices);
     auto& listener = static_cast<VerbsListener&>(*transport.listener);
@@ -126,13 +125,13 @@ void told_by_hand(Place& place, VerbsDevices& devices, const std::string& way) {
         bool good;
     };
     const Attempt attempts[] = {
-        {"a WRITE that tells of 8 bytes", IBV_WR_RDMA_WRITE_WITH_IMM, 8u << 16, true},
-        {"one that tells of all there may be", IBV_WR_RDMA_WRITE_WITH_IMM, uint32_t(container_bytes) << 16, true},
-        {"one that tells of more", IBV_WR_RDMA_WRITE_WITH_IMM, uint32_t(container_bytes + 1) << 16, false},
-        {"one that tells of nothing", IBV_WR_RDMA_WRITE_WITH_IMM, 0, false},
+        {"a WRITE that announces 8 bytes", IBV_WR_RDMA_WRITE_WITH_IMM, 8u << 16, true},
+        {"one that announces the maximum", IBV_WR_RDMA_WRITE_WITH_IMM, uint32_t(container_bytes) << 16, true},
+        {"one that announces more", IBV_WR_RDMA_WRITE_WITH_IMM, uint32_t(container_bytes + 1) << 16, false},
+        {"one that announces nothing", IBV_WR_RDMA_WRITE_WITH_IMM, 0, false},
         {"one that pays what is not owed", IBV_WR_RDMA_WRITE_WITH_IMM, 8u << 16 | 0xffff, false},
-        {"a SEND that tells of 8 bytes", IBV_WR_SEND_WITH_IMM, 8u << 16, false},
-        {"a WRITE that tells of 8 bytes without immediate data", IBV_WR_RDMA_WRITE, 8u << 16, true},
+        {"a SEND that announces 8 bytes", IBV_WR_SEND_WITH_IMM, 8u << 16, false},
+        {"a WRITE that announces 8 bytes without immediate data", IBV_WR_RDMA_WRITE, 8u << 16, true},
     };
     for (const Attempt& one : attempts) {
         End server;
@@ -146,7 +145,7 @@ void told_by_hand(Place& place, VerbsDevices& devices, const std::string& way) {
         tap::is(proxy.tries(work), "", way + one.name + " arrives");
         const bool tells = one.good && one.opcode != IBV_WR_RDMA_WRITE;
         if (tells || !one.good) pump({&server}, [&] { return server.over || !server.reports.empty(); });
-        tap::is(server.reports.size(), size_t(tells), way + (tells ? "and is told of" : "and is told to nobody"));
+        tap::is(server.reports.size(), size_t(tells), way + (tells ? "and is reported" : "and is not reported"));
         if (!one.good) tap::is(server.ending(), "corrupt", way + "it ends the connection");
     }
 }
@@ -165,19 +164,19 @@ void containers(Place& place, bool windows) {
     tap::ok(!client.channel->post_report("x"), way + "none is written before something came from there");
     server.send("welcome");
     pump({&client, &server}, [&] { return client.bytes == "welcome"; });
-    tap::ok(!server.channel->post_report("x"), way + "nor before it was said where it is");
+    tap::ok(!server.channel->post_report("x"), way + "nor before its address is known");
     const std::string report(container_bytes, 'r'), answer(1000, 'a');
     tap::ok(client.channel->post_report(report), way + "the proxy writes");
     client.channel->flush();
     pump({&client, &server}, [&] { return !server.reports.empty(); });
     tap::ok(server.reports == std::vector<size_t>{container_bytes} && content(server) == report,
-            way + "what it has written is there when the node is told");
+            way + "the written bytes are there when the node gets the event");
     tap::ok(server.channel->post_report(answer), way + "and the node answers");
     server.channel->flush();
     pump({&client, &server}, [&] { return !client.reports.empty(); });
     tap::ok(client.reports == std::vector<size_t>{1000} && content(client).starts_with(answer), way + "in the same way");
     tap::is(counters.rdma_sends.get(), 0u, way + "without any SEND");
-    tap::is(counters.rdma_writes.get(), 2u, way + "by a WRITE, and one that says where its own container is");
+    tap::is(counters.rdma_writes.get(), 2u, way + "by a WRITE, and one with the address of its own container");
     tap::is(counters.rdma_write_bytes.get(), container_bytes + sizeof(VerbsContainer), way + "of so many bytes");
     tap::is(counters.rdma_doorbells.get(), 1u, way + "with one doorbell");
     tap::ok(client.channel->post_report(report), way + "another report");

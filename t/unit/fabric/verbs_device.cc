@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What is special to the channel over RDMA, with a device: reads, peers that lie, teardown, nothing left behind. Runs in a
+// The parts special to the channel over RDMA, with a device: reads, hostile peers, teardown, no leftovers. Runs in a
 // guest, or wherever FARCACHED_RDMA_ADDRESS is the address of a device; elsewhere it skips.
 #include <cstdlib>
 #include <string>
@@ -29,7 +29,7 @@ void reads(Place& place) {
     tap::ok(client.channel->post_read({{4711, arena + 80, 1, 0, 80}, words, 1}), "a read is taken");
     tap::ok(client.channel->post_read({{4712, arena + 80, 1, 0, 77}, words + 100, 2}), "and another");
     client.channel->flush();
-    tap::is(client.reads.size(), 0u, "nothing is told by posting and flushing");
+    tap::is(client.reads.size(), 0u, "posting and flushing cause no event");
     tap::ok(pump({&client}, [&] { return client.reads.size() == 2; }), "but its owner is woken for it");
     bool right = client.reads.size() == 2;
     for (const auto& [token, status] : client.reads)
@@ -43,12 +43,12 @@ void reads(Place& place) {
     while (client.channel->post_read({{4711, arena + 16 * taken, 1, 0, 64}, words + 8 * taken, taken})) taken++;
     tap::is(taken, size_t(VerbsConfig().reads), "so many can be under way");
     client.channel->flush();
-    tap::ok(pump({&client}, [&] { return client.reads.size() == taken; }), "and all are told");
+    tap::ok(pump({&client}, [&] { return client.reads.size() == taken; }), "and all are reported");
     right = true;
     for (uint64_t i = 0; i < taken; i++)
         right = right && client.reads[i].first == i && words[8 * i] == 6 * i;
     tap::ok(right, "in order, each with its bytes");
-    tap::is(idle_wakeups({&client, &server}, 150), 0u, "idle, nothing wakes anybody");
+    tap::is(idle_wakeups({&client, &server}, 150), 0u, "idle, neither end is woken");
     for (uint64_t i = 0; i < 100; i++) (void)client.channel->post_read({{4711, arena, 1, 0, 64}, words, i});
     client.channel->flush();
     client.channel->close();
@@ -119,7 +119,7 @@ void fetches(Place& place) {
     lent[0] = 78;
     if (server.channel->post_fetch({0, 8, landing.data(), 5})) server.channel->flush();
     pump({&server}, [&] { return server.over; });
-    tap::ok(server.over && landing[0] == 77, "who has closed lends nothing (S12)");
+    tap::ok(server.over && landing[0] == 77, "a closed end lends nothing (S12)");
 }
 
 // ---- counted reads, and what else a proxy might try ------------------------------------------------
@@ -150,7 +150,7 @@ void counted_reads(Place& place) {
     for (uint64_t i = 0; i < 100; i++)
         (void)client.channel->post_read({node.item(), place.words() + 8 * i, i, i % 2 == 0});
     client.channel->flush();
-    tap::ok(pump({&client}, [&] { return client.reads.size() == 100; }), "all are told, once");
+    tap::ok(pump({&client}, [&] { return client.reads.size() == 100; }), "all are reported, once");
     bool right = true;
     for (uint64_t i = 0; i < client.reads.size(); i++) right = right && client.reads[i].first == i;
     tap::ok(right, "in order");
@@ -168,7 +168,7 @@ void counted_reads(Place& place) {
     while (client.channel->post_read({node.item(), place.words() + 8 * taken, taken, true})) taken++;
     tap::is(taken, size_t(VerbsConfig().reads / 2), "half as many can be under way");
     client.channel->flush();
-    tap::ok(pump({&client}, [&] { return client.reads.size() == taken; }), "and all are told");
+    tap::ok(pump({&client}, [&] { return client.reads.size() == taken; }), "and all are reported");
     tap::is(node.of_item(), 50 + taken, "and counted");
     client.reads.clear();
     const RemotePtr header{4711, 0, 1, 0, 64};
@@ -188,7 +188,7 @@ void counted_reads(Place& place) {
     tap::is(counters.rdma_atomics.get(), 50 + taken, "without an atomic");
 }
 
-// A proxy that sends on and on and never pays for the receives it was paid for.
+// A proxy that goes on sending and never returns credits.
 void floods(Place& place) {
     Transport transport = verbs_transport(place.host, place.devices);
     auto& listener = static_cast<VerbsListener&>(*transport.listener);
@@ -215,7 +215,7 @@ void floods(Place& place) {
     tap::note("after %d messages: %s", sent, server.text.c_str());
 }
 
-// S6, by the device: whatever a proxy does, it changes no byte of the region, and of counters only what it adds.
+// S6, by the device: no work request of a proxy changes a byte of the region; counters change only by its additions.
 void refused_by_the_device(Place& place) {
     Counted node;
     Transport transport = verbs_transport(place.host, place.devices, node.offer);
@@ -263,7 +263,7 @@ void refused_by_the_device(Place& place) {
     tap::is(node.counters[0], 1u, "a counter by one");
 }
 
-// ---- peers that lie ---------------------------------------------------------------------------------
+// ---- hostile peers ---------------------------------------------------------------------------------
 
 // A node by hand, that answers what the test wants.
 struct RawNode {
@@ -280,7 +280,7 @@ struct RawNode {
         if (rdma_bind_addr(made, address.get()) != 0 || rdma_listen(made, 4) != 0) tap::bail_out("rdma_listen");
         std::memcpy(&address.storage, rdma_get_local_addr(made), sizeof(sockaddr_in));
     }
-    // Waits for who connects; a queue for him, if `with`.
+    // Waits for a connection; makes a queue for it, if `with`.
     CmId knocked(bool with) {
         CmEvent event(wait_event(events.get()));
         if (event == nullptr) tap::bail_out("nobody connects");
@@ -350,17 +350,17 @@ void nodes_that_lie(Place& place) {
             (void)rdma_reject(from.get(), &refuse, sizeof refuse);
         });
         tap::is(client.text.substr(client.text.find('(')),
-                "(it speaks version 3 of the greeting over RDMA, this side version 1)", "one that refuses says why");
+                "(it speaks version 3 of the greeting over RDMA, this side version 1)", "one that refuses gives the reason");
     }
     RawNode node(place);
     End client;
     meet(place, node, client, [&] { (void)node.knocked(true), node.accept(good_welcome()); });
-    tap::ok(client.up && client.channel->can_read(), "a node that tells a key it does not have");
+    tap::ok(client.up && client.channel->can_read(), "a node that sends a key it does not have");
     (void)client.channel->post_read({{7, 4096, 1, 0, 64}, place.words(), 1});
     client.channel->flush();
     tap::ok(pump({&client}, [&] { return client.over; }), "ends the connection that reads with it");
     tap::is(client.ending(), "reset", "as reset");
-    tap::ok(client.text.find("READ at") != std::string::npos, "and the sentence says what it was");
+    tap::ok(client.text.find("READ at") != std::string::npos, "and the message names the READ");
     tap::note("%s", client.text.c_str());
 }
 
@@ -390,9 +390,9 @@ void proxies_that_lie(Place& place) {
     End server;
     tap::ok(listener.accept(server) == nullptr, "a proxy without a greeting is not accepted");
     tap::ok(said.find("is refused: its request is not a proxy's greeting") != std::string::npos,
-            "and it is said why");
+            "and the reason is reported");
     const CmEvent answer(wait_event(queue->events()));
-    tap::ok(answer != nullptr && answer->event == RDMA_CM_EVENT_REJECTED, "it is told so");
+    tap::ok(answer != nullptr && answer->event == RDMA_CM_EVENT_REJECTED, "the other side gets the rejection");
 }
 
 // ---- ends -------------------------------------------------------------------------------------------
@@ -406,8 +406,8 @@ void refused(Place& place) {
     End client;
     std::string error;
     client.channel = connect_verbs(nobody, place.devices, {}, client, error);
-    tap::ok(pump({&client}, [&] { return client.over; }), "an address where nobody listens");
-    tap::is(client.text, "verbs:" + to_string(nobody) + ": no listener at this address", "is refused with a sentence");
+    tap::ok(pump({&client}, [&] { return client.over; }), "an address without a listener");
+    tap::is(client.text, "verbs:" + to_string(nobody) + ": no listener at this address", "is refused with a message");
     End stranger;
     stranger.channel = connect_verbs(*numeric_address("127.0.0.1", 1), place.devices, {}, stranger, error);
     tap::ok(stranger.channel == nullptr || pump({&stranger}, [&] { return stranger.over; }),
@@ -415,7 +415,7 @@ void refused(Place& place) {
     tap::note("%s", stranger.text.c_str());
 }
 
-// With small queues, which are sooner made.
+// With small queues, because they are faster to make.
 void many_connections(Place& place) {
     constexpr int count = 1000;
     VerbsConfig small;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What the tests of the channel over RDMA share that need a device: where it is, and a proxy by hand.
+// Fixture of the tests of the channel over RDMA that need a device: its address, and a proxy by hand.
 #pragma once
 
 #include <cstdint>
@@ -34,13 +34,13 @@ inline rdma_cm_event* wait_event(rdma_event_channel* from) {
     return rdma_get_cm_event(from, &event) == 0 ? event : nullptr;
 }
 
-// A proxy by hand, that posts what it likes.
+// A proxy by hand that can post any work request.
 struct RawProxy {
     std::unique_ptr<VerbsQueue> queue;
     VerbsWelcome welcome{};
 
     RawProxy(Place& place, VerbsListener& listener, End& server);
-    // What the device says of one work request; empty: it completed well.
+    // The device's error for one work request; empty: it completed well.
     std::string tries(ibv_send_wr work);
 };
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Running out of memory is an answer: every operation of node::Node from a state that is built the same each time, while its
-// nth allocation fails, for n = 1, 2, ... until it needs fewer. After each the books agree with the items, each key holds its old
-// or its new value, the next operations work, and all memory comes back.
+// Every operation of node::Node handles failed allocations. It starts from a state that is built the same each time,
+// and its nth allocation fails, for n = 1, 2, ... until it needs fewer. After each failure the books agree with the
+// items, and each key holds its old or its new value. The next operations work, and all memory is freed at the end.
 #include <cstdlib>
 #include <cstring>
 #include <functional>
@@ -62,7 +62,7 @@ node::Config config_of(PolicyKind policy, bool leases) {
     return config;
 }
 
-// Evicted keys are told of, as a watcher would be.
+// Observes evictions, as a watcher does.
 class World : public node::Observer {
   public:
     World(PolicyKind policy, bool leases) : node(config_of(policy, leases)) {
@@ -71,7 +71,7 @@ class World : public node::Observer {
     }
     void evicted(std::string_view, const protocol::ItemMeta&, NodeSeconds) noexcept override { evictions++; }
 
-    // Whether the call came to its end.
+    // Returns whether the call completed.
     template <class Call>
     bool call(Call&& body) {
         allocations.armed = inside;
@@ -84,7 +84,7 @@ class World : public node::Observer {
         allocations.armed = false;
         return done;
     }
-    // What a key may hold from here on, beside what it held; or nothing else, if that is known.
+    // Adds a value that a key may hold from here on, beside its earlier ones; a known outcome replaces them.
     void settle(const std::string& key, const Value& value, bool known) {
         std::set<Value>& may = held[key];
         if (may.empty()) may.insert(std::nullopt);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Memory pinned by leases while others need it (S8), under a clock of our own and every policy that leases: pages whose
-// leases are let run out, for a class without room in the lease zone and for sets of a class of which every page is pinned;
-// leases that stop altogether; floods of sets while leases are out. After every step of random histories all that is
-// counted is compared with the items, and what is leased with its bytes (S1, S2).
+// Memory pinned by leases while others need it (S8), with a test clock and every policy that leases. Pages drain when
+// their leases run out: for a class without room in the lease zone, and for sets of a class whose pages are all pinned.
+// Leases that stop altogether; floods of sets while leases run. After every step of random histories all counters are
+// compared with the items, and leased items with their bytes (S1, S2).
 #include <atomic>
 #include <cstring>
 #include <map>
@@ -23,7 +23,8 @@ using namespace farcached::node;
 namespace {
 
 constexpr NodeSeconds at_start = 1000;
-// ThreadSanitizer has nothing to find where there is one thread, and takes ten times as long: there it is some of that.
+// In programs of one thread ThreadSanitizer has nothing to find, and takes ten times as long: there the test runs in
+// part.
 #ifdef __SANITIZE_THREAD__
 constexpr bool all_of_one_thread = false;
 #else
@@ -38,7 +39,7 @@ void fault(const std::string& what) {
     if (!what.empty() && wrong++ < 5) std::printf("# wrong: %s\n", what.c_str());
 }
 
-// One term for all from the second touch on, of whatever policy.
+// One term for all items from the second touch on, for any policy.
 Config leases_of(PolicyKind policy, uint64_t megabytes, uint32_t term_ms, uint32_t partitions) {
     Config config;
     config.memory_bytes = megabytes << 20;
@@ -135,7 +136,7 @@ void lets_run_out_for_another_class(PolicyKind policy) {
     tap::ok(cache.node.renew(seen, cache.now, UINT64_MAX).outcome == Renewal::Outcome::seen && draining() == before + 1,
             "nor by a report, which counts as an access");
     fault(wrong_in(cache.node, cache.now));
-    tap::ok(!cache.leased("middle"), "until its last lease is over there is no room");
+    tap::ok(!cache.leased("middle"), "until its last lease ends there is no room");
     for (int i = 0; i < 60 && !cache.leased("middle"); i++) {
         cache.now++;
         for (int k = 0; k < count; k++) cache.get(named("s", k));
@@ -151,12 +152,12 @@ void takes_what_nobody_leases() {
     for (int i = 0; i < 60'000; i++) cache.set(named("s", i), small);
     cache.now += 3;
     cache.set("middle", middle);
-    tap::ok(cache.leased("middle"), "a page of the zone in which nothing is leased goes at once");
-    tap::is(cache.leases().draining, 0u, "nothing is let run out");
+    tap::ok(cache.leased("middle"), "a page of the zone without leases is moved at once");
+    tap::is(cache.leases().draining, 0u, "no page drains");
     fault(wrong_in(cache.node, cache.now));
 }
 
-// The classes that are most frequent do not take turns in driving each other out.
+// The most frequent classes do not evict each other in turn.
 void comes_to_rest() {
     Cache cache(leases_of(PolicyKind::fixed_lease, 8, 2000, 1));
     constexpr int rounds = 80, keys = 20'000, of_middle = 20;
@@ -191,14 +192,14 @@ void drains_for_sets() {
         cache.set(named("s", i), small);
         cache.leased(named("s", i));
     }
-    // Their class has but that page; all others go to another one.
+    // Their class has only that page; all other pages go to another class.
     int i = 0;
     for (; i < 3000; i++) cache.set(named("m", i), middle);
     for (i = 0; cache.leases().draining == 0 && i < 3000; i++) {
         cache.set(named("t", i), small);
         cache.leased(named("t", i));
     }
-    tap::ok(i < 3000, "sets of a class of which every page is pinned let one run out");
+    tap::ok(i < 3000, "sets of a class whose pages are all pinned drain one");
     tap::is(cache.refused, 0u, "and find room elsewhere");
     const uint64_t drained = cache.leases().drained;
     cache.wait_out();
@@ -207,7 +208,7 @@ void drains_for_sets() {
     fault(wrong_in(cache.node, cache.now));
 }
 
-// Nobody stores: what died under its lease is reclaimed by who wants a lease.
+// Without sets: a request for a lease reclaims items that died under their leases.
 void reclaims_for_leases() {
     Cache cache(leases_of(PolicyKind::pdla, 8, 20'000, 1));
     const int count = fill_zone(cache);
@@ -225,12 +226,12 @@ void reclaims_for_leases() {
     tap::ok(cache.leases().dead_slots > 1000, "nor when all are deleted, as long as those run");
     cache.wait_out();
     const uint64_t moved = cache.node.stats(cache.now).pages_moved;
-    tap::ok(cache.leased(outside), "and has when they are over");
+    tap::ok(cache.leased(outside), "and has room when they end");
     tap::is(cache.node.stats(cache.now).pages_moved, moved, "nothing else had to go for it");
     fault(wrong_in(cache.node, cache.now));
 }
 
-// What leaves the lease zone for another takes along that it was read where nobody saw it.
+// An item that moves out of the lease zone keeps its count of reads that the node did not see.
 void moves_with_what_was_counted() {
     Config config = leases_of(PolicyKind::approx_lru, 8, 20'000, 1);
     config.count_reads = true;
@@ -327,7 +328,7 @@ void stops_altogether(PolicyKind policy) {
     tap::ok(cache.leases().bytes > leased + (1 << 20), "then they are granted, also in what the limit was raised by");
 }
 
-// 64 MB: small items, all that can be leased at the longest term and renewed; sets of all sizes meanwhile.
+// 64 MB: as many small items as possible, leased at the longest term and renewed, while sets of all sizes run.
 void flood(PolicyKind policy) {
     const std::string name(name_of(policy));
     Config config = leases_of(policy, 64, 256'000, 0);
@@ -400,7 +401,7 @@ class History {
     }
     void step() {
         if (dice_() % 8 == 0) cache_.now += uint32_t(dice_() % 2);
-        // What is asked for often moves on from size to size.
+        // The popular keys move on from size to size.
         const int phase = steps_++ / 120 % 3;
         for (int i = 0; i < 40; i++) {
             const int size = dice_() % 4 == 0 ? int(dice_() % 4) : phase;
@@ -501,7 +502,7 @@ int main() {
         }
         const std::string name(name_of(policy));
         tap::note("%s: %d leases, %d pages drained", name.c_str(), int(sum.granted), int(sum.drained));
-        tap::ok(sum.granted > 1000 && sum.drained > 0, name + ": histories in which pages drain");
+        tap::ok(sum.granted > 1000 && sum.drained > 0, name + ": histories with draining pages");
     }
     for (const PolicyKind policy : leasing)
         for (const bool resized : {false, true}) together(policy, resized);

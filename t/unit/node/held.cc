@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Slots that are used without the partition's lock (node/held_slots.h): a value that is lent stays as it is whatever becomes of
-// its item (S1, S2), and a value that arrives in parts is found by nobody before it is whole. Built again with a rule broken on
-// purpose (t/faulty/broken_rules.py): there a violation must be found, and the program says so by its one check.
+// Slots that are used without the partition's lock (node/held_slots.h). A borrowed value keeps its bytes for any change
+// to its item (S1, S2). A value that arrives in parts is not found before it is whole. Built again with a rule broken
+// on purpose (t/faulty/broken_rules.py), the test must find a violation, and reports it by its one check.
 #include <cstring>
 #include <map>
 #include <memory>
@@ -40,7 +40,7 @@ node::Config config_of(uint64_t megabytes, bool leases, uint32_t partitions) {
 
 struct Lent {
     BorrowedBytes bytes;
-    std::string copy;  // of what was lent
+    std::string copy;  // of the borrowed value
     bool same() const { return bytes.bytes() == copy; }
 };
 
@@ -91,7 +91,7 @@ class Cache {
         op.delta = 1;
         return node.arith(op, now).status;
     }
-    // Other keys, until what is free was taken many times over.
+    // Stores other keys until the free memory was reused many times.
     void churn(size_t value_bytes, int count) {
         for (int i = 0; i < count; i++) set("churn" + std::to_string(i), std::string(value_bytes, 'c'));
     }
@@ -113,7 +113,7 @@ void look(Cache& cache, const std::string& what) {
 
 // ---- lent values ------------------------------------------------------------------------------------
 
-// Whatever is done to the item, and then to the memory, the bytes stay; when nobody holds them any more the memory is back.
+// The borrowed bytes survive any change to the item, and then to the memory. The last release frees the memory.
 void bytes_stay(size_t size, bool leases) {
     const std::vector<std::pair<std::string, std::function<void(Cache&)>>> changes = {
         {"replaced", [&](Cache& cache) { cache.set("k", std::string(size, 'b')); }},
@@ -135,14 +135,14 @@ void bytes_stay(size_t size, bool leases) {
         cache.get("k", first);
         cache.get("k", second);
         const std::string at_first = what + " (" + std::to_string(size) + (leases ? ", leased)" : ")");
-        expect(first.bytes.size() == size, at_first + ": it is lent");
-        // A lease may move the item meanwhile.
-        expect(second.bytes.size() == size, at_first + ": it is lent twice");
+        expect(first.bytes.size() == size, at_first + ": it is borrowed");
+        // A lease may move the item in between.
+        expect(second.bytes.size() == size, at_first + ": it is borrowed twice");
         change(cache);
         cache.churn(size, 200);
         Lent again;
         cache.get("k", again);
-        expect(first.same() && second.same(), what + ": the value that is lent changed");
+        expect(first.same() && second.same(), what + ": the borrowed value changed");
         look(cache, what);
 #ifndef FARCACHED_FAULTY
         cache.now += 2000;  // no lease runs any more
@@ -151,20 +151,20 @@ void bytes_stay(size_t size, bool leases) {
         expect(first.same(), what + ": it changed while one still held it");
         first.bytes = {};
         again.bytes = {};
-        expect(cache.lent_bytes() == 0, what + ": nothing is lent at the end");
+        expect(cache.lent_bytes() == 0, what + ": nothing is borrowed at the end");
         look(cache, what + ", at the end");
 #endif
     }
 }
 
-// A number with blanks behind it is as large as any value, and is changed where it lies: not while it is lent.
+// A number with blanks behind it is as large as any value. Increments change it in place, but not while it is borrowed.
 void numbers() {
     Cache cache;
     cache.set("k", "5" + std::string(page_item, ' '));
     Lent lent;
     cache.get("k", lent);
-    expect(cache.increment("k") == protocol::ArithReply::Status::ok, "a lent number is incremented");
-    expect(lent.same(), "and is what it was where it is lent");
+    expect(cache.increment("k") == protocol::ArithReply::Status::ok, "a borrowed number is incremented");
+    expect(lent.same(), "and its borrowed bytes stay");
 }
 
 #ifndef FARCACHED_FAULTY
@@ -183,10 +183,10 @@ void bounded() {
     for (int i = 0; i < 100; i++) {
         cache.set("k" + std::to_string(i), std::string(page_item, char('a' + i % 26)));
         const bool hit = cache.get("k" + std::to_string(i), lent[size_t(i)]);
-        expect(hit && (lent[size_t(i)].bytes || cache.got.size() == page_item), "it is lent, or copied");
+        expect(hit && (lent[size_t(i)].bytes || cache.got.size() == page_item), "it is borrowed, or copied");
         if (lent[size_t(i)].bytes) borrowed++;
     }
-    expect(borrowed > 40 && borrowed < 66, "half of the memory is lent: " + std::to_string(borrowed));
+    expect(borrowed > 40 && borrowed < 66, "half of the memory is borrowed: " + std::to_string(borrowed));
     expect(cache.lent_bytes() <= 4 << 20, "and no more");
     expect(cache.set("new", std::string(run_item, 'n')) == Status::stored, "a set finds room all the same");
     for (const Lent& one : lent) expect(one.same(), "all is as it was lent");
@@ -195,7 +195,7 @@ void bounded() {
     expect(cache.lent_bytes() == 0, "and given back");
 }
 
-// A pin keeps a whole page from other classes: one pin in each page may not keep all of them.
+// A pin keeps a whole page from other classes: one pin in each page must not keep all of them.
 void pins_keep_pages() {
     Cache cache(8, false, 1);
     for (int i = 0; i < 400; i++) cache.set("k" + std::to_string(i), std::string(20'000, 'k'));
@@ -257,7 +257,7 @@ void arrives(size_t size, bool leases) {
         auto made = upload(cache, key, value, piece);
         expect(made != nullptr && made->missing() == 0 && made->value() == value, "the value is there as it was sent");
         Lent lent;
-        expect(!cache.get(key, lent), "and nobody finds it");
+        expect(!cache.get(key, lent), "and no get finds it");
         expect(cache.node.stats(cache.now).bytes_arriving >= size, "it is counted");
         look(cache, "an upload");
         expect(cache.set(key, made->value(), Mode::set, made.get()) == Status::stored, "it is stored");
@@ -294,7 +294,7 @@ void conditions() {
     made = cache.node.begin_upload(cache.node.key("half"), page_item, cache.now);
     made->append(std::string_view(value).substr(0, 100));
     made.reset();
-    expect(cache.node.stats(cache.now).bytes_arriving == 0, "one that does not come to its end leaves nothing");
+    expect(cache.node.stats(cache.now).bytes_arriving == 0, "an abandoned upload leaves nothing");
     look(cache, "conditions");
 }
 
@@ -311,7 +311,8 @@ void uploads_are_bounded() {
     expect(cache.node.begin_upload(cache.node.key("k"), 2 << 20, cache.now) == nullptr, "what is too large is refused");
 }
 
-// An upload above the share is refused before anything makes room for it, and is no shortage of memory: leases go on.
+// An upload above the share is refused before it evicts anything, and does not count as a shortage of memory: leases go
+// on.
 void refused_uploads_cost_nothing() {
     Cache cache(8, /* leases= */ true);
     cache.churn(page_item, 300);
@@ -334,7 +335,7 @@ void refused_uploads_cost_nothing() {
 
 // ---- all at once ------------------------------------------------------------------------------------
 
-// Any operation in any order; every value that is lent stays, every hit is what was stored last.
+// Any operation in any order: every borrowed value keeps its bytes, and every hit returns the last stored value.
 void at_random(bool leases, uint32_t seed) {
     Cache cache(8, leases);
     std::mt19937 random(seed);

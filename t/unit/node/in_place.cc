@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A slot belongs to its key (S1): mutations in place, dead slots that stay with their key, and what that means for
-// leases (S2, S3), flushes (S11) and expiry (S13). Each rule is shown on the node, and on what a reader could see in its memory
-// while a mutation is stopped half-way. Built again with a rule broken on purpose (t/faulty/broken_rules.py): there a violation
-// must be found, and the program says so by its one check.
+// A slot belongs to its key (S1): mutations in place, and dead slots that stay with their key. The effects on leases
+// (S2, S3), flushes (S11) and expiry (S13). Each rule is shown on the node, and on its memory as a reader sees it while
+// a mutation is stopped half-way. Built again with a rule broken on purpose (t/faulty/broken_rules.py), the test must
+// find a violation, and reports it by its one check.
 #include <cstring>
 #include <functional>
 #include <map>
@@ -132,7 +132,7 @@ void expect_in_place(Cache& cache, const protocol::Grant& before, const Granted&
     expect(slot.guard().generation() > before.generation, what + ": as a newer generation");
     expect(check_matches(cache, before.offset), what + ": with its check");
     if (after)
-        expect(after->offset == before.offset && after->generation == slot.guard().generation(), what + ": and told so");
+        expect(after->offset == before.offset && after->generation == slot.guard().generation(), what + ": and the reply has it");
     const std::string wrong = wrong_in(cache.node, cache.now);
     expect(wrong.empty(), what + ": " + wrong);
 }
@@ -229,7 +229,7 @@ void without_leases() {
     expect(wrong_in(cache.node, cache.now).empty(), "and nothing is counted wrong: " + wrong_in(cache.node, cache.now));
 }
 
-// What is live matches its check at any moment, and there is one live slot of a key at most.
+// Live slots match their checks at any moment, and a key has at most one.
 struct Stopped {
     Cache* cache;
     uint64_t offsets[2];
@@ -291,7 +291,7 @@ void revived() {
         cache.remove("key");
         cache.fill(2000, 5);
         cache.set("key", "new");
-        expect(cache.node.stats(cache.now).leases.revived == 1, std::string(name) + ": not when the lease is over");
+        expect(cache.node.stats(cache.now).leases.revived == 1, std::string(name) + ": not after the lease has ended");
     }
 }
 
@@ -303,7 +303,7 @@ void outgrown_and_back() {
     expect(!slot_at(cache, small.offset).live(), "a slot that was outgrown is dead");
     const uint64_t large_at = large ? large->offset : 0;
     cache.fill(500, 5);
-    // What is not leased goes where its size belongs: to the slot that the key had.
+    // A value without a lease goes where its size belongs: to the key's earlier slot.
     const Granted back = cache.set("key", "back");
     if (large) {
         expect(back && back->offset == large_at, "a slot under a lease is kept");
@@ -336,7 +336,7 @@ void runs_in_turns() {
     cache.partition().test_hook() = {};
 }
 
-// What a reader of a run of pages may look at gets another header at most.
+// In a run of pages that a reader may look at, only the header may change.
 void large_numbers_and_headers() {
     node::Config config = config_of();
     config.memory_bytes = 64 << 20;
@@ -360,7 +360,7 @@ void large_numbers_and_headers() {
     expect(cache.got == huge, "touched, it is what it was");
 }
 
-// A key that is vivified takes its dead slot back, and the reply says so.
+// A key that is vivified takes its dead slot back, and the reply shows it.
 void vivified() {
     Cache cache;
     const protocol::Grant before = cache.leased("key", "value");
@@ -417,7 +417,7 @@ void dies_again_after_its_first_end() {
     cache.remove("key");
     cache.now = first_end + 1;
     cache.fill(3000, 5);
-    expect(slot_at(cache, before.offset).key == "key", "a slot that died again is kept until its last lease is over");
+    expect(slot_at(cache, before.offset).key == "key", "a slot that died again is kept until its last lease ends");
     cache.now += 3;
     cache.fill(3000, 5);
     expect(cache.node.stats(cache.now).leases.dead_slots == 0, "and then free");
@@ -466,7 +466,7 @@ void prefix_delete_against_set() {
 
 // ---- expiry, and memory ----------------------------------------------------------------------------
 
-// The header says when an item under a lease expires, however often that changes.
+// The header holds the expiry of an item under a lease, however often it changes.
 void touched_past_the_first_end() {
     Cache cache;
     cache.store("key", "value", Mode::set, cache.now + 10);
@@ -484,7 +484,7 @@ void touched_past_the_first_end() {
     other.store("key", "value", Mode::set, other.now + 10);
     other.get("key", other.now + 100);
     const Granted late = other.get("key");
-    expect(late && slot_at(other, late->offset).header.exptime == other.now + 100, "a grant tells the true expiry time");
+    expect(late && slot_at(other, late->offset).header.exptime == other.now + 100, "a grant holds the true expiry time");
     Cache mapped(config_of(/* leases= */ false));
     mapped.store("key", "value", Mode::set, mapped.now + 10);
     mapped.get("key", mapped.now + 100);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What a node counts of its items and leases, against the items themselves: for tests that look after every step.
+// Compares a node's counters of items and leases with the items themselves: for tests that check after every step.
 #pragma once
 
 #include <string>
@@ -53,8 +53,8 @@ inline std::string count_page(Node& node, uint64_t number, NodeSeconds now, bool
     }
     if (page.pinned > page.held) return "more slots are pinned than held";
     if (page.pinned != 0) sum.pinned_bytes += impl.arena.kept_by(make_ref(number, 0));
-    if (held != page.held) return "held slots are not as many as the page says";
-    return used == page.live ? "" : "slots in use are not as many as the page says";
+    if (held != page.held) return "held slots differ from the page's count";
+    return used == page.live ? "" : "slots in use differ from the page's count";
 }
 
 // Empty, or what is wrong. zone_is_fixed: the limit on memory was not lowered while there were leases.

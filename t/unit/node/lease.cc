@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Leases on the node's side (S1, S2, S3, S7, S8, S11): what is granted and what is not; that a slot under a lease
-// holds no other key's bytes until the lease has ended, whatever happens to the item; that its guard is dead once
-// the item is; that no set is refused because of leases. Built again with a rule broken on purpose
-// (t/faulty/broken_rules.py): there a violation must be found, and the program says so by its one check.
+// Leases on the node's side (S1, S2, S3, S7, S8, S11): grants and denials. A slot under a lease holds no other key's
+// bytes until the lease has ended, for any change to the item. Its guard is dead once the item is. No set is refused
+// because of leases. Built again with a rule broken on purpose (t/faulty/broken_rules.py), the test must find a
+// violation, and reports it by its one check.
 #include <cstring>
 #include <map>
 #include <optional>
@@ -36,7 +36,7 @@ node::Config with_leases(uint64_t megabytes, uint32_t term_ms = 4000) {
 }
 
 #ifndef FARCACHED_FAULTY
-// How long the node keeps what it leased, from the second of the grant: both of them, cut off and rounded up.
+// The time for which the node keeps a leased slot, from the second of the grant, rounded up at both ends.
 NodeSeconds kept_for(const node::Config& config) {
     return (config.lease.term_ms + config.lease.grace_ms + 999) / 1000 + 1;
 }
@@ -54,7 +54,7 @@ protocol::StoreReply set(node::Node& cache, std::string_view key, std::string_vi
     return cache.store(op, now);
 }
 
-// By somebody who cannot read one-sided.
+// A set by a client that cannot read one-sided.
 protocol::StoreReply plain_set(node::Node& cache, std::string_view key, std::string_view value,
                                NodeSeconds now) {
     return set(cache, key, value, now, never_expires, /* lease= */ false);
@@ -76,7 +76,7 @@ void remove(node::Node& cache, std::string_view key, NodeSeconds now) {
     cache.remove(op, now);
 }
 
-// What a proxy sees that READs by the pointer.
+// The bytes that a proxy READs by the pointer.
 struct Bytes {
     layout::Guard guard{};
     std::string rest;
@@ -137,7 +137,7 @@ void grants() {
     tap::ok(!get(other, "k", at_start), "without leases there are none");
 }
 
-// By a reload: what is granted from then on has the new terms; what runs keeps its own.
+// After a reload new grants have the new terms; running leases keep theirs.
 void terms_change() {
     node::Node cache(with_leases(16, 4000));
     set(cache, "k", "v", at_start);
@@ -160,7 +160,7 @@ void refusals() {
     auto grant = get(cache, "k", at_start);
     tap::ok(grant && grant->term_ms == 2000, "a lease ends before the item expires");
     set(cache, "short", "value", at_start, at_start + 1);
-    tap::ok(!get(cache, "short", at_start), "there is none for what expires within the second");
+    tap::ok(!get(cache, "short", at_start), "an item that expires within the second gets none");
     cache.end_leases_before(at_start + 2);
     set(cache, "f", "value", at_start);
     grant = get(cache, "f", at_start);
@@ -174,7 +174,7 @@ void refusals() {
     grant = set(cache, "w", "2", now + 1).grant;
     tap::ok(grant && grant->offset == first->offset && grant->generation > first->generation,
             "which an overwrite leaves to the slot");
-    tap::ok(grant && grant->term_ms < config.lease.term_ms, "as long as it was, since nobody read the key meanwhile");
+    tap::ok(grant && grant->term_ms < config.lease.term_ms, "as long as it was, since the key was not read in between");
     get(cache, "w", now + 2);
     grant = set(cache, "w", "3", now + 3).grant;
     tap::ok(grant && grant->term_ms < config.lease.term_ms, "nor after a read that made it longer itself");
@@ -191,8 +191,8 @@ uint64_t denied(node::Node& cache, protocol::LeaseDenial why, NodeSeconds now) {
     return cache.stats(now).leases.denied[size_t(why)];
 }
 
-// S8: above a share of the memory limit in dead slots a key that left one earns no lease, above twice the share no key earns a
-// new one. What runs is renewed, and no set waits.
+// S8: above a share of the memory limit in dead slots, a key that left one earns no lease. Above twice the share no key
+// earns a new one. Running leases are renewed, and no set waits.
 void dead_share() {
     using protocol::LeaseDenial;
     node::Config config = with_leases(4);
@@ -249,7 +249,7 @@ void sparse_slots() {
     tap::ok(moved && moved->capacity < large->capacity, "the next one is on a slot of its size");
 }
 
-// Room in a full lease zone is made by moving an item out of it: not one that was hidden, which would be back.
+// A full lease zone makes room by moving an item out of it: not a hidden one, which would come back.
 void hidden_items_are_not_moved(const char* by, void (*hide)(node::Node&, NodeSeconds)) {
     for (const PolicyKind kind : {PolicyKind::clock, PolicyKind::approx_lru, PolicyKind::pdla, PolicyKind::s3fifo}) {
         node::Config config = with_leases(2);
@@ -278,7 +278,7 @@ void hidden_items_are_not_moved(const char* by, void (*hide)(node::Node&, NodeSe
     }
 }
 
-// Where memory is full and nothing is evicted, what needs no more room than it has is changed where it lies.
+// Where memory is full and nothing is evicted, a value that needs no more room is changed in place.
 void rewritten_in_place() {
     node::Config config = with_leases(4);
     config.evict = false;
@@ -337,7 +337,7 @@ void mutations_flip_and_keep() {
     }
 }
 
-// Everything small is leased at the longest term and renewed; large values come.
+// All small items are leased at the longest term and renewed; large values follow.
 void sets_never_fail(PolicyKind policy) {
     node::Config config = with_leases(16, 256'000);
     config.workers = 4;
@@ -370,7 +370,7 @@ void sets_never_fail(PolicyKind policy) {
 
 #endif
 
-// Random operations under a clock of our own, and a proxy that never forgets a pointer whose lease runs.
+// Random operations with a test clock, and a proxy that never forgets a pointer whose lease runs.
 class History {
   public:
     explicit History(uint64_t seed, const node::Config& config) : config_(config), cache_(config), dice_(seed) {}
@@ -396,7 +396,7 @@ class History {
         protocol::Grant grant;
         NodeSeconds from;
     };
-    // What is stored under a key, if it was not evicted.
+    // The value stored under a key, if it was not evicted.
     struct Stored {
         std::string value;
         NodeSeconds exptime = never_expires;
@@ -419,7 +419,7 @@ class History {
         const std::string prefix = "key" + std::to_string(1 + dice_() % 9);
         if (!cache_.delete_prefix(prefix, now_)) violation("a delete by prefix was refused");
         std::erase_if(stored_, [&](const auto& one) { return one.first.starts_with(prefix); });
-        check();  // before any look kills what it meets
+        check();  // before a lookup removes items that it meets
         for (int i = 0; i < 300; i++)
             if (const std::string k = "key" + std::to_string(i); k.starts_with(prefix) && is_there(cache_, k, now_))
                 violation(k + " was deleted by its prefix and is there");
@@ -465,7 +465,7 @@ class History {
         for (const Held& held : held_) look_at(held, live);
         if (const std::string wrong = wrong_in(cache_, now_, false); !wrong.empty()) violation(wrong);
     }
-    // What a proxy may find in a slot whose lease runs.
+    // Checks the bytes of a slot whose lease runs, as a proxy may find them.
     void look_at(const Held& held, std::map<std::string, uint64_t>& live) {
         const char* at = cache_.view().base + held.grant.offset;
         layout::ItemHeader header;
@@ -511,7 +511,7 @@ uint64_t histories(PolicyKind policy, uint64_t from, uint64_t to, int steps) {
     return granted;
 }
 
-// What a broken build is asked: fewer, and all at once.
+// The histories of a broken build: fewer, in one run.
 void all_as_one() {
     histories(PolicyKind::clock, 1, 1, 4000);
     node::Config config = with_leases(8, 256'000);

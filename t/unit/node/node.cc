@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The node by its public surface: the index grows, memory stays within its limit, sizes shift, walks see all,
-// and threads that read and write at once never see a byte that was not stored under the key.
+// The node by its public surface: the index grows, memory stays within its limit, sizes shift, and walks see all items.
+// Threads that read and write at once never see a byte that was not stored under the key.
 #include <atomic>
 #include <string>
 #include <thread>
@@ -49,7 +49,7 @@ bool read(node::Node& cache, std::string_view key, std::string& value) {
                               fabric::no_steps) == fabric::Outcome::hit;
 }
 
-// Items whose pages go to another class are evicted only if they are live.
+// Items of pages that go to another class count as evicted only if they are live.
 void what_expired_is_reclaimed() {
     node::Node cache(with_memory(8));
     constexpr uint64_t expiring = 5000, others = 6000;
@@ -156,7 +156,7 @@ void sizes_shift() {
     tap::ok(stats.pages_moved > 0, "because whole pages were moved");
 }
 
-// What an append, a replace or a cas is made of is not evicted to make room for it.
+// The item that an append, a replace or a cas builds on is not evicted to make room for the result.
 void what_finds_no_room_may_forget() {
     node::Config config = with_memory(2);
     config.evict = false;
@@ -198,7 +198,7 @@ void what_is_changed_is_kept() {
     tap::is(lost, 0, "a large item is not evicted by its own append or replace");
 }
 
-// A full cache that does not evict can still change what it holds where it lies.
+// A full cache that does not evict can still change items in place.
 void changes_in_place_when_full() {
     node::Config config = with_memory(4);
     config.evict = false;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// NUMA, on hosts that are made up: what is read of the kernel's files, which memory is bound where, that partitions take
-// their pages at home first and all of memory in the end. And that the kernel takes what it is told, where it may.
+// NUMA on simulated hosts: parsing of the kernel's files, and the node to which each part of memory is bound.
+// Partitions take their pages at home first and from all of memory in the end. The real kernel accepts the bindings,
+// where it may.
 #include <unistd.h>
 
 #include <cstdlib>
@@ -55,14 +56,14 @@ void hosts() {
     tap::note("here: %d nodes", int(read_numa_nodes().size()));
 }
 
-// Remembers what it is told: of which bytes, for which node (`in_turns`: all).
+// Records for its calls the bytes and the node (`in_turns`: all).
 class Told : public MemoryBinder {
   public:
     static constexpr uint32_t in_turns = 9999;
     bool prefer(void* at, size_t bytes, uint32_t node) override { return note(at, bytes, node); }
     bool interleave(void* at, size_t bytes, const std::vector<uint32_t>&) override { return note(at, bytes, in_turns); }
 
-    // Of a byte; -1: nobody was told of it.
+    // The node of a byte; -1: no call covered it.
     int64_t node_of(const void* at) const {
         auto found = ranges_.upper_bound(reinterpret_cast<uintptr_t>(at));
         if (found == ranges_.begin()) return -1;
@@ -199,7 +200,7 @@ void used(const Numbers& nodes) {
     tap::is(wrong_in(cache, at_start, false), "", title + "nothing is lost or counted twice");
 }
 
-// All keys are of one partition, whose home has but a part of the memory.
+// All keys are of one partition, whose home holds only a part of the memory.
 void not_lost() {
     const Numbers nodes = {0, 1, 2, 3};
     Told told;
@@ -236,18 +237,18 @@ void edges() {
     bool whole = true;
     for (const auto* ranges : {&large.impl().arena.zone_ranges(), &large.impl().arena.other_ranges()})
         for (const HomeRange& range : *ranges) whole = whole && range.begin % 32 == 0;
-    tap::ok(whole, "parts begin at huge pages where those are asked for");
+    tap::ok(whole, "parts begin at huge pages if those are requested");
 }
 
 void kernel() {
     constexpr size_t bytes = 1 << 20;
     Mapping memory(Mapping::Kind::shared_memory, bytes, false);
     const Numbers here = read_numa_nodes();
-    if (here.empty()) return tap::skip(2, "the kernel tells of no NUMA node");
+    if (here.empty()) return tap::skip(2, "the kernel lists no NUMA node");
     if (!kernel_binder().prefer(memory.data(), bytes, here[0])) return tap::skip(2, "mbind is refused here");
     memory.data()[0] = 1;
-    tap::ok(kernel_binder().interleave(memory.data(), bytes, here), "the kernel takes what it is told");
-    tap::ok(!kernel_binder().prefer(memory.data() + 1, bytes, here[0]), "and says what it does not take");
+    tap::ok(kernel_binder().interleave(memory.data(), bytes, here), "the kernel accepts a valid binding");
+    tap::ok(!kernel_binder().prefer(memory.data() + 1, bytes, here[0]), "and refuses an invalid one");
 }
 
 }  // namespace

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Eviction policies as pure code under a clock of our own: each beside a model of it (t/unit/node/policy_models.h), on random,
-// Zipf and adversarial sequences; the same victim, the same lengths of queues, the same counts at every step. And what has
-// to hold whatever the policy: the queues hold the items and no other, an item is where its count says, nothing goes that
-// is leased.
+// Eviction policies as pure code with a test clock. Each runs beside a model of it (t/unit/node/policy_models.h), on
+// random, Zipf and adversarial sequences. Both have the same victim, the same lengths of queues and the same counts at
+// every step. Under every policy the queues hold the items and no other, an item's queue fits its count, and no leased
+// item is evicted.
 #include <cstring>
 #include <memory>
 #include <random>
@@ -43,7 +43,7 @@ LeaseConfig lease_config() {
     return config;
 }
 
-// A cache of one size class, whose items are numbers; it does what node::Partition does.
+// A cache of one size class, whose items are numbers; it imitates node::Partition.
 class Cache {
   public:
     static constexpr uint8_t size_class = 7;
@@ -65,7 +65,7 @@ class Cache {
     bool has(int id) const { return refs_.contains(id); }
     size_t size() const { return refs_.size(); }
 
-    // A get, and what is missing is stored.
+    // A get that stores a missing item.
     void get(int id) {
         if (!has(id)) return set(id);
         bump(id, 1);
@@ -121,7 +121,7 @@ class Cache {
         if (!has(id)) return;
         unseen_[id] = model_unseen_[id] = std::max(times, unseen_[id]);
     }
-    // As long as its popularity earns; not for the faithful.
+    // As long as its popularity earns; not under the faithful policies.
     void lease(int id) {
         if (!has(id) || !may_lease(kind_)) return;
         const uint32_t term_ms = terms_.term_ms(world_.facts[id].touches, items_[refs_[id]].queue);
@@ -166,7 +166,7 @@ class Cache {
         world_.facts[id].touches += touches;
     }
 
-    // Whatever the policy.
+    // The rules of every policy.
     void check_all() {
         size_t walked = 0;
         const Moment at{items_, now_};
@@ -182,7 +182,7 @@ class Cache {
         for (const auto& [id, ref] : refs_) {
             if (items_[ref].access_count + 1u != world_.facts[id].touches) fault("counts differ");
             if (kind_ == PolicyKind::pdla && items_[ref].queue != models::log_queue(world_.facts[id].touches))
-                fault("an item is not in the queue that its count says");
+                fault("an item is not in the queue of its count");
         }
     }
 
@@ -252,7 +252,7 @@ class Zipf {
     std::vector<double> sums_;
 };
 
-// Of a sequence: which item the next step is about.
+// Returns the item of each step of a sequence.
 using Next = std::function<int(int step, std::mt19937_64&)>;
 
 void run(PolicyKind kind, uint64_t seed, size_t capacity, int steps, const Next& next) {
@@ -294,7 +294,7 @@ void all_sequences(PolicyKind kind) {
     tap::is(wrong, before, name + ": random and Zipf");
     // One more than there is room for, round and round.
     run(kind, 4, 50, 4000, [](int step, std::mt19937_64&) { return step % 51; });
-    // A hot set, and scans of what is never asked for again.
+    // A hot set, and scans of keys that never come again.
     run(kind, 5, 100, 8000, [](int step, std::mt19937_64& dice) {
         return step % 1000 < 300 ? 1000 + step : int(dice() % 60);
     });
@@ -302,7 +302,7 @@ void all_sequences(PolicyKind kind) {
     run(kind, 6, 100, 8000, [&](int step, std::mt19937_64& dice) { return zipf(dice) + step / 1000 * 50; });
     // Each several times in turn, so that all climb.
     run(kind, 7, 40, 8000, [](int step, std::mt19937_64&) { return step / 20 % 60; });
-    // One item in a hundred others: counts that have no bound.
+    // One item in 99 of 100 steps: its count has no bound.
     run(kind, 8, 8, 8000, [](int step, std::mt19937_64&) { return step % 100 == 0 ? step / 100 % 50 : 1'000'000; });
     tap::is(wrong, before, name + ": loops, scans, a hot set that moves, steps, and one item for ever");
 }
@@ -349,7 +349,7 @@ void promoted_by_one() {
     tap::is(cache.queue(1), 2u, "a hit takes it one queue higher, however many touches it has");
     cache.pass(200);
     cache.get(2);
-    tap::is(cache.queue(1), 1u, "when its lease is over another's hit takes it one lower");
+    tap::is(cache.queue(1), 1u, "after its lease another's hit takes it one lower");
     cache.get(1);
     tap::is(cache.queue(1), 2u, "and its touches are what they were");
 }

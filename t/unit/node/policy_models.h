@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Models of the eviction policies (node/policy.h) for t/unit/node/policy.cc: the same rules over std::list and std::map, by
-// key, oldest first, without a thought for speed.
+// Models of the eviction policies (node/policy.h) for t/unit/node/policy.cc. They have the same rules over std::list
+// and std::map, by key, oldest first, without regard to speed.
 #pragma once
 
 #include <algorithm>
@@ -26,7 +26,7 @@ struct Facts {  // of an item, as the test keeps them
     uint32_t lease_end = 0;
 };
 
-// What the test tells, and is asked.
+// The state that the test sets and a model queries.
 struct World {
     uint32_t now = 0;
     std::map<Id, Facts> facts;
@@ -59,7 +59,7 @@ class Model {
     }
 
   protected:
-    // As the partition does when a counter has moved.
+    // Follows the partition when a counter has moved.
     bool was_read(Id id) {
         const uint32_t times = world_.reads(id);
         if (times == 0) return false;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Eviction policies in a node: terms by popularity, and what counts for it (gets, sets, reports, counters of reads); that
-// items keep their place when they are moved or written again; that nothing is lost between queues, index and leases in
-// random histories; that the same seed gives the same history. And the parts: LeaseTerms, Ghosts.
+// Eviction policies in a node. Terms depend on popularity: gets, sets, reports and counters of reads. Items keep their
+// place when they are moved or rewritten. Random histories lose nothing between queues, index and leases; the same seed
+// gives the same history. The parts: LeaseTerms, Ghosts.
 #include <deque>
 #include <map>
 #include <optional>
@@ -57,9 +57,9 @@ void lease_terms() {
     LeaseTerms paper(PolicyKind::pdla_paper, LeaseConfig());
     paper.press(1, 0, 200);
     tap::ok(paper.alpha_ms() == 4000 && paper.term_ms(200, 2) == 8000 && paper.term_ms(200, 0) == 0,
-            "pdla_paper: by memory use alone, and by the queue in which the item is");
+            "pdla_paper: by memory use alone, and by the item's queue");
     paper.press(0, 1, 200);
-    tap::is(paper.alpha_ms(), 256'000u / 7, "what is leased counts for nothing");
+    tap::is(paper.alpha_ms(), 256'000u / 7, "leased memory counts for nothing");
     bool in_order = true;
     for (uint32_t touches = 1; touches < 70'000; touches++) {
         const uint32_t queue = popularity_queue(touches);
@@ -73,7 +73,7 @@ void lifetime() {
     lifetime.look(100, 1000, 0);
     tap::is(lifetime.seconds(), 0.0, "nothing is evicted: there is no lifetime");
     for (NodeSeconds now = 101; now < 400; now++) lifetime.look(now, 1000, (now - 100) * 20);
-    tap::ok(lifetime.seconds() > 49.9 && lifetime.seconds() < 50.1, "a thousand items, of which 20 a second go: 50 s");
+    tap::ok(lifetime.seconds() > 49.9 && lifetime.seconds() < 50.1, "a thousand items, 20 evicted per second: 50 s");
     lifetime.look(399, 7, 9999);
     tap::ok(lifetime.seconds() > 49.9, "a second counts once");
     for (NodeSeconds now = 400; now < 800; now++) lifetime.look(now, 1000, 299 * 20);
@@ -188,7 +188,7 @@ void popularity() {
         filling.get(std::to_string(i));
     }
     filling.set("last", "v");
-    tap::ok(filling.term_ms("last") < while_empty, "a cache that fills up within a second leases for less before that is over");
+    tap::ok(filling.term_ms("last") < while_empty, "a cache that fills up within a second leases for less before its end");
 
     Config counting = config_of(PolicyKind::pdla);
     counting.count_reads = true;
@@ -209,7 +209,7 @@ void without_leases() {
     }
 }
 
-// Written anew in its own slot, for want of another, after the policy was asked who goes.
+// An item is rewritten in its own slot, for want of another, after the policy has chosen a victim.
 void changed_where_it_lies(PolicyKind kind) {
     Config config = config_of(kind);
     config.memory_bytes = layout::page_bytes;
@@ -225,7 +225,7 @@ void changed_where_it_lies(PolicyKind kind) {
     tap::is(cache.node.stats(at_start).items, 2u, "and its lists hold what they say");
 }
 
-// All that the node counts of its items, against the items themselves.
+// Compares all counters of the node's items with the items themselves.
 void check(Cache& cache, NodeSeconds now) {
     Node::Impl& impl = cache.node.impl();
     const Stats stats = cache.node.stats(now);
@@ -239,7 +239,7 @@ void check(Cache& cache, NodeSeconds now) {
             if (item.state != SlotState::live) continue;
             items++;
             if (cache.node.config().policy == PolicyKind::pdla && item.queue != popularity_queue(item.access_count + 1u))
-                fault("an item is not in the queue that its count says");
+                fault("an item is not in the queue of its count");
             if (!cache.node.config().lease.enabled || !lease_runs(item, now)) continue;
             leased += impl.arena.capacity(make_ref(number, slot));
             if (!impl.arena.leasable(make_ref(number, slot))) fault("a lease outside the lease zone");

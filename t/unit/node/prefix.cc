@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Deletes by prefix (S11): what goes and what stays, for readers with and without the lock, before and after the sweep;
-// what is stored meanwhile; the crawler that sweeps. Leases are in t/unit/node/lease.
+// Deletes by prefix (S11): which items are deleted and which stay, for readers with and without the lock, before and
+// after the sweep. Items stored in between; the crawler that sweeps. Leases are in t/unit/node/lease.
 #include <atomic>
 #include <string>
 #include <thread>
@@ -139,7 +139,7 @@ void the_limit_is_lowered() {
     crawler.stop();
 }
 
-// A daemon's order: the thread sweeps by itself, be the crawler enabled or not.
+// A delete in a daemon: the thread sweeps by itself, with the crawler enabled or not.
 void the_crawler_sweeps(bool enabled) {
     node::Node cache(with_memory(16));
     node::CrawlerOptions options;
@@ -180,8 +180,8 @@ void an_order_meets_a_pass() {
     crawler.stop();
 }
 
-// What a sweep takes is not what the pass worked for that it interrupts, and would rest for nine times as long. The order comes in
-// the midst of the pass, and the sweep takes a while, by the clock that both ask.
+// A sweep's work does not count for the pass that it interrupts, which would rest for nine times as long. The delete
+// comes in the middle of the pass, and the sweep takes a while by their common clock.
 void a_sweep_is_not_the_work_of_a_pass() {
     node::Config config = with_memory(2);
     config.grows = false;
@@ -204,8 +204,8 @@ void a_sweep_is_not_the_work_of_a_pass() {
     crawler.stop();
 }
 
-// Each thread stores its own keys under its own prefix, deletes by that prefix, and must never see one from before; what is
-// under the prefix of nobody is never missed but by eviction, which there is none of.
+// Each thread stores keys under its own prefix, deletes by that prefix, and must never see an earlier one. Keys under
+// no thread's prefix are never missed: only eviction could remove them, and here it does not occur.
 void threads() {
     node::Config config = with_memory(32);
     config.partitions = 4;

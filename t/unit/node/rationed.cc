@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A system that has memory for some pages and refuses the others: what was used once is used again, whatever was refused
-// meanwhile, and large items find room by eviction as small ones do.
+// A system that has memory for some pages and refuses the others. Pages once used are used again after refusals, and
+// large items find room by eviction as small ones do.
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -20,7 +20,7 @@ constexpr NodeSeconds now = 1000;
 constexpr uint64_t pages_all = 256;
 constexpr size_t small_bytes = 8000, large_bytes = 400'000;
 
-// In place of a part of the arena, that of a file that is shorter: the kernel refuses what lies behind its end.
+// Maps a shorter file over a part of the arena: the kernel refuses the pages behind its end.
 class Ration {
   public:
     Ration(Node& cache, uint64_t first, uint64_t pages) : fd_(memfd_create("farcached-ration", MFD_CLOEXEC)) {
@@ -60,7 +60,7 @@ bool set(Node& cache, const std::string& key, size_t bytes) {
     return cache.store(op, now).status == protocol::StoreReply::Status::stored;
 }
 
-// How many of them were stored: small items for half as much again as there is room for.
+// Returns how many were stored: small items, half as many again as fit.
 int fill(Node& cache) {
     int stored = 0;
     for (int i = 0; i < int(pages_all * layout::page_bytes * 3 / 2 / small_bytes); i++)
@@ -111,7 +111,7 @@ void large_items() {
     tap::is(wrong_in(cache, now), "", "the node is in order");
 }
 
-// Whether this kernel can say that there is no memory.
+// Whether this kernel refuses memory in this way.
 bool kernel_refuses() {
     Node cache(config_of(/* leases= */ false));
     Ration ration(cache, 0, 0);

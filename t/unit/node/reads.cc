@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Reads that the node has no part in, told by the counters of its items: what was read is not evicted first, whatever the
-// policy; nothing in the counters stops a store; a slot that is used again begins anew. Built again with S6 broken on
-// purpose (t/faulty/node_reads): there a violation must be found, and the program says so by its one check.
+// Reads that bypass the node and appear only in the counters of its items. Read items are not evicted first under any
+// policy; no counter's value stops a store; a reused slot's count starts again. Built again with S6 broken on purpose
+// (t/faulty/node_reads), the test must find a violation, and reports it by its one check.
 #include <cstdio>
 #include <string>
 #include <string_view>
@@ -46,14 +46,14 @@ struct Cache {
         op.key = cache.key(key);
         (void)cache.remove(op, now);
     }
-    // Looks without that being an access.
+    // Looks up a key without counting an access.
     protocol::GetReply peek(const std::string& key) {
         protocol::GetOp op;
         op.key = cache.key(key);
         op.peek = true;
         return cache.get(op, now, [](const protocol::ItemMeta&) -> char* { return nullptr; });
     }
-    // The same, but that the node does not look at what is counted.
+    // The same, but the node does not read the counter.
     bool stored(const std::string& key) {
         return cache.impl().partitions[0].items().locate(cache.key(key)).slot != nullptr;
     }
@@ -92,7 +92,7 @@ std::string cold(int i) { return "cold:" + std::to_string(i); }
 constexpr int hot_count = 50;  // fewer than a policy gives chances in turn
 constexpr int capacity = 64 * 60;  // a little more than there is room for
 
-// Of the items that were stored first, how many are left when so many others came that none should be.
+// The number of the first items that are left, after as many others came as should evict them all.
 int survivors(Cache& cache, bool read_them) {
     for (int i = 0; i < hot_count; i++) cache.set(hot(i));
     for (int i = 0; i < 3 * capacity; i++) {
@@ -116,7 +116,7 @@ void what_is_read_stays(PolicyKind policy, const std::string& name) {
     tap::ok(uncounted.cache.impl().arena.read_counters() == nullptr, name + ": which takes no memory");
 }
 
-// Whoever can add can add anything.
+// A proxy that can add to a counter can add any value.
 void all_are_read(PolicyKind policy, const std::string& name) {
     Cache cache(policy);
     for (int i = 0; i < 2 * capacity; i++) cache.set(cold(i));
@@ -136,7 +136,7 @@ void used_again() {
     Cache cache(PolicyKind::clock);
     cache.set("first");
     const uint64_t at = cache.offset_of("first");
-    tap::ok(!cache.peek("first").meta.fetched, "an item that nobody read");
+    tap::ok(!cache.peek("first").meta.fetched, "an unread item");
     cache.read("first");
     tap::ok(cache.peek("first").meta.fetched, "one that was read without asking");
     tap::is(cache.cache.stats(now).reads_counted, 1u, "is counted");
@@ -179,7 +179,7 @@ void no_two_share() {
     tap::is(wrong, 0, "no two items share a counter, and none has that of another page");
 }
 
-// S6: whoever counts changes no byte of any item.
+// S6: counting changes no byte of any item.
 void bytes_stay() {
     Cache cache(PolicyKind::clock);
     const std::string value(1000, 'v');

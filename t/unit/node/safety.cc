@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The safety rules of lock-free reads (S1, S4, S5, S7, S10, S11, S13), each shown on the node: readers are
-// stopped at every step while what they read is overwritten, deleted, expired, flushed, evicted and its page
-// re-cut, and then go on. Built again with each rule broken on purpose (t/faulty/*): there a violation must
-// be found, and the program says so by its one check.
+// The safety rules of lock-free reads (S1, S4, S5, S7, S10, S11, S13), each shown on the node. Readers stop at every
+// step while their item is overwritten, deleted, expired, flushed, or evicted and its page re-cut; then they go on.
+// Built again with each rule broken on purpose (t/faulty/*), the test must find a violation, and reports it by its one
+// check.
 #include <functional>
 #include <map>
 #include <string>
@@ -55,7 +55,7 @@ Read read(node::Node& cache, std::string_view key, NodeSeconds now, Steps&& step
     fabric::Found found;
     auto sink = [&](const fabric::ReadMeta& meta) -> char* {
         if (meta.value_len > 1 << 20) {
-            violation("a length that cannot be was believed");
+            violation("an impossible length was accepted");
             return nullptr;
         }
         result.value.resize(meta.value_len);
@@ -77,7 +77,7 @@ struct Change {
     std::string after;  // what a GET begun afterwards may return; empty: only a miss
 };
 
-// Enough of other sizes that every page is evicted and cut anew.
+// Sets enough items of other sizes to evict and re-cut every page.
 void recut(node::Node& cache) {
     for (int i = 0; i < 200; i++)
         set(cache, "big" + std::to_string(i), pattern('z', 20'000), at_start + 50);
@@ -139,8 +139,8 @@ std::vector<Change> changes() {
              c.get(op, at_start, [](const protocol::ItemMeta&) -> char* { return nullptr; });
              refill(c);
          }, ""},
-        {"evicted and its page cut anew", [=](node::Node& c) { recut(c); }, ""},
-        {"evicted, cut anew, stored again", [=](node::Node& c) { recut(c); set(c, "key", b); }, b},
+        {"evicted and its page re-cut", [=](node::Node& c) { recut(c); }, ""},
+        {"evicted, re-cut, stored again", [=](node::Node& c) { recut(c); set(c, "key", b); }, b},
     };
 }
 
@@ -193,15 +193,15 @@ void colliding_keys() {
     violation("no two keys with one tag were found");
 }
 
-// S7: a replacement stopped between its two stores. Nobody may see the new value while a holder of the old
-// place could still read the old one.
+// S7: a replacement stopped between its two stores. No reader may see the new value while a holder of the old place
+// could still read the old one.
 struct Halfway {
     node::Node* cache;
     const uint64_t* old_guard;
 };
 
-// How many slots of the arena say that they hold that key, whatever the index says: a reader by pointer or with an
-// old look at the index may come to any of them.
+// The number of slots in the arena that hold the key, in the index or not. A reader by pointer, or with old words of
+// the index, may reach any of them.
 int live_items(node::Node& cache, std::string_view key) {
     const fabric::RegionView& view = cache.view();
     int live = 0;

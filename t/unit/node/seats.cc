@@ -61,8 +61,8 @@ void at_the_door() {
     tap::ok(first.there() && room.seats.at_door() == 4, "as many as may wait at the door do");
     Peer& late = room.comes("c");
     tap::ok(first.why == ServiceEnd::crowded_out, "for one more the oldest goes of the address with most");
-    tap::ok(other.there() && second.there() && late.there(), "and nobody else");
-    tap::ok(!first.seat.sit(at_start, 10), "who has to go gets no seat");
+    tap::ok(other.there() && second.there() && late.there(), "and no other");
+    tap::ok(!first.seat.sit(at_start, 10), "a connection that is ousted gets no seat");
     tap::is(room.seats.at_door(), 4u, "and is not counted");
     tap::is(room.seats.present(), 5u, "but is there until it has gone");
 }
@@ -79,7 +79,7 @@ void unused_ones() {
     tap::ok(worker->there() && idle->there() && second->there(), "and no other");
     tap::is(room.seats.seated(), 4u, "there are no more seats than there may be");
     for (int i = 0; i < 10; i++) room.sits("a");
-    tap::ok(worker->there(), "who was used keeps its seat");
+    tap::ok(worker->there(), "a used connection keeps its seat");
     tap::is(room.seats.seated(), 4u, "however many come");
 }
 
@@ -126,7 +126,7 @@ void freed() {
             "nothing is left of those that went");
 }
 
-// Proxies of two addresses that are in use, one of them with many workers; then attackers do what they can.
+// Proxies of two addresses that are in use, one of them with many workers; then attackers connect in many ways.
 void attack() {
     std::mt19937 dice(7);
     Room room(100, 50);
@@ -175,7 +175,7 @@ void values_are_refused() {
     Holder a(budget), b(budget);
     tap::ok(a.account.take(700, 0, 0, value), "a value within three quarters");
     tap::ok(!b.account.take(100, 10, 10, value), "what is above is refused");
-    tap::ok(a.there() && b.there(), "and nobody is ended while values are on their way");
+    tap::ok(a.there() && b.there(), "and no connection ends while values are on their way");
     tap::ok(b.account.take(100, 10, 10, frame), "frames have all of it");
     const uint64_t late = PeerBudget::patience_ms + 1;
     tap::ok(b.account.take(100, late, late, value), "a value that was held for long makes room");
@@ -191,16 +191,16 @@ void frames_end_the_heaviest() {
     Holder slow(budget), large(budget), small(budget);
     slow.account.take(200, 0, 0, frame);
     large.account.take(700, 990, 990, frame);
-    tap::ok(small.account.take(90, 1000, 1000, frame) && slow.there() && large.there(), "within the budget nobody goes");
+    tap::ok(small.account.take(90, 1000, 1000, frame) && slow.there() && large.there(), "within the budget no connection ends");
     small.account.give_back(90, 1000);
     tap::ok(small.account.take(150, 1001, 1001, frame), "a frame that came gets its room");
     tap::ok(slow.why == ServiceEnd::over_budget && large.there() && small.there(),
-            "from who has held most for longest, not from the largest nor from the last");
+            "from the one that held most for longest, not from the largest nor from the last");
     slow.account.give_back(100, 0);
-    tap::ok(!large.account.take(900, 1001, 1001, frame) && !large.there(), "who wants more than all of it goes itself");
+    tap::ok(!large.account.take(900, 1001, 1001, frame) && !large.there(), "a request above the budget ends its own connection");
 }
 
-// A request that does not fit all the same ends no connection but, for a frame, its own.
+// A request that does not fit in any case ends no connection except, for a frame, its own.
 void nobody_ends_in_vain() {
     PeerBudget budget(1000);
     const uint64_t late = PeerBudget::patience_ms + 1;
@@ -208,8 +208,8 @@ void nobody_ends_in_vain() {
     old.account.take(100, 0, 0, frame);
     busy.account.take(600, late, late, frame);
     tap::ok(!asks.account.take(200, late, late, value) && old.there() && busy.there() && asks.there(),
-            "a value for which the end of those that were held for long is not enough ends nobody");
-    tap::ok(asks.account.take(150, late, late, value) && !old.there() && busy.there(), "one for which it is enough ends them");
+            "a value ends no long holders if that frees too little for it");
+    tap::ok(asks.account.take(150, late, late, value) && !old.there() && busy.there(), "one that then fits ends them");
     tap::ok(!asks.account.take(1100, late, late, frame) && !asks.there() && busy.there(),
             "a frame larger than the budget ends its own");
 
@@ -219,7 +219,7 @@ void nobody_ends_in_vain() {
     heavier.account.take(300, 0, 0, frame);
     light.account.take(250, 90, 90, frame);
     tap::ok(!heavy.account.take(600, 100, 100, frame) && !heavy.there() && heavier.there() && light.there(),
-            "who is the heaviest but for what would not do goes alone");
+            "the heaviest ends alone if its own request does not fit");
     heavy.account.give_back(400, 10);
     tap::ok(light.account.take(500, 100, 100, frame) && !heavier.there(), "and then one is enough");
 }

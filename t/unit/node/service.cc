@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What a node answers in frames: the same as when it is called, for every operation and random histories of them;
-// large values both ways; pointers under leases; statistics; reported accesses.
+// A node's replies in frames equal those of direct calls, for every operation and for random histories. Large values
+// both ways; pointers under leases; statistics; reported accesses.
 #include <cstdint>
 #include <cstring>
 #include <random>
@@ -27,7 +27,7 @@ std::string pattern(size_t bytes, uint32_t seed) {
 
 // ---- the same as the node itself ------------------------------------------------------------------------
 
-// The node called, as a service should call it. `value`: of a hit.
+// Calls the node directly, as a service should call it. `value`: of a hit.
 class Twin {
   public:
     explicit Twin(const node::Config& config) : cache(config) {}
@@ -83,7 +83,7 @@ std::string answered(const Answer& answer) {
     return text + Twin::granted(answer.reply.grant);
 }
 
-// Few keys, so that they meet; moments near the clock; numbers where arithmetic finds them.
+// Few keys, so that operations meet; times near the clock; numbers that arithmetic can use.
 RequestOp draw_request(frame_random::Draw& draw, std::string& key, std::string& value) {
     RequestOp op = draw.request();
     key = "key" + std::to_string(draw.below(12));
@@ -164,7 +164,7 @@ void random_histories() {
     tap::ok(hits > requests / 50, "with hits among them");
 }
 
-// Many requests in one frame, of two connections in turns, are answered each once and by their tags.
+// Many requests in one frame, of two connections in turn: each is answered once, by its tag.
 void many_in_a_frame() {
     ServedNode served;
     Proxy a(served), b(served);
@@ -234,14 +234,14 @@ void large_values() {
         const Answer& too_large = proxy.ask(set_of(key, std::string(largest + 1, 'x')));
         const auto* reply = std::get_if<StoreReply>(&too_large.reply.op);
         tap::ok(reply != nullptr && reply->status == StoreReply::Status::too_large,
-                "one byte more is too large, and said when it has come");
+                "one byte more is too large, and answered when it has come");
         tap::is(proxy.ask(get_of(key)).value.size(), size_t(largest), "it changed nothing");
     }
     tap::ok(served.counters.values_received.get() > 0 && served.counters.values_sent.get() > 0,
             "values in pieces are counted");
 }
 
-// Announces a value for which the proxy lends memory.
+// Announces a value that the node may READ from the proxy's memory.
 void lend(Proxy& proxy, uint64_t sequence, const std::string& key, std::string_view value, uint64_t check) {
     OutBuffer out;
     RequestOptions options;
@@ -261,7 +261,7 @@ void lent_values() {
     Proxy proxy(served);
     const std::string value = pattern(200'000, 3);
     lend(proxy, 100, "k", value, lent_check(value));
-    tap::ok(proxy.channel.fetches.size() == 1 && proxy.answers.empty(), "a value that is lent is READ");
+    tap::ok(proxy.channel.fetches.size() == 1 && proxy.answers.empty(), "a value in the proxy's memory is READ");
     tap::ok(!proxy.service.quiet(), "which is waited for");
     tap::ok(!is_hit(proxy.ask(get_of("k"))), "it is not there before");
     proxy.channel.fetched(0);
@@ -283,7 +283,7 @@ void lent_values() {
     proxy.channel.fetched(0, fabric::ReadStatus::failed);
     proxy.turns();
     tap::ok(is_stored(proxy.answers[{102, 0}]), "they come in any order");
-    tap::is(served.counters.values_unfetched.get(), 2u, "one that cannot be READ is asked for in pieces");
+    tap::is(served.counters.values_unfetched.get(), 2u, "one that cannot be READ is requested in pieces");
     proxy.put_chunks(out, 101, 0, value);
     proxy.give(out);
     tap::ok(is_stored(proxy.answers[{101, 0}]) && proxy.service.quiet(), "and nothing is left");
@@ -294,7 +294,7 @@ void lent_values() {
     tap::ok(reply != nullptr && reply->status == StoreReply::Status::too_large && proxy.channel.fetches.empty(),
             "what is too large is not READ");
     tap::is(proxy.ask(get_of("k")).value, value, "and changes nothing");
-    tap::is(proxy.trouble, "", "all that was said as it should be");
+    tap::is(proxy.trouble, "", "every frame to the proxy was valid");
 
     // The proxy may write into what it lends.
     lend(proxy, 105, "k", pattern(200'000, 4), lent_check(value));
@@ -311,7 +311,7 @@ void lent_values() {
         lend(gone, 2, "k", value, lent_check(value));
     }
     lend(next, 200, "n", value, lent_check(value));
-    tap::is(next.channel.fetches.size(), size_t(1), "who goes in the middle leaves its buffers");
+    tap::is(next.channel.fetches.size(), size_t(1), "a proxy that disconnects frees its buffers");
     next.put_chunk(out, 200, 0, value, 0);
     next.give(out);
     tap::ok(next.goodbye == Goodbye::protocol_error, "a piece of what is being READ ends the connection");
@@ -319,9 +319,8 @@ void lent_values() {
     tap::ok(!is_hit(Proxy(served).ask(get_of("n"))), "and a READ that comes then stores nothing");
 }
 
-// Small requests go between the pieces of two large values; both directions at once.
-// More replies than wait to be sent at a time, several times over, from one piece of input: nothing of it may be left
-// lying when the service wants no more turns.
+// Small requests go between the pieces of two large values; both directions at once. One piece of input makes several
+// times as many replies as may wait to be sent. None of it may be left when the service wants no more turns.
 void long_pipeline() {
     ServedNode served;
     Proxy proxy(served);
@@ -392,7 +391,7 @@ void leases() {
     tap::ok(grant.has_value(), "one that asks does");
     if (!grant) return;
     tap::is(grant->term_ms, served.cache.config().lease.term_ms, "of the node's term");
-    tap::is(proxy.welcome.term_ms_max, grant->term_ms, "which the greeting told");
+    tap::is(proxy.welcome.term_ms_max, grant->term_ms, "as in the greeting");
     tap::ok(grant_fits(*grant, proxy.welcome.regions.at(0).bytes), "its pointer lies in the region");
     const char* at = served.cache.view().base + grant->offset;
     layout::ItemHeader header;
@@ -420,7 +419,7 @@ void leases() {
     tap::ok(proxy.ask(get_of("other"), wanting_grant()).reply.grant.has_value(), "one that can does");
 }
 
-// ---- what is told and reported -----------------------------------------------------------------------------
+// ---- statistics and reports -----------------------------------------------------------------------------
 
 void statistics() {
     ServedNode served;

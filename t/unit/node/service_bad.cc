@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What a proxy may do wrong on a connection to a node, and what ends it: greetings that do not fit, frames that
-// cannot be, values announced and not sent, a proxy that does not read. Memory stays bounded, nothing waits, and
-// every ending is counted by its name.
+// Faults of a proxy on a connection to a node, and which of them end it. Greetings do not fit, frames are impossible,
+// announced values do not come, a proxy does not read. Memory stays bounded, nothing waits, and every ending is counted
+// by its name.
 #include <cstdint>
 #include <cstring>
 #include <random>
@@ -67,7 +67,7 @@ void greetings() {
         tap::is(proxy.welcome.now.seconds, at_start, "its clock");
         tap::is(proxy.welcome.regions.size(), 1u, "its region");
         tap::ok(!check_welcome(proxy.welcome, proxy.hello), "in a way that the proxy accepts");
-        tap::is(proxy.service.peer(), "p@h:7", "who it is, is known");
+        tap::is(proxy.service.peer(), "p@h:7", "its peer's name is known");
         Proxy distant(served, true, RegionAccess::none);
         tap::ok(distant.welcomed && distant.welcome.check_secret == 0, "a proxy that may not read memory gets no secret");
         tap::is(proxy.welcome.hash_seed, served.cache.view().hash_seed, "a proxy that may gets the index's seed");
@@ -90,7 +90,7 @@ void greetings() {
             [](Proxy& p) { p.hello.speaks.layout_hash++; });
     refused("limits too small are refused", Refusal::limits, "node n1 needs",
             [](Proxy& p) { p.hello.credits = 0; });
-    refused("a node that stops welcomes nobody", Refusal::stopping, "stops",
+    refused("a node that stops refuses every proxy", Refusal::stopping, "stops",
             [](Proxy& p) { p.service.stop(Goodbye::stopping); });
     tap::is(served.counted(ServiceEnd::refused), 4u, "four refusals");
     served.facts.connections_max = 1;
@@ -123,16 +123,16 @@ void proxy_of_before() {
             tap::ok(answer.value == "value" && !answer.reply.grant.has_value(), "a key is there, and no pointer to it");
             tap::ok(answer.reply.denied == LeaseDenial::none, "without a reason, which its frames do not have");
         }
-        tap::is(proxy.trouble, "", "nothing is said that its version does not have");
+        tap::is(proxy.trouble, "", "no frame has fields that its version lacks");
         tap::is(served.cache.stats(at_start).leases.granted, 0u, "no lease was granted");
     }
     tap::is(served.counters.connections_two_sided.get(), 1u, "it is counted");
     Proxy now(served);
-    tap::ok(now.welcomed && !now.service.two_sided(), "who speaks this version is not such a one");
+    tap::ok(now.welcomed && !now.service.two_sided(), "a proxy of this version is not two-sided");
     tap::is(served.counters.connections_two_sided.get(), 1u, "nor counted");
 }
 
-// What is told of the clock, to proxies of either version.
+// The clock's readings, to proxies of either version.
 void clock_by_version() {
     ServedNode served;
     clock_us = 123'456;
@@ -148,7 +148,7 @@ void clock_by_version() {
         proxy.give(out);
         const std::string in = "version " + std::to_string(version) + ": ";
         tap::is(proxy.welcome.version, version, in + "is agreed");
-        tap::is(proxy.trouble, "", in + "nothing is said that it does not have");
+        tap::is(proxy.trouble, "", in + "no frame has fields that it lacks");
         auto us = [&](const NodeReading& now) { return now.us.has_value() ? std::to_string(*now.us) : "untold"; };
         const std::string want = version == 1 ? "untold untold untold" : "123458 123459 123460";
         tap::is(us(proxy.welcome.now) + " " + us(replied) + " " + us(proxy.pong), want,
@@ -232,15 +232,15 @@ void bad_ones() {
     const uint64_t before = served.counted(ServiceEnd::bad_frame);
     Proxy stranger(served, /* greet= */ false);
     stranger.give("GET / HTTP/1.1\r\nHost: localhost\r\n\r\n");
-    tap::ok(stranger.service.close_wanted() && stranger.kinds.empty(), "who does not greet gets no word");
+    tap::ok(stranger.service.close_wanted() && stranger.kinds.empty(), "a peer without a greeting gets no reply");
     Proxy liar(served, /* greet= */ false);
     liar.give(frame(FrameKind::hello, 0, 0, std::string(60, 'x')));
-    tap::ok(liar.service.close_wanted(), "nor who is not ours");
+    tap::ok(liar.service.close_wanted(), "nor does one with a wrong magic");
     tap::is(served.counted(FrameError::magic_wrong), 1u, "the magic is wrong");
     tap::is(served.counted(ServiceEnd::bad_frame), before + 2, "both are counted");
     Proxy good(served);
     tap::ok(is_stored(good.ask(set_of("k", "v"))), "others are served as before");
-    // What came before the bad frame was executed, and what came behind it was not.
+    // Requests before the bad frame were executed, those behind it were not.
     OutBuffer out;
     const uint64_t first = good.put(out, set_of("k", "w"), {});
     out.append(frame(FrameKind(99), 0, 9, ""));
@@ -250,7 +250,7 @@ void bad_ones() {
     tap::is(Proxy(served).ask(get_of("k")).value, "w", "and behind it nothing is done");
 }
 
-// Bytes drawn at random, and good streams with a byte changed: whatever it is, it ends, or it is served.
+// Bytes drawn at random, and good streams with a byte changed: each connection ends, or it is served.
 void noise() {
     ServedNode served;
     uint64_t ended = 0;
@@ -286,8 +286,8 @@ void announced_values() {
     Proxy proxy(served);
     proxy.give(announced(1, {0, 1, 2}, 9000));
     for (uint32_t tag : {0, 1, 2}) proxy.give(chunk_of(1, tag, 0, std::string(9000, char('a' + tag))));
-    tap::ok(is_stored(proxy.answers[{1, 0}]) && is_stored(proxy.answers[{1, 1}]), "what there is room for is stored");
-    tap::ok(refusal_of(proxy.answers[{1, 2}]) == RequestRefusal::no_memory, "what there is none for is refused");
+    tap::ok(is_stored(proxy.answers[{1, 0}]) && is_stored(proxy.answers[{1, 1}]), "values with room are stored");
+    tap::ok(refusal_of(proxy.answers[{1, 2}]) == RequestRefusal::no_memory, "a value without room is refused");
     tap::is(proxy.ask(get_of("k1")).value, std::string(9000, 'b'), "each value is its own");
     tap::ok(!is_hit(proxy.ask(get_of("k2"))), "the refused one is nowhere");
     proxy.give(announced(2, {0}, 50'000));
@@ -310,7 +310,7 @@ void announced_values() {
     tap::ok(greedy.service.close_wanted() && greedy.goodbye == Goodbye::no_memory, "too many at once end it");
     tap::is(served.counted(ServiceEnd::no_memory), 1u, "by that name");
 
-    // Ends in the middle of a value: the next proxy finds nothing of it.
+    // A connection ends in the middle of a value: the next proxy finds nothing of it.
     Proxy gone(served);
     gone.give(announced(1, {3}, 9000) + chunk_of(1, 3, 0, std::string(8999, 'x')));
     gone.channel.end(fabric::ChannelEnd::reset);
@@ -364,13 +364,13 @@ void back_pressure() {
     proxy.channel.room = 0;
     proxy.channel.most_pending = 0;
     proxy.give(out);
-    tap::ok(proxy.channel.out_pending() >= 100'000, "replies wait for who does not read");
+    tap::ok(proxy.channel.out_pending() >= 100'000, "replies wait for a proxy that does not read");
     tap::ok(proxy.channel.unconsumed() > 0, "and so do requests, in their channel");
-    tap::ok(!proxy.service.turn_wanted(), "without being asked for again and again");
+    tap::ok(!proxy.service.turn_wanted(), "and the service wants no turn for them");
     tap::ok(served.counters.stalls.get() > 0, "which is counted");
     const uint64_t executed = served.counters.requests.get();
     for (int i = 0; i < 10; i++) proxy.turns();
-    tap::is(served.counters.requests.get(), executed, "meanwhile nothing is executed");
+    tap::is(served.counters.requests.get(), executed, "and nothing is executed until then");
     Proxy other(served);
     tap::is(other.ask(get_of("small")).value, small, "other connections are served");
     proxy.drip(3001);
@@ -412,7 +412,7 @@ void ends() {
     warned.give(announced(1, {1}, 100));
     warned.service.stop(Goodbye::stopping);
     warned.turns();
-    tap::ok(warned.goodbye == Goodbye::stopping, "a node that stops says so");
+    tap::ok(warned.goodbye == Goodbye::stopping, "a node that stops sends a goodbye");
     tap::ok(refusal_of(warned.ask(get_of("k1"))) == RequestRefusal::stopping, "refuses what is new");
     warned.give(announced(90, {2}, 100));
     warned.give(chunk_of(90, 2, 0, std::string(100, 'v')));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A node's service between a channel of memory and a proxy's end that knows how to speak, for t/unit/node/service*.
+// A node's service between a channel of memory and a proxy's end that speaks the protocol, for t/unit/node/service*.
 #pragma once
 
 #include <algorithm>
@@ -24,14 +24,14 @@ using namespace farcached::protocol;
 
 constexpr NodeSeconds at_start = 1000;
 inline bool with_containers = false;  // what a new channel begins with
-inline NodeSeconds clock_reads = at_start;  // what the services' clock says
+inline NodeSeconds clock_reads = at_start;  // the reading of the services' clock
 inline uint32_t clock_us = 0;
-inline uint64_t steady_ns = 0;        // what it measures by
-inline uint64_t steady_step_ns = 0;   // by which that moves when it is read
+inline uint64_t steady_ns = 0;        // its clock for durations
+inline uint64_t steady_step_ns = 0;   // the step of that clock at each reading
 inline uint64_t read_steady() { return steady_ns += steady_step_ns; }
 inline NodeReading read_clock() { return {clock_reads, clock_us}; }
 
-// What was fed waits, as in a socket, and is shown as a channel shows it; what is sent waits until it is taken.
+// Fed bytes wait as in a socket, and are shown as a channel shows them; sent bytes wait until they are taken.
 class MemoryChannel final : public fabric::Channel {
   public:
     explicit MemoryChannel(fabric::ChannelEvents& events) : events_(events) {}
@@ -50,7 +50,7 @@ class MemoryChannel final : public fabric::Channel {
     void ready() override {
         if (written_ != 0 && !ended_) events_.written(std::exchange(written_, 0));
         while (!ended_ && !wire_.empty()) {
-            // A copy that ends where it ends, and whose place changes each time.
+            // A copy of exact size at a different place each time.
             std::vector<char> shown(wire_.begin(),
                                     wire_.begin() + long(std::min(wire_.size(), input_bytes_max)));
             const size_t used = events_.received({shown.data(), shown.size()});
@@ -75,7 +75,7 @@ class MemoryChannel final : public fabric::Channel {
     bool owner_alive() const override { return true; }
     bool can_read() const override { return false; }
     bool post_read(const fabric::ReadRequest&) override { return false; }
-    // READs what the proxy lends when the test says so.
+    // READs the proxy's lent values when the test asks for it.
     bool post_fetch(const fabric::FetchRequest& request) override {
         if (request.offset > lent.size() || request.bytes > lent.size() - request.offset) return false;
         fetches.push_back(request);
@@ -97,7 +97,7 @@ class MemoryChannel final : public fabric::Channel {
         proxy_written = bytes.size();
         return true;
     }
-    // The proxy wrote so much; told in the next turn.
+    // The proxy wrote so much; reported in the next turn.
     void write(std::string_view content, size_t bytes) {
         container.replace(0, content.size(), content);
         written_ = bytes;
@@ -127,7 +127,7 @@ inline node::Config node_config(uint64_t megabytes = 16, uint64_t item_bytes_max
     node::Config config;
     config.memory_bytes = megabytes << 20;
     config.item_bytes_max = item_bytes_max;
-    config.partitions = 1;  // two nodes that are told the same number their items alike
+    config.partitions = 1;  // two nodes with the same operations number their items alike
     config.workers = 1;
     config.lease.enabled = true;
     return config;
@@ -180,7 +180,7 @@ class Proxy {
         give(out);
     }
 
-    // What the proxy appended leaves, and the service has turns until it wants none. What it answered is read.
+    // Sends the proxy's bytes, runs the service until it wants no more turns, and reads its answers.
     void give(OutBuffer& out) {
         give(std::string_view(out.data(), out.size()));
         out.truncate(0);
@@ -207,7 +207,7 @@ class Proxy {
         read();
     }
 
-    // One request in a frame of its own; its answer.
+    // Sends one request in a separate frame; returns its answer.
     template <class Op>
     const Answer& ask(const Op& op, RequestOptions options = {}) {
         OutBuffer out;

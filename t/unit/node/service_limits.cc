@@ -92,8 +92,8 @@ void half_frames() {
     }
     tap::ok(most <= small_budget / 4 * 5,
             "half frames of many connections hold no more than the budget, and a quarter while some end");
-    tap::ok(served.counted(ServiceEnd::over_budget) > 10, "others are ended, by a reason of their own");
-    tap::ok(told, "and told");
+    tap::ok(served.counted(ServiceEnd::over_budget) > 10, "others are ended, by a separate reason");
+    tap::ok(told, "and get a goodbye");
     tap::ok(proxies.size() >= 2, "some go on");
     proxies.back()->give(std::string(out.data() + half.size(), 1));
     tap::ok(is_hit(proxies.back()->ask(get_of("k"))), "and its frame is executed when it is whole");
@@ -146,7 +146,7 @@ void displaced() {
     tap::ok(newcomer.welcomed && !newcomer.service.is_ousted(), "a newcomer is welcome where a seat is unused");
     idle.turns();
     tap::ok(idle.service.close_wanted() && idle.service.end() == ServiceEnd::displaced, "whose connection is ended");
-    tap::ok(idle.goodbye == Goodbye::idle, "and told");
+    tap::ok(idle.goodbye == Goodbye::idle, "with a goodbye");
     tap::ok(!worker.service.is_ousted() && worker.welcomed, "one in use goes on");
     worker.ask(get_of("used"));
     tap::ok(worker.trouble.empty() && !worker.service.close_wanted(), "and is served");

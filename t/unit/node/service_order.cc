@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Frames of many requests on few keys. A node parses and prefetches several requests before it executes the first of them:
-// they take effect in their order, also where a frame is left in the middle or turns out bad behind them.
+// Frames of many requests on few keys. A node parses and prefetches several requests before it executes the first. They
+// take effect in order, also where the node leaves a frame in the middle or a later request is bad.
 #include <cstdint>
 #include <map>
 #include <random>
@@ -164,7 +164,7 @@ void frames_of_all_sizes(size_t out_bytes_mark, size_t drip, const std::string& 
     tap::ok(drip == 0 || served.counters.stalls.get() > 100, name + ": frames are left and gone on with");
 }
 
-// What stands in front of a bad request is executed and answered, whatever was parsed with it.
+// The requests before a bad one are executed and answered, also if they were parsed together.
 void bad_in_the_middle() {
     bool good = true;
     for (uint32_t before = 0; before < 20; before++) {
@@ -190,7 +190,7 @@ void bad_in_the_middle() {
     tap::ok(good, "what stands before a bad request is executed and answered, and the connection ends");
 }
 
-// A value that follows its frame is stored when it has come: under its key, and after what the frame did besides.
+// A value that follows its frame is stored when it has come: under its key, and after the frame's other effects.
 void value_that_follows() {
     ServedNode served;
     Proxy proxy(served);

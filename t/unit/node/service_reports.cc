@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Reports at the node: leases are renewed of what is there as it is told, in the time that there is, up to the proxy's
-// share; nothing else comes of them, whatever they say.
+// Reports at the node: a report renews leases of items that are in the reported place, in the time available, up to the
+// proxy's share. No report has another effect.
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -18,7 +18,7 @@ using namespace service_fixture;
 
 constexpr uint64_t us = 1000;
 
-// A node of which leases are the longer, the later they are renewed: by clock_reads.
+// A node whose leases are the longer, the later they are renewed: by clock_reads.
 struct Reported : ServedNode {
     explicit Reported(const node::Config& config = node_config()) : ServedNode(config) {
         clock_reads = at_start;
@@ -32,7 +32,7 @@ struct Reported : ServedNode {
     uint32_t lease_end(const ItemAccess& record) { return descriptor(record).lease_end; }
 };
 
-// Stores an item; what a report would say of it.
+// Stores an item; returns its record in a report.
 std::optional<ItemAccess> leased(Proxy& proxy, const std::string& key, std::string_view value) {
     proxy.ask(set_of(key, value));
     proxy.ask(get_of(key));
@@ -83,7 +83,7 @@ void renewed() {
     tap::is(served.counters.accesses.get(), 3u, "accesses");
 }
 
-// What could be leased by the rules for new leases is, where it lies; nothing is moved for it.
+// An item that the rules for new leases allow is leased in place; nothing is moved for it.
 void by_the_rules() {
     Reported served;
     Proxy proxy(served);
@@ -179,7 +179,7 @@ void strangers() {
         clock_reads += 1;
         report(distant, {*there});
         tap::ok(answered(distant) && distant.terms_ms.at(0) == 0 && served.lease_end(*there) == until,
-                "nor anything for who cannot read it");
+                "nor does a report of a proxy that cannot read one-sided");
     }
 }
 
@@ -195,7 +195,7 @@ void in_time() {
     steady_step_ns = 60 * us;
     report(proxy, items);
     tap::is(proxy.terms_ms.size(), 9u, "records are looked at until 500 us are over");
-    tap::is(proxy.left_us, 0u, "which the answer says");
+    tap::is(proxy.left_us, 0u, "as its answer shows");
     tap::is(served.lease_end(items[8]), end + 1, "the last of them was renewed");
     tap::is(served.lease_end(items[9]), end, "the next was not");
     tap::is(served.counters.report_cut_short.get(), 1u, "report_cut_short");
@@ -211,7 +211,7 @@ void in_time() {
     steady_step_ns = 0;
 }
 
-// Of 16 MB half may be leased; a proxy's reports keep as much of that as the share says, the others' as much again.
+// Of 16 MB half may be leased. A proxy's reports keep its share of that; the others' reports keep as much again.
 void shares() {
     node::Config config = node_config();
     config.lease.term_ms = 60'000;
@@ -251,7 +251,7 @@ void shares() {
     Proxy other(served, /* greet= */ false);
     other.hello.name = "other";
     other.greet_now();
-    tap::is(renewed_of(other, rest), long(items_in_share), "another proxy has a share of its own");
+    tap::is(renewed_of(other, rest), long(items_in_share), "another proxy has a separate share");
     clock_reads += 30;
     tap::is(renewed_of(proxy, {items.begin(), items.begin() + items_in_share}), long(items_in_share),
             "what is leased anyway costs the time that is added");
@@ -261,7 +261,7 @@ void shares() {
         renewed_of(proxy, items);
     }
     const uint64_t leased = served.cache.stats(clock_reads).leases.bytes;
-    tap::ok(leased <= 2 * items_in_share * slot_bytes, "however long it goes on and whatever it asks");
+    tap::ok(leased <= 2 * items_in_share * slot_bytes, "after any number of reports");
     tap::ok(leased >= items_in_share * slot_bytes / 2, "it has its share");
     clock_reads = at_start;
 }
@@ -291,12 +291,12 @@ void counted() {
     tap::ok(answered(proxy) && served.counters.reports.get() == 1, "a report is answered");
     tap::is(served.counters.reports_written.get(), written, "reports_written");
     tap::is(served.counters.report_answers_written.get(), written, "report_answers_written");
-    tap::is(proxy.answers_written, written, "in the way in which it came");
+    tap::is(proxy.answers_written, written, "in the way of the report");
     const bool framed = std::find(proxy.kinds.begin(), proxy.kinds.end(), FrameKind::reported) != proxy.kinds.end();
     tap::is(framed, !with_containers, "and in no other");
 }
 
-// Of what a proxy writes, and says how much it is. All of it ends the connection by a name, but what is a report.
+// Bytes that a proxy writes, with their size. All but reports end the connection, with a named reason.
 void lying_containers() {
     struct Lie {
         const char* title;
@@ -343,14 +343,14 @@ void lying_containers() {
     }
 }
 
-// Between a report that was written and frames there is no order: before the greeting it ends the connection, after a
-// goodbye nobody waits for its answer.
+// A written report and frames have no order. Before the greeting a report ends the connection; after a goodbye it gets
+// no answer.
 void out_of_order() {
     Reported served;
     Proxy early(served, /* greet= */ false);
     early.channel.write(std::string(16, '\0'));
     early.turns();
-    tap::ok(early.service.close_wanted() && served.counters.reports.get() == 0, "nobody reports before the greeting");
+    tap::ok(early.service.close_wanted() && served.counters.reports.get() == 0, "a report before the greeting is refused");
     Proxy late(served);
     const auto item = leased(late, "one", "value");
     if (!item) return void(tap::ok(false, "a lease"));
@@ -366,13 +366,13 @@ void out_of_order() {
     writer.end();
     late.channel.write({out.data(), out.size()});
     late.turns();
-    tap::is(served.counters.reports.get(), 0u, "what comes after a goodbye is not looked at");
-    tap::ok(late.trouble.empty() && !late.goodbye, "and offends nobody");
+    tap::is(served.counters.reports.get(), 0u, "a report after a goodbye is ignored");
+    tap::ok(late.trouble.empty() && !late.goodbye, "and is no error");
 }
 
 // ---- of items that were overwritten -----------------------------------------------------------------
 
-// A report that is late tells of an earlier generation in the same place: the key counts it, what the slot holds now does not.
+// A late report names an earlier generation in the same place: the key counts it, the slot's new item does not.
 void late_report() {
     Reported served;
     Proxy proxy(served);
@@ -386,7 +386,7 @@ void late_report() {
     const uint64_t offset = arena + served.cache.impl().arena.offset(place.ref);
     const uint64_t generation = layout::Guard{served.cache.impl().arena.header(place.ref).guard}.generation();
     ItemAccess late = *before;
-    late.offset = offset;  // where it lies now, which is where it lay if it was overwritten in its place
+    late.offset = offset;  // its current place, which is the old one after an overwrite in place
     late.count = 5;
     GetOp peek = get_of("one");
     peek.peek = true;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A writer and the readers of the same few slots as threads of one process, so that ThreadSanitizer sees both (S1, S4, S5). Under
-// leases items are written in place, grow, shrink, die and come back, are flushed and move, while others read the mapped memory by
-// the index, or copy it by pointers. Nobody may see a byte that was not stored, or what is older than what was acknowledged
-// before the read began.
+// A writer and the readers of the same few slots as threads of one process, so that ThreadSanitizer sees both (S1, S4,
+// S5). Under leases items are written in place, grow, shrink, die and come back, are flushed and move. Other threads
+// read the mapped memory by the index, or copy it by pointers. No reader may see a byte that was not stored, or a value
+// older than the one acknowledged before the read began.
 #include <algorithm>
 #include <array>
 #include <atomic>
@@ -167,7 +167,7 @@ class Race {
         over_ = true;
     }
 
-    // Who takes what is free.
+    // Stores other items, into the memory that is free.
     void store_others(std::mt19937_64& dice) {
         const std::string name = "other" + std::to_string(dice() % 500), value(dice() % 700, 'o');
         protocol::StoreOp op;
@@ -219,7 +219,7 @@ class Race {
         }
     }
 
-    // As ShmChannel copies, and a link judges.
+    // Copies as ShmChannel does, and judges as a link does.
     void read_by_pointers(uint64_t seed) {
         std::mt19937_64 dice(20 + seed);
         std::vector<uint64_t> landing;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The filter of system calls: what a thread of before it and one of after it may still do, and what neither may. The filter is
-// this process's for good, so all of it is one process, and the filter with rdma and that without are two.
+// The filter of system calls: which calls a thread started before it and one started after it may still make, and which
+// neither may. A process cannot remove its filter. So all checks run in one process, and the filter with rdma and that
+// without take two.
 #include <fcntl.h>
 #include <net/if.h>
 #include <netdb.h>
@@ -105,7 +106,7 @@ std::vector<Try> allowed() {
              const int file = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
              return mmap(nullptr, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE, file, 0) == MAP_FAILED ? -1L : 0L;
          }},
-        // Y3: what the filter does not prevent.
+        // Y3: effects that the filter does not prevent.
         {"code from a file that was written", 0, [] {
              const int file = memfd_create("code", MFD_CLOEXEC);
              if (file < 0 || write(file, "\xc3", 1) != 1) return -1L;
@@ -130,7 +131,7 @@ std::vector<Try> allowed() {
 // A thread that started before the filter, and runs one piece of work.
 class Early {
   public:
-    // Once, and returns when it is done.
+    // Runs it once, and returns when it is done.
     void go(std::function<void()> work) {
         {
             const std::lock_guard hold(lock_);

@@ -27,7 +27,7 @@ struct Packet {
 
     std::string bytes() const { return with_lengths(key.size(), extras.size(), body_bytes()); }
     size_t body_bytes() const { return extras.size() + key.size() + value.size(); }
-    // A header that may lie.
+    // A header with possibly false fields.
     std::string with_lengths(size_t key_len, size_t extras_len, size_t body_len) const {
         std::string out;
         out += char(magic);

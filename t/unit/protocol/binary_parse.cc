@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// protocol/binary: every opcode's shape, every split, lengths that lie, and replies.
+// protocol/binary: every opcode's shape, every split, false lengths, and replies.
 #include "protocol/binary.h"
 
 #include <string>
@@ -20,7 +20,7 @@ struct Opcode {
     bool key_must, key_may, value_may;
 };
 
-// Written down a second time on purpose: this is what memcached was seen to take.
+// Written a second time on purpose: memcached was observed to accept exactly this.
 const Opcode opcodes[] = {
     {0x00, BinaryVerb::get, false, false, 0, true, true, false},
     {0x09, BinaryVerb::get, true, false, 0, true, true, false},
@@ -139,7 +139,7 @@ void test_unknown() {
         if (parse.head_bytes != binary_header_bytes) wrong++;
         if (parse.value_bytes != p.body_bytes()) wrong++;
     }
-    tap::is(wrong, 0u, "every other opcode is unknown, its whole body to be thrown away");
+    tap::is(wrong, 0u, "every other opcode is unknown, and its whole body is discarded");
     tap::ok(refused(packets::request(0x20, "key")), "SASL list with a key is refused");
     tap::ok(refused(packets::request(0x21, "", "v")), "SASL auth without a key is refused");
     tap::ok(refused(packets::request(0x22, "k", "v", "x")), "SASL step with extras is refused");
@@ -178,7 +178,7 @@ void test_lies() {
         tap::ok(good, "extras and key of 11 bytes in a body of " + std::to_string(body));
     }
     BinaryParse parse = parse_binary(p.with_lengths(3, 8, 1 << 30));
-    tap::ok(parse.status == Status::request, "a body of 1 GiB: the head is believed");
+    tap::ok(parse.status == Status::request, "a body of 1 GiB: the head is accepted");
     tap::is(parse.head_bytes, 24u + 11u, "its head has 35 bytes");
     tap::is(parse.value_bytes, (1u << 30) - 11u, "its value is promised only");
     parse = parse_binary(p.with_lengths(3, 8, (1 << 30) + 1).substr(0, 24));
@@ -187,7 +187,7 @@ void test_lies() {
     tap::ok(parse.status == Status::error, "a key of 65535 bytes is not waited for");
     parse = parse_binary(packets::request(0x77).with_lengths(250, 255, 1 << 30).substr(0, 24));
     tap::ok(parse.status == Status::request, "nor is the head of an unknown opcode");
-    tap::is(parse.value_bytes, 1u << 30, "of which all is thrown away");
+    tap::is(parse.value_bytes, 1u << 30, "its whole body is discarded");
 }
 
 void test_magic() {

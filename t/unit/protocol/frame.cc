@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Frames: what is written is what is read, however it arrives; the bytes themselves, pinned. Bytes
-// that are no frames are in t/unit/protocol/frame_bad, the greeting in t/unit/protocol/handshake.
+// Frames: a reader gets what was written, however the bytes arrive; the bytes themselves are pinned. Bytes that are no
+// frames are in t/unit/protocol/frame_bad, the greeting in t/unit/protocol/handshake.
 #include <cstdint>
 #include <cstring>
 #include <memory>
@@ -301,7 +301,7 @@ void the_head_of_a_chunk() {
     out.commit(chunk_head_bytes);
     out.append("ab");
     FrameParse parse = parse_frame(bytes_of(out), from_node);
-    tap::ok(parse.status == FrameParse::Status::need_more, "a chunk of which the head has come");
+    tap::ok(parse.status == FrameParse::Status::need_more, "a chunk whose head has come");
     tap::ok(parse.header_known, "is known to be one");
     tap::ok(parse.frame.kind == FrameKind::chunk, "by its kind");
     Chunk chunk;
@@ -329,7 +329,7 @@ void chunks_out_of_order() {
     append_abandoned(out, 5, 77);
     tap::is(read_all(bytes_of(out), from_proxy),
             "chunk 5:  tag=77 abandoned=1 offset=0 size=0 bytes=''\n",
-            "is said in a chunk without bytes");
+            "is sent in a chunk without bytes");
 }
 
 // ---- streams ----------------------------------------------------------------------------------------
@@ -456,8 +456,8 @@ void the_bytes_of_an_access() {
     tap::ok(made == ItemAccess{1, 32, 3, 2, 0x3456}, "the tag is of the partition's count of generations");
 }
 
-// All else: any change of any record, number or order changes this. Then protocol_version goes up, unless it is an
-// addition that is used only where both sides said that they know it (lent, unlent: the greetings of fabric/).
+// A change of any record, number or order changes this. protocol_version then goes up. The exception is an addition
+// that is used only where both sides announced it (lent, unlent: the greetings of fabric/).
 void the_bytes_of_all() {
     std::string all;
     for (const Stream& stream : streams(200)) all += stream.bytes;

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Bytes that are no frames: what is cut short or corrupted is refused by name, or read within its
-// bounds.
+// Bytes that are no frames: truncated or corrupted frames are refused by name, or read within their bounds.
 #include <cstdint>
 #include <cstring>
 #include <set>
@@ -51,7 +50,7 @@ void note_reason(std::string_view seen) {
     reasons.insert(std::string(seen.substr(0, seen.find('\n'))));
 }
 
-// What came of one frame: a reason, or what was read; "more" when it is not whole.
+// The result of one frame: a reason, or the contents; "more" when it is not whole.
 std::string outcome(std::string_view bytes, const FrameLimits& limits) {
     FrameParse parse = parse_frame(bytes, limits);
     if (parse.status == FrameParse::Status::need_more)
@@ -101,7 +100,7 @@ void headers_that_cannot_be() {
     tap::is(said(most + 1, FrameKind::requests, 1, from_proxy), "!frame_too_long",
             "one byte longer");
     tap::is(said(UINT32_MAX, FrameKind::chunk, 0, from_proxy), "!frame_too_long",
-            "the longest that can be said");
+            "the longest possible");
     tap::is(said(0, FrameKind(0), 0, from_proxy), "!kind_unknown", "no kind");
     tap::is(said(0, FrameKind(18), 0, from_proxy), "!kind_unknown", "one kind too many");
     tap::is(said(0, FrameKind(0xffff), 0, from_proxy), "!kind_unknown", "the last kind");
@@ -115,7 +114,7 @@ void headers_that_cannot_be() {
             "a list that is not of its entries");
 }
 
-// Who may send what, and when.
+// Which side may send which frame, and when.
 void kinds_by_sender_and_moment() {
     const FrameLimits greeting_proxy{Sender::proxy, false, frame_bytes_lowest, 0};
     const FrameLimits greeting_node{Sender::node, false, frame_bytes_lowest, 0};
@@ -464,7 +463,7 @@ void reports_that_cannot_be() {
     }
 }
 
-// What was written into a container is one whole report, or one answer.
+// The bytes written into a container are one whole report, or one answer.
 void written_that_cannot_be() {
     const std::string report = frame_of(FrameKind::report, 1, raw(record_of({1, 64, 1, 0, 2})));
     const std::string answer = frame_of(FrameKind::reported, 1, raw(ReportedRecord{0, 0}) + raw(RenewalRecord{5}));
@@ -487,8 +486,7 @@ void written_that_cannot_be() {
     tap::is(of(from_node, frame_of(FrameKind::ping, 0, "")), "written_mismatch", "of a node");
 }
 
-// Every reason that a reader gives was given above. The others are for who keeps the exchanges, or
-// of the greeting.
+// Every reason of a reader occurred above. The others belong to the code of exchanges, or to the greeting.
 void every_reason() {
     const std::set<std::string> elsewhere = {
         "none",        "chunk_order",  "chunk_overrun", "chunk_stranger", "reply_stranger",

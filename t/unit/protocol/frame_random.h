@@ -31,7 +31,7 @@ class Draw {
     uint64_t below(uint64_t n) { return random_() % n; }
     bool coin() { return below(2) == 0; }
 
-    // Of any size, the ends more often than chance would have them.
+    // Of any size, with the shortest and longest more often than at random.
     template <class T>
     T number() {
         switch (below(4)) {
@@ -140,7 +140,7 @@ class Draw {
                 return StatsOp{text(0, 30)};
         }
     }
-    // Such as make sense for the operation, and no others.
+    // Only options that fit the operation.
     RequestOptions options(const RequestOp& op) {
         RequestOptions options;
         options.tag = number<uint32_t>();
@@ -179,7 +179,7 @@ class Draw {
         grant.capacity = grant.length + uint32_t(below(layout::page_bytes));
         return grant;
     }
-    // Of a reply that may bring a grant: one, or why there is none, or neither.
+    // For a reply that may bring a grant: a grant, or the reason against one, or neither.
     void grant_or_denial(NodeReply& reply, uint32_t value_len) {
         if (coin())
             reply.grant = grant(value_len);

@@ -29,7 +29,7 @@ constexpr FrameLimits from_node{Sender::node, true, frame_bytes_default,
 
 inline std::string_view bytes_of(const OutBuffer& out) { return {out.data(), out.size()}; }
 
-// A copy that ends where it ends, so that the sanitizer sees a step behind it.
+// A copy of exact size, so that the sanitizer sees a read behind it.
 struct Exact {
     explicit Exact(std::string_view bytes) : data(new char[bytes.size()]), size(bytes.size()) {
         if (size != 0) std::memcpy(data.get(), bytes.data(), size);
@@ -39,7 +39,7 @@ struct Exact {
     size_t size;
 };
 
-// What a receiver sees of bytes that came whole.
+// The frames that a receiver reads from bytes that came whole.
 inline std::string read_all(std::string_view bytes, const FrameLimits& limits) {
     Receiver receiver(limits);
     receiver.feed(bytes);
@@ -52,7 +52,7 @@ inline GetOp get_of(std::string_view key) {
     return op;
 }
 
-// As the reader will hand it out.
+// In the form in which the reader returns it.
 inline NodeRequest as_read(RequestOp op, const RequestOptions& options) {
     NodeRequest request;
     request.options = options;

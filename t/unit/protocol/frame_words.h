@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Frames in words, for t/unit/protocol/frame and the fuzz target: all that a reader hands out, every byte of
-// it looked at, so that two readings can be compared and a view that leaves its frame is found by
-// the sanitizer.
+// Frames in words, for t/unit/protocol/frame and the fuzz target. They hold all that a reader returns, with every byte
+// read. So two readings can be compared, and the sanitizer finds a view that leaves its frame.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +21,7 @@ namespace frame_words {
 using namespace farcached;
 using namespace farcached::protocol;
 
-// Begins the reason in what was seen of bad bytes; nowhere else.
+// Begins the reason in the words of bad bytes; nowhere else.
 constexpr char bad_mark = '!';
 
 class Words {
@@ -314,8 +313,7 @@ inline std::string read_frame(const Frame& frame, const FrameLimits& limits) {
     return text + "?";
 }
 
-// A connection's receiving side: eats bytes as they come, tells what it saw, stops at the first
-// error.
+// A connection's receiving side: consumes bytes as they come, records the frames, and stops at the first error.
 class Receiver {
   public:
     explicit Receiver(const FrameLimits& limits) : limits_(limits) {}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The greeting: facts arrive as they were told, versions and limits are agreed or refused in a
-// sentence, and no bytes that are none are believed.
+// The greeting: facts arrive unchanged, versions and limits are agreed or refused with a message, and invalid bytes are
+// refused.
 #include <cstdint>
 #include <cstring>
 #include <memory>
@@ -58,7 +58,7 @@ std::string bytes_of(const Hello& hello) { return bytes_of<Hello>(append_hello, 
 std::string bytes_of(const Welcome& welcome) { return bytes_of<Welcome>(append_welcome, welcome); }
 std::string bytes_of(const Refuse& refuse) { return bytes_of<Refuse>(append_refuse, refuse); }
 
-// What is said of one frame: a reason, or what was read.
+// The result of one frame: a reason, or the contents.
 std::string outcome(std::string_view bytes, const FrameLimits& limits) {
     FrameParse parse = parse_frame(bytes, limits);
     if (parse.status == FrameParse::Status::need_more)
@@ -71,7 +71,7 @@ std::string outcome(std::string_view bytes, const FrameLimits& limits) {
 void told_as_it_is() {
     const Hello hello = some_hello();
     tap::is(outcome(bytes_of(hello), greeting_proxy), describe(hello),
-            "a hello arrives as it was said");
+            "a hello arrives unchanged");
     const Welcome facts = some_facts();
     tap::is(outcome(bytes_of(facts), greeting_node), describe(facts), "so does a welcome");
     Welcome bare = facts;
@@ -148,7 +148,7 @@ void versions_meet() {
     tap::is(meet(2, 4, 1, 3), "welcome 3", "the highest of both");
     tap::is(meet(2, 3, 1, 1),
             "protocol_mismatch: node node-1 speaks protocol version 1, proxy proxy-a speaks 2 to 3",
-            "a proxy that is too new is told both sides' versions");
+            "a proxy that is too new gets both sides' versions");
     tap::is(meet(1, 1, 2, 5),
             "protocol_mismatch: node node-1 speaks protocol version 2 to 5, proxy proxy-a speaks 1",
             "so is one that is too old");
@@ -165,7 +165,7 @@ void a_clock_by_version() {
     std::memcpy(&now_us, bytes.data() + sizeof(FrameHeader) + offsetof(WelcomeRecord, now_us), sizeof now_us);
     tap::is(now_us, 0u, "a welcome of version 1 has 0 where the fraction would be");
     welcome.now.us.reset();
-    tap::is(outcome(bytes, greeting_node), describe(welcome), "and tells none");
+    tap::is(outcome(bytes, greeting_node), describe(welcome), "and holds none");
     tap::is(agreed_limits(welcome, Sender::node).version, 1u, "both go on in version 1");
     answer = check(some_hello(), some_facts());
     tap::is(agreed_limits(std::get<Welcome>(answer), Sender::node).version, protocol_version, "or in the newest");
@@ -197,7 +197,7 @@ void layouts_differ() {
             "nor with a version that it did not offer");
 }
 
-// A proxy of before items were written in place is served, and gets nothing to read by (S18).
+// A proxy from before writes in place is served, and gets nothing for one-sided reads (S18).
 void proxies_of_before() {
     const Welcome facts = some_facts();
     Hello old = some_hello();
@@ -207,11 +207,11 @@ void proxies_of_before() {
     const Welcome& welcome = std::get<Welcome>(answer);
     tap::is(welcome.layout_version, 2u, "its own layout is named to it,");
     tap::is(welcome.layout_hash, layout::before_in_place.hash, "as it named it,");
-    tap::ok(!check_welcome(welcome, old).has_value(), "so it goes on");
+    tap::ok(!check_welcome(welcome, old).has_value(), "so the proxy accepts it");
     tap::ok(welcome.regions.empty(), "without a region,");
     tap::is(welcome.term_ms_min + welcome.term_ms_max + welcome.grace_ms, 0u, "without leases");
     tap::is(welcome.check_secret, 0u, "and without what verifies items");
-    tap::is(outcome(bytes_of(welcome), greeting_node), describe(welcome), "which can be told");
+    tap::is(outcome(bytes_of(welcome), greeting_node), describe(welcome), "as its frame holds");
     tap::is(welcome.incarnation, facts.incarnation, "all else is as it is for others");
     tap::is(welcome.hash_seed, facts.hash_seed, "keys are hashed alike");
 
@@ -226,14 +226,14 @@ void proxies_of_before() {
     tap::is(meets(now), "welcome 4, one-sided", "this version reads");
     tap::is(meets({9, 1, now.layout, now.layout_hash}), "welcome 4, one-sided", "so does a later one with this layout");
     tap::is(meets({3, 1, now.layout, now.layout_hash}), "welcome 3, two-sided", "an older protocol reads nothing");
-    tap::is(meets({1, 1, 1, 77}), "welcome 1, two-sided", "nor do the oldest, whatever their layout");
-    tap::is(meets({4, 1, 2, 77}), "welcome 3, two-sided", "an older layout is spoken to in a version without pointers");
+    tap::is(meets({1, 1, 1, 77}), "welcome 1, two-sided", "nor do the oldest, with any layout");
+    tap::is(meets({4, 1, 2, 77}), "welcome 3, two-sided", "an older layout gets a version without pointers");
     tap::is(meets({4, 4, 2, 77}), "protocol_mismatch", "and is refused without one");
     tap::is(meets({4, 1, now.layout, 77}), "layout_mismatch: ", "another layout of the same number is refused");
     tap::is(meets({4, 1, now.layout + 1, 77}), "layout_mismatch: ", "and a later layout, whose proxy greets again");
 }
 
-// A node of before is greeted again, as it knows it; what it offers then is not believed.
+// An older node is greeted again, in its version; its offers are then ignored.
 void nodes_of_before() {
     const Welcome facts = some_facts();
     tap::is(text_of(check(some_hello(), facts, versions_two_sided)).substr(0, 16), "layout_mismatch:",
@@ -247,8 +247,8 @@ void nodes_of_before() {
     welcome.credits = 8;
     welcome.frame_bytes_max = again.frame_bytes_max;
     tap::is(outcome(bytes_of(welcome), greeting_node), describe(welcome), "its welcome can be read");
-    tap::ok(!check_welcome(welcome, again).has_value(), "and is accepted by who greeted as of before");
-    tap::ok(check_welcome(welcome, some_hello()).has_value(), "and by nobody else");
+    tap::ok(!check_welcome(welcome, again).has_value(), "and is accepted by a proxy that greeted in the older version");
+    tap::ok(check_welcome(welcome, some_hello()).has_value(), "and by no other");
     tap::ok(!reads_one_sided(welcome.version), "nothing is read by that version");
     tap::ok(reads_one_sided(version_with_in_place), "but by the next");
     make_two_sided(welcome);
@@ -267,11 +267,10 @@ void too_small_limits() {
     hello.credits = 0;
     tap::is(text_of(check(hello, some_facts())).substr(0, 7), "limits:", "no credits");
     hello.credits = UINT32_MAX;
-    tap::is(text_of(check(hello, some_facts())), "welcome " + std::to_string(protocol_version), "who wants all gets what there is");
+    tap::is(text_of(check(hello, some_facts())), "welcome " + std::to_string(protocol_version), "wanting all gets the maximum");
 }
 
-// A hello from a version to come: more may stand behind what we know, and nothing but its beginning
-// is ours.
+// A hello of a later version: further fields may follow, and only its known beginning is read.
 void hellos_from_the_future() {
     Hello hello = some_hello();
     hello.speaks.protocol = 9;
@@ -436,7 +435,7 @@ void the_bytes() {
     tap::is(bytes_of(some_facts()).substr(16, 8), "fachcome", "a welcome begins with its magic");
 }
 
-// Whoever changes protocol/layout.h raises layout_version and writes the new hash here.
+// A change of protocol/layout.h raises layout_version and writes the new hash here.
 void the_item_layout() {
     tap::is(layout::layout_version, 3u, "item layout version 3");
     tap::is(layout::layout_hash, UINT64_C(0x6701fa087cde3dea), "is this layout");

@@ -70,7 +70,7 @@ void test_numbers() {
     tap::ok(!parse_storage_exptime("soon", i), "exptime: a word");
 }
 
-// 32 bits of the node's clock count from its start, so absolute times after 2038 stay what they are.
+// 32 bits of the node's clock count from its start, so absolute times after 2038 are unchanged.
 void test_times_after_2038() {
     constexpr int64_t started = INT64_C(2147483648) + 1000;  // February 2038
     tap::is(to_node_seconds(started + 5000, 10, started), NodeSeconds(5000), "an absolute time after 2038");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The classifier of keys that are read one-sided, against a model of it: the pseudo code of FAST '03 over std::list, and
-// the picks computed from the history of all reports. After each access the lists are the same, element by element.
+// The classifier of keys that are read one-sided, against a model of it: the pseudo code of FAST '03 over std::list,
+// and picks computed from the history of all reports. After each access the lists are equal, element by element.
 #include <algorithm>
 #include <cmath>
 #include <functional>
@@ -258,8 +258,8 @@ Next polluted(uint64_t hot) {
     };
 }
 
-// The largest moves of the target: scans of c keys, each of which is then read again when it has just become a ghost, and
-// sets of keys that are read twice and left.
+// The largest moves of the target: scans of c keys, each read again just after it has become a ghost, and sets of keys
+// that are read twice and left.
 Next adversarial(uint64_t c) {
     return [c, n = uint64_t(0)](Random& random) mutable {
         const uint64_t phase = n / (4 * c) % 4, at = n % (4 * c);
@@ -337,14 +337,14 @@ void overwritten() {
     std::map<uint64_t, ItemAccess> of;
     for (const ItemAccess& one : picked(mixed, 4)) of[one.hash] = one;
     tap::ok(of.at(1).count == 3 && of.at(1).generation_tag == 5,
-            "accesses to several generations are told together, of the latest");
+            "accesses to several generations are reported together, of the latest");
     tap::ok(of.at(2).count == 2 && of.at(2).generation_tag == 2, "by serial arithmetic");
     mixed.access(item(1, 1, 1, 6));
     mixed.take_back(of.at(1));
     const std::vector<ItemAccess> again = picked(mixed, 4);
     tap::ok(again.size() == 1 && again[0].count == 4 && again[0].generation_tag == 6, "also what is taken back");
     mixed.access(item(1, 1, 1, 4));
-    tap::ok(picked(mixed, 4).at(0).generation_tag == 4, "of what was told before nothing counts any more");
+    tap::ok(picked(mixed, 4).at(0).generation_tag == 4, "accesses reported before no longer count");
 }
 
 // A key whose lease would end does not rest.
@@ -360,9 +360,9 @@ void urgent() {
         arc.pick(4, tell, /* again= */ false, [&](const ItemAccess& one) { return one.hash == 1 && ends; });
         told += now;
     }
-    tap::is(told.substr(0, 8), "++++++++", "two items are told of");
-    tap::is(told.substr(8, 8), "1--1--1-", "then they rest, but for what is urgent when it is");
-    tap::ok(told[16] == '2' && told[17] == '+', "which rests on, while the other is told of again");
+    tap::is(told.substr(0, 8), "++++++++", "two items are reported");
+    tap::is(told.substr(8, 8), "1--1--1-", "then they rest, except an item while it is urgent");
+    tap::ok(told[16] == '2' && told[17] == '+', "this one rests on, while the other is reported again");
 }
 
 void resting() {
@@ -374,7 +374,7 @@ void resting() {
         told += now.empty() ? '-' : now[0].count == 1 ? '1' : now[0].count == 9 ? '9' : '?';
     }
     tap::is(told, "11111111--------91111111------", "after 8 reports in a row an item rests for 8, and nothing of it is lost");
-    tap::is(arc.untold(), 1u, "what it has to tell it keeps");
+    tap::is(arc.untold(), 1u, "and its last access stays to be reported");
 
     Arc again(16);
     for (int report = 0; report < 8; report++) {
@@ -383,8 +383,8 @@ void resting() {
     }
     again.access(item(1));
     tap::is(picked(again, 4).size(), 0u, "another that rests");
-    tap::is(again.access(item(1, 2)), 1u, "goes elsewhere: what was not told of the old place is dropped");
-    tap::is(picked(again, 4).size(), 1u, "and the new is told of at once");
+    tap::is(again.access(item(1, 2)), 1u, "moves: unreported accesses to the old place are dropped");
+    tap::is(picked(again, 4).size(), 1u, "and the new place is reported at once");
     again.forget(1);
     again.access(item(1, 2));
     tap::is(picked(again, 4).size(), 1u, "so is what was forgotten and came back");
@@ -395,7 +395,7 @@ void resting() {
         if (report % 8 != 7) breaks.access(item(1));
         reports += picked(breaks, 4).size();
     }
-    tap::is(reports, 35u, "what leaves out a report begins anew, and never rests");
+    tap::is(reports, 35u, "an item that misses a report begins again, and never rests");
 }
 
 // A pick that was not sent is repeated, as if it had not been picked.
@@ -409,7 +409,7 @@ void taken_back() {
     told = picked(arc, 4);
     uint64_t sum = 0;
     for (const ItemAccess& record : told) sum += record.count;
-    tap::ok(told.size() == 3 && sum == 16, "it is told again, with what came meanwhile");
+    tap::ok(told.size() == 3 && sum == 16, "it is reported again, with the accesses since");
     arc.access(item(1, 2));
     tap::is(arc.take_back(item(1, 1, 5)), 5u, "not of an item that went elsewhere");
     arc.forget(3);
@@ -442,7 +442,7 @@ void again() {
         told += char('0' + items);
     }
     arc.check();
-    tap::is(told.substr(0, 8), "44444443", "the rest is told in the second piece, and what came since, unless it rests");
+    tap::is(told.substr(0, 8), "44444443", "the second piece has the rest and the accesses since, unless they rest");
     tap::is(told.substr(8, 8), "00000000", "pieces count as one pick: all rest after eight");
 }
 
@@ -456,9 +456,9 @@ void halves() {
     order.clear();
     arc.access(item(20));
     for (const ItemAccess& one : picked(arc, 20)) order += std::to_string(one.hash) + " ";
-    tap::is(order, "20 8 17 7 16 6 15 5 14 4 13 3 12 2 11 1 ", "then what is accessed again, and what there was no room for");
-    tap::is(arc.untold(), 0u, "nothing is left to be told");
-    tap::is(picked(arc, 20).size(), 0u, "then nobody");
+    tap::is(order, "20 8 17 7 16 6 15 5 14 4 13 3 12 2 11 1 ", "then items accessed again, and those without room before");
+    tap::is(arc.untold(), 0u, "nothing is left to report");
+    tap::is(picked(arc, 20).size(), 0u, "then no item");
     arc.access(item(30));
     arc.access(item(31));
     tap::is(picked(arc, 2).size(), 2u, "what one list lacks the other fills");

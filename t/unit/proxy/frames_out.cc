@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The frames that one connection owes answers to: which is the oldest, and that they take memory once, however odd the
-// order is in which a node answers.
+// The frames of one connection that await answers: which is the oldest. They allocate memory once, for any order of a
+// node's answers.
 #include <vector>
 
 #include "proxy/frames_out.h"

@@ -99,7 +99,7 @@ void together() {
     Name name;
     Link a(name), b(name), c(name);
     for (Link* link : {&a, &b, &c}) link->greet(now);
-    tap::is(a.notes.due_ns(), UINT64_MAX, "who reads nothing has no turn");
+    tap::is(a.notes.due_ns(), UINT64_MAX, "a link without reads has no deadline");
     a.read(1, 3), a.read(2);
     b.read(1, 4), b.read(3);
     c.read(1, 5), c.read(2);
@@ -107,14 +107,14 @@ void together() {
     tap::ok(a.turn(at) == Counts({{1, 3}, {2, 1}}) && a.reporter(), "the first reports");
     tap::ok(b.turn(at).empty() && c.turn(at).empty(), "the others do not");
     tap::ok(!b.reporter() && !c.reporter(), "there is one reporter");
-    tap::ok(b.notes.due_ns() == at + interval, "who see to it that what they put is told");
+    tap::ok(b.notes.due_ns() == at + interval, "the others check a later time that their accesses are reported");
     a.answered(2, 0, at);
     a.read(2, 1), b.read(3, 1);
     tap::ok(b.turn(at + interval).empty(), "in the next interval");
-    tap::ok(a.turn_answered(at + interval) == Counts({{1, 9}, {2, 2}, {3, 2}}), "it tells of all, once, added up");
+    tap::ok(a.turn_answered(at + interval) == Counts({{1, 9}, {2, 2}, {3, 2}}), "it reports all, once, added up");
     tap::ok(a.renewals.at(3) == at + interval, "and renews what others read");
     tap::is(c.counters.report_merged.get(), 1u, "report_merged");
-    tap::ok(c.turn(at + interval).empty(), "who did its part");
+    tap::ok(c.turn(at + interval).empty(), "a link whose accesses were reported");
     tap::is(c.notes.due_ns(), UINT64_MAX, "sleeps");
     tap::is(b.turn(at + 2 * interval).size(), 0u, "so does another");
     tap::is(b.notes.due_ns(), UINT64_MAX, "one interval later");
@@ -124,9 +124,9 @@ void together() {
     tap::is(a.settled() + b.settled() + c.settled(), 17u, "each access is accounted for");
     tap::is(a.counters.accesses_sent.get(), 17u, "and sent, all by one");
     c.read(4);
-    tap::ok(c.turn(at + 3 * interval) == Counts({{4, 1}}) && c.reporter(), "whoever has something then reports at once");
+    tap::ok(c.turn(at + 3 * interval) == Counts({{4, 1}}) && c.reporter(), "the next link with an access reports at once");
     tap::is(c.counters.report_elected.get(), 1u, "report_elected");
-    tap::is(a.counters.report_takeovers.get() + c.counters.report_takeovers.get(), 0u, "nobody was in its way");
+    tap::is(a.counters.report_takeovers.get() + c.counters.report_takeovers.get(), 0u, "it took over from no other");
 }
 
 void late() {
@@ -146,9 +146,9 @@ void late() {
     }
     tap::is(b.counters.report_takeovers.get(), 1u, "report_takeovers");
     a.read(1);
-    tap::ok(a.turn(at + 4 * interval).empty() && !a.reporter(), "who comes back is no reporter any more");
+    tap::ok(a.turn(at + 4 * interval).empty() && !a.reporter(), "a link that comes back is no longer reporter");
     b.read(3);
-    tap::ok(b.turn_answered(at + 4 * interval) == Counts({{1, 1}, {3, 1}}), "the other tells of what it read");
+    tap::ok(b.turn_answered(at + 4 * interval) == Counts({{1, 1}, {3, 1}}), "the other reports its reads");
     tap::is(a.counters.accesses_sent.get() + b.counters.accesses_sent.get(), 6u, "each access once");
 }
 
@@ -162,10 +162,10 @@ void ended() {
     a->read(1, 2), b.read(1, 3);
     tap::ok(a->turn(at) == Counts({{1, 2}}), "a report is under way");
     b.turn(at);
-    tap::ok(b.turn(at + 2 * interval) == Counts({{1, 3}}), "what it tells is not told by who takes over");
+    tap::ok(b.turn(at + 2 * interval) == Counts({{1, 3}}), "the successor does not report accesses under way");
     b.answered(1, 0, at + 2 * interval);
     a->answered(1, 0, at + 2 * interval);
-    tap::is(a->counters.accesses_sent.get() + b.counters.accesses_sent.get(), 5u, "but by who began, if it goes on");
+    tap::is(a->counters.accesses_sent.get() + b.counters.accesses_sent.get(), 5u, "but the first reporter does, if it goes on");
 
     b.read(1), c.read(1);
     b.turn(at + 3 * interval);
@@ -211,11 +211,11 @@ void not_looked_at() {
     tap::is(a.turn(at).size(), 8u, "a report");
     b.read(0), b.read(1);
     b.turn(at);
-    tap::is(a.answered(3, 0, at).size(), 0u, "of which the node looks at three");
+    tap::is(a.answered(3, 0, at).size(), 0u, "the node examines three of them");
     const Counts more = a.turn_answered(at + interval);
     uint64_t accesses = 0;
     for (const auto& [hash, count] : more) accesses += count;
-    tap::is(accesses, 5 * 2 + 2u, "the others are told again, together with what came");
+    tap::is(accesses, 5 * 2 + 2u, "the others are reported again, together with later accesses");
     tap::is(a.counters.accesses_sent.get(), 8 * 2 + 2u, "each once");
     tap::is(a.counters.accesses_dropped.get(), 0u, "none is dropped");
 }
@@ -228,7 +228,7 @@ void much() {
     const uint64_t many = 300;  // of 64 cells
     for (uint64_t hash = 0; hash < many; hash++) a.read(hash), b.read(hash + many);
     b.turn(at, /* room= */ false);
-    tap::ok(!b.reporter(), "who cannot send is no reporter");
+    tap::ok(!b.reporter(), "a link that cannot send is no reporter");
     uint64_t told = 0, turns = 0;
     for (; turns < 40 && told < 2 * many; turns++) {
         Counts counts = a.turn(at + turns * interval);
@@ -260,7 +260,7 @@ void time_left() {
         told += counts.size();
         counts = a.answered(uint32_t(counts.size()), 400, at);
     }
-    tap::is(reports, uint64_t{proxy::HostReports::reports_per_interval_max}, "while the node has time it is told more");
+    tap::is(reports, uint64_t{proxy::HostReports::reports_per_interval_max}, "while the node has time it gets more reports");
     tap::ok(told <= 4096, "up to a whole board in an interval");
     uint64_t accounted = told;
     for (Link& link : links) accounted += link.counters.accesses_dropped.get();
@@ -302,15 +302,15 @@ void others() {
     b.notes.drop_all();
     b.greet(at);
     b.read(2, 2);
-    tap::ok(b.turn(at + interval).empty(), "a link that came anew shares with the others");
+    tap::ok(b.turn(at + interval).empty(), "a link that came again shares with the others");
     a.read(3);
-    tap::ok(a.turn_answered(at + interval) == Counts({{2, 2}, {3, 1}}), "which tell of it");
+    tap::ok(a.turn_answered(at + interval) == Counts({{2, 2}, {3, 1}}), "which report it");
     a.notes.drop_all();
     b.notes.drop_all();
     b.greet(at + interval, one_node, /* takes= */ false);
     b.read(4, 3);
-    tap::is(b.notes.due_ns(), UINT64_MAX, "a node that takes no records is told nothing");
-    tap::is(b.counters.accesses_dropped.get(), 3u, "and what was read there is dropped");
+    tap::is(b.notes.due_ns(), UINT64_MAX, "a node that takes no records gets none");
+    tap::is(b.counters.accesses_dropped.get(), 3u, "and accesses there are dropped");
 }
 
 }  // namespace

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// An item's words, and the stores by which a node writes them where another item of the key lies (S1), one after the other:
-// for tests that stop between two of them. It knows nothing of node/.
+// An item's words, and the stores in order by which a node writes them over another item of the key (S1): for tests
+// that stop between two of them. Independent of node/.
 #pragma once
 
 #include <cstddef>
@@ -30,7 +30,7 @@ struct Item {
 
 using Words = std::vector<uint64_t>;
 
-// As they are when the item is published; the last is padded with zeros.
+// The words of a published item; the last is padded with zeros.
 inline Words words_of(const Item& item, uint64_t generation, const Place& place) {
     layout::ItemHeader header{};
     header.guard = layout::Guard::make(generation, layout::GuardState::live).word;

@@ -21,7 +21,7 @@ using namespace farcached;
 
 inline bool with_containers = false;  // what a new wire begins with
 
-// Both directions of one connection, and what the test wants of it. Outlives the channel.
+// Both directions of one connection, and the test's settings for it. Outlives the channel.
 struct Wire {
     std::string to_node, to_proxy;
     size_t takes_bytes = SIZE_MAX;  // of a flush; the rest waits for the next ready()
@@ -29,9 +29,9 @@ struct Wire {
     bool mapped = true;                 // can_read()
     bool counts = false;                // counts_reads()
     size_t reads_most = SIZE_MAX;
-    std::optional<fabric::ChannelEnd> end;  // told at the next ready()
+    std::optional<fabric::ChannelEnd> end;  // reported at the next ready()
     std::vector<fabric::ReadRequest> posted;
-    std::deque<std::pair<uint64_t, fabric::ReadStatus>> completed;  // told at the next ready()
+    std::deque<std::pair<uint64_t, fabric::ReadStatus>> completed;  // reported at the next ready()
     uint64_t posts = 0;
     uint64_t overlaps = 0;  // posted into memory that an earlier read still has (S12)
     uint64_t outside = 0;   // posted for what lies outside of the region (S9)
@@ -39,7 +39,7 @@ struct Wire {
     const fabric::RegionView* view = nullptr;  // mapped_region(0)
     uint64_t lends = 0;
     bool containers = with_containers;
-    std::deque<size_t> node_written, proxy_written;  // told of at the next take, or ready()
+    std::deque<size_t> node_written, proxy_written;  // reported at the next take, or ready()
     std::string node_container = std::string(fabric::container_bytes, '\0'), proxy_container = node_container;
     bool connected = false, ended = false, alive = true;
     int64_t events_left = INT64_MAX;  // then it ends by itself
@@ -71,7 +71,7 @@ class MemoryChannel final : public fabric::Channel {
             events_.written(bytes);
         }
         if (!wire_->to_proxy.empty() && spend()) {
-            const std::string shown = wire_->to_proxy;  // of its own size: a read beyond it shows
+            const std::string shown = wire_->to_proxy;  // of exact size: a read beyond it is detected
             wire_->to_proxy.erase(0, events_.received(shown));
         }
         if (wire_->end.has_value()) tell_end();

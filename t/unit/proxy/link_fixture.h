@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What the tests of NodeLink share: a clock that only they move, a link, a channel in memory and a node behind it.
+// Fixture of the tests of NodeLink: a clock that only they move, a link, a channel in memory and a node behind it.
 #pragma once
 
 #include <cstring>
@@ -24,9 +24,9 @@
 
 namespace link_test {
 
-// ---- who asks ---------------------------------------------------------------------------------------
+// ---- callers ---------------------------------------------------------------------------------------
 
-// Remembers what it was told, by cookie.
+// Records replies, by cookie.
 class Sink final : public proxy::ReplySink {
   public:
     struct Told {
@@ -115,7 +115,7 @@ class World final : public proxy::LinkEvents {
         now_ns += ns;
         link->tick(now_ns);
     }
-    // Lets everything happen that can without time passing.
+    // Runs all events that need no time to pass.
     void pump(bool complete_reads = true) {
         for (int round = 0; round < 200; round++) {
             const size_t before = progress();
@@ -127,7 +127,7 @@ class World final : public proxy::LinkEvents {
             if (progress() == before) return;
         }
     }
-    // The reads that are posted are carried out now, and completed.
+    // Carries out the posted reads now, and completes them.
     void complete_all() {
         while (!wire->posted.empty()) complete(0);
     }
@@ -183,7 +183,7 @@ class World final : public proxy::LinkEvents {
         get(cookie, key);
         link->flush(now_ns);
     }
-    // The link is told so, as if by the node.
+    // The link receives these frames, as if from the node.
     void hear(OutBuffer& said) {
         wire->to_proxy.append(said.data(), said.size());
         said.clear(0);
@@ -194,7 +194,7 @@ class World final : public proxy::LinkEvents {
         protocol::append_goodbye(out, reason, text);
         hear(out);
     }
-    // The value under a key, asked and answered; empty if there is none.
+    // Gets the value under a key; empty: a miss.
     std::string fetch(std::string_view key) {
         const uint64_t cookie = cookies++;
         get(cookie, key);
@@ -213,13 +213,13 @@ class World final : public proxy::LinkEvents {
         store(key, value);
         fetch(key);
     }
-    // ---- what lies where the key's pointer leads ----
+    // ---- the item behind the key's pointer ----
     in_place::Place place(std::string_view key) { return {node.cache->check_secret(), pointer(key)->ptr.offset}; }
     uint64_t* slot(std::string_view key) {
         return const_cast<uint64_t*>(
             reinterpret_cast<const uint64_t*>(node.cache->view().base + pointer(key)->ptr.offset));
     }
-    // By whom else the node serves: another item of the key in the same slot. The stores of that, to be carried out.
+    // Another item of the key in the same slot: the stores by which a node writes it, to be carried out.
     in_place::Stores write_in_place(std::string_view key, std::string_view value, uint32_t exptime = never_expires) {
         layout::ItemHeader header;
         std::memcpy(&header, slot(key), sizeof header);

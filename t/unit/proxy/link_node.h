@@ -44,14 +44,14 @@ class FakeNode {
     FakeNode() { restart(); }
 
     NodeSeconds now(uint64_t now_ns) const { return NodeSeconds((now_ns - zero_ns) / second); }
-    // As it is told.
+    // The reading in its frames: with a fraction if the version has one.
     NodeReading reading(uint64_t now_ns) const {
         NodeReading at{now(now_ns)};
         if (limits_.version >= protocol::version_with_now_us) at.us = uint32_t((now_ns - zero_ns) % second / 1000);
         return at;
     }
 
-    // Takes what came over the wire and answers; less of it if `requests_most` says so.
+    // Executes received requests and answers them; at most `requests_most`.
     void serve(Wire& wire, uint64_t now_ns) {
         for (; !wire.ended && !wire.node_written.empty(); wire.node_written.pop_front())
             report_written(wire, wire.node_written.front(), now_ns);
@@ -74,13 +74,13 @@ class FakeNode {
         limits_ = {protocol::Sender::proxy, false, protocol::frame_bytes_lowest, 0};
         incoming_.clear();
     }
-    // Of the slot there, in bytes.
+    // The capacity of the slot there, in bytes.
     uint32_t capacity(uint64_t offset) const {
         const fabric::RegionView& view = cache->view();
         const layout::PageEntry& page = view.pages[(offset - view.header->arena_offset) / layout::page_bytes];
         return page.run_pages != 0 ? page.run_pages * layout::page_bytes : view.header->class_bytes[page.size_class];
     }
-    // Another run of it.
+    // Begins another run of the node.
     void restart() {
         cache = std::make_unique<node::Node>(node_config());
         incarnation = cache->view().header->incarnation;
@@ -94,28 +94,28 @@ class FakeNode {
     uint32_t credits = 8;
     std::optional<protocol::Refuse> refuse;  // instead of a welcome
     uint32_t layout_version = layout::layout_version;
-    uint32_t version = protocol::protocol_version;  // the highest that it speaks
-    bool of_before = false;  // of the version before items were written in place: it knows no other, and offers all it has
-    bool mute = false;       // greets nobody
+    uint32_t version = protocol::protocol_version;  // the highest supported
+    bool of_before = false;  // from before writes in place: it supports no other version, and offers all it has
+    bool mute = false;       // sends no welcome
     bool hold = false;       // requests stay where they are
-    bool reads_lent = true;  // else what is lent is asked for in pieces
-    bool hold_lent = false;  // what is lent is neither
+    bool reads_lent = true;  // else lent values are requested in pieces
+    bool hold_lent = false;  // lent values are neither
     std::function<const char*(uint64_t offset)> lent_memory;
     std::vector<std::pair<uint64_t, protocol::LentRecord>> lents;  // with the sequence
-    bool backwards = false;  // replies of a frame in the wrong order, each in a frame of its own
+    bool backwards = false;  // replies of a frame in the wrong order, each in a separate frame
     bool no_welcome_regions = false;
-    uint64_t secret_lie = 0;  // of the check's secret in the greeting
+    uint64_t secret_lie = 0;  // error of the check's secret in the greeting
     std::optional<protocol::LeaseDenial> deny;  // replies bring no grant, for that reason
-    bool grants_all = false;  // whatever could bring one does: another get earns it
+    bool grants_all = false;  // every reply that could bring one does: another get earns it
     std::function<void()> executed;  // called after each request
     // Called before; true: the request is answered by answer_later() or never.
     std::function<bool(uint64_t sequence, const protocol::NodeRequest& request)> takes;
     uint64_t greetings_refused = 0, grants_wanted = 0;
     uint64_t bad_frames = 0, requests = 0, frames = 0, pings = 0, goodbyes = 0, abandoned = 0;
-    std::vector<protocol::ItemAccess> accesses;  // that it was told of
+    std::vector<protocol::ItemAccess> accesses;  // received in reports
     bool hold_reports = false;            // they are not answered, and nothing of them is noted
     uint32_t report_takes = UINT32_MAX;   // looks at no more records of one
-    uint32_t report_left_us = 0;          // says so
+    uint32_t report_left_us = 0;          // time left, in its answers
     uint64_t reports = 0, report_number = 0;  // and the last one's
     uint64_t reports_written = 0;             // of these, that came by its container
     uint32_t in_flight_most = 0;

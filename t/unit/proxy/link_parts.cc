@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What a link to a node is made of, each by itself: what is known of the node's clock, the landing buffers, the times
-// between reconnects, and the judgement of what a one-sided read brought.
+// The parts of a link to a node, each alone: the estimate of the node's clock, the landing buffers, the times between
+// reconnects, and the check of a one-sided read's bytes.
 #include <algorithm>
 #include <cstring>
 #include <map>
@@ -21,9 +21,9 @@ namespace {
 
 constexpr uint64_t second = 1'000'000'000;
 
-// What a proxy makes of a node whose clock differs from its own by a fraction, and runs a little fast or slow.
+// A proxy's estimate for a node whose clock differs from its own by a fraction, and runs a little fast or slow.
 struct ClockCase {
-    bool fractions;       // told by the node
+    bool fractions;       // sent by the node
     int64_t rates_apart;  // at most, in millionths
 };
 struct ClockResult {
@@ -59,7 +59,7 @@ void one_clock(const ClockCase& of, std::mt19937_64& random, ClockResult& result
         const uint64_t later = now + random() % (100 * second);
         if (double(clock.latest(later)) < node_s(later) - 1e-3) result.wrong_bounds++;
         if (double(clock.earliest(later)) > node_s(later)) result.wrong_bounds++;
-        // What should die at this process's moment m dies when the node's clock reads to_node(m).
+        // An item that should expire at this process's moment m expires when the node's clock reads to_node(m).
         const NodeSeconds m = NodeSeconds(host_s(now)) + 10;
         const double dies_early_s = (double(m) - host_s(now)) - (double(clock.to_node(m)) - node_s(now));
         if (dies_early_s > 0.051) result.early++;
@@ -113,7 +113,7 @@ void clocks_of_one_host() {
             if (clock.to_node(5000) != 5000 + apart) inexact++;
         }
     }
-    tap::is(inexact, 0, "one host: exact from the greeting on, whatever comes late");
+    tap::is(inexact, 0, "one host: exact from the greeting on, also when replies are late");
 
     proxy::NodeClockEstimate clock(0);
     const uint64_t begun = 2000 * second + 10;
@@ -240,7 +240,7 @@ void judgements() {
     const fabric::PointerRead read = item.judge("some key");
     tap::ok(read.outcome == Outcome::hit, "a whole copy under a lease is a hit");
     tap::is(read.value, std::string(300, 'v'), "with its value");
-    tap::ok(read.meta.cas == 9 && read.meta.flags == 5 && read.meta.exptime == 77, "and what it says of itself");
+    tap::ok(read.meta.cas == 9 && read.meta.flags == 5 && read.meta.exptime == 77, "and its other fields");
     tap::ok(item.judge("some kez").outcome == Outcome::key, "another key");
     tap::ok(item.judge("some").outcome == Outcome::key, "a shorter key");
     tap::ok(item.judge("some keyv").outcome == Outcome::key, "a longer key");
@@ -252,7 +252,7 @@ void judgements() {
     other.leased.ptr.generation = 1;
     tap::ok(other.judge("some key").outcome == Outcome::hit, "but a later one");
 
-    // Every byte counts: by what it is, or by the check.
+    // A change of any byte is detected: by its value, or by the check.
     int unseen = 0;
     for (uint32_t at = 0; at < item.leased.ptr.length; at++) {
         Item spoiled = item;

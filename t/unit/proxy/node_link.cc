@@ -19,14 +19,14 @@ void greeting() {
     tap::ok(world.get(1, "k") == SubmitResult::down, "before it is started nothing can be asked");
     world.start();
     tap::ok(world.link->up(), "a node that greets is up");
-    tap::is(world.ups, 1, "which is told once");
+    tap::is(world.ups, 1, "which is reported once");
     tap::is(world.watching, 1, "its descriptor is watched");
     tap::is(world.link->welcome().name, "one", "its facts are known");
     world.link->stop(world.now_ns);
-    tap::is(world.watching, 0, "and is not when it was stopped");
-    tap::is(world.node.goodbyes, 0u, "(what was said last is on its way)");
+    tap::is(world.watching, 0, "and is not after the stop");
+    tap::is(world.node.goodbyes, 0u, "(the goodbye is on its way)");
     world.node.serve(*world.wire, world.now_ns);
-    tap::is(world.node.goodbyes, 1u, "the node was told goodbye");
+    tap::is(world.node.goodbyes, 1u, "the node received the goodbye");
     world.start();
     tap::ok(world.link->up(), "it can be started again");
 }
@@ -44,8 +44,8 @@ void mismatch() {
         world.pump();
     }
     tap::is(world.connections, 12, "it was tried again, each time as of this version and of the one before,");
-    tap::is(world.downs.size(), 1u, "and its sentence told once");
-    tap::is(world.downs[0].second, "node one speaks 7, proxy speaks 1", "as the node said it");
+    tap::is(world.downs.size(), 1u, "and its message reported once");
+    tap::is(world.downs[0].second, "node one speaks 7, proxy speaks 1", "in the node's words");
     tap::ok(world.downs[0].first == LinkDown::mismatch, "under its name");
     world.node.refuse.reset();
     world.advance(60 * second);
@@ -81,9 +81,9 @@ void reconnecting() {
         world.advance(1);
         world.pump();
     }
-    tap::ok(within, "the time between two tries doubles up to a bound, with chance in it");
-    tap::is(world.connections, 13, "and it is tried exactly then");
-    tap::is(world.downs.size(), 1u, "what is always the same is told once");
+    tap::ok(within, "the time between two tries doubles up to a bound, with a random part");
+    tap::is(world.connections, 13, "each try is exactly then");
+    tap::is(world.downs.size(), 1u, "an unchanged reason is reported once");
     tap::is(world.counters().downs[size_t(LinkDown::channel_ended)].get(), 13u, "and counted always");
     world.prepare = nullptr;
     world.advance(2 * second);
@@ -95,7 +95,7 @@ void reconnecting() {
     world.pump();
     tap::ok(world.link->next_tick_ns() - world.now_ns <= config.reconnect.first_ns,
             "after it was up for a while, the next failure is the first");
-    tap::is(world.downs.size(), 2u, "and told");
+    tap::is(world.downs.size(), 2u, "and reported");
     world.advance(100 * ms);
     world.pump();
     tap::is(world.counters().node_reconnects.get(), 1u, "now it is a reconnect");
@@ -110,7 +110,7 @@ void reconnecting() {
     World none;
     none.no_channel = true;
     none.start();
-    tap::ok(none.downs.size() == 1 && none.downs[0].second == "no more descriptors", "no channel: said");
+    tap::ok(none.downs.size() == 1 && none.downs[0].second == "no more descriptors", "no channel: reported");
     none.no_channel = false;
     none.advance(second);
     none.pump();
@@ -150,7 +150,7 @@ void operations() {
     tap::ok(world.sink.reply<protocol::DeleteReply>(4).status == protocol::DeleteReply::Status::deleted,
             "delete");
     tap::ok(world.sink.reply<protocol::GetReply>(5).status == protocol::GetReply::Status::miss,
-            "in the order in which they were asked");
+            "in the order of the requests");
     tap::ok(world.sink.reply<protocol::GetReply>(7).status == protocol::GetReply::Status::miss, "forget");
     tap::is(world.sink[8].value, std::string(20, 's'), "stats");
     tap::ok(world.sink.failed_as(9, AskFailure::refused), "stats that there are not: refused");
@@ -232,7 +232,7 @@ void pieces() {
     for (size_t i = 0; i < large.size(); i++) large[i] = char('a' + i % 23);
     tap::ok(world.store("large", large), "a value of many frames is stored");
     tap::ok(world.fetch("large") == large, "and comes back");
-    tap::ok(world.sink[1'000'001].owned, "in memory that can be taken over");
+    tap::ok(world.sink[1'000'001].owned, "in memory that the receiver may own");
     tap::is(world.counters().values_sent.get(), 1u, "counted on its way there");
     tap::is(world.counters().values_received.get(), 1u, "and back");
     world.link->ask(protocol::StatsOp{"long"}, world.options(1), world.sink);
@@ -259,7 +259,7 @@ void pieces() {
     tap::ok(world.get(6, "small") == SubmitResult::accepted, "another key does not");
     const int rooms = world.rooms;
     world.pump();
-    tap::ok(world.rooms > rooms, "who waits is told when it is over");
+    tap::ok(world.rooms > rooms, "a waiting request is notified after it");
     tap::is(world.fetch("large"), std::string(50'000, 'n'), "and gets the new value");
 }
 
@@ -272,7 +272,7 @@ void lent_values() {
     std::string large(150'000, 'x');
     for (size_t i = 0; i < large.size(); i++) large[i] = char('a' + i % 23);
     tap::ok(world.store("k", large) && world.fetch("k") == large, "a large value is stored by a READ of the node's");
-    tap::is(world.node.lents.size(), size_t(1), "told of in one frame");
+    tap::is(world.node.lents.size(), size_t(1), "announced in one frame");
     tap::is(world.counters().values_lent.get(), 1u, "and counted");
     tap::is(world.lending().lent_bytes(), size_t(0), "its buffer is back");
     tap::ok(world.store("k", std::string(200'001, 'y')) && world.node.lents.size() == 1, "a longer one goes in pieces");
@@ -293,7 +293,7 @@ void lent_values() {
     const size_t lent = world.lending().lent_bytes();
     world.advance(2 * second);
     world.pump();
-    tap::ok(world.sink[1].failed && world.sink[2].failed, "who waits too long is told");
+    tap::ok(world.sink[1].failed && world.sink[2].failed, "requests that wait too long fail");
     tap::ok(lent > 0 && world.lending().lent_bytes() == lent, "and the node may READ all the same");
     OutBuffer out;
     const auto [sequence, record] = world.node.lents[0];
@@ -305,7 +305,7 @@ void lent_values() {
     world.hear(out);
     world.pump();
     tap::is(world.lending().lent_bytes(), size_t(0), "or given it back");
-    tap::is(world.node.abandoned, 1u, "what nobody waits for is not sent in pieces then");
+    tap::is(world.node.abandoned, 1u, "a value whose request has failed is then not sent in pieces");
 
     world.node.reads_lent = true;
     world.set(9, "k", large);
@@ -346,7 +346,7 @@ void timeouts() {
     tap::is(world.link->requests_under_way(), 3u, "and has its place until it is answered");
     world.node.hold = false;
     world.pump();
-    tap::is(world.sink[3].times, 1, "late answers are told to nobody");
+    tap::is(world.sink[3].times, 1, "late answers reach no caller");
     tap::is(world.counters().replies_late.get(), 3u, "but counted");
     tap::is(world.link->requests_under_way(), 0u, "and end what was under way");
     tap::is(owner.use_count(), 1, "the value too");
@@ -360,7 +360,7 @@ void timeouts() {
     tap::ok(world.sink.failed_as(4, AskFailure::timed_out), "a value on its way times out");
     world.wire->takes_bytes = SIZE_MAX;
     world.pump();
-    tap::is(world.node.abandoned, 1u, "the node is told that the rest does not come");
+    tap::is(world.node.abandoned, 1u, "the node learns that the rest does not come");
     tap::is(world.link->requests_under_way(), 0u, "and ends it");
     tap::is(world.node.bad_frames, 0u, "in good order");
 }
@@ -388,7 +388,7 @@ void silence() {
 
     world.advance(config.ping_ns);
     world.pump();
-    tap::is(world.node.pings, 1u, "a connection without requests is asked for a sign of life");
+    tap::is(world.node.pings, 1u, "a connection without requests gets a ping");
     tap::ok(world.link->up(), "and lives");
     world.advance(config.ping_ns);
     world.wire->to_node.clear();
@@ -424,8 +424,8 @@ void back_pressure() {
     tap::ok(world.get(99, "k") == SubmitResult::busy, "the next is put off");
     tap::is(world.rooms, 0, "(nothing has changed)");
     world.pump();
-    tap::is(world.rooms, 1, "room is told once");
-    tap::ok(world.link->can_ask() && !world.sink.has(99), "and whoever was put off asks again");
+    tap::is(world.rooms, 1, "room is reported once");
+    tap::ok(world.link->can_ask() && !world.sink.has(99), "and a request that was put off may be sent again");
 
     world.node.hold = true;
     const std::string value(60'000, 'v');
@@ -491,14 +491,14 @@ void out_of_order() {
     world.get(500, "k1");
     world.pump();
     world.sink.then = nullptr;
-    tap::is(world.sink[520].value, "v1", "who is told may ask at once");
+    tap::is(world.sink[520].value, "v1", "the callback may send a request at once");
 
     Sink gone;
     world.link->ask(World::get_op("k1"), world.options(1), gone);
     world.link->forget_sink(gone);
     world.pump();
-    tap::is(gone.by_cookie.size(), 0u, "who has gone is told nothing");
-    tap::is(world.link->requests_under_way(), 0u, "and what it asked ends");
+    tap::is(gone.by_cookie.size(), 0u, "a forgotten sink receives nothing");
+    tap::is(world.link->requests_under_way(), 0u, "and its requests end");
 }
 
 void goodbye() {
@@ -506,13 +506,13 @@ void goodbye() {
     world.start();
     world.get_unanswered(1, "k");
     world.hear_goodbye(protocol::Goodbye::draining, "later");
-    tap::ok(world.link->state() == LinkState::leaving, "a node that says goodbye is left");
+    tap::ok(world.link->state() == LinkState::leaving, "a node that sends a goodbye is left");
     tap::ok(world.get(2, "k") == SubmitResult::down, "nothing new is asked");
     world.node.hold = false;
     world.pump();
     tap::ok(world.sink[1].times == 1 && !world.sink[1].failed, "what was asked is answered");
     tap::ok(world.downs.size() == 1 && world.downs[0].first == LinkDown::goodbye, "then it is down");
-    tap::ok(world.downs[0].second.ends_with(": later"), "and what it said is told");
+    tap::ok(world.downs[0].second.ends_with(": later"), "and its text is reported");
     world.advance(second);
     world.pump();
     tap::ok(world.link->up(), "and tried again");
@@ -526,7 +526,7 @@ void goodbye_in_the_reason_s_words() {
     world.hear_goodbye(protocol::Goodbye::stopping, words);
     tap::is(world.downs.size(), 1u, "a node that goes is down");
     const std::string& told = world.downs[0].second;
-    tap::ok(told.find(words) != std::string::npos && told.find(words) == told.rfind(words), "and says why once");
+    tap::ok(told.find(words) != std::string::npos && told.find(words) == told.rfind(words), "and the reason is reported once");
 }
 
 }  // namespace

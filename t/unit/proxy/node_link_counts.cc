@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What a link says of its READs: to the node, by counting them there where the channel can, or in front of the next
-// requests; and in statistics, where each that was posted is found again.
+// How a link reports its READs. It counts them at the node where the channel can, or reports them in front of the next
+// requests. Statistics account for each posted READ.
 #include <string>
 
 #include "t/unit/proxy/link_fixture.h"
@@ -43,7 +43,7 @@ void told_or_counted() {
     tap::is(counted_of_get(counts, "k"), "c", "a READ by a pointer is counted at the node");
     tap::is(counted_of_get(counts, "k", true), "-", "unless it is to leave no trace");
     counts.store("other", "value");
-    tap::is(counts.node.accesses.size(), 0u, "and nobody tells of it again");
+    tap::is(counts.node.accesses.size(), 0u, "and no report repeats it");
     tap::is(counts.counters().accesses_sent.get(), 0u, "accesses_sent");
 
     World index(counting(true));
@@ -60,15 +60,15 @@ void told_or_counted() {
     cannot.hold_pointer("k", "value");
     tap::is(counted_of_get(cannot, "k"), "-", "a channel that cannot is not asked to");
     cannot.store("other", "value");
-    tap::is(cannot.node.accesses.size(), 1u, "then the node is told");
+    tap::is(cannot.node.accesses.size(), 1u, "then the node gets a report");
 
     World never;
     never.prepare = [](Wire& wire) { wire.counts = true; };
     never.start();
     never.hold_pointer("k", "value");
-    tap::is(counted_of_get(never, "k"), "-", "nor is one that could, by who does not want it");
+    tap::is(counted_of_get(never, "k"), "-", "nor is one that can, without the option");
     never.store("other", "value");
-    tap::is(never.node.accesses.size(), 1u, "the node is told");
+    tap::is(never.node.accesses.size(), 1u, "the node gets a report");
 }
 
 uint64_t over(const proxy::LinkCounters& c) {

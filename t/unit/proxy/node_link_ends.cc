@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What a node or a connection may do to a link: bytes that are no frames, replies to nobody, values in turns or given
-// up, answers that take their time, an end at every event.
+// Faults of a node or a connection towards a link: bytes that are no frames, unmatched replies, values in turns or
+// abandoned, late answers, an end at every event.
 #include <cstring>
 #include <map>
 #include <string>
@@ -131,7 +131,7 @@ void interleaved() {
     tap::ok(world.link->up() && world.link->requests_under_way() == 0, "which harms nothing else");
 }
 
-// A node whose answers the test gives one by one: misses, in frames of their own.
+// A node whose answers the test sends one by one: misses, in separate frames.
 struct Patient {
     World world{link_config(), false};
 
@@ -139,7 +139,7 @@ struct Patient {
         world.start();
         world.node.hold = true;
     }
-    // Gets, each in a frame of its own, whose time is a second.
+    // Gets, each in a separate frame, with a patience of a second.
     void ask(uint64_t from, uint64_t to) {
         for (uint64_t cookie = from; cookie < to; cookie++) {
             proxy::AskOptions with = world.options(cookie);
@@ -193,7 +193,7 @@ void answers_out_of_order() {
     tap::ok(odd.timed_out(4), "for its time");
 }
 
-// The connection ends at its nth event, for every n; nothing is told twice, nothing carried out twice.
+// The connection ends at its nth event, for every n; no reply comes twice, and no request is carried out twice.
 void ends_everywhere() {
     int wrong = 0;
     uint64_t n = 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// GETs by one-sided reads of the node's index (probe_index): which reads they take, what is answered by them, and that
-// whatever they cannot prove is asked of the node once.
+// GETs by one-sided reads of the node's index (probe_index): which reads they take, and which replies they give. A GET
+// without proof goes to the node once.
 #include <functional>
 #include <string>
 #include <vector>
@@ -20,7 +20,7 @@ proxy::LinkConfig cold() {
     return config;
 }
 
-// What the node's own lookup would be: of each key, without this side.
+// Stores at the node alone, without the link.
 void set_at_node(World& world, std::string_view key, std::string_view value, NodeSeconds exptime = never_expires) {
     protocol::StoreOp op;
     op.key = world.node.cache->key(key);
@@ -41,7 +41,7 @@ void round(World& world) {
     world.link->ready(world.now_ns);
 }
 
-// The node was asked, and its answer is what it was.
+// The node received the request, and its answer is the expected one.
 bool by_node(World& world, uint64_t cookie, std::string_view value) {
     world.pump();
     return world.sink[cookie].times == 1 && !world.sink[cookie].one_sided && world.sink[cookie].value == value;
@@ -72,8 +72,8 @@ void hits() {
     tap::is(world.landing().lent_bytes(), 0u, "and keeps no buffer");
 
     world.get(3, "none");
-    tap::ok(by_node(world, 3, "") && world.counters().index_not_found.get() == 1, "what is not found is asked");
-    tap::ok(world.node.accesses.size() == 1 && world.node.accesses[0].count == 2, "and the node is told of the hits");
+    tap::ok(by_node(world, 3, "") && world.counters().index_not_found.get() == 1, "a get that finds nothing goes to the node");
+    tap::ok(world.node.accesses.size() == 1 && world.node.accesses[0].count == 2, "and the node gets the report of the hits");
     tap::is(world.counters().index_unproven.get(), 0u, "index_unproven");
 
     world.hold_pointer("p", "pointed");
@@ -103,24 +103,24 @@ void when_it_is_on() {
     tap::is(alone.counters().get_index.get(), 1u, "and is by itself then");
     alone.get(1, "none");
     alone.pump();
-    tap::is(alone.counters().lease_denied.get(), 0u, "nobody asks for a lease");
+    tap::is(alone.counters().lease_denied.get(), 0u, "no lease is requested");
     alone.wire->mapped = false;
     alone.get(2, "k");
-    tap::ok(by_node(alone, 2, "value"), "what cannot be read is asked for");
+    tap::ok(by_node(alone, 2, "value"), "a get without a mapped region goes to the node");
     alone.wire->mapped = true;
     proxy::AskOptions two_sided = alone.options(3);
     alone.link->get(World::get_op("k"), two_sided, alone.sink, alone.now_ns);
-    tap::ok(by_node(alone, 3, "value"), "so is what only the node may answer");
+    tap::ok(by_node(alone, 3, "value"), "so does one that only the node may answer");
 
     World unknown(cold());
     unknown.node.no_welcome_regions = true;
     unknown.start();
     set_at_node(unknown, "k", "value");
     unknown.get(1, "k");
-    tap::ok(unknown.wire->posts == 0 && by_node(unknown, 1, "value"), "a region that was not told of is not read");
+    tap::ok(unknown.wire->posts == 0 && by_node(unknown, 1, "value"), "an unannounced region is not read");
 }
 
-// Every key is found, wherever it lies, while the index grows by splits; what was cached may be out of date.
+// Every key is found in any place while the index grows by splits; cached parts may be out of date.
 void growth() {
     World world(cold());
     world.start();
@@ -168,7 +168,7 @@ void lengths() {
     tap::is(world.landing().lent_bytes(), 0u, "all buffers came back");
 }
 
-// What happens to an item between the two rounds.
+// Changes of an item between the two rounds.
 void overtaken() {
     struct Case {
         const char* name;
@@ -219,7 +219,7 @@ void overtaken() {
     }
 }
 
-// A flush that was acknowledged before the get began; items that expire by what the clock can show.
+// A flush acknowledged before the get began; items that expire at a time that the clock can show.
 void flushed_and_expired() {
     World world(cold());
     world.start();
@@ -250,7 +250,7 @@ void flushed_and_expired() {
     tap::ok(by_node(world, 4, "value") && world.counters().read_tokens.get() == 1, "so are tokens");
 }
 
-// What copies may bring that no node has written, or that was written while they were made.
+// Bad copies: of bytes that no node has written, or that were written during the copy.
 struct BadCopy {
     const char* name;
     int round;  // header, entry, bucket, item
@@ -385,7 +385,7 @@ void failures() {
     world.get(2, "k");
     world.complete(0, fabric::ReadStatus::owner_dead);
     world.complete(0, fabric::ReadStatus::owner_dead);
-    tap::ok(by_node(world, 2, "value") && world.counters().read_failed.get() == 2, "a dead owner's memory is not believed");
+    tap::ok(by_node(world, 2, "value") && world.counters().read_failed.get() == 2, "a dead owner's memory is not used");
 
     // No room: for the first read, for the second, for the next round.
     for (size_t most : {0u, 1u}) {
@@ -403,7 +403,7 @@ void failures() {
     tap::is(world.counters().read_unposted.get(), 3u, "read_unposted");
     tap::is(world.landing().lent_bytes(), 0u, "all buffers came back");
 
-    // Given up between and during the rounds.
+    // Requests abandoned between and during the rounds.
     for (int rounds : {0, 1}) {
         const uint64_t cookie = 20 + uint64_t(rounds);
         world.get(cookie, "k", 100 * ms);
@@ -413,13 +413,13 @@ void failures() {
         tap::ok(world.sink.failed_as(cookie, AskFailure::timed_out), "and fails at it");
         tap::ok(world.landing().lent_bytes() > 0, "its buffer stays the channel's");
         round(world);
-        tap::ok(world.wire->posted.empty() && world.landing().lent_bytes() == 0, "until its reads are over");
+        tap::ok(world.wire->posted.empty() && world.landing().lent_bytes() == 0, "until its reads end");
     }
     tap::is(world.counters().read_late.get(), 2u, "read_late");
     world.get(30, "k");
     world.link->forget_sink(world.sink);
     world.pump();
-    tap::is(world.sink[30].times, 0, "nobody is told whose sink is gone");
+    tap::is(world.sink[30].times, 0, "a forgotten sink receives nothing");
 }
 
 void orders() {
@@ -475,7 +475,7 @@ void orders() {
     again.advance(second);
     again.pump();
     set_at_node(again, "k", "of another run");
-    tap::is(again.fetch("k"), "of another run", "of a node that was started anew nothing is taken for known");
+    tap::is(again.fetch("k"), "of another run", "after a node's restart nothing is taken for known");
     tap::is(again.counters().get_index.get(), 2u, "and it is read");
 }
 

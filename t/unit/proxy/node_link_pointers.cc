@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The pointers that a link keeps (S1, S4): which replies bring one, forget one or leave it alone, how much of a slot is READ,
-// and that requests of different client sessions do not wait for one another.
+// The pointers that a link keeps (S1, S4): which replies bring one, forget one or leave it alone, and how much of a
+// slot is READ. Requests of different client sessions do not wait for one another.
 #include <algorithm>
 #include <functional>
 #include <string>
@@ -62,15 +62,15 @@ void order_of_sessions() {
         const uint64_t after = cookie++;
         busy.set(after, "k", "later " + std::to_string(round));
         busy.pump();
-        // The set of its own, or what the other session set after that.
+        // The session's set, or the other session's set after it.
         const std::string& seen = busy.sink[last].value;
         own &= seen == mine || seen == "later " + std::to_string(round);
         own &= busy.sink[get].value != mine;
     }
-    tap::ok(own, "a session's get sees its set before, not the one behind, whatever another session writes");
+    tap::ok(own, "a session's get sees its set before, not the one behind, while another session writes");
 }
 
-// A hit, a store or a number that brings no pointer forgets the one there was. What says nothing of the item keeps it.
+// A hit, a store or a number without a pointer forgets the known one. A reply without facts of the item keeps it.
 void forgotten_or_kept() {
     struct Case {
         const char* name;
@@ -137,7 +137,7 @@ void forgotten_or_kept() {
     }
 }
 
-// Whatever reply brings a pointer, the next get is one-sided, of another process, too.
+// After any reply that brings a pointer, the next get is one-sided, in another process, too.
 void every_reply_grants() {
     World world;
     world.start();
@@ -171,7 +171,7 @@ void lengths() {
             "which is more than the item");
     const in_place::Words before(world.slot("small"), world.slot("small") + small.length / 8);
     world.carry_out(world.write_in_place("small", std::string(small.length - 45, 't')), world.slot("small"));
-    const uint64_t requests = world.node.requests;  // which knows nothing of what lies there meanwhile
+    const uint64_t requests = world.node.requests;  // the node does not know the bytes written there
     tap::ok(world.fetch("small") == std::string(small.length - 45, 't') && world.node.requests == requests,
             "so an item that grows in its slot is read");
     world.carry_out(world.write_in_place("small", "less"), world.slot("small"));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// GETs by one-sided reads through remote pointers: when they are tried, what they are worth, what happens to the
-// pointers, and that whatever fails is asked of the node once.
+// GETs by one-sided reads through remote pointers: when they are tried, when they are hits, and their effect on the
+// pointers. A read that fails goes to the node once.
 #include <string>
 
 #include "t/unit/proxy/link_fixture.h"
@@ -43,7 +43,7 @@ void one_sided() {
             "so is get() where the node's memory cannot be read");
 }
 
-// The node hears of one-sided hits in front of what is asked next, and of nothing by itself.
+// The node gets one-sided hits in front of the next requests, and none without requests.
 void accesses_told() {
     World world;
     world.start();
@@ -82,9 +82,9 @@ void accesses_told() {
     const int64_t wrong = int64_t(known.last_access) - int64_t((hit_ns - (start_ns - 100 * second)) / second);
     tap::ok(known.fetched && wrong >= -1 && wrong <= 1, "and the node answers with the last of them in mind");
     world.fetch("none");
-    tap::is(world.node.accesses.size(), 2u, "which is told once");
+    tap::is(world.node.accesses.size(), 2u, "each is reported once");
 
-    // Noted by whoever maps the region; more items than are kept.
+    // Accesses noted by a caller that maps the region; more items than are kept.
     const uint64_t many = 3 * proxy::UnseenAccesses::items_max;
     const fabric::RemotePtr at = world.pointer("k")->ptr;
     for (uint64_t i = 0; i < many; i++)
@@ -95,7 +95,7 @@ void accesses_told() {
     world.fetch("none");
     tap::ok(dropped >= many + 1 - proxy::UnseenAccesses::items_max && dropped < many,
             "of too many some are dropped, and counted");
-    tap::is(world.node.accesses.size(), many + 1 - dropped, "the others are told, in as many frames as it takes");
+    tap::is(world.node.accesses.size(), many + 1 - dropped, "the others are reported, in as many frames as it takes");
     bool latest = false;
     for (const protocol::ItemAccess& item : world.node.accesses) latest |= item.hash == world.hash("k");
     tap::ok(latest && world.node.bad_frames == 0, "the latest among them");
@@ -157,7 +157,7 @@ void leases() {
     tap::ok(leased && leased->valid_until_ns < begun + term, "of a frame sent in parts the first counts");
 }
 
-// What a read may find, put into the landing buffer before its completion.
+// Bytes that a read may find, put into the landing buffer before its completion.
 struct Spoiled {
     const char* name;
     std::function<void(char*, const in_place::Place&)> spoil;
@@ -271,7 +271,7 @@ void invalid_reads() {
                 name + ": and the node's answer brings one");
     }
 
-    // The secret that it was told is not the node's, so every check fails.
+    // The secret in the greeting is not the node's, so every check fails.
     World checked;
     checked.node.secret_lie = 1;
     checked.start();
@@ -305,8 +305,8 @@ void late_reads() {
     world.complete_all();
     world.link->ready(world.now_ns);
     tap::is(world.counters().read_late.get(), 1u, "read_late");
-    tap::is(world.sink[2].times, 1, "nobody is told again");
-    tap::is(world.sink[3].value, "value", "others are told");
+    tap::is(world.sink[2].times, 1, "the failed get has no second result");
+    tap::is(world.sink[3].value, "value", "another get is answered");
     tap::is(world.landing().lent_bytes(), 0u, "then it is free");
 
     // The node is asked within the same deadline.
@@ -343,12 +343,12 @@ void no_room() {
     tap::is(world.landing().lent_bytes(), 0u, "and keeps no buffer");
     world.wire->reads_most = SIZE_MAX;
 
-    // Three reads fail while the node can be asked for two things at a time.
+    // Three reads fail while the node takes two requests at a time.
     world.node.hold = true;
     for (uint64_t i = 11; i <= 13; i++) world.get(i, "k");
     while (!world.wire->posted.empty()) world.complete(0, fabric::ReadStatus::failed);
     world.link->ready(world.now_ns);
-    tap::is(world.link->requests_under_way(), 3u, "what cannot be asked yet waits");
+    tap::is(world.link->requests_under_way(), 3u, "a request that cannot be sent yet waits");
     while (world.link->flush(world.now_ns)) {}
     world.node.hold = false;
     world.pump();
@@ -406,13 +406,13 @@ void order_of_requests() {
     tap::ok(other.link->ask(protocol::FlushOp{}, other.options(4), other.sink) == SubmitResult::ordered,
             "a flush waits for any");
     other.pump();
-    tap::is(other.rooms, 1, "and is told when to try again");
+    tap::is(other.rooms, 1, "and is notified when to try again");
     tap::is(other.sink[1].value, "old", "the read saw what was there");
     tap::ok(other.store("k", "new"), "the set goes");
     tap::is(other.fetch("k"), "new", "and is seen");
 }
 
-// One key, read without end by another session: who waits for his own reads of it gets his turn.
+// One key, read without end by another session: a request that waits for its own session's reads is still served.
 void no_starvation() {
     World world;
     world.start();
@@ -447,7 +447,7 @@ void grants_checked() {
     world.node.no_welcome_regions = true;
     world.start();
     world.hold_pointer("k", "value");
-    tap::ok(!world.pointer("k"), "a pointer into a region that nobody told of is not kept");
+    tap::ok(!world.pointer("k"), "a pointer into an unannounced region is not kept");
     tap::is(world.counters().lease_unusable.get(), 1u, "lease_unusable");
 
     World restarted;
@@ -458,8 +458,8 @@ void grants_checked() {
     restarted.pump();
     restarted.advance(second);
     restarted.pump();
-    tap::ok(restarted.link->up(), "a node that was started anew");
-    tap::is(restarted.fetch("k"), "", "is not read by pointers to what it was");
+    tap::ok(restarted.link->up(), "a restarted node");
+    tap::is(restarted.fetch("k"), "", "is not read by pointers of its earlier run");
     tap::is(restarted.wire->posts, 0u, "not even looked at");
 }
 
@@ -477,7 +477,7 @@ void dropped() {
     tap::is(world.landing().lent_bytes(), 0u, "with the channel they come back");
     tap::ok(world.sink.failed_as(1, AskFailure::node_down), "a read has failed");
     tap::ok(world.sink.failed_as(3, AskFailure::node_down), "a request has");
-    tap::ok(world.sink.failed_as(2, AskFailure::timed_out), "who was told is not told again");
+    tap::ok(world.sink.failed_as(2, AskFailure::timed_out), "a request that has failed does not fail again");
 
     World leaving;
     leaving.start();

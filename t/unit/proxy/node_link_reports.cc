@@ -63,12 +63,12 @@ void told_unasked() {
     const uint64_t frames = world.node.frames;
     tap::is(world.counters().get_onesided.get(), 8u, "one-sided hits");
     world.store("other", "value");
-    tap::is(world.node.accesses.size(), 0u, "are not told with requests");
+    tap::is(world.node.accesses.size(), 0u, "are not reported with requests");
     upto_report(world, up_ns + interval);
     tap::is(world.node.frames, frames + 1, "but one interval after the greeting, with no request");
     const auto first = heard(world);
     tap::ok(first.size() == 2 && first.at(world.hash("k")) == 7 && first.at(world.hash("j")) == 1,
-            "it hears of each item, and how often");
+            "with each item, and its count");
     tap::is(world.node.bad_frames, 0u, "in good frames");
     const proxy::LinkCounters& c = world.counters();
     tap::is(c.reports_sent.get(), 1u, "reports_sent");
@@ -79,7 +79,7 @@ void told_unasked() {
 
     tap::is(world.link->next_tick_ns(), UINT64_MAX, "then there is nothing to tell");
     upto(world, up_ns + 2 * interval - second);
-    tap::is(world.counters().reports_sent.get(), 1u, "and nothing is told");
+    tap::is(world.counters().reports_sent.get(), 1u, "and nothing is reported");
     world.fetch("k");  // its lease has ended and is granted again
     world.store("j", "another");
     world.fetch("k");
@@ -95,7 +95,7 @@ void bounded() {
     world.hold_pointer("k", "value");
     const fabric::RemotePtr at = world.pointer("k")->ptr;
     const uint64_t many = 2000, up_ns = world.now_ns;
-    tap::ok(world.link->note_access(1, at.generation, at.offset, 0), "the first says that there is something to report");
+    tap::ok(world.link->note_access(1, at.generation, at.offset, 0), "the first returns that there is something to report");
     for (uint64_t i = 2; i <= many; i++)
         if (world.link->note_access(i, at.generation, at.offset, 0)) tap::ok(false, "the others do not");
     const uint64_t each = (8192 - sizeof(protocol::FrameHeader)) / sizeof(protocol::AccessRecord);
@@ -109,7 +109,7 @@ void bounded() {
     }
     upto_report(world, up_ns + (many / each + 1) * interval);
     all.merge(heard(world));
-    tap::is(all.size(), many, "in the end each was told of");
+    tap::is(all.size(), many, "in the end each was reported");
     tap::ok(world.counters().report_bytes.get() <= 8192 * world.counters().reports_sent.get(), "in 8 KiB each at most");
     tap::is(world.counters().accesses_sent.get(), many, "once");
 }
@@ -203,7 +203,7 @@ void renewed() {
     world.fetch("k");
     world.fetch("k");
     upto(world, up_ns + 3 * second);
-    tap::is(world.node.accesses.size(), 1u, "the node hears of one item");
+    tap::is(world.node.accesses.size(), 1u, "the node gets one item");
     const double term_s = world.node.term_ms / 1000.0;
     tap::ok(left_s(world, "k") > term_s * 0.99 && left_s(world, "k") < term_s, "whose pointer is as good as new");
     tap::ok(left_s(world, "j") < 1.01, "the other one's lease goes on to its end");
@@ -214,10 +214,10 @@ void renewed() {
         world.fetch("k");
     }
     tap::is(world.counters().get_twosided.get(), asked, "in five leases' time the node is not asked");
-    tap::is(world.counters().report_time_left.get(), 0u, "it said that it had no time left");
+    tap::is(world.counters().report_time_left.get(), 0u, "it answered that it had no time left");
 }
 
-// A lease belongs to the slot: what replaced an item in its place is leased with it, what lies elsewhere is not.
+// A lease belongs to the slot: an item that replaced another in its place is leased with it, one elsewhere is not.
 void replaced() {
     World world(reporting_often());
     world.start();
@@ -274,10 +274,10 @@ void never_again(bool together) {
         for (const std::string& key : keys) wrong += world.fetch(key) != "value";
     }
     tap::is(wrong, 0, "all values are there");
-    tap::is(world.counters().get_twosided.get(), asked, "and in 150 leases' time none is asked for two-sided");
+    tap::is(world.counters().get_twosided.get(), asked, "and in 150 leases' time no get is two-sided");
     tap::is(world.counters().pointer_expired.get(), 0u, "since no lease ends");
     const uint64_t told = world.counters().report_items.get();
-    tap::ok(told > 5 * 1200 / 8 && told < 5 * 1200 * 3 / 4, "although not each is told of in each report");
+    tap::ok(told > 5 * 1200 / 8 && told < 5 * 1200 * 3 / 4, "although not every report holds every item");
     tap::note("%llu records of 6000", (unsigned long long)told);
 }
 
@@ -301,9 +301,9 @@ void counted_from_sending() {
 
     world.fetch("k");
     upto(world, up_ns + 6 * second);
-    tap::is(world.node.reports, 2u, "another one, answered when the lease that it renews is over");
+    tap::is(world.node.reports, 2u, "another one, answered after the end of the lease that it renews");
     world.now_ns = (held ? held->valid_until_ns : 0) + second / 10;
-    tap::ok(!world.pointer("k"), "there is no pointer meanwhile");
+    tap::ok(!world.pointer("k"), "there is no pointer in between");
     answer(world, world.node.report_number, 0, {world.node.term_ms});
     tap::ok(world.pointer("k").has_value(), "and then it is good again");
 
@@ -328,7 +328,7 @@ void flow() {
     world.fetch("a");
     tap::ok(world.link->next_tick_ns() > up_ns + 3 * second && world.counters().reports_sent.get() == 1,
             "that is not answered is the only one");
-    tap::is(world.counters().accesses_sent.get(), 0u, "nothing of it counts as told yet");
+    tap::is(world.counters().accesses_sent.get(), 0u, "none of its accesses counts as sent yet");
     world.node.hold_reports = false;
     answer(world, world.node.report_number, 0, {0});
     tap::is(world.counters().accesses_sent.get(), 1u, "one record was looked at");
@@ -336,7 +336,7 @@ void flow() {
     const auto second_one = heard(world);
     tap::is(world.node.reports, 2u, "the others wait for the next report");
     tap::ok((second_one == std::map<uint64_t, uint32_t>{{world.hash("a"), 2}, {world.hash("b"), 1}}),
-            "which tells of them, and of what came since");
+            "which holds them, and the accesses since");
     uint64_t told = 1;
     for (const auto& [hash, count] : second_one) told += count;
     tap::is(told, 4u, "of each access once");
@@ -350,7 +350,7 @@ void flow() {
     const uint64_t untold = world.counters().get_onesided.get() - 4;
     world.wire->end = fabric::ChannelEnd::reset;
     world.link->ready(world.now_ns);
-    tap::is(world.counters().accesses_dropped.get(), untold, "with its connection a report is over");
+    tap::is(world.counters().accesses_dropped.get(), untold, "a report ends with its connection");
     tap::is(world.link->state(), proxy::LinkState::waiting, "the link goes on");
 }
 
@@ -363,17 +363,17 @@ void time_left() {
     for (uint64_t i = 1; i <= many; i++) world.link->note_access(i, at.generation, at.offset, 0);
     world.node.report_left_us = 300;
     upto(world, up_ns + interval);
-    tap::is(world.node.reports, 4u, "while the node has time, it is told more at once: four reports an interval");
+    tap::is(world.node.reports, 4u, "while the node has time, it gets more at once: four reports an interval");
     tap::is(heard(world).size(), 4 * uint64_t(protocol::report_records_max), "each of other items");
     tap::is(world.counters().report_time_left.get(), 4u, "report_time_left");
     world.node.report_takes = 100;
     upto(world, up_ns + 2 * interval);
     tap::is(world.node.reports, 8u, "as many in the next");
-    tap::is(heard(world).size(), 400u, "of which it takes what it wants");
+    tap::is(heard(world).size(), 400u, "the node examines a part of each");
     world.node.report_left_us = 0;
     world.node.report_takes = UINT32_MAX;
     for (uint64_t n = 3; n <= 6; n++) upto(world, up_ns + n * interval);
-    tap::is(heard(world).size(), many - 4 * protocol::report_records_max - 400, "all are told in the end");
+    tap::is(heard(world).size(), many - 4 * protocol::report_records_max - 400, "all are reported in the end");
     tap::is(world.node.reports, 10u, "one an interval when it has no time left");
     tap::is(world.counters().accesses_sent.get(), many, "each once");
 }
@@ -388,8 +388,8 @@ void lies() {
     };
     const uint32_t term_ms = node_config().lease.term_ms;
     const Lie all[] = {
-        {"more records than were told", protocol::FrameError::report_invalid, 0, {0, 0, 0}},
-        {"a lease longer than the greeting said", protocol::FrameError::report_invalid, 0, {0, term_ms + 1}},
+        {"more records than were sent", protocol::FrameError::report_invalid, 0, {0, 0, 0}},
+        {"a lease longer than the greeting's maximum", protocol::FrameError::report_invalid, 0, {0, term_ms + 1}},
         {"another report", protocol::FrameError::reply_stranger, 1, {0, 0}},
     };
     for (const Lie& lie : all) {
@@ -440,7 +440,7 @@ void by_container() {
     tap::is(c.reports_sent.get(), 1u, "a report");
     tap::is(c.reports_written.get(), uint64_t(with_containers), "written where that can be");
     tap::is(world.node.reports_written, uint64_t(with_containers), "the node finds it there");
-    tap::is(c.report_answers_written.get(), uint64_t(with_containers), "and answers likewise");
+    tap::is(c.report_answers_written.get(), uint64_t(with_containers), "and so are answers");
     tap::is(c.report_renewed.get(), 1u, "it renews a lease either way");
     world.fetch("k");
     world.node.hold_reports = true;
@@ -507,7 +507,7 @@ void older() {
         for (uint64_t i = 1; i <= 3; i++) tap::ok(!world.link->note_access(i, 64, 64, 0), "what is read there");
         world.store("k", "value");
         upto(world, up_ns + 9 * second);
-        tap::is(world.node.accesses.size() + world.node.reports, 0u, "is not told to a node of an older version");
+        tap::is(world.node.accesses.size() + world.node.reports, 0u, "is not reported to a node of an older version");
         tap::is(world.counters().accesses_dropped.get(), 3u, "but dropped");
         tap::is(world.node.bad_frames, 0u, "and nothing comes that it does not know");
     }
@@ -533,14 +533,14 @@ void shared() {
     board().put(by_another);
     const uint64_t end_ns = world.pointer("k")->valid_until_ns;
     upto_report(world, up_ns + 3 * second);
-    tap::ok(heard(world) == std::map<uint64_t, uint32_t>{{world.hash("k"), 42}}, "one report tells of all links' accesses");
+    tap::ok(heard(world) == std::map<uint64_t, uint32_t>{{world.hash("k"), 42}}, "one report holds all links' accesses");
     tap::ok(world.pointer("k") && world.pointer("k")->valid_until_ns > end_ns, "the lease is renewed for all");
     tap::is(world.counters().reporter.get(), 1u, "this is the reporter");
     tap::is(world.link->next_tick_ns(), up_ns + 6 * second, "which looks again after an interval");
     board().put(by_another);
     board().announce();
     upto(world, up_ns + 6 * second);
-    tap::ok(heard(world) == std::map<uint64_t, uint32_t>{{world.hash("k"), 40}}, "and tells what others read meanwhile");
+    tap::ok(heard(world) == std::map<uint64_t, uint32_t>{{world.hash("k"), 40}}, "and reports what others read since");
     upto(world, up_ns + 9 * second);
     tap::is(world.link->next_tick_ns(), UINT64_MAX, "when there was nothing, no more");
     tap::is(world.counters().reporter.get(), 0u, "then it is no reporter");

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Safety of one-sided reads over a link (S3, S4, S5, S7, S9, S11, S12, S13), in chosen moments and in random histories with reads
-// that are torn, complete late or fail, other writers, a node that starts anew and connections that end at every step.
-// Built again with a rule broken on purpose (t/faulty/node_link_safety): there a violation must be found, and the program says
-// so by its one check.
+// Safety of one-sided reads over a link (S3, S4, S5, S7, S9, S11, S12, S13), in chosen moments and in random histories.
+// Reads are torn, complete late or fail; other writers store; a node restarts; connections end at every step. Built
+// again with a rule broken on purpose (t/faulty/node_link_safety), the test must find a violation, and reports it by
+// its one check.
 //
-// The checker: time and all events are the test's, one after the other, so it knows what each key held at every step.
-// An answer must be what the key held at some step from the asking to the answer; and by a pointer, it must have come
-// before the node's lease on it was over. Copies tear between words: a word that can change is read whole
+// The checker: time and all events are the test's, one after the other, so it knows each key's value at every step. A
+// reply must be a value that the key held at some step from the request to the reply. A reply by a pointer must also
+// come before the node's lease ends. Copies tear between words: a word that can change is read whole
 // (protocol/layout.h).
 #include <algorithm>
 #include <functional>
@@ -47,7 +47,7 @@ void set_elsewhere(World& world, std::string_view key, std::string_view value,
 
 // ---- chosen moments ---------------------------------------------------------------------------------
 
-// S3: the reply that brings the lease takes its time.
+// S3: the reply that brings the lease is late.
 void slow_reply() {
     World world(patient());
     world.start();
@@ -64,7 +64,7 @@ void slow_reply() {
         violation("a read after the node's lease was over");
 }
 
-// S4: the read's copy is made in time, and its completion seen long after: the memory may be another's meanwhile.
+// S4: the read's copy is made in time, and its completion seen long after: the memory may hold another item by then.
 void slow_completion() {
     World world(patient());
     world.start();
@@ -77,8 +77,8 @@ void slow_completion() {
     if (world.sink[1].value != "other") violation("a copy was used after its lease was over");
 }
 
-// S18: a node of before offers its memory and grants pointers; it does not write in place, and whoever believes that it does is
-// wrong of what it reads.
+// S18: a node of the version before offers its memory and grants pointers, but does not write in place. A proxy that
+// assumes writes in place misreads its memory.
 void node_of_before() {
     World world(patient());
     world.node.of_before = true;
@@ -88,7 +88,7 @@ void node_of_before() {
     if (world.counters().get_onesided.get() != 0) violation("a read from a node of an older version");
 }
 
-// S4, S7: what a pointer leads to was replaced, and that was acknowledged to somebody.
+// S4, S7: the item behind a pointer was replaced, and a client has the acknowledgement.
 void replaced() {
     World world(patient());
     world.start();
@@ -97,7 +97,7 @@ void replaced() {
     if (world.fetch("k") != "other") violation("an item that was replaced was served");
 }
 
-// S4, S7: what a pointer leads to is gone, and that was acknowledged to somebody.
+// S4, S7: the item behind a pointer is gone, and a client has the acknowledgement.
 void removed() {
     World world(patient());
     world.start();
@@ -108,8 +108,8 @@ void removed() {
     if (!world.fetch("k").empty()) violation("an item that was deleted was served");
 }
 
-// S1, S4: an item that was written where the pointer leads is found by it. It is no violation to ask the node, but then who
-// is read and written would always be.
+// S1, S4: a pointer finds an item that was written in its place. Asking the node is no violation, but a key read and
+// written often would then always ask it.
 void written_in_place() {
     World world(patient());
     world.start();
@@ -163,7 +163,7 @@ void expired_under_lease() {
     if (world.sink[1].one_sided) violation("an expired item was served by a pointer");
 }
 
-// S4: the table says of one key what is true of another.
+// S4: the table holds for one key the pointer of another.
 void wrong_key() {
     World world(patient());
     world.start();
@@ -173,7 +173,7 @@ void wrong_key() {
     if (world.fetch("two") != "value of two") violation("another key's value was served");
 }
 
-// S9: the table says what cannot be.
+// S9: the table holds impossible places.
 void wrong_place() {
     World world(patient());
     world.start();
@@ -211,7 +211,7 @@ void reused_buffer() {
     world.get(1, "one", 100 * ms);
     world.advance(100 * ms);
     world.get(2, "two", second);
-    if (world.wire->overlaps != 0) violation("a landing buffer was lent while a read was under way");
+    if (world.wire->overlaps != 0) violation("a landing buffer was reused while a read was under way");
     world.complete(1);                         // two's copy is made,
     world.carry_out(world.wire->posted.at(0));  // then the late one's, and then two is looked at
     world.link->ready(world.now_ns);
@@ -219,7 +219,7 @@ void reused_buffer() {
     if (world.sink[2].value != "value of two") violation("a late read wrote over another's value");
 }
 
-// S5: an item is replaced, and replaced again where it was, while it is copied by what the index said.
+// S5: an item is replaced, and replaced again in its place, during a copy by the index's words.
 void torn_without_lease() {
     proxy::LinkConfig config = patient();
     config.probe_index = true;
@@ -411,7 +411,7 @@ class History {
         if (asked == SubmitResult::accepted) asked_[cookie] = {name, step_, false, false};
     }
 
-    // A read makes some way: its copy begins, goes on, is complete, is told.
+    // Advances a read by one step: its copy begins, goes on, is complete, is reported.
     void move_read(Wire& wire) {
         const size_t which = below(wire.posted.size());
         const fabric::ReadRequest read = wire.posted[which];
@@ -443,7 +443,7 @@ class History {
 
     void elsewhere() {
         if (below(3) == 0) {
-            // Others' items, where dead ones were.
+            // Stores others' items, in the memory of dead ones.
             for (int i = 0; i < 50; i++)
                 set_elsewhere(world_, "filler" + std::to_string(below(2000)), value());
             return;
@@ -481,7 +481,7 @@ class History {
         }
     }
 
-    // What each key holds now, if that is not what it held.
+    // Records each key's value, if it has changed.
     void note_values() {
         for (uint64_t i = 0; i < keys; i++) {
             const std::string name = "key" + std::to_string(i);
@@ -567,7 +567,7 @@ int main() {
     tap::is(violations, 0, "in chosen moments nothing is served that must not be");
     histories(110);
     tap::is(violations, 0, "nor in random histories, and each request is answered once");
-    tap::ok(History::onesided > 1000, "in which one-sided reads answered often");
+    tap::ok(History::onesided > 1000, "one-sided reads answered often in them");
     tap::ok(History::connections > 200, "over many connections");
     tap::ok(History::index > 1000 && History::index_void > 10, "in half of them without a pointer");
     tap::ok(History::invalid > 100 && History::late > 20, "and often met what was replaced, or came too late");

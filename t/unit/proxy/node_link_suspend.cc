@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Hosts that are suspended, or stand still, while leases are out (S3). Both sides go by CLOCK_BOOTTIME, which goes on in a
-// suspended host: an hour later every lease is over at both. It does not go on in a guest that was halted: what
-// such a one believes of its leases is too much, and then the read itself is not believed (S4). No wall clock is asked.
+// Hosts that are suspended, or stand still, while leases run (S3). Both sides use CLOCK_BOOTTIME, which goes on in a
+// suspended host: an hour later every lease has ended at both. It stops in a halted guest. Such a guest takes its
+// leases for too long; the check of the read itself then refuses the bytes (S4). No wall clock is used.
 #include <string>
 
 #include "t/unit/proxy/link_fixture.h"
@@ -56,7 +56,7 @@ void both_suspended() {
     tap::ok(leases(world).bytes != 0, "that both know of");
 }
 
-// Either host's clock, and so both, may have gone on by an hour before the other hears of it.
+// Either host's clock, and so both, may have gone on by an hour before a frame from the other arrives.
 void one_after_the_other() {
     World world;
     world.start();
@@ -65,7 +65,7 @@ void one_after_the_other() {
     tap::is(leases(world).bytes, 0u, "a node that was suspended keeps nothing leased");
     world.now_ns += hour;
     world.node.zero_ns += hour;  // this side, too
-    tap::is(fetch(world, "k").value, "value", "and serves who was suspended as long");
+    tap::is(fetch(world, "k").value, "value", "and serves a proxy suspended as long");
 }
 
 // This side's clock stood still for an hour: it takes pointers for valid whose memory was reused long ago.
@@ -101,8 +101,8 @@ void proxy_halted() {
         if (held && !now.one_sided) refused_reads++;
         if (!now.value.empty() && (now.value != "newer" || i % 2 != 0)) wrong++;
     }
-    tap::ok(refused_reads >= 20, "who was halted holds pointers, and does not believe those to what is gone");
-    tap::is(wrong, 0, "and gets what there is now");
+    tap::ok(refused_reads >= 20, "a halted proxy holds pointers, and refuses those to replaced items");
+    tap::is(wrong, 0, "and gets the current values");
 }
 
 // The node's clock stood still: it keeps memory for longer than need be, and items live longer.
@@ -114,12 +114,13 @@ void node_halted() {
     world.now_ns += hour;
     world.node.zero_ns += hour;
     tap::is(world.node.now(world.now_ns), before, "a node that was halted");
-    tap::ok(!world.pointer("k") && leases(world).bytes != 0, "keeps what nobody reads any more");
+    tap::ok(!world.pointer("k") && leases(world).bytes != 0, "keeps memory without readers");
     const Fetched now = fetch(world, "k");
     tap::ok(now.value == "value" && !now.one_sided, "and is asked");
 }
 
-// What is known of the node's clock goes on through an hour that both slept, and is learned anew when one stood still.
+// The estimate of the node's clock survives an hour of sleep on both sides, and is learned again after one side stood
+// still.
 void node_clock_estimate() {
     constexpr int64_t host_zero_ns = start_ns;
     proxy::NodeClockEstimate clock(host_zero_ns);

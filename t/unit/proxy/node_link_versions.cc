@@ -9,7 +9,7 @@ using proxy::LinkDown;
 
 namespace {
 
-// A node of before items were written in place: greeted as it knows it, asked for everything, told nothing (S18).
+// A node from before writes in place: greeted in its version, asked for every key, sent no reports (S18).
 void node_of_before() {
     proxy::LinkConfig config = link_config();
     config.probe_index = true;
@@ -19,11 +19,11 @@ void node_of_before() {
     world.start();
     tap::ok(world.link->up(), "a node of the version before is up");
     tap::is(world.node.greetings_refused, 1u, "though it refused the newest versions first");
-    tap::is(world.connections, 2, "over a connection of its own");
-    tap::is(world.downs.size(), 0u, "which nobody hears of");
+    tap::is(world.connections, 2, "over a second connection");
+    tap::is(world.downs.size(), 0u, "and no failure is reported");
     tap::is(world.watching, 1, "one descriptor is watched");
-    tap::is(world.link->welcome().version, 3u, "its version is spoken");
-    tap::ok(world.link->welcome().regions.empty(), "its regions are not believed");
+    tap::is(world.link->welcome().version, 3u, "its version is in use");
+    tap::ok(world.link->welcome().regions.empty(), "its regions are ignored");
     tap::ok(world.link->mapped_region() == nullptr, "nor mapped");
     tap::ok(world.store("k", "value") && world.store("large", std::string(300'000, 'l')), "values are stored there");
     for (int i = 0; i < 5; i++) tap::is(world.fetch("k"), "value", "and read");
@@ -42,7 +42,7 @@ void node_of_before() {
     tap::is(world.counters().lease_granted.get(), 0u, "no lease was taken,");
     tap::is(world.node.grants_wanted, 0u, "none asked for,");
     tap::is(world.node.accesses.size() + world.node.reports, 0u, "nothing reported");
-    tap::is(world.node.bad_frames, 0u, "and nothing said that it does not know");
+    tap::is(world.node.bad_frames, 0u, "and no frame that it does not know");
     world.node.of_before = false;
     world.node.restart();
     world.wire->end = fabric::ChannelEnd::reset;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The share of GETs answered one-sided, and the reasons of the others: every counter of a read that failed has one reason, and no
-// counter has two.
+// The share of GETs answered one-sided, and the reasons of the others: every counter of a failed read has exactly one
+// reason.
 #include <array>
 #include <set>
 #include <string>
@@ -85,7 +85,7 @@ void test_reasons() {
     Counts c;
     c.pointer_expired = 2;
     c.read_invalid_lease = 3;
-    tap::is(count_of(c, "lease_over"), 5u, "a lease is over before the read or after it");
+    tap::is(count_of(c, "lease_over"), 5u, "leases that ended before the read or after it");
 }
 
 void test_denials() {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Placement against libmemcached itself, which is set up here as a client of it would; and the
-// answers that both gave when this was written, so that a library that moves keys is noticed.
+// Placement against libmemcached itself, set up here as its clients do. Pinned answers of both reveal a library that
+// moves keys.
 #include <libmemcached/memcached.h>
 
 #include <algorithm>
@@ -37,7 +37,7 @@ struct Host {
 // libmemcached for a list of hosts. Never connects.
 class Reference {
   public:
-    // A list is faster: each addition builds the ring anew.
+    // A list is faster: each addition rebuilds the ring.
     Reference(const std::vector<Host>& hosts, Distribution distribution, KeyHash hash,
               bool one_by_one = false)
         : client_(memcached_create(nullptr)) {
@@ -239,13 +239,13 @@ void test_tags() {
     for (const Row& row : rows) {
         tap::is(row.placement->spot_of(row.key, 0), whole->spot_of(row.hashed, 0),
                 std::string("hash tag: of ") + row.key + " is hashed " + row.hashed);
-        tap::is(std::string(row.placement->hashed_part(row.key)), row.hashed, "which it tells");
+        tap::is(std::string(row.placement->hashed_part(row.key)), row.hashed, "which it returns");
     }
     Snapshot only = made({{"a", "", 1}}, {Distribution::ketama, KeyHash::automatic, "{}"});
     tap::is(only->node_of("{x}y", 5), 0u, "of one node all is its");
 }
 
-// Under ketama, what a node that goes leaves is shared out as a walk says, and nothing else moves.
+// Under ketama, the keys of a removed node are shared out in the order of a walk; all others stay.
 void test_removal() {
     std::mt19937 random(10);
     std::vector<Host> hosts = random_hosts(random, 12, false);
@@ -275,7 +275,7 @@ void test_removal() {
     }
 }
 
-// The point that it tells of a place is the first that is not before it, or, behind the last, the first of all.
+// The point reported for a place is the first that is not before it, or, behind the last, the first of all.
 void test_points() {
     std::mt19937 random(12);
     Snapshot ring = made(nodes_of(random_hosts(random, 7, false)), {Distribution::ketama, {}, ""});
@@ -414,8 +414,7 @@ void test_threads() {
     tap::is(seen_second.load(), 4u, "and each sees the next");
 }
 
-// The nodes of "pin:0" to "pin:47", a letter each, on five nodes of which the fourth has port
-// 11211.
+// The nodes of "pin:0" to "pin:47", a letter each, on five nodes; the fourth has port 11211.
 std::string pinned(Distribution distribution, KeyHash hash, bool weights) {
     std::vector<Host> hosts;
     for (uint32_t i = 0; i < 5; i++) {

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// S4, S5, S13: what a READ through a pointer is taken for while the slot is written in place, dies, comes back to life and is
-// left and returned to. Built again with a rule broken on purpose: there a violation must be found, and the program says so by
+// S4, S5, S13: the result of a READ through a pointer while the slot is written in place, dies, comes back to life, and
+// is left and returned to. Built again with a rule broken on purpose, the test must find a violation, and reports it by
 // its one check.
 //
-// A READ copies words in any order (S5), so of each word the copy has some value that stood there at some time. Here that is
-// every value that the word ever had, in every combination: all interleavings of the reader's words and the writer's stores
-// are among them, those in which the reader goes through the words in one direction too, which are counted by themselves.
+// A READ copies words in any order (S5), so each word of the copy has some value that stood there at some time. The
+// test tries every value that each word ever had, in every combination. All interleavings of the reader's words and the
+// writer's stores are among them. Those of a reader that goes through the words in one direction are counted
+// separately.
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
@@ -40,7 +41,7 @@ void violation(const std::string& what) {
 Item item(std::string value, uint64_t cas) { return {"a key", std::move(value), cas, /* flags= */ 9}; }
 Words words_of(const Item& item, uint64_t generation) { return in_place::words_of(item, generation, place); }
 
-// What happens to one slot, store by store, and which items it held alive on the way.
+// The changes of one slot, store by store, and the items that it held alive on the way.
 struct History {
     std::string name;
     Words start;  // the item that the pointer was granted for; the rest of the slot is zero
@@ -59,7 +60,7 @@ struct History {
         return *this;
     }
     History& write(const Item& item) { return die().live(item); }
-    // Of a larger slot, no more is READ than was used.
+    // Of a larger slot, the READ covers only the used part.
     History& copies(size_t bytes) {
         copy_bytes = uint32_t(bytes);
         return *this;
@@ -77,7 +78,7 @@ bool expired(const Words& words) {
     return has_expired(header.exptime, now);
 }
 
-// The copy is that item, as far as it is one.
+// The copy holds that item, from its first byte on.
 bool is(const Words& copy, const Words& item, uint32_t copy_bytes) {
     const uint64_t bytes = item_bytes(item.data());
     return bytes <= copy_bytes && std::memcmp(copy.data(), item.data(), bytes) == 0;
@@ -96,8 +97,8 @@ fabric::PointerRead judge(const Words& copy, uint32_t copy_bytes, std::string_vi
     return fabric::judge_copy(made, key, /* tokens_matter= */ false, place.secret);
 }
 
-// A hit is an item that was alive, whole, and every such copy is one. The guard's word in it says when it was alive: at a
-// moment of the READ. What is no hit keeps the pointer, since all of it is of the key.
+// A hit is an item that was alive, whole, and every such copy is one. The guard's word in the copy dates it: the item
+// was alive at a moment of the READ. Any other result keeps the pointer, since all bytes are of the key.
 class Mixtures {
   public:
     explicit Mixtures(const History& history) : history_(history), values_(slot_words) {
@@ -196,7 +197,7 @@ std::vector<History> histories() {
     all.push_back(History("a delete", old).die());
     all.push_back(History("a delete and a revival", old).die().live(shorter));
     all.push_back(History("revived, deleted and revived", old).die().live(longer).die().live(alike));
-    // Meanwhile the key's item is elsewhere, and its generations with it.
+    // In between the key's item is elsewhere, and its generations with it.
     History returned("outgrown and returned to", old);
     returned.die();
     returned.alive.push_back(returned.start);  // a generation passes
@@ -220,7 +221,7 @@ void mixtures() {
         hits += any.hits;
         in_order += up.copies + down.copies;
         outcomes.insert(any.outcomes.begin(), any.outcomes.end());
-        if (up.hits == 0 || down.hits == 0) violation(history.name + ": who reads in one direction never has a hit");
+        if (up.hits == 0 || down.hits == 0) violation(history.name + ": a reader in one direction never has a hit");
     }
     tap::note("%llu copies, %llu of them hits; %llu by readers that go in one direction", (unsigned long long)copies,
               (unsigned long long)hits, (unsigned long long)in_order);
@@ -258,7 +259,7 @@ void dropped() {
     const Odd odd[] = {
         {"an older generation", padded(words_of(ours, first - 64)), Outcome::generation},
         {"an older generation, dead", with(good, 0, dead), Outcome::generation},
-        {"memory of nobody", padded({}), Outcome::generation},
+        {"unused memory", padded({}), Outcome::generation},
         {"another key", padded(words_of(other_key, first + 64)), Outcome::key},
         {"a longer key", padded(words_of(longer_key, first + 64)), Outcome::key},
         {"another key, longer than the copy", padded(words_of(other_key, first + 64)), Outcome::key, 48},
@@ -277,7 +278,7 @@ void dropped() {
     if (judge(possible, slot_words * 8, "a key").outcome != Outcome::grown) violation("a longer item has not grown");
 }
 
-// Whatever is there.
+// A copy that is complete after the lease's end never counts.
 void over() {
     for (const History& history : histories())
         for (const Words& item : history.alive)

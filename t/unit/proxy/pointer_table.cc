@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The remote-pointer table in one process at a time: its shape, what is found, replaced, dropped, counted.
-// Whom it refuses is in t/unit/proxy/pointer_table_open.cc; writers and readers at once in t/unit/proxy/pointer_table_safety.cc.
+// The remote-pointer table in one process at a time: its shape, lookups, replacement, drops and counters. Refusals are
+// in t/unit/proxy/pointer_table_open.cc; writers and readers at once in t/unit/proxy/pointer_table_safety.cc.
 #include <algorithm>
 #include <cstring>
 #include <map>
@@ -20,7 +20,7 @@ void shape() {
     Raw raw(name);
     tap::is(raw.size(), 4096u + 64 * 64 + proxy::boards_bytes(64), "a page for the header, 64 bytes for each entry, boards");
     tap::ok(std::memcmp(raw.byte(0), "farptr01", 8) == 0, "it begins with its magic");
-    tap::is(raw.header().entries, 64u, "the header says how many entries");
+    tap::is(raw.header().entries, 64u, "the header holds the number of entries");
     tap::is(raw.header().check, proxy::header_check(raw.header()), "and is checked");
 
     const uint64_t key = UINT64_C(0x4000000000000005);  // set 5, at home in its entry 1
@@ -59,7 +59,7 @@ void put_and_find() {
     tap::is(table->find(key, one_node, leased.valid_until_ns).found, Found::expired, "and then expired");
 
     auto second_process = open(name);
-    tap::ok(second_process->filler() != table->filler(), "who attaches gets a number of its own");
+    tap::ok(second_process->filler() != table->filler(), "an attached process gets a separate number");
     PointerTable::Lookup shared = second_process->find(key, one_node, now);
     tap::ok(shared.found == Found::hit && shared.shared, "another finds it, as filled by another");
     second_process->put(key, derived(key, 6), now);
@@ -136,14 +136,14 @@ void extending() {
     fabric::LeasedPtr later = table->find(key, one_node, now + 200).leased;
     later.ptr.generation += 64;
     table->put(key, later, now + 200);
-    tap::ok(table->extend(key, place, now + 600, now + 200), "so it is whatever generation lies there");
+    tap::ok(table->extend(key, place, now + 600, now + 200), "so it is for any generation in the slot");
     tap::ok(left(now + 200) == 600 && table->find(key, one_node, now + 200).leased.ptr.generation == later.ptr.generation,
             "which it does not change");
     table->drop(key, later.ptr);
     tap::ok(!table->extend(key, place, now + 900, now + 200), "what was dropped stays so");
 }
 
-// Of one slot, what several were told of is put together, in whatever order it comes.
+// Facts of one slot from several replies are merged, in any order of arrival.
 void merging() {
     const uint64_t key = 3;
     fabric::LeasedPtr parts[3];
@@ -182,10 +182,10 @@ void merging() {
     again.ptr.length = 48;
     again.valid_until_ns = now + 500;
     table->put(key, again, now + 400);
-    tap::ok(table->find(key, one_node, now + 400).leased == again, "what was known under a lease that is over counts no more");
+    tap::ok(table->find(key, one_node, now + 400).leased == again, "facts under an ended lease no longer count");
 }
 
-// Fills a set; a fifth key takes the place of whom?
+// Fills a set, and checks which key a fifth one replaces.
 void replacing() {
     struct Case {
         const char* name;
@@ -249,7 +249,7 @@ void dropping() {
     tap::ok(!table->drop(key, derived(key, 7).ptr), "once");
     tap::is(table->put(key, derived(key, 6), now), Put::stored, "after which any may come");
     tap::ok(!table->forget(key, one_node + 1), "another incarnation's pointer is not forgotten with it");
-    tap::ok(table->forget(key, one_node), "a pointer is forgotten whatever its generation");
+    tap::ok(table->forget(key, one_node), "a pointer is forgotten at any generation");
     tap::is(table->find(key, one_node, now).found, Found::miss, "and gone");
 }
 
@@ -266,7 +266,7 @@ void malformed() {
     wrong[5].first = "a generation beyond 62 bits", wrong[5].second.generation = UINT64_C(1) << 62;
     for (const auto& [what, ptr] : wrong)
         tap::is(table->put(1, {ptr, now + 1}, now), Put::refused, std::string("refused: ") + what);
-    tap::is(table->put(1, {good, now}, now), Put::refused, "refused: a lease that is over");
+    tap::is(table->put(1, {good, now}, now), Put::refused, "refused: an ended lease");
     tap::is(table->find(1, good.incarnation, now).found, Found::miss, "nothing was stored");
 
     fabric::RemotePtr ptr = good;
@@ -288,7 +288,7 @@ void accesses() {
     table->count_access(table->find(1, one_node, now).entry, 4);
     table->count_access(table->find(3, one_node, now).entry, 2);
     table->walk(0, table->entries(), note);
-    tap::ok(counted == std::map<uint64_t, uint64_t>{{1, 5}, {2, 0}, {3, 2}}, "a walk tells every count");
+    tap::ok(counted == std::map<uint64_t, uint64_t>{{1, 5}, {2, 0}, {3, 2}}, "a walk returns every count");
     table->put(1, derived(1, 9), now);
     table->walk(0, table->entries(), note);
     tap::is(counted[1], 5u, "a new generation of the key keeps it");
@@ -340,7 +340,7 @@ void occupancy() {
     tap::ok(sum.lease_left == std::array<uint64_t, 6>{2, 1, 0, 0, 1, 1}, "at each bound the next class begins");
 }
 
-// S10: whatever bit is wrong, it is a miss.
+// S10: any wrong bit makes a lookup a miss.
 void damage() {
     Name name;
     auto table = open(name);

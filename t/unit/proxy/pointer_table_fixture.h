@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What the tests of the pointer table share: tables with names of their own, their bytes as another process
-// would see them, and pointers whose every field follows from the key and one number, so that a mixture of
-// two shows.
+// Fixture of the tests of the pointer table: tables with separate names, and their bytes as another process sees them.
+// Every field of a pointer follows from the key and one number, so that a mixture of two is detected.
 #pragma once
 
 #include <fcntl.h>
@@ -29,7 +28,7 @@ constexpr uint64_t now = UINT64_C(1'000'000'000'000);
 constexpr uint64_t second = UINT64_C(1'000'000'000);
 constexpr uint64_t one_node = UINT64_C(0x1111222233334444);
 
-// A name that nobody has, given back at the end.
+// An unused name, freed at the end.
 class Name {
   public:
     Name() {
@@ -97,7 +96,7 @@ constexpr uint64_t mix(uint64_t n) {  // the finalizer of splitmix64
     return n ^ n >> 31;
 }
 
-// The pointer that key and generation make. No two fields of two pointers are alike but the incarnation.
+// The pointer that key and generation make. Two pointers share no field but the incarnation.
 inline fabric::LeasedPtr derived(uint64_t key_hash, uint64_t generation) {
     const uint64_t n = mix(key_hash ^ mix(generation));
     fabric::LeasedPtr leased;
@@ -110,7 +109,7 @@ inline fabric::LeasedPtr derived(uint64_t key_hash, uint64_t generation) {
     return leased;
 }
 
-// Is it what somebody put for that key?
+// Is it a pointer that was put for that key?
 inline bool is_derived(uint64_t key_hash, const fabric::LeasedPtr& leased) {
     return leased == derived(key_hash, leased.ptr.generation);
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Making a pointer table and attaching to one: whom it refuses and with what words, that it is whole or not
-// there whatever becomes of its maker, and that processes that start together share one.
+// Making a pointer table and attaching to one: the refusals and their messages. A table is whole or absent for any end
+// of its maker, and processes that start together share one.
 #include <sys/resource.h>
 #include <sys/wait.h>
 
@@ -18,7 +18,7 @@ using proxy::TableStep;
 
 namespace {
 
-// Opens; gives back the failure, or one that says it was opened.
+// Opens; gives back the failure, or one with the text "opened".
 proxy::TableFailure failure_of(const proxy::TableOptions& with) {
     PointerTable::Opened opened = PointerTable::open(with);
     if (auto* failure = std::get_if<proxy::TableFailure>(&opened)) return *failure;
@@ -32,10 +32,10 @@ void is_refused(const proxy::TableOptions& with, TableRefusal reason, std::strin
     bool useful = failure.message.find(with.name) != std::string::npos &&
                   failure.message.find(advice) != std::string::npos &&
                   failure.message.find('\n') == std::string::npos;
-    if (!tap::ok(useful, what + ": says what and where, and what to do")) tap::note("%s", failure.message.c_str());
+    if (!tap::ok(useful, what + ": names the cause, the place and the action")) tap::note("%s", failure.message.c_str());
 }
 
-// In a process of its own. What `run` returns is its exit status; -1: it was killed.
+// Runs it in a separate process. Returns the exit status that `run` returned; -1: the process was killed.
 int in_child(const std::function<int()>& run) {
     std::fflush(stdout);
     const pid_t child = fork();
@@ -74,7 +74,7 @@ void two_share() {
     tap::is(second_process->find(5, one_node, now).found, Found::hit, "what one puts the other finds");
     first.reset();
     second_process.reset();
-    tap::is(open(name)->find(5, one_node, now).found, Found::hit, "it outlives those who use it");
+    tap::is(open(name)->find(5, one_node, now).found, Found::hit, "it outlives its users");
 }
 
 void names() {
@@ -83,7 +83,7 @@ void names() {
     tap::is(proxy::table_name("/plain", 7), "/plain", "a name without is itself");
 }
 
-// A table that another user made under the shared name does not keep this user from having one.
+// A table that another user made under the shared name does not keep this user from a table.
 void another_users_name() {
     if (geteuid() != 0) return tap::skip(6, "only root makes a table of another user");
     Name name;
@@ -117,7 +117,7 @@ void wrong_files() {
             if (setuid(65534) != 0) return 99;
             return int(failure_of(options(name)).reason);
         });
-        tap::is(status, int(TableRefusal::wrong_owner), "who may not even open it is told whose it is");
+        tap::is(status, int(TableRefusal::wrong_owner), "without permission to open it, the refusal names its owner");
     } else {
         tap::skip(1, "needs to become another user");
     }
@@ -209,7 +209,7 @@ void system_says_no() {
         if (stat(name.path().c_str(), &file) != 0) return 2;
         return (file.st_mode & 07777) == 0600 && file.st_nlink == 1 ? 0 : 3;
     });
-    tap::is(status, 0, "whatever the umask, the mode is 0600");
+    tap::is(status, 0, "with any umask the mode is 0600");
 }
 
 size_t names_in_shm() {
@@ -248,7 +248,7 @@ void overtaken() {
     });
     auto* table = std::get_if<std::unique_ptr<PointerTable>>(&opened);
     tap::ok(table != nullptr && !(*table)->created() && (*table)->entries() == 64,
-            "who is overtaken while he makes it attaches to the other's");
+            "a process overtaken while it makes a table attaches to the other's");
 
     Name unsettled;
     int made = 0;
@@ -310,7 +310,7 @@ void this_host() {
     auto read = proxy::TableHost::of_this_process();
     auto again = proxy::TableHost::of_this_process();
     auto* host = std::get_if<proxy::TableHost>(&read);
-    if (!tap::ok(host != nullptr, "this host says which boot it is in")) return;
+    if (!tap::ok(host != nullptr, "this host has a boot id")) return;
     auto& same = std::get<proxy::TableHost>(again);
     tap::ok(host->boot_id[0] != 0 && host->boot_id[1] != 0, "by a number");
     tap::ok(same.boot_id[0] == host->boot_id[0] && same.boot_id[1] == host->boot_id[1] &&

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// T1 and S10: whatever happens between two stores of a writer, a reader of the pointer table sees a pointer
-// that somebody put, whole, or a miss. Every interleaving of two writers; writers and readers stopped at every
-// step; processes stopped and killed at every store; and processes with threads that hammer a few entries.
-// Built again with the check ignored (t/faulty/pointer_table_safety): there each of those must find a violation.
+// T1 and S10: for any events between two stores of a writer, a lookup in the pointer table finds a whole pointer that
+// was put, or a miss. Every interleaving of two writers; writers and readers stopped at every step; processes stopped
+// and killed at every store; processes with threads that hammer a few entries. Built again with the check ignored
+// (t/faulty/pointer_table_safety), each of those must find a violation.
 #include <sys/wait.h>
 
 #include <atomic>
@@ -25,7 +25,7 @@ struct Tally {
     int violations = 0;
 };
 
-// What may be found for a key: nothing, or one of the pointers that were put for it.
+// Checks a lookup of a key: it finds nothing, or one of the pointers that were put for it.
 void look(const PointerTable& table, uint64_t key, Tally& tally) {
     const PointerTable::Lookup seen = table.find(key, one_node, now);
     tally.checks++;
@@ -211,8 +211,8 @@ void processes_stopped_and_killed() {
 }
 
 // ---- the hammer ------------------------------------------------------------------------------------
-// Some processes of some threads each put, find, drop, count and walk a few keys that share two sets, giving
-// the processor away between stores and between loads; one process is killed on the way.
+// Several processes with several threads put, find, drop, count and walk a few keys that share two sets. They yield the
+// processor between stores and between loads; one process is killed on the way.
 constexpr int hammer_processes = 3;
 constexpr int hammer_threads = 3;
 constexpr uint64_t hammer_keys = 12;

@@ -109,10 +109,10 @@ void put_and_take() {
     const uint64_t number = board.announce();
     tap::ok(board.waiting() && board.waiting(number) && !board.waiting(number - 1), "and waits");
     Told told = take_all(board);
-    tap::ok(told.counts == std::map<uint64_t, uint64_t>{{1, 8}, {2, 4}} && told.lost == 0, "all is told, added up");
+    tap::ok(told.counts == std::map<uint64_t, uint64_t>{{1, 8}, {2, 4}} && told.lost == 0, "all is reported, added up");
     tap::is(told.strangers, 0, "as it was put");
     tap::ok(!board.waiting() && !board.waiting(number), "nothing waits then");
-    tap::is(take_all(board).items, 0u, "nothing is told twice");
+    tap::is(take_all(board).items, 0u, "nothing is reported twice");
 
     board.put(item_of(1, (1 << 24) - 2));
     tap::is(board.put(item_of(1, 5)).accepted, 1u, "a count goes to 2^24 - 1, the rest is not accepted");
@@ -123,7 +123,7 @@ void put_and_take() {
     other = item_of(1, 2), other.hash += 8;
     tap::ok(!board.put(other).merged, "so is another key");
     told = take_all(board);
-    tap::ok(told.items == 3 && told.accesses == (1 << 24) + 3, "and told of apart");
+    tap::ok(told.items == 3 && told.accesses == (1 << 24) + 3, "and reported separately");
 }
 
 // The generations of one slot are one item.
@@ -142,11 +142,11 @@ void generations() {
         return std::to_string(all.count) + " of " + std::to_string(all.generation_tag);
     };
     tap::ok(!put(7, 1) && put(9, 2) && put(8, 4), "a newer generation is counted with the older ones, and an older one too");
-    tap::is(taken(), "7 of 9", "all are told together, of the latest");
+    tap::is(taken(), "7 of 9", "all are reported together, of the latest");
     put(3, 1);
-    tap::is(taken(), "1 of 3", "of what was taken before nothing counts any more");
+    tap::is(taken(), "1 of 3", "accesses taken before no longer count");
     put(65'535, 1), put(2, 1), put(65'534, 1);
-    tap::is(taken(), "3 of 2", "which is later is said by serial arithmetic");
+    tap::is(taken(), "3 of 2", "serial arithmetic decides which is later");
 }
 
 void room() {
@@ -156,7 +156,7 @@ void room() {
     tap::is(board.put(item_of(3 + 8 * 8)).accepted, 0u, "a set of eight has no room for a ninth");
     tap::is(board.put(item_of(3)).accepted, 1u, "but for more of one of the eight");
     tap::is(board.put(item_of(4)).accepted, 1u, "and its neighbour for another");
-    tap::is(take_all(board).accesses, 10u, "all are told");
+    tap::is(take_all(board).accesses, 10u, "all are reported");
     tap::is(board.put(item_of(3 + 8 * 8)).accepted, 1u, "then there is room again");
     take_all(board);
 
@@ -168,7 +168,7 @@ void room() {
         board.take(10, cursor, [&](const ItemAccess& record) { times[record.hash]++; });
         if (part == 0) board.put(item_of(0));  // the first set's item is not reported again before all others
     }
-    tap::ok(times.size() == 40, "what is taken in parts goes round");
+    tap::ok(times.size() == 40, "taking in parts covers all items");
     tap::ok(board.waiting(number), "until all is taken something waits");
     board.take(10, cursor, [&](const ItemAccess& record) { times[record.hash]++; });
     tap::is(times[0], 2, "the rest comes then");
@@ -231,7 +231,7 @@ void put_stopped_everywhere() {
         uint32_t steps = 0;
         while (put_stopped(steps, c.accepted, c.between, wrong)) steps++;
         tap::is(steps, 3u, std::string("two stores and an exchange; between them ") + c.name);
-        tap::is(wrong, 0, "each access is told once, of its item, or lost");
+        tap::is(wrong, 0, "each access is reported once, of its item, or lost");
     }
 }
 
@@ -257,7 +257,7 @@ void killed() {
         const Told told = take_all(board);
         wrong += told.accesses != 750 || told.lost != 0 || told.strangers != 0;
     }
-    tap::is(wrong, 0, "who is killed at any store takes nothing of others with him");
+    tap::is(wrong, 0, "a process killed at any store loses no access of others");
 }
 
 // Two puts claim one cell for different items, in the worst order: the words of one, the tag of the other.
@@ -274,9 +274,9 @@ void torn() {
         memory.board().put(item_of(8 * 9, 50));
     });
     const Told told = take_all(board);
-    tap::ok(put.accepted == 0 && told.lost == 50, "a cell that two took is lost, and said to be");
+    tap::ok(put.accepted == 0 && told.lost == 50, "a cell that two took is lost, and counted as lost");
     tap::is(told.accesses, 7u, "the others are not");
-    tap::is(told.strangers, 0, "nothing is told that nobody put");
+    tap::is(told.strangers, 0, "no access is reported that was not put");
 }
 
 // A take is stopped after it has removed an item, while others put and take.
@@ -296,10 +296,10 @@ void take_stopped() {
         for (const uint64_t hash : {record.hash, UINT64_C(15), UINT64_C(200)}) put += other.put(item_of(hash, 3)).accepted;
         other.announce();
     });
-    tap::ok(board.waiting(), "what was put while somebody took may not be among it");
+    tap::ok(board.waiting(), "an access put during a take may not be in it");
     const Told after = take_all(board);
-    tap::is(during.strangers + after.strangers, 0, "whoever takes is told of what was put");
-    tap::is(taken + during.accesses + after.accesses, put, "two who take together take all");
+    tap::is(during.strangers + after.strangers, 0, "every take gets accesses that were put");
+    tap::is(taken + during.accesses + after.accesses, put, "two takes at once take all");
     tap::is(all.lost + during.lost + after.lost, 0u, "and lose nothing");
 }
 
@@ -339,10 +339,10 @@ void hammer() {
     ReportBoard board = memory.board();
     tell(take_all(board));
     tap::ok(accepted > hammer_puts, "threads put");
-    tap::is(accounted.load(), accepted.load(), "and each access is told, or called lost, once");
+    tap::is(accounted.load(), accepted.load(), "and each access is reported, or counted as lost, once");
     tap::is(strangers.load(), 0u, "as it was put");
     tap::ok(lost < accepted / 20, "few are lost");
-    tap::note("%llu accesses, of which %llu lost", (unsigned long long)accepted, (unsigned long long)lost);
+    tap::note("%llu accesses, %llu lost", (unsigned long long)accepted, (unsigned long long)lost);
 }
 
 // ---- the leader -------------------------------------------------------------------------------------
@@ -384,7 +384,7 @@ void leader() {
             elected += mine.seek({n, 1}, now, now + second, alive) == Leadership::elected;
         });
     for (std::thread& thread : threads) thread.join();
-    tap::is(elected.load(), 1, "of those who come at once one is elected");
+    tap::is(elected.load(), 1, "of processes that come at once one is elected");
 }
 
 // The kernel knows the attached processes.
@@ -392,7 +392,7 @@ void attached() {
     Name name;
     auto table = open(name);
     tap::ok(table->attached(table->filler()), "a process is attached itself");
-    tap::ok(!table->attached(uint16_t(table->filler() + 1)), "and nobody else");
+    tap::ok(!table->attached(uint16_t(table->filler() + 1)), "and no other");
     int said[2];
     if (pipe(said) != 0) tap::bail_out("pipe");
     std::fflush(stdout);
@@ -409,10 +409,10 @@ void attached() {
     if (read(said[0], &filler, sizeof filler) != sizeof filler) tap::bail_out("read");
     int status = 0;
     while (waitpid(child, &status, WUNTRACED) < 0) {}
-    tap::ok(WIFSTOPPED(status) && table->attached(filler), "who is stopped is attached");
+    tap::ok(WIFSTOPPED(status) && table->attached(filler), "a stopped process is attached");
     kill(child, SIGKILL);
     while (waitpid(child, &status, 0) < 0) {}
-    tap::ok(!table->attached(filler), "who was killed is not");
+    tap::ok(!table->attached(filler), "a killed one is not");
     close(said[0]);
     close(said[1]);
     const uint16_t first = table->filler();
@@ -436,9 +436,9 @@ void boards() {
         auto board = memory.boards().of(mix(n), now + second);
         wrong += !board.has_value() || take_all(*board).counts != std::map<uint64_t, uint64_t>{{1, n}};
     }
-    tap::is(wrong, 0, "each of 32 nodes has a board, the same for all who ask");
+    tap::is(wrong, 0, "each of 32 nodes has a board, the same for all callers");
     tap::ok(!all.of(mix(33), now + second).has_value(), "one more has none");
-    tap::ok(!all.of(0, now).has_value(), "nor has nobody");
+    tap::ok(!all.of(0, now).has_value(), "nor has node 0");
     all.of(mix(1), now + ReportBoards::idle_ns);
     memory.boards().of(mix(2), now + second)->put(item_of(2, 9));
     for (uint64_t n = 3; n <= proxy::boards_max; n++) all.of(mix(n), now + ReportBoards::idle_ns);
@@ -446,7 +446,7 @@ void boards() {
     tap::ok(another.has_value(), "unless one was not used for three minutes");
     tap::ok(!all.of(mix(2), now + second + ReportBoards::idle_ns).has_value(), "whose node has none then");
     const Told told = take_all(*another);
-    tap::ok(told.items == 0 && told.lost == 9, "what that had there is lost, and not told to another");
+    tap::ok(told.items == 0 && told.lost == 9, "its accesses there are lost, and not reported to another node");
 
     std::atomic<int> different{0};
     for (int round = 0; round < 50; round++) {
@@ -458,7 +458,7 @@ void boards() {
         ReportBoard board = fresh.board();
         different += take_all(board).accesses != 3;
     }
-    tap::is(different.load(), 0, "who begin with a node at once find one board");
+    tap::is(different.load(), 0, "threads that begin with a node at once find one board");
 }
 
 // B3, S10: arbitrary memory contents.
@@ -486,8 +486,8 @@ void garbage() {
         const Leadership got = board.seek({7, 1}, now, now + second, [](uint16_t) { return false; });
         refused += got != Leadership::taken_over;
     }
-    tap::is(impossible, 0u, "of noise nothing is told that could not be");
-    tap::ok(told <= 40, "and next to nothing at all");
+    tap::is(impossible, 0u, "noise yields no impossible record");
+    tap::ok(told <= 40, "and hardly any record");
     tap::is(refused, 0u, "and afterwards the board works");
 }
 
