@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What the chart scripts of farbench's commands have in common: they draw a folder's points.csv with matplotlib."""
+"""Shared by the chart scripts of farbench's commands: they draw a folder's points.csv with matplotlib."""
 import csv
 import os
 import sys
 
 
 def main(usage, draw):
-    """Calls draw(pyplot, rows, folder) for the folder that is named; returns the exit status."""
+    """Calls draw(pyplot, rows, folder) for the folder on the command line; returns the exit status."""
     if len(sys.argv) != 2:
         sys.stderr.write(usage)
         return 64
@@ -17,7 +17,7 @@ def main(usage, draw):
         sys.stderr.write("no charts: matplotlib is not here (python3-matplotlib)\n")
         return 0
     matplotlib.use("svg")
-    matplotlib.rcParams["svg.hashsalt"] = "farbench"  # the same numbers, the same file
+    matplotlib.rcParams["svg.hashsalt"] = "farbench"  # the same numbers give the same file
     import matplotlib.pyplot as plt
     with open(os.path.join(folder, "points.csv"), newline="") as file:
         draw(plt, list(csv.DictReader(file)), folder)

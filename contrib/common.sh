@@ -3,7 +3,7 @@
 
 export DEBIAN_FRONTEND=noninteractive
 
-# Packages for a build. `command=package`: the package is wanted only if the command is not there.
+# Packages for a build. `command=package`: install the package only if the command is missing.
 build_packages=(
     g++=g++ make=make autoreconf=autoconf automake=automake pkg-config=pkg-config
     libevent-dev libibverbs-dev librdmacm-dev libmemcached-dev libhashkit-dev libjemalloc-dev
@@ -16,7 +16,7 @@ die() {
     exit 1
 }
 
-# How many compilers at once: one per CPU, and a gigabyte for each.
+# Number of parallel compilers: at most one per CPU and one per gigabyte of memory.
 job_count() {
     local cpus memory
     cpus=$(nproc 2>/dev/null || echo 2)
@@ -40,7 +40,7 @@ package_is_installed() {
     [ "$(dpkg-query -W -f='${db:Status-Status}' "$1" 2>/dev/null)" = installed ]
 }
 
-# missing_packages <command=package | package>...: the packages that are not there, one per line.
+# missing_packages <command=package | package>...: the missing packages, one per line.
 missing_packages() {
     local want
     for want in "$@"; do
@@ -51,7 +51,7 @@ missing_packages() {
     done
 }
 
-# install_missing <command=package | package>...: apt-get, for what is not there and nothing else.
+# install_missing <command=package | package>...: installs missing packages, and no others, by apt-get.
 install_missing() {
     if ! command -v apt-get >/dev/null 2>&1; then
         say "  no apt-get: using the installed packages (configure names missing ones)"
@@ -88,7 +88,7 @@ install_missing() {
     done
 }
 
-# Debian starts memcached when it installs it, on the port that contrib/try wants, and Prometheus. We only want the programs.
+# Debian starts memcached (on the port of contrib/try) and Prometheus at installation. Only their programs are needed.
 masked=()
 keep_services_quiet() {
     local service
@@ -100,13 +100,13 @@ keep_services_quiet() {
     done
 }
 
-# The compiler, through ccache where there is one.
+# The compiler, run through ccache if it is installed.
 compiler() {
     if command -v ccache >/dev/null 2>&1; then echo "ccache $1"; else echo "$1"; fi
 }
 
-# prepare_source: makes ./configure if it is not there (make itself notices when it has grown old).
-# Run from the top of the source tree.
+# prepare_source: makes ./configure if it is missing (make rebuilds an outdated one).
+# Run it from the top of the source tree.
 prepare_source() {
     [ ! -e config.status ] || die "this source tree is itself configured; run \`make distclean\` in $PWD first"
     if [ ! -e configure ] || [ ! -e Makefile.in ] || [ ! -e build-aux/tap-driver.sh ]; then

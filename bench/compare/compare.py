@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What `farbench compare` runs: farcached beside its peers, in one run: the same load on one after the other, round by round.
+"""`farbench compare`: puts farcached and its peers under the same load, one after the other, round by round.
 
-Started by farbench with its settings, as JSON; `farbench compare --help` says what they are. All servers of a part run all the
-time, pinned to the same CPUs, and only one of them is loaded at a time. Absolute numbers are the machine's, and noise is what
---self shows; the ratios are what this is for.
+farbench starts this script and passes its settings as JSON; `farbench compare --help` describes them. All servers of a part run
+all the time, pinned to the same CPUs. Only one of them is under load at a time. Ratios are the result; absolute numbers depend on
+the machine, and --self shows the noise.
 """
 import json
 import os
@@ -26,11 +26,11 @@ from compare_contestants import (URING, direct_contestants, proxied_contestants,
 from compare_load import Crusher, Data, Load, Memtier, Workload  # noqa: E402
 from compare_servers import Failed, machine, share_cpus, version_of  # noqa: E402
 
-BUSY_MACHINE = 0.5     # load average at which others disturb
-OPEN_LOOP_SHARE = 0.7  # of memcached's own maximum
+BUSY_MACHINE = 0.5     # load average above which other processes disturb the measurement
+OPEN_LOOP_SHARE = 0.7  # share of memcached's own maximum
 WORKERS_MOST = 4
 CLIENT_CPUS = 2
-PATIENT_BESIDE = 400   # connections beside those of the load
+PATIENT_BESIDE = 400   # connections in addition to those of the load
 
 
 def direct_workloads(small, large):
@@ -70,7 +70,7 @@ def read_options(settings):
 
 
 def beside(o, name):
-    """The program of that name: as it was given, beside farbench, or on PATH."""
+    """Path of the program: the given one, else the one beside farbench, else the one on PATH."""
     given = getattr(o, name)
     built = os.path.join(os.path.dirname(o.farbench), name)
     path = shutil.which(given) if given else built if os.access(built, os.X_OK) else shutil.which(name)
@@ -97,7 +97,7 @@ def make_setup(o):
 
 
 class Run:
-    """One run of the command. memory: {what: {label: bytes}}, as compare_report wants it."""
+    """One run of the command. memory: {measure: {label: bytes}}, the form that compare_report expects."""
 
     def __init__(self, o):
         self.o = o
@@ -190,7 +190,7 @@ class Run:
         return [c.label for c in self.chosen(direct_contestants(self.setup, cpus, threads, [], False))]
 
     def make(self, label, cpus=None, threads=None):
-        """A fresh one, not running."""
+        """Makes a new contestant, which does not run yet."""
         found = direct_contestants(self.setup, cpus or self.server_cpus, threads or self.o.threads, [], False)
         return next(c for c in found if c.label == label)
 
@@ -222,7 +222,7 @@ class Run:
                     ", ".join("%.0f for each of %d" % (taken, number) for number, taken in each.items())))
 
     def exhaustion(self):
-        """Clients that hold memory, and what another one waits."""
+        """Clients that hold memory, and the latency of another client meanwhile."""
         for case in exhaustion.CASES:
             taken, waits = self.memory.setdefault("while " + case.name, {}), {}
             for label in self.storing(None, 1):
@@ -237,7 +237,7 @@ class Run:
         self.setup.megabytes = self.o.megabytes
 
     def workers(self):
-        """From one worker to as many as there are CPUs for, beside those of the client."""
+        """Measures one worker up to the number of CPUs that the client leaves."""
         cpus = sorted(os.sched_getaffinity(0))
         most = min(WORKERS_MOST, len(cpus) - CLIENT_CPUS)
         if most < WORKERS_MOST:
@@ -292,7 +292,7 @@ class Run:
 
 
 def describe(run):
-    """(in short, in words)"""
+    """(short description, full description)"""
     here, o, setup = machine(), run.o, run.setup
     programs = [p for p in (setup.farcached, setup.memcached, setup.nutcracker, setup.mcrouter) if p]
     versions = ", ".join("%s (%s)" % (os.path.basename(p), version_of(p)) for p in programs)
@@ -314,7 +314,7 @@ def show(run, short, words, took):
         "%s; it took %.1f minutes" % (words, took / 60), "\n".join(verbs.words(contest) + run.notes)) if part is not None))
     for row in contest.measured:
         for label in sorted(row.busy_client):
-            print("%s, %s: the client was busy all the time and may have been what was measured" % (row.name, label))
+            print("%s, %s: the client used all of its CPU time and may be the bottleneck" % (row.name, label))
     if contest.unsent:
         print("At a rate: %d requests were due and never sent, or not answered" % contest.unsent)
     for words in contest.lost:
@@ -340,7 +340,7 @@ def main():
     except (KeyboardInterrupt, Failed, OSError) as e:
         if not run.contest.measured and not run.memory:
             raise
-        say("farbench compare: %s; this is what there is so far" % (str(e) or "stopped"))
+        say("farbench compare: %s; printing the results so far" % (str(e) or "stopped"))
         status = 1
     show(run, short, words, time.monotonic() - began)
     return 1 if run.contest.lost else status

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What farcached is meant to reach beside its peers, as ratios: the table that `farbench compare` ends with.
+"""The targets of farcached beside its peers, as ratios. `farbench compare` ends with this table.
 
-A row is a measure, the contestant and whom it is compared with (None: the best peer at this), the workload, the metric, and the
-limit: at most, or at least where more is better.
+A row holds the measure, the contestant, the baseline (None: the best peer at this measure), the workload, the metric and the limit.
+The limit is an upper bound, or a lower bound where more is better.
 """
 from compare_contest import FLOOR, METRICS, PEER
 from compare_contestants import URING
@@ -43,7 +43,7 @@ def verdict(low_is_good, value, limit):
 
 
 def rows(contest, memory):
-    """[(measure, whose, aim, measured, verdict)] in words, of what was measured. memory: {what: {label: bytes}}."""
+    """[(measure, label, aim, measured, verdict)] as text. memory: {measure: {label: bytes}}."""
     found = []
     titles = {m[0]: (m[1], m[3]) for m in METRICS}
     for whose, to, workload, metric, limit in AIMS:

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A chart of a workload of `farbench compare`: a bar for each contestant, the CPU time of the front and of the back end to end.
+"""The chart of one workload of `farbench compare`: a bar for each contestant, made of the CPU time of front end and back end.
 
-The bar is of the medians of front and of back; the thin line spans the extremes of their sum over the rounds.
+The bar shows the medians of front end and back end. The thin line spans the extremes of their sum over the rounds.
 """
 from xml.sax.saxutils import escape
 
 WIDTH, LEFT, RIGHT, TOP, ROW, BAR, BOTTOM = 860, 310, 70, 86, 34, 18, 40
 TICKS_MAX = 8
-COLORS = {True: ("#1b6fae", "#8fc1e8"), False: ("#6b6b6b", "#bdbdbd")}  # ours?: front, back
+COLORS = {True: ("#1b6fae", "#8fc1e8"), False: ("#6b6b6b", "#bdbdbd")}  # is it ours?: colours of front end and back end
 
 
 def head(width, height):
@@ -27,14 +27,14 @@ def line(x1, y1, x2, y2, color, width=1.0):
 
 
 class Bar:
-    """label; seconds of front and back; sum: the Spread of their sum; ours: drawn in colour."""
+    """label; seconds of front end and back end; sum: the Spread of their sum; ours: drawn in colour."""
 
     def __init__(self, label, front, back, total, ours):
         self.label, self.front, self.back, self.total, self.ours = label, front, back, total, ours
 
 
 def step_of(most):
-    """A round number of seconds, so that at most TICKS_MAX of them reach `most`."""
+    """A round number of seconds that needs at most TICKS_MAX ticks up to `most`."""
     size = 1e-6
     while True:
         for factor in (1, 2, 5):

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A contest: every contestant runs all the time, one is loaded at a time, in turn, round by round.
+"""A contest: all contestants run all the time; each round loads them one after the other.
 
-A ratio is taken within a round, since what disturbs a machine disturbs neighbours in time alike; shown are its median over the
-rounds, its least and its greatest. CPU is that of all of a contestant's processes while it is measured.
+A ratio is taken within a round, because a disturbance of the machine affects measurements close in time alike. The report shows
+the median, minimum and maximum ratio over the rounds. CPU time is the sum over all processes of a contestant during its
+measurement.
 """
 import contextlib
 import math
@@ -22,13 +23,13 @@ METRICS = [  # key, title, decimals, is more better?
 ]
 RATIOS = ("keys_per_s", "p50_us", "p99_us", "p999_us", "cpu_s_per_million")
 HIT_RATIO_MIN = 0.999
-CLIENT_BUSY = 0.95  # of its CPUs: above it the numbers may be the client's
+CLIENT_BUSY = 0.95  # share of the client's CPUs; above it the client may be the bottleneck
 PEER, FLOOR = "memcached", "floor"
-OLD = "old "  # begins the labels of the old build
+OLD = "old "  # prefix of the labels of the old build
 
 
 class Spread:
-    """Median and extremes of some numbers; those that are not known do not count."""
+    """Median and extremes of some numbers; unknown ones are left out."""
 
     def __init__(self, numbers):
         known = [n for n in numbers if n is not None]
@@ -45,7 +46,7 @@ class Spread:
 
 
 class Measured:
-    """What one workload came to under one generator. rounds: one {label: measurement} for each round."""
+    """The results of one workload under one generator. rounds: one {label: measurement} for each round."""
 
     def __init__(self, workload, generator, contestants):
         self.workload = workload
@@ -71,14 +72,14 @@ class Measured:
         return Spread([r[label][metric] for r in self.rounds])
 
     def best_peer(self, metric):
-        """The label of the peer, who is not ours and stores, with the best median; None if there is none who knows it."""
+        """The label of the storing peer with the best median; None if no peer has this metric."""
         more_is_better = next(m[3] for m in METRICS if m[0] == metric)
         medians = {c.label: self.spread(c.label, metric) for c in self.contestants if not c.ours and c.stores}
         peers = [label for label, spread in medians.items() if spread.known]
         return (max if more_is_better else min)(peers, key=lambda label: medians[label].median) if peers else None
 
     def peer_of(self, label, metric, to):
-        """The label that this one is compared with. to: a label, OLD, or None for the best peer."""
+        """The label of the baseline for this contestant. to: a label, OLD, or None for the best peer."""
         return OLD + label if to == OLD else to or self.best_peer(metric)
 
     def ratio(self, label, metric, to):
@@ -86,14 +87,14 @@ class Measured:
         return Spread([a / b for a, b in pairs if a is not None and b])
 
     def lose(self, contestant):
-        """It does not take part any more, and nothing of it was measured."""
+        """Removes a contestant of which nothing was measured."""
         self.contestants = [c for c in self.contestants if c is not contestant]
         for got in self.rounds:
             got.pop(contestant.label, None)
 
 
 class Contest:
-    """say(words): tells of progress. lost: what failed, in words, which cost its own rows and no others."""
+    """say(words): prints progress. lost: the failures, as sentences; each one costs only its own rows."""
 
     def __init__(self, options, say):
         self.options = options
@@ -104,7 +105,7 @@ class Contest:
         self.lost = []
 
     def start(self, contestants, load, datas):
-        """datas: those that each that stores is given."""
+        """Starts all contestants. datas: the data sets that each storing contestant gets."""
         for contestant in list(contestants):
             self.say("starting %s" % contestant.label)
             self.running.append(contestant)
@@ -119,7 +120,7 @@ class Contest:
 
     @contextlib.contextmanager
     def may_lose(self, what):
-        """What fails in here is told, and goes on behind it. Yields an object whose `failed` says whether it did."""
+        """Reports a failure inside of the block and goes on behind it. Yields an object whose `failed` is then true."""
         tried = types.SimpleNamespace(failed=False)
         try:
             yield tried
@@ -149,7 +150,7 @@ class Contest:
 
     def _one_round(self, row, number):
         got = {}
-        turn = number % len(row.contestants)  # each round begins with another, so that none always follows the same
+        turn = number % len(row.contestants)  # each round begins with another contestant, so none always follows the same one
         for contestant in row.contestants[turn:] + row.contestants[:turn]:
             with self.may_lose("%s, %s" % (contestant.label, row.name)) as tried:
                 one = self._measure(row, contestant)

@@ -3,13 +3,13 @@
 
     farcached, memcached, floor      by themselves
     farcached       -> 2 farnode     over shm and over tcp
-    old farcached                    likewise, another build: with --old
+    old farcached                    the same with another build: --old
     nutcracker      -> 2 memcached   over TCP and over Unix sockets
     memcached proxy -> 2 memcached   if the memcached has its built-in proxy
     mcrouter        -> 2 memcached
 
-Everyone listens on TCP. C1 ends everything that a contestant started, whatever happens; C2 no port is chosen
-by us but nutcracker's two and mcrouter's, which are held until it has them.
+Every front end listens on TCP. C1: all processes of a contestant end with it, even after a failure. C2: the kernel chooses the
+ports, except those of nutcracker and mcrouter. These are reserved until the program binds them.
 """
 import json
 import os
@@ -25,15 +25,15 @@ from compare_contest import OLD
 from compare_servers import Failed, Process, START_SECONDS, accepts, as_whom, port_in, stats
 
 BACKS = ("a", "b")
-PATIENCE_MS = 10_000  # of a proxy for its servers: nobody fails because the machine is busy
+PATIENCE_MS = 10_000  # proxy's timeout for its servers, long enough for a busy machine
 READY_CONNECTIONS, READY_KEYS = 32, 16
 DIRECT, PROXIED = "direct", "proxied"
 
 
 class Contestant:
-    """A front and, behind a proxy, its backs, running. Owner: who called start(), until stop().
+    """A running front end and, behind a proxy, its back ends. Owner: the caller of start(), until stop().
 
-    group: DIRECT or PROXIED. ours: what the others are compared with. counts_requests: `stats` has cmd_get.
+    group: DIRECT or PROXIED. ours: the baseline of the ratios. counts_requests: `stats` has cmd_get.
     """
 
     group = PROXIED
@@ -46,7 +46,7 @@ class Contestant:
         self.label = label
         self.setup = setup  # paths of programs, megabytes, back_threads, connections_max
         self.cpus = cpus
-        self.folder = None  # while it runs
+        self.folder = None  # set while it runs
         self.backs = []
         self.front = None
         self.port = None
@@ -60,7 +60,7 @@ class Contestant:
         return [back.pid for back in self.backs]
 
     def at(self, _data):
-        """Who is to be asked for this data."""
+        """The server that holds this data."""
         return self
 
     def start(self):
@@ -103,7 +103,7 @@ class Contestant:
 
 
 class Direct(Contestant):
-    """memcached, or what is started like one."""
+    """memcached, or a program with the same command line."""
 
     group = DIRECT
     counts_requests = True
@@ -117,7 +117,7 @@ class Direct(Contestant):
 
 
 class Floor(Contestant):
-    """farbench floor: one for each length of values."""
+    """farbench floor: one process for each value length."""
 
     group = DIRECT
     stores = False
@@ -156,7 +156,7 @@ class OneFloor(Contestant):
 
 
 class Farcached(Contestant):
-    """In front of two farnode. more: arguments of farcached."""
+    """farcached in front of two farnode. more: further arguments of farcached."""
 
     ours = True
     counts_requests = True
@@ -190,11 +190,11 @@ class Farcached(Contestant):
     def stop(self):
         super().stop()
         if self.folder is not None and os.path.exists("/dev/shm" + self.table):
-            os.unlink("/dev/shm" + self.table)  # farcached leaves it for the next
+            os.unlink("/dev/shm" + self.table)  # farcached leaves it for its successor
 
 
 class BehindMemcached(Contestant):
-    """Contestants whose backs are memcached."""
+    """Contestants with memcached as back end."""
 
     unix = False
 
@@ -252,7 +252,7 @@ class Mcrouter(BehindMemcached):
 
 
 def held_port():
-    """A port that the kernel chose and gives to nobody else who asks for any; who names it with SO_REUSEADDR has it."""
+    """A port reserved by the kernel: no other process gets it by asking for any port, but SO_REUSEADDR can bind it by number."""
     held = socket.socket()
     held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     held.bind(("127.0.0.1", 0))
@@ -292,23 +292,23 @@ def help_of(binary):
 
 
 def has_proxy(memcached):
-    """Is its built-in proxy compiled in?"""
+    """Does this memcached include the built-in proxy?"""
     return "proxy_config" in help_of(memcached)
 
 
 def io_choices(farcached):
-    """Arguments by back end of the sockets: of what this farcached can be told to use. {} if there is no choice."""
+    """{socket back end: arguments} for the io back ends of this farcached; {} if it has only one."""
     known = re.search(r"(?m)^\s*(?:-o )?io=", help_of(farcached))
     return {io: ["-o", "io=" + io] for io in ("libevent", "uring")} if known else {}
 
 
 def uses(contestant, io):
-    """Whether it really does: it falls back where the kernel refuses."""
+    """Does it use that back end? It falls back where the kernel refuses io_uring."""
     return stats(contestant.port).get("farcached_io") == io
 
 
 def wait_until_it_stores(contestant):
-    """Until every thread of the front has a connection to every back: sets through many connections succeed."""
+    """Waits until each thread of the front end is connected to each back end: sets through many connections succeed."""
     end = time.monotonic() + START_SECONDS
     last = b""
     lines = b"".join(b"set compare-ready-%d 0 0 1\r\nx\r\n" % i for i in range(READY_KEYS))
@@ -316,7 +316,7 @@ def wait_until_it_stores(contestant):
     ready = 0
     while ready < READY_CONNECTIONS:
         if time.monotonic() > end:
-            raise Failed("%s does not store: it says %r" % (contestant.label, last.decode("latin-1")))
+            raise Failed("%s does not store: its reply is %r" % (contestant.label, last.decode("latin-1")))
         with socket.create_connection(("127.0.0.1", contestant.port), 10) as s:
             s.sendall(lines)
             last = b""
@@ -334,12 +334,12 @@ URING = " io=uring"
 
 
 def builds(setup):
-    """[prefix of its labels, setup] of the farcached of this build, and of the old one if there is one."""
+    """[(prefix of the labels, setup)] of this build, and of the old build if there is one."""
     return [("", setup)] + ([(OLD, types.SimpleNamespace(**{**vars(setup), **setup.old}))] if setup.old else [])
 
 
 def direct_contestants(setup, cpus, threads, datas, again=False):
-    """Makes none run yet. Ours come first. datas: what the floor answers."""
+    """Makes the contestants without starting them, ours first. datas: the values that the floor returns."""
     found = []
     for prefix, build in builds(setup):
         for io, more in (io_choices(build.farcached) or {"libevent": []}).items():
@@ -355,7 +355,7 @@ def direct_contestants(setup, cpus, threads, datas, again=False):
 
 
 def proxied_contestants(setup, cpus, threads):
-    """Likewise. nutcracker has one thread, whatever one wants: `-t 1` is its like."""
+    """The same for proxies. nutcracker has only one thread, so it compares with `-t 1`."""
     found = []
     for prefix, build in builds(setup):
         choices = io_choices(build.farcached) or {"libevent": []}
@@ -376,7 +376,7 @@ def proxied_contestants(setup, cpus, threads):
 
 
 def what_is_missing(setup):
-    """Sentences about peers that do not take part."""
+    """Sentences that name the peers which do not take part."""
     missing = []
     if "uring" not in io_choices(setup.farcached):
         missing.append("This farcached has no io=uring: it does not take part.")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What clients that hold memory cost: private memory of a server with one worker, and how long another client waits meanwhile."""
+"""The cost of clients that hold memory: private memory of a server with one worker, and the latency of another client meanwhile."""
 import contextlib
 import socket
 import time
@@ -9,14 +9,14 @@ PATIENCE_SECONDS = 20
 MB = 1 << 20
 KEY = b"exhaustion"
 
-# name; -m; -I; how many clients; what each sends after `value_bytes` were stored under KEY
+# name; -m; -I; number of clients; requests of each one after `value_bytes` were stored under KEY
 CASES = [
     types.SimpleNamespace(name="15 clients ask for 60 MB and do not read", megabytes=256, item="64m", clients=15,
                           value_bytes=60 * MB, sends=lambda: b"get %s\r\n" % KEY),
     types.SimpleNamespace(name="200 clients send 1 MB but its last byte", megabytes=64, item="1m", clients=200,
                           value_bytes=100, sends=lambda: b"set %s 0 0 %d\r\n" % (KEY, MB - 1000) + b"u" * (MB - 1001)),
 ]
-QUICK = 0.05  # of clients and values, where numbers say nothing
+QUICK = 0.05  # share of clients and values in a quick run, whose numbers mean nothing
 
 
 def connected(port):
@@ -37,14 +37,14 @@ def answer(s, request, end):
 
 
 def send_all(s, data):
-    """As far as the server takes it: it may refuse the rest."""
+    """Sends as much as the server accepts; it may refuse the rest."""
     s.settimeout(PATIENCE_SECONDS)
     with contextlib.suppress(OSError):
         s.sendall(data)
 
 
 def of_case(contestant, case, seconds, quick):
-    """(private bytes at most, [seconds that each get of another client took])"""
+    """(maximum of private bytes, [seconds of each get of another client])"""
     clients = max(1, int(case.clients * QUICK)) if quick else case.clients
     value_bytes = max(1, int(case.value_bytes * QUICK)) if quick else case.value_bytes
     contestant.start()

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""One load on one server, by `farbench load`, memtier_benchmark or mc-crusher: all give the same few numbers.
+"""One load on one server, made by `farbench load`, memtier_benchmark or mc-crusher. All return the same few numbers.
 
-A contestant is who has `host`, `port`, `pid` (None: no process of its own here) and `back_pids`. Throughput and CPU time are per
-key, so that a multi-get of 50 keys counts as 50. What a generator cannot tell is None.
+A contestant has `host`, `port`, `pid` (None: no process on this machine) and `back_pids`. Throughput and CPU time are per key: a
+multi-get of 50 keys counts as 50. A value that the generator does not report is None.
 """
 import json
 import os
@@ -12,12 +12,12 @@ import time
 
 from compare_servers import Failed, child_setup, cpu_seconds, stats
 
-GRACE_SECONDS = 60  # beyond the time that a load is told to take
+GRACE_SECONDS = 60  # in addition to the length of the load
 PRELOAD_SECONDS = 600
 
 
 class Data:
-    """Values that are stored once and serve several workloads."""
+    """Values that are stored once and used by several workloads."""
 
     def __init__(self, name, value_bytes, keys, prefix="compare-"):
         self.name = name
@@ -27,7 +27,7 @@ class Data:
 
 
 class Workload:
-    """name, and what it asks for. connections, threads: None: as the load has them. rate: keys per second of an open loop."""
+    """name and parameters. connections, threads: None: the defaults of the load. rate: keys per second of an open loop."""
 
     def __init__(self, name, data, pipeline=1, multiget=1, ratio="5:95", connections=None, threads=None, rate=None):
         self.name = name
@@ -52,7 +52,7 @@ def run_to_its_end(command, seconds, cpus):
 
 
 def measured(keys, seconds, contestant, before, after, latency, hit_ratio, client_cpu_share=None):
-    """before, after: CPU seconds of the front and of all behind it. latency: (p50, p99, p99.9), in us."""
+    """before, after: CPU seconds of front end and back ends. latency: (p50, p99, p99.9), in us."""
     front, back = ((b - a) * 1e6 / keys if keys else 0.0 for a, b in zip(before, after))
     return {"keys_per_s": keys / seconds, "p50_us": latency[0], "p99_us": latency[1], "p999_us": latency[2],
             "cpu_s_per_million": front + back, "front_cpu_s_per_million": front, "back_cpu_s_per_million": back,
@@ -64,7 +64,7 @@ def cpu_of(contestant):
 
 
 class Load:
-    """farbench load. tool: its path."""
+    """farbench load. tool: path of farbench."""
 
     name = "farbench"
 
@@ -108,14 +108,14 @@ class Load:
                 "front_cpu_s_per_million": got["server_cpu_s_per_million_keys"],
                 "back_cpu_s_per_million": got["back_cpu_s_per_million_keys"],
                 "hit_ratio": got["hit_ratio"] if got["keys_read"] else 1.0,
-                # At a rate the client is awake all the time, whatever it has to do.
+                # With a fixed rate the client polls all the time, so its CPU use says nothing about a bottleneck.
                 "client_cpu_share": None if workload.rate else got["client_cpu_s"] / got["measured_s"] / threads,
                 "late_share": got["late"] / got["operations"] if workload.rate and got["operations"] else None,
                 "unsent": got["unsent"]}
 
 
 class Memtier:
-    """memtier_benchmark, with the keys that farbench has stored."""
+    """memtier_benchmark, with the keys that farbench stored."""
 
     name = "memtier_benchmark"
 
@@ -157,7 +157,7 @@ def read_memtier(results, contestant, before, after):
 
 
 class Crusher:
-    """mc-crusher: it runs until it is ended and tells nothing, so what was done is counted by the server. Gets alone."""
+    """mc-crusher: runs until it is stopped and reports nothing, so the server's counters give the number of requests. Only gets."""
 
     name = "mc-crusher"
 

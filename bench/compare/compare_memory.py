@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What memory is taken: of an item, and with idle connections. Private memory of fresh processes."""
+"""Memory per item and per idle connection: private memory of newly started processes."""
 import resource
 import socket
 import time
@@ -9,27 +9,27 @@ from compare_load import Data
 from compare_servers import Failed, stats
 
 DESCRIPTORS_BESIDE = 200
-CONNECTIONS_PER_ADDRESS = 20_000  # fewer than ports that the kernel gives out
+CONNECTIONS_PER_ADDRESS = 20_000  # fewer than the kernel's ephemeral ports
 PATIENCE_SECONDS = 60
 BIND_ADDRESS_NO_PORT = 24  # <netinet/in.h>; Python has no name for it
-ITEMS_PER_BUCKET_MAX = 1.5  # of memcached: beyond it a thread makes its table larger, a second later
+ITEMS_PER_BUCKET_MAX = 1.5  # of memcached: above it a thread grows the hash table, a second later
 START_SECONDS, LOOKS = 10, 6
 FEW_CONNECTIONS = 1000
-THERE_BEFORE = 2  # one of so many items: what a process takes when it first stores something is not theirs
+THERE_BEFORE = 2  # items stored before the first measurement: half of them; the first stores allocate memory that is not theirs
 
 
 def table_grows(told):
-    """By what `stats` said: is it larger soon, and its old table freed?"""
+    """Will the hash table grow soon, or is its old copy still allocated? Taken from `stats`."""
     buckets = 1 << int(told["hash_power_level"])
     return told["hash_is_expanding"] != "0" or int(told["curr_items"]) > ITEMS_PER_BUCKET_MAX * buckets
 
 
 def wait_for_table(contestant):
-    """Until it does not grow any more: ours does with the items."""
+    """Waits until memcached's hash table has stopped growing. Ours grows with the items."""
     end = time.monotonic() + PATIENCE_SECONDS
     while contestant.label == PEER and table_grows(stats(contestant.port)):
         if time.monotonic() > end:
-            raise Failed("%s does not come to rest" % contestant.label)
+            raise Failed("%s does not stop growing its hash table" % contestant.label)
         time.sleep(0.05)
 
 
@@ -39,7 +39,7 @@ def settled(contestant):
 
 
 def started(contestant):
-    """Waits until the memory of the start does not change any more."""
+    """Waits until the memory after the start is stable."""
     end, seen = time.monotonic() + START_SECONDS, []
     while time.monotonic() < end and (len(seen) < LOOKS or len(set(seen[-LOOKS:])) > 1):
         time.sleep(0.2)
@@ -47,7 +47,7 @@ def started(contestant):
 
 
 def of_items(make, load, keys, value_bytes):
-    """Bytes that an item of so many bytes and keys of at most ten characters takes. make(): a contestant, not running."""
+    """Bytes per item with values of this size and keys of at most ten characters. make(): a contestant that does not run yet."""
     name = "%d B values" % value_bytes
     contestant = make().start()
     try:
@@ -65,7 +65,7 @@ def of_items(make, load, keys, value_bytes):
 
 
 def allow_descriptors(wanted):
-    """How many connections there may be. What is started from here inherits the limit."""
+    """Raises the limit on descriptors, which child processes inherit; returns the number of connections that it allows."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     needed = wanted + DESCRIPTORS_BESIDE
     if soft < needed:
@@ -75,10 +75,10 @@ def allow_descriptors(wanted):
 
 
 def connect(port, number):
-    """One that has asked for something once."""
+    """A connection after its first request."""
     s = socket.socket()
     s.settimeout(PATIENCE_SECONDS)
-    s.setsockopt(socket.IPPROTO_IP, BIND_ADDRESS_NO_PORT, 1)  # the port when it connects: those of connections that ended serve
+    s.setsockopt(socket.IPPROTO_IP, BIND_ADDRESS_NO_PORT, 1)  # connect() chooses the port: closed ones are reused
     s.bind(("127.0.0.%d" % (1 + number // CONNECTIONS_PER_ADDRESS), 0))
     s.connect(("127.0.0.1", port))
     s.sendall(b"get nothing\r\n")
@@ -96,8 +96,8 @@ def numbers_of_connections(most):
 
 
 def with_idle_connections(make, numbers):
-    """(private bytes with the most connections, {number: growth since the start by each of so many}). Every connection was used
-    once. Memory that the first use takes is in it, so fewer connections cost more each."""
+    """(private bytes with all connections, {number: growth since the start per connection}). Every connection has been used once.
+    The growth includes memory of the first use, so fewer connections cost more each."""
     contestant = make().start()
     opened, each = [], {}
     try:

@@ -15,7 +15,7 @@ OLD_BUILD = "the old build"
 
 
 def baselines(row):
-    """What ours are compared with: memcached and the floor, or the best proxy (None); then the old build."""
+    """The baselines of ours: memcached and the floor, or the best proxy (None); then the old build."""
     there = [label for label in (PEER, FLOOR) if label in row.labels]
     old = [OLD] if any(label.startswith(OLD) for label in row.labels) else []
     return (there or ([None] if any(not c.ours for c in row.contestants) else [])) + old
@@ -54,7 +54,7 @@ def ratio_lines(row, to):
 
 
 def memory_table(memory):
-    """memory: {what: {label: bytes}}"""
+    """memory: {measure: {label: bytes}}"""
     lines = []
     for what, taken in memory.items():
         lines += ["", "private memory, %s" % what]
@@ -138,7 +138,7 @@ class Drawn:
 
     @property
     def color(self):
-        """Better or worse only if every round says so."""
+        """BETTER or WORSE only if every round agrees."""
         if self.ratio.low > 1.0:
             return BETTER if self.more_is_better else WORSE
         if self.ratio.high < 1.0:
@@ -147,7 +147,7 @@ class Drawn:
 
 
 def groups_of(contest):
-    """[(workload and whom it is compared with, [Drawn, ...]), ...]"""
+    """[(workload and its baseline, [Drawn, ...]), ...]"""
     found = []
     for row in contest.measured:
         for to in baselines(row) if row.rounds else []:
@@ -164,7 +164,7 @@ def groups_of(contest):
 
 
 class Axis:
-    """Ratios on a logarithmic scale around 1, as wide as what there is to show."""
+    """Ratios on a logarithmic scale around 1, as wide as the data."""
 
     def __init__(self, drawn):
         reach = max([abs(math.log2(x)) for d in drawn for x in (d.ratio.low, d.ratio.high)] + [0.5])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Servers that are compared: started, watched through /proc, ended by their own pid; and the machine that they run on."""
+"""The compared servers: started, measured through /proc, ended by pid; and the description of the machine."""
 import ctypes
 import os
 import re
@@ -13,11 +13,11 @@ STOP_SECONDS = 20
 
 
 class Failed(Exception):
-    """What the user is told; nothing more is measured."""
+    """An error message for the user; the measurement ends."""
 
 
 def child_setup(cpus):
-    """For Popen: the child keeps to these CPUs and dies with us."""
+    """For Popen: pins the child to these CPUs and ends it together with this process."""
     libc = ctypes.CDLL(None)
 
     def setup():
@@ -29,7 +29,7 @@ def child_setup(cpus):
 
 
 def share_cpus():
-    """(CPUs of the servers, CPUs of the clients, in words)."""
+    """(CPUs of the servers, CPUs of the clients, description)"""
     cpus = sorted(os.sched_getaffinity(0))
     if len(cpus) >= 4:
         return set(cpus[:2]), set(cpus[2:4]), "servers on CPUs %d,%d and clients on CPUs %d,%d" % tuple(cpus[:4])
@@ -37,7 +37,7 @@ def share_cpus():
 
 
 class Process:
-    """One running program. label: what it is called in the report. folder: where it may leave files."""
+    """One running program. label: its name in the report. folder: where it may leave files."""
 
     def __init__(self, label, command, cpus, folder, env=None):
         self.label = label
@@ -52,7 +52,7 @@ class Process:
         return self.process.pid
 
     def wait_until(self, look):
-        """What look() says when that is no longer None. Ends the process if nothing comes of it."""
+        """Polls look() and returns its first result that is not None. Ends the process and raises Failed after the deadline."""
         end = time.monotonic() + START_SECONDS
         try:
             while time.monotonic() < end and self.process.poll() is None:
@@ -84,15 +84,15 @@ class Process:
 
 
 def private_bytes(pid):
-    """The process's own memory: anonymous, and the shared memory in which a farcached keeps items. Mapped files are left out: the
-    system shares the text of programs and libraries."""
+    """Private memory of the process: anonymous memory and the shared memory of a farcached's items. Mapped files are left out,
+    since the system shares program text and libraries."""
     with open("/proc/%d/status" % pid) as file:
         return sum(int(kilobytes) for kilobytes in re.findall(r"^Rss(?:Anon|Shmem):\s+(\d+) kB", file.read(), re.M)) * 1024
 
 
 def private_dirty_bytes(pid):
-    """Private_Dirty of smaps, of all mappings: pages that this process alone has, and that it wrote. A program's text is dirty,
-    too, until the system has written its file: of what cannot be written only copied pages (Anonymous) count."""
+    """Private_Dirty of smaps over all mappings: pages that only this process maps, and that it wrote. Program text is dirty, too,
+    until the system has written its file back. So read-only mappings count only with their copied pages (Anonymous)."""
     total, writable, dirty = 0, False, 0
     with open("/proc/%d/smaps" % pid) as file:
         for line in file:
@@ -107,17 +107,17 @@ def private_dirty_bytes(pid):
 
 
 def cpu_seconds(pid):
-    """User and system, of all threads, to the nanosecond: the clock that clock_getcpuclockid() gives."""
+    """CPU time of all threads, user and system, in nanosecond resolution, from clock_getcpuclockid()."""
     return time.clock_gettime(~pid << 3 | 2)
 
 
 def as_whom():
-    """What root must say to memcached and to those who are like it."""
+    """The -u option that memcached and its relatives require when root starts them."""
     return ["-u", "root"] if os.geteuid() == 0 else []
 
 
 def port_in(port_file):
-    """The port that the kernel chose, as a port file says, once somebody accepts there; else None."""
+    """The kernel's port, read from the port file, once the server accepts connections; else None."""
     if not os.path.exists(port_file):
         return None
     with open(port_file) as file:
@@ -126,7 +126,7 @@ def port_in(port_file):
 
 
 def accepts(address):
-    """Does somebody accept connections there? address: (host, port), or a path."""
+    """Does a server accept connections there? address: (host, port), or a path."""
     with socket.socket(socket.AF_UNIX if isinstance(address, str) else socket.AF_INET) as s:
         s.settimeout(1)
         return s.connect_ex(address) == 0
@@ -146,7 +146,7 @@ def stats(port, group="", seconds=10, host="127.0.0.1"):
 
 
 def version_of(binary):
-    """What `-V` says: one line."""
+    """The first line that `-V` prints."""
     try:
         done = subprocess.run([binary, "-V"], capture_output=True, timeout=10, stdin=subprocess.DEVNULL)
     except (OSError, subprocess.TimeoutExpired) as e:
@@ -155,7 +155,7 @@ def version_of(binary):
 
 
 def machine():
-    """Where the numbers come from."""
+    """The machine of this measurement."""
     with open("/proc/cpuinfo") as file:
         model = re.search(r"^model name\s*:\s*(.*)$", file.read(), re.M)
     return {"cpu": model.group(1) if model else "unknown", "cpus": os.cpu_count(), "kernel": os.uname().release,

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""farcached in front of a node behind RDMA, beside memcached over TCP: the part `verbs` of `farbench compare`.
+"""The part `verbs` of `farbench compare`: farcached in front of a node behind RDMA, beside memcached over TCP.
 
-Two guests with soft-RoCE, booted by contrib/vm and joined by a wire. In the one are farcached and the client, in the other
-farnode and memcached. The same client asks farcached, and memcached over that wire, in turn. Both guests are emulated: ratios mean
-something there, microseconds do not.
+contrib/vm boots two guests with soft-RoCE and connects them. One guest runs farcached and the client, the other one runs farnode
+and memcached. The same client measures farcached and memcached in turn. Both guests are emulated: ratios are meaningful there,
+microseconds are not.
 
-What is special about it: that GETs cost the node nothing, and where the time of a one-sided GET goes.
+This part checks that GETs cost the node no CPU time, and splits the time of a one-sided GET into its hops.
 """
 import json
 import os
@@ -21,19 +21,19 @@ OURS, THEIRS = "farcached -t 1 -> farnode (verbs)", "memcached over TCP"
 GETS, GETS_SINGLE = "verbs, GET", "verbs, GET, one connection"
 MIXED, MIXED_SINGLE = "verbs, 95:5", "verbs, 95:5, one connection"
 NAMES = (GETS, GETS_SINGLE, MIXED, MIXED_SINGLE)
-CONNECTIONS_MOST = 32  # of the load on what is emulated
-KEYS_MOST = {"gets": 2000, "mixed": 5000}  # each is leased before it is measured, and that again is emulated
+CONNECTIONS_MOST = 32  # of the load on an emulated machine
+KEYS_MOST = {"gets": 2000, "mixed": 5000}  # each key is leased before the measurement, which takes time under emulation
 LEASE_MS = 250_000
 MEGABYTES = 64
 NODE_PORT, MEMCACHED_PORT = 11301, 11211
-NODE_CPU_NOTHING = 0.01  # of what a GET costs memcached: no more can be told apart from what a node spends asked nothing
-SECONDS_BEFORE, SECONDS_FOR_EACH = 300, 30  # that emulated programs may take to be there, and beside each measurement
+NODE_CPU_NOTHING = 0.01  # share of a GET's cost in memcached; smaller differences to an idle node are noise
+SECONDS_BEFORE, SECONDS_FOR_EACH = 300, 30  # limits for the start of emulated programs, and per measurement
 TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__))))
 VM = os.path.join(TOP, "contrib", "vm")
 
 
 class Taking:
-    """Who took part, for the report."""
+    """A contestant, for the report."""
 
     stores = True
 
@@ -42,9 +42,9 @@ class Taking:
 
 
 def why_not(setup):
-    """Why there can be no such guests here; None: there can."""
+    """The reason why the guests cannot run here; None: they can."""
     if not os.access(VM, os.X_OK):
-        return "contrib/vm, which boots the guests, comes with the sources and is not where this farbench is"
+        return "contrib/vm, which boots the guests, is only in the source tree, not beside this farbench"
     if setup.memcached is None:
         return "there is no memcached"
     asked = subprocess.run([VM, "--needs"], stdin=subprocess.DEVNULL, capture_output=True, timeout=60)
@@ -56,7 +56,7 @@ def labels():
 
 
 def workloads(o):
-    """[(name, what compare_load.Workload is made of)]"""
+    """[(name, arguments of compare_load.Workload)]"""
     found = []
     for data, ratio, several, one in (("gets", "0:1", GETS, GETS_SINGLE), ("mixed", "5:95", MIXED, MIXED_SINGLE)):
         found += [{"name": several, "data": data, "ratio": ratio, "connections": min(o.connections, CONNECTIONS_MOST)},
@@ -74,7 +74,7 @@ def settings(o, setup, contestants, chosen):
 
 
 def guests(o, setup, told, measurements):
-    """The command that boots both."""
+    """The command that boots both guests."""
     here = os.path.dirname(os.path.realpath(__file__))
     address = "$FARCACHED_RDMA_ADDRESS"
     back = "%s -u root -l %s -p %d -U 0 -t %d -m %d & exec %s -u root --name far --verbs %s:%d --lease-ms %d -t %d -m %d" % (
@@ -86,7 +86,7 @@ def guests(o, setup, told, measurements):
 
 
 class Told:
-    """What the first guest says, put together as what a Contest would have measured."""
+    """Builds the Measured objects of a Contest from the lines of the first guest."""
 
     def __init__(self, contestants, load, workloads_of):
         self.rows = {w.name: Measured(w, load, [Taking(label) for label in contestants]) for w in workloads_of}
@@ -104,13 +104,13 @@ class Told:
 
 
 def run(command, told):
-    """Boots the guests. Returns what went wrong, or None."""
+    """Boots the guests. Returns an error text, or None."""
     with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, preexec_fn=child_setup(None)) as process:
         try:
             for line in process.stdout:
                 told.take(line)
             status = process.wait()
-        except BaseException:  # it ends its guests, and removes its folder, before it dies with us
+        except BaseException:  # contrib/vm must end its guests and remove its folder before this process ends
             process.send_signal(signal.SIGTERM)
             process.stdout.close()
             process.wait()
@@ -118,11 +118,11 @@ def run(command, told):
     return None if status == 0 else "the guests ended with status %d" % status
 
 
-# -------------------------------------------------------------------------------------------- what came of it
+# -------------------------------------------------------------------------------------------- results
 
 
 def node_cpu(row, label):
-    """(microseconds of the back for each key, of these beyond what an idle one spends, what an idle one spends in a second)."""
+    """(back end's CPU us per key, its part beyond an idle back end's, an idle back end's CPU us per second)."""
     whole = Spread([r[label]["back_cpu_s_per_million"] for r in row.rounds])
     return whole, row.spread(label, "back_us_per_key_beyond_idle"), row.spread(label, "idle_us_per_s")
 
@@ -132,7 +132,7 @@ def ranged(spread, form="%.3f"):
 
 
 def aims(contest):
-    """As compare_aims.rows()."""
+    """Rows in the form of compare_aims.rows()."""
     found = []
     for name in (GETS, GETS_SINGLE):
         row = contest.find(name)
@@ -146,7 +146,7 @@ def aims(contest):
 
 
 def words(contest):
-    """What the tables do not show."""
+    """Lines with numbers that the tables do not show."""
     lines = []
     for name in NAMES:
         row = contest.find(name)
@@ -175,7 +175,7 @@ def ways_and_hops(row):
 
 
 def more_for_json(row, label):
-    """Of a row that was measured here, what is no column."""
+    """JSON fields of a row that are not columns of the tables."""
     keys = [key for key in row.rounds[0][label] if key.startswith(("hop_", "one_sided", "two_sided", "idle_us", "back_us",
                                                                    "reads_per"))]
     return {key: row.spread(label, key).as_json() for key in keys if row.spread(label, key).known}

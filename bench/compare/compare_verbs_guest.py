@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What the first guest of `farbench compare --parts verbs` runs: farcached, and the load on it and on the memcached beside.
+"""The program of the first guest of `farbench compare --parts verbs`: runs farcached, and loads it and the memcached beside it.
 
-Started by compare_verbs.py with its settings, as JSON. Each measurement is a line of JSON on stdout, progress is on stderr. What
-a back has spent is what it says of itself: memcached's `stats`, and farnode's, of which farcached asks it.
+compare_verbs.py starts it with the settings as JSON. Each measurement is a line of JSON on stdout; progress goes to stderr. The CPU
+time of a back end comes from its own statistics: memcached's `stats`, and farnode's through farcached.
 """
 import json
 import os
@@ -20,8 +20,8 @@ from compare_contestants import PATIENCE_MS  # noqa: E402
 from compare_load import Data, Load, Workload  # noqa: E402
 from compare_servers import Failed, Process, accepts, as_whom, port_in, share_cpus, stats  # noqa: E402
 
-START_SECONDS = 120    # of what is emulated
-PASSES_MAX = 4         # until every item that can be is leased
+START_SECONDS = 120    # limit for a start under emulation
+PASSES_MAX = 4         # over the keys, until every item that can have a lease has one
 LINES_AT_ONCE = 100
 NODE = "far"
 
@@ -60,17 +60,17 @@ class Beside:
         pass
 
     def back(self):
-        """The back's statistics."""
+        """The back end's statistics."""
         return stats(self.port, host=self.host, seconds=START_SECONDS)
 
     def make_ready(self, _data):
-        """Before it is loaded with that."""
+        """Prepares the data before its load starts."""
 
     def begin(self):
-        """What is counted from here on, counts() tells."""
+        """Starts the interval that counts() reports."""
 
     def counts(self, _measured):
-        """What its front says of a load that is over; measured: what the load says."""
+        """The front end's counters after a load; measured: the results of the load."""
         return {}
 
 
@@ -112,7 +112,7 @@ class Farcached(Beside):
         return stats(self.port, "node " + NODE, seconds=START_SECONDS)
 
     def make_ready(self, data):
-        """Every item that can be leased is, anew: to be asked for it by `mg ... h` a node is asked, which extends its lease."""
+        """Renews the lease of every item that can have one: `mg ... h` goes to the node, which extends the lease."""
         granted = -1
         for _ in range(PASSES_MAX):
             before, granted_before = self.granted(), granted
@@ -155,12 +155,12 @@ def ask_for_all(port, data):
             while got.count(b"\r\n") < count:
                 more = s.recv(65536)
                 if not more:
-                    raise Failed("a connection ended while items were asked for")
+                    raise Failed("a connection ended while items were read")
                 got += more
 
 
 class FarLoad(Load):
-    """A load whose back is in the other guest: what that spends on it, and what it spends while nobody asks for as long."""
+    """A load with its back end in the other guest: measures the back end's CPU time under load, and then idle for the same time."""
 
     def measure(self, contestant, workload, seconds, warmup):
         contestant.make_ready(workload.data)
@@ -172,7 +172,7 @@ class FarLoad(Load):
         after, took_s = cpu_s(contestant.back()), time.monotonic() - began
         got.update({**NOTHING_COUNTED, **contestant.counts(got)})
         between = cpu_s(contestant.back())
-        time.sleep(took_s)  # not for an event: for as long nobody asks
+        time.sleep(took_s)  # waits for no event: it measures the idle node for the same length
         idle_us = (cpu_s(contestant.back()) - between) * 1e6
         back_us, keys = (after - before) * 1e6, max(1.0, got["keys_per_s"] * seconds)
         got["back_cpu_s_per_million"] = back_us / keys

@@ -1,21 +1,23 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Draws what farbench hitratio has found, as Figures 5 and 6 of the paper are: the total hit ratio and that of remote pointers
-by the size of the cache, a panel for each workload and a line for each policy; dotted: perfect knowledge.
+"""Draws the results of farbench hitratio in the form of Figures 5 and 6 of the paper.
 
     bench/hitratio/hitratio_chart.py FOLDER     (that of --csv: reads points.csv, writes figure-5.svg and figure-6.svg)
 
-Where there is a latency.csv, of processes, instead Figures 7 to 9: how long GETs that found and SETs took, by policy, and by the
-time from one report to the next; and where there is a paths.csv, by the path on which GETs were answered.
+The charts show the total hit ratio and the hit ratio of remote pointers by the cache's size, with a panel for each workload and a
+line for each policy. Dotted lines show perfect knowledge.
 
-Without matplotlib (python3-matplotlib) it says so, and draws nothing.
+With a latency.csv of real processes it draws Figures 7 to 9 instead: latencies of GET hits and of SETs by policy, and by the report
+interval. With a paths.csv it draws latencies by the path of the GETs, too.
+
+Without matplotlib (python3-matplotlib) it prints a message and draws nothing.
 """
 import csv
 import os
 import sys
 
-sys.dont_write_bytecode = True  # an installed folder stays as it was
-# Beside this, if installed.
+sys.dont_write_bytecode = True  # leaves an installed folder unchanged
+# points_chart is in the parent folder, or beside this file if installed.
 sys.path.append(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 import points_chart  # noqa: E402
 
@@ -70,7 +72,7 @@ REPORT_SECONDS = "10"
 KINDS = {"hit": "GETs that found", "set": "SETs"}
 PATH_STYLES = {"one_sided": "-", "two_sided": "--", "index": ":", "local": "-."}
 INTERVALS_OF_FIGURE_9 = ("60", "16", "4", "1")
-LATENCY_FIGURES = [  # file, title, (policy, report interval) of each line, what names a line, panels
+LATENCY_FIGURES = [  # file, title, (policy, report interval) of each line, label of a line, panels
     ("figure-7.svg", "Latency by policy", [(p, REPORT_SECONDS) for p in ("pdla", "s3fifo", "approx_lru", "mq")], 0, ["hit", "set"]),
     ("figure-8.svg", "Latency by lease", [(p, REPORT_SECONDS) for p in ("pdla", "fixed_lease_128", "fixed_lease_32")], 0, ["hit"]),
     ("figure-9.svg", "Latency by report interval", [("pdla", s) for s in INTERVALS_OF_FIGURE_9], 1, ["hit", "set"]),
@@ -78,7 +80,7 @@ LATENCY_FIGURES = [  # file, title, (policy, report interval) of each line, what
 
 
 def draw_paths(panel, rows, lines, named_by):
-    """Each path's share of GETs, as farcached measured it: a line for each policy and path."""
+    """Each path's share of GETs as farcached measured it: a line for each policy and path."""
     for number, line in enumerate(lines):
         for path, style in PATH_STYLES.items():
             points = [(float(row["to_us"]), 100 * float(row["share"])) for row in rows

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A farnode and some farcached in front of it, each of which is a host to the experiments of farbench hitratio: it has a table of
-remote pointers, and so a report board, of its own.
+"""A farnode and some farcached in front of it. Each farcached is a host of the experiments of farbench hitratio: it has its own
+pointer table, and so its own report board.
 
     with Cluster(build, Setup("pdla", megabytes=1)) as cluster:
         subprocess.run([..., "--servers", cluster.servers()])
 
-K1  Ports are the kernel's choice; sockets are in a temporary folder; tables of pointers have names of this process's own.
-K2  What was started ends with the `with` block, or with this process; sockets and tables are removed.
+K1  The kernel chooses the ports; sockets are in a temporary folder; names of pointer tables contain this process's id.
+K2  All processes end with the `with` block, or with this process; sockets and tables are removed.
 """
 import json
 import os
@@ -21,15 +21,15 @@ import urllib.request
 sys.path.append(os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "compare"))
 from compare_servers import Failed, Process, as_whom, child_setup, port_in, stats  # noqa: E402
 
-PAGE_BYTES, PAGES_PER_PARTITION = 64 << 10, 32  # node/node.cc: how a node chooses its partitions
+PAGE_BYTES, PAGES_PER_PARTITION = 64 << 10, 32  # node/node.cc: how a node chooses its number of partitions
 PARTITIONS_PER_THREAD = 4
-PATIENCE_MS = 30_000  # nothing fails because the machine is busy
+PATIENCE_MS = 30_000  # long enough for a busy machine
 KEY_BYTES = 23
-BESIDE_SECONDS = 120  # that a point may take beyond its steps
+BESIDE_SECONDS = 120  # limit of a point beyond the time of its steps
 
 
 def policy_arguments(name):
-    """farnode's, for a policy of farbench hitratio."""
+    """farnode's arguments for a policy of farbench hitratio."""
     found = re.fullmatch(r"fixed_lease_(\d+)", name)
     if found:
         return ["--policy", "fixed_lease", "--lease-ms", str(1000 * int(found.group(1)))]
@@ -39,7 +39,7 @@ def policy_arguments(name):
 
 
 class Setup:
-    """What a cluster is to be. address: of an RDMA device, through which nodes are reached then; else it is shm."""
+    """Parameters of a cluster. address: of an RDMA device, over which the node is reached; None: shm."""
 
     def __init__(self, policy, megabytes, hosts=3, tracking="report", report_interval_s=10.0, item_size="16k", threads=1,
                  address=None, local_read=False):
@@ -54,7 +54,7 @@ class Setup:
         self.local_read = local_read
 
     def partitions(self):
-        """Of the node."""
+        """Number of the node's partitions."""
         fit = max(1, min(PARTITIONS_PER_THREAD * self.threads, self.megabytes * (1 << 20) // PAGE_BYTES // PAGES_PER_PARTITION))
         return 1 << (fit.bit_length() - 1)
 
@@ -120,7 +120,7 @@ class Cluster:
         return ",".join("127.0.0.1:%d" % port for port in self.ports)
 
     def latencies_by_path(self):
-        """{(op, path): [(from_us, to_us, count)]} of all that the hosts have answered, as they measured it themselves."""
+        """{(op, path): [(from_us, to_us, count)]} of all replies, as the hosts measured them."""
         sums = {}
         for port in self.http_ports:
             with urllib.request.urlopen("http://127.0.0.1:%d/metrics" % port, timeout=30) as answer:
@@ -152,7 +152,7 @@ def is_up(port):
 
 
 def run(command, seconds):
-    """A program to its end, which dies with us; its output."""
+    """Runs a program to its end and returns its output. The program ends together with this process."""
     with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
                           preexec_fn=child_setup(None)) as process:
         try:
@@ -166,7 +166,7 @@ def run(command, seconds):
 
 
 def farbench(build, scale, policy, *more, servers=None):
-    """(the point that farbench hitratio finds, its latency.csv). scale: has its options as attributes."""
+    """(the point, the latency.csv) of a run of farbench hitratio. scale: an object with its options as attributes."""
     command = [os.path.join(build, "farbench"), "hitratio", "--workloads", scale.workload, "--policies", policy,
                "--chart-script", "/bin/true", *more]
     for name in ("keys", "value_bytes", "rate", "warmup", "operations", "report_interval_s", "seed"):
@@ -183,20 +183,20 @@ def farbench(build, scale, policy, *more, servers=None):
 
 
 def add_scale(parser, keys, rate, warmup, operations):
-    """Options that farbench hitratio has, too, with other values unless given."""
-    parser.add_argument("--build", default=os.getcwd(), help="where the programs are (default: here)")
-    parser.add_argument("--workload", default="zipf-95:5", help="of farbench hitratio (default: %(default)s)")
+    """Adds options of farbench hitratio with other defaults."""
+    parser.add_argument("--build", default=os.getcwd(), help="folder of the programs (default: working folder)")
+    parser.add_argument("--workload", default="zipf-95:5", help="workload of farbench hitratio (default: %(default)s)")
     parser.add_argument("--keys", type=int, default=keys, help="(default: %(default)s)")
     parser.add_argument("--value-bytes", type=int, default=1024, help="(default: %(default)s)")
     parser.add_argument("--rate", type=int, default=rate, help="operations a second (default: %(default)s)")
     parser.add_argument("--warmup", type=int, default=warmup, help="operations (default: %(default)s)")
-    parser.add_argument("--operations", type=int, default=operations, help="that are counted (default: %(default)s)")
+    parser.add_argument("--operations", type=int, default=operations, help="counted operations (default: %(default)s)")
     parser.add_argument("--report-interval-s", type=int, default=10, help="(default: %(default)s)")
     parser.add_argument("--seed", type=int, default=1)
 
 
 def main_of(work):
-    """The exit status of a script whose work() may be interrupted, or fail."""
+    """Exit status of a script whose work() may fail or be interrupted."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     try:
         work()

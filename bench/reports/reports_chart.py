@@ -1,17 +1,19 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Draws what farbench reports measured, as Figure 10 of the paper is: what it takes to tell a node of accesses, by WRITE and
-by SEND, by the length of the report. Means over trials, with sample standard deviations.
+"""Draws the results of farbench reports in the form of Figure 10 of the paper.
 
     bench/reports/reports_chart.py FOLDER     (that of --csv: reads points.csv, writes figure-10.svg)
 
-Without matplotlib (python3-matplotlib) it says so, and draws nothing.
+The chart shows the time of a report to a node by WRITE and by SEND, by the length of the report: means over trials with sample
+standard deviations.
+
+Without matplotlib (python3-matplotlib) it prints a message and draws nothing.
 """
 import os
 import sys
 
-sys.dont_write_bytecode = True  # an installed folder stays as it was
-# Beside this, if installed.
+sys.dont_write_bytecode = True  # leaves an installed folder unchanged
+# points_chart is in the parent folder, or beside this file if installed.
 sys.path.append(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 import points_chart  # noqa: E402
 

@@ -1,17 +1,19 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Draws what farbench transport measured, as Figures 2, 3 and 4 of the paper are: transports side by side, what an atomic
-behind each READ costs, and the node's CPU time. Means over trials, with sample standard deviations.
+"""Draws the results of farbench transport in the form of Figures 2, 3 and 4 of the paper.
 
     bench/transport/transport_chart.py FOLDER     (that of --csv: reads points.csv, writes figure-2.svg, -3.svg and -4.svg)
 
-Without matplotlib (python3-matplotlib) it says so, and draws nothing.
+The charts compare the transports, the cost of an atomic behind each READ, and the node's CPU time: means over trials with sample
+standard deviations.
+
+Without matplotlib (python3-matplotlib) it prints a message and draws nothing.
 """
 import os
 import sys
 
-sys.dont_write_bytecode = True  # an installed folder stays as it was
-# Beside this, if installed.
+sys.dont_write_bytecode = True  # leaves an installed folder unchanged
+# points_chart is in the parent folder, or beside this file if installed.
 sys.path.append(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 import points_chart  # noqa: E402
 
@@ -19,7 +21,7 @@ STYLES = {"tcp": ("#888888", "s"), "twosided": ("#1f77b4", "^"), "onesided": ("#
           "onesided+atomic": ("#d62728", "v")}
 WORDS = {"ops_per_s": "thousand operations/s", "mean_us": "mean latency, us", "p99_us": "99th percentile, us",
          "node_cpu_us_per_op": "node CPU per operation, us"}
-FIGURES = [  # file, title, transports, what is drawn
+FIGURES = [  # file, title, transports, drawn metric
     ("figure-2.svg", "Transports", ["tcp", "twosided", "onesided", "index"], ["ops_per_s", "p99_us"]),
     ("figure-3.svg", "A metadata atomic behind each READ", ["onesided", "onesided+atomic"], ["ops_per_s", "mean_us", "p99_us"]),
     ("figure-4.svg", "CPU time of the node", list(STYLES), ["node_cpu_us_per_op"]),
@@ -31,7 +33,7 @@ def number(text):
 
 
 def series(rows, transport, mix, name):
-    """(clients, means, deviations) of what is known."""
+    """(clients, means, deviations) of the known points."""
     scale = 1e-3 if name == "ops_per_s" else 1.0
     found = sorted((int(row["clients"]), scale * number(row[name]), scale * (number(row[name + "_sd"]) or 0.0))
                    for row in rows if (row["transport"], row["mix"]) == (transport, mix) and row[name])

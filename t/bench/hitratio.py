@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""farbench hitratio: whole runs of a second, simulated and asked of processes, what they write, and what is refused. No ratio
-is asserted but that it is one."""
+"""farbench hitratio: whole runs of a second, simulated and with real processes, their output files, and refused arguments. The only
+check of a ratio is that it lies between 0 and 1."""
 import csv
 import json
 import os
@@ -55,12 +55,12 @@ def check_run(folder):
         rows = list(csv.DictReader(file))
     tap.is_([(row["workload"], row["policy"]) for row in rows], [(p["workload"], p["policy"]) for p in points],
             "a row of points.csv for each")
-    tap.is_(err.count(" of 8: "), 8, "each is told of as it ends")
+    tap.is_(err.count(" of 8: "), 8, "each point is printed as it ends")
     tap.like(out, r"(?m)^ +5 +lru +0\.\d+ +0\.\d+ +0\.000 ", "the table")
     status, out, err = farbench(*SMALL, "--workloads", "zipf-100:0", "--ratios", "1/80", "--policies", "lru,pdla_paper,original",
                                 "--load")
     tap.ok(status == 0, "the paper's contestants, after a load", status, *(out + err).split("\n"))
-    tap.like(out, r"(?m)^before, each key was stored", "which is told of")
+    tap.like(out, r"(?m)^before, each key was stored", "the report mentions the load")
     tap.like(out, r"(?m)^total of C-Hint / of lru, 1/80, 100:0 +1\.541 \| +\d\.\d{3} +- +- +-", "the paper's numbers beside ours")
     tap.like(out, r"(?m)^\[1\] not reproduced: ", "and a reason where they are others")
     other = os.path.join(folder, "threads.json")
@@ -71,19 +71,19 @@ def check_run(folder):
 
 
 def check_servers(folder):
-    """Two hosts in front of a node of 1 MiB, a twentieth of the data."""
+    """Two hosts in front of a node of 1 MiB, which holds a twentieth of the data."""
     path, out_folder = os.path.join(folder, "servers.json"), os.path.join(folder, "servers")
     asked = ["--keys", "20000", "--warmup", "6000", "--operations", "6000", "--rate", "6000", "--workloads", "zipf-95:5"]
     with Cluster("shm", proxies=2, threads=1, local_read=False, options=["access_tracking=report", "report_interval_ms=100"],
                  node_args=["--policy", "pdla", "-m", "1", "-I", "16k", "-t", "1"]) as c:
         servers = ["--servers", ",".join("127.0.0.1:%d" % proxy.port for proxy in c.proxies)]
         status, out, err = farbench(*asked, *servers, "--policies", "pdla", "--json", path, "--csv", out_folder)
-        tap.ok(status == 0, "servers are asked", status, *(out + err).split("\n"))
+        tap.ok(status == 0, "real servers are measured", status, *(out + err).split("\n"))
         points = json.loads(text_of(path))
         tap.is_([(p["workload"], p["policy"]) for p in points], [("zipf-95:5", "pdla")], "one point")
         point = points[0]
         tap.is_(list(point)[:len(FIELDS)], FIELDS, "with the fields of those that are simulated")
-        tap.ok(abs(point["cache_ratio"] - (1 << 20) / (20000 * 1047)) < 1e-6, "the cache is as large as the node says", point)
+        tap.ok(abs(point["cache_ratio"] - (1 << 20) / (20000 * 1047)) < 1e-6, "the cache's size is the node's", point)
         tap.ok(0 < point["pointer_hit_ratio"] < point["total_hit_ratio"] < 1, "some GETs went by remote pointers", point)
         tap.ok(point["report_bytes_per_s"] > 0 and point["evictions"] > 0, "hosts reported, the node evicted", point)
         with open(os.path.join(out_folder, "latency.csv"), newline="") as file:
@@ -91,7 +91,7 @@ def check_servers(folder):
         kinds = ("hit", "miss", "set")
         tap.is_(sorted({row["kind"] for row in rows}), sorted(kinds), "latencies of hits, misses and sets")
         tap.ok(all(abs(sum(float(row["share"]) for row in rows if row["kind"] == kind) - 1) < 1e-6 for kind in kinds),
-               "whose shares are 1 together")
+               "the shares add up to 1")
         answers = {kind: sum(int(row["count"]) for row in rows if row["kind"] == kind) for kind in kinds}
         tap.is_(answers["hit"] + answers["miss"], point["gets"], "and which are those of all GETs")
         tap.is_(answers["set"], 6000 - point["gets"] + answers["miss"], "of the SETs, and of a SET for each miss")
@@ -103,7 +103,8 @@ def check_servers(folder):
 
 
 class Left:
-    """What those leave who have this temporary folder: processes, what is in it, and tables of pointers named after that."""
+    """Leftovers of processes with this temporary folder: the processes, the folder's files, and pointer tables named after
+    these."""
 
     def __init__(self, folder):
         self.folder = folder
@@ -143,11 +144,11 @@ def check_scripts(folder):
                for point in points for side in ("real", "simulated")), "both of the same cache", *points)
     tap.is_(left(), [], "nothing is left")
     with script("processes", temporary, "--policies", "lru", *small, "--operations", "1000000") as process:
-        until(left, lambda found: sum(name.isdigit() for name in found) == 6)  # it, farbench, a node, three hosts
+        until(left, lambda found: sum(name.isdigit() for name in found) == 6)  # hitratio, farbench, a node, three hosts
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=8 * deadline())
     tap.ok(process.returncode == 1 and "interrupted" in err, "an interrupt ends it", out, err)
-    tap.is_(until(left, lambda found: found == []), [], "and what it had started")
+    tap.is_(until(left, lambda found: found == []), [], "and its child processes")
 
 
 def check_interrupt(folder):
@@ -163,8 +164,8 @@ def check_interrupt(folder):
         process.wait()
     tap.like(first, r"^1 of \d+: zipf-100:0, 1/80, ", "progress is shown")
     tap.is_(process.returncode, 1, "an interrupt ends it")
-    tap.like(err.decode(), r"interrupted", "as it says")
-    tap.ok(len(json.loads(text_of(path))) > 0, "what was simulated is written")
+    tap.like(err.decode(), r"interrupted", "stderr reports the interruption")
+    tap.ok(len(json.loads(text_of(path))) > 0, "the simulated points are written")
 
 
 def check_refusals():
@@ -181,7 +182,7 @@ def check_refusals():
 
 
 def main():
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # not ignored by what is started here, whoever started this
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # child processes must not inherit an ignored SIGINT
     folder = tempfile.mkdtemp(prefix="farcached-hitratio-")
     try:
         check_run(folder)

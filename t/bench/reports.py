@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""farbench reports: whole runs of a second over shm and tcp, what they write, and what is refused. No speed is asserted. What
-needs RDMA is in t/guest/reports.py.
+"""farbench reports: whole runs of a second over shm and tcp, their output files, and refused arguments. No speed is checked.
+t/guest/reports.py has the tests over RDMA.
 """
 import csv
 import json
@@ -30,7 +30,7 @@ def check_run(folder):
     status, out, err = farbench("--spawn", "shm", "--quick", "--trials", 2, "--bytes", "32,8192", "--json", path,
                                 "--csv", out_folder, "--chart-script", "/bin/true")
     tap.ok(status == 0, "it runs to its end", status, *(out + err).split("\n"))
-    tap.like(err, r"verbs-write is skipped: the node has no address", "and says what it cannot measure")
+    tap.like(err, r"verbs-write is skipped: the node has no address", "and names what it cannot measure")
     with open(path) as file:
         points = json.load(file)
     tap.ok(all(list(point) == KEYS for point in points), "each point has its keys and no others", points)
@@ -45,7 +45,7 @@ def check_run(folder):
 
 
 def check_node():
-    """One that runs already; it counts what it is told."""
+    """A node that runs already; it counts the reports that it gets."""
     with Farnode("--tcp", "127.0.0.1:0", "-t", "1") as node:
         status, out, err = farbench("tcp:127.0.0.1:%d" % node.port, "--node-pid", node.pid, "--quick", "--bytes", "1024")
         tap.ok(status == 0 and "tcp" in out, "of a node that runs already", status, err)

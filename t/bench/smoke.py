@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""farbench does what it says: a second of verified load in each protocol, and its reports. No speed is asserted.
+"""farbench as documented: a second of verified load in each protocol, and its reports. No speed is checked.
 
-FARBENCH names the program, else it is looked for beside the daemon.
+FARBENCH names the program; the default is the one beside the daemon.
 """
 import csv
 import json
@@ -44,7 +44,7 @@ def explain(status, out, err):
 def check_protocol(daemon, folder, protocol, *shape):
     name = " ".join((protocol,) + shape)
     path = os.path.join(folder, "%s.json" % re.sub(r"\W+", "-", name))
-    # Slow builds are given time, not the machine.
+    # Slow builds get a longer stall limit; the load stays the same.
     status, out, err = farbench("load", "--port", daemon.port, "--protocol", protocol, "--verify", "--preload",
                                 "--seconds", "1", "--warmup", "0.1", "--keys", "2000", "--value-bytes", "24:2000",
                                 "--stall", 10 * slow_factor(), "--server-pid", daemon.pid, "--json", path, *shape)
@@ -56,7 +56,7 @@ def check_protocol(daemon, folder, protocol, *shape):
     tap.ok(results["operations"] > 0 and results["operations"] == results["sets"] + results["gets"],
            "%s: operations are counted" % name, results)
     tap.ok(results["keys_read"] == results["hits"] == results["gets"] * results["multiget"],
-           "%s: what was preloaded is hit" % name, results)
+           "%s: preloaded keys are hit" % name, results)
     tap.ok(0 < results["all_p50_us"] <= results["all_p99_us"] <= results["all_p999_us"] <= results["all_max_us"],
            "%s: latencies are in order" % name, results)
     tap.is_(results["server_measured"], "yes", "%s: the server's CPU time is in the report" % name)
@@ -84,7 +84,7 @@ def check_values(daemon, folder):
 
 
 def check_deletes(daemon, folder, protocol):
-    """What was deleted is stored by the client that misses it first."""
+    """The client that first misses a deleted key stores it."""
     path = os.path.join(folder, "deletes.json")
     before = {name: int(value) for name, value in daemon.stats().items() if value.isdigit()}
     status, out, err = farbench("load", "--port", daemon.port, "--protocol", protocol, "--key-prefix", "gone-", "--keys", 100,
@@ -103,12 +103,12 @@ def check_deletes(daemon, folder, protocol):
     tap.is_((grew["get_misses"], grew["cmd_set"]), (misses, 100 + misses), "%s: every miss is stored at once" % protocol)
     tap.is_(results["sets"], misses, "%s: and nothing else" % protocol)
     tap.ok(0 < misses <= results["deletes"] * 4, "%s: as many as deletes make" % protocol, misses)
-    tap.like(out, r"(?m)^every key read 3 times in ", "%s: which the report says" % protocol)
+    tap.like(out, r"(?m)^every key read 3 times in ", "%s: the report shows it" % protocol)
     tap.is_(results["one_sided_measured"], "no", "%s: a farcached without nodes has no one-sided GETs" % protocol)
 
 
 def check_shares(folder):
-    """Of a farcached with a node, and of GETs that hit: the share of one-sided ones, and the reasons of the others."""
+    """Through a farcached with a node, for GETs that hit: the share of one-sided ones, and the reasons of the others."""
     path = os.path.join(folder, "shares.json")
     with Cluster("shm", proxies=1, local_read=False) as cluster:
         client = cluster.proxies[0].client()
@@ -124,7 +124,7 @@ def check_shares(folder):
     tap.is_(counted, 5000, "those that were counted, and not the warm-up's")
     tap.ok(0.5 < results["get_onesided_share"] <= results["get_onesided_share_of_hits"] <= 1, "many are one-sided", results)
     tap.is_("%.6f" % results["get_onesided_share"], "%.6f" % (results["get_onesided"] / counted), "the share is that of counters")
-    tap.like(out, r"(?m)^GETs one-sided: [01]\.\d{4} of all, [01]\.\d{4} of those that hit$", "the report says it")
+    tap.like(out, r"(?m)^GETs one-sided: [01]\.\d{4} of all, [01]\.\d{4} of those that hit$", "the report shows it")
     reasons = [name for name in after if name.startswith("get_reason_")]
     tap.ok(len(reasons) > 15, "stats proxy has reasons", *reasons)
     tap.is_([name for name in reasons if name not in results], [], "and each is in the results")
@@ -139,7 +139,7 @@ def check_unix_socket(folder):
 
 
 def check_failures(daemon):
-    """What is wrong is said, and shows in the exit status."""
+    """Errors are printed, and set the exit status."""
     with daemon.client() as c:
         c.send("set wrong-0 0 0 64\r\n" + "x" * 64 + "\r\n").read(len("STORED\r\n"))
     status, out, err = farbench("load", "--port", daemon.port, "--key-prefix", "wrong-", "--keys", 1, "--ratio", "0:1",
@@ -151,8 +151,8 @@ def check_failures(daemon):
     tap.is_(status, 1, "so does an error reply")
     tap.like(out, r"SERVER_ERROR object too large for cache", "which is shown")
     status, out, err = farbench("load", "--unix", "/nonexistent/socket", "--requests", 1)
-    tap.is_((status, out), (1, ""), "nobody listens")
-    tap.like(err, r"cannot connect to /nonexistent/socket: No such file", "it says so")
+    tap.is_((status, out), (1, ""), "no server listens")
+    tap.like(err, r"cannot connect to /nonexistent/socket: No such file", "it prints a message")
     status, out, err = farbench("load", "--server-pid", 1 << 22, "--port", daemon.port, "--requests", 1)
     tap.is_(status, 1, "a process that does not exist")
     status, out, err = farbench("load", "--warmup", "soon")
@@ -162,7 +162,7 @@ def check_failures(daemon):
 
 
 def check_back(daemon, folder):
-    """The servers behind are counted apart."""
+    """The servers behind are counted separately."""
     path = os.path.join(folder, "back.json")
     with Daemon("-m", "8") as back:
         status, out, err = farbench("load", "--port", daemon.port, "--requests", 1000, "--server-pid", daemon.pid,
@@ -171,14 +171,15 @@ def check_back(daemon, folder):
     with open(path) as file:
         results = json.load(file)
     tap.is_([results[k] for k in ("server_measured", "back_measured")], ["yes", "yes"], "both are measured")
-    tap.ok(results["back_cpu_s"] <= 0.05, "who was not asked has done next to nothing", results)
-    tap.like(out, r"(?m)^back: 0\.0\d CPU seconds", "which the report says")
+    tap.ok(results["back_cpu_s"] <= 0.05, "a server without requests uses hardly any CPU time", results)
+    tap.like(out, r"(?m)^back: 0\.0\d CPU seconds", "the report shows it")
     status, out, err = farbench("load", "--back-pid", 1 << 22, "--port", daemon.port, "--requests", 1)
     tap.is_(status, 1, "a process behind that does not exist")
 
 
 class Stalling(threading.Thread):
-    """A server of one connection. requests: so many have come. It answers none before `go` is set, and then each as it comes."""
+    """A server of one connection that answers nothing until `go` is set, then every request. requests: number of received
+    requests."""
 
     def __init__(self):
         super().__init__(daemon=True)
@@ -207,7 +208,7 @@ class Stalling(threading.Thread):
 
 
 def check_rate(daemon, folder):
-    """A rate that is easily held: so many requests are due, and each is answered."""
+    """A low rate: all due requests are sent and answered."""
     path, steps = os.path.join(folder, "rate.json"), os.path.join(folder, "steps.csv")
     for arrivals in ("even", "poisson"):
         status, out, err = farbench("load", "--port", daemon.port, "--rate", 2000, "--seconds", 1, "--arrivals", arrivals,
@@ -227,15 +228,15 @@ def check_rate(daemon, folder):
 
 
 def check_intended_time(folder):
-    """Who is kept waiting by the request before counts from when it was due, and is counted."""
+    """A request that waits for the previous one is measured from its due time, and is counted."""
     server, path = Stalling(), os.path.join(folder, "stall.json")
     process = subprocess.Popen([program(), "load", "--port", str(server.port), "--rate", "100", "--requests", "40",
                                 "--connections", "1", "--threads", "1", "--ratio", "0:1", "--stall",
                                 str(20 * slow_factor()), "--json", path],
                                stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     try:
-        tap.ok(server.came.wait(deadline()), "the first request comes")
-        time.sleep(1)  # not for an event: this is how long the server stalls
+        tap.ok(server.came.wait(deadline()), "the first request arrives")
+        time.sleep(1)  # waits for no event: the length of the server's stall
         tap.is_(server.requests, 1, "the others wait for the connection")
         server.go.set()
         out, err = process.communicate(timeout=deadline())
@@ -248,12 +249,12 @@ def check_intended_time(folder):
         results = json.load(file)
     tap.is_((results["operations"], results["unsent"]), (40, 0), "all is answered in the end")
     tap.ok(results["late"] >= 39, "all behind it found no connection free", results["late"])
-    # Of a second's stall the k-th request, due after 10 k ms, has at least the rest of it.
+    # In a stall of one second, the k-th request (due after 10 k ms) waits at least for the rest of it.
     tap.ok(results["all_p50_us"] >= 790_000 and results["all_max_us"] >= 1_000_000, "and the stall is in all latencies",
            results["all_p50_us"], results["all_max_us"])
     status, out, err = stalled_for_good()
     tap.is_(status, 1, "nothing is ever answered")
-    tap.like(out, r"THE RATE WAS NOT HELD: 20 requests were due and never sent, or not answered", "which is told of all")
+    tap.like(out, r"THE RATE WAS NOT HELD: 20 requests were due and never sent, or not answered", "the report counts all of them")
 
 
 def stalled_for_good():
@@ -278,7 +279,7 @@ def check_floor(folder):
     process = subprocess.Popen([program(), "floor", "--value-bytes", "100", "--port-file", ports], stdin=subprocess.DEVNULL,
                                stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     try:
-        tap.like(process.stdout.readline().decode(), r"^listening at 127\.0\.0\.1 port \d+", "the floor says where it listens")
+        tap.like(process.stdout.readline().decode(), r"^listening at 127\.0\.0\.1 port \d+", "the floor prints its port")
         port = until(lambda: port_written_in(ports), bool)
         for shape in (["--pipeline", "16"], ["--multiget", "20"]):
             status, out, err = farbench("load", "--port", port, "--requests", 2000, "--value-bytes", 100, *shape)
@@ -309,7 +310,7 @@ PRIVATE = (compare_servers.private_bytes, compare_servers.private_dirty_bytes)
 
 
 def check_private_memory(folder):
-    """compare counts what a process wrote, and not the text of libraries, which is mapped files that were read."""
+    """compare counts pages that a process wrote, and not the text of libraries, which are mapped files."""
     size, path = 32 << 20, os.path.join(folder, "mapped")
     with open(path, "wb") as file:
         file.write(b"t" * size)
@@ -331,7 +332,7 @@ DIRECT, PROXIED = ["farcached", "floor", "old farcached"], ["farcached -t 1 -> 2
 
 
 def check_compare(folder):
-    """A short round of ours alone, with all that is written of it."""
+    """A short round of our own contestants, with all output files."""
     path, lines, drawn, charts = (os.path.join(folder, name) for name in ("compare.json", "compare.csv", "compare.svg", "charts"))
     status, out, err = farbench("compare", "--quick", "--contestant", "farcached -t 1 -> 2 farnode (shm),farcached,floor",
                                 "--parts", "direct,proxied,idle", "--workload", "64 B, pipeline 1;proxied, pipeline 16",
@@ -349,7 +350,7 @@ def check_compare(folder):
         name = "%(workload)s, %(contestant)s" % point
         latencies = [point[key] for key in ("p50_us", "p99_us", "p999_us")]
         if "(mc-crusher)" in name:
-            tap.is_(latencies, [None] * 3, "%s: mc-crusher tells no latencies" % name)
+            tap.is_(latencies, [None] * 3, "%s: mc-crusher reports no latencies" % name)
         else:
             tap.ok(0 < latencies[0] <= latencies[1] <= latencies[2], "%s: latencies" % name, point)
         tap.ok(point["ops_per_s"] > 0 and
@@ -369,13 +370,13 @@ def check_compare(folder):
         tap.ok(any("farcached" in text for text in texts), "%s is drawn" % os.path.basename(svg), *texts)
     tap.like(out, r"(?m)^  64 B, pipeline 1: CPU to that of floor +farcached +<= 1\.08 +\d", "the aims are listed")
     status, out, err = farbench("compare", "--contestant", "nobody")
-    tap.is_(status, 1, "a contestant that there is not")
-    tap.like(err, r"no contestant is called nobody; there are: farcached; ", "and who there is")
-    tap.is_(farbench("compare", "--parts", "all")[0], 64, "a part that there is not")
+    tap.is_(status, 1, "an unknown contestant")
+    tap.like(err, r"no contestant is called nobody; there are: farcached; ", "and the message lists the known ones")
+    tap.is_(farbench("compare", "--parts", "all")[0], 64, "an unknown part")
 
 
 def check_lost(folder):
-    """A generator or a contestant that fails costs its own rows, and the others are measured."""
+    """A failing generator or contestant costs its own rows; the others are measured."""
     here, path = os.path.join(folder, "broken"), os.path.join(folder, "lost.json")
     os.mkdir(here)
     for name, does in (("mc-crusher", "echo no such option; exit 1"), ("memcached", "exit 1")):
@@ -388,18 +389,18 @@ def check_lost(folder):
                           env={**os.environ, "PATH": here + ":" + os.environ["PATH"]}, stdin=subprocess.DEVNULL,
                           capture_output=True, text=True, timeout=deadline() + 60)
     tap.is_(done.returncode, 1, "something was lost")
-    tap.like(done.stdout, r"(?m)^Lost, and not in the tables: memcached: ", "who does not start is named")
+    tap.like(done.stdout, r"(?m)^Lost, and not in the tables: memcached: ", "a contestant that does not start is named")
     tap.like(done.stdout, r"(?m)^Lost, and not in the tables: farcached, 64 B, pipeline 1 \(mc-crusher\): "
-             r"mc-crusher asks for nothing, and says: no such option$", "and who makes no load, with what it said")
+             r"mc-crusher asks for nothing, and says: no such option$", "and a generator without load, with its output")
     with open(path) as file:
         seen = {(point["contestant"], point["workload"]) for point in json.load(file)}
     tap.ok(("farcached", "64 B, pipeline 1") in seen and ("floor", "64 B, pipeline 1") in seen, "the others are measured", seen)
-    tap.is_([pair for pair in seen if pair[0] == "memcached" or "mc-crusher" in pair[1]], [], "nothing is told of what was lost")
+    tap.is_([pair for pair in seen if pair[0] == "memcached" or "mc-crusher" in pair[1]], [], "lost ones have no row")
     tap.like(done.stdout, r"(?m)^private memory, item of 64 B", "nor is a part behind it")
 
 
 def check_no_guests(folder):
-    """Where there is nothing to boot guests with, the part verbs says so."""
+    """Without the programs for guests the part verbs prints a message."""
     here = os.path.join(folder, "path")
     os.mkdir(here)
     os.symlink(os.path.realpath(sys.executable), os.path.join(here, "python3"))
@@ -408,7 +409,7 @@ def check_no_guests(folder):
                           timeout=deadline() + 10)
     tap.is_((done.returncode, done.stdout), (1, ""), "no QEMU, so no guests")
     tap.like(done.stderr, r"(?m)^farbench compare: no guests for verbs: there is no qemu-system-x86_64 here: install ",
-             "it says what to install")
+             "it names the missing packages")
 
 
 def check_help():
@@ -441,7 +442,7 @@ def main():
         check_intended_time(folder)
         check_floor(folder)
         check_unix_socket(folder)
-        if not is_sanitized():  # it gives up on what is slow to start
+        if not is_sanitized():  # compare gives up on a slow start
             check_private_memory(folder)
             check_compare(folder)
             check_lost(folder)

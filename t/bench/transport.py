@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""farbench transport: whole runs of a second over shm and tcp, what it writes, and what it does when it is interrupted.
-No speed is asserted. What needs RDMA is in t/guest/transport.py.
+"""farbench transport: whole runs of a second over shm and tcp, their output files, and interruption. No speed is checked.
+t/guest/transport.py has the tests over RDMA.
 """
 import csv
 import json
@@ -49,14 +49,14 @@ def check_shm(folder):
     path, out_folder = os.path.join(folder, "shm.json"), os.path.join(folder, "shm")
     status, out, err = farbench("--spawn", "shm", "--quick", "--trials", 2, "--json", path, "--csv", out_folder)
     tap.ok(status == 0, "over shm it runs to its end", status, *(out + err).split("\n"))
-    tap.like(err, r"onesided\+atomic is skipped: over shm", "and says what it cannot measure there")
+    tap.like(err, r"onesided\+atomic is skipped: over shm", "and names what it cannot measure there")
     transports = ["tcp", "twosided", "onesided", "index"]
     with open(path) as file:
         points = json.load(file)
     check_points(points, transports, (1, 2), ("get", "95:5"), "shm")
     tap.like(out, r"(?m)^Table 3:", "the table is printed")
     tap.like(out, r"(?m)^onesided +get +1 .*\| +160\.5 +4\.8 +12$", "with the paper's numbers beside ours")
-    tap.ok("Table 4" not in out, "but none of what was not measured")
+    tap.ok("Table 4" not in out, "but no table without measurements")
     tap.like(out, r"(?m)^ +1024000 +5122\.7 +\d+\.\d+  \| +230\.4 +-  \| +1539\.5 +-$",
              "Table 1 of the C-Hint paper: our check beside CRC64")
     tap.like(out, r"(?m)^not reproduced: over shm ", "Figure 2: that and why it is none over shm")
@@ -79,21 +79,21 @@ def check_resume(out_folder, before):
     with open(path) as file:
         text = file.read()
     lines = text.splitlines(keepends=True)
-    with open(path, "w") as file:  # as of a run that was killed while it wrote
+    with open(path, "w") as file:  # like the file of a run that was killed during the write
         file.write("".join(lines[:-3]) + lines[-3][:20])
     status, out, err = farbench(*same)
     tap.ok(status == 0, "a run is resumed", status, *(out + err).split("\n"))
     after = rows(path)
-    tap.is_(len(after), len(before), "what was missing is there again")
-    tap.is_(after[:-3], before[:-3], "and what was there is kept")
+    tap.is_(len(after), len(before), "missing points are measured")
+    tap.is_(after[:-3], before[:-3], "and existing points are kept")
     tap.is_(err.count(" trial "), 3, "nothing else was measured")
     status, out, err = farbench(*same, "--seed", 7, "--transports", "tcp", "--mix", "get")
     tap.is_((status, err.count(" trial ")), (0, 4), "of other parameters all is measured")
-    tap.is_(len(rows(path)), len(before) + 4, "beside what was there")
+    tap.is_(len(rows(path)), len(before) + 4, "beside the existing points")
 
 
 def check_large(folder):
-    """Values that follow their requests in pieces, and items that are runs of pages."""
+    """Values that follow their requests in chunks, and items in runs of pages."""
     path = os.path.join(folder, "large.json")
     status, out, err = farbench("--spawn", "shm", "--value-bytes", 1024000, "--keys", 8, "--clients", 1, "--operations", 40,
                                 "--warmup", 10, "--trials", 1, "--transports", "twosided,onesided", "--mix", "set", "--json", path)
@@ -111,7 +111,7 @@ def check_tcp(folder):
     path = os.path.join(folder, "tcp.json")
     status, out, err = farbench("--spawn", "tcp", "--quick", "--json", path)
     tap.ok(status == 0, "over tcp it runs to its end", status, *(out + err).split("\n"))
-    tap.like(err, r"onesided is skipped: over tcp only tcp is possible", "and says that nothing is one-sided there")
+    tap.like(err, r"onesided is skipped: over tcp only tcp is possible", "and reports that nothing is one-sided there")
     with open(path) as file:
         check_points(json.load(file), ["tcp"], (1, 2), ("get", "95:5"), "tcp")
 
@@ -129,7 +129,7 @@ def check_address(folder):
         status, out, err = farbench(address, "--quick", "--node-pid", node.pid, "--json", path)
         with open(path) as file:
             known = [point["node_cpu_us_per_op"] for point in json.load(file)]
-        tap.ok(status == 0 and all(known), "unless its id is told", known, *err.split("\n"))
+        tap.ok(status == 0 and all(known), "unless its id is given", known, *err.split("\n"))
 
 
 def check_interrupt(folder):
@@ -147,9 +147,9 @@ def check_interrupt(folder):
         process.kill()
         process.wait()
     tap.is_(process.returncode, 1, "an interrupt ends it")
-    tap.like(out.decode(), r"(?m)^Table 3", "what was measured is shown")
-    tap.like(err.decode(), r"interrupted; continue with --resume", "and it says how to go on")
-    tap.ok(os.path.exists(os.path.join(out_folder, "points.csv")), "what was measured is written")
+    tap.like(out.decode(), r"(?m)^Table 3", "finished measurements are shown")
+    tap.like(err.decode(), r"interrupted; continue with --resume", "and a message describes how to continue")
+    tap.ok(os.path.exists(os.path.join(out_folder, "points.csv")), "finished measurements are written")
     tap.is_(farnodes_of(mark), [], "the node has ended")
     process = subprocess.Popen([program(), "transport", "--spawn", "tcp", "--quick", "--trials", "1000", "--csv", out_folder],
                                stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,

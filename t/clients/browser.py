@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A headless Chromium, spoken to by the DevTools protocol over two pipes: JSON, each message ended by a zero byte.
+"""A headless Chromium, controlled by the DevTools protocol over two pipes: JSON messages, each ended by a zero byte.
 
     with Browser(folder) as browser:
         page = browser.page("http://127.0.0.1:9150/", dark=True)
@@ -30,7 +30,7 @@ class Browser:
     def __enter__(self):
         to_read, self.writes = os.pipe()
         self.reads, to_write = os.pipe()
-        # It reads from descriptor 3 and writes to 4.
+        # Chromium reads from descriptor 3 and writes to 4.
         command = "exec chromium %s --user-data-dir='%s' about:blank 3<&%d 4>&%d" % (
             " ".join(ARGS), self.profile, to_read, to_write)
         self.process = subprocess.Popen(["bash", "-c", command], pass_fds=(to_read, to_write), stdin=subprocess.DEVNULL,
@@ -51,7 +51,7 @@ class Browser:
         shutil.rmtree(self.profile, ignore_errors=True)
 
     def message(self, timeout):
-        """The next one, None if there is none so soon."""
+        """The next message, or None at the timeout."""
         end = time.monotonic() + timeout
         while b"\0" not in self.unread:
             ready, _, _ = select.select([self.reads], [], [], max(0, end - time.monotonic()))
@@ -83,7 +83,7 @@ class Browser:
 
 
 class Page:
-    """One page, as one looks at it: its width and height, on a phone or not, in the dark or not."""
+    """One page with its settings: width and height, mobile or not, dark or light."""
 
     def __init__(self, browser, url, width=1280, height=900, phone=False, dark=False):
         self.browser, self.url = browser, url
@@ -106,7 +106,7 @@ class Page:
         return found["result"].get("value")
 
     def until(self, expression):
-        """Of a page that is there: while it comes, it has no body yet."""
+        """Waits for the expression on a loaded page; a page that is loading has no body yet."""
         return until(lambda: self.value("document.body && (%s)" % expression), bool)
 
     def press(self, key, code):
@@ -121,12 +121,12 @@ class Page:
             f.write(base64.b64decode(image["data"]))
 
     def seen(self, method):
-        """Parameters of the events of that name, of this page."""
+        """Parameters of this page's events of that name."""
         return [event["params"] for event in self.browser.events
                 if event.get("method") == method and event.get("sessionId") == self.session]
 
     def complaints(self):
-        """Errors of scripts, policy and network."""
+        """Errors of scripts, security policy and network."""
         entries = [event["entry"]["text"] for event in self.seen("Log.entryAdded") if event["entry"]["level"] == "error"]
         return entries + [str(event["exceptionDetails"]) for event in self.seen("Runtime.exceptionThrown")]
 
@@ -134,6 +134,6 @@ class Page:
         return [event["request"]["url"] for event in self.seen("Network.requestWillBeSent")]
 
     def accessible(self):
-        """[(role, name)] of what assistive software is told of."""
+        """[(role, name)] of the accessibility tree."""
         nodes = self.ask("Accessibility.getFullAXTree")["nodes"]
         return [(node["role"]["value"], node.get("name", {}).get("value", "")) for node in nodes if not node.get("ignored")]

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The same conversations with the daemon under test and with Debian's memcached, compared.
+"""Compares conversations with the daemon under test to the same conversations with Debian's memcached.
 
-Random ones in text, meta and binary: every reply byte for byte, then what `watch` showed of them and what
-`stats` counted. And a list of malformed ones. CAS values are compared by which are equal, times to some
-seconds. Debian's memcached is 1.6.18, the daemon answers as 1.6.45: REWORDED is all that may differ. What
-1.6.18 does not know at all (E, md x, ms s, mgdump, deletions) is not asked here.
+Random conversations in text, meta and binary are compared byte for byte. Then the lines of `watch` and the counters of `stats` are
+compared, and the replies to a list of malformed requests. For CAS values only equality within a side counts; times may differ by
+some seconds. Debian's memcached is 1.6.18 and the daemon answers as 1.6.45: REWORDED lists all accepted differences. Requests that
+1.6.18 does not know (E, md x, ms s, mgdump, deletions) are left out.
 
 $FARCACHED_SEED chooses other conversations; the titles of the tests name the seed.
 """
@@ -20,8 +20,8 @@ STOCK = "/usr/bin/memcached"
 SEED = int(os.environ.get("FARCACHED_SEED", "20261121"))
 TEXT_ROUNDS = 4000
 BINARY_ROUNDS = 3000
-# One worker, so that watchers see lines in order; buffers that hold them all; nobody else who would hold an item
-# (memcached then stores a number anew, unpadded, where it else changes it in place).
+# One worker, so watchers see lines in order, and log buffers that hold all lines. No background threads, because memcached stores a
+# number again and unpadded while another thread holds the item; else it changes the number in place.
 ARGUMENTS = ["-m", "64", "-t", "1",
              "-o", "watcher_logbuf_size=8192,worker_logbuf_size=8192,no_lru_crawler,no_lru_maintainer"]
 
@@ -29,7 +29,7 @@ KEYS = ["a", "b", "user:1", "user:2", "page:x", "k" * 250]
 NUMBERS = ["n", "user:n"]
 TTLS = [0, 0, 0, 1000, 50_000, 2_000_000]
 
-# Counted alike, whatever else differs.
+# Counters that must agree even where replies differ.
 COUNTERS = """cmd_get cmd_set cmd_flush cmd_touch cmd_meta get_hits get_misses delete_misses delete_hits
     incr_misses incr_hits decr_misses decr_hits cas_misses cas_hits cas_badval touch_hits touch_misses
     store_too_large store_no_memory auth_cmds auth_errors curr_items total_items curr_connections
@@ -37,7 +37,7 @@ COUNTERS = """cmd_get cmd_set cmd_flush cmd_touch cmd_meta get_hits get_misses d
 
 
 class Side:
-    """One of the two daemons, and what makes its replies comparable with the other's."""
+    """One of the two daemons, with the state to compare its replies with the other's."""
 
     def __init__(self, binary):
         self.daemon = Daemon(*ARGUMENTS, binary=binary).start()
@@ -55,7 +55,7 @@ class Side:
         return self.last.get(key, 12345) if good else 999_999_999_999
 
     def ask(self, request):
-        """Everything that comes until a meta no-op behind the request is answered."""
+        """All bytes up to the answer of a meta no-op behind the request."""
         self.client.send(request, "mn\r\n")
         return self.client.until(b"MN\r\n")[:-4]
 
@@ -84,18 +84,18 @@ class Pair:
 
 
 def rounded(seconds):
-    """TTLs here are multiples of 1000: what is left of one, whenever it was looked at."""
+    """TTLs here are multiples of 1000, so the rest of one rounds to the same number within some seconds."""
     return str(-(-int(seconds) // 100) * 100)
 
 
 def comparable(side, reply):
-    """A text reply without what may differ: CAS by name, times rounded, sizes of items left out."""
+    """A text reply in comparable form: CAS by name, times rounded, sizes of items left out."""
     def value_line(m):
         side.last[m.group(2)] = int(m.group(3))
         return m.group(1) + side.name(int(m.group(3)))
     text = reply.decode("latin-1")
     text = re.sub(r"(?m)^(VALUE (\S+) \d+ \d+ )(\d+)\r$", value_line, text)
-    # Of an item that expires, 1.6.18 shows the time to live with a minus.
+    # 1.6.18 shows the time to live of an expiring item with a minus.
     text = re.sub(r"(?m)^(ME \S+ )exp=-?(\d+) la=\d+ cas=(\d+) (fetch=\w+) .*",
                   lambda m: m.group(1) + rounded(m.group(2)) + side.name(int(m.group(3))) + m.group(4), text)
 
@@ -149,19 +149,19 @@ def keyed(dice):
 def number(dice):
     key = dice.choice(NUMBERS)
     renew = "set %s 0 0 4\r\n%s\r\n" % (key, dice.choice(["1000", "9999", " 12 ", "+7 x", "0010", "-100", "x   "]))
-    # A number that grows is stored anew, and 1.6.18 then touches the old one: no T where it might.
+    # A number that grows in length is stored again, and 1.6.18 then touches the old item: no T where that may happen.
     return dice.choice([
         renew, "incr %s %d%s\r\n" % (key, dice.choice([1, 5, 10**6]), noreply(dice)),
         "decr %s %d\r\n" % (key, dice.choice([1, 10**9])),
         "ma %s%s\r\n" % (key, some(dice, ["v", "t", "c", "k", "Ozz", "MI", "D7", "N1000", "J50"])),
-        # No q with N: 1.6.18 answers in spite of it.
+        # No q with N, because 1.6.18 answers it anyway.
         "ma %s MD D%d%s\r\n" % (key, dice.choice([1, 10**9]), some(dice, ["q", "v", "T5000", "t"])),
         "ma %s MD D%d%s\r\n" % (key, dice.choice([1, 10**9]), some(dice, ["v", "N0", "T5000", "t"])),
         "delete %s\r\n" % key, "incr %s x\r\n" % key, "incr %s 18446744073709551616\r\n" % key])
 
 
 def some(dice, flags):
-    """Each of the flags perhaps, in any order."""
+    """Each of the flags with a probability, in random order."""
     return "".join(" " + f for f in dice.sample(flags, dice.randrange(len(flags) + 1)))
 
 
@@ -208,7 +208,7 @@ def random_text(pair, title):
 # ---- binary ---------------------------------------------------------------------------------------
 
 def binary_request(dice):
-    """(opcode, key, value, extras, which CAS to name: None, or whether it is the right one)."""
+    """(opcode, key, value, extras, CAS to send: None, or whether it is the right one)."""
     quiet = dice.random() < 0.3
     key = dice.choice(KEYS + ["absent"])
     cas = dice.choice([None, None, None, True, False])
@@ -232,7 +232,7 @@ def binary_request(dice):
 
 
 def binary_replies(side, request):
-    """The replies to one packet, comparable."""
+    """The replies to one packet, in comparable form."""
     opcode, key, value, extras, good = request
     cas = 0 if good is None else side.cas(key, good)
     found = []
@@ -255,11 +255,11 @@ def random_binary(pair, title):
     return tap.ok(True, title)
 
 
-# ---- what was counted, and what watchers saw --------------------------------------------------------
+# ---- counters and watchers --------------------------------------------------------------------------
 
 def watched(side):
-    """The lines that a watcher got, without what may differ."""
-    # Flushed items count until they are met.
+    """The watcher's lines in comparable form."""
+    # Flushed items count until they are accessed.
     side.ask("get %s\r\nmg AAEC b v\r\nget the-end\r\n" % " ".join(KEYS + NUMBERS))
     text = side.watcher.until(re.compile(rb"key=the-end [^\n]*\n")).decode("latin-1")
     lines = []
@@ -267,7 +267,7 @@ def watched(side):
         line = re.sub(r"^ts=\d+\.\d+ gid=\d+ ", "", line)
         line = re.sub(r"(clsid|cfd)=-?\d+", r"\1=", line)
         line = re.sub(r"ttl=(\d+)", lambda m: "ttl=" + rounded(m.group(1)), line)
-        # What became of a flushed item: removed when it is met, or before.
+        # A flushed item is removed at its next access, or earlier.
         lines.append(line.replace("status=flushed", "status=not_found"))
     return lines
 
@@ -289,7 +289,7 @@ def aftermath(pair, what):
 BAD_FORMAT = "CLIENT_ERROR bad command line format\r\n"
 LONG = "k" * 251
 
-# Requests to a cache that holds a=hi, and what 1.6.40 and later answer where 1.6.18 does otherwise.
+# Requests to a cache with a=hi, and the answers of 1.6.40 and later where those of 1.6.18 differ.
 REWORDED = {
     **{line + "\r\n": BAD_FORMAT for line in (
         "", " ", "x", "get", "gets", "gat 0", "gats 0", "delete", "incr", "incr a", "touch", "touch a", "verbosity",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Who looks at a farcached over HTTP: promtool and Prometheus of Debian, with contrib's rules and dashboard; and a browser."""
+"""HTTP users of a farcached: Debian's promtool and Prometheus with contrib's rules and dashboard, and a browser."""
 import contextlib
 import json
 import os
@@ -18,12 +18,12 @@ from http_get import get, http_args, http_env, http_port
 
 TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 OPEN = "application/openmetrics-text;version=1.0.0"
-RATIO_AA = 4.5  # WCAG 2.1, 1.4.3: of text to its ground
+RATIO_AA = 4.5  # WCAG 2.1, 1.4.3: text to background
 
 
 @contextlib.contextmanager
 def loaded_cluster(work, name, channels):
-    """Nodes, a farcached in front of them with --http, and a client that goes on: (cluster, port of the proxy, of a node)."""
+    """Nodes, a farcached in front of them with --http, and a client under load: (cluster, port of the proxy, port of a node)."""
     here, there = work.at(name, "proxy"), work.at(name, "node")
     os.makedirs(here)
     os.makedirs(there)
@@ -74,7 +74,7 @@ class Prometheus:
                   "scrape_configs": [{"job_name": job, "static_configs": [{"targets": ["127.0.0.1:%d" % port]}]}
                                      for job, port in targets.items()]}
         with open(os.path.join(folder, "prometheus.yml"), "w") as f:
-            json.dump(config, f)  # which is YAML
+            json.dump(config, f)  # JSON is valid YAML
         self.port = free_port()
 
     def __enter__(self):
@@ -183,29 +183,29 @@ NUMBERS = "[...document.querySelectorAll('dd, td')].map((e) => e.textContent)"
 
 
 def check_look(page, name, dark):
-    """What all looks at the page have in common."""
+    """Checks that apply to all viewports of the page."""
     tap.ok(page.until("document.body.dataset.looks > 2"), "%s: it fetches numbers again and again" % name)
     texts = page.value(NUMBERS)
     tap.ok(len(texts) > 30 and not any(re.search(r"NaN|undefined|Infinity|null", text) for text in texts),
            "%s: all cells hold numbers or words" % name, str(texts))
-    tap.is_(page.value("document.getElementById('state').textContent"), "ready", "%s: it says how it is" % name)
+    tap.is_(page.value("document.getElementById('state').textContent"), "ready", "%s: it shows the state" % name)
     tap.ok(page.value("Number(document.querySelector('dd').textContent.replace(/[^0-9.]/g, ''))") > 0,
            "%s: requests are seen" % name)
     worst = page.value(CONTRAST)
-    tap.ok(worst["ratio"] >= RATIO_AA, "%s: text can be told from its ground" % name, str(worst))
+    tap.ok(worst["ratio"] >= RATIO_AA, "%s: text contrasts with its background" % name, str(worst))
     ground = page.value("getComputedStyle(document.body).backgroundColor.match(/[0-9]+/g).map(Number)")
     tap.ok((sum(ground) < 200) == dark, "%s: %s" % (name, "dark" if dark else "light"), str(ground))
     tap.ok(page.value("document.documentElement.scrollWidth <= window.innerWidth"), "%s: nothing is cut off at the side" % name)
     tap.is_(page.complaints(), [], "%s: no errors, and nothing against the page's policy" % name)
     origin = re.match(r"http://[^/]+/", page.url).group(0)
-    tap.is_([url for url in page.requested() if not url.startswith((origin, "data:"))], [], "%s: it asks nobody else" % name)
+    tap.is_([url for url in page.requested() if not url.startswith((origin, "data:"))], [], "%s: all requests go there" % name)
 
 
 def check_keyboard(page):
     focused = lambda: page.value("document.activeElement.id || document.activeElement.className "  # noqa: E731
                                  "|| document.activeElement.getAttribute('href') || document.activeElement.tagName")
     page.press("Tab", "Tab")
-    tap.is_(focused(), "skip", "keyboard: first comes the way past the head")
+    tap.is_(focused(), "skip", "keyboard: the first stop is the link past the header")
     page.press("Tab", "Tab")
     tap.is_(focused(), "pause", "then the button")
     page.press("Enter", "Enter")
@@ -220,7 +220,7 @@ def check_keyboard(page):
     tap.is_(page.value("document.body.dataset.looks"), looks, "paused, it fetches nothing")
     page.value("document.getElementById('pause').focus()")
     page.press(" ", "Space")
-    tap.ok(page.until("document.body.dataset.looks > %s" % looks), "and by the space bar goes on")
+    tap.ok(page.until("document.body.dataset.looks > %s" % looks), "and the space bar resumes it")
 
 
 def check_names(page):
@@ -255,7 +255,7 @@ def status_page(work):
                "page: a node that goes down is seen")
         cluster.kill(cluster.nodes[1])
         tap.ok(page.until("document.getElementById('state').textContent.startsWith('not ready: no node is available')"),
-               "page: and that there is none")
+               "page: and the page shows it")
         page.screenshot(work.at("status-page", "not-ready.png"))
 
 

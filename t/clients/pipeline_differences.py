@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The differences from memcached that are meant, for t/clients/pipelines.py: what, why, and a pattern that fits nothing else.
+"""Intended differences from memcached, for t/clients/pipelines.py: name, reason, and a pattern for this difference alone.
 
-An entry explains a difference if the pipeline holds `request`, and if what is left of the replies matches `ours` and `theirs`;
-what these match is passed over.
+An entry explains a difference if the pipeline contains `request` and the rest of the replies matches `ours` and `theirs`. The
+comparison then skips the matched bytes.
 """
 import re
 
 
 class Meant:
-    """lost: what follows in this pipeline cannot be compared. diverges: the two caches hold something else from then on.
+    """lost: the rest of this pipeline cannot be compared. diverges: the contents of the two caches differ from then on.
 
-    unseen: the replies are the same, and the caches differ nevertheless.
+    unseen: the replies are the same, but the caches differ.
     """
 
     def __init__(self, name, why, request, ours="", theirs="", binary=False, lost=False, diverges=False, unseen=False):
@@ -22,7 +22,7 @@ class Meant:
         return binary == self.binary and self.request.search(raw)
 
     def explains(self, ours, theirs):
-        """How many bytes of each are passed over, or None."""
+        """(bytes to skip of ours, of theirs), or None."""
         ours, theirs = self.ours.match(ours), self.theirs.match(theirs)
         return (ours.end(), theirs.end()) if ours and theirs else None
 
@@ -44,11 +44,11 @@ MODERN = [
           "memcached shows it decoded, which breaks the line if it holds a blank",
           r"m[gsdae] ", r"(?:[^\n]* k%s b|ME %s)[^\n]*\n" % (BASE64_KEY, BASE64_KEY),
           r"(?:[^\n]* k|ME )(?:\x00\x01\x02|hello|a)[^\n]*\n"),
-    Meant("base64 that is none", "memcached skips what is no digit of base64, so that a key has many names",
+    Meant("base64 that is none", "memcached skips bytes that are no base64 digits, so that a key has many names",
           r"m[gsdae] +(?!%s )[^ \n]+ (?:[^\n]* )?b\b" % BASE64,
           r"CLIENT_ERROR (?:error decoding key|invalid or duplicate flag)\r\n", r"",
           lost=True, diverges=True),
-    Meant("an opaque too long", "memcached has done what was asked before it finds the error; here an error changes nothing",
+    Meant("an opaque too long", "memcached executes the command before it finds the error; here an error changes nothing",
           r"m[gsda] [^\n]*O[^ \n]{32}", unseen=True),
     Meant("no time left", "memcached shows the time to an exptime that is past as a number of 32 bits without a sign",
           r"m[ga] ", r"(?:HD|VA)[^\n]* t0[ \r]", r"(?:HD|VA)[^\n]* t42949\d{5}[ \r]"),
@@ -57,7 +57,7 @@ MODERN = [
     Meant("a flush at a moment before the start", "memcached forgets it; here it is past, and all is flushed",
           r"flush_all (?:2[6-9]\d{5}|[3-9]\d{6}|\d{8,9}|1[0-6]\d{8})\b", unseen=True),
     Meant("the largest value",
-          "what an item needs besides key and value is less here", STORAGE + r"|ms ",
+          "an item's overhead is smaller here", STORAGE + r"|ms ",
           r"(?:HD[^\n]*|STORED|NOT_STORED|NS[^\n]*|NF[^\n]*|NOT_FOUND)\r\n",
           r"SERVER_ERROR (?:object too large for cache|out of memory storing object)\r\n", diverges=True),
     Meant("the largest value", "the same", r" 327[0-2]\d[ \r\n]", unseen=True),
@@ -66,21 +66,21 @@ MODERN = [
     Meant("a subcommand cut short",
           "memcached takes the beginning of a subcommand for the whole", r"(?:stats|lru|lru_crawler|slabs|extstore) ",
           r"(?:CLIENT_)?ERROR[^\n]*\n", r"", lost=True, diverges=True),
-    Meant("what stats tells", "the numbers are another process's; t/conversation/stats.py looks at the names and their order",
+    Meant("what stats tells", "the numbers differ between processes; t/conversation/stats.py checks the names and their order",
           r"stats *(?:settings|items|slabs)? *\r?\n", unseen=True),
     Meant("replies before a close",
           "memcached drops the replies that were not sent yet", r"HTTP/|[^\n]{2049}", r".*\[closed\]\Z",
           r"\[closed\]\Z"),
     Meant("a long line that has come",
-          "memcached closes by how much of it is in a buffer of 16 KiB; here a line that has come is served",
+          "memcached closes by the part of it in a buffer of 16 KiB; here a complete line is served",
           r"[^\n]{2049}", r"", r"(?:VALUE [^\n]*\n[^\n]*)?\[closed\]\Z", lost=True, diverges=True),
     Meant("a long line that has come",
           "the same, the other way round", r"[^\n]{2049}", r".*\[closed\]\Z", r".*(?<!\[closed\])\Z", lost=True,
           diverges=True),
-    Meant("a long line that has come", "what follows it changes something here, before both close",
+    Meant("a long line that has come", "the next requests change items here, before both close",
           r"[^\n]{2049}.*\n(?:%s|m[gsda] |incr |decr |delete |touch |gats? )" % STORAGE, unseen=True),
     Meant("replies before a value",
-          "memcached sends what it has to say, and an error too, when the value has come; here at once",
+          "memcached sends replies and errors after the value has arrived; here at once",
           STORAGE + r"|ms ", r"(?!.*(?:^|\n)MN\r\n\Z).+(?<!\[closed\])\Z", r"\Z"),
     Meant("a number of blanks only", "memcached reads on behind the end of the word, in the next one",
           STORAGE + r"[^\n]*[ \t\v\f\r][\t\v\f\r]+[ \t\v\f\r]", unseen=True),
@@ -88,10 +88,10 @@ MODERN = [
           "memcached drops the replies that were not sent yet", r"", r".+\[closed\]\Z", r"\[closed\]\Z",
           binary=True),
     Meant("lengths that contradict each other",
-          "memcached waits for as much as the key's length says before it looks; here the header tells",
+          "memcached waits for the bytes of the key's length before it checks; here the header suffices",
           r"", r".*\x00[\x04\x81]\x00{3}.{13}(?:Unknown command|Invalid arguments)\[closed\]\Z", r"\Z", binary=True),
     Meant("the largest value in binary",
-          "what an item needs besides key and value is less here", r"\x80[\x01-\x03\x0e\x0f\x11-\x13\x19\x1a]",
+          "an item's overhead is smaller here", r"\x80[\x01-\x03\x0e\x0f\x11-\x13\x19\x1a]",
           r"(?:\x81[\x01-\x03\x0e\x0f].{4}\x00\x00.{16})?", r"\x81.{5}\x00[\x03\x82]", binary=True, lost=True, diverges=True),
     Meant("an unknown opcode with a body", "memcached takes the body for requests; here it is thrown away",
           r"\x80[\x1b\x1f\x25-\xff].{6}(?!\x00{4})", binary=True, unseen=True),
@@ -100,16 +100,15 @@ MODERN = [
     Meant("a touch or gat with a value", "memcached takes the value for requests; here it is thrown away",
           r"\x80[\x1c-\x1e\x23\x24]\x00\x01\x04...\x00\x00\x00\x06", binary=True, unseen=True),
 ]
-# Of these versions only binary is compared here: their text parser is another one, and what differs by that is REWORDED in
-# differential.py.
+# For these versions only binary is compared. Their text parser differs, and REWORDED in differential.py lists its differences.
 OLDER = [entry for entry in MODERN if entry.binary and entry.name != "the largest value in binary"] + [
     Meant("a body of more than 1 GiB",
-          "later ones refuse it and close, as here", r"\x80[\x00-\x24].{6}[\x40-\xff]", binary=True, unseen=True),
+          "later versions refuse it and close, as here", r"\x80[\x00-\x24].{6}[\x40-\xff]", binary=True, unseen=True),
 ]
 
 
 def is_modern(version):
-    """1.6.40 has another parser than its forerunners."""
+    """1.6.40 introduced another parser."""
     return version >= (1, 6, 40)
 
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Replies as tokens that can be compared, for t/clients/pipelines.py.
+"""Replies as comparable tokens, for t/clients/pipelines.py.
 
-What is compared byte for byte is in a token as it came. What may differ is named in RULES, and nothing else is left out.
+A token contains the bytes that are compared as they came. RULES names all parts that may differ.
 """
 import re
 
@@ -13,22 +13,22 @@ RULES = {
     "item size": "cls and size in the reply of me, which depend on how memory is organised",
     "version": "the number in the reply of version",
 }
-SECONDS_APART = 120  # between the two servers' answers, on a machine that is busy
+SECONDS_APART = 120  # between the two servers' answers on a busy machine
 
-SECONDS = re.compile(rb"( t| l|\bla=|\bexp=)(\d+)(?=[ \r])")  # -1, of what does not expire, is no number of seconds
+SECONDS = re.compile(rb"( t| l|\bla=|\bexp=)(\d+)(?=[ \r])")  # -1 of an item without expiry is not a number of seconds
 CAS = re.compile(rb"( c| cas=)(\d+)(?=[ \r])")
 
 
 class Token:
-    """A line with its value, or a packet. text: what is compared byte for byte, with marks where the numbers were."""
+    """A line with its value, or a packet. text: the bytes to compare, with placeholders for the numbers."""
 
     def __init__(self, text, seconds=(), cas=(), shown=None):
         self.text, self.seconds, self.cas = text, tuple(seconds), tuple(cas)
-        self.shown = text if shown is None else shown  # as it came
+        self.shown = text if shown is None else shown  # as received
 
 
 class SameCas:
-    """Which CAS of one server is which of the other: those that they showed at the same places."""
+    """Maps the CAS values of one server to those of the other, by their positions in the replies."""
 
     def __init__(self):
         self.pairs = ({}, {})
@@ -40,7 +40,7 @@ class SameCas:
         self.pairs[0][ours], self.pairs[1][theirs] = theirs, ours
 
     def alike(self, ours, theirs):
-        """Are the two tokens the same, by RULES?"""
+        """Are the two tokens equal by RULES?"""
         if ours.text != theirs.text or len(ours.cas) != len(theirs.cas) or len(ours.seconds) != len(theirs.seconds):
             return False
         if any(abs(a - b) > SECONDS_APART for a, b in zip(ours.seconds, theirs.seconds)):
@@ -53,7 +53,7 @@ class SameCas:
 
 
 def text_tokens(stream, last):
-    """The tokens of a text stream: a line each, with its value if it has one. last: gets the CAS of each key that is shown."""
+    """The tokens of a text stream: one per line, including its value. last: gets each key's shown CAS."""
     found, at = [], 0
     while at < len(stream):
         end = stream.find(b"\n", at) + 1
@@ -93,7 +93,7 @@ def text_token(line, value, last):
 
 
 def binary_tokens(stream, last, key_of):
-    """The tokens of a binary stream: a packet each."""
+    """The tokens of a binary stream, one per packet."""
     found, at = [], 0
     while len(stream) - at >= HEADER.size:
         magic, opcode, key_bytes, extras_bytes, datatype, status, body_bytes, opaque, cas = HEADER.unpack_from(stream, at)

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Random requests for t/clients/pipelines.py: valid ones, nearly valid ones, and ones with bytes changed.
+"""Random requests for t/clients/pipelines.py: valid ones, nearly valid ones, and ones with changed bytes.
 
 A request is a list of parts: bytes, or a Cas, whose number differs between the two servers. Both servers get the same number
-of bytes, so that a request can be cut anywhere.
+of bytes, so a request can be cut anywhere.
 
-R1  No reply depends on the time of day or on how long a test takes: exptimes and delays are 0, past, or hours away.
-R2  The same dice make the same requests: nothing is asked of a clock or of the system.
+R1  No reply depends on the time of day or on the length of the test: exptimes and delays are 0, past, or hours away.
+R2  The same seed gives the same requests: no clock and no system call is involved.
 """
 import re
 import struct
@@ -20,8 +20,8 @@ BAD_KEYS = ["k" * 251, "k" * 252, "", "x" * 1000, "a\tb", "a\0b", "a\rb"]
 
 DAYS_30 = 60 * 60 * 24 * 30
 GOOD_TTLS = [0, 0, 0, 0, 10_000, 50_000, DAYS_30]
-RECACHE_BEFORE = [5_000, 30_000, 100_000]  # far from what may be left of a good TTL
-# A date of 2001 and one of 2033; the borders of 32 bits and of 63.
+RECACHE_BEFORE = [5_000, 30_000, 100_000]  # never near the rest of a valid TTL
+# Dates in 2001 and 2033; the limits of 32 and of 63 bits.
 ODD_TTLS = [-1, -5, DAYS_30 + 1, 1_000_000_000, 2_000_000_000, 2**31 - 1, 2**31, 2**32 - 1, 2**32, 2**32 + 10_000, 2**63 - 1,
             2**63, 2**64, -2**31, -2**31 - 1, -2**63, -2**63 - 1]
 NONSENSE = ["x", "-", "+", "1x", "--1", "0x10", "1e3", "1.5", "", "10000 ", "+10000", "\t10000", "10000\t", "0010000", "-0",
@@ -30,7 +30,7 @@ INTEGERS = [0, 1, 2, 9, 10, 99, 100, 2**31, 2**32 - 1, 2**32, 2**63 - 1, 2**63, 
 
 
 class Cas:
-    """Stands for the CAS that the server showed last for the key, or, if not good, for one that it never gave out."""
+    """A placeholder for the CAS that the server last showed for the key, or, if not good, for a CAS that it never issued."""
     DIGITS = 20
 
     def __init__(self, key, good, binary=False):
@@ -52,7 +52,7 @@ def latin(text):
 
 
 def cas_stands_alone(request):
-    """A CAS within a key or an opaque would be shown again, and the two servers' numbers differ."""
+    """Is every CAS an argument by itself? One within a key or an opaque is echoed, and the two servers' numbers differ."""
     for at, part in enumerate(request):
         if isinstance(part, Cas) and not part.binary:
             line = b"".join(p for p in request[:at] if not isinstance(p, Cas)).rpartition(b"\n")[2]
@@ -62,7 +62,7 @@ def cas_stands_alone(request):
 
 
 class Requests:
-    """What is drawn. item_bytes_max: what both servers were told as -I."""
+    """Draws requests. item_bytes_max: the -I of both servers."""
 
     def __init__(self, dice, item_bytes_max):
         self.dice = dice
@@ -91,7 +91,7 @@ class Requests:
         return str(self.dice.choice(INTEGERS))
 
     def no_cas(self):
-        """A number that neither server gives out, or no number."""
+        """A number that neither server issues, or an invalid number."""
         return self.dice.choice(["0", "0", str(2**63), str(2**64 - 1), str(2**64), "-1"] + NONSENSE)
 
     def flags(self):
@@ -100,7 +100,8 @@ class Requests:
         return str(self.dice.choice([0, 0, 1, 7, 65535, 65536, 2**32 - 1]))
 
     def size(self):
-        """Around the limit, one size that only one of the two takes: see the "largest value" of farcached-protocol(7)."""
+        """A random size. Near the limit it avoids those that only one server accepts: see "largest value" in
+        farcached-protocol(7)."""
         if self.rarely(0.04):
             return self.item_bytes_max + self.dice.choice([-600] * 9 + [1, 2, 100, 5000] * 2 + [-50])
         return self.dice.choice([0, 1, 2, 3, 7, 10, 20, 100, 400, 2000, self.item_bytes_max // 4])
@@ -134,7 +135,7 @@ class Requests:
     # -- text -----------------------------------------------------------------------------------------
 
     def data(self, value, declared=None):
-        """(the length that is declared, the data with its end), now and then not in accord."""
+        """(declared length, data with line end); sometimes the two disagree."""
         told, end = str(len(value) if declared is None else declared), "\r\n"
         if self.rarely(0.03):
             told = str(max(0, len(value) + self.dice.choice([-2, -1, 1, 2, 3])))
@@ -190,7 +191,7 @@ class Requests:
         return self.key(), []
 
     def token(self, letter, modes):
-        """A flag with its token, mostly a good one."""
+        """A flag with its token, which is usually valid."""
         if letter == "R" and not self.rarely():
             return letter + str(self.dice.choice(RECACHE_BEFORE))
         if letter in "TNR":
@@ -199,7 +200,7 @@ class Requests:
             return letter + self.no_cas()
         if letter in "DJ":
             return letter + self.integer()
-        if letter == "E":  # larger than any that a server gives out by itself
+        if letter == "E":  # larger than any that a server issues itself
             good = str(2**60 + self.dice.randrange(100))
             return letter + (good if not self.rarely() else self.dice.choice(NONSENSE + [str(2**64)]))
         if letter == "F":
@@ -222,7 +223,7 @@ class Requests:
         return flags
 
     def cas_flag(self, key, flags):
-        """The flags as parts, C with the CAS that the key has (if it was seen)."""
+        """The flags as parts. C gets the key's CAS, if it was shown."""
         at = next((i for i, f in enumerate(flags) if f.startswith("C")), None)
         if at is None or self.rarely(0.3):
             return [latin("".join(" " + f for f in flags))]
@@ -250,7 +251,7 @@ class Requests:
         flags += self.meta_flags("cfkqsTOFM", "CEINPLbv", modes=["S", "E", "A", "P", "R", "e", "a", "p", "r", "s", "A", "P"])
         return [latin("ms %s %s" % (key, told))] + self.cas_flag(key, flags) + [latin(self.end() + data)]
 
-    # -- what belongs to no key, and what is wrong -------------------------------------------------------
+    # -- requests without a key, and malformed ones ------------------------------------------------------
 
     def rare(self):
         return [latin(self.dice.choice([
@@ -284,12 +285,12 @@ class Requests:
         return self.changed(request, safe_text) if self.rarely(0.05) else request
 
     def changed(self, request, is_safe):
-        """One of its parts with a byte or a word changed, if that leaves R1."""
+        """The request with a byte or a word of one part changed, if R1 still holds."""
         at = self.dice.randrange(len(request))
         if isinstance(request[at], Cas) or not request[at]:
             return request
         part = bytearray(request[at])
-        line_end = max(1, part.find(b"\n"))  # what is in a value is of little interest
+        line_end = max(1, part.find(b"\n"))  # changes in a value are of little interest
         where = self.dice.randrange(min(len(part), line_end + 1))
         odd = self.dice.choice([b" ", b"\t", b"\0", b"\r", b"\n", b"\r\n", b"0", b"9", b"-", b"+", b"\x81", b"\xff", b"q",
                                 b"noreply"])
@@ -312,7 +313,7 @@ class Requests:
         return self.dice.choice(GOOD_TTLS + GOOD_TTLS + [DAYS_30 + 1, 1_000_000_000, 2_000_000_000, 2**31 - 1, 2**31, 2**32 - 1])
 
     def binary(self):
-        """A packet; its opaque is the place of the key in `self.opaques`, plus 1000."""
+        """A packet; its opaque is the index of the key in `self.opaques`, plus 1000."""
         quiet = self.rarely(0.3)
         key = self.dice.choice(KEYS + NUMBERS + ["a", "b", "absent"])
         value = self.value() if not self.rarely(0.03) else "y" * (self.item_bytes_max + 500)
@@ -373,7 +374,7 @@ class Requests:
         return known[opaque - 1000] if 0 <= opaque - 1000 < len(known) else None
 
 
-NEAR_MAX = 3600  # a smaller number where an exptime stands may pass during the test
+NEAR_MAX = 3600  # smaller numbers as exptime may pass during the test
 
 
 def is_near(word):
@@ -382,7 +383,7 @@ def is_near(word):
 
 
 def safe_text(request):
-    """R1, for bytes that were changed at random."""
+    """Does R1 hold for these randomly changed bytes?"""
     everything = b"".join(part if isinstance(part, bytes) else b"0" * len(part) for part in request)
     for line in re.split(rb"[\r\n]+", everything):
         words = line.split(b" ")

@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Random pipelines of requests to the daemon under test and to a memcached; every reply byte is compared, and every close.
+"""Sends random pipelines of requests to the daemon under test and to a memcached, and compares every reply byte and every close.
 
-The reference is the program that $FARCACHED_REFERENCE names, else memcached on PATH; what is meant to differ from its version is
-in pipeline_differences.py, and what cannot be the same is in pipeline_replies.py. All three protocols are asked, on a connection
-that is open already or on a new one, whose protocol is not known yet. A pipeline is cut into writes at random.
+The reference is the program in $FARCACHED_REFERENCE, else memcached on PATH. pipeline_differences.py lists the intended differences
+from its version; pipeline_replies.py lists the parts that cannot be equal. The pipelines use all three protocols, on an open
+connection or on a new one, whose protocol the server does not know yet. A pipeline is cut into writes at random.
 
-Both servers run with one worker. A second connection to each is what time is measured by: its request is answered when the worker
-has seen all that was sent before, on whichever connection, so nothing here waits for a time to pass.
+Both servers run with one worker. A second connection to each one serves as a clock: its request is answered after the worker has
+read all earlier bytes on any connection. So no step waits for a fixed time.
 
-A difference is shrunk: requests and cuts that it does not need are left out, each try on fresh servers.
+A difference is shrunk: requests and cuts that it does not need are removed, with new servers for each try.
 
-$FARCACHED_SEED chooses other pipelines, $FARCACHED_PIPELINES how many; $FARCACHED_TEST_LONG=1 asks for a hundred thousand.
+$FARCACHED_SEED chooses other pipelines and $FARCACHED_PIPELINES their number; $FARCACHED_TEST_LONG=1 runs a hundred thousand.
 """
 import os
 import random
@@ -29,17 +29,17 @@ from pipeline_requests import Cas, Requests
 SEED = int(os.environ.get("FARCACHED_SEED", "20261123"))
 LONG = os.environ.get("FARCACHED_TEST_LONG") == "1"
 PIPELINES = int(os.environ.get("FARCACHED_PIPELINES", "100000" if LONG else "3000"))
-PER_EPISODE = 100      # then both servers begin anew
+PER_EPISODE = 100      # then both servers restart
 REQUESTS_MAX = 12
 ITEM_BYTES_MAX = 32768
-TRIES_MAX = 400        # of a shrinking
+TRIES_MAX = 400        # of one shrinking
 SHOWN_BYTES_MAX = 1000
-QUIET_ROUNDS = 3       # without a byte: the answer is whole
-LATE_ROUNDS_MAX = 200  # until a difference is believed
-# One worker, so that the answer on one connection proves that the others were read. No background threads: memcached stores a
-# number anew, without padding, while a thread holds the item.
+QUIET_ROUNDS = 3       # without a byte: the answer is complete
+LATE_ROUNDS_MAX = 200  # before a difference counts
+# One worker, so that an answer on one connection proves that the others were read. No background threads, because memcached stores
+# a number again, without padding, while a thread holds the item.
 ARGUMENTS = ["-m", "64", "-t", "1", "-o", "no_lru_crawler,no_lru_maintainer"]
-# An item is one chunk. memcached 1.6.18 crashes with these options.
+# An item is one chunk, because memcached 1.6.18 crashes with these options.
 SMALL_ITEMS = ["-I", "%dk" % (ITEM_BYTES_MAX // 1024), "-o", "slab_chunk_max=%d" % (ITEM_BYTES_MAX // 1024)]
 
 
@@ -54,13 +54,13 @@ def reference():
 
 
 class Pipeline:
-    """Requests for one connection. cuts: of each request the offsets in front of which a write ends."""
+    """Requests for one connection. cuts: for each request the offsets at which a new write begins."""
 
     def __init__(self, binary, fresh, requests, cuts):
         self.binary, self.fresh, self.requests, self.cuts = binary, fresh, requests, cuts
 
     def writes(self, last):
-        """The bytes, write by write, for the server that showed these CAS values."""
+        """The bytes of each write, for the server that showed these CAS values."""
         pieces = [b""]
         for request, cuts in zip(self.requests, self.cuts):
             data = b"".join(p.bytes_for(last) if isinstance(p, Cas) else p for p in request)
@@ -80,17 +80,17 @@ class Pipeline:
         return lines
 
     def raw(self):
-        """The bytes that patterns are searched in; a CAS is digits."""
+        """The bytes that patterns search; a CAS is digits."""
         return b"".join(b"0" * len(p) if isinstance(p, Cas) else p for request in self.requests for p in request)
 
 
 class Server:
-    """One of the two, and its connections: `clock`, by which all others are known to have been read, and one per protocol."""
+    """One of the two servers and its connections: `clock`, which proves that all others were read, and one per protocol."""
 
     def __init__(self, binary, arguments, is_ours):
         self.is_ours = is_ours
         self.daemon = Daemon(*arguments, binary=binary).start()
-        self.last = {}  # key: the CAS that was shown last
+        self.last = {}  # key: the last shown CAS
         self.clock = self.daemon.client()
         self.tick()
         self.open, self.unused = {}, []
@@ -98,13 +98,14 @@ class Server:
     def stop(self):
         for client in list(self.open.values()) + self.unused + [self.clock]:
             client.close()
-        status = self.daemon.stop(signal.SIGTERM if self.is_ours else signal.SIGKILL)  # memcached's own end takes a second
+        status = self.daemon.stop(signal.SIGTERM if self.is_ours else signal.SIGKILL)  # memcached's own shutdown takes a second
         report = self.daemon.stderr_at_end
         if self.is_ours and (status != 0 or SANITIZER_REPORT.search(report)):
             raise AssertionError("farcached ended with %s: %s" % (status, show(report, 4000)))
 
     def tick(self):
-        """What was sent on any connection has been read. The first answer may come before that, in the same turn of the loop."""
+        """Returns after the worker has read all sent bytes. The first answer may come earlier, in the same iteration of the
+        loop."""
         for _ in range(2):
             self.clock.send(b"mn\r\n")
             assert self.clock.line() == b"MN\r\n"
@@ -120,14 +121,14 @@ class Server:
         return self.open[pipeline.binary]
 
     def until_quiet(self):
-        """The worker has the connections that are open, and no other."""
+        """Waits until the worker has exactly the open connections."""
         end = time.monotonic() + deadline()
         while int(self.clock.stats()["curr_connections"]) != self.expected() and time.monotonic() < end:
             continue
 
     def expected(self):
         if not hasattr(self, "idle_connections"):
-            for _ in range(10):  # the harness's own try to connect has been closed
+            for _ in range(10):  # the connection of the harness's start check is closed by then
                 self.tick()
             self.idle_connections = int(self.clock.stats()["curr_connections"])
         return self.idle_connections + len(self.open) + len(self.unused)
@@ -137,15 +138,15 @@ class Server:
         if client is None:
             return
         client.close()
-        # memcached gives a text connection that gets the descriptor of a binary one also its last CAS, which the next set
-        # stores. So each descriptor is used once.
+        # memcached hands the last CAS of a binary connection to a text connection that reuses its descriptor. The next set stores
+        # that CAS. So each descriptor is used once.
         self.until_quiet()
         self.unused.append(self.daemon.client())
         self.until_quiet()
 
     @staticmethod
     def receive(client):
-        """What has come; True if anything has."""
+        """Reads all pending bytes; True if any came."""
         any_came = False
         while not client.ended:
             try:
@@ -171,7 +172,7 @@ class Server:
             self.receive(client)
 
     def settle(self, client, rounds):
-        """Until nothing has come for some rounds: a worker takes a connection's requests 20 at a time."""
+        """Waits until no byte came for some rounds: a worker executes a connection's requests 20 at a time."""
         quiet = 0
         while quiet < rounds and not client.ended:
             self.tick()
@@ -205,7 +206,7 @@ class Pair:
             server.stop()
 
     def ask(self, pipeline):
-        """The tokens of both."""
+        """The tokens of both servers."""
         self.clients = [server.connection(pipeline) for server in self.servers]
         for server, client in zip(self.servers, self.clients):
             client.got.clear()
@@ -216,20 +217,20 @@ class Pair:
         return self.settle(pipeline, QUIET_ROUNDS + len(pipeline.raw()) // 2000)
 
     def settle(self, pipeline, rounds):
-        """The tokens of both when nothing more has come for so many rounds."""
+        """The tokens of both servers after this number of rounds without a byte."""
         for server, client in zip(self.servers, self.clients):
             server.settle(client, rounds)
         return [server.tokens(pipeline, client) for server, client in zip(self.servers, self.clients)]
 
     def finish(self, pipeline, tokens):
-        """A connection on which the fence was not answered serves no other pipeline."""
+        """Drops a connection on which the fence was not answered."""
         fence = FENCE_REPLY[pipeline.binary]
         if not all(found and found[-1].text == fence for found in tokens):
             for server in self.servers:
                 server.drop(pipeline)
 
     def forget(self):
-        """No CAS that was shown is asked for any more."""
+        """Forgets the shown CAS values, so that no request uses one."""
         for server in self.servers:
             server.last = {}
 
@@ -238,15 +239,15 @@ FENCE = {False: [b"mn\r\n"], True: [packet(op.NOOP, opaque=0xF00D)]}
 FENCE_REPLY = {False: b"MN\r\n", True: packet(op.NOOP, opaque=0xF00D, magic=0x81)[:16] + b"0"}
 
 
-# ---- what is drawn -----------------------------------------------------------------------------------
+# ---- drawing -----------------------------------------------------------------------------------------
 
 def draw(dice, binary_only):
     binary, fresh = binary_only or dice.random() < 0.3, dice.random() < 0.1
     requests = Requests(dice, ITEM_BYTES_MAX)
     drawn = [requests.binary() if binary else requests.text() for _ in range(dice.randrange(1, REQUESTS_MAX + 1))]
-    if fresh and not binary_only and dice.random() < 0.1:  # the other protocol than the connection began with
+    if fresh and not binary_only and dice.random() < 0.1:  # not the connection's protocol
         other = requests.text() if binary else requests.binary()
-        drawn.append([bytes(len(p)) if isinstance(p, Cas) else p for p in other])  # a CAS may hold a newline
+        drawn.append([bytes(len(p)) if isinstance(p, Cas) else p for p in other])  # a CAS may contain a newline
     if binary and not drawn[0][0].startswith(b"\x80"):  # a new connection would not be binary
         drawn.insert(0, FENCE[binary])
     drawn.append(FENCE[binary])
@@ -257,12 +258,12 @@ def draw(dice, binary_only):
     return Pipeline(binary, fresh, drawn, cuts)
 
 
-# memcached changes a number in its place, and pads it, unless a reply that was not sent yet holds the item.
+# memcached changes a number in place, and pads it, unless an unsent reply holds the item.
 CHANGES_NUMBER = re.compile(rb"incr|decr|ma |\x80[\x05\x06\x15\x16]")
 
 
 def draw_cuts(dice, size):
-    """Mostly none: then requests go together. Sometimes one behind each byte of a short request."""
+    """Usually no cuts: requests go out together. Sometimes a cut behind each byte of a short request."""
     shape = dice.random()
     if shape < 0.7:
         return []
@@ -275,14 +276,14 @@ def draw_cuts(dice, size):
 # ---- differences -------------------------------------------------------------------------------------
 
 class Judge:
-    """Compares, and counts which of the meant differences were met."""
+    """Compares replies, and counts the intended differences that occurred."""
 
     def __init__(self, table):
         self.table = table
         self.met = {entry.name: 0 for entry in table}
 
     def unexplained(self, pair, pipeline, patient=True):
-        """(the tokens from the first difference on that the table does not explain, or None; do the caches still agree?)."""
+        """(the tokens from the first unexplained difference on, or None; do the caches still agree?)."""
         tokens = pair.ask(pipeline)
         found, agree, met = self.look(pair, pipeline, *tokens)
         for _ in range(LATE_ROUNDS_MAX if patient and found else 1 if met else 0):
@@ -298,7 +299,7 @@ class Judge:
         return found, agree
 
     def look(self, pair, pipeline, ours, theirs):
-        """The same of these tokens, and the entries of the table that were met."""
+        """The same for these tokens, and the table's entries that matched."""
         raw = pipeline.raw()
         asked = [entry for entry in self.table if entry.asked_in(raw, pipeline.binary)]
         met = [entry for entry in asked if entry.unseen]
@@ -318,7 +319,7 @@ class Judge:
 
     @staticmethod
     def explained(asked, ours, theirs):
-        """(the entry that explains this, how many bytes of each), or (None, None)."""
+        """(the entry that explains the difference, the bytes that it covers), or (None, None)."""
         left = [b"".join(token.shown for token in tokens) for tokens in (ours, theirs)]
         for entry in asked:
             taken = None if entry.unseen else entry.explains(*left)
@@ -328,7 +329,7 @@ class Judge:
 
 
 def past(tokens, at, size):
-    """The index behind the tokens that these bytes are."""
+    """The index behind the tokens of this many bytes."""
     while size > 0:
         size -= len(tokens[at].shown)
         at += 1
@@ -336,7 +337,7 @@ def past(tokens, at, size):
 
 
 class Hunt:
-    """The whole run."""
+    """A whole run."""
 
     def __init__(self, binary, stock, version):
         self.binary, self.stock = binary, stock
@@ -345,7 +346,7 @@ class Hunt:
         self.judge = Judge(table_for(version))
 
     def differs(self, history, patient=False):
-        """Asks fresh servers these pipelines; what the last one differs in, None if it does not."""
+        """Sends these pipelines to new servers; the difference in the last one, or None."""
         with Pair(self.binary, self.stock, self.arguments) as pair:
             found = None
             for pipeline in history:
@@ -358,7 +359,7 @@ class Hunt:
         """A shorter history that ends in a difference."""
         tries = 0
         size = max(1, len(history) // 2)
-        while size and tries < TRIES_MAX:  # whole pipelines
+        while size and tries < TRIES_MAX:  # removes whole pipelines
             at = 0
             while at < len(history) and tries < TRIES_MAX:
                 fewer = history[:at] + history[at + size:]
@@ -384,7 +385,7 @@ class Hunt:
         return history
 
     def episode(self, dice, count):
-        """True if nothing differs."""
+        """(number of pipelines, report of a difference or None)."""
         history = []
         with Pair(self.binary, self.stock, self.arguments) as pair:
             for _ in range(count):
@@ -402,7 +403,7 @@ class Hunt:
     def report(self, history, found):
         tap.diag("a difference: %s" % told(found)[0])
         smallest = self.shrink(history) if self.differs(history, patient=True) else None
-        lines = ["shrunk to:"] if smallest else ["not met again on fresh servers; what was asked:"]
+        lines = ["shrunk to:"] if smallest else ["not reproduced on new servers; the requests:"]
         for pipeline in smallest or history:
             lines += pipeline.shown()
         return lines + told(smallest and self.differs(smallest, patient=True) or found)
@@ -418,7 +419,7 @@ def without_cuts(pipeline):
         fewest = [cuts[:1] if cuts[:1] == [0] else [] for cuts in pipeline.cuts]
         yield Pipeline(pipeline.binary, pipeline.fresh, pipeline.requests, fewest)
         for n, cuts in enumerate(pipeline.cuts):
-            if cuts and cuts != [0]:  # in front of what changes a number a cut is needed
+            if cuts and cuts != [0]:  # a request that changes a number needs the cut in front of it
                 yield Pipeline(pipeline.binary, pipeline.fresh, pipeline.requests,
                                [cuts[:1] if i == n and cuts[0] == 0 else [] if i == n else c for i,
                                 c in enumerate(pipeline.cuts)])
@@ -427,7 +428,7 @@ def without_cuts(pipeline):
 def without_request(pipeline):
     for n in range(len(pipeline.requests) - 1):  # the fence stays
         left = pipeline.requests[:n] + pipeline.requests[n + 1:]
-        if (left[0][0][:1] == b"\x80") == pipeline.binary:  # the first byte says what the connection speaks
+        if (left[0][0][:1] == b"\x80") == pipeline.binary:  # the first byte chooses the connection's protocol
             yield Pipeline(pipeline.binary, pipeline.fresh, left, pipeline.cuts[:n] + pipeline.cuts[n + 1:])
 
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The tools among the real clients: memccapable, libmemcached's, memcached-tool, memcached_exporter.
+"""The tools among the clients: memccapable, libmemcached's, memcached-tool, memcached_exporter.
 
-Each is run against the daemon under test; where a claim is "as memcached", against /usr/bin/memcached too.
+Each tool runs against the daemon under test; for a claim "as memcached" it runs against /usr/bin/memcached, too.
 """
 import os
 import re
@@ -18,7 +18,7 @@ TOOL_SECONDS = 120
 BUILD_SECONDS = 600
 
 # memccapable expects bare ERROR where memcached has answered CLIENT_ERROR since 1.6.40. These two tests fail
-# on memcached 1.6.45 and must fail here: 52 of 54.
+# on memcached 1.6.45 and must fail here: 52 of 54 pass.
 FAIL_AS_MEMCACHED_DOES = {"ascii delete", "ascii delete noreply"}  # 1.6.45 takes extra arguments
 CAPABLE_TOTAL = 54
 CAPABLE_PASSED_MIN = 52
@@ -34,11 +34,11 @@ def output_of(command, data=None, env=None, cwd=None, seconds=TOOL_SECONDS):
 # -- memccapable ------------------------------------------------------------------------------------
 
 def capable_results(binary, flag):
-    """{test name: passed} of one run against a fresh daemon."""
+    """{test name: passed} of one run against a new daemon."""
     with Daemon("-m", "64", binary=binary) as d:
         _, text = output_of(["memccapable", "-h", "127.0.0.1", "-p", d.port, "-t", "20", flag])
         with d.client() as c:
-            tap.ok(c.is_idle(), "memccapable %s: %s goes on" % (flag, os.path.basename(binary)))
+            tap.ok(c.is_idle(), "memccapable %s: %s keeps running" % (flag, os.path.basename(binary)))
     text = re.sub(r"\d+ of \d+ tests failed\s*", "", text)  # from stderr, in the middle of a line
     return {name.strip(): verdict == "pass"
             for name, verdict in re.findall(r"^((?:ascii|binary) [\w ]+?)\s*\[(pass|FAIL)\]", text, re.M)}, text
@@ -89,11 +89,11 @@ def libmemcached_session(d, protocol, small, big):
     tap.ok(status == 0 and "a small value" in text, title + "memccat", text)
     status, text = run("memccat", "big")
     tap.ok(status == 0 and text.strip() == "0123456789" * 90_000, title + "memccat of 900 KB", text[:200])
-    tap.ok(run("memcexist", "small")[0] == 0, title + "memcexist of what is there")
-    tap.ok(run("memcexist", "absent")[0] != 0, title + "memcexist of what is not")
+    tap.ok(run("memcexist", "small")[0] == 0, title + "memcexist of an existing key")
+    tap.ok(run("memcexist", "absent")[0] != 0, title + "memcexist of a missing key")
     tap.ok(run("memctouch", "--expire=1000", "small")[0] == 0, title + "memctouch")
     status, text = run("memcstat")
-    # memcexist adds an item that has expired already: it counts until the crawler comes by.
+    # memcexist adds an expired item, which counts until the crawler removes it.
     tap.ok(status == 0 and re.search(r"curr_items:\s*[23]\b", text), title + "memcstat", text)
     if not protocol:
         tap.ok(run("memcping")[0] == 0, title + "memcping")
@@ -156,13 +156,13 @@ def memcached_tool_dump(d, stored):
     tap.ok(status == 0 and len(re.findall(r"^key=key-\d+-\d+ ", text, re.M)) == stored, "memcached-tool keys",
            text[:500])
     with d.client() as c:
-        tap.ok(c.is_idle(), "memcached-tool: the daemon goes on")
+        tap.ok(c.is_idle(), "memcached-tool: the daemon keeps running")
 
 
 # -- memcached_exporter -----------------------------------------------------------------------------
 
 def find_exporter(work):
-    """(path, why not). A memcached_exporter on PATH, else the one that go.mod names, from the Go module proxy."""
+    """(path, reason if missing). A memcached_exporter on PATH, else the version in go.mod from the Go module proxy."""
     found = shutil.which("memcached_exporter") or shutil.which("prometheus-memcached-exporter")
     if found:
         return found, None

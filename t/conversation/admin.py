@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The operator's sockets (--admin) of farcached and farnode: who may enter, what is answered there, what bounds hold,
-and what becomes of the file."""
+"""The admin sockets (--admin) of farcached and farnode: access rights, commands, limits, and creation and removal of the
+socket's file."""
 import contextlib
 import os
 import pwd
@@ -38,13 +38,13 @@ class Operator:
 # -- Both daemons -----------------------------------------------------------------------------------------
 
 def check_bounds(path, name):
-    """Connections are bounded, and a place that is left is free again."""
+    """The number of connections is limited, and a closed connection frees its place."""
     held = [Client(path) for _ in range(CONNECTIONS_MAX)]
     for c in held:
         c.ask("version")
     with Client(path) as c:
         tap.is_(c.until_close(), b"ERROR too many connections to this socket: close one first\r\n",
-                name + ": one more is told so")
+                name + ": one more gets an error")
     held.pop().close()
 
     def enters():
@@ -59,7 +59,7 @@ def check_bounds(path, name):
 
 
 def ask_as(user, path):
-    """What `version` brings to that user: in a process of its own, which need not be able to execute anything."""
+    """The reply to `version` for that user. A process of its own asks, which need not be able to execute anything."""
     ours, theirs = socket.socketpair()
     child = os.fork()
     if child == 0:
@@ -84,21 +84,21 @@ def ask_as(user, path):
 
 
 def check_strangers(daemon, path, name):
-    """The daemon is to become nobody, who can write no port file."""
+    """The daemon runs as nobody and so cannot write a port file."""
     if not ROOT:
         tap.skip(name + ": other users", "only root can become one")
         return
     with daemon:
         tap.like(ask_as("root", path), "^VERSION", name + " of nobody: root may")
         tap.like(ask_as("nobody", path), "^VERSION", "  nobody may")
-        tap.is_(ask_as("daemon", path), "PermissionError", "  to another the file says no")
+        tap.is_(ask_as("daemon", path), "PermissionError", "  the file's mode refuses another user")
         os.chmod(path, 0o666)
         tap.is_(ask_as("daemon", path), "ERROR only root and the user of the process may use this socket",
                 "  and so does the process")
 
 
 def check_file(start, binary, path, name):
-    """What may lie there before, and what does after."""
+    """Files that may exist at the path before the start, and the file's state afterwards."""
     with start():
         mode = os.stat(path).st_mode
         tap.ok(stat.S_ISSOCK(mode) and stat.S_IMODE(mode) == 0o600, name + ": the socket's mode is 0600", oct(mode))
@@ -199,7 +199,7 @@ def check_pieces(path):
 
 
 def check_unread(path):
-    """Who asks and does not read is cut off, and others are served meanwhile."""
+    """A client that does not read its replies is disconnected; others are served meanwhile."""
     with Client(path) as c:
         c.socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 20)
         c.socket.settimeout(0.2)
@@ -232,9 +232,9 @@ def test_farnode():
             proxy.greet()
             proxy.set(b"key", b"value")
             stats = c.stats()
-            tap.is_((stats["curr_items"], stats["pid"]), ("1", str(n.pid)), "it tells what proxies did")
+            tap.is_((stats["curr_items"], stats["pid"]), ("1", str(n.pid)), "it shows the proxies' requests")
             own = ("request_frames", "requests", "cmd_stats", "uptime", "rusage_user", "rusage_system", "log_lines_lost")
-            tap.is_(stats, {**proxy.node_stats(), **{k: stats[k] for k in stats if k in own}}, "  as it tells them")
+            tap.is_(stats, {**proxy.node_stats(), **{k: stats[k] for k in stats if k in own}}, "  the same numbers")
             tap.ok(re.search(r"^1:", " ".join(c.stats("classes"))) or "slot_bytes" in " ".join(c.stats("classes")),
                    "  and of size classes")
         check_bounds(path, "farnode")
@@ -294,7 +294,7 @@ def proxy(*more):
 def check_not_counted(path):
     with proxy("-c", "2") as d:
         clients = [d.client()]
-        until(lambda: clients[0].stats()["curr_connections"], lambda n: n == "1")  # who looked whether it listens has gone
+        until(lambda: clients[0].stats()["curr_connections"], lambda n: n == "1")  # the start check's connection is closed
         clients.append(d.client())
         tap.like(clients[1].ask("version"), "VERSION ", "-c 2: a second client")
         with d.client() as c:

@@ -36,7 +36,7 @@ def silent(client, name, *args, **kwargs):
 
 
 def loud(client, code, name, opcode, *args, **kwargs):
-    """A quiet request that must be answered nevertheless."""
+    """A quiet request that must get a reply nevertheless."""
     replies = client.quiet(opcode, *args, **kwargs)
     if tap.is_(len(replies), 1, name + ": one reply"):
         is_error(replies[0], code, name)
@@ -256,7 +256,7 @@ def statistics(b):
     is_error(b.ask(op.STAT, "no such group"), status.NOT_FOUND, "stat of an unknown group")
     before = int(b.stat()[1]["cmd_get"])
     b.ask(op.GET, "s")
-    tap.is_(int(b.stat()[1]["cmd_get"]), before + 1, "stat shows what is counted")
+    tap.is_(int(b.stat()[1]["cmd_get"]), before + 1, "stat shows the counters")
     is_ok(b.ask(op.STAT, "reset"), "stat reset: only the last packet")
     tap.is_(b.stat()[1]["cmd_get"], "0", "and zeros")
     b.send(op.STAT, opaque=77)
@@ -321,7 +321,7 @@ def endings(daemon):
     with BinaryClient(daemon.client()) as b:
         b.ask(op.SET, "empty", "", extras=set_extras())
         is_error(b.ask(op.INCR, "empty", extras=arith_extras(), cas=1), status.NON_NUMERIC,
-                 "an empty value is no number, whatever its CAS")
+                 "an empty value is no number, with any CAS")
     closes_with(daemon, status.UNKNOWN, "extras and key longer than the body", op.SET, "key", "", set_extras(), body=10)
     with BinaryClient(daemon.client()) as b:
         replies = b.closes_after(op.QUIT, opaque=9)
@@ -353,9 +353,9 @@ def lies(daemon):
         b.send(op.GET, "k", keylen=0xFF, body=0xFF)
     with BinaryClient(daemon.client()) as b:
         b.raw.send(packet(op.SET, "lie", "", set_extras(), opaque=3, body=2**30))
-        is_error(b.read(), status.TOO_LARGE, "a body of 1 GiB is refused before it comes")
+        is_error(b.read(), status.TOO_LARGE, "a body of 1 GiB is refused before it arrives")
         b.raw.send(b"x" * 3000000)
-        tap.is_(b.raw.buffer, b"", "what comes of it is swallowed without a word")
+        tap.is_(b.raw.buffer, b"", "its bytes are discarded silently")
     with BinaryClient(daemon.client()) as b:
         is_ok(b.ask(op.NOOP), "others are served while 64 connections promise a megabyte each")
     grown = daemon.memory()["RssAnon"] - before
@@ -394,7 +394,7 @@ def streams(daemon):
         large = b"L" * 200000
         b.ask(op.SET, "large", large, set_extras())
         b.raw.send(packet(op.GET, "large") * 100)
-        tap.ok(all(b.read().value == large for _ in range(100)), "20 MB asked for in one piece come back whole")
+        tap.ok(all(b.read().value == large for _ in range(100)), "20 MB of replies to one write are complete")
 
 
 def main():

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Options that change what the binary protocol answers: -C -F -I -M -B; what it counts, watches and details."""
+"""Options that change replies of the binary protocol: -C -F -I -M -B; its counters, watchers and detailed statistics."""
 import os
 import sys
 
@@ -48,9 +48,9 @@ def full_without_eviction():
         replies = [b.ask(op.ADD, "full%d" % i, value, set_extras()) for i in range(120)]
         tap.is_(replies[0].status, status.OK, "-M: there is room at first")
         tap.is_((replies[-1].status, replies[-1].value), (status.NO_MEMORY, b"Out of memory allocating item"),
-                "-M: then there is none")
-        tap.is_({r.status for r in replies}, {status.OK, status.NO_MEMORY}, "-M: and nothing else is said")
-        tap.ok(b.ask(op.GET, "full0").value == value, "-M: what was stored stays")
+                "-M: then stores fail")
+        tap.is_({r.status for r in replies}, {status.OK, status.NO_MEMORY}, "-M: with no other error")
+        tap.ok(b.ask(op.GET, "full0").value == value, "-M: stored items stay")
         stored = b.ask(op.SET, "full0", b"v" * 900000, set_extras()).status == status.OK
         tap.is_(b.ask(op.GET, "full0").status, status.OK if stored else status.NOT_FOUND,
                 "-M: a set without room leaves no old value")

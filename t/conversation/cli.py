@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The command line of the program itself, where it ends at once: exit statuses and messages of memcached
-1.6.45, help, versions, and what is refused. (t/unit/conf/conf.cc has every flag and suboption.)"""
+"""The command line of the program where it ends at once. It checks exit statuses and messages of memcached 1.6.45, help, versions,
+and refused arguments. t/unit/conf/conf.cc has every flag and suboption."""
 import os
 import socket
 import sys
@@ -25,7 +25,7 @@ def ends(args, status, err="", out=b"", env=None, name=None, as_is=False):
 
 
 def occupied():
-    """A port that is taken for as long as the socket lives."""
+    """A port that is in use while the socket exists."""
     s = socket.socket()
     s.bind(("127.0.0.1", 0))
     s.listen()
@@ -62,8 +62,8 @@ everywhere.close()
 
 status, out, got = run_binary("-l", "300.1.1.1", "-p", "-1")
 tap.is_(status, 71, "-l 300.1.1.1: exit status")
-tap.like(got, r"(?m)^getaddrinfo\(\): .+$", "-l 300.1.1.1: getaddrinfo says why")
-tap.like(got, r"(?m)^failed to listen on one of interface\(s\) 300\.1\.1\.1: ", "-l 300.1.1.1: what failed")
+tap.like(got, r"(?m)^getaddrinfo\(\): .+$", "-l 300.1.1.1: the message has getaddrinfo's reason")
+tap.like(got, r"(?m)^failed to listen on one of interface\(s\) 300\.1\.1\.1: ", "-l 300.1.1.1: the message names the failure")
 got = run_binary("-s", "/nonexist/s")
 tap.is_(got[0], 71, "-s in a folder that is not there: exit status")
 tap.like(got[2], r"\Abind\(\): No such file or directory\nfailed to listen on UNIX socket: /nonexist/s",
@@ -81,13 +81,13 @@ ends(["--foo"], 1, "Illegal argument \"?\"\n")
 ends(["-o", "foo"], 1, "Illegal suboption \"foo\"\n")
 ends(["-l", "127.0.0.1:x"], 71, "failed to listen on one of interface(s) 127.0.0.1:x: Invalid argument\n")
 ends(["-c", "2000000000"], 71, "failed to set rlimit for open files. Try starting as root or requesting "
-     "smaller maxconns value.\n", name="-c above what the system can do")
+     "smaller maxconns value.\n", name="-c above the system's limit")
 
 status, out, err = run_binary(*LOOPBACK, "-m", "1000000000")
-tap.is_(status, 71, "-m above what there can be: exit status")
-tap.like(err, r"\Afailed to get 1000000000 megabytes of memory: ", "-m above what there can be: message")
+tap.is_(status, 71, "-m above the maximum: exit status")
+tap.like(err, r"\Afailed to get 1000000000 megabytes of memory: ", "-m above the maximum: message")
 
-# -- What answers and ends -----------------------------------------------------------------------------
+# -- Options that print and exit ------------------------------------------------------------------------
 
 ends(["-V"], 0, out=b"memcached 1.6.45\n", as_is=True)
 ends(["--version"], 0, out=b"memcached 1.6.45\n", as_is=True)
@@ -110,7 +110,7 @@ status, out, err = run_binary("--print-options-man", as_is=True)
 tap.like(out, r"(?m)^\.SS ", "--print-options-man prints roff")
 tap.ok(b"print-options-man" not in run_binary("-h", as_is=True)[1], "which is not in the help")
 
-# -- What is not there yet -------------------------------------------------------------------------------
+# -- Options that are not supported ----------------------------------------------------------------------
 
 for args, what in (("-S", "SASL authentication is not implemented"), ("-Y /nonexist", "is not implemented"),
                    ("-Z", "TLS is not implemented"), ("-e /tmp/x", "is not implemented"),

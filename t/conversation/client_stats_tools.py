@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The stats as monitors read them, without the monitors: each one's own rules, applied strictly.
+"""The stats as monitoring tools read them, without the tools: each tool's parsing rules, applied strictly.
 
-memcached_exporter and Datadog's check, telegraf, collectd, phpMemcachedAdmin, memcached-tool: what they send,
-how they split the reply, what they refuse, which names they cannot do without. t/clients/run runs the real
-ones that can be had. The daemon has seen every kind of command first, so that no counter is missing for want
-of traffic.
+The tools are memcached_exporter, Datadog's check, telegraf, collectd, phpMemcachedAdmin and memcached-tool. Their rules are the
+requests, how they split the reply, the values that they reject, and the names that they need. t/clients/run runs the available
+tools themselves. Before the checks the daemon executes every kind of command, so that traffic moves every counter.
 """
 import os
 import re
@@ -60,7 +59,7 @@ def is_number(text):
 
 
 def traffic(d):
-    """A little of everything: hits, misses, evictions no, but several classes, expiry and refusals."""
+    """Some traffic of every kind except evictions: hits, misses, several classes, expiry and refusals."""
     with d.client() as c:
         for i in range(50):
             c.set("key%d" % i, "x" * (i * i + 1), flags=i, exptime=0 if i % 2 else 1000)
@@ -97,7 +96,7 @@ def missing_numbers(names, stats):
 
 
 def exporter(d):
-    """memcached_exporter: how many samples it would give, with every name that it knows demanded."""
+    """memcached_exporter: requires every name that it knows, and prints the number of samples that it would return."""
     every = stat_lines(d) + stat_lines(d, "slabs") + stat_lines(d, "items") + stat_lines(d, "settings")
     tap.ok(all(len(line) < EXPORTER_LINE_MAX for line in every), "exporter: no line fills its reader")
     short = [line for line in every if len(line.split()) < 3]
@@ -121,13 +120,13 @@ def exporter(d):
     tap.is_(missing_numbers(EXPORTER_SETTINGS + ["maxconns"], settings), [], "exporter: every number of the settings")
     tap.ok(all(settings[n] in ("yes", "no") for n in ("lru_crawler", "lru_maintainer_thread")),
            "exporter: yes or no")
-    # up, version, two rusages, total_malloced; the settings it reads when the crawler is on; the classes.
+    # up, version, two rusages, total_malloced; the settings that it reads if the crawler is on; the classes.
     count = 5 + len(wanted) + (len(EXPORTER_SETTINGS) + 3 if settings["lru_crawler"] == "yes" else 1) \
         + len(items) * len(EXPORTER_ITEMS) + len(slabs) * len(wanted_slabs)
     tap.diag("memcached_exporter would give %d samples for %d and %d classes" % (count, len(items), len(slabs)))
 
 
-# What phpMemcachedAdmin takes for the end of any reply.
+# phpMemcachedAdmin ends any reply at these words.
 PHP_ADMIN_END = re.compile(
     rb"(END|DELETED|OK|ERROR|SERVER_ERROR|CLIENT_ERROR|NOT_FOUND|STORED|RESET|TOUCHED)\r\n")
 
@@ -146,7 +145,7 @@ def line_readers(d):
             tap.ok(text.endswith(b"END\r\n") and c.is_idle(), "phpMemcachedAdmin: `stats%s` ends where it thinks" % sub)
     slabs = d.stats("slabs")
     tap.ok({"active_slabs", "total_malloced"} <= set(slabs), "phpMemcachedAdmin: active_slabs and total_malloced")
-    tap.is_(int(slabs["active_slabs"]), len(by_class(slabs)), "phpMemcachedAdmin: as many classes as active_slabs says")
+    tap.is_(int(slabs["active_slabs"]), len(by_class(slabs)), "phpMemcachedAdmin: the number of classes is active_slabs")
     items = by_class(d.stats("items"))
     found = 0
     with d.client() as c:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Connections at their limits: how many there may be, descriptors, memory, time, turns, and the server's end."""
+"""Limits of connections: their number, descriptors, memory, time, requests per loop iteration, and the server's shutdown."""
 import os
 import re
 import resource
@@ -16,7 +16,7 @@ MB = 1 << 20
 # -- Limits ----------------------------------------------------------------------------------------------
 
 def connected(d, count):
-    """So many clients that the server knows, when the harness's own have left."""
+    """`count` clients that the server has accepted, after the harness's own connection is closed."""
     first = d.client()
     alone(first)
     clients = [first] + [d.client() for _ in range(count - 1)]
@@ -32,14 +32,14 @@ def reject_over_limit():
         for _ in range(25):
             with d.client() as c:
                 told.append(c.until_close())
-        tap.is_(set(told), {b"ERROR Too many open connections\r\n"}, "-c 10: the eleventh is told and closed")
+        tap.is_(set(told), {b"ERROR Too many open connections\r\n"}, "-c 10: the eleventh gets an error and is closed")
         stats = clients[0].stats()
         tap.is_((stats["rejected_connections"], stats["curr_connections"], stats["accepting_conns"],
                  stats["listen_disabled_num"]), ("25", "10", "1", "0"), "and counted")
         clients.pop().close()
         until(lambda: clients[0].stats()["curr_connections"], lambda n: n == "9")
         clients.append(d.client())
-        tap.is_(clients[-1].ask("mn"), "MN", "the place of who left is free")
+        tap.is_(clients[-1].ask("mn"), "MN", "a closed connection frees its place")
         watcher = clients.pop()
         watcher.ask("watch")
         with d.client() as c:
@@ -61,7 +61,7 @@ def suspend_over_limit():
         tap.is_(until(listening, lambda s: s == ("0", "6")), ("0", "6"), "no_maxconns_fast: the sixth stops the accepting")
         disabled = int(one.stats()["listen_disabled_num"])
         tap.ok(disabled >= 1, "listen_disabled_num", disabled)
-        tap.ok("rejected_connections" not in one.stats(), "nobody is rejected")
+        tap.ok("rejected_connections" not in one.stats(), "no connection is rejected")
         total = one.stats()["total_connections"]
         waiting = [d.client() for _ in range(3)]
         for c in waiting:
@@ -80,7 +80,7 @@ def suspend_over_limit():
 
 
 def no_descriptors():
-    """The system has no descriptor for one more: it waits until there is one."""
+    """No descriptor is left for one more connection: it waits until there is one."""
     with Daemon("-t", "1") as d, d.client() as asker:
         tap.ok(alone(asker), "one client")
         limits = resource.prlimit(d.pid, resource.RLIMIT_NOFILE)
@@ -93,14 +93,14 @@ def no_descriptors():
             tap.ok(disabled >= 2, "no descriptor left: accepting pauses, and tries again", disabled)
             resource.prlimit(d.pid, resource.RLIMIT_NOFILE, limits)
             c.expect(b"VERSION 1.6.45\r\n", "as soon as there is one, it is accepted")
-            tap.is_(until(lambda: asker.stats()["accepting_conns"], lambda n: n == "1"), "1", "and accepting goes on")
+            tap.is_(until(lambda: asker.stats()["accepting_conns"], lambda n: n == "1"), "1", "and new connections are accepted")
 
 
 def no_memory():
-    """What one client sends finds no memory: that one is closed."""
+    """The system has no memory for one client's value: that client's connection is closed."""
     name = "a value for which the system has no memory"
     if is_sanitized():
-        tap.skip(name, "a sanitizer build cannot be limited")
+        tap.skip(name, "a sanitizer build cannot run under the limit")
         return
     with Daemon("-t", "1", "-m", "256", "-I", "100m") as d, d.client() as asker:
         asker.set("k", "v")
@@ -113,7 +113,7 @@ def no_memory():
             tap.ok(c.is_closed(), name + " closes that client")
             sender.join(deadline())
         tap.is_(endings(asker)["no_memory"], 1, "and it is counted")
-        # Halves of values hold what there is; a large value needs nothing of that.
+        # The memory is full of incomplete values; a GET of a large value needs no new memory.
         halves = [d.client() for _ in range(12)]
         senders = [Sender(c, b"set half 0 0 90000000\r\n" + b"x" * 20 * MB) for c in halves]
         for sender in senders:
@@ -136,21 +136,21 @@ def idle_timeout():
         full.send(b"get v\r\n" * 100)
         kicked = until(lambda: active.stats()["idle_kicks"], lambda n: int(n) >= 3)
         tap.is_(kicked, "3", "idle_timeout: idle_kicks")
-        tap.ok(silent.is_closed(), "who says nothing is closed without a word")
-        tap.ok(half.is_closed(), "so is who began to say something")
-        tap.is_(endings(active)["idle_timeout"], 3, "and who does not read; all three are counted")
-        tap.is_(active.ask("mn"), "MN", "who asks is kept")
+        tap.ok(silent.is_closed(), "a silent client is closed without a message")
+        tap.ok(half.is_closed(), "so is one with an incomplete request")
+        tap.is_(endings(active)["idle_timeout"], 3, "and one that does not read; all three are counted")
+        tap.is_(active.ask("mn"), "MN", "an active client is kept")
         for c in (active, silent, half, full):
             c.close()
 
 
-# -- Turns -----------------------------------------------------------------------------------------------
+# -- Fairness --------------------------------------------------------------------------------------------
 
 def fairness():
     count = 100000
     with Daemon("-t", "1", "-R", "20") as d, d.client() as greedy, d.client() as modest:
         modest.set("n", "0")
-        # Both are there when the worker looks: one receive holds all 2000 of them.
+        # Both clients' requests are pending when the worker continues: one receive holds all 2000 of them.
         with d.stopped():
             greedy.send(b"incr n 1 noreply\r\n" * 2000)
             modest.send(b"get n\r\n")
@@ -158,23 +158,23 @@ def fairness():
         modest.line()
         seen = int(modest.line())
         modest.line()
-        tap.ok(seen <= 100, "served in turns with a client that sent 2000 requests", seen)
+        tap.ok(seen <= 100, "served in between with a client that sent 2000 requests", seen)
         sender = Sender(greedy, b"incr n 1 noreply\r\n" * (count - 2000) + b"mn\r\n")
         sender.join(deadline())
-        greedy.expect(b"MN\r\n", "which is served to the last")
-        tap.is_(modest.get("n"), b"%d" % count, "in full")
+        greedy.expect(b"MN\r\n", "which is served in full")
+        tap.is_(modest.get("n"), b"%d" % count, "and all its increments are done")
         yields = int(modest.stats()["conn_yields"])
-        tap.ok(count / 40 <= yields <= count / 20 + 10, "conn_yields counts its turns", yields)
+        tap.ok(count / 40 <= yields <= count / 20 + 10, "conn_yields counts the interruptions", yields)
     with Daemon("-t", "1", "-R", "1") as d, d.client() as c:
         c.send(b"mn\r\n" * 500)
-        tap.ok(c.upto(b"MN\r\n" * 500) == b"MN\r\n" * 500, "-R 1: every request is a turn")
+        tap.ok(c.upto(b"MN\r\n" * 500) == b"MN\r\n" * 500, "-R 1: one request per loop iteration")
         tap.ok(int(c.stats()["conn_yields"]) >= 400, "and is counted")
 
 
-# -- The end of the server -------------------------------------------------------------------------------
+# -- Shutdown --------------------------------------------------------------------------------------------
 
 def stop_answers(number, name):
-    """All that the server's kernel has taken is answered, however many turns it takes."""
+    """All requests in the server's socket buffers are answered before it exits, over any number of loop iterations."""
     count = 300
     with Daemon("-t", "2", "-R", "1") as d:
         clients = [d.client() for _ in range(16)]
@@ -202,8 +202,8 @@ def stop_finishes_replies():
             until(lambda: states(d).count("conn_mwrite"), lambda n: n == 2)
             d.signal(signal.SIGTERM)
             want = b"VALUE v 0 900000\r\n" + value + b"\r\nEND\r\n"
-            tap.ok(until_end(c) == want * 20, "replies under way are finished for who reads")
-            tap.is_(d.wait(), 0, "who does not read holds up the end for a bounded time")
+            tap.ok(until_end(c) == want * 20, "pending replies are completed for clients that read")
+            tap.is_(d.wait(), 0, "a client that does not read delays the exit for a bounded time")
 
 
 reject_over_limit()

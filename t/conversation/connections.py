@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What workers promise of connections: input in any pieces, replies in order and complete, bounded memory for
-whoever does not read, endings of every kind, each counted, and nothing left behind."""
+"""Guarantees of workers to connections. Input may be split anywhere, replies are complete and in order, and memory for clients that
+do not read is bounded. Each ending is counted by its reason, and nothing is left behind."""
 import os
 import re
 import shutil
@@ -55,7 +55,7 @@ def byte_by_byte(d):
 
 
 def every_split(d):
-    """Two receives for one block, the seam at every byte: a reply proves that the first part has arrived."""
+    """Two receives for one block, split at every byte: a reply proves that the first part has arrived."""
     wrong = []
     with d.client() as c:
         for at in range(len(TEXT_BLOCK)):
@@ -91,8 +91,8 @@ def half_requests(d, asker):
             c.send(half).shutdown_send()
             got = c.until_close()
             silent += got == b"" or half.startswith((b"get k k", b"set k 0 0 2000000"))
-    tap.is_(silent, len(halves), "half a request and the end of the stream: closed without a word")
-    # A reset, found when receiving or when sending, where the client left before it had read what it was told.
+    tap.is_(silent, len(halves), "half a request and the end of the stream: closed without a reply")
+    # A reset, noticed in receive or send, if the client closed before it had read its replies.
     ended_as(asker, before, ["client_closed", "peer_reset", "send_failed"], 2 * len(halves), "counted as closed by the client")
     with d.client() as c:
         c.send(b"set k 0 0 5\r\nhello\r\n" + b"get k\r\n" * 3000 + b"get ").shutdown_send()
@@ -101,7 +101,7 @@ def half_requests(d, asker):
 
 
 def pipeline(d):
-    """Far more than one receive holds; each reply is another one."""
+    """Far more than one receive holds; all replies differ."""
     count = 40000
     with d.client() as c:
         c.set("n", "0")
@@ -149,7 +149,7 @@ def endless_line(d, asker):
             c.send(start + b"x" * 2000)
             c.send(b"y" * 100)
             tap.ok(c.is_closed(), "%s and no end of the line: closed" % (start.decode() or "a word"))
-    ended_as(asker, before, ["protocol_close"], 6, "counted as closed for what they said")
+    ended_as(asker, before, ["protocol_close"], 6, "counted as closed for their requests")
     with d.client() as c:
         c.send(b"x" * 2000 + b"\r\nmn\r\n")
         c.expect(b"ERROR\r\nMN\r\n", "a line of 2000 bytes may be wrong")
@@ -166,7 +166,7 @@ def endless_line(d, asker):
 # -- Clients that do not read ----------------------------------------------------------------------------
 
 def fill(c):
-    """100 keys of 10,000 bytes; the requests for 100 MB and their replies, piece by piece."""
+    """Stores 100 keys of 10,000 bytes. Returns the requests for 100 MB, and the replies to 100 of them."""
     values = [b"VALUE v%02d 0 10000\r\n" % i + (b"%03d " % i) * 2500 + b"\r\nEND\r\n" for i in range(100)]
     for i in range(100):
         c.set("v%02d" % i, (b"%03d " % i) * 2500)
@@ -174,7 +174,7 @@ def fill(c):
 
 
 def rest_is(c, hundred):
-    """100 times `hundred`, and nothing behind it."""
+    """The client receives `hundred` 100 times, and nothing after it."""
     for _ in range(100):
         if c.upto(hundred) != hundred:
             return False
@@ -188,15 +188,15 @@ def never_reads(d, asker):
     with d.client() as c:
         sender = Sender(c, request)
         stuck = until(lambda: "conn_mwrite" in states(d), bool)
-        tap.ok(stuck, "who does not read is not read from: conn_mwrite")
+        tap.ok(stuck, "a client that does not read is not read from: conn_mwrite")
         busy = [d.client() for _ in range(8)]
         tap.is_([b.get("v07") for b in busy], [b"007 " * 2500] * 8, "others are served")
         written = asker.stats()["bytes_written"]
         grown = d.memory()["Private"] - before
         if is_sanitized():
-            tap.skip("100 MB of replies that nobody reads", "a sanitizer build keeps memory of its own")
+            tap.skip("100 MB of unread replies", "a sanitizer build keeps memory of its own")
         else:
-            tap.ok(grown < 16 * MB, "100 MB of replies that nobody reads take %d KB" % (grown >> 10))
+            tap.ok(grown < 16 * MB, "100 MB of unread replies take %d KB" % (grown >> 10))
         tap.ok(int(written) < 60 * MB, "they have not even been made", written)
         tap.ok(rest_is(c, hundred), "read at last: every byte, in order")
         sender.join(deadline())
@@ -237,14 +237,14 @@ def resets(d, asker):
 # -- Endings ---------------------------------------------------------------------------------------------
 
 def short_connections(d, asker):
-    tap.ok(alone(asker), "nobody else is connected")
+    tap.ok(alone(asker), "no other client is connected")
     files, before, total = open_files(d), endings(asker), int(asker.stats()["total_connections"])
     wrong = 0
     for i in range(5000):
         with d.client() as c:
             wrong += c.ask("mn") != "MN"
     tap.is_(wrong, 0, "5000 connections, each asks and closes")
-    tap.ok(alone(asker), "curr_connections is what it was")
+    tap.ok(alone(asker), "curr_connections is unchanged")
     tap.is_(open_files(d), files, "and so is the number of descriptors")
     tap.ok(int(asker.stats()["total_connections"]) - total >= 5000, "total_connections counts them")
     ended = endings(asker)
@@ -254,7 +254,7 @@ def short_connections(d, asker):
 def every_ending(d, asker):
     tap.is_(set(endings(asker)), {"client_closed", "protocol_close", "peer_reset", "send_failed", "idle_timeout",
                               "became_watcher", "no_memory", "buffers_full", "server_stopped"}, "stats proxy: the endings")
-    # A watcher may be gone before its worker has counted that it was handed over.
+    # A watcher's connection may close before its worker has counted the handover.
     until(lambda: sum(endings(asker).values()) - int(asker.stats()["total_connections"]), lambda n: n == -1)
     before = endings(asker)
     for last in (b"quit\r\n", b"GET / HTTP/1.1\r\n\r\n", packet(op.QUITQ),
@@ -262,18 +262,18 @@ def every_ending(d, asker):
         with d.client() as c:
             c.send(last)
             c.until_close()
-    ended_as(asker, before, ["protocol_close"], 4, "quit and what is no request")
+    ended_as(asker, before, ["protocol_close"], 4, "quit and invalid requests")
     with d.client() as c:
-        tap.is_(c.ask("watch connevents"), "OK", "a watcher")
+        tap.is_(c.ask("watch connevents"), "OK", "a connection becomes a watcher")
         ended_as(asker, before, ["became_watcher"], 1, "has left its worker")
-        # Of those that ended before, the end is counted before the descriptor is closed.
+        # An ended connection is counted before its descriptor is closed.
         left = until(lambda: asker.stats()["curr_connections"], lambda n: n == "2")
         tap.is_(left, "2", "and is a connection still")
         d.client().close()
         tap.like(c.line(), r"type=conn_new", "which does not see its own end")
     with d.client() as c:
         c.send(b"mn\r\nquit\r\n" + b"x" * 200000)
-        tap.is_(c.until_close(), b"MN\r\n", "what follows quit does not take the answer before it away")
+        tap.is_(c.until_close(), b"MN\r\n", "bytes behind quit do not drop the reply before it")
     tap.ok(alone(asker), "all have left")
     tap.is_(sum(endings(asker).values()), int(asker.stats()["total_connections"]) - 1, "every connection that left is counted once")
 
@@ -294,12 +294,12 @@ def shown_states(d, asker):
         tap.is_(state_of(d, half), "conn_read", "and conn_read again when the value is whole")
         conns = asker.stats("conns")
         mine = [k for k, v in conns.items() if v.endswith(":%d" % asker.socket.getsockname()[1])][0].split(":")[0]
-        tap.is_(conns[mine + ":state"], "conn_parse_cmd", "who asks is conn_parse_cmd")
-        tap.ok("conn_listening" in conns.values(), "and somebody listens")
+        tap.is_(conns[mine + ":state"], "conn_parse_cmd", "the asking connection is in conn_parse_cmd")
+        tap.ok("conn_listening" in conns.values(), "and one is in conn_listening")
 
 
 def behind_others(d, asker):
-    """Input that waits in the session while a dump is sent, or a watch is refused."""
+    """Input that waits in the session during a dump, or behind a refused watch."""
     for i in range(3000):
         asker.send(b"set dumped-key-number-%d 0 0 1 noreply\r\nx\r\n" % i)
     asker.ask("mn")
@@ -307,30 +307,30 @@ def behind_others(d, asker):
         c.send(b"lru_crawler metadump all\r\nversion\r\nset behind 0 0 500000\r\n" + b"y" * 500000 + b"\r\nmn\r\n")
         dump = c.until(re.compile(rb"(END|ERROR .*)\r\n"))  # an error where the items are in nodes
         tap.ok(dump.startswith(b"OK\r\n") and dump.count(b"dumped-key") == 3000, "a dump is whole")
-        c.expect(b"VERSION 1.6.45\r\nSTORED\r\nMN\r\n", "what was sent behind it is answered behind it")
+        c.expect(b"VERSION 1.6.45\r\nSTORED\r\nMN\r\n", "requests behind it are answered behind it")
     gone = d.client()
     gone.send(b"lru_crawler metadump all\r\n" + b"get v01\r\n" * 5000)
     gone.read(4)
     gone.reset()
-    tap.ok(alone(asker), "whoever leaves a dump has left")
+    tap.ok(alone(asker), "a client that disconnects in a dump is gone")
     watchers = [d.client() for _ in range(20)]
     tap.is_({w.ask("watch") for w in watchers}, {"OK"}, "20 watchers")
     with d.client() as c:
         c.send(b"watch\r\nversion\r\nmn\r\n")
         c.expect(b"WATCHER_TOO_MANY log watcher limit reached\r\nVERSION 1.6.45\r\nMN\r\n",
-                 "one too many: what it sent behind is answered")
-    for i, w in enumerate(watchers):  # come and go at once
+                 "one too many: its next requests are answered")
+    for i, w in enumerate(watchers):  # close and reopen at once
         w.close()
         watchers[i] = d.client()
         watchers[i].send(b"watch fetchers\r\n")
     for w in watchers:
         w.close()
-    with d.client() as last:  # who comes last is answered last: nobody waits to be accepted any more
+    with d.client() as last:  # the last connection is answered last, so none waits to be accepted any more
         last.ask("mn")
     tap.ok(alone(asker), "and watchers leave without a trace")
 
 
-# -- All of it -------------------------------------------------------------------------------------------
+# -- Together --------------------------------------------------------------------------------------------
 
 def pieces(d):
     with d.client() as asker:

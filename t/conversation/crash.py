@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The last words of a daemon that ends by a bug, and by the signal that this is: of one that is sent the signal, and, of
-the program with faults, of a CHECK that fails, a pointer to nowhere, a stack that is full, a division by zero."""
+"""The crash report of a daemon that ends by a bug, and the exit by that signal. One daemon gets the signal from outside. The
+program with faults crashes by a failed CHECK, an invalid pointer, a stack overflow and a division by zero."""
 import ctypes
 import os
 import re
@@ -15,14 +15,14 @@ from farnode import Farnode  # noqa: E402
 
 SYS_TGKILL = {"x86_64": 234, "aarch64": 131}.get(os.uname().machine)
 NAMES = {getattr(signal, name): name for name in ("SIGABRT", "SIGSEGV", "SIGBUS", "SIGILL", "SIGFPE")}
-# Where a sanitizer reports the others, and says so.
+# A sanitizer handles the other signals itself.
 REPORTED = [signal.SIGABRT] if is_sanitized() else list(NAMES)
 
 HIDDEN = ("abort", "bus")  # crashes without --crash-request
 
 
 def threads_of(pid):
-    """{name: thread}; of a name that several have, one."""
+    """{name: thread}; for a name of several threads, one of them."""
     found = {}
     for thread in os.listdir("/proc/%d/task" % pid):
         with open("/proc/%d/task/%s/comm" % (pid, thread)) as f:
@@ -31,9 +31,9 @@ def threads_of(pid):
 
 
 def end_by(daemon, number, thread=None):
-    """Send it there; what it said last."""
+    """Sends the signal to the daemon, or to one thread of it; returns its stderr."""
     if thread is None:
-        # While it starts others, the first thread takes no signals, and one of them would.
+        # While the first thread starts others it blocks signals, and a new thread would take this one.
         until(lambda: threads_of(daemon.pid), lambda names: {"watch", "accept"} <= set(names))
         daemon.signal(number)
     else:
@@ -45,7 +45,7 @@ def end_by(daemon, number, thread=None):
 
 
 def check_report(said, first, thread, name):
-    """The parts that each report has."""
+    """Checks the parts that each report has."""
     version = run_binary("--version-full", as_is=True)[1].decode().split()[3]
     lines = said.split("\n")
     at = next((i for i, line in enumerate(lines) if line.startswith("farcached: crash:")), 0)
@@ -55,7 +55,7 @@ def check_report(said, first, thread, name):
     tap.ok(re.search(r'^  process \d+, thread \d+ "%s"$' % thread, said, re.M), name + ": the thread", said)
     backtrace = said.split("  backtrace:\n")[-1].split("\n")
     tap.ok(len(backtrace) > 3 and re.search(r"\[0x[0-9a-f]+\]$", backtrace[0]), name + ": where it was", said)
-    tap.ok(said.endswith("\n") and lines[-2].startswith("  at hand: "), name + ": nothing comes behind what was at hand", said)
+    tap.ok(said.endswith("\n") and lines[-2].startswith("  at hand: "), name + ": the request at hand is the last line", said)
 
 
 def sent(uid=os.getuid()):
@@ -74,7 +74,7 @@ def test_worker():
     number = REPORTED[-1]
     with Daemon(expect_exit=-number, threads=2) as d:
         with d.client() as c:
-            for i in range(50):  # more than are kept
+            for i in range(50):  # more than the report keeps
                 c.set("k", "v")
             wanted = {"farcached", "worker 0", "worker 1", "accept", "crawler", "watch"}
             names = until(lambda: threads_of(d.pid), lambda found: wanted <= set(found))
@@ -83,7 +83,7 @@ def test_worker():
         check_report(said, "farcached: crash: " + NAMES[number] + sent(), "worker 0", "a worker")
         events = re.findall(r"^    (\d+) us ago: (.*)$", said, re.M)
         ages = [int(age) for age, _ in events]
-        tap.ok(ages == sorted(ages, reverse=True), "the last event comes last", said)
+        tap.ok(ages == sorted(ages, reverse=True), "the newest event is last", said)
     with Daemon(expect_exit=-number, threads=1) as d:
         with d.client() as c:
             for i in range(50):
@@ -91,9 +91,9 @@ def test_worker():
             said = end_by(d, number, threads_of(d.pid)["worker 0"])
         events = re.findall(r"^    \d+ us ago: (.*)$", said, re.M)
         tap.is_(len(events), 32, "32 events are kept")
-        # The client may have its answer before it is noted.
+        # The client may get its reply before the event is recorded.
         tap.is_(sorted(re.sub(r" \d+ ", " N ", event) for event in events[-2:]),
-                ["received on connection, bytes: N 16", "sent on connection, bytes: N 8"], "and the last of them told")
+                ["received on connection, bytes: N 16", "sent on connection, bytes: N 8"], "and the report ends with the newest")
 
 
 def test_farnode():
@@ -139,7 +139,7 @@ def test_bugs():
 
 
 def test_bugs_of_a_node():
-    """The same in a farnode, whose loop has a key at hand."""
+    """The same in a farnode, whose loop reports the key at hand."""
     for key, number in (("check", signal.SIGABRT), ("null", signal.SIGSEGV), ("stack", signal.SIGSEGV), ("bus", signal.SIGBUS),
                         ("abort", signal.SIGABRT)):
         if number not in REPORTED:
@@ -164,7 +164,7 @@ def test_bugs_of_a_node():
 
 
 class Dumping(Daemon):
-    """In a folder of its own, where its core goes, and with a journal's mark."""
+    """Runs in its own folder, which gets the core, and with $JOURNAL_STREAM set for its stderr."""
 
     def command(self):
         script = 'cd %s && ulimit -c unlimited && export JOURNAL_STREAM=$(stat -L -c %%d:%%i /proc/self/fd/2) && exec "$0" "$@"'
@@ -176,7 +176,7 @@ class Dumping(Daemon):
 
 
 def test_core():
-    """It dumps core, and the journal files what it says as critical."""
+    """The daemon dumps core, and its report has the journal's level "critical"."""
     with open("/proc/sys/kernel/core_pattern") as f:
         pattern = f.read().strip()
     hard = resource.getrlimit(resource.RLIMIT_CORE)[1]
@@ -191,7 +191,7 @@ def test_core():
     if pattern.startswith("|") or "/" in pattern or hard != resource.RLIM_INFINITY:
         tap.skip("a core", "cores go elsewhere here: " + pattern)
     elif is_sanitized():
-        tap.skip("a core", "a sanitizer forbids cores: what it maps is terabytes")
+        tap.skip("a core", "a sanitizer forbids cores: it maps terabytes")
     else:
         tap.is_(len(d.cores), 1, "and there is a core")
 
@@ -200,7 +200,7 @@ def main():
     if SYS_TGKILL is None or default_binary() is None:
         tap.skip_all("no way to signal a thread is known here")
     test_core()
-    # Nobody wants more cores: the cache is in them.
+    # No more cores: they contain the cache.
     resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
     test_sent()
     test_worker()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The maintenance thread and what is dumped by walking: expired memory comes back, delayed flushes, metadump, mgdump."""
+"""The maintenance thread and dumps: memory of expired items is reclaimed, delayed flushes, metadump, mgdump."""
 import os
 import re
 import sys
@@ -98,7 +98,7 @@ def dumps():
 
 
 def big_dump():
-    """More than a session buffers: the dump waits for its reader, and the others do not wait for it."""
+    """A dump larger than a session's buffer waits for its reader, and the other clients do not wait for it."""
     with Daemon("-m", "64", threads=1) as daemon, daemon.client() as client:
         count, tail = 40000, "k" * 150
         for i in range(0, count, 500):
@@ -106,7 +106,7 @@ def big_dump():
         client.ask("mn")
         with daemon.client() as dumper:
             dumper.send("lru_crawler metadump all\r\n")
-            tap.is_(client.get("0" + tail), b"x", "other clients are served while nobody reads the dump")
+            tap.is_(client.get("0" + tail), b"x", "other clients are served while the dump is not read")
             lines = dumper.until(b"\nEND\r\n").split(b"\n")
             keys = {line.split(b" ")[0] for line in lines if line.startswith(b"key=")}
             tap.is_((len(keys), len([1 for line in lines if line.startswith(b"key=")])), (count, count),
@@ -115,7 +115,7 @@ def big_dump():
             leaver.send("lru_crawler metadump all\r\n")
             leaver.read(10)
             leaver.reset()
-        tap.is_(client.get("1" + tail), b"x", "a reader that leaves harms nobody")
+        tap.is_(client.get("1" + tail), b"x", "a reader may disconnect in the middle")
 
 
 def expiry():
@@ -132,11 +132,11 @@ def expiry():
             return client.stats()["curr_items"]
         tap.is_(until(crawled, lambda n: n == "100"), "100", "crawl all: the expired ones go")
         stats = client.stats()
-        # A background pass counts expired items at the tail as reclaimed, like memcached's LRU maintenance.
+        # A background pass counts expired items at the tail as reclaimed, as memcached's LRU maintainer does.
         tap.is_(int(stats["crawler_reclaimed"]) + int(stats["reclaimed"]), 2000, "stats: crawler_reclaimed and reclaimed")
         tap.ok(int(stats["crawler_items_checked"]) >= 2100, "stats: crawler_items_checked")
         tap.ok(int(stats["lru_crawler_starts"]) >= 1, "stats: lru_crawler_starts")
-        tap.is_(until(lambda: client.stats()["lru_crawler_running"], lambda n: n == "0"), "0", "it comes to rest")
+        tap.is_(until(lambda: client.stats()["lru_crawler_running"], lambda n: n == "0"), "0", "it finishes")
     with Daemon("-m", "64") as daemon, daemon.client() as client:
         client.set("short", "x", exptime=1)
         client.set("long", "x")
@@ -158,9 +158,9 @@ def flush_all_later():
         tap.is_(client.get("a"), b"x", "the item is still there")
         until(lambda: client.get("a"), lambda v: v is None)
         took = time.monotonic() - before
-        tap.ok(0.9 <= took <= 4, "it goes when its second comes", "took %.2f s" % took)
+        tap.ok(0.9 <= took <= 4, "it is flushed at its time", "took %.2f s" % took)
         client.set("b", "x")
-        tap.is_(client.get("b"), b"x", "what is stored after it stays")
+        tap.is_(client.get("b"), b"x", "items stored later stay")
         client.ask("flush_all 1000")
         client.ask("flush_all")
         tap.is_(client.get("b"), None, "an immediate flush does not wait for a delayed one")

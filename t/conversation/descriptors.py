@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Out of file descriptors: who is served goes on, who comes waits and is served in its turn, for clients, HTTP, the operator
-and connections to nodes; it is counted, and told once. A node turns away whom it has no descriptor for."""
+"""Out of file descriptors: open connections are served, new ones wait for a free descriptor. Tested for clients, HTTP, the admin
+socket and connections to nodes. The shortage is counted and logged once. A node refuses connections for which it has no
+descriptor."""
 import contextlib
 import os
 import resource
@@ -14,12 +15,12 @@ from farcached import Client, Daemon, tap, until  # noqa: E402
 from farnode import Farnode  # noqa: E402
 from http_get import http_args, http_env, http_port  # noqa: E402
 
-SPARE = 6     # descriptors that are left
-WAITING = 20  # clients that find none
+SPARE = 6     # descriptors left to the daemon
+WAITING = 20  # clients without a descriptor
 
 
 def leave(daemon, spare):
-    """So many descriptors from now on, and no more."""
+    """Limits the daemon to this number of free descriptors."""
     used = open_files(daemon)
     limit = max(used) + 1
     while limit - len([fd for fd in used if fd < limit]) < spare:
@@ -39,7 +40,7 @@ def clients_wait(folder):
             for _ in range(SPARE):
                 served.append(ends.enter_context(d.client()))
                 served[-1].ask("mn")
-            tap.is_(first.stats()["listen_disabled_num"], "0", "as long as nobody waits nothing pauses")
+            tap.is_(first.stats()["listen_disabled_num"], "0", "without a waiting client accepting does not pause")
             for i in range(WAITING):
                 waiting.append(ends.enter_context(d.client()))
                 waiting[-1].send("set k%d 0 0 1\r\nv\r\n" % i)
@@ -49,26 +50,26 @@ def clients_wait(folder):
             operator.send("version\r\n")
             stats = until(first.stats, lambda s: int(s["listen_disabled_num"]) > 0)
             tap.ok(int(stats["listen_disabled_num"]) > 0, "that accepting pauses is counted")
-            tap.is_([c.ask("mn") for c in [first] + served], ["MN"] * (1 + SPARE), "who is served goes on")
+            tap.is_([c.ask("mn") for c in [first] + served], ["MN"] * (1 + SPARE), "connected clients are served")
             said = until(d.stderr, lambda text: b"accepting clients" in text).decode()
-            tap.is_(said.count("accepting clients is suspended: Too many open files"), 1, "it is told once")
+            tap.is_(said.count("accepting clients is suspended: Too many open files"), 1, "it is logged once")
             for c in served:
                 c.close()
             replies = []
             for c in waiting:
                 replies.append(c.line().strip())
                 c.close()
-            tap.is_(replies, [b"STORED"] * WAITING, "who waited is served when others leave, and nothing was lost")
+            tap.is_(replies, [b"STORED"] * WAITING, "waiting clients are served when others disconnect, without a loss")
             tap.like(page.recv(4096), "^HTTP/1.1 200 OK", "HTTP, too")
             tap.like(operator.line(), "^VERSION ", "and the operator")
         with d.client() as c:
-            tap.is_(c.ask("mn"), "MN", "whoever comes later finds room")
+            tap.is_(c.ask("mn"), "MN", "later clients find room")
             stats = c.stats()
             tap.is_(stats["accepting_conns"], "1", "all are accepted again")
             tap.ok(int(stats["time_in_listen_disabled_us"]) > 0, "for how long it paused is counted")
         until(d.stderr, lambda text: b"accepting clients again" in text)
     lines = d.stderr_at_end.decode().splitlines()
-    tap.ok("accepting clients again" in lines and len(lines) <= 20, "and it is told that it is over", lines)
+    tap.ok("accepting clients again" in lines and len(lines) <= 20, "and the end of the shortage is logged", lines)
 
 
 def connections_to_nodes(folder):
@@ -85,7 +86,7 @@ def connections_to_nodes(folder):
         tap.is_([c.ask("mn") for c in clients], ["MN"] * SPARE, "its proxy has no descriptor left")
         node.stop()
         until(lambda: first.stats("nodes")["a:links_up"], lambda n: n == "0")
-        # What the connection had is free now: somebody takes it before there is a node again.
+        # The closed connection's descriptor is free now: a client takes it before the node is back.
         with contextlib.ExitStack() as takers:
             for _ in range(8):
                 takers.enter_context(d.client()).send("mn\r\n")
@@ -109,9 +110,9 @@ def a_node_turns_away(folder):
 
             def away():
                 return int(operator.stats()["connections_turned_away"])
-            tap.ok(until(away, lambda n: n > 0) > 0, "a node turns away whom it has no descriptor for, and counts it")
-            tap.like(node.stderr(), "(?m)^tcp:127.0.0.1:.*: no descriptor for a connection", "and says so")
-            tap.ok(proxy.get(b"k") in (b"v", "v"), "who is connected goes on")
+            tap.ok(until(away, lambda n: n > 0) > 0, "a node refuses a connection without a descriptor, and counts it")
+            tap.like(node.stderr(), "(?m)^tcp:127.0.0.1:.*: no descriptor for a connection", "and logs it")
+            tap.ok(proxy.get(b"k") in (b"v", "v"), "connected proxies are served")
             del strangers
         with contextlib.ExitStack() as ends:
             def greeted():
@@ -119,9 +120,9 @@ def a_node_turns_away(folder):
                     again = ends.enter_context(node.node_client())
                     again.greet()
                     return again.set(b"l", b"v")
-                except Exception:  # turned away still
+                except Exception:  # still refused
                     return False
-            tap.ok(until(greeted, bool), "and whoever comes when there is room is served")
+            tap.ok(until(greeted, bool), "and new ones are served when there is room")
 
 
 def main():

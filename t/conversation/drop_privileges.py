@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""-o drop_privileges of farcached and --drop-privileges of farnode: every thread is behind the filter before the daemon is ready,
-and all that clients and operators do works there: protocols, sockets of both kinds, HTTP, the operator's socket, watch, reload,
-nodes over shm and TCP that come back, crash reports, a clean stop. Where the filter cannot be had the start fails. Which calls are
-refused is t/unit/process/system_calls's."""
+"""-o drop_privileges of farcached and --drop-privileges of farnode: every thread is behind the filter before the daemon is ready.
+All features work there: protocols, both kinds of sockets, HTTP, the admin socket, watch, reload, nodes over shm and TCP that come
+back, crash reports, a clean stop. If the kernel offers no filter the start fails. t/unit/process/system_calls tests the refused
+calls."""
 import os
 import signal
 import sys
@@ -40,7 +40,7 @@ def marks(pid):
 
 
 def all_filtered(daemon, name):
-    """The file of ports, by which a test knows the daemon, is there a little earlier."""
+    """Polls, because the port file, by which a test recognises a ready daemon, appears slightly before the last filter."""
     found = until(lambda: marks(daemon.pid), lambda seen: set(seen) == {FILTERED})
     tap.ok(set(found) == {FILTERED} and len(found) > 3, "%s: every thread is behind the filter" % name, found)
 
@@ -68,7 +68,7 @@ def refused(binary, args, words, name):
         status, out, err = run_binary(*args, *more, binary=binary)
         tap.is_((status, out), (SYSTEM, b""), "%s%s: it does not start" % (name, " in the background" if more else ""))
         tap.ok(words in err.decode() and "every" in err.decode() and "leave the option out" in err.decode(),
-               "and says why, what would be, and what to do", err)
+               "and the message has reason, consequence and remedy", err)
 
 
 def refused_by_both(words, name, wrapped):
@@ -92,7 +92,7 @@ class AsItIs:
 # -- Without nodes -----------------------------------------------------------------------------------------
 
 def reloaded(daemon, path, text):
-    """SIGHUP, and what came of it."""
+    """Sends SIGHUP; returns the result of the reload."""
     with open(path + ".new", "w") as f:
         f.write(text)
     os.rename(path + ".new", path)
@@ -115,7 +115,7 @@ def operators(d, folder):
     with d.client() as watcher, d.client() as c:
         tap.is_(watcher.ask("watch mutations"), "OK", "watch")
         c.set("watched", "v")
-        tap.like(watcher.line().decode(), "key=watched", "and what is seen")
+        tap.like(watcher.line().decode(), "key=watched", "and its lines")
         tap.is_(c.ask("lru_crawler crawl all"), "OK", "the crawler")
         large = os.urandom(900000)
         tap.is_((c.set("large", large), c.get("large") == large), ("STORED", True), "a large value")
@@ -134,11 +134,11 @@ def embedded(io):
         name = "io=" + served_by
         all_filtered(d, name)
         tap.like(until(d.stderr, lambda said: b"drop_privileges" in said).decode(),
-                 r"(?m)^drop_privileges: \d+ system calls are allowed; any other fails with EPERM", name + ": stderr tells")
+                 r"(?m)^drop_privileges: \d+ system calls are allowed; any other fails with EPERM", name + ": stderr reports it")
         all_kinds(("127.0.0.1", d.port), name)
         operators(d, folder)
         tap.is_(reloaded(d, config, "conn_limit = 200\n"), "ok", name + ": a reload")
-        tap.is_(d.stats("settings")["maxconns"], "200", "which changes what it should")
+        tap.is_(d.stats("settings")["maxconns"], "200", "with its effect")
         all_filtered(d, name + " after all that")
         tap.is_(d.stop(), 0, name + ": SIGTERM ends it well")
         tap.ok(not os.path.exists(folder + "/pid") and not os.path.exists(folder + "/admin"), "and its files are gone")
@@ -152,7 +152,7 @@ def embedded(io):
 
 
 def last_words():
-    """The crash report, and then the signal's own effect."""
+    """The crash report is complete, and the process still ends by the signal."""
     with Daemon("-t", "1", "-o", "drop_privileges", expect_exit=-signal.SIGABRT) as d:
         all_filtered(d, "before a crash")
         d.signal(signal.SIGABRT)
@@ -169,7 +169,7 @@ def under_a_manager():
             tap.is_(set(marks(d.pid)), {FILTERED}, "when every thread is behind the filter, and no earlier")
             tap.ok(manager.until("WATCHDOG=1"), "the watchdog is fed")
             d.signal(signal.SIGHUP)
-            tap.ok(manager.until("RELOADING=1") and manager.until("READY=1"), "a reload is told of")
+            tap.ok(manager.until("RELOADING=1") and manager.until("READY=1"), "a reload is reported to the service manager")
             d.signal(signal.SIGTERM)
             tap.ok(manager.until("STOPPING=1"), "and the stop")
             tap.is_(d.wait(), 0, "which ends well")
@@ -199,13 +199,13 @@ def in_front_of(channels, local_read):
             tap.ok(int(stats["get_local"]) + int(stats["get_onesided"]) > 0, name + ": without asking a node")
         c.restart(c.nodes[0])
         with one.client() as a:
-            tap.is_((a.set("again", "v"), a.get("again")), ("STORED", b"v"), name + ": a node that comes back is reached")
+            tap.is_((a.set("again", "v"), a.get("again")), ("STORED", b"v"), name + ": a node that comes back is connected")
         for daemon in [*c.proxies, *(node.process for node in c.nodes)]:
             all_filtered(daemon, name + ": at the end")
 
 
 def nodes_by_reload():
-    """Names looked up, connections made, and what no filter made before can allow."""
+    """A reload resolves names, opens connections, and reports a node that the existing filter cannot allow."""
     config = path_of("nodes.toml")
     with Farnode("--drop-privileges") as first, Farnode("--drop-privileges") as second:
         entry = '[[node]]\nname = "%s"\naddress = "%s"\n'

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""farctl against daemons and against what is none: text and JSON, sentences and exit statuses, top on a terminal."""
+"""farctl against daemons and against other processes: text and JSON, messages, exit statuses, and top on a terminal."""
 import contextlib
 import json
 import os
@@ -18,11 +18,11 @@ from farcached import Daemon, deadline, tap  # noqa: E402
 from farctl import FARCTL, FOLDER, asked, at, farctl, path_of, refused  # noqa: E402
 from farnode import Farnode  # noqa: E402
 
-# -- What is no daemon ------------------------------------------------------------------------------------
+# -- Without a daemon -------------------------------------------------------------------------------------
 
 @contextlib.contextmanager
 def stranger(name, answer):
-    """Something that listens there, and sends this to whoever connects (None: nothing), then waits for its end."""
+    """A listener that sends `answer` to each client (None: nothing), and then waits for the client to close."""
     listener = socket.socket(socket.AF_UNIX)
     listener.bind(path_of(name))
     listener.listen(8)
@@ -79,7 +79,7 @@ def test_strangers():
         os.unlink(path_of("stranger"))
     with stranger("stranger", None) as path:
         refused(["status", "--timeout=0.2", *at("stranger")],
-                path + ": no reply within 200 ms; the daemon is stopped or too busy", "one that says nothing")
+                path + ": no reply within 200 ms; the daemon is stopped or too busy", "a silent one")
     os.unlink(path_of("stranger"))
     with stranger("stranger", b"VERSION farnode 1\r\n" + b"STAT n v\r\n" * 100001 + b"END\r\n") as path:
         status, _, err = farctl("status", *at("stranger"))
@@ -111,14 +111,14 @@ def test_embedded():
         refused(["leases", *at("p")], "no nodes are configured, so there are no leases", "leases")
         route = asked("route", "k%", *at("p"))[0]["stats"]
         tap.is_((route["key"], route["node"], route["why"], route["pointer"]),
-                ("k%25", "(embedded)", "no nodes are configured: items are in this process", "unused"), "route: says so")
+                ("k%25", "(embedded)", "no nodes are configured: items are in this process", "unused"), "route: gives the reason")
         c.set("kay", "v"), c.set("l", "v")
         tap.is_(asked("delete-prefix", "k", *at("p"))[0]["deleted"], True, "delete-prefix")
-        tap.is_((c.get("k"), c.get("kay"), c.get("l")), (None, None, b"v"), "takes what begins so, and nothing else")
+        tap.is_((c.get("k"), c.get("kay"), c.get("l")), (None, None, b"v"), "deletes keys with the prefix, and no others")
         status, out, err = farctl("status", *at("p", "absent"))
-        tap.ok(status == 1 and "(embedded)" in out and "absent" in err, "what is there is told beside what is not", out, err)
+        tap.ok(status == 1 and "(embedded)" in out and "absent" in err, "a daemon is shown beside a missing one", out, err)
     with Daemon("-s", path_of("clients")) as d:
-        tap.is_(farctl("stats", *at("clients"))[0], 0, "a socket for clients tells statistics")
+        tap.is_(farctl("stats", *at("clients"))[0], 0, "a socket for clients gives statistics")
         with d.client() as c:
             tap.is_(c.ask("delete_prefix k"), "ERROR", "clients know no delete by prefix")
         refused(["drain", "a", *at("clients")],
@@ -168,7 +168,7 @@ class Screen:
         self.status = None
 
     def wait_for(self, pattern):
-        """True when what it drew since the last time matches."""
+        """True if the output since the last call matches."""
         end = time.monotonic() + deadline()
         while not re.search(pattern, self.seen, re.S):
             if time.monotonic() >= end or not self.read(end - time.monotonic()):
@@ -190,7 +190,7 @@ class Screen:
         os.write(self.fd, keys.encode())
 
     def end(self):
-        """Its exit status, or minus the signal; what it drew last is in `seen`."""
+        """The exit status, or minus the signal; `seen` has the last output."""
         while self.read(deadline()):
             pass
         _, status = os.waitpid(self.pid, 0)
@@ -223,7 +223,7 @@ def test_top():
         screen.press("r")
         tap.ok(screen.wait_for(r"by memory, reversed"), "r reverses", screen.seen)
         d.stop()
-        tap.ok(screen.wait_for(re.escape(path_of("p")) + r": "), "a daemon that ends is told, and the screen stays", screen.seen)
+        tap.ok(screen.wait_for(re.escape(path_of("p")) + r": "), "the end of a daemon is shown, and the screen stays", screen.seen)
         screen.press("q")
         tap.is_(screen.end(), 0, "q ends it")
         tap.ok(screen.seen.endswith("\x1b[?25h\x1b[?1049l"), "and the screen is as before", screen.seen[-40:])
@@ -234,8 +234,8 @@ def test_top():
         tap.is_(screen.end(), -2, "interrupted it ends by the signal")
         tap.ok(screen.seen.endswith("\x1b[?25h\x1b[?1049l"), "the screen is as before", screen.seen[-40:])
     screen = Screen(*at("absent"))
-    tap.is_(screen.end(), 1, "with nobody to ask it does not begin")
-    tap.ok("no such socket" in screen.seen and "\x1b" not in screen.seen, "and says why", screen.seen)
+    tap.is_(screen.end(), 1, "without a daemon it does not begin")
+    tap.ok("no such socket" in screen.seen and "\x1b" not in screen.seen, "and prints the reason", screen.seen)
 
 
 def main():

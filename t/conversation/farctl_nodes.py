@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""farctl with two proxies in front of two nodes: each node one row whoever tells of it, drained at one proxy and at
-both, and a node that has ended."""
+"""farctl with two proxies in front of two nodes: one row per node for all proxies, a node drained at one proxy and at both, and a
+node that has ended."""
 import contextlib
 import json
 import os
@@ -47,7 +47,7 @@ def shm_unlink(name):
 
 
 def up(*names):
-    """The nodes by name, when all proxies have reached them."""
+    """{name: node}, once all proxies are connected to them."""
     def look():
         return {n["name"]: n for n in asked("status", *at(*names))["nodes"]}
     return until(look, lambda found: all(s["links_up"] == s["links"] for n in found.values() for s in n["seen_by"]))
@@ -63,7 +63,7 @@ def check_survey(nodes):
     own = asked("status", *at("a"))["nodes"][0]
     tap.is_(found["a"]["incarnation"], own["incarnation"], "its incarnation, from either side")
     both = asked("status", *at("a", "p"))["nodes"]
-    tap.is_(sorted(n["name"] for n in both), ["a", "b"], "a node asked at both is one row too")
+    tap.is_(sorted(n["name"] for n in both), ["a", "b"], "a node seen by both proxies is one row, too")
     tap.is_(asked("stats", "a", "leases", *at("p"))[0]["stats"]["lease_term_ms"], 256000, "a group of a node, by a proxy")
     refused(["stats", "c", *at("p")], "no node c; nodes: a, b", "a node that there is not")
     tap.is_(sorted(n["node"] for n in asked("leases", *at("p"))), ["a", "b"], "leases of both")
@@ -93,7 +93,7 @@ def check_route(first):
         known = [r for r in routes if r["pointer"] == "valid"]
         tap.ok(known and all(0 < int(r["pointer_lease_left_ms"]) <= 256000 and r["pointer_from"] == "this process"
                              for r in known), "remote pointers that the reads brought", routes[0])
-        tap.is_(c.stats("route nosuch")["pointer"], "none", "and none of what is not there")
+        tap.is_(c.stats("route nosuch")["pointer"], "none", "and no missing one")
         tap.is_([c.ask(line)[:12] for line in ("stats route", "stats route a b", "stats route " + "x" * 251)],
                 ["CLIENT_ERROR"] * 3, "a key is one word of at most 250 bytes")
     both = asked("route", "k1", *at("p", "q"))
@@ -112,21 +112,21 @@ def check_drain(first, second):
     tap.is_(asked("drain", "a", *at("p")), [{"socket": path_of("p"), "node": "a", "drained": True}], "drain at one")
     tap.is_(states("p"), {"a": "drained", "b": "up"}, "there it is drained")
     found = {n["name"]: n for n in asked("status", *at("p"))["nodes"]}
-    tap.ok(found["a"]["items"] and found["a"]["items"] + found["b"]["items"] == 100, "and its numbers are told", str(found))
+    tap.ok(found["a"]["items"] and found["a"]["items"] + found["b"]["items"] == 100, "and its numbers are shown", str(found))
     with first.client() as c:
         routes = [c.stats("route k%d" % i) for i in range(100)]
     tap.is_({(r["asked"], r["why"]) for r in routes if r["node"] == "a"},
-            {("none", "a is drained, and failover is off: its keys are unavailable")}, "stats route tells so")
+            {("none", "a is drained, and failover is off: its keys are unavailable")}, "stats route shows it")
     stats = first.stats()
     tap.is_((stats["curr_items"], stats["nodes_unavailable"]), ("100", "0"), "stats sums them")
     tap.is_(states("p", "q"), {"a": "mixed", "b": "up"}, "and at the other not")
     _, out, _ = farctl("status", *at("p", "q"))
-    tap.ok(re.search(r"^a: drained for %s, " % path_of("p"), out, re.M), "which the text says", out)
+    tap.ok(re.search(r"^a: drained for %s, " % path_of("p"), out, re.M), "the text shows it", out)
     with first.client() as c, second.client() as other:
         served = [c.set("k%d" % i, "w") == "STORED" for i in range(100)]
         tap.ok(any(served) and not all(served), "its keys are not served through the first")
         tap.is_(c.ask("flush_all"), "OK", "flush_all is carried out there, too")
-        tap.is_(other.get_many("k%d" % i for i in range(100)), [], "so that nothing old comes back with it")
+        tap.is_(other.get_many("k%d" % i for i in range(100)), [], "so that it returns no old value later")
         tap.ok(all(other.set("k%d" % i, "w") == "STORED" for i in range(100)), "and are through the second")
         code, out, err = farctl("drain", "a", *at("p", "q"))
         tap.is_((code, out, err), (0, "%s: a is drained\n%s: a is drained\n" % (path_of("p"), path_of("q")), ""),
@@ -171,9 +171,9 @@ def check_delete_prefix(first, second):
 def check_down():
     tap.is_(until(lambda: states_of_all("p"), lambda s: s["b"] == "down").get("b"), "down", "a node that has ended is down")
     _, out, _ = farctl("status", *at("p"))
-    tap.ok(re.search(r"^b: down for \S+, 0 of 2 connections up", out, re.M), "which the text says, and why", out)
+    tap.ok(re.search(r"^b: down for \S+, 0 of 2 connections up", out, re.M), "the text shows it with the reason", out)
     status, _, err = farctl("stats", "b", *at("p"))
-    tap.ok(status == 1 and "unavailable" in err, "and it tells nothing", err)
+    tap.ok(status == 1 and "unavailable" in err, "and it shows no numbers", err)
 
 
 def check_failover(daemon):
@@ -182,13 +182,13 @@ def check_failover(daemon):
             return {"k%d" % i: c.stats("route k%d" % i) for i in range(20)}
         routes = until(seen, lambda found: {r["asked"] for r in found.values()} == {"a"})
         why = {r["why"] for r in routes.values() if r["node"] == "b"}
-        tap.is_(why, {"b is down, and a is the next on the ring that is up"}, "route: failover goes on to the next")
+        tap.is_(why, {"b is down, and a is the next on the ring that is up"}, "route: failover uses the next")
         tap.is_({r["failover"] for r in routes.values()}, {"on"}, "because it is on")
         tap.is_({c.set(key, "f") for key in routes}, {"STORED"}, "and so they are served")
 
 
 def states_of_all(*names):
-    """Even when a node that just ended cannot tell of itself."""
+    """{name: state}, also while a node that just ended cannot report."""
     return {n["name"]: n["state"] for n in json.loads(farctl("--json", "status", *at(*names))[1])["nodes"]}
 
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""farnode, the process: options and what they refuse, greeting, many connections, signals and the end, the background,
-another user, and that there is one node at most at a path or an address."""
+"""The farnode process: options and refused values, greeting, many connections, signals and shutdown, daemon mode, another user, and
+at most one node per path or address."""
 import os
 import pwd
 import re
@@ -25,7 +25,7 @@ def run(*args, **more):
 
 
 def probe(address, name, user=None):
-    """t/conversation/farnode_probe holds a conversation of its own there, over whichever channel."""
+    """Runs t/conversation/farnode_probe, which holds a conversation with the node over any channel."""
     done = subprocess.run([PROBE, address], stdin=subprocess.DEVNULL, capture_output=True, timeout=deadline(),
                           user=user)
     tap.ok(done.returncode == 0, name, done.stdout.decode() + done.stderr.decode())
@@ -35,7 +35,7 @@ def probe(address, name, user=None):
 
 def test_options():
     tap.is_(run("-V", as_is=True)[0], 0, "-V ends well")
-    tap.like(run("-V", as_is=True)[1].decode(), r"\Afarnode \d", "and says what it is")
+    tap.like(run("-V", as_is=True)[1].decode(), r"\Afarnode \d", "and prints name and version")
     status, out, _ = run("--help", as_is=True)
     tap.is_(status, 0, "--help ends well")
     tap.like(out.decode(), r"(?m)^Usage: farnode ", "and is farnode's")
@@ -55,14 +55,14 @@ def test_options():
     with open(config, "w") as f:
         f.write('threads = 0\ncolour = "red"\n')
     status, _, err = run("--config", config)
-    tap.is_((status, err.decode().count(config + ":")), (64, 2), "a file's errors are all told, with their places")
+    tap.is_((status, err.decode().count(config + ":")), (64, 2), "all errors of a file are printed, with their places")
     with open(config, "w") as f:
         f.write('name = "fromfile"\ntcp = "127.0.0.1:0"\nmemory-limit = 32\nno-lease = true\nthreads = 2\n')
     with Farnode("--config", config, "-m", "16") as node, node.node_client() as c:
         facts = c.greet()
         stats = c.node_stats()
         tap.is_((facts["name"], facts["term_ms"]), ("fromfile", 0), "a file is read")
-        tap.is_(stats["limit_maxbytes"], str(16 << 20), "and the command line says otherwise")
+        tap.is_(stats["limit_maxbytes"], str(16 << 20), "and the command line takes precedence")
         title = "two threads that serve, one that accepts, one that sweeps, and main"
         if is_sanitized():
             tap.skip(title, "a sanitizer build has threads of its own")
@@ -73,7 +73,7 @@ def test_options():
 # -- The clock ----------------------------------------------------------------------------------------------
 
 def clocks_of(client, version):
-    """What a node tells of its clock in a version: from 2 on with microseconds."""
+    """The clock fields of a node's frames by version: microseconds from version 2 on."""
     facts, title = client.greet(version=version), "version %d: " % version
     tap.is_(facts["version"], version, title + "the welcome is of that")
     client.set(b"k", b"v")
@@ -85,7 +85,7 @@ def clocks_of(client, version):
     else:
         tap.ok(max(fractions) <= 999999, title + "its fraction is one", told)
         again = until(client.clock, lambda now: now != told[-1])
-        tap.ok(told[-1] < again < (told[-1][0] + 10 * slow_factor(), 0), title + "and goes on", told, again)
+        tap.ok(told[-1] < again < (told[-1][0] + 10 * slow_factor(), 0), title + "and advances", told, again)
 
 
 # -- The greeting, and after it ---------------------------------------------------------------------------
@@ -115,7 +115,7 @@ def test_greeting():
             tap.ok(c.set(b"k", b"v"), "a set")
             tap.is_(other.get(b"k"), b"v", "is seen on another connection")
             tap.ok(c.request(2, b"large", b"\0" * 8, b"", 1 << 18).reply()[1] == "protocol_error",
-                   "a frame that cannot be is told so")
+                   "an impossible frame gets a goodbye with the reason")
             tap.ok(c.is_closed(), "and ends its connection")
             tap.is_(other.get(b"k"), b"v", "and no other")
             stats = other.node_stats(b"connections")
@@ -151,8 +151,8 @@ def test_greeting_timeout():
         greeted.greet()
         with node.node_client() as silent, node.node_client() as slow:
             slow.send(b"\0")
-            tap.is_((silent.until_close(), slow.until_close()), (b"", b""), "who does not greet in time is left")
-        tap.ok(greeted.set(b"k", b"v"), "who has greeted is served on")
+            tap.is_((silent.until_close(), slow.until_close()), (b"", b""), "a connection without a greeting is closed in time")
+        tap.ok(greeted.set(b"k", b"v"), "a greeted connection stays")
         stats = greeted.node_stats(b"connections")
         tap.is_(stats["end_no_greeting"], "2", "it is counted")
         tap.like(node.stderr().decode(), "without a greeting: no greeting in 100 ms", "and told")
@@ -172,7 +172,7 @@ def test_many_connections():
         tap.is_(good, 60, "each gets its answers")
         for c in clients[:30]:
             c.reset()
-        # One more is the harness's, which looked whether the node listens.
+        # The 61st connection is the harness's start check.
         stats = until(clients[59].node_stats, lambda stats: stats["connections_over"] == "31")
         tap.is_(stats["connections_over"], "31", "half of them are reset")
         tap.is_((stats["connections_opened"], stats["curr_items"]), ("61", "60"), "and counted")
@@ -191,9 +191,9 @@ def test_signals():
             tap.ok(c.set(b"k", b"v"), name + ": before")
             node.signal(number)
             tap.is_(c.frame().sentence()[0], why, name + ": a goodbye says " + why)
-            tap.is_(idle.frame().sentence()[0], why, name + ": to everybody")
+            tap.is_(idle.frame().sentence()[0], why, name + ": to all connections")
             kind, status, _ = c.request(1, b"k").reply()
-            tap.is_((kind, status), (7, 1), name + ": what is asked then is refused")
+            tap.is_((kind, status), (7, 1), name + ": later requests are refused")
             c.close()
             idle.close()
             tap.is_(node.wait(), 0, name + " ends it with 0")
@@ -202,7 +202,7 @@ def test_signals():
         stays.greet()
         node.signal(signal.SIGTERM)
         tap.is_(node.wait(), 0, "a proxy that stays does not keep it")
-        tap.is_(stays.frame().kind, "goodbye", "it had been told")
+        tap.is_(stays.frame().kind, "goodbye", "the message was sent before")
         tap.ok(stays.is_closed(), "and is closed")
     with Farnode() as node, node.node_client() as c:
         c.greet()
@@ -213,11 +213,11 @@ def test_signals():
         with node.node_client() as c:
             c.greet()
         said = until(node.stderr, lambda text: re.search(rb"test@test.*closed the connection", text)).decode()
-        tap.like(said, r"(?m)^tcp:127\.0\.0\.1:\d+: proxy test@test:%d$" % os.getpid(), "-v says who comes")
+        tap.like(said, r"(?m)^tcp:127\.0\.0\.1:\d+: proxy test@test:%d$" % os.getpid(), "-v logs new connections")
         tap.like(said, r"(?m)^tcp:127.*: proxy test@test:\d+: .*closed the connection", "and goes")
 
 
-# -- One node at a place -------------------------------------------------------------------------------------
+# -- One node per address ----------------------------------------------------------------------------------
 
 def test_one_at_a_place():
     path = os.path.join(FOLDER, "a.sock")
@@ -225,7 +225,7 @@ def test_one_at_a_place():
         tap.is_(oct(os.stat(path).st_mode & 0o777), "0o600", "the socket is its user's alone")
         status, _, err = run("--shm", path)
         tap.is_(status, 71, "a second node at the path is refused")
-        tap.ok(path in err.decode() and str(node.pid) in err.decode(), "and told who is there", err.decode())
+        tap.ok(path in err.decode() and str(node.pid) in err.decode(), "and the message names the other node", err.decode())
         status, _, _ = run("-d", "--shm", path)
         tap.is_(status, 71, "with -d, too")
         probe("shm:" + path, "the first serves on, over shm")
@@ -259,7 +259,7 @@ def test_background():
             c.greet()
             tap.is_(c.node_stats()["pid"], str(pid), "-P holds its number")
         probe("shm:" + path, "shm works from the background")
-        tap.is_(os.getsid(pid), pid, "it leads a session of its own")
+        tap.is_(os.getsid(pid), pid, "it leads its own session")
         tap.is_(os.readlink("/proc/%d/cwd" % pid), "/", "it holds no folder")
         for fd in (0, 1, 2):
             tap.is_(os.readlink("/proc/%d/fd/%d" % (pid, fd)), "/dev/null", "descriptor %d is nothing" % fd)
@@ -274,8 +274,8 @@ def test_user():
         tap.skip("-u", "not root")
         return
     status, _, err = run("--tcp", "127.0.0.1:0", as_is=True)
-    tap.is_((status, err), (64, b"must add '-u root' to start as root\n"), "root must say who it shall be")
-    tap.is_(run("--tcp", "127.0.0.1:0", "-u", "nosuchuser", as_is=True)[0], 67, "somebody who is there")
+    tap.is_((status, err), (64, b"must add '-u root' to start as root\n"), "root must give a user")
+    tap.is_(run("--tcp", "127.0.0.1:0", "-u", "nosuchuser", as_is=True)[0], 67, "which must exist")
     nobody = pwd.getpwnam("nobody")
     path = os.path.join(FOLDER, "user.sock")
     with Farnode("--shm", path, user=["-u", "nobody"]) as node:
@@ -285,7 +285,7 @@ def test_user():
         tap.is_(os.stat(path).st_uid, nobody.pw_uid, "the socket, too")
         tap.is_(os.stat(path + ".lock").st_uid, nobody.pw_uid, "and the lock")
         try:
-            probe("shm:" + path, "who is the same user may read its memory", user=nobody.pw_uid)
+            probe("shm:" + path, "a process of the same user may read its memory", user=nobody.pw_uid)
         except PermissionError:
             tap.skip("a proxy of that user", "it may not look into this folder")
 

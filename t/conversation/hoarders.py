@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Which connections end where room is short: the one that holds most, on whichever worker it is. Clients that do not read do not
-keep their pins; no connection ends for a reply that cannot be sent all the same."""
+"""Which connection is closed when buffer memory is short: the one that holds most, on any worker. Clients that do not read lose
+their pins. A reply that cannot be sent anyway closes no connection."""
 import os
 import sys
 
@@ -48,8 +48,9 @@ def lent(d):
 
 
 def readers_hold_half(io):
-    """Half of -m is pinned by clients that do not read, a third one holds copies and pieces, and half requests have the rest of
-    read_buf_mem_limit. A get is answered then: one of them ends, which takes the lock that the get has had (one partition)."""
+    """Clients that do not read pin half of -m, another client holds copies and chunks, and half requests hold the rest of
+    read_buf_mem_limit. A get is answered nevertheless: one hoarder is closed, which needs the lock that the get held (one
+    partition)."""
     with Daemon("-m", "3", "-t", "1", *options(io)) as d:
         with d.client() as c, d.client() as looks:
             for i in range(2):
@@ -74,16 +75,16 @@ def readers_hold_half(io):
                     first = c.line()
                 if first != b"END\r\n":
                     wrong.append(first)
-            tap.is_(set(wrong), set(), "%s: whoever reads is answered" % io)
+            tap.is_(set(wrong), set(), "%s: a client that reads is answered" % io)
             tap.ok(ended(looks) > 0, "%s: since others ended" % io, ended(looks))
-            tap.is_(c.set("alive", b"v"), "STORED", "%s: and the daemon goes on" % io)
+            tap.is_(c.set("alive", b"v"), "STORED", "%s: and the daemon keeps running" % io)
             for one in readers + senders:
                 one.close()
             tap.is_(until(lambda: lent(looks), lambda n: n == 0), 0, "%s: no pin is left" % io)
 
 
 def silent_readers(io):
-    """Pins are spent while there is room for copies: everybody is served, and the silent readers end all the same."""
+    """Values are pinned while there is room for copies: all clients are served, and the silent readers are still closed."""
     with Daemon("-m", "8", "-t", "1", "-o", "io=" + io) as d:
         value = b"s" * 900_000
         with d.client() as c, d.client() as looks:
@@ -100,13 +101,13 @@ def silent_readers(io):
                     return -1
                 return ended(looks)
             gone = until(asked, lambda n: n != 0)
-            tap.ok(gone > 0, "%s: a client that reads nothing does not keep its pins (%d bytes were lent)" % (io, spent), gone)
+            tap.ok(gone > 0, "%s: a client that reads nothing loses its pins (%d bytes were pinned)" % (io, spent), gone)
             for reader in readers:
                 reader.close()
 
 
 def cannot_be_sent(io):
-    """A value that has no room beside what its own reply holds: nobody ends for it."""
+    """A value that does not fit beside the rest of its own reply: no connection is closed for it."""
     with Daemon("-m", "3", "-I", "1500k", "-t", "1", *options(io)) as d:
         with d.client() as c, d.client() as looks:
             value, large = b"s" * (16 << 10), b"L" * 1_400_000
@@ -127,15 +128,15 @@ def cannot_be_sent(io):
                 values += line.split()[1] != b"large"
             tap.ok(values >= 8, "%s: the others of its line are sent" % io, values)
             tap.ok(line.startswith(b"SERVER_ERROR out of memory"), "%s: it is refused" % io, line)
-            tap.is_(ended(looks), 0, "%s: and nobody's connection ends" % io)
-            tap.ok(all(is_open(sender) for sender in senders), "%s: half requests go on" % io)
+            tap.is_(ended(looks), 0, "%s: and no connection ends" % io)
+            tap.ok(all(is_open(sender) for sender in senders), "%s: half requests stay connected" % io)
             for sender in senders:
                 sender.close()
 
 
 def of_another_worker(io):
-    """Most of read_buf_mem_limit is held by a session of one worker; those of the other hold little, and want more. Connections
-    are given to the two in turns."""
+    """A session of one worker holds most of read_buf_mem_limit. The sessions of the other worker hold little and need more.
+    Connections go to the two workers in turn."""
     with Daemon("-m", "3", "-t", "2", *options(io)) as d:
         with d.client() as looks:
             pairs = [(d.client(), d.client()) for _ in range(60)]
@@ -151,7 +152,7 @@ def of_another_worker(io):
                     break
             tap.ok(gone, "%s: the session that holds most ends, of whichever worker" % io, ended(looks))
             left = [small for _, small in pairs[:i + 1] if is_open(small)]
-            tap.ok(len(left) >= i, "%s: the others go on, but for the one that asked" % io, (len(left), i + 1))
+            tap.ok(len(left) >= i, "%s: the others stay, except the requesting one" % io, (len(left), i + 1))
             for pair in pairs:
                 for c in pair:
                     c.close()

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""`stats hotkeys`: what clients ask for most is told, on the way on which it was answered, for every protocol; resets, and
-a sample that is turned off. Farctl says the same."""
+"""`stats hotkeys`: the most requested keys for each way of answering, in every protocol; resets, and sampling turned off. farctl
+prints the same."""
 import os
 import re
 import shutil
@@ -13,11 +13,11 @@ from farcached import Daemon, tap, until  # noqa: E402
 from farctl import FOLDER, asked, at, farctl, path_of, refused  # noqa: E402
 
 ROUNDS = 40
-EVERY = ("-o", "hotkeys_sample=1")  # nothing is left to chance
+EVERY = ("-o", "hotkeys_sample=1")  # every request is sampled
 
 
 def hot(stats):
-    """{way: [(key, requests, error)]}, in the order told."""
+    """{way: [(key, requests, error)]}, in the order of the reply."""
     found = {}
     for name, value in stats.items():
         parts = name.split(":")
@@ -29,9 +29,9 @@ def hot(stats):
 
 def test_embedded():
     with Daemon("--admin", path_of("p"), "-m", "16", *EVERY, threads=2) as d, d.client() as c:
-        tap.is_(c.stats("hotkeys"), {"one_in": "1", "missed": "0"}, "nothing was asked for")
+        tap.is_(c.stats("hotkeys"), {"one_in": "1", "missed": "0"}, "no requests yet")
         _, out, _ = farctl("hotkeys", *at("p"))
-        tap.like(out, "no requests yet", "which farctl says")
+        tap.like(out, "no requests yet", "farctl shows it")
         c.set("hot", "v")
         for _ in range(ROUNDS):
             c.send(b"get hot\r\nget hot\r\nget absent\r\n")  # one window of gets
@@ -52,12 +52,12 @@ def test_embedded():
         tap.is_(c.ask("stats hotkeys reset"), "RESET", "reset")
         tap.is_(hot(c.stats("hotkeys")), {}, "forgets them")
         tap.is_([c.ask("stats hotkeys " + words) for words in ("x", "reset x")],
-                ["CLIENT_ERROR usage: stats hotkeys [reset]"] * 2, "nothing else can be said")
+                ["CLIENT_ERROR usage: stats hotkeys [reset]"] * 2, "other words are refused")
         for i in range(20):
             for _ in range(40 - i):
                 c.get("k%02d" % i)
         seen = hot(c.stats("hotkeys"))["local"]
-        tap.is_(seen, [("k%02d" % i, 40 - i, 0) for i in range(16)], "sixteen are told")
+        tap.is_(seen, [("k%02d" % i, 40 - i, 0) for i in range(16)], "sixteen are shown")
         tap.is_(c.ask("stats reset"), "RESET", "stats reset")
         tap.is_(hot(c.stats("hotkeys"))["local"], seen, "leaves them")
         told = asked("hotkeys", *at("p"))[0]
@@ -74,7 +74,7 @@ def test_refused():
     with Daemon("-m", "16", "-X", *EVERY, threads=1) as d, d.client() as c:
         c.get("k")
         tap.is_([c.ask("stats hotkeys" + word) for word in ("", " reset")], ["CLIENT_ERROR stats hotkeys not allowed"] * 2,
-                "who may not dump keys is not told them so")
+                "without the right to dump keys none is shown")
         with BinaryClient(d.client()) as b:
             tap.is_(b.ask(op.STAT, "hotkeys").status, b.ask(op.STAT, "nosuch").status, "nor in binary")
 
@@ -101,7 +101,7 @@ def test_chance():
             c.get("k")
         tap.is_(c.stats("hotkeys"), {"one_in": "0", "missed": "0"}, "turned off")
         _, out, _ = farctl("hotkeys", *at("p"))
-        tap.like(out, "hotkeys_sample is 0", "which farctl says")
+        tap.like(out, "hotkeys_sample is 0", "farctl shows it")
 
 
 def test_ways():

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""--http of both daemons: what there is, in which formats, what is refused, bounds, readiness, and that the numbers are those of
-`stats`. Latencies and the list of slow requests."""
+"""--http of both daemons: paths, formats, refused requests, limits, readiness, and numbers that agree with `stats`. Latencies and
+the list of slow requests."""
 import contextlib
 import json
 import os
@@ -59,7 +59,7 @@ def test_paths(port):
         if method == "HEAD":
             tap.is_(body, "", "  without a body")
         else:
-            tap.is_(headers.get("allow"), "GET, HEAD", "  and what is allowed")
+            tap.is_(headers.get("allow"), "GET, HEAD", "  and the allowed methods")
 
 
 def test_page(port):
@@ -73,7 +73,7 @@ def test_page(port):
 
 
 def raw(port, *parts, timeout=None):
-    """What is answered to these bytes, sent one part after the other."""
+    """The reply to these bytes, sent one part after the other."""
     with socket.create_connection(("127.0.0.1", port), timeout or deadline()) as s:
         try:
             for part in parts:
@@ -97,7 +97,7 @@ def test_head(port):
 
 
 def test_host(port, names, strange):
-    """Names of --http-names and --http; and any others."""
+    """Accepted names: those of --http-names and --http. All others are refused."""
     own = ["127.0.0.1", "127.0.0.1:%d" % port, "192.0.2.7", "[::1]", "[::1]:80", "localhost", "LocalHost:80", "localhost.",
            socket.gethostname(), socket.gethostname() + ":1", *names]
     foreign = ["x", "evil.example", "localhost.evil.example", "evil.example:%d" % port, "127.0.0.1.evil.example", "127.0.0.1:x",
@@ -107,7 +107,7 @@ def test_host(port, names, strange):
             answer = raw(port, b"GET /healthz HTTP/1.1\r\nHost: %s\r\n\r\n" % host.encode())
             tap.is_(answer.split(b" ")[1:2], [b"%d" % status], "Host: %s: %d" % (host, status))
     tap.like(get(port, "/metrics", headers={"Host": "evil.example"})[2], "^the Host header names another host; .*--http-names\n$",
-             "a foreign name: what to do, and nothing else")
+             "a foreign name: the remedy, and nothing else")
     tap.ok(raw(port, b"GET /healthz HTTP/1.0\r\n\r\n").split(b" ")[1:2] == [b"200"], "HTTP/1.0 without Host is answered")
 
 
@@ -130,7 +130,7 @@ def has_ended(s):
 
 
 class HalfRequests(threading.Thread):
-    """Keeps so many half requests open: for each that the daemon closes another begins."""
+    """Keeps this number of half requests open: opens a new one for each that the daemon closes."""
 
     def __init__(self, port, count):
         super().__init__(daemon=True)
@@ -152,7 +152,7 @@ class HalfRequests(threading.Thread):
             try:
                 self.open += open_half(self.port, 1)
                 return
-            except ConnectionError:  # closed before its bytes had left
+            except ConnectionError:  # closed before its bytes were sent
                 self.closed += 1
 
     def end(self):
@@ -169,7 +169,7 @@ def test_half_requests(port):
     while answered < 20 and time.monotonic() < end:
         try:
             answered += get(port, "/healthz", timeout=2 * deadline())[0] == 200
-        except ConnectionError:  # this process was not served for longer than a connection is kept for certain
+        except ConnectionError:  # the machine paused this process for longer than a connection is kept
             cut += 1
     half.end()
     tap.is_(answered, 20, "/healthz is answered beside %d half requests" % HALF_REQUESTS)
@@ -187,7 +187,7 @@ def test_bounds(daemon, port):
     answer = raw(port, b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100000\r\n\r\n" + b"a" * 100_000)
     tap.ok(not answer.startswith(b"HTTP/1.1 200"), "and 100 kB of a body", answer[:100])
     answer = raw(port, b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n")
-    tap.ok(not answer.startswith(b"HTTP/1.1 200"), "and what is no HTTP", answer[:100])
+    tap.ok(not answer.startswith(b"HTTP/1.1 200"), "and bytes that are not HTTP", answer[:100])
     tap.is_(raw(port, b"GET /hea", b"lthz HTTP/1.1\r\nHost", b": localhost\r\n\r\n").split(b"\r\n")[0], b"HTTP/1.1 200 OK",
             "a request in pieces is answered, and the connection closed")
     silent = [socket.create_connection(("127.0.0.1", port), deadline()) for _ in range(3 * CONNECTIONS_MAX)]
@@ -200,7 +200,7 @@ def test_bounds(daemon, port):
 
 
 def connections(*ports):
-    """Those that the other side has at these ports: what is closed there, but not yet by the daemon, among them."""
+    """The daemon's connections at these ports, including those that only the client has closed."""
     listening, forgotten = "0A", "06"
     with open("/proc/net/tcp") as f:
         rows = [line.split() for line in f.readlines()[1:]]
@@ -208,7 +208,7 @@ def connections(*ports):
 
 
 def ended_sockets(pid):
-    """Descriptors of connections that are over on both sides."""
+    """Descriptors of connections that both sides have closed."""
     listed = set()
     for table in ("tcp", "tcp6", "unix", "netlink"):
         with open("/proc/net/" + table) as f:
@@ -222,7 +222,7 @@ def ended_sockets(pid):
 
 
 def test_no_descriptors(daemon, port):
-    # Nothing closes one from here on.
+    # No connection closes after this.
     until(lambda: connections(daemon.port, port) + ended_sockets(daemon.pid), lambda count: count == 0)
     before = resource.prlimit(daemon.pid, resource.RLIMIT_NOFILE)
     used = {int(fd) for fd in os.listdir("/proc/%d/fd" % daemon.pid)}
@@ -262,7 +262,7 @@ def test_numbers(daemon, port):
         tap.ok(value(text, "farcached_request_duration_seconds_sum", op=op) > 0, "  that took some time")
         tap.is_(daemon.stats("latency")["%s_local:count" % op], str(count), "  and is in stats latency")
     opened = get(port, "/metrics", headers={"Accept": OPEN})
-    tap.ok(opened[1]["content-type"].startswith("application/openmetrics-text; version=1.0.0"), "OpenMetrics for who wants it")
+    tap.ok(opened[1]["content-type"].startswith("application/openmetrics-text; version=1.0.0"), "OpenMetrics on request")
     tap.ok(opened[2].endswith("\n# EOF\n") and "# TYPE farcached_get_cmds counter" in opened[2], "  in its form")
     tap.is_(sorted(samples(opened[2])), sorted(samples(get(port, "/metrics")[2])), "  the same samples")
     status = json.loads(get(port, "/status.json")[2])
@@ -299,7 +299,7 @@ def slow_lines(daemon):
 def test_slow():
     with Daemon("-m", "128", "-I", "40m", "-o", "slow_log_ms=1", threads=1) as d, d.client() as c, d.client() as watcher:
         tap.is_(watcher.ask("watch proxyreqs"), "OK", "slow requests can be watched")
-        c.set("key", "v" * 20_000_000)  # which takes some milliseconds to copy
+        c.set("key", "v" * 20_000_000)  # copying it takes some milliseconds
 
         def ask():
             c.get("key")
@@ -321,7 +321,7 @@ def metrics_until(port, accept):
 
 
 def test_slow_node(cluster, at, node):
-    """What its node holds up is told of with where its time went."""
+    """A request that waits for its node appears in the list with its time at the node."""
     proxy, key = cluster.proxies[0], cluster.key(node, "slow")
     with proxy.client() as c:
         with node.process.stopped():
@@ -360,7 +360,7 @@ def test_nodes():
         test_slow_node(cluster, at, first)
         cluster.kill(first)
         text = metrics_until(port, lambda text: value(text, "farcached_node_up", node=first.name) == 0)
-        tap.is_(value(text, "farcached_node_up", node=second.name), 1.0, "one that is down is told apart")
+        tap.is_(value(text, "farcached_node_up", node=second.name), 1.0, "a node that is down is shown as such")
         tap.is_(get(port, "/readyz")[0], 200, "one that is up will do")
         cluster.kill(second)
         status, _, body = until(lambda: get(port, "/readyz"), lambda answer: answer[0] == 503)
@@ -389,13 +389,13 @@ def test_farnode():
 
 
 def test_stopping():
-    """Not ready from the moment it is to stop, as long as a client keeps it."""
+    """Not ready from the beginning of a shutdown, even while a client delays the end."""
     at = folder()
     with Daemon("-m", "16", *http_args(), env=http_env(at), threads=1) as d:
         port = http_port(at)
         c = d.client()
         c.set("large", "x" * 900_000)
-        c.send(b"get large\r\n" * 40)  # more than its socket takes: the daemon waits for it to be read
+        c.send(b"get large\r\n" * 40)  # more than its socket takes: the daemon waits until the client reads
         until(lambda: [line for line in d.stats("conns").values() if line == "conn_mwrite"], bool)
         d.signal(signal.SIGUSR1)
 
@@ -406,7 +406,7 @@ def test_stopping():
                 return (0, {}, "")
 
         status, _, body = until(look, lambda answer: answer[0] in (0, 503))
-        tap.ok((status, body) in ((503, "stopping\n"), (0, "")), "who stops is not ready", str(status), body)
+        tap.ok((status, body) in ((503, "stopping\n"), (0, "")), "a stopping daemon is not ready", str(status), body)
         c.close()
 
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Ten thousand idle connections, while other clients are served; the memory that each costs is reported.
+"""Ten thousand idle connections while other clients are served; prints the memory per connection.
 
-Where the hard limit on open files forbids ten thousand (half of them are ours), as many as it allows.
+If the hard limit on open files forbids ten thousand (half of them are the test's), as many as it allows.
 """
 import os
 import sys
@@ -12,12 +12,12 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(
 from farcached import Client, Daemon, deadline, is_sanitized, raise_descriptor_limit, tap  # noqa: E402
 
 IDLE_WANTED = int(os.environ.get("IDLE_CONNECTIONS", "10000"))
-SPARE = 300            # descriptors of both processes that are not idle connections
+SPARE = 300            # descriptors of both processes other than idle connections
 BYTES_EACH_MAX = 8192  # private memory of the daemon per idle connection
 
 
 class Load(threading.Thread):
-    """A client at work: sets and gets one key after the other, and counts what goes wrong."""
+    """A busy client: sets and gets one key after the other, and counts errors."""
 
     def __init__(self, port, name):
         super().__init__(daemon=True)
@@ -31,7 +31,7 @@ class Load(threading.Thread):
             began = time.monotonic()
             try:
                 stored, got = self.client.set(key, value), self.client.get(key)
-            except Exception as e:  # whatever it is, it belongs into the report
+            except Exception as e:  # any error belongs into the report
                 self.wrong.append(repr(e))
                 return
             if stored != "STORED" or got != value:
@@ -45,7 +45,7 @@ class Load(threading.Thread):
 
 
 def open_idle(d, count):
-    """Connections: a third never said a word, a third has spoken text, a third binary."""
+    """Connections: a third has sent nothing, a third text, a third binary."""
     binary_noop = bytes([0x80, 0x0a]) + bytes(22)
     idle = []
     for i in range(count):
@@ -112,7 +112,7 @@ def main():
         tap.diag("the hard limit on open files is %d: %d connections instead of %d" % (allowed, count, IDLE_WANTED))
     with Daemon("-m", "64", "-t", "4", "-c", count + 100, "-b", "4096") as d:
         hold(d, count)
-        tap.ok(d.client().is_idle(), "the daemon goes on")
+        tap.ok(d.client().is_idle(), "the daemon keeps running")
     tap.done()
 
 

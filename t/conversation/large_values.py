@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Values above 16 KiB are sent from the cache's memory and arrive there: right in every protocol and however they are cut,
-unchanged for whoever reads slowly, and bounded together with all clients' buffers (read_buf_mem_limit).
+"""Values above 16 KiB are sent from the cache's memory and received into it. They are right in every protocol and for every split,
+do not change for slow readers, and share the limit of all clients' buffers (read_buf_mem_limit).
 
-Memory is compared for builds without a sanitizer: -m, a quarter of it, and 32 MB.
+Builds without a sanitizer compare the memory with -m, a quarter of it, and 32 MB.
 """
 import os
 import random
@@ -59,7 +59,7 @@ def each_protocol(d, io):
             flags = b"\0\0\0\5"
             if answers != [(0, b""), (0, flags + value), (0, flags + b"b" + value), (0, flags + value)]:
                 wrong.append((size, "binary"))
-            # Nothing behind the value, which its socket takes in parts.
+            # The value is the last of its reply, and the socket takes it in parts.
             b.send_split(packet(op.SET, b"b", value[::-1], set_extras(flags=5)), sizes=(3000, 60_000, 7))
             if [binary_answer(b), binary_answer(b.send(packet(op.GET, b"b")))] != [(0, b""), (0, flags + value[::-1])]:
                 wrong.append((size, "binary, in parts"))
@@ -67,7 +67,7 @@ def each_protocol(d, io):
 
 
 def mutations(d, io):
-    """What a store of a large value may be asked besides."""
+    """Stores of large values with options and in other commands."""
     with d.client() as c:
         value, other = RANDOM.randbytes(50_000), RANDOM.randbytes(50_000)
         told = []
@@ -82,7 +82,7 @@ def mutations(d, io):
         c.until(b"MN\r\n")
         c.send(b"get n\r\n")
         joined = hit(b"n", other + value + other) + b"END\r\n"
-        tap.ok(c.read(len(joined)) == joined, "%s: all of what was joined is there" % io)
+        tap.ok(c.read(len(joined)) == joined, "%s: the joined value is complete" % io)
         c.send(b"set n 0 -1 50000 noreply\r\n", value, b"\r\nset o 0 0 50000 noreply\r\n", value, b"\r\nget n o\r\n")
         alone = b"VALUE o 0 50000\r\n%s\r\nEND\r\n" % value
         tap.ok(c.read(len(alone)) == alone, "%s: noreply, and an expiry time that has passed" % io)
@@ -92,7 +92,7 @@ def mutations(d, io):
 
 
 def in_pieces(d, io):
-    """Values cut anywhere, on several connections in turns, and some that never come to their end."""
+    """Values in random pieces, on several connections in turn. Some are never completed."""
     clients = [d.client() for _ in range(6)]
     values = [RANDOM.randbytes(RANDOM.randrange(16_384, 200_000)) for _ in clients]
     requests = [text_set(b"p%d" % i, value) + b"get p%d\r\n" % i for i, value in enumerate(values)]
@@ -113,11 +113,11 @@ def in_pieces(d, io):
         c.close()
     tap.is_(wrong, [], "%s: values in pieces" % io)
     left = until(lambda: int(d.stats("proxy")["node_bytes_arriving"]), lambda n: n == 0)
-    tap.is_(left, 0, "%s: and nothing is kept of those that did not come to their end" % io)
+    tap.is_(left, 0, "%s: and incomplete values leave no memory behind" % io)
 
 
 def slow_readers(d, io):
-    """Whoever reads slowly reads what was there when it asked, whatever happens to the key meanwhile."""
+    """A slow reader gets the value at the time of its request, even if the key changes afterwards."""
     size = 900_000
     changes = (b"delete k\r\n", b"flush_all\r\n", b"touch k 1000\r\n", text_set(b"k", b"x" * size), text_set(b"k", b"small"),
                text_set(b"k", b"tail", b"append"), b"md k I\r\n", b"md k x\r\n")
@@ -141,9 +141,9 @@ def slow_readers(d, io):
                 if c.read(len(first)) != first:
                     wrong.append(change[:20])
                 c.close()
-    tap.is_(wrong, [], "%s: slow readers get the value that they asked for" % io)
+    tap.is_(wrong, [], "%s: slow readers get the value at their request" % io)
     left = until(lambda: int(d.stats("proxy")["node_bytes_lent"]), lambda n: n == 0)
-    tap.is_(left, 0, "%s: and then nothing is lent any more" % io)
+    tap.is_(left, 0, "%s: and then no value is pinned" % io)
 
 
 # -- Bounds ----------------------------------------------------------------------------------------------
@@ -163,7 +163,7 @@ def serves(d, what):
 
 
 def told_or_open(c):
-    """What a client that sent half a request was told, if its connection has ended."""
+    """The reply to a client that sent half a request, if its connection has ended."""
     c.socket.settimeout(0.01)
     try:
         return c.until_close()
@@ -172,7 +172,7 @@ def told_or_open(c):
 
 
 def unread_values(io):
-    """Clients that ask for a large value again and again, and never read."""
+    """Clients that request a large value again and again, and never read."""
     with Daemon("-m", 256, "-I", "64m", "-t", "2", "-o", "io=" + io) as d:
         value = b"L" * (60 * MB)
         with d.client() as c:
@@ -181,10 +181,10 @@ def unread_values(io):
         for c in readers:
             c.send(b"get large\r\n" * 3)
         until(lambda: int(d.stats()["response_obj_count"]), lambda n: n >= 15)
-        serves(d, "%s: 15 who do not read 60 MB" % io)
-        within(d, 256, "%s: 15 who do not read 60 MB" % io)
+        serves(d, "%s: 15 clients that do not read 60 MB" % io)
+        within(d, 256, "%s: 15 clients that do not read 60 MB" % io)
         ok = readers[0].read(len("VALUE large 0 %d\r\n" % len(value)))
-        tap.ok(readers[0].read(len(value)) == value, "%s: and who reads then gets it" % io, ok)
+        tap.ok(readers[0].read(len(value)) == value, "%s: and one that reads then gets it" % io, ok)
         for c in readers:
             c.close()
 
@@ -197,16 +197,16 @@ def half_uploads(io):
             try:
                 c.send(b"set u%d 0 0 %d\r\n" % (i, size), b"u" * (size - 1))
             except OSError:
-                pass  # it was told so, and closed
+                pass  # it got an error and was closed
         serves(d, "%s: 200 uploads without their last byte" % io)
         within(d, 64, "%s: 200 uploads without their last byte" % io)
         stats = d.stats()
-        tap.ok(int(stats["read_buf_oom"]) > 0, "%s: those that found no room are counted" % io, stats["read_buf_oom"])
+        tap.ok(int(stats["read_buf_oom"]) > 0, "%s: refused ones are counted" % io, stats["read_buf_oom"])
         ended = until(lambda: endings(d), lambda e: e["buffers_full"] >= int(stats["read_buf_oom"]))
         tap.ok(ended["buffers_full"] >= int(stats["read_buf_oom"]), "%s: and their connections ended by that name" % io, ended)
         tap.ok(200 - ended["buffers_full"] >= 16, "%s: a quarter of -m could arrive" % io, ended)
         told = {told_or_open(c) for c in senders}
-        tap.ok(told <= {None, NO_ROOM_TO_READ, b""} and None in told, "%s: they are told why" % io, told)
+        tap.ok(told <= {None, NO_ROOM_TO_READ, b""} and None in told, "%s: they get the reason" % io, told)
         for c in senders:
             c.close()
         left = until(lambda: int(d.stats()["read_buf_bytes"]), lambda n: n == 0)
@@ -226,7 +226,7 @@ def half_requests(io):
         serves(d, "%s: read_buf_mem_limit is reached" % io)
         stats = d.stats()
         tap.ok(int(stats["read_buf_bytes"]) <= MB, "%s: and not exceeded" % io, stats["read_buf_bytes"])
-        tap.ok(int(stats["read_buf_oom"]) > 100, "%s: who came later was refused" % io, stats["read_buf_oom"])
+        tap.ok(int(stats["read_buf_oom"]) > 100, "%s: later clients were refused" % io, stats["read_buf_oom"])
         for c in senders:
             c.close()
 
@@ -244,17 +244,17 @@ def unread_replies(io):
                 c.send(line * 30)
             except OSError:
                 pass
-        serves(d, "%s: 40 who do not read" % io)
+        serves(d, "%s: 40 clients that do not read" % io)
         stats = d.stats()
         held = int(stats["read_buf_bytes"])
         tap.ok(held <= 2 * MB, "%s: their replies are within read_buf_mem_limit" % io, held)
-        within(d, 64, "%s: 40 who do not read" % io)
+        within(d, 64, "%s: 40 clients that do not read" % io)
         for c in readers:
             c.close()
 
 
 def refused_values(io):
-    """Nothing can be lent, and there is no room for a copy: a SERVER_ERROR in the place of the reply."""
+    """No value can be pinned and no copy fits: the reply is a SERVER_ERROR."""
     with Daemon("-m", 8, "-t", "1", "-o", "io=%s,read_buf_mem_limit=1" % io) as d:
         value = b"r" * 900_000
         with d.client() as c:

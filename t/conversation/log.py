@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Lines on stderr: with the journal's levels where stderr is the journal and bare elsewhere, and limited for each reason."""
+"""Log lines on stderr: with the journal's levels if stderr is the journal, else without; rate-limited by reason."""
 import contextlib
 import json
 import os
@@ -15,12 +15,12 @@ from farnode import Farnode  # noqa: E402
 
 LINES_MAX = 10
 STRANGERS = 60
-# What the daemon's stderr is, is known by the shell that becomes the daemon.
+# A shell that becomes the daemon finds the identity of its stderr.
 AS_JOURNAL = 'export JOURNAL_STREAM=$(stat -L -c %d:%i /proc/self/fd/2); exec "$0" "$@"'
 
 
 class InJournal(Daemon):
-    """Its stderr is what $JOURNAL_STREAM names."""
+    """A daemon with $JOURNAL_STREAM naming its stderr."""
 
     def command(self):
         return ["bash", "-c", AS_JOURNAL, *super().command()]
@@ -47,14 +47,14 @@ def levels():
                 tap.like(lines[0], r"\A%snode a is down: .* node=a cause=channel_ended\Z" % warning,
                          kind.__name__ + ": a node that is down is a warning")
                 tap.like(lines[1], r"\A%snode a is drained node=a\Z" % notice,
-                         kind.__name__ + ": what an operator does is a notice")
+                         kind.__name__ + ": an operator's command is a notice")
     with Daemon("--node", "a=tcp:127.0.0.1:%d" % nobody_listens(), env={"JOURNAL_STREAM": "1:1"}) as d:
         until(d.stderr, lambda text: b"is down" in text)
         tap.like(d.stderr(), r"\Anode a is down", "stderr that was redirected is not the journal")
 
 
 def refusals():
-    """Each line of several."""
+    """Each line of a message with several lines has a level."""
     status, _, said = run_binary("-c", AS_JOURNAL, default_binary(), "-u", "nobody", "-l", "300.1.1.1", binary="bash", as_is=True)
     lines = said.decode().splitlines()
     tap.ok(status == 71 and len(lines) == 2 and all(line.startswith("<3>") for line in lines),
@@ -62,7 +62,7 @@ def refusals():
 
 
 def limited():
-    """Strangers at a node: what is said of each is limited, and what was left out is said."""
+    """Strangers at a node: their log lines are limited, and the number of suppressed lines is logged."""
     with Farnode("-v", "-t", "1") as node:
         def stranger():
             with Client(node.port) as c:
@@ -80,7 +80,7 @@ def limited():
 
 
 def shown(said):
-    """Of a line of logfmt: names and values, in their order."""
+    """Names and values of a logfmt line, in order."""
     return {name: json.loads(value) if value.startswith('"') else value
             for name, value in re.findall(r'(\w+)=("(?:[^"\\]|\\.)*"|\S*)', said)}
 
@@ -91,14 +91,14 @@ def forms():
         with Daemon(*node, "--log-format", form) as d:
             line = until(d.stderr, lambda text: b"is down" in text).decode().splitlines()[0]
             got = read(line)
-            tap.is_(list(got), ["ts", "level", "msg", "node", "cause"], form + ": what there is in a line")
-            tap.is_((got["level"], got["node"], got["cause"]), ("warning", "a", "channel_ended"), form + ": and what it is")
+            tap.is_(list(got), ["ts", "level", "msg", "node", "cause"], form + ": the names in a line")
+            tap.is_((got["level"], got["node"], got["cause"]), ("warning", "a", "channel_ended"), form + ": and their values")
             tap.like(got["msg"], "^node a is down: .*Connection refused", form + ": with a sentence")
             tap.like(got["ts"], r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$", form + ": and the time")
 
 
 def chosen_levels():
-    """What is said at each, and live."""
+    """The lines at each level, also after a change at run time."""
     with tempfile.TemporaryDirectory(prefix="farcached-log-") as folder:
         path = os.path.join(folder, "farcached.toml")
 
@@ -121,9 +121,9 @@ def chosen_levels():
                 c.ask("verbosity 2")
                 c.get("x")
                 until(d.stderr, lambda text: b" get x" in text)
-                tap.like(d.stderr(), r"(?m)^<\d+ get x$", "`verbosity 2` shows requests, whatever the level")
+                tap.like(d.stderr(), r"(?m)^<\d+ get x$", "`verbosity 2` shows requests at any level")
                 c.ask("verbosity 0")
-        tap.is_([line for line in d.stderr_at_end.decode().splitlines() if "xit" in line], [], "below info no end is told of")
+        tap.is_([line for line in d.stderr_at_end.decode().splitlines() if "xit" in line], [], "below info no end is logged")
     status, _, said = run_binary("--log-level", "loud")
     tap.is_((status, said), (64, b"could not parse argument to log-level: unknown word 'loud'. "
                                   b"Allowed: error, warning, notice, info, debug\n"), "a level that is none")

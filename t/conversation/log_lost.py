@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A stderr that takes nothing: a full disk, a pipe or a terminal that nobody reads, a pipe whose reader has gone. Nobody waits
-for it, nobody ends by it; what is lost is counted, and said when there is room again."""
+"""A stderr that does not accept data: a full disk, a pipe or a terminal without a reader, a pipe whose reader has gone. The daemon
+neither waits nor ends. It counts lost lines, and logs their number when there is room again."""
 import contextlib
 import fcntl
 import os
@@ -15,12 +15,12 @@ import tempfile
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "lib"))
 from farcached import Daemon, tap, until  # noqa: E402
 
-REQUESTS = 2000  # each is two lines with -vv, and all of them more than a pipe holds
+REQUESTS = 2000  # two lines each with -vv, in sum more than a pipe holds
 LOST = "log lines were lost because stderr did not accept them"
 
 
 class Redirected(Daemon):
-    """Its stderr is where a shell's words say."""
+    """A daemon with a shell's redirection of stderr."""
 
     def __init__(self, *args, where, **more):
         super().__init__(*args, **more)
@@ -35,7 +35,7 @@ def lost(daemon):
 
 
 def requests(daemon):
-    """Each is answered, whatever becomes of what is said of it."""
+    """Every request is answered, even if its log lines are lost."""
     with daemon.client() as c:
         answers = [c.set("k%d" % i, "v") for i in range(REQUESTS)]
         tap.is_(set(answers), {"STORED"}, "%d requests are answered" % REQUESTS)
@@ -44,12 +44,12 @@ def requests(daemon):
 def full_device():
     with Redirected("-vv", where="2>/dev/full", threads=2) as d:
         requests(d)
-        # With those of connections.
+        # Including lines about connections.
         tap.ok(2 * REQUESTS <= lost(d) < 3 * REQUESTS, "/dev/full: every line is lost, and counted once", lost(d))
 
 
 def full_disk():
-    """A file that may not grow is a disk that is full, until it may."""
+    """RLIMIT_FSIZE stands for a full disk, until it is raised."""
     with tempfile.TemporaryDirectory(prefix="farcached-log-") as folder:
         path = os.path.join(folder, "log")
         where = "2>>%s" % shlex.quote(path)
@@ -58,7 +58,7 @@ def full_disk():
             requests(d)
             tap.is_(os.path.getsize(path), 8192, "a disk that is full is not filled further")
             counted = lost(d)
-            tap.ok(counted > REQUESTS, "what it did not take is counted", counted)
+            tap.ok(counted > REQUESTS, "lost lines are counted", counted)
             resource.prlimit(d.pid, resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
             with d.client() as c:
                 c.set("room", "v")
@@ -67,15 +67,15 @@ def full_disk():
                     with open(path) as f:
                         return re.findall(r"(?m)^%s lines=(\d+)$" % LOST, f.read())
                 found = until(told, bool)
-            tap.is_(len(found), 1, "once there is room a line says that lines were lost")
+            tap.is_(len(found), 1, "once there is room a line reports the lost ones")
             tap.is_([int(n) for n in found], [lost(d)], "and how many, as the statistic does")
             with open(path) as f:
-                tap.ok(re.search(r"(?m)^<\d+ set room", f.read()), "what comes then is written, on a line of its own")
+                tap.ok(re.search(r"(?m)^<\d+ set room", f.read()), "later lines are written, each on its own line")
 
 
 @contextlib.contextmanager
 def pipe():
-    """Its two ends, of a size that is soon full."""
+    """Both ends of a small pipe."""
     reader, writer = os.pipe()
     fcntl.fcntl(writer, fcntl.F_SETPIPE_SZ, 4096)
     ends = {"reader": reader, "writer": writer}
@@ -96,7 +96,7 @@ def unread_pipe():
     with pipe() as ends, at_pipe(ends, "-vv", threads=2) as d:
         requests(d)
         counted = lost(d)
-        tap.ok(counted > REQUESTS, "a pipe that nobody reads: what it did not take is counted", counted)
+        tap.ok(counted > REQUESTS, "a pipe without a reader: lost lines are counted", counted)
         d.signal(signal.SIGHUP)
         until(lambda: d.stats("config")["config_reloads"], lambda n: n == "1")
         tap.is_(d.stats("config")["config_reloads"], "1", "a reload does not wait for it either")
@@ -111,13 +111,13 @@ def unread_pipe():
                     text += os.read(ends["reader"], 1 << 16).decode()
                 return re.findall(r"(?m)^%s lines=(\d+)$" % LOST, text)
             found = until(told, bool)
-        tap.ok(found and int(found[0]) >= counted, "read again, it says how many were lost", text[-500:])
+        tap.ok(found and int(found[0]) >= counted, "read again, it gets the number of lost lines", text[-500:])
         tap.ok(all(re.match(r"[<>]\d+ |reload: |%s" % LOST, line) for line in text.splitlines()), "and no line is cut short")
 
 
 @contextlib.contextmanager
 def terminal():
-    """Its two ends."""
+    """Both ends of a terminal."""
     ends = dict(zip(("reader", "writer"), pty.openpty()))
     try:
         yield ends
@@ -127,16 +127,16 @@ def terminal():
 
 
 def requests_of_all_lengths(daemon):
-    """So that a line finds each amount of room that there may be."""
+    """Requests of all lengths, so that a line meets every amount of free space."""
     with daemon.client() as c:
         return {c.set("k" * (1 + i % 200), "v") for i in range(REQUESTS)}
 
 
 def unread_terminal():
     with terminal() as ends, at_pipe(ends, "-vv", threads=1) as d:
-        tap.is_(requests_of_all_lengths(d), {"STORED"}, "a terminal that nobody reads: %d requests are answered" % REQUESTS)
+        tap.is_(requests_of_all_lengths(d), {"STORED"}, "a terminal without a reader: %d requests are answered" % REQUESTS)
         counted = lost(d)
-        tap.ok(counted > REQUESTS, "what it did not take is counted", counted)
+        tap.ok(counted > REQUESTS, "lost lines are counted", counted)
         os.set_blocking(ends["reader"], False)
         text = ""
 
@@ -147,7 +147,7 @@ def unread_terminal():
             return sum(int(n) for n in re.findall(r"(?m)^%s lines=(\d+)\r$" % LOST, text))
         with d.client() as c:
             found = until(lambda: (c.set("room", "v"), told(), lost(d)), lambda seen: seen[1] == seen[2])
-        tap.ok(found[1] == found[2] >= counted, "read again, it says how many were lost", found, text[-500:])
+        tap.ok(found[1] == found[2] >= counted, "read again, it gets the number of lost lines", found, text[-500:])
 
 
 def reader_gone():
@@ -155,21 +155,21 @@ def reader_gone():
         with at_pipe(ends, "-vv", threads=2) as d:
             os.close(ends.pop("reader"))
             requests(d)
-            tap.ok(lost(d) >= 2 * REQUESTS, "a pipe whose reader is gone ends nobody, and takes nothing", lost(d))
+            tap.ok(lost(d) >= 2 * REQUESTS, "a pipe without a reader: the daemon runs, and all lines are lost", lost(d))
 
 
 def crash():
-    """The last words are not waited for, either."""
+    """A crash report does not wait for a reader, either."""
     for where in (pipe, terminal):
         with where() as ends, at_pipe(ends, "-vv", threads=1, expect_exit=-signal.SIGABRT) as d:
             requests_of_all_lengths(d)
-            os.read(ends["reader"], 500)  # room for the beginning of what it says
+            os.read(ends["reader"], 500)  # room for the beginning of the report
             d.signal(signal.SIGABRT)
-            tap.is_(d.wait(), -signal.SIGABRT, where.__name__ + ": who crashes ends by the signal, though nobody reads it")
+            tap.is_(d.wait(), -signal.SIGABRT, where.__name__ + ": a crash ends by the signal, without a reader")
 
 
 def main():
-    # Nobody wants the cores: the cache is in them.
+    # No cores: they contain the cache.
     resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
     full_device()
     full_disk()

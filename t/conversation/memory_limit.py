@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""-m is respected as a limit on item memory, and -M answers errors and loses nothing.
+"""-m limits item memory, and with -M stores fail with errors and no item is lost.
 
-The bound on private memory: the limit (items, their page table and descriptors), and for everything else
-- index, connections, buffers, allocator, libraries - OVERHEAD_MB plus a share of the limit for the index and
-the descriptors. Sanitizer builds keep memory of their own: there only the daemon's own numbers are checked.
+The bound on private memory has two parts. The first is the limit (items, their page table and descriptors). The second is
+OVERHEAD_MB plus a share of the limit for all else: index, connections, buffers, allocator, libraries. Sanitizer builds keep memory
+of their own, so only the daemon's own numbers are checked there.
 """
 import os
 import sys
@@ -25,7 +25,7 @@ def pipelined_sets(client, prefix, first, count, size):
 
 
 def fill_past(d, client, size, memory_bytes):
-    """Store values of this size until items are evicted, and a quarter of that again; the wrong replies."""
+    """Stores values of this size until items are evicted, and a quarter of that again; returns the wrong replies."""
     wrong, batch = [], max(1, min(500, 2 * MB // size))
     first, last = 0, memory_bytes // size * 3
     while first < last:
@@ -64,7 +64,7 @@ def value_of(i, size):
 
 
 def intact(client, numbers, size):
-    """Which of these keys hold the very value that was stored."""
+    """The keys among these that have exactly the stored value."""
     found, batch = set(), max(1, min(100, 2 * MB // size))
     for at in range(0, len(numbers), batch):
         for key, _, value, _ in client.get_many(["k%d" % i for i in numbers[at:at + batch]]):
@@ -74,7 +74,7 @@ def intact(client, numbers, size):
 
 
 def refusing(size):
-    """-M: stores until the daemon refuses; everything stored before is still there, and room can be made."""
+    """-M: stores until the daemon refuses. All earlier items are still there, and deletes make room."""
     with Daemon("-m", 16, "-M", "-t", "2") as d:
         client = d.client()
         title = "-M, values of %d bytes: " % size

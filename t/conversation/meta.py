@@ -217,7 +217,7 @@ REST = r"""
 
 
 def quiet_pipeline(daemon):
-    """What quiet mode leaves out, in a pipeline of a thousand, cut at odd places."""
+    """Replies that quiet mode omits, in a pipeline of a thousand requests, split at odd places."""
     with daemon.client() as client:
         said, heard = b"", b""
         for i in range(1000):

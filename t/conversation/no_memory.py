@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Out of memory at the start: whatever the limit on address space, a daemon serves or says why not and ends with a status,
-and never by a signal; without huge pages, and with a /dev/shm that is too small for a table, it serves all the same."""
+"""Out of memory at the start: under any limit on address space a daemon either serves, or prints an error and exits with a status,
+never by a signal. Without huge pages, or with a /dev/shm that is too small for a pointer table, it serves."""
 import os
 import resource
 import signal
@@ -18,7 +18,7 @@ FARCACHED = ["-l", "127.0.0.1", "-p", "-1", "-t", "8", "-m", "64", "--http", "0"
 
 
 def start(program, args, limit, folder):
-    """(its end, what it said): "serves", a status, or minus a signal."""
+    """("serves", exit status, or minus a signal; stderr)."""
     ports = os.path.join(folder, "ports")
     with open(os.path.join(folder, "said"), "w+b") as said:
         process = subprocess.Popen(
@@ -26,7 +26,7 @@ def start(program, args, limit, folder):
             env={**os.environ, "MEMCACHED_PORT_FILENAME": ports, "FARNODE_PORT_FILENAME": ports},
             preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (limit, limit)))
         try:
-            # It says where it serves when it does, or ends.
+            # It writes its port file when it serves, or ends.
             ended = until(lambda: process.poll() if process.poll() is not None else
                           ("serves" if os.path.exists(ports) and serving(process, program) else None), lambda e: e is not None)
         finally:
@@ -40,7 +40,7 @@ def start(program, args, limit, folder):
 
 
 def serving(process, program):
-    """All threads are there."""
+    """Waits until all threads run."""
     wanted = {b"http"} if program == default_binary() else {b"accept"}
     names = set()
     for thread in os.listdir("/proc/%d/task" % process.pid):
@@ -53,7 +53,7 @@ def serving(process, program):
 
 
 def loads(program, limit):
-    """Is there enough for the program itself?"""
+    """Is there enough memory to load the program?"""
     done = subprocess.run([program, "-V"], capture_output=True, check=False,
                           preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (limit, limit)))
     return done.returncode == 0
@@ -70,7 +70,7 @@ def sweep(name, program, args, limits):
                 continue
             if end != EXIT_SYSTEM or not lines or "crash" in said:
                 wrong.append((limit, end, said[:300]))
-    tap.is_(wrong, [], name + ": it serves, or says why not, with status 71")
+    tap.is_(wrong, [], name + ": it serves, or prints the reason and exits with 71")
     tap.is_(ends[limits[-1]], "serves", name + ": with enough it serves")
     tap.ok(EXIT_SYSTEM in ends.values(), name + ": with less it does not", ends)
     tap.diag("%s: %s" % (name, ends))
@@ -92,7 +92,7 @@ def main():
         sweep("farnode", farnode_binary(), args, limits)
     end, said = said_of(["-l", "127.0.0.1", "-p", "-1", "-m", "100000"], 20_000)
     tap.is_(end, EXIT_SYSTEM, "-m 100000 with less address space is refused")
-    tap.like(said, r"\Afailed to get 100000 megabytes of memory: .*cannot map \d+ MiB: Cannot allocate memory\n\Z", "and says why")
+    tap.like(said, r"\Afailed to get 100000 megabytes of memory: .*cannot map \d+ MiB: Cannot allocate memory\n\Z", "with reason")
     with Daemon("-m", "64", "-L", threads=1) as d, d.client() as c:
         tap.is_(c.set("k", "v"), "STORED", "-L where there may be no huge pages")
     small_shared_memory()
@@ -119,8 +119,8 @@ def small_shared_memory():
             said = d.stderr().decode()
             tap.like(said, r"(?s)\A[^\n]*posix_fallocate[^\n]*No space left on device[^\n]*"
                            r"\npointer table unavailable; GETs use RPC\n",
-                     "a pointer table that does not fit is told of")
-            tap.is_([c.set("k", "v"), c.get("k")], ["STORED", b"v"], "and the nodes are asked")
+                     "a pointer table that does not fit is logged")
+            tap.is_([c.set("k", "v"), c.get("k")], ["STORED", b"v"], "and GETs use requests")
     return None
 
 

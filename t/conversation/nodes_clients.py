@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Clients of a farcached whose node does not answer, or slowly: what they sent behind their end, what it costs that they
-do not read, what they are told of a dead one, and that they get what is on its way."""
+"""Clients of a farcached with a slow or silent node: requests behind `quit`, the memory of unread replies, and the error of a dead
+node. Values that are on their way are delivered."""
 import os
 import signal
 import sys
@@ -19,13 +19,13 @@ def proxy(node, *args):
 
 
 def test_nothing_behind_quit():
-    """Not even when the process stops while the answers in front of it are awaited."""
+    """Requests behind `quit` are not executed, not even if the process stops while earlier replies are pending."""
     with Farnode() as node, proxy(node) as d:
         with d.client() as c:
             tap.is_(c.send("set before 0 0 1\r\na\r\n").line(), b"STORED\r\n", "the node is there")
         with node.stopped(), d.client() as c:
             c.send("set before 0 0 1\r\nb\r\nquit\r\nset behind 0 0 1\r\nc\r\n")
-            with d.client() as other:  # one worker: what was sent first has been taken in
+            with d.client() as other:  # one worker: it has read the earlier requests by now
                 other.send("version\r\n").line()
             d.signal(signal.SIGTERM)
             tap.is_(c.until_close(), b"SERVER_ERROR unavailable\r\n", "behind quit nothing is carried out when the process stops")
@@ -33,8 +33,7 @@ def test_nothing_behind_quit():
 
 
 def test_values_nobody_reads(earned):
-    """Gets that were asked before anybody knew how large the values are, by clients that do not read them; `earned`: after
-    many that were small."""
+    """Gets of values of unknown size by clients that do not read them; `earned`: after many small values."""
     clients, value = 2, 1000000
     with Farnode("-m", "64") as node, proxy(node, "-o", "node_timeout_ms=10000") as d:
         with d.client() as c:
@@ -49,10 +48,10 @@ def test_values_nobody_reads(earned):
                 for one in deaf:
                     one.send("get large\r\n" * 512)
                 c.send("version\r\n").line()
-            got = c.send("get large\r\n").until("END\r\n")  # behind what was asked for them
+            got = c.send("get large\r\n").until("END\r\n")  # behind the earlier requests
             tap.is_(len(got), value + 30, "others have their answers")
             grown = d.memory()["Private"] - before
-            title = "clients that do not read cost little" + (", whatever they read before" if earned else "")
+            title = "clients that do not read cost little" + (", after any earlier reads" if earned else "")
             if is_sanitized():
                 tap.skip(title, "a sanitizer build keeps memory of its own")
             else:
@@ -61,7 +60,7 @@ def test_values_nobody_reads(earned):
                 one.close()
 
 
-# What asks for a value is a miss, what only changes something is not.
+# For a command that returns a value it is a miss, for others an error.
 ANSWERS_OF_A_DEAD_NODE = r"""
 get k: END
 gets k: END
@@ -106,7 +105,7 @@ def test_dead_node():
 
 
 def test_more_than_comes_in_time():
-    """A multi-get whose values take longer than node_timeout_ms, one coming after the other."""
+    """A multi-get whose values take longer than node_timeout_ms in sum, arriving one after the other."""
     keys, value, timeout_s = ["many%d" % i for i in range(30)], b"v" * 100_000, slow_factor()
 
     def slowly(frame):
@@ -124,7 +123,7 @@ def test_more_than_comes_in_time():
         found = c.get_many(keys)
         liar.lie = None
         tap.ok(time.monotonic() - began > timeout_s, "that takes longer than a node may take for its answer")
-        tap.is_([key.decode() for key, _, got, _ in found if got == value], keys, "what takes its time comes, all of it")
+        tap.is_([key.decode() for key, _, got, _ in found if got == value], keys, "slow values arrive in full")
         tap.is_(d.stats("proxy")["node_timeouts"], "0", "nothing has timed out")
 
 

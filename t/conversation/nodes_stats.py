@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""`stats` of a farcached in front of two nodes, one over shm and one over tcp: sums, the groups about nodes, resets,
-nodes that stop, die and come back, and the commands that are refused because items are in the nodes."""
+"""`stats` of a farcached in front of two nodes, one over shm and one over tcp: sums, groups about nodes, and resets. Then nodes
+that stop, die and come back, and commands that are refused because the items are in the nodes."""
 import os
 import shutil
 import signal
@@ -59,7 +59,7 @@ def sums(daemon, client):
     stats = client.stats()
     tap.is_(list(stats), want + ["nodes_unavailable"], "stats: the names of a farcached without nodes, and one more")
     each = {name: client.stats("node " + name) for name in ("a", "b")}
-    tap.is_(each["a"]["node"] + each["b"]["node"], "ab", "stats node: each tells of itself")
+    tap.is_(each["a"]["node"] + each["b"]["node"], "ab", "stats node: each node's own numbers")
     tap.is_((stats["curr_items"], stats["nodes_unavailable"]), (str(KEYS), "0"), "curr_items, of all nodes")
     for name in ("total_items", "bytes", "limit_maxbytes", "hash_bytes"):
         tap.is_(number(stats, name), sum(number(one, name) for one in each.values()), name + " is the sum over nodes")
@@ -104,7 +104,7 @@ def groups(client, local_read):
     tap.ok(number(leases, "lease_granted") > 0, "stats leases: some were granted")
     pointers = client.stats("pointers")
     whole = number(pointers, "valid") + number(pointers, "expired")
-    tap.is_((pointers["entries"], number(pointers, "occupied")), ("65536", whole), "stats pointers: what is held")
+    tap.is_((pointers["entries"], number(pointers, "occupied")), ("65536", whole), "stats pointers: the held pointers")
     tap.ok(whole > 0 and number(pointers, "filled_by_this_process") == number(pointers, "valid"), "by this process")
     tap.is_(pointers["lease_left_le_256000"], pointers["valid"], "with leases of less than 256 s")
 
@@ -117,10 +117,10 @@ def refusals(client):
     tap.like(client.ask("stats node a colours"), "^CLIENT_ERROR nodes have no group of this name; groups: general ",
              "stats node a colours")
     tap.is_(client.ask("stats sizes", end="END"), ["STAT sizes_status disabled", "END"], "stats sizes")
-    tap.is_(client.ask("verbosity 0"), "OK", "verbosity goes on")
-    tap.ok(client.stats("conns"), "stats conns goes on")
+    tap.is_(client.ask("verbosity 0"), "OK", "verbosity works")
+    tap.ok(client.stats("conns"), "stats conns works")
     tap.is_((client.ask("stats detail on"), client.set("p:1", "x"), client.ask("stats detail dump", end="END")[0]),
-            ("OK", "STORED", "PREFIX p get 0 hit 0 set 1 del 0"), "stats detail goes on")
+            ("OK", "STORED", "PREFIX p get 0 hit 0 set 1 del 0"), "stats detail works")
     client.ask("stats detail off")
     client.ask("delete p:1")
 
@@ -143,7 +143,7 @@ def resets(client):
     tap.is_(stats["curr_items"], str(KEYS + 1), "items stay")
     tap.is_(client.stats("proxy")["set_twosided"], "1", "those of links, too")
     tap.ok(number(client.stats("node a"), "total_items") + number(client.stats("node b"), "total_items") > KEYS,
-           "what nodes tell of themselves is theirs")
+           "the nodes' own numbers are unchanged")
     client.ask("flush_all")
     client.ask("flush_all 100")
     tap.is_(client.stats()["cmd_flush"], "2", "flushes are counted")
@@ -151,7 +151,7 @@ def resets(client):
 
 
 def swept(client):
-    """The memory of what was flushed comes back although nobody asks for it."""
+    """Memory of flushed items is reclaimed without any request for them."""
     client.ask("flush_all")
     tap.is_(until(lambda: client.stats()["curr_items"], lambda n: n == "0"), "0", "flushed items are swept")
 
@@ -161,12 +161,12 @@ def failures(daemon, client, a, b):
         other.send("stats\r\nstats nodes\r\n")
         tap.ok(client.stats("nodes")["b:state"] in ("up", "down"), "a node that stopped does not hold up stats nodes")
         first = other.until("END\r\n").decode()
-        tap.ok("STAT nodes_unavailable 1\r\n" in first, "stats goes on without it, after the timeout", first)
-        tap.ok("STAT a:state up\r\n" in other.until("END\r\n").decode(), "and what was asked behind it is answered")
+        tap.ok("STAT nodes_unavailable 1\r\n" in first, "stats is answered without it, after the timeout", first)
+        tap.ok("STAT a:state up\r\n" in other.until("END\r\n").decode(), "and the next requests are answered")
         tap.like(client.ask("stats node b"), "^SERVER_ERROR node b is unavailable$", "stats node b")
         with BinaryClient(daemon.client()) as binary_client:
             tap.is_(binary_client.stat(b"node b")[0], TEMPORARY_FAILURE, "binary STAT of it: a temporary failure")
-    tap.is_(until(lambda: client.stats()["nodes_unavailable"], lambda n: n == "0"), "0", "it goes on, and is summed again")
+    tap.is_(until(lambda: client.stats()["nodes_unavailable"], lambda n: n == "0"), "0", "the node continues, and is summed again")
     before = client.stats("nodes")["a:incarnation"]
     client.set("k", "v")
     client.ask("stats reset")

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What a service manager is told (sd_notify): ready, reloading, stopping, a status that says something, and a watchdog that
-is fed only while every thread goes round its loop."""
+"""Messages to the service manager (sd_notify): ready, reloading, stopping, a status text, and a watchdog that is fed only while
+every thread runs its loop."""
 import contextlib
 import os
 import re
@@ -26,33 +26,33 @@ def life(abstract):
     where = "an abstract socket: " if abstract else "a socket with a path: "
     with Manager(abstract) as manager, Service(manager, "-t", "2", watchdog_us=WATCHDOG_US) as d:
         ready = manager.until("READY=1")
-        tap.is_(ready, {"READY": "1", "STATUS": "0 clients, 0 requests/s"}, where + "it is ready, and says so once it serves")
+        tap.is_(ready, {"READY": "1", "STATUS": "0 clients, 0 requests/s"}, where + "it reports readiness once it serves")
         tap.is_(manager.told[:-1], [], where + "and nothing before")
-        tap.is_(manager.senders, {d.pid}, where + "it speaks for itself")
+        tap.is_(manager.senders, {d.pid}, where + "the messages come from its own process")
         with d.client() as one, d.client() as other:
-            tap.ok(manager.until_status("2 clients, "), where + "the status follows what is so")
+            tap.ok(manager.until_status("2 clients, "), where + "the status follows changes")
             one.ask("version"), other.ask("version")
             tap.ok(manager.until(lambda m: "requests/s" in m.get("STATUS", "") and ", 0 req" not in m["STATUS"]),
-                   where + "and says how much there is to do")
+                   where + "and shows the request rate")
         before = monotonic_us()
         d.signal(signal.SIGHUP)
         began = manager.until("RELOADING=1")
         tap.ok(began and before <= int(began["MONOTONIC_USEC"]) <= monotonic_us(),
-               where + "a reload is told of with its time", began)
+               where + "a reload is reported with its time", began)
         tap.is_(manager.until(lambda m: "READY" in m), {"READY": "1"}, where + "and its end")
-        # That a client has closed is not that the daemon has noticed.
+        # The daemon may notice a closed connection later.
         latest = [m["STATUS"] for m in manager.told if "STATUS" in m][-1]
         tap.ok(latest.startswith("0 clients") or manager.until_status("0 clients, "), where + "clients that left are none")
         d.signal(signal.SIGTERM)
         last = manager.until("STOPPING=1")
-        tap.like((last or {}).get("STATUS"), "^stopping: 0 clients", where + "the end is told of")
+        tap.like((last or {}).get("STATUS"), "^stopping: 0 clients", where + "the end is reported")
         tap.is_(d.wait(), 0, where + "it ends well")
     known = {"READY", "STATUS", "RELOADING", "MONOTONIC_USEC", "WATCHDOG", "STOPPING"}
     tap.is_(set().union(*manager.told) - known, set(), where + "and nothing else")
 
 
 def nobody_there():
-    """A manager that went away, and names that are none."""
+    """A manager that has ended, and invalid socket names."""
     manager = Manager()
     with manager:
         pass
@@ -69,12 +69,12 @@ def background():
     with Manager() as manager, Service(manager, "-d", listen_env={"SYSTEMD_EXEC_PID": "$$"}) as d:
         tap.ok(manager.until("READY=1"), "-d: it is ready")
         tap.like(d.stderr(), r"\A-d is ignored: the service manager requires a foreground process\n\Z",
-                 "and says why it did not leave")
+                 "and prints why it stays in the foreground")
         tap.ok(d.alive(), "it is the process that was started")
         pid_file = os.path.join(manager.folder, "pid")
         status, _, errors = run_binary("-d", "-P", pid_file, "-l", "127.0.0.1", "-p", "-1",
                                        env={"NOTIFY_SOCKET": manager.name, "SYSTEMD_EXEC_PID": str(d.pid)})
-        tap.is_((status, errors), (0, b""), "-d is heeded by what a service starts in its turn")
+        tap.is_((status, errors), (0, b""), "-d works in a process that a service starts")
         with open(until(lambda: pid_file, os.path.exists)) as f:
             pid = int(f.read())
         os.kill(pid, signal.SIGTERM)
@@ -85,7 +85,7 @@ def background():
 
 
 def with_nodes():
-    """Ready when each node was tried, up or not."""
+    """Ready after one connection attempt to each node, successful or not."""
     with contextlib.closing(listening()) as nobody:
         closed_port = nobody.getsockname()[1]
     with Farnode("--name", "a") as a, Manager() as manager:
@@ -93,7 +93,7 @@ def with_nodes():
         with Service(manager, *nodes, "-t", "2", watchdog_us=WATCHDOG_US):
             ready = manager.until("READY=1")
             tap.like((ready or {}).get("STATUS"), r"^1/2 nodes up \(b is down: .*Connection refused.*\), 0 clients",
-                     "ready says which nodes are up, and why one is not")
+                     "ready names the nodes that are up, and the reason of one that is not")
             a.stop()
             tap.ok(manager.until_status("0/2 nodes up (a is down"), "the status follows a node that ends")
 
@@ -104,7 +104,7 @@ def with_silent_node():
         with Service(manager, *node, "-t", "1", "-o", "node_timeout_ms=60000"):
             first = manager.next()
             tap.is_(first, {"STATUS": "0/1 nodes up (a is down), 0 clients, 0 requests/s"},
-                    "while a node was not tried the daemon is not ready, and says what it waits for")
+                    "before the first connection attempt the daemon is not ready, and its status shows it")
             silent.settimeout(deadline())
             silent.accept()[0].close()
             tap.ok(manager.until("READY=1"), "it is when that connection has ended")
@@ -128,7 +128,7 @@ def anothers_watchdog():
 
 
 def stuck(name, arguments, thread, called):
-    """A thread that does not go round its loop starves the watchdog, though all others do."""
+    """A thread that does not run its loop starves the watchdog, although all others run."""
     with Manager() as manager, Service(manager, *arguments, watchdog_us=WATCHDOG_US, program=name) as d:
         manager.until("READY=1")
         feeds(manager, name)
@@ -142,13 +142,13 @@ def stuck(name, arguments, thread, called):
             tap.is_([m for m in manager.told[since:] if "WATCHDOG" in m], [], name + ": the watchdog is not fed")
             line = r"(?m)^%s is stuck: its loop has not run for \d+\.\d s; the watchdog is not notified until it runs$" % called
             tap.is_(len(re.findall(line, d.stderr().decode())), 1, name + ": a line names it, once")
-        tap.ok(manager.until("WATCHDOG=1"), name + ": the watchdog is fed when it goes on")
+        tap.ok(manager.until("WATCHDOG=1"), name + ": the watchdog is fed when it continues")
         wanted = b"%s is running again\n" % called.encode()
-        tap.ok(wanted in until(d.stderr, lambda text: wanted in text), name + ": and a line says so")
+        tap.ok(wanted in until(d.stderr, lambda text: wanted in text), name + ": and a line reports it")
 
 
 def busy():
-    """Clients who never rest do not keep a worker from its answer."""
+    """Busy clients do not keep a worker from feeding the watchdog."""
     with Manager() as manager, Service(manager, "-t", "1", watchdog_us=WATCHDOG_US) as d:
         manager.until("READY=1")
         with Client(d.port) as c:
@@ -176,12 +176,12 @@ def node_life():
                                        program="farnode") as d:
         ready = manager.until("READY=1")
         tap.is_((ready or {}).get("STATUS"), "0 connections of proxies, 0 items in 0 of 64 MB",
-                "farnode is ready, and says what it has")
+                "farnode is ready, with its memory as status")
         with Daemon("--node", "a=tcp:127.0.0.1:%d" % d.port, "-t", "1") as proxy:
             tap.is_(proxy.client().set("k", "v"), "STORED", "a proxy stores something in it")
-            tap.ok(manager.until_status("1 connection of proxies, 1 item in "), "which its status says")
+            tap.ok(manager.until_status("1 connection of proxies, 1 item in "), "its status shows it")
         d.signal(signal.SIGHUP)
-        tap.ok(manager.until("RELOADING=1") and manager.until(lambda m: "READY" in m), "farnode tells of a reload")
+        tap.ok(manager.until("RELOADING=1") and manager.until(lambda m: "READY" in m), "farnode reports a reload")
         d.signal(signal.SIGTERM)
         tap.ok(manager.until("STOPPING=1"), "and of its end")
 

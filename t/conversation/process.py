@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The running process: ports and port file, sockets, the background, another user, signals, shutdown, limits,
-and `stats settings` of what the command line said."""
+"""The running process: ports and port file, sockets, daemon mode, another user, signals, shutdown, limits, and `stats settings` for
+the command line."""
 import os
 import pwd
 import re
@@ -39,7 +39,7 @@ def has_ipv6():
 
 def test_ports():
     with Daemon("-l", "127.0.0.1", "-p", "-1") as d:
-        works(d.client(), "-p -1 listens where the port file says")
+        works(d.client(), "-p -1 listens on the port in the port file")
         tap.is_(d.ports, [("TCP INET", d.port)], "one address, one line")
         tap.ok(not os.path.exists(d.port_file + ".lck"), "nothing is left beside the port file")
         tap.is_(d.stats("settings").get("tcpport"), "-1", "stats settings: tcpport as given")
@@ -49,7 +49,7 @@ def test_ports():
             with Client(port, host=host) as c:
                 works(c, host + " answers")
         tap.is_(d.stats("settings").get("inter"), "127.0.0.1,127.0.0.2:0,proto[ascii]:127.0.0.3:0",
-                "stats settings: inter is what was given, joined")
+                "stats settings: inter has the given addresses, joined")
     with Daemon("-l", "localhost", "-p", "-1") as d:
         works(d.client(), "-l with a name")
     if not has_ipv6():
@@ -65,7 +65,7 @@ def test_ports():
 
 
 def test_fixed_port():
-    """A port that the kernel chose once is free after the daemon has ended, and can be asked for by number."""
+    """A port that the kernel once chose is free after the daemon's end, and can be chosen by number."""
     with Daemon("-l", "127.0.0.1", "-p", "-1") as d:
         port = d.port
         works(d.client(), "a connection that will be in TIME_WAIT")
@@ -82,7 +82,7 @@ def test_port_file_fails():
                                stdin=subprocess.DEVNULL, stderr=subprocess.PIPE)
     try:
         tap.is_(process.stderr.readline(), b'Failed to open "/nonexist/ports.lck": No such file or directory\n',
-                "a port file that cannot be written is told of")
+                "a port file that cannot be written is reported")
         tap.ok(process.poll() is None, "and is no reason to end")
     finally:
         process.terminate()
@@ -93,7 +93,7 @@ def test_port_file_fails():
 # -- Unix sockets --------------------------------------------------------------------------------------
 
 def pid_that_answers(d):
-    """Of whoever listens at its socket by now; None if nobody does."""
+    """The pid of the daemon that listens at its socket now; None without one."""
     try:
         with d.client() as c:
             return c.stats()["pid"]
@@ -138,12 +138,12 @@ def ids_of(pid):
 def test_user():
     if not ROOT:
         with Daemon("-l", "127.0.0.1", "-p", "-1", user=["-u", "nosuchuser"]) as d:
-            works(d.client(), "-u is for root: others may say what they want")
+            works(d.client(), "-u is for root: others' values are ignored")
         return
     nobody = pwd.getpwnam("nobody")
-    # The port file belongs to root's folder: it is written before or by somebody who may.
+    # The port file is in root's folder: it is written before the change of user, or by a user with the right to.
     with Daemon("-s", os.path.join(FOLDER, "user"), user=["-u", "nobody"]) as d:
-        works(d.client(), "-u nobody runs")
+        works(d.client(), "-u nobody works")
         uid, gid, groups = ids_of(d.pid)
         tap.is_(uid, [str(nobody.pw_uid)] * 4, "every user id is nobody's")
         tap.is_(gid, [str(nobody.pw_gid)] * 4, "every group id is nobody's")
@@ -169,7 +169,7 @@ def test_background():
             port = int(f.read().split(": ")[1])
         with Client(port) as c:
             tap.is_(c.stats().get("pid"), str(pid), "which is the daemon's own")
-        tap.is_(os.getsid(pid), pid, "it leads a session of its own")
+        tap.is_(os.getsid(pid), pid, "it leads its own session")
         tap.is_(os.readlink("/proc/%d/cwd" % pid), "/", "it holds no folder")
         for fd in (0, 1, 2):
             tap.is_(os.readlink("/proc/%d/fd/%d" % (pid, fd)), "/dev/null", "descriptor %d is nothing" % fd)
@@ -190,10 +190,10 @@ def test_pid_file():
         tap.is_(until(lambda: open(pid_file).read(), lambda text: text == "%d\n" % d.pid), "%d\n" % d.pid,
                 "-P in the foreground too, as memcached does")
         tap.like(d.stderr(), r"WARNING: The pid file contained the following \(running\) pid: %d\n" % os.getpid(),
-                 "a running predecessor is told of")
+                 "a running predecessor is reported")
     with Daemon("-P", "/nonexist/pid", "-l", "127.0.0.1", "-p", "-1") as d:
         works(d.client(), "a pid file that cannot be written is no reason to end")
-        tap.like(d.stderr(), r"Could not open the pid file /nonexist/pid", "but is told of")
+        tap.like(d.stderr(), r"Could not open the pid file /nonexist/pid", "but is reported")
 
 
 # -- Signals and the end ---------------------------------------------------------------------------------
@@ -211,7 +211,7 @@ def test_signals():
     with Daemon() as d:
         d.signal(signal.SIGUSR1)
         tap.is_(d.wait(), 0, "SIGUSR1 ends it with 0")
-        tap.is_(d.stderr(), b"Gracefully stopping\n", "SIGUSR1 says so")
+        tap.is_(d.stderr(), b"Gracefully stopping\n", "SIGUSR1 is logged")
         d.stop()
     with Daemon() as d:
         for number in (signal.SIGHUP, signal.SIGPIPE, signal.SIGHUP):
@@ -219,11 +219,11 @@ def test_signals():
             works(d.client(), "alive after signal %d" % number)
     with Daemon("-v") as d:
         d.stop()
-        tap.like(d.stderr(), r"Exiting normally\n\Z", "-v: the end is told of")
+        tap.like(d.stderr(), r"Exiting normally\n\Z", "-v: the end is logged")
 
 
 def test_last_reply():
-    """What was asked before the signal is answered before the end."""
+    """A request sent before the signal is answered before the process ends."""
     with Daemon() as d:
         c = d.client()
         works(c, "a connection that the server knows")
@@ -254,7 +254,7 @@ def test_shutdown():
         c.send(b"shutdown graceful\r\n")
         tap.ok(c.is_closed(), "shutdown graceful closes")
         tap.is_(d.wait(), 0, "shutdown graceful ends it with 0")
-        tap.is_(d.stderr(), b"Gracefully stopping\n", "shutdown graceful says so")
+        tap.is_(d.stderr(), b"Gracefully stopping\n", "shutdown graceful is logged")
         d.stop()
     with Daemon() as d:
         tap.is_(d.client().ask("shutdown"), "SERVER_ERROR: shutdown not enabled", "without -A it is refused")
@@ -274,7 +274,7 @@ def test_limits():
     command = ["-l", "127.0.0.1", "-p", "-1"]
     with Daemon("-c", "8", *command) as d:
         works(d.client(), "-c 8 starts")
-        tap.is_(d.stats().get("max_connections"), "8", "and is what stats say")
+        tap.is_(d.stats().get("max_connections"), "8", "and agrees with stats")
     with Daemon("-c", "3000", *command) as d:
         soft = int(limits_of(d.pid)["Max open files"][0])
         tap.ok(soft >= 3000, "-c 3000: room for 3000 files", soft)
@@ -286,9 +286,9 @@ def test_limits():
         told = b"warning: -k invalid, mlockall() failed" in d.stderr()
         locked = [int(line.split()[1]) for line in open("/proc/%d/status" % d.pid) if line.startswith("VmLck")]
         if is_sanitized():
-            tap.skip("-k locks or says that it cannot", "sanitizers make mlockall do nothing")
+            tap.skip("-k locks, or prints that it cannot", "sanitizers make mlockall do nothing")
         else:
-            tap.ok(told or locked[0] > 0, "-k locks or says that it cannot", d.stderr())
+            tap.ok(told or locked[0] > 0, "-k locks, or prints that it cannot", d.stderr())
     with Daemon("-N", "2") as d:
         tap.is_(d.stats("settings").get("num_napi_ids"), "2", "-N is reported back")
     with Daemon("-L", *command) as d:
@@ -296,7 +296,7 @@ def test_limits():
 
 
 def test_hard_limit():
-    """Comes last: a hard limit that was lowered stays so."""
+    """Runs last, because a lowered hard limit cannot be raised again."""
     command = ["-l", "127.0.0.1", "-p", "-1"]
     if ROOT:
         tap.skip("the hard limit on files", "root may raise it")
@@ -304,16 +304,16 @@ def test_hard_limit():
     resource.setrlimit(resource.RLIMIT_NOFILE, (256, 1024))
     status, _, err = run_binary("-c", "5000", *command)
     tap.is_(status, 71, "-c above the hard limit is refused")
-    tap.like(err, "failed to set rlimit for open files", "and told of")
+    tap.like(err, "failed to set rlimit for open files", "and logged")
     with Daemon("-c", "1024", *command) as d:
         works(d.client(), "-c as large as the hard limit is not")
-        tap.is_(limits_of(d.pid)["Max open files"][0], "1024", "and has what there is")
+        tap.is_(limits_of(d.pid)["Max open files"][0], "1024", "and has the available number")
 
 
 # -- Settings --------------------------------------------------------------------------------------------
 
 def worker_cpus(d):
-    """By worker: the CPUs that it may run on."""
+    """For each worker, the CPUs that it may run on."""
     found = {}
     for thread in os.listdir("/proc/%d/task" % d.pid):
         with open("/proc/%d/task/%s/status" % (d.pid, thread)) as f:
@@ -335,7 +335,7 @@ def test_worker_cpus():
                 "without it on any")
     for bad in ("", "x", "3-", "3-1", "1,,2", "1,", "-1", "1024", "0-1024", "1 2"):
         status, _, said = run_binary("-p", "-1", "--worker-cpus=" + bad)
-        tap.is_((status, b"0-3,8" in said), (64, True), "--worker-cpus=%s is refused, with what it takes" % bad)
+        tap.is_((status, b"0-3,8" in said), (64, True), "--worker-cpus=%s is refused, with an example" % bad)
     nowhere = next(cpu for cpu in range(1023, 0, -1) if cpu not in there)
     status, _, said = run_binary("-p", "-1", "--worker-cpus=%d,%d" % (there[0], nowhere))
     tap.is_(status, 64, "a CPU that is not there is refused")
@@ -359,10 +359,10 @@ def test_settings():
               "temp_lru": "yes", "temporary_ttl": "20", "ext_item_size": "99", "slab_automove": "2"}
     with Daemon(*args) as d:
         settings = d.stats("settings")
-        tap.is_({name: settings.get(name) for name in wanted}, wanted, "what was asked for is shown")
+        tap.is_({name: settings.get(name) for name in wanted}, wanted, "the given value is shown")
         stats = d.stats()
         tap.is_((stats.get("limit_maxbytes"), stats.get("max_connections"), stats.get("threads")),
-                ("104857600", "2000", "2"), "and is what stats say")
+                ("104857600", "2000", "2"), "and agrees with stats")
     with Daemon("-B", "ascii") as d:
         tap.is_(d.stats("settings").get("binding_protocol"), "ascii", "-B ascii")
         c = d.client()
@@ -371,7 +371,7 @@ def test_settings():
     with Daemon("-B", "binary") as d:
         c = d.client()
         c.send(b"\x80\x0b" + b"\0" * 22)
-        tap.like(c.read(30), r"(?s)\A\x81\x0b.*1\.6\.45\Z", "-B binary speaks binary")
+        tap.like(c.read(30), r"(?s)\A\x81\x0b.*1\.6\.45\Z", "-B binary serves binary")
         text = d.client()
         text.send(b"version\r\n" * 4)
         tap.ok(text.is_closed(), "-B binary closes on text")

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""`watch proxyevents`: nodes that come, go and are drained, requests that fail at them, one-sided reads that were of no use,
-reloads; in the form of memcached's built-in proxy."""
+"""`watch proxyevents`: nodes that connect, disconnect and are drained, requests that fail at them, unsuccessful one-sided reads,
+and reloads; in the format of memcached's built-in proxy."""
 import contextlib
 import os
 import re
@@ -29,7 +29,7 @@ class Watcher:
         self.client.close()
 
     def until_line(self, pattern, name):
-        """The next line that matches; the words of it. What comes before is remembered."""
+        """The words of the next matching line. Earlier lines are kept."""
         while True:
             try:
                 match = PREFIX.fullmatch(self.client.line().decode("latin-1"))
@@ -54,7 +54,7 @@ def a_node_goes_and_returns(folder):
             tap.is_(w.reply, "OK", "watch proxyevents")
             with Client(path) as admin:
                 tap.is_(admin.ask("drain a"), "OK", "a node is drained")
-                w.until_line(r"type=proxy_backend event=drained %s" % place, "which is told")
+                w.until_line(r"type=proxy_backend event=drained %s" % place, "the watcher sees it")
                 c.get("k")
                 w.until_line(r"type=proxy_request error=node_down label=- key=k cfd=\d+", "and that a key has no node")
                 admin.ask("undrain a")
@@ -69,9 +69,9 @@ def a_node_goes_and_returns(folder):
             tap.ok(words["text"].startswith("tcp:127.0.0.1:%d:" % port), "in a sentence, too", words)
             w.until_line(r"type=proxy_backend error=markedbad %s retry=\d+" % place, "when none is left the node is down")
             tap.is_(c.set("k", "v"), "SERVER_ERROR unavailable", "a set fails")
-            w.until_line(r"type=proxy_request error=node_down label=(a|-) key=k cfd=\d+", "and is told of, with its key")
+            w.until_line(r"type=proxy_request error=node_down label=(a|-) key=k cfd=\d+", "and is shown with its key")
             with Farnode("--name", "n", "--tcp", "127.0.0.1:%d" % port, threads=1):
-                w.until_line(r"type=proxy_backend event=connected %s links_up=1" % place, "a connection that comes up")
+                w.until_line(r"type=proxy_backend event=connected %s links_up=1" % place, "a new connection")
                 w.until_line(r"type=proxy_backend event=markedgood %s" % place, "so the node is up again")
                 w.until_line(r"type=proxy_backend event=connected %s links_up=2" % place, "and the next worker's")
 
@@ -92,7 +92,7 @@ def reloads(folder):
 
 
 def reads_of_no_use(folder):
-    """Through a pointer whose item was replaced by another proxy, over shm as over RDMA."""
+    """Reads through a pointer whose item another proxy has replaced, over shm as over RDMA."""
     path = os.path.join(folder, "node.sock")
     with Farnode("--name", "n", "--shm", path, "--lease-ms", "60000", threads=1), contextlib.ExitStack() as tables:
         def proxy():
@@ -107,13 +107,13 @@ def reads_of_no_use(folder):
                 for _ in range(3):
                     c.get("k")
                 o.set("k", "w" * 2000)
-                tap.is_(c.get("k"), b"w" * 2000, "a get finds what another proxy stored in another slot")
+                tap.is_(c.get("k"), b"w" * 2000, "a get finds an item that another proxy stored in another slot")
                 w.until_line(r"type=proxy_read error=dead name=%s port=0 label=a way=pointer key=k" % path,
-                             "though the pointer was out of date, as is told")
+                             "though the pointer was out of date, as an event shows")
 
 
 def dropped(folder):
-    """A watcher that does not read holds up no worker; what it loses is counted."""
+    """A watcher that does not read delays no worker; its lost events are counted."""
     with Farnode("--name", "n", threads=1) as n:
         with Daemon("--node", "a=tcp:127.0.0.1:%d" % n.port, "-o", "watcher_logbuf_size=8,worker_logbuf_size=8", threads=1) as d, \
                 d.client() as c, Watcher(d):

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Reload, by SIGHUP and by farctl: what a file changes while clients stay, what it says of a restart, and that a bad one
-changes nothing. Of farcached without nodes (t/nodes/reload.py has them) and of farnode."""
+"""Reload by SIGHUP and by farctl: settings that change at run time, settings that need a restart, and invalid files, which change
+nothing. For farcached without nodes (t/nodes/reload.py has them) and for farnode."""
 import os
 import shutil
 import signal
@@ -35,7 +35,7 @@ def tries(stats):
 
 
 def reload(daemon):
-    """SIGHUP, until it was carried out: `stats config` then."""
+    """Sends SIGHUP and waits for the reload; returns `stats config`."""
     before = tries(daemon.stats("config"))
     daemon.signal(signal.SIGHUP)
     return until(lambda: daemon.stats("config"), lambda stats: tries(stats) > before)
@@ -48,9 +48,9 @@ def changes(daemon, file, want, **keys):
     tap.is_((stats["config_last_result"], stats["config_changed"]), ("ok", want), "a reload with " + what)
 
 
-# -- What changes at once ------------------------------------------------------------------------------------
+# -- Live settings -------------------------------------------------------------------------------------------
 
-SHOWN = [  # key, value, setting, as it is shown
+SHOWN = [  # key, value, setting, shown value
     ("memory_limit", '"32MB"', "maxbytes", "33554432"), ("conn_limit", "9", "maxconns", "9"),
     ("verbose", "1", "verbosity", "1"), ("enable_shutdown", "true", "shutdown_command", "yes"),
     ("max_reqs_per_event", "7", "reqs_per_event", "7"), ("maxconns_fast", "false", "maxconns_fast", "no"),
@@ -95,15 +95,15 @@ def test_effects():
         tap.is_(d.stats()["limit_maxbytes"], str(64 << 20), "and more")
 
         changes(d, file, "idle_timeout", idle_timeout='"1s"')
-        tap.ok(c.is_closed(), "who is silent for longer than idle_timeout is closed")
+        tap.ok(c.is_closed(), "a client idle for longer than idle_timeout is closed")
         changes(d, file, "idle_timeout")
 
 
 def test_measuring():
-    """Latencies, slow requests and hot keys: begun, changed and ended while clients ask."""
+    """Latencies, slow requests and hot keys: turned on, changed and turned off under load."""
     file = File("measuring", latency_stats="false", hotkeys_sample=0)
     with Daemon("--config", file.path, "-m", "128", "-I", "40m", threads=2) as d, d.client() as c:
-        c.set("large", "v" * 20_000_000)  # which takes some milliseconds to copy
+        c.set("large", "v" * 20_000_000)  # copying it takes some milliseconds
         c.get("large")
         tap.is_((d.stats("latency")["get_local:count"], d.stats("slow_log"), d.stats("hotkeys")),
                 ("0", {}, {"one_in": "0", "missed": "0"}), "nothing is measured")
@@ -112,7 +112,7 @@ def test_measuring():
             c.get("large")
         measured = until(lambda: d.stats("latency"), lambda stats: stats.get("get_local:count") == "5")
         tap.is_(measured.get("get_local:count"), "5", "gets from then on are measured, and no others")
-        tap.ok(int(measured["get_local:p99_us"]) < 60_000_000, "from when they came", measured)
+        tap.ok(int(measured["get_local:p99_us"]) < 60_000_000, "from their arrival", measured)
         tap.ok(until(lambda: (c.get("large"), d.stats("slow_log"))[1], bool), "slow ones are listed")
         hot = d.stats("hotkeys")
         tap.is_((hot["one_in"], hot["local:1:key"]), ("1", "large"), "and all keys are looked at")
@@ -121,7 +121,7 @@ def test_measuring():
         for _ in range(5):
             c.get("large")
         tap.is_((d.stats("latency")["get_local:count"], len(d.stats("slow_log"))), ("0", slow), "until it is turned off")
-        tap.is_(d.stats("hotkeys"), {"one_in": "0", "missed": "0"}, "and what was counted of keys is forgotten")
+        tap.is_(d.stats("hotkeys"), {"one_in": "0", "missed": "0"}, "and counts of keys are discarded")
         tap.is_(c.set("k", "v"), "STORED", "the client stayed")
 
 
@@ -129,7 +129,7 @@ def test_connections():
     file = File("connections", conn_limit=3)
     with Daemon("--config", file.path, threads=2) as d:
         clients = [d.client()]
-        until(clients[0].stats, lambda stats: stats["curr_connections"] == "1")  # who looked whether it listens has left
+        until(clients[0].stats, lambda stats: stats["curr_connections"] == "1")  # the start check's connection is closed
         clients += [d.client() for _ in range(2)]
         tap.is_([c.set("k", "v") for c in clients], ["STORED"] * 3, "as many clients as there may be")
         with d.client() as c:
@@ -142,12 +142,12 @@ def test_connections():
             for c in clients[1:] + more:
                 c.close()
             waiting.send(b"version\r\n")
-            tap.like(waiting.line().decode(), "^VERSION ", "who comes over a limit that was lowered waits for room")
+            tap.like(waiting.line().decode(), "^VERSION ", "a client above a lowered limit waits for room")
         clients[0].close()
 
 
 def changes_through(client, daemon, file, **keys):
-    """As reload(), where there is no connection to spare."""
+    """The same as reload(), without a connection to spare."""
     file.write(**keys)
     before = tries(client.stats("config"))
     daemon.signal(signal.SIGHUP)
@@ -155,7 +155,7 @@ def changes_through(client, daemon, file, **keys):
 
 
 def test_operators_own():
-    """What an operator set by a command stays, as long as the file says what it said."""
+    """A value that an operator set by a command stays while the file's value does not change."""
     file = File("own", memory_limit=64)
     with Daemon("--config", file.path, threads=1) as d, d.client() as c:
         tap.is_(c.ask(b"cache_memlimit 24\r\n"), "OK", "a limit by command")
@@ -165,20 +165,20 @@ def test_operators_own():
         tap.is_(d.stats()["limit_maxbytes"], str(48 << 20), "but by one that has")
 
 
-# -- What does not ---------------------------------------------------------------------------------------------
+# -- Settings that need a restart ------------------------------------------------------------------------------
 
 def test_restart():
     file = File("restart", threads=2)
     with Daemon("--config", file.path) as d:
         file.write(threads=3, port=1, conn_limit=77, slab_growth_factor="1.5")
         stats = reload(d)
-        tap.is_(stats["config_changed"], "conn-limit", "what can change does")
-        tap.is_(stats["config_needs_restart"], "slab-growth-factor, threads", "what cannot is named")
+        tap.is_(stats["config_changed"], "conn-limit", "live settings change")
+        tap.is_(stats["config_needs_restart"], "slab-growth-factor, threads", "others are named")
         tap.like(d.stderr(), r"(?m)^reload: changed conn-limit; needs a restart: slab-growth-factor, threads$",
                  "on stderr, too")
         tap.is_((d.stats()["threads"], d.stats("settings")["num_threads"]), ("2", "2"), "and is as it was")
         file.write(threads=2)
-        tap.is_(reload(d)["config_needs_restart"], "", "until the file says again what runs")
+        tap.is_(reload(d)["config_needs_restart"], "", "until the file agrees with the running settings")
 
 
 def test_bad():
@@ -238,7 +238,7 @@ def test_farctl():
             tap.is_(c.ask(b"reload\r\n"), "ERROR", "clients may not reload")
         tap.is_(farctl("reload", *at("p")), (0, path_of("p") + ": nothing changed\n", ""), "farctl reload")
         file.write(conn_limit=60, threads=1, port=5)
-        tap.is_(farctl("reload", *at("p")), (0, path_of("p") + ": changed conn-limit\n", ""), "says what changed")
+        tap.is_(farctl("reload", *at("p")), (0, path_of("p") + ": changed conn-limit\n", ""), "lists the changes")
         file.write(conn_limit=60, slab_min_size=64)
         tap.is_(asked("reload", *at("p"))[0]["stats"]["config_needs_restart"], "slab-min-size", "as JSON, too")
         file.write_text("conn_limit = 0\n")
@@ -255,7 +255,7 @@ def test_farnode():
         status, out, err = farctl("reload", *at("n"))
         tap.is_((status, err), (0, ""), "farctl reload")
         tap.is_(out, path_of("n") + ": changed conn-limit, greeting-timeout-ms, memory-limit, verbose; needs a restart: "
-                "policy\n", "says what changed")
+                "policy\n", "lists the changes")
         stats = asked("stats", "-", *at("n"))[0]["stats"]
         tap.is_(stats["limit_maxbytes"], 32 << 20, "less memory")
         tap.ok(c.set(b"k", b"w") and c.get(b"k") in (b"w", "w"), "and the proxies stay")
@@ -266,8 +266,8 @@ def test_farnode():
                 "terms of leases and the share of reports are changed")
         now = asked("stats", "-", "leases", *at("n"))[0]["stats"]
         tap.is_([(s["lease_term_ms_min"], s["lease_term_ms"]) for s in (leases, now)], [(4000, 256_000), (1000, 8000)],
-                "and told of")
-        tap.ok(c.set(b"k", b"x"), "who is connected stays so")
+                "and reported")
+        tap.ok(c.set(b"k", b"x"), "connected clients stay")
         file.write(memory_limit='"1000000MB"')
         refused(["reload", *at("n")], "%s: refused, nothing changed: %s:1:16: memory-limit: '1000000MB' is not a number from "
                 "1 to 262144" % (path_of("n"), file.path), "a bad file changes nothing")

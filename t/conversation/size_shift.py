@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A full cache changes the size of its values: SET after SET, without one error.
+"""A full cache accepts values of another size: SET after SET without an error.
 
-A cache of 64 MB, filled with values of 100 bytes until it evicts, must take values of 10 KB, then of 900 KB,
-then of 100 bytes again: whole cold pages change hands. After each shift the cache serves the new size. What is cold is told by
-whole seconds: before a shift nothing is asked for a while.
+A cache of 64 MB is filled with values of 100 bytes until it evicts. Then it must accept values of 10 KB, then of 900 KB, then of
+100 bytes again: whole cold pages change their class. After each shift the cache serves the new size. A page's age is in whole
+seconds, so the test pauses before each shift.
 """
 import os
 import sys
@@ -14,17 +14,17 @@ from farcached import Daemon, select_nothing, tap  # noqa: E402
 
 MEMORY_MB = 64
 BATCH = 64
-COLD_S = 3  # a class that evicts what it was just given is owed a page by one that was not used for longer than a second or two
+COLD_S = 3  # a class that evicts new items takes a page of another class that was not used for a second or two
 
 
 def value_of(phase, i, size):
-    """A value that says which one it is."""
+    """A value that contains its number."""
     mark = b"%s-%d;" % (phase.encode(), i)
     return (mark * (size // len(mark) + 1))[:size]
 
 
 def store(client, phase, first, count, size):
-    """Pipelined sets of keys phase-first.. ; the replies that are not STORED."""
+    """Sends pipelined sets of the keys from phase-first on; returns the replies other than STORED."""
     wrong = []
     batch = max(1, min(BATCH, 4_000_000 // size))
     for at in range(first, first + count, batch):
@@ -39,7 +39,7 @@ def store(client, phase, first, count, size):
 
 
 def held(client, phase, first, count, size):
-    """How many of the keys are there; wrong ones are reported as a failed test."""
+    """The number of keys that are present; wrong values are reported as a failed test."""
     found = 0
     for at in range(first, first + count, BATCH):
         keys = ["%s-%d" % (phase, i) for i in range(at, min(at + BATCH, first + count))]
@@ -47,12 +47,12 @@ def held(client, phase, first, count, size):
             found += 1
             i = int(key.split(b"-")[1])
             if value != value_of(phase, i, size):
-                tap.ok(False, "%s-%d holds what was stored under it" % (phase, i))
+                tap.ok(False, "%s-%d has its stored value" % (phase, i))
     return found
 
 
 def shift(d, client, phase, size, cache_fulls):
-    """Store cache_fulls times the memory in values of `size`; the newest quarter of a cache must be there."""
+    """Stores cache_fulls times the memory in values of `size`; the newest quarter of a cache must be present."""
     count = int(MEMORY_MB * (1 << 20) * cache_fulls) // size
     before = int(d.stats()["evictions"])
     started = time.monotonic()
@@ -79,13 +79,13 @@ def main():
             select_nothing(COLD_S)
             shift(d, client, phase, size, cache_fulls)
         tap.is_(d.stats()["store_no_memory"], "0", "no store ran out of memory")
-        # Mixed at last: each size finds its place beside the others.
+        # At last all sizes mixed: each one gets memory beside the others.
         wrong = []
         for i in range(200):
             for phase, size in (("x100", 100), ("x10k", 10_000), ("x900k", 900_000)):
                 wrong += store(client, phase, i, 1, size)
         tap.ok(not wrong, "all three sizes in turn are stored", repr(wrong[:1]))
-        tap.ok(client.is_idle(), "nothing more was said")
+        tap.ok(client.is_idle(), "no other reply")
     tap.done()
 
 

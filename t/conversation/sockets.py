@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Sockets that the service manager passes (socket activation): who is served there, what is refused, and that nobody who
-connects is refused while the daemon is restarted, over and over, under load."""
+"""Sockets passed by the service manager (socket activation): service on them, invalid ones, and connections that wait while the
+daemon restarts again and again under load."""
 import os
 import shutil
 import signal
@@ -28,7 +28,7 @@ def serves(address, name):
 
 
 def taken():
-    """TCP and Unix at once, and the operator's by its name; the options for the same mean nothing then."""
+    """TCP and Unix sockets together, and the admin socket by its name; the options for the same are ignored."""
     paths = {name: path_of(name) for name in ("clients", "operator", "unused", "unused-admin")}
     with listening() as tcp, listening(paths["clients"]) as unix, listening(paths["operator"]) as admin:
         port = tcp.getsockname()[1]
@@ -41,15 +41,15 @@ def taken():
                 with Client(paths["operator"]) as c:
                     tap.is_(c.stats()["curr_connections"], "0", "the socket named admin is the operator's: he is no client")
                 tap.like(d.stderr(), r"(?m)^listening at 2 sockets from the service manager; -p, -l and -s are ignored$",
-                         "-v says so")
+                         "-v logs it")
                 shown = d.until_stat("pid", bool)
-                tap.is_(shown, str(d.pid), "stats say who serves")
+                tap.is_(shown, str(d.pid), "stats name the serving process")
             tap.is_([name for name in paths if os.path.exists(paths[name])], ["clients", "operator"],
                     "files of sockets that were passed stay, and no others are made")
 
 
 def nobody_is_refused():
-    """Between two lives of the daemon whoever connects waits."""
+    """A client that connects during a restart waits until the new daemon serves it."""
     path = path_of("between")
     with listening() as tcp, listening(path) as unix:
         sockets = [(tcp, "a"), (unix, "b")]
@@ -61,7 +61,7 @@ def nobody_is_refused():
             c.send(b"version\r\n")
         with Service(None, sockets=sockets):
             for c in early:
-                tap.like(c.line(), "^VERSION ", "who connected while nobody served is served by the next one")
+                tap.like(c.line(), "^VERSION ", "a client that connected between two daemons is served by the next one")
                 c.close()
 
 
@@ -83,7 +83,7 @@ def under_load():
             lives[-1].__exit__(None, None, None)
         tap.is_(load.refused, [], "%d restarts under load: no connection attempt is refused" % RESTARTS)
         tap.is_(load.wrong, [], "and every answer is the right one")
-        tap.ok(connections > RESTARTS and min(done.values()) > RESTARTS, "text, meta and binary clients came back each time",
+        tap.ok(connections > RESTARTS and min(done.values()) > RESTARTS, "text, meta and binary clients reconnected each time",
                load.connections, done)
 
 
@@ -123,11 +123,11 @@ def refusals():
         refused([(unix, "a")], "socket 3 (a)%sis a Unix socket: proxies connect over TCP, or at the path of --shm, which the node "
                 "creates itself" % by, "farnode: a Unix socket", program="farnode", arguments=["--tcp", "127.0.0.1:0"])
         with Service(None, "-l", "127.0.0.1", "-p", "-1", sockets=[(other, "a")], listen_env={"LISTEN_PID": "1"}) as d:
-            tap.ok(d.port != other.getsockname()[1], "what was passed to another process is not ours")
+            tap.ok(d.port != other.getsockname()[1], "sockets passed to another process are ignored")
 
 
 def node():
-    """A node's TCP socket outlives it, too."""
+    """A node's TCP socket survives its restart, too."""
     path = path_of("node-admin")
     with listening() as tcp, listening(path) as admin:
         port = tcp.getsockname()[1]
@@ -139,7 +139,7 @@ def node():
                 tap.like(c.ask("version"), "^VERSION farnode", "and answers the operator at his")
         with Manager() as manager, Service(manager, "--node", "a=tcp:127.0.0.1:%d" % port, "-t", "1",
                                            "-o", "node_timeout_ms=%d" % min(60000, deadline() * 1000)) as proxy:
-            tap.ok(manager.next(), "a proxy waits for a node that is about to come")
+            tap.ok(manager.next(), "a proxy waits for a node that is starting")
             with Service(None, *arguments, sockets=sockets, program="farnode"):
                 tap.is_(until(lambda: proxy.client().set("k", "v"), lambda got: got == "STORED"), "STORED",
                         "and uses it when it is there")

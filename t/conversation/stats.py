@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""`stats` and its sub-commands over text and binary: names, order, formats; beside memcached where it is installed."""
+"""`stats` and its sub-commands in text and binary: names, order, formats; compared with memcached if it is installed."""
 import os
 import re
 import sys
@@ -8,7 +8,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(
 from binary_client import BinaryClient, status
 from farcached import Daemon, conversations, tap, until
 
-# memcached 1.6.45 without TLS, proxy and extstore.
+# From memcached 1.6.45 without TLS, proxy and extstore.
 GENERAL = """
 pid uptime time version libevent pointer_size rusage_user rusage_system max_connections curr_connections
 total_connections rejected_connections connection_structures response_obj_oom response_obj_count response_obj_bytes
@@ -50,7 +50,7 @@ chunk_size chunks_per_page total_pages total_chunks used_chunks free_chunks free
 incr_hits decr_hits cas_hits cas_badval touch_hits
 """.split()
 
-# What 1.6.45 has and Debian's 1.6.18 has not, and the other way round.
+# Names that only 1.6.45 has, and names that only Debian's 1.6.18 has.
 SINCE_1_6_18 = {"slab_reassign_busy_nomem", "slab_reassign_last_busy_status", "client_flags_size"}
 GONE_SINCE_1_6_18 = {"slab_reassign_evictions_nomem"}
 
@@ -92,7 +92,7 @@ def names(stats):
 def general(daemon, client):
     stats = client.stats()
     tap.is_(names(stats)[:len(GENERAL)], GENERAL, "stats: memcached's 93 names in its order")
-    tap.is_(names(stats)[len(GENERAL):], ["farcached_version", "farcached_io"], "stats: then our version, and what serves sockets")
+    tap.is_(names(stats)[len(GENERAL):], ["farcached_version", "farcached_io"], "stats: then our version, and the socket back end")
     tap.is_(len(GENERAL), 93, "stats: 93 they are")
     tap.is_(stats["pid"], str(daemon.pid), "pid")
     tap.is_(stats["version"], "1.6.45", "version")
@@ -138,7 +138,7 @@ def classes(client):
     tap.is_(names(slabs)[-2:], ["active_slabs", "total_malloced"], "stats slabs: the two sums")
     tap.is_(slabs["active_slabs"], str(len(by_class)), "active_slabs counts the classes shown")
     total = sum(int(slabs["%d:total_pages" % c]) for c in by_class)
-    tap.ok(total > 0 and int(slabs["total_malloced"]) % total == 0, "total_malloced is what the pages hold")
+    tap.ok(total > 0 and int(slabs["total_malloced"]) % total == 0, "total_malloced is the pages' memory")
     items = client.stats("items")
     ids = sorted({int(n.split(":")[1]) for n in items})
     want = ["items:%d:%s" % (i, f) for i in ids for f in ITEMS]
@@ -146,7 +146,7 @@ def classes(client):
     tap.is_(sum(int(items["items:%d:number" % i]) for i in ids), 2, "stats items: the two items")
     tap.is_(set(ids) <= set(by_class), True, "each class with items is among the slabs")
     tap.is_(sum(int(slabs["%d:get_hits" % c]) for c in by_class), 1, "stats slabs: get_hits")
-    # What memcached-tool makes of it: bytes per class must not be more than the class holds.
+    # memcached-tool computes bytes per class, which must not exceed the class's memory.
     tap.is_([c for c in by_class if int(slabs["%d:used_chunks" % c]) > int(slabs["%d:total_chunks" % c])], [],
             "used_chunks is at most total_chunks")
     dump = {}
@@ -174,7 +174,7 @@ def connections(daemon, client):
                 [fd[0] + ":" + f for f in ("addr", "listen_addr", "state", "secs_since_last_cmd")],
                 "stats conns: names and order")
         tap.is_((seen[fd[0] + ":listen_addr"], seen[fd[0] + ":state"]), (here, "conn_parse_cmd"),
-                "stats conns: the address it came to, and what it does")
+                "stats conns: its listening address, and its state")
         states = until(lambda: {v for n, v in client.stats("conns").items() if n.endswith(":state")},
                        lambda found: "conn_nread" in found)
         tap.ok("conn_nread" in states, "stats conns: a client in the middle of a value", "states: %s" % states)
@@ -237,7 +237,7 @@ def options():
 
 
 def beside_memcached(daemon, memcached):
-    """The same names in the same order as the installed memcached, but for what changed between the two versions."""
+    """The same names in the same order as the installed memcached, except for changes between the two versions."""
     with Daemon(binary=memcached) as other, other.client() as theirs, daemon.client() as ours:
         if not theirs.ask("version").startswith("VERSION 1.6.18"):
             tap.skip("beside memcached 1.6.18", "another version is installed")

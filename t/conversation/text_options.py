@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Options that change what the text protocol answers: -A -C -F -I -M -W -X, and what it counts and watches."""
+"""Options that change replies of the text protocol: -A -C -F -I -M -W -X, and their counters and watchers."""
 import os
 import re
 import sys
@@ -55,9 +55,9 @@ def full_without_eviction():
         value = b"v" * 100000
         replies = [client.set("full_%d" % i, value) for i in range(120)]
         tap.is_(replies[0], "STORED", "-M: there is room at first")
-        tap.is_(replies[-1], "SERVER_ERROR out of memory storing object", "-M: then there is none")
-        tap.is_(set(replies), {"STORED", "SERVER_ERROR out of memory storing object"}, "-M: and nothing else is said")
-        tap.is_(client.get("full_0"), value, "-M: what was stored stays")
+        tap.is_(replies[-1], "SERVER_ERROR out of memory storing object", "-M: then stores fail")
+        tap.is_(set(replies), {"STORED", "SERVER_ERROR out of memory storing object"}, "-M: with no other error")
+        tap.is_(client.get("full_0"), value, "-M: stored items stay")
         tap.is_(client.ask(b"ms full_x 100000 q\r\n" + value + b"\r\n"), "SERVER_ERROR out of memory storing object", "-M: ms, too")
 
 

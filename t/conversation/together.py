@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Clients who are ready at the same moment: what they ask is served together, and everybody gets their own answers, whatever
-becomes of the others meanwhile. The daemon is stopped by a signal while they send, so that it finds them all at once."""
+"""Requests of several clients that arrive together are executed together. Each client gets its own replies, even if other clients
+fail in between. The test stops the daemon by a signal while they send, so that all requests are pending when it continues."""
 import os
 import signal
 import sys
@@ -53,7 +53,7 @@ def each_their_own(d, asker):
 
 
 def seen(d, asker):
-    """An access is known before its reply is there, who else was served with it notwithstanding."""
+    """An access is recorded before its reply is sent, also for requests executed together with others."""
     clients = stored(d, 40)
     with d.stopped():
         for i, c in enumerate(clients):
@@ -63,7 +63,7 @@ def seen(d, asker):
     def told():
         return {asker.ask("mg key%d h" % i) for i in range(40)}
 
-    # By pointers, what other workers' clients got is told in reports.
+    # With remote pointers the accesses of other workers' clients travel in reports.
     reported = "no_local_read" in os.environ.get("FARCACHED_NODES", "")
     tap.is_(until(told, lambda all_told: all_told == {"HD h1"}) if reported else told(), {"HD h1"},
             "40 keys got at once: all have been hit")
@@ -102,14 +102,14 @@ def all_endings(d, asker):
         got = until_end(c) if i % 8 in (1, 2, 7) else c.upto(want)
         if got != want:
             wrong.append((i, len(got), len(want)))
-    tap.is_(wrong, [], "96 at once who end their side, quit, reset, do not read, err, leave, break off: the others are answered")
+    tap.is_(wrong, [], "96 at once that end their side, quit, reset, do not read, err, leave, break off: the others are answered")
     for i, c in enumerate(clients):
         if i % 8 != 3:
             c.close()
     tap.ok(alone(asker), "all have left")
     now = endings(asker)
     tap.is_(sum(now.values()) - sum(before.values()), 96, "each is counted once")
-    tap.is_(now["protocol_close"] - before["protocol_close"], 12, "who quit as such")
+    tap.is_(now["protocol_close"] - before["protocol_close"], 12, "clients that quit as such")
     tap.ok(len(open_files(d)) <= len(files) - 96, "no descriptor is left")
 
 
@@ -137,7 +137,7 @@ def at_the_end(d):
 
 
 class Busy(threading.Thread):
-    """A client whose pipelines keep the worker at work, until that has enough of it."""
+    """A client whose pipelines keep the worker busy until its end."""
 
     def __init__(self, client):
         super().__init__(daemon=True)
@@ -166,17 +166,17 @@ def sent(client, data):
 
 
 def idle_and_asking(busy_clients):
-    """Who was silent for too long, and asks in the moment in which that is noticed, is answered. A worker that sleeps is woken by
-    the signal, to no events; one that is at work finds out at the end of a turn that began before they asked."""
+    """A client whose idle timeout is about to be noticed, and which sends a request at that moment, is answered. The signal wakes a
+    sleeping worker without events. A busy worker notices at the end of a loop iteration that began before the request."""
     with Daemon("-t", "1", "-m", "64", "-R", "1", "-o", "idle_timeout=2") as d:
         clients = stored(d, 6)
         senders = [d.client() for _ in range(6)]
-        for i, c in enumerate(senders):  # of a value that goes where it belongs
+        for i, c in enumerate(senders):  # part of a value that is received into the cache's memory
             c.send(b"set large%d 0 0 60000\r\n" % i, b"v" * 20_000)
         busy = [Busy(d.client()) for _ in range(busy_clients)]
-        d.client().ask("mn")  # it is served beside that
+        d.client().ask("mn")  # executed together with the value
         with d.stopped():
-            select_nothing(4.2)  # twice the limit and more, for it counts in whole seconds
+            select_nothing(4.2)  # more than twice the limit, which counts whole seconds
             for i, c in enumerate(clients):
                 c.send(b"get key%d\r\n" % i)
             for c in senders:
@@ -187,7 +187,7 @@ def idle_and_asking(busy_clients):
                 wrong += [] if c.upto(reply_of(i)) == reply_of(i) else [i]
             except Closed:
                 wrong.append(i)
-            if i == 0:  # the worker has looked
+            if i == 0:  # the worker has checked the timeouts
                 lost = [n for n, sender in enumerate(senders) if not sent(sender, b"v" * 20_000 + b"\r\n")]
         tap.is_(wrong, [], "a request that is there when its client has been idle for too long is answered, beside %d busy ones" %
                 busy_clients)
@@ -196,7 +196,7 @@ def idle_and_asking(busy_clients):
                 lost += [] if c.line() == b"STORED\r\n" else [i]
             except (Closed, ConnectionError):
                 lost.append(i)
-        tap.is_(lost, [], "nor does one end whose value arrived in part, beside %d busy ones" % busy_clients)
+        tap.is_(lost, [], "nor is one closed whose value is partly received, beside %d busy ones" % busy_clients)
         for b in busy:
             b.end()
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Clients' sockets by io_uring: what is in use and how it is shown, how a refusal is told, and what only a ring can do wrong:
-buffers that run out, sends that the socket does not take, clients that are gone while their replies leave."""
+"""Clients' sockets by io_uring: the choice of back end, its display, and the message on a refusal. Then errors that only a ring can
+have: buffers run out, sockets accept a part of a send, clients disconnect during their replies."""
 import os
 import re
 import signal
@@ -23,13 +23,13 @@ def ring(asker, name):
     return int(asker.stats("proxy")["ring_" + name])
 
 
-# -- Which of the two ------------------------------------------------------------------------------------
+# -- Choice of the back end --------------------------------------------------------------------------------
 
 def chosen():
     with Daemon("-t", "1") as d:
-        tap.is_((d.stats("settings")["io"], d.stats()["farcached_io"]), ("libevent", "libevent"), "libevent unless asked for")
+        tap.is_((d.stats("settings")["io"], d.stats()["farcached_io"]), ("libevent", "libevent"), "libevent by default")
     status, _, said = run_binary("-o", "io=epoll")
-    tap.ok(status != 0 and b"libevent" in said and b"uring" in said, "io=epoll is refused, with what there is", said)
+    tap.ok(status != 0 and b"libevent" in said and b"uring" in said, "io=epoll is refused, with the list of back ends", said)
 
 
 def without(call="io_uring_setup"):
@@ -43,9 +43,9 @@ def refused(built_in):
         with Daemon("-t", "2", "-o", "io=uring", binary=binary) as d:
             with d.client() as c:
                 tap.is_((c.set("k", "v"), c.get("k")), ("STORED", b"v"), "a sandbox refuses io_uring: it serves")
-            tap.like(d.stderr().decode(), line % "uring", "and says so in one line")
+            tap.like(d.stderr().decode(), line % "uring", "and logs one line")
             tap.is_((d.stats("settings")["io"], d.stats()["farcached_io"]), ("uring", "libevent"),
-                    "stats settings: what was chosen; stats: what is in use")
+                    "stats settings: the option; stats: the back end in use")
         with Daemon("-t", "2", "-o", "io=auto", binary=binary) as d:
             tap.is_((d.stats()["farcached_io"], d.stderr()), ("libevent", b""), "io=auto: not a word")
         with Daemon("-t", "2", "-v", "-o", "io=auto", binary=binary) as d:
@@ -57,7 +57,7 @@ def refused_in_part():
     for call in ("io_uring_enter", "io_uring_register"):
         with without(call) as binary, Daemon("-t", "1", "-o", "io=uring", binary=binary) as d, d.client() as c:
             tap.is_((c.set("k", "v"), d.stats()["farcached_io"]), ("STORED", "libevent"), "without %s alone: it serves" % call)
-            tap.like(d.stderr().decode(), r"\Aio=uring: no io_uring \(" + call + r".*: Operation not permitted\)", "and says why")
+            tap.like(d.stderr().decode(), r"\Aio=uring: no io_uring \(" + call + r".*: Operation not permitted\)", "with reason")
 
 
 def in_use():
@@ -78,10 +78,10 @@ def in_use():
     folder.cleanup()
 
 
-# -- What only a ring can do wrong -----------------------------------------------------------------------
+# -- Errors of a ring --------------------------------------------------------------------------------------
 
 def one_call_for_many(d, asker):
-    """All ask while nobody answers: then it takes few calls."""
+    """All clients send while the daemon is stopped: serving them then takes few system calls."""
     clients = [d.client() for _ in range(100)]
     for c in clients:
         c.ask("mn")
@@ -97,7 +97,7 @@ def one_call_for_many(d, asker):
 
 
 def buffers_run_out(d, asker):
-    """Many clients send much at once, into sockets that have learnt to hold it."""
+    """Many clients send much at once, into sockets with large receive buffers."""
     clients = [d.client() for _ in range(30)]
     value = b"".join(b"%07d " % i for i in range(120000))  # 960,000 bytes
     for i, c in enumerate(clients):
@@ -117,7 +117,7 @@ def buffers_run_out(d, asker):
 
 
 def large_replies(d, asker):
-    """Some megabytes for each of 40 clients, more than sockets hold: some read them, some read one byte and leave."""
+    """Some megabytes for each of 40 clients, more than sockets hold: some read them, some read one byte and disconnect."""
     value = os.urandom(MB - 200)
     tap.is_(asker.set("large", value), "STORED", "a value of almost a megabyte")
     want = b"VALUE large 0 %d\r\n" % len(value) + value + b"\r\nEND\r\n"
@@ -131,7 +131,7 @@ def large_replies(d, asker):
             c.read(1)
             (c.reset if i % 8 == 3 else c.close)()
     right = all(c.upto(want * (8 + i % 3)) == want * (8 + i % 3) for i, c in enumerate(clients) if i % 4 != 3)
-    tap.ok(right, "40 clients, up to 10 of it each: whoever stays gets every byte")
+    tap.ok(right, "40 clients, up to 10 of it each: those that stay get every byte")
     for i, c in enumerate(clients):
         if i % 4 != 3:
             c.shutdown_send()
@@ -142,19 +142,19 @@ def large_replies(d, asker):
     tap.is_(open_files(d), files, "no descriptor is left")
     now = endings(asker)
     lost = sum(now[r] - before[r] for r in ("send_failed", "peer_reset"))
-    tap.is_((lost, now["client_closed"] - before["client_closed"]), (10, 30), "who left in the middle is counted as lost")
+    tap.is_((lost, now["client_closed"] - before["client_closed"]), (10, 30), "clients that left in the middle are counted as lost")
     tap.ok(ring(asker, "sends_short") > 0, "sends fell short", ring(asker, "sends_short"))
 
 
 def flood(d, asker):
-    """A client that sends without end and reads nothing: what is received ahead is bounded."""
+    """A client sends without end and reads nothing: the amount received ahead is bounded."""
     asker.set("v", b"y" * 100000)
     before = int(asker.stats()["bytes_read"])
     with d.client() as c:
         sender = Sender(c, b"get v\r\n" * 8000000)
         until(lambda: ring(asker, "receives_cancelled"), lambda n: n > 0)
         read = int(asker.stats()["bytes_read"]) - before
-        tap.ok(read < 16 * MB, "56 MB from who reads nothing: they are not read for long", read)
+        tap.ok(read < 16 * MB, "56 MB from a client that reads nothing: reading stops soon", read)
         tap.ok(ring(asker, "receives_cancelled") > 0, "its receive is cancelled", ring(asker, "receives_cancelled"))
         tap.is_(asker.get("v")[:3], b"yyy", "others are served")
         c.socket.shutdown(socket.SHUT_RDWR)  # wakes the sender, too
@@ -163,7 +163,7 @@ def flood(d, asker):
 
 
 def half_close(d, asker):
-    """Everything asked for before the end of the client's stream is answered, however deep the pipeline."""
+    """All requests before the end of the client's stream are answered, for any depth of the pipeline."""
     wrong = 0
     for depth in (1, 16, 64, 1000, 5000):
         with d.client() as c:
@@ -172,11 +172,11 @@ def half_close(d, asker):
     tap.is_(wrong, 0, "half-closed behind 1 to 5000 requests: all are answered, then the end")
     with d.client() as c:
         c.send(b"mn\r\n" * 100 + b"quit\r\n" + b"z" * 50000)
-        tap.is_(c.until_close(), b"MN\r\n" * 100, "quit behind 100 requests: the answers come first")
+        tap.is_(c.until_close(), b"MN\r\n" * 100, "quit behind 100 requests: the replies are sent first")
 
 
 def deep(d, port):
-    """Pipelines of 64 on many connections at once: every answer, in its order."""
+    """Pipelines of 64 on many connections at once: every reply, in order."""
     wrong = []
 
     def ask(number):
@@ -199,7 +199,7 @@ def deep(d, port):
 
 
 def stopping():
-    """What was received when the server stops is answered, in its order, and so is what a request without its end is behind."""
+    """Requests received before the stop are answered in order, also in front of an incomplete request."""
     value = b"x" * 100000
     with Daemon("-t", "1", "-o", "io=uring") as d:
         clients = [d.client() for _ in range(99)]
@@ -210,7 +210,7 @@ def stopping():
         d.stop()
         wrong = [i for i, c in enumerate(clients)
                  if c.until_close() != b"VALUE k%d 0 %d\r\n%s\r\nEND\r\n" % (i, i * 1000, value[:i * 1000]) + b"MN\r\n" * 50]
-        tap.is_(wrong, [], "SIGTERM: what was sent before is answered, all of it")
+        tap.is_(wrong, [], "SIGTERM: all earlier requests are answered")
 
 
 class ClosedLoop:
@@ -224,7 +224,7 @@ class ClosedLoop:
         self.process.stdout.readline()
 
     def end(self):
-        """What it said at the end, within the deadline."""
+        """Its last output, within the deadline."""
         try:
             return self.process.communicate(timeout=deadline())[0]
         except subprocess.TimeoutExpired:
@@ -233,23 +233,23 @@ class ClosedLoop:
 
 
 def without_end():
-    """Clients who ask again at once, more than the worker can answer: it serves others, too, and ends when it is told to."""
+    """Clients that send again at once, more than the worker can answer: it serves others, too, and stops on request."""
     with Daemon("-t", "1", "-c", "1024", "-o", "io=uring") as d:
         loads = [ClosedLoop(d.port, 250) for _ in range(3)]
         try:
             for load in loads:
                 load.until_begun()
             with d.client() as c:
-                tap.is_(c.ask("mn"), "MN", "750 clients who never pause: another is served")
+                tap.is_(c.ask("mn"), "MN", "750 clients that never pause: another is served")
                 c.send(b"mn\r\n" * 50)
                 tap.is_(c.upto(b"MN\r\n" * 50), b"MN\r\n" * 50, "in a pipeline, too")
                 until(lambda: ring(c, "receives"), lambda n: n > 5000)
-                tap.is_(c.ask("mn"), "MN", "and goes on to be")
+                tap.is_(c.ask("mn"), "MN", "and stays served")
             d.signal(signal.SIGTERM)
-            tap.is_(d.wait(), 0, "SIGTERM ends it while they go on")
+            tap.is_(d.wait(), 0, "SIGTERM ends it under their load")
         finally:
             wrong = [load.end() for load in loads]
-        tap.is_(wrong, [b"closed\n"] * 3, "they got what they asked for, to the end")
+        tap.is_(wrong, [b"closed\n"] * 3, "all of their replies were right")
 
 
 def idle_timeout():

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""`watch`: the lines of each kind, who gets which, watchers that do not read and watchers that go away."""
+"""`watch`: lines of each kind, their recipients, watchers that do not read, and watchers that disconnect."""
 import os
 import re
 import sys
@@ -23,13 +23,13 @@ class Watcher:
         self.client.close()
 
     def next(self):
-        """The next line's text after its number; the whole line if it is not of that form."""
+        """The next line without its number; the whole line if it has another form."""
         line = self.client.line().decode("latin-1").rstrip("\n")
         m = PREFIX.fullmatch(line)
         return m.group(2) if m else line
 
     def until_line(self, pattern, lines=5000):
-        """The first line that matches; None after so many that do not."""
+        """The first line that matches; None after too many others."""
         for _ in range(lines):
             line = self.next()
             if re.fullmatch(pattern, line):
@@ -125,7 +125,7 @@ def several(daemon, client):
         tap.ok(two.next().startswith("type=item_store key=s"), "the other's first")
         tap.ok(two.next().startswith("type=deleted key=s"), "and second")
         kinds = [all_of.until_line(r"type=%s key=s .*" % k, 20) for k in ("item_store", "item_get", "deleted")]
-        tap.ok(all(kinds), "who watches everything sees all three in order", str(kinds))
+        tap.ok(all(kinds), "a watcher of all kinds sees all three in order", str(kinds))
     left = daemon.until_stat("log_watchers", lambda n: n == "0")
     tap.is_(left, "0", "watchers that hung up are forgotten")
     gone = until(lambda: client.stats()["curr_connections"], lambda n: n == "1")
@@ -149,7 +149,7 @@ def evictions():
 
 
 def slow():
-    """A watcher that does not read loses lines; the others and the daemon go on."""
+    """A watcher that does not read loses lines; the others and the daemon are not delayed."""
     with Daemon("-o", "watcher_logbuf_size=8", threads=1) as daemon, daemon.client() as client:
         with Watcher(daemon) as w:
             line = b"get " + b" ".join(b"slow%d%s" % (i, b"X" * 180) for i in range(100)) + b"\r\n"
@@ -167,7 +167,7 @@ def slow():
                 if text.startswith("skipped="):
                     found = text
                     break
-            tap.like(found, r"^skipped=\d+$", "it is told how many")
+            tap.like(found, r"^skipped=\d+$", "it gets their number")
             tap.like(w.next(), r"^type=item_get ", "and gets a line after that")
 
 
@@ -180,15 +180,15 @@ def limits(daemon, client):
     for w in watchers:
         w.client.close()
     daemon.until_stat("log_watchers", lambda n: n == "0")
-    # What a watcher sends is thrown away, not executed.
+    # A watcher's input is discarded, not executed.
     with Watcher(daemon) as w:
         w.client.send("set executed 0 0 1\r\nx\r\nquit\r\n")
         client.get("first")
-        expect(w, r"type=item_get key=first .*", "what a watcher says is not executed")
+        expect(w, r"type=item_get key=first .*", "a watcher's input is not executed")
         tap.is_(client.get("executed"), None, "nor stored")
-        expect(w, r"type=item_get key=executed status=not_found .*", "and it goes on watching")
+        expect(w, r"type=item_get key=executed status=not_found .*", "and it keeps watching")
         w.client.shutdown_send()
-        tap.ok(w.client.is_closed(), "it is closed when it says no more")
+        tap.ok(w.client.is_closed(), "it is closed at the end of its stream")
 
 
 REFUSED = r"""
@@ -226,7 +226,7 @@ def main():
     slow()
     with Daemon("-W") as daemon:
         conversations(daemon, NOT_ALLOWED)
-    # Watchers neither hinder nor survive the daemon's end.
+    # Watchers neither delay nor survive the daemon's shutdown.
     with Daemon() as daemon, Watcher(daemon) as w:
         daemon.stop()
         tap.is_(w.client.until_close(), b"", "a watcher is closed when the daemon ends")

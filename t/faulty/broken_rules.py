@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Each safety rule broken on purpose (base/broken.h): the checkers of the parts must see it, and must see nothing where
-no rule is broken. t/nodes/broken.py does the same with whole daemons."""
+"""Each safety rule broken on purpose (base/broken.h). The checkers of the parts must report it, and must report nothing while all
+rules hold. The test t/nodes/broken.py does the same with whole daemons."""
 import os
 import subprocess
 import sys
@@ -22,7 +22,7 @@ CHECKERS = {
 
 
 def sees(program, rule):
-    """Of each of the checker's verdicts: was a violation caught? And what was said."""
+    """([was a violation caught?] for each verdict of the checker, end of its output)."""
     done = subprocess.run([test_program(program)], env={**os.environ, "FARCACHED_BREAK": rule}, stdin=subprocess.DEVNULL,
                           capture_output=True, timeout=deadline() * 10)
     lines = done.stdout.decode("utf-8", "replace").splitlines()

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Running out of memory ends no daemon: while one operation is carried out its nth allocation fails, alone or with all behind
-it, for n = 1, 2, ... The operation is answered, refused, or its connection ends; the daemon goes on, a fresh connection is
-served, what was stored before is right, no descriptor stays open, and the same operation succeeds without the failure.
+"""Running out of memory ends no daemon. During an operation the nth allocation fails, alone or with all later ones, for n = 1, 2,
+... The operation is answered, refused, or its connection ends. The daemon goes on, serves a new connection, keeps stored items and
+leaves no descriptor open. The same operation succeeds without the failure.
 
-Two kinds of failure end a daemon, and are not tried here. At the start, threads included: "failed to start: out of memory", and
-exit status 71. In a library's malloc(): libevent's refusal to watch a descriptor or to make a buffer ends as a failed CHECK, which
-names its line. Any other would end with "out of memory in an operation that cannot fail" and a crash report.
+Two kinds of failure end a daemon, and are not tested here. At the start, threads included, it prints "failed to start: out of
+memory" and exits with status 71. In a library's malloc(), libevent's refusal to watch a descriptor or to make a buffer ends in a
+failed CHECK, which names its line. Any other case ends with "out of memory in an operation that cannot fail" and a crash report.
 
 An argument names a part: shm, farnode-tcp, ..."""
 import contextlib
@@ -27,7 +27,7 @@ from raw_proxy import WANT_GRANT, ShmProxy, access_record  # noqa: E402
 from service import Manager, Service  # noqa: E402
 
 SMALL, LARGE = b"v" * 100, b"V" * 300_000
-VALUE_FOLLOWS = 1 << 18  # of a request's flags
+VALUE_FOLLOWS = 1 << 18  # one of a request's flags
 
 
 def half_then_rest(client):
@@ -77,7 +77,7 @@ STREAMS = "fetchers mutations evictions connevents deletions proxyreqs proxyeven
 
 
 def watching(trial):
-    """Events while a connection watches: an event may be lost, the watcher is not."""
+    """Events for a watcher: an event may be lost, but the watcher stays connected."""
     def watch(arm):
         with trial.client() as c:
             c.send(b"mn\r\n")
@@ -131,7 +131,7 @@ def ask(line, end=b"\r\n"):
 
 
 def operator(trial, path, with_nodes):
-    """At --admin: the text protocol, and what is nowhere else."""
+    """At --admin: the text protocol, and the commands of this socket alone."""
     by_clients, trial.client = trial.client, lambda: Client(path)
     where, trial.where = trial.where, trial.where + ", the operator"
     trial.opening()
@@ -153,10 +153,10 @@ def http(trial, port, pages):
     def page(path, **more):
         def once(arm):
             arm()
-            with contextlib.suppress(Exception):  # also what http.client says of a connection that ended
+            with contextlib.suppress(Exception):  # including http.client's errors for a closed connection
                 get(port, path, **more)
         return once
-    tap_status(port, pages[0])  # a session of the daemon's own stays open from the first on
+    tap_status(port, pages[0])  # the first request opens a session that the daemon keeps
     trial.settled = None
     for path in pages:
         trial.run("HTTP " + path, page(path), lambda arm, path=path: tap_status(port, path))
@@ -174,7 +174,7 @@ def tap_status(port, path):
 PAGES = ("/", "/status.json", "/metrics", "/healthz", "/readyz", "/none")
 
 
-# -- The parts of the test -----------------------------------------------------------------------------------
+# -- Parts of the test ---------------------------------------------------------------------------------------
 
 def embedded(folder, io):
     failing = Failing(folder, io)
@@ -183,7 +183,7 @@ def embedded(folder, io):
 
 
 def embedded_otherwise(folder):
-    """Over a Unix socket, with the operator's, HTTP, all lines of the log and a list of slow requests."""
+    """Over a Unix socket, with the admin socket, HTTP, all log lines and a list of slow requests."""
     failing, admin = Failing(folder, "otherwise"), os.path.join(folder, "admin")
     with Daemon("-s", os.path.join(folder, "unix"), "--admin", admin, *http_args(), "-vv", "-o", "slow_log_ms=1,track_sizes",
                 "-I", "2m", "-m", "64", env={**failing.env, **http_env(folder)}, threads=1) as daemon:
@@ -200,7 +200,7 @@ def embedded_otherwise(folder):
 
 
 def in_front_of_a_node(folder, channel):
-    """farcached, which finds no memory, in front of farnode."""
+    """farcached, with failing allocations, in front of farnode."""
     failing, admin = Failing(folder, channel), os.path.join(folder, "admin-" + channel)
     nodes, table = Nodes([channel], ["-m", "64", "-I", "2m", "-t", "1"]), Table()
     pages = os.path.join(folder, channel + "-http")
@@ -223,8 +223,8 @@ def in_front_of_a_node(folder, channel):
 
 
 class NodeTrial(Trial):
-    """Of a farnode. Its clients are a proxy's end of a connection that this test makes: each is there at once, where farcached
-    waits longer and longer between connections that are lost."""
+    """A trial of a farnode. Its clients are proxies' ends of connections that this test makes. They connect at once, while
+    farcached waits longer after each lost connection."""
 
     def begin(self, client, name):
         client.greet()
@@ -241,7 +241,7 @@ class NodeTrial(Trial):
 
 
 def in_pieces(end, tag=7):
-    """A large value, which follows its request."""
+    """A large value, in chunks behind its request."""
     head = REQUEST.pack(2, 0, 5, VALUE_FOLLOWS, len(LARGE), tag) + b"large" + struct.pack("<II", 0, 0)
     end.send_frame(4, 1, 1, head)
     for at in range(0, len(LARGE), 30_000):
@@ -254,7 +254,7 @@ def ask_node(op, key=b"", fixed=b"", value=b"", flags=0):
 
 
 def then_ping(kind, count, body):
-    """A frame without an answer, and one that has one."""
+    """A frame without a reply, and then a ping, which has one."""
     def run(end):
         end.send_frame(kind, count, 2, body)
         end.clock()
@@ -275,7 +275,7 @@ for group in ("", "general", "leases", "classes", "all", "connections", "none"):
 
 
 def shm_proxy(path, timeout):
-    """A node that has no memory for it ends it in the middle of the greeting."""
+    """A node without memory for the connection closes it in the middle of the greeting."""
     try:
         return ShmProxy(path, NodeClient.layout, timeout)
     except socket.timeout:
@@ -302,7 +302,7 @@ def of_a_proxy(trial):
 
 
 def farnode(folder, channel):
-    """Both ways it listens at; `channel` is tried."""
+    """A farnode with both channels; the trial uses `channel`."""
     failing, path = Failing(folder, "farnode-" + channel), os.path.join(folder, "node-" + channel)
     admin, pages = os.path.join(folder, "admin-of-" + channel), os.path.join(folder, "pages-of-" + channel)
     os.mkdir(pages)
@@ -336,7 +336,8 @@ def reporting(end):
 
 
 def through_farcached(folder, channel):
-    """A node that finds no memory, as farcached sees it: the link ends, and is made again. Few, as that takes a while."""
+    """Failing allocations in a node behind farcached: the link ends, and is made again. Few values of n, since that takes a
+    while."""
     failing = Failing(folder, "behind-" + channel)
     nodes, table = Nodes([channel], ["-m", "64", "-I", "2m", "-t", "1"], env=failing.env), Table()
     try:
@@ -357,13 +358,13 @@ def through_farcached(folder, channel):
 # -- New processes for each failure -------------------------------------------------------------
 
 class Anew:
-    """Some processes, for each n: started, made to fail while something is done to them, checked, ended."""
+    """New processes for each n: started, run with a failing allocation, checked, stopped."""
 
     def __init__(self, where, folder, modes=MODES):
         self.where, self.failing, self.modes, self.failures = where, Failing(folder, where), modes, 0
 
     def run(self, start, every, most):
-        """start(): a context, which gives (do, is_well): do(arm), and is_well() says what is wrong."""
+        """start(): a context that gives (do, is_well): do(arm) runs the operation, is_well() returns an error text."""
         for mode in self.modes:
             for n in numbers(every, mode, most):
                 with start() as (do, is_well):
@@ -380,7 +381,7 @@ class Anew:
 
 
 def stops(folder):
-    """SIGTERM: the end is as orderly as ever, and none is by a signal."""
+    """SIGTERM: the shutdown is orderly, with exit status 0."""
     total = 0
     with contextlib.ExitStack() as stack:
         nodes = Nodes(["shm"], ["-m", "64", "-t", "1"])
@@ -402,7 +403,7 @@ def stops(folder):
                 with contextlib.suppress(FileNotFoundError):
                     os.unlink(pid)
                 daemon = program(*args, "--pidfile", pid, env=trial.failing.env, threads=1).start()
-                until(lambda: os.path.exists(pid), bool)  # the last that is done at the start
+                until(lambda: os.path.exists(pid), bool)  # written last at the start
                 if program is Farnode:
                     with daemon.node_client() as c:
                         c.learn_layout()
@@ -458,8 +459,8 @@ def a_link_comes_back(folder, channel):
 
 
 def reloads(folder):
-    """SIGHUP, by which nodes come and go and settings change; each begins and ends with a word to the service manager, which is
-    told of the daemon's state all the while."""
+    """SIGHUP, by which nodes come and go and settings change. Each reload begins and ends with a message to the service manager,
+    which gets the daemon's state throughout."""
     failing, path = Failing(folder, "reload"), os.path.join(folder, "reload.toml")
     nodes, table = Nodes(["shm", "tcp"], ["-m", "64", "-t", "1"]), Table()
 
@@ -494,7 +495,7 @@ def reloads(folder):
 
 
 def reports(folder):
-    """Accesses by remote pointers, of which the node is told."""
+    """Accesses by remote pointers, which are reported to the node."""
     failing = Failing(folder, "reports")
     nodes, table = Nodes(["shm"], ["-m", "64", "-t", "1"]), Table()
     try:
@@ -517,7 +518,7 @@ def reports(folder):
                 with trial.client() as c:
                     for _ in range(5):
                         c.ask("get kept", end=("END", "SERVER_ERROR"))
-                until(sent, lambda now: now > before, timeout=0.3)  # where nothing is reported any more it goes on
+                until(sent, lambda now: now > before, timeout=0.3)  # goes on at the timeout if no report is sent
             trial.run("reads that are reported", once, lambda arm: None, most=200 if LONG else 40)
             return trial.told()
     finally:
@@ -528,7 +529,7 @@ def reports(folder):
 def links_up(daemon):
     try:
         return nodes_shown(daemon)["n0"]["links_up"]
-    except Exception:  # the question found no memory
+    except Exception:  # the request found no memory
         return None
 
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Runs every fuzz target over its seeds and then over new inputs.
 
-Under make check: a bounded number of inputs ($FUZZ_RUNS, 20000), one test per target, nothing kept.
-`make fuzz` sets FUZZ_SECONDS: each target runs that long, and keeps what it finds interesting in
-fuzz-work/ of the build tree (libFuzzer builds only) for the next run.
+Under make check: a bounded number of inputs ($FUZZ_RUNS, 20000), one test per target, and new inputs are discarded.
+`make fuzz` sets FUZZ_SECONDS: each target runs that long, and keeps inputs with new coverage in fuzz-work/ of the
+build tree (libFuzzer builds only) for the next run.
 """
 import os
 import re
@@ -18,14 +18,14 @@ TOP = os.environ.get("abs_top_srcdir") or os.path.dirname(os.path.dirname(os.pat
 BUILD = os.environ.get("abs_top_builddir", os.getcwd())
 RUNS = int(os.environ.get("FUZZ_RUNS", "20000"))
 SECONDS = int(os.environ.get("FUZZ_SECONDS", "0"))
-RUNS_MAX = 2**31 - 1  # libFuzzer keeps it in an int: what is larger reads as no runs at all
-RUNS_MIN = 1000       # in any number of seconds; fewer means that nothing new was tried
+RUNS_MAX = 2**31 - 1  # libFuzzer stores it in an int; a larger number means no runs at all
+RUNS_MIN = 1000       # in any number of seconds; fewer means that no new input was tried
 
 
 def fuzz(target, new_inputs):
     corpus = os.path.join(TOP, "t/fuzz/corpus", os.path.basename(target))
     seeds = [corpus] if os.path.isdir(corpus) else []
-    # A seed of its own per run when it runs long; always the same inputs under make check.
+    # Each long run has another seed; each run of make check has the same inputs.
     bounds = (["-max_total_time=%d" % SECONDS, "-runs=%d" % RUNS_MAX, "-seed=%d" % (int.from_bytes(os.urandom(3), "big") + 1)]
               if SECONDS else ["-runs=%d" % RUNS, "-seed=1", "-max_total_time=120"])
     command = [os.path.join(BUILD, target)] + bounds + ["-max_len=4096", "-timeout=20", new_inputs] + seeds

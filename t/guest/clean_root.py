@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The Debian package that lies at the top of a root which has the least of Debian, given as an argument: apt finds all that it
-depends on, each program runs, a daemon serves as the user that was made for it, and a purge leaves nothing. For root; what is
-installed is that root's, where no systemd runs."""
+"""The Debian package in the top folder of a minimal Debian root, given as an argument. The test runs apt, which finds all
+dependencies, and each program. A daemon serves as its system user, and a purge leaves nothing. Needs root; all changes are in that
+root, which runs no systemd."""
 import glob
 import os
 import re
@@ -22,7 +22,7 @@ def run(root, *words):
 
 
 def named(root):
-    """Files that may be its own."""
+    """Files whose names may belong to the package."""
     return set(run(root, "find", "/etc", "/usr", "/var", "-name", "*far[bcn]*")[1].split())
 
 
@@ -52,7 +52,7 @@ def main():
     package = "/" + os.path.basename(glob.glob(os.path.join(root, "farcached_*.deb"))[0])
     before = named(root)
     status, said = run(root, "apt-get", "--yes", "install", package)
-    if not tap.ok(status == 0, "apt installs it, and what it depends on", said[-3000:]):
+    if not tap.ok(status == 0, "apt installs it with its dependencies", said[-3000:]):
         return tap.done()
     for program in PROGRAMS:
         status, said = run(root, program, "--help")

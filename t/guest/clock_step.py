@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The wall clock is set an hour forward, and an hour back, under daemons that run. Runs in a guest, whose clock is its own.
+"""The wall clock jumps an hour forward and an hour back under running daemons. Runs in a guest with its own clock.
 
-What is expected is what memcached does, which runs beside with the same questions: time goes on by a clock that nobody
-sets, and the wall clock of the start is what Unix times are counted from for as long as the process lives.
-K1  uptime goes on, and `stats time` with it: it differs from the wall clock by the step.
-K2  What lives for so many seconds lives for so many. An exptime that is a Unix time is met when the clock of the start would
-    have shown it: one hour late by a clock that was set forward, one hour early by one that was set back.
-K3  A flush_all with a delay, an idle timeout and a lease last as long as they would have.
-K4  Connections to nodes stay, nothing is given up, and no lease is used for longer than it was granted.
+memcached runs beside and gives the expected answers. Time advances by the monotonic clock. Unix times count from the wall clock at
+the start for the life of the process.
+K1  uptime advances, and so does `stats time`: it differs from the wall clock by the step.
+K2  A lifetime in seconds lasts that many seconds. An exptime that is a Unix time is due by the clock of the start: one hour late
+    after a step forward, one hour early after a step back.
+K3  The delay of a flush_all, an idle timeout and a lease keep their lengths.
+K4  Connections to nodes stay, no request times out, and no lease is used for longer than its term.
 """
 import os
 import re
@@ -41,7 +41,7 @@ def gone_in_time(client, key):
 
 
 def asked(binary, step):
-    """What a memcached answers around the step, by name."""
+    """{name: result} of a memcached around the step."""
     answers = {}
     with Daemon("-o", "idle_timeout=%d" % IDLE, binary=binary, threads=1) as d, d.client() as c, d.client() as idle:
         before, wall_before = c.stats(), wall()
@@ -52,27 +52,27 @@ def asked(binary, step):
         set_wall_clock(step)
         try:
             after = c.stats()
-            answers["uptime goes on"] = 0 <= int(after["uptime"]) - int(before["uptime"]) < 60
-            answers["time goes on, from what it was"] = 0 <= int(after["time"]) - int(before["time"]) < 60
+            answers["uptime advances"] = 0 <= int(after["uptime"]) - int(before["uptime"]) < 60
+            answers["time advances from its value"] = 0 <= int(after["time"]) - int(before["time"]) < 60
             for key in ("hours", "unix_soon", "unix_late", "never"):
                 answers["%s is there after the step" % key] = c.get(key) == b"v"
-            answers["what lives for seconds is not gone at once"] = stored(c, "fresh", 60)
+            answers["an item with a relative exptime does not expire at once"] = stored(c, "fresh", 60)
             answers["a Unix time of the new clock, soon"] = stored(c, "soon", wall() + 60)
             answers["a Unix time of the new clock, past"] = stored(c, "past", wall() - 60)
             answers["a Unix time of the new clock, in two hours"] = stored(c, "later", wall() + 2 * HOUR)
-            answers["what lived for seconds is gone after them"] = gone_in_time(c, "relative")
+            answers["an item with a relative exptime expires in time"] = gone_in_time(c, "relative")
             c.set("flushed", "v")
             c.ask("flush_all %d" % DELAY)
             answers["a flush_all with a delay waits"] = c.get("flushed") == b"v"
             answers["and then flushes"] = gone_in_time(c, "flushed")
-            answers["who is idle is closed in time"] = closed_in_time(d, idle)
+            answers["an idle client is closed in time"] = closed_in_time(d, idle)
         finally:
             set_wall_clock(-step)
     return answers
 
 
 def closed_in_time(daemon, idle):
-    """By another client, which does not wake it."""
+    """Does the server close the idle client in time? Another client watches, so that reads do not wake the connection."""
     until(lambda: daemon.stats()["idle_kicks"], lambda n: n != "0")
     return idle.is_closed()
 
@@ -95,7 +95,7 @@ def numbers(proxy):
 
 
 def in_front_of_nodes(step, name):
-    """Leases and pointers, over shm and RDMA: read one-sided before, across and after the step, and over in their time."""
+    """Leases and pointers over shm and RDMA: one-sided reads before, across and after the step, and expiry in time."""
     with Cluster("shm verbs tcp", proxies=1, threads=1, local_read=False, options=["node_timeout_ms=30000"],
                  node_args=["--lease-ms", "6000", "-t", "1"]) as c:
         proxy = c.proxies[0]
@@ -113,23 +113,23 @@ def in_front_of_nodes(step, name):
                 found = [client.get(key) for key in keys]
                 after = numbers(proxy)
                 tap.is_(found, [b"v"] * len(keys), name + ": all is found across the step")
-                tap.ok(after["get_onesided"] > before["get_onesided"], name + ": by pointers, whose leases run on",
+                tap.ok(after["get_onesided"] > before["get_onesided"], name + ": by pointers with running leases",
                        (before["get_onesided"], after["get_onesided"]))
                 for counter in ("node_timeouts", "node_failures", "down_silent", "read_invalid_lease", "read_failed"):
                     tap.is_(after[counter] - before[counter], 0, "%s: %s" % (name, counter))
                 tap.is_({n: s["links_up"] for n, s in nodes_shown(proxy).items()}, up, name + ": connections stay")
                 over = until(lambda: sum(int(proxy.stats("node " + n.name)["lease_bytes"]) for n in c.nodes), lambda n: n == 0)
                 tap.is_(over, 0, name + ": and the leases are over in their time")
-                tap.is_([client.get(key) for key in keys], [b"v"] * len(keys), name + ": after which nodes are asked")
+                tap.is_([client.get(key) for key in keys], [b"v"] * len(keys), name + ": then GETs go to the nodes")
                 tap.ok(numbers(proxy)["pointer_expired"] > before["pointer_expired"], name + ": as pointers have expired")
                 again = [int(proxy.stats("node " + node.name)["lease_granted"]) for node in c.nodes]
-                tap.ok(sum(again) > sum(leased), name + ": and are granted anew")
+                tap.ok(sum(again) > sum(leased), name + ": and get new leases")
             finally:
                 set_wall_clock(-step)
 
 
 def watched(step):
-    """`watch` and the log show the wall clock as it is."""
+    """`watch` and the log show the current wall clock."""
     with Daemon("--log-format", "logfmt", "-v", threads=1) as d, d.client() as c, d.client() as w:
         w.ask("watch")
         set_wall_clock(step)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""farbench compare between two guests: both are measured, gets are one-sided, and each hop has its part. No speed is asserted.
-Runs on the host."""
+"""farbench compare between two guests: both contestants are measured, gets are one-sided, and each hop has its part of the time. No
+speed is checked. Runs on the host."""
 import json
 import os
 import subprocess

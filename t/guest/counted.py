@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Reads over RDMA that are counted at their node, which no longer evicts what is only read one-sided; and every READ that
-was posted accounted for, whatever befell it. Runs in a guest."""
+"""Reads over RDMA that are counted at their node, which then keeps items that are only read one-sided. Every posted READ is
+accounted for, however it ends. Runs in a guest."""
 import os
 import sys
 import threading
@@ -12,7 +12,7 @@ from farcached import deadline, tap, until  # noqa: E402
 HOT = ["hot%d" % i for i in range(20)]
 UNREAD = ["unread%d" % i for i in range(20)]
 VALUE = b"v" * 3000
-BATCH, BATCHES = 300, 12  # of others: more than twice what the node has room for
+BATCH, BATCHES = 300, 12  # of other items: more than twice the node's capacity
 
 
 def numbers(proxy):
@@ -33,15 +33,15 @@ def found(client, names):
 
 
 def pressed(at_proxy, at_node):
-    """Some items are read all the while, and others are not, while many more are stored than there is room for. What is
-    left of each, and the numbers of proxy and node."""
+    """Reads some items all the while and leaves others unread, while many more are stored than fit. Returns the remaining ones of
+    each kind, and the counters of proxy and node."""
     options = ["pointer_miss=index", "access_tracking=" + at_proxy, "node_timeout_ms=30000"]
     with Cluster("verbs", proxies=1, threads=1, options=options,
                  node_args=["-m", "4", "-t", "1", "--no-lease", "--access_tracking", at_node]) as c:
         proxy = c.proxies[0]
         with proxy.client() as client:
             store(client, HOT + UNREAD)
-            found(client, HOT)  # where the index lies is known then
+            found(client, HOT)  # the proxy knows the index from here on
             before = numbers(proxy)
             right = 0
             for batch in range(BATCHES):
@@ -64,24 +64,24 @@ def counted():
     right, (hot, unread), stats, seen, told = pressed("atomic", "atomic")
     tap.is_(right, len(HOT) * BATCHES, "atomic: each read is answered")
     tap.is_((stats["get_index"], stats["rdma_atomics"]), (right, right), "atomic: one-sided, and counted")
-    tap.is_(hot, len(HOT), "atomic: what is read one-sided only is not evicted")
-    tap.is_(unread, 0, "atomic: what is not read is")
-    tap.ok(seen > 0 and told == 0, "atomic: the node saw it by its counters, and was told nothing", seen, told)
+    tap.is_(hot, len(HOT), "atomic: items that are only read one-sided are not evicted")
+    tap.is_(unread, 0, "atomic: unread items are")
+    tap.ok(seen > 0 and told == 0, "atomic: the node saw the reads by its counters, without a message", seen, told)
     tap.diag("%d READs, %d atomics, %d SENDs, %d doorbells" % (
         stats["rdma_reads"], stats["rdma_atomics"], stats["rdma_sends"], stats["rdma_doorbells"]))
 
     right, _, stats, seen, told = pressed("none", "atomic")
     tap.is_((right, stats["get_index"]), (len(HOT) * BATCHES,) * 2, "none: each read is answered, one-sided")
     tap.is_((stats["rdma_atomics"], seen), (0, 0), "none: nothing is posted behind it")
-    tap.ok(told > 0, "none: the node is told, with the next requests", told)
+    tap.ok(told > 0, "none: the next requests carry the accesses", told)
 
     right, _, stats, seen, told = pressed("atomic", "none")
     tap.is_((right, stats["rdma_atomics"], seen), (len(HOT) * BATCHES, 0, 0), "a node without counters: read, and not counted")
-    tap.ok(told > 0, "a node without counters: it is told", told)
+    tap.ok(told > 0, "a node without counters: it gets the accesses", told)
 
 
 def faults():
-    """READs that fail or come late, and a node that is killed under them."""
+    """READs that fail or complete late, and a node that is killed under them."""
     options = ["pointer_miss=index", "access_tracking=atomic", "node_timeout_ms=1000"]
     with Cluster("verbs", options=options, faults=Faults("fail_read=0.05,delay_read=0.3,delay_ms=3"),
                  node_args=["-t", "2", "--access_tracking", "atomic"]) as c:

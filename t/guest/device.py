@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What the other tests in a guest build upon: there is a device, and RDMA works over it. Runs in a guest."""
+"""The precondition of the other tests in a guest: there is a device, and RDMA works over it. Runs in a guest."""
 import os
 import subprocess
 import sys
@@ -15,10 +15,10 @@ def output(*command):
 
 def main():
     tap.like(output("rdma", "link", "show"), "rxe0/1 state ACTIVE", "the device is active")
-    tap.like(output("ibv_devinfo", "-v"), "max_qp_rd_atom:\\s+128", "and tells its limits")
+    tap.like(output("ibv_devinfo", "-v"), "max_qp_rd_atom:\\s+128", "and its limits can be read")
     address = os.environ["FARCACHED_RDMA_ADDRESS"]
     with subprocess.Popen(["rping", "-s", "-a", address, "-C", "10"], stdout=subprocess.DEVNULL) as server:
-        # Refused until the server listens.
+        # Fails until the server listens.
         done = until(lambda: subprocess.run(["rping", "-c", "-a", address, "-C", "10"], timeout=60, stderr=subprocess.DEVNULL),
                      lambda client: client.returncode == 0)
         tap.is_((done.returncode, server.wait(60)), (0, 0), "SEND, READ and WRITE work over it")

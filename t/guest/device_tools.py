@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What tests in a guest ask of its RDMA device, and do to it."""
+"""Queries of a guest's RDMA device, and changes to it."""
 import re
 import subprocess
 
@@ -13,8 +13,8 @@ def run(*command, timeout=20):
 
 
 def resources():
-    """How many objects of each kind the device has, of whomever."""
-    return re.sub(r"^\d+: ", "", output("rdma", "resource", "show"), flags=re.M)  # the number changes when it is made anew
+    """The number of the device's objects of each kind, of all processes."""
+    return re.sub(r"^\d+: ", "", output("rdma", "resource", "show"), flags=re.M)  # the number changes when the device is made again
 
 
 def netdev():

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Nodes behind RDMA: gets that are no work for them, pointers that are shared, nodes and proxies that are killed or stand
-still, and what is left of it all. Runs in a guest."""
+"""Nodes behind RDMA: gets without work for the node, shared pointers, nodes and proxies that are killed or stopped, and resources
+left behind. Runs in a guest."""
 import os
 import sys
 

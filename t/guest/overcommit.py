@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A host that promises no memory that it does not have (vm.overcommit_memory=2) runs out of it under a daemon that fills up:
-items are evicted or refused, and nobody ends by SIGBUS. Runs in a guest, whose memory is its own."""
+"""A host without overcommit (vm.overcommit_memory=2) runs out of memory under a daemon that fills up. Items are evicted or refused,
+and no process ends by SIGBUS. Runs in a guest with its own memory."""
 import contextlib
 import os
 import re
@@ -13,8 +13,8 @@ VALUE = "v" * 8000
 MEGABYTES = 64
 CLOSED = "closed: no memory for the connection"
 BATCH = 50
-ROOM_KB = 24 << 10         # for items, and for what the daemon needs beside
-FOR_ROOT_KB = 96 << 10     # which this test has and the daemon has not
+ROOM_KB = 24 << 10         # for items and for the daemon's other memory
+FOR_ROOT_KB = 96 << 10     # root's reserve, which this test may use and the daemon may not
 KNOBS = ("overcommit_memory", "overcommit_kbytes", "admin_reserve_kbytes", "user_reserve_kbytes", "overcommit_ratio")
 
 
@@ -48,7 +48,7 @@ def committed_kb():
 
 
 class OfNobody(Daemon):
-    """Who has no share in what is kept for root, and writes where its ports are."""
+    """Runs as a user without a share in root's reserve, in a folder where it may write its port file."""
 
     def __init__(self):
         super().__init__("-m", MEGABYTES, threads=1, user=["-u", "nobody"])
@@ -59,8 +59,8 @@ class OfNobody(Daemon):
 
 
 def filled(daemon):
-    """What a client hears who stores half as much again as there is room for. One whose connection is closed, since there was no
-    memory for what it said, comes again."""
+    """The replies to a client that stores half as much again as fits. After a connection that was closed for want of memory it
+    connects again."""
     count = MEGABYTES * 1024 * 1024 * 3 // 2 // len(VALUE)
     replies = {}
     client = daemon.client()
@@ -94,15 +94,15 @@ def main():
             with OfNobody():
                 tap.ok(False, "with less than it needs at its start a daemon does not start")
         except StartFailed as e:
-            tap.like(str(e), "ended with 71: .*Cannot allocate memory", "with less than it needs at its start it says so")
+            tap.like(str(e), "ended with 71: .*Cannot allocate memory", "with too little memory at its start it prints the reason")
     with strict(before + taken + ROOM_KB + FOR_ROOT_KB), OfNobody() as d, d.client() as c:
         replies = filled(d)
         tap.ok(set(replies) <= {"STORED", "SERVER_ERROR out of memory storing object", CLOSED}, "every store is answered", replies)
         tap.ok(replies.get("STORED", 0) > 100, "most are stored, and older ones evicted for them", replies)
         c.set("last", "v")
-        tap.is_(c.get("last"), b"v", "and what is there is served")
+        tap.is_(c.get("last"), b"v", "and its items are served")
         knob("overcommit_kbytes", plenty_kb)
-        tap.ok(int(c.stats("proxy")["node_pages_refused"]) > 0, "what the system did not give is counted")
+        tap.ok(int(c.stats("proxy")["node_pages_refused"]) > 0, "refused memory is counted")
         tap.is_(set(filled(d)), {"STORED"}, "when there is memory again it is used")
         used = int(c.stats()["bytes"])
         tap.ok(used > MEGABYTES << 19, "all of it", used)

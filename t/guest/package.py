@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A Debian package of farcached, given as an argument: it installs, starts but beside memcached, leaves a running daemon
-alone when it is installed again, and takes everything away when it is purged. Debian's memcached, which has to be installed, goes
-on through all of it. Runs in a guest that booted systemd."""
+"""A Debian package of farcached, given as an argument: installation, start (not beside memcached), a running daemon that survives a
+second installation, and a purge that removes all files. Debian's memcached must be installed and runs throughout. Runs in a guest
+that booted systemd."""
 import glob
 import os
 import shutil
@@ -14,7 +14,7 @@ from tap_output import tap  # noqa: E402
 
 MEMCACHED = "/usr/bin/memcached"
 VARIABLES = "/etc/default/farcached"
-NOTHING_STARTS = "/usr/sbin/policy-rc.d"  # of a host that is a container
+NOTHING_STARTS = "/usr/sbin/policy-rc.d"  # exists in a host that is a container
 LEFT = ["/etc/systemd/system/*/far*", "/etc/systemd/system/far*", "/var/lib/systemd/deb-systemd-helper-*/far*",
         "/var/lib/systemd/deb-systemd-helper-*/*/far*", "/var/lib/dpkg/info/farcached*"]
 
@@ -30,7 +30,7 @@ def ask(*words):
 
 
 def dpkg(name, *words):
-    """What other packages do then, like indexing manuals, is none of ours, and takes minutes in a guest."""
+    """Disables triggers of other packages, like indexing manuals, which take minutes in a guest."""
     status, text = run("dpkg", "--no-triggers", "--force-unsafe-io", *words)
     tap.ok(status == 0, name, text)
     return text
@@ -39,7 +39,7 @@ def dpkg(name, *words):
 def purged(files):
     dpkg("it is purged", "--purge", "farcached")
     tap.is_([path for path in files if os.path.isfile(path)], [], "no file of it is left")
-    tap.is_([path for pattern in LEFT for path in glob.glob(pattern)], [], "nor what it made")
+    tap.is_([path for pattern in LEFT for path in glob.glob(pattern)], [], "nor its created files")
     tap.is_(ask("list-units", "--no-legend", "--all", "far*"), "", "nor a unit")
 
 
@@ -48,13 +48,13 @@ def files_of(package):
 
 
 def answers(port):
-    """Who serves there, as far as its statistics say, and what it has under the key k."""
+    """(program that serves there, by its statistics; its value of the key k)."""
     with Client(port) as c:
         return ("farcached" if "farcached_version" in c.stats() else "memcached", c.get("k"))
 
 
 def beside_memcached(package):
-    """As README.Debian says: not started by itself; then at another port."""
+    """As in README.Debian: not started at installation; then started at another port."""
     owner = run("dpkg", "-S", MEMCACHED)[1]
     if not tap.ok(owner.startswith("memcached: "), "Debian's memcached is installed", owner):
         return
@@ -65,7 +65,7 @@ def beside_memcached(package):
         tap.is_(c.set("k", "memcached's"), "STORED", "and serves")
         said = dpkg("beside it farcached is installed", "-i", package)
         tap.like(said, "memcached is installed and has the same port, so farcached is not started",
-                 "and says that it does not start")
+                 "and prints that it does not start")
         tap.is_((ask("is-active", "farcached"), ask("is-enabled", "farcached")), ("inactive", "disabled"), "which is so")
         ours = files_of("farcached")
         tap.is_(sorted(set(ours) & set(theirs)), [], "they have no file in common")

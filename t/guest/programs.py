@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The unit programs that use a device, and what they leave behind. Runs in a guest."""
+"""The unit programs that use a device, and a check for leftover resources. Runs in a guest."""
 import os
 import subprocess
 import sys

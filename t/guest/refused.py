@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What cannot be is a sentence that says what to change, and farcached goes on with its other nodes. Runs in a guest."""
+"""Impossible settings give a message with the remedy, and farcached goes on with its other nodes. Runs in a guest."""
 import contextlib
 import ctypes
 import os
@@ -18,7 +18,7 @@ ADDRESS = os.environ["FARCACHED_RDMA_ADDRESS"]
 
 
 def farnode_says(*limits, address=ADDRESS, user="root"):
-    """(exit status, what it says) of a farnode that does not start."""
+    """(exit status, stderr) of a farnode that does not start."""
     try:
         done = subprocess.run([*limits, farnode_binary(), "-u", user, "-m", "32", "--verbs", address + ":0"],
                               capture_output=True, text=True, timeout=deadline() / 4)
@@ -51,7 +51,7 @@ def of_the_node():
 
 @contextlib.contextmanager
 def proxy_of(nodes):
-    """A farcached with these nodes beside one over TCP, whose keys it serves and no others; yields what it says."""
+    """A farcached with these nodes and one over TCP, of which it serves only the latter; yields its stderr."""
     table = Table()
     words = [word for node in nodes for word in ("--node", node)]
     try:
@@ -61,29 +61,30 @@ def proxy_of(nodes):
             with proxy.client() as client:
                 stored = [client.set("k%d" % i, "v") for i in range(60)]
                 found = [client.get("k%d" % i) for i in range(60)]
-            tap.is_(set(stored), {"STORED", "SERVER_ERROR unavailable"}, "nodes that are there serve")
-            tap.is_([s == "STORED" for s in stored], [v is not None for v in found], "what they have is got")
+            tap.is_(set(stored), {"STORED", "SERVER_ERROR unavailable"}, "running nodes serve")
+            tap.is_([s == "STORED" for s in stored], [v is not None for v in found], "their items are read")
             yield proxy.stderr().decode()
     finally:
         table.unlink()
 
 
 def of_the_proxy():
-    """A node that is not there over RDMA, and one where there is no RDMA."""
+    """A node address over RDMA without a listener, and an address without RDMA."""
     with proxy_of(["far=verbs:%s:1" % ADDRESS, "none=verbs:%s:1" % PLAIN]) as said:
-        tap.is_(said.count("node far is down"), 1, "one that is not there is told once")
+        tap.is_(said.count("node far is down"), 1, "a missing node is logged once")
         tap.like(said, "node far is down: verbs:%s:1: no listener at this address" % ADDRESS, "with the reason")
         tap.like(said, "node none is down: verbs:%s:1: " % PLAIN, "and one without a device")
 
 
 def of_what_may_be_locked():
-    """A proxy that may not lock memory, in front of a node over RDMA that is there. Nothing started here may, afterwards."""
+    """A proxy without the right to lock memory, in front of a running node over RDMA. Processes started later lack the right,
+    too."""
     with Farnode("--verbs", ADDRESS + ":0") as far:
         resource.setrlimit(resource.RLIMIT_MEMLOCK, (65536, 65536))
         ctypes.CDLL(None).prctl(PR_CAPBSET_DROP, CAP_IPC_LOCK)
         with proxy_of(["far=verbs:%s:%d" % (ADDRESS, far.port)]) as said:
-            tap.is_(said.count("node far is down"), 1, "that memory may not be locked is told once")
-            tap.like(said, "LimitMEMLOCK=infinity", "with what to change")
+            tap.is_(said.count("node far is down"), 1, "the refusal to lock memory is logged once")
+            tap.like(said, "LimitMEMLOCK=infinity", "with the remedy")
 
 
 of_the_node()

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The RDMA device is taken out of the host under load, and put back. Its removal is not held up; what needs no device goes
-on; when there is one again so is everything, without a restart of anybody. Runs in a guest."""
+"""The RDMA device is removed from the host under load, and added again. Its removal is not delayed, and connections that need no
+device go on. With a device everything works again, without a restart of any process. Runs in a guest."""
 import os
 import subprocess
 import sys
@@ -61,13 +61,13 @@ def main():
         for phase in ("before", "removed", "returning", "after"):
             tap.is_(set(load.told(near, phase)), {("STORED", "own")}, "%s: a node over tcp is not touched by it" % phase)
             every = load.told(askers, phase)
-            tap.ok(set(every) <= RIGHT, "%s: and nobody is told what is wrong" % phase, every)
+            tap.ok(set(every) <= RIGHT, "%s: and no client gets a wrong value" % phase, every)
             tap.diag("%s: %s" % (phase, load.latency(askers, phase)))
         tap.ok(load.told(askers, "after").get(("STORED", "own"), 0) > 0, "after, keys are stored again")
-        tap.ok(all(p.alive() for p in c.proxies) and all(n.process.alive() for n in c.nodes), "nobody was started again")
+        tap.ok(all(p.alive() for p in c.proxies) and all(n.process.alive() for n in c.nodes), "no process was restarted")
         said = c.nodes[0].process.stderr().decode()
-        tap.like(said, "the RDMA device was removed; connections fail until a device is back", "a node says so")
-        tap.like(said, "an RDMA device is back", "and when it is over")
+        tap.like(said, "the RDMA device was removed; connections fail until a device is back", "a node logs it")
+        tap.like(said, "an RDMA device is back", "and the end of it")
     tap.is_(until(resources, lambda now: now == before), before, "no queue pair and no memory registered is left")
     tap.done()
 

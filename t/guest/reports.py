@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Reports over RDMA: WRITEs with immediate data into a container of the node, which answers likewise; leases are renewed by
-them, and nobody is asked. Runs in a guest."""
+"""Reports over RDMA: WRITEs with immediate data into a container of the node, which answers the same way. They renew leases without
+requests to the node. Runs in a guest."""
 import json
 import os
 import subprocess
@@ -20,7 +20,7 @@ def numbers(proxy):
 
 
 def by_write():
-    """What goes over RDMA for reports, at a proxy that does nothing but read."""
+    """The RDMA traffic of reports, at a proxy whose clients only read."""
     options = ["access_tracking=report", "report_interval_ms=100", "node_timeout_ms=30000"]
     with Cluster("verbs", proxies=1, threads=1, options=options,
                  node_args=["-m", "4", "-t", "1", "--lease-ms", "256000"]) as c, c.proxies[0].client() as client:
@@ -29,7 +29,7 @@ def by_write():
         nodes_reports.store(client, names)
         until(lambda: nodes_reports.found(client, names) and numbers(proxy), lambda s: s["reports_sent"] >= 5)
         before = until(lambda: numbers(proxy), lambda s: s["report_answers_written"] == s["reports_sent"])
-        looks = 0  # each asks the node for its statistics
+        looks = 0  # each look requests statistics from the node
 
         def look():
             nonlocal looks
@@ -41,14 +41,14 @@ def by_write():
         tap.is_(after["reports_written"], after["reports_sent"], "of all")
         tap.is_(after["rdma_write_bytes"], after["report_bytes"], "and of nothing else")
         tap.ok(after["report_renewed"] > 0, "their answers, written by the node, renew leases")
-        tap.is_(after["get_twosided"], 0, "the node is not asked")
-        tap.ok(after["rdma_sends"] <= looks, "nothing is sent beside but what statistics ask", after["rdma_sends"], looks)
+        tap.is_(after["get_twosided"], 0, "no request goes to the node")
+        tap.ok(after["rdma_sends"] <= looks, "no other SENDs except requests for statistics", after["rdma_sends"], looks)
         tap.diag("%d reports, %d bytes in them; SENDs: %d, of %d bytes" % tuple(
             after[name] for name in ("reports_sent", "rdma_write_bytes", "rdma_sends", "rdma_send_bytes")))
 
 
 def measured():
-    """farbench reports: one WRITE each, or SENDs alone."""
+    """farbench reports: one WRITE for each report, or SENDs alone."""
     farbench = os.path.join(os.path.dirname(os.environ["FARCACHED"]), "farbench")
     with tempfile.TemporaryDirectory(prefix="farcached-reports-") as folder:
         path = os.path.join(folder, "json")

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Nodes that are not as they should be, over RDMA: one that never answers, one that says nothing, one of another version or
-layout, one whose memory may not be read any more. It is said why, in bounded time, and the other nodes' keys are served.
-Runs in a guest."""
+"""Defective nodes over RDMA: one that never answers, one that closes without a reason, one of another version or layout, and one
+whose memory may not be read any more. The proxy logs the reason in bounded time and serves the other nodes' keys. Runs in a
+guest."""
 import contextlib
 import itertools
 import os
@@ -35,7 +35,7 @@ def relay(*words):
 
 @contextlib.contextmanager
 def in_front_of(near, port, *options):
-    """A farcached and a client of it: one node over tcp, and one behind that port."""
+    """(a farcached, a client of it) with one node over tcp, and one behind that port."""
     table = Table()
     words = ",".join([table.options(), "node_timeout_ms=%d" % TIMEOUT_MS, "no_local_read", *options])
     try:
@@ -47,21 +47,21 @@ def in_front_of(near, port, *options):
 
 
 def left_alone(title, near, words, reason, counter):
-    """A node that cannot be used, of which it is told why."""
+    """A node that cannot be used, with the reason in the log."""
     with relay(*words) as port, in_front_of(near, port) as (proxy, client):
         shown = until(lambda: nodes_shown(proxy), lambda s: s["near"]["links_up"] == "1" and
                       re.search(reason, s["far"].get("down_reason", "")))
-        tap.like(shown["far"].get("down_reason", ""), reason, title + "it is said why")
+        tap.like(shown["far"].get("down_reason", ""), reason, title + "the reason is shown")
         stored = [client.set("k%d" % i, "v") for i in range(60)]
         found = [client.get("k%d" % i) for i in range(60)]
         tap.is_(set(stored), {"STORED", load.UNAVAILABLE}, title + "the other node's keys are served")
         tap.is_([s == "STORED" for s in stored], [v is not None for v in found], title + "and no others")
         tap.ok(int(proxy.stats("proxy")[counter]) > 0, title + "and it is counted", counter)
-        tap.is_(proxy.stderr().decode().count("node far is down"), 1, title + "and told once")
+        tap.is_(proxy.stderr().decode().count("node far is down"), 1, title + "and logged once")
 
 
 def only_asked(near):
-    """The greeting over RDMA tells of another layout, the frames of the same: the node is asked, and never read."""
+    """The greeting over RDMA has another layout, the frames have the same: the node gets requests, and is never read."""
     title = "a region of another layout: "
     with Farnode("--tcp", "127.0.0.1:0", "--name", "far") as node, relay(node.port, "layout=9") as port, \
             in_front_of(near, port) as (proxy, client):
@@ -76,7 +76,7 @@ def only_asked(near):
 
 
 def not_understood(near):
-    """The frames tell of another layout."""
+    """The frames have another layout."""
     from liar import Liar
     title = "a node of another layout: "
 
@@ -96,7 +96,7 @@ def failed_reads(proxy):
 
 
 def taken_back():
-    """A node's memory is deregistered under those who read it."""
+    """A node's memory is deregistered during reads."""
     title = "memory that is taken back: "
     with Cluster("verbs tcp", options=["node_timeout_ms=%d" % TIMEOUT_MS, "no_local_read"], faults=Faults("take_back=1"),
                  threads=1, node_args=["--lease-ms", "60000"]) as c:
@@ -112,7 +112,7 @@ def taken_back():
                 reader.set(name, "value")
             for number in range(3):
                 read = load.read_again(c.proxies[0], reader, names, b"value", "get_onesided")
-                tap.ok(read >= 20, title + "it is read", read)  # the askers' keys are, too
+                tap.ok(read >= 20, title + "it is read", read)  # the askers' keys are read, too
                 before = failed_reads(c.proxies[0])
                 node.process.signal(signal.SIGUSR2)
 
@@ -121,7 +121,7 @@ def taken_back():
                     return set(found) <= {b"value", None} and failed_reads(c.proxies[0]) > before
                 tap.ok(until(refused, bool), title + "reads fail, are counted, and no byte is wrong")
                 tap.like(until(lambda: nodes_shown(c.proxies[0])[node.name].get("down_reason", ""), bool),
-                         "remote access error", title + "it is said why")
+                         "remote access error", title + "the reason is shown")
                 c.until_up()
         for asker in askers:
             asker.phase = "after"
@@ -130,14 +130,14 @@ def taken_back():
             asker.end()
         tap.is_([a.failed for a in askers if a.failed], [], title + "no client's connection is lost")
         every = {**load.told(askers, "before"), **load.told(askers, "after")}
-        tap.ok(not any(found == "wrong" for _, found in every), title + "and nothing wrong is told", every)
+        tap.ok(not any(found == "wrong" for _, found in every), title + "and no wrong value is returned", every)
 
 
 def main():
     before = resources()
     with Farnode("--tcp", "127.0.0.1:0", "--name", "near") as near:
         left_alone("a node that never answers: ", near, ["never"], "in time", "down_connect_timeout")
-        left_alone("a node that says nothing: ", near, ["silent"], "no greeting in time", "down_connect_timeout")
+        left_alone("a silent node: ", near, ["silent"], "no greeting in time", "down_connect_timeout")
         left_alone("a node of another version: ", near, ["silent", "version=9"],
                    "it speaks version 9 of the greeting over RDMA, this side version 1", "channel_end_handshake")
         not_understood(near)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""farbench transport over RDMA: every transport is measured, and what our counters say is what the device's say.
-No speed is asserted. Runs in a guest.
+"""farbench transport over RDMA: every transport is measured, and our counters agree with the device's. No speed is checked. Runs in
+a guest.
 """
 import csv
 import json
@@ -54,8 +54,8 @@ def check_counts(rows):
 
 
 def check_device(rows):
-    """A few may be sent and not be completed yet when counters are read, and an emulated guest is slow enough that some
-    packets are sent twice: soft-RoCE waits for an answer no longer than a device would."""
+    """Compares with a tolerance: some packets may be sent and not be completed when the counters are read. Some are sent twice in a
+    slow guest, because soft-RoCE has the timeout of a real device."""
     measured = [row for row in rows if row["transport"] != "tcp"]
     for what, slack in (("sends", 0.05), ("packets", 0.25)):
         off = [(row["transport"], row["mix"], row["clients"], row["device_%s_per_op" % what], row["expected_%s_per_op" % what])

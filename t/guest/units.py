@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The units of contrib/systemd under a real systemd: start, ready, variables, reload, limits that hold what they ask for, io_uring
-by its drop-in, instances that share memory with a node of another user, restarts under load behind a socket unit, a watchdog that
-kills, RDMA by its drop-in and behind the filter of system calls, stop, and what the journal then says. Runs in a guest that
-booted systemd."""
+"""The units of contrib/systemd under a real systemd: start, readiness, variables, reload, limits, and io_uring by its drop-in.
+Instances that share memory with a node of another user, restarts under load behind a socket unit, a watchdog that kills. RDMA by
+its drop-in and behind the filter of system calls, stop, and the journal afterwards. Runs in a guest that booted systemd."""
 import contextlib
 import glob
 import os
@@ -30,14 +29,14 @@ MB = 1 << 20
 
 
 def run(*words):
-    """(exit status, what it printed)."""
+    """(exit status, output)."""
     done = subprocess.run(words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                           timeout=deadline() * 2)
     return done.returncode, done.stdout.decode("latin-1")
 
 
 def systemctl(*words):
-    """True: it is done. What it complains of is shown."""
+    """True if it succeeded; else shows the error output."""
     status, text = run("systemctl", *words)
     if status != 0:
         tap.diag("systemctl %s: %s" % (" ".join(words), text))
@@ -74,7 +73,7 @@ def stats_at(port, group=""):
 
 
 def install():
-    """As make install does, which takes long in a guest and is tested elsewhere."""
+    """Installs the files of make install, which itself takes long in a guest and is tested elsewhere."""
     units = glob.glob(os.path.join(BUILD, "contrib/systemd/*.service")) + [os.path.join(TOP, "contrib/systemd/farcached.socket")]
     for unit in units:
         shutil.copy(unit, UNITS)
@@ -98,7 +97,7 @@ def starts(folder):
     """Without any file: defaults of the unit."""
     tap.ok(systemctl("start", "farcached"), "farcached starts")
     tap.is_((shown("farcached", "ActiveState"), shown("farcached", "StatusText")), ("active", "0 clients, 0 requests/s"),
-            "start returns when it is ready, with a status that says something")
+            "start returns at readiness, with a status text")
     tap.is_(os.stat("/proc/" + shown("farcached", "MainPID")).st_uid, pwd.getpwnam("farcached").pw_uid, "as its own user")
     serves(("127.0.0.1", 11211), "without any file")
     stats = stats_at(11211)
@@ -118,7 +117,7 @@ def limits_shown(unit):
 
 
 def limits():
-    """What a start sets; that an operator's own count; and a cache that is full of the smallest values."""
+    """The limits set at a start, an operator's own limits, and a cache full of the smallest values."""
     folder = os.path.dirname(re.search(r"path=(\S+)", shown("farcached", "ExecStart")).group(1))
     tap.is_(limits_shown("farcached"), limits_of(folder, "-m", "32", "-c", "77", "-t", "2"),
             "limits of memory and tasks are of the options")
@@ -145,7 +144,7 @@ def limits():
 
 
 def variables():
-    """Those of Fedora's file."""
+    """The variables of Fedora's file."""
     write("/etc/sysconfig/farcached", 'PORT="11311"\nUSER="nobody"\nMAXCONN="77"\nCACHESIZE="32"\nOPTIONS="-l 127.0.0.1 -t 2"\n')
     tap.ok(systemctl("restart", "farcached"), "it restarts with variables of its file")
     stats = stats_at(11311)
@@ -166,23 +165,23 @@ def reloads():
 
 
 def rings():
-    """io_uring as outside of a unit with the drop-in; without, what a sandbox's refusal is told by."""
+    """With the drop-in io_uring works as outside of a unit; without it the log has the sandbox's refusal."""
     with Daemon("-o", "io=auto") as d:
         outside = d.stats()["farcached_io"]
     backend, said = served_by("uring")
-    tap.is_((backend, len(said)), ("libevent", 1), "the unit's sandbox has no io_uring: it starts, and says so in one line")
-    tap.like("\n".join(said), r"\Aio=uring: no io_uring \(.+\): using libevent for client sockets\Z", "which says why")
-    tap.is_(served_by("auto"), ("libevent", []), "and with io=auto it says nothing")
+    tap.is_((backend, len(said)), ("libevent", 1), "the unit's sandbox has no io_uring: it starts, and logs one line")
+    tap.like("\n".join(said), r"\Aio=uring: no io_uring \(.+\): using libevent for client sockets\Z", "with the reason")
+    tap.is_(served_by("auto"), ("libevent", []), "and with io=auto it logs nothing")
     drop_in = UNITS + "/farcached.service.d/io_uring.conf"
     os.symlink(os.path.join(TOP, "contrib/systemd/io_uring.conf"), drop_in)
     systemctl("daemon-reload")
-    tap.is_([served_by("uring"), served_by("auto")], [(outside, [])] * 2, "with the drop-in there is what is outside: " + outside)
+    tap.is_([served_by("uring"), served_by("auto")], [(outside, [])] * 2, "with the drop-in it is the same as outside: " + outside)
     os.unlink(drop_in)
     systemctl("daemon-reload")
 
 
 def served_by(io):
-    """(what serves clients' sockets with that option in the unit, what the journal has of this start about it)"""
+    """(back end of clients' sockets with that option in the unit, journal lines of this start about it)"""
     write("/etc/sysconfig/farcached", 'PORT="11311"\nOPTIONS="-l 127.0.0.1 -t 2 -o io=%s"\n' % io)
     tap.ok(systemctl("restart", "farcached"), "it starts with io=" + io)
     with Client(11311) as c:
@@ -194,13 +193,13 @@ def served_by(io):
 def instances():
     """A node by its name, and two farcached in front of it, which share pointers in /dev/shm."""
     tap.ok(systemctl("start", "farnode@a"), "a node starts by its name")
-    tap.like(shown("farnode@a", "StatusText"), "^0 connections of proxies, 0 items in 0 of 1024 MB$", "and says what it has")
+    tap.like(shown("farnode@a", "StatusText"), "^0 connections of proxies, 0 items in 0 of 1024 MB$", "with its items")
     users = {unit: os.stat("/proc/" + shown(unit, "MainPID")).st_uid for unit in ("farnode@a", "farcached")}
     tap.is_(users, {"farnode@a": pwd.getpwnam("farnode").pw_uid, "farcached": pwd.getpwnam("farcached").pw_uid},
             "as another user than proxies")
     about = os.stat("/run/farnode/farnode-a.sock")
     tap.is_((stat.S_IMODE(about.st_mode), about.st_uid, about.st_gid),
-            (0o660, pwd.getpwnam("farnode").pw_uid, pwd.getpwnam("farcached").pw_gid), "whose socket is their group's")
+            (0o660, pwd.getpwnam("farnode").pw_uid, pwd.getpwnam("farcached").pw_gid), "and its socket belongs to their group")
     status, text = run("setpriv", "--reuid=nobody", "--regid=nogroup", "--clear-groups", "ls", "/run/farnode/")
     tap.ok(status != 0 and "ermission" in text, "and out of others' reach", text)
     options = 'OPTIONS="-l 127.0.0.1 -t 1 --node a=shm:/run/farnode/farnode-a.sock -o drop_privileges,%s"\n'
@@ -227,18 +226,18 @@ def instances():
         tap.ok(int(c.stats("proxy")["get_local"]) > 0, "in the node's memory, which it maps", c.stats("proxy"))
     tap.ok(systemctl("stop", "farnode@a"), "the node stops")
     tap.like(until(lambda: shown("farcached@front", "StatusText"), lambda text: text.startswith("0/1")),
-             r"^0/1 nodes up \(a is down: ", "the status of who is in front of it says so")
+             r"^0/1 nodes up \(a is down: ", "the status of a proxy in front of it shows it")
     tap.like(until_journal("farcached@front", "a is down"), "(?m)^node a is down: ", "and the journal")
     tap.ok(systemctl("stop", "farcached@11312", "farcached@front", "farcached@11315"), "they stop")
 
 
 def behind_a_socket():
-    """Restarts while clients of all kinds go on."""
+    """Restarts under load of clients of all kinds."""
     os.unlink("/etc/sysconfig/farcached")
     systemctl("stop", "farcached")
     tap.ok(systemctl("start", "farcached.socket"), "the socket unit listens in its place")
     addresses = [("127.0.0.1", 11211), "/run/farcached/farcached.sock"]
-    serves(addresses[0], "who connects starts it")
+    serves(addresses[0], "a connection starts it")
     tap.is_(shown("farcached", "ActiveState"), "active", "the service has started")
     with RestartLoad(addresses) as load:
         for _ in range(RESTARTS):
@@ -246,11 +245,11 @@ def behind_a_socket():
             load.until_served()
     tap.is_(load.refused, [], "no connection attempt was refused")
     tap.is_(load.wrong, [], "and every answer was the right one")
-    tap.ok(min(load.connections.values()) > RESTARTS, "text, meta and binary clients came back each time", load.connections)
+    tap.ok(min(load.connections.values()) > RESTARTS, "text, meta and binary clients reconnected each time", load.connections)
 
 
 def watched():
-    """A process that stands still, and one thread of it that does, are both ended and begun anew."""
+    """A stopped process, and a process with one stopped thread, are both killed and started again."""
     write(UNITS + "/farcached.service.d/watchdog.conf", "[Service]\nWatchdogSec=%d\nLimitCORE=0\n" % WATCHDOG_S)
     systemctl("daemon-reload")
     systemctl("restart", "farcached")
@@ -263,7 +262,7 @@ def watched():
         tap.ok(int(shown("farcached", "MainPID")) != pid, name + ": which serves")
         serves(("127.0.0.1", 11211), name)
     text = journal("farcached")
-    tap.like(text, r"(?m)^farcached\.service: Watchdog timeout \(limit %ds\)!$" % WATCHDOG_S, "the journal says why")
+    tap.like(text, r"(?m)^farcached\.service: Watchdog timeout \(limit %ds\)!$" % WATCHDOG_S, "the journal has the reason")
     tap.like(text, r"(?m)^worker 1 is stuck: its loop has not run for ", "and names the worker")
     os.unlink(UNITS + "/farcached.service.d/watchdog.conf")
 
@@ -283,13 +282,13 @@ def over_rdma():
     write("/etc/default/farnode.v", 'CACHESIZE=64\nOPTIONS="--verbs %s --drop-privileges"\n' % address)
     write("/etc/default/farcached.11314", 'OPTIONS="-l 127.0.0.1 -t 1 --node v=verbs:%s -o drop_privileges"\n' % address)
     tap.ok(run("systemctl", "start", "farnode@v")[0] != 0, "without the drop-in there is no RDMA")
-    tap.like(until_journal("farnode@v", "infiniband|device"), "(?i)infiniband|device", "and the journal says what is missing")
+    tap.like(until_journal("farnode@v", "infiniband|device"), "(?i)infiniband|device", "and the journal names what is missing")
     for unit in ("farnode@v", "farcached@11314"):
         folder = "%s/%s.service.d" % (UNITS, unit)
         os.makedirs(folder, exist_ok=True)
         os.symlink(os.path.join(TOP, "contrib/systemd/verbs.conf"), folder + "/verbs.conf")
     systemctl("daemon-reload")
-    systemctl("stop", "farnode@v")  # it restarts by itself: an attempt that began without the drop-in is not the one to wait for
+    systemctl("stop", "farnode@v")  # an attempt that began without the drop-in must not count
     systemctl("reset-failed", "farnode@v")
     tap.ok(systemctl("start", "farnode@v"), "with the drop-in the node listens over RDMA")
     tap.ok(systemctl("start", "farcached@11314"), "and a farcached starts")
@@ -313,7 +312,7 @@ def over_rdma():
 
 
 def filtered(pid):
-    """{(Seccomp, NoNewPrivs)} of its threads. The unit has filters, too: stderr tells of the daemon's own."""
+    """{(Seccomp, NoNewPrivs)} of its threads. The unit has filters, too, so the daemon's own are checked in its stderr."""
     found = set()
     for task in os.listdir("/proc/%s/task" % pid):
         with open("/proc/%s/task/%s/status" % (pid, task)) as f:

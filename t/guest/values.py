@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Large values over RDMA: a node READs those of sets from the proxy's memory, the proxy those of leased items. Runs in a
-guest."""
+"""Large values over RDMA: a node READs values of sets from the proxy's memory, and the proxy READs values of leased items. Runs in
+a guest."""
 import os
 import sys
 import threading
@@ -29,9 +29,9 @@ def one_by_one(cluster, client):
             wanted = value(size, seed)
             if client.set("k%d" % size, wanted) != "STORED" or client.get("k%d" % size) != wanted:
                 wrong.append(size)
-    tap.is_(wrong, [], "large values come back as they were stored")
+    tap.is_(wrong, [], "large values are read as they were stored")
     lent, sent = counted(cluster, "values_lent"), counted(cluster, "values_sent")
-    tap.ok(lent == sent and lent >= 9, "those of sets were lent, all of them", (lent, sent))
+    tap.ok(lent == sent and lent >= 9, "all values of sets were lent", (lent, sent))
     tap.is_(counted(cluster, "values_unlent"), 0, "and READ")
     wrong, onesided = [], counted(cluster, "get_onesided")
     for size in SIZES:
@@ -43,7 +43,7 @@ def one_by_one(cluster, client):
 
 
 def at_once(cluster):
-    """More than there are buffers for; each thread has keys of its own."""
+    """More values at once than there are buffers; each thread has keys of its own."""
     wrong = []
 
     def work(number):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""contrib/vm itself: what goes in and comes out, and that nothing is left. Runs on the host."""
+"""contrib/vm itself: input, output, exit status, and nothing left behind. Runs on the host."""
 import glob
 import os
 import re
@@ -23,7 +23,7 @@ def vm(*words, folder, env=None, cwd=None):
 
 
 def complaints(done):
-    """What a command said on stderr, and not contrib/vm of a guest that had to be booted anew (V4)."""
+    """The command's stderr, without contrib/vm's message about a second boot (V4)."""
     return re.sub(rb"(?s)\Avm: guest .*?\nvm: booted anew\n", b"", done.stderr)
 
 
@@ -50,27 +50,27 @@ def passes_through(folder):
     lines = done.stdout.split(b"\n")
     tap.is_(lines[0], b"it's \"quoted\" $HOME", "a guest has this environment")
     tap.is_(lines[1], kept.encode(), "and this folder")
-    tap.is_(done.stdout[-300000:], b"x" * 300000, "all that it prints is printed")
-    tap.is_(complaints(done), b"complaint\n", "what it complains of is apart")
+    tap.is_(done.stdout[-300000:], b"x" * 300000, "all of its output arrives")
+    tap.is_(complaints(done), b"complaint\n", "its stderr is separate")
     tap.is_(done.returncode, 7, "its exit status is the command's")
-    tap.ok(os.path.exists(os.path.join(kept, "note")), "what it keeps is here")
+    tap.ok(os.path.exists(os.path.join(kept, "note")), "its kept file is on the host")
     tap.ok(not os.path.exists("/etc/written"), "and nothing else")
 
 
 def ends_in_time(folder):
     done = vm("--seconds", "5", "sh", "-c", "echo begun; sleep 1000", folder=folder)
-    tap.is_((done.returncode, done.stdout), (124, b"begun\n"), "it ends when its time is over")
-    tap.like(complaints(done), "^vm: not done in 5 s", "and says so")
+    tap.is_((done.returncode, done.stdout), (124, b"begun\n"), "it ends at its timeout")
+    tap.like(complaints(done), "^vm: not done in 5 s", "and prints a message")
 
 
 def ends_with_its_caller(folder):
-    """A pipe that ends when the guest does."""
+    """A caller's pipe that ends together with the guest."""
     with subprocess.Popen([VM, "sh", "-c", "echo begun; sleep 1000"], env={**os.environ, "TMPDIR": folder},
                           stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
-        tap.is_(process.stdout.readline(), b"begun\n", "another is at work")
-        tap.ok(guests_of(folder), "and has a process")
+        tap.is_(process.stdout.readline(), b"begun\n", "another guest runs")
+        tap.ok(guests_of(folder), "and has a QEMU process")
         process.send_signal(signal.SIGTERM)
-        tap.is_(process.wait(20), 128 + signal.SIGTERM, "it can be ended")
+        tap.is_(process.wait(20), 128 + signal.SIGTERM, "SIGTERM ends it")
     tap.is_(until(lambda: guests_of(folder), lambda found: not found), [], "and its guest with it")
 
 
@@ -79,13 +79,13 @@ def two_meet(folder):
               "until busybox nc $FARCACHED_RDMA_PEER 7000 </dev/null; do :; done; rdma link show rxe0/1", folder=folder)
     tap.is_(done.returncode, 0, "a guest reaches the one beside it")
     tap.like(done.stdout, "rxe0/1 state ACTIVE", "and has RDMA on that wire")
-    tap.like(done.stderr, "beside", "what the other says is heard")
+    tap.like(done.stderr, "beside", "the other guest's output appears")
 
 
 def boots_anew(folder):
     done = vm("--boot-seconds", "0.5", "--seconds", "60", "--beside", "sleep 1000", "echo", "begun", folder=folder)
-    tap.is_((done.returncode, done.stdout), (0, b"begun\n"), "what did not start in time is booted anew, and runs its command once")
-    tap.like(done.stderr, "(?s)^vm: guest 1 did not start in 0.5 s\n.*guest 2's console:.*vm: booted anew\n", "which is said")
+    tap.is_((done.returncode, done.stdout), (0, b"begun\n"), "a late guest boots again, and runs its command once")
+    tap.like(done.stderr, "(?s)^vm: guest 1 did not start in 0.5 s\n.*guest 2's console:.*vm: booted anew\n", "with a message")
 
 
 def main():

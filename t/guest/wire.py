@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A farcached here, its node in the guest beside this one, and a wire between them that delays, loses and breaks. What goes
-over one device alone never reaches a wire; so each fault is first seen to bite."""
+"""A farcached here, its node in the guest beside this one, and a wire between them that delays, loses and breaks. Traffic of one
+device never reaches a wire, so the test first checks that each fault has an effect."""
 import os
 import re
 import sys
@@ -34,7 +34,7 @@ def shown(proxy):
 
 
 def fastest_ms(client, count=60):
-    """Of so many gets: a busy machine makes some slow, and none faster than the wire."""
+    """The fastest of `count` gets: a busy machine slows some of them, and the wire bounds all."""
     times = []
     for i in range(count):
         began = time.monotonic()
@@ -55,7 +55,7 @@ def held(proxy, client):
 
 
 def delay(proxy, client):
-    """Longer than the fastest get took without it, so that the machine's own pace cannot pass for it."""
+    """A delay above the fastest get without it, so that the machine's own speed cannot pass for it."""
     plain = fastest_ms(client)
     if not tap.ok(plain, "a node beside answers every get right"):
         return
@@ -84,7 +84,7 @@ def loss(proxy, client):
 
 
 def away(proxy, client, what, go, come):
-    """The node is out of reach: misses and SERVER_ERROR within the timeout; when it is back, so is everything."""
+    """The node is unreachable: misses and SERVER_ERROR within the timeout. When it is back, everything works as before."""
     connects = int(shown(proxy)["node_connects"])
     go()
     slowest, told = 0, set()
@@ -108,7 +108,7 @@ def away(proxy, client, what, go, come):
 
 
 def cut(proxy, client):
-    """Nothing leaves any more; what the other side says still comes."""
+    """Outgoing packets are lost; incoming ones still arrive."""
     away(proxy, client, "a wire that is cut", lambda: shape("loss", "100%"), unshape)
     told = [line for line in proxy.stderr().decode().splitlines() if "node far is down" in line]
     tap.diag(told)
@@ -119,8 +119,8 @@ def pulled(proxy, client):
 
 
 def set_down(proxy, client):
-    """By `ip link`. In Linux 6.1 soft-RoCE's own management queue pair may stay in error for good when it had to send
-    meanwhile; then nobody connects over that device any more. It is made anew, and nobody else is."""
+    """By `ip link`. In Linux 6.1 soft-RoCE's own management queue pair may stay in error for good if it had to send while the link
+    was down. Then no connection over that device works any more. So the device is made again, and nothing else is."""
     def come():
         run("ip", "link", "set", WIRE, "up")
         delete_device(deadline())

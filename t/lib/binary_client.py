@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A client of the binary protocol: packets as values, sent and read exactly as they are.
+"""A client of the binary protocol: packets as values, sent and read without changes.
 
     with daemon.client() as raw:
         b = BinaryClient(raw)
         reply = b.ask(op.SET, b"key", b"value", extras=set_extras(flags=5))
         reply.status, reply.cas, reply.opaque, reply.extras, reply.key, reply.value
 
-Nothing is corrected: lengths in the header can be set apart from the bytes that follow (packet(..., body=n)).
+The client corrects nothing: a length in the header can differ from the bytes that follow (packet(..., body=n)).
 """
 import struct
 
@@ -15,7 +15,7 @@ from tap_output import to_bytes
 
 HEADER = struct.Struct(">BBHBBHIIQ")
 REQUEST, RESPONSE = 0x80, 0x81
-NO_CREATE = 0xFFFFFFFF  # the expiration with which incr and decr do not create
+NO_CREATE = 0xFFFFFFFF  # with this expiration incr and decr do not create
 
 
 class op:
@@ -53,7 +53,7 @@ def arith_extras(delta=1, initial=0, exptime=0):
 
 def packet(opcode, key=b"", value=b"", extras=b"", opaque=0, cas=0, magic=REQUEST, datatype=0, vbucket=0,
            keylen=None, extlen=None, body=None):
-    """The bytes of a request; keylen, extlen and body override what the header says."""
+    """The bytes of a request; keylen, extlen and body override the header's lengths."""
     key, value, extras = to_bytes(key), to_bytes(value), to_bytes(extras)
     if body is None:
         body = len(extras) + len(key) + len(value)
@@ -98,7 +98,7 @@ class BinaryClient:
         self.raw.close()
 
     def send(self, *args, **kwargs):
-        """Send one packet (see packet())."""
+        """Sends one packet (see packet())."""
         self.raw.send(packet(*args, **kwargs))
         return self
 
@@ -108,7 +108,7 @@ class BinaryClient:
         return Reply(header, self.raw.read(HEADER.unpack(header)[6]))
 
     def ask(self, opcode, *args, **kwargs):
-        """One packet and its reply, whose magic, opcode and opaque are checked."""
+        """Sends one packet; returns its reply after a check of magic, opcode and opaque."""
         if "opaque" not in kwargs:
             self.next_opaque = (self.next_opaque + 0x01010101) & 0xFFFFFFFF
             kwargs["opaque"] = self.next_opaque
@@ -119,7 +119,7 @@ class BinaryClient:
         return reply
 
     def until_noop(self, opaque=0xF00DF00D):
-        """Send a NOOP; the replies that come before its own."""
+        """Sends a NOOP; returns the replies before its own."""
         self.send(op.NOOP, opaque=opaque)
         replies = []
         while True:
@@ -129,7 +129,7 @@ class BinaryClient:
             replies.append(reply)
 
     def quiet(self, *args, **kwargs):
-        """One packet, then a NOOP; the replies between."""
+        """Sends one packet and a NOOP; returns the replies between."""
         self.send(*args, **kwargs)
         return self.until_noop()
 
@@ -151,7 +151,7 @@ class BinaryClient:
             return False
 
     def closes_after(self, *args, **kwargs):
-        """Send a packet; the replies until the server closes, None if it does not close."""
+        """Sends a packet; returns the replies until the server closes, None if it does not close."""
         self.send(*args, **kwargs)
         replies = []
         try:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Clients who ask again as soon as they are answered, for what takes the server longer than them, in a process of their own:
-`python3 closed_loop.py PORT CLIENTS` says "begun" when all have been answered, and at the end "closed" if the server closed all
-of them, or what went wrong. It ends in any case, after so many requests."""
+"""Clients in a process of their own that send again as soon as they have a reply. Each batch takes the server longer than the
+clients. `python3 closed_loop.py PORT CLIENTS` prints "begun" when all clients have a reply. At the end it prints "closed" if the
+server closed all connections, else the error. It ends in any case, after a fixed number of requests."""
 import selectors
 import socket
 import sys

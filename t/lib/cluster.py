@@ -7,13 +7,13 @@
         c.kill(node)
         c.restart(node)
 
-N1  A node's place (its path, its port) and name are its own for the cluster's life, over its restarts.
-N2  Every cluster has a pointer table of its own, or several, as of several hosts; they are unlinked at the end.
-N3  Whatever was stopped is continued at the end, so that it can be ended; a node's or proxy's own end is checked as
-    Daemon checks it (H3), but for those that the test killed.
+N1  A node's address (its path, its port) and name are its own for the cluster's life, over its restarts.
+N2  Every cluster has a pointer table of its own, or several, for several hosts; they are unlinked at the end.
+N3  Stopped processes are continued at the end, so that they can exit. Daemon checks the exit of nodes and proxies (H3), except of
+    those that the test killed.
 
-FARCACHED_NODES=MODE puts nodes behind every farcached that a script starts (Behind): MODE is "3shm", "3tcp" or "mix", where
-there is RDMA "3verbs" or "rdma" (a mix), with -o options of farcached behind commas: "mix,no_local_read".
+FARCACHED_NODES=MODE puts nodes behind every farcached that a script starts (Behind). MODE is "3shm", "3tcp" or "mix", and with
+RDMA "3verbs" or "rdma" (a mix). -o options of farcached may follow behind commas: "mix,no_local_read".
 """
 import contextlib
 import itertools
@@ -38,7 +38,7 @@ def channels_of(word):
 
 
 class Table:
-    """The name of a pointer table that nobody else has."""
+    """A unique name of a pointer table."""
 
     def __init__(self, entries=4096):
         self.name = "/farcached-test-%d-%d" % (os.getpid(), next(NUMBERS))
@@ -56,19 +56,19 @@ class Table:
 
 
 class Faults:
-    """What goes wrong on purpose (t/faulty/faulty.cc): the rule that is broken, and what befalls connections and threads."""
+    """Injected faults (t/faulty/faulty.cc): the broken rule, and the plan of faults of connections and threads."""
 
     def __init__(self, plan, rule=""):
         self.environment = {"FARCACHED_FAULTS": plan, "FARCACHED_BREAK": rule}
 
 
 def faulty(program, faults):
-    """Arguments for a Daemon that has these faults, if any."""
+    """Arguments for a Daemon with these faults, if any."""
     return {"binary": test_program("faulty/" + program), "env": dict(faults.environment)} if faults else {}
 
 
 class Node:
-    """One node's place, and the process that is there now."""
+    """One node's address, and its current process."""
 
     def __init__(self, name, channel, folder, args, faults=None, env=None):
         self.name, self.channel, self.args = name, channel, [str(a) for a in args]
@@ -88,7 +88,7 @@ class Node:
         return self
 
     def end(self, number=signal.SIGTERM):
-        """Ends it, with the checks of its end."""
+        """Ends the process, with the checks of its exit."""
         if self.process is None:
             return
         self.process.signal(signal.SIGCONT)
@@ -109,14 +109,14 @@ class Node:
         return ["--node", "%s=%s" % (self.name, self.address())]
 
     def cpu_ticks(self):
-        """Clock ticks that the process has used, of user and system together."""
+        """Clock ticks that the process has used, user and system together."""
         words = stat_words(self.process.pid)
         return int(words[11]) + int(words[12])
 
 
 class Nodes:
-    """Nodes that are started and ended together, in a folder of their own. $FARCACHED_OVER, "shm=verbs tcp=verbs": those
-    that would be reached one way are reached another."""
+    """Nodes that are started and ended together, in a folder of their own. $FARCACHED_OVER, for example "shm=verbs tcp=verbs",
+    replaces channels by others."""
 
     def __init__(self, channels, args=(), faults=None, env=None):
         instead = dict(pair.split("=") for pair in os.environ.get("FARCACHED_OVER", "").split())
@@ -143,7 +143,7 @@ class Nodes:
 
 
 def nodes_shown(daemon):
-    """{node: {what: value}} of `stats nodes`, in whichever protocol the daemon speaks."""
+    """{node: {name: value}} of `stats nodes`, in the daemon's protocol."""
     try:
         found = daemon.stats("nodes")
     except Closed:
@@ -160,11 +160,12 @@ READS_OVER = ("reads_completed", "reads_failed_transport", "reads_failed_owner",
 
 
 def reads_over(shown):
-    """Each READ that was posted to these nodes has completed or failed, and is counted as one of that."""
+    """Has each READ that was posted to these nodes completed or failed, and been counted once?"""
     return all(int(s["reads_posted"]) == sum(int(s[name]) for name in READS_OVER) for s in shown.values())
 
 
-# Reads by pointer that found what no lease allows: an older item, another key, or what cannot be. Reads by the index may.
+# Reads by pointer that found a state that no lease allows: an older item, another key, or an impossible length. (Reads by the
+# index may find these.)
 AWRY = ("read_invalid_generation", "read_invalid_key", "read_invalid_length")
 
 
@@ -173,14 +174,14 @@ def all_up(shown):
 
 
 def until_up(daemon):
-    """Every worker of the daemon is connected to every node."""
+    """Waits until every worker of the daemon is connected to every node."""
     if not all_up(until(lambda: nodes_shown(daemon), all_up)):
-        raise StartFailed("links did not come up: %s; %s" % (nodes_shown(daemon), daemon.stderr()))
+        raise StartFailed("links were not established: %s; %s" % (nodes_shown(daemon), daemon.stderr()))
 
 
 class Behind:
-    """What FARCACHED_NODES puts behind one farcached. What of its arguments is about the cache is the nodes', too, and
-    what only a node takes is no longer its own."""
+    """The nodes that FARCACHED_NODES puts behind one farcached. Arguments about the cache go to the nodes, too. Arguments that only
+    a node accepts are removed from the daemon's."""
 
     OF_THE_CACHE = {"-m": 1, "-I": 1, "-L": 0, "-M": 0}
     NOT_OF_A_PROXY = {"-M"}
@@ -198,16 +199,16 @@ class Behind:
         self.nodes.start()
 
     def until_up(self, daemon):
-        """And nothing needs the table's name any more: should the test be killed, it leaves none."""
+        """Waits for the links, then unlinks the table: its name is not needed any more, and a killed test leaves none behind."""
         until_up(daemon)
         self.table.unlink()
 
     def args_of(self, daemon_args):
-        """The daemon's, with nodes."""
+        """The daemon's arguments, with nodes."""
         return [a for a in daemon_args if a not in self.NOT_OF_A_PROXY] + self.options()
 
     def options(self):
-        patience = "node_timeout_ms=30000"  # every node answers, however loaded the machine is
+        patience = "node_timeout_ms=30000"  # every node answers in time, also on a busy machine
         return self.nodes.options() + ["-o", ",".join([self.table.options(), patience] + self.suboptions)]
 
     def end(self):
@@ -216,7 +217,7 @@ class Behind:
 
     @staticmethod
     def wanted(daemon):
-        """The mode for this daemon, or None: it is no farcached, or has nodes already, or a file that may name some."""
+        """The mode for this daemon, or None for other programs, and for a daemon whose arguments or file may name nodes."""
         mode = os.environ.get("FARCACHED_NODES")
         if not mode or daemon.binary != default_binary():
             return None
@@ -224,9 +225,9 @@ class Behind:
 
 
 class Cluster:
-    """proxies farcached, each with threads workers, in front of nodes; options: of -o, "name=value". local_read: of all, or
-    [of each]. faults: Faults, or [of each], and the programs that can have some; nodes have the first. tables: of pointers;
-    proxies take turns."""
+    """`proxies` farcached, each with `threads` workers, in front of nodes; options: of -o, "name=value". local_read: of all, or [of
+    each]. faults: Faults of all, or [of each proxy], with the programs for them; nodes have the first. tables: pointer tables,
+    assigned to the proxies in turn."""
 
     def __init__(self, channels="shm shm shm", proxies=2, local_read=True, options=(), node_args=(), proxy_args=(),
                  threads=2, faults=None, proxy_env=None, node_env=None, tables=1):
@@ -280,7 +281,7 @@ class Cluster:
         mode = "local_read" if self.local_read[number % len(self.local_read)] else "no_local_read"
         named = faulty("farcached", self.faults[number % len(self.faults)])
         named["env"] = {**named.get("env", {}), **self.proxy_env}
-        table = self.tables[number % len(self.tables)].options()  # before what the test says of it
+        table = self.tables[number % len(self.tables)].options()  # a test's own options come behind and override it
         proxy = Daemon(*self.nodes_behind.options(), "-o", table, *self.proxy_args, "-o", mode, "--admin", self.admin(number),
                        *more, **named).start()
         try:
@@ -291,18 +292,18 @@ class Cluster:
         return proxy
 
     def admin(self, number):
-        """The operator's socket of the proxy that was started so many after the first."""
+        """The admin socket of proxy `number`, counted from the first."""
         return os.path.join(self.nodes_behind.folder, "admin%d" % number)
 
-    # -- What happens to nodes -----------------------------------------------------------------------
+    # -- Faults of nodes -----------------------------------------------------------------------------
 
     @staticmethod
     def kill(node):
-        """SIGKILL, while everybody keeps what they have of it."""
+        """SIGKILL; proxies keep their connections, mappings and pointers."""
         node.end(signal.SIGKILL)
 
     def restart(self, node, wait=True):
-        """A new node at the dead one's place; wait: until all proxies are connected to it."""
+        """Starts a new node at the dead one's address; wait: until all proxies are connected to it."""
         if node.process is not None:
             self.kill(node)
         node.start()
@@ -315,18 +316,18 @@ class Cluster:
                 until_up(proxy)
 
     def until_seen_down(self, node):
-        """No proxy has a connection to it."""
+        """Waits until no proxy has a connection to it."""
         for proxy in self.proxies:
             until(lambda: nodes_shown(proxy)[node.name]["links_up"], lambda up: up == "0")
 
     def unasked_by(self):
-        """What counts gets that ask no node, of nodes that are all alike."""
+        """The counter of gets without a request to a node, for nodes of one channel."""
         return "get_local" if all(self.local_read) and self.nodes[0].channel == "shm" else "get_onesided"
 
     # -- Where keys are ------------------------------------------------------------------------------
 
     def node_of(self, key):
-        """The node to which a key is sent: the one whose counter of stores moves when it is stored."""
+        """The node to which a key is sent: the one whose counter of stores moves when the key is stored."""
         daemon = next(p for p in self.proxies if p.alive())
         before = nodes_shown(daemon)
         with daemon.client() as c:
@@ -340,7 +341,7 @@ class Cluster:
         return moved[0]
 
     def key(self, node, name):
-        """A key of that name that is this node's. While all nodes are up, once for each node; later at any time."""
+        """A key with that prefix that belongs to this node. The first call for each node needs all nodes up; later calls do not."""
         for tag in itertools.count():
             if node in self.tags:
                 return "{%d}%s" % (self.tags[node], name)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What tests of connections look at: why they ended, what they are doing, which descriptors are open."""
+"""Checks of connections: reasons of their endings, their states, open descriptors."""
 import fcntl
 import os
 import struct
@@ -15,7 +15,7 @@ def endings(asker):
 
 
 def ended_as(asker, before, allowed, count, name):
-    """A TAP test: so many connections have ended for one of these reasons since `before`."""
+    """A TAP test: this number of connections have ended for one of these reasons since `before`."""
     def ended():
         now = endings(asker)
         return sum(now[r] - before[r] for r in allowed)
@@ -23,12 +23,12 @@ def ended_as(asker, before, allowed, count, name):
 
 
 def alone(asker):
-    """Every connection but the asker's has ended (the harness's own first one, too)."""
+    """Have all connections but the asker's ended (including the harness's own first one)?"""
     return until(lambda: asker.stats()["curr_connections"], lambda n: n == "1") == "1"
 
 
 def state_of(d, c):
-    """What `stats conns` says of one of our own TCP clients."""
+    """The state of one of our own TCP clients in `stats conns`."""
     conns = d.stats("conns")
     port = c.socket.getsockname()[1]
     fds = [k.split(":")[0] for k, v in conns.items() if k.endswith(":addr") and v.endswith(":%d" % port)]
@@ -46,12 +46,12 @@ def open_files(d):
 
 
 def unsent(c):
-    """Bytes that the server's kernel has not taken yet."""
+    """Bytes that the server's kernel has not accepted yet."""
     return struct.unpack("i", fcntl.ioctl(c.socket, termios.TIOCOUTQ, b"\0\0\0\0"))[0]
 
 
 def until_end(c):
-    """Everything until the connection ends, however it does."""
+    """All bytes until the connection ends, in any way."""
     try:
         c.until(b"no reply looks like this")
     except Closed as e:
@@ -59,7 +59,7 @@ def until_end(c):
 
 
 class Sender(threading.Thread):
-    """Sends much while somebody else reads, or nobody does."""
+    """Sends much from a thread of its own, while the caller reads, or does not."""
 
     def __init__(self, client, data):
         super().__init__(daemon=True)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""t/load/consistency, the load whose every answer is checked (consistency.cc), run against ports, its tests made ours.
+"""Runs t/load/consistency against ports and reports its tests as ours. That load checks every reply (consistency.cc).
 
 Environment: CONSISTENCY_SECONDS of load (default: the caller's, another with FARCACHED_TEST_LONG), CONSISTENCY_SEED (default:
 random, printed), CONSISTENCY (the program, default t/load/consistency of the build).
@@ -12,7 +12,7 @@ from farcached import deadline, test_program
 from tap_output import tap
 
 
-# Its verdicts on what it was answered.
+# Its verdicts on the replies.
 WRONG = ("every request is answered properly", "no get returns a byte that was not stored under its key",
          "nobody sees what is older than an acknowledged mutation or flush", "nothing is seen long after its expiry",
          "no two increments return the same number", "the histories of shared keys are linearizable")
@@ -33,7 +33,7 @@ def seed():
 
 
 def relay(title, text):
-    """Make the program's tests ours; how many there were."""
+    """Reports the program's tests as ours; returns their number."""
     for line in text.splitlines():
         result = re.match(r"(ok|not ok) \d+ - (.*)", line)
         if result:
@@ -55,11 +55,11 @@ class Load:
         return self.process.poll() is None
 
     def stop(self):
-        """Enough was seen."""
+        """Ends the load early."""
         self.process.kill()
 
     def finish(self):
-        """Waits for its end: what it printed, its errors, its exit status."""
+        """Waits for its end; returns its output, its errors and its exit status."""
         try:
             out, errors = self.process.communicate(timeout=self.timeout)
         finally:
@@ -69,7 +69,7 @@ class Load:
         return out.decode("utf-8", "replace"), errors.decode("utf-8", "replace"), self.process.returncode
 
     def end(self, title):
-        """The same, its tests made ours; what it printed."""
+        """The same, and reports its tests as ours; returns its output."""
         text, errors, status = self.finish()
         counted = relay(title, text)
         tap.ok(counted > 0 and not errors and status in (0, 1), "%s: the load itself ran to its end" % title,

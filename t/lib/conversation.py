@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Conversations: what a client says and must hear, as text. One conversation is one TAP test.
+"""Conversations: a client's requests and the expected replies, as text. One conversation is one TAP test.
 
     conversations(daemon, r'''
     == get of a missing key
@@ -19,12 +19,12 @@ A step is an optional client name (a connection of its own; default `main`), an 
     <~  read one line, its text without CRLF matches this whole regular expression
     <.. read lines until one matches this whole regular expression
     !   the server closes without another byte (no argument)
-    =   half-close: nothing more will be sent (no argument)
+    =   half-close: the client sends no more (no argument)
     #   a comment
 
-Escapes in > and <: \\r \\n \\t \\0 \\\\ \\xNN; {x*300} is 300 times x (any bytes without braces). Steps that follow
-each other with the same operator just add up. Nothing is added: a line's CRLF is written out. After the last
-step a meta no-op proves on every connection still open that no byte more was sent; `fence=False` leaves it out.
+Escapes in > and <: \\r \\n \\t \\0 \\\\ \\xNN; {x*300} is 300 times x (any bytes without braces). Consecutive steps with the same
+operator are joined. The harness adds no bytes, so a line's CRLF is written out. After the last step a meta no-op on every open
+connection proves that the server sent no other byte; `fence=False` leaves it out.
 """
 import re
 
@@ -37,7 +37,7 @@ NAMED = {b"r": b"\r", b"n": b"\n", b"t": b"\t", b"0": b"\0", b"\\": b"\\", b"{":
 
 
 def unescape(text):
-    """The bytes that a step's argument stands for."""
+    """The bytes of a step's argument."""
     def one(m):
         if m.group(2) is not None:
             return unescape(m.group(2)) * int(m.group(3))
@@ -68,7 +68,7 @@ def parse(text):
 
 
 class Mismatch(Exception):
-    """A step did not go as written; the arguments are the lines of its explanation."""
+    """A step failed; the arguments are the lines of the explanation."""
 
 
 def _first_difference(got, want):
@@ -82,7 +82,7 @@ def _line(client):
     try:
         return client.line()
     except (Closed, TimedOut) as e:
-        raise Mismatch("no whole line came: %s" % e) from None
+        raise Mismatch("no complete line arrived: %s" % e) from None
 
 
 def _step(client, operator, argument):
@@ -114,7 +114,7 @@ def _step(client, operator, argument):
         except TimedOut as e:
             raise Mismatch("the server does not close", "got: %s" % show(e.got)) from None
         if got:
-            raise Mismatch("before closing came: %s" % show(got))
+            raise Mismatch("arrived before the close: %s" % show(got))
         return False
     elif operator == "=":
         client.shutdown_send()
@@ -123,7 +123,7 @@ def _step(client, operator, argument):
 
 
 def converse(daemon, title, steps, fence=True):
-    """Hold one conversation (a list from parse(), or its text without the title) as one TAP test."""
+    """Runs one conversation (a list from parse(), or its text without the title) as one TAP test."""
     if isinstance(steps, str):
         steps = parse("== %s\n%s" % (title, steps))[0][1]
     clients, open_ones = {}, {}
@@ -150,5 +150,5 @@ def converse(daemon, title, steps, fence=True):
 
 
 def conversations(daemon, text, fence=True):
-    """Hold every conversation of a block, each on fresh connections; True if all went as written."""
+    """Runs every conversation of a block, each on new connections; True if all passed."""
     return all([converse(daemon, title, steps, fence) for title, steps in parse(text)])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Just enough of C++ to see includes and the lengths of functions. Not a parser: a reader of our style."""
+"""A reader of our C++ style for includes and lengths of functions. It is no parser."""
 import os
 import re
 
@@ -7,7 +7,7 @@ SKIPPED_FOLDERS = {".git", "build", "_build", "_inst", "build-aux", "autom4te.ca
 
 
 def source_tree(top):
-    """The paths of all files under `top`, but for what builds leave there; each folder's in order."""
+    """The paths of all files under `top` except build products, in order within each folder."""
     for folder, folders, names in os.walk(top):
         folders[:] = sorted(f for f in folders if f not in SKIPPED_FOLDERS and not f.startswith("farcached-"))
         for name in sorted(names):
@@ -21,7 +21,7 @@ DIRECTIVE = re.compile(r"^[ \t]*#(?:[^\n\\]|\\.|\\\n)*", re.M)
 
 
 def _blank(match):
-    """The same number of lines, none of the text."""
+    """Replaces the text by its newlines alone."""
     return "\n" * match.group(0).count("\n") + ("" if match.group(0).startswith("/") else '""')
 
 
@@ -80,7 +80,7 @@ def function_lengths(source):
         elif c == "{":
             head = code[head_start:i]
             if "(" in head and head[-1:].strip() and INITIALISER.search(head):
-                i = _match(code, i)  # a member's brace initialiser: the head goes on
+                i = _match(code, i)  # a member's brace initialiser: the function's head continues
                 continue
             if _opens_function(head):
                 end = _match(code, i)

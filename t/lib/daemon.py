@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A daemon under test and a raw client. Scripts take them from farcached.py, whose head has the invariants H1 to H6.
+"""A daemon under test and a raw client. Scripts import them from farcached.py, whose docstring has the invariants H1 to H6.
 
-Which program is tested: Daemon(binary=...), else $FARCACHED, else $abs_top_builddir/farcached, else ./farcached.
+The tested program is Daemon(binary=...), else $FARCACHED, else $abs_top_builddir/farcached, else ./farcached.
 """
 import contextlib
 import ctypes
@@ -27,14 +27,14 @@ def slow_factor():
 
 
 def deadline():
-    """How long any single wait may take, in seconds."""
+    """The limit of any single wait, in seconds."""
     return 20.0 * slow_factor()
 
 
 # -------------------------------------------------------------------------------------------- daemon
 
 class StartFailed(Exception):
-    """The daemon ended, or did not listen, before it could be used."""
+    """The daemon ended, or did not listen in time."""
 
 
 def default_binary():
@@ -50,17 +50,17 @@ def default_binary():
 
 
 def test_program(name):
-    """One of those that are built in t/: load/consistency, or faulty/farcached, which can go wrong (t/faulty/faulty.cc)."""
+    """A program built in t/: load/consistency, or faulty/farcached with fault injection (t/faulty/faulty.cc)."""
     return os.path.join(os.path.dirname(os.path.abspath(default_binary())), "t", name)
 
 
 def user_args():
-    """memcached's contract: root must say so."""
+    """memcached requires -u of root."""
     return ["-u", "root"] if os.geteuid() == 0 else []
 
 
 def socket_args():
-    """What serves clients' sockets, where the test does not say it itself: in front of its arguments."""
+    """Options for the back end of clients' sockets, placed in front of the test's own arguments."""
     backend = os.environ.get("FARCACHED_IO")
     return ["-o", "io=" + backend] if backend else []
 
@@ -78,9 +78,9 @@ def is_sanitized(binary=None):
 
 
 def run_binary(*args, env=None, binary=None, as_is=False, timeout=None):
-    """Run the program to its end: (exit status, stdout, stderr) as int, bytes, bytes.
+    """Runs the program to its end: (exit status, stdout, stderr) as int, bytes, bytes.
 
-    For invocations that end by themselves (-V, wrong flags). as_is: no `-u root` is added.
+    For calls that end by themselves (-V, wrong flags). as_is: no `-u root` is added.
     """
     command = [binary or default_binary()] + ([] if as_is else user_args()) + [str(a) for a in args]
     done = subprocess.run(command, env={**os.environ, **(env or {})}, stdin=subprocess.DEVNULL,
@@ -89,13 +89,13 @@ def run_binary(*args, env=None, binary=None, as_is=False, timeout=None):
 
 
 def stat_words(task):
-    """What /proc says of a process, or of a thread of it, behind the program's name: its state first."""
+    """The fields of /proc/TASK/stat behind the program's name; the first one is the state."""
     with open("/proc/%s/stat" % task) as f:
         return f.read().rsplit(")", 1)[1].split()
 
 
 def gone(pid):
-    """The process is not there, or is nobody's but the system's to bury."""
+    """Has the process ended? A zombie counts as ended."""
     try:
         return stat_words(pid)[0] in "ZX"
     except FileNotFoundError:
@@ -105,8 +105,8 @@ def gone(pid):
 class Daemon:
     """A running farcached (or another memcached). `with Daemon("-m", "16") as d: c = d.client()`.
 
-    Unless the arguments hold -s, -p or -l it gets `-l 127.0.0.1 -p -1` and .port is what the kernel chose.
-    With `-s PATH` it is reached through .path. expect_exit: the status that leaving the block must see.
+    Unless the arguments contain -s, -p or -l it gets `-l 127.0.0.1 -p -1`, and .port is the kernel's choice. With `-s PATH` its
+    address is .path. expect_exit: the exit status that the end of the block checks.
     """
 
     def __init__(self, *args, env=None, binary=None, expect_exit=0, user=None, threads=None):
@@ -159,7 +159,7 @@ class Daemon:
         return self
 
     def _start_nodes(self):
-        """Sets `behind`, where the daemon is to have nodes of its own: farcached.py."""
+        """Sets `behind` for a daemon with nodes of its own: see farcached.py."""
 
     def _wait_until_listening(self, command):
         end = time.monotonic() + deadline()
@@ -188,7 +188,7 @@ class Daemon:
         return True
 
     def read_ports(self):
-        """[("TCP INET", 40041), ...] from the port file; empty until it is there."""
+        """[("TCP INET", 40041), ...] from the port file; empty before the file exists."""
         try:
             with open(self.port_file) as f:
                 found = re.findall(r"^((?:TCP|UDP|VERBS) INET6?): (\d+)$", f.read(), re.M)
@@ -225,7 +225,7 @@ class Daemon:
 
     @contextlib.contextmanager
     def stopped(self):
-        """Nothing runs in the daemon meanwhile; what is sent to it waits in its kernel."""
+        """Stops all threads of the daemon during the block; its kernel buffers incoming data."""
         self.signal(signals.SIGSTOP)
         try:
             until(self._states, lambda states: states == {"T"})
@@ -234,18 +234,18 @@ class Daemon:
             self.signal(signals.SIGCONT)
 
     def _states(self):
-        """Of all threads: {"S", "R"}, {"T"}, ..."""
+        """The states of all threads: {"S", "R"}, {"T"}, ..."""
         return {stat_words("%d/task/%s" % (self.pid, thread))[0] for thread in os.listdir("/proc/%d/task" % self.pid)}
 
     def wait(self, timeout=None):
-        """Wait for the daemon's own end; its exit status (negative: by that signal), None if it goes on."""
+        """Waits for the daemon to exit; its exit status (negative: by that signal), None at the timeout."""
         try:
             return self.process.wait(timeout or deadline())
         except subprocess.TimeoutExpired:
             return None
 
     def stop(self, number=signals.SIGTERM):
-        """End it: the signal, then SIGKILL after the deadline (which fails the status check)."""
+        """Ends the daemon by the signal, after the deadline by SIGKILL (which fails the status check)."""
         if self.status is not None or self.process is None:
             return self.status
         self.signal(number)
@@ -302,17 +302,17 @@ class Daemon:
         return {**found, "Private": found["RssAnon"] + found["RssShmem"]}
 
     def until_stat(self, name, accept, sub=""):
-        """Poll `stats` until accept(value) or the deadline; the last value seen."""
+        """Polls `stats` until accept(value) or the deadline; the last value seen."""
         return until(lambda: self.stats(sub).get(name), accept)
 
 
 def select_nothing(seconds):
-    """One poll interval of a bounded wait."""
+    """Sleeps for one poll interval of a bounded wait."""
     time.sleep(seconds)
 
 
 def until(look, accept, timeout=None):
-    """Call look() until accept(result) or the deadline; the last result."""
+    """Calls look() until accept(result) or the deadline; the last result."""
     end = time.monotonic() + (timeout or deadline())
     while True:
         seen = look()
@@ -322,7 +322,7 @@ def until(look, accept, timeout=None):
 
 
 def raise_descriptor_limit(wanted):
-    """Raise RLIMIT_NOFILE (inherited by daemons started later); the number that is allowed."""
+    """Raises RLIMIT_NOFILE, which later daemons inherit; returns the allowed number."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if hard != resource.RLIM_INFINITY and hard < wanted:
         try:
@@ -353,7 +353,7 @@ def connect(address, timeout):
 
 
 class Closed(Exception):
-    """The server closed; .got holds what came before."""
+    """The server closed; .got holds the bytes before."""
 
     def __init__(self, got):
         super().__init__("connection closed after %s" % show(got))
@@ -361,7 +361,7 @@ class Closed(Exception):
 
 
 class TimedOut(Exception):
-    """The deadline passed; .got holds what came before."""
+    """The deadline passed; .got holds the bytes before."""
 
     def __init__(self, got):
         super().__init__("nothing more after %s" % show(got))
@@ -369,7 +369,7 @@ class TimedOut(Exception):
 
 
 class Client:
-    """A connection that sends exact bytes and reads exact bytes, each read with a deadline.
+    """A connection that sends and reads exact bytes, each read with a deadline.
 
     where: a port, the path of a Unix socket, or a connected socket. Strings are latin-1 bytes.
     """
@@ -393,7 +393,7 @@ class Client:
         self.socket.close()
 
     def reset(self):
-        """Close with RST: what is unread on either side is lost."""
+        """Closes with RST: unread bytes on either side are lost."""
         self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\x01\0\0\0\0\0\0\0")
         self.socket.close()
 
@@ -402,7 +402,7 @@ class Client:
         return self
 
     def send_split(self, data, sizes=(1,)):
-        """Send in pieces whose sizes cycle through `sizes`."""
+        """Sends in pieces whose sizes cycle through `sizes`."""
         data, at, turn = to_bytes(data), 0, 0
         while at < len(data):
             n = sizes[turn % len(sizes)]
@@ -440,7 +440,7 @@ class Client:
         return self.until(b"\n")
 
     def until(self, end):
-        """All bytes up to and with `end`: bytes/str, or a compiled bytes pattern."""
+        """All bytes including `end`: bytes/str, or a compiled bytes pattern."""
         literal = None if hasattr(end, "search") else to_bytes(end)
         seen = 0
         while True:
@@ -456,7 +456,7 @@ class Client:
             self._more()
 
     def until_close(self):
-        """Everything until the server closes."""
+        """All bytes until the server closes."""
         while True:
             try:
                 self._more()
@@ -476,7 +476,7 @@ class Client:
         return tap.is_(self.upto(want), want, name or "reply %s" % show(want, 60))
 
     def upto(self, want):
-        """Read as long as the bytes agree with `want`; what came (== want, or the first difference)."""
+        """Reads while the bytes agree with `want`; returns them (equal to want, or up to the first difference)."""
         try:
             while len(self.buffer) < len(want) and want.startswith(bytes(self.buffer)):
                 self._more()
@@ -488,7 +488,7 @@ class Client:
         return self._take(len(self.buffer))
 
     def ask(self, request, end=None):
-        """Send (CRLF is added when missing); the reply's one line as str without CRLF.
+        """Sends (CRLF is added when missing); returns the reply's one line as str without CRLF.
 
         With end (a str or tuple of them): all lines up to the one that equals or begins with it, as a list.
         """
@@ -530,6 +530,6 @@ class Client:
         return dict((line[5:].split(" ", 1) + [""])[:2] for line in lines if line.startswith("STAT "))
 
     def is_idle(self):
-        """True if no reply is outstanding: a meta no-op is answered by itself."""
+        """True if no reply is outstanding: the next bytes answer a meta no-op."""
         self.send(b"mn\r\n")
         return self.upto(b"MN\r\n") == b"MN\r\n"

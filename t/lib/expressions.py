@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The expressions of contrib's dashboard and alert rules, and the metrics that they name."""
+"""The expressions of contrib's dashboard and alert rules, and the metrics in them."""
 import json
 import os
 import re
@@ -9,7 +9,7 @@ OTHERS = {"up"}
 
 
 def dashboard_expressions(path):
-    """[(where, expression)], those of variables too."""
+    """[(where, expression)], including those of variables."""
     with open(path, encoding="utf-8") as f:
         board = json.load(f)
     found = [(panel["title"], target["expr"]) for panel in board["panels"] for target in panel.get("targets", ())]
@@ -18,7 +18,7 @@ def dashboard_expressions(path):
 
 
 def rule_expressions(path):
-    """The same of a rules file, as far as it is written as ours is: `expr: ...`, or folded below `expr: >-`."""
+    """The same of a rules file in our own format: `expr: ...`, or folded below `expr: >-`."""
     with open(path, encoding="utf-8") as f:
         lines = f.read().split("\n")
     found, name = [], ""
@@ -43,7 +43,7 @@ def contrib_expressions(top):
 
 
 def names_in(expression):
-    """Of metrics: also in selectors that other names' words could hide."""
+    """Names of metrics, without the texts of selectors."""
     without_texts = re.sub(r'"[^"]*"', '""', expression)
     return set(OURS.findall(without_texts))
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Allocations that fail in a daemon while an operation is carried out: the nth alone, and the nth with all behind it, for
-n = 1, 2, ... (every n at first, then in steps; with FARCACHED_TEST_LONG many more) until none fails. t/faulty/failing_new.cc fails.
+"""Allocations that fail in a daemon during an operation: the nth alone, and the nth with all later ones, for n = 1, 2, ... until
+none fails. At first n takes every value, then it grows in steps; with FARCACHED_TEST_LONG it takes many more.
+t/faulty/failing_new.cc makes the allocations fail.
 
     failing = Failing(folder, "name")
     with Daemon(..., env=failing.env) as daemon:
@@ -21,7 +22,7 @@ KEPT = b"k" * 3000
 
 
 def numbers(every, mode, most=N_MAX):
-    """All up to `every`, then in steps of a fifth; of those with all behind them every other power of two."""
+    """Every n up to `every`, then steps of a fifth; in the mode with all later ones every other power of two."""
     n = 1
     while n <= most:
         yield n
@@ -49,7 +50,7 @@ class Failing:
         self.map[0:8] = struct.pack("Q", mode)
 
     def disarm(self):
-        """How many failed."""
+        """Returns the number of failed allocations."""
         self.map[0:8] = bytes(8)
         return struct.unpack("Q", self.map[16:24])[0]
 
@@ -59,7 +60,7 @@ def descriptors(pid):
 
 
 class Trial:
-    """One daemon, and what is done to it. nodes: others that have to live, too."""
+    """One daemon and the operations on it. nodes: other processes that must survive, too."""
 
     def __init__(self, where, daemon, failing, nodes=(), every=16, modes=MODES, client=None):
         self.where, self.daemon, self.failing, self.nodes, self.every, self.modes = where, daemon, failing, nodes, every, modes
@@ -77,12 +78,12 @@ class Trial:
         return all(one.alive() for one in [self.daemon, *self.nodes])
 
     def kept(self):
-        """By a fresh connection. In front of nodes a link may have to come back first."""
+        """The kept value over a new connection. In front of nodes a link may have to reconnect first."""
         with self.client() as c:
             return c.ask("get kept", end=("END", "SERVER_ERROR")) == ["VALUE kept 0 %d" % len(KEPT), KEPT.decode(), "END"] and KEPT
 
     def served(self, operation, stored_anew):
-        """What is wrong after it; empty: nothing."""
+        """The error after the operation; empty: none."""
         for one in [self.daemon, *self.nodes]:
             if not one.alive():
                 return "a daemon ended: " + one.stderr().decode("latin-1")[-1500:]
@@ -90,7 +91,7 @@ class Trial:
             if stored_anew and until(self.keep, lambda reply: reply == "STORED") != "STORED":
                 return "nothing can be stored"
             if until(self.kept, lambda value: value == KEPT) != KEPT:
-                return "what was stored before is not right"
+                return "an item stored before is wrong"
             operation()
         except (Closed, ConnectionError):
             return "without the failure its connection ends"
@@ -99,7 +100,7 @@ class Trial:
         return ""
 
     def leaks(self):
-        """Descriptors of the victim that are not closed again."""
+        """The number of the victim's descriptors that stay open."""
         if self.settled is None:
             self.settled = descriptors(self.victim.pid)
         left = until(lambda: descriptors(self.victim.pid), lambda count: count <= self.settled, timeout=5)
@@ -110,7 +111,7 @@ class Trial:
         return tap.ok(False, "%s: %s" % (self.where, name), how + why)
 
     def run(self, name, armed, operation=None, most=N_MAX, stored_anew=False, may_wait=False):
-        """armed: called while some fail, with what arms it. may_wait: until there is memory again."""
+        """armed: runs the operation and calls its argument to arm the failure. may_wait: the operation may wait for memory."""
         operation = operation or armed
         self.operations += 1
         for mode in self.modes:
@@ -118,7 +119,7 @@ class Trial:
                 try:
                     armed(lambda n=n: self.failing.arm(n, mode))
                 except (Closed, ConnectionError):
-                    pass  # it was refused so
+                    pass  # the operation was refused this way
                 except TimedOut:
                     if not may_wait or mode == ALONE:
                         self.failing.disarm()
@@ -136,13 +137,13 @@ class Trial:
         return tap.ok(True, "%s: %s" % (self.where, name))
 
     def each(self, operations):
-        """operations: {name: what is done with a client that has chosen its protocol}."""
+        """operations: {name: function of a client whose session has chosen its protocol}."""
         for name, run in operations.items():
             if not self.command(name, run) and not self.all_alive():
                 break
 
     def begin(self, client, name):
-        """The session has chosen its protocol."""
+        """Makes the session choose its protocol."""
         greet(client, name)
 
     def command(self, name, run, **more):
@@ -167,10 +168,10 @@ class Trial:
         return self.failures
 
 
-# -- What clients send ---------------------------------------------------------------------------------------
+# -- Clients' requests ---------------------------------------------------------------------------------------
 
 def text(request):
-    """Its answer and all before it: a meta no-op is answered by itself."""
+    """Sends the request and a meta no-op; returns all replies up to the no-op's."""
     def run(client):
         client.send(request, b"mn\r\n")
         return client.until(b"MN\r\n")
@@ -197,7 +198,7 @@ def binary(opcode, key=b"", extras=b"", value=b""):
 
 
 def greet(client, name):
-    """The session has chosen its protocol."""
+    """Makes the session choose its protocol."""
     is_binary = name.startswith("binary")
     client.send(packet(0x0a) if is_binary else b"mn\r\n")
     client.until(BINARY_NO_OP if is_binary else b"MN\r\n")

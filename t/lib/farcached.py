@@ -10,14 +10,14 @@ Standard library only. A test script begins with
 and ends with `tap.done()`. Invariants that scripts may rely on:
 
 H1  No test waits without a deadline (`deadline()` seconds, times $FARCACHED_TEST_SLOW for slow builds).
-H2  A Daemon is ended by its own pid when its `with` block is left, whatever happens, and dies with the test.
-H3  A daemon that exits with another status than expected, or whose stderr holds a sanitizer's report,
-    fails the test even where the script looks at nothing.
-H4  Ports are chosen by the kernel; every file lives in a temporary folder that is removed.
-H5  With $FARCACHED_NODES=MODE every farcached keeps its items in nodes of its own (cluster.py says which).
+H2  The end of its `with` block ends a Daemon by its own pid, also after a failure; a Daemon dies with the test.
+H3  A daemon fails the test if it exits with an unexpected status, or if its stderr holds a sanitizer's report.
+    The script need not check either.
+H4  The kernel chooses ports; every file is in a temporary folder that is removed.
+H5  With $FARCACHED_NODES=MODE every farcached keeps its items in nodes of its own (see cluster.py).
 H6  With $FARCACHED_IO=BACKEND every Daemon gets `-o io=BACKEND`.
 
-Which program is tested: see daemon.py. `FARCACHED=/usr/bin/memcached python3 t/conversation/x.py` asks the same questions of
+daemon.py describes the choice of the tested program. `FARCACHED=/usr/bin/memcached python3 t/conversation/x.py` runs a test against
 memcached.
 
 Imports go one way: tap_output <- daemon <- {conversation, farnode, binary_client} <- cluster <- this module <- the other
@@ -33,7 +33,7 @@ from tap_output import show, tap, to_bytes  # noqa: F401
 
 
 class Daemon(daemon.Daemon):
-    """daemon.Daemon, with nodes behind it where $FARCACHED_NODES says so. A class made of this one has none."""
+    """daemon.Daemon, with nodes behind it if $FARCACHED_NODES asks for them. Subclasses have none."""
 
     def _start_nodes(self):
         mode = Behind.wanted(self) if type(self) is Daemon else None

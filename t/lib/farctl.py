@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""farctl under test: running it to its end, and a folder of sockets for it to be pointed at.
+"""farctl under test: runs of the program, and a folder for the sockets of its daemons.
 
     with Daemon("--admin", path_of("p")):
         asked("status", *at("p"))["nodes"]
@@ -29,7 +29,7 @@ def at(*names):
 
 
 def asked(*args):
-    """The JSON that it prints, and that all went well."""
+    """The JSON that it prints, after a check of its exit status and stderr."""
     status, out, err = farctl("--json", *args)
     if status != 0 or err:
         raise AssertionError("%s: status %d: %s" % (" ".join(args), status, err))

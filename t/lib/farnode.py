@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A farnode under test, and a proxy's end of a TCP connection to it: as much of the frames (protocol/frame_layout.h)
-as tests of the process need, written here a second time.
+"""A farnode under test, and a proxy's end of a TCP connection to it. It implements a second time the frames
+(protocol/frame_layout.h) that tests of the process need.
 
     with Farnode("--tcp", "127.0.0.1:0") as node:
         with NodeClient(node.port) as c:
@@ -35,7 +35,7 @@ def farnode_binary():
 
 
 class Farnode(Daemon):
-    """A running farnode; unless the arguments hold --tcp or --shm it listens on a port of 127.0.0.1."""
+    """A running farnode; unless the arguments contain --tcp or --shm it listens on a port of 127.0.0.1."""
 
     def __init__(self, *args, **more):
         super().__init__(*args, binary=more.pop("binary", None) or farnode_binary(), **more)
@@ -67,7 +67,7 @@ class Farnode(Daemon):
         return True
 
     def _at_path(self):
-        """Is it this node that listens there, and no dead one's socket?"""
+        """Does this node listen there? A dead node's socket may remain."""
         with open(self.path + ".lock") as lock:
             if lock.read().strip() != str(self.pid):
                 return False
@@ -91,7 +91,7 @@ class Frame:
 
 
 class NodeClient(Client):
-    layout = None  # (version, hash), as a node said
+    layout = None  # (version, hash), as the node reports it
 
     def frame(self):
         """The next frame."""
@@ -102,20 +102,20 @@ class NodeClient(Client):
         return self.send(FRAME.pack(len(body), kind, count, sequence) + body)
 
     def hello(self, layout, version=4, frame_bytes=65536, credits=16, name=b"test"):
-        """The answer to it."""
+        """Sends a hello; returns its reply."""
         body = HELLO.pack(0x6f6c656868636166, version, version, layout[0], len(name), 0, layout[1]) + name
         body += HELLO_LIMITS.pack(os.getpid(), frame_bytes, credits, len(name), 0) + name
         return self.send_frame(1, 0, 0, body).frame()
 
     def learn_layout(self):
-        """From the sentence of a node that refuses another one; that connection is over."""
+        """Sends an impossible layout and reads the node's own from the refusal; ends the connection."""
         reason, text = self.hello((2**31, 1)).sentence()
         found = re.search(r"item layout version (\d+) \(([0-9a-f]{16})\), proxy", text)
         NodeClient.layout = (int(found.group(1)), int(found.group(2), 16))
         return reason, text
 
     def greet(self, layout=None, **more):
-        """Facts of the welcome. layout: the node's, unless another is named."""
+        """The fields of the welcome. layout: the node's, unless another is given."""
         if NodeClient.layout is None:
             peer = self.socket.getpeername()
             with NodeClient(peer[1], host=peer[0]) as other:
@@ -132,12 +132,12 @@ class NodeClient(Client):
                 "name": answer.body[at:at + name_bytes].decode()}
 
     def request(self, op, key=b"", fixed=b"", value=b"", flags=0, tag=7, sequence=1):
-        """The frame of one request."""
+        """Sends one request in a frame."""
         head = REQUEST.pack(op, 0, len(key), flags, len(value), tag)
         return self.send_frame(4, 1, sequence, head + fixed + key + value)
 
     def reply(self):
-        """(kind, status, value) of one reply in a frame of its own, its value with it, here or in chunks."""
+        """(kind, status, value) of one reply in a frame of its own. The value is in the same frame or in chunks behind it."""
         frame = self.frame()
         if frame.kind != "replies":
             return frame.kind, frame.sentence()[0] if frame.kind == "goodbye" else None, b""
@@ -155,7 +155,7 @@ class NodeClient(Client):
         return CLOCK.unpack(frame.body)
 
     def exptime(self, key):
-        """Of an item that is there, and the clock (seconds, microseconds) then."""
+        """(exptime of an existing item, the node's clock (seconds, microseconds) then)."""
         body = self.request(1, key).frame().body
         return struct.unpack_from("<I", body, CLOCK.size + REPLY.size + 16)[0], CLOCK.unpack_from(body)
 
@@ -169,7 +169,7 @@ class NodeClient(Client):
         return value if (kind, status) == (1, 0) else None
 
     def delete(self, key):
-        """True: it was there."""
+        """True: the key existed."""
         return self.request(3, key).reply()[:2] == (3, 0)
 
     def node_stats(self, group=b""):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What tests of --http need: a daemon's port there, requests, and metrics read back.
+"""Helpers for tests of --http: a daemon's port, requests, and parsing of metrics.
 
     with Daemon(*http_args(), env=http_env(folder)) as d:
         status, headers, body = get(http_port(folder), "/metrics")
@@ -30,7 +30,7 @@ def http_port(folder):
 
 
 def get(port, path, method="GET", headers=None, timeout=None):
-    """(status, {header in small letters: value}, body as text)."""
+    """(status, {header in lower case: value}, body as text)."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=timeout or deadline())
     try:
         connection.request(method, path, headers=headers or {})
@@ -41,7 +41,7 @@ def get(port, path, method="GET", headers=None, timeout=None):
 
 
 def samples(text):
-    """{(name, ((label, value), ...)): number} of an exposition; anything that is none of its lines is an error."""
+    """{(name, ((label, value), ...)): number} of an exposition; an invalid line is an error."""
     found = {}
     for line in text.split("\n"):
         if not line or line.startswith("#"):
@@ -57,7 +57,7 @@ def samples(text):
 
 
 def value(text, name, **labels):
-    """The sum of the samples of that name that have these labels; None if there are none."""
+    """The sum of the samples of that name with these labels; None if there are none."""
     found = [number for (known, has), number in samples(text).items()
              if known == name and set(labels.items()) <= set(has)]
     return sum(found) if found else None

@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A node that lies: it stands between a farcached and a real farnode, over tcp or shm, and passes on what both say, until
-the test tells it what to say instead.
+"""A node that sends false frames: it sits between a farcached and a real farnode, over tcp or shm, and forwards both sides' bytes
+until the test replaces some.
 
     with Liar(node) as liar:                 # a cluster.Node that runs, or its channel and port, or path
-        node.address = liar.address          # for whoever is started now
+        node.address = liar.address          # for proxies started from now on
         liar.lie = lambda frame: frame[:-1]  # bytes instead of a frame of the node's, or Last(bytes)
-        liar.shm_lie = lambda welcome, fds: (welcome, fds)  # of the record and descriptors that greet over shm
+        liar.shm_lie = lambda welcome, fds: (welcome, fds)  # changes the record and descriptors of the greeting over shm
 
-L1  A frame is given to `lie` whole, header and body, and only frames of the node's.
-L2  Over shm, rings, containers and wake-ups are the liar's own; the region's descriptor is the node's. What is in a container
-    is passed on as it is.
-L3  One thread, which polls: it is correct and not fast.
+L1  `lie` gets whole frames, header and body, and only frames of the node.
+L2  Over shm, rings, containers and wake-ups are the liar's own; the region's descriptor is the node's. The contents of containers
+    are forwarded unchanged.
+L3  One thread polls: correct, but not fast.
 """
 import contextlib
 import fcntl
@@ -26,13 +26,13 @@ from farcached import connect
 from farnode import FRAME
 
 RINGS_AT = 4096
-CONTAINER_BYTES = 8192  # behind the rings: the node's, then the proxy's
+CONTAINER_BYTES = 8192  # behind the rings: the node's container, then the proxy's
 HELLO_BYTES, WELCOME_BYTES = 32, 200
 POLL_S = 0.002
 
 
 class Last(bytes):
-    """The last bytes that the proxy ever gets over this connection, which stays open."""
+    """The last bytes that the proxy gets over this connection, which stays open."""
 
 
 class StreamEnd:
@@ -52,7 +52,7 @@ class StreamEnd:
         pass
 
     def receive(self):
-        """None: it is over."""
+        """The received bytes; None: the connection has ended."""
         try:
             return self.socket.recv(65536) or None
         except BlockingIOError:
@@ -76,7 +76,7 @@ class RingEnd:
     def __init__(self, sock, link, ring_bytes, is_node, wake_me, wake_peer):
         self.socket, self.ring_bytes, self.wake_me, self.wake_peer = sock, ring_bytes, wake_me, wake_peer
         sock.setblocking(False)
-        self.memory = mmap.mmap(link, 0)  # all of it: version 1 has no containers
+        self.memory = mmap.mmap(link, 0)  # the whole link; version 1 has no containers
         self.words = memoryview(self.memory)[:RINGS_AT].cast("Q")
         containers = [RINGS_AT + 2 * ring_bytes, RINGS_AT + 2 * ring_bytes + CONTAINER_BYTES]
         self.mine_at, self.peers_at = containers if is_node else containers[::-1]
@@ -86,7 +86,7 @@ class RingEnd:
         self.sleeps_at = 384 if is_node else 512
         self.unsent = b""
 
-    # Positions are read and written as one word: struct takes "<Q" byte by byte, and the other side looks meanwhile.
+    # Positions are read and written as one word: struct accesses "<Q" byte by byte, while the other side reads.
     def _u64(self, at):
         return self.words[at // 8]
 
@@ -160,7 +160,7 @@ def memory_bytes(ring_bytes):
 
 
 def link_memory(like, ring_bytes):
-    """A descriptor of new memory for a connection, its head copied from another's."""
+    """A descriptor of new memory for a connection, with the header of another's."""
     made = os.memfd_create("liar", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
     os.ftruncate(made, memory_bytes(ring_bytes))
     fcntl.fcntl(made, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW)
@@ -169,14 +169,14 @@ def link_memory(like, ring_bytes):
 
 
 class Pair:
-    """A connection of the proxy's and the one to the node that it is about."""
+    """A connection from the proxy, and the corresponding one to the node."""
 
     def __init__(self, proxy, node):
         self.proxy, self.node = proxy, node
         self.partial, self.muted = b"", False
 
     def pump(self, lie):
-        """False: it is over."""
+        """Forwards pending bytes; False: the connection has ended."""
         asked, told = self.proxy.receive(), self.node.receive()
         if asked is None or told is None:
             return False
@@ -236,7 +236,7 @@ class Liar:
         os.rmdir(self.folder)
 
     def hang_up(self):
-        """Ends all connections; what is made then is greeted anew."""
+        """Ends all connections; new ones begin with a new greeting."""
         with self.lock:
             for pair in self.pairs:
                 pair.close()

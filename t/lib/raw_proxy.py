@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A proxy's end of a connection to a farnode over shared memory, which sends whatever frames a test makes; and reports.
+"""A proxy's end of a connection to a farnode over shared memory, which sends any frames of a test, and reports.
 
-    with ShmProxy(path, layout) as proxy:       # layout: as NodeClient.learn_layout() found it
+    with ShmProxy(path, layout) as proxy:       # layout: from NodeClient.learn_layout()
         proxy.greet(name=b"who")
-        record = proxy.leased(b"key00001")      # what a report would say of it
+        record = proxy.leased(b"key00001")      # an access record for a report
         proxy.report([record])                  # terms, in ms
 """
 import ctypes
@@ -19,18 +19,18 @@ from liar import RingEnd, WELCOME_BYTES
 SHM_HELLO = struct.Struct("<QIIQII")
 SHM_HELLO_MAGIC = 0x6f6d687363616661
 GRANT = struct.Struct("<QQIIII")
-ACCESS = struct.Struct("<QQ")  # hash; place in strides, region, count and generation's tag, from the low bits up
+ACCESS = struct.Struct("<QQ")  # hash; from the low bits up: place in strides, region, count, tag of the generation
 STRIDE, PARTITIONS_MAX = 16, 64
 PLACE_BITS, REGION_BITS, COUNT_BITS, TAG_BITS = 36, 4, 8, 16
 REPORT, REPORTED, ACCESSES = 14, 15, 11
-VERSION = 4  # of the protocol: the first with records like these
+VERSION = 4  # of the protocol: the first with this format of records
 RECORDS_MAX = (8192 - 16) // ACCESS.size
 WANT_GRANT, GRANTED = 1 << 17, 1 << 1
-SEED_AT = 32  # of a welcome's body
+SEED_AT = 32  # in a welcome's body
 
 
 def access_record(hashed, generation, offset, region, count):
-    """The bytes; of each number those bits that there is room for."""
+    """The bytes of a record; each number is truncated to its field."""
     word, at = 0, 0
     for value, bits in ((offset // STRIDE, PLACE_BITS), (region, REGION_BITS), (count, COUNT_BITS),
                         (generation // PARTITIONS_MAX, TAG_BITS)):
@@ -40,7 +40,7 @@ def access_record(hashed, generation, offset, region, count):
 
 
 def key_hash(key, seed):
-    """As the node's: XXH3-64."""
+    """The node's hash: XXH3-64."""
     library = ctypes.CDLL("libxxhash.so.0")
     library.XXH3_64bits_withSeed.restype = ctypes.c_uint64
     library.XXH3_64bits_withSeed.argtypes = [ctypes.c_char_p, ctypes.c_size_t, ctypes.c_uint64]
@@ -48,7 +48,7 @@ def key_hash(key, seed):
 
 
 class ShmProxy(NodeClient):
-    """NodeClient's words, over rings instead of a stream."""
+    """NodeClient's functions, over rings instead of a stream."""
 
     def __init__(self, path, layout, timeout=None):
         self.timeout, self.buffer, self.layout_said = timeout or deadline(), bytearray(), layout
@@ -61,13 +61,13 @@ class ShmProxy(NodeClient):
         ring_bytes, = struct.unpack_from("<I", welcome, 16)
         self.ring = RingEnd(self.socket, link, ring_bytes, False, wake_proxy, wake_node)
         self.sequence = 1
-        self.deaf = False  # reads nothing
+        self.deaf = False  # True: reads nothing
 
     def close(self):
         self.ring.close()
 
     def send(self, *data):
-        """All of it; what the node says meanwhile is kept."""
+        """Sends all of it; bytes that arrive meanwhile are kept."""
         self.ring.send(b"".join(to_bytes(d) for d in data))
         end = time.monotonic() + self.timeout
         while self.ring.unsent:
@@ -101,7 +101,7 @@ class ShmProxy(NodeClient):
         self.seed, = struct.unpack_from("<Q", answer.body, SEED_AT)
 
     def grant(self, key):
-        """(offset, generation, term_ms) of the lease that a get brings, or None."""
+        """(offset, generation, term_ms) of the lease in a get's reply, or None."""
         body = self.request(1, key, flags=WANT_GRANT).frame().body
         flags = REPLY.unpack_from(body, CLOCK.size)[4]
         if not flags & GRANTED:
@@ -110,7 +110,7 @@ class ShmProxy(NodeClient):
         return (offset, generation, term_ms) if term_ms else None
 
     def leased(self, key, value=b"v"):
-        """What a report would say of the item, stored anew and leased; None: there is no lease."""
+        """The access record of the item, which is stored and leased first; None: no lease."""
         self.set(key, value)
         granted = self.grant(key) or self.grant(key)
         return granted and (key_hash(key, self.seed), granted[1], granted[0], 0, 1)
@@ -121,7 +121,7 @@ class ShmProxy(NodeClient):
         return self.send_frame(kind, len(records) if count is None else count, self.sequence, body)
 
     def answer(self):
-        """Of one report: the terms of those records that were looked at."""
+        """The reply to one report: the terms of its handled records."""
         frame = self.frame()
         if frame.kind != REPORTED:
             raise AssertionError("no answer to a report: %s" % frame.kind)

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Clients that go on while what they talk to is restarted: one of each kind (text, meta, binary) at each address, which
-stores and reads what is its own, and connects anew whenever its connection ends.
+"""Clients that stay under load during restarts of their server: one of each kind (text, meta, binary) at each address. Each one
+stores and reads its own keys, and connects again when its connection ends.
 
     with RestartLoad([("127.0.0.1", 11211), "/run/x.sock"]) as load:
         restart()
-        load.until_served()     # each client had an answer on a connection made since
-    load.refused, load.wrong    # what must not be
+        load.until_served()     # each client had a reply on a connection made since
+    load.refused, load.wrong    # errors
 
-L1  A connection that ends without an answer is no fault: the client does not know what became of its request. That nobody
-    listens where it connects is one, and so is an answer that is not the one to its request.
+L1  A connection that ends without a reply is no error, because the outcome of its request is unknown. A refused connection is an
+    error, and so is a reply to another request.
 """
 import threading
 import time
@@ -62,7 +62,7 @@ class RestartLoad:
         return False
 
     def _connect(self, name, address):
-        """Waits for who listens, and not at all for somebody to listen."""
+        """Connects once: a listener may answer late, but a missing listener is an error."""
         try:
             socket = connect(address, deadline())
         except OSError as failed:
@@ -93,8 +93,8 @@ class RestartLoad:
                 client.close()
 
     def until_served(self):
-        """Each client was answered on a connection that was made after this was called, or had been answered by the one
-        that serves now: two more answers, each."""
+        """Waits for two more replies per client. The second one comes over a connection made after the call, or from the current
+        server."""
         before = dict(self.done)
         until(lambda: all(self.done[name] >= before[name] + 2 for name in before), bool)
         return self.done

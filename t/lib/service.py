@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A service manager for tests: where a daemon tells how it does, the sockets that it is passed, and a thread of it that
-stands still.
+"""A service manager for tests: it receives a daemon's notifications, passes sockets to it, and can stop one of its threads.
 
     with Manager() as manager, Service(manager, "-t", "2", watchdog_us=400000) as d:
         manager.until("READY=1")
@@ -18,11 +17,11 @@ import time
 from farcached import Daemon, deadline, default_binary, stat_words, until
 
 FIRST_FD = 3
-HIGH_FD = 100  # where the sockets are until the shell puts them where they belong
+HIGH_FD = 100  # the sockets' descriptors until the shell moves them to FIRST_FD
 
 
 class Manager:
-    """What it is told, one dictionary for each datagram: {"READY": "1", "STATUS": "..."}, in .told."""
+    """.told: the received messages, a dictionary for each datagram: {"READY": "1", "STATUS": "..."}."""
 
     def __init__(self, abstract=False):
         self.abstract = abstract
@@ -44,7 +43,7 @@ class Manager:
         return False
 
     def next(self, timeout=None):
-        """The next message; None: none came in time."""
+        """The next message, or None at the timeout."""
         self.socket.settimeout(timeout or deadline())
         try:
             data, ancillary, _, _ = self.socket.recvmsg(4096, socket.CMSG_SPACE(12))
@@ -57,7 +56,7 @@ class Manager:
         return message
 
     def until(self, accept, timeout=None):
-        """Reads on until accept(message), or a message with that "NAME=VALUE"; None: it did not come in time."""
+        """Reads until accept(message), or until a message with that "NAME=VALUE"; None at the timeout."""
         if isinstance(accept, str):
             name, value = accept.split("=", 1)
             return self.until(lambda message: message.get(name) == value, timeout)
@@ -73,7 +72,7 @@ class Manager:
 
 
 class Service(Daemon):
-    """A daemon that a manager started; sockets: [(listening socket, name)], which it is passed."""
+    """A daemon started by a manager; sockets: [(listening socket, name)], passed to it."""
 
     def __init__(self, manager, *args, sockets=(), watchdog_us=None, listen_env=None, program="farcached", **more):
         binary = more.pop("binary", None) or os.path.join(os.path.dirname(default_binary()), program)
@@ -85,7 +84,7 @@ class Service(Daemon):
         super().__init__(*args, binary=binary, env={**env, **more.pop("env", {})}, **more)
 
     def command(self):
-        """By a shell, whose process id is the daemon's: some variables name it."""
+        """Starts through a shell with the daemon's process id, which some variables contain."""
         args = list(self.args)
         if self.program == "farnode":
             self.env = {**self.env, "FARNODE_PORT_FILENAME": self.port_file}
@@ -111,7 +110,7 @@ class Service(Daemon):
                 os.close(fd)
 
     def _reachable(self):
-        """What it listens at is known by its port file, or has been before it was started."""
+        """Its addresses are in its port file, or were known before the start."""
         if self.sockets and all(getattr(s, "family", None) == socket.AF_UNIX for s, _ in self.sockets):
             return True
         self.ports = self.read_ports()
@@ -134,7 +133,7 @@ def thread_named(pid, name):
 
 
 def listening(path=None, kind=socket.SOCK_STREAM):
-    """A socket that listens on a port of its own, or at the path."""
+    """A listening socket on a free port, or at the path."""
     s = socket.socket(socket.AF_UNIX if path else socket.AF_INET, kind)
     s.bind(path or ("127.0.0.1", 0))
     if kind == socket.SOCK_STREAM:
@@ -143,7 +142,7 @@ def listening(path=None, kind=socket.SOCK_STREAM):
 
 
 PTRACE_SEIZE, PTRACE_INTERRUPT, PTRACE_DETACH = 0x4206, 0x4207, 17
-WAIT_ALL = 0x40000000  # threads that are nobody's children, too
+WAIT_ALL = 0x40000000  # __WALL: also waits for threads of other processes
 
 
 def take_notice(thread):
@@ -153,8 +152,8 @@ def take_notice(thread):
 
 @contextlib.contextmanager
 def standing_still(thread):
-    """That one thread of a process runs nothing meanwhile. Yields False where tracing is not allowed, else a function to be
-    called again and again if the process may be killed meanwhile: it is not gone before who traces it has taken notice."""
+    """Stops one thread of a process during the block. Yields False where tracing is not allowed, else a function. If the process
+    may be killed meanwhile, call that function repeatedly: a traced process disappears only after its tracer has waited for it."""
     libc = ctypes.CDLL(None, use_errno=True)
     libc.ptrace.argtypes = [ctypes.c_long, ctypes.c_long, ctypes.c_void_p, ctypes.c_void_p]
     if libc.ptrace(PTRACE_SEIZE, thread, None, None) != 0:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Runs a test script that is about one farcached again, with nodes behind it (cluster.Behind), and makes its tests ours.
+"""Runs a test script for a single farcached again, with nodes behind it (cluster.Behind), and reports its tests as ours.
 
-Every test must have the result that it has without nodes, but for those of DIFFERENT: there, that it fails is what is
-expected, and a test of that list which passes is one failure more: its line is to be taken out.
+Every test must have the same result as without nodes, except for those in DIFFERENT, which are expected to fail. A test in that
+list that passes is a failure, too: its line must be removed.
 """
 import fnmatch
 import os
@@ -15,7 +15,7 @@ from tap_output import tap
 
 HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
-# script -> {title or its beginning and *: why it differs}
+# script -> {title, or its beginning and *: reason of the difference}
 DIFFERENT = {
     "conversation/text.py": dict.fromkeys(
         ["cache_memlimit", "slabs", "lru", "lru_crawler", "metadump behind another command", "metadump of an empty cache",
@@ -37,7 +37,7 @@ def why_different(script, title):
 
 
 def relay(script, mode, text, variable=None):
-    """Makes the tests of a script's output ours; how many there were."""
+    """Reports the tests of a script's output as ours; returns their number."""
     count = 0
     for line in text.splitlines():
         result = re.match(r"(ok|not ok) \d+ - (.*)", line)
@@ -56,7 +56,7 @@ def relay(script, mode, text, variable=None):
 
 
 def run(script, mode, variable="FARCACHED_NODES"):
-    """t/SCRIPT ("conversation/text.py") with FARCACHED_NODES=MODE, or with another variable."""
+    """Runs t/SCRIPT ("conversation/text.py") with FARCACHED_NODES=MODE, or with another variable."""
     done = subprocess.run([sys.executable, os.path.join(HERE, script)], stdin=subprocess.DEVNULL,
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=deadline() * 15,
                           env={**os.environ, variable: mode})

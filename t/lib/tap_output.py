@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""TAP output for automake's driver: the one object `tap`, and bytes shown as text.
+"""TAP output for automake's driver: the object `tap`, and bytes shown as text.
 
-A script that ends in an exception, or without tap.done(), bails out: it never passes by accident.
+A script that ends in an exception, or without tap.done(), bails out, so it never passes by accident.
 """
 import atexit
 import os
@@ -16,7 +16,7 @@ def to_bytes(data):
 
 
 def show(data, limit=400):
-    """Bytes as one printable line, cut in the middle when long."""
+    """Bytes as one printable line; a long one is cut in the middle."""
     data = to_bytes(data)
     text = "".join(chr(b) if 32 <= b < 127 and b != 92 else
                    {13: "\\r", 10: "\\n", 92: "\\\\", 9: "\\t"}.get(b, "\\x%02x" % b) for b in data)

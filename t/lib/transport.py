@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What farbench transport --json writes."""
+"""Checks of the output of farbench transport --json."""
 import itertools
 
 from tap_output import tap

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What happens to the nodes of a cluster while a load runs."""
+"""Faults of a cluster's nodes during a load."""
 import random
 
 from cluster import nodes_shown
@@ -15,14 +15,14 @@ def gets(cluster):
 
 
 class Trouble:
-    """Nodes end, stop or are drained, one at a time, as long as the load runs; between two of these all are up and asked."""
+    """Ends, stops or drains one node at a time during the load. Between two faults all nodes are up and serve requests."""
 
     def __init__(self, cluster, kinds, seed):
         self.cluster, self.kinds, self.random = cluster, kinds.split(), random.Random(seed)
         self.ended = self.stopped = self.drained = 0
 
     def while_running(self, running):
-        first = self.random.sample(self.kinds, len(self.kinds))  # each happens, however few there are
+        first = self.random.sample(self.kinds, len(self.kinds))  # each kind happens, even in a short run
         while running():
             node = self.random.choice(self.cluster.nodes)
             getattr(self, first.pop() if first else self.random.choice(self.kinds))(node, running)
@@ -41,19 +41,19 @@ class Trouble:
         self.ended += 1
 
     def replace(self, node, running):
-        """Another is there before anybody looks."""
+        """Replaces the node before a proxy notices."""
         self.cluster.restart(node, wait=False)
         self.ended += 1
 
     def stop(self, node, running):
-        """Until somebody gave up waiting for it."""
+        """Stops the node until a request to it has timed out."""
         before = timeouts(self.cluster)
         with node.process.stopped():
             until(lambda: timeouts(self.cluster) > before or not running(), bool)
         self.stopped += 1
 
     def drain(self, node, running):
-        """One farcached asks it for no key, while others do."""
+        """One farcached drains the node, while others use it."""
         with Client(self.cluster.admin(self.random.randrange(len(self.cluster.proxies)))) as admin:
             if admin.ask("drain " + node.name) != "OK":
                 raise AssertionError("%s is not drained" % node.name)

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A program where the system refuses one call, as sandboxes do:
+"""Runs a program with one system call refused, as sandboxes do:
 
     with WithoutCall("io_uring_setup") as binary:
         Daemon(binary=binary)
 
-`python3 without_call.py CALL PROGRAM ARGUMENT...` runs it so.
+`python3 without_call.py CALL PROGRAM ARGUMENT...` does the same.
 """
 import ctypes
 import os
@@ -13,7 +13,7 @@ import struct
 import sys
 import tempfile
 
-CALLS = {"io_uring_setup": 425, "io_uring_enter": 426, "io_uring_register": 427,  # on every architecture but Alpha
+CALLS = {"io_uring_setup": 425, "io_uring_enter": 426, "io_uring_register": 427,  # the same on every architecture except Alpha
          "seccomp": {"x86_64": 317, "aarch64": 277, "riscv64": 277}.get(platform.machine())}
 EPERM = 1
 PR_SET_NO_NEW_PRIVS, PR_SET_SECCOMP, SECCOMP_MODE_FILTER = 38, 22, 2
@@ -22,7 +22,7 @@ RET_ALLOW, RET_ERRNO = 0x7fff0000, 0x00050000
 
 
 class WithoutCall:
-    """The path of what runs that program so."""
+    """The path of a script that runs the program this way."""
 
     def __init__(self, call, program):
         self.call, self.program = call, os.path.abspath(program)

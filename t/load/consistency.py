@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Sixteen threads against a daemon short of memory: nothing torn, nothing foreign, nothing older than acknowledged.
+"""Sixteen threads against a daemon short of memory: no torn value, no foreign value, none older than acknowledged.
 
-Starts the daemon and t/load/consistency (consistency.cc says what is checked) in several shapes; lib/consistency_load.py says
-which environment it heeds.
+Starts the daemon and t/load/consistency (consistency.cc describes the checks) in several shapes. lib/consistency_load.py lists the
+environment variables.
 """
 import os
 import shutil
@@ -13,14 +13,14 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(
 import consistency_load as load  # noqa: E402
 from farcached import Daemon, deadline, tap  # noqa: E402
 
-# What the load asks of memory differs; so do the workers it meets.
+# The shapes differ in the load's demand for memory, and in the number of workers.
 SHAPES = [
     ("values to 200 KB, 16 MB", ["-m", "16", "-t", "4"], ["--keys", "2000", "--value-bytes", "200000", "--mutations", "3000"]),
     ("few hot keys, small values", ["-m", "8", "-t", "4"], ["--keys", "64", "--value-bytes", "1000"]),
     ("many keys, one worker, one request at a time", ["-m", "8", "-t", "1", "-R", "1"],
      ["--keys", "20000", "--value-bytes", "100000", "--mutations", "3000"]),
 ]
-# Shapes in which memory must have run out.
+# Shapes that must run out of memory.
 EVICTING = {"values to 200 KB, 16 MB", "many keys, one worker, one request at a time"}
 
 

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A long load with clients that come, break off and go; nothing leaks, nothing tears.
+"""A long load with clients that connect, break off and disconnect: no leaks, no torn values.
 
-Only where FARCACHED_TEST_LONG or SOAK_SECONDS is set (contrib/check --long). SOAK_SECONDS (default 600) in
-spells of a minute, each with a seed of its own, against one daemon. Beside the consistency load, connections
-are opened and left in every state: mid-line, mid-value, mid-reply, reset. After the first quarter, private
-memory must have stopped growing.
+Runs only with FARCACHED_TEST_LONG or SOAK_SECONDS (contrib/check --long). It takes SOAK_SECONDS (default 600) in rounds of a
+minute, each with a seed of its own, against one daemon. Beside the consistency load, connections are opened and left in every
+state: mid-line, mid-value, mid-reply, reset. After the first quarter, private memory must have stopped growing.
 """
 import os
 import random
@@ -22,7 +21,7 @@ GROWTH_MAX_MB = 16
 
 
 class Churn(threading.Thread):
-    """Connections that do not behave. Their keys are their own: the load's are not touched."""
+    """Connections that end in any state. They use keys of their own and leave the load's alone."""
 
     UNFINISHED = [
         b"get churn", b"set churn 0 0 100000\r\nabc", b"set churn 0 0 10\r\n0123456789", b"mg churn v q",
@@ -40,7 +39,7 @@ class Churn(threading.Thread):
             while not self.stopping.is_set():
                 self.one()
                 self.count += 1
-        except Exception as e:  # reported by the main thread
+        except Exception as e:  # the main thread reports it
             self.failed = repr(e)
 
     def one(self):
@@ -98,7 +97,7 @@ def main():
                 grown_from = private
         churn.stopping.set()
         churn.join(deadline())
-        tap.ok(churn.failed is None and churn.count > spells, "clients came, broke off and went", churn.failed)
+        tap.ok(churn.failed is None and churn.count > spells, "clients connected, broke off and disconnected", churn.failed)
         left = d.until_stat("curr_connections", lambda n: int(n) <= 10)
         tap.ok(int(left) <= 10, "no connection is left behind", left)
         if is_sanitized():

@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Each safety rule broken on purpose in whole daemons, two farcached in front of nodes, under the load whose every answer
-is checked: it must see a wrong answer, and none in the same circumstances where no rule is broken. t/faulty/broken_rules.py does
-the same with the parts.
+"""Each safety rule broken on purpose in whole daemons: two farcached in front of nodes, under the load that checks every reply. The
+load must see a wrong reply, and none in the same circumstances while all rules hold. t/faulty/broken_rules.py does the same with
+the parts.
 
-Every copy that was read by a pointer is judged by guard, key and check (S4). So where another rule is broken that keeps a slot
-for its key, the copy is refused and the client gets the right answer from the node. There a *sign* is what must be seen:
-  awry   a farcached counts reads by pointer that led elsewhere while their lease ran;
+Guard, key and check validate every copy that was read by a pointer (S4). So if a broken rule lets a slot change its key, the copy
+is rejected and the client gets the right reply from the node. For such rules the test looks for a *sign*:
+  awry   a farcached counts reads by pointer that found another item while their lease ran;
   share  few gets are one-sided.
 
-Circumstances: which faults befall connections and threads (t/faulty/faulty.cc), and what happens to nodes meanwhile, such that
-what the rule is there for happens often. t/nodes/broken.py RULE... runs some of them.
+A rule's circumstances make its case frequent: faults of connections and threads (t/faulty/faulty.cc), and events of nodes.
+t/nodes/broken.py RULE... runs some of them.
 """
 import contextlib
 import os
@@ -23,9 +23,9 @@ from cluster import AWRY, Cluster, Faults, nodes_shown  # noqa: E402
 from farcached import deadline, tap, test_program, until  # noqa: E402
 from trouble import Trouble  # noqa: E402
 
-SECONDS = 240  # until it must have been seen, on a loaded machine; most are within one
-SHARE_SECONDS = 4  # of load, for the share, which is taken
-SHARE_FROM = 4000  # from so many gets on
+SECONDS = 240  # limit for the detection on a loaded machine; most take less than one
+SHARE_SECONDS = 4  # length of the load that measures the share
+SHARE_FROM = 4000  # the measurement begins after this number of gets
 LONG = bool(os.environ.get("FARCACHED_TEST_LONG"))
 HOT = ["--keys", "64", "--value-bytes", "1000"]
 LARGE = ["--keys", "2000", "--value-bytes", "200000"]
@@ -33,7 +33,7 @@ CLASSES = ["--keys", "64", "--value-bytes", "5000"]  # items that outgrow their 
 MANY = ["--threads", "64", "--keys", "256"]
 TORN = "tear_read=0.9,delay_read=0.5,delay_ms=3"
 TORN_WORDS = "tear_words=0.9,delay_read=0.5,delay_ms=3"
-PATIENT = "node_timeout_ms=30000"  # every node answers, however loaded the machine is
+PATIENT = "node_timeout_ms=30000"  # every node answers in time, also on a busy machine
 HOSTS = {"tables": 2}  # each farcached has a pointer table of its own
 
 
@@ -44,13 +44,13 @@ def mixed(mix, of_load=HOT):
     return ["--mix", mix, *of_load]
 
 
-# S1_REVIVE is t/faulty/broken_rules.py's alone. A client would have to read both live slots, the revived one first, in a moment
-# that a node is held up: by a host that kept its pointer since the slot died, and by one that has a lease on the other meanwhile.
-# In minutes of load with thousands of such moments that did not happen.
+# S1_REVIVE is only in t/faulty/broken_rules.py. A client would have to read both live slots, the revived one first, while the node
+# is delayed. One host must have kept its pointer since the slot died, and another one must hold a lease on the other slot. Minutes
+# of load with thousands of such delays did not produce this case.
 #
-# rule: faults of all, or [of each proxy]; arguments of the load; options of Cluster; and what else happens: outages
-# (clients are told that a node does not answer), nodes ("replace"), vandal (what he writes), orders (operators delete by
-# prefix); and the sign, if what is broken makes no wrong answer.
+# Columns: rule; faults of all, or [of each proxy]; arguments of the load; options of Cluster; other events; sign.
+# Events are outages (clients get errors for a node that does not answer), nodes ("replace"), vandal (kind of writes) and orders
+# (operators delete by prefix). The sign is given for rules without wrong replies.
 CIRCUMSTANCES = {
     "S1": ("", HOT, {}, {}),
     "S1_COMPOSE": ("", mixed("joins"), {}, {}),
@@ -59,35 +59,35 @@ CIRCUMSTANCES = {
     "S1_HASH": ("", mixed("refill", ["--keys", "4000", "--value-bytes", "100"]), {}, {"sign": "awry"}),
     "S2": ("", mixed("refill"), {}, {"sign": "awry"}),
     "S2_STALE": ("", mixed("refill"), {}, {"sign": "awry"}),
-    # A reply so late that what it leases is over and has another key; other hosts go on meanwhile.
+    # A reply so late that its lease has expired and its slot has another key; other hosts go on meanwhile.
     "S3": ("delay_receive=0.0005,delay_ms_min=5100,delay_ms=5500", mixed("refill", MANY + ["--value-bytes", "100"]),
            {"channels": "shm", "lease_ms": 400, **HOSTS}, {"sign": "awry"}),
-    # What was overwritten in place and then outgrown, which the other host is not told.
+    # Items overwritten in place and then outgrown, without a message to the other host.
     "S3_CLEAR": ("", mixed("sizes"), HOSTS, {"sign": "awry"}),
     "S4": ("tag_mask=15", HOT, {"local_read": True}, {}),
-    # The guard of what is stored around the bytes of what was deleted before the read began.
+    # The guard of an item stored around the bytes of one that was deleted before the read began.
     "S4_CHECK": (TORN_WORDS, mixed("refill"), {}, {}),
-    # Sets that another host sent.
+    # Sets through another host.
     "S4_GENERATION": ("", mixed("50:50", HOT + ["--round", "100000"]), {"proxies": 5, "threads": 1, "tables": 5},
                       {"sign": "share"}),
     "S4_GUARD": ("", HOT, {}, {}),
-    # A READ that takes longer than the lease and what the node adds.
+    # A READ that takes longer than the lease and the node's grace.
     "S4_LEASE": ("tear_read=1,delay_read=0.004,delay_ms_min=3500,delay_ms=5000",
                  mixed("refill", MANY + ["--value-bytes", "20"]), {"channels": "shm", "lease_ms": 400}, {"sign": "awry"}),
     "S5": ("reading=0.001,hold_up_us=2000", HOT, {"local_read": True}, {}),
     "S5_INDEX": (TORN, HOT, {"options": [PATIENT, "pointer_miss=index"]}, {}),
     "S5_POINTER": (TORN, mixed("50:50"), {}, {}),
-    # Counted by RDMA (RDMA, below); the bytes between key and end of a value are what a client can see.
+    # Counted by RDMA (RDMA, below); a client can only see the bytes between key and end of a value.
     "S6": ("", HOT, {"options": [PATIENT, "access_tracking=atomic"], "node_more": ["--access_tracking", "atomic"]}, {}),
-    # One proxy finds the new item, in another slot, in the index while the other has a pointer to the old.
+    # One proxy finds the new item, in another slot, in the index while the other proxy has a pointer to the old one.
     "S7": ("replacing=0.5,hold_up_us=5000", mixed("sizes", CLASSES), {"local_read": [True, False]}, {}),
     "S8": ("", LARGE, {"lease_ms": 60000}, {}),
     "S9": ("", HOT, {}, {"vandal": "places"}),
-    # One proxy has found the new node while the other was not told that the old one is dead.
+    # One proxy has connected to the new node while the other has not noticed the old one's death.
     "S9_OWNER": (["delay_end=1,delay_ms_min=60000,delay_ms=60000", ""], MANY + ["--value-bytes", "1000"],
                  {"local_read": True, "threads": 1, "options": ["node_timeout_ms=1000"]}, {"outages": True, "nodes": "replace"}),
     "S10": ("lying=0.05,hold_up_us=1000", HOT, {"local_read": True}, {}),
-    # With a longer lease, a pointer leads to what other keys have got since.
+    # With a longer lease, a pointer leads to a slot that has got other keys since.
     "S10_POINTER": ("", mixed("refill", ["--keys", "10000", "--value-bytes", "100"]), {"lease_ms": 400},
                     {"vandal": "leases", "sign": "awry"}),
     "S11": ("", mixed("flushes"), {"local_read": True}, {}),
@@ -97,11 +97,11 @@ CIRCUMSTANCES = {
     "S12": ("tear_read=0.9,delay_read=0.2,delay_ms=300", HOT, {"options": ["node_timeout_ms=50"]},
             {"outages": True, "sign": "awry"}),
     "S13": ("", HOT, {"local_read": True}, {}),
-    # A touch makes an end nearer than that of the lease, and nobody asks the node.
+    # A touch moves the expiry before the end of the lease, and no get goes to the node.
     "S13_POINTER": ("sweeps=0", mixed("ttl", HOT + ["--ttl-keys", "32", "--reads", "20"]), {"lease_ms": 20000}, {}),
 }
 RDMA = ["S6"]  # only in a guest that has it (t/guest/run), with FARCACHED_OVER=shm=verbs
-# More than they compute: beside one another and the others.
+# These wait more than they compute, so each list runs in a process beside the others.
 WAITING = (["S3", "S9_OWNER"], ["S4_LEASE", "S2_STALE"], ["S10_POINTER", "S13_POINTER"])
 
 
@@ -112,12 +112,12 @@ def cluster(faults, rule, channels="shm shm shm", local_read=False, options=(PAT
 
 
 def vandal(table, what):
-    """Somebody else who writes into the table of pointers, until the block is left."""
+    """Another process that writes into the pointer table, until the end of the block."""
     return subprocess.Popen([test_program("faulty/pointer_vandal"), table, what], stdin=subprocess.PIPE)
 
 
 def counted(c, names):
-    """Of the farcached that live."""
+    """Sums over the live farcached."""
     shown = [nodes_shown(p)[n.name] for p in c.proxies if p.alive() for n in c.nodes]
     return {name: sum(int(s[name]) for s in shown) for name in names}
 
@@ -127,7 +127,7 @@ def awry(c):
 
 
 def share(before, after):
-    """Of the gets between that were one-sided. What is broken halves it."""
+    """The share of one-sided gets between the two counts. The broken rule halves it."""
     gets = {name: after[name] - before[name] for name in SHARED}
     found = gets["get_onesided"] / max(1, sum(gets.values()))
     tap.diag("%.2f of gets are one-sided" % found)
@@ -135,7 +135,7 @@ def share(before, after):
 
 
 def signs(c, sign, broken, running):
-    """What the farcached counted; looked at until there is something, or the load has ended."""
+    """The signs in the counters, polled until there is one, or until the load has ended."""
     if sign == "awry":
         return until(lambda: awry(c) or (None if running.running() else []), lambda found: found is not None,
                      running.timeout) or []
@@ -146,7 +146,7 @@ def signs(c, sign, broken, running):
 
 
 def seen(rule, broken, seconds):
-    """What the load saw, or the sign, and which proxies did not live to its end."""
+    """The errors that the load saw, or the sign, and the proxies that ended before it."""
     faults, of_load, of_cluster, other = CIRCUMSTANCES[rule]
     sign = other.get("sign")
     seconds = SHARE_SECONDS if sign == "share" else seconds
@@ -191,13 +191,13 @@ def check(rule):
 
 
 def beside(rules):
-    """These, in a process of their own."""
+    """Runs these rules in a process of their own."""
     return subprocess.Popen([sys.executable, os.path.abspath(__file__), *rules], stdin=subprocess.DEVNULL,
                             stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
 
 
 def relay(rules, process):
-    """Its tests, made ours."""
+    """Reports the process's tests as ours."""
     text = process.communicate(timeout=SECONDS * 10)[0].decode("utf-8", "replace")
     load.relay("beside", text)
     tap.is_(process.returncode, 0, "%s ran to their end" % " ".join(rules))

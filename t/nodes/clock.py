@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Times of several farcached and their node on one host: what is stored for 100 seconds is told so by every one of them, at
-once, and dies at the node when it should."""
+"""Expiry times with several farcached and their node on one host. All of them report a lifetime of 100 seconds as such, at once,
+and the item expires at the node in time."""
 import contextlib
 import os
 import sys
@@ -12,11 +12,11 @@ from farcached import Daemon, tap  # noqa: E402
 from farnode import Farnode  # noqa: E402
 
 TTL, ROUNDS, CLIENTS = 100, 3, 6
-TRIES = 5  # of a round, where a greeting may take longer than the 50 ms that node_clock_estimate.h says
+TRIES = 5  # of a round, because a greeting may take longer than the 50 ms of node_clock_estimate.h
 
 
 def wrong_times(node, fronts, title):
-    """Keys whose times are others than the node's clock says they should be."""
+    """Keys whose times differ from the node's clock."""
     wrong = []
     with contextlib.ExitStack() as stack:
         asked = stack.enter_context(node.node_client())
@@ -41,7 +41,7 @@ def wrong_times(node, fronts, title):
 
 
 def fresh(node, address, title):
-    """A node's connections that nobody has used before, and what is wrong with them."""
+    """Errors over a node's new connections, which no request has used before."""
     table = Table()
     args = ["--node", "a=" + address, "-o", table.options()]
     try:

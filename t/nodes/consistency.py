@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Two farcached in front of three nodes, short of memory, under the load whose every answer is checked: over shm and
-tcp, read in their memory, by pointers, or asked; of one host or of two; under every mix; then while nodes are killed, started
-again, stopped and drained.
+"""Two farcached in front of three nodes, short of memory, under the load that checks every reply. Channels are shm and tcp; reads
+go to mapped memory, by pointers, or by request; the farcached are on one host or on two. Every mix runs. Then nodes are killed,
+started again, stopped and drained during the load.
 
-What is promised. Failover off: all that the load checks (consistency_load.h, C1 to C6): no torn or foreign byte, nothing
-older than acknowledged, linearizable histories, where a change that was answered as unavailable has an unknown outcome
-and a miss may mean that a node was not asked. Failover on: no torn or foreign byte, and nothing after its expiry; an old
-value may be seen when a node is back that others stood in for (C7), and how often that was is told. In every run: while its
-lease runs a pointer leads to no other key, to nothing older than itself, and to no length that cannot be (S1, S2).
+Guarantees without failover: all checks of the load (consistency_load.h, C1 to C6). No torn or foreign byte, no value older than
+acknowledged, and linearizable histories. There a mutation answered as unavailable has an unknown outcome, and a miss may mean that
+the node was not reached. Guarantees with failover: no torn or foreign byte, and no value after its expiry. An old value may appear
+when a node is back that others replaced (C7); the run prints how often. In every run, while its lease runs, a pointer leads to no
+other key, to no older item, and to no impossible length (S1, S2).
 
-Arguments: titles of the runs that are wanted; none: all. lib/consistency_load.py says which environment it heeds. With
-FARCACHED_TEST_LONG every channel in every mode under every mix, together ten million operations at least.
+Arguments: titles of the runs to make; default: all. lib/consistency_load.py lists the environment variables. FARCACHED_TEST_LONG
+runs every channel in every mode under every mix, with at least ten million operations together.
 """
 import os
 import re
@@ -32,16 +32,16 @@ def large(mix):
 
 
 def hot(mix):
-    """Few keys; with sizes, from 1 KiB down to nothing and up to several."""
+    """Few keys; the mix "sizes" varies values from empty to several KiB."""
     return ["--mix", mix, "--keys", "64", "--value-bytes", "5000" if mix == "sizes" else "1000"]
 
 
 FAST = ["node_timeout_ms=300"]
-# A little of everything that t/faulty/faulty.cc can do while every rule is kept.
+# A little of every fault that t/faulty/faulty.cc can inject without breaking a rule.
 FAULTS = Faults("tear_read=0.3,tear_words=0.4,delay_read=0.3,shuffle_read=0.3,fail_read=0.01,delay_send=0.05,delay_receive=0.05,"
                 "split_receive=0.2,delay_end=0.5,delay_ms=3,tag_mask=255,probing=0.001,reading=0.0001,replacing=0.01,"
                 "hold_up_us=300")
-PATIENT = ["node_timeout_ms=30000"]  # where every node answers, however loaded the machine is
+PATIENT = ["node_timeout_ms=30000"]  # every node answers in time, also on a busy machine
 INDEX = ["pointer_miss=index"]
 HOSTS = {"tables": 2}  # each farcached has a pointer table of its own
 
@@ -50,7 +50,7 @@ def cluster(local_read, options=PATIENT, **more):
     return {"local_read": local_read, "options": options, **more}
 
 
-# title, channels, options of Cluster, arguments of the load, what happens to nodes meanwhile
+# title, channels, options of Cluster, arguments of the load, faults of nodes meanwhile
 SHORT_RUNS = [
     ("shm", "shm shm shm", cluster(True), large("everything"), None),
     ("shm, ttl", "shm shm shm", cluster(True), hot("ttl"), None),
@@ -99,7 +99,7 @@ def summed(c, names):
 
 
 def check_reads(title, c):
-    """What the farcached counted of how they read."""
+    """Checks the farcached's counters of reads."""
     tap.ok(all(reads_over(until(lambda p=p: nodes_shown(p), reads_over)) for p in c.proxies),
            "%s: each READ that was posted has completed or failed" % title)
     gets = summed(c, ("get_local", "get_onesided", "get_index", "get_twosided"))
@@ -112,7 +112,7 @@ def check_reads(title, c):
 
 
 def run(title, channels, of_cluster, of_load, meanwhile, seed, seconds):
-    """How many operations there were."""
+    """Returns the number of operations."""
     args = ["--seed", seed, "--seconds", seconds, *of_load]
     args += ["--outages", "1"] if meanwhile else []
     args += ["--failover", "1"] if "failover" in of_cluster["options"] else []

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Reports of all farcached of a host: one of them tells a node what all of them read there, of each item once; another
-does when that one is killed, or stands still; and no access is told twice. They go on whatever is
-written into the memory by which they do it."""
+"""Reports of all farcached of a host: one of them reports to a node the reads of all, each item once. Another takes over when it is
+killed or stopped. No access is reported twice. Any bytes written into the shared memory between them do not end the reports."""
 import os
 import signal
 import subprocess
@@ -17,13 +16,12 @@ INTERVAL_MS, LEASE_MS = 100, 2000
 
 
 def of(proxy, name):
-    """What a proxy counts; `stats nodes` asks no node."""
+    """A counter of a proxy; `stats nodes` sends no request to a node."""
     return int(nodes_shown(proxy)["n0"][name])
 
 
 class Host:
-    """A node, and farcached that share a table and read it by remote pointers, or where its memory is mapped. Each has a
-    client."""
+    """A node, and farcached that share a table and read by remote pointers, or from mapped memory. Each has a client."""
 
     def __init__(self, proxies, local_read=False):
         options = ["access_tracking=report", "report_interval_ms=%d" % INTERVAL_MS, "node_timeout_ms=30000"]
@@ -53,7 +51,7 @@ class Host:
         return self.cluster.__exit__()
 
     def read(self, *numbers):
-        """All keys once, by each of these."""
+        """Reads all keys once, through each of these proxies."""
         for number in numbers:
             found = self.clients[number].get_many(KEYS)
             if sum(value == VALUE for _, _, value, _ in found) != len(KEYS):
@@ -66,7 +64,7 @@ class Host:
         return sum(of(self.proxies[n], name) for n in (self.everybody() if numbers is None else numbers))
 
     def reads(self, number):
-        """One-sided ones of a process, of the node's memory where it is mapped or by remote pointers."""
+        """The one-sided reads of a process, from mapped memory or by remote pointers."""
         return int(self.proxies[number].stats("proxy")["get_local"]) + of(self.proxies[number], "get_onesided")
 
     def reporters(self, numbers=None):
@@ -76,7 +74,7 @@ class Host:
         return int(self.proxies[by].stats("node n0")[name])
 
     def settled(self):
-        """All that was read one-sided was told or dropped, and what was shared was taken."""
+        """Is every one-sided read reported or dropped, and every shared access taken?"""
         shared, taken, sent, dropped = (self.sum(name) for name in (
             "accesses_shared", "accesses_taken", "accesses_sent", "accesses_dropped"))
         read = sum(map(self.reads, self.everybody()))
@@ -84,7 +82,7 @@ class Host:
 
 
 def one_reports(host, numbers):
-    """While these read, which one of them reports."""
+    """The one proxy that reports while these read."""
     def reporter():
         host.read(*numbers)
         found = host.reporters(numbers)
@@ -94,63 +92,63 @@ def one_reports(host, numbers):
 
 
 def grows(host, numbers, what, by):
-    """While these read, what they look at grows by so much."""
+    """Does what() grow by this number while these read?"""
     goal = what() + by
     return until(lambda: host.read(*numbers) or what(), lambda n: n >= goal) >= goal
 
 
 def together(host):
-    """Everybody reads the same keys."""
+    """All proxies read the same keys."""
     until(lambda: host.read(0, 1, 2) or min(map(host.reads, host.everybody())), lambda n: n >= 20 * len(KEYS))
-    tap.ok(until(host.settled, bool), "what was read is told in the end, each access once")
+    tap.ok(until(host.settled, bool), "all reads are reported in the end, each access once")
     read = sum(map(host.reads, host.everybody()))
     dropped, records = host.sum("accesses_dropped"), host.node("report_records", 0)
     tap.ok(dropped <= read // 20, "few are dropped", dropped)
-    tap.ok(host.sum("report_merged") > 0, "what several read is told of once")
+    tap.ok(host.sum("report_merged") > 0, "reads of one item by several proxies are merged")
     tap.ok(records <= host.sum("report_items") < read - dropped, "in fewer records than accesses", (records, read))
     tap.diag("%d one-sided reads, %d records in %d reports, %d merged; elected %d, taken over %d" % (
         read, records, host.sum("reports_sent"), host.sum("report_merged"), host.sum("report_elected"),
         host.sum("report_takeovers")))
-    tap.is_(until(host.reporters, lambda r: not r), [], "when there is nothing to tell nobody reports")
+    tap.is_(until(host.reporters, lambda r: not r), [], "without accesses no proxy reports")
 
 
 def killed(host):
     first = one_reports(host, (0, 1, 2))
-    tap.ok(first is not None, "one of three reports")
+    tap.ok(first is not None, "one of three proxies reports")
     others = [n for n in host.everybody() if n != first]
     host.clients[first].close()
     host.cluster.end_proxy(host.proxies[first], signal.SIGKILL)
     second = one_reports(host, others)
-    tap.ok(second is not None, "when it is killed another does")
+    tap.ok(second is not None, "when it is killed another one reports")
     asked = host.sum("get_twosided", others)
     leases_3 = 3 * LEASE_MS // INTERVAL_MS
-    tap.ok(grows(host, others, lambda: host.sum("reports_sent", others), leases_3), "and goes on")
+    tap.ok(grows(host, others, lambda: host.sum("reports_sent", others), leases_3), "and keeps reporting")
     asked = host.sum("get_twosided", others) - asked
-    tap.ok(asked <= len(KEYS), "leases live on: in three leases' time the node is hardly asked", asked)
+    tap.ok(asked <= len(KEYS), "leases are renewed: in three leases' time hardly a request goes to the node", asked)
     tap.ok(host.sum("report_renewed", others) > 0, "because reports renew them")
 
 
 def stopped(host):
     first = one_reports(host, (0, 1))
-    tap.ok(first is not None, "one of two reports")
+    tap.ok(first is not None, "one of two proxies reports")
     other = 1 - first
     host.proxies[first].signal(signal.SIGSTOP)
     tap.ok(grows(host, (other,), lambda: of(host.proxies[other], "report_takeovers"), 1), "when it stands still the other does")
-    tap.ok(grows(host, (other,), lambda: of(host.proxies[other], "reports_sent"), 3), "and goes on")
+    tap.ok(grows(host, (other,), lambda: of(host.proxies[other], "reports_sent"), 3), "and keeps reporting")
     host.proxies[first].signal(signal.SIGCONT)
     tap.ok(one_reports(host, (0, 1)) is not None, "when it continues one of them reports")
-    tap.ok(until(host.settled, bool), "and each access is told once",
+    tap.ok(until(host.settled, bool), "and each access is reported once",
            [(name, host.sum(name)) for name in ("get_onesided", "accesses_shared", "accesses_taken", "accesses_sent")])
 
 
 def spoiled(host):
     noise = [test_program("faulty/pointer_vandal"), host.cluster.table.name, "boards"]
     with subprocess.Popen(noise, stdin=subprocess.PIPE) as vandal:
-        tap.ok(grows(host, (0, 1), lambda: host.sum("get_onesided"), 200 * len(KEYS)), "noise on the boards: reads go on")
+        tap.ok(grows(host, (0, 1), lambda: host.sum("get_onesided"), 200 * len(KEYS)), "noise on the boards: reads continue")
         tap.ok(grows(host, (0, 1), lambda: host.sum("reports_sent"), 5), "so do reports")
         vandal.stdin.close()
         tap.is_(vandal.wait(), 0, "the noise ends")
-    tap.is_(sum(int(proxy.stats("proxy")["down_bad_frame"]) for proxy in host.proxies), 0, "what was told could be")
+    tap.is_(sum(int(proxy.stats("proxy")["down_bad_frame"]) for proxy in host.proxies), 0, "reported accesses are possible ones")
     tap.ok(grows(host, (0, 1), lambda: host.sum("accesses_taken"), 20 * len(KEYS)), "and they report together again")
 
 

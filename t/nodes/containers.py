@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Proxies that write into their containers while the node looks, and lie of what is there: the node goes on serving the
-others, whose leases are their own; it renews nothing for who holds nothing, and each ending has a name that is counted."""
+"""Proxies write into their containers while the node reads them, and send false lengths and positions. The node goes on serving the
+others, whose leases stay their own. It renews no lease for a proxy without one, and counts each ending under its reason."""
 import os
 import re
 import subprocess
@@ -47,7 +47,7 @@ def main():
                 process.wait()
         tap.is_([process.returncode for process in processes], [0] * VANDALS, "the node always welcomes another connection")
         found = [tuple(map(int, re.findall(r"\d+", text))) for text in counts]
-        tap.ok(all(answered > 0 for _, answered, _ in found), "what could be a report is answered", counts)
+        tap.ok(all(answered > 0 for _, answered, _ in found), "possible reports are answered", counts)
         tap.is_(wrong, 0, "and the other proxy is served meanwhile, %d times" % rounds)
         shown = until(lambda: c.proxies[0].stats("node n0"),
                       lambda s: int(s["connections_over"]) >= sum(connections for _, _, connections in found))

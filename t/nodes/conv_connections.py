@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""t/conversation/connections.py, unchanged, through a farcached that keeps its items in nodes: what workers promise of
-connections holds while replies come later."""
+"""t/conversation/connections.py, unchanged, through a farcached that keeps its items in nodes: the guarantees of workers to
+connections hold with delayed replies."""
 import os
 import sys
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """t/conversation/text_options.py and t/conversation/binary_options.py, unchanged, through a farcached that keeps its items in
-nodes; and the option that is refused there. One node: -M is about its memory."""
+nodes; and the option that is refused there. One node, because -M is about its memory."""
 import os
 import sys
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What hostile peers of a farnode cannot do: take its memory by half frames, half values and replies that they do not read, or
-lock proxies out by connections. The node's cache is full, and a farcached is in front of it and served all the while.
+"""Limits on hostile peers of a farnode. They cannot take its memory by half frames, half values and unread replies, or lock proxies
+out by connections. The node's cache is full, and a farcached in front of it is served throughout.
 
-Each title tells which peers there are. Their addresses are 127.0.0.2 and further ones; proxies have 127.0.0.1.
+Each title names the peers. Their addresses begin at 127.0.0.2; proxies have 127.0.0.1.
 """
 import contextlib
 import os
@@ -20,12 +20,12 @@ MEGABYTES = 64
 MEMORY_MAX = (MEGABYTES + MEGABYTES // 4 + 32) << 20
 FRAME_BYTES = 65536
 VALUE_BYTES = 1000 * 1000
-FOLLOWS = 1 << 18  # the flag of a request whose value comes in chunks
+FOLLOWS = 1 << 18  # flag of a request whose value comes in chunks
 SEATS = 1024
 
 
 def peer_of(node, source):
-    """A connection from that address that has not greeted."""
+    """A connection from that address, without a greeting."""
     s = socket.socket()
     s.settimeout(deadline())
     s.bind((source, 0))
@@ -40,7 +40,7 @@ def greeted(node, source):
 
 
 def push(peer, data):
-    """Sends as much as the node takes; False: it has ended the connection, or takes no more."""
+    """Sends as much as the node accepts; False: it has closed the connection, or accepts no more."""
     peer.socket.setblocking(False)
     view = memoryview(data)
     try:
@@ -91,7 +91,7 @@ class Served:
         return [reconnects(p) for p in self.cluster.proxies]
 
     def look(self):
-        """The proxy's turn, and how much memory the node has."""
+        """Runs a request of the proxy, and records the node's memory."""
         self.rounds += 1
         value = "v%d" % self.rounds
         if self.client.set("mine", value) != "STORED" or self.client.get("mine") != value.encode():
@@ -121,7 +121,7 @@ class Served:
 # -- Memory --------------------------------------------------------------------------------------------------
 
 def half_values(peer):
-    """62 values of a megabyte, each but for its last piece."""
+    """62 values of a megabyte, each without its last chunk."""
     for sequence in range(1, 63):
         key = b"half%d" % sequence
         request = struct.pack("<BBHIII", 2, 0, len(key), FOLLOWS, VALUE_BYTES, 1) + struct.pack("<II", 0, 0) + key
@@ -174,7 +174,7 @@ def peers_that_do_not_read():
 # -- Seats ---------------------------------------------------------------------------------------------------
 
 def burst(title, source):
-    """More greetings than there are seats, which are all kept."""
+    """More greetings than seats, all kept open."""
     with contextlib.ExitStack() as ends, Served(title) as served:
         for i in range(SEATS + 200):
             ends.enter_context(greeted(served.node, source))
@@ -184,11 +184,11 @@ def burst(title, source):
         late = served.cluster.start_proxy()
         served.cluster.proxies.append(late)
         with late.client() as c:
-            tap.is_((c.set("late", "v"), c.get("late")), ("STORED", b"v"), title + "a farcached that comes then is served")
+            tap.is_((c.set("late", "v"), c.get("late")), ("STORED", b"v"), title + "a new farcached is served")
         for _ in range(100):
             ends.enter_context(greeted(served.node, source))
         with late.client() as c:
-            tap.is_((c.set("later", "v"), c.get("later")), ("STORED", b"v"), title + "and goes on being served")
+            tap.is_((c.set("later", "v"), c.get("later")), ("STORED", b"v"), title + "and stays served")
         served.counted("end_displaced")
 
 
@@ -199,7 +199,7 @@ def a_crowd_at_the_door():
             if i % 100 == 0:
                 served.look()
         with greeted(served.node, "127.0.0.3") as peer:
-            tap.ok(peer.set(b"k", b"v"), served.title + "who comes from elsewhere is welcome")
+            tap.ok(peer.set(b"k", b"v"), served.title + "a peer of another address is accepted")
         served.is_well()
         served.counted("end_crowded_out")
 

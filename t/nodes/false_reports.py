@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Proxies that report lies to a real farnode, or too much, or nothing at all, beside a farcached that is honest: nothing is
-renewed of what is not there, what one may keep leased stays within its share, frames that cannot be end that connection
-and are counted, and whoever else asks is served. Frames are made by hand, over shared memory, where reports count.
+"""Proxies that send a real farnode false reports, too many, or none, beside an honest farcached. The node renews no lease of an
+absent item. The leases that a proxy renews stay within its share. Impossible frames end their connection and are counted. All other
+clients are served. Frames are made by hand, over shared memory, where reports count.
 """
 import itertools
 import os
@@ -23,7 +23,7 @@ MEGABYTES = 8
 
 
 class Stage:
-    """A node, a farcached in front of it that reports, and as many hand-made proxies as are wanted."""
+    """A node, a farcached in front of it that reports, and any number of hand-made proxies."""
 
     def __init__(self, *node_args):
         self.folder = tempfile.TemporaryDirectory(prefix="farcached-reports-")
@@ -63,7 +63,7 @@ class Stage:
         return {name: int(value) for name, value in found.items() if value.isdigit()}
 
     def served(self):
-        """The honest one's clients are, in every way."""
+        """Are the honest farcached's clients served by set, get, and a read of an old key?"""
         key, value = "served%d" % next(NUMBERS), b"%d" % next(NUMBERS)
         return self.client.set(key, value) == "STORED" and self.client.get(key) == value and \
             self.client.get("honest") == b"value"
@@ -74,7 +74,7 @@ def key(i):
 
 
 def lies_of(right, old, chance):
-    """Records of nothing that there is, each like one that is right but for something."""
+    """Records of absent items, each one with some wrong field."""
     hashed, generation, offset, _, _ = right
 
     def changed(**what):
@@ -93,7 +93,7 @@ def lies_of(right, old, chance):
 
 
 def lies():
-    """Of what is not there: nothing comes of it, over and over, by reports and by what goes with requests."""
+    """Repeated reports of absent items, by frames of reports and with requests: they have no effect."""
     chance = random.Random(3)
     with Stage("--lease-ms", "60000") as stage, stage.proxy() as liar:
         right = liar.leased(key(1))
@@ -115,18 +115,18 @@ def lies():
         tap.ok(stage.served(), "and so are others")
         before = stage.stats()
         most = liar.report([right[:4] + (MOST,)] * RECORDS_MAX)
-        tap.ok(most and all(0 < term <= 60_000 for term in most), "one item told of as often as can be is one lease", most[:3])
+        tap.ok(most and all(0 < term <= 60_000 for term in most), "the highest count of one item is one lease", most[:3])
         tap.is_(stage.stats()["lease_bytes"], before["lease_bytes"], "of the same bytes")
 
 
 def impossible():
-    """What is no report: the connection ends, for a reason that is counted."""
+    """Invalid reports: the connection ends, and its reason is counted."""
     record = access_record(1, 2, 48, 0, 1)
     cases = [
         ("no records", 0, b""),
         ("a count of none", 1, access_record(1, 2, 48, 0, 0)),
-        ("fewer records than it says", 9, record),
-        ("more records than it says", 1, record * 2),
+        ("fewer records than its count", 9, record),
+        ("more records than its count", 1, record * 2),
         ("half a record", 1, record[:-8]),
         ("more records than a report may have", RECORDS_MAX + 1, record * (RECORDS_MAX + 1)),
         ("65535 records", 65535, record * 200),
@@ -149,22 +149,22 @@ def impossible():
 
 
 def too_much():
-    """One proxy leases what can be leased, and then reports all of it as fast as it can; under its name again, and under
-    ever new ones."""
+    """One proxy leases as much as possible, and then reports all of it as fast as it can: under its name again, and under new
+    names."""
     count, size = 3000, 1000
-    percent = 5  # so that a slow node, too, looks at more in its 500 us than it may renew
+    percent = 5  # so that a slow node, too, handles more records in its 500 us than it may renew
     with Stage("--lease-ms", TERM_MS, "--report-share", percent) as stage:
         liar = stage.proxy()
         records = [record for record in (liar.leased(key(i), b"v" * size) for i in range(count)) if record]
         zone = MEGABYTES << 19  # half of the pages
         share = zone * percent // 100
-        tap.ok(len(records) * size > 2 * share, "more is leased than twice what one may keep by reports", len(records))
+        tap.ok(len(records) * size > 2 * share, "more is leased than twice a proxy's share of renewals", len(records))
         reports = answers = refused = 0
         highest = 0
         names = itertools.count()
         began = time.monotonic()
-        # What the gets earned is over after four seconds, and one or two more if what the proxy had saved goes into making it
-        # longer: looked at are two seconds behind that.
+        # Leases earned by gets expire after four seconds, or one to two seconds later if saved credit extends them. The measurement
+        # begins two seconds after that.
         while time.monotonic() - began < 8.5 or reports < 2000:
             for at in range(0, len(records), RECORDS_MAX):
                 liar.post_report(records[at:at + RECORDS_MAX])
@@ -193,12 +193,12 @@ def too_much():
         tap.ok(highest <= zone, "under ever new names it is no more than the lease zone", highest)
         refused_sets = [i for i in range(500) if stage.client.set("s%d" % i, b"s" * 20_000) != "STORED"]
         tap.is_(refused_sets, [], "no set is refused")
-        stage.client.set("honest", b"value")  # the sets may have pushed it out
+        stage.client.set("honest", b"value")  # the sets may have evicted it
         tap.ok(stage.served(), "and others are served")
 
 
 def flood():
-    """Reports by the thousand whose answers nobody reads."""
+    """Thousands of reports whose replies are not read."""
     with Stage("--lease-ms", "60000") as stage:
         liar = stage.proxy()
         right = liar.leased(key(1))
@@ -209,7 +209,7 @@ def flood():
             for _ in range(5000):
                 liar.post_report([right] * RECORDS_MAX)
                 posted += 1
-        except TimedOut:  # its ring is full, for the node does not go on without being heard
+        except TimedOut:  # its ring is full, because the node stops while its replies are not read
             tap.diag("the node takes no more after %d reports" % posted)
         good = [stage.served() for _ in range(200)]
         tap.ok(all(good), "others are served while thousands of reports wait, or their answers")
@@ -224,8 +224,8 @@ HOT, VALUE, BATCHES, BATCH = 20, b"v" * 3000, 12, 300
 
 
 def silent_beside_one_that_reports():
-    """Two farcached read without asking, each its own keys, and only one of them reports; a third stores. What the one tells of
-    stays; what the other reads goes, as nobody knows; and both are answered."""
+    """Two farcached read one-sided, each its own keys, and only one of them reports; a third stores. Reported items stay.
+    Unreported ones are evicted, because the node does not know of their reads. Both farcached are answered."""
     options = ["report_interval_ms=100", "node_timeout_ms=30000"]
     with Cluster("shm", proxies=0, threads=1, options=options, node_args=["-m", "4", "-t", "1"]) as c:
         told, silent, writer = [c.start_proxy("-o", "access_tracking=" + tracking) for tracking in ("report", "none", "none")]
@@ -252,9 +252,9 @@ def silent_beside_one_that_reports():
                 until(heard, lambda n, before=before: n > before)
                 store(client, ["cold%d" % (batch * BATCH + i) for i in range(BATCH)])
             left.append((found(reader, keys[told]), found(other, keys[silent])))
-        tap.is_([of_told for of_told, _ in left], [HOT] * (BATCHES + 1), "what is told of by reports is never evicted")
-        tap.ok(left[0][1] == HOT and left[-1][1] < HOT, "what is read in silence is", left)
-        tap.is_(nodes_shown(silent)["n0"]["reports_sent"], "0", "for no report tells of it")
+        tap.is_([of_told for of_told, _ in left], [HOT] * (BATCHES + 1), "reported items are never evicted")
+        tap.ok(left[0][1] == HOT and left[-1][1] < HOT, "unreported ones are", left)
+        tap.is_(nodes_shown(silent)["n0"]["reports_sent"], "0", "because no report contains them")
 
 
 def main():

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A cache of 64 MB under pdla, flooded with sets while leases are out: none is refused, memory stays within its limit, and
-what is read by pointers goes on being read, and right.
+"""A cache of 64 MB under pdla, flooded with sets while leases are out. No set is refused, memory stays within its limit, and reads
+by pointers go on with right values.
 
 With FARCACHED_TEST_LONG each flood is ten times as long.
 """
@@ -22,7 +22,7 @@ STORED = b"STORED\r\n"
 
 
 class Pdla(Cluster):
-    """A node whose leases are all of the longest term, from the second touch on."""
+    """A node whose leases all have the longest term, from the second touch on."""
 
     def __init__(self):
         super().__init__("shm", threads=2, local_read=False, options=["pointer_table.entries=131072", "node_timeout_ms=60000"],
@@ -35,8 +35,8 @@ class Pdla(Cluster):
     def keeps_its_limit(self, title):
         stats = self.node_stats()
         tap.ok(stats["pages_used"] <= stats["pages_limit"] == MEGABYTES * 16, title + "pages are within the limit")
-        # Beside the arena's pages lie the index and what is known of each slot; and of each partition the index has its
-        # memory before it needs it, so that none is a SIGBUS: a page of buckets and two of overflow buckets.
+        # In addition to the arena's pages there are the index and the records of slots. Each partition's index has its memory in
+        # advance, so that no access ends in a SIGBUS: a page of buckets and two of overflow buckets.
         resident = self.nodes[0].process.memory()["RssShmem"]
         ahead = PARTITIONS_MAX * 3 * os.sysconf("SC_PAGE_SIZE")
         most = (MEGABYTES << 20) + stats["hash_bytes"] + ahead + (2 << 20)
@@ -46,7 +46,7 @@ class Pdla(Cluster):
 
 
 def set_many(client, items):
-    """How many of them were refused."""
+    """Returns 1 if a set was refused, else 0."""
     client.send(b"".join(b"set %s 0 0 %d\r\n%s\r\n" % (key, len(value), value) for key, value in items))
     want = STORED * len(items)
     got = client.upto(want)
@@ -57,7 +57,7 @@ def set_many(client, items):
 
 
 def lease_all(cluster, count):
-    """Small items, each stored and read until it is leased; how many bytes are."""
+    """Small items, each stored and read until it is leased; (refused sets, leased bytes)."""
     names = [b"small%d" % i for i in range(count)]
     refused = 0
     with cluster.proxies[0].client() as client:
@@ -70,7 +70,7 @@ def lease_all(cluster, count):
 
 
 class Flood(threading.Thread):
-    """Sets of values of these sizes, as fast as they are answered."""
+    """Sets values of these sizes as fast as they are answered."""
 
     def __init__(self, proxy, number, sizes, rounds):
         super().__init__()
@@ -92,7 +92,7 @@ class Flood(threading.Thread):
 
 
 def flooded():
-    """All at once: clients that set what they like, and one that reads leased items all the while."""
+    """All at once: clients that set any items, and one that reads leased items throughout."""
     title = "a flood: "
     rounds = int(200 * LONG / slow_factor())
     with Pdla() as c:
@@ -112,7 +112,7 @@ def flooded():
         for flood in floods:
             flood.join()
         tap.is_(sum(flood.refused for flood in floods), 0, title + "no set is refused")
-        tap.ok(found > 0 and wrong == 0, title + "what is read meanwhile is right", (found, wrong))
+        tap.ok(found > 0 and wrong == 0, title + "values read meanwhile are right", (found, wrong))
         onesided = sum(int(nodes_shown(p)["n0"]["get_onesided"]) for p in c.proxies)
         tap.ok(onesided > 0, title + "and some of it read one-sided")
         stats = c.keeps_its_limit(title)
@@ -122,8 +122,8 @@ def flooded():
 
 
 def large_behind_small():
-    """The cache is full of items of 100 bytes, of which as many as can be are leased for the longest term; then values of
-    900 KB are set, more than it holds, and small ones again."""
+    """The cache is full of items of 100 bytes, as many as possible with leases of the longest term. Then values of 900 KB are set,
+    more than it holds, and small ones again."""
     title = "900 KB behind 100 bytes: "
     count = int(300_000 / max(1, slow_factor()))
     with Pdla() as c:

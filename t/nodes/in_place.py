@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A leased slot stays with its key: what clients see of that, of two farcached on one host in front of a node. A key that is
-written, deleted and stored again, touched, counted, flushed keeps being read one-sided, and every read brings what there is.
+"""A leased slot stays with its key: the effects for clients of two farcached on one host in front of a node. A key that is written,
+deleted and stored again, touched, incremented or flushed can still be read one-sided, and every read returns the current value.
 
-What a read saw is said by the value; that it asked no node by the counters of `stats nodes`.
+The value shows the result of a read; the counters of `stats nodes` show that it sent no request to the node.
 """
 import os
 import sys
@@ -39,14 +39,14 @@ class Pair:
         return self.cluster.__exit__(*args)
 
     def one_sided(self, which, key, want):
-        """A get by client `which` brings `want`, and asks no node."""
+        """Does a get by client `which` return `want` without a request to the node?"""
         before = shown(self.proxies[which], "get_onesided")
         got = self.clients[which].get(key)
         tap.is_(got, want, "    client %d gets %r" % (which, want))
         return shown(self.proxies[which], "get_onesided") - before == 1
 
     def hold(self, key):
-        """Reads until a read asks no node."""
+        """Reads until a read sends no request to the node."""
         for _ in range(TRIES):
             before = shown(self.proxies[0], "get_onesided")
             self.clients[0].get(key)
@@ -59,7 +59,7 @@ class Pair:
 
 
 def written():
-    """Each change by one client, and the next get of both."""
+    """Each mutation by one client, and the next get of both."""
     changes = [
         ("set", "set k 0 0 5\r\nvalue\r\n", "STORED", b"value"),
         ("a longer one", "set k 0 0 6\r\nlonger\r\n", "STORED", b"longer"),
@@ -72,21 +72,21 @@ def written():
         ("touch", "touch k 1000\r\n", "TOUCHED", b"abc"),
         ("ms in mode append", "ms k 1 MA\r\nd\r\n", "HD", b"abcd"),
         ("md I", "md k I T100\r\n", "HD", b"abcd"),
-        ("set of what was stale", "set k 0 0 4\r\nwxyz\r\n", "STORED", b"wxyz"),
+        ("set of a stale item", "set k 0 0 4\r\nwxyz\r\n", "STORED", b"wxyz"),
     ]
     with Pair() as p:
         p.clients[0].set("k", "first")
         tap.ok(p.hold("k"), "written: a pointer is held")
         for name, request, reply, value in changes:
             p.ask(0, request, reply)
-            if name == "md I":  # a stale item goes by the node: its winner is told
+            if name == "md I":  # a get of a stale item goes to the node, which chooses the winner
                 tap.is_(p.clients[1].get("k"), value, "%s: the value" % name)
                 continue
             tap.ok(p.one_sided(1, "k", value) and p.one_sided(0, "k", value), "after %s both read one-sided" % name)
 
 
 def deleted():
-    """A delete leaves the slot to its key: the set that follows makes the pointers good again."""
+    """A delete leaves the slot to its key: the next set makes the pointers valid again."""
     with Pair() as p:
         p.clients[0].set("k", "one")
         tap.ok(p.hold("k"), "delete: a pointer is held")
@@ -98,14 +98,14 @@ def deleted():
                    "delete, and set by the other: both read one-sided")
         p.clients[0].set("k", "x" * 5000)
         for which in (0, 1):
-            tap.is_(p.clients[which].get("k"), b"x" * 5000, "outgrown: client %d gets what there is" % which)
+            tap.is_(p.clients[which].get("k"), b"x" * 5000, "outgrown: client %d gets the current value" % which)
         tap.ok(p.hold("k"), "outgrown: a pointer to the new slot")
         p.clients[1].set("k", "small")
-        tap.ok(all(c.get("k") == b"small" for c in p.clients), "shrunk: both get what there is")
+        tap.ok(all(c.get("k") == b"small" for c in p.clients), "shrunk: both get the current value")
 
 
 def flushed():
-    """Flush, a set that revives without a grant, flush: the second one is heeded as the first was."""
+    """Flush, a set that revives the slot without a grant, flush: the second flush works like the first."""
     with Pair() as p:
         p.clients[0].set("k", "before")
         tap.ok(p.hold("k"), "flush: a pointer is held")
@@ -113,13 +113,13 @@ def flushed():
             p.ask(i % 2, "flush_all\r\n", "OK")
             tap.is_([c.get("k") for c in p.clients], [None, None], "flush: nothing is found")
             p.clients[i % 2].set("k", "after%d" % i)
-            tap.is_([c.get("k") for c in p.clients], [b"after%d" % i] * 2, "flush, and set: what was set is")
+            tap.is_([c.get("k") for c in p.clients], [b"after%d" % i] * 2, "flush, and set: the new value is")
         p.ask(0, "flush_all\r\n", "OK")
         tap.is_([c.get("k") for c in p.clients], [None, None], "flush: nor after the last")
 
 
 def touched():
-    """gat moves the expiry under a lease, over and over past the first: every get goes on being one-sided."""
+    """gat moves the expiry under a lease, repeatedly past the first one: every get stays one-sided."""
     first_s, rounds = 3, 5
     with Pair() as p:
         p.clients[0].set("k", "value", exptime=first_s)
@@ -137,11 +137,11 @@ def touched():
         tap.ok(share > 0.95, "gat: and is one-sided", "a share of %.3f" % share)
         p.clients[0].ask("gat 1 k", "END")
         select_nothing(2.1)
-        tap.is_([c.get("k") for c in p.clients], [None, None], "gat to a time that has come: nobody finds it, one-sided or not")
+        tap.is_([c.get("k") for c in p.clients], [None, None], "gat to a past time: no client finds it, one-sided or not")
 
 
 def late_reports():
-    """Reads that are reported after a set are accesses, but not of what was set: `mg h l t` is about that."""
+    """Reads reported after a set count as accesses, but not of the new value, as `mg h l t` shows."""
     with Pair("report_interval_ms=300", "access_tracking=report") as p:
         reader, writer = p.clients
         writer.set("k", "one")
@@ -152,10 +152,10 @@ def late_reports():
         node = lambda name: int(p.proxies[1].stats("node n0")[name])  # noqa: E731
         read = shown(p.proxies[0], "get_onesided")
         tap.ok(until(lambda: shown(p.proxies[0], "accesses_sent"), lambda n: n >= read) >= read, "late reports: all are sent")
-        tap.ok(until(lambda: node("accesses"), lambda n: n > 0) > 0, "late reports: and heard")
+        tap.ok(until(lambda: node("accesses"), lambda n: n > 0) > 0, "late reports: and received")
         said = writer.ask("mg k h t").split()
-        tap.is_(said[1], "h0", "late reports: what was set has not been hit")
-        tap.ok(995 <= int(said[2][1:]) <= 1000, "late reports: and lives as long as it was told", said)
+        tap.is_(said[1], "h0", "late reports: the new value has not been hit")
+        tap.ok(995 <= int(said[2][1:]) <= 1000, "late reports: and keeps its lifetime", said)
         p.one_sided(0, "k", b"two")
         read = shown(p.proxies[0], "get_onesided")
         until(lambda: shown(p.proxies[0], "accesses_sent"), lambda n: n >= read)
@@ -164,8 +164,8 @@ def late_reports():
 
 
 def pipelines():
-    """GET, SET, GET of one key in a session's pipeline, while another session writes it: the second get sees the set or what
-    came after, and never what the key held before."""
+    """GET, SET, GET of one key in a session's pipeline, while another session writes it. The second get sees the set's value or a
+    later one, and never an earlier one."""
     rounds = 400
     with Pair() as p:
         p.clients[0].set("k", "other 0")

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What pointers are for, and what they must not cost: a pointer that one proxy holds serves another; gets through pointers
-are no work for the node; and memory that is all leased is memory that a set can have (S8).
+"""Uses and limits of pointers. One proxy's pointer serves another proxy, and gets by pointer are no work for the node. A set can
+have memory even if all of it is leased (S8).
 
 With FARCACHED_TEST_LONG the node is watched for a minute.
 """
@@ -45,8 +45,8 @@ def shared():
 
 
 def idle_node(local_read):
-    """Gets that hold pointers, or read the node's memory: for so many seconds the node does nothing. The table is so
-    large that hardly ever five keys share one of its sets: one of them would always be asked for."""
+    """Gets by pointer or from mapped memory: the node does nothing for some seconds. The table is so large that five keys hardly
+    ever share one of its sets, where one of them would always need a request."""
     seconds = 60 if os.environ.get("FARCACHED_TEST_LONG") else 3
     title = "local_read %s, gets only: " % ("on" if local_read else "off")
     with Cluster("shm", proxies=1, local_read=local_read, options=["pointer_table.entries=131072"],
@@ -80,14 +80,14 @@ def idle_node(local_read):
 
 
 def refused(client, names, size):
-    """Sets that were not stored."""
+    """The number of sets that were not stored."""
     value = b"v" * size
     return [n for n in names if client.set(n, value) != "STORED"]
 
 
 def all_leased(channel, local_read=False):
-    """A cache full of small items, each leased for the longest term, and then sets of 900 KB: none is refused. Then those
-    are leased, too, and small ones and large ones are stored again."""
+    """A cache full of small items, each leased for the longest term, and then sets of 900 KB: none is refused. Then those are
+    leased, too, and small and large ones are stored again."""
     title = "%s, all leased: " % channel
     count = int(50_000 / max(1, slow_factor() / 2))
     with Cluster(channel, proxies=1, local_read=local_read, options=["pointer_table.entries=131072"],

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A node that lies to a farcached which has two honest ones, too: its connection is closed for a reason that is counted and
-named, its keys are misses or SERVER_ERROR meanwhile, the honest nodes' keys are served, and no client gets a wrong byte.
+"""A node that sends false frames to a farcached with two honest nodes. Its connection is closed for a reason that is counted and
+logged. Its keys are misses or SERVER_ERROR meanwhile. The honest nodes' keys are served, and no client gets a wrong byte.
 
-What a node says of its own items in a well-formed reply is believed: nobody else knows. What it says of memory is not:
-a pointer is read only inside of the region, and what is read there must be the key that was asked for.
+A node's well-formed reply about its own items is believed, because no other source exists. Its claims about memory are checked: a
+pointer is read only inside of the region, and the bytes there must hold the requested key.
 """
 import itertools
 import os
@@ -20,7 +20,7 @@ from liar import Last, Liar  # noqa: E402
 WELCOME, REPLIES, CHUNK = 2, 5, 6
 REPLY_AT = FRAME.size + 8           # behind the node's clock
 META_AT, GRANT_AT = REPLY_AT + 16, REPLY_AT + 48
-GRANTED = 1 << 1                    # of a reply's flags
+GRANTED = 1 << 1                    # one of a reply's flags
 LARGE = b"l" * 300_000
 FRESH = itertools.count()
 UNAVAILABLE = b"SERVER_ERROR unavailable\r\n"
@@ -37,7 +37,7 @@ def patched(frame, at, form, value):
 
 
 def only(kind, change):
-    """The lie that changes frames of that kind."""
+    """A lie that changes frames of that kind alone."""
     return lambda frame: change(frame) if kind_of(frame) == kind else frame
 
 
@@ -57,10 +57,10 @@ def renumbered(frame):
     return frame + patched(frame, 8, "<Q", struct.unpack_from("<Q", frame, 8)[0] + 1000)
 
 
-# What is said in answer to a get: title, lie, the counter of `stats proxy` that moves.
+# Lies in the reply to a get: title, lie, the counter of `stats proxy` that moves.
 ANSWERS = [
     ("a wrong tag", field(REPLIES, REPLY_AT + 12, "<I", 77), "frame_reply_stranger"),
-    ("a reply to nobody behind the right one", only(REPLIES, renumbered), "frame_reply_stranger"),
+    ("a reply without a request behind the right one", only(REPLIES, renumbered), "frame_reply_stranger"),
     ("the right reply twice", only(REPLIES, lambda frame: frame + frame), "frame_reply_stranger"),
     ("a frame cut short", only(REPLIES, shortened), "frame_entry_truncated"),
     ("a byte behind the last reply", only(REPLIES, lengthened), "frame_body_excess"),
@@ -96,7 +96,7 @@ GREETINGS = [
     ("another layout", field(WELCOME, FRAME.size + 16, "<Q", 7), "down_mismatch"),
     ("replies before it", only(WELCOME, lambda frame: FRAME.pack(8, REPLIES, 0, 1) + bytes(8) + frame), "frame_"),
 ]
-# Not impossible, and of no harm: title, lie.
+# Possible and harmless: title, lie.
 HARMLESS = [
     ("the clock of the last second there is", field(REPLIES, FRAME.size, "<I", 0xffffffff)),
     ("the clock of the first one", field(REPLIES, FRAME.size, "<I", 0)),
@@ -104,7 +104,7 @@ HARMLESS = [
 
 
 def in_grant(form, at, value):
-    """Of a reply to one get, if it has a pointer."""
+    """Changes the pointer in a reply to one get, if it has one."""
     def lie(frame):
         if kind_of(frame) != REPLIES or len(frame) < GRANT_AT + 32 or frame[REPLY_AT] != 1:
             return frame
@@ -114,7 +114,7 @@ def in_grant(form, at, value):
     return lie
 
 
-# Over shm, of a pointer: title, lie, the counter; does it end the connection?
+# Lies about a pointer over shm: title, lie, the counter; does it end the connection?
 POINTERS = [
     ("a pointer out of the region", in_grant("<Q", 0, 1 << 40), "lease_unusable", False),
     ("a pointer into another region", in_grant("<I", 16, 9), "lease_unusable", False),
@@ -133,14 +133,14 @@ def another_file(_welcome, fds):
     return _welcome, fds[:3] + [os.memfd_create("no-region", os.MFD_CLOEXEC)]
 
 
-# Over shm, of the record and the descriptors that greet: title, lie.
+# Lies about the record and the descriptors of the greeting over shm: title, lie.
 REGIONS = [
-    ("a region said to be twice its size", region_bytes(lambda n: n * 2)),
-    ("a region said to be half its size", region_bytes(lambda n: n // 2)),
-    ("a region said to be nothing", region_bytes(lambda n: 0)),
+    ("a region with twice its size", region_bytes(lambda n: n * 2)),
+    ("a region with half its size", region_bytes(lambda n: n // 2)),
+    ("a region with size 0", region_bytes(lambda n: 0)),
     ("a region of another incarnation", lambda w, fds: (patched(w, 32, "<Q", 1), fds)),
     ("a region that others may write", another_file),
-    ("no region where one was said to be", lambda w, fds: (w, fds[:3])),
+    ("no region although one is announced", lambda w, fds: (w, fds[:3])),
     ("rings of another size", lambda w, fds: (patched(w, 16, "<I", 1 << 20), fds)),
     ("rings of no possible size", lambda w, fds: (patched(w, 16, "<I", 12345), fds)),
     ("another shm version", lambda w, fds: (patched(w, 8, "<I", 9), fds)),
@@ -149,7 +149,7 @@ REGIONS = [
 
 
 class Stage:
-    """A cluster whose last node is lied for; a fresh farcached for every lie, so that none waits to be tried again."""
+    """A cluster with a liar in front of its last node. Each lie gets a new farcached, so none waits for a retry."""
 
     def __init__(self, cluster, liar, node):
         self.cluster, self.liar, self.node, self.name = cluster, liar, node, node.channel + ", "
@@ -157,7 +157,7 @@ class Stage:
 
     def fill(self):
         proxy = self.cluster.start_proxy()
-        self.cluster.proxies.append(proxy)  # to find out whose keys are whose
+        self.cluster.proxies.append(proxy)  # to find each key's node
         self.key = self.cluster.key(self.node, "k")
         self.twin = self.cluster.key(self.node, "twin")
         self.large = self.cluster.key(self.node, "large")
@@ -169,11 +169,11 @@ class Stage:
         self.cluster.end_proxy(proxy)
 
     def served(self, client):
-        """The honest nodes' keys."""
+        """Are the honest nodes' keys served?"""
         return all(client.get(key) == value for key, value in self.others.items())
 
     def show(self, title, wanted, work, ends=True, shm_lie=None):
-        """One farcached, to which the lie is told while work(client) runs; then the truth again."""
+        """Starts a farcached, which gets the lie while work(client) runs, and then the true frames again."""
         title = self.name + title
         proxy = self.cluster.start_proxy()
         try:
@@ -185,20 +185,20 @@ class Stage:
                 tap.ok(right, title + ": no wrong byte")
                 tap.ok(honest and self.served(other), title + ": other nodes' keys are served")
                 if ends:
-                    tap.ok(nodes_shown(proxy)[self.node.name].get("down_reason"), title + ": the reason is told")
+                    tap.ok(nodes_shown(proxy)[self.node.name].get("down_reason"), title + ": the reason is shown")
                 self.liar.lie = self.liar.shm_lie = None
-                if wanted == "down_mismatch":  # which is not tried again soon
+                if wanted == "down_mismatch":  # there is no early retry
                     return
                 if not ends:
                     self.liar.hang_up()
                 until_up(proxy)
-                tap.is_(client.get(self.key), b"value", title + ": with the truth it is a node again")
+                tap.is_(client.get(self.key), b"value", title + ": with true frames it is used again")
         finally:
             self.liar.lie = self.liar.shm_lie = None
             self.cluster.end_proxy(proxy)
 
     def get_under(self, lie, key, value):
-        """A get while the lie is told brings the value, or nothing."""
+        """A get under the lie returns the value, or a miss."""
         def work(client):
             self.liar.lie = lie
             return client.get(key) in (value, None)
@@ -230,14 +230,14 @@ def counted(stats):
 
 
 def fresh(stage, client, value):
-    """A key that nobody holds a pointer to."""
+    """A key for which no pointer exists."""
     key = stage.cluster.key(stage.node, "fresh%d" % next(FRESH))
     client.set(key, value)
     return key
 
 
 def held_under(stage, lie):
-    """Gets until each could be by a pointer, while the lie is told."""
+    """Gets until each could be by a pointer, under the lie."""
     def work(client):
         key = fresh(stage, client, b"value")
         stage.liar.lie = lie
@@ -246,7 +246,7 @@ def held_under(stage, lie):
 
 
 def to_the_twin(stage):
-    """A pointer to the item of the other key, which is of the same size, in every reply about the one."""
+    """Every reply about one key has a pointer to the other key's item, which has the same size."""
     grants = {}
 
     def lie(frame):
@@ -278,7 +278,7 @@ def answers(stage):
         stage.show(title, counter, stage.get_under(lie, stage.key, b"value"))
     for title, lie, counter in PIECES:
         stage.show(title, counter, stage.get_under(lie, stage.large, LARGE))
-    stage.show("a set answered to nobody", "frame_reply_stranger",
+    stage.show("a reply to a set without a request", "frame_reply_stranger",
                stage.set_under(field(REPLIES, REPLY_AT + 12, "<I", 77)))
     for title, lie in HARMLESS:
         stage.show(title, "get_twosided", stage.get_under(lie, stage.key, b"value"), ends=False)
@@ -299,7 +299,7 @@ def memory(stage):
 
 
 def noise(stage):
-    """Any byte of any frame may be another one. What comes of the lying node's keys is its own affair."""
+    """A random bit of any frame may change. The lying node's own keys may have any result."""
     good = True
     for seed in range(SEEDS):
         chance = random.Random(seed)

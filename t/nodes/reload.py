@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A hundred reloads of a farcached under load: nodes come, go and come back as other processes, weights, timeouts and the
-way of reading change. No request fails, no client is dropped, no get returns what is not its key's; statistics never
-fall back."""
+"""A hundred reloads of a farcached under load: nodes are added, removed and come back as other processes; weights, timeouts and the
+mode of reading change. No request fails, no connection is closed, no get returns another key's value; statistics never decrease."""
 import os
 import random
 import signal
@@ -16,12 +15,12 @@ RELOADS = 100
 ASKERS = 4
 KEYS = 8  # of each asker
 SEED = int(os.environ.get("FARCACHED_TEST_SEED", "1"))
-KEPT = 2  # nodes that always are
+KEPT = 2  # nodes that are always present
 
 
 class Asker(threading.Thread):
-    """One connection for all of the time: sets its keys, gets them all at once, counts one up. What a reload may cost is
-    a key that moves: a miss."""
+    """One connection for the whole run: sets its keys, gets them all at once, increments one. A reload may only move a key, which
+    is a miss."""
 
     def __init__(self, daemon, number):
         super().__init__(daemon=True)
@@ -41,7 +40,7 @@ class Asker(threading.Thread):
                     value = found.get(name.encode(), found.get(name))
                     if value is None:
                         self.misses += 1
-                    # What another node has of it is older, but its own.
+                    # Another node may have an older value of the same key.
                     elif not value.startswith(name.encode() + b" "):
                         self.wrong.append("get %s: %r" % (name, value))
                 self.expect(self.client.set("n%d" % self.number, "7"), ("STORED",), "set of a number")
@@ -66,7 +65,7 @@ class Asker(threading.Thread):
 
 
 class Configuration:
-    """The file, and what of it is to come and go."""
+    """The file, and the nodes in it."""
 
     def __init__(self, nodes, table):
         self.path = os.path.join(nodes.folder, "farcached.toml")
@@ -74,7 +73,7 @@ class Configuration:
         self.there = set(range(KEPT))
         self.weights = {}
         self.more = {"node_timeout_ms": '"30s"', "local_read": "true", "conn-limit": "100", "failover": "false",
-                     "slow_log_ms": "1"}  # which names nodes that may have left
+                     "slow_log_ms": "1"}  # the list may name nodes that have left
 
     def write(self):
         text = "".join("%s = %s\n" % pair for pair in self.more.items())
@@ -98,13 +97,13 @@ def reload(daemon, number):
 
 
 def end_node(node):
-    """It goes when nobody asks it any more: gracefully."""
+    """Ends the node gracefully after its last connection has closed."""
     node.process.stop(signal.SIGUSR1)
     node.end()
 
 
 def change(random_of, configuration, number):
-    """One step of what happens to a configuration; nodes that are gone afterwards."""
+    """Makes one change to the configuration; returns the nodes that are not in it any more."""
     nodes, gone = configuration.nodes.all, []
     coming = [i for i in range(KEPT, len(nodes)) if i not in configuration.there]
     going = [i for i in configuration.there if i >= KEPT]
@@ -165,7 +164,7 @@ def reloads_under_load(count=RELOADS):
             tap.is_(done, count, "so many reloads were carried out")
             tap.is_(config["config_reload_failures"], "0", "none was refused")
             tap.is_(sum((a.wrong for a in askers), []), [], "no request failed, and nothing wrong was answered")
-            tap.ok(all(a.rounds > 3 for a in askers), "everybody was served", "%s" % [a.rounds for a in askers])
+            tap.ok(all(a.rounds > 3 for a in askers), "every client was served", "%s" % [a.rounds for a in askers])
             tap.diag("%d rounds of %d keys, %d misses" % (sum(a.rounds for a in askers), KEYS,
                                                            sum(a.misses for a in askers)))
             tap.is_(fell, [], "no sum of counters fell back")

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""access_tracking=report, which is the default where items are read by remote pointers: a node hears of reads though nobody asks
-it anything, and so does not evict what is read most; by requests alone it would not know. The leases of what it hears of are
-renewed, so that a proxy need not ask again. Reports and their answers are written into containers."""
+"""access_tracking=report, the default where items are read by remote pointers: reports tell a node of reads that send no request.
+So it does not evict the most read items, as it would by requests alone. It renews the leases of reported items, which saves the
+proxy a request. Reports and their replies are written into containers."""
 import os
 import sys
 
@@ -11,7 +11,7 @@ from farcached import tap, until  # noqa: E402
 
 HOT = ["hot%d" % i for i in range(20)]
 VALUE = b"v" * 3000
-BATCH, BATCHES = 300, 12  # of others: more than twice what the node has room for
+BATCH, BATCHES = 300, 12  # of other items: more than twice the node's capacity
 
 
 def store(client, names):
@@ -24,7 +24,7 @@ def found(client, names):
 
 
 def of(proxy, name):
-    """What a proxy counts; `stats nodes` asks no node."""
+    """A counter of a proxy; `stats nodes` sends no request to a node."""
     return int(nodes_shown(proxy)["n0"][name])
 
 
@@ -45,18 +45,18 @@ class Pair:
         return self.cluster.__exit__()
 
     def read_unasked(self, client):
-        """All of HOT, by no request: once for each, as this proxy counts."""
+        """Reads all of HOT, once each, without a request by this proxy's counters."""
         counter = self.cluster.unasked_by()
         before = of(self.reader, counter)
         return found(client, HOT) == len(HOT) and of(self.reader, counter) - before == len(HOT)
 
     def heard(self):
-        """Accesses that the node was told of, as it says to the other proxy."""
+        """The accesses that the node has learned of, through the other proxy."""
         return int(self.writer.stats("node n0")["accesses"])
 
 
 def by_containers(title, proxy, asker):
-    """All reports of a proxy, as it and the node count them; `asker` is a proxy at which nobody reads."""
+    """All reports of a proxy, in its counters and the node's; `asker` is a proxy without reads."""
     shown = nodes_shown(proxy)["n0"]
     sent, written, answered = (int(shown[name]) for name in ("reports_sent", "reports_written", "report_answers_written"))
     tap.ok(sent > 0 and written == sent, title + "reports are written into the node's container", shown)
@@ -69,22 +69,22 @@ def unasked(local_read):
     title = "%s: " % ("local reads" if local_read else "remote pointers")
     with Pair("report", local_read) as p, p.reader.client() as reader, p.writer.client() as writer:
         store(writer, HOT)
-        tap.ok(until(lambda: p.read_unasked(reader), bool), title + "the node is not asked")
+        tap.ok(until(lambda: p.read_unasked(reader), bool), title + "no request goes to the node")
         frames, reports, heard = of(p.reader, "node_frames"), of(p.reader, "reports_sent"), p.heard()
-        tap.ok(until(lambda: found(reader, HOT) and p.heard(), lambda n: n > heard) > heard, title + "and hears of reads")
+        tap.ok(until(lambda: found(reader, HOT) and p.heard(), lambda n: n > heard) > heard, title + "and learns of reads")
         tap.ok(of(p.reader, "reports_sent") > reports, title + "by reports")
         read = of(p.reader, p.cluster.unasked_by())
         tap.is_(until(lambda: of(p.reader, "accesses_sent"), lambda n: n >= read), read, title + "of each in the end")
         tap.is_(of(p.reader, "node_frames"), frames, title + "without a request")
-        tap.is_(of(p.reader, "arc_t2"), len(HOT), title + "they are what is read often")
+        tap.is_(of(p.reader, "arc_t2"), len(HOT), title + "they are the items read often")
         by_containers(title, p.reader, p.writer)
         tap.diag("%s%s reports of %s items, %s bytes" % (
             title, *(of(p.reader, name) for name in ("reports_sent", "report_items", "report_bytes"))))
 
 
 def pressed(tracking, wait):
-    """Some items are read all the while, by who asks nothing, while many more are stored than there is room for. How many
-    of them are found after each batch."""
+    """Reads some items one-sided throughout, while many more are stored than fit. Returns how many of them are found after each
+    batch."""
     with Pair(tracking, True) as p, p.reader.client() as reader, p.writer.client() as writer:
         store(writer, HOT)
         left = []
@@ -96,13 +96,13 @@ def pressed(tracking, wait):
             store(writer, ["cold%d" % (batch * BATCH + i) for i in range(BATCH)])
         left.append(found(reader, HOT))
         evicted = int(p.writer.stats()["evictions"])
-        tap.ok(evicted > BATCH * BATCHES // 3, tracking + ": most of what was stored had to go", evicted)
+        tap.ok(evicted > BATCH * BATCHES // 3, tracking + ": most stored items had to be evicted", evicted)
         return left
 
 
 def leased(tracking):
-    """A node whose leases last a second, and a proxy that reads one key all the while for five seconds, as reports count
-    them: they renew it every tenth of one. How often the node was asked, and for how many gets."""
+    """A node with leases of a second, and a proxy that reads one key for five seconds of reports, which renew the lease every 100
+    ms. Returns the numbers of requests to the node, and of one-sided gets."""
     options = ["access_tracking=" + tracking, "report_interval_ms=100", "node_timeout_ms=30000"]
     with Cluster("shm", proxies=1, threads=1, local_read=False, options=options,
                  node_args=["-t", "1", "--lease-ms", "1000"]) as c, c.proxies[0].client() as client:
@@ -132,8 +132,8 @@ def leased(tracking):
 
 
 def by_default():
-    """Without a word of how accesses are told: in reports by who reads with remote pointers, with requests by who has the memory
-    mapped."""
+    """The default of access_tracking: reports for a proxy with remote pointers, piggybacking on requests for one with mapped
+    memory."""
     options = ["report_interval_ms=100", "node_timeout_ms=30000"]
     for local_read in (False, True):
         with Cluster("shm", proxies=1, threads=1, local_read=local_read, options=options, node_args=["-t", "1"]) as c, \
@@ -155,13 +155,13 @@ def main():
     by_default()
     unasked(True)
     unasked(False)
-    tap.is_(pressed("report", wait=True), [len(HOT)] * (BATCHES + 1), "report: what is read is never evicted")
+    tap.is_(pressed("report", wait=True), [len(HOT)] * (BATCHES + 1), "report: read items are never evicted")
     left = pressed("none", wait=False)
-    tap.ok(left[0] == len(HOT) and left[-1] < len(HOT), "none: the node evicts what it does not know to be read", left)
+    tap.ok(left[0] == len(HOT) and left[-1] < len(HOT), "none: the node evicts items without known reads", left)
     asked, read = leased("report")
     tap.ok(asked <= 3 and read > 100 * asked, "report: in five leases' time a key that is read stays one-sided", (asked, read))
     asked, read = leased("none")
-    tap.ok(asked >= 3, "none: it is asked for at the end of each lease", (asked, read))
+    tap.ok(asked >= 3, "none: a request at the end of each lease", (asked, read))
     tap.done()
 
 

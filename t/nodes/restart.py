@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""kill -9: of nodes that come back at their place with nothing, while proxies keep what they had of them; of nodes under
-load; of a proxy. What a dead node's memory held is never seen again (S9); others' keys do not notice."""
+"""kill -9 of nodes that come back empty at their address while proxies hold mappings and pointers, of nodes under load, and of a
+proxy. A dead node's memory is never read again (S9); other nodes' keys are not affected."""
 import os
 import sys
 import threading
@@ -21,7 +21,7 @@ def total(proxy, name):
 # -- The old mapping ---------------------------------------------------------------------------------------
 
 def read_again(proxy, client, names, value, counter):
-    """Reads the keys until the proxy does so without asking; how many reads that were."""
+    """Reads the keys until the proxy sends no request for them; returns the number of such reads."""
     for _ in range(20):
         before = total(proxy, counter)
         found = client.get_many(names)
@@ -33,9 +33,9 @@ def read_again(proxy, client, names, value, counter):
 
 
 def old_mapping(local_read, stands_still):
-    """SET through B, GET through A, after the node was killed and started again: A, which reads the dead one's memory or
-    holds pointers into it, must not answer with what was there. It may be told of the death first, or stand still until
-    everything is over and have that GET as the first thing to do."""
+    """SET through B, GET through A, after the node was killed and started again. A reads the dead node's memory or holds pointers
+    into it, and must not return the old value. A either notices the death first, or is stopped until the end and has that GET as
+    its first event."""
     title = "local_read %s, A %s: " % ("on" if local_read else "off", "stands still" if stands_still else "runs")
     with Cluster("shm", local_read=local_read, threads=1, node_args=["--lease-ms", "100000"]) as c:
         a, b = c.proxies
@@ -71,7 +71,7 @@ def old_mapping(local_read, stands_still):
 
 
 def uniques():
-    """A cas unique of a dead node means nothing to its successor, which hands out none of them again."""
+    """A dead node's cas unique is invalid at its successor, which issues none of them again."""
     with Cluster("shm tcp", proxies=1) as c, c.proxies[0].client() as client:
         for node in c.nodes:
             key = c.key(node, "k")
@@ -81,13 +81,13 @@ def uniques():
             c.restart(node)
             client.set(key, "new")
             new = client.get_many([key], "gets")[0][3]
-            tap.ok(new > old, "%s: uniques go on behind those of the dead node" % node.channel, "%d, %d" % (old, new))
+            tap.ok(new > old, "%s: uniques continue after those of the dead node" % node.channel, "%d, %d" % (old, new))
 
 
 # -- A node dies under load --------------------------------------------------------------------------------
 
 class Asker(threading.Thread):
-    """One connection that sets and gets its key for ever; what it was told, and how long the slowest took, by phase."""
+    """One connection that sets and gets its key all the time; records replies and the longest times by phase."""
 
     def __init__(self, proxy, key):
         super().__init__(daemon=True)
@@ -134,7 +134,7 @@ def latency(askers, phase):
 
 
 def so_many_more(askers, phase, count):
-    """Every one of them has been answered so often in this phase, or has failed."""
+    """Waits until every asker has this number of replies in the phase, or has failed."""
     def least():
         return min(len(a.times.get(phase, [])) if a.failed is None else count for a in askers)
     return until(least, lambda n: n >= count)
@@ -171,8 +171,8 @@ def dies_under_load(channels):
         down = told(of_dead, "down")
         tap.ok((UNAVAILABLE, "miss") in down, title + "its keys are misses, sets SERVER_ERROR", down)
         tap.ok(set(down) <= {(UNAVAILABLE, "miss"), (UNAVAILABLE, "older"), ("STORED", "own"), ("STORED", "miss")},
-               title + "and nothing else is said", down)
-        # What is under way when a phase ends may be answered as in the next.
+               title + "and there is no other reply", down)
+        # A request in progress at the end of a phase may get the next phase's reply.
         tap.ok(told(of_dead, "before").get(("STORED", "own"), 0) > 0, title + "before, they were there")
         after = told(of_dead, "after")
         tap.ok(after.get(("STORED", "own"), 0) > 0 and set(after) <= {("STORED", "own"), (UNAVAILABLE, "miss")},
@@ -181,9 +181,8 @@ def dies_under_load(channels):
 
 
 def stands_in():
-    """Failover on: while a node is down another one serves its keys. When it is back it has nothing, and should it go down
-    again its keys are as the other had them: an old value may be seen. That is what failover gives up; foreign bytes
-    are never seen."""
+    """With failover another node serves the keys of one that is down. The node comes back empty. If it goes down again, its keys
+    have the other node's older values. That is the price of failover; foreign bytes are never seen."""
     title = "failover: "
     with Cluster("shm tcp shm", options=["failover", "node_timeout_ms=500"]) as c:
         away = c.nodes[0]
@@ -220,10 +219,10 @@ def proxy_dies():
             tap.is_(read_again(a, client, names, b"value", "get_onesided"), 50, title + "it holds pointers")
             c.end_proxy(a, 9)
             found = other.get_many(names)
-            tap.is_([v for _, _, v, _ in found], [b"value"] * 50, title + "the other goes on")
+            tap.is_([v for _, _, v, _ in found], [b"value"] * 50, title + "the other proxy is served")
             shown = [total(b, n) for n in ("get_onesided", "get_twosided", "pointer_shared_hits")]
             tap.is_(shown, [50, 0, 50], title + "with the pointers that it left")
-            tap.is_({other.set(name, "other") for name in names}, {"STORED"}, title + "what was leased to it can be changed")
+            tap.is_({other.set(name, "other") for name in names}, {"STORED"}, title + "items leased to it can be changed")
             tap.is_([v for _, _, v, _ in other.get_many(names)], [b"other"] * 50, title + "and is seen")
         c.proxies[0] = c.start_proxy()
         with c.proxies[0].client() as client:

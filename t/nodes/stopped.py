@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Nodes and proxies that stand still (SIGSTOP) and go on: values that waited, bounded memory, leases that ran out.
+"""Nodes and proxies that are stopped (SIGSTOP) and continued: values that waited, bounded memory, expired leases.
 
-What is in memory that is read late, or sent late, must be what it was (S12, S4): every value names its key and its
-writing, so a foreign byte is seen. Times are printed, not judged.
+Memory that is read late, or sent late, must have its original contents (S12, S4). Every value contains its key and a number, so a
+foreign byte is detected. Times are printed, not checked.
 """
 import os
 import sys
@@ -18,13 +18,13 @@ UNAVAILABLE = "SERVER_ERROR unavailable"
 
 
 def value_of(key, number, size):
-    """Any 16 bytes of it say whose it is."""
+    """A value whose every 16 bytes identify its key and number."""
     word = b"%s#%d;" % (key.encode(), number)
     return (word * (size // len(word) + 1))[:size]
 
 
 def number_of(key, value):
-    """Which writing of this key the value is; None if it is none."""
+    """The number in a value of this key; None if it is invalid."""
     number = value[len(key) + 1:value.find(b";")] if value.startswith(key.encode() + b"#") else b""
     return int(number) if number.isdigit() and value == value_of(key, int(number), len(value)) else None
 
@@ -42,11 +42,11 @@ def set_request(key, number, size):
     return b"set %s 0 0 %d\r\n%s\r\n" % (key.encode(), size, value_of(key, number, size))
 
 
-# -- Values that wait --------------------------------------------------------------------------------------
+# -- Waiting values ----------------------------------------------------------------------------------------
 
 def values_that_wait(channel):
-    """More and larger values than are sent ahead: what waits in the proxy is what the clients sent, however much else
-    has gone through its buffers since."""
+    """More and larger values than are sent ahead: the values that wait in the proxy stay those of the clients, however much has
+    gone through its buffers since."""
     title = channel + ", values that wait for a node: "
     with Cluster(channel + " shm", proxies=1, threads=1, options=["node_timeout_ms=60000"],
                  node_args=["-m", "256"]) as c:
@@ -60,7 +60,7 @@ def values_that_wait(channel):
                 sender.join(deadline())
             until(lambda: sum(unsent(client) for client in clients), lambda n: n == 0)
             wrong = [busy.set(key, value_of(key, n, 900_000)) for n in range(8) for key in passing]
-            tap.is_(set(wrong), {"STORED"}, title + "others' are stored meanwhile")
+            tap.is_(set(wrong), {"STORED"}, title + "the other node's are stored meanwhile")
         answers = [client.line() for client in clients]
         tap.is_(set(answers), {b"STORED\r\n"}, title + "then all are stored")
         tap.is_([number_of(k, busy.get(k) or b"") for k in keys], [1] * len(keys), title + "as they were sent")
@@ -69,8 +69,8 @@ def values_that_wait(channel):
 # -- A node that stands still past the time-out ------------------------------------------------------------
 
 def late_sets(channel):
-    """S12: sets time out, the proxy goes on and uses its memory for others; then the node goes on with what it was sent.
-    Whatever it stores then is what one of its clients sent, whole."""
+    """S12: sets time out, and the proxy uses their memory for others; then the node continues with the requests that it got. Any
+    value that it stores then is one of its clients' values, whole."""
     title = channel + ", sets that timed out: "
     with Cluster(channel + " shm", proxies=1, threads=1, options=["node_timeout_ms=200"],
                  node_args=["-m", "256", "-t", "1"]) as c:
@@ -97,11 +97,11 @@ def late_sets(channel):
             values = [client.get(key) for key in keys]
         numbers = [number_of(k, v) if v is not None else "a miss" for k, v in zip(keys, values)]
         tap.diag("old values %d, new %d, misses %d" % (numbers.count(1), numbers.count(2), numbers.count("a miss")))
-        tap.ok(set(numbers) <= {1, 2, "a miss"}, title + "every byte is of its own key", numbers)
+        tap.ok(set(numbers) <= {1, 2, "a miss"}, title + "every byte belongs to its key", numbers)
 
 
 def back_pressure(channel):
-    """Many clients write to a node that stands still: the proxy's memory is bounded, other nodes' keys go on."""
+    """Many clients write to a stopped node: the proxy's memory is bounded, and other nodes' keys are served."""
     title = channel + ", many write to a node that stands still: "
     count, size = 100, 100_000
     with Cluster(channel + " shm", proxies=1, options=["node_timeout_ms=60000"], node_args=["-m", "256"]) as c:
@@ -127,14 +127,14 @@ def back_pressure(channel):
             answers = [client.line().decode().rstrip() for client in clients for _ in range(10)]
         tap.diag("the other node's: %d gets, the slowest in %.1f ms; private memory %d MB before, %d MB most, of %d MB sent" % (
             served, slowest * 1000, before / MB, largest / MB, count * size * 10 / MB))
-        tap.ok(served >= 3000, title + "the other node's keys go on")
+        tap.ok(served >= 3000, title + "the other node's keys are served")
         if not is_sanitized():
             tap.ok(largest - before < 64 * MB, title + "the proxy's memory is bounded", (largest - before) / MB)
         tap.ok(set(answers) <= {"STORED", UNAVAILABLE}, title + "each is answered", set(answers))
         tap.diag("stored %d, unavailable %d" % (answers.count("STORED"), answers.count(UNAVAILABLE)))
 
 
-# -- Leases that run out -----------------------------------------------------------------------------------
+# -- Expired leases ----------------------------------------------------------------------------------------
 
 def holds_pointer(proxy, key, value):
     """Reads the key through this proxy until one-sided reads answer."""
@@ -149,8 +149,8 @@ def holds_pointer(proxy, key, value):
 
 
 def stopped_node():
-    """A node stands still for longer than its leases: what was leased is read for so long and no longer, and then the
-    node's keys are misses, until it goes on."""
+    """A node is stopped for longer than its leases: leased items are read until their leases expire. Then the node's keys are
+    misses, until it continues."""
     title = "a node that stands still: "
     with Cluster("shm", local_read=False, options=["node_timeout_ms=200"], node_args=["--lease-ms", "1000"]) as c:
         a, b = c.proxies
@@ -162,16 +162,15 @@ def stopped_node():
                 seen = []
                 while seen[-1:] != [None] and len(seen) < 1_000_000:
                     seen.append(client.get(key))
-                tap.is_(set(seen), {b"old", None}, title + "what is leased is read (%d times), then missed" % (len(seen) - 1))
+                tap.is_(set(seen), {b"old", None}, title + "leased items are read (%d times), then missed" % (len(seen) - 1))
             c.until_up()
-            tap.is_(until(lambda: other.set(key, "new"), lambda r: r == "STORED"), "STORED", title + "it goes on")
+            tap.is_(until(lambda: other.set(key, "new"), lambda r: r == "STORED"), "STORED", title + "it continues")
             tap.is_(client.get(key), b"new", title + "and the other proxy's value is seen")
 
 
 def stopped_proxy(local_read):
-    """A proxy stands still, in the midst of reading, for longer than lease and grace, while its keys are overwritten
-    through the other, again and again, with others' bytes in their memory: what is asked of it meanwhile is answered
-    with what is new."""
+    """A proxy is stopped in the middle of reads for longer than lease and grace. Meanwhile the other proxy overwrites its keys
+    again and again, with other keys' bytes in their memory. Requests that wait are answered with the new values."""
     title = "a proxy that stands still, local_read %s: " % ("on" if local_read else "off")
     keys = ["key%d" % i for i in range(100)]
     with Cluster("shm shm", local_read=local_read, threads=1, node_args=["--lease-ms", "200", "-m", "8"]) as c:
@@ -202,7 +201,7 @@ def stopped_proxy(local_read):
                 for key, _, value, _ in read_reply(late):
                     old_after += number_of(key.decode(), value) != turn * 10 + 9
                 reading.join(deadline())
-            tap.is_(old_after, 0, title + "what is asked for behind the change is new")
+            tap.is_(old_after, 0, title + "a GET behind the change returns the new value")
             tap.is_(foreign, 0, title + "no byte of another key")
             tap.diag("%d reads under way when it stopped had the old value, %d the new; read_late %d, read_invalid_lease %d, "
                      "read_invalid_generation %d, read_invalid_dead %d" % (
@@ -211,8 +210,8 @@ def stopped_proxy(local_read):
 
 
 def late_read():
-    """A proxy stands still with a READ under way, begun while its lease ran, until lease and grace are over: the READ, which
-    copied the old value, comes too late, is counted and thrown away, and the node is asked."""
+    """A proxy is stopped during a READ, begun while its lease ran, until lease and grace are over. The READ has copied the old
+    value and is too late: it is counted and discarded, and the get goes to the node."""
     title = "a READ that is under way when its proxy stops: "
     faults = Faults("tear_read=1,delay_read=1,delay_ms_min=400,delay_ms=500")
     with Cluster("shm", local_read=False, threads=1, options=["node_timeout_ms=60000"],
@@ -233,11 +232,11 @@ def late_read():
             tap.is_([value for _, _, value, _ in read_reply(client)], [b"new"], title + "the new value is the answer")
             moved = {name: total(a, name) - n for name, n in before.items()}
         tap.is_(moved, {"get_onesided": 0, "get_twosided": 1, "read_invalid_lease": 1},
-                title + "the READ's lease was over, and the node is asked")
+                title + "the READ's lease was over, and the GET goes to the node")
 
 
 def press(client, until_ns):
-    """Others' values take what memory comes free, for as long."""
+    """Fills freed memory with other keys' values, until this time."""
     turn = 0
     while time.monotonic_ns() < until_ns:
         turn += 1
@@ -246,7 +245,7 @@ def press(client, until_ns):
 
 
 def read_reply(client):
-    """The values of one get's reply that is still to be read."""
+    """The values of one get's pending reply."""
     found = []
     while True:
         words = client.line().split()

@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""One side is updated before the other: farcached and farnode of two versions work together, over shm and tcp, in either mix.
-What is of an older version reads nothing one-sided and is asked for every key, since it does not know that items are written
-in place (S18); values are right, nobody's connection ends of it, and both daemons say what is to be done. With both sides of
-one version again, reads are one-sided again.
+"""One side is updated first: farcached and farnode of two versions work together, over shm and tcp, in either mix. A farcached of
+the older version reads nothing one-sided and sends a request for every key. It does not know that items are written in place (S18).
+Values are right, no connection ends, and both daemons log the remedy. With one version on both sides reads are one-sided again.
 
-The older version is a circumstance of t/'s own build (t/faulty/faulty.cc): it greets, answers and reads memory as the program did
-when that version was the newest."""
+The older version is a fault of t/'s own build (t/faulty/faulty.cc). It greets, answers and reads memory as the program did when
+that version was the newest."""
 import os
 import sys
 
@@ -34,7 +33,7 @@ def of_all(proxy, names):
 
 
 def wrong_values(writer, reader, turn):
-    """Keys that the reader does not find as the writer left them, asked often enough to earn pointers."""
+    """Keys whose value differs at the reader from the writer's, after enough gets to earn pointers."""
     wrong = []
     for key in KEYS:
         if writer.set(key, value_of(key, turn)) != "STORED":
@@ -46,7 +45,7 @@ def wrong_values(writer, reader, turn):
 
 
 def commands(client, other):
-    """Of every kind, through one farcached, and what the other one sees of them."""
+    """Commands of every kind through one farcached, and their effects at the other one."""
     large = b"l" * 700000
     said = [client.set("large", large), client.set("n", b"40"), client.send(b"incr n 2\r\n").line().strip().decode(),
             client.send(b"append n 0 0 1\r\n!\r\n").line().strip().decode(), other.get("n"),
@@ -78,24 +77,24 @@ def served_two_sided(title, proxy):
     shown = nodes_shown(proxy)
     tap.is_({of_node["protocol_version"] for of_node in shown.values()}, {"3"}, title + "the older version is spoken")
     tap.is_(of_all(proxy, BY_ONE_SIDE), dict.fromkeys(BY_ONE_SIDE, 0), title + "nothing is read one-sided, leased or reported")
-    tap.ok(of_all(proxy, ["get_twosided"])["get_twosided"] >= 4 * len(KEYS), title + "nodes are asked for every key")
+    tap.ok(of_all(proxy, ["get_twosided"])["get_twosided"] >= 4 * len(KEYS), title + "every key is a request to a node")
 
 
 def reads(c, proxy, client):
-    """Until it reads from the node behind shared memory without asking."""
+    """Waits until the proxy reads from the shm node without a request."""
     name = "get_local" if all(c.local_read) else "get_onesided"
     return until(lambda: client.get_many(KEYS) and int(nodes_shown(proxy)["n0"][name]), bool)
 
 
 def mix(words, faults, local_read, node_says):
-    """Both nodes, and the first farcached, are of one version, the second of another."""
+    """Both nodes and the first farcached have one version, the second farcached has another."""
     title = "%s, %s: " % (words, "mapped memory" if local_read else "remote pointers")
     with Cluster("shm tcp", proxies=2, threads=1, local_read=local_read, options=OPTIONS, faults=faults,
                  node_args=["-t", "1", "-m", "64"]) as c, c.proxies[0].client() as same, c.proxies[1].client() as other:
         tap.is_(wrong_values(other, other, 1), [], title + "values are right")
         tap.is_(wrong_values(same, other, 2), [], title + "those of another farcached, too")
         tap.is_(wrong_values(other, same, 3), [], title + "and for that one")
-        tap.is_(commands(other, same), DONE, title + "commands do what they do")
+        tap.is_(commands(other, same), DONE, title + "commands work")
         tap.is_(commands(same, other), DONE, title + "from either side")
         wrong_values(same, other, 4)
         tap.ok(reads(c, c.proxies[0], same), title + "the farcached of the nodes' own version reads one-sided")
@@ -103,12 +102,12 @@ def mix(words, faults, local_read, node_says):
         no_trouble(title, c, c.proxies[1])
         said = [node.process.stderr() if node_says else c.proxies[1].stderr() for node in c.nodes]
         line = [OLDER_PROXY if node_says else OLDER_NODE % node.name for node in c.nodes]
-        tap.is_([text.decode().count(want) for text, want in zip(said, line)], [1, 1], title + "who is newer says so, once")
+        tap.is_([text.decode().count(want) for text, want in zip(said, line)], [1, 1], title + "the newer side logs it, once")
         for node in c.nodes:
             c.restart(node)
-        tap.is_(wrong_values(other, other, 5), [], title + "connected anew, values are right")
-        served_two_sided(title + "connected anew, ", c.proxies[1])
-        no_trouble(title + "connected anew, ", c, c.proxies[1], reconnects=2)
+        tap.is_(wrong_values(other, other, 5), [], title + "reconnected, values are right")
+        served_two_sided(title + "reconnected, ", c.proxies[1])
+        no_trouble(title + "reconnected, ", c, c.proxies[1], reconnects=2)
         if node_says:
             return
         for node in c.nodes:
@@ -121,7 +120,7 @@ def mix(words, faults, local_read, node_says):
 
 
 def broken():
-    """Would it be seen? A node that lets everybody read."""
+    """A check of the test: a node that lets every version read."""
     with Cluster("shm", proxies=2, threads=1, local_read=False, options=OPTIONS, faults=[Faults("", "S18"), OLD],
                  node_args=["-t", "1"]) as c, c.proxies[1].client() as other:
         wrong_values(other, other, 1)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What bash completes of the programs' words, and that zsh can read what it is given."""
+"""Bash's completions of the programs' words; zsh can parse its file."""
 import os
 import shutil
 import subprocess
@@ -27,7 +27,7 @@ def printed(program, shell):
 
 
 def completed(text, *words):
-    """What follows the words, the last of which is begun."""
+    """The completions of the words, the last of which is incomplete."""
     done = subprocess.run(["bash", "-c", ASK % (text, words[0]), "bash", *words], capture_output=True, text=True,
                           check=False)
     if done.returncode != 0 or done.stderr:
@@ -47,7 +47,7 @@ def test_bash():
     tap.is_(completed(farnode, "farnode", "--policy", "=", "pd"), ["pdla", "pdla_paper"], "behind =, too")
     farctl = printed("farctl", "bash")
     tap.is_(completed(farctl, "farctl", "re"), ["reload"], "a command")
-    # Beside the programs the build folder may have what make dist made.
+    # The build folder may also contain products of make dist.
     tap.is_(completed(farctl, "farctl", "--socket", BUILD + "/farct"), [BUILD + "/farctl"], "a path")
     farbench = printed("farbench", "bash")
     tap.is_(completed(farbench, "farbench", "hit"), ["hitratio"], "a command of farbench")
@@ -57,7 +57,7 @@ def test_bash():
 def test_zsh():
     for program in ("farcached", "farnode", "farctl", "farbench"):
         text = printed(program, "zsh")
-        tap.ok(text.startswith("#compdef %s\n" % program), "zsh is told whose it is")
+        tap.ok(text.startswith("#compdef %s\n" % program), "zsh's file names its programs")
         if shutil.which("zsh") is None:
             tap.skip("zsh reads it", "there is no zsh")
             continue

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""docs/: what the pages say of the sources is there. Each message of docs/troubleshooting.md is printed by a program, each that a
-program prints is on that page, and each number of docs/capacity.md that is a constant has it.
+"""Checks docs/ against the sources. Each message in docs/troubleshooting.md is printed by a program, and each printed message is on
+that page. Each number in docs/capacity.md that is a constant has the constant's value.
 
-In a message <such> stands for what differs. What is between them must be, as it is, in string literals of the sources; and of each
-literal that is a message, what is left without format specifiers must be in a message of the page.
+In a message <such> stands for variable text. The text between must occur unchanged in string literals of the sources. Each literal
+that is a message must occur, without its format specifiers, in a message of the page.
 """
 import glob
 import os
@@ -19,8 +19,8 @@ BUILD = os.environ.get("abs_top_builddir", os.getcwd())
 TOP = os.environ.get("abs_top_srcdir") or os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 FOLDERS = ("base", "bench", "conf", "ctl", "daemon", "fabric", "node", "process", "protocol", "proxy")
 
-# Literals of these are no messages to an operator: help texts and names of statistics, metrics, pages and tables, what clients are
-# told (of which farcached-protocol(7) has what is not memcached's), and reasons that are counted and not said.
+# Literals of these files are no messages to an operator: help texts, names of statistics, metrics, pages and tables, replies to
+# clients (farcached-protocol(7) has those that are not memcached's), and reasons that are counted and not logged.
 NO_MESSAGES = set("""
 bench/hitratio/lru.cc bench/hitratio/hitratio_report.cc bench/prefetch_window.cc bench/reports/result.cc
 bench/transport/transport_report.cc base/limits.h base/metrics_text.cc base/nearest.cc base/policy_kind.h
@@ -39,14 +39,14 @@ base/renamed_stats.h process/http_listener.cc process/http_listener.h process/re
 protocol/binary.cc protocol/frame_reply.h protocol/lease_denial.h protocol/meta.cc protocol/text.cc protocol/text.h
 proxy/ask.h proxy/link_counters.h proxy/local_get.h proxy/onesided_share.h
 """.split())
-# Of these only what ends a line.
+# In these files only literals at the end of a line count.
 LINES_ONLY = {"conf/kinds.h", "conf/node_option_table.cc", "conf/option_table.cc", "conf/proxy_option_table.cc"}
-# Of bench/, whose other literals are help texts and results: what is thrown, noted as a failure, told on stderr or said of an
-# option.
+# bench/ has help texts and results, too. Only literals that are thrown, recorded as failures, printed on stderr or part of an
+# option's error count.
 BENCH_SAYS = re.compile(r'(?:throw |\bfail\(|fprintf\(stderr|\.note\(|return (?=")|std::string text = )'
                         r'(?:"(?:[^"\\]|\\.)*"|[^";])*;')
-# Beginnings and parts of what is no message either: help texts beside messages, names of threads, of work requests, of events in a
-# crash report, what only our own bugs would bring, and of farbench its name and how far it is.
+# Beginnings and parts of literals that are no messages either: help texts beside messages, names of threads, of work requests and
+# of events in a crash report, failures that only our own bugs cause, and farbench's name and progress.
 NOT_SHOWN = (
     "1 to 63 letters, digits", "name in messages and statistics", "shm:PATH, ", "a whole number from", "its share of the keys",
     "HOST:PORT, up to", "hashed as this instead", "nutcracker, which keeps", "eviction policy", "a table [[",
@@ -70,7 +70,7 @@ def unescaped(text):
 
 
 def literals(text):
-    """The string literals, those side by side as one."""
+    """The string literals; adjacent ones are joined."""
     text = RAW_STRING.sub('""', text)
     found, end = [], None
     for match in TOKEN.finditer(text):
@@ -86,7 +86,7 @@ def literals(text):
 
 
 def messages_in(path, text):
-    """Those of its literals that are sentences, or parts of one."""
+    """The literals that are sentences, or parts of one."""
     text = re.sub(r"static_assert\([^;]*;", "", text)
     if path.startswith("bench/"):
         text = " ".join(BENCH_SAYS.findall(text))
@@ -101,7 +101,7 @@ def sources():
 
 
 def described_messages(page):
-    """Those at the front of the page's points, up to the first colon that is not in one."""
+    """The messages at the beginning of the page's items, up to the first colon outside of one."""
     found = []
     for point in re.findall(r"^\* (.*?)(?=^\* |^$|^#|\Z)", page, re.M | re.S):
         rest = " ".join(point.split())
@@ -115,13 +115,13 @@ def described_messages(page):
 
 
 def fixed_parts(message):
-    """What of a message does not change, where that is enough to know it by."""
+    """The fixed parts of a message, if they are long enough to identify it."""
     parts = [part.strip() for part in re.split(r"<[a-z' ]+>|\s*\n\s*", message)]
     return [part for part in parts if len(part) >= 4 and re.search("[A-Za-z]{2}", part)]
 
 
 def pieces(words):
-    """What of a literal does not change."""
+    """The fixed parts of a literal."""
     parts = re.split(r"%[-.*0-9]*(?:l{0,2}[dux]|z[du]|[sdufcx])|\{\}|\n", words)
     return [part.strip(" ;,:.'\"()`") for part in parts if re.search(r"[A-Za-z].* .*[A-Za-z]", part)]
 
@@ -181,7 +181,7 @@ def check_constants(page):
 
 
 def check_options():
-    """In a command of a page, each option is one of its program's."""
+    """In a command on a page, each option is one of its program's."""
     helps = {}
     for program in ("farcached", "farnode", "farctl", "farbench"):
         binary = os.path.join(os.path.dirname(default_binary()), program)
@@ -198,7 +198,7 @@ def check_options():
 
 
 def check_links():
-    """Every page of docs/ is named by README.md and distributed; every page that is named exists."""
+    """README.md names every page of docs/, each one is distributed, and every named page exists."""
     pages = sorted("docs/" + name for name in os.listdir(os.path.join(TOP, "docs")) if name.endswith(".md"))
     makefile, readme = read("Makefile.am"), read("README.md")
     tap.is_([page for page in pages if page not in makefile], [], "each page of docs/ is distributed")
@@ -209,7 +209,7 @@ def check_links():
 
 
 def slots_of(client):
-    """The sizes of its slots: each the largest item of its class."""
+    """The slot sizes: each is the largest item of its class."""
     def class_of(item_bytes):
         client.set("k", "x" * (item_bytes - HEADER_BYTES - 1))
         return re.search(r" cls=(\d+) ", client.ask("me k")).group(1)
@@ -226,7 +226,7 @@ def slots_of(client):
 
 
 def check_slots(page):
-    """The list of slots, and what of the table of values follows from it."""
+    """The list of slots, and the numbers derived from it in the table of values."""
     listed = [int(word) for word in re.search(r"^    (\d\d [\d ]+(?:\n    [\d ]+)*)$", page, re.M).group(1).split()]
     with Daemon("-m", "64", threads=1) as daemon, daemon.client() as client:
         tap.is_(listed, slots_of(client), "docs/capacity.md lists the slots that there are")
@@ -242,7 +242,7 @@ def check_slots(page):
 
 
 def check_settings(page):
-    """What docs/moving.md says to write into a file is taken."""
+    """The programs accept the settings that docs/moving.md recommends."""
     lines = re.findall(r"`(\w[\w-]* = [^`]+)`", page)
     tap.ok(len(lines) > 6, "there are settings in docs/moving.md")
     with tempfile.TemporaryDirectory(prefix="farcached-pages-") as folder:

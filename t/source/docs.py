@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What the programs say of themselves: every option and counter has a help text, and the man page says the same.
+"""The programs' own documentation: every option and counter has a help text, and the man page has the same text.
 
-The tables are looked at through what they produce: --help, --print-options-man, `stats proxy`, man/farcached.1.
+The tables are checked through their output: --help, --print-options-man, `stats proxy`, man/farcached.1.
 """
 import os
 import re
@@ -20,7 +20,7 @@ def read(*path):
 
 
 def one_line(text):
-    """Where a text is folded does not matter."""
+    """Joins folded lines."""
     return " ".join(text.split())
 
 
@@ -54,9 +54,9 @@ def check_options(page):
     described = terms(options.decode())
     tap.ok(len(described) > 60, "it describes all the options")
     check_none([term for term, text in described.items() if len(text) < 8], "every option has a help text")
-    check_none([term for term in described if term not in help_text], "--help lists what the man page does")
+    check_none([term for term in described if term not in help_text], "--help lists the man page's options")
     check_none([term for term in re.findall(r"^  (-[^ ]+(?:, --[^ ]+)?|--[^ ]+)", help_text, re.M)
-                if not any(known.startswith(term) for known in described)], "and the man page what --help does")
+                if not any(known.startswith(term) for known in described)], "and the man page those of --help")
     tap.ok(one_line(options.decode()) in one_line(page), "the man page holds the options that the program prints")
     for flag in re.findall(r"^\| `(-\w)`, `(--[\w-]+)` \|", read(TOP, "README.md"), re.M):
         tap.ok(any(term.startswith(", ".join(flag)) for term in described), "README's %s, %s exist" % flag)
@@ -76,7 +76,7 @@ def check_counters(page):
 
 
 def check_tables():
-    """The X-macro tables themselves: a row without help would print an empty line and pass unseen."""
+    """The X-macro tables themselves: a row without help would print an empty line without an error."""
     found = []
     for path in ("daemon/stats/worker_counters.h", "daemon/stats/own_stats.h", "daemon/stats/session_end.h", "proxy/local_get.h",
                  "proxy/link_counters.h"):
@@ -95,7 +95,7 @@ def check_page(page):
 
 
 def check_node():
-    """farnode's page, made as farcached's is."""
+    """farnode's page, generated like farcached's."""
     binary = os.path.join(BUILD, "farnode")
     page = read(BUILD, "man", "farnode.1")
     check_page(page)
@@ -105,7 +105,7 @@ def check_node():
     status, help_text, _ = run_binary("--help", as_is=True, binary=binary)
     described = terms(options.decode())
     tap.ok(status == 0 and len(described) > 12, "farnode --help ends well")
-    check_none([term for term in described if term not in help_text.decode()], "--help lists what its man page does")
+    check_none([term for term in described if term not in help_text.decode()], "--help and its man page list the same")
     rows = terms(page)
     check_none([term for term, text in rows.items() if len(text) < 8], "everything in it is described")
     for name in ("curr_items", "cmd_get", "lease_granted", "end_bad_frame", "channel_end_reset", "evictions"):
@@ -113,16 +113,16 @@ def check_node():
 
 
 def check_commands(program):
-    """The page of a program with commands: they and their options are one table's. Returns (page, {term: help})."""
+    """The page of a program with commands: one table has commands and options. Returns (page, {term: help})."""
     binary = os.path.join(BUILD, program)
     page = read(BUILD, "man", program + ".1")
     check_none(re.findall(r"@\w+@", page), "nothing is left to be filled in in %s's page" % program)
     status, printed, _ = run_binary("--print-man", as_is=True, binary=binary)
-    tap.ok(status == 0 and one_line(printed.decode()) in one_line(page), "it holds what %s prints" % program)
+    tap.ok(status == 0 and one_line(printed.decode()) in one_line(page), "it has the output of %s" % program)
     status, help_text, _ = run_binary("--help", as_is=True, binary=binary)
     described = terms(printed.decode())
     tap.ok(status == 0 and len(described) > 12, "%s --help ends well" % program)
-    check_none([term for term in described if term not in help_text.decode()], "--help lists what its man page does")
+    check_none([term for term in described if term not in help_text.decode()], "--help and its man page list the same")
     check_none([term for term, text in described.items() if len(text) < 8], "everything in it is described")
     return page, described
 
@@ -138,7 +138,7 @@ def check_samples():
     for program in ("farcached", "farnode"):
         status, sample, _ = run_binary("--print-config-sample", as_is=True, binary=os.path.join(BUILD, program))
         tap.ok(status == 0 and sample.decode() == read(TOP, "conf", program + ".toml"),
-               "conf/%s.toml is what %s --print-config-sample prints" % (program, program))
+               "conf/%s.toml is the output of %s --print-config-sample" % (program, program))
 
 
 def main():

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Every header compiles alone. x.h is left to the build if x.cc includes it first (t/source/tidy.py sees to that order)."""
+"""Every header compiles alone. The build covers x.h if x.cc includes it first (t/source/tidy.py checks that order)."""
 import concurrent.futures
 import os
 import shlex

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The man pages as they are installed: mandoc has nothing to say of them, each names only pages that there are, and what
-the daemons count is described in theirs."""
+"""The installed man pages: mandoc reports no problem, pages refer only to existing pages, and the daemons' pages describe all their
+counters."""
 import glob
 import os
 import re
@@ -15,13 +15,13 @@ from farcached import tap  # noqa: E402
 TOP = os.environ.get("abs_top_srcdir") or os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 BUILD = os.environ.get("abs_top_builddir", os.getcwd())
 FOREIGN = {"memcached (1)", "sd_notify (3)", "sd_listen_fds (3)"}
-# The groups whose names are farcached's own, without those that ask for a word of their own.
+# Groups with farcached's own names, except those that need an argument.
 OWN_GROUPS = ("proxy", "nodes", "leases", "pointers", "latency", "hotkeys", "config", "route key")
 NODE_GROUPS = ("general", "leases", "classes", "connections", "config")
 
 
 def built_pages():
-    """{"farcached.1": its text}: each that has a source."""
+    """{"farcached.1": its text} of each page with a source."""
     found = {}
     for source in sorted(glob.glob(os.path.join(TOP, "man", "*.in"))):
         name = os.path.basename(source)[:-len(".in")]
@@ -59,7 +59,7 @@ def described(page):
 
 
 def last_words(stats):
-    """Names without what they are of: n0:get_local and 3:items are get_local and items."""
+    """Names without their prefixes: n0:get_local and 3:items become get_local and items."""
     return {name.rsplit(":", 1)[-1] for name in stats}
 
 
@@ -71,13 +71,13 @@ def check_statistics(pages):
             client.get("key")
         for group in OWN_GROUPS:
             names = last_words(client.stats(group))
-            tap.ok(names, "stats %s tells something" % group)
+            tap.ok(names, "stats %s is not empty" % group)
             tap.is_(sorted(names - described(pages["farcached.1"]) - described(pages["farnode.1"])), [],
-                    "farcached(1) describes what stats %s tells" % group)
+                    "farcached(1) describes the names of stats %s" % group)
         for group in NODE_GROUPS:
             names = last_words(client.stats("node n0 " + group))
             tap.is_(sorted(names - described(pages["farnode.1"])), [],
-                    "farnode(1) describes what a node's %s tells" % group)
+                    "farnode(1) describes the names of a node's %s" % group)
 
 
 def main():

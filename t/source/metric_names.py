@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What contrib's dashboard and alert rules ask for exists: each metric and label of their expressions is one of a farcached's in
-front of a node, or of that farnode's. And names are as Prometheus' conventions want them."""
+"""The metrics and labels in the expressions of contrib's dashboard and alert rules exist in a farcached in front of a node, or in
+that farnode. All names follow Prometheus' conventions."""
 import os
 import re
 import shutil

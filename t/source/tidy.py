@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Style as a test: what ARCHITECTURE.md and HACKING.md promise of the sources, without compiling them.
+"""Style as a test: rules of ARCHITECTURE.md and HACKING.md for the sources, checked without a compiler.
 
-An exception is a debt: it may be paid (then its line below must go) but not grow, and none may be added
-without a word about why.
+An exception may shrink (then its line below must go) but not grow. A new one needs a comment with its reason.
 """
 import ast
 import os
@@ -17,7 +16,7 @@ TOP = os.environ.get("abs_top_srcdir") or os.path.dirname(os.path.dirname(os.pat
 
 BELOW_DAEMON = {"base", "protocol", "fabric", "node", "proxy", "conf", "process"}
 DAEMON = {"daemon/stats", "daemon/engine", "daemon/remote", "daemon/session"}
-# The direction of arrows: what a folder may include from.
+# Allowed includes: each folder may include from these.
 ARROWS = {
     "base": {"base"},
     "protocol": {"base", "protocol"},
@@ -40,7 +39,7 @@ ARROWS = {
 
 
 def folder_of(path):
-    """The sub-folder, if it has arrows of its own."""
+    """The sub-folder, if it has an entry in ARROWS, else the folder."""
     room = "/".join(path.split("/")[:2])
     return room if room in ARROWS else path.split("/")[0]
 
@@ -69,7 +68,7 @@ GENERATED = {"configure", "configure~", "aclocal.m4", "Makefile.in"}
 
 
 def is_ours(path):
-    """A file that somebody wrote here, and not what a build left in a source tree that is built in place."""
+    """A source file of ours, and not a product of a build in the source tree."""
     top = path.split("/")[0]
     return (path.endswith(CXX + (".py", ".sh", ".mk", ".ac", ".am", ".go", ".mjs", ".js", ".php", ".rb"))
             or top in ("contrib", ".ci")) and not path.endswith((".o", ".Po", ".log", ".trs", ".json"))  # JSON has no comments
@@ -87,7 +86,7 @@ def report(found, name):
 def check_spdx(texts):
     found = [path for path, text in texts.items()
              if "SPDX-License-Identifier: BSD-3-Clause" not in "\n".join(text.split("\n")[:2])]
-    report(found, "every file says its licence in its first lines")
+    report(found, "every file has its licence in its first lines")
 
 
 def check_arrows(sources):
@@ -110,11 +109,11 @@ def check_forbidden(sources):
             for folder, pattern in FORBIDDEN:
                 if path.startswith(folder + "/") and pattern.match(name):
                     found.append("%s:%d: <%s> has no place in %s/" % (path, line, name, folder))
-    report(found, "protocol/ has no sockets and no clock, libevent is the daemons'")
+    report(found, "protocol/ has no sockets and no clock; only the daemons use libevent")
 
 
 def cycles(edges):
-    """Of {name: [names]}, each as one line."""
+    """The cycles of {name: [names]}, each as one line."""
     done, found = set(), []
 
     def visit(path, trail):
@@ -134,21 +133,21 @@ def cycles(edges):
 
 def check_cycles(texts, sources):
     report(cycles({path: [name for _, name in source.quoted_includes] for path, source in sources.items()}),
-           "no header includes itself by a detour")
+           "no header includes itself, directly or indirectly")
     modules = {os.path.basename(path)[:-3]: python_imports(path, text) for path, text in texts.items()
                if path.startswith("t/lib/") and path.endswith(".py")}
-    report(cycles(modules), "no module of t/lib imports itself by a detour")
+    report(cycles(modules), "no module of t/lib imports itself, directly or indirectly")
 
 
 def python_imports(path, text):
-    """The modules that a file names, also inside of its functions."""
+    """The modules that a file imports, also inside of functions."""
     nodes = list(ast.walk(ast.parse(text, path)))
     return [name.name for node in nodes if isinstance(node, ast.Import) for name in node.names] + [
         node.module for node in nodes if isinstance(node, ast.ImportFrom)]
 
 
 def check_integer_types(sources):
-    """<cstdint> comes by accident with one compiler and not with the next."""
+    """<cstdint> arrives through other headers with one compiler and not with another, so files include it themselves."""
     known = {}
 
     def brings(path):
@@ -162,7 +161,7 @@ def check_integer_types(sources):
 
     report([path for path, source in sources.items()
             if re.search(r"\bu?int(8|16|32|64)_t\b", source.code) and not brings(path)],
-           "who names uint32_t and its like includes <cstdint>")
+           "files that use uint32_t and its like include <cstdint>")
 
 
 def check_own_header_first(sources):
@@ -176,7 +175,7 @@ def check_own_header_first(sources):
 
 def check_pragma_once(sources):
     report([path for path, source in sources.items() if path.endswith(".h") and "#pragma once" not in source.text],
-           "every header says #pragma once")
+           "every header has #pragma once")
 
 
 def python_functions(path, text):
@@ -227,25 +226,25 @@ def check_promises(texts):
     word = re.compile(r"\b(TO" r"DO|FIX" r"ME|XX" r"X|HA" r"CK)\b")
     found = ["%s:%d: %s" % (path, number, line.strip()) for path, text in texts.items()
              for number, line in enumerate(text.split("\n"), 1) if word.search(line)]
-    report(found, "nothing is left for later in a comment")
+    report(found, "no comment leaves work for later")
 
 
 def words_of(variable):
-    """What t/local.mk sets it to."""
+    """The words of a variable in t/local.mk."""
     found = re.findall(r"^%s \+?= ((?:.*\\\n)*.*)" % variable, read("t/local.mk"), re.M)
     return " ".join(found).replace("\\\n", " ").split()
 
 
 def check_faulty_build(sources):
-    """t/faulty/libfaulty.a takes these folders' own libraries, but for the sources that it names."""
+    """t/faulty/libfaulty.a takes these folders' normal libraries, except for the sources that it lists."""
     listed = words_of("t_faulty_libfaulty_a_SOURCES")
     found = [path for path, source in sources.items() if path.split("/")[0] in ("base", "conf", "process")
              and path not in listed and "base/broken.h" in [name for _, name in source.quoted_includes]]
-    report(found, "what can be broken on purpose is compiled so for the faulty programs")
+    report(found, "sources with broken rules are compiled as such for the faulty programs")
 
 
 def check_one_thread(sources):
-    """What t/local.mk leaves out under ThreadSanitizer."""
+    """Programs in one_thread_programs of t/local.mk, which ThreadSanitizer builds skip, start no thread."""
     starts = re.compile(r"std::(jthread|thread|async)\b(?!::id)|pthread_create|\bfork\(")
     starting = {path for path, source in sources.items() if path.endswith(".h") and starts.search(source.text)}
     found = []
@@ -264,7 +263,7 @@ def check_one_thread(sources):
 
 
 def check_build_lists(texts):
-    """What a local.mk does not name is missing from the tarball, which only make distcheck would notice."""
+    """A file that no local.mk names is missing from the tarball, which only make distcheck would notice."""
     lists = "\n".join(text for path, text in texts.items() if path.endswith(("local.mk", "Makefile.am")))
     words = set(re.split(r"[\s\\=]+", lists))
 

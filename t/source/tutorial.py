@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""docs/tutorial.md, done as it says: its shell blocks are run in order by one bash in an empty folder, its files are written, and
-what it shows is looked for in what comes out. In a guest that has RDMA ($FARCACHED_RDMA_ADDRESS) so are the blocks that need it.
+"""Executes docs/tutorial.md: one bash runs its shell blocks in order in an empty folder, its files are written, and the output must
+contain the shown lines. Blocks that need RDMA run in a guest that has it ($FARCACHED_RDMA_ADDRESS).
 
-Ports are the kernel's choice and not the page's, for root each daemon is told -u root, and where there is no nc or curl a few lines
-of Python stand for it. What only looks is looked at again until it shows what the page shows: who types is slower than a test.
+The kernel chooses the ports instead of the page. As root each daemon gets -u root. Without nc or curl a few lines of Python replace
+them. Commands that only display are repeated until they show the page's lines, because a person types more slowly than a test.
 """
 import os
 import re
@@ -32,8 +32,8 @@ CURL = "import sys, urllib.request\nprint(urllib.request.urlopen(sys.argv[-1]).r
 
 
 def reserve_ports():
-    """Sockets that are bound and do not listen: the kernel gives their ports to nobody who asks for any, and to who asks for one
-    of them and, as daemons do, allows that it was used. As valid as the sockets."""
+    """Sockets that are bound and do not listen: they reserve ports until they are closed. The kernel gives such a port to no
+    process that asks for any port, but daemons can bind it by number, since they set SO_REUSEADDR."""
     sockets = []
     for _ in PORTS:
         sockets.append(socket.socket())
@@ -50,7 +50,7 @@ def write_program(folder, name, text):
 
 
 def make_programs(folder):
-    """What is first on the shell's path."""
+    """Writes the programs at the front of the shell's PATH."""
     built = os.path.dirname(os.path.abspath(default_binary()))
     for name in ("farcached", "farnode", "farctl", "farbench"):
         more = " ".join(user_args()) if name in ("farcached", "farnode") else ""
@@ -90,7 +90,7 @@ class Shell:
         return self.errors.read().decode("utf-8", "replace")
 
     def end(self):
-        """Everything that was started from it, too."""
+        """Ends the shell and all processes started from it."""
         try:
             os.killpg(self.process.pid, signal.SIGKILL)
         except ProcessLookupError:
@@ -100,7 +100,7 @@ class Shell:
 
 
 def shows(output, wanted):
-    """Are these lines there, in this order? Blanks are as long as they like, and ... is anything."""
+    """Does the output contain these lines in this order? Runs of blanks are equal, and ... matches anything."""
     at = 0
     for line in wanted.strip().splitlines():
         words = [".*?" if word == "..." else re.escape(word) for word in line.split()]
@@ -116,7 +116,7 @@ def only_looks(lines):
 
 
 def serves(where):
-    """At a port somebody listens; at an operator's socket a daemon answers, so all else that it listens at is there, too."""
+    """Does a port have a listener, or does a daemon answer at the admin socket? The latter opens all addresses before."""
     try:
         with connect(("127.0.0.1", int(where)) if where.isdigit() else where, 5.0) as s:
             if where.isdigit():
@@ -128,7 +128,7 @@ def serves(where):
 
 
 def until_started(lines, folder, ports):
-    """What was put into the background serves at each port and operator's socket that its line says."""
+    """Waits until a background command serves at each port and admin socket of its line."""
     for line in [line for line in lines.splitlines() if line.endswith("&")]:
         here = [port for port in ports.values() if re.search(r"(?:-p |127\.0\.0\.1:)%s\b" % port, line)]
         if "--config " in line:
@@ -191,7 +191,7 @@ def main():
                 tutorial.write(what, text)
             if kind == "sh" and (what != "rdma" or tutorial.rdma):
                 tutorial.run(text.rstrip("\n"), wanted if next_kind == "text" else "")
-            if tap.failed:  # what follows would fail with it
+            if tap.failed:  # later blocks would fail, too
                 tap.diag(shell.stderr()[-4000:])
                 break
     finally:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The units for systemd as make install puts them: all are there, systemd finds nothing wrong with them, and what they
-expose stays at 2.0 or better; the limits that they get at the start hold what a daemon may take. t/guest/units.py runs them."""
+"""The systemd units as make install puts them: all exist, systemd-analyze accepts them, and their exposure stays at 2.0 or better.
+The limits set at the start cover a daemon's maximum. t/guest/units.py runs the units."""
 import os
 import re
 import shutil
@@ -26,7 +26,7 @@ def run(*words, **more):
 
 
 def install(folder):
-    """{end of the path: path} of what is installed."""
+    """{end of the path: path} of the installed files."""
     environment = {name: value for name, value in os.environ.items() if name not in ("MAKEFLAGS", "MFLAGS", "MAKELEVEL")}
     status, text = run("make", "-C", BUILD, "install-data", "install-pkglibexecSCRIPTS", "DESTDIR=" + folder, env=environment)
     if not tap.ok(status == 0, "make install puts data below DESTDIR"):
@@ -59,7 +59,7 @@ def check_files(paths):
 
 
 def check_settings(units):
-    """What must be the same in all of them, and not be lost by an edit of one."""
+    """Settings that must be the same in all units, and must survive an edit of one."""
     for name in SERVICES:
         text = read(units[name])
         program = re.match(r"\w+", name).group(0)
@@ -82,7 +82,7 @@ def check_settings(units):
 # -- Limits -------------------------------------------------------------------------------------------------
 
 def limits_of(program, *args):
-    """{property: number} as it prints them."""
+    """{property: number} as the daemon prints them."""
     status, text = run(os.path.join(BUILD, program), *args, "--print-limits")
     if status != 0:
         tap.diag(text)
@@ -90,8 +90,8 @@ def limits_of(program, *args):
 
 
 def check_numbers(folder):
-    """The bound that docs/capacity.md measures for the smallest values is 1.43, and what the daemon itself keeps is a quarter of -m
-    and 32 MB for all else."""
+    """docs/capacity.md measures a factor of 1.43 for the smallest values. The daemon itself keeps a quarter of -m, and 32 MB for
+    all else."""
     for megabytes in (16, 64, 1024, 65536):
         for program, args in (("farcached", ()), ("farnode", ("--shm", "/x"))):
             found = limits_of(program, "-m", str(megabytes), *args)["MemoryMax"]
@@ -115,7 +115,7 @@ def check_numbers(folder):
 
 
 class FakeSystemctl:
-    """A systemctl that has these drop-ins, and notes what it is asked to set."""
+    """A systemctl with these drop-ins that records the properties it should set."""
 
     def __init__(self, folder, drop_ins):
         self.folder, self.drop_ins = folder, drop_ins
@@ -143,9 +143,9 @@ def check_set_limits(script, folder):
     drop_in = os.path.join(folder, "override.conf")
     with open(drop_in, "w") as f:
         f.write("[Service]\nMemoryMax=1G\nMemoryMax=3G\nTasksAccounting=yes\n")
-    for drop_ins, memory, name in (([], own["MemoryMax"], "without drop-ins: what is printed"),
+    for drop_ins, memory, name in (([], own["MemoryMax"], "without drop-ins: the printed limits"),
                                    (["/run/systemd/system.control/farcached.service.d/50-MemoryMax.conf"], own["MemoryMax"],
-                                    "what an earlier start set does not count"),
+                                    "limits of an earlier start do not count"),
                                    ([drop_in], "3G", "the operator's own counts")):
         status, words = FakeSystemctl(folder, drop_ins).set_by(script, *command)
         tap.is_((status, words), (0, ["set-property", "--runtime", "farcached.service", "MemoryMax=%s" % memory,
@@ -155,7 +155,7 @@ def check_set_limits(script, folder):
 
 
 def check_with_systemd(units, folder):
-    """Its own judgement. Of copies that name programs which are there."""
+    """systemd-analyze on copies of the units that name existing programs."""
     if shutil.which("systemd-analyze") is None:
         tap.skip("systemd finds nothing wrong", "there is no systemd-analyze here")
         return

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""python-binary-memcached, and through it the way Datadog's check reads stats: client.py HOST PORT."""
+"""python-binary-memcached, and Datadog's check, which uses it to read stats: client.py HOST PORT."""
 import sys
 import time
 
 import bmemcached
 
-# What Datadog's check takes from STAT; absent ones it leaves out, the first five it computes with.
+# Datadog's check reads these from STAT and skips absent ones. It computes with the first five.
 DATADOG_NEEDS = ["get_hits", "cmd_get", "bytes", "limit_maxbytes", "curr_items"]
 DATADOG_READS = [
     "total_items", "curr_connections", "total_connections", "connection_structures", "rusage_user",
@@ -49,7 +49,7 @@ def values(c):
 
 def datadog(c):
     (_, general), = c.stats().items()
-    ok(all(k in general and number(general[k]) for k in DATADOG_NEEDS), "stats: what ratios are computed from")
+    ok(all(k in general and number(general[k]) for k in DATADOG_NEEDS), "stats: the numbers that ratios need")
     missing = [k for k in DATADOG_READS if k not in general or not number(general[k])]
     ok(not missing, "stats: every gauge and rate %s" % missing)
     (_, items), = c.stats("items").items()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""pylibmc, that is libmemcached, in text and in binary: client.py HOST PORT text|binary."""
+"""pylibmc, a wrapper of libmemcached, in text and in binary: client.py HOST PORT text|binary."""
 import sys
 import time
 
@@ -21,7 +21,7 @@ def raises(kind, call, name):
 
 
 def refused(call):
-    """Not stored: libmemcached says it one way in text and another in binary."""
+    """Not stored: libmemcached reports it differently in text and in binary."""
     try:
         return call() is False
     except pylibmc.NotFound:
@@ -42,9 +42,9 @@ def storing(c):
         c.set("flags-" + name, value)
         got = c.get("flags-" + name)
         ok(got == value and type(got) is type(value), "flags carry the type: %s" % name)
-    ok(c.add("a", b"x") is False, "add of what exists is refused")
-    ok(c.add("n", b"new") is True, "add of what does not exist")
-    ok(refused(lambda: c.replace("none", b"x")), "replace of what does not exist is refused")
+    ok(c.add("a", b"x") is False, "add of an existing key is refused")
+    ok(c.add("n", b"new") is True, "add of a missing key")
+    ok(refused(lambda: c.replace("none", b"x")), "replace of a missing key is refused")
     ok(c.append("n", b">") and c.prepend("n", b"<") and c.get("n") == b"<new>", "append and prepend")
     big = bytes(i * 7 % 251 for i in range(900_000))
     ok(c.set("big", big) and c.get("big") == big, "a value of 900 KB")
@@ -63,7 +63,7 @@ def counting_and_cas(c):
     c.set("i", 10)
     ok(c.incr("i", 5) == 15 and c.decr("i", 6) == 9, "incr and decr")
     ok(c.decr("i", 100) == 0, "decr stops at zero")
-    raises(pylibmc.NotFound, lambda: c.incr("none", 1), "incr of what does not exist")
+    raises(pylibmc.NotFound, lambda: c.incr("none", 1), "incr of a missing key")
     raises(pylibmc.Error, lambda: c.incr("n", 1), "incr of text is an error")
     c.set_multi({"m%d" % i: i for i in range(10)})
     c.incr_multi(["m%d" % i for i in range(10)], delta=7)
@@ -78,7 +78,7 @@ def ending(c, binary):
     ok(c.get("old") is None, "an absolute expiry in the past is a miss at once")
     c.set("t", b"1", time=1000)
     ok(c.touch("t", 1) and gone_within(c, "t", 10), "a touch that shortens")
-    ok(not c.touch("none", 1), "touch of what does not exist")
+    ok(not c.touch("none", 1), "touch of a missing key")
     (_, stats), = c.get_stats()
     ok(int(stats["curr_items"]) > 0 and stats["version"].startswith(b"1.6."), "stats")
     ok(c.delete_multi(["k%d" % i for i in range(200)]) is True, "delete_multi of 200")

@@ -23,9 +23,9 @@ def gone_within(client, key, seconds):
 def storing(c):
     ok(c.set("a", BINARY_VALUE, noreply=False) and c.get("a") == BINARY_VALUE, "set and get, all byte values")
     ok(c.set("e", b"", noreply=False) and c.get("e") == b"", "an empty value")
-    ok(c.add("a", b"x", noreply=False) is False, "add of what exists is refused")
-    ok(c.add("n", b"new", noreply=False) is True, "add of what does not exist")
-    ok(c.replace("none", b"x", noreply=False) is False, "replace of what does not exist is refused")
+    ok(c.add("a", b"x", noreply=False) is False, "add of an existing key is refused")
+    ok(c.add("n", b"new", noreply=False) is True, "add of a missing key")
+    ok(c.replace("none", b"x", noreply=False) is False, "replace of a missing key is refused")
     ok(c.append("n", b">", noreply=False) and c.prepend("n", b"<", noreply=False) and c.get("n") == b"<new>",
        "append and prepend")
     c.set("quiet", b"1", noreply=True)
@@ -47,11 +47,11 @@ def counting_and_cas(c):
     value, cas = c.gets("a")
     ok(value == BINARY_VALUE and c.cas("a", b"1", cas) is True, "cas with the right unique")
     ok(c.cas("a", b"2", cas) is False and c.get("a") == b"1", "cas with a stale unique")
-    ok(c.cas("none", b"2", b"1") is None, "cas of what does not exist")
+    ok(c.cas("none", b"2", b"1") is None, "cas of a missing key")
     c.set("i", b"10", noreply=False)
     ok(c.incr("i", 5) == 15 and c.decr("i", 6) == 9, "incr and decr")
     ok(c.decr("i", 100) == 0, "decr stops at zero")
-    ok(c.incr("none", 1) is None, "incr of what does not exist")
+    ok(c.incr("none", 1) is None, "incr of a missing key")
     try:
         c.incr("n", 1)
         ok(False, "incr of text is a client error")
