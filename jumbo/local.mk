@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# jumbo/: the build of --enable-jumbo. It compiles the sources of each folder as one generated file, which includes them: headers are
-# parsed once per folder. The files are in the build folder only. Sources of a folder must not define a file-local name twice; those
-# that cannot keep to it have objects of their own (jumbo_alone). bench/ and the programs' own sources are compiled as always.
+# jumbo/: the build of --enable-jumbo. It compiles the sources of each folder as one generated file, which includes them, so
+# that headers are parsed once per folder. These files are in the build folder only. Two sources of a folder must not define
+# the same file-local name, or one has an object of its own (jumbo_alone). bench/ and the programs' own sources are compiled
+# one by one.
 
-# A generated file a_b.cc has the sources below a/b/ that are in no longer name. The longest to compile come first.
+# A generated file a_b.cc has the sources below a/b/, except those of generated files with longer names. The largest come first.
 jumbo_faulty = \
 	jumbo/daemon_engine.cc \
 	jumbo/daemon_session.cc \
