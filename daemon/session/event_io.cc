@@ -84,7 +84,7 @@ void EventIo::on_ready(evutil_socket_t, short what, void* argument) {
     Session& session = *static_cast<Session*>(argument);
     EventIo& io = static_cast<EventIo&>(session.io);
     if ((what & EV_WRITE) != 0) return io.events_.writable(session);
-    if (session.queued) return;  // earlier bytes come first
+    if (session.is(SessionPhase::queued)) return;  // earlier bytes come first
     io.receive(session);
 }
 

@@ -171,8 +171,8 @@ void Worker::set_idle_check() { idle_check_at_ns_ = options_.idle_timeout_s != 0
 // Emits arrived answers for the session, unless its socket takes no more.
 void Worker::deliver(Session& session) {
     const AtHand at_hand(*this, session);
-    if (session.writing || session.settling || session.doomed) return note_held(session);
-    if (session.queued) return session.state.replies->remind();
+    if (session.is(SessionPhase::queued)) return session.state.replies->remind();
+    if (!session.is(SessionPhase::open)) return note_held(session);
     recorder_.take(session.state.fd, session.address, {});
     const bool written = take_memory(session, [&] { session.state.replies->emit(out_); });
     recorder_.put_down();
@@ -275,14 +275,14 @@ void Worker::begin(NewConnection connection) {
 
 // Unread input is discarded first: closing over it makes the kernel send a reset, and the last answer may be lost.
 void Worker::close(Session& session, SessionEnd why) {
-    const bool listed = session.doomed;
-    session.doomed = true;  // make_room() must not end it once more
+    const SessionPhase before = session.phase();
+    if (before != SessionPhase::doomed) session.enter(SessionPhase::doomed);  // make_room() must not end it once more
     recorder_.put_down();
     recorder_.note(session_end_name(why).data(), session.state.fd);
     io_->leave(session);
     unlist(session);
-    if (session.queued) std::erase(ready_, &session);
-    if (listed) std::erase(doomed_, &session);
+    if (before == SessionPhase::queued) std::erase(ready_, &session);
+    if (before == SessionPhase::doomed) std::erase(doomed_, &session);
     events_.closed(session, why);
     if (context_.options.trace) trace_connection(session.state.fd, "connection closed.");
     if (why == SessionEnd::protocol_close || why == SessionEnd::server_stopped || why == SessionEnd::buffers_full) {
@@ -305,7 +305,7 @@ void Worker::begin_stop() {
     stopping_ = true;
     stopped_at_ns_ = boottime_ns() + stop_deadline_ns;
     for (Session* session = oldest_; session != nullptr; session = session->newer)
-        if (!session->writing && !session->settling && !session->doomed) queue(*session);
+        if (session->is(SessionPhase::open)) queue(*session);
 }
 
 // Sessions without a request for idle_timeout_s.
@@ -323,7 +323,7 @@ void Worker::end_idle() {
         // A client with a request in the socket or in the queue is not idle: this turn may have begun long before the request
         // came. Nor is one whose value arrives in its slot, which receive_now() does not return.
         const uint64_t missing = missing_of(session);
-        if (session.queued || (!session.busy() && io_->receive_now(session)) || missing_of(session) != missing) continue;
+        if (session.is(SessionPhase::queued) || (!session.busy() && io_->receive_now(session)) || missing_of(session) != missing) continue;
         counters_.idle_kicks.add(1);
         close(session, SessionEnd::idle_timeout);
     }
@@ -386,21 +386,20 @@ void Worker::received_in_place(Session& session, size_t bytes) {
 
 // Keeps bytes received by a busy session for its next turn (T2).
 void Worker::keep(Session& session, std::string_view bytes) {
-    if (session.closing || session.doomed) return;
+    if (session.next == Next::close || session.is(SessionPhase::doomed)) return;
     if (!take_memory(session, [&] { take_in(session, bytes); })) return;
     if (session.unread().size() >= session.input_want) session.unserved = true;
-    if (session.unread().size() > ahead_bytes_max && !session.paused) pause(session);
+    if (session.unread().size() > ahead_bytes_max && session.input == SessionInput::open) pause(session);
 }
 
 void Worker::input_ended(Session& session, int error) {
     const AtHand at_hand(*this, session);
-    if (session.doomed) return;
+    if (session.is(SessionPhase::doomed)) return;
     session.end = error == 0 ? SessionEnd::client_closed : SessionEnd::peer_reset;
     const bool answers_come = session.state.replies != nullptr && !session.state.replies->empty();
     const bool now = !session.busy() && !answers_come;
     if (error != 0 && !session.busy()) return close(session, session.end);
-    session.read_closed = true;
-    pause(session);
+    pause(session, SessionInput::ended);
     if (now) send_replies(session);  // no new ones, but queued ones leave before it ends
 }
 
@@ -408,8 +407,7 @@ void Worker::input_ended(Session& session, int error) {
 void Worker::receive_rest(Session& session) {
     if (!unpause(session) || io_->receive_now(session)) return;
     session.end = SessionEnd::server_stopped;
-    session.read_closed = true;
-    pause(session);
+    pause(session, SessionInput::ended);
     if (session.state.replies == nullptr || session.state.replies->empty()) send_replies(session);
 }
 
@@ -438,19 +436,23 @@ bool Worker::serve(Session& session, std::string_view input, bool stashed) {
     session.input_want = progress.next == Next::more ? progress.want : 0;
     session.unserved = progress.next != Next::more && progress.consumed < input.size();
     if (!stash(session, input.substr(progress.consumed), stashed)) return false;
-    if (progress.next == Next::close) session.closing = true;
-    if (progress.next == Next::watch) session.watch_flags = progress.watch_flags;
-    if (progress.next == Next::dump)
-        if (!take_memory(session, [&] {
-                kept(session).dump = std::make_unique<DumpWalk>(progress.mgdump, progress.dump_classes);
-                session.dumping = true;
-            }))
-            return false;
-    if (progress.next == Next::yield) counters_.conn_yields.add(1);
-    if (progress.next == Next::hold && session.unserved) {
-        session.held = true;
-        session.held_slots = session.state.replies->slots();
-        pause(session);
+    switch (progress.next) {
+        case Next::more: break;
+        case Next::yield: counters_.conn_yields.add(1); break;
+        case Next::hold:
+            if (!session.unserved) break;
+            session.follow_with(Next::hold);
+            session.held_slots = session.state.replies->slots();
+            pause(session);
+            break;
+        case Next::dump: {
+            const auto begin = [&] { kept(session).dump = std::make_unique<DumpWalk>(progress.mgdump, progress.dump_classes); };
+            if (!take_memory(session, begin)) return false;
+            session.follow_with(Next::dump);
+            break;
+        }
+        case Next::watch: session.watch_flags = progress.watch_flags; [[fallthrough]];
+        case Next::close: session.follow_with(progress.next);
     }
     return send_replies(session);
 }
@@ -490,9 +492,7 @@ void Worker::show_resting(Session& session) {
 }
 
 void Worker::queue(Session& session) {
-    CHECK(!session.writing);
-    if (session.queued) return;
-    session.queued = true;
+    session.enter(SessionPhase::queued);
     if (ready_.empty()) io_->turn_soon();
     ready_.push_back(&session);
 }
@@ -503,8 +503,8 @@ void Worker::turn_of_waiting() {
     read_clock();
     for (Session* session : turn_) {
         io_->relieve();
-        if (!session->queued) continue;  // waits for its socket
-        session->queued = false;
+        if (!session->is(SessionPhase::queued)) continue;  // waits for its socket
+        session->enter(SessionPhase::open);
         take_turn(*session);
     }
     turn_.clear();
@@ -512,15 +512,14 @@ void Worker::turn_of_waiting() {
 
 void Worker::take_turn(Session& session) {
     const AtHand at_hand(*this, session);
-    CHECK(!session.writing);
     if (session.state.replies != nullptr && session.state.replies->due()) return deliver(session);
-    if (session.held || session.closing)
-        after_sending(session);
-    else if (session.dumping)
+    if (session.next == Next::dump)
         stream_dump(session);
+    else if (session.next != Next::more)
+        after_sending(session);
     else if (session.unserved)
         serve(session, session.unread(), true);
-    else if (session.read_closed)
+    else if (session.input == SessionInput::ended)
         after_sending(session);
     else
         receive_rest(session);

@@ -158,7 +158,7 @@ class Worker final : private SocketEvents, private RoomMaker {
     bool send_replies(Session& session);
     bool after_sending(Session& session);
     bool await_answers(Session& session);
-    void pause(Session& session);
+    void pause(Session& session, SessionInput why = SessionInput::paused);
     bool unpause(Session& session);
     bool become_watcher(Session& session);
     bool resume(Session& session);

@@ -19,7 +19,8 @@ constexpr size_t out_bytes_kept = 256 << 10;  // capacity of the shared output b
 }  // namespace
 
 bool Worker::send_replies(Session& session) {
-    const bool tell = session.closing || session.watch_flags != 0 || session.read_closed || stopping_;
+    const bool ends = session.next == Next::close || session.next == Next::watch || session.input == SessionInput::ended;
+    const bool tell = ends || stopping_;
     if (out_.empty() && !tell) return after_sending(session);
     const size_t size = out_.leaves();
     Sent sent{Sent::failed};
@@ -39,16 +40,17 @@ bool Worker::send_replies(Session& session) {
         return false;
     }
     out_.clear(out_bytes_kept);
-    session.settling = tell && sent.how == Sent::queued;
-    return session.settling || after_sending(session);
+    if (!tell || sent.how != Sent::queued) return after_sending(session);
+    session.enter(SessionPhase::settling);
+    return true;
 }
 
 void Worker::before_sending() { context_.router.record_accesses(context_.now); }
 
 void Worker::sent(Session& session) {
     const AtHand at_hand(*this, session);
-    if (!session.settling) return;
-    session.settling = false;
+    if (!session.is(SessionPhase::settling)) return;
+    session.enter(SessionPhase::open);
     after_sending(session);
 }
 
@@ -67,10 +69,8 @@ void Worker::keep_rest(Unfinished& kept, OutBuffer& out, size_t taken) {
 // Marks the session doomed instead of closing it: callers may be working on it.
 void Worker::unsent(Session& session, OutBuffer& out, size_t taken, int error) {
     const AtHand at_hand(*this, session);
-    if (session.doomed) return;
-    session.settling = false;
-    if (session.queued) std::erase(ready_, &session);
-    session.queued = false;
+    if (session.is(SessionPhase::doomed)) return;
+    if (session.is(SessionPhase::queued)) std::erase(ready_, &session);
     if (error != 0) return doom(session, SessionEnd::send_failed);
     try {
         keep_rest(kept(session), out, taken);
@@ -84,15 +84,15 @@ void Worker::unsent(Session& session, OutBuffer& out, size_t taken, int error) {
 }
 
 void Worker::doom(Session& session, SessionEnd why) {
-    if (session.doomed) return;
-    session.doomed = true;
+    if (session.is(SessionPhase::doomed)) return;
+    session.enter(SessionPhase::doomed);
     session.end = why;
     doomed_.push_back(&session);
 }
 
 // `output` waits for the socket. False: no memory for that.
 bool Worker::begin_writing(Session& session) {
-    session.writing = true;
+    session.enter(SessionPhase::writing);
     show(session, ShownState::writing);
     note_held(session);
     io_->pause(session);
@@ -100,14 +100,14 @@ bool Worker::begin_writing(Session& session) {
 }
 
 // Stops reading the session, for a reason of await_answers() or at the end of input.
-void Worker::pause(Session& session) {
-    session.paused = true;
-    if (!session.writing) io_->pause(session);
+void Worker::pause(Session& session, SessionInput why) {
+    if (session.input != SessionInput::ended) session.input = why;
+    if (!session.is(SessionPhase::writing)) io_->pause(session);
 }
 
 bool Worker::unpause(Session& session) {
-    if (!session.paused || session.read_closed) return true;
-    session.paused = false;
+    if (session.input != SessionInput::paused) return true;
+    session.input = SessionInput::open;
     return resume(session);
 }
 
@@ -115,32 +115,32 @@ bool Worker::unpause(Session& session) {
 bool Worker::await_answers(Session& session) {
     session.state.replies->remind();
     if (session.state.replies->due()) return true;
-    if (session.closing || session.watch_flags != 0 || session.dumping) {
-        pause(session);
-        return true;
-    }
-    if (session.held && session.state.replies->slots() < session.held_slots && session.state.replies->has_room()) {
-        session.held = false;
+    if (session.next == Next::hold) {
+        if (session.state.replies->slots() >= session.held_slots || !session.state.replies->has_room()) return true;
+        session.follow_with(Next::more);
         if (!session.unserved && !unpause(session)) return false;
     }
-    if (session.unserved && !session.held) queue(session);
+    if (session.next != Next::more)
+        pause(session);
+    else if (session.unserved)
+        queue(session);
     return true;
 }
 
 // The session's next step once the socket has all replies.
 bool Worker::after_sending(Session& session) {
     if (session.state.replies != nullptr && !session.state.replies->empty()) return await_answers(session);
-    if (session.closing) {
+    if (session.next == Next::close) {
         close(session, SessionEnd::protocol_close);
         return false;
     }
-    session.held = false;
-    if (session.watch_flags != 0) return become_watcher(session);
-    if (session.dumping || session.unserved) {
+    if (session.next == Next::hold) session.follow_with(Next::more);
+    if (session.next == Next::watch) return become_watcher(session);
+    if (session.next == Next::dump || session.unserved) {
         queue(session);
         return true;
     }
-    if (session.read_closed) {
+    if (session.input == SessionInput::ended) {
         close(session, stopping_ ? SessionEnd::server_stopped : session.end);
         return false;
     }
@@ -163,7 +163,7 @@ void Worker::stream_dump(Session& session) {
         return;
     if (!more) {
         session.unfinished->dump.reset();
-        session.dumping = false;
+        session.follow_with(Next::more);
         session.release();
     }
     send_replies(session);
@@ -171,18 +171,17 @@ void Worker::stream_dump(Session& session) {
 
 bool Worker::become_watcher(Session& session) {
     static_assert(watch_proxyevents <= UINT8_MAX, "a session keeps the flags in a byte");
-    uint32_t flags = session.watch_flags;
-    session.watch_flags = 0;
+    session.follow_with(Next::more);
     io_->pause(session);
     io_->before_giving_away();
     auto closed = [&events = events_, admin = session.state.admin] { events.descriptor_closed(admin); };
     bool adopted = false;
-    if (!take_memory(session, [&] { adopted = watch_.adopt(session.state.fd, flags, closed); })) return false;
+    if (!take_memory(session, [&] { adopted = watch_.adopt(session.state.fd, session.watch_flags, closed); })) return false;
     if (adopted) {
         close(session, SessionEnd::became_watcher);
         return false;
     }
-    session.paused = false;
+    if (session.input == SessionInput::paused) session.input = SessionInput::open;
     if (!resume(session)) return false;
     if (!take_memory(session, [&] { out_.append(WatchHub::too_many); })) return false;
     return send_replies(session);
@@ -214,15 +213,15 @@ bool Worker::send_pending(Session& session) {
 
 void Worker::writable(Session& session) {
     const AtHand at_hand(*this, session);
-    if (session.doomed) return;
+    if (session.is(SessionPhase::doomed)) return;
     read_clock();
     touch(session);
     if (!send_pending(session)) return;
-    session.writing = false;
+    session.enter(SessionPhase::open);
     session.release();
     show_resting(session);
     io_->pause(session);
-    if (session.paused || resume(session)) after_sending(session);
+    if (session.input != SessionInput::open || resume(session)) after_sending(session);
 }
 
 }  // namespace farcached::daemon

@@ -33,7 +33,7 @@ void Worker::tell_full(Session& session, bool writes) {
 }
 
 void Worker::refuse(Session& session) {
-    tell_full(session, !out_.empty() || session.writing || session.dumping);
+    tell_full(session, !out_.empty() || session.is(SessionPhase::writing) || session.next == Next::dump);
     out_.clear(0);
     close(session, SessionEnd::buffers_full);
 }
@@ -41,7 +41,8 @@ void Worker::refuse(Session& session) {
 // The bytes freed by the end of the session. It holds some if its client does not read, has sent half a request, or waits for
 // room.
 Worker::Held Worker::held_by(const Session& session) {
-    const bool rests = session.writing || (session.input_want != 0 && !session.queued);
+    const bool writes = session.is(SessionPhase::writing);
+    const bool rests = writes || (session.input_want != 0 && !session.is(SessionPhase::queued));
     Held held;
     if (session.state.replies != nullptr) held.buffers = session.state.replies->charged();
     if (!rests || session.unfinished == nullptr) return held;
@@ -64,7 +65,7 @@ bool Worker::is_at_hand(const Session& session) const {
 }
 
 bool Worker::may_end(const Session& session) const {
-    return !session.doomed && !session.dumping && !is_at_hand(session);
+    return !session.is(SessionPhase::doomed) && session.next != Next::dump && !is_at_hand(session);
 }
 
 bool Worker::is_silent(const Session& session) const {
@@ -155,9 +156,8 @@ bool Worker::end_hoarders(Lack lack, size_t bytes, size_t from, bool asks) {
 // Frees no memory that the kernel may still use (S12). The worker sends `output`, and receives into a slot, only by calls that
 // have returned (send_some(), receive_for()). A ring owns the bytes of its queued sends, and receives into its own buffers.
 void Worker::end_hoarder(Session& session) {
-    tell_full(session, session.writing || session.input_want == 0);
-    if (session.queued) std::erase(ready_, &session);
-    session.queued = false;
+    tell_full(session, session.is(SessionPhase::writing) || session.input_want == 0);
+    if (session.is(SessionPhase::queued)) std::erase(ready_, &session);
     session.unfinished.reset();
     session.input_want = 0;
     session.unserved = false;
