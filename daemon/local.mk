@@ -55,15 +55,19 @@ daemon_libdaemon_a_SOURCES = \
 	daemon/remote/nodes.h \
 	daemon/session/event_io.cc \
 	daemon/session/event_io.h \
+	daemon/session/inbox.h \
 	daemon/session/listen.cc \
 	daemon/session/listen.h \
 	daemon/session/ring_io.h \
+	daemon/session/room_keeper.cc \
+	daemon/session/room_keeper.h \
 	daemon/session/session.h \
+	daemon/session/sessions.cc \
+	daemon/session/sessions.h \
+	daemon/session/sessions_replies.cc \
 	daemon/session/socket_io.h \
 	daemon/session/worker.cc \
 	daemon/session/worker.h \
-	daemon/session/worker_replies.cc \
-	daemon/session/worker_room.cc \
 	daemon/stats/detail.cc \
 	daemon/stats/detail.h \
 	daemon/stats/dump.cc \

@@ -202,7 +202,7 @@ class Server::Change {
   public:
     LiveOptions options;
     std::shared_ptr<Countdown> waiting;
-    std::vector<std::list<Worker::Change>> of_workers;  // one each
+    std::vector<std::list<Inbox::Change>> of_workers;  // one each
 };
 
 void Server::FreeChange::operator()(Change* change) const { delete change; }
@@ -222,7 +222,7 @@ bool Server::carry_out(OwnedChange change) noexcept {
     reject_over_limit_ = change->options.reject_over_limit;
     hot_keys_one_in_ = change->options.worker.hot_keys_one_in;
     wake();  // the limit may have been raised
-    for (size_t i = 0; i < workers_.size(); i++) workers_[i]->change(std::move(change->of_workers[i]));
+    for (size_t i = 0; i < workers_.size(); i++) workers_[i]->inbox().change(std::move(change->of_workers[i]));
     return change->waiting->wait_for_none(patience);
 }
 
@@ -235,7 +235,7 @@ void Server::stop() {
     // No more clients connect; `stats conns` shows the descriptors as long as workers run.
     for (auto& listener : listeners_)
         if (!listener->passed) ::shutdown(listener->fd, SHUT_RDWR);  // R4
-    for (auto& worker : workers_) worker->stop();
+    for (auto& worker : workers_) worker->inbox().stop();
     for (auto& worker : workers_) worker->join();
     if (unix_socket_.fd >= 0) remove_unix_socket(options_.unix_path, unix_socket_);
 }
@@ -248,9 +248,10 @@ void Server::wake() {
 std::vector<process::Watched> Server::watched() {
     std::vector<process::Watched> all;
     all.push_back({"the thread that accepts", &heartbeat_, [this] { wake(); }});
-    for (auto& worker : workers_)
-        all.push_back({"worker " + std::to_string(worker->number()), &worker->heartbeat(),
-                       [&one = *worker] { one.wake(); }});
+    for (size_t i = 0; i < workers_.size(); i++) {
+        Inbox& inbox = workers_[i]->inbox();
+        all.push_back({"worker " + std::to_string(i), &inbox.heartbeat(), [&inbox] { inbox.wake(); }});
+    }
     return all;
 }
 
@@ -417,7 +418,7 @@ void Server::hand_over(Worker& to, NewConnection connection) noexcept {
     const int fd = connection.fd;
     const bool own = connection.own, admin = connection.admin;
     try {
-        to.give(std::move(connection));
+        to.inbox().give(std::move(connection));
     } catch (const std::bad_alloc&) {
         ::close(fd);
         not_opened();

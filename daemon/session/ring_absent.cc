@@ -6,7 +6,7 @@ namespace farcached::daemon {
 
 std::string try_ring() { return "this farcached was built without liburing"; }
 
-std::unique_ptr<SocketIo> make_ring_io(SocketEvents&, WorkerCounters&, std::string& refusal) {
+std::unique_ptr<SocketIo> make_ring_io(SocketEvents&, TurnTimer&, WorkerCounters&, std::string& refusal) {
     refusal = try_ring();
     return nullptr;
 }

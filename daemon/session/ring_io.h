@@ -16,8 +16,8 @@ namespace farcached::daemon {
 // call and the system's reason.
 std::string try_ring();
 
-// `events` and `counters` are borrowed. nullptr: `refusal` has the reason.
-std::unique_ptr<SocketIo> make_ring_io(SocketEvents& events, WorkerCounters& counters, std::string& refusal);
+// All are borrowed. nullptr: `refusal` has the reason.
+std::unique_ptr<SocketIo> make_ring_io(SocketEvents& events, TurnTimer& timer, WorkerCounters& counters, std::string& refusal);
 
 // The version of liburing at build time; empty: built without.
 std::string_view ring_library();

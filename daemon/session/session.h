@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Session: one client's connection. Owner: its worker's thread; other threads read only `shown` and `last_command`.
+// Session: one client's connection. SessionList: all of a worker. Owner of both: the worker's thread; other threads read only
+// `shown` and `last_command`.
 //
 // N1  An idle session holds no buffer and no Unfinished: all whole requests are answered, all answers sent.
 // N2  `input` is the beginning of an incomplete request. It grows as bytes arrive, never by a length that the client announced.
@@ -12,6 +13,7 @@
 
 #include <event2/event_struct.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstdint>
@@ -67,17 +69,36 @@ constexpr bool may_follow(SessionPhase from, SessionPhase to) {
 
 enum class SessionInput : uint8_t { open, paused, ended };
 
-// State of a session with incomplete input, output or dump.
-struct Unfinished {
+// Incomplete input, output or dump of a session. What takes memory throws std::bad_alloc.
+class Unfinished {
+  public:
     explicit Unfinished(SessionMemory* memory)
-        : input(SessionAllocator<char>(memory)), output(SessionAllocator<char>(memory)) {}
+        : input_(SessionAllocator<char>(memory)), output_(SessionAllocator<char>(memory)) {}
 
-    SessionBytes input;         // N2
-    size_t input_start = 0;     // consumed bytes of it
-    SessionBytes output;        // own bytes that the socket has not taken, from output_start on
-    size_t output_start = 0;
-    std::vector<OutPiece> output_pieces;  // borrowed bytes between them
+    std::string_view unread() const { return std::string_view(input_).substr(input_start_); }
+    void append(const Context& context, std::string_view bytes);
+    // `rest` is the end of unread(): the bytes before it are consumed. Frees capacity of large values and deep pipelines.
+    void keep_only(std::string_view rest);
+
+    // Keeps all of `out` after the first `taken` bytes: copies its own bytes, and moves the borrowed ones.
+    void keep_rest(const Context& context, OutBuffer& out, size_t taken);
+    // Sends some of it. Returns the number of bytes, or -1 and errno.
+    ssize_t send(int socket);
+
+    bool no_output() const { return output_start_ >= output_.size() && pieces_.empty(); }
+    bool empty() const { return input_.empty() && output_.empty() && dump == nullptr; }
+    size_t input_capacity() const { return input_.capacity(); }
+    size_t capacity() const { return input_.capacity() + output_.capacity(); }
+    size_t pinned_bytes() const;  // of the cache's memory: a pin keeps whole pages
+
     std::unique_ptr<DumpWalk> dump;
+
+  private:
+    SessionBytes input_;       // N2
+    size_t input_start_ = 0;   // consumed bytes of it
+    SessionBytes output_;      // own bytes that the socket has not taken, from output_start_ on
+    size_t output_start_ = 0;
+    std::vector<OutPiece> pieces_;  // borrowed bytes between them
 };
 
 // In the order of use: libevent's part, per-request state, and the rest; one or two cache lines each.
@@ -100,17 +121,19 @@ struct Session {
     // True: its input is kept, not served.
     bool busy() const { return phase_ != SessionPhase::open || input != SessionInput::open || next != Next::more; }
 
-    std::string_view unread() const {
-        return unfinished == nullptr ? std::string_view() : std::string_view(unfinished->input).substr(unfinished->input_start);
-    }
+    std::string_view unread() const { return unfinished == nullptr ? std::string_view() : unfinished->unread(); }
     // Space for unfinished data; throws std::bad_alloc. release() frees it once empty. memory: of all sessions.
     Unfinished& keep(SessionMemory* memory) {
         if (unfinished == nullptr) unfinished = std::make_unique<Unfinished>(memory);
         return *unfinished;
     }
     void release() {
-        if (unfinished == nullptr || next == Next::dump || is(SessionPhase::writing)) return;
-        if (unfinished->input.empty() && unfinished->output.empty()) unfinished.reset();
+        if (unfinished != nullptr && unfinished->empty() && !is(SessionPhase::writing)) unfinished.reset();
+    }
+    void show(ShownState what) { shown.store(what, std::memory_order_relaxed); }
+    void show_resting() {
+        const bool receives = input_want != 0 || state.pending != nullptr;
+        show(state.swallow != 0 ? ShownState::swallowing : receives ? ShownState::receiving_value : ShownState::waiting);
     }
 
     union {                     // by the type of `io`
@@ -149,5 +172,81 @@ struct Session {
 
 // The memory of an idle client, besides its entries in two tables. Above this the allocator takes 256 bytes.
 static_assert(sizeof(Session) <= 224);
+
+// The sessions of a worker (N4), those that wait for their turn, and those that are to end with it.
+//
+// L1  A queued session is in `ready_`, or in the turn under way; a doomed one is in `doomed_`, or being closed.
+// L2  There is room for all sessions everywhere: only reserve() allocates.
+class SessionList {
+  public:
+    // For one more. Throws std::bad_alloc.
+    void reserve() {
+        for (std::vector<Session*>* list : {&ready_, &turn_, &doomed_})
+            if (list->capacity() <= count_) list->reserve(std::max<size_t>(64, 2 * size_t(count_)));
+    }
+    void add(Session& session) {
+        count_++;
+        link_newest(session);
+    }
+    // Before the session is deleted.
+    void remove(Session& session) {
+        if (session.is(SessionPhase::doomed)) std::erase(doomed_, &session);
+        unlink(session);
+        count_--;
+    }
+    void touch(Session& session, NodeSeconds now) {
+        if (session.last_command.load(std::memory_order_relaxed) == now) return;
+        session.last_command.store(now, std::memory_order_relaxed);
+        unlink(session);
+        link_newest(session);
+    }
+    Session* oldest() const { return oldest_; }
+    Session* newest() const { return newest_; }
+
+    // True: the first that waits for the next turn.
+    bool queue(Session& session) {
+        session.enter(SessionPhase::queued);
+        ready_.push_back(&session);
+        return ready_.size() == 1;
+    }
+    // Another phase than queued: the session waits for no turn.
+    void enter(Session& session, SessionPhase phase) {
+        if (session.is(SessionPhase::queued)) std::erase(ready_, &session);
+        session.enter(phase);
+    }
+    // The turn: visits all that were queued before it. They may have left their phase since.
+    template <class Visit>
+    void take_turns(Visit visit) {
+        turn_.swap(ready_);
+        for (Session* session : turn_) visit(*session);
+        turn_.clear();
+    }
+
+    void doom(Session& session, SessionEnd why) {
+        if (session.is(SessionPhase::doomed)) return;
+        enter(session, SessionPhase::doomed);
+        session.end = why;
+        doomed_.push_back(&session);
+    }
+    // nullptr: none.
+    Session* doomed() const { return doomed_.empty() ? nullptr : doomed_.back(); }
+
+  private:
+    void link_newest(Session& session) {
+        session.older = newest_;
+        (newest_ != nullptr ? newest_->newer : oldest_) = &session;
+        newest_ = &session;
+    }
+    void unlink(Session& session) {
+        (session.older != nullptr ? session.older->newer : oldest_) = session.newer;
+        (session.newer != nullptr ? session.newer->older : newest_) = session.older;
+        session.older = session.newer = nullptr;
+    }
+
+    Session* oldest_ = nullptr;
+    Session* newest_ = nullptr;
+    uint32_t count_ = 0;
+    std::vector<Session*> ready_, turn_, doomed_;
+};
 
 }  // namespace farcached::daemon

@@ -30,8 +30,8 @@ struct Session;
 class SocketEvents {
   public:
     virtual ~SocketEvents() = default;
-    // Bytes have arrived: read the clock. Runs before the first received() of a batch.
-    virtual void woke() = 0;
+    // Bytes have arrived. Runs before the first received() of a batch.
+    virtual void read_clock() = 0;
     // Inputs that received() passes next, of several sessions: prefetch for their requests.
     virtual void coming(std::span<const std::string_view> inputs) = 0;
     // bytes: valid until return. The session may be gone on return. all: the socket held no more.
@@ -50,6 +50,12 @@ class SocketEvents {
     virtual void sent(Session& session) = 0;
     // Follows turn_soon().
     virtual void turn_of_waiting() = 0;
+};
+
+// The worker's next timer.
+class TurnTimer {
+  public:
+    virtual ~TurnTimer() = default;
     // When timer_due() is to run, on boottime_ns(); UINT64_MAX: never. Read at the beginning of each turn.
     virtual uint64_t timer_at_ns() = 0;
     // Follows received() and all callbacks of ready descriptors. May run too early.
