@@ -37,6 +37,8 @@ daemon_libdaemon_a_SOURCES = \
 	daemon/engine/trace.h \
 	daemon/engine/watch_lines.cc \
 	daemon/engine/watch_lines.h \
+	daemon/farcached/acceptor.cc \
+	daemon/farcached/acceptor.h \
 	daemon/farcached/admin.cc \
 	daemon/farcached/admin.h \
 	daemon/farcached/http_pages.cc \
@@ -56,8 +58,6 @@ daemon_libdaemon_a_SOURCES = \
 	daemon/session/event_io.cc \
 	daemon/session/event_io.h \
 	daemon/session/inbox.h \
-	daemon/session/listen.cc \
-	daemon/session/listen.h \
 	daemon/session/ring_io.h \
 	daemon/session/room_keeper.cc \
 	daemon/session/room_keeper.h \
