@@ -58,7 +58,7 @@ daemon_libdaemon_a_SOURCES = \
 	daemon/session/event_io.cc \
 	daemon/session/event_io.h \
 	daemon/session/inbox.h \
-	daemon/session/ring_io.h \
+	daemon/session/ring_io.cc \
 	daemon/session/room_keeper.cc \
 	daemon/session/room_keeper.h \
 	daemon/session/session.h \
@@ -108,12 +108,7 @@ daemon_libdaemon_a_SOURCES = \
 if LIBURING
 daemon_libdaemon_a_SOURCES += \
 	daemon/session/ring.cc \
-	daemon/session/ring.h \
-	daemon/session/ring_io.cc \
-	daemon/session/ring_waits.cc \
-	daemon/session/ring_waits.h
-else
-daemon_libdaemon_a_SOURCES += daemon/session/ring_absent.cc
+	daemon/session/ring.h
 endif
 
 # The status page, as it is in the sources, between the quotes of a C++ literal.

@@ -6,12 +6,10 @@
 #include <algorithm>
 #include <chrono>
 #include <condition_variable>
-#include <list>
 #include <new>
 #include <utility>
 
 #include "base/check.h"
-#include "daemon/session/ring_io.h"
 #include "process/node_time.h"
 
 namespace farcached::daemon {
@@ -38,6 +36,8 @@ std::string peer_of(const Session& session) {
     return session.state.own ? "own" : describe_peer(session.state.fd, session.address);
 }
 
+}  // namespace
+
 // Waits for several events, for a bounded time.
 class Countdown {
   public:
@@ -56,8 +56,6 @@ class Countdown {
     std::condition_variable none_;
     size_t left_;
 };
-
-}  // namespace
 
 Server::Server(const ServerOptions& options)
     : options_(options),
@@ -107,31 +105,19 @@ uint32_t Server::workers_on_ring() const {
     return uint32_t(std::count_if(workers_.begin(), workers_.end(), [](const auto& worker) { return worker->on_ring(); }));
 }
 
-// The new options, with all the memory that the change needs.
-class Server::Change {
-  public:
-    LiveOptions options;
-    std::shared_ptr<Countdown> waiting;
-    std::vector<std::list<Inbox::Change>> of_workers;  // one each
-};
-
-void Server::FreeChange::operator()(Change* change) const { delete change; }
-
-Server::OwnedChange Server::make_change(const LiveOptions& options) const {
-    OwnedChange change(new Change);
-    change->options = options;
-    change->waiting = std::make_shared<Countdown>(workers_.size());
+Server::Change Server::make_change(const LiveOptions& options) const {
+    Change change{options, std::make_shared<Countdown>(workers_.size()), {}};
     for (size_t i = 0; i < workers_.size(); i++)
-        change->of_workers.emplace_back().push_back({options.worker, [waiting = change->waiting] { waiting->one_less(); }});
+        change.of_workers.emplace_back().push_back({options.worker, [waiting = change.waiting] { waiting->one_less(); }});
     return change;
 }
 
-bool Server::carry_out(OwnedChange change) noexcept {
+bool Server::carry_out(Change&& change) noexcept {
     constexpr auto patience = std::chrono::seconds(5);
-    hot_keys_one_in_ = change->options.worker.hot_keys_one_in;
-    acceptor_.limit(change->options.connections_max, change->options.reject_over_limit);
-    for (size_t i = 0; i < workers_.size(); i++) workers_[i]->inbox().change(std::move(change->of_workers[i]));
-    return change->waiting->wait_for_none(patience);
+    hot_keys_one_in_ = change.options.worker.hot_keys_one_in;
+    acceptor_.limit(change.options.connections_max, change.options.reject_over_limit);
+    for (size_t i = 0; i < workers_.size(); i++) workers_[i]->inbox().change(std::move(change.of_workers[i]));
+    return change.waiting->wait_for_none(patience);
 }
 
 void Server::stop() {

@@ -7,6 +7,7 @@
 
 #include <array>
 #include <atomic>
+#include <list>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -50,16 +51,17 @@ class Server final : public ServerView, public SessionEvents {
 
     // All outlive the server. Throws std::system_error if a thread cannot start. nodes: as for Worker.
     void start(node::Node* node, Nodes* nodes, const EngineOptions& engine, Admin& admin, WatchHub& watch);
-    // Between start() and stop(). make_change() may throw std::bad_alloc, with no effect.
-    class Change;
-    struct FreeChange {
-        void operator()(Change* change) const;
+    // New options, with all the memory that the change needs. Between start() and stop(). make_change() may throw
+    // std::bad_alloc, with no effect.
+    struct Change {
+        LiveOptions options;
+        std::shared_ptr<class Countdown> waiting;
+        std::vector<std::list<Inbox::Change>> of_workers;  // one each
     };
-    using OwnedChange = std::unique_ptr<Change, FreeChange>;
-    OwnedChange make_change(const LiveOptions& options) const;
+    Change make_change(const LiveOptions& options) const;
     // Returns when every worker has applied the options and taken the current set of nodes. False: some are still busy after
     // seconds; they apply them later.
-    bool carry_out(OwnedChange change) noexcept;
+    bool carry_out(Change&& change) noexcept;
     void stop();
     // Serves an internal client that uses the text protocol over a stream socket; any thread, between start() and stop().
     // Counted as a connection, but not limited.

@@ -6,7 +6,22 @@
 //   resume()            armed                       completion without "more"
 //   ---------> receive ------> received() ... ------------------------------> receive again, or, after leave(), free
 //                                 pause(): continues until bytes arrive; their completion cancels it
-#include "daemon/session/ring_io.h"
+#include "daemon/session/socket_io.h"
+
+#ifndef FARCACHED_LIBURING
+
+namespace farcached::daemon {
+
+std::string try_ring() { return "this farcached was built without liburing"; }
+
+std::unique_ptr<SocketIo> make_ring_io(SocketEvents&, TurnTimer&, WorkerCounters&, std::string& refusal) {
+    refusal = try_ring();
+    return nullptr;
+}
+
+}  // namespace farcached::daemon
+
+#else
 
 #include <poll.h>
 
@@ -22,7 +37,6 @@
 #include "base/check.h"
 #include "daemon/session/event_io.h"
 #include "daemon/session/ring.h"
-#include "daemon/session/ring_waits.h"
 #include "daemon/session/session.h"
 
 namespace farcached::daemon {
@@ -515,6 +529,6 @@ std::unique_ptr<SocketIo> make_ring_io(SocketEvents& events, TurnTimer& timer, W
     return std::make_unique<RingIo>(std::move(ring), events, timer, counters);
 }
 
-std::string_view ring_library() { return FARCACHED_LIBURING; }
-
 }  // namespace farcached::daemon
+
+#endif

@@ -11,7 +11,6 @@
 #include "base/check.h"
 #include "daemon/engine/trace.h"
 #include "daemon/session/event_io.h"
-#include "daemon/session/ring_io.h"
 #include "process/node_time.h"
 #include "protocol/binary.h"
 #include "protocol/likely_key.h"

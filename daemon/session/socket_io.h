@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // SocketIo: moves bytes between a worker's sessions and their sockets. EventIo (daemon/session/event_io.h) waits for ready sockets
-// with libevent, and makes a system call per receive and per send. RingIo (daemon/session/ring_io.h) lets the kernel receive into
+// with libevent, and makes a system call per receive and per send. RingIo (daemon/session/ring_io.cc) lets the kernel receive into
 // the worker's buffers. It submits the sends of a whole tick with the system call that waits. Both wait for all else within turn():
 // other descriptors (daemon/engine/readiness.h), and the worker's next timer.
 //
@@ -15,12 +15,14 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
 
 #include "base/out_buffer.h"
 #include "daemon/engine/readiness.h"
+#include "daemon/stats/worker_counters.h"
 
 namespace farcached::daemon {
 
@@ -104,5 +106,11 @@ class SocketIo : public Waits {
     // One iteration. Sleeps until there is work, unless awake is set.
     virtual void turn(bool awake) = 0;
 };
+
+// Tests io_uring on sockets of its own, once per process. Returns an empty string, or why there is no io_uring here, with the
+// call and the system's reason.
+std::string try_ring();
+// A RingIo; all are borrowed. nullptr: `refusal` has the reason.
+std::unique_ptr<SocketIo> make_ring_io(SocketEvents& events, TurnTimer& timer, WorkerCounters& counters, std::string& refusal);
 
 }  // namespace farcached::daemon
