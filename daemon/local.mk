@@ -47,8 +47,6 @@ daemon_libdaemon_a_SOURCES = \
 	daemon/farcached/live_settings.h \
 	daemon/farcached/server.cc \
 	daemon/farcached/server.h \
-	daemon/farcached/service_status.cc \
-	daemon/farcached/service_status.h \
 	daemon/farcached/tune.cc \
 	daemon/farcached/tune.h \
 	daemon/remote/host_addresses.cc \

@@ -10,12 +10,8 @@
 #include <utility>
 
 #include "base/check.h"
-#include "process/node_time.h"
 
 namespace farcached::daemon {
-
-using process::node_now;
-using process::node_started_unix;
 
 namespace {
 
@@ -62,7 +58,7 @@ Server::Server(const ServerOptions& options)
       acceptor_(options_),
       session_memory_(options.session_bytes_max),
       hot_keys_one_in_(options.worker.hot_keys_one_in) {
-    (void)node_now();
+    (void)process::node_now();
 }
 
 void Server::start(node::Node* node, Nodes* nodes, const EngineOptions& engine, Admin& admin, WatchHub& watch) {
@@ -200,17 +196,6 @@ void Server::hand_over(Worker& to, NewConnection connection) noexcept {
     }
 }
 
-NodeSeconds Server::now() const { return node_now(); }
-int64_t Server::started_unix() const { return node_started_unix(); }
-
-const WorkerCounters& Server::worker_counters(uint32_t worker) const {
-    return workers_[worker]->counters();
-}
-
-const proxy::LocalGetCounters* Server::local_counters(uint32_t worker) const {
-    return workers_[worker]->local_counters();
-}
-
 const LatencyCounters* Server::latency_counters(uint32_t worker) const {
     const Latencies& latencies = workers_[worker]->latencies();
     return latencies.enabled() ? &latencies.counters() : nullptr;
@@ -238,7 +223,7 @@ ServerNumbers Server::numbers() const {
 
 void Server::each_connection(FunctionRef<void(const ConnectionInfo&)> visit) const {
     acceptor_.each_listener(visit);
-    const NodeSeconds at = node_now();
+    const NodeSeconds at = process::node_now();
     std::lock_guard hold(lock_);
     for (const Session* session : sessions_) {
         NodeSeconds last = session->last_command.load(std::memory_order_relaxed);

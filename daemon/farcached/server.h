@@ -21,6 +21,7 @@
 #include "daemon/session/worker.h"
 #include "daemon/stats/server_view.h"
 #include "process/log.h"
+#include "process/node_time.h"
 #include "process/process.h"
 #include "process/supervisor.h"
 
@@ -71,11 +72,11 @@ class Server final : public ServerView, public SessionEvents {
     std::vector<process::Watched> watched();
     uint64_t clients() const { return acceptor_.clients(); }
 
-    NodeSeconds now() const override;
-    int64_t started_unix() const override;
+    NodeSeconds now() const override { return process::node_now(); }
+    int64_t started_unix() const override { return process::node_started_unix(); }
     uint32_t worker_count() const override { return uint32_t(workers_.size()); }
-    const WorkerCounters& worker_counters(uint32_t worker) const override;
-    const proxy::LocalGetCounters* local_counters(uint32_t worker) const override;
+    const WorkerCounters& worker_counters(uint32_t worker) const override { return workers_[worker]->counters(); }
+    const proxy::LocalGetCounters* local_counters(uint32_t worker) const override { return workers_[worker]->local_counters(); }
     const LatencyCounters* latency_counters(uint32_t worker) const override;
     void each_slow(FunctionRef<void(const SlowRequest&)> visit) const override;
     uint32_t workers_on_ring() const override;

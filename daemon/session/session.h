@@ -107,7 +107,6 @@ struct Session {
     ~Session();
     Session(const Session&) = delete;
     Session& operator=(const Session&) = delete;
-    SessionPhase phase() const { return phase_; }
     bool is(SessionPhase phase) const { return phase_ == phase; }
     void enter(SessionPhase phase) {
         CHECK(may_follow(phase_, phase));
