@@ -48,7 +48,6 @@ daemon_libdaemon_a_SOURCES = \
 	daemon/farcached/server.cc \
 	daemon/farcached/server.h \
 	daemon/farcached/tune.cc \
-	daemon/farcached/tune.h \
 	daemon/remote/host_addresses.cc \
 	daemon/remote/host_addresses.h \
 	daemon/remote/nodes.cc \

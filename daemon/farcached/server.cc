@@ -17,16 +17,8 @@ namespace {
 
 constexpr size_t sessions_reserved_max = 1 << 16;  // entries; untouched ones take no memory
 
-std::string_view words_of(ShownState state) {
-    switch (state) {
-        case ShownState::waiting: return "conn_read";
-        case ShownState::parsing: return "conn_parse_cmd";
-        case ShownState::receiving_value: return "conn_nread";
-        case ShownState::swallowing: return "conn_swallow";
-        case ShownState::writing: return "conn_mwrite";
-    }
-    return "conn_read";
-}
+// By ShownState.
+constexpr std::string_view shown_words[] = {"conn_read", "conn_parse_cmd", "conn_nread", "conn_swallow", "conn_mwrite"};
 
 std::string peer_of(const Session& session) {
     return session.state.own ? "own" : describe_peer(session.state.fd, session.address);
@@ -229,7 +221,7 @@ void Server::each_connection(FunctionRef<void(const ConnectionInfo&)> visit) con
         NodeSeconds last = session->last_command.load(std::memory_order_relaxed);
         const ShownState state = session->shown.load(std::memory_order_relaxed);
         const std::string here = session->state.own ? "own" : describe_here(session->state.fd);
-        visit({session->state.fd, peer_of(*session), here, words_of(state), at > last ? at - last : 0});
+        visit({session->state.fd, peer_of(*session), here, shown_words[size_t(state)], at > last ? at - last : 0});
     }
 }
 

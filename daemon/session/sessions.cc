@@ -28,14 +28,9 @@ uint64_t missing_of(const Session& session) {
     return session.state.pending == nullptr ? 0 : session.state.pending->upload->missing();
 }
 
-std::string_view new_connection_words(SessionProtocol protocol) {
-    switch (protocol) {
-        case SessionProtocol::any: return "new auto-negotiating client connection";
-        case SessionProtocol::text: return "new ascii client connection.";
-        case SessionProtocol::binary: break;
-    }
-    return "new binary client connection.";
-}
+// By SessionProtocol.
+constexpr std::string_view new_connection_words[] = {
+    "new auto-negotiating client connection", "new ascii client connection.", "new binary client connection."};
 
 }  // namespace
 
@@ -105,7 +100,7 @@ void Sessions::open(NewConnection connection) {
         if (!connection.own) events_.descriptor_closed(connection.admin);
         return;
     }
-    if (context_.options.trace) trace_connection(connection.fd, new_connection_words(connection.protocol));
+    if (context_.options.trace) trace_connection(connection.fd, new_connection_words[size_t(connection.protocol)]);
     resume(*list_.newest());
 }
 
