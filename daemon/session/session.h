@@ -3,8 +3,8 @@
 // `shown` and `last_command`.
 //
 // N1  An idle session holds no buffer and no Unfinished: all whole requests are answered, all answers sent.
-// N2  `input` is the beginning of an incomplete request. It grows as bytes arrive, never by a length that the client announced.
-// N3  While `output` is not empty the session is not served, and bytes it receives are bounded (daemon/session/socket_io.h, T2):
+// N2  unread() is the beginning of an incomplete request. It grows as bytes arrive, never by a length that the client announced.
+// N3  While Unfinished holds output the session is not served, and bytes it receives are bounded (daemon/session/socket_io.h, T2):
 //     the worker does not read from a client that does not read.
 // N4  A session is on its worker's list, least recently active first, from its opening to its end.
 // N5  A session is in one SessionPhase, and enter() alone changes it.
@@ -40,7 +40,7 @@ enum class ShownState : uint8_t { waiting, parsing, receiving_value, swallowing,
 
 // What a session waits for: the next event that continues it.
 //
-//                    writing    for the socket to take `output`
+//                    writing    for the socket to take its output
 //                     |   ^
 //         all is taken|   |part of its replies is left (also from queued and settling)
 //                     v   |
@@ -154,7 +154,7 @@ struct Session {
     // ... the client may stop sending in each, ...
     SessionInput input = SessionInput::open;  // paused: not read; ended: the session ends when all requests are answered
     // ... and bytes are at hand or not.
-    bool unserved : 1 = false;  // Unfinished::input may hold whole requests
+    bool unserved : 1 = false;  // unread() may hold whole requests
     bool drained : 1 = false;   // the worker stops, and the socket's input is read
 
   private:

@@ -28,7 +28,7 @@ namespace farcached::daemon {
 
 struct Session;
 
-// An implementation's callbacks to its worker.
+// An implementation's callbacks to the worker's Sessions.
 class SocketEvents {
   public:
     virtual ~SocketEvents() = default;
