@@ -37,6 +37,8 @@ daemon_libdaemon_a_SOURCES = \
 	daemon/engine/trace.h \
 	daemon/engine/watch_lines.cc \
 	daemon/engine/watch_lines.h \
+	daemon/farcached/acceptor.cc \
+	daemon/farcached/acceptor.h \
 	daemon/farcached/admin.cc \
 	daemon/farcached/admin.h \
 	daemon/farcached/http_pages.cc \
@@ -45,25 +47,24 @@ daemon_libdaemon_a_SOURCES = \
 	daemon/farcached/live_settings.h \
 	daemon/farcached/server.cc \
 	daemon/farcached/server.h \
-	daemon/farcached/service_status.cc \
-	daemon/farcached/service_status.h \
 	daemon/farcached/tune.cc \
-	daemon/farcached/tune.h \
 	daemon/remote/host_addresses.cc \
 	daemon/remote/host_addresses.h \
 	daemon/remote/nodes.cc \
 	daemon/remote/nodes.h \
 	daemon/session/event_io.cc \
 	daemon/session/event_io.h \
-	daemon/session/listen.cc \
-	daemon/session/listen.h \
-	daemon/session/ring_io.h \
+	daemon/session/inbox.h \
+	daemon/session/ring_io.cc \
+	daemon/session/room_keeper.cc \
+	daemon/session/room_keeper.h \
 	daemon/session/session.h \
+	daemon/session/sessions.cc \
+	daemon/session/sessions.h \
+	daemon/session/sessions_replies.cc \
 	daemon/session/socket_io.h \
 	daemon/session/worker.cc \
 	daemon/session/worker.h \
-	daemon/session/worker_replies.cc \
-	daemon/session/worker_room.cc \
 	daemon/stats/detail.cc \
 	daemon/stats/detail.h \
 	daemon/stats/dump.cc \
@@ -104,12 +105,7 @@ daemon_libdaemon_a_SOURCES = \
 if LIBURING
 daemon_libdaemon_a_SOURCES += \
 	daemon/session/ring.cc \
-	daemon/session/ring.h \
-	daemon/session/ring_io.cc \
-	daemon/session/ring_waits.cc \
-	daemon/session/ring_waits.h
-else
-daemon_libdaemon_a_SOURCES += daemon/session/ring_absent.cc
+	daemon/session/ring.h
 endif
 
 # The status page, as it is in the sources, between the quotes of a C++ literal.

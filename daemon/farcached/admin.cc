@@ -7,7 +7,6 @@
 #include "base/boottime.h"
 #include "base/check.h"
 #include "base/limits.h"
-#include "daemon/farcached/tune.h"
 #include "daemon/stats/dump.h"
 #include "daemon/stats/nodes_view.h"
 #include "daemon/stats/stats.h"
@@ -51,7 +50,6 @@ void say(OutBuffer& out, std::string_view text) {
 }
 
 constexpr std::string_view detail_usage = "CLIENT_ERROR usage: stats detail on|off|dump";
-constexpr std::string_view detail_forbidden = "CLIENT_ERROR stats detail not allowed";
 constexpr std::string_view no_nodes = "CLIENT_ERROR no nodes are configured";
 constexpr std::string_view no_pointer_table =
     "CLIENT_ERROR no pointer table is in use: local_read is on, no node is on this host, or the table was refused";
@@ -265,17 +263,16 @@ void AdminImpl::stats_text(std::string_view args, std::string_view told, OutBuff
         reset(told);
         return say(out, "RESET");
     }
+    const bool names_keys = group == "detail" || group == "hotkeys" || group == "slow_log" || group == "cachedump";
+    if (names_keys && !engine_options_.dump_enabled)
+        return say(out, "CLIENT_ERROR stats " + std::string(group) + " not allowed");
     if (group == "detail") return stats_detail(words[1], out);
-    if (group == "hotkeys" && !engine_options_.dump_enabled) return say(out, "CLIENT_ERROR stats hotkeys not allowed");
-    if (group == "slow_log" && !engine_options_.dump_enabled) return say(out, "CLIENT_ERROR stats slow_log not allowed");
     if (group == "hotkeys" && words.size() > 1) {
         if (words.size() != 2 || words[1] != "reset") return say(out, hot_keys_usage);
         reset_hot_keys(server_);
         return say(out, "RESET");
     }
     if (group == "cachedump") {
-        if (!engine_options_.dump_enabled)
-            return say(out, "CLIENT_ERROR stats cachedump not allowed");
         if (server_.nodes() != nullptr) return say(out, items_in_nodes);
         if (words.size() < 3) return say(out, "CLIENT_ERROR bad command line");
         return stats_cachedump(words[1], words[2], out);
@@ -302,19 +299,17 @@ StatsFound AdminImpl::stats_binary(std::string_view group, std::string_view told
         reset(told);
         return StatsFound::found;
     }
-    const bool names_keys = group.starts_with("hotkeys") || group == "slow_log";
+    const bool names_keys = group.starts_with("hotkeys") || group == "slow_log" || group.starts_with("detail ");
     if (names_keys && !engine_options_.dump_enabled) return StatsFound::unknown;
     if (group == "hotkeys reset") {
         reset_hot_keys(server_);
         return StatsFound::found;
     }
     if (group == "detail on" || group == "detail off") {
-        if (!engine_options_.dump_enabled) return StatsFound::unknown;
         turn_detail(group == "detail on");
         return StatsFound::found;
     }
     if (group == "detail dump") {
-        if (!engine_options_.dump_enabled) return StatsFound::unknown;
         OutBuffer text;
         prefixes_.dump(text);
         emit("detailed", std::string_view(text.data(), text.size()));
@@ -334,7 +329,6 @@ void AdminImpl::turn_detail(bool on) {
 }
 
 void AdminImpl::stats_detail(std::string_view what, OutBuffer& out) {
-    if (!engine_options_.dump_enabled) return say(out, detail_forbidden);
     if (what == "dump") return prefixes_.dump(out);
     if (what != "on" && what != "off") return say(out, detail_usage);
     turn_detail(what == "on");

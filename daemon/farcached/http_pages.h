@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// HttpPages: the pages that farcached serves over HTTP (process/http_listener.h):
+// What farcached shows of its state to others than clients. ServiceStatus: the status line for the service manager.
+// HttpPages: the pages that it serves over HTTP (process/http_listener.h):
 //
 //     /             status page in HTML, which fetches /status.json every two seconds
 //     /status.json  its numbers
@@ -7,7 +8,7 @@
 //     /healthz      200: the process answers
 //     /readyz       200: clients are served; 503: they are not, with the reason
 //
-// Owner: the listener's thread, except for set_stopping().
+// Owner: the listener's thread, except for set_stopping(); of ServiceStatus the supervisor's.
 // P1  An internal session with a worker sends each node `stats node NAME all`, once for all waiting requests. Nodes that do not
 //     answer in time are omitted.
 // P2  No worker waits for this, or does more than serve that session's requests.
@@ -17,6 +18,7 @@
 #include <event2/event_struct.h>
 
 #include <atomic>
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <string>
@@ -24,12 +26,31 @@
 #include <vector>
 
 #include "daemon/farcached/server.h"
+#include "daemon/stats/nodes_view.h"
 #include "daemon/stats/stats_sample.h"
 #include "process/http_listener.h"
 
 struct bufferevent;
 
 namespace farcached::daemon {
+
+// "3/4 nodes up (b is down: Connection refused), 120 clients, 5301 requests/s".
+class ServiceStatus {
+  public:
+    // Both outlive this. nodes: nullptr if none are configured.
+    ServiceStatus(const Server& server, const NodesView* nodes) : server_(server), nodes_(nodes) {}
+
+    std::string text();
+
+  private:
+    void measure();
+
+    const Server& server_;
+    const NodesView* const nodes_;
+    std::chrono::steady_clock::time_point since_{};
+    uint64_t requests_ = 0;
+    uint64_t per_second_ = 0;
+};
 
 class HttpPages {
   public:

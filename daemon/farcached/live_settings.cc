@@ -102,7 +102,7 @@ std::vector<std::string> change(const Running& running, const conf::Settings& fr
     live.connections_max = to.session.connections_max;
     live.reject_over_limit = to.session.reject_over_limit;
     live.worker = worker_options(to);
-    Server::OwnedChange of_workers = running.server.make_change(live);
+    Server::Change of_workers = running.server.make_change(live);
     const AdminOptions shown_before = admin_options(from), shown = admin_options(to);
     if (conf::Refusal refusal = raise_limits(to)) return lines_of(*refusal);
     const bool resize = running.embedded != nullptr && from.memory.bytes_max != to.memory.bytes_max;

@@ -20,7 +20,6 @@
 #include "daemon/farcached/http_pages.h"
 #include "daemon/farcached/live_settings.h"
 #include "daemon/farcached/server.h"
-#include "daemon/farcached/service_status.h"
 #include "daemon/remote/nodes.h"
 #include "daemon/stats/embedded.h"
 #include "daemon/stats/proxy_events.h"

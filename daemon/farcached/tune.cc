@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "daemon/farcached/tune.h"
+#include "daemon/farcached/admin.h"
 
 #include <algorithm>
 #include <cmath>

@@ -59,8 +59,8 @@ class EventReadiness final : public Readiness {
 
 }  // namespace
 
-EventIo::EventIo(SocketEvents& events, WorkerCounters& counters)
-    : base_(make_base()), events_(events), counters_(counters), in_(new char[receive_bytes_max]) {
+EventIo::EventIo(SocketEvents& events, TurnTimer& timer, WorkerCounters& counters)
+    : base_(make_base()), events_(events), timer_(timer), counters_(counters), in_(new char[receive_bytes_max]) {
     event_assign(&turn_event_, base_.get(), -1, 0, on_turn, this);
     event_assign(&timer_event_, base_.get(), -1, 0, on_timer, this);
 }
@@ -84,7 +84,7 @@ void EventIo::on_ready(evutil_socket_t, short what, void* argument) {
     Session& session = *static_cast<Session*>(argument);
     EventIo& io = static_cast<EventIo&>(session.io);
     if ((what & EV_WRITE) != 0) return io.events_.writable(session);
-    if (session.queued) return;  // earlier bytes come first
+    if (session.is(SessionPhase::queued)) return;  // earlier bytes come first
     io.receive(session);
 }
 
@@ -126,7 +126,7 @@ void EventIo::leave(Session& session) {
 
 void EventIo::tell_received() {
     if (received_count_ == 0) return;
-    events_.woke();
+    events_.read_clock();
     together_ = received_count_ > 1;
     if (together_) {
         std::array<std::string_view, together_max> inputs;
@@ -210,7 +210,7 @@ void EventIo::on_turn(evutil_socket_t, short, void* argument) {
 }
 
 void EventIo::set_timer() {
-    const uint64_t at_ns = events_.timer_at_ns();
+    const uint64_t at_ns = timer_.timer_at_ns();
     if (at_ns == timer_at_ns_) [[likely]] return;
     timer_at_ns_ = at_ns;
     if (at_ns == UINT64_MAX) {
@@ -227,7 +227,7 @@ void EventIo::on_timer(evutil_socket_t, short, void* argument) {
     EventIo& io = *static_cast<EventIo*>(argument);
     io.tell_received();
     io.timer_at_ns_ = UINT64_MAX;
-    io.events_.timer_due();
+    io.timer_.timer_due();
 }
 
 void EventIo::turn(bool awake) {

@@ -26,8 +26,8 @@ constexpr size_t queued_bytes_kept = 64 << 10;  // capacity that a queue's buffe
 
 class EventIo final : public SocketIo {
   public:
-    // Both are borrowed.
-    EventIo(SocketEvents& events, WorkerCounters& counters);
+    // All are borrowed.
+    EventIo(SocketEvents& events, TurnTimer& timer, WorkerCounters& counters);
 
     std::unique_ptr<Readiness> make_readiness(std::function<void()> ready) override;
     bool resume(Session& session) override;
@@ -72,6 +72,7 @@ class EventIo final : public SocketIo {
 
     const std::unique_ptr<event_base, FreeBase> base_;
     SocketEvents& events_;
+    TurnTimer& timer_;
     WorkerCounters& counters_;
     const std::unique_ptr<char[]> in_;
     size_t in_bytes_ = 0;  // of it, received and not delivered

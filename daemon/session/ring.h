@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Ring: an io_uring with a group of receive buffers, for RingIo (daemon/session/ring_io.cc). Only in builds with liburing.
+// Ring: an io_uring with a group of receive buffers. RingWaits: its polls. For RingIo (daemon/session/ring_io.cc), and only in
+// builds with liburing.
 //
-// Owner: its creator; used by one thread, that of enable().
+// Owner: their creator; used by one thread, that of enable().
 // U1  Completions arrive in enter() alone (DEFER_TASKRUN): between two calls nothing changes.
 // U2  A send uses MSG_DONTWAIT and MSG_WAITALL, and ends within enter(). It has a completion only if the socket did not take
 //     all of it. check() tests that the kernel does so.
@@ -16,12 +17,15 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/counters.h"
 #include "base/function_ref.h"
+#include "daemon/engine/readiness.h"
 
 namespace farcached::daemon {
 
@@ -94,6 +98,41 @@ class Ring {
     bool checking_ = false;
     int failed_ = 0;         // an error that ended a call in check()
     unsigned refusals_ = 0;  // in a row
+};
+
+// Waits for single descriptors (daemon/engine/readiness.h) by polls of a ring. A poll is armed at the beginning of a turn, and
+// has one completion. Its name contains how many polls of its place were stopped, so that their late completions are recognized.
+class RingWaits {
+  public:
+    static constexpr unsigned kind_bits = 3;  // the low bits of a completion's name
+
+    // ring: borrowed. The names of polls have `kind` in these bits; a cancellation's whole name is `cancelling`.
+    RingWaits(Ring& ring, uint64_t kind, uint64_t cancelling) : ring_(ring), kind_(kind), cancelling_(cancelling) {}
+
+    // Throws std::bad_alloc.
+    std::unique_ptr<Readiness> make(std::function<void()> ready);
+    void arm() {
+        if (some_unarmed_) arm_all();
+    }
+    // A completion of a poll.
+    void note(uint64_t name);
+    bool any_ready() const { return some_ready_; }
+    void tell();
+
+  private:
+    class Poll;
+    struct Place {
+        Poll* holder = nullptr;  // null: free
+        uint32_t stops = 0;      // of armed polls
+    };
+
+    void arm_all();
+    uint64_t name_of(size_t place) const;
+
+    Ring& ring_;
+    const uint64_t kind_, cancelling_;
+    std::vector<Place> places_;
+    bool some_unarmed_ = false, some_ready_ = false;
 };
 
 }  // namespace farcached::daemon

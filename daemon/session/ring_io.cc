@@ -6,7 +6,22 @@
 //   resume()            armed                       completion without "more"
 //   ---------> receive ------> received() ... ------------------------------> receive again, or, after leave(), free
 //                                 pause(): continues until bytes arrive; their completion cancels it
-#include "daemon/session/ring_io.h"
+#include "daemon/session/socket_io.h"
+
+#ifndef FARCACHED_LIBURING
+
+namespace farcached::daemon {
+
+std::string try_ring() { return "this farcached was built without liburing"; }
+
+std::unique_ptr<SocketIo> make_ring_io(SocketEvents&, TurnTimer&, WorkerCounters&, std::string& refusal) {
+    refusal = try_ring();
+    return nullptr;
+}
+
+}  // namespace farcached::daemon
+
+#else
 
 #include <poll.h>
 
@@ -22,7 +37,6 @@
 #include "base/check.h"
 #include "daemon/session/event_io.h"
 #include "daemon/session/ring.h"
-#include "daemon/session/ring_waits.h"
 #include "daemon/session/session.h"
 
 namespace farcached::daemon {
@@ -79,10 +93,11 @@ Ring::Counters ring_counters(WorkerCounters& counters) {
 
 class RingIo final : public SocketIo {
   public:
-    RingIo(std::unique_ptr<Ring> ring, SocketEvents& events, WorkerCounters& counters)
+    RingIo(std::unique_ptr<Ring> ring, SocketEvents& events, TurnTimer& timer, WorkerCounters& counters)
         : ring_(std::move(ring)),
           waits_(*ring_, awaiting, cancelling),
           events_(events),
+          timer_(timer),
           counters_(counters),
           in_(new char[receive_bytes_max]) {}
 
@@ -137,6 +152,7 @@ class RingIo final : public SocketIo {
     const std::unique_ptr<Ring> ring_;
     RingWaits waits_;
     SocketEvents& events_;
+    TurnTimer& timer_;
     WorkerCounters& counters_;
 
     std::deque<RingSlot> slots_;
@@ -378,7 +394,7 @@ bool RingIo::receive_now(Session& session) {
     if (got <= 0) {
         events_.input_ended(session, int(-got));
     } else {
-        events_.woke();
+        events_.read_clock();
         events_.received(session, {room.data(), size_t(got)}, size_t(got) < room.size());
     }
     return true;
@@ -403,7 +419,7 @@ void RingIo::tell_received() {
     for (size_t i = 0; i < taking_.size(); i++) {
         if (i == announced) {
             announced = announce(i);
-            if (!coming_.empty() && !std::exchange(woken, true)) events_.woke();
+            if (!coming_.empty() && !std::exchange(woken, true)) events_.read_clock();
         }
         const Completion completion = taking_[i];  // a copy: make_room() moves the entries
         take(completion, i + 1);
@@ -483,7 +499,7 @@ void RingIo::told_of_receive(RingSlot& slot, const Completion& completion) {
 // ---- the turn -------------------------------------------------------------------------------------------
 
 void RingIo::turn(bool awake) {
-    const uint64_t at_ns = events_.timer_at_ns();
+    const uint64_t at_ns = timer_.timer_at_ns();
     const int64_t sleep_ns = at_ns == UINT64_MAX ? INT64_MAX : int64_t(at_ns - boottime_ns());
     waits_.arm();
     arm_starved();
@@ -492,7 +508,7 @@ void RingIo::turn(bool awake) {
     tell_sent();
     tell_received();
     if (waits_.any_ready()) waits_.tell();
-    if (sleep_ns <= 0) events_.timer_due();
+    if (sleep_ns <= 0) timer_.timer_due();
     if (!turn_soon_) return;
     turn_soon_ = false;
     events_.turn_of_waiting();
@@ -507,12 +523,12 @@ std::string try_ring() {
     return ring == nullptr ? refusal : ring->check();
 }
 
-std::unique_ptr<SocketIo> make_ring_io(SocketEvents& events, WorkerCounters& counters, std::string& refusal) {
+std::unique_ptr<SocketIo> make_ring_io(SocketEvents& events, TurnTimer& timer, WorkerCounters& counters, std::string& refusal) {
     std::unique_ptr<Ring> ring = Ring::make(ring_counters(counters), refusal);
     if (ring == nullptr) return nullptr;
-    return std::make_unique<RingIo>(std::move(ring), events, counters);
+    return std::make_unique<RingIo>(std::move(ring), events, timer, counters);
 }
 
-std::string_view ring_library() { return FARCACHED_LIBURING; }
-
 }  // namespace farcached::daemon
+
+#endif

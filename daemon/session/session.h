@@ -1,23 +1,27 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Session: one client's connection. Owner: its worker's thread; other threads read only `shown` and `last_command`.
+// Session: one client's connection. SessionList: all of a worker. Owner of both: the worker's thread; other threads read only
+// `shown` and `last_command`.
 //
 // N1  An idle session holds no buffer and no Unfinished: all whole requests are answered, all answers sent.
-// N2  `input` is the beginning of an incomplete request. It grows as bytes arrive, never by a length that the client announced.
-// N3  While `output` is not empty the session is not served, and bytes it receives are bounded (daemon/session/socket_io.h, T2):
+// N2  unread() is the beginning of an incomplete request. It grows as bytes arrive, never by a length that the client announced.
+// N3  While Unfinished holds output the session is not served, and bytes it receives are bounded (daemon/session/socket_io.h, T2):
 //     the worker does not read from a client that does not read.
 // N4  A session is on its worker's list, least recently active first, from its opening to its end.
-// N5  A session waits for its step (queued) or for its socket to take `output` (writing), never for both.
-// N6  While earlier answers are awaited (held), the session is not read, and its engine not called.
+// N5  A session is in one SessionPhase, and enter() alone changes it.
+// N6  While earlier answers are awaited (Next::hold), the session is not read, and its engine not called.
 #pragma once
 
 #include <event2/event_struct.h>
 
+#include <algorithm>
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "base/check.h"
 #include "base/peer_address.h"
 #include "daemon/engine/engine.h"
 #include "daemon/engine/reply_queue.h"
@@ -34,17 +38,67 @@ enum class SessionProtocol : uint8_t { any, text, binary };
 
 enum class ShownState : uint8_t { waiting, parsing, receiving_value, swallowing, writing };
 
-// State of a session with incomplete input, output or dump.
-struct Unfinished {
-    explicit Unfinished(SessionMemory* memory)
-        : input(SessionAllocator<char>(memory)), output(SessionAllocator<char>(memory)) {}
+// What a session waits for: the next event that continues it.
+//
+//                    writing    for the socket to take its output
+//                     |   ^
+//         all is taken|   |part of its replies is left (also from queued and settling)
+//                     v   |
+//   opened -------->  open  --input or a stop waits for a turn--> queued    for its step of the turn
+//                     |   ^ <------------the turn----------------
+//   its end or a move |   |
+//   follows its       |   |they have left
+//   queued replies    v   |
+//                    settling   for sent()
+//
+//   open, queued, writing, settling -----> doomed     closed at the latest at the end of the turn, with `end` as the reason
+enum class SessionPhase : uint8_t { open, queued, writing, settling, doomed };
 
-    SessionBytes input;         // N2
-    size_t input_start = 0;     // consumed bytes of it
-    SessionBytes output;        // own bytes that the socket has not taken, from output_start on
-    size_t output_start = 0;
-    std::vector<OutPiece> output_pieces;  // borrowed bytes between them
+constexpr bool may_follow(SessionPhase from, SessionPhase to) {
+    using enum SessionPhase;
+    constexpr auto bit = [](SessionPhase phase) { return 1u << unsigned(phase); };
+    constexpr std::array<unsigned, 5> edges = {
+        bit(queued) | bit(writing) | bit(settling) | bit(doomed),  // open
+        bit(open) | bit(writing) | bit(doomed),                    // queued
+        bit(open) | bit(doomed),                                   // writing
+        bit(open) | bit(writing) | bit(doomed),                    // settling
+        0,                                                         // doomed
+    };
+    return (edges[size_t(from)] & bit(to)) != 0;
+}
+
+enum class SessionInput : uint8_t { open, paused, ended };
+
+// Incomplete input, output or dump of a session. What takes memory throws std::bad_alloc.
+class Unfinished {
+  public:
+    explicit Unfinished(SessionMemory* memory)
+        : input_(SessionAllocator<char>(memory)), output_(SessionAllocator<char>(memory)) {}
+
+    std::string_view unread() const { return std::string_view(input_).substr(input_start_); }
+    void append(const Context& context, std::string_view bytes);
+    // `rest` is the end of unread(): the bytes before it are consumed. Frees capacity of large values and deep pipelines.
+    void keep_only(std::string_view rest);
+
+    // Keeps all of `out` after the first `taken` bytes: copies its own bytes, and moves the borrowed ones.
+    void keep_rest(const Context& context, OutBuffer& out, size_t taken);
+    // Sends some of it. Returns the number of bytes, or -1 and errno.
+    ssize_t send(int socket);
+
+    bool no_output() const { return output_start_ >= output_.size() && pieces_.empty(); }
+    bool empty() const { return input_.empty() && output_.empty() && dump == nullptr; }
+    size_t input_capacity() const { return input_.capacity(); }
+    size_t capacity() const { return input_.capacity() + output_.capacity(); }
+    size_t pinned_bytes() const;  // of the cache's memory: a pin keeps whole pages
+
     std::unique_ptr<DumpWalk> dump;
+
+  private:
+    SessionBytes input_;       // N2
+    size_t input_start_ = 0;   // consumed bytes of it
+    SessionBytes output_;      // own bytes that the socket has not taken, from output_start_ on
+    size_t output_start_ = 0;
+    std::vector<OutPiece> pieces_;  // borrowed bytes between them
 };
 
 // In the order of use: libevent's part, per-request state, and the rest; one or two cache lines each.
@@ -53,22 +107,32 @@ struct Session {
     ~Session();
     Session(const Session&) = delete;
     Session& operator=(const Session&) = delete;
+    bool is(SessionPhase phase) const { return phase_ == phase; }
+    void enter(SessionPhase phase) {
+        CHECK(may_follow(phase_, phase));
+        phase_ = phase;
+    }
+    // Only from or to Next::more.
+    void follow_with(Next what) {
+        CHECK(next == Next::more || what == Next::more);
+        next = what;
+    }
     // True: its input is kept, not served.
-    bool busy() const {
-        return queued || writing || paused || settling || closing || doomed || watch_flags != 0 || dumping;
-    }
+    bool busy() const { return phase_ != SessionPhase::open || input != SessionInput::open || next != Next::more; }
 
-    std::string_view unread() const {
-        return unfinished == nullptr ? std::string_view() : std::string_view(unfinished->input).substr(unfinished->input_start);
-    }
+    std::string_view unread() const { return unfinished == nullptr ? std::string_view() : unfinished->unread(); }
     // Space for unfinished data; throws std::bad_alloc. release() frees it once empty. memory: of all sessions.
     Unfinished& keep(SessionMemory* memory) {
         if (unfinished == nullptr) unfinished = std::make_unique<Unfinished>(memory);
         return *unfinished;
     }
     void release() {
-        if (unfinished == nullptr || dumping || writing) return;
-        if (unfinished->input.empty() && unfinished->output.empty()) unfinished.reset();
+        if (unfinished != nullptr && unfinished->empty() && !is(SessionPhase::writing)) unfinished.reset();
+    }
+    void show(ShownState what) { shown.store(what, std::memory_order_relaxed); }
+    void show_resting() {
+        const bool receives = input_want != 0 || state.pending != nullptr;
+        show(state.swallow != 0 ? ShownState::swallowing : receives ? ShownState::receiving_value : ShownState::waiting);
     }
 
     union {                     // by the type of `io`
@@ -83,28 +147,105 @@ struct Session {
     std::atomic<ShownState> shown{ShownState::waiting};
     SessionProtocol protocol;
     SessionEnd end = SessionEnd::client_closed;  // the reason, when it ends by itself
-    uint8_t watch_flags = 0;    // not 0: becomes a watcher once `output` is sent
-    bool closing : 1 = false;   // ends once `output` is sent
-    bool queued : 1 = false;    // on the worker's ready list
-    bool writing : 1 = false;   // waits for the socket to take `output`
-    bool held : 1 = false;      // its engine waits for earlier answers (Next::hold)
-    bool paused : 1 = false;    // not read
-    bool read_closed : 1 = false;      // no more input: ends when all requests are answered
-    bool settling : 1 = false;  // waits for sent() to end or change threads
-    bool doomed : 1 = false;    // closed at the end of the turn, with `end` as the reason
-    bool unserved : 1 = false;  // `input` may hold whole requests
-    bool drained : 1 = false;   // the worker stops, and the socket's input is read
-    bool dumping : 1 = false;   // `dump` is set
+    uint8_t watch_flags = 0;    // of Next::watch
 
+    // Orthogonal to the phase: what the engine asked for may pass through each phase before it can happen, ...
+    Next next = Next::more;     // follows once all is answered and sent; hold: once earlier requests are answered
+    // ... the client may stop sending in each, ...
+    SessionInput input = SessionInput::open;  // paused: not read; ended: the session ends when all requests are answered
+    // ... and bytes are at hand or not.
+    bool unserved : 1 = false;  // unread() may hold whole requests
+    bool drained : 1 = false;   // the worker stops, and the socket's input is read
+
+  private:
+    SessionPhase phase_ = SessionPhase::open;
+
+  public:
     SocketIo& io;               // its worker's
     Session* older = nullptr;
     Session* newer = nullptr;
     PeerAddress address;
     uint32_t place = 0;         // in the table of connections, under its lock
-    uint16_t held_slots = 0;    // unanswered slots when it was held
+    uint16_t held_slots = 0;    // unanswered slots when Next::hold came
 };
 
 // The memory of an idle client, besides its entries in two tables. Above this the allocator takes 256 bytes.
 static_assert(sizeof(Session) <= 224);
+
+// The sessions of a worker (N4), those that wait for their turn, and those that are to end with it.
+//
+// L1  A queued session is in `ready_`, or in the turn under way; a doomed one is in `doomed_`, or being closed.
+// L2  There is room for all sessions everywhere: only reserve() allocates.
+class SessionList {
+  public:
+    // For one more. Throws std::bad_alloc.
+    void reserve() {
+        for (std::vector<Session*>* list : {&ready_, &turn_, &doomed_})
+            if (list->capacity() <= count_) list->reserve(std::max<size_t>(64, 2 * size_t(count_)));
+    }
+    void add(Session& session) {
+        count_++;
+        link_newest(session);
+    }
+    // Before the session is deleted.
+    void remove(Session& session) {
+        if (session.is(SessionPhase::doomed)) std::erase(doomed_, &session);
+        unlink(session);
+        count_--;
+    }
+    void touch(Session& session, NodeSeconds now) {
+        if (session.last_command.load(std::memory_order_relaxed) == now) return;
+        session.last_command.store(now, std::memory_order_relaxed);
+        unlink(session);
+        link_newest(session);
+    }
+    Session* oldest() const { return oldest_; }
+    Session* newest() const { return newest_; }
+
+    // True: the first that waits for the next turn.
+    bool queue(Session& session) {
+        session.enter(SessionPhase::queued);
+        ready_.push_back(&session);
+        return ready_.size() == 1;
+    }
+    // Another phase than queued: the session waits for no turn.
+    void enter(Session& session, SessionPhase phase) {
+        if (session.is(SessionPhase::queued)) std::erase(ready_, &session);
+        session.enter(phase);
+    }
+    // The turn: visits all that were queued before it. They may have left their phase since.
+    template <class Visit>
+    void take_turns(Visit visit) {
+        turn_.swap(ready_);
+        for (Session* session : turn_) visit(*session);
+        turn_.clear();
+    }
+
+    void doom(Session& session, SessionEnd why) {
+        if (session.is(SessionPhase::doomed)) return;
+        enter(session, SessionPhase::doomed);
+        session.end = why;
+        doomed_.push_back(&session);
+    }
+    // nullptr: none.
+    Session* doomed() const { return doomed_.empty() ? nullptr : doomed_.back(); }
+
+  private:
+    void link_newest(Session& session) {
+        session.older = newest_;
+        (newest_ != nullptr ? newest_->newer : oldest_) = &session;
+        newest_ = &session;
+    }
+    void unlink(Session& session) {
+        (session.older != nullptr ? session.older->newer : oldest_) = session.newer;
+        (session.newer != nullptr ? session.newer->older : newest_) = session.older;
+        session.older = session.newer = nullptr;
+    }
+
+    Session* oldest_ = nullptr;
+    Session* newest_ = nullptr;
+    uint32_t count_ = 0;
+    std::vector<Session*> ready_, turn_, doomed_;
+};
 
 }  // namespace farcached::daemon

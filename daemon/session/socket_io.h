@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // SocketIo: moves bytes between a worker's sessions and their sockets. EventIo (daemon/session/event_io.h) waits for ready sockets
-// with libevent, and makes a system call per receive and per send. RingIo (daemon/session/ring_io.h) lets the kernel receive into
+// with libevent, and makes a system call per receive and per send. RingIo (daemon/session/ring_io.cc) lets the kernel receive into
 // the worker's buffers. It submits the sends of a whole tick with the system call that waits. Both wait for all else within turn():
 // other descriptors (daemon/engine/readiness.h), and the worker's next timer.
 //
@@ -15,23 +15,25 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
 
 #include "base/out_buffer.h"
 #include "daemon/engine/readiness.h"
+#include "daemon/stats/worker_counters.h"
 
 namespace farcached::daemon {
 
 struct Session;
 
-// An implementation's callbacks to its worker.
+// An implementation's callbacks to the worker's Sessions.
 class SocketEvents {
   public:
     virtual ~SocketEvents() = default;
-    // Bytes have arrived: read the clock. Runs before the first received() of a batch.
-    virtual void woke() = 0;
+    // Bytes have arrived. Runs before the first received() of a batch.
+    virtual void read_clock() = 0;
     // Inputs that received() passes next, of several sessions: prefetch for their requests.
     virtual void coming(std::span<const std::string_view> inputs) = 0;
     // bytes: valid until return. The session may be gone on return. all: the socket held no more.
@@ -50,6 +52,12 @@ class SocketEvents {
     virtual void sent(Session& session) = 0;
     // Follows turn_soon().
     virtual void turn_of_waiting() = 0;
+};
+
+// The worker's next timer.
+class TurnTimer {
+  public:
+    virtual ~TurnTimer() = default;
     // When timer_due() is to run, on boottime_ns(); UINT64_MAX: never. Read at the beginning of each turn.
     virtual uint64_t timer_at_ns() = 0;
     // Follows received() and all callbacks of ready descriptors. May run too early.
@@ -98,5 +106,11 @@ class SocketIo : public Waits {
     // One iteration. Sleeps until there is work, unless awake is set.
     virtual void turn(bool awake) = 0;
 };
+
+// Tests io_uring on sockets of its own, once per process. Returns an empty string, or why there is no io_uring here, with the
+// call and the system's reason.
+std::string try_ring();
+// A RingIo; all are borrowed. nullptr: `refusal` has the reason.
+std::unique_ptr<SocketIo> make_ring_io(SocketEvents& events, TurnTimer& timer, WorkerCounters& counters, std::string& refusal);
 
 }  // namespace farcached::daemon

@@ -67,7 +67,7 @@ class ServerView {
     // The sampling rate of keys, one in so many; 0: off. Then one worker's samples.
     virtual uint32_t hot_keys_one_in() const { return 0; }
     virtual HotKeys* hot_keys([[maybe_unused]] uint32_t worker) { return nullptr; }
-    // The number of workers with io_uring sockets (daemon/session/ring_io.h); the others use libevent.
+    // The number of workers with io_uring sockets (daemon/session/ring_io.cc); the others use libevent.
     virtual uint32_t workers_on_ring() const { return 0; }
     virtual ServerNumbers numbers() const = 0;
     virtual void each_connection(FunctionRef<void(const ConnectionInfo&)> visit) const = 0;

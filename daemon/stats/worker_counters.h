@@ -9,7 +9,7 @@
 
 namespace farcached::daemon {
 
-//        name               help; with io_uring (daemon/session/ring_io.h)
+//        name               help; with io_uring (daemon/session/ring_io.cc)
 #define RING_COUNTERS(X)                                                                     \
     X(ring_enters, "io_uring_enter system calls")                                            \
     X(ring_receives, "receives completed by the ring")                                       \

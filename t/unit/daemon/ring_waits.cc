@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Waits by polls of a ring: readiness is reported once per turn as long as it lasts, and a late completion is ignored.
-#include "daemon/session/ring_waits.h"
+#include "daemon/session/ring.h"
 
 #include "t/lib/tap.h"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The commands that tune a running server, each with its answer; and `stats settings` after it.
-#include "daemon/farcached/tune.h"
+#include "daemon/farcached/admin.h"
 #include "daemon/stats/dump.h"
 #include "t/unit/daemon/stats_fixture.h"
 

@@ -1,0 +1,308 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Sessions, except for their output (daemon/session/sessions_replies.cc).
+#include "daemon/session/sessions.h"
+
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+
+#include "base/check.h"
+#include "daemon/engine/trace.h"
+#include "daemon/session/event_io.h"
+#include "process/node_time.h"
+#include "protocol/binary.h"
+#include "protocol/likely_key.h"
+
+namespace farcached::daemon {
+
+using process::node_now;
+
+namespace {
+
+constexpr size_t ahead_bytes_max = 64 << 10;  // input of a busy session; above this it is not read
+
+// Bytes of the value that the session waits for.
+uint64_t missing_of(const Session& session) {
+    return session.state.pending == nullptr ? 0 : session.state.pending->upload->missing();
+}
+
+// By SessionProtocol.
+constexpr std::string_view new_connection_words[] = {
+    "new auto-negotiating client connection", "new ascii client connection.", "new binary client connection."};
+
+}  // namespace
+
+Session::Session(SocketIo& sockets, int socket, SessionProtocol speaks) : protocol(speaks), io(sockets) {
+    slot = nullptr;
+    state.fd = socket;
+}
+
+Session::~Session() { delete state.replies; }
+
+Sessions::Sessions(Context& context, const WorkerLive& live, SessionEvents& events, WatchHub& watch, ReplyPool& replies,
+                   TurnTimer& timer, bool ring, std::string& refusal, std::function<void()> wake)
+    : context_(context),
+      recorder_(*context.recorder),
+      live_(live),
+      events_(events),
+      watch_(watch),
+      replies_(replies),
+      room_(context, list_, [this](Session& session) { end_hoarder(session); }, std::move(wake)) {
+    if (ring) io_ = make_ring_io(*this, timer, context.counters, refusal);
+    if (io_ == nullptr) io_.reset(new EventIo(*this, timer, context.counters));
+    context.room = &room_;
+}
+
+void Sessions::end_doomed() {
+    while (Session* const session = list_.doomed()) close(*session, session->end);
+}
+
+void Sessions::end_all() {
+    while (Session* const session = list_.oldest()) close(*session, SessionEnd::server_stopped);
+}
+
+void Sessions::read_clock() {
+    const process::Moment moment = process::node_moment();
+    context_.now = moment.seconds;
+    context_.out_bytes_max = context_.memory->short_of_room() ? out_bytes_short_max : out_bytes_soft_max;
+    if (context_.latencies != nullptr) context_.latencies->reading(moment.ns);
+    recorder_.clock(moment.ns);
+}
+
+void Sessions::deliver(Session& session) {
+    const RoomKeeper::AtHand at_hand(room_, session);
+    if (session.is(SessionPhase::queued)) return session.state.replies->remind();
+    if (!session.is(SessionPhase::open)) return room_.note_held(session);
+    recorder_.take(session.state.fd, session.address, {});
+    const bool written = take_memory(session, [&] { session.state.replies->emit(out_); });
+    recorder_.put_down();
+    if (written) send_replies(session);
+}
+
+void Sessions::open(NewConnection connection) {
+    try {
+        list_.reserve();
+        auto session = std::make_unique<Session>(*io_, connection.fd, connection.protocol);
+        session->address = std::move(connection.address);
+        session->state.admin = connection.admin;
+        session->state.own = connection.own;
+        if (context_.router.local() == nullptr) session->state.replies = new ReplyQueue(replies_, connection.fd, session.get());
+        recorder_.note("opened connection", connection.fd);
+        context_.now = node_now();
+        session->last_command.store(context_.now, std::memory_order_relaxed);
+        events_.opened(*session);
+        list_.add(*session.release());
+    } catch (const std::bad_alloc&) {
+        ::close(connection.fd);
+        events_.not_opened();
+        if (!connection.own) events_.descriptor_closed(connection.admin);
+        return;
+    }
+    if (context_.options.trace) trace_connection(connection.fd, new_connection_words[size_t(connection.protocol)]);
+    resume(*list_.newest());
+}
+
+// Unread input is discarded first: closing over it makes the kernel send a reset, and the last answer may be lost.
+void Sessions::close(Session& session, SessionEnd why) {
+    if (!session.is(SessionPhase::doomed)) list_.enter(session, SessionPhase::doomed);  // make_room() must not end it once more
+    recorder_.put_down();
+    recorder_.note(session_end_name(why).data(), session.state.fd);
+    io_->leave(session);
+    list_.remove(session);
+    events_.closed(session, why);
+    if (context_.options.trace) trace_connection(session.state.fd, "connection closed.");
+    if (why == SessionEnd::protocol_close || why == SessionEnd::server_stopped || why == SessionEnd::buffers_full) {
+        ::shutdown(session.state.fd, SHUT_WR);
+        constexpr int reads_max = 64;
+        char thrown_away[8 << 10];
+        for (int i = 0; i < reads_max; i++)
+            if (recv(session.state.fd, thrown_away, sizeof thrown_away, MSG_DONTWAIT) <= 0) break;
+    }
+    if (why != SessionEnd::became_watcher) {
+        ::close(session.state.fd);
+        if (!session.state.own) events_.descriptor_closed(session.state.admin);
+    }
+    delete &session;
+    if (ended()) out_.clear(0);  // references to the node's memory: the node may end now
+}
+
+void Sessions::begin_stop() {
+    io_->catch_up();
+    stopping_ = true;
+    for (Session* session = list_.oldest(); session != nullptr; session = session->newer)
+        if (session->is(SessionPhase::open)) queue(*session);
+}
+
+void Sessions::end_idle() {
+    const NodeSeconds now = node_now();
+    const uint32_t limit = live_.idle_timeout_s;
+    for (;;) {
+        io_->relieve();
+        if (list_.oldest() == nullptr) return;
+        Session& session = *list_.oldest();
+        const NodeSeconds last = session.last_command.load(std::memory_order_relaxed);
+        if (last >= now || now - last <= limit) return;  // later than now: it was just served
+        context_.now = now;
+        list_.touch(session, context_.now);
+        // A client with a request in the socket or in the queue is not idle: this turn may have begun long before the request
+        // came. Nor is one whose value arrives in its slot, which receive_now() does not return.
+        const uint64_t missing = missing_of(session);
+        const bool asks = session.is(SessionPhase::queued) || (!session.busy() && io_->receive_now(session));
+        if (asks || missing_of(session) != missing) continue;
+        context_.counters.idle_kicks.add(1);
+        close(session, SessionEnd::idle_timeout);
+    }
+}
+
+// As in a multi-get: prefetches for all before the first is read.
+void Sessions::coming(std::span<const std::string_view> inputs) {
+    std::array<protocol::Key, proxy::LocalGet::prefetch_window> keys;
+    for (size_t i = 0; i < inputs.size();) {
+        size_t count = 0;
+        for (; i < inputs.size() && count < keys.size(); i++) {
+            const std::string_view key = protocol::likely_key(inputs[i]);
+            if (!key.empty()) keys[count++] = context_.router.key(key);
+        }
+        context_.router.expect(std::span(keys).first(count));
+    }
+}
+
+void Sessions::received(Session& session, std::string_view bytes, bool all) {
+    const RoomKeeper::AtHand at_hand(room_, session);
+    context_.counters.bytes_read.add(bytes.size());
+    recorder_.note("received on connection, bytes:", session.state.fd, int64_t(bytes.size()));
+    session.drained = stopping_ && all;
+    list_.touch(session, context_.now);
+    const auto append = [&] { session.keep(context_.memory).append(context_, bytes); };
+    if (session.busy()) {  // kept for its next turn (T2)
+        if (session.next == Next::close || session.is(SessionPhase::doomed) || !take_memory(session, append)) return;
+        if (session.unread().size() >= session.input_want) session.unserved = true;
+        if (session.unread().size() > ahead_bytes_max && session.input == SessionInput::open) pause(session);
+        return;
+    }
+    std::string_view input = bytes;
+    const bool stashed = !session.unread().empty();
+    if (stashed) {
+        if (!take_memory(session, append)) return;
+        input = session.unread();
+    }
+    if (input.size() >= session.input_want)
+        serve(session, input, stashed);
+    else if (stash(session, input, stashed))
+        stopping_ ? send_replies(session) : after_sending(session);  // no new ones, but queued ones leave before it ends
+}
+
+void Sessions::received_in_place(Session& session, size_t bytes) {
+    read_clock();
+    context_.counters.bytes_read.add(bytes);
+    recorder_.note("received a value on connection, bytes:", session.state.fd, int64_t(bytes));
+    list_.touch(session, context_.now);
+    session.state.pending->upload->advance(bytes);
+}
+
+void Sessions::input_ended(Session& session, int error) {
+    const RoomKeeper::AtHand at_hand(room_, session);
+    if (session.is(SessionPhase::doomed)) return;
+    session.end = error == 0 ? SessionEnd::client_closed : SessionEnd::peer_reset;
+    const bool answers_come = session.state.replies != nullptr && !session.state.replies->empty();
+    const bool now = !session.busy() && !answers_come;
+    if (error != 0 && !session.busy()) return close(session, session.end);
+    pause(session, SessionInput::ended);
+    if (now) send_replies(session);  // no new ones, but queued ones leave before it ends
+}
+
+bool Sessions::serve(Session& session, std::string_view input, bool stashed) {
+    if (session.protocol == SessionProtocol::any) {
+        bool binary = uint8_t(input[0]) == protocol::binary_request_magic;
+        session.protocol = binary ? SessionProtocol::binary : SessionProtocol::text;
+    }
+    auto* engine = session.protocol == SessionProtocol::binary ? run_binary : run_text;
+    session.show(ShownState::parsing);
+    if (context_.latencies != nullptr && context_.latencies->lists_slow()) {
+        const PendingSet* const pending = session.state.pending.get();  // then `input` is in the middle of its value
+        context_.latencies->begin_batch(session.state.fd, pending != nullptr ? std::string_view(pending->head) : input);
+    }
+    Progress progress;
+    const bool waited = session.state.pending != nullptr;
+    recorder_.take(session.state.fd, session.address, input);
+    if (!take_memory(session, [&] {
+            progress = engine(context_, session.state, input, out_, live_.requests_per_event);
+            if (session.state.replies != nullptr) session.state.replies->settle(out_);
+        }))
+        return false;
+    recorder_.put_down();
+    if (!waited && session.state.pending == nullptr) session.state.line.sends_values = false;
+    CHECK(progress.consumed <= input.size());
+    session.input_want = progress.next == Next::more ? progress.want : 0;
+    session.unserved = progress.next != Next::more && progress.consumed < input.size();
+    if (!stash(session, input.substr(progress.consumed), stashed)) return false;
+    switch (progress.next) {
+        case Next::more: break;
+        case Next::yield: context_.counters.conn_yields.add(1); break;
+        case Next::hold:
+            if (!session.unserved) break;
+            session.follow_with(Next::hold);
+            session.held_slots = session.state.replies->slots();
+            pause(session);
+            break;
+        case Next::dump: {
+            const auto begin = [&] {
+                session.keep(context_.memory).dump = std::make_unique<DumpWalk>(progress.mgdump, progress.dump_classes);
+            };
+            if (!take_memory(session, begin)) return false;
+            session.follow_with(Next::dump);
+            break;
+        }
+        case Next::watch: session.watch_flags = progress.watch_flags; [[fallthrough]];
+        case Next::close: session.follow_with(progress.next);
+    }
+    return send_replies(session);
+}
+
+// Keeps unconsumed input. `rest` may lie in the session's own buffer (stashed) or in the shared one.
+bool Sessions::stash(Session& session, std::string_view rest, bool stashed) {
+    session.show_resting();
+    if (rest.empty()) {
+        if (!stashed) return true;
+        session.unfinished->keep_only(rest);
+        session.release();
+        return true;
+    }
+    const auto keep = [&] {
+        Unfinished& unfinished = session.keep(context_.memory);
+        stashed ? unfinished.keep_only(rest) : unfinished.append(context_, rest);
+    };
+    if (!take_memory(session, keep)) return false;
+    room_.note_held(session);
+    return true;
+}
+
+// A step of each queued session, after the sockets that were ready with them.
+void Sessions::turn_of_waiting() {
+    read_clock();
+    list_.take_turns([this](Session& session) {
+        io_->relieve();
+        if (!session.is(SessionPhase::queued)) return;  // waits for its socket
+        session.enter(SessionPhase::open);
+        take_turn(session);
+    });
+}
+
+void Sessions::take_turn(Session& session) {
+    const RoomKeeper::AtHand at_hand(room_, session);
+    if (session.state.replies != nullptr && session.state.replies->due()) return deliver(session);
+    if (session.next == Next::dump) return stream_dump(session);
+    if (session.next == Next::more && session.unserved) {
+        serve(session, session.unread(), true);
+    } else if (session.next != Next::more || session.input == SessionInput::ended) {
+        after_sending(session);
+    } else if (unpause(session) && !io_->receive_now(session)) {  // the worker stops, and has served what was in the socket
+        session.end = SessionEnd::server_stopped;
+        pause(session, SessionInput::ended);
+        if (session.state.replies == nullptr || session.state.replies->empty()) send_replies(session);
+    }
+}
+
+}  // namespace farcached::daemon
