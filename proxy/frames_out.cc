@@ -89,7 +89,7 @@ bool FramesOut::feed(OutBuffer& out, size_t unsent) {
         Exchange& exchange = *following_.front();
         if (!frames_[exchange.frame].sent) break;
         if (!lend_value(exchange, out)) feed_chunk(exchange, out);
-        if (exchange.value_sent == exchange.value.size()) following_.pop_front();
+        if (exchange.value_sent == exchange.value.size()) following_.erase(following_.begin());
         fed = true;
     }
     return fed;

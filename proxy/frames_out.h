@@ -13,8 +13,8 @@
 // O4  If add() finds no memory, it throws and changes nothing.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
-#include <deque>
 #include <vector>
 
 #include "base/out_buffer.h"
@@ -45,6 +45,10 @@ class FramesOut {
     void lend(fabric::BufferPool& pool, uint64_t bytes_max) {
         lending_ = &pool;
         lent_bytes_max_ = bytes_max;
+    }
+    // After this, one follow() allocates nothing.
+    void reserve_following() {
+        if (following_.size() == following_.capacity()) following_.reserve(std::max<size_t>(16, 2 * following_.size()));
     }
     // Sends `exchange.value`, which stays valid until it is sent or dropped.
     void follow(Exchange& exchange) { following_.push_back(&exchange); }
@@ -104,7 +108,7 @@ class FramesOut {
     std::vector<uint32_t> free_;
     std::vector<uint32_t> unsent_;      // in building_
     std::vector<uint64_t> unanswered_;  // sequences, ascending
-    std::deque<Exchange*> following_;
+    std::vector<Exchange*> following_;
     fabric::BufferPool* lending_ = nullptr;
     uint64_t lent_bytes_max_ = 0, values_lent_ = 0;
     uint32_t current_ = 0;

@@ -19,13 +19,14 @@ proxy_libproxy_a_SOURCES = \
 	proxy/index_get.h \
 	proxy/key_order.h \
 	proxy/link_counters.h \
+	proxy/link_parts.cc \
+	proxy/link_parts.h \
 	proxy/local_get.cc \
 	proxy/local_get.h \
 	proxy/node_clock_estimate.cc \
 	proxy/node_clock_estimate.h \
 	proxy/node_link.cc \
 	proxy/node_link.h \
-	proxy/node_link_ask.cc \
 	proxy/onesided_share.h \
 	proxy/placement.cc \
 	proxy/placement.h \
@@ -37,12 +38,12 @@ proxy_libproxy_a_SOURCES = \
 	proxy/pointer_table_open.cc \
 	proxy/reads.cc \
 	proxy/reads.h \
-	proxy/reconnect.cc \
-	proxy/reconnect.h \
 	proxy/replies_in.cc \
 	proxy/replies_in.h \
 	proxy/report_board.cc \
 	proxy/report_board.h \
 	proxy/report_board_layout.h \
+	proxy/requests.cc \
+	proxy/requests.h \
 	proxy/unseen.cc \
 	proxy/unseen.h

@@ -88,7 +88,7 @@ bool TransportClient::ask_get(uint64_t key) {
     protocol::GetOp op;
     op.key = {key_, 0};
     op.lease = deps_.table != nullptr;
-    return link_.get(op, options(key, /* set= */ false), *this, now_ns_) == proxy::SubmitResult::accepted;
+    return link_.requests().get(op, options(key, /* set= */ false), *this, now_ns_) == proxy::SubmitResult::accepted;
 }
 
 bool TransportClient::ask_set(uint64_t key) {
@@ -97,12 +97,12 @@ bool TransportClient::ask_set(uint64_t key) {
     op.value = value_;
     op.lease = deps_.table != nullptr;
     proxy::AskOptions with = options(key, /* set= */ true);
-    if (link_.value_follows(op)) {
+    if (link_.requests().value_follows(op)) {
         const auto kept = std::make_shared<const std::string>(value_);
         op.value = *kept;
         with.value = kept;
     }
-    return link_.ask(op, with, *this) == proxy::SubmitResult::accepted;
+    return link_.requests().ask(op, with, *this) == proxy::SubmitResult::accepted;
 }
 
 // ---- answers ----------------------------------------------------------------------------------------

@@ -52,9 +52,9 @@ template <class Op>
 proxy::SubmitResult submit(proxy::NodeLink& link, const Op& op, const proxy::AskOptions& options, proxy::ReplySink& sink,
                            uint64_t now_ns) {
     if constexpr (std::is_same_v<Op, protocol::GetOp>)
-        return link.get(op, options, sink, now_ns);
+        return link.requests().get(op, options, sink, now_ns);
     else
-        return link.ask(op, options, sink);
+        return link.requests().ask(op, options, sink);
 }
 
 }  // namespace
@@ -105,7 +105,7 @@ void LinkPeer::stop() {
 
 uint64_t LinkPeer::next_tick_ns() {
     uint64_t next = started_ ? std::min(link_.next_tick_ns(), leaves_by_ns_) : UINT64_MAX;
-    if (!postponed_.empty()) next = std::min(next, link_.deadline_ns(postponed_.front().options));
+    if (!postponed_.empty()) next = std::min(next, link_.requests().deadline_ns(postponed_.front().options));
     return next;
 }
 
@@ -189,7 +189,7 @@ void LinkPeer::map(const fabric::RegionView* region) {
 // ---- mapped memory ----------------------------------------------------------------------------------
 
 proxy::LocalGet* LinkPeer::mapped_memory(uint64_t hash, uint64_t session) {
-    if (mapped_ == nullptr || waits(session) || !link_.read_in_order(hash, session)) return nullptr;
+    if (mapped_ == nullptr || waits(session) || !link_.requests().read_in_order(hash, session)) return nullptr;
     return &memory_;
 }
 
@@ -212,7 +212,7 @@ SubmitResult LinkPeer::ask(Op op, proxy::AskOptions options, proxy::ReplySink& s
     try {
         if (asks_at_once(options.session)) {
             if constexpr (std::is_same_v<Op, protocol::StoreOp>)
-                if (link_.value_follows(op)) options.value = own_value(op);
+                if (link_.requests().value_follows(op)) options.value = own_value(op);
             const proxy::SubmitResult submitted = submit(link_, op, options, sink, shared_.now());
             touch();
             if (submitted == proxy::SubmitResult::accepted) return SubmitResult::later;
@@ -290,7 +290,7 @@ proxy::SubmitResult LinkPeer::ask_again(Postponed& postponed) {
 }
 
 void LinkPeer::fail_postponed(uint64_t before_ns) {
-    while (!postponed_.empty() && link_.deadline_ns(postponed_.front().options) <= before_ns) {
+    while (!postponed_.empty() && link_.requests().deadline_ns(postponed_.front().options) <= before_ns) {
         const Postponed& first = postponed_.front();
         fail(first, before_ns == UINT64_MAX ? proxy::AskFailure::node_down : proxy::AskFailure::timed_out);
         waiting_[first.options.session % waiting_.size()]--;

@@ -71,7 +71,7 @@ class LinkPeer final : private proxy::LinkEvents {
     void stop();
     // Up, or its first attempt to connect has not ended (M3).
     bool reachable() const { return link_.up() || starting_; }
-    bool has_answered() const { return postponed_.empty() && link_.requests_under_way() == 0; }
+    bool has_answered() { return postponed_.empty() && link_.requests().under_way() == 0; }
     // Of a node that left the set: its unanswered requests fail then (M6).
     void leave_by(uint64_t at_ns) { leaves_by_ns_ = at_ns; }
     uint64_t leaves_by_ns() const { return leaves_by_ns_; }
@@ -92,7 +92,7 @@ class LinkPeer final : private proxy::LinkEvents {
     void note_access(uint64_t hash, const fabric::Found& found);
     bool is_mapped() const { return mapped_ != nullptr; }
     // A get of this key follows: prefetches its bucket, or its set of the pointer table.
-    void expect(std::string_view key) { link_.expect(key); }
+    void expect(std::string_view key) { link_.requests().expect(key); }
     const proxy::LocalGet& memory() const { return memory_; }
 
     // ---- requests
@@ -104,7 +104,7 @@ class LinkPeer final : private proxy::LinkEvents {
     // Sends what was submitted, and postponed requests while there is room.
     void flush();
     // Only READs to it are under way.
-    bool waits_for_reads_alone() const { return link_.waits_for_reads_alone(); }
+    bool waits_for_reads_alone() { return link_.requests().only_reads(); }
     // Polls for completions of READs. True: some came, and flush() may have more to send.
     bool linger();
 

@@ -165,17 +165,17 @@ class World final : public proxy::LinkEvents {
         proxy::AskOptions with = options(cookie, within_ns);
         with.session = session;
         with.one_sided = true;
-        return link->get(get_op(key), with, sink, now_ns);
+        return link->requests().get(get_op(key), with, sink, now_ns);
     }
     proxy::SubmitResult set(uint64_t cookie, std::string_view key, std::string_view value,
                      uint64_t within_ns = second) {
         proxy::AskOptions with = options(cookie, within_ns);
         with.session = session;
-        if (link->up() && link->value_follows(set_op(key, value)))
+        if (link->up() && link->requests().value_follows(set_op(key, value)))
             with.value = std::make_shared<std::string>(value);
         protocol::StoreOp op = set_op(key, value);
         if (with.value) op.value = *std::static_pointer_cast<const std::string>(with.value);
-        return link->ask(op, with, sink);
+        return link->requests().ask(op, with, sink);
     }
     // A get that the node has and does not answer.
     void get_unanswered(uint64_t cookie, std::string_view key) {

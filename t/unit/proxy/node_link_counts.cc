@@ -25,7 +25,7 @@ std::string counted_of_get(World& world, std::string_view key, bool no_bump = fa
     const uint64_t cookie = world.cookies++;
     proxy::AskOptions with = world.options(cookie);
     with.one_sided = true;
-    world.link->get(op, with, world.sink, world.now_ns);
+    world.link->requests().get(op, with, world.sink, world.now_ns);
     for (int round = 0; round < 8 && !world.sink.has(cookie); round++) {
         for (const fabric::ReadRequest& one : world.wire->posted) counted += one.count ? 'c' : '-';
         world.complete_all();

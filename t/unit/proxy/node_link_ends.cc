@@ -61,7 +61,7 @@ void bad_nodes() {
         one.bytes(world, out);
         world.hear(out);
         tap::ok(world.downs.size() == 1 && world.downs[0].first == LinkDown::bad_frame &&
-                    world.sink[1].times == 1 && world.link->requests_under_way() == 0,
+                    world.sink[1].times == 1 && world.link->requests().under_way() == 0,
                 std::string(one.name) + " ends the connection");
     }
 }
@@ -108,7 +108,7 @@ void interleaved() {
     }
     writer.end();
     world.hear(out);
-    tap::is(world.link->bytes_under_way() < 100'000, true, "what is announced takes no memory yet");
+    tap::is(world.link->requests().bytes_under_way() < 100'000, true, "what is announced takes no memory yet");
     protocol::append_abandoned(out, 1, 4);
     world.hear(out);
     tap::ok(world.sink.failed_as(4, AskFailure::refused), "a value that the node gives up has failed");
@@ -128,7 +128,7 @@ void interleaved() {
     tap::is(whole, 2, "values that come in turns are put together, as far as memory is allowed");
     tap::is(refused, 2, "others fail with that reason");
     tap::is(world.counters().values_no_memory.get(), 2u, "and are counted");
-    tap::ok(world.link->up() && world.link->requests_under_way() == 0, "which harms nothing else");
+    tap::ok(world.link->up() && world.link->requests().under_way() == 0, "which harms nothing else");
 }
 
 // A node whose answers the test gives one by one: misses, in frames of their own.
@@ -144,7 +144,7 @@ struct Patient {
         for (uint64_t cookie = from; cookie < to; cookie++) {
             proxy::AskOptions with = world.options(cookie);
             with.patience_ns = second;
-            world.link->get(World::get_op("k"), with, world.sink, world.now_ns);
+            world.link->requests().get(World::get_op("k"), with, world.sink, world.now_ns);
             while (world.link->flush(world.now_ns)) {}
         }
     }
@@ -170,7 +170,7 @@ void answers_in_order() {
         slow.answer(i + 1, i);
     }
     tap::is(slow.world.counters().node_timeouts.get(), 0u, "what a node answers one by one has time");
-    tap::is(slow.world.link->requests_under_way(), 2u, "all of it");
+    tap::is(slow.world.link->requests().under_way(), 2u, "all of it");
     slow.world.advance(second - 1);
     tap::ok(!slow.world.sink.has(6), "a second since the last answer");
     slow.world.advance(1);
@@ -215,7 +215,7 @@ void ends_everywhere() {
             incr.vivify = never_expires;
             incr.initial = 1;
             auto note = [&](SubmitResult asked) { accepted[cookie++] = asked == SubmitResult::accepted; };
-            note(world.link->ask(incr, world.options(cookie), world.sink));
+            note(world.link->requests().ask(incr, world.options(cookie), world.sink));
             incrs += accepted[cookie - 1];
             for (const char* key : {"k", "large"}) note(world.get(cookie, key));
             note(world.set(cookie, "k", "value"));

@@ -82,7 +82,7 @@ void hits() {
     world.fetch("p");
     tap::is(world.counters().get_index.get(), index + 1, "a set's first touch earned no pointer");
     world.store("p", "pointed");
-    world.link->ask(World::get_op("p"), world.options(4), world.sink);
+    world.link->requests().ask(World::get_op("p"), world.options(4), world.sink);
     world.pump();
     tap::ok(world.pointer("p").has_value() && world.wire->posts > posts, "a two-sided get earns one");
     world.fetch("p");
@@ -109,7 +109,7 @@ void when_it_is_on() {
     tap::ok(by_node(alone, 2, "value"), "what cannot be read is asked for");
     alone.wire->mapped = true;
     proxy::AskOptions two_sided = alone.options(3);
-    alone.link->get(World::get_op("k"), two_sided, alone.sink, alone.now_ns);
+    alone.link->requests().get(World::get_op("k"), two_sided, alone.sink, alone.now_ns);
     tap::ok(by_node(alone, 3, "value"), "so is what only the node may answer");
 
     World unknown(cold());
@@ -246,7 +246,7 @@ void flushed_and_expired() {
     meta.win_tokens = true;
     proxy::AskOptions with = world.options(4);
     with.one_sided = true;
-    world.link->get(meta, with, world.sink, world.now_ns);
+    world.link->requests().get(meta, with, world.sink, world.now_ns);
     tap::ok(by_node(world, 4, "value") && world.counters().read_tokens.get() == 1, "so are tokens");
 }
 
@@ -417,7 +417,7 @@ void failures() {
     }
     tap::is(world.counters().read_late.get(), 2u, "read_late");
     world.get(30, "k");
-    world.link->forget_sink(world.sink);
+    world.link->requests().forget_sink(world.sink);
     world.pump();
     tap::is(world.sink[30].times, 0, "nobody is told whose sink is gone");
 }

@@ -21,7 +21,7 @@ void order_of_sessions() {
     world.set(1, "k", "new");
     world.set(2, "large", std::string(300'000, 'l'));
     const uint64_t hash = world.hash("k");
-    tap::ok(!world.link->read_in_order(hash, 1) && world.link->read_in_order(hash, 2),
+    tap::ok(!world.link->requests().read_in_order(hash, 1) && world.link->requests().read_in_order(hash, 2),
             "behind a session's set of a key it reads no memory, others do");
     world.session = 2;
     world.get(3, "k");
@@ -33,11 +33,13 @@ void order_of_sessions() {
     tap::ok(world.set(6, "k", "third") == SubmitResult::accepted, "and for no other's");
     proxy::AskOptions with = world.options(7);
     with.session = 3;
-    tap::ok(world.link->ask(protocol::FlushOp{}, with, world.sink) == SubmitResult::accepted, "nor does a flush");
-    tap::ok(!world.link->read_in_order(hash, 3) && world.link->read_in_order(hash, 2), "which is in order for its own");
+    tap::ok(world.link->requests().ask(protocol::FlushOp{}, with, world.sink) == SubmitResult::accepted, "nor does a flush");
+    tap::ok(!world.link->requests().read_in_order(hash, 3) && world.link->requests().read_in_order(hash, 2),
+            "which is in order for its own");
     with = world.options(8);
     with.session = 2;
-    tap::ok(world.link->ask(protocol::FlushOp{}, with, world.sink) == SubmitResult::ordered, "a flush waits for its own reads");
+    tap::ok(world.link->requests().ask(protocol::FlushOp{}, with, world.sink) == SubmitResult::ordered,
+            "a flush waits for its own reads");
     world.pump();
     tap::ok(!world.sink[3].failed && world.sink[6].times == 1, "all are answered");
 
@@ -80,26 +82,26 @@ void forgotten_or_kept() {
     auto add = [](World& w) {
         protocol::StoreOp op = World::set_op("k", "new");
         op.mode = protocol::StoreOp::Mode::add;
-        w.link->ask(op, w.options(1), w.sink);
+        w.link->requests().ask(op, w.options(1), w.sink);
         w.pump();
     };
     auto incr = [](World& w, std::string_view key) {
         protocol::ArithOp op;
         op.key = {key, 0};
         op.lease = true;
-        w.link->ask(op, w.options(1), w.sink);
+        w.link->requests().ask(op, w.options(1), w.sink);
         w.pump();
     };
     auto remove = [](World& w) {
         protocol::DeleteOp op;
         op.key = {"k", 0};
-        w.link->ask(op, w.options(1), w.sink);
+        w.link->requests().ask(op, w.options(1), w.sink);
         w.pump();
     };
     auto get = [](World& w, bool lease) {
         protocol::GetOp op = World::get_op("k");
         op.lease = lease;
-        w.link->ask(op, w.options(1), w.sink);
+        w.link->requests().ask(op, w.options(1), w.sink);
         w.pump();
     };
     const Case cases[] = {
@@ -149,7 +151,7 @@ void every_reply_grants() {
     op.vivify = never_expires;
     op.initial = 7;
     op.lease = true;
-    world.link->ask(op, world.options(1), world.sink);
+    world.link->requests().ask(op, world.options(1), world.sink);
     world.pump();
     tap::is(world.counters().lease_granted.get(), 2u, "and an incr bring pointers");
     for (const char* key : {"set", "incr"})

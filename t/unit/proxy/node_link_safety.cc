@@ -400,11 +400,11 @@ class History {
         const uint64_t cookie = ++cookie_;
         SubmitResult asked;
         if (below(30) == 0) {
-            asked = world_.link->ask(protocol::FlushOp{}, world_.options(cookie, 5 * second), world_.sink);
+            asked = world_.link->requests().ask(protocol::FlushOp{}, world_.options(cookie, 5 * second), world_.sink);
         } else if (below(4) == 0) {
             protocol::DeleteOp op;
             op.key = {name, 0};
-            asked = world_.link->ask(op, world_.options(cookie, 5 * second), world_.sink);
+            asked = world_.link->requests().ask(op, world_.options(cookie, 5 * second), world_.sink);
         } else {
             asked = world_.set(cookie, name, value(), below(10) == 0 ? below(100 * ms) : 5 * second);
         }
