@@ -196,7 +196,7 @@ void RepliesIn::fail(Exchange& exchange, const Failed& why) {
     const Exchanges::Sink to = parts_.exchanges.take_sink(exchange);
     if (exchange.order.has_value()) parts_.order.over(*exchange.order, exchange.order_of);
     exchange.order.reset();
-    if (to.sink != nullptr) to.sink->failed(to.cookie, why);
+    if (to.sink != nullptr) to.sink->failed(to.ticket, why);
 }
 
 // Frees the slot before the sink's call, which may submit a new request at once.
@@ -208,7 +208,7 @@ void RepliesIn::tell(Exchange& exchange, protocol::ReplyOp&& op, std::string_vie
     close(exchange);
     if (to.sink == nullptr) return;
     Answer answer{told, value, /* one_sided= */ false, /* by_index= */ false, std::move(owned)};
-    to.sink->answered(to.cookie, answer);
+    to.sink->answered(to.ticket, answer);
 }
 
 void RepliesIn::close(Exchange& exchange) {

@@ -162,7 +162,7 @@ void operations() {
     tap::ok(std::holds_alternative<protocol::DoneReply>(world.sink[10].op), "flush");
     tap::is(world.fetch("f"), "", "flushes");
     bool once = true;
-    for (const auto& [cookie, told] : world.sink.by_cookie) once = once && told.times == 1;
+    for (const auto& [ticket, told] : world.sink.by_ticket) once = once && told.times == 1;
     tap::ok(once, "each was answered once");
 }
 
@@ -249,7 +249,7 @@ void pieces() {
     world.set(3, "small", "s");
     world.pump();
     tap::ok(world.sink.has(2) && world.sink.has(3), "both are answered");
-    const auto& order = world.sink.by_cookie;
+    const auto& order = world.sink.by_ticket;
     tap::ok(!order.at(2).failed && !order.at(3).failed, "and stored");
     tap::ok(world.fetch("large") == large, "whole");
 
@@ -487,8 +487,8 @@ void out_of_order() {
     tap::ok(right, "replies in any order find their requests");
     // The callback may send a request at once.
     int chain = 0;
-    world.sink.then = [&](uint64_t cookie) {
-        if (chain++ < 20) world.get(cookie + 1, "k1");
+    world.sink.then = [&](uint64_t ticket) {
+        if (chain++ < 20) world.get(ticket + 1, "k1");
     };
     world.get(500, "k1");
     world.pump();
@@ -499,7 +499,7 @@ void out_of_order() {
     world.link->requests().ask(World::get_op("k1"), world.options(1), gone);
     world.link->requests().forget_sink(gone);
     world.pump();
-    tap::is(gone.by_cookie.size(), 0u, "who has gone is told nothing");
+    tap::is(gone.by_ticket.size(), 0u, "who has gone is told nothing");
     tap::is(world.link->requests().under_way(), 0u, "and what it asked ends");
 }
 

@@ -141,8 +141,8 @@ struct Patient {
     }
     // Gets, each in a frame of its own, whose time is a second.
     void ask(uint64_t from, uint64_t to) {
-        for (uint64_t cookie = from; cookie < to; cookie++) {
-            proxy::AskOptions with = world.options(cookie);
+        for (uint64_t ticket = from; ticket < to; ticket++) {
+            proxy::AskOptions with = world.options(ticket);
             with.patience_ns = second;
             world.link->requests().get(World::get_op("k"), with, world.sink, world.now_ns);
             while (world.link->flush(world.now_ns)) {}
@@ -159,7 +159,7 @@ struct Patient {
         world.wire->to_proxy.append(out.data(), out.size());
         world.link->ready(world.now_ns);
     }
-    bool timed_out(uint64_t cookie) { return world.sink.failed_as(cookie, AskFailure::timed_out); }
+    bool timed_out(uint64_t ticket) { return world.sink.failed_as(ticket, AskFailure::timed_out); }
 };
 
 void answers_in_order() {
@@ -208,18 +208,18 @@ void ends_everywhere() {
         world.link->start(world.now_ns);
         world.pump();
         std::map<uint64_t, bool> accepted;
-        uint64_t incrs = 0, cookie = 0;
+        uint64_t incrs = 0, ticket = 0;
         for (int round = 0; round < 4; round++) {
             protocol::ArithOp incr;
             incr.key = {"n", 0};
             incr.vivify = never_expires;
             incr.initial = 1;
-            auto note = [&](SubmitResult asked) { accepted[cookie++] = asked == SubmitResult::accepted; };
-            note(world.link->requests().ask(incr, world.options(cookie), world.sink));
-            incrs += accepted[cookie - 1];
-            for (const char* key : {"k", "large"}) note(world.get(cookie, key));
-            note(world.set(cookie, "k", "value"));
-            note(world.set(cookie, "large", std::string(30'000, 'l')));
+            auto note = [&](SubmitResult asked) { accepted[ticket++] = asked == SubmitResult::accepted; };
+            note(world.link->requests().ask(incr, world.options(ticket), world.sink));
+            incrs += accepted[ticket - 1];
+            for (const char* key : {"k", "large"}) note(world.get(ticket, key));
+            note(world.set(ticket, "k", "value"));
+            note(world.set(ticket, "large", std::string(30'000, 'l')));
             world.pump();
         }
         whole = world.connections == 1 && world.link->up();
@@ -230,7 +230,7 @@ void ends_everywhere() {
         uint64_t done = 0;
         for (const auto& [asked, was] : accepted)
             if (world.sink[asked].times != (was ? 1 : 0)) wrong++;
-        for (const auto& [asked, told] : world.sink.by_cookie)
+        for (const auto& [asked, told] : world.sink.by_ticket)
             if (std::holds_alternative<protocol::ArithReply>(told.op) && told.times == 1) done++;
         const std::string counted = world.fetch("n");
         const uint64_t executed = counted.empty() ? 0 : std::stoull(counted);

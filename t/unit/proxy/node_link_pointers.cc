@@ -47,21 +47,21 @@ void order_of_sessions() {
     World busy;
     busy.start();
     busy.hold_pointer("k", "0");
-    uint64_t cookie = 100, last = 0;
+    uint64_t ticket = 100, last = 0;
     bool own = true;
     for (int round = 0; round < 50; round++) {
         busy.session = 2;
-        busy.set(cookie++, "k", "other " + std::to_string(round));
+        busy.set(ticket++, "k", "other " + std::to_string(round));
         busy.session = 1;
         const std::string mine = "mine " + std::to_string(round);
-        const uint64_t get = cookie++, set = cookie++;
-        last = cookie++;
+        const uint64_t get = ticket++, set = ticket++;
+        last = ticket++;
         busy.get(get, "k");
         while (busy.set(set, "k", mine) != SubmitResult::accepted) busy.pump();
         busy.get(last, "k");
         if (round % 2 == 0) busy.pump();
         busy.session = 2;
-        const uint64_t after = cookie++;
+        const uint64_t after = ticket++;
         busy.set(after, "k", "later " + std::to_string(round));
         busy.pump();
         // The set of its own, or what the other session set after that.
@@ -178,7 +178,7 @@ void lengths() {
             "so an item that grows in its slot is read");
     world.carry_out(world.write_in_place("small", "less"), world.slot("small"));
     tap::ok(world.fetch("small") == "less" && world.node.requests == requests, "and one that shrinks");
-    const auto& meta = world.sink.reply<protocol::GetReply>(world.cookies - 1).meta;
+    const auto& meta = world.sink.reply<protocol::GetReply>(world.tickets - 1).meta;
     tap::ok(meta.value_len == 4 && meta.item_bytes == layout::item_bytes(5, 4), "with its own length");
     std::copy(before.begin(), before.end(), world.slot("small"));
 
@@ -188,7 +188,7 @@ void lengths() {
     fabric::LeasedPtr longer = large;
     longer.ptr.length += 16;
     world.table().put(world.hash("large"), longer, world.now_ns);
-    tap::ok(world.fetch("large").size() == 5000 && world.sink[world.cookies - 1].one_sided, "or the longest that was seen");
+    tap::ok(world.fetch("large").size() == 5000 && world.sink[world.tickets - 1].one_sided, "or the longest that was seen");
     world.table().forget(world.hash("large"), world.node.incarnation);
     world.table().put(world.hash("large"), large, world.now_ns);
     const in_place::Words as_was(world.slot("large"), world.slot("large") + large.ptr.length / 8);

@@ -417,17 +417,17 @@ void no_starvation() {
     World world;
     world.start();
     world.hold_pointer("k", "old");
-    const auto read_by_other = [&](uint64_t cookie) {
+    const auto read_by_other = [&](uint64_t ticket) {
         world.session = 1;
-        world.get(cookie, "k");
+        world.get(ticket, "k");
         world.session = 0;
     };
     uint64_t next = 1;
     bool stored = false;
     for (int i = 0; i < 8; i++) read_by_other(next++);
     world.get(4999, "k");
-    world.sink.then = [&](uint64_t cookie) {
-        if (!stored && cookie < 4999 && next < 4999) read_by_other(next++);
+    world.sink.then = [&](uint64_t ticket) {
+        if (!stored && ticket < 4999 && next < 4999) read_by_other(next++);
     };
     tap::ok(world.set(5000, "k", "new") == SubmitResult::ordered, "a set waits for a read of its session");
     for (int tries = 0; tries < 50 && !stored; tries++) {
