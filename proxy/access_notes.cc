@@ -109,14 +109,10 @@ void AccessNotes::tell(OutBuffer& out, uint64_t now_ns, bool again) {
     frame.end();
     sent_ns_ = now_ns;
     in_interval_++;
-    count_report(uint32_t(under_way_.size()), out.size() - before);
-}
-
-void AccessNotes::count_report(uint32_t items, size_t bytes) {
-    CHECK(bytes <= report_bytes_max);
+    CHECK(out.size() - before <= report_bytes_max);
     counters_.reports_sent.add(1);
-    counters_.report_items.add(items);
-    counters_.report_bytes.add(bytes);
+    counters_.report_items.add(under_way_.size());
+    counters_.report_bytes.add(out.size() - before);
 }
 
 protocol::FrameError AccessNotes::reported(const protocol::Frame& frame, uint32_t term_ms_max,

@@ -108,7 +108,6 @@ class AccessNotes {
     bool classify(const protocol::ItemAccess& item);
     void show(const Arc& arc);
     void tell(OutBuffer& out, uint64_t now_ns, bool again);
-    void count_report(uint32_t items, size_t bytes);
 
     LinkCounters& counters_;
     uint64_t interval_ns_;

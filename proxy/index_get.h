@@ -13,24 +13,14 @@
 
 #include "fabric/channel.h"
 #include "fabric/index_probe.h"
-#include "protocol/handshake.h"
-#include "proxy/access_notes.h"
-#include "proxy/link_counters.h"
-#include "proxy/node_clock_estimate.h"
+#include "proxy/pointer_get.h"
 #include "proxy/reads.h"
 
 namespace farcached::proxy {
 
 class IndexGets {
   public:
-    // All members outlive this.
-    struct Parts {
-        Reads& reads;
-        const NodeClockEstimate& clock;
-        LinkCounters& counters;
-        AccessNotes& notes;
-    };
-    IndexGets(const Parts& parts, bool on) : parts_(parts), on_(on) {}
+    IndexGets(const GetParts& parts, bool on) : parts_(parts), on_(on) {}
     IndexGets(const IndexGets&) = delete;
     IndexGets& operator=(const IndexGets&) = delete;
 
@@ -52,7 +42,7 @@ class IndexGets {
     bool read_on(fabric::Channel* channel, Read& read);
     void answer(Read& read);
 
-    Parts parts_;
+    const GetParts parts_;
     bool on_;
     bool readable_ = false;
     uint64_t check_secret_ = 0;

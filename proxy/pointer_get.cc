@@ -20,15 +20,8 @@ uint64_t us_since_asked(const AskOptions& options, uint64_t now_ns) {
 
 }  // namespace
 
-PointerGets::PointerGets(const Parts& parts)
-    : table_(parts.table),
-      reads_(parts.reads),
-      clock_(parts.clock),
-      counters_(parts.counters),
-      notes_(parts.notes) {}
-
 void PointerGets::greeted(const protocol::Welcome& welcome) {
-    CHECK(reads_.live() == 0);
+    CHECK(parts_.reads.live() == 0);
     incarnation_ = welcome.incarnation;
     check_secret_ = welcome.check_secret;
     regions_ = welcome.regions;
@@ -71,12 +64,12 @@ void PointerGets::keep(const protocol::Grant& grant, const Earned& earned) {
     const protocol::RegionFact* in = region(grant.region);
     const bool fits = in != nullptr && protocol::grant_fits(grant, in->bytes);
     if (!of_this_item || !fits || !usable(leased.ptr)) {
-        counters_.lease_unusable.add(1);
+        parts_.counters.lease_unusable.add(1);
         return;
     }
-    counters_.lease_granted.add(1);
+    parts_.counters.lease_granted.add(1);
     leased.valid_until_ns = lease_end(grant.term_ms, earned.frame_sent_ns, earned.received_ns);
-    table_->put(earned.key_hash, leased, earned.received_ns);
+    parts_.table->put(earned.key_hash, leased, earned.received_ns);
 }
 
 uint64_t PointerGets::lease_end(uint32_t term_ms, uint64_t sent_ns, uint64_t received_ns) {
@@ -88,24 +81,24 @@ uint64_t PointerGets::lease_end(uint32_t term_ms, uint64_t sent_ns, uint64_t rec
 bool PointerGets::renew(const protocol::ItemAccess& item, uint32_t term_ms, uint64_t report_sent_ns,
                         uint64_t received_ns) {
     CHECK(report_sent_ns <= received_ns);
-    if (table_ == nullptr) return false;
-    return table_->extend(item.hash, {incarnation_, item.offset, item.region},
+    if (parts_.table == nullptr) return false;
+    return parts_.table->extend(item.hash, {incarnation_, item.offset, item.region},
                           lease_end(term_ms, report_sent_ns, received_ns), received_ns);
 }
 
 void PointerGets::forget(uint64_t key_hash) {
-    if (table_ != nullptr) table_->forget(key_hash, incarnation_);
+    if (parts_.table != nullptr) parts_.table->forget(key_hash, incarnation_);
 }
 
 void PointerGets::note_access(const Read& read, uint64_t generation) {
     const ByPointer& way = std::get<ByPointer>(read.way);
     const fabric::RemotePtr& ptr = way.leased.ptr;
     if (!read.op.no_bump && !read.counted)
-        notes_.note(read.op.key.hash, ptr.offset, ptr.region, generation);
+        parts_.notes.note(read.op.key.hash, ptr.offset, ptr.region, generation);
     const uint64_t place = way.entry % uses_.size();
     Uses& uses = uses_[place];
     if (uses.entry != way.entry && uses.count != 0) {
-        table_->count_access(uses.entry, uses.count);
+        parts_.table->count_access(uses.entry, uses.count);
         uses.count = 0;
     }
     uses.entry = way.entry;
@@ -116,7 +109,7 @@ void PointerGets::note_access(const Read& read, uint64_t generation) {
 void PointerGets::count_accesses() {
     for (; used_ != 0; used_ &= used_ - 1) {
         Uses& uses = uses_[size_t(std::countr_zero(used_))];
-        table_->count_access(uses.entry, uses.count);
+        parts_.table->count_access(uses.entry, uses.count);
         uses.count = 0;
     }
 }
@@ -125,53 +118,53 @@ void PointerGets::count_accesses() {
 
 bool PointerGets::begin(fabric::Channel& channel, const protocol::GetOp& op,
                         const AskOptions& options, ReplySink& sink, uint64_t now_ns) {
-    const PointerTable::Lookup found = table_->find(op.key.hash, incarnation_, now_ns);
-    if (found.found == PointerTable::Found::miss) counters_.pointer_misses.add(1);
-    if (found.found == PointerTable::Found::expired) counters_.pointer_expired.add(1);
+    const PointerTable::Lookup found = parts_.table->find(op.key.hash, incarnation_, now_ns);
+    if (found.found == PointerTable::Found::miss) parts_.counters.pointer_misses.add(1);
+    if (found.found == PointerTable::Found::expired) parts_.counters.pointer_expired.add(1);
     if (found.found != PointerTable::Found::hit) return false;
-    counters_.pointer_hits.add(1);
-    if (found.shared) counters_.pointer_shared_hits.add(1);
+    parts_.counters.pointer_hits.add(1);
+    if (found.shared) parts_.counters.pointer_shared_hits.add(1);
     const fabric::RemotePtr& ptr = found.leased.ptr;
     if (!usable(ptr)) {
-        counters_.read_invalid_length.add(1);
-        table_->drop(op.key.hash, ptr);
+        parts_.counters.read_invalid_length.add(1);
+        parts_.table->drop(op.key.hash, ptr);
         return false;
     }
-    Read* read = reads_.open(op, options, sink, (size_t(ptr.length) + 7) / 8 * 8);
+    Read* read = parts_.reads.open(op, options, sink, (size_t(ptr.length) + 7) / 8 * 8);
     if (read == nullptr) return false;
     read->way = ByPointer{found.leased, found.entry};
-    if (reads_.post_item(channel, *read, ptr, read->landing)) return true;
-    reads_.cancel(*read);
+    if (parts_.reads.post_item(channel, *read, ptr, read->landing)) return true;
+    parts_.reads.cancel(*read);
     return false;
 }
 
 void PointerGets::judge(Read& read, uint64_t now_ns) {
     const ByPointer& way = std::get<ByPointer>(read.way);
     if (read.status != fabric::ReadStatus::done) {
-        reads_.failed_transport(read);
-        reads_.ask_node(read);
+        parts_.reads.failed_transport(read);
+        parts_.reads.ask_node(read);
         return;
     }
     const fabric::RemotePtr& ptr = way.leased.ptr;
     const uint64_t key_hash = read.op.key.hash;
-    const fabric::PointerCopy copy{read.landing, way.leased, now_ns, item_bytes_max(ptr), clock_.latest(now_ns)};
+    const fabric::PointerCopy copy{read.landing, way.leased, now_ns, item_bytes_max(ptr), parts_.clock.latest(now_ns)};
     using fabric::Outcome;
     const fabric::PointerRead judged =
         fabric::judge_copy(copy, read.op.key.bytes, read.op.win_tokens, check_secret_);
     if (judged.outcome == Outcome::hit) {
-        counters_.get_onesided.add(1);
-        counters_.get_onesided_us.add(us_since_asked(read.options, now_ns));
+        parts_.counters.get_onesided.add(1);
+        parts_.counters.get_onesided_us.add(us_since_asked(read.options, now_ns));
         note_access(read, judged.generation);
-        reads_.answer(read, judged, layout::item_bytes(read.op.key.bytes.size(), judged.meta.value_len));
+        parts_.reads.answer(read, judged, layout::item_bytes(read.op.key.bytes.size(), judged.meta.value_len));
         return;
     }
     const bool stale =
         judged.outcome == Outcome::generation || judged.outcome == Outcome::guard_dead;
-    if (stale) counters_.pointer_stale.add(1);
-    reads_.failed(read, judged.outcome);
-    if (!fabric::keeps_pointer(judged.outcome)) table_->drop(key_hash, ptr);
-    if (judged.outcome == Outcome::key) notes_.forget(key_hash);
-    reads_.ask_node(read);
+    if (stale) parts_.counters.pointer_stale.add(1);
+    parts_.reads.failed(read, judged.outcome);
+    if (!fabric::keeps_pointer(judged.outcome)) parts_.table->drop(key_hash, ptr);
+    if (judged.outcome == Outcome::key) parts_.notes.forget(key_hash);
+    parts_.reads.ask_node(read);
 }
 
 }  // namespace farcached::proxy

@@ -27,27 +27,28 @@
 
 namespace farcached::proxy {
 
+// What both ways of a one-sided GET use; all outlive them.
+struct GetParts {
+    PointerTable* table;  // nullptr: no pointers
+    Reads& reads;
+    const NodeClockEstimate& clock;
+    LinkCounters& counters;
+    AccessNotes& notes;
+};
+
 class PointerGets {
   public:
-    // All members outlive this.
-    struct Parts {
-        PointerTable* table;  // nullptr: no pointers
-        Reads& reads;
-        const NodeClockEstimate& clock;
-        LinkCounters& counters;
-        AccessNotes& notes;
-    };
-    explicit PointerGets(const Parts& parts);
+    explicit PointerGets(const GetParts& parts) : parts_(parts) {}
     PointerGets(const PointerGets&) = delete;
     PointerGets& operator=(const PointerGets&) = delete;
 
-    bool enabled() const { return table_ != nullptr && reads_.enabled(); }
+    bool enabled() const { return parts_.table != nullptr && parts_.reads.enabled(); }
 
     // A new connection; keeps only the parts of the welcome that pointers need.
     void greeted(const protocol::Welcome& welcome);
 
     // Prefetches the entry of a key whose begin() follows soon. The hash is under the node's seed.
-    void prefetch(uint64_t key_hash) const { table_->prefetch(key_hash); }
+    void prefetch(uint64_t key_hash) const { parts_.table->prefetch(key_hash); }
     // Posts a READ if the key has a usable pointer. op.key.hash is under the node's seed.
     bool begin(fabric::Channel& channel, const protocol::GetOp& op, const AskOptions& options,
                ReplySink& sink, uint64_t now_ns);
@@ -79,12 +80,7 @@ class PointerGets {
     uint64_t item_bytes_max(const fabric::RemotePtr& ptr) const;
     void note_access(const Read& read, uint64_t generation);
 
-    PointerTable* table_;
-    Reads& reads_;
-    const NodeClockEstimate& clock_;
-    LinkCounters& counters_;
-    AccessNotes& notes_;
-
+    const GetParts parts_;
     uint64_t incarnation_ = 0;
     uint64_t check_secret_ = 0;
     std::vector<protocol::RegionFact> regions_;

@@ -42,27 +42,17 @@ RequestTraits traits_of(const FlushOp& op) {
 RequestTraits traits_of(const StatsOp&) { return {RequestKind::stats, false, false}; }
 
 // Converts the operation's times to the node's clock.
-using Times = const NodeClockEstimate&;
-void convert(std::optional<NodeSeconds>& moment, Times clock) {
-    if (moment.has_value()) moment = clock.to_node(*moment);
+template <class Op>
+void to_node_times(Op& op, const NodeClockEstimate& clock) {
+    const auto convert = [&](std::optional<NodeSeconds>& moment) {
+        if (moment.has_value()) moment = clock.to_node(*moment);
+    };
+    if constexpr (requires { op.exptime; }) op.exptime = clock.to_node(op.exptime);
+    if constexpr (requires { op.touch; }) convert(op.touch);
+    if constexpr (requires { op.vivify; }) convert(op.vivify);
+    if constexpr (requires { op.recache_before; }) convert(op.recache_before);
+    if constexpr (requires { op.at; }) convert(op.at);
 }
-void to_node_times(GetOp& op, Times clock) {
-    convert(op.touch, clock);
-    convert(op.vivify, clock);
-    convert(op.recache_before, clock);
-}
-void to_node_times(StoreOp& op, Times clock) {
-    op.exptime = clock.to_node(op.exptime);
-    convert(op.vivify, clock);
-}
-void to_node_times(DeleteOp& op, Times clock) { convert(op.touch, clock); }
-void to_node_times(ArithOp& op, Times clock) {
-    convert(op.vivify, clock);
-    convert(op.touch, clock);
-}
-void to_node_times(FlushOp& op, Times clock) { convert(op.at, clock); }
-void to_node_times(ForgetOp&, Times) {}
-void to_node_times(StatsOp&, Times) {}
 
 // Could an earlier request of its session overtake this one, or be overtaken by it (K3)?
 bool must_wait(const RequestTraits& traits, KeyOrder::Of of, const KeyOrder& order, const Reads& reads) {
@@ -76,15 +66,6 @@ bool must_wait(const RequestTraits& traits, KeyOrder::Of of, const KeyOrder& ord
     return traits.mutation && order.any(Kind::read, of) && reads.awaited(of);
 }
 
-// The value of a store, if it follows the request.
-std::string_view following_value(const StoreOp& op, uint32_t frame_bytes_max) {
-    return must_follow(op, frame_bytes_max) ? op.value : std::string_view();
-}
-template <class Op>
-std::string_view following_value(const Op&, uint32_t) {
-    return {};
-}
-
 }  // namespace
 
 Requests::Requests(const Config& config, const Parts& parts)
@@ -96,7 +77,7 @@ Requests::Requests(const Config& config, const Parts& parts)
       exchanges_(config.under_way),
       reads_(parts.landing, order_, clock_, counters_, parts.events, config.reads_max, config.count_reads),
       pointers_({parts.table, reads_, clock_, counters_, notes_}),
-      index_({reads_, clock_, counters_, notes_}, config.probe_index) {}
+      index_({parts.table, reads_, clock_, counters_, notes_}, config.probe_index) {}
 
 // ---- the connection ---------------------------------------------------------------------------------
 
@@ -210,7 +191,9 @@ SubmitResult Requests::ask(const Op& op, uint64_t key_hash, const AskOptions& op
 template <class Op>
 SubmitResult Requests::write(const Op& op, uint64_t key_hash, const AskOptions& options, ReplySink& sink) {
     const RequestTraits traits = traits_of(op);
-    const std::string_view follows = following_value(op, frames_->frame_bytes_max());
+    std::string_view follows;  // the value of a store, if it follows the request
+    if constexpr (std::is_same_v<Op, StoreOp>)
+        if (value_follows(op)) follows = op.value;
     CHECK(follows.empty() || options.value != nullptr);
     protocol::RequestOptions with;
     with.tag = exchanges_.next_tag();
@@ -218,7 +201,6 @@ SubmitResult Requests::write(const Op& op, uint64_t key_hash, const AskOptions& 
     with.want_grant = traits.wants_grant && pointers_possible();
     with.value_follows = !follows.empty();
     Op there = op;
-    if constexpr (requires { there.key; }) there.key.hash = key_hash;
     to_node_times(there, clock_);
     if (!follows.empty()) frames_->reserve_following();
     FramesOut::Place place;
