@@ -60,7 +60,7 @@ struct Answer {
 };
 
 // Receives exactly one call for each accepted request, from within the link's ready(), flush(), tick() or stop(). It
-// may send new requests from that call. It outlives its requests, or NodeLink::forget_sink() detaches it first.
+// may send new requests from that call. It outlives its requests, or Requests::forget_sink() detaches it first.
 class ReplySink {
   public:
     virtual ~ReplySink() = default;
@@ -79,7 +79,7 @@ struct AskOptions {
     bool no_value = false;     // get: the answer may omit the value
     // get: the request needs only key, value, flags and cas, so a one-sided read may answer it.
     bool one_sided = false;
-    // store: owns op.value's bytes. Required if NodeLink::value_follows(op).
+    // store: owns op.value's bytes. Required if Requests::value_follows(op).
     std::shared_ptr<const void> value;
 };
 

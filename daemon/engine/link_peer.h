@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // LinkPeer: a worker's connection to one node: the node's memory where it is mapped, the link, and the requests that are
 // postponed. A get tries mapped memory first: mapped_memory(), then confirms(). Then ask() tries pointer, index and RPC
-// (proxy/node_link.h). proxy/onesided_share.h counts why a step was left for the next.
+// (proxy/requests.h). proxy/onesided_share.h counts why a step was left for the next.
 //
 // Owner: Links, whose file states the rules M1 to M6. One thread, the worker's.
 #pragma once
@@ -146,7 +146,7 @@ class LinkPeer final : private proxy::LinkEvents {
     const proxy::LocalGet& memory() const { return memory_; }
 
     // ---- requests
-    // The sink gets the answer or the failure, perhaps before this returns. A value that follows moves from `op` into options.value.
+    // The sink gets the answer or the failure, perhaps before this returns. The value of `op` may move into options.value.
     template <class Op>
     SubmitResult ask(Op& op, proxy::AskOptions options, proxy::ReplySink& sink);
     // Sends what was submitted, and postponed requests while there is room.

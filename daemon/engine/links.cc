@@ -246,7 +246,8 @@ bool Links::too_large(size_t key_bytes, uint64_t value_bytes) const {
 template <class Op>
 SubmitResult Links::ask_all(Op op, Ticket ticket, bool stats, const LinkPeer* only) {
     std::vector<Gather::Part> parts(list_.size(), Gather::Part(*this));
-    const auto [at, is_new] = gathers_.emplace(ticket, Gather{stats, /* unanswered= */ 1, set_, std::move(parts)});  // one: this call
+    // One unanswered: this call.
+    const auto [at, is_new] = gathers_.emplace(ticket, Gather{stats, /* unanswered= */ 1, set_, std::move(parts)});
     CHECK(is_new);
     Gather& gather = at->second;
     bool crowded = false;

@@ -13,9 +13,9 @@
 //
 // M1  Requests to a node without room are postponed in order, and their clients wait (SubmitResult::crowded). Later requests to
 //     that node queue behind them; other nodes are not affected. A request that waits for an earlier one of its session
-//     (NodeLink, K3) delays that session only.
+//     (proxy::Requests, K3) delays that session only.
 // M2  Every waiting or submitted request is answered within NodeOptions::timeout_ns, as unavailable if need be, or within that
-//     time after the node's last answer to an earlier request (NodeLink, K6).
+//     time after the node's last answer to an earlier request (proxy::Requests, K6).
 // M3  A down or drained node gets no requests for keys: they are unavailable at once, or with failover go to the next node on
 //     the ring that is up. Until the first connection is made or has failed, they wait.
 // M4  A lock-free read of a node's mapped memory counts only if its session has no unanswered mutation of the key, and the
