@@ -17,7 +17,7 @@
 #include "proxy/access_notes.h"
 #include "proxy/link_counters.h"
 #include "proxy/node_clock_estimate.h"
-#include "proxy/pointer_get.h"
+#include "proxy/onesided_gets.h"
 
 namespace farcached::proxy {
 
@@ -162,7 +162,6 @@ class Reconnect {
     uint64_t mismatched();
     // The link was up for a while: the next failure counts as the first again.
     void recovered() { failures_ = 0; }
-    uint32_t failures() const { return failures_; }
 
   private:
     uint64_t jittered(uint64_t ns);

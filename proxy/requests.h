@@ -31,15 +31,13 @@
 #include "proxy/access_notes.h"
 #include "proxy/ask.h"
 #include "proxy/exchange.h"
-#include "proxy/frames_out.h"
-#include "proxy/index_get.h"
 #include "proxy/key_order.h"
 #include "proxy/link_counters.h"
+#include "proxy/link_frames.h"
 #include "proxy/node_clock_estimate.h"
-#include "proxy/pointer_get.h"
+#include "proxy/onesided_gets.h"
 #include "proxy/pointer_table.h"
 #include "proxy/reads.h"
-#include "proxy/replies_in.h"
 
 namespace farcached::proxy {
 

@@ -3,7 +3,7 @@
 // order is in which a node answers.
 #include <vector>
 
-#include "proxy/frames_out.h"
+#include "proxy/link_frames.h"
 #include "t/lib/refused_new.h"
 #include "t/lib/tap.h"
 

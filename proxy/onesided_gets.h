@@ -1,16 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// PointerGets: GETs by one READ through a remote pointer. It takes pointers from replies, keeps them in the shared
-// table, and drops those that fail.
-//
-// Owner: a NodeLink. Reads has the rules for every one-sided GET (G1 to G3).
-//
-// G4  A pointer is used only if it names the welcomed incarnation and lies in one of its regions (S9).
-// G5  A READ's result is used only if the one validating function accepts it, by a clock read after the completion
-//     (S4).
-// G6  A lease counts from the first sending of the frame that earned it, or of the report that renewed it (S3).
-// G10 An older generation, another key or impossible lengths drop a pointer. A two-sided hit without a grant forgets
-//     it. A dead slot, a torn copy, a longer item and a passed expiry keep it. The slot stays with its key (S1), and
-//     the node's reply corrects the pointer.
+// The two ways of a one-sided GET: through a remote pointer, and through the node's index.
+// Owner: a Requests, on its worker's thread. Reads has the rules for every one-sided GET (G1 to G3).
 #pragma once
 
 #include <array>
@@ -18,6 +8,7 @@
 #include <vector>
 
 #include "fabric/channel.h"
+#include "fabric/index_probe.h"
 #include "protocol/handshake.h"
 #include "proxy/access_notes.h"
 #include "proxy/link_counters.h"
@@ -26,6 +17,17 @@
 #include "proxy/reads.h"
 
 namespace farcached::proxy {
+
+// PointerGets: GETs by one READ through a remote pointer. It takes pointers from replies, keeps them in the shared
+// table, and drops those that fail.
+//
+// G4  A pointer is used only if it names the welcomed incarnation and lies in one of its regions (S9).
+// G5  A READ's result is used only if the one validating function accepts it, by a clock read after the completion
+//     (S4).
+// G6  A lease counts from the first sending of the frame that earned it, or of the report that renewed it (S3).
+// G10 An older generation, another key or impossible lengths drop a pointer. A two-sided hit without a grant forgets
+//     it. A dead slot, a torn copy, a longer item and a passed expiry keep it. The slot stays with its key (S1), and
+//     the node's reply corrects the pointer.
 
 // What both ways of a one-sided GET use; all outlive them.
 struct GetParts {
@@ -91,6 +93,43 @@ class PointerGets {
     };
     std::array<Uses, 64> uses_{};  // by entry number, modulo the size
     uint64_t used_ = 0;            // one bit for each nonzero count
+};
+
+// IndexGets: GETs without a pointer. They READ the node's published index and then the item (fabric/index_probe.h), so
+// that a hit does not wake the node.
+//
+// G7  A probe proves a hit, never a miss: after any other outcome the node is asked, once (S5).
+// G8  Without a lease, the item's check is always verified (S5). An item that may be expired by the node's clock is
+//     left to the node (S13).
+class IndexGets {
+  public:
+    IndexGets(const GetParts& parts, bool on) : parts_(parts), on_(on) {}
+    IndexGets(const IndexGets&) = delete;
+    IndexGets& operator=(const IndexGets&) = delete;
+
+    // Enabled, and the node publishes a readable index.
+    bool enabled() const { return readable_ && parts_.reads.enabled(); }
+
+    // A new connection: the region's old layout is discarded.
+    void greeted(const protocol::Welcome& welcome);
+
+    // Posts the first READs; false: no room for them. op.key.hash uses the node's seed.
+    bool begin(fabric::Channel& channel, const protocol::GetOp& op, const AskOptions& options,
+               ReplySink& sink);
+    // Continues a read whose READs completed before `now_ns`: answers it, posts the next READs, or falls back to the
+    // node. channel: nullptr if no more READs may be posted.
+    void judge(fabric::Channel* channel, Read& read, uint64_t now_ns);
+
+  private:
+    bool post(fabric::Channel& channel, Read& read);
+    bool read_on(fabric::Channel* channel, Read& read);
+    void answer(Read& read);
+
+    const GetParts parts_;
+    bool on_;
+    bool readable_ = false;
+    uint64_t check_secret_ = 0;
+    fabric::FarRegion region_;
 };
 
 }  // namespace farcached::proxy
