@@ -1,20 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// AccessNotes: accesses to one node's items that the node did not see, because this process read its memory. The read
-// went through a remote pointer, the index or mapped memory. Each access is kept until it is sent or dropped.
-//
-// Owner: a NodeLink.
-// N1  Without an interval, accesses travel with requests (proxy/unseen.h).
-// N2  With an interval, accesses travel in reports, which need no requests. Each interval with accesses sends the items
-//     that proxy/arc.h selects, in frames of at most report_bytes_max. A request whose reply shows a key's accesses
-//     carries this link's accesses to that key (shown()). Accesses of other links may reach the node an interval later.
-// N3  Each access is counted once, as sent or as dropped; N5 has the exception.
-// N4  A node answers each report with the number of records that it processed and the leases that it renewed. The next
-//     report waits for this answer. Unprocessed records are reported again. While the node has time left, a few more
-//     reports follow at once in the same interval. An unanswered report is dropped when the connection ends.
-// N5  With a shared pointer table, reports belong to the host, not to the link (proxy/host_reports.h). Each access is
-//     counted once, as sent, dropped or shared; a shared access belongs to another link from then on. For a link that
-//     shares nothing, N2 to N4 hold unchanged.
-// N6  A node of an older version grants no pointers and gets no reports (S18). Accesses that fit no record are dropped.
+// What this process notes of its accesses to a node's memory, and how the processes of a host report them together.
+// Owner: a NodeLink, on its worker's thread.
 #pragma once
 
 #include <cstddef>
@@ -29,12 +15,86 @@
 #include "protocol/access_record.h"
 #include "protocol/frame.h"
 #include "proxy/arc.h"
-#include "proxy/host_reports.h"
 #include "proxy/link_counters.h"
+#include "proxy/pointer_table.h"
 #include "proxy/unseen.h"
 
 namespace farcached::proxy {
 
+// HostReports: one link's part in the reports that all processes of this host send together to one node. Links put
+// their accesses on a shared board (report_board.h). One link, the reporter, takes them from the board and sends them.
+//
+// Owner: an AccessNotes.
+// H1  A link polls the board each interval if it has accesses to put, has some still on the board, or is the reporter.
+//     Otherwise it never polls, so that a host without reads sleeps. A reporter stays in its role for two intervals
+//     after its last poll, unless its process is dead. A reporter that finds an empty board resigns.
+// H2  The link that puts an access counts it as shared. The link that takes it counts it as taken, then as sent or
+//     dropped, so each access is sent at most once. If the reporter's process dies, its unanswered accesses are lost,
+//     uncounted. Accesses on the board wait for the next reporter or for the end of the table.
+// H3  Accesses that find no room on the board stay with their link for a later poll.
+// H4  With more nodes than boards, a link without a board reports for itself.
+class HostReports {
+  public:
+    static constexpr uint32_t put_in_turn_max = 4 * protocol::report_records_max;
+    // For a reporter while the node has time: enough for the largest board once.
+    static constexpr uint32_t reports_per_interval_max = board_cells_max / protocol::report_records_max + 1;
+
+    // All arguments outlive this.
+    HostReports(PointerTable& table, LinkCounters& counters, uint64_t interval_ns);
+    HostReports(const HostReports&) = delete;
+    HostReports& operator=(const HostReports&) = delete;
+
+    void greeted(uint64_t incarnation);
+    // The connection ended; this link is no longer the reporter.
+    void ended();
+
+    // Polls the board; returns the number of accesses dropped. can_report: the link could send a report now.
+    uint64_t take_turn(Arc& arc, uint64_t now_ns, bool can_report, Arc::Urgent urgent);
+    // Results of that poll: no board (H4); this link is the reporter.
+    bool alone() const { return !board_.has_value(); }
+    bool reports() const { return reports_; }
+    // Poll again, even if the link reads nothing.
+    bool turn_wanted() const { return turn_wanted_; }
+
+    // Takes up to items_max items from the board; reporter only.
+    uint32_t take(uint32_t items_max, FunctionRef<void(const protocol::ItemAccess&)> visit, uint64_t& dropped);
+    // Returns to the board an item that the node did not process. Returns the number of accesses dropped.
+    uint64_t put_back(const protocol::ItemAccess& item);
+    bool anything_left() const { return board_.has_value() && board_->waiting(); }
+
+  private:
+    uint64_t put_all(Arc& arc, Arc::Urgent urgent);
+    void seek_leadership(uint64_t now_ns);
+    void resign();
+
+    PointerTable& table_;
+    LinkCounters& counters_;
+    uint64_t interval_ns_;
+    BoardMember me_;
+    uint64_t incarnation_ = 0;  // 0: no connection
+    std::optional<ReportBoard> board_;  // as of the last poll
+    uint64_t announced_ = 0;            // number of the last announcement
+    uint32_t cursor_ = 0;
+    bool reports_ = false;
+    bool turn_wanted_ = false;
+    std::vector<protocol::ItemAccess> refused_;  // empty between calls
+};
+
+// AccessNotes: accesses to one node's items that the node did not see, because this process read its memory. The read
+// went through a remote pointer, the index or mapped memory. Each access is kept until it is sent or dropped.
+//
+// N1  Without an interval, accesses travel with requests (proxy/unseen.h).
+// N2  With an interval, accesses travel in reports, which need no requests. Each interval with accesses sends the items
+//     that proxy/arc.h selects, in frames of at most report_bytes_max. A request whose reply shows a key's accesses
+//     carries this link's accesses to that key (shown()). Accesses of other links may reach the node an interval later.
+// N3  Each access is counted once, as sent or as dropped; N5 has the exception.
+// N4  A node answers each report with the number of records that it processed and the leases that it renewed. The next
+//     report waits for this answer. Unprocessed records are reported again. While the node has time left, a few more
+//     reports follow at once in the same interval. An unanswered report is dropped when the connection ends.
+// N5  With a shared pointer table, reports belong to the host, not to the link (proxy/access_notes.h). Each access is
+//     counted once, as sent, dropped or shared; a shared access belongs to another link from then on. For a link that
+//     shares nothing, N2 to N4 hold unchanged.
+// N6  A node of an older version grants no pointers and gets no reports (S18). Accesses that fit no record are dropped.
 class AccessNotes {
   public:
     static constexpr uint32_t report_bytes_max = protocol::report_bytes_max;
@@ -82,7 +142,6 @@ class AccessNotes {
     void report(OutBuffer& out, uint64_t now_ns, bool room);
     // A report is sent and not answered.
     bool unanswered() const { return !under_way_.empty(); }
-    uint64_t number() const { return number_; }  // of the last report
     // Handles the answer. For each record that the node processed, calls `tell` with the new lease's term, which counts
     // from the sending of the report; 0: no lease. term_ms_max: from the welcome. On an error, `tell` was not called.
     struct Renewed {
@@ -108,7 +167,6 @@ class AccessNotes {
     bool classify(const protocol::ItemAccess& item);
     void show(const Arc& arc);
     void tell(OutBuffer& out, uint64_t now_ns, bool again);
-    void count_report(uint32_t items, size_t bytes);
 
     LinkCounters& counters_;
     uint64_t interval_ns_;

@@ -17,6 +17,10 @@
 
 namespace farcached::proxy {
 
+// The identity of a request: its asker chooses it, and the answer brings it back. Only on the wire it has another name, the
+// tag of its Exchange (proxy/exchange.h), because a tag must be small and free of meaning for the node.
+enum class Ticket : uint64_t {};
+
 //        name          help
 #define ASK_FAILURES(X)                                               \
     X(node_down, "the node is down, or went down before it answered") \
@@ -56,17 +60,17 @@ struct Answer {
 };
 
 // Receives exactly one call for each accepted request, from within the link's ready(), flush(), tick() or stop(). It
-// may send new requests from that call. It outlives its requests, or NodeLink::forget_sink() detaches it first.
+// may send new requests from that call. It outlives its requests, or Requests::forget_sink() detaches it first.
 class ReplySink {
   public:
     virtual ~ReplySink() = default;
-    virtual void answered(uint64_t cookie, Answer& answer) = 0;
+    virtual void answered(Ticket ticket, Answer& answer) = 0;
     // The outcome of a failed mutation is unknown, unless its node refused it.
-    virtual void failed(uint64_t cookie, const Failed& failed) = 0;
+    virtual void failed(Ticket ticket, const Failed& failed) = 0;
 };
 
 struct AskOptions {
-    uint64_t cookie = 0;       // chosen by the caller
+    Ticket ticket{};
     // One number per client session of this worker. Requests of one session take effect in order (K3).
     uint64_t session = 0;
     uint64_t deadline_ns = 0;  // CLOCK_BOOTTIME
@@ -75,7 +79,7 @@ struct AskOptions {
     bool no_value = false;     // get: the answer may omit the value
     // get: the request needs only key, value, flags and cas, so a one-sided read may answer it.
     bool one_sided = false;
-    // store: owns op.value's bytes. Required if NodeLink::value_follows(op).
+    // store: owns op.value's bytes. Required if Requests::value_follows(op).
     std::shared_ptr<const void> value;
 };
 

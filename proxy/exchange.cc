@@ -23,7 +23,7 @@ Exchange& Exchanges::open(const AskOptions& options, ReplySink& sink, uint32_t b
     Exchange& exchange = slots_[tag];
     CHECK(exchange.state == Exchange::State::free);
     exchange.state = Exchange::State::asked;
-    exchange.cookie = options.cookie;
+    exchange.ticket = options.ticket;
     exchange.deadline_ns = options.deadline_ns;
     exchange.patience_ns = options.patience_ns;
     exchange.no_value = options.no_value;
@@ -55,7 +55,7 @@ void Exchanges::close(Exchange& exchange) {
 }
 
 Exchanges::Sink Exchanges::take_sink(Exchange& exchange) {
-    const Sink sink{exchange.sink_, exchange.cookie};
+    const Sink sink{exchange.sink_, exchange.ticket};
     exchange.sink_ = nullptr;
     return sink;
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Exchanges: the two-sided requests under way to one node, from the request to its answer.
 //
-// Owner: a NodeLink. Slots are allocated on demand and reused.
+// Owner: a Requests. Slots are allocated on demand and reused.
 //
 //            open()             reply                      close()
 //   free ------------> asked ------------------------------------> free
@@ -12,7 +12,8 @@
 //     `late`.
 // E2  A late exchange keeps its slot, its tag and its value's bytes until its whole reply arrived or the connection is
 //     destroyed. Until then the node may read the bytes (S12), and no other request may use the tag.
-// E3  A slot's tag and sequence together name one request of one connection.
+// E3  A slot's tag and sequence together name one request of one connection. This is the only place that maps them to its
+//     ticket.
 // E4  At most exchanges_max requests are under way, with at most bytes_max bytes plus one request.
 #pragma once
 
@@ -33,7 +34,7 @@ namespace farcached::proxy {
 struct Exchange {
     enum class State : uint8_t { free, asked, receiving };
 
-    uint32_t tag = 0;  // its slot
+    uint32_t tag = 0;  // its slot; the request's name on the wire
     State state = State::free;
     protocol::RequestKind kind = protocol::RequestKind::get;
     bool no_value = false;       // the answer may omit the value
@@ -45,7 +46,7 @@ struct Exchange {
     uint64_t sequence = 0;
     uint32_t frame = 0;          // number in FramesOut
     uint32_t bytes = 0;          // counted as under way
-    uint64_t cookie = 0;
+    Ticket ticket{};
     uint64_t deadline_ns = 0;
     uint64_t patience_ns = 0;
 
@@ -91,7 +92,7 @@ class Exchanges {
 
     struct Sink {
         ReplySink* sink = nullptr;
-        uint64_t cookie = 0;
+        Ticket ticket{};
     };
     // The caller must call the sink. nullptr: the exchange is late (E1).
     Sink take_sink(Exchange& exchange);

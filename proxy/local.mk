@@ -3,7 +3,6 @@
 folder_libraries += proxy/libproxy.a
 
 proxy_libproxy_a_SOURCES = \
-	proxy/access_frames.h \
 	proxy/access_notes.cc \
 	proxy/access_notes.h \
 	proxy/arc.cc \
@@ -11,38 +10,31 @@ proxy_libproxy_a_SOURCES = \
 	proxy/ask.h \
 	proxy/exchange.cc \
 	proxy/exchange.h \
-	proxy/frames_out.cc \
-	proxy/frames_out.h \
-	proxy/host_reports.cc \
-	proxy/host_reports.h \
-	proxy/index_get.cc \
-	proxy/index_get.h \
 	proxy/key_order.h \
 	proxy/link_counters.h \
+	proxy/link_frames.cc \
+	proxy/link_frames.h \
+	proxy/link_parts.cc \
+	proxy/link_parts.h \
 	proxy/local_get.cc \
 	proxy/local_get.h \
 	proxy/node_clock_estimate.cc \
 	proxy/node_clock_estimate.h \
 	proxy/node_link.cc \
 	proxy/node_link.h \
-	proxy/node_link_ask.cc \
+	proxy/onesided_gets.cc \
+	proxy/onesided_gets.h \
 	proxy/onesided_share.h \
 	proxy/placement.cc \
 	proxy/placement.h \
-	proxy/pointer_get.cc \
-	proxy/pointer_get.h \
 	proxy/pointer_table.cc \
 	proxy/pointer_table.h \
 	proxy/pointer_table_layout.h \
-	proxy/pointer_table_open.cc \
 	proxy/reads.cc \
 	proxy/reads.h \
-	proxy/reconnect.cc \
-	proxy/reconnect.h \
-	proxy/replies_in.cc \
-	proxy/replies_in.h \
 	proxy/report_board.cc \
 	proxy/report_board.h \
-	proxy/report_board_layout.h \
+	proxy/requests.cc \
+	proxy/requests.h \
 	proxy/unseen.cc \
 	proxy/unseen.h

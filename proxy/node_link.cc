@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <new>
+#include <optional>
 #include <utility>
 
 #include "base/check.h"
@@ -27,36 +28,18 @@ constexpr std::array<uint8_t, 6> edges = {
     /* waiting    -> */ uint8_t(bit(LinkState::connecting) | bit(LinkState::idle)),
 };
 
-constexpr protocol::FrameLimits greeting_limits{protocol::Sender::node, /* greeted= */ false,
-                                                protocol::frame_bytes_lowest, 0};
-
-LinkDown down_of(const protocol::Refuse& refuse) {
-    const bool versions = refuse.reason == protocol::Refusal::protocol_mismatch ||
-                          refuse.reason == protocol::Refusal::layout_mismatch;
-    return versions ? LinkDown::mismatch : LinkDown::refused;
-}
-
-// A node sends the size of its region twice: for the channel's mapping, and in its welcome. The link requires both to
-// agree, so that no pointer checked against one size reads the other (S10).
-bool agrees(const protocol::Welcome& welcome, const fabric::Channel& channel) {
-    return std::ranges::all_of(welcome.regions, [&](const protocol::RegionFact& fact) {
-        const fabric::RegionView* mapped = channel.mapped_region(fact.id);
-        return mapped == nullptr || mapped->region_bytes == fact.bytes;
-    });
-}
-
 }  // namespace
 
 NodeLink::NodeLink(const LinkConfig& config, const Dependencies& deps)
-    : config_(config),
-      deps_(deps),
+    : deps_(deps),
+      connect_timeout_ns_(config.connect_timeout_ns),
       clock_(config.host_zero_ns),
       notes_(counters_, {config.report_interval_ns, config.report_items, config.seed, deps.table, config.share_reports}),
-      exchanges_(config.under_way),
-      reads_(deps.landing, order_, clock_, counters_, deps.events, config.reads_max, config.count_reads),
-      pointers_({deps.table, reads_, clock_, counters_, notes_}),
-      index_({reads_, clock_, counters_, notes_}, config.probe_index),
-      reconnect_(config.reconnect, config.seed) {}
+      requests_(config, {deps.table, deps.landing, deps.lending, clock_, counters_, notes_, deps.events}),
+      reports_(notes_, requests_.pointers(), counters_, config.unsent_bytes_max),
+      greeting_(config.hello, clock_),
+      liveness_(config.silence_ns, config.ping_ns),
+      way_down_(config.reconnect, config.steady_ns, config.seed) {}
 
 NodeLink::~NodeLink() { CHECK(state_ == LinkState::idle); }
 
@@ -67,11 +50,9 @@ void NodeLink::enter(LinkState next) {
 
 // ---- connecting, and going down ---------------------------------------------------------------------
 
-void NodeLink::start(uint64_t now_ns) { connect(now_ns); }
-
-void NodeLink::connect(uint64_t now_ns) {
-    refused_.reset();
-    deadline_ns_ = now_ns + config_.connect_timeout_ns;
+void NodeLink::start(uint64_t now_ns) {
+    greeting_.as_newest();
+    deadline_ns_ = now_ns + connect_timeout_ns_;
     open_channel(now_ns);
 }
 
@@ -79,9 +60,7 @@ void NodeLink::open_channel(uint64_t now_ns) {
     CHECK(!inside_);
     enter(LinkState::connecting);
     counters_.node_connects.add(1);
-    limits_ = greeting_limits;
-    seen_bytes_ = 0;
-    heard_ns_ = progress_ns_ = asked_since_ns_ = ping_sent_ns_ = 0;
+    liveness_.begin();
     std::string error;
     channel_ = deps_.make_channel(*this, error);
     if (channel_ == nullptr) {
@@ -98,30 +77,32 @@ void NodeLink::stop(uint64_t now_ns) noexcept {
     if (state_ == LinkState::idle) return;
     try {
         if (up()) {
-            protocol::append_goodbye(frames_->small(), protocol::Goodbye::stopping, {});
+            protocol::append_goodbye(requests_.small(), protocol::Goodbye::stopping, {});
             send(now_ns);
         }
     } catch (const std::bad_alloc&) {
         inside_ = false;  // the node sees the connection end
     }
     counters_.downs[size_t(LinkDown::stopped)].add(1);
-    down_.reset();
+    way_down_.cancel();
     enter(LinkState::idle);
     destroy_channel();
-    fail_everything(AskFailure::node_down);
-    tell_room();
+    fail_requests(AskFailure::node_down);
+    if (requests_.retry_pays(told_)) deps_.events.room();
 }
 
 void NodeLink::starve(uint64_t now_ns) noexcept {
     inside_ = false;
     if (state_ == LinkState::idle || state_ == LinkState::waiting) return;
-    down_.reset();
-    break_off(LinkDown::no_memory, std::string(no_memory_text));
+    way_down_.cancel();
+    break_off(LinkDown::no_memory, "out of memory");  // short enough for a string without allocation
     go_down(now_ns);
 }
 
 void NodeLink::break_off(LinkDown why, std::string text) {
-    if (!down_.has_value()) down_ = Down{why, std::move(text)};
+    way_down_.begin(why, std::move(text));
+    requests_.end_asking(/* broken= */ true);
+    reports_.end();
 }
 
 void NodeLink::break_off(FrameError error) {
@@ -132,42 +113,22 @@ void NodeLink::break_off(FrameError error) {
 
 void NodeLink::go_down(uint64_t now_ns) {
     CHECK(!inside_);
-    Down down = std::move(*down_);
-    down_.reset();
-    if (greet_as_older(down, now_ns)) return;
-    if (down.why == LinkDown::mismatch && refused_.has_value()) down = std::move(*refused_);
+    Down down = way_down_.take();
+    if (state_ == LinkState::greeting && greeting_.as_older(down)) {
+        destroy_channel();
+        return open_channel(now_ns);
+    }
+    down = greeting_.reason(std::move(down));
+    const LinkDown why = down.why;
     const bool was_up = state_ == LinkState::up || state_ == LinkState::leaving;
-    if (was_up && now_ns >= up_since_ns_ + config_.steady_ns) reconnect_.recovered();
-    deadline_ns_ = now_ns + until_next_try_ns(down.why);
+    deadline_ns_ = way_down_.next_try_ns(why, was_up, now_ns);
     enter(LinkState::waiting);
-    counters_.downs[size_t(down.why)].add(1);
-    requests_lost_ = requests_under_way();
+    counters_.downs[size_t(why)].add(1);
+    requests_lost_ = requests_.under_way();
     destroy_channel();
-    fail_everything(down.why == LinkDown::bad_frame ? AskFailure::bad_reply : AskFailure::node_down);
-    say(std::move(down), was_up);
-    tell_room();
-}
-
-uint64_t NodeLink::until_next_try_ns(LinkDown why) {
-    if (why == LinkDown::mismatch) return reconnect_.mismatched();
-    return why == LinkDown::no_memory ? reconnect_.soon() : reconnect_.failed();
-}
-
-// A node of the version before refuses ours; greeted as an older proxy, it serves us two-sided (S18). Each new
-// connection tries the newest version first, since the node may have been replaced.
-bool NodeLink::greet_as_older(const Down& down, uint64_t now_ns) {
-    if (state_ != LinkState::greeting || down.why != LinkDown::mismatch || refused_.has_value()) return false;
-    if (config_.hello.speaks.layout <= protocol::versions_two_sided.layout) return false;
-    refused_ = down;
-    destroy_channel();
-    open_channel(now_ns);
-    return true;
-}
-
-void NodeLink::say(Down down, bool was_up) noexcept {
-    const bool news = !said_.has_value() || said_->why != down.why || said_->text != down.text;
-    said_ = std::move(down);
-    if (was_up || news) deps_.events.went_down(said_->why, said_->text);
+    fail_requests(why == LinkDown::bad_frame ? AskFailure::bad_reply : AskFailure::node_down);
+    if (const Down* news = way_down_.news(std::move(down), was_up)) deps_.events.went_down(news->why, news->text);
+    if (requests_.retry_pays(told_)) deps_.events.room();
 }
 
 void NodeLink::destroy_channel() {
@@ -176,49 +137,30 @@ void NodeLink::destroy_channel() {
     channel_.reset();
 }
 
-void NodeLink::fail_everything(AskFailure why) {
-    const Failed failed{why, std::nullopt};
-    reads_.fail_all(failed);
-    exchanges_.for_each([&](Exchange& exchange) {
-        if (!exchange.late()) counters_.node_failures.add(1);
-        replies_->fail(exchange, failed);
-        frames_->take_back(exchange);
-        exchanges_.close(exchange);
-    });
-    CHECK(exchanges_.live() == 0);
-    CHECK(reads_.live() == 0);
-    for (uint32_t kind = 0; kind < KeyOrder::kinds; kind++)
-        CHECK(order_.all(KeyOrder::Kind(kind)) == 0);
+void NodeLink::fail_requests(AskFailure why) {
+    reports_.end();
+    requests_.fail_all(why);
     notes_.drop_all();
-    replies_.reset();
-    frames_.reset();
     told_ = true;
 }
 
 // ---- events of the channel ------------------------------------------------------------------------------
 
-protocol::Hello NodeLink::hello() const {
-    protocol::Hello hello = config_.hello;
-    if (refused_.has_value()) hello.speaks = protocol::versions_two_sided;
-    return hello;
-}
-
 void NodeLink::connected() {
-    if (down_.has_value()) return;
+    if (way_down_.begun()) return;
     enter(LinkState::greeting);
-    hello_sent_ns_ = deps_.clock();
-    protocol::append_hello(channel_->out(), hello());
+    greeting_.send(channel_->out(), deps_.clock());
     told_ = true;
 }
 
 size_t NodeLink::received(std::string_view bytes) {
     const uint64_t now_ns = deps_.clock();
-    if (bytes.size() > seen_bytes_) heard_ns_ = now_ns;
+    liveness_.saw_bytes(bytes.size(), now_ns);
     size_t taken = 0;
-    while (!down_.has_value()) {
-        const protocol::FrameParse parse = protocol::parse_frame(bytes.substr(taken), limits_);
+    while (!way_down_.begun()) {
+        const protocol::FrameParse parse = protocol::parse_frame(bytes.substr(taken), greeting_.limits());
         if (parse.status == protocol::FrameParse::Status::need_more) {
-            seen_bytes_ = bytes.size() - taken;
+            liveness_.kept_bytes(bytes.size() - taken);
             return taken;
         }
         FrameError error = parse.error;
@@ -235,23 +177,23 @@ size_t NodeLink::received(std::string_view bytes) {
 // The node may change the container at any time, so the link parses a copy (C2).
 void NodeLink::written(size_t bytes) {
     static_assert(protocol::report_bytes_max <= fabric::container_bytes);
-    if (down_.has_value()) return;
+    if (way_down_.begun()) return;
     const uint64_t now_ns = deps_.clock();
-    heard_ns_ = now_ns;
+    liveness_.heard(now_ns);
     told_ = true;
     std::array<char, fabric::container_bytes> copy;
     channel_->copy_container(copy.data(), bytes);
     protocol::Frame frame;
-    FrameError error = protocol::parse_written({copy.data(), bytes}, limits_, frame);
+    FrameError error = protocol::parse_written({copy.data(), bytes}, greeting_.limits(), frame);
     if (error == FrameError::none) {
         counters_.report_answers_written.add(1);
-        error = take_reported(frame, now_ns);
+        error = reports_.answered(frame, now_ns);
     }
     if (error != FrameError::none) break_off(error);
 }
 
 void NodeLink::read_done(uint64_t token, fabric::ReadStatus status) {
-    reads_.completed(token, status);
+    requests_.read_done(token, status);
 }
 
 void NodeLink::ended(fabric::ChannelEnd why, const std::string& text) {
@@ -262,16 +204,16 @@ void NodeLink::ended(fabric::ChannelEnd why, const std::string& text) {
 FrameError NodeLink::take_frame(const protocol::Frame& frame, uint64_t now_ns) {
     using protocol::FrameKind;
     switch (frame.kind) {
-        case FrameKind::welcome: return take_welcome(frame, now_ns);
-        case FrameKind::refuse: return take_refuse(frame);
-        case FrameKind::replies: note_progress(frame, now_ns); return replies_->replies(frame, now_ns);
-        case FrameKind::chunk: note_progress(frame, now_ns); return replies_->chunk(frame);
-        case FrameKind::unlent: note_progress(frame, now_ns); return replies_->unlent(frame);
+        case FrameKind::welcome:
+        case FrameKind::refuse: return take_greeting(frame, now_ns);
+        case FrameKind::replies:
+        case FrameKind::chunk:
+        case FrameKind::unlent: return requests_.take(frame, now_ns);
         case FrameKind::ping:
-            protocol::append_pong(frames_->small(), frame.sequence, {});
+            protocol::append_pong(requests_.small(), frame.sequence, {});
             return FrameError::none;
-        case FrameKind::pong: return take_pong(frame, now_ns);
-        case FrameKind::reported: return take_reported(frame, now_ns);
+        case FrameKind::pong: return liveness_.pong(frame, greeting_.limits(), now_ns, clock_);
+        case FrameKind::reported: return reports_.answered(frame, now_ns);
         case FrameKind::goodbye: return take_goodbye(frame);
         case FrameKind::hello:
         case FrameKind::requests:
@@ -283,64 +225,23 @@ FrameError NodeLink::take_frame(const protocol::Frame& frame, uint64_t now_ns) {
     return FrameError::kind_unexpected;
 }
 
-void NodeLink::note_progress(const protocol::Frame& frame, uint64_t now_ns) {
-    if (frame.sequence == frames_->oldest_sequence()) progress_ns_ = now_ns;
-}
-
-FrameError NodeLink::take_welcome(const protocol::Frame& frame, uint64_t now_ns) {
+FrameError NodeLink::take_greeting(const protocol::Frame& frame, uint64_t now_ns) {
     if (state_ != LinkState::greeting) return FrameError::kind_unexpected;
-    protocol::Welcome welcome;
-    const FrameError error = protocol::parse_welcome(frame, welcome);
+    std::optional<Down> down;
+    const FrameError error = greeting_.take(frame, *channel_, now_ns, down);
     if (error != FrameError::none) return error;
-    if (auto refuse = protocol::check_welcome(welcome, hello())) {
-        break_off(down_of(*refuse), refuse->text);
+    if (down.has_value()) {
+        break_off(down->why, std::move(down->text));
         return FrameError::none;
     }
-    if (!agrees(welcome, *channel_)) {
-        break_off(LinkDown::refused, "node " + welcome.name + " announces a region size that differs from the mapped one");
-        return FrameError::none;
-    }
-    one_sided_ = protocol::reads_one_sided(welcome.version);
-    if (!one_sided_) protocol::make_two_sided(welcome);
-    welcome_ = std::move(welcome);
-    limits_ = protocol::agreed_limits(welcome_, protocol::Sender::node);
-    clock_.greeted(welcome_.now, hello_sent_ns_, now_ns);
-    frames_.emplace(welcome_.frame_bytes_max, welcome_.credits);
-    if (deps_.lending != nullptr && channel_->lends() > 0) frames_->lend(*deps_.lending, channel_->lends());
-    replies_.emplace(RepliesIn::Parts{exchanges_, *frames_, pointers_, order_, clock_, counters_},
-                     limits_, config_.large_bytes_max + 2 * welcome_.item_bytes_max);
-    pointers_.greeted(welcome_);
-    index_.greeted(welcome_);
-    notes_.greeted(now_ns, welcome_.incarnation, welcome_.frame_bytes_max,
-                   limits_.version >= protocol::version_with_in_place);
+    const protocol::Welcome& welcome = greeting_.welcome();
+    requests_.open(welcome, *channel_);
+    notes_.greeted(now_ns, welcome.incarnation, welcome.frame_bytes_max,
+                   welcome.version >= protocol::version_with_in_place);
+    reports_.begin(*channel_, requests_.small(), welcome.term_ms_max);
     enter(LinkState::up);
-    up_since_ns_ = now_ns;
-    if (was_up_before_) counters_.node_reconnects.add(1);
-    was_up_before_ = true;
-    said_.reset();
+    if (way_down_.came_up(now_ns)) counters_.node_reconnects.add(1);
     deps_.events.came_up();
-    return FrameError::none;
-}
-
-FrameError NodeLink::take_refuse(const protocol::Frame& frame) {
-    if (state_ != LinkState::greeting) return FrameError::kind_unexpected;
-    protocol::Refuse refuse;
-    const FrameError error = protocol::parse_refuse(frame, refuse);
-    if (error != FrameError::none) return error;
-    const bool silent = refuse.text.empty();
-    break_off(down_of(refuse),
-              silent ? std::string(protocol::refusal_help(refuse.reason)) : refuse.text);
-    return FrameError::none;
-}
-
-FrameError NodeLink::take_pong(const protocol::Frame& frame, uint64_t now_ns) {
-    NodeReading now;
-    const FrameError error = protocol::parse_pong(frame, limits_, now);
-    if (error != FrameError::none) return error;
-    if (ping_sent_ns_ == 0) return FrameError::reply_stranger;
-    if (frame.sequence != ping_sequence_) return FrameError::reply_stranger;
-    clock_.saw(now, ping_sent_ns_, now_ns);
-    ping_sent_ns_ = 0;
     return FrameError::none;
 }
 
@@ -350,8 +251,11 @@ FrameError NodeLink::take_goodbye(const protocol::Frame& frame) {
     if (error != FrameError::none) return error;
     if (state_ != LinkState::up) return FrameError::kind_unexpected;
     const std::string_view why = protocol::goodbye_text(goodbye.reason);
-    goodbye_ = channel_->describe() + ": " + std::string(why);
-    if (!goodbye.text.empty() && goodbye.text != why) goodbye_ += ": " + std::string(goodbye.text);
+    std::string text = channel_->describe() + ": " + std::string(why);
+    if (!goodbye.text.empty() && goodbye.text != why) text += ": " + std::string(goodbye.text);
+    way_down_.heard_goodbye(std::move(text));
+    requests_.end_asking(/* broken= */ false);
+    reports_.end();
     enter(LinkState::leaving);
     return FrameError::none;
 }
@@ -373,69 +277,33 @@ bool NodeLink::flush(uint64_t now_ns) {
     told_ = false;
     send(now_ns);
     settle(now_ns);
-    pointers_.count_accesses();
+    requests_.count_accesses();
     return told_;
 }
 
 void NodeLink::send(uint64_t now_ns) {
     CHECK(!inside_);
     inside_ = true;
-    uint32_t count = 0;
-    if (frames_.has_value() && frames_->anything_to_send()) {
-        if (frames_->requests_to_send())
-            notes_.before_requests(channel_->out());
-        count = frames_->send(channel_->out(), now_ns);
-        counters_.node_frames.add(count);
-    }
-    const bool asks = count > 0 || ping_sent_ns_ != 0 || notes_.unanswered();
-    if (asks && asked_since_ns_ == 0) asked_since_ns_ = now_ns;
+    const uint32_t frames = requests_.send(channel_->out(), now_ns);
+    if (frames > 0 || liveness_.pinging() || notes_.unanswered()) liveness_.asked(now_ns);
     do {
-        feed_values();
+        requests_.feed_values(*channel_);
         channel_->flush();
-    } while (!down_.has_value() && feed_values());
+    } while (!way_down_.begun() && requests_.feed_values(*channel_));
     inside_ = false;
-}
-
-bool NodeLink::feed_values() {
-    if (!frames_.has_value() || !frames_->anything_follows()) return false;
-    OutBuffer& out = channel_->out();
-    const uint64_t lent = frames_->values_lent();
-    const bool fed = frames_->feed(out, channel_->out_pending() - out.size());
-    counters_.values_lent.add(frames_->values_lent() - lent);
-    return fed;
 }
 
 // The work that waited for the channel's calls to return.
 void NodeLink::settle(uint64_t now_ns) {
-    if (reads_.anything_completed()) {
-        judge_reads(deps_.clock());
+    if (requests_.anything_read()) {
+        requests_.judge_reads(deps_.clock());
         told_ = true;
     }
-    if (exchanges_.live() == 0 && ping_sent_ns_ == 0 && !notes_.unanswered()) asked_since_ns_ = 0;
-    if (!down_.has_value()) ask_fallbacks();
-    if (state_ == LinkState::leaving && requests_under_way() == 0)
-        break_off(LinkDown::goodbye, goodbye_);
-    if (down_.has_value()) {
-        go_down(now_ns);
-        return;
-    }
-    if ((was_busy_ && can_ask()) || (was_ordered_ && told_)) tell_room();
-}
-
-void NodeLink::judge_reads(uint64_t now_ns) {
-    fabric::Channel* more = down_.has_value() ? nullptr : channel_.get();
-    reads_.settle([&](Read& read) {
-        if (std::holds_alternative<ByPointer>(read.way))
-            pointers_.judge(read, now_ns);
-        else
-            index_.judge(more, read, now_ns);
-    });
-}
-
-void NodeLink::tell_room() {
-    if (!was_busy_ && !was_ordered_) return;
-    was_busy_ = was_ordered_ = false;
-    deps_.events.room();
+    if (!requests_.exchanges_under_way() && !liveness_.pinging() && !notes_.unanswered()) liveness_.all_answered();
+    if (!way_down_.begun() && requests_.ask_fallbacks()) told_ = true;
+    if (state_ == LinkState::leaving && requests_.under_way() == 0) way_down_.begin_goodbye();
+    if (way_down_.begun()) return go_down(now_ns);
+    if (requests_.retry_pays(told_)) deps_.events.room();
 }
 
 uint64_t NodeLink::tick(uint64_t now_ns) {
@@ -444,7 +312,7 @@ uint64_t NodeLink::tick(uint64_t now_ns) {
     switch (state_) {
         case LinkState::idle: break;
         case LinkState::waiting:
-            if (now_ns >= deadline_ns_) connect(now_ns);
+            if (now_ns >= deadline_ns_) start(now_ns);
             break;
         case LinkState::connecting:
         case LinkState::greeting:
@@ -454,11 +322,14 @@ uint64_t NodeLink::tick(uint64_t now_ns) {
             break;
         case LinkState::up:
         case LinkState::leaving:
-            expire(now_ns);
-            look_for_life(now_ns);
-            report(now_ns);
+            if (requests_.expire(now_ns)) told_ = true;
+            if (now_ns >= liveness_.silent_at_ns())
+                break_off(LinkDown::silent, channel_->describe() + ": the node does not respond");
+            else if (up() && now_ns >= liveness_.ping_at_ns())
+                liveness_.ping(requests_.small(), now_ns);
+            reports_.send_due(now_ns);
             settle(now_ns);
-            if (frames_.has_value() && (frames_->anything_to_send() || notes_.unanswered())) flush(now_ns);
+            if (requests_.anything_to_send() || notes_.unanswered()) flush(now_ns);
             break;
     }
     return next_tick_ns();
@@ -473,69 +344,8 @@ uint64_t NodeLink::next_tick_ns() const {
         case LinkState::up:
         case LinkState::leaving: break;
     }
-    return std::min({exchanges_.next_deadline_ns(), reads_.next_deadline_ns(), silent_at_ns(),
-                     ping_at_ns(), up() ? notes_.due_ns() : UINT64_MAX});
-}
-
-void NodeLink::expire(uint64_t now_ns) {
-    exchanges_.expire(now_ns, progress_ns_, [&](Exchange& exchange) {
-        counters_.node_timeouts.add(1);
-        frames_->stop_following(exchange);
-        told_ = true;
-        replies_->fail(exchange, {AskFailure::timed_out, std::nullopt});
-    });
-    if (reads_.expire(now_ns, progress_ns_)) told_ = true;
-}
-
-uint64_t NodeLink::silent_at_ns() const {
-    if (asked_since_ns_ == 0) return UINT64_MAX;
-    return std::max(asked_since_ns_, heard_ns_) + config_.silence_ns;
-}
-
-uint64_t NodeLink::ping_at_ns() const {
-    if (config_.ping_ns == 0 || !up()) return UINT64_MAX;
-    return asked_since_ns_ == 0 ? heard_ns_ + config_.ping_ns : UINT64_MAX;
-}
-
-void NodeLink::look_for_life(uint64_t now_ns) {
-    if (now_ns >= silent_at_ns()) {
-        break_off(LinkDown::silent, channel_->describe() + ": the node does not respond");
-        return;
-    }
-    if (now_ns < ping_at_ns()) return;
-    ping_sent_ns_ = now_ns;
-    protocol::append_ping(frames_->small(), ++ping_sequence_);
-}
-
-void NodeLink::report(uint64_t now_ns) {
-    if (!up() || down_.has_value() || now_ns < notes_.due_ns()) return;
-    notes_.report(report_, now_ns, room_for_reports());
-    send_report();
-}
-
-// By WRITE into the node's container, if there is one. The report before was read by then, since it was answered.
-void NodeLink::send_report() {
-    if (report_.empty()) return;
-    const std::string_view bytes(report_.data(), report_.size());
-    if (channel_->post_report(bytes))
-        counters_.reports_written.add(1);
-    else
-        frames_->small().append(bytes);
-    report_.clear(protocol::report_bytes_max);
-}
-
-bool NodeLink::room_for_reports() const { return channel_->out_pending() < config_.unsent_bytes_max; }
-
-// Further reports leave after `now_ns`, like the first.
-FrameError NodeLink::take_reported(const protocol::Frame& frame, uint64_t now_ns) {
-    const auto renewed = [&](const AccessNotes::Renewed& by) {
-        if (by.term_ms != 0 && pointers_.renew(by.item, by.term_ms, by.sent_ns, now_ns)) counters_.report_renewed.add(1);
-    };
-    const FrameError error = notes_.reported(frame, welcome_.term_ms_max, renewed);
-    if (error != FrameError::none || !up() || !room_for_reports()) return error;
-    notes_.report_more(report_, now_ns);
-    send_report();
-    return error;
+    return std::min({requests_.next_deadline_ns(), liveness_.silent_at_ns(),
+                     up() ? liveness_.ping_at_ns() : UINT64_MAX, reports_.due_ns()});
 }
 
 }  // namespace farcached::proxy

@@ -2,7 +2,7 @@
 // The layout of the remote-pointer table, a shared-memory object that several processes map at once. Little-endian,
 // pinned here and by t/unit/proxy/pointer_table.cc. A change of the layout increments table_version.
 //
-//    | header, padded to a page | entries, 64 bytes each, in sets of four | report boards (report_board_layout.h) |
+//    | header, padded to a page | entries, 64 bytes each, in sets of four | report boards (report_board.h) |
 //
 // An entry is eight words. Any process may load or store each word whole, in any order, at any time. The word `check`,
 // a keyed hash of the six words before it, ties an entry together. Interleaved or unfinished writes leave an entry
@@ -18,7 +18,7 @@
 #include "base/hash.h"
 #include "fabric/remote_ptr.h"
 #include "protocol/words.h"
-#include "proxy/report_board_layout.h"
+#include "proxy/report_board.h"
 
 namespace farcached::proxy {
 

@@ -193,7 +193,7 @@ void Reads::answer(Read& read, const fabric::PointerRead& found, uint64_t item_b
     ReplySink* sink = read.sink_;
     read.sink_ = nullptr;
     release_order(read);
-    sink->answered(read.options.cookie, told);
+    sink->answered(read.options.ticket, told);
     close(read);
 }
 
@@ -250,7 +250,7 @@ void Reads::fail(Read& read, const Failed& why) {
     ReplySink* sink = read.sink_;
     read.sink_ = nullptr;
     release_order(read);
-    sink->failed(read.options.cookie, why);
+    sink->failed(read.options.ticket, why);
 }
 
 void Reads::fail_unasked(const Failed& why) {

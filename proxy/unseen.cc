@@ -3,7 +3,7 @@
 
 #include <bit>
 
-#include "proxy/access_frames.h"
+#include "proxy/unseen.h"
 
 namespace farcached::proxy {
 

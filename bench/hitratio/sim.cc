@@ -14,9 +14,9 @@
 #include "node/report_quota.h"
 #include "protocol/frame_layout.h"
 #include "protocol/op.h"
-#include "proxy/access_frames.h"
 #include "proxy/arc.h"
 #include "proxy/node_clock_estimate.h"
+#include "proxy/unseen.h"
 
 namespace farcached::bench {
 

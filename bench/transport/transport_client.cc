@@ -27,7 +27,7 @@ constexpr uint64_t tick_every_ns = 10 * ms_ns;  // when polling without sleep
 constexpr int flushes_max = 4;
 constexpr size_t key_digits = 7;
 
-constexpr uint64_t cookie_of(uint64_t key, bool set) { return key << 1 | uint64_t(set); }
+constexpr proxy::Ticket ticket_of(uint64_t key, bool set) { return proxy::Ticket(key << 1 | uint64_t(set)); }
 
 }  // namespace
 
@@ -77,7 +77,7 @@ void TransportClient::prepare(uint64_t key, bool set) {
 
 proxy::AskOptions TransportClient::options(uint64_t key, bool set) {
     proxy::AskOptions options;
-    options.cookie = cookie_of(key, set);
+    options.ticket = ticket_of(key, set);
     options.session = ++asked_;  // each operation has its own session
     options.deadline_ns = now_ns_ + answer_ns_max;
     options.one_sided = deps_.one_sided;
@@ -88,7 +88,7 @@ bool TransportClient::ask_get(uint64_t key) {
     protocol::GetOp op;
     op.key = {key_, 0};
     op.lease = deps_.table != nullptr;
-    return link_.get(op, options(key, /* set= */ false), *this, now_ns_) == proxy::SubmitResult::accepted;
+    return link_.requests().get(op, options(key, /* set= */ false), *this, now_ns_) == proxy::SubmitResult::accepted;
 }
 
 bool TransportClient::ask_set(uint64_t key) {
@@ -97,12 +97,12 @@ bool TransportClient::ask_set(uint64_t key) {
     op.value = value_;
     op.lease = deps_.table != nullptr;
     proxy::AskOptions with = options(key, /* set= */ true);
-    if (link_.value_follows(op)) {
+    if (link_.requests().value_follows(op)) {
         const auto kept = std::make_shared<const std::string>(value_);
         op.value = *kept;
         with.value = kept;
     }
-    return link_.ask(op, with, *this) == proxy::SubmitResult::accepted;
+    return link_.requests().ask(op, with, *this) == proxy::SubmitResult::accepted;
 }
 
 // ---- answers ----------------------------------------------------------------------------------------
@@ -113,11 +113,11 @@ void TransportClient::error(const std::string& text) {
 }
 
 // Takes the time first, since verification is not part of the latency.
-void TransportClient::answered(uint64_t cookie, proxy::Answer& answer) {
+void TransportClient::answered(proxy::Ticket ticket, proxy::Answer& answer) {
     answered_ns_ = boottime_ns();
     under_way_--;
-    const uint64_t key = cookie >> 1;
-    if ((cookie & 1) != 0) {
+    const uint64_t key = uint64_t(ticket) >> 1;
+    if ((uint64_t(ticket) & 1) != 0) {
         const auto* stored = std::get_if<protocol::StoreReply>(&answer.op);
         if (stored == nullptr || stored->status != protocol::StoreReply::Status::stored) error("a value was not stored");
         return;
@@ -130,7 +130,7 @@ void TransportClient::answered(uint64_t cookie, proxy::Answer& answer) {
         error("a value differs from the stored one");
 }
 
-void TransportClient::failed(uint64_t, const proxy::Failed& failed) {
+void TransportClient::failed(proxy::Ticket, const proxy::Failed& failed) {
     constexpr const char* texts[] = {
 #define X(name, help) help,
         ASK_FAILURES(X)

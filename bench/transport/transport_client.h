@@ -73,8 +73,8 @@ class TransportClient final : private proxy::LinkEvents, private proxy::ReplySin
     void went_down(proxy::LinkDown, const std::string& text) noexcept override { down_text_ = text; }
     void room() override {}
     // proxy::ReplySink
-    void answered(uint64_t cookie, proxy::Answer& answer) override;
-    void failed(uint64_t cookie, const proxy::Failed& failed) override;
+    void answered(proxy::Ticket ticket, proxy::Answer& answer) override;
+    void failed(proxy::Ticket ticket, const proxy::Failed& failed) override;
 
     bool ask_get(uint64_t key);
     bool ask_set(uint64_t key);

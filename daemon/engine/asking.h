@@ -284,7 +284,7 @@ template <class Completion, class Record>
     get_locked(asker, peer, op, completion);
 }
 
-// Keys behind links: mapped memory; then what NodeLink::get() tries in turn: pointer, index, two-sided.
+// Keys behind links: mapped memory; then what proxy::Requests::get() tries in turn: pointer, index, two-sided.
 template <class Completion, class Record>
 [[gnu::noinline]] bool get_plain_from_links(const Submitter& asker, const protocol::Key& key, bool tokens_matter,
                                             const Request<Record>& request) {

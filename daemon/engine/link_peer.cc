@@ -39,22 +39,13 @@ std::shared_ptr<const void> own_value(protocol::StoreOp& op) {
     return bytes;
 }
 
-// Without uniques (-C) compares with a value that no item has, and none lower: `ms I` would accept an older one.
 template <class Op>
-void compare_in_vain(Op& op) {
-    bool compares = op.cas_compare.value_or(0) != 0;
-    if constexpr (std::is_same_v<Op, protocol::StoreOp>)
-        compares = compares || op.mode == protocol::StoreOp::Mode::cas;
-    if (compares) op.cas_compare = UINT64_MAX;
-}
-
-template <class Op>
-proxy::SubmitResult submit(proxy::NodeLink& link, const Op& op, const proxy::AskOptions& options, proxy::ReplySink& sink,
+proxy::SubmitResult submit(proxy::Requests& to, const Op& op, const proxy::AskOptions& options, proxy::ReplySink& sink,
                            uint64_t now_ns) {
     if constexpr (std::is_same_v<Op, protocol::GetOp>)
-        return link.get(op, options, sink, now_ns);
+        return to.get(op, options, sink, now_ns);
     else
-        return link.ask(op, options, sink);
+        return to.ask(op, options, sink);
 }
 
 }  // namespace
@@ -71,6 +62,70 @@ uint64_t LinkShared::now() {
     return now_ns_;
 }
 
+// ---- postponed requests -----------------------------------------------------------------------------
+
+template <class Op>
+void PostponedRequests::add(const Op& op, proxy::AskOptions options, proxy::ReplySink& sink) {
+    Postponed& added = list_.emplace_back(Postponed{op, std::string(), std::move(options), &sink});
+    Op& kept = std::get<Op>(added.op);
+    try {
+        own_key(kept, added.bytes);
+        if constexpr (std::is_same_v<Op, protocol::StoreOp>)
+            if (added.options.value == nullptr) added.options.value = own_value(kept);
+    } catch (const std::bad_alloc&) {
+        list_.pop_back();
+        throw;
+    }
+    waiting_[added.options.session % waiting_.size()]++;
+}
+
+void PostponedRequests::send() {
+    std::bitset<std::tuple_size_v<decltype(waiting_)>> put_off;  // session numbers
+    for_room_ = false;
+    for (Place at = list_.begin(); at != list_.end();) {
+        const size_t session = at->options.session % put_off.size();
+        const proxy::SubmitResult submitted = put_off[session] ? proxy::SubmitResult::ordered : ask(*at);
+        if (submitted == proxy::SubmitResult::busy) return wait_for_room();
+        if (submitted == proxy::SubmitResult::ordered) {
+            put_off.set(session);
+            ++at;
+            continue;
+        }
+        if (submitted == proxy::SubmitResult::down) fail(*at, proxy::AskFailure::node_down);
+        at = erase(at);
+    }
+}
+
+proxy::SubmitResult PostponedRequests::ask(const Postponed& request) {
+    proxy::SubmitResult submitted = proxy::SubmitResult::down;
+    try {
+        submitted = std::visit(
+            [&](const auto& op) { return submit(requests_, op, request.options, *request.sink, shared_.now()); }, request.op);
+    } catch (const std::bad_alloc&) {  // L1, as in LinkPeer::ask()
+    }
+    if (submitted == proxy::SubmitResult::accepted && shared_.pool.lists_slow())
+        shared_.pool.asked_at(request.options.ticket, shared_.now());
+    return submitted;
+}
+
+void PostponedRequests::fail(uint64_t before_ns) {
+    const auto why = before_ns == UINT64_MAX ? proxy::AskFailure::node_down : proxy::AskFailure::timed_out;
+    while (!empty() && deadline_ns() <= before_ns) {
+        fail(list_.front(), why);
+        erase(list_.begin());
+    }
+    if (empty()) for_room_ = false;
+}
+
+void PostponedRequests::fail(const Postponed& request, proxy::AskFailure why) {
+    request.sink->failed(request.options.ticket, {why, std::nullopt});
+}
+
+PostponedRequests::Place PostponedRequests::erase(Place at) {
+    waiting_[at->options.session % waiting_.size()]--;
+    return list_.erase(at);
+}
+
 // ---- life -------------------------------------------------------------------------------------------
 
 LinkPeer::LinkPeer(LinkShared& shared, std::shared_ptr<OneNode> node, const NodeOptions& options)
@@ -82,7 +137,8 @@ LinkPeer::LinkPeer(LinkShared& shared, std::shared_ptr<OneNode> node, const Node
       link_(shared.nodes.link_config(*node_, options, shared.number),
             {shared.nodes.maker(node_, {{shared.landing.data(), shared.landing.size()},
                                         {shared.lending.data(), shared.lending.size()}}),
-             boottime_ns, *this, shared.nodes.pointer_table(), &shared.landing, &shared.lending}) {
+             boottime_ns, *this, shared.nodes.pointer_table(), &shared.landing, &shared.lending}),
+      postponed_(shared, link_.requests()) {
     shared_.nodes.add(*node_, link_.counters(), memory_.counters());
 }
 
@@ -100,18 +156,17 @@ void LinkPeer::start() {
 
 void LinkPeer::stop() {
     if (started_) link_.stop(shared_.now());
-    fail_postponed(UINT64_MAX);
+    postponed_.fail(UINT64_MAX);
 }
 
 uint64_t LinkPeer::next_tick_ns() {
-    uint64_t next = started_ ? std::min(link_.next_tick_ns(), leaves_by_ns_) : UINT64_MAX;
-    if (!postponed_.empty()) next = std::min(next, link_.deadline_ns(postponed_.front().options));
-    return next;
+    const uint64_t next = started_ ? std::min(link_.next_tick_ns(), leaves_by_ns_) : UINT64_MAX;
+    return std::min(next, postponed_.deadline_ns());
 }
 
 void LinkPeer::tick(uint64_t now_ns) {
     if (started_) with_memory([&] { link_.tick(now_ns); });
-    fail_postponed(now_ns);
+    postponed_.fail(now_ns);
     touch();
 }
 
@@ -189,7 +244,7 @@ void LinkPeer::map(const fabric::RegionView* region) {
 // ---- mapped memory ----------------------------------------------------------------------------------
 
 proxy::LocalGet* LinkPeer::mapped_memory(uint64_t hash, uint64_t session) {
-    if (mapped_ == nullptr || waits(session) || !link_.read_in_order(hash, session)) return nullptr;
+    if (mapped_ == nullptr || postponed_.any_of(session) || !link_.requests().read_in_order(hash, session)) return nullptr;
     return &memory_;
 }
 
@@ -202,26 +257,24 @@ void LinkPeer::note_access(uint64_t hash, const fabric::Found& found) {
 
 // Links, L1: without memory a request is unavailable. If it was sent all the same, its answer finds no ticket.
 template <class Op>
-SubmitResult LinkPeer::ask(Op op, proxy::AskOptions options, proxy::ReplySink& sink, bool is_ticket) {
-    if constexpr (requires { op.cas_compare; })
-        if (!shared_.nodes.cas()) compare_in_vain(op);
-    const auto fails = [&, cookie = options.cookie](proxy::AskFailure why) {
-        sink.failed(cookie, {why, std::nullopt});
+SubmitResult LinkPeer::ask(Op& op, proxy::AskOptions options, proxy::ReplySink& sink) {
+    const auto fails = [&, ticket = options.ticket](proxy::AskFailure why) {
+        sink.failed(ticket, {why, std::nullopt});
         return SubmitResult::later;
     };
     try {
-        if (asks_at_once(options.session)) {
+        if (!link_.up()) {
+            postponed_.wait_for_room();
+        } else if (!postponed_.must_queue(options.session)) {
             if constexpr (std::is_same_v<Op, protocol::StoreOp>)
-                if (link_.value_follows(op)) options.value = own_value(op);
-            const proxy::SubmitResult submitted = submit(link_, op, options, sink, shared_.now());
+                if (link_.requests().value_follows(op)) options.value = own_value(op);
+            const proxy::SubmitResult submitted = submit(link_.requests(), op, options, sink, shared_.now());
             touch();
             if (submitted == proxy::SubmitResult::accepted) return SubmitResult::later;
             if (submitted == proxy::SubmitResult::down) return fails(proxy::AskFailure::node_down);
-            if (submitted == proxy::SubmitResult::busy) for_room_ = true;
-        } else if (!link_.up()) {
-            for_room_ = true;
+            if (submitted == proxy::SubmitResult::busy) postponed_.wait_for_room();
         }
-        postpone(op, std::move(options), sink, is_ticket);
+        postponed_.add(op, std::move(options), sink);
     } catch (const std::bad_alloc&) {
         return fails(proxy::AskFailure::no_memory);
     }
@@ -229,78 +282,19 @@ SubmitResult LinkPeer::ask(Op op, proxy::AskOptions options, proxy::ReplySink& s
     return SubmitResult::crowded;
 }
 
-template SubmitResult LinkPeer::ask(protocol::GetOp, proxy::AskOptions, proxy::ReplySink&, bool);
-template SubmitResult LinkPeer::ask(protocol::StoreOp, proxy::AskOptions, proxy::ReplySink&, bool);
-template SubmitResult LinkPeer::ask(protocol::DeleteOp, proxy::AskOptions, proxy::ReplySink&, bool);
-template SubmitResult LinkPeer::ask(protocol::ArithOp, proxy::AskOptions, proxy::ReplySink&, bool);
-template SubmitResult LinkPeer::ask(protocol::ForgetOp, proxy::AskOptions, proxy::ReplySink&, bool);
-template SubmitResult LinkPeer::ask(protocol::FlushOp, proxy::AskOptions, proxy::ReplySink&, bool);
-template SubmitResult LinkPeer::ask(protocol::StatsOp, proxy::AskOptions, proxy::ReplySink&, bool);
+template SubmitResult LinkPeer::ask(protocol::GetOp&, proxy::AskOptions, proxy::ReplySink&);
+template SubmitResult LinkPeer::ask(protocol::StoreOp&, proxy::AskOptions, proxy::ReplySink&);
+template SubmitResult LinkPeer::ask(protocol::DeleteOp&, proxy::AskOptions, proxy::ReplySink&);
+template SubmitResult LinkPeer::ask(protocol::ArithOp&, proxy::AskOptions, proxy::ReplySink&);
+template SubmitResult LinkPeer::ask(protocol::ForgetOp&, proxy::AskOptions, proxy::ReplySink&);
+template SubmitResult LinkPeer::ask(protocol::FlushOp&, proxy::AskOptions, proxy::ReplySink&);
+template SubmitResult LinkPeer::ask(protocol::StatsOp&, proxy::AskOptions, proxy::ReplySink&);
 
-template <class Op>
-void LinkPeer::postpone(const Op& op, proxy::AskOptions options, proxy::ReplySink& sink, bool is_ticket) {
-    Postponed& waits = postponed_.emplace_back(Postponed{op, std::string(), std::move(options), &sink, is_ticket});
-    Op& kept = std::get<Op>(waits.op);
-    try {
-        own_key(kept, waits.bytes);
-        if constexpr (std::is_same_v<Op, protocol::StoreOp>)
-            if (waits.options.value == nullptr) waits.options.value = own_value(kept);
-    } catch (const std::bad_alloc&) {
-        postponed_.pop_back();
-        throw;
-    }
-    waiting_[waits.options.session % waiting_.size()]++;
-}
-
-// Keeps the order of each session. Stops at the first request without room.
 void LinkPeer::ask_postponed() {
     if (!retry_) return;
     retry_ = false;
-    if (!reachable()) return fail_postponed(UINT64_MAX);
-    std::bitset<std::tuple_size_v<decltype(waiting_)>> put_off;  // session numbers
-    for_room_ = false;
-    for (auto at = postponed_.begin(); at != postponed_.end();) {
-        const size_t session = at->options.session % put_off.size();
-        const proxy::SubmitResult submitted = put_off[session] ? proxy::SubmitResult::ordered : ask_again(*at);
-        if (submitted == proxy::SubmitResult::busy) {
-            for_room_ = true;
-            return;
-        }
-        if (submitted == proxy::SubmitResult::ordered) {
-            put_off.set(session);
-            ++at;
-            continue;
-        }
-        if (submitted == proxy::SubmitResult::down) fail(*at, proxy::AskFailure::node_down);
-        waiting_[session]--;
-        at = postponed_.erase(at);
-    }
-}
-
-proxy::SubmitResult LinkPeer::ask_again(Postponed& postponed) {
-    proxy::SubmitResult submitted = proxy::SubmitResult::down;
-    try {
-        submitted = std::visit(
-            [&](const auto& op) { return submit(link_, op, postponed.options, *postponed.sink, shared_.now()); }, postponed.op);
-    } catch (const std::bad_alloc&) {  // L1, as in ask()
-    }
-    if (submitted == proxy::SubmitResult::accepted && postponed.is_ticket && shared_.pool.lists_slow())
-        shared_.pool.asked_at(Ticket(postponed.options.cookie), shared_.now());
-    return submitted;
-}
-
-void LinkPeer::fail_postponed(uint64_t before_ns) {
-    while (!postponed_.empty() && link_.deadline_ns(postponed_.front().options) <= before_ns) {
-        const Postponed& first = postponed_.front();
-        fail(first, before_ns == UINT64_MAX ? proxy::AskFailure::node_down : proxy::AskFailure::timed_out);
-        waiting_[first.options.session % waiting_.size()]--;
-        postponed_.pop_front();
-    }
-    if (postponed_.empty()) for_room_ = false;
-}
-
-void LinkPeer::fail(const Postponed& postponed, proxy::AskFailure why) {
-    postponed.sink->failed(postponed.options.cookie, {why, std::nullopt});
+    if (!reachable()) return postponed_.fail(UINT64_MAX);
+    postponed_.send();
 }
 
 void LinkPeer::flush() {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// LinkPeer: a worker's connection to one node: the node's memory where it is mapped, the link, and the requests that wait for
-// room. A get tries mapped memory first: mapped_memory(), then confirms(). Then ask() tries pointer, index and RPC
-// (proxy/node_link.h). proxy/onesided_share.h counts why a step was left for the next.
+// LinkPeer: a worker's connection to one node: the node's memory where it is mapped, the link, and the requests that are
+// postponed. A get tries mapped memory first: mapped_memory(), then confirms(). Then ask() tries pointer, index and RPC
+// (proxy/requests.h). proxy/onesided_share.h counts why a step was left for the next.
 //
 // Owner: Links, whose file states the rules M1 to M6. One thread, the worker's.
 #pragma once
@@ -54,6 +54,56 @@ class LinkShared {
     bool now_is_old_ = true;
 };
 
+// PostponedRequests: one node's requests that wait for room, for the connection, or for an earlier one of their session.
+//
+// Owner: a LinkPeer.
+// R1  The requests of a session leave in the order in which they were added. While one waits for room or the connection, all
+//     new ones queue behind it; one that waits for its session delays that session only (M1).
+// R2  A request owns what its views show: `bytes`, and options.value.
+// R3  All have the same time limit, so the first one's deadline is the earliest (M2).
+class PostponedRequests {
+  public:
+    // Both outlive this.
+    PostponedRequests(LinkShared& shared, proxy::Requests& requests) : shared_(shared), requests_(requests) {}
+
+    bool empty() const { return list_.empty(); }
+    // One of this session waits, or one of another session with an equal remainder.
+    bool any_of(uint64_t session) const { return waiting_[session % waiting_.size()] != 0; }
+    // Must a new request of the session wait, too?
+    bool must_queue(uint64_t session) const { return for_room_ || any_of(session); }
+    void wait_for_room() { for_room_ = true; }
+    // Throws std::bad_alloc, and then has changed nothing.
+    template <class Op>
+    void add(const Op& op, proxy::AskOptions options, proxy::ReplySink& sink);
+    // Sends them until one finds no room.
+    void send();
+    // Fails those whose deadline is at or before this time; UINT64_MAX: all.
+    void fail(uint64_t before_ns);
+    // UINT64_MAX: none.
+    uint64_t deadline_ns() const { return empty() ? UINT64_MAX : requests_.deadline_ns(list_.front().options); }
+
+  private:
+    struct Postponed {
+        using Op = std::variant<protocol::GetOp, protocol::StoreOp, protocol::DeleteOp, protocol::ArithOp,
+                                protocol::ForgetOp, protocol::FlushOp, protocol::StatsOp>;
+        Op op;
+        std::string bytes;
+        proxy::AskOptions options;
+        proxy::ReplySink* sink;
+    };
+    using Place = std::list<Postponed>::iterator;
+
+    proxy::SubmitResult ask(const Postponed& request);
+    static void fail(const Postponed& request, proxy::AskFailure why);
+    Place erase(Place at);
+
+    LinkShared& shared_;
+    proxy::Requests& requests_;
+    bool for_room_ = false;  // one waits for room or the connection
+    std::list<Postponed> list_;  // a list: views in each point into itself
+    std::array<uint32_t, 256> waiting_{};  // by session number
+};
+
 class LinkPeer final : private proxy::LinkEvents {
   public:
     LinkPeer(LinkShared& shared, std::shared_ptr<OneNode> node, const NodeOptions& options);
@@ -71,7 +121,7 @@ class LinkPeer final : private proxy::LinkEvents {
     void stop();
     // Up, or its first attempt to connect has not ended (M3).
     bool reachable() const { return link_.up() || starting_; }
-    bool has_answered() const { return postponed_.empty() && link_.requests_under_way() == 0; }
+    bool has_answered() { return postponed_.empty() && link_.requests().under_way() == 0; }
     // Of a node that left the set: its unanswered requests fail then (M6).
     void leave_by(uint64_t at_ns) { leaves_by_ns_ = at_ns; }
     uint64_t leaves_by_ns() const { return leaves_by_ns_; }
@@ -92,34 +142,21 @@ class LinkPeer final : private proxy::LinkEvents {
     void note_access(uint64_t hash, const fabric::Found& found);
     bool is_mapped() const { return mapped_ != nullptr; }
     // A get of this key follows: prefetches its bucket, or its set of the pointer table.
-    void expect(std::string_view key) { link_.expect(key); }
+    void expect(std::string_view key) { link_.requests().expect(key); }
     const proxy::LocalGet& memory() const { return memory_; }
 
     // ---- requests
-    // The sink gets the answer or the failure, perhaps before this returns. is_ticket: the cookie is a Ticket.
+    // The sink gets the answer or the failure, perhaps before this returns. The value of `op` may move into options.value.
     template <class Op>
-    SubmitResult ask(Op op, proxy::AskOptions options, proxy::ReplySink& sink, bool is_ticket);
-    // Fails postponed requests whose deadline is at or before this time; UINT64_MAX: all.
-    void fail_postponed(uint64_t before_ns);
+    SubmitResult ask(Op& op, proxy::AskOptions options, proxy::ReplySink& sink);
     // Sends what was submitted, and postponed requests while there is room.
     void flush();
     // Only READs to it are under way.
-    bool waits_for_reads_alone() const { return link_.waits_for_reads_alone(); }
+    bool waits_for_reads_alone() { return link_.requests().only_reads(); }
     // Polls for completions of READs. True: some came, and flush() may have more to send.
     bool linger();
 
   private:
-    // A request to be sent when there is room. Its views lie in `bytes` and in options.value.
-    struct Postponed {
-        using Op = std::variant<protocol::GetOp, protocol::StoreOp, protocol::DeleteOp, protocol::ArithOp,
-                                protocol::ForgetOp, protocol::FlushOp, protocol::StatsOp>;
-        Op op;
-        std::string bytes;
-        proxy::AskOptions options;
-        proxy::ReplySink* sink;
-        bool is_ticket;
-    };
-
     void ready();
 
     void watch(int fd) override;
@@ -134,15 +171,7 @@ class LinkPeer final : private proxy::LinkEvents {
     // Runs `body`. If memory runs out, the connection ends: false.
     template <class Do>
     bool with_memory(Do&& body) noexcept;
-    // A request of this session is postponed, or one of another session with an equal remainder.
-    bool waits(uint64_t session) const { return waiting_[session % waiting_.size()] != 0; }
-    // True: the session's next request may be sent at once.
-    bool asks_at_once(uint64_t session) const { return link_.up() && !for_room_ && !waits(session); }
-    template <class Op>
-    void postpone(const Op& op, proxy::AskOptions options, proxy::ReplySink& sink, bool is_ticket);
     void ask_postponed();
-    proxy::SubmitResult ask_again(Postponed& postponed);
-    static void fail(const Postponed& postponed, proxy::AskFailure why);
 
     LinkShared& shared_;
     const std::shared_ptr<OneNode> node_;
@@ -152,16 +181,14 @@ class LinkPeer final : private proxy::LinkEvents {
     bool was_up_ = false;
     bool retry_ = false;       // postponed requests can be sent, or must fail
     bool is_touched_ = false;
-    bool for_room_ = false;    // some wait for room or the connection: new requests queue behind them
     uint64_t leaves_by_ns_ = UINT64_MAX;
     const fabric::RegionView* mapped_ = nullptr;  // while up, if reads of its memory are on
     proxy::LocalGet memory_;
-    std::list<Postponed> postponed_;  // a list: views in each point into itself
-    std::array<uint32_t, 256> waiting_{};  // postponed requests by session number
     int watched_fd_ = -1;  // -1: none
     bool is_listening_ = false, listens_to_write_ = false;
     const std::unique_ptr<Readiness> readiness_;
     proxy::NodeLink link_;
+    PostponedRequests postponed_;
 };
 
 }  // namespace farcached::daemon

@@ -15,8 +15,6 @@ namespace farcached::daemon {
 
 namespace {
 
-constexpr unsigned node_bits = 16;  // of a gather's cookie
-
 // False: no memory.
 bool keep_text(std::string& kept, std::string_view text) {
     try {
@@ -25,6 +23,15 @@ bool keep_text(std::string& kept, std::string_view text) {
     } catch (const std::bad_alloc&) {
         return false;
     }
+}
+
+// Without uniques (-C) compares with a value that no item has, and none lower: `ms I` would accept an older one.
+template <class Op>
+void compare_in_vain(Op& op) {
+    bool compares = op.cas_compare.value_or(0) != 0;
+    if constexpr (std::is_same_v<Op, protocol::StoreOp>)
+        compares = compares || op.mode == protocol::StoreOp::Mode::cas;
+    if (compares) op.cas_compare = UINT64_MAX;
 }
 
 void hide_cas(protocol::ReplyOp& reply) {
@@ -45,15 +52,15 @@ Way way_of(const proxy::Answer& answer) {
 class Links::TicketSink final : public proxy::ReplySink {
   public:
     TicketSink(ReplyPool& pool, bool cas) : pool_(pool), cas_(cas) {}
-    void answered(uint64_t cookie, proxy::Answer& answer) override {
+    void answered(Ticket ticket, proxy::Answer& answer) override {
         const Way way = way_of(answer);
-        if (cas_) return pool_.answer(Ticket(cookie), answer.op, answer.value, std::move(answer.owned), way);
+        if (cas_) return pool_.answer(ticket, answer.op, answer.value, std::move(answer.owned), way);
         protocol::ReplyOp shown = answer.op;
         hide_cas(shown);
-        pool_.answer(Ticket(cookie), shown, answer.value, std::move(answer.owned), way);
+        pool_.answer(ticket, shown, answer.value, std::move(answer.owned), way);
     }
-    void failed(uint64_t cookie, const proxy::Failed& failed) override {
-        pool_.unavailable(Ticket(cookie), proxy::ask_failure_name(failed.why));
+    void failed(Ticket ticket, const proxy::Failed& failed) override {
+        pool_.unavailable(ticket, proxy::ask_failure_name(failed.why));
     }
 
   private:
@@ -63,27 +70,25 @@ class Links::TicketSink final : public proxy::ReplySink {
 
 // The replies of all nodes, or of one, for one ticket.
 struct Links::Gather {
-    struct Part {
+    class Part final : public proxy::ReplySink {
+      public:
+        explicit Part(Links& links) : links_(links) {}
+        void answered(Ticket ticket, proxy::Answer& answer) override {
+            ok = keep_text(text, answer.value);
+            links_.gathered(ticket);
+        }
+        void failed(Ticket ticket, const proxy::Failed&) override { links_.gathered(ticket); }
+
         bool asked = false, ok = false;
         std::string text;
+
+      private:
+        Links& links_;
     };
-    Ticket ticket;
     bool stats;
     uint32_t unanswered;
     std::shared_ptr<const NodeSet> set;  // the nodes of `parts`
     std::vector<Part> parts;
-};
-
-class Links::GatherSink final : public proxy::ReplySink {
-  public:
-    explicit GatherSink(Links& links) : links_(links) {}
-    void answered(uint64_t cookie, proxy::Answer& answer) override {
-        links_.gathered(cookie, true, answer.value);
-    }
-    void failed(uint64_t cookie, const proxy::Failed&) override { links_.gathered(cookie, false, {}); }
-
-  private:
-    Links& links_;
 };
 
 // ---- life -------------------------------------------------------------------------------------------
@@ -91,7 +96,6 @@ class Links::GatherSink final : public proxy::ReplySink {
 Links::Links(Nodes& nodes, uint32_t number, Waits& waits, ReplyPool& pool)
     : shared_(nodes, number, waits, pool),
       tickets_(std::make_unique<TicketSink>(pool, nodes.cas())),
-      gathers_sink_(std::make_unique<GatherSink>(*this)),
       set_(nodes.set()),
       chance_(uint32_t(boottime_ns()) | 1) {
     for (size_t i = 0; i < set_->members.size(); i++) list_.push_back(make_peer(*set_, i));
@@ -176,7 +180,7 @@ SubmitResult Links::unavailable(Ticket ticket, proxy::AskFailure why) {
 
 proxy::AskOptions Links::options(Ticket ticket) {
     proxy::AskOptions options;
-    options.cookie = uint64_t(ticket);
+    options.ticket = ticket;
     options.session = shared_.pool.session_of(ticket);
     options.patience_ns = set_->options.timeout_ns;
     options.deadline_ns = now() + options.patience_ns;
@@ -185,28 +189,22 @@ proxy::AskOptions Links::options(Ticket ticket) {
 
 // ---- one key ----------------------------------------------------------------------------------------
 
-template <class Op>
-SubmitResult Links::ask_peer(LinkPeer& peer, const Op& op, proxy::AskOptions options, Ticket ticket) {
-    if (shared_.pool.names_nodes()) shared_.pool.asked_of(ticket, peer.node().name);
-    return peer.ask(op, std::move(options), *tickets_, /* is_ticket= */ true);
-}
-
-template <class Op>
-SubmitResult Links::ask_one(const Op& op, Ticket ticket) {
-    LinkPeer* peer = choose(op.key.bytes);
-    if (peer == nullptr) return unavailable(ticket, proxy::AskFailure::node_down);
-    return ask_peer(*peer, op, options(ticket), ticket);
-}
-
 // The reply may bring a pointer, unless the node's memory is mapped here.
 template <class Op>
-SubmitResult Links::ask_leased(const Op& op, Ticket ticket) {
-    LinkPeer* peer = choose(op.key.bytes);
-    if (peer == nullptr) return unavailable(ticket, proxy::AskFailure::node_down);
-    Op leased = op;
-    leased.lease = !peer->is_mapped();
-    return ask_peer(*peer, leased, options(ticket), ticket);
+SubmitResult Links::ask_peer(LinkPeer* peer, const Op& op, proxy::AskOptions options) {
+    if (peer == nullptr) return unavailable(options.ticket, proxy::AskFailure::node_down);
+    if (shared_.pool.names_nodes()) shared_.pool.asked_of(options.ticket, peer->node().name);
+    Op there = op;
+    if constexpr (requires { there.lease; }) there.lease = !peer->is_mapped();
+    if constexpr (requires { there.cas_compare; })
+        if (!shared_.nodes.cas()) compare_in_vain(there);
+    return peer->ask(there, std::move(options), *tickets_);
 }
+
+template SubmitResult Links::ask_peer(LinkPeer*, const protocol::StoreOp&, proxy::AskOptions);
+template SubmitResult Links::ask_peer(LinkPeer*, const protocol::DeleteOp&, proxy::AskOptions);
+template SubmitResult Links::ask_peer(LinkPeer*, const protocol::ArithOp&, proxy::AskOptions);
+template SubmitResult Links::ask_peer(LinkPeer*, const protocol::ForgetOp&, proxy::AskOptions);
 
 // The attempt on mapped memory has failed: only other memory is read one-sided.
 SubmitResult Links::get(LinkPeer* peer, const protocol::GetOp& op, Wanted wanted, Ticket ticket) {
@@ -214,9 +212,7 @@ SubmitResult Links::get(LinkPeer* peer, const protocol::GetOp& op, Wanted wanted
     proxy::AskOptions with = options(ticket);
     with.no_value = !wanted.value;
     with.one_sided = wanted.plain && !peer->is_mapped();
-    protocol::GetOp leased = op;
-    leased.lease = !peer->is_mapped();
-    return ask_peer(*peer, leased, std::move(with), ticket);
+    return ask_peer(peer, op, std::move(with));
 }
 
 void Links::expect(std::span<const protocol::Key> keys) {
@@ -248,50 +244,40 @@ bool Links::too_large(size_t key_bytes, uint64_t value_bytes) const {
 // ---- all nodes --------------------------------------------------------------------------------------
 
 template <class Op>
-SubmitResult Links::ask_all(const Op& op, Ticket ticket, bool stats, const LinkPeer* only) {
-    const uint64_t id = next_gather_++;
-    std::vector<Gather::Part> parts(list_.size());
-    Gather& gather = gathers_[id];
-    gather = {ticket, stats, /* unanswered= */ 1, set_, std::move(parts)};  // one: this call
+SubmitResult Links::ask_all(Op op, Ticket ticket, bool stats, const LinkPeer* only) {
+    std::vector<Gather::Part> parts(list_.size(), Gather::Part(*this));
+    // One unanswered: this call.
+    const auto [at, is_new] = gathers_.emplace(ticket, Gather{stats, /* unanswered= */ 1, set_, std::move(parts)});
+    CHECK(is_new);
+    Gather& gather = at->second;
     bool crowded = false;
     for (size_t i = 0; i < list_.size(); i++) {
         LinkPeer& peer = *list_[i];
         if (only != nullptr && &peer != only) continue;
         gather.parts[i].asked = true;
         if (!peer.reachable()) continue;
-        proxy::AskOptions with = options(ticket);
-        with.cookie = id << node_bits | i;
         gather.unanswered++;
-        crowded |= peer.ask(op, std::move(with), *gathers_sink_, /* is_ticket= */ false) == SubmitResult::crowded;
+        crowded |= peer.ask(op, options(ticket), gather.parts[i]) == SubmitResult::crowded;
     }
-    gathered(id << node_bits | list_.size(), true, {});
+    gathered(ticket);
     return crowded ? SubmitResult::crowded : SubmitResult::later;
 }
 
-template SubmitResult Links::ask_all(const protocol::FlushOp&, Ticket, bool, const LinkPeer*);
-template SubmitResult Links::ask_one(const protocol::DeleteOp&, Ticket);
-template SubmitResult Links::ask_one(const protocol::ForgetOp&, Ticket);
-template SubmitResult Links::ask_leased(const protocol::StoreOp&, Ticket);
-template SubmitResult Links::ask_leased(const protocol::ArithOp&, Ticket);
+template SubmitResult Links::ask_all(protocol::FlushOp, Ticket, bool, const LinkPeer*);
 
-void Links::gathered(uint64_t cookie, bool ok, std::string_view text) {
-    const auto at = gathers_.find(cookie >> node_bits);
+void Links::gathered(Ticket ticket) {
+    const auto at = gathers_.find(ticket);
     CHECK(at != gathers_.end());
-    Gather& gather = at->second;
-    const uint64_t number = cookie & ((1 << node_bits) - 1);
-    if (number < gather.parts.size()) {
-        gather.parts[number].ok = ok && keep_text(gather.parts[number].text, text);
-    }
-    if (--gather.unanswered != 0) return;
-    const Gather done = std::move(gather);
-    gathers_.erase(at);
-    if (done.stats) return answer_stats(done);
+    if (--at->second.unanswered != 0) return;
+    const auto taken = gathers_.extract(at);  // keeps the part that called
+    const Gather& done = taken.mapped();
+    if (done.stats) return answer_stats(ticket, done);
     for (const Gather::Part& part : done.parts)
-        if (part.asked && !part.ok) return shared_.pool.unavailable(done.ticket);
-    shared_.pool.answer(done.ticket, protocol::DoneReply());
+        if (part.asked && !part.ok) return shared_.pool.unavailable(ticket);
+    shared_.pool.answer(ticket, protocol::DoneReply());
 }
 
-void Links::answer_stats(const Gather& done) {
+void Links::answer_stats(Ticket ticket, const Gather& done) {
     try {
         std::string told;
         for (size_t i = 0; i < done.parts.size(); i++) {
@@ -300,9 +286,9 @@ void Links::answer_stats(const Gather& done) {
             told += done.set->members[i].one->name + " " + (part.ok ? std::to_string(part.text.size()) : "-") + "\n";
             told += part.text;
         }
-        shared_.pool.answer(done.ticket, protocol::StatsReply(), told);
+        shared_.pool.answer(ticket, protocol::StatsReply(), told);
     } catch (const std::bad_alloc&) {
-        shared_.pool.unavailable(done.ticket);
+        shared_.pool.unavailable(ticket);
     }
 }
 

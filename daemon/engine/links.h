@@ -13,9 +13,9 @@
 //
 // M1  Requests to a node without room are postponed in order, and their clients wait (SubmitResult::crowded). Later requests to
 //     that node queue behind them; other nodes are not affected. A request that waits for an earlier one of its session
-//     (NodeLink, K3) delays that session only.
+//     (proxy::Requests, K3) delays that session only.
 // M2  Every waiting or submitted request is answered within NodeOptions::timeout_ns, as unavailable if need be, or within that
-//     time after the node's last answer to an earlier request (NodeLink, K6).
+//     time after the node's last answer to an earlier request (proxy::Requests, K6).
 // M3  A down or drained node gets no requests for keys: they are unavailable at once, or with failover go to the next node on
 //     the ring that is up. Until the first connection is made or has failed, they wait.
 // M4  A lock-free read of a node's mapped memory counts only if its session has no unanswered mutation of the key, and the
@@ -64,10 +64,10 @@ class Links {
     LinkPeer* choose(std::string_view key);
     // peer: chosen for the key.
     SubmitResult get(LinkPeer* peer, const protocol::GetOp& op, Wanted wanted, Ticket ticket);
-    SubmitResult ask(const protocol::StoreOp& op, Ticket ticket) { return ask_leased(op, ticket); }
-    SubmitResult ask(const protocol::DeleteOp& op, Ticket ticket) { return ask_one(op, ticket); }
-    SubmitResult ask(const protocol::ArithOp& op, Ticket ticket) { return ask_leased(op, ticket); }
-    SubmitResult ask(const protocol::ForgetOp& op, Ticket ticket) { return ask_one(op, ticket); }
+    template <class Op>
+    SubmitResult ask(const Op& op, Ticket ticket) {
+        return ask_peer(choose(op.key.bytes), op, options(ticket));
+    }
     // Answered once all nodes have done it.
     SubmitResult ask(const protocol::FlushOp& op, Ticket ticket) { return ask_all(op, ticket, /* stats= */ false, nullptr); }
     // Statistics of the named node, or of all if the name is empty. The answer is a StatsReply. Its value has for each node,
@@ -88,7 +88,6 @@ class Links {
 
   private:
     struct Gather;
-    class GatherSink;
     class TicketSink;
 
     uint64_t now() { return shared_.now(); }
@@ -96,28 +95,22 @@ class Links {
     LinkPeer* usable(uint32_t place);
     SubmitResult unavailable(Ticket ticket, proxy::AskFailure why);
     template <class Op>
-    SubmitResult ask_peer(LinkPeer& peer, const Op& op, proxy::AskOptions options, Ticket ticket);
+    SubmitResult ask_peer(LinkPeer* peer, const Op& op, proxy::AskOptions options);
     template <class Op>
-    SubmitResult ask_one(const Op& op, Ticket ticket);
-    template <class Op>
-    SubmitResult ask_leased(const Op& op, Ticket ticket);
-    template <class Op>
-    SubmitResult ask_all(const Op& op, Ticket ticket, bool stats, const LinkPeer* only);
+    SubmitResult ask_all(Op op, Ticket ticket, bool stats, const LinkPeer* only);
     LinkPeer* flush_touched();
     std::unique_ptr<LinkPeer> make_peer(const NodeSet& set, size_t place);
     bool retire();
     void set_timer();
-    void gathered(uint64_t cookie, bool ok, std::string_view text);
-    void answer_stats(const Gather& done);
+    void gathered(Ticket ticket);
+    void answer_stats(Ticket ticket, const Gather& done);
 
     LinkShared shared_;
     std::unique_ptr<TicketSink> tickets_;
-    std::unique_ptr<GatherSink> gathers_sink_;
     std::shared_ptr<const NodeSet> set_;
     std::vector<std::unique_ptr<LinkPeer>> list_;     // of set_, in its order
     std::vector<std::unique_ptr<LinkPeer>> leaving_;  // M6
-    std::map<uint64_t, Gather> gathers_;
-    uint64_t next_gather_ = 0;
+    std::map<Ticket, Gather> gathers_;
     uint64_t timer_at_ns_ = UINT64_MAX;
     uint32_t chance_;
 };

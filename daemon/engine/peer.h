@@ -4,10 +4,12 @@
 
 #include <cstdint>
 
+#include "proxy/ask.h"
+
 namespace farcached::daemon {
 
-// A request that waits for its answer: one use of one slot of a ReplyPool.
-enum class Ticket : uint64_t {};
+// Of a request that waits for its answer: one use of one slot of a ReplyPool.
+using proxy::Ticket;
 
 enum class SubmitResult : uint8_t {
     now,      // the answer is there; the ticket is void

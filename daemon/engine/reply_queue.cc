@@ -157,7 +157,8 @@ void ReplyPool::asked_of(Ticket ticket, const std::string& node) {
 }
 
 void ReplyPool::asked_at(Ticket ticket, uint64_t now_ns) {
-    if (ReplySlot* slot = find(ticket)) slot->asked_ns_ = now_ns;
+    ReplySlot* slot = find(ticket);
+    if (slot != nullptr && !slot->node_.empty()) slot->asked_ns_ = now_ns;  // of one node, not of all
 }
 
 // The completion runs for its counters, with its output discarded.

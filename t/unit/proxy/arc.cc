@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "base/hash.h"
-#include "proxy/access_frames.h"
 #include "proxy/arc.h"
+#include "proxy/unseen.h"
 #include "t/lib/tap.h"
 
 using namespace farcached;

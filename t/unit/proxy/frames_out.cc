@@ -3,7 +3,7 @@
 // node's answers.
 #include <vector>
 
-#include "proxy/frames_out.h"
+#include "proxy/link_frames.h"
 #include "t/lib/refused_new.h"
 #include "t/lib/tap.h"
 

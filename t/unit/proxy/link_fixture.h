@@ -26,7 +26,7 @@ namespace link_test {
 
 // ---- callers ---------------------------------------------------------------------------------------
 
-// Records replies, by cookie.
+// Records replies, by ticket.
 class Sink final : public proxy::ReplySink {
   public:
     struct Told {
@@ -38,36 +38,38 @@ class Sink final : public proxy::ReplySink {
         bool one_sided = false;
         bool owned = false;
     };
-    void answered(uint64_t cookie, proxy::Answer& answer) override {
-        Told& told = by_cookie[cookie];
+    void answered(proxy::Ticket asked, proxy::Answer& answer) override {
+        const uint64_t ticket = uint64_t(asked);
+        Told& told = by_ticket[ticket];
         told.times++;
         told.op = answer.op;
         told.value = answer.value;
         told.one_sided = answer.one_sided;
         told.owned = answer.owned != nullptr;
-        if (then) then(cookie);
+        if (then) then(ticket);
     }
-    void failed(uint64_t cookie, const proxy::Failed& why) override {
-        Told& told = by_cookie[cookie];
+    void failed(proxy::Ticket asked, const proxy::Failed& why) override {
+        const uint64_t ticket = uint64_t(asked);
+        Told& told = by_ticket[ticket];
         told.times++;
         told.failed = true;
         told.why = why;
-        if (then) then(cookie);
+        if (then) then(ticket);
     }
-    bool has(uint64_t cookie) const { return by_cookie.count(cookie) != 0; }
-    Told& operator[](uint64_t cookie) { return by_cookie[cookie]; }
+    bool has(uint64_t ticket) const { return by_ticket.count(ticket) != 0; }
+    Told& operator[](uint64_t ticket) { return by_ticket[ticket]; }
     template <class Reply>
-    const Reply& reply(uint64_t cookie) {
-        const Reply* reply = std::get_if<Reply>(&by_cookie[cookie].op);
+    const Reply& reply(uint64_t ticket) {
+        const Reply* reply = std::get_if<Reply>(&by_ticket[ticket].op);
         static const Reply none{};
         return reply != nullptr ? *reply : none;
     }
-    bool failed_as(uint64_t cookie, proxy::AskFailure why) {
-        const Told& told = by_cookie[cookie];
+    bool failed_as(uint64_t ticket, proxy::AskFailure why) {
+        const Told& told = by_ticket[ticket];
         return told.times == 1 && told.failed && told.why.why == why;
     }
 
-    std::map<uint64_t, Told> by_cookie;
+    std::map<uint64_t, Told> by_ticket;
     std::function<void(uint64_t)> then;
 };
 
@@ -142,9 +144,9 @@ class World final : public proxy::LinkEvents {
             std::memcpy(request.landing, node.cache->view().base + request.ptr.offset, request.ptr.length);
     }
 
-    proxy::AskOptions options(uint64_t cookie, uint64_t within_ns = second) const {
+    proxy::AskOptions options(uint64_t ticket, uint64_t within_ns = second) const {
         proxy::AskOptions with;
-        with.cookie = cookie;
+        with.ticket = proxy::Ticket(ticket);
         with.deadline_ns = now_ns + within_ns;
         return with;
     }
@@ -161,26 +163,26 @@ class World final : public proxy::LinkEvents {
         op.lease = true;
         return op;
     }
-    proxy::SubmitResult get(uint64_t cookie, std::string_view key, uint64_t within_ns = second) {
-        proxy::AskOptions with = options(cookie, within_ns);
+    proxy::SubmitResult get(uint64_t ticket, std::string_view key, uint64_t within_ns = second) {
+        proxy::AskOptions with = options(ticket, within_ns);
         with.session = session;
         with.one_sided = true;
-        return link->get(get_op(key), with, sink, now_ns);
+        return link->requests().get(get_op(key), with, sink, now_ns);
     }
-    proxy::SubmitResult set(uint64_t cookie, std::string_view key, std::string_view value,
+    proxy::SubmitResult set(uint64_t ticket, std::string_view key, std::string_view value,
                      uint64_t within_ns = second) {
-        proxy::AskOptions with = options(cookie, within_ns);
+        proxy::AskOptions with = options(ticket, within_ns);
         with.session = session;
-        if (link->up() && link->value_follows(set_op(key, value)))
+        if (link->up() && link->requests().value_follows(set_op(key, value)))
             with.value = std::make_shared<std::string>(value);
         protocol::StoreOp op = set_op(key, value);
         if (with.value) op.value = *std::static_pointer_cast<const std::string>(with.value);
-        return link->ask(op, with, sink);
+        return link->requests().ask(op, with, sink);
     }
     // A get that the node has and does not answer.
-    void get_unanswered(uint64_t cookie, std::string_view key) {
+    void get_unanswered(uint64_t ticket, std::string_view key) {
         node.hold = true;
-        get(cookie, key);
+        get(ticket, key);
         link->flush(now_ns);
     }
     // The link receives these frames, as if from the node.
@@ -196,17 +198,17 @@ class World final : public proxy::LinkEvents {
     }
     // Gets the value under a key; empty: a miss.
     std::string fetch(std::string_view key) {
-        const uint64_t cookie = cookies++;
-        get(cookie, key);
+        const uint64_t ticket = tickets++;
+        get(ticket, key);
         pump();
-        return sink[cookie].value;
+        return sink[ticket].value;
     }
     bool store(std::string_view key, std::string_view value) {
-        const uint64_t cookie = cookies++;
-        set(cookie, key, value);
+        const uint64_t ticket = tickets++;
+        set(ticket, key, value);
         pump();
-        return !sink[cookie].failed &&
-               sink.reply<protocol::StoreReply>(cookie).status == protocol::StoreReply::Status::stored;
+        return !sink[ticket].failed &&
+               sink.reply<protocol::StoreReply>(ticket).status == protocol::StoreReply::Status::stored;
     }
     // Stores and touches it until this side holds a pointer.
     void hold_pointer(std::string_view key, std::string_view value) {
@@ -260,7 +262,7 @@ class World final : public proxy::LinkEvents {
     std::function<void(Wire&)> prepare;  // each new wire
     bool no_channel = false;
     Sink sink;
-    uint64_t cookies = 1'000'000;
+    uint64_t tickets = 1'000'000;
     uint64_t session = 0;  // that get() and set() are of
     int watching = 0, ups = 0, rooms = 0, connections = 0;
     std::vector<std::pair<proxy::LinkDown, std::string>> downs;
@@ -288,8 +290,8 @@ class World final : public proxy::LinkEvents {
         return std::make_unique<MemoryChannel>(wire, events);
     }
     size_t progress() const {
-        size_t sum = node.requests + node.frames + sink.by_cookie.size() + size_t(ups) + downs.size() + size_t(connections);
-        for (const auto& [cookie, told] : sink.by_cookie) sum += size_t(told.times);
+        size_t sum = node.requests + node.frames + sink.by_ticket.size() + size_t(ups) + downs.size() + size_t(connections);
+        for (const auto& [ticket, told] : sink.by_ticket) sum += size_t(told.times);
         if (wire) sum += wire->to_node.size() * 3 + wire->to_proxy.size() * 5 + wire->posts + wire->connected;
         if (wire) sum += size_t(INT64_MAX - wire->events_left) * 7;
         if (wire) sum += wire->node_written.size() * 11 + wire->proxy_written.size() * 13;

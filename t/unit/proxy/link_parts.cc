@@ -11,8 +11,8 @@
 #include "fabric/buffer_pool.h"
 #include "fabric/pointer_read.h"
 #include "protocol/layout_hash.h"
+#include "proxy/link_parts.h"
 #include "proxy/node_clock_estimate.h"
-#include "proxy/reconnect.h"
 #include "t/lib/tap.h"
 
 using namespace farcached;

@@ -123,22 +123,22 @@ void operations() {
     tap::ok(world.store("k", "value"), "set");
     tap::is(world.fetch("k"), "value", "get");
     tap::is(world.sink[1'000'001].one_sided, false, "two-sided without a table");
-    world.link->ask(World::get_op("none"), world.options(1), world.sink);
+    world.link->requests().ask(World::get_op("none"), world.options(1), world.sink);
     protocol::StoreOp add = World::set_op("k", "other");
     add.mode = protocol::StoreOp::Mode::add;
-    world.link->ask(add, world.options(2), world.sink);
+    world.link->requests().ask(add, world.options(2), world.sink);
     world.store("n", "41");
     protocol::ArithOp incr;
     incr.key = {"n", 0};
-    world.link->ask(incr, world.options(3), world.sink);
+    world.link->requests().ask(incr, world.options(3), world.sink);
     protocol::DeleteOp remove;
     remove.key = {"k", 0};
-    world.link->ask(remove, world.options(4), world.sink);
-    world.link->ask(World::get_op("k"), world.options(5), world.sink);
-    world.link->ask(protocol::ForgetOp{{"n", 0}}, world.options(6), world.sink);
-    world.link->ask(World::get_op("n"), world.options(7), world.sink);
-    world.link->ask(protocol::StatsOp{"some"}, world.options(8), world.sink);
-    world.link->ask(protocol::StatsOp{"none"}, world.options(9), world.sink);
+    world.link->requests().ask(remove, world.options(4), world.sink);
+    world.link->requests().ask(World::get_op("k"), world.options(5), world.sink);
+    world.link->requests().ask(protocol::ForgetOp{{"n", 0}}, world.options(6), world.sink);
+    world.link->requests().ask(World::get_op("n"), world.options(7), world.sink);
+    world.link->requests().ask(protocol::StatsOp{"some"}, world.options(8), world.sink);
+    world.link->requests().ask(protocol::StatsOp{"none"}, world.options(9), world.sink);
     const uint64_t frames = world.node.frames;
     world.pump();
     tap::is(world.node.frames, frames + 1, "what a tick asks goes in one frame");
@@ -157,12 +157,12 @@ void operations() {
     tap::ok(world.sink[9].why.refusal == protocol::RequestRefusal::stats_unknown, "with the reason");
 
     world.store("f", "value");
-    world.link->ask(protocol::FlushOp{}, world.options(10), world.sink);
+    world.link->requests().ask(protocol::FlushOp{}, world.options(10), world.sink);
     world.pump();
     tap::ok(std::holds_alternative<protocol::DoneReply>(world.sink[10].op), "flush");
     tap::is(world.fetch("f"), "", "flushes");
     bool once = true;
-    for (const auto& [cookie, told] : world.sink.by_cookie) once = once && told.times == 1;
+    for (const auto& [ticket, told] : world.sink.by_ticket) once = once && told.times == 1;
     tap::ok(once, "each was answered once");
 }
 
@@ -170,9 +170,10 @@ void operations() {
 void deletes_by_prefix() {
     World world;
     world.start();
-    for (const char* key : {"pk", "k"}) world.link->ask(World::set_op(key, "value"), world.options(1), world.sink);
+    for (const char* key : {"pk", "k"}) world.link->requests().ask(World::set_op(key, "value"), world.options(1), world.sink);
     world.pump();
-    tap::ok(world.link->ask(protocol::FlushOp{std::nullopt, "p"}, world.options(2), world.sink) == SubmitResult::accepted,
+    tap::ok(world.link->requests().ask(protocol::FlushOp{std::nullopt, "p"}, world.options(2), world.sink) ==
+                SubmitResult::accepted,
             "a delete by prefix");
     world.pump();
     tap::ok(std::holds_alternative<protocol::DoneReply>(world.sink[2].op), "is done");
@@ -180,10 +181,11 @@ void deletes_by_prefix() {
     World older;
     older.node.version = protocol::version_with_prefix_deletes - 1;
     older.start();
-    tap::ok(older.link->ask(protocol::FlushOp{std::nullopt, "p"}, older.options(1), older.sink) == SubmitResult::down,
+    tap::ok(older.link->requests().ask(protocol::FlushOp{std::nullopt, "p"}, older.options(1), older.sink) == SubmitResult::down,
             "a node that does not know it is not asked");
     tap::is(older.counters().node_too_old.get(), 1u, "which is counted");
-    tap::ok(older.link->ask(protocol::FlushOp{}, older.options(2), older.sink) == SubmitResult::accepted, "but a flush it knows");
+    tap::ok(older.link->requests().ask(protocol::FlushOp{}, older.options(2), older.sink) == SubmitResult::accepted,
+            "but a flush it knows");
     older.pump();
 }
 
@@ -198,26 +200,26 @@ void times(uint32_t version) {
     const NodeSeconds host_now = 100;  // link_config: this process's clock reads it at start_ns
     protocol::StoreOp op = World::set_op("k", "value");
     op.exptime = host_now + 50;
-    world.link->ask(op, world.options(1), world.sink);
+    world.link->requests().ask(op, world.options(1), world.sink);
     world.pump();
     tap::is(world.sink.reply<protocol::StoreReply>(1).exptime, host_now + 50, "a time comes back as it went");
     protocol::GetOp get = World::get_op("k");
     get.touch = host_now + 70;
-    world.link->ask(get, world.options(2), world.sink);
+    world.link->requests().ask(get, world.options(2), world.sink);
     world.pump();
     tap::is(world.sink.reply<protocol::GetReply>(2).meta.exptime, host_now + 70, "of a touch too");
-    world.link->ask(protocol::FlushOp{host_now + 9}, world.options(3), world.sink);
+    world.link->requests().ask(protocol::FlushOp{host_now + 9}, world.options(3), world.sink);
     world.pump();
     const uint64_t flush_ns = world.node.zero_ns + *world.node.flushed_at * second;
     const uint64_t meant_ns = uint64_t(link_config().host_zero_ns) + (host_now + 9) * second;
     const uint64_t late_ns = (version == 1 ? 2 : 1) * second;
     tap::ok(flush_ns >= meant_ns && flush_ns < meant_ns + late_ns, "at the node it is the same moment");
     op.exptime = long_expired;
-    world.link->ask(op, world.options(4), world.sink);
+    world.link->requests().ask(op, world.options(4), world.sink);
     world.pump();
     tap::is(world.fetch("k"), "", "long ago stays long ago");
     op.exptime = never_expires;
-    world.link->ask(op, world.options(5), world.sink);
+    world.link->requests().ask(op, world.options(5), world.sink);
     world.pump();
     world.advance(100'000 * second);
     world.pump();
@@ -235,7 +237,7 @@ void pieces() {
     tap::ok(world.sink[1'000'001].owned, "in memory that the receiver may own");
     tap::is(world.counters().values_sent.get(), 1u, "counted on its way there");
     tap::is(world.counters().values_received.get(), 1u, "and back");
-    world.link->ask(protocol::StatsOp{"long"}, world.options(1), world.sink);
+    world.link->requests().ask(protocol::StatsOp{"long"}, world.options(1), world.sink);
     world.pump();
     tap::is(world.sink[1].value.size(), 300'000u, "so is a long text");
 
@@ -243,11 +245,11 @@ void pieces() {
     world.wire->takes_bytes = 5000;
     world.set(2, "large", large);
     world.link->flush(world.now_ns);
-    tap::ok(world.link->bytes_under_way() < large.size() + 4 * 8192, "no more is copied than two frames");
+    tap::ok(world.link->requests().bytes_under_way() < large.size() + 4 * 8192, "no more is copied than two frames");
     world.set(3, "small", "s");
     world.pump();
     tap::ok(world.sink.has(2) && world.sink.has(3), "both are answered");
-    const auto& order = world.sink.by_cookie;
+    const auto& order = world.sink.by_ticket;
     tap::ok(!order.at(2).failed && !order.at(3).failed, "and stored");
     tap::ok(world.fetch("large") == large, "whole");
 
@@ -255,7 +257,7 @@ void pieces() {
     world.set(4, "large", std::string(50'000, 'n'));
     tap::ok(world.get(5, "large") == SubmitResult::ordered, "a get of its key waits");
     tap::ok(world.set(5, "large", "x") == SubmitResult::ordered, "a set too");
-    tap::ok(world.link->ask(protocol::FlushOp{}, world.options(5), world.sink) == SubmitResult::ordered, "a flush too");
+    tap::ok(world.link->requests().ask(protocol::FlushOp{}, world.options(5), world.sink) == SubmitResult::ordered, "a flush too");
     tap::ok(world.get(6, "small") == SubmitResult::accepted, "another key does not");
     const int rooms = world.rooms;
     world.pump();
@@ -330,7 +332,7 @@ void timeouts() {
     auto owner = std::make_shared<std::string>(200'000, 'v');
     proxy::AskOptions with = world.options(1, 50 * ms);
     with.value = owner;
-    world.link->ask(World::set_op("k", *owner), with, world.sink);
+    world.link->requests().ask(World::set_op("k", *owner), with, world.sink);
     with.value.reset();
     world.get(2, "k2", 100 * ms);
     world.set(3, "k3", "v", 100 * ms);
@@ -343,12 +345,12 @@ void timeouts() {
     world.advance(50 * ms);
     tap::ok(world.sink.failed_as(2, AskFailure::timed_out), "then it has, too");
     tap::is(world.counters().node_timeouts.get(), 3u, "each is counted");
-    tap::is(world.link->requests_under_way(), 3u, "and has its place until it is answered");
+    tap::is(world.link->requests().under_way(), 3u, "and has its place until it is answered");
     world.node.hold = false;
     world.pump();
     tap::is(world.sink[3].times, 1, "late answers reach no caller");
     tap::is(world.counters().replies_late.get(), 3u, "but counted");
-    tap::is(world.link->requests_under_way(), 0u, "and end what was under way");
+    tap::is(world.link->requests().under_way(), 0u, "and end what was under way");
     tap::is(owner.use_count(), 1, "the value too");
     tap::is(world.fetch("k3"), "v", "the late set was carried out, once");
 
@@ -361,7 +363,7 @@ void timeouts() {
     world.wire->takes_bytes = SIZE_MAX;
     world.pump();
     tap::is(world.node.abandoned, 1u, "the node learns that the rest does not come");
-    tap::is(world.link->requests_under_way(), 0u, "and ends it");
+    tap::is(world.link->requests().under_way(), 0u, "and ends it");
     tap::is(world.node.bad_frames, 0u, "in good order");
 }
 
@@ -420,19 +422,19 @@ void back_pressure() {
     World world(config, false);
     world.start();
     for (uint64_t i = 0; i < 10; i++) world.get(i, "k");
-    tap::ok(!world.link->can_ask(), "no more requests than allowed");
+    tap::ok(!world.link->requests().can_ask(), "no more requests than allowed");
     tap::ok(world.get(99, "k") == SubmitResult::busy, "the next is put off");
     tap::is(world.rooms, 0, "(nothing has changed)");
     world.pump();
     tap::is(world.rooms, 1, "room is reported once");
-    tap::ok(world.link->can_ask() && !world.sink.has(99), "and a request that was put off may be sent again");
+    tap::ok(world.link->requests().can_ask() && !world.sink.has(99), "and a request that was put off may be sent again");
 
     world.node.hold = true;
     const std::string value(60'000, 'v');
     tap::ok(world.set(20, "a", value) == SubmitResult::accepted, "a value fits");
     tap::ok(world.set(21, "b", value) == SubmitResult::accepted, "one more, beyond the bound");
     tap::ok(world.set(22, "c", value) == SubmitResult::busy, "and then no more");
-    tap::ok(world.link->bytes_under_way() < 200'000, "which bounds memory");
+    tap::ok(world.link->requests().bytes_under_way() < 200'000, "which bounds memory");
     world.node.hold = false;
     world.pump();
     tap::ok(world.set(22, "c", value) == SubmitResult::accepted, "until it is answered");
@@ -451,14 +453,14 @@ void back_pressure() {
     tap::is(accepted, 3, "no more frames are in flight than the node gave credits for");
     frames.node.hold = false;
     frames.pump();
-    tap::ok(frames.link->can_ask(), "answers give them back");
+    tap::ok(frames.link->requests().can_ask(), "answers give them back");
     // A frame that is full is followed by another.
     const std::string key(200, 'k');
     for (uint64_t i = 0; i < 700; i++) frames.get(1000 + i, key);
     const uint64_t before = frames.node.frames;
     frames.pump();
     tap::is(frames.node.frames - before, 3u, "a full frame is followed by another");
-    tap::is(frames.link->requests_under_way(), 0u, "and all are answered");
+    tap::is(frames.link->requests().under_way(), 0u, "and all are answered");
 
     World slow(link_config(), false);
     slow.start();
@@ -468,7 +470,7 @@ void back_pressure() {
         n++;
         slow.link->flush(slow.now_ns);
     }
-    tap::ok(n > 0 && slow.link->bytes_under_way() < (4u << 20),
+    tap::ok(n > 0 && slow.link->requests().bytes_under_way() < (4u << 20),
             "a transport that takes nothing bounds what is asked");
 }
 
@@ -485,8 +487,8 @@ void out_of_order() {
     tap::ok(right, "replies in any order find their requests");
     // The callback may send a request at once.
     int chain = 0;
-    world.sink.then = [&](uint64_t cookie) {
-        if (chain++ < 20) world.get(cookie + 1, "k1");
+    world.sink.then = [&](uint64_t ticket) {
+        if (chain++ < 20) world.get(ticket + 1, "k1");
     };
     world.get(500, "k1");
     world.pump();
@@ -494,11 +496,11 @@ void out_of_order() {
     tap::is(world.sink[520].value, "v1", "the callback may send a request at once");
 
     Sink gone;
-    world.link->ask(World::get_op("k1"), world.options(1), gone);
-    world.link->forget_sink(gone);
+    world.link->requests().ask(World::get_op("k1"), world.options(1), gone);
+    world.link->requests().forget_sink(gone);
     world.pump();
-    tap::is(gone.by_cookie.size(), 0u, "a forgotten sink receives nothing");
-    tap::is(world.link->requests_under_way(), 0u, "and its requests end");
+    tap::is(gone.by_ticket.size(), 0u, "a forgotten sink receives nothing");
+    tap::is(world.link->requests().under_way(), 0u, "and its requests end");
 }
 
 void goodbye() {

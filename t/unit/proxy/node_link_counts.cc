@@ -22,16 +22,16 @@ std::string counted_of_get(World& world, std::string_view key, bool no_bump = fa
     std::string counted;
     protocol::GetOp op = World::get_op(key);
     op.no_bump = no_bump;
-    const uint64_t cookie = world.cookies++;
-    proxy::AskOptions with = world.options(cookie);
+    const uint64_t ticket = world.tickets++;
+    proxy::AskOptions with = world.options(ticket);
     with.one_sided = true;
-    world.link->get(op, with, world.sink, world.now_ns);
-    for (int round = 0; round < 8 && !world.sink.has(cookie); round++) {
+    world.link->requests().get(op, with, world.sink, world.now_ns);
+    for (int round = 0; round < 8 && !world.sink.has(ticket); round++) {
         for (const fabric::ReadRequest& one : world.wire->posted) counted += one.count ? 'c' : '-';
         world.complete_all();
         world.link->ready(world.now_ns);
     }
-    tap::ok(world.sink.has(cookie) && world.sink[cookie].one_sided, "a get that is answered one-sided");
+    tap::ok(world.sink.has(ticket) && world.sink[ticket].one_sided, "a get that is answered one-sided");
     return counted;
 }
 
@@ -83,7 +83,7 @@ void accounted() {
     const proxy::LinkCounters& c = world.counters();
     tap::ok(c.reads_posted.get() == over(c), "nothing is under way");
     const uint64_t before = c.reads_posted.get(), completed = c.reads_completed.get();
-    for (const char* key : {"a", "b", "c", "d", "e"}) world.get(world.cookies++, key, 10 * second);
+    for (const char* key : {"a", "b", "c", "d", "e"}) world.get(world.tickets++, key, 10 * second);
     tap::is(c.reads_posted.get(), before + 5, "reads_posted");
     tap::is(c.reads_posted.get() - over(c), world.wire->posted.size(), "what is not over is under way");
     world.complete(0);

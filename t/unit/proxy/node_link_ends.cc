@@ -61,7 +61,7 @@ void bad_nodes() {
         one.bytes(world, out);
         world.hear(out);
         tap::ok(world.downs.size() == 1 && world.downs[0].first == LinkDown::bad_frame &&
-                    world.sink[1].times == 1 && world.link->requests_under_way() == 0,
+                    world.sink[1].times == 1 && world.link->requests().under_way() == 0,
                 std::string(one.name) + " ends the connection");
     }
 }
@@ -108,7 +108,7 @@ void interleaved() {
     }
     writer.end();
     world.hear(out);
-    tap::is(world.link->bytes_under_way() < 100'000, true, "what is announced takes no memory yet");
+    tap::is(world.link->requests().bytes_under_way() < 100'000, true, "what is announced takes no memory yet");
     protocol::append_abandoned(out, 1, 4);
     world.hear(out);
     tap::ok(world.sink.failed_as(4, AskFailure::refused), "a value that the node gives up has failed");
@@ -128,7 +128,7 @@ void interleaved() {
     tap::is(whole, 2, "values that come in turns are put together, as far as memory is allowed");
     tap::is(refused, 2, "others fail with that reason");
     tap::is(world.counters().values_no_memory.get(), 2u, "and are counted");
-    tap::ok(world.link->up() && world.link->requests_under_way() == 0, "which harms nothing else");
+    tap::ok(world.link->up() && world.link->requests().under_way() == 0, "which harms nothing else");
 }
 
 // A node whose answers the test sends one by one: misses, in separate frames.
@@ -141,10 +141,10 @@ struct Patient {
     }
     // Gets, each in a separate frame, with a patience of a second.
     void ask(uint64_t from, uint64_t to) {
-        for (uint64_t cookie = from; cookie < to; cookie++) {
-            proxy::AskOptions with = world.options(cookie);
+        for (uint64_t ticket = from; ticket < to; ticket++) {
+            proxy::AskOptions with = world.options(ticket);
             with.patience_ns = second;
-            world.link->get(World::get_op("k"), with, world.sink, world.now_ns);
+            world.link->requests().get(World::get_op("k"), with, world.sink, world.now_ns);
             while (world.link->flush(world.now_ns)) {}
         }
     }
@@ -159,7 +159,7 @@ struct Patient {
         world.wire->to_proxy.append(out.data(), out.size());
         world.link->ready(world.now_ns);
     }
-    bool timed_out(uint64_t cookie) { return world.sink.failed_as(cookie, AskFailure::timed_out); }
+    bool timed_out(uint64_t ticket) { return world.sink.failed_as(ticket, AskFailure::timed_out); }
 };
 
 void answers_in_order() {
@@ -170,7 +170,7 @@ void answers_in_order() {
         slow.answer(i + 1, i);
     }
     tap::is(slow.world.counters().node_timeouts.get(), 0u, "what a node answers one by one has time");
-    tap::is(slow.world.link->requests_under_way(), 2u, "all of it");
+    tap::is(slow.world.link->requests().under_way(), 2u, "all of it");
     slow.world.advance(second - 1);
     tap::ok(!slow.world.sink.has(6), "a second since the last answer");
     slow.world.advance(1);
@@ -208,18 +208,18 @@ void ends_everywhere() {
         world.link->start(world.now_ns);
         world.pump();
         std::map<uint64_t, bool> accepted;
-        uint64_t incrs = 0, cookie = 0;
+        uint64_t incrs = 0, ticket = 0;
         for (int round = 0; round < 4; round++) {
             protocol::ArithOp incr;
             incr.key = {"n", 0};
             incr.vivify = never_expires;
             incr.initial = 1;
-            auto note = [&](SubmitResult asked) { accepted[cookie++] = asked == SubmitResult::accepted; };
-            note(world.link->ask(incr, world.options(cookie), world.sink));
-            incrs += accepted[cookie - 1];
-            for (const char* key : {"k", "large"}) note(world.get(cookie, key));
-            note(world.set(cookie, "k", "value"));
-            note(world.set(cookie, "large", std::string(30'000, 'l')));
+            auto note = [&](SubmitResult asked) { accepted[ticket++] = asked == SubmitResult::accepted; };
+            note(world.link->requests().ask(incr, world.options(ticket), world.sink));
+            incrs += accepted[ticket - 1];
+            for (const char* key : {"k", "large"}) note(world.get(ticket, key));
+            note(world.set(ticket, "k", "value"));
+            note(world.set(ticket, "large", std::string(30'000, 'l')));
             world.pump();
         }
         whole = world.connections == 1 && world.link->up();
@@ -230,7 +230,7 @@ void ends_everywhere() {
         uint64_t done = 0;
         for (const auto& [asked, was] : accepted)
             if (world.sink[asked].times != (was ? 1 : 0)) wrong++;
-        for (const auto& [asked, told] : world.sink.by_cookie)
+        for (const auto& [asked, told] : world.sink.by_ticket)
             if (std::holds_alternative<protocol::ArithReply>(told.op) && told.times == 1) done++;
         const std::string counted = world.fetch("n");
         const uint64_t executed = counted.empty() ? 0 : std::stoull(counted);

@@ -42,9 +42,9 @@ void round(World& world) {
 }
 
 // The node received the request, and its answer is the expected one.
-bool by_node(World& world, uint64_t cookie, std::string_view value) {
+bool by_node(World& world, uint64_t ticket, std::string_view value) {
     world.pump();
-    return world.sink[cookie].times == 1 && !world.sink[cookie].one_sided && world.sink[cookie].value == value;
+    return world.sink[ticket].times == 1 && !world.sink[ticket].one_sided && world.sink[ticket].value == value;
 }
 
 void hits() {
@@ -82,7 +82,7 @@ void hits() {
     world.fetch("p");
     tap::is(world.counters().get_index.get(), index + 1, "a set's first touch earned no pointer");
     world.store("p", "pointed");
-    world.link->ask(World::get_op("p"), world.options(4), world.sink);
+    world.link->requests().ask(World::get_op("p"), world.options(4), world.sink);
     world.pump();
     tap::ok(world.pointer("p").has_value() && world.wire->posts > posts, "a two-sided get earns one");
     world.fetch("p");
@@ -109,7 +109,7 @@ void when_it_is_on() {
     tap::ok(by_node(alone, 2, "value"), "a get without a mapped region goes to the node");
     alone.wire->mapped = true;
     proxy::AskOptions two_sided = alone.options(3);
-    alone.link->get(World::get_op("k"), two_sided, alone.sink, alone.now_ns);
+    alone.link->requests().get(World::get_op("k"), two_sided, alone.sink, alone.now_ns);
     tap::ok(by_node(alone, 3, "value"), "so does one that only the node may answer");
 
     World unknown(cold());
@@ -131,7 +131,7 @@ void growth() {
         for (; made < count; made++)
             set_at_node(world, "key" + std::to_string(made), "value" + std::to_string(made));
         for (int i = 0; i < count; i += 1 + count / 2000) {
-            world.sink.by_cookie.clear();
+            world.sink.by_ticket.clear();
             wrong += world.fetch("key" + std::to_string(i)) != "value" + std::to_string(i);
         }
     }
@@ -161,7 +161,7 @@ void lengths() {
         const std::string value(one.value_bytes, char('a' + one.value_bytes % 26));
         set_at_node(world, "k", value);
         const uint64_t unproven = world.counters().index_unproven.get();
-        const bool right = world.fetch("k") == value && world.sink[world.cookies - 1].one_sided == one.read;
+        const bool right = world.fetch("k") == value && world.sink[world.tickets - 1].one_sided == one.read;
         tap::ok(right, "a value of " + std::to_string(one.value_bytes) + (one.read ? " is read" : " is asked for"));
         tap::is(world.counters().index_unproven.get() - unproven, one.read ? 0u : 1u, "and counted");
     }
@@ -229,7 +229,7 @@ void flushed_and_expired() {
     world.get(1, "k");
     tap::ok(by_node(world, 1, "") && world.counters().read_invalid_flushed.get() == 1, "what was flushed is not served");
     set_at_node(world, "e", "value", world.node.now(world.now_ns) + 10);
-    tap::ok(world.fetch("e") == "value" && world.sink[world.cookies - 1].one_sided, "an item with time left is");
+    tap::ok(world.fetch("e") == "value" && world.sink[world.tickets - 1].one_sided, "an item with time left is");
     world.now_ns += 9 * second + 200 * ms;
     world.get(2, "e");
     tap::ok(by_node(world, 2, "value") && world.counters().read_invalid_expired.get() == 1,
@@ -246,7 +246,7 @@ void flushed_and_expired() {
     meta.win_tokens = true;
     proxy::AskOptions with = world.options(4);
     with.one_sided = true;
-    world.link->get(meta, with, world.sink, world.now_ns);
+    world.link->requests().get(meta, with, world.sink, world.now_ns);
     tap::ok(by_node(world, 4, "value") && world.counters().read_tokens.get() == 1, "so are tokens");
 }
 
@@ -350,9 +350,9 @@ void same_tag() {
     };
     const layout::Slot other = slot_of("other");
     for (const bool only : {true, false}) {
-        const uint64_t cookie = only ? 1 : 2;
+        const uint64_t ticket = only ? 1 : 2;
         const uint64_t index = world.counters().get_index.get();
-        world.get(cookie, "k");
+        world.get(ticket, "k");
         for (const fabric::ReadRequest& read : world.wire->posted) world.carry_out(read);
         char* bucket = reinterpret_cast<char*>(world.wire->posted.at(1).landing);
         layout::Slot mine = slot_of("k");
@@ -364,7 +364,7 @@ void same_tag() {
         world.wire->posted.clear();
         world.link->ready(world.now_ns);
         world.pump();
-        tap::is(world.sink[cookie].value, "value", "another key of the same tag is not served");
+        tap::is(world.sink[ticket].value, "value", "another key of the same tag is not served");
         tap::is(world.counters().get_index.get() - index, only ? 0u : 1u, "the right one behind it is");
     }
 }
@@ -405,19 +405,19 @@ void failures() {
 
     // Requests abandoned between and during the rounds.
     for (int rounds : {0, 1}) {
-        const uint64_t cookie = 20 + uint64_t(rounds);
-        world.get(cookie, "k", 100 * ms);
+        const uint64_t ticket = 20 + uint64_t(rounds);
+        world.get(ticket, "k", 100 * ms);
         if (rounds == 1) round(world);
         tap::is(world.link->next_tick_ns(), world.now_ns + 100 * ms, "a probe has a deadline");
         world.advance(100 * ms);
-        tap::ok(world.sink.failed_as(cookie, AskFailure::timed_out), "and fails at it");
+        tap::ok(world.sink.failed_as(ticket, AskFailure::timed_out), "and fails at it");
         tap::ok(world.landing().lent_bytes() > 0, "its buffer stays the channel's");
         round(world);
         tap::ok(world.wire->posted.empty() && world.landing().lent_bytes() == 0, "until its reads end");
     }
     tap::is(world.counters().read_late.get(), 2u, "read_late");
     world.get(30, "k");
-    world.link->forget_sink(world.sink);
+    world.link->requests().forget_sink(world.sink);
     world.pump();
     tap::is(world.sink[30].times, 0, "a forgotten sink receives nothing");
 }

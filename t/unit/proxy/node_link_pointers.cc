@@ -21,7 +21,7 @@ void order_of_sessions() {
     world.set(1, "k", "new");
     world.set(2, "large", std::string(300'000, 'l'));
     const uint64_t hash = world.hash("k");
-    tap::ok(!world.link->read_in_order(hash, 1) && world.link->read_in_order(hash, 2),
+    tap::ok(!world.link->requests().read_in_order(hash, 1) && world.link->requests().read_in_order(hash, 2),
             "behind a session's set of a key it reads no memory, others do");
     world.session = 2;
     world.get(3, "k");
@@ -33,11 +33,13 @@ void order_of_sessions() {
     tap::ok(world.set(6, "k", "third") == SubmitResult::accepted, "and for no other's");
     proxy::AskOptions with = world.options(7);
     with.session = 3;
-    tap::ok(world.link->ask(protocol::FlushOp{}, with, world.sink) == SubmitResult::accepted, "nor does a flush");
-    tap::ok(!world.link->read_in_order(hash, 3) && world.link->read_in_order(hash, 2), "which is in order for its own");
+    tap::ok(world.link->requests().ask(protocol::FlushOp{}, with, world.sink) == SubmitResult::accepted, "nor does a flush");
+    tap::ok(!world.link->requests().read_in_order(hash, 3) && world.link->requests().read_in_order(hash, 2),
+            "which is in order for its own");
     with = world.options(8);
     with.session = 2;
-    tap::ok(world.link->ask(protocol::FlushOp{}, with, world.sink) == SubmitResult::ordered, "a flush waits for its own reads");
+    tap::ok(world.link->requests().ask(protocol::FlushOp{}, with, world.sink) == SubmitResult::ordered,
+            "a flush waits for its own reads");
     world.pump();
     tap::ok(!world.sink[3].failed && world.sink[6].times == 1, "all are answered");
 
@@ -45,21 +47,21 @@ void order_of_sessions() {
     World busy;
     busy.start();
     busy.hold_pointer("k", "0");
-    uint64_t cookie = 100, last = 0;
+    uint64_t ticket = 100, last = 0;
     bool own = true;
     for (int round = 0; round < 50; round++) {
         busy.session = 2;
-        busy.set(cookie++, "k", "other " + std::to_string(round));
+        busy.set(ticket++, "k", "other " + std::to_string(round));
         busy.session = 1;
         const std::string mine = "mine " + std::to_string(round);
-        const uint64_t get = cookie++, set = cookie++;
-        last = cookie++;
+        const uint64_t get = ticket++, set = ticket++;
+        last = ticket++;
         busy.get(get, "k");
         while (busy.set(set, "k", mine) != SubmitResult::accepted) busy.pump();
         busy.get(last, "k");
         if (round % 2 == 0) busy.pump();
         busy.session = 2;
-        const uint64_t after = cookie++;
+        const uint64_t after = ticket++;
         busy.set(after, "k", "later " + std::to_string(round));
         busy.pump();
         // The session's set, or the other session's set after it.
@@ -80,26 +82,26 @@ void forgotten_or_kept() {
     auto add = [](World& w) {
         protocol::StoreOp op = World::set_op("k", "new");
         op.mode = protocol::StoreOp::Mode::add;
-        w.link->ask(op, w.options(1), w.sink);
+        w.link->requests().ask(op, w.options(1), w.sink);
         w.pump();
     };
     auto incr = [](World& w, std::string_view key) {
         protocol::ArithOp op;
         op.key = {key, 0};
         op.lease = true;
-        w.link->ask(op, w.options(1), w.sink);
+        w.link->requests().ask(op, w.options(1), w.sink);
         w.pump();
     };
     auto remove = [](World& w) {
         protocol::DeleteOp op;
         op.key = {"k", 0};
-        w.link->ask(op, w.options(1), w.sink);
+        w.link->requests().ask(op, w.options(1), w.sink);
         w.pump();
     };
     auto get = [](World& w, bool lease) {
         protocol::GetOp op = World::get_op("k");
         op.lease = lease;
-        w.link->ask(op, w.options(1), w.sink);
+        w.link->requests().ask(op, w.options(1), w.sink);
         w.pump();
     };
     const Case cases[] = {
@@ -149,7 +151,7 @@ void every_reply_grants() {
     op.vivify = never_expires;
     op.initial = 7;
     op.lease = true;
-    world.link->ask(op, world.options(1), world.sink);
+    world.link->requests().ask(op, world.options(1), world.sink);
     world.pump();
     tap::is(world.counters().lease_granted.get(), 2u, "and an incr bring pointers");
     for (const char* key : {"set", "incr"})
@@ -176,7 +178,7 @@ void lengths() {
             "so an item that grows in its slot is read");
     world.carry_out(world.write_in_place("small", "less"), world.slot("small"));
     tap::ok(world.fetch("small") == "less" && world.node.requests == requests, "and one that shrinks");
-    const auto& meta = world.sink.reply<protocol::GetReply>(world.cookies - 1).meta;
+    const auto& meta = world.sink.reply<protocol::GetReply>(world.tickets - 1).meta;
     tap::ok(meta.value_len == 4 && meta.item_bytes == layout::item_bytes(5, 4), "with its own length");
     std::copy(before.begin(), before.end(), world.slot("small"));
 
@@ -186,7 +188,7 @@ void lengths() {
     fabric::LeasedPtr longer = large;
     longer.ptr.length += 16;
     world.table().put(world.hash("large"), longer, world.now_ns);
-    tap::ok(world.fetch("large").size() == 5000 && world.sink[world.cookies - 1].one_sided, "or the longest that was seen");
+    tap::ok(world.fetch("large").size() == 5000 && world.sink[world.tickets - 1].one_sided, "or the longest that was seen");
     world.table().forget(world.hash("large"), world.node.incarnation);
     world.table().put(world.hash("large"), large, world.now_ns);
     const in_place::Words as_was(world.slot("large"), world.slot("large") + large.ptr.length / 8);

@@ -35,7 +35,7 @@ void one_sided() {
     world.table().walk(0, 1024, [&](const proxy::PointerTable::Record& r) { accesses += r.accesses; });
     tap::is(accesses, 1u, "the access is counted in the table");
 
-    world.link->ask(World::get_op("k"), world.options(1), world.sink);
+    world.link->requests().ask(World::get_op("k"), world.options(1), world.sink);
     world.pump();
     tap::ok(!world.sink[1].one_sided, "ask() is two-sided always");
     world.wire->mapped = false;
@@ -58,7 +58,7 @@ void accesses_told() {
     quiet.no_bump = true;
     proxy::AskOptions with = world.options(1);
     with.one_sided = true;
-    world.link->get(quiet, with, world.sink, world.now_ns);
+    world.link->requests().get(quiet, with, world.sink, world.now_ns);
     world.pump();
     tap::ok(world.sink[1].one_sided, "a get that is not to count");
     tap::ok(world.node.frames == frames && world.wire->to_node.empty(), "one-sided hits send nothing");
@@ -70,7 +70,7 @@ void accesses_told() {
     world.now_ns += 10 * ms;
     protocol::GetOp meta = World::get_op("k");
     meta.peek = true;
-    world.link->ask(meta, world.options(2), world.sink);
+    world.link->requests().ask(meta, world.options(2), world.sink);
     world.pump();
     tap::is(world.node.accesses.size(), 2u, "the next request is preceded by the items that were read,");
     uint64_t k = 0, j = 0;
@@ -250,7 +250,7 @@ void invalid_reads() {
         op.win_tokens = true;
         proxy::AskOptions with = world.options(1);
         with.one_sided = true;
-        world.link->get(op, with, world.sink, world.now_ns);
+        world.link->requests().get(op, with, world.sink, world.now_ns);
         const fabric::ReadRequest read = world.wire->posted.at(0);
         const uint64_t generation = read.ptr.generation;
         world.carry_out(read);
@@ -348,7 +348,7 @@ void no_room() {
     for (uint64_t i = 11; i <= 13; i++) world.get(i, "k");
     while (!world.wire->posted.empty()) world.complete(0, fabric::ReadStatus::failed);
     world.link->ready(world.now_ns);
-    tap::is(world.link->requests_under_way(), 3u, "a request that cannot be sent yet waits");
+    tap::is(world.link->requests().under_way(), 3u, "a request that cannot be sent yet waits");
     while (world.link->flush(world.now_ns)) {}
     world.node.hold = false;
     world.pump();
@@ -372,22 +372,22 @@ void order_of_requests() {
     World flushed;
     flushed.start();
     flushed.hold_pointer("k", "old");
-    tap::ok(flushed.link->read_in_order(flushed.hash("k"), 0), "nothing under way: a read is in order");
-    flushed.link->ask(protocol::FlushOp{}, flushed.options(1), flushed.sink);
-    tap::ok(!flushed.link->read_in_order(flushed.hash("k"), 0), "behind a flush none is");
+    tap::ok(flushed.link->requests().read_in_order(flushed.hash("k"), 0), "nothing under way: a read is in order");
+    flushed.link->requests().ask(protocol::FlushOp{}, flushed.options(1), flushed.sink);
+    tap::ok(!flushed.link->requests().read_in_order(flushed.hash("k"), 0), "behind a flush none is");
     flushed.get(2, "k");
     tap::is(flushed.wire->posted.size(), 0u, "nor does a get read one-sided there");
     flushed.pump();
     tap::is(flushed.sink[2].value, "", "and it sees what was flushed");
-    tap::ok(flushed.link->read_in_order(flushed.hash("k"), 0), "when it was answered it is");
+    tap::ok(flushed.link->requests().read_in_order(flushed.hash("k"), 0), "when it was answered it is");
     for (const std::string& value : {std::string("small"), std::string(300'000, 'l')}) {
         flushed.set(value.size(), "k", value);
-        tap::ok(!flushed.link->read_in_order(flushed.hash("k"), 0) &&
-                    flushed.link->read_in_order(flushed.hash("k") + 1, 0),
+        tap::ok(!flushed.link->requests().read_in_order(flushed.hash("k"), 0) &&
+                    flushed.link->requests().read_in_order(flushed.hash("k") + 1, 0),
                 "behind a set of its key none is, of another it is");
         flushed.pump();
     }
-    tap::ok(flushed.link->read_in_order(flushed.hash("k"), 0), "and then again");
+    tap::ok(flushed.link->requests().read_in_order(flushed.hash("k"), 0), "and then again");
 
     World other;
     other.start();
@@ -402,8 +402,8 @@ void order_of_requests() {
     tap::ok(other.set(6, looks_alike, "x") == SubmitResult::accepted, "not even one that is counted with it");
     protocol::GetOp touch = World::get_op("k");
     touch.touch = 5000;
-    tap::ok(other.link->ask(touch, other.options(4), other.sink) == SubmitResult::ordered, "a touch waits");
-    tap::ok(other.link->ask(protocol::FlushOp{}, other.options(4), other.sink) == SubmitResult::ordered,
+    tap::ok(other.link->requests().ask(touch, other.options(4), other.sink) == SubmitResult::ordered, "a touch waits");
+    tap::ok(other.link->requests().ask(protocol::FlushOp{}, other.options(4), other.sink) == SubmitResult::ordered,
             "a flush waits for any");
     other.pump();
     tap::is(other.rooms, 1, "and is notified when to try again");
@@ -417,17 +417,17 @@ void no_starvation() {
     World world;
     world.start();
     world.hold_pointer("k", "old");
-    const auto read_by_other = [&](uint64_t cookie) {
+    const auto read_by_other = [&](uint64_t ticket) {
         world.session = 1;
-        world.get(cookie, "k");
+        world.get(ticket, "k");
         world.session = 0;
     };
     uint64_t next = 1;
     bool stored = false;
     for (int i = 0; i < 8; i++) read_by_other(next++);
     world.get(4999, "k");
-    world.sink.then = [&](uint64_t cookie) {
-        if (!stored && cookie < 4999 && next < 4999) read_by_other(next++);
+    world.sink.then = [&](uint64_t ticket) {
+        if (!stored && ticket < 4999 && next < 4999) read_by_other(next++);
     };
     tap::ok(world.set(5000, "k", "new") == SubmitResult::ordered, "a set waits for a read of its session");
     for (int tries = 0; tries < 50 && !stored; tries++) {

@@ -140,7 +140,7 @@ void troubled() {
     const uint64_t dropped = world.counters().accesses_dropped.get();
     protocol::DeleteOp remove;
     remove.key = {"j", 0};
-    world.link->ask(remove, world.options(2), world.sink);
+    world.link->requests().ask(remove, world.options(2), world.sink);
     world.pump();
     tap::is(world.counters().accesses_dropped.get(), dropped, "what is deleted is reported all the same: a set brings it back");
     world.wire->end = fabric::ChannelEnd::reset;

@@ -116,7 +116,7 @@ void written_in_place() {
     world.hold_pointer("k", "value");
     const in_place::Words before(world.slot("k"), world.slot("k") + 8);
     world.carry_out(world.write_in_place("k", "other"), world.slot("k"));
-    const bool found = world.fetch("k") == "other" && world.sink[world.cookies - 1].one_sided;
+    const bool found = world.fetch("k") == "other" && world.sink[world.tickets - 1].one_sided;
     if (!found) violation("an item that was written in place is not found by the pointer to its slot");
     std::copy(before.begin(), before.end(), world.slot("k"));
 }
@@ -268,9 +268,9 @@ void expired_without_lease() {
 class History {
   public:
     explicit History(uint64_t seed) : random_(seed), cold_(seed % 2 == 0), world_(config(seed)) {
-        world_.sink.then = [this](uint64_t cookie) {
+        world_.sink.then = [this](uint64_t ticket) {
             const uint64_t by_index = world_.counters().get_index.get();
-            if (by_index != by_index_) leaseless_.insert(cookie);
+            if (by_index != by_index_) leaseless_.insert(ticket);
             by_index_ = by_index;
         };
     }
@@ -293,8 +293,8 @@ class History {
         world_.link->stop(world_.now_ns);
         account(0);
         judge();
-        for (const auto& [cookie, asked] : asked_)
-            if (world_.sink[cookie].times != 1) violation("an accepted request was not answered once");
+        for (const auto& [ticket, asked] : asked_)
+            if (world_.sink[ticket].times != 1) violation("an accepted request was not answered once");
         if (world_.node.bad_frames != 0) violation("the node got what was no frame");
         if (world_.wire && world_.wire->overlaps != 0) violation("two reads into one buffer");
         if (world_.landing().lent_bytes() != 0) violation("a landing buffer was lost");
@@ -389,26 +389,26 @@ class History {
     void ask_get() {
         const std::string name = key();
         world_.session = below(3);
-        const uint64_t cookie = ++cookie_;
-        const SubmitResult asked = world_.get(cookie, name, below(10) == 0 ? below(100 * ms) : 5 * second);
-        if (asked == SubmitResult::accepted) asked_[cookie] = {name, step_, true, false};
+        const uint64_t ticket = ++ticket_;
+        const SubmitResult asked = world_.get(ticket, name, below(10) == 0 ? below(100 * ms) : 5 * second);
+        if (asked == SubmitResult::accepted) asked_[ticket] = {name, step_, true, false};
     }
 
     void ask_change() {
         const std::string name = key();
         world_.session = below(3);
-        const uint64_t cookie = ++cookie_;
+        const uint64_t ticket = ++ticket_;
         SubmitResult asked;
         if (below(30) == 0) {
-            asked = world_.link->ask(protocol::FlushOp{}, world_.options(cookie, 5 * second), world_.sink);
+            asked = world_.link->requests().ask(protocol::FlushOp{}, world_.options(ticket, 5 * second), world_.sink);
         } else if (below(4) == 0) {
             protocol::DeleteOp op;
             op.key = {name, 0};
-            asked = world_.link->ask(op, world_.options(cookie, 5 * second), world_.sink);
+            asked = world_.link->requests().ask(op, world_.options(ticket, 5 * second), world_.sink);
         } else {
-            asked = world_.set(cookie, name, value(), below(10) == 0 ? below(100 * ms) : 5 * second);
+            asked = world_.set(ticket, name, value(), below(10) == 0 ? below(100 * ms) : 5 * second);
         }
-        if (asked == SubmitResult::accepted) asked_[cookie] = {name, step_, false, false};
+        if (asked == SubmitResult::accepted) asked_[ticket] = {name, step_, false, false};
     }
 
     // Advances a read by one step: its copy begins, goes on, is complete, is reported.
@@ -509,12 +509,12 @@ class History {
     }
 
     void judge() {
-        for (auto& [cookie, asked] : asked_) {
-            if (asked.judged || !world_.sink.has(cookie)) continue;
+        for (auto& [ticket, asked] : asked_) {
+            if (asked.judged || !world_.sink.has(ticket)) continue;
             asked.judged = true;
-            const Sink::Told& told = world_.sink[cookie];
+            const Sink::Told& told = world_.sink[ticket];
             if (!asked.get || told.failed) continue;
-            const bool by_pointer = told.one_sided && leaseless_.count(cookie) == 0;
+            const bool by_pointer = told.one_sided && leaseless_.count(ticket) == 0;
             if (by_pointer && world_.now_ns > world_.node.granted_ns[asked.key] + world_.node.term_ms * ms)
                 violation("a one-sided read of " + asked.key + " after the node's lease was over");
             if (!held(asked.key, told.value, asked.step))
@@ -528,7 +528,7 @@ class History {
     std::mt19937_64 random_;
     bool cold_;
     World world_;
-    uint64_t step_ = 0, cookie_ = 0, values_ = 0;
+    uint64_t step_ = 0, ticket_ = 0, values_ = 0;
     uint64_t by_index_ = 0;
     std::set<uint64_t> leaseless_;  // what the index answered
     std::map<uint64_t, Request> asked_;

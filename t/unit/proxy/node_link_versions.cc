@@ -33,7 +33,7 @@ void node_of_before() {
     number.key = {"n", 0};
     number.delta = 2;
     number.lease = true;
-    world.link->ask(number, world.options(1), world.sink);
+    world.link->requests().ask(number, world.options(1), world.sink);
     world.pump();
     tap::is(world.sink.reply<protocol::ArithReply>(1).value, 7u, "a number is counted");
     world.advance(3 * second);

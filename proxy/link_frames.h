@@ -1,8 +1,29 @@
 // SPDX-License-Identifier: BSD-3-Clause
+// The frames of one connection: requests out, replies in.
+// Owner: a Requests, on its worker's thread; one of each per connection.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <memory>
+#include <string_view>
+#include <vector>
+
+#include "base/out_buffer.h"
+#include "fabric/buffer_pool.h"
+#include "protocol/frame.h"
+#include "protocol/frame_writer.h"
+#include "proxy/exchange.h"
+#include "proxy/link_counters.h"
+#include "proxy/node_clock_estimate.h"
+#include "proxy/onesided_gets.h"
+
+namespace farcached::proxy {
+
 // FramesOut: one connection's frames of requests, from the first request written to the last answer. It also sends the
 // large values that follow requests, in pieces or lent.
 //
-// Owner: a NodeLink, one per connection. Requests are written into a buffer of this object; send() passes whole frames
+// Requests are written into a buffer of this object; send() passes whole frames
 // to the channel after it noted the time.
 // O1  sent_ns() of a frame is a moment before its first byte could leave (S3).
 // O2  The number of unanswered frames never exceeds the node's credits. A frame counts until the reply to its last
@@ -11,19 +32,6 @@
 //     transport, so that a small request waits behind no more. If a buffer is free, the value is copied there for the
 //     node to READ, and one frame announces the buffer instead.
 // O4  If add() finds no memory, it throws and changes nothing.
-#pragma once
-
-#include <cstdint>
-#include <deque>
-#include <vector>
-
-#include "base/out_buffer.h"
-#include "fabric/buffer_pool.h"
-#include "protocol/frame_writer.h"
-#include "proxy/exchange.h"
-
-namespace farcached::proxy {
-
 class FramesOut {
   public:
     FramesOut(uint32_t frame_bytes_max, uint32_t credits);
@@ -45,6 +53,10 @@ class FramesOut {
     void lend(fabric::BufferPool& pool, uint64_t bytes_max) {
         lending_ = &pool;
         lent_bytes_max_ = bytes_max;
+    }
+    // After this, one follow() allocates nothing.
+    void reserve_following() {
+        if (following_.size() == following_.capacity()) following_.reserve(std::max<size_t>(16, 2 * following_.size()));
     }
     // Sends `exchange.value`, which stays valid until it is sent or dropped.
     void follow(Exchange& exchange) { following_.push_back(&exchange); }
@@ -104,7 +116,7 @@ class FramesOut {
     std::vector<uint32_t> free_;
     std::vector<uint32_t> unsent_;      // in building_
     std::vector<uint64_t> unanswered_;  // sequences, ascending
-    std::deque<Exchange*> following_;
+    std::vector<Exchange*> following_;
     fabric::BufferPool* lending_ = nullptr;
     uint64_t lent_bytes_max_ = 0, values_lent_ = 0;
     uint32_t current_ = 0;
@@ -124,5 +136,56 @@ bool FramesOut::add(const Op& op, const protocol::RequestOptions& options, Place
     place = place_of_current();
     return true;
 }
+
+// RepliesIn: one connection's frames of replies and pieces of values, matched with the exchanges that they answer.
+//
+// A1  A reply is accepted only if it is the first to a request that was sent, and of its kind. Otherwise the connection
+//     ends (reply_stranger).
+// A2  A value in pieces is assembled here and passed on whole. Its memory is allocated when its first piece arrives.
+//     All such values take at most large_bytes_max beyond one value; a value without room fails, and its pieces are
+//     discarded.
+// A3  Sinks are called from within; their new requests are only queued.
+class RepliesIn {
+  public:
+    // All members outlive this.
+    struct Parts {
+        Exchanges& exchanges;
+        FramesOut& frames;
+        PointerGets& pointers;
+        KeyOrder& order;
+        NodeClockEstimate& clock;
+        LinkCounters& counters;
+    };
+    RepliesIn(const Parts& parts, const protocol::FrameLimits& limits, uint64_t large_bytes_max)
+        : parts_(parts), limits_(limits), large_bytes_max_(large_bytes_max) {}
+    RepliesIn(const RepliesIn&) = delete;
+    RepliesIn& operator=(const RepliesIn&) = delete;
+
+    // now_ns: read after the frame arrived.
+    protocol::FrameError replies(const protocol::Frame& frame, uint64_t now_ns);
+    protocol::FrameError chunk(const protocol::Frame& frame);
+    protocol::FrameError unlent(const protocol::Frame& frame);
+
+    // Ends an exchange without an answer: calls its sink, unless it is late. The exchange stays, late.
+    void fail(Exchange& exchange, const Failed& why);
+
+    uint64_t large_bytes() const { return large_bytes_; }
+
+  private:
+    Exchange* answered_exchange(const protocol::NodeReply& reply, uint64_t sequence);
+    void note_pointer(Exchange& exchange, const protocol::NodeReply& reply, uint64_t now_ns);
+    void settle(Exchange& exchange, protocol::NodeReply& reply);
+    void to_host_times(protocol::ReplyOp& op) const;
+    bool take_room(Exchange& exchange);
+    void drop_received(Exchange& exchange);
+    void tell(Exchange& exchange, protocol::ReplyOp&& op, std::string_view value,
+              std::unique_ptr<char[]> owned);
+    void close(Exchange& exchange);
+
+    Parts parts_;
+    protocol::FrameLimits limits_;
+    uint64_t large_bytes_max_;
+    uint64_t large_bytes_ = 0;
+};
 
 }  // namespace farcached::proxy

@@ -1,0 +1,333 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "proxy/requests.h"
+
+#include "base/check.h"
+#include "base/hash.h"
+
+namespace farcached::proxy {
+
+namespace {
+
+using protocol::ArithOp;
+using protocol::DeleteOp;
+using protocol::FlushOp;
+using protocol::ForgetOp;
+using protocol::GetOp;
+using protocol::RequestKind;
+using protocol::StatsOp;
+using protocol::StoreOp;
+
+// The properties of an operation that the link needs.
+struct RequestTraits {
+    RequestKind kind;
+    bool mutation;
+    bool has_key = true;
+    bool wants_grant = false;
+};
+
+// A get that creates or touches an item, or hands out its tokens, counts as a mutation: earlier one-sided reads must
+// not see its effect.
+RequestTraits traits_of(const GetOp& op) {
+    const bool mutation = op.touch.has_value() || op.vivify.has_value() || op.recache_before.has_value();
+    return {RequestKind::get, mutation, true, op.lease};
+}
+RequestTraits traits_of(const StoreOp& op) { return {RequestKind::store, true, true, op.lease}; }
+RequestTraits traits_of(const DeleteOp&) { return {RequestKind::remove, true}; }
+RequestTraits traits_of(const ArithOp& op) { return {RequestKind::arith, true, true, op.lease}; }
+RequestTraits traits_of(const ForgetOp&) { return {RequestKind::forget, true}; }
+RequestTraits traits_of(const FlushOp& op) {
+    if (!op.prefix.empty()) return {RequestKind::flush_prefix, true, false};
+    return {op.at.has_value() ? RequestKind::flush_at : RequestKind::flush, true, false};
+}
+RequestTraits traits_of(const StatsOp&) { return {RequestKind::stats, false, false}; }
+
+// Converts the operation's times to the node's clock.
+template <class Op>
+void to_node_times(Op& op, const NodeClockEstimate& clock) {
+    const auto convert = [&](std::optional<NodeSeconds>& moment) {
+        if (moment.has_value()) moment = clock.to_node(*moment);
+    };
+    if constexpr (requires { op.exptime; }) op.exptime = clock.to_node(op.exptime);
+    if constexpr (requires { op.touch; }) convert(op.touch);
+    if constexpr (requires { op.vivify; }) convert(op.vivify);
+    if constexpr (requires { op.recache_before; }) convert(op.recache_before);
+    if constexpr (requires { op.at; }) convert(op.at);
+}
+
+// Could an earlier request of its session overtake this one, or be overtaken by it (K3)?
+bool must_wait(const RequestTraits& traits, KeyOrder::Of of, const KeyOrder& order, const Reads& reads) {
+    using Kind = KeyOrder::Kind;
+    if (!traits.has_key) {
+        if (!traits.mutation) return false;
+        if (order.any_of_session(Kind::large, of)) return true;
+        return order.any_of_session(Kind::read, of) && reads.awaited_of_session(of.session);
+    }
+    if (order.any(Kind::large, of)) return true;
+    return traits.mutation && order.any(Kind::read, of) && reads.awaited(of);
+}
+
+}  // namespace
+
+Requests::Requests(const Config& config, const Parts& parts)
+    : config_(config),
+      lending_(parts.lending),
+      clock_(parts.clock),
+      counters_(parts.counters),
+      notes_(parts.notes),
+      exchanges_(config.under_way),
+      reads_(parts.landing, order_, clock_, counters_, parts.events, config.reads_max, config.count_reads),
+      pointers_({parts.table, reads_, clock_, counters_, notes_}),
+      index_({parts.table, reads_, clock_, counters_, notes_}, config.probe_index) {}
+
+// ---- the connection ---------------------------------------------------------------------------------
+
+void Requests::open(const protocol::Welcome& welcome, fabric::Channel& channel) {
+    one_sided_ = protocol::reads_one_sided(welcome.version);
+    version_ = welcome.version;
+    hash_seed_ = welcome.hash_seed;
+    channel_ = &channel;
+    frames_.emplace(welcome.frame_bytes_max, welcome.credits);
+    if (lending_ != nullptr && channel.lends() > 0) frames_->lend(*lending_, channel.lends());
+    replies_.emplace(RepliesIn::Parts{exchanges_, *frames_, pointers_, order_, clock_, counters_},
+                     protocol::agreed_limits(welcome, protocol::Sender::node),
+                     config_.large_bytes_max + 2 * welcome.item_bytes_max);
+    pointers_.greeted(welcome);
+    index_.greeted(welcome);
+    accepting_ = true;
+}
+
+void Requests::end_asking(bool broken) {
+    accepting_ = false;
+    if (broken) channel_ = nullptr;
+}
+
+void Requests::fail_all(AskFailure why) {
+    end_asking(/* broken= */ true);
+    progress_ns_ = 0;
+    const Failed failed{why, std::nullopt};
+    reads_.fail_all(failed);
+    exchanges_.for_each([&](Exchange& exchange) {
+        if (!exchange.late()) counters_.node_failures.add(1);
+        replies_->fail(exchange, failed);
+        frames_->take_back(exchange);
+        exchanges_.close(exchange);
+    });
+    CHECK(exchanges_.live() == 0);
+    CHECK(reads_.live() == 0);
+    for (uint32_t kind = 0; kind < KeyOrder::kinds; kind++)
+        CHECK(order_.all(KeyOrder::Kind(kind)) == 0);
+    replies_.reset();
+    frames_.reset();
+}
+
+bool Requests::retry_pays(bool answered) {
+    if (!was_busy_ && !was_ordered_) return false;
+    const bool pays = !frames_.has_value() || (was_busy_ && can_ask()) || (was_ordered_ && answered);
+    if (pays) was_busy_ = was_ordered_ = false;
+    return pays;
+}
+
+// ---- asking -----------------------------------------------------------------------------------------
+
+bool Requests::value_follows(const StoreOp& op) const {
+    CHECK(frames_.has_value());
+    return protocol::must_follow(op, frames_->frame_bytes_max());
+}
+
+bool Requests::can_ask() const {
+    if (!accepting_ || !exchanges_.room() || !frames_->room()) return false;
+    return channel_->out_pending() < config_.unsent_bytes_max;
+}
+
+uint64_t Requests::bytes_under_way() const {
+    uint64_t bytes = exchanges_.bytes();
+    if (replies_.has_value()) bytes += replies_->large_bytes();
+    if (channel_ != nullptr) bytes += channel_->out_pending();
+    return bytes;
+}
+
+SubmitResult Requests::busy() {
+    counters_.node_busy.add(1);
+    was_busy_ = true;
+    return SubmitResult::busy;
+}
+
+template <class Op>
+SubmitResult Requests::ask(const Op& op, const AskOptions& options, ReplySink& sink) {
+    uint64_t key_hash = 0;
+    if constexpr (requires { op.key; }) key_hash = hash_key(op.key.bytes, hash_seed_);
+    return ask(op, key_hash, options, sink);
+}
+
+template SubmitResult Requests::ask(const GetOp&, const AskOptions&, ReplySink&);
+template SubmitResult Requests::ask(const StoreOp&, const AskOptions&, ReplySink&);
+template SubmitResult Requests::ask(const DeleteOp&, const AskOptions&, ReplySink&);
+template SubmitResult Requests::ask(const ArithOp&, const AskOptions&, ReplySink&);
+template SubmitResult Requests::ask(const ForgetOp&, const AskOptions&, ReplySink&);
+template SubmitResult Requests::ask(const FlushOp&, const AskOptions&, ReplySink&);
+template SubmitResult Requests::ask(const StatsOp&, const AskOptions&, ReplySink&);
+
+template <class Op>
+SubmitResult Requests::ask(const Op& op, uint64_t key_hash, const AskOptions& options, ReplySink& sink) {
+    if (!accepting_) return SubmitResult::down;
+    if constexpr (std::is_same_v<Op, FlushOp>)
+        if (!op.prefix.empty() && version_ < protocol::version_with_prefix_deletes) {
+            counters_.node_too_old.add(1);
+            return SubmitResult::down;
+        }
+    // The reply to a get that could not be one-sided may show the key's access count.
+    if constexpr (std::is_same_v<Op, GetOp>)
+        if (!options.one_sided) notes_.shown(key_hash);
+    if (!can_ask()) return busy();
+    if (must_wait(traits_of(op), {options.session, key_hash}, order_, reads_)) {
+        counters_.node_ordered.add(1);
+        was_ordered_ = true;
+        return SubmitResult::ordered;
+    }
+    return write(op, key_hash, options, sink);
+}
+
+// Writes the request into the frame of this tick. All that can fail comes first.
+template <class Op>
+SubmitResult Requests::write(const Op& op, uint64_t key_hash, const AskOptions& options, ReplySink& sink) {
+    const RequestTraits traits = traits_of(op);
+    std::string_view follows;  // the value of a store, if it follows the request
+    if constexpr (std::is_same_v<Op, StoreOp>)
+        if (value_follows(op)) follows = op.value;
+    CHECK(follows.empty() || options.value != nullptr);
+    protocol::RequestOptions with;
+    with.tag = exchanges_.next_tag();
+    with.no_value = options.no_value && traits.kind == RequestKind::get;
+    with.want_grant = traits.wants_grant && pointers_possible();
+    with.value_follows = !follows.empty();
+    Op there = op;
+    to_node_times(there, clock_);
+    if (!follows.empty()) frames_->reserve_following();
+    FramesOut::Place place;
+    if (!frames_->add(there, with, place)) return busy();
+    const size_t bytes = protocol::request_bytes(there, with) + follows.size();
+    Exchange& exchange = exchanges_.open(options, sink, uint32_t(bytes));
+    exchange.kind = traits.kind;
+    exchange.wants_grant = with.want_grant;
+    exchange.sequence = place.sequence;
+    exchange.frame = place.frame;
+    if constexpr (requires { op.key; }) {
+        exchange.key_hash = key_hash;
+        exchange.key_len = uint16_t(op.key.bytes.size());
+    }
+    if (traits.mutation) {
+        exchange.order = follows.empty() ? KeyOrder::Kind::mutation : KeyOrder::Kind::large;
+        if (!traits.has_key) exchange.order = KeyOrder::Kind::flush;
+        exchange.order_of = {options.session, key_hash};
+        order_.begun(*exchange.order, exchange.order_of);
+    }
+    if (!follows.empty()) {
+        counters_.values_sent.add(1);
+        exchange.value_owner = options.value;
+        exchange.value = follows;
+        frames_->follow(exchange);
+    }
+    if (traits.kind == RequestKind::get)
+        counters_.get_twosided.add(1);
+    else if (traits.kind == RequestKind::store)
+        counters_.set_twosided.add(1);
+    else
+        counters_.other_twosided.add(1);
+    return SubmitResult::accepted;
+}
+
+SubmitResult Requests::get(const GetOp& op, const AskOptions& options, ReplySink& sink, uint64_t now_ns) {
+    if (!accepting_) return SubmitResult::down;
+    const uint64_t key_hash = hash_key(op.key.bytes, hash_seed_);
+    const bool by_pointer = op.lease && pointers_.enabled();
+    if (!options.one_sided || !reads_possible()) return ask(op, key_hash, options, sink);
+    if (!by_pointer && !index_.enabled()) return ask(op, key_hash, options, sink);
+    CHECK(!op.touch.has_value());
+    CHECK(!op.vivify.has_value());
+    CHECK(!op.recache_before.has_value());
+    CHECK(!op.peek);
+    if (order_.changing({options.session, key_hash})) {
+        counters_.pointer_bypassed.add(1);
+        return ask(op, key_hash, options, sink);
+    }
+    GetOp hashed = op;
+    hashed.key.hash = key_hash;
+    if (by_pointer && pointers_.begin(*channel_, hashed, options, sink, now_ns)) return SubmitResult::accepted;
+    if (index_.enabled() && index_.begin(*channel_, hashed, options, sink)) return SubmitResult::accepted;
+    return ask(op, key_hash, options, sink);
+}
+
+void Requests::expect(std::string_view key) const {
+    if (accepting_ && pointers_possible()) pointers_.prefetch(hash_key(key, hash_seed_));
+}
+
+void Requests::forget_sink(const ReplySink& sink) {
+    exchanges_.forget_sink(sink);
+    reads_.forget_sink(sink);
+}
+
+// ---- ticks ------------------------------------------------------------------------------------------
+
+uint32_t Requests::send(OutBuffer& out, uint64_t now_ns) {
+    if (!anything_to_send()) return 0;
+    if (frames_->requests_to_send()) notes_.before_requests(out);
+    const uint32_t count = frames_->send(out, now_ns);
+    counters_.node_frames.add(count);
+    return count;
+}
+
+bool Requests::feed_values(fabric::Channel& channel) {
+    if (!frames_.has_value() || !frames_->anything_follows()) return false;
+    OutBuffer& out = channel.out();
+    const uint64_t lent = frames_->values_lent();
+    const bool fed = frames_->feed(out, channel.out_pending() - out.size());
+    counters_.values_lent.add(frames_->values_lent() - lent);
+    return fed;
+}
+
+protocol::FrameError Requests::take(const protocol::Frame& frame, uint64_t now_ns) {
+    if (frame.sequence == frames_->oldest_sequence()) progress_ns_ = now_ns;
+    switch (frame.kind) {
+        case protocol::FrameKind::replies: return replies_->replies(frame, now_ns);
+        case protocol::FrameKind::chunk: return replies_->chunk(frame);
+        default: return replies_->unlent(frame);
+    }
+}
+
+void Requests::judge_reads(uint64_t now_ns) {
+    reads_.settle([&](Read& read) {
+        if (std::holds_alternative<ByPointer>(read.way))
+            pointers_.judge(read, now_ns);
+        else
+            index_.judge(channel_, read, now_ns);
+    });
+}
+
+bool Requests::ask_fallbacks() {
+    if (!reads_.anything_to_ask()) return false;
+    if (!accepting_) {
+        reads_.fail_unasked({AskFailure::node_down, std::nullopt});
+        return true;
+    }
+    bool asked = false;
+    reads_.ask_two_sided([&](const Reads::Fallback& get) {
+        if (!can_ask()) return false;
+        if (write(get.op, get.op.key.hash, get.options, get.sink) != SubmitResult::accepted) return false;
+        asked = true;  // flush() must send it
+        return true;
+    });
+    return asked;
+}
+
+bool Requests::expire(uint64_t now_ns) {
+    bool any = false;
+    exchanges_.expire(now_ns, progress_ns_, [&](Exchange& exchange) {
+        counters_.node_timeouts.add(1);
+        frames_->stop_following(exchange);
+        any = true;
+        replies_->fail(exchange, {AskFailure::timed_out, std::nullopt});
+    });
+    return reads_.expire(now_ns, progress_ns_) || any;
+}
+
+}  // namespace farcached::proxy
