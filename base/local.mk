@@ -35,4 +35,5 @@ base_libbase_a_SOURCES = \
 	base/recorder.cc \
 	base/recorder.h \
 	base/renamed_stats.h \
+	base/result.h \
 	base/stat_row.h
