@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "conf/option_tables.h"
+#include "conf/option.h"
 
 #include "base/limits.h"
 #include "conf/check_settings.h"

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "conf/option.h"
-#include "conf/proxy_settings.h"
+#include "conf/settings.h"
 
 namespace farcached::conf {
 

@@ -15,9 +15,9 @@
 #include "base/function_ref.h"
 #include "base/node_clock.h"
 #include "base/stat_row.h"
+#include "conf/check_settings.h"
 #include "conf/option.h"
 #include "conf/program.h"
-#include "conf/reload.h"
 #include "conf/settings.h"
 
 namespace farcached::process {

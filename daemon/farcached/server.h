@@ -22,7 +22,7 @@
 #include <vector>
 
 #include "conf/exit_status.h"
-#include "conf/socket_backend.h"
+#include "conf/words.h"
 #include "daemon/engine/session_memory.h"
 #include "daemon/session/listen.h"
 #include "daemon/session/worker.h"
